@@ -123,6 +123,22 @@ impl ReservationReport {
         let generation = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
         Some(Self { generation, kind, is_cut: registrants.len() < count, registrants })
     }
+
+    /// Writes it in the form that [`Self::decode`] reads, for devices whose protocol has another one. Of those registered, as many as fit.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; RESERVATION_REPORT_BYTES];
+        let (header, rest) = bytes.split_at_mut(HEADER_BYTES);
+        let count = if self.is_cut { u16::MAX } else { u16::try_from(self.registrants.len()).unwrap_or(u16::MAX) };
+        header[..4].copy_from_slice(&self.generation.to_le_bytes());
+        header[4] = self.kind.map_or(0, ReservationKind::nvme);
+        header[5..7].copy_from_slice(&count.to_le_bytes());
+        for (entry, of) in rest.chunks_exact_mut(REGISTRANT_BYTES).zip(&self.registrants) {
+            entry[2] = u8::from(of.holds);
+            entry[8..16].copy_from_slice(&of.key.to_le_bytes());
+            entry[16..32].copy_from_slice(&of.host);
+        }
+        bytes
+    }
 }
 
 fn registrant(entry: &[u8; REGISTRANT_BYTES]) -> ReservationHolder {
@@ -163,6 +179,18 @@ mod tests {
         assert_eq!(ReservationReport::decode(&report(7, 0)), None);
         let cut = ReservationReport::decode(&report(1, u16::MAX)).unwrap();
         assert_eq!((cut.registrants.len(), cut.is_cut), (63, true));
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let of = |key| ReservationHolder { host: [key as u8; 16], key, holds: key == 2 };
+        let kind = Some(ReservationKind::ExclusiveAccess);
+        let report = ReservationReport { generation: 3, kind, registrants: vec![of(1), of(2)], is_cut: false };
+        assert_eq!(ReservationReport::decode(&report.encode()), Some(report.clone()));
+        let many = ReservationReport { registrants: (1..100).map(of).collect(), ..report.clone() };
+        let read = ReservationReport::decode(&many.encode()).unwrap();
+        assert_eq!((&read.registrants[..], read.is_cut), (&many.registrants[..63], true));
+        assert!(ReservationReport::decode(&ReservationReport { is_cut: true, ..report }.encode()).unwrap().is_cut);
     }
 
     #[test]

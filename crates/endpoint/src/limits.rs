@@ -198,6 +198,10 @@ pub const ISCSI_BUSY_PAUSE_MS: u64 = 10;
 /// Data of a response that an iSCSI initiator reads while it opens a logical unit, bytes. Longer responses are truncated.
 pub const ISCSI_PROBE_BYTES: usize = 512;
 
+/// Data of READ FULL STATUS that an iSCSI initiator reads, bytes: as many registrations as a report has room for (63), each of at most 24 bytes
+/// and a TransportID of 248. Longer responses are cut off, and the report says so.
+pub const ISCSI_FULL_STATUS_BYTES: usize = 8 + 63 * (24 + 248);
+
 /// Milliseconds after which weft checks again whether a removed namespace or logical unit is back. (NVMe controllers that send events
 /// report it at once.)
 pub const ABSENT_PAUSE_MS: u64 = 1000;

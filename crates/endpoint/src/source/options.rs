@@ -21,8 +21,9 @@ pub struct ConnectOptions {
     pub control: Control,
     /// NVMe: who we are; `None`: [`Identities::host`](crate::identity::Identities::host) of the control.
     pub host: Option<HostIdentity>,
-    /// NVMe: which opener of this host it is; `None`: the host as such. Each opener has a host identifier of its own, derived from the host's, with
-    /// which it is a registrant of its own in reservations. All paths and reconnections of a device keep it.
+    /// NVMe, iSCSI: which opener of this host it is; `None`: the host as such. Each opener is a registrant of its own in reservations, as it has a host
+    /// identifier derived from the host's (NVMe), or an ISID derived from its name (iSCSI). All reconnections of a device keep it, and with NVMe all
+    /// paths.
     pub opener: Option<Uuid>,
     /// NVMe: what we authenticate with.
     pub secrets: HostSecrets,

@@ -182,3 +182,8 @@ fn superseded(protocol: Protocol) -> Vec<StatusKind> {
 fn whoever_takes_a_mirror_by_force_shuts_out_who_had_it() {
     assert_eq!(superseded(Protocol::NvmeTcp), [StatusKind::ReservationConflict; 3]);
 }
+
+#[test]
+fn whoever_takes_a_mirror_of_logical_units_by_force_shuts_out_who_had_it() {
+    assert_eq!(superseded(Protocol::Iscsi), [StatusKind::ReservationConflict; 3]);
+}

@@ -94,7 +94,7 @@ impl BlockDevice for IscsiDevice {
             discard_zeroes: discards(disk) && disk.unmapped_zeroes,
             write_zeroes: disk.write_same,
             compare: compares_blocks(disk),
-            reservations: false,
+            reservations: disk.reservations,
         }
     }
 

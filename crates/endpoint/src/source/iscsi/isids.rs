@@ -7,6 +7,7 @@ use crate::limits::ISIDS_MAX;
 use crate::source::unsettled::{Pair, Unsettled};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use uuid::Uuid;
 use weft_io::{DriverId, Remote, Time};
 use weft_proto::iscsi::pdu::Isid;
 
@@ -42,10 +43,11 @@ impl Isids {
         inner.next
     }
 
-    /// The ISID of the `n`th session for `purpose`: that of before, unless it is in use. And what the last device said of its target's cache.
-    pub(super) fn take(&self, user: u64, purpose: &str, n: u16, identities: &Identities) -> (Isid, u64) {
+    /// The ISID of the `n`th session for `purpose` of an opener: that of before, unless it is in use. And what the last device said of its target's
+    /// cache. An opener has the same one in each process, so that its registrations stay its own.
+    pub(super) fn take(&self, user: u64, purpose: &str, n: u16, opener: Option<Uuid>, identities: &Identities) -> (Isid, u64) {
         let mut inner = self.lock();
-        let purpose = format!("{n} {purpose}");
+        let purpose = opener.map_or_else(|| format!("{n} {purpose}"), |opener| format!("{n} {purpose} {opener}"));
         if let Some(entry) = inner.entries.iter_mut().find(|entry| entry.purpose == purpose && entry.user.is_none()) {
             entry.user = Some(user);
             return (entry.isid, entry.epoch);
@@ -56,7 +58,10 @@ impl Isids {
                 inner.entries.remove(at);
             }
         }
-        let (isid, epoch) = (Isid::random(identities.random(), n), u64::from_le_bytes(identities.random()));
+        let own = opener.map(|opener| of_opener(opener, &purpose));
+        let own = own.filter(|isid| inner.entries.iter().all(|entry| entry.isid != *isid));
+        let isid = own.unwrap_or_else(|| Isid::random(identities.random(), n));
+        let epoch = u64::from_le_bytes(identities.random());
         inner.entries.push(Entry { purpose, isid, user: Some(user), epoch });
         (isid, epoch)
     }
@@ -81,6 +86,12 @@ impl Isids {
     }
 }
 
+/// The ISID of an opener: a random one (T = 10b), of which all 40 bits are derived from its name.
+fn of_opener(opener: Uuid, purpose: &str) -> Isid {
+    let [a, b, c, d, e, ..] = Uuid::new_v5(&opener, purpose.as_bytes()).into_bytes();
+    Isid::random([a, b, c], u16::from_be_bytes([d, e]))
+}
+
 /// The ISIDs of one device.
 pub(super) struct Names {
     control: Control,
@@ -94,9 +105,9 @@ impl Names {
         Self { control: control.clone(), user: control.isids().user(), epoch: AtomicU64::new(0) }
     }
 
-    /// The ISID of the `n`th session for `purpose`.
-    pub(super) fn take(&self, purpose: &str, n: u16) -> Isid {
-        let (isid, epoch) = self.control.isids().take(self.user, purpose, n, self.control.identities());
+    /// The ISID of the `n`th session for `purpose` of an opener.
+    pub(super) fn take(&self, purpose: &str, n: u16, opener: Option<Uuid>) -> Isid {
+        let (isid, epoch) = self.control.isids().take(self.user, purpose, n, opener, self.control.identities());
         if n == 0 {
             self.epoch.store(epoch, Ordering::Relaxed);
         }
@@ -176,18 +187,32 @@ mod tests {
     fn a_session_has_the_name_of_the_one_whose_place_it_takes_and_no_other() {
         let (isids, identities) = (Isids::default(), Identities::seeded(1));
         let (first, second) = (isids.user(), isids.user());
-        let (isid, epoch) = isids.take(first, "url", 0, &identities);
-        let (other, _) = isids.take(second, "url", 0, &identities);
+        let (isid, epoch) = isids.take(first, "url", 0, None, &identities);
+        let (other, _) = isids.take(second, "url", 0, None, &identities);
         assert_ne!(isid, other, "both live");
-        assert_ne!(isids.take(first, "url", 1, &identities).0, isid);
+        assert_ne!(isids.take(first, "url", 1, None, &identities).0, isid);
         isids.set_epoch(first, 7);
         isids.release(second, isid);
         isids.release(first, isid);
         let third = isids.user();
-        assert_eq!(isids.take(third, "url", 0, &identities), (isid, 7));
+        assert_eq!(isids.take(third, "url", 0, None, &identities), (isid, 7));
         assert_ne!(epoch, 7);
         // The device of before does not take it away.
         isids.leave(first);
-        assert_ne!(isids.take(isids.user(), "url", 0, &identities).0, isid);
+        assert_ne!(isids.take(isids.user(), "url", 0, None, &identities).0, isid);
+    }
+
+    #[test]
+    fn an_opener_has_the_same_name_in_each_process() {
+        let take = |opener: u128, seed| {
+            let (isids, identities) = (Isids::default(), Identities::seeded(seed));
+            let of = |n| isids.take(isids.user(), "url", n, Some(Uuid::from_u128(opener)), &identities).0;
+            [of(0), of(1), of(0)]
+        };
+        let (first, again, other) = (take(1, 1), take(1, 2), take(2, 1));
+        assert_eq!(first[..2], again[..2]);
+        assert_ne!(first[0], first[1]);
+        assert!(first[2] != first[0] && first[2] != again[2], "both live");
+        assert_ne!(first[0], other[0]);
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, isids: Option<&N
     let identities = options.control.identities();
     let name = iscsi.initiator_name.clone().map_or_else(|| identities.initiator_name(), Ok)?;
     let isid = match isids {
-        Some(isids) => isids.take(&format!("{name} {url}"), n),
+        Some(isids) => isids.take(&format!("{name} {url}"), n, options.opener),
         None => Isid::random(identities.random(), n),
     };
     let (wanted, required) = digests(url, options);

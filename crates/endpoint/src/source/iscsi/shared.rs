@@ -28,6 +28,8 @@ pub(super) struct Shared {
     pub(super) failover: Failover,
     /// How often an idle disk is asked whether something has happened. Zero: never.
     pub(super) interval: Duration,
+    /// The device has no other session, and no other path.
+    pub(super) is_only_session: bool,
     blocks: AtomicU64,
     /// What was said of the target.
     pub(super) remarks: Remarks,
@@ -42,6 +44,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(idle: Arc<Idle<Initiator>>, isids: Arc<Names>, options: &ConnectOptions, disk: &Disk) -> Self {
         Self {
+            is_only_session: options.nr_io_queues <= 1 && options.paths.further.is_empty(),
             idle,
             isids,
             access: Mutex::new(access_of(disk.access)),

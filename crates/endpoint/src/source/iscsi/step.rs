@@ -1,18 +1,21 @@
 //! From block operations to SCSI commands: which commands an operation takes, and where their data is.
 
+use super::table::reserve;
+use crate::limits::ISCSI_FULL_STATUS_BYTES;
 use crate::memory::{piece, piece_mut};
 use weft_block::{Op, OpKind};
 use weft_io::Time;
-use weft_proto::iscsi::initiator::CommandData;
+use weft_proto::iscsi::initiator::{Answer, CommandData, Residual};
 use weft_proto::scsi::cdb::{Cdb, Command, Extent};
 use weft_proto::scsi::initiator::Disk;
-use weft_proto::scsi::initiator::parameters::{put_unmap, unmap_bytes};
+use weft_proto::scsi::initiator::parameters::{RESERVE_OUT_BYTES, put_unmap, unmap_bytes};
 
 /// Blocks of zeroes, for WRITE SAME; longer blocks take it several times.
 static ZEROES: [u8; 4096] = [0; 4096];
 
 /// Bytes of the parameter list of an UNMAP of one range.
 const UNMAP_BYTES: usize = unmap_bytes(1);
+const _: () = assert!(UNMAP_BYTES == RESERVE_OUT_BYTES);
 
 /// An operation under way.
 pub(super) struct Running {
@@ -27,13 +30,16 @@ pub(super) struct Running {
     /// How often its command was sent again.
     pub(super) tries: u32,
     pub(super) cancelled: bool,
-    /// Parameter list of UNMAP.
-    unmap: [u8; UNMAP_BYTES],
+    /// Parameter list of UNMAP or PERSISTENT RESERVE OUT.
+    list: [u8; UNMAP_BYTES],
+    /// Data of PERSISTENT RESERVE IN.
+    status: Option<Box<reserve::Status>>,
 }
 
 impl Running {
     pub(super) fn new(op: Op, started: Time) -> Self {
-        Self { op, started, done_blocks: 0, asked_blocks: 0, syncing: false, tries: 0, cancelled: false, unmap: [0; UNMAP_BYTES] }
+        let list = [0; UNMAP_BYTES];
+        Self { op, started, done_blocks: 0, asked_blocks: 0, syncing: false, tries: 0, cancelled: false, list, status: None }
     }
 
     /// Whether no command of it was executed, leaving aside the one under way.
@@ -66,13 +72,23 @@ impl Running {
             OpKind::Flush => (synchronize(), CommandData::None),
             OpKind::Discard if disk.unmap => {
                 self.asked_blocks = left.min(limit(disk.unmap_blocks_max.into()));
-                put_unmap(&[Extent { lba, blocks: self.asked_blocks }], &mut self.unmap);
+                put_unmap(&[Extent { lba, blocks: self.asked_blocks }], &mut self.list);
                 let parameters = UNMAP_BYTES as u32;
                 (Command::Unmap { anchor: false, parameters }, CommandData::Out(parameters))
             }
             OpKind::Discard => self.write_same(disk, lba, left, true),
             OpKind::WriteZeroes { deallocate, .. } => {
                 self.write_same(disk, lba, left, deallocate && disk.write_same_unmap && disk.unmapped_zeroes)
+            }
+            OpKind::Reserve(action) => {
+                let command;
+                (command, self.list) = reserve::change(action);
+                (command, CommandData::Out(RESERVE_OUT_BYTES as u32))
+            }
+            OpKind::ReservationReport => {
+                self.asked_blocks = left;
+                self.status = Some(Box::new([0; ISCSI_FULL_STATUS_BYTES]));
+                (reserve::question(), CommandData::In(ISCSI_FULL_STATUS_BYTES as u32))
             }
             OpKind::Compare => {
                 // A compare of which VERIFY cannot be trusted (some targets answer it without looking) writes what is there.
@@ -116,16 +132,25 @@ impl Running {
         sync
     }
 
-    /// Bytes that the command under way is to bring.
-    pub(super) fn expected_bytes(&self, disk: &Disk) -> Option<u32> {
-        (self.op.kind == OpKind::Read).then_some(self.asked_blocks * disk.block_bytes)
+    /// Whether all data of the command under way, which was done, has moved.
+    pub(super) fn is_whole(&mut self, disk: &Disk, answer: &Answer) -> bool {
+        match self.op.kind {
+            OpKind::Read => answer.received_bytes == self.asked_blocks * disk.block_bytes && !answer.damaged,
+            OpKind::ReservationReport => {
+                let received = self.status.as_ref().and_then(|status| status.get(..answer.received_bytes as usize));
+                !answer.damaged && received.is_some_and(|status| reserve::fill(&mut self.op, status))
+            }
+            // Of parameter lists some targets report nonsense.
+            kind => kind.data_factor() == 0 || !matches!(answer.residual, Residual::Underflow(1..)),
+        }
     }
 
     /// Data of the command under way, to send from.
     #[inline]
     pub(super) fn memory(&self, disk: &Disk, offset: u32, len: u32) -> Option<&[u8]> {
         match self.op.kind {
-            OpKind::Discard if disk.unmap => self.unmap.get(offset as usize..(offset + len) as usize),
+            OpKind::Discard if disk.unmap => self.list.get(offset as usize..(offset + len) as usize),
+            OpKind::Reserve(_) => self.list.get(offset as usize..(offset + len) as usize),
             OpKind::Discard | OpKind::WriteZeroes { .. } => Some(&ZEROES[..ZEROES.len().min(len as usize)]),
             OpKind::Compare => {
                 let half = self.asked_blocks * disk.block_bytes;
@@ -136,13 +161,14 @@ impl Running {
         }
     }
 
-    /// The same of a read, to receive into.
+    /// The same of a command that brings data, to receive into.
     #[inline]
     pub(super) fn memory_mut(&mut self, offset: u32, len: u32) -> Option<&mut [u8]> {
-        if self.op.kind != OpKind::Read {
-            return None;
+        match self.op.kind {
+            OpKind::Read => piece_mut(&mut self.op.data, offset, len),
+            OpKind::ReservationReport => self.status.as_mut()?.get_mut(offset as usize..(offset + len) as usize),
+            _ => None,
         }
-        piece_mut(&mut self.op.data, offset, len)
     }
 }
 

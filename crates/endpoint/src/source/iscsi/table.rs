@@ -1,6 +1,7 @@
 //! Operations under way in one session, and what becomes of them.
 
 mod access;
+pub(super) mod reserve;
 mod unit;
 mod waiting;
 
@@ -20,7 +21,7 @@ use std::time::Duration;
 use weft_block::{Change, Completion, Op, OpKind, Outcome, Presence, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Remote, Time};
-use weft_proto::iscsi::initiator::{Answer, Command, CommandData, End, Initiator, InitiatorEvent, Residual, SubmitError};
+use weft_proto::iscsi::initiator::{Answer, Command, CommandData, End, Initiator, InitiatorEvent, SubmitError};
 use weft_proto::iscsi::oddity::Oddities;
 use weft_proto::iscsi::pdu::{Lun, ScsiResponseCode};
 use weft_proto::scsi::cdb::Command as Scsi;
@@ -133,7 +134,7 @@ impl Table {
             OpKind::WriteZeroes { .. } if !self.disk.write_same => failed(StatusKind::Unsupported),
             OpKind::Compare if !compares_blocks(&self.disk) => failed(StatusKind::Unsupported),
             OpKind::CompareAndWrite { .. } if !compares_blocks(&self.disk) => failed(StatusKind::Unsupported),
-            OpKind::Reserve(_) | OpKind::ReservationReport => failed(StatusKind::Unsupported),
+            OpKind::Reserve(_) | OpKind::ReservationReport if !self.reserves(op.kind) => failed(StatusKind::Unsupported),
             OpKind::CompareAndWrite { .. } if !compares(op.blocks) => failed(StatusKind::Invalid),
             _ => None,
         }
@@ -202,7 +203,7 @@ impl Table {
     #[inline]
     fn io_ended(&mut self, engine: &mut Initiator, running: Running, end: End, sense: Option<Sense>) {
         match end {
-            End::Answered(answer) if answer == Answer::GOOD && running.op.kind != OpKind::Read => self.step_done(engine, running),
+            End::Answered(answer) if answer == Answer::GOOD && !running.op.kind.fills() => self.step_done(engine, running),
             End::Answered(answer) => self.answered(engine, running, answer, sense),
             End::NotSent if running.is_untouched() => self.finish(running.op, Outcome::NotSent(Status::new(StatusKind::Aborted))),
             // The target has said that it no longer knows the command.
@@ -214,14 +215,14 @@ impl Table {
         }
     }
 
-    fn answered(&mut self, engine: &mut Initiator, running: Running, answer: Answer, sense: Option<Sense>) {
+    fn answered(&mut self, engine: &mut Initiator, mut running: Running, answer: Answer, sense: Option<Sense>) {
         if answer.response != ScsiResponseCode::COMPLETED {
             // The target has failed to execute it, and does not know the task any more (RFC 7143 §11.4.3).
             return self.finish(running.op, Outcome::settled(Status::new(StatusKind::Internal)));
         }
         let status = from_scsi(ScsiStatus(answer.status), sense);
         match self.verdict(End::Answered(answer), sense) {
-            Some(Verdict::Done) if self.is_whole(&running, &answer) => self.step_done(engine, running),
+            Some(Verdict::Done) if running.is_whole(&self.disk, &answer) => self.step_done(engine, running),
             // The blocks are still there, and may come through undamaged.
             Some(Verdict::Done) if answer.damaged => self.again(running, Duration::ZERO, Status::new(StatusKind::Transport)),
             Some(Verdict::Done) => self.finish(running.op, Outcome::Done(Status::new(StatusKind::Transport))),
@@ -229,15 +230,6 @@ impl Table {
             Some(Verdict::Later) => self.again(running, Duration::from_millis(ISCSI_BUSY_PAUSE_MS), status),
             Some(Verdict::Failed) => self.failed(engine, running, status),
             None => {}
-        }
-    }
-
-    /// Whether all data of a command that was done has moved.
-    fn is_whole(&self, running: &Running, answer: &Answer) -> bool {
-        match running.expected_bytes(&self.disk) {
-            Some(bytes) => answer.received_bytes == bytes && !answer.damaged,
-            // Of parameter lists some targets report nonsense.
-            None => running.op.kind.data_factor() == 0 || !matches!(answer.residual, Residual::Underflow(1..)),
         }
     }
 

@@ -169,6 +169,8 @@ pub struct Disk {
     pub asymmetric: bool,
     /// The group of the port through which it was asked.
     pub port_group: Option<u16>,
+    /// It answers READ FULL STATUS, and Write Exclusive is among the reservations that can be had.
+    pub reservations: bool,
     /// The access state of that group, where it was told.
     pub access: Option<PortState>,
 }

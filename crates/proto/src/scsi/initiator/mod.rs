@@ -8,10 +8,12 @@
 mod data;
 pub mod parameters;
 mod probe;
+mod reservation;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
 pub use data::{Disk, Identity, Naming, PortState};
 pub use probe::{Probe, ProbeError, Question};
+pub use reservation::{FullStatus, Registrant};
 pub use verdict::{Change, Verdict};

@@ -1,9 +1,10 @@
 //! The queries to a disk before its use, as a value: it returns the next command and takes the response.
 
 use super::data::{Disk, IDENTIFICATION, PortState, SERIAL_NUMBER, page, text};
+use super::reservation::can_reserve;
 use super::verdict::{Change, Verdict};
 use crate::scsi::cdb::{Cdb, Command, Extent, PageControl, ReportingOptions};
-use crate::scsi::opcode::OpCode;
+use crate::scsi::opcode::{OpCode, ReserveIn};
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
 
@@ -74,6 +75,9 @@ enum Stage {
     /// Of no blocks: some targets list it and do not know it.
     TryCompareAndWrite,
     PortGroups,
+    Reservations,
+    /// Some targets tell capabilities and have no full status.
+    FullStatus,
     End,
 }
 
@@ -149,12 +153,14 @@ impl Probe {
             Stage::Verify => supported(OpCode::VERIFY_16),
             Stage::TryCompareAndWrite => Command::CompareAndWrite { extent: Extent::default(), dpo: false, fua: false },
             Stage::PortGroups => Command::ReportTargetPortGroups { extended: false, allocation: ANSWER_BYTES },
+            Stage::Reservations => Command::ReserveIn { action: ReserveIn::REPORT_CAPABILITIES, allocation: 8 },
+            Stage::FullStatus => Command::ReserveIn { action: ReserveIn::READ_FULL_STATUS, allocation: ANSWER_BYTES },
             Stage::End => return None,
         };
         let data_in_bytes = match command {
             Command::Inquiry { allocation, .. } | Command::ReadCapacity16 { allocation } => allocation,
             Command::ReportOpCodes { allocation, .. } | Command::ModeSense { allocation, .. } => allocation,
-            Command::ReportTargetPortGroups { allocation, .. } => allocation,
+            Command::ReportTargetPortGroups { allocation, .. } | Command::ReserveIn { allocation, .. } => allocation,
             Command::ReadCapacity10 => 8,
             _ => 0,
         };
@@ -213,6 +219,8 @@ impl Probe {
             Stage::PortGroups => {
                 self.disk.access = self.disk.port_group.and_then(|group| PortState::of_group(data, group));
             }
+            Stage::Reservations => self.disk.reservations = can_reserve(data),
+            Stage::FullStatus => self.disk.reservations = data.len() >= 8,
             _ => {}
         }
         self.go_on();
@@ -237,6 +245,7 @@ impl Probe {
             Stage::Ready | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify if is_elsewhere => {}
             Stage::TryCompareAndWrite if is_elsewhere => {}
             Stage::PortGroups => {}
+            Stage::Reservations | Stage::FullStatus => self.disk.reservations = false,
             Stage::Inquiry | Stage::Ready | Stage::Capacity10 => return Err(error),
             Stage::TryCompareAndWrite => self.compares = false,
             // Another host's reservation forbids more than this question, but not to know the disk.
@@ -293,9 +302,11 @@ impl Probe {
                 if !self.compares {
                     self.disk.compare_and_write_blocks = 0;
                 }
-                if self.disk.asymmetric && self.disk.port_group.is_some() { Stage::PortGroups } else { Stage::End }
+                if self.disk.asymmetric && self.disk.port_group.is_some() { Stage::PortGroups } else { Stage::Reservations }
             }
-            Stage::PortGroups | Stage::End => Stage::End,
+            Stage::PortGroups => Stage::Reservations,
+            Stage::Reservations if self.disk.reservations => Stage::FullStatus,
+            Stage::Reservations | Stage::FullStatus | Stage::End => Stage::End,
         };
     }
 }
