@@ -70,7 +70,16 @@ impl Default for Known {
     fn default() -> Self {
         let moments = vec![Moment { states: vec![State::default()], aborts: false }];
         let now = BTreeSet::from([Possible::default()]);
-        Self { moments, now, under_way: Vec::new(), late: Vec::new(), starts: 0, steps: 0, generation: 0, stopped: BTreeMap::new() }
+        Self {
+            moments,
+            now,
+            under_way: Vec::new(),
+            late: Vec::new(),
+            starts: 0,
+            steps: 0,
+            generation: 0,
+            stopped: BTreeMap::new(),
+        }
     }
 }
 

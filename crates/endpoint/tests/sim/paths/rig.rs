@@ -333,14 +333,12 @@ impl Rig {
 
     pub fn client(&mut self, device: &Device) -> Client {
         let on = self.scene.io_loop(0);
-        let (ops, cancels, done, changes): (
-            Rc<RefCell<VecDeque<Op>>>,
-            Rc<RefCell<Vec<u64>>>,
-            Rc<RefCell<Vec<Completion>>>,
-            Rc<RefCell<Vec<Change>>>,
-        ) = Default::default();
-        let (ops2, done2) = (Rc::clone(&ops), Rc::clone(&done));
-        let user = |id| Ok::<_, Error>(User { queue: device.open_queue(&on, id)?, ops: ops2, cancels, done: done2, changes });
+        let (ops, done) = (Rc::<RefCell<VecDeque<Op>>>::default(), Rc::<RefCell<Vec<Completion>>>::default());
+        let (given, ended) = (Rc::clone(&ops), Rc::clone(&done));
+        let user = |id| {
+            let queue = device.open_queue(&on, id)?;
+            Ok::<_, Error>(User { queue, ops: given, cancels: Rc::default(), done: ended, changes: Rc::default() })
+        };
         Client { driver: on.try_spawn(user).unwrap(), ops, done }
     }
 
@@ -356,8 +354,7 @@ impl Rig {
         on.wake(client.driver);
         let done = Rc::clone(&client.done);
         assert!(self.until(200 * S, |_| !done.borrow().is_empty()));
-        let outcome = done.borrow_mut().pop().unwrap().outcome;
-        outcome
+        done.borrow_mut().pop().unwrap().outcome
     }
 
     pub fn leave(&mut self, client: Client) {
