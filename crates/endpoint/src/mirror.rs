@@ -52,7 +52,8 @@ fn is_local(leg: &str) -> bool {
 
 /// A source of a mirror, which ends with its connection. Whoever opens a mirror reserves its legs, each time as another host.
 fn leg(url: &str, opener: Uuid, options: &ConnectOptions) -> LegSource {
-    let paths = PathOptions { further: Vec::new(), ctrl_loss_timeout: Some(Duration::ZERO), ..options.paths.clone() };
+    let paths =
+        PathOptions { further: Vec::new(), ctrl_loss_timeout: Some(Duration::ZERO), reserve: false, ..options.paths.clone() };
     let options = ConnectOptions { paths, nr_io_queues: 1, in_mirror: true, opener: Some(opener), ..options.clone() };
     let (shown, url) = (without_secret(url), url.to_owned());
     LegSource { url: shown, is_remote: !is_local(&url), open: Box::new(move || open_as(&url, options.clone())) }

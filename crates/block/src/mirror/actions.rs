@@ -100,7 +100,11 @@ impl Core {
                 tracing::error!("{url}: {} failed ({:?}) and is out of sync; the others serve alone", leg_url(leg), why.kind);
             }
             Event::Resync { leg, regions, bytes, is_whole } => {
-                let how = if is_whole { "all of it is copied" } else { "what it missed is copied" };
+                let how = if is_whole {
+                    "its label is not the one with which it left (an older copy, or a new leg), so all of it is copied"
+                } else {
+                    "what it missed is copied"
+                };
                 tracing::warn!("{url}: {} is back; {how}: {regions} regions of {bytes} bytes", leg_url(leg));
             }
             Event::InSync { leg, copied } => {

@@ -13,7 +13,7 @@ use weft_endpoint::export::listen_address;
 use weft_endpoint::source::discovered;
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub(super) const OF_FILE: [&str; 67] = [
+pub(super) const OF_FILE: [&str; 68] = [
     "source",
     "listen",
     "name",
@@ -81,6 +81,7 @@ pub(super) const OF_FILE: [&str; 67] = [
     "failover",
     "unflushed",
     "only_writer",
+    "reserve",
 ];
 
 impl ServeArgs {
