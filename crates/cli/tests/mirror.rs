@@ -113,7 +113,7 @@ fn legs_and_the_mirror_itself_are_killed_under_load() {
     assert!(alone.code() != Some(0) && alone.err.contains("state file"), "{}", alone.err);
     let mirror = serve(dir, &url);
     // What the killed one had sent might have been executed until the targets missed its keep alive, and as long as they state (CQT).
-    assert!(log(dir).contains("it was not closed; it opens in 32 s"), "{}", log(dir));
+    assert!(log(dir).contains("is shut out now; it is used in 32 s"), "{}", log(dir));
     let ended = run(bench(dir, mirror.url(), "3s"));
     assert_eq!(ended.code(), Some(0), "{}", ended.err);
 

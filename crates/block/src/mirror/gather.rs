@@ -316,6 +316,10 @@ impl Core {
     fn wait_for_the_last(&mut self) {
         let at = self.began + self.bound;
         self.before = Before::Until(at);
+        if at <= self.on.now() {
+            // A leg that was reserved has been waited for.
+            return;
+        }
         let left = at - self.on.now();
         tracing::warn!(
             "{}: it was not closed; it opens in {:.0} s, when its targets have certainly ended what the last process sent to them",
