@@ -104,7 +104,8 @@ done
 fio_stop "networks cut and mended, and access states changed"
 umount /mnt
 e2fsck -fn /dev/mapper/mpatha >/tmp/fsck.out 2>&1 || { cat /tmp/fsck.out; fail "the file system is not clean"; }
-multipath -F
+# udev may look at the map for a moment longer.
+wait_for 30 multipath -F || fail "the map stays in use"
 for n in 1 2; do iscsiadm -m node -T $IQN -p 10.0.$n.2:$ISCSI_PORT --logout >/dev/null 2>&1; done
 kill $target_pid
 wait $target_pid || fail "weft serve ended with status $?"
