@@ -74,10 +74,10 @@ enum Stage {
     Verify,
     /// Of no blocks: some targets list it and do not know it.
     TryCompareAndWrite,
-    PortGroups,
     Reservations,
     /// Some targets tell capabilities and have no full status.
     FullStatus,
+    PortGroups,
     End,
 }
 
@@ -302,11 +302,12 @@ impl Probe {
                 if !self.compares {
                     self.disk.compare_and_write_blocks = 0;
                 }
-                if self.disk.asymmetric && self.disk.port_group.is_some() { Stage::PortGroups } else { Stage::Reservations }
+                Stage::Reservations
             }
-            Stage::PortGroups => Stage::Reservations,
             Stage::Reservations if self.disk.reservations => Stage::FullStatus,
-            Stage::Reservations | Stage::FullStatus | Stage::End => Stage::End,
+            // Last, as a unit attention that tells of another state may come with any of the questions before.
+            Stage::Reservations | Stage::FullStatus if self.disk.asymmetric && self.disk.port_group.is_some() => Stage::PortGroups,
+            Stage::Reservations | Stage::FullStatus | Stage::PortGroups | Stage::End => Stage::End,
         };
     }
 }
