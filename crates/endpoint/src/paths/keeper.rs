@@ -290,8 +290,7 @@ impl Keeper {
             self.group.lose_writes();
             self.is_told = true;
         }
-        let how = (only_writer, &*self.group.unresolved.ranges());
-        match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), how, self.id) {
+        match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), only_writer, self.id) {
             Ok(told) => {
                 self.paths[path].phase = Phase::Replaying(device, told);
                 true

@@ -41,14 +41,14 @@ pub(super) fn replay(
     on: &Handle,
     device: &Device,
     log: Arc<Unflushed>,
-    (only_writer, under_way): (bool, &[(u64, u64)]),
+    only_writer: bool,
     keeper: DriverId,
 ) -> Result<Replayed, Error> {
     let outcome = Replayed::default();
     let told = Arc::clone(&outcome);
     let driver = on.try_spawn(|id| {
         let queue = device.open_queue(on, id)?;
-        let pieces = if only_writer { log.pieces() } else { log.pieces_to_look_at(under_way) };
+        let pieces = if only_writer { log.pieces() } else { log.pieces_to_look_at() };
         let look = (!only_writer).then(|| Look::new(device.geometry().block_bytes));
         Ok::<_, Error>(Replay {
             queue,

@@ -162,14 +162,13 @@ impl Unflushed {
 
     /// What has to be written again, in any order: of each block the last write.
     pub(super) fn pieces(&self) -> VecDeque<Piece> {
-        self.pieces_of(&[], |entry| !entry.is_doubtful)
+        self.pieces_of(|entry| !entry.is_doubtful)
     }
 
     /// What a device has to have still: of each block the last write. What was durable at once cannot have been lost, what a discard leaves is
-    /// not defined, and what was told is not told again. Neither counts what lies below writes (first block, and the one behind the last) that may have
-    /// been executed and will be sent again before anything reads there.
-    pub(super) fn pieces_to_look_at(&self, under_way: &[(u64, u64)]) -> VecDeque<Piece> {
-        self.pieces_of(under_way, Entry::counts)
+    /// not defined, and what was told is not told again.
+    pub(super) fn pieces_to_look_at(&self) -> VecDeque<Piece> {
+        self.pieces_of(Entry::counts)
     }
 
     /// The device does not have a piece any more.
@@ -182,10 +181,9 @@ impl Unflushed {
         }
     }
 
-    fn pieces_of(&self, covered: &[(u64, u64)], wanted: impl Fn(&Entry) -> bool) -> VecDeque<Piece> {
+    fn pieces_of(&self, wanted: impl Fn(&Entry) -> bool) -> VecDeque<Piece> {
         let log = self.lock();
         let (mut pieces, mut later) = (VecDeque::new(), Covered::default());
-        covered.iter().for_each(|(first, end)| drop(later.cover(*first, *end)));
         for entry in log.entries.iter().rev() {
             let block_bytes = entry.len / (entry.blocks as usize).max(1);
             for (lba, end) in later.cover(entry.lba, entry.lba + u64::from(entry.blocks)) {

@@ -50,11 +50,6 @@ impl Unresolved {
         self.count.store(writes.len(), Ordering::Release);
     }
 
-    /// Their blocks: the first, and the one behind the last.
-    pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
-        self.lock().iter().map(|&(_, first, count)| (first, first + u64::from(count))).collect()
-    }
-
     /// Whether an operation on these blocks has to wait.
     pub(super) fn overlaps(&self, lba: u64, blocks: u32) -> bool {
         let end = lba + u64::from(blocks);

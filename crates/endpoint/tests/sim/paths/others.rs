@@ -169,28 +169,6 @@ fn overlapping_writes_over_a_volatile_cache_go_out_one_after_the_other() {
 }
 
 #[test]
-fn a_write_under_way_on_its_blocks_is_no_loss() {
-    for protocol in PROTOCOLS {
-        let (mut rig, disk) = rig(protocol, PathOptions::default());
-        let write = rig.write(5, 1);
-        rig.succeed(write);
-        // Executed, and the answer is lost with the target's process.
-        disk.hold();
-        let second = rig.write(5, 2);
-        rig.run_for(100 * MS);
-        assert_eq!(disk.value(5), 2);
-        rig.kill_target();
-        disk.release();
-        disk.keep();
-        rig.start_target(disk.device());
-        let second = rig.wait(second).0;
-        let value = read(&mut rig, 5);
-        assert_eq!((second, value, flush(&mut rig)), (Outcome::SUCCESS, 2, Outcome::SUCCESS), "{protocol:?}");
-        rig.close();
-    }
-}
-
-#[test]
 fn a_loss_is_told_to_the_queue_that_comes_after() {
     for protocol in PROTOCOLS {
         let (mut rig, disk) = rig(protocol, PathOptions::default());

@@ -306,7 +306,9 @@ impl Probe {
             }
             Stage::Reservations if self.disk.reservations => Stage::FullStatus,
             // Last, as a unit attention that tells of another state may come with any of the questions before.
-            Stage::Reservations | Stage::FullStatus if self.disk.asymmetric && self.disk.port_group.is_some() => Stage::PortGroups,
+            Stage::Reservations | Stage::FullStatus if self.disk.asymmetric && self.disk.port_group.is_some() => {
+                Stage::PortGroups
+            }
             Stage::Reservations | Stage::FullStatus | Stage::PortGroups | Stage::End => Stage::End,
         };
     }
