@@ -36,8 +36,7 @@ lio_start() {
     local tpg=$LIO/iscsi/$IQN/tpgt_1 acl n=0 chap= mutual= at
     modprobe iscsi_target_mod
     modprobe target_core_file
-    # where LIO keeps registrations of persistent reservations
-    mkdir -p /var/target/pr $tpg/np/$PORTAL
+    mkdir -p $tpg/np/$PORTAL
     acl=$tpg/acls/$INITIATOR
     mkdir -p "$acl"
     while [ $# -gt 0 ]; do

@@ -46,8 +46,6 @@ RESERVATIONS=1 nvmet_start ram:16MiB ram:16MiB
 fences nvme+tcp://$ADDR:$PORT/$NQN/1 nvme+tcp://$ADDR:$PORT/$NQN/2
 nvmet_clear
 note LIO
-# Where LIO keeps registrations; targetcli makes it.
-mkdir -p /var/target/pr
 iscsi_start ram:16MiB ram:16MiB
 fences iscsi://$PORTAL/$IQN/0 iscsi://$PORTAL/$IQN/1
 iscsi_stop

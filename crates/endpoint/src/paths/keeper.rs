@@ -6,7 +6,7 @@ use super::group::{Group, Live};
 use super::look::Lost;
 use super::opener::Opener;
 use super::registered::{self, Others};
-use super::replay::{Ended, Failure, Replayed, replay};
+use super::replay::{Ended, Failure, Replayed, Writers, replay};
 use crate::limits::{PATH_LOOK_S, REPLAY_ATTEMPTS};
 use core::future::Future;
 use core::pin::Pin;
@@ -290,7 +290,9 @@ impl Keeper {
             self.group.lose_writes();
             self.is_told = true;
         }
-        match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), only_writer, self.id) {
+        let hidden = || Writers::Several(self.group.unresolved.hide(|first, end| log.expects(first, end)));
+        let writers = if only_writer { Writers::OnlyThis } else { hidden() };
+        match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), &writers, self.id) {
             Ok(told) => {
                 self.paths[path].phase = Phase::Replaying(device, told);
                 true

@@ -178,12 +178,6 @@ impl PathsQueue {
         self.leaving.push(Leaving { open, replays: (!self.is_gated).then_some(self.replays) });
     }
 
-    /// A write that was lost is completed, or was never sent: others may go on.
-    fn resolve(&self, name: u64) {
-        self.group.unresolved.remove((self.name, name));
-        self.group.tell_queues();
-    }
-
     /// The only path, if there is no choice and nothing waits.
     #[inline]
     fn only_route(&self) -> Option<usize> {
@@ -241,8 +235,7 @@ impl PathsQueue {
         }
         while let Some(op) = self.waiting.pop_front() {
             let Some(flight) = self.flights.get_mut(op.user) else { continue };
-            let is_held = !flight.unresolved && self.group.unresolved.any() && self.group.unresolved.overlaps(op.lba, op.blocks);
-            let is_held = is_held || !self.is_turn(&op);
+            let is_held = (!flight.unresolved && self.is_held(&op)) || !self.is_turn(&op);
             let Some(flight) = self.flights.get_mut(op.user) else { continue };
             match (!is_held).then(|| self.chooser.choose(&self.routes, now)).flatten() {
                 Some(path) => {
@@ -330,7 +323,7 @@ impl PathsQueue {
             route.counters.ended(bytes, !completion.outcome.is_success(), self.on.now() - flight.at);
         }
         if flight.unresolved {
-            self.resolve(name);
+            self.resolve(name, completion.outcome.is_success());
         }
         if let Some(log) = &self.log {
             log.ended(&completion, flight.mark);
@@ -368,8 +361,9 @@ impl PathsQueue {
         if executed && !flight.unresolved {
             flight.unresolved = true;
             self.group.unresolved.add((self.name, name), flight.lba, flight.blocks);
-        } else if !flight.may_have_executed && core::mem::take(&mut flight.unresolved) {
-            self.resolve(name);
+        } else if !flight.may_have_executed && flight.unresolved && !self.group.unresolved.hides(|key| key == (self.name, name)) {
+            flight.unresolved = false;
+            self.resolve(name, true);
         }
         self.waiting.push_back(Op::new(op.kind, op.lba, op.blocks, name, op.data));
     }
@@ -487,6 +481,7 @@ impl Drop for PathsQueue {
     fn drop(&mut self) {
         self.group.leave(self.name);
         self.waiting.drain(..).for_each(Op::give_up);
+        self.lose_hidden(|(of, _)| of == self.name);
         self.group.unresolved.forget(self.name);
         self.leave_order();
         for (path, route) in self.routes.iter().enumerate() {

@@ -36,20 +36,30 @@ impl Failure {
     }
 }
 
-/// Starts; `keeper` is woken at the end. Nothing is written unless this is the only writer.
+/// Who writes, and so what is done.
+pub(super) enum Writers {
+    /// Nobody else: what is not flushed is written again.
+    OnlyThis,
+    /// Perhaps others: it is looked for, but for these blocks (the first, and the one behind the last).
+    Several(Vec<(u64, u64)>),
+}
+
+/// Starts; `keeper` is woken at the end.
 pub(super) fn replay(
     on: &Handle,
     device: &Device,
     log: Arc<Unflushed>,
-    only_writer: bool,
+    writers: &Writers,
     keeper: DriverId,
 ) -> Result<Replayed, Error> {
     let outcome = Replayed::default();
     let told = Arc::clone(&outcome);
     let driver = on.try_spawn(|id| {
         let queue = device.open_queue(on, id)?;
-        let pieces = if only_writer { log.pieces() } else { log.pieces_to_look_at() };
-        let look = (!only_writer).then(|| Look::new(device.geometry().block_bytes));
+        let (pieces, look) = match writers {
+            Writers::OnlyThis => (log.pieces(), None),
+            Writers::Several(hidden) => (log.pieces_to_look_at(hidden), Some(Look::new(device.geometry().block_bytes))),
+        };
         Ok::<_, Error>(Replay {
             queue,
             log,

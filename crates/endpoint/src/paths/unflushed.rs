@@ -162,13 +162,18 @@ impl Unflushed {
 
     /// What has to be written again, in any order: of each block the last write.
     pub(super) fn pieces(&self) -> VecDeque<Piece> {
-        self.pieces_of(|entry| !entry.is_doubtful)
+        self.pieces_of(&[], |entry| !entry.is_doubtful)
     }
 
     /// What a device has to have still: of each block the last write. What was durable at once cannot have been lost, what a discard leaves is
-    /// not defined, and what was told is not told again.
-    pub(super) fn pieces_to_look_at(&self) -> VecDeque<Piece> {
-        self.pieces_of(Entry::counts)
+    /// not defined, and what was told is not told again. Nor do blocks count (first, and the one behind the last) that an unresolved write hides.
+    pub(super) fn pieces_to_look_at(&self, hidden: &[(u64, u64)]) -> VecDeque<Piece> {
+        self.pieces_of(hidden, Entry::counts)
+    }
+
+    /// Whether a device has to have something still that lies on these blocks: the first, and the one behind the last.
+    pub(super) fn expects(&self, first: u64, end: u64) -> bool {
+        self.lock().entries.iter().any(|it| it.counts() && it.lba < end && first < it.lba + u64::from(it.blocks))
     }
 
     /// The device does not have a piece any more.
@@ -181,9 +186,10 @@ impl Unflushed {
         }
     }
 
-    fn pieces_of(&self, wanted: impl Fn(&Entry) -> bool) -> VecDeque<Piece> {
+    fn pieces_of(&self, covered: &[(u64, u64)], wanted: impl Fn(&Entry) -> bool) -> VecDeque<Piece> {
         let log = self.lock();
         let (mut pieces, mut later) = (VecDeque::new(), Covered::default());
+        covered.iter().for_each(|(first, end)| drop(later.cover(*first, *end)));
         for entry in log.entries.iter().rev() {
             let block_bytes = entry.len / (entry.blocks as usize).max(1);
             for (lba, end) in later.cover(entry.lba, entry.lba + u64::from(entry.blocks)) {

@@ -2,6 +2,9 @@
 //!
 //! Until such a write is completed, no later operation on its blocks is sent: a later write would be undone by the repetition, and a read
 //! could show first the new data and then the old. Writes that were lost together do not wait for each other; they were in flight together.
+//!
+//! After a restart of the target, such a write *hides* what was acknowledged and not flushed on its blocks: whether that is still there cannot be
+//! seen, nor does it matter when the write succeeds. Until then no flush is sent, as it would vouch for what may be lost.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,11 +16,19 @@ pub(super) type Key = (u64, u64);
 #[derive(Default)]
 pub(super) struct Unresolved {
     count: AtomicUsize,
-    writes: Mutex<Vec<(Key, u64, u32)>>,
+    writes: Mutex<Vec<Write>>,
+}
+
+struct Write {
+    key: Key,
+    lba: u64,
+    end: u64,
+    /// See the module.
+    hides: bool,
 }
 
 impl Unresolved {
-    fn lock(&self) -> MutexGuard<'_, Vec<(Key, u64, u32)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Write>> {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -29,7 +40,7 @@ impl Unresolved {
 
     pub(super) fn add(&self, key: Key, lba: u64, blocks: u32) {
         let mut writes = self.lock();
-        writes.push((key, lba, blocks));
+        writes.push(Write { key, lba, end: lba + u64::from(blocks), hides: false });
         self.count.store(writes.len(), Ordering::Release);
     }
 
@@ -46,14 +57,26 @@ impl Unresolved {
 
     fn retain(&self, keep: impl Fn(Key) -> bool) {
         let mut writes = self.lock();
-        writes.retain(|(key, ..)| keep(*key));
+        writes.retain(|write| keep(write.key));
         self.count.store(writes.len(), Ordering::Release);
+    }
+
+    /// The target has restarted: the writes that hide something, as `hides` says of their first block and the one behind the last. Their blocks.
+    pub(super) fn hide(&self, hides: impl Fn(u64, u64) -> bool) -> Vec<(u64, u64)> {
+        let mut writes = self.lock();
+        writes.iter_mut().for_each(|write| write.hides |= hides(write.lba, write.end));
+        writes.iter().filter(|write| write.hides).map(|write| (write.lba, write.end)).collect()
+    }
+
+    /// Whether one of these writes hides something.
+    pub(super) fn hides(&self, of: impl Fn(Key) -> bool) -> bool {
+        self.any() && self.lock().iter().any(|write| write.hides && of(write.key))
     }
 
     /// Whether an operation on these blocks has to wait.
     pub(super) fn overlaps(&self, lba: u64, blocks: u32) -> bool {
         let end = lba + u64::from(blocks);
-        blocks > 0 && self.lock().iter().any(|&(_, first, count)| lba < first + u64::from(count) && first < end)
+        blocks > 0 && self.lock().iter().any(|write| lba < write.end && write.lba < end)
     }
 }
 
@@ -73,5 +96,18 @@ mod tests {
         assert!(!unresolved.overlaps(10, 4));
         unresolved.forget(2);
         assert!(!unresolved.any());
+    }
+
+    #[test]
+    fn what_hides_something_does_so_until_it_is_resolved() {
+        let unresolved = Unresolved::default();
+        unresolved.add((1, 1), 10, 4);
+        unresolved.add((2, 1), 20, 1);
+        assert!(!unresolved.hides(|_| true));
+        assert_eq!(unresolved.hide(|first, end| (first, end) == (10, 14)), [(10, 14)]);
+        assert_eq!(unresolved.hide(|_, _| false), [(10, 14)], "it is not known to have been executed since");
+        assert!(unresolved.hides(|key| key == (1, 1)) && !unresolved.hides(|key| key == (2, 1)));
+        unresolved.remove((1, 1));
+        assert!(!unresolved.hides(|_| true));
     }
 }

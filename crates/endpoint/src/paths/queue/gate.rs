@@ -1,6 +1,7 @@
 //! What a queue does while unflushed writes are written again, and when some were lost.
 
 use super::super::flights::LEAVING;
+use super::super::unresolved::Key;
 use super::PathsQueue;
 use crate::source::queue::GONE;
 use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
@@ -21,6 +22,32 @@ impl PathsQueue {
             op.user = self.flights.remove(op.user).map_or(op.user, |flight| flight.user);
             self.ready.push(op.done(Outcome::Done(Status::new(StatusKind::Internal))));
             self.on.wake(self.owner);
+        }
+    }
+
+    /// Whether an operation has to wait for writes that were lost. A flush that is sent before one that hides something would vouch for it.
+    pub(super) fn is_held(&self, op: &Op) -> bool {
+        let unresolved = &self.group.unresolved;
+        unresolved.any() && (unresolved.overlaps(op.lba, op.blocks) || (op.kind == OpKind::Flush && unresolved.hides(|_| true)))
+    }
+
+    /// A write that was lost is completed, or was never sent: others may go on.
+    pub(super) fn resolve(&self, name: u64, is_success: bool) {
+        if !is_success {
+            self.lose_hidden(|key| key == (self.name, name));
+        }
+        self.group.unresolved.remove((self.name, name));
+        self.group.tell_queues();
+    }
+
+    /// Writes that hide something end without success: nobody knows whether it is still there.
+    pub(super) fn lose_hidden(&self, of: impl Fn(Key) -> bool) {
+        if self.group.unresolved.hides(of) {
+            tracing::error!(
+                "{}: the target has restarted, and data that was written and not flushed may be lost, below a write that failed: the next flush fails",
+                self.group.url
+            );
+            self.group.lose_writes();
         }
     }
 

@@ -18,7 +18,7 @@ impl PathsQueue {
         let name = op.user;
         let Some(flight) = self.flights.remove(name) else { return op.give_up() };
         if flight.unresolved {
-            self.resolve(name);
+            self.resolve(name, false);
         }
         self.end_order(name, flight.lba, flight.went_out);
         op.user = flight.user;

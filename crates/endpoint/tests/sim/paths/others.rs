@@ -1,10 +1,10 @@
 //! Hosts that are not the only writers of what they write: after a restart of the target they look, and write nothing.
 
 use super::cached::Cached;
-use super::rig::{BLOCK, MS, Rig, WRITE, only_writer};
+use super::rig::{BLOCK, MS, Rig, S, WRITE, only_writer};
 use crate::protocols::{PROTOCOLS, Protocol};
 use crate::scene::{options, run_ops};
-use weft_block::{Op, OpKind, Outcome};
+use weft_block::{Op, OpKind, Outcome, StatusKind};
 use weft_endpoint::{ConnectOptions, PathOptions};
 
 fn rig(protocol: Protocol, paths: PathOptions) -> (Rig, Cached) {
@@ -164,6 +164,69 @@ fn overlapping_writes_over_a_volatile_cache_go_out_one_after_the_other() {
             rig.succeed(write);
         }
         assert_eq!((rig.stored(1), rig.stored(2)), (4, 3));
+        rig.close();
+    }
+}
+
+/// A write that is acknowledged and not flushed, and one over it whose answer is lost with the target's process.
+fn restart_below_a_write(rig: &mut Rig, disk: &Cached, is_lost: bool) -> u64 {
+    let write = rig.write(5, 1);
+    rig.succeed(write);
+    disk.hold();
+    let second = rig.write(5, 2);
+    rig.run_for(100 * MS);
+    assert_eq!(disk.value(5), 2);
+    rig.kill_target();
+    disk.release();
+    if is_lost {
+        disk.lose();
+    } else {
+        disk.keep();
+    }
+    second
+}
+
+#[test]
+fn a_write_under_way_on_its_blocks_is_no_loss() {
+    for (protocol, is_lost) in PROTOCOLS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let second = restart_below_a_write(&mut rig, &disk, is_lost);
+        rig.start_target(disk.device());
+        let second = rig.wait(second).0;
+        let value = read(&mut rig, 5);
+        assert_eq!((second, value, flush(&mut rig)), (Outcome::SUCCESS, 2, Outcome::SUCCESS), "{protocol:?}");
+        rig.close();
+    }
+}
+
+#[test]
+fn a_flush_waits_for_a_write_that_hides_what_may_be_lost() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let second = restart_below_a_write(&mut rig, &disk, true);
+        disk.hold();
+        rig.start_target(disk.device());
+        let asked = rig.submit(OpKind::Flush, 0, 0);
+        rig.until(10 * S, |_| disk.value(5) == 2);
+        rig.run_for(100 * MS);
+        assert_eq!(disk.flushes(), 0, "{protocol:?}: it would vouch for what was acknowledged first");
+        disk.release();
+        assert_eq!((rig.wait(second).0, rig.wait(asked).0), (Outcome::SUCCESS, Outcome::SUCCESS));
+        rig.close();
+    }
+}
+
+#[test]
+fn what_a_write_hides_is_lost_when_the_write_fails() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let second = restart_below_a_write(&mut rig, &disk, true);
+        disk.refuse(1, StatusKind::Media);
+        rig.start_target(disk.device());
+        let asked = rig.submit(OpKind::Flush, 0, 0);
+        assert!(!rig.wait(second).0.is_success());
+        assert!(!rig.wait(asked).0.is_success(), "{protocol:?}: what was acknowledged first is lost");
+        assert_eq!(flush(&mut rig), Outcome::SUCCESS, "it is told once");
         rig.close();
     }
 }
