@@ -48,5 +48,14 @@ nvmet_clear
 note LIO
 iscsi_start ram:16MiB ram:16MiB
 fences iscsi://$PORTAL/$IQN/0 iscsi://$PORTAL/$IQN/1
+# Who was killed keeps nobody of its host out.
+for n in 1 2; do
+    /lab/weft serve iscsi://$PORTAL/$IQN/0 --reserve --nr-io-queues 1 --listen nvme+tcp://$ADDR:444$n >/tmp/reserving$n 2>&1 &
+    pid=$!
+    wait_for 30 grep -q '^listening' /tmp/reserving$n || { cat /tmp/reserving$n; fail "the disk cannot be reserved"; }
+    refuses /lab/weft bench iscsi://$PORTAL/$IQN/0 --rw=write --bs=4k --size=1m --destroy-data
+    kill -9 $pid
+    wait $pid || :
+done
 iscsi_stop
 kernel_is_sound

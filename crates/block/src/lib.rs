@@ -56,5 +56,5 @@ pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};
 pub use refusal::Refusal;
 pub use registry::{Device, OpenOptions, Resolver, begin, check, open};
-pub use reservation::{ReservationHolder, ReservationKind, ReservationReport, ReserveAction};
+pub use reservation::{ReservationHolder, ReservationKind, ReservationReport, ReserveAction, opener_of};
 pub use status::{Raw, RawScsi, Status, StatusKind};

@@ -1,6 +1,7 @@
 //! Reservations as initiators see and change them: the holder and the registrants of a device that other hosts use as well.
 
 use crate::limits::RESERVATION_REPORT_BYTES;
+use uuid::Uuid;
 
 /// Bytes of the header of a report, and of each registrant (Base 2.1 §7.7, extended form).
 const HEADER_BYTES: usize = 64;
@@ -43,6 +44,12 @@ impl ReservationKind {
     pub fn of_nvme(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.nvme() == code)
     }
+}
+
+/// The name of the opener that registers with a key, by the lower half of the key. A target that knows hosts by one name only, as Linux' LIO does, lets
+/// no other session of a host take its reservation: who knows the key opens the device as that opener, whose session ends by that, and gives it back.
+pub fn opener_of(key: u64) -> Uuid {
+    Uuid::from_u128(u128::from(key as u32))
 }
 
 /// A change of the reservation of a device. Keys are those of the opener; zero is no key.

@@ -79,7 +79,7 @@ impl Disks {
         let home = world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
         let source = |disk: Device| {
             let url = disk.url().to_owned();
-            LegSource { url, is_remote: true, open: Box::new(move || Ok(Opening::ready(Ok(Arc::clone(&disk))))) }
+            LegSource { url, is_remote: true, open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&disk))))) }
         };
         let legs = self.legs.iter().zip(knows.stated);
         let options = Options {

@@ -64,7 +64,7 @@ impl Bench {
     fn begin(&self, opener: u128, force: bool) -> (Result<Device, Error>, mpsc::Receiver<()>) {
         let source = |disk: &Device, is_here: Arc<AtomicBool>| {
             let disk = Arc::clone(disk);
-            let open = move || match is_here.load(Ordering::SeqCst) {
+            let open = move |_| match is_here.load(Ordering::SeqCst) {
                 // An error filter is what fails when the leg is taken away.
                 true => Ok(Opening::ready(Ok(Arc::clone(&disk)))),
                 false => Err(Error::new(ErrorKind::NotFound, "the leg is away")),
@@ -222,7 +222,8 @@ fn a_leg_without_a_label_is_refused_and_a_new_one_takes_a_lost_ones_place() {
     let (device, closed) = bench.open(3);
     wait_until("the new leg is in sync", || device.paths().iter().all(|leg| leg.state == PathState::Live));
     close(device, &closed);
-    assert!(bench.are_equal() && bench.label(2).in_sync == [0, 1, 2]);
+    assert_eq!(bench.label(2).in_sync, [0, 1, 2]);
+    assert!(bench.are_equal());
 }
 
 #[test]

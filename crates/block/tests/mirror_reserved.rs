@@ -27,11 +27,14 @@ struct Table {
     holder: Option<u128>,
     /// Writes that came when nobody had reserved the leg.
     unguarded: u32,
+    /// Only who holds it changes the reservation, as with LIO for sessions of one host.
+    is_by_name: bool,
 }
 
 impl Table {
     fn change(&mut self, host: u128, action: ReserveAction) -> Outcome {
         let registered = |table: &Self, key| table.keys.get(&host) == Some(&key);
+        let is_other = self.holder.is_some_and(|holder| holder != host);
         match action {
             ReserveAction::Register { key } => drop(self.keys.insert(host, key)),
             ReserveAction::Unregister { key } if registered(self, key) => {
@@ -41,6 +44,7 @@ impl Table {
             ReserveAction::Acquire { key, .. } if registered(self, key) && self.holder.is_none_or(|holder| holder == host) => {
                 self.holder = Some(host);
             }
+            ReserveAction::Preempt { .. } if self.is_by_name && is_other => return CONFLICT,
             ReserveAction::Preempt { key, of, .. } if registered(self, key) && self.keys.values().any(|key| *key == of) => {
                 if self.holder.is_some_and(|holder| self.keys[&holder] == of) {
                     self.holder = Some(host);
@@ -87,12 +91,15 @@ impl Leg {
         Self { disk, table: Arc::default(), is_here, epoch: Arc::default(), has_reservations }
     }
 
-    fn source(&self, host: u128) -> LegSource {
+    /// As the host of that identifier, if it is the only one that may be used.
+    fn source(&self, host: Option<u128>) -> LegSource {
         let leg = self.clone();
-        let open = move || match leg.is_here.load(Ordering::SeqCst) {
-            true => Ok(Opening::ready(Ok(
-                Arc::new(Seat { leg: leg.clone(), host, epoch: leg.epoch.load(Ordering::SeqCst) }) as Device
-            ))),
+        let open = move |opener: Uuid| match leg.is_here.load(Ordering::SeqCst) {
+            true => Ok(Opening::ready(Ok(Arc::new(Seat {
+                leg: leg.clone(),
+                host: host.unwrap_or(opener.as_u128()),
+                epoch: leg.epoch.load(Ordering::SeqCst),
+            }) as Device))),
             false => Err(Error::new(ErrorKind::NotFound, "the leg is away")),
         };
         LegSource { url: "a leg".into(), is_remote: false, open: Box::new(open) }
@@ -243,11 +250,11 @@ impl Bench {
         let state = self.state.clone().map(|disk| LegSource {
             url: "state".into(),
             is_remote: false,
-            open: Box::new(move || Ok(Opening::ready(Ok(Arc::clone(&disk))))),
+            open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&disk))))),
         });
         let options = Options {
             url: "mirror:test".into(),
-            legs: self.legs.iter().map(|leg| leg.source(self.host.unwrap_or(opener))).collect(),
+            legs: self.legs.iter().map(|leg| leg.source(self.host)).collect(),
             state,
             force,
             settle: Duration::ZERO,
@@ -355,6 +362,22 @@ fn a_start_under_the_identifier_of_a_killed_owner_replaces_its_key() {
     assert_ne!(key(), old);
     close(mirror);
     assert_eq!(bench.holders(), [None, None]);
+    drop(killed);
+}
+
+#[test]
+fn a_start_takes_legs_of_targets_that_let_only_the_holder_change_a_reservation() {
+    let bench = Bench::new(&[true, true], true);
+    bench.legs.iter().for_each(|leg| leg.table.lock().unwrap().is_by_name = true);
+    let killed = bench.open(1, false);
+    let mirror = bench.open(2, false);
+    assert_eq!(bench.holders(), [Some(2), Some(2)]);
+    assert!(bench.legs.iter().all(|leg| leg.table.lock().unwrap().keys.len() == 1));
+    let old = Rig::new(&killed.0, Plan::default());
+    assert_ne!(write(&old, 9, 1), StatusKind::Success);
+    old.end();
+    close(mirror);
+    assert_eq!((bench.unguarded(), bench.holders()), (0, vec![None, None]));
     drop(killed);
 }
 

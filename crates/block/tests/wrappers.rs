@@ -125,7 +125,7 @@ impl Stage {
     fn mirror(&mut self, legs: Vec<Device>) -> Device {
         let source = |disk: Device| {
             let url = disk.url().to_owned();
-            LegSource { url, is_remote: false, open: Box::new(move || Ok(Opening::ready(Ok(Arc::clone(&disk))))) }
+            LegSource { url, is_remote: false, open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&disk))))) }
         };
         let options = Options {
             url: "mirror:test".into(),

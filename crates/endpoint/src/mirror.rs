@@ -41,7 +41,7 @@ fn host_name() -> String {
 /// Begins to open a mirror; `None` if this is not the URL of one.
 pub(crate) fn begin(url: &str, options: &ConnectOptions) -> Result<Option<Opening>, Error> {
     let Some(parsed) = MirrorUrl::parse(url)? else { return Ok(None) };
-    let state = parsed.state.map(|path| leg(&state_url(path), Uuid::nil(), options));
+    let state = parsed.state.map(|path| leg(&state_url(path), options));
     begin_as(url, &parsed, state, Opener::here(), options).map(Some)
 }
 
@@ -51,12 +51,16 @@ fn is_local(leg: &str) -> bool {
 }
 
 /// A source of a mirror, which ends with its connection. Whoever opens a mirror reserves its legs, each time as another host.
-fn leg(url: &str, opener: Uuid, options: &ConnectOptions) -> LegSource {
+fn leg(url: &str, options: &ConnectOptions) -> LegSource {
     let paths =
         PathOptions { further: Vec::new(), ctrl_loss_timeout: Some(Duration::ZERO), reserve: false, ..options.paths.clone() };
-    let options = ConnectOptions { paths, nr_io_queues: 1, in_mirror: true, opener: Some(opener), ..options.clone() };
+    let options = ConnectOptions { paths, nr_io_queues: 1, in_mirror: true, ..options.clone() };
     let (shown, url) = (without_secret(url), url.to_owned());
-    LegSource { url: shown, is_remote: !is_local(&url), open: Box::new(move || open_as(&url, options.clone())) }
+    LegSource {
+        url: shown,
+        is_remote: !is_local(&url),
+        open: Box::new(move |opener| open_as(&url, ConnectOptions { opener: Some(opener), ..options.clone() })),
+    }
 }
 
 /// Opens a leg as the opener of the mirror, or, where the target gives this host an identifier and refuses others, as this host.
@@ -98,7 +102,7 @@ pub fn begin_as(
         &options.control.remote()?,
         mirror::Options {
             url: shown,
-            legs: parsed.legs.iter().map(|url| leg(url, name, options)).collect(),
+            legs: parsed.legs.iter().map(|url| leg(url, options)).collect(),
             state,
             force: parsed.force,
             settle,

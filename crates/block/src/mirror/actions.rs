@@ -84,6 +84,7 @@ impl Core {
             }
             What::Area => self.area_read(place, &completion),
             What::Reserve if index == 0 => self.reserve_on(place, &completion),
+            What::Displace => self.displaced(place),
             What::GiveBack if index == 0 => self.given_back(place),
             What::Reserve | What::GiveBack => {}
         }

@@ -3,14 +3,14 @@
 //! Each opening of a mirror registers with a key of its own. The upper half of a key is the mirror's, so that the keys of other openers are known
 //! from those of hosts that have nothing to do with it.
 
-use crate::reservation::{ReservationHolder, ReservationReport};
+use crate::reservation::{ReservationHolder, ReservationReport, opener_of};
 use uuid::Uuid;
 
 /// What to do about a leg.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It may be reserved, once these keys of openers before this one are removed; whether one of them holds it.
-    Take { keys: Vec<u64>, is_held: bool },
+    /// It may be reserved, once these keys of openers before this one are removed; which of them holds it.
+    Take { keys: Vec<u64>, holder: Option<u64> },
     /// Another opener has it since this one had it.
     Taken,
     /// It stays absent, for this reason.
@@ -38,6 +38,11 @@ fn half(name: Uuid) -> u64 {
 /// The key of an opening; never 0, which is no key.
 pub(super) fn key(mirror: Uuid, opening: Uuid) -> u64 {
     half(mirror) << 32 | half(opening).max(1)
+}
+
+/// Who the targets of legs are told that an opening is.
+pub(super) fn name(opening: Uuid) -> Uuid {
+    opener_of(half(opening).max(1))
 }
 
 fn is_of(mirror: Uuid, key: u64) -> bool {
@@ -75,7 +80,7 @@ pub(super) fn judge(report: &ReservationReport, known: Known) -> Verdict {
             let mut keys: Vec<u64> = report.registrants.iter().filter(is_other).map(|other| other.key).collect();
             keys.sort_unstable();
             keys.dedup();
-            Verdict::Take { keys, is_held }
+            Verdict::Take { keys, holder: holder.map(|holder| holder.key) }
         }
     }
 }

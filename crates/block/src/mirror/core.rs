@@ -334,6 +334,7 @@ impl Core {
         self.mode = Mode::Running;
         let waited = self.halted_since.take();
         self.see(Presence::Here);
+        self.see_legs();
         if waited.is_some() {
             tracing::warn!("{}: enough legs are there again; operations go on", self.options.url);
             self.changes.push_back(Change::Back);

@@ -1,6 +1,7 @@
 //! Opens the legs and the state file, reads what they say, and starts the engine when that is enough. It goes on with legs that are missing, and
 //! begins anew when too few legs were left.
 
+use super::claim::name;
 use super::core::{Before, Core, Mode};
 use super::device::HomeDevice;
 use super::engine::Engine;
@@ -170,6 +171,7 @@ impl Core {
 
     fn step_leg(&mut self, place: usize) -> bool {
         let (now, waker, is_state, pool) = (self.on.now(), self.waker.clone(), place == self.legs.len(), self.pool.clone());
+        let name = name(self.opening);
         let Some(leg) = self.place(place) else { return false };
         if leg.port.as_mut().is_some_and(Port::look) {
             return self.lost(place);
@@ -177,7 +179,7 @@ impl Core {
         let (may_open, is_settled) = (leg.may_open(), leg.is_settled());
         match &mut leg.phase {
             Phase::Waiting(at) if *at <= now && may_open => {
-                match (leg.source.open)() {
+                match (leg.source.open)(name) {
                     Ok(opening) => leg.phase = Phase::Opening(opening),
                     Err(e) => self.failed(place, &e),
                 }
@@ -213,6 +215,7 @@ impl Core {
                 true
             }
             Phase::Here(_) if !is_state => self.greet(place),
+            Phase::Reserving(_) => self.displace_on(place),
             _ => false,
         }
     }

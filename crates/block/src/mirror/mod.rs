@@ -17,6 +17,7 @@ mod bitmap;
 mod claim;
 mod core;
 mod device;
+mod displace;
 mod ending;
 mod engine;
 #[doc(hidden)]

@@ -7,8 +7,8 @@ use crate::spec::Spec;
 use core::time::Duration;
 use uuid::Uuid;
 
-/// Opens a source again, as often as necessary.
-pub type Opener = Box<dyn Fn() -> Result<Opening, Error> + Send>;
+/// Opens a source again, as often as necessary, as the opener of this name.
+pub type Opener = Box<dyn Fn(Uuid) -> Result<Opening, Error> + Send>;
 
 /// A leg.
 pub struct LegSource {

@@ -27,6 +27,8 @@ pub(super) enum What {
     Area,
     /// A step of the reservation of a leg.
     Reserve,
+    /// Gives back what an earlier opener has reserved, as that one.
+    Displace,
     /// Gives the reservation of a leg back.
     GiveBack,
 }

@@ -6,6 +6,7 @@
 
 use super::claim::{Known, Verdict, judge, key};
 use super::core::Core;
+use super::displace::Displacing;
 use super::gather::Phase;
 use super::port::{Port, What, memory};
 use super::record::LEGS_MAX;
@@ -37,18 +38,26 @@ pub(super) enum Hold {
 /// How far a reservation has come.
 pub(super) struct Reserving {
     known: Known,
-    steps: VecDeque<ReserveAction>,
+    pub(super) steps: VecDeque<ReserveAction>,
     /// Another opener has held the leg until now.
     is_taken_over: bool,
+    pub(super) displacing: Displacing,
+}
+
+impl Reserving {
+    /// The key of this opening.
+    pub(super) fn own(&self) -> u64 {
+        key(self.known.mirror, self.known.opening)
+    }
 }
 
 impl Port {
-    fn ask_report(&mut self, pool: &weft_io::Pool) {
+    pub(super) fn ask_report(&mut self, pool: &weft_io::Pool) {
         let blocks = RESERVATION_REPORT_BYTES as u32 / self.block_bytes;
         self.send(OpKind::ReservationReport, 0, blocks, memory(pool, RESERVATION_REPORT_BYTES), What::Reserve);
     }
 
-    fn ask(&mut self, action: ReserveAction, what: What) {
+    pub(super) fn ask(&mut self, action: ReserveAction, what: What) {
         self.send(OpKind::Reserve(action), 0, 0, Segments::new(), what);
     }
 }
@@ -71,7 +80,8 @@ impl Core {
         }
         let known = Known { mirror, opening, was_held: leg.was_held, is_newer };
         port.ask_report(&pool);
-        leg.phase = Phase::Reserving(Reserving { known, steps: VecDeque::new(), is_taken_over: false });
+        let displacing = Displacing::default();
+        leg.phase = Phase::Reserving(Reserving { known, steps: VecDeque::new(), is_taken_over: false, displacing });
         true
     }
 
@@ -90,6 +100,7 @@ impl Core {
                 StatusKind::Unsupported | StatusKind::Invalid => self.reserved(place, Hold::Nothing),
                 // Nobody is registered with that key any more. Whether somebody else holds the leg is seen next.
                 StatusKind::ReservationConflict if is_preempt(completion.op.kind) => self.next_step(place),
+                StatusKind::ReservationConflict if is_acquire(completion.op.kind) && self.displace(place) => {}
                 _ => self.refuse_leg_in_words(place, &format!("it cannot be reserved ({why:?})")),
             };
         }
@@ -100,10 +111,11 @@ impl Core {
                 None => Verdict::Refuse("its target reports reservations of a type that weft does not know".into()),
             };
             match verdict {
-                Verdict::Take { keys, is_held } => {
+                Verdict::Take { keys, holder } => {
                     let key = key(known.mirror, known.opening);
                     let preempt = |of| ReserveAction::Preempt { key, of, kind: KIND };
-                    reserving.is_taken_over = is_held;
+                    reserving.is_taken_over |= holder.is_some();
+                    reserving.displacing.holder(holder);
                     reserving.steps.push_back(ReserveAction::Register { key });
                     reserving.steps.extend(keys.into_iter().map(preempt));
                     reserving.steps.push_back(ReserveAction::Acquire { key, kind: KIND });
@@ -128,7 +140,7 @@ impl Core {
         }
     }
 
-    fn refuse_leg_in_words(&mut self, place: usize, why: &str) {
+    pub(super) fn refuse_leg_in_words(&mut self, place: usize, why: &str) {
         let text = format!("{}: {why}", self.legs[place].source.url);
         self.refuse_leg(place, &text);
     }
@@ -157,15 +169,17 @@ impl Core {
 
     /// Begins to give back what is reserved; `false` if nothing is.
     pub(super) fn gives_back(&mut self) -> bool {
-        for leg in &mut self.legs {
+        for place in 0..self.legs.len() {
+            let leg = &mut self.legs[place];
             match (&mut leg.port, leg.hold) {
                 // Whoever unregisters holds nothing any more.
                 (Some(port), Hold::Leg(key)) => port.ask(ReserveAction::Unregister { key }, What::GiveBack),
+                (Some(_), Hold::Unknown) if leg.phase.is_displacing() => self.give_up_displacing(place),
                 // When the step under way has ended.
                 (Some(_), Hold::Unknown) if matches!(leg.phase, Phase::Reserving(_)) => {}
                 _ => continue,
             }
-            leg.hold = Hold::Leaving;
+            self.legs[place].hold = Hold::Leaving;
         }
         self.is_leaving()
     }
@@ -196,6 +210,10 @@ impl Core {
 
 fn is_preempt(kind: OpKind) -> bool {
     matches!(kind, OpKind::Reserve(ReserveAction::Preempt { .. }))
+}
+
+fn is_acquire(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Reserve(ReserveAction::Acquire { .. }))
 }
 
 fn has_reservations(port: &Port) -> bool {

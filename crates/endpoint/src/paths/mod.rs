@@ -60,16 +60,19 @@ use weft_block::{Device, Error, ErrorKind, OpKind, Opening};
 ///
 /// # Errors
 /// What is wrong with a URL or the options. Later: that no path could be opened, and why the first one could not.
-pub(crate) fn begin(openers: Vec<Opener>) -> Result<Opening, Error> {
+pub(crate) fn begin(mut openers: Vec<Opener>) -> Result<Opening, Error> {
     let Some(options) = openers.first().map(|opener| opener.options.clone()) else {
         return Err(Error::new(ErrorKind::Usage, "a device needs at least one path"));
     };
-    let mut openings: Vec<Option<Opening>> = begin_all(&openers)?.into_iter().map(Some).collect();
     let key = options.paths.reserve.then(|| {
         let host = options.host.clone().map_or_else(|| options.control.identities().host(), Ok)?;
         Ok::<_, Error>(Key::new(Uuid::from_bytes(host.id.0), options.opener.unwrap_or_default()))
     });
     let key = key.transpose()?;
+    if let Some(key) = key {
+        openers.iter_mut().for_each(|opener| opener.options.opener = Some(key.opener()));
+    }
+    let mut openings: Vec<Option<Opening>> = begin_all(&openers)?.into_iter().map(Some).collect();
     Ok(Opening::of(async move {
         let mut problems = openings.iter().map(|_| None).collect::<Vec<Option<Error>>>();
         let first = poll_fn(|context| first_opened(&mut openings, &mut problems, context)).await;
@@ -85,7 +88,7 @@ pub(crate) fn begin(openers: Vec<Opener>) -> Result<Opening, Error> {
             registered::tell(device.url(), others);
         }
         if let Some(key) = key {
-            key.take(&options.control, &device).await?;
+            key.take(&openers[path], &device).await?;
         }
         let group = assemble(openers, openings, problems, path, device, (&options, key))?;
         group.note_others(others);

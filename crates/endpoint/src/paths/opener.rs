@@ -2,6 +2,7 @@
 
 use crate::source::ConnectOptions;
 use crate::url::NVME_SCHEMES;
+use uuid::Uuid;
 use weft_block::{BlockDevice, Error, Opening};
 
 /// Begins to open URLs of one protocol.
@@ -18,6 +19,11 @@ pub(crate) struct Opener {
 impl Opener {
     pub(super) fn begin(&self) -> Result<Opening, Error> {
         (self.begin)(&self.url, &self.options)
+    }
+
+    /// Begins to open it as another opener of this host.
+    pub(super) fn begin_as(&self, opener: Uuid) -> Result<Opening, Error> {
+        (self.begin)(&self.url, &ConnectOptions { opener: Some(opener), ..self.options.clone() })
     }
 
     /// From now on opens what was opened the first time: the first namespace of a subsystem may be another one later.

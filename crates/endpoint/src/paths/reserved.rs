@@ -5,9 +5,9 @@
 //! of an earlier one, which is shut out by that, whether it still runs or not.
 
 use super::asking::{Answer, ask_from};
-use crate::control::Control;
+use super::opener::Opener;
 use uuid::Uuid;
-use weft_block::{Device, Error, ErrorKind, OpKind, ReservationKind, ReservationReport, ReserveAction, StatusKind};
+use weft_block::{Device, Error, ErrorKind, OpKind, ReservationKind, ReservationReport, ReserveAction, StatusKind, opener_of};
 
 /// Everybody may read.
 const KIND: ReservationKind = ReservationKind::WriteExclusive;
@@ -21,13 +21,28 @@ fn half(name: Uuid) -> u64 {
     u64::from(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).as_fields().0)
 }
 
+/// Gives the reservation of an earlier opening back in its place, where a target lets no other session of a host take it ([`opener_of`]).
+async fn displace(opener: &Opener, key: u64) -> Result<(), Error> {
+    let device = opener.begin_as(opener_of(key))?.await?;
+    tracing::warn!(
+        "{}: its target lets nobody take the reservation of an earlier connection of this host; weft has connected in that one's place and gives it back",
+        device.url()
+    );
+    ask_from(&opener.options.control, &device, OpKind::Reserve(ReserveAction::Unregister { key }))?.await.map(drop)
+}
+
 impl Key {
     /// Of an opening of this host; never 0, which is no key.
     pub(super) fn new(host: Uuid, opening: Uuid) -> Self {
         Self(half(host) << 32 | half(opening).max(1))
     }
 
-    /// The keys of earlier openings of this host, whose place this one takes.
+    /// Who the target is told that this opening is.
+    pub(super) fn opener(self) -> Uuid {
+        opener_of(self.0)
+    }
+
+    /// The keys of earlier openings of this host, whose place this one takes, the holder's last.
     ///
     /// # Errors
     /// That another host has reserved the device.
@@ -45,6 +60,7 @@ impl Key {
             report.registrants.iter().map(|it| it.key).filter(|key| is_own(*key) && *key != self.0).collect();
         keys.sort_unstable();
         keys.dedup();
+        keys.sort_by_key(|key| holder.is_some_and(|holder| holder.key == *key));
         Ok(keys)
     }
 
@@ -64,7 +80,8 @@ impl Key {
     ///
     /// # Errors
     /// That it cannot be reserved, and why.
-    pub(super) async fn take(self, control: &Control, device: &Device) -> Result<(), Error> {
+    pub(super) async fn take(self, opener: &Opener, device: &Device) -> Result<(), Error> {
+        let control = &opener.options.control;
         let fail = |why: &str, kind| {
             let text = format!(
                 "{}: it cannot be reserved (--reserve): {why}; release that reservation, or leave the option out",
@@ -81,21 +98,22 @@ impl Key {
             Answer::Done(status) => return Err(fail(&format!("its report cannot be read ({status:?})"), ErrorKind::Refused)),
         };
         let key = self.0;
-        let preempt = |of| (ReserveAction::Preempt { key, of, kind: KIND }, true);
-        let steps = [(ReserveAction::Register { key }, false)].into_iter();
-        for (action, may_conflict) in
-            steps.chain(predecessors.into_iter().map(preempt)).chain([(ReserveAction::Acquire { key, kind: KIND }, false)])
-        {
+        let acquire = ReserveAction::Acquire { key, kind: KIND };
+        let preempt = |of: &u64| ReserveAction::Preempt { key, of: *of, kind: KIND };
+        let steps = [ReserveAction::Register { key }].into_iter().chain(predecessors.iter().map(preempt)).chain([acquire]);
+        let mut is_refused = false;
+        for action in steps {
             match ask_from(control, device, OpKind::Reserve(action))?.await? {
-                Answer::Done(StatusKind::Success) => {}
-                // Nobody is registered with that key any more.
-                Answer::Done(StatusKind::ReservationConflict) if may_conflict => {}
-                Answer::Done(StatusKind::ReservationConflict) => {
-                    return Err(fail("another host has just reserved it", ErrorKind::InUse));
-                }
+                Answer::Done(StatusKind::Success) => is_refused = false,
+                // A predecessor is not registered any more, say.
+                Answer::Done(StatusKind::ReservationConflict) => is_refused = true,
                 answer => return Err(fail(&format!("{action:?} was answered with {answer:?}"), ErrorKind::Refused)),
             }
         }
-        Ok(())
+        if let Some(holder) = predecessors.last().filter(|_| is_refused) {
+            displace(opener, *holder).await?;
+            is_refused = ask_from(control, device, OpKind::Reserve(acquire))?.await? != Answer::Done(StatusKind::Success);
+        }
+        if is_refused { Err(fail("another host has just reserved it", ErrorKind::InUse)) } else { Ok(()) }
     }
 }

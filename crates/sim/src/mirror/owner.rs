@@ -48,7 +48,7 @@ impl What {
         let state = self.state.clone().map(|store| LegSource {
             url: "state".into(),
             is_remote: false,
-            open: Box::new(move || Ok(Opening::ready(Ok(Arc::clone(&store) as Device)))),
+            open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&store) as Device)))),
         });
         let opener = Opener { host: host.to_owned(), time: clock(world, seed) };
         let parsed = MirrorUrl::parse(&url).map(|parsed| parsed.expect("the URL of a mirror"));
