@@ -1,4 +1,5 @@
-//! Legs and state files that are put back from older copies, with the real program: no read returns old data.
+//! Legs and state files that are put back from older copies, and legs that were used apart, with the real program: no read returns old data, and
+//! nothing is overwritten that only one leg has.
 #![cfg(unix)]
 
 #[path = "../../endpoint/tests/reservations/nvme.rs"]
@@ -114,6 +115,10 @@ fn data(dir: &Path, name: &str) -> Vec<u8> {
     std::fs::read(dir.join(name)).unwrap()[..DATA_BYTES].to_vec()
 }
 
+fn rename(dir: &Path, from: &str, to: &str) {
+    std::fs::rename(dir.join(from), dir.join(to)).unwrap();
+}
+
 fn copy(dir: &Path, from: &str, to: &str) {
     std::fs::copy(dir.join(from), dir.join(to)).unwrap();
 }
@@ -158,4 +163,49 @@ fn a_state_file_that_is_put_back_from_an_older_copy_is_refused_by_name() {
     let mut mirror = Mirror::open(dir, options);
     mirror.holds(2);
     mirror.close();
+}
+
+/// Starts by force from the leg that is here, writes and closes.
+fn alone(dir: &Path, away: &str, value: u8) {
+    rename(dir, away, "away");
+    write(dir, "force=on,", value);
+    rename(dir, "away", away);
+}
+
+#[test]
+fn legs_that_were_used_apart_are_both_named_and_neither_is_overwritten_until_one_is_given_up() {
+    let scratch = Scratch::new("mirror-apart");
+    let dir = scratch.path();
+    create(dir, &[]);
+    write(dir, "", 1);
+    alone(dir, "b.img", 2);
+    alone(dir, "a.img", 3);
+    alone(dir, "a.img", 4);
+    let before = (std::fs::read(dir.join("a.img")).unwrap(), std::fs::read(dir.join("b.img")).unwrap());
+    let said = refusal(dir, "");
+    assert!(said.contains("leg 0 (file:./a.img)") && said.contains("leg 1 (file:./b.img)"), "{said}");
+    assert!(
+        said.contains("used apart from each other") && said.contains("\"weft mirror replace\", which labels it anew"),
+        "{said}"
+    );
+    let after = (std::fs::read(dir.join("a.img")).unwrap(), std::fs::read(dir.join("b.img")).unwrap());
+    assert!(before == after, "a start that is refused writes nothing");
+
+    // Nor does the open mirror take the other leg back.
+    rename(dir, "a.img", "away");
+    let mut mirror = Mirror::open(dir, "force=on,");
+    rename(dir, "away", "a.img");
+    mirror.await_log("leg 0 (file:./a.img) has generation");
+    assert!(mirror.log().contains("Keep one of the two"), "{}", mirror.log());
+    mirror.holds(4);
+    mirror.close();
+    assert!(std::fs::read(dir.join("a.img")).unwrap() == before.0, "what only this leg has is overwritten");
+
+    let replaced = run(weft(dir, &["mirror", "replace", "--destroy-data", "--leg", "0", LEGS[1], LEGS[0]]));
+    assert_eq!(replaced.code(), Some(0), "{}", replaced.err);
+    let mut mirror = Mirror::open(dir, "force=on,");
+    mirror.await_log("leg 0 (file:./a.img) is in sync again");
+    mirror.holds(4);
+    mirror.close();
+    assert!(data(dir, "a.img") == data(dir, "b.img"));
 }

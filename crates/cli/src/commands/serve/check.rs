@@ -7,6 +7,7 @@ use crate::management::place;
 use std::net::SocketAddr;
 use std::path::Path;
 use weft_block::limit::Limit;
+use weft_block::mirror::MirrorUrl;
 use weft_block::{Error, ErrorKind, Refusal, grammar};
 use weft_endpoint::Control;
 use weft_endpoint::export::listen_address;
@@ -123,8 +124,11 @@ impl ServeArgs {
     }
 }
 
-/// Refuses a file that does not exist and is not to be made.
+/// Refuses a file that does not exist and is not to be made. A mirror decides itself whether it starts without a leg.
 fn is_there(source: &str) -> Result<(), Error> {
+    if MirrorUrl::parse(source)?.is_some() {
+        return Ok(());
+    }
     for source in grammar::sources(source) {
         let is_made = grammar::options(source.url).1.iter().any(|(name, _)| *name == "size");
         let Some(path) = grammar::path(source.url).filter(|_| !is_made) else { continue };
