@@ -24,6 +24,9 @@ pub const CONTROL_IDLE_S: u64 = 600;
 /// Seconds that a command waits for an answer of a server: opening a source may take as long as connecting does.
 pub const CONTROL_ANSWER_S: u64 = 120;
 
+/// Longest answer of a server that a command reads, in bytes: the counters of some 40,000 namespaces and their hosts.
+pub const CONTROL_ANSWER_BYTES_MAX: u64 = 256 << 20;
+
 /// Clients of `--metrics` at a time; further ones take the place of those that have sent no request, or are refused.
 pub const METRICS_CLIENTS_MAX: usize = 8;
 

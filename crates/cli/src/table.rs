@@ -1,11 +1,13 @@
 //! Tables and figures for people.
 
 use std::io::Write;
+use weft_proto::printable::Line;
 
-/// Prints rows below their head, in columns of equal width. The first two columns are names; the rest are figures.
+/// Prints rows below their head, in columns of equal width. The first two columns are names; the rest are figures. What a server says is shown safely.
 pub fn print(out: &mut impl Write, head: &[&str], rows: Vec<Vec<String>>) -> std::io::Result<()> {
     let head: Vec<String> = head.iter().map(|&title| title.to_owned()).collect();
-    let all: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let safe = |row: Vec<String>| row.iter().map(|cell| Line(cell).to_string()).collect();
+    let all: Vec<Vec<String>> = std::iter::once(head).chain(rows.into_iter().map(safe)).collect();
     let columns = all.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| all.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

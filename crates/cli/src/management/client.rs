@@ -4,11 +4,11 @@ use super::place::ServerArgs;
 use super::protocol::{Answer, Fault, Request, VERSION};
 use super::server::system;
 use crate::exit::Failure;
-use crate::limits::CONTROL_ANSWER_S;
+use crate::limits::{CONTROL_ANSWER_BYTES_MAX, CONTROL_ANSWER_S};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
@@ -62,7 +62,7 @@ impl Client {
         // A server that refuses a client says so without waiting for its request.
         let sent = self.stream.get_mut().write_all(&line);
         let mut answer = String::new();
-        if self.stream.read_line(&mut answer).map_err(lost)? == 0 {
+        if (&mut self.stream).take(CONTROL_ANSWER_BYTES_MAX).read_line(&mut answer).map_err(lost)? == 0 {
             sent.map_err(lost)?;
             return Err(strange("it closed the connection".into()));
         }
