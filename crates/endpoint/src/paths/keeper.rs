@@ -351,6 +351,7 @@ impl Keeper {
         self.replay_errors += u32::from(failure.is_answered);
         if self.replay_errors >= REPLAY_ATTEMPTS || self.group.options.ctrl_loss_timeout == Some(Duration::ZERO) {
             tracing::error!("{}: unflushed data cannot be written again ({}): the next flush fails", self.group.url, failure.why);
+            self.group.log.iter().for_each(|log| log.give_up());
             self.group.lose_writes();
             return self.replay_ended();
         }

@@ -155,6 +155,15 @@ impl Unflushed {
         self.lock().lost_before = 0;
     }
 
+    /// All that is not flushed is lost, and that is told: none of it is written again or looked for.
+    pub(super) fn give_up(&self) {
+        let log = &mut *self.lock();
+        while !log.entries.is_empty() {
+            log.drop_oldest();
+        }
+        log.lost_before = 0;
+    }
+
     #[cfg(test)]
     fn len(&self) -> usize {
         self.lock().entries.len()

@@ -75,3 +75,26 @@ fn every_flush_that_waits_tells_of_a_loss() {
         rig.close();
     }
 }
+
+#[test]
+fn a_disk_that_another_host_has_reserved_meanwhile_can_be_read() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, only_writer());
+        disk.refuse(usize::MAX, StatusKind::ReservationConflict);
+        let (read, flush) = (rig.read(1), rig.submit(OpKind::Flush, 0, 0));
+        rig.start_target(disk.device());
+        rig.succeed(read);
+        assert!(!rig.wait(flush).0.is_success(), "{protocol:?}: what was written before is lost");
+        let again = rig.submit(OpKind::Flush, 0, 0);
+        rig.succeed(again);
+        // Nothing of it is written when the reservation is gone.
+        disk.refuse(0, StatusKind::Success);
+        rig.kill_target();
+        disk.lose();
+        rig.start_target(disk.device());
+        let read = rig.read(1);
+        rig.succeed(read);
+        assert_eq!(rig.value(read), 0);
+        rig.close();
+    }
+}
