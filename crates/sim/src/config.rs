@@ -187,6 +187,8 @@ impl Config {
             (false, _) => Replay::Never,
             (true, Some(_)) if self.tells_starts() => Replay::Bounded,
             (true, Some(_)) => Replay::Untold,
+            // What a reservation keeps from being written again is lost, and that is told.
+            (true, None) if self.scene == Scene::Reservations => Replay::Bounded,
             (true, None) => Replay::Always,
         }
     }
