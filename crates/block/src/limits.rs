@@ -1,5 +1,8 @@
 //! Every limit of block devices, with its unit and the effect of reaching it.
 
+/// Queues that were closed with writes that no flush covers, for each of which a later one tells of losses: the limit of their number, by device.
+pub const LOSSES_OWED_MAX: usize = 256;
+
 /// Maximum read, write or compare of a local device, bytes: [`crate::Geometry::max_transfer_bytes`]. Longer ones are refused.
 pub const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 

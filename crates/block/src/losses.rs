@@ -1,11 +1,12 @@
 //! What becomes of completed writes that a device has lost and that no flush covered: each user hears of it once, by a flush that fails. It is counted
 //! by the device ([`BlockDevice::losses`]) and told here, above whatever users share.
 //!
-//! A user that closes its queue before it has flushed is told as well: a queue that is opened later tells of a loss of which no queue, or not all that were
-//! open, have told.
+//! A user that closes its queue before it has flushed is told as well, whether the loss was before that or comes after: such a queue leaves what it had
+//! told of, and a queue that is opened later takes its place. Nobody knows whose it is, so a flush too many may fail; none too few does.
 
 use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, InPlace};
 use crate::error::Error;
+use crate::limits::LOSSES_OWED_MAX;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::registry::Device;
 use crate::status::{Status, StatusKind};
@@ -23,13 +24,27 @@ pub fn telling(inner: Device) -> Device {
 struct Owed {
     /// Some queue has told of the losses up to this one.
     told: u64,
-    /// A queue was closed that had told up to this one, and no other one has told in its place.
-    left: Option<u64>,
+    /// For each queue that was closed with writes that no flush covers, and whose place none has taken: it had told up to this one.
+    left: Vec<u64>,
 }
 
 struct Telling {
     inner: Device,
     owed: Arc<Mutex<Owed>>,
+}
+
+impl Owed {
+    /// A queue has ended in debt. Beyond the limit those are kept that are owed the most.
+    fn leave(&mut self, told: u64) {
+        self.left.push(told);
+        self.left.sort_unstable();
+        self.left.truncate(LOSSES_OWED_MAX);
+    }
+
+    /// The place of the queue that is owed the most.
+    fn take(&mut self) -> Option<u64> {
+        (!self.left.is_empty()).then(|| self.left.remove(0))
+    }
 }
 
 fn lock(owed: &Mutex<Owed>) -> MutexGuard<'_, Owed> {
@@ -55,12 +70,23 @@ impl BlockDevice for Telling {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let inner = self.inner.open_queue(on, owner)?;
-        let told = {
-            let owed = lock(&self.owed);
-            owed.left.map_or(owed.told, |left| left.min(owed.told))
+        let (taken, told) = {
+            let mut owed = lock(&self.owed);
+            let taken = owed.take();
+            (taken, taken.unwrap_or(owed.told))
         };
         let (device, owed) = (Arc::clone(&self.inner), Arc::clone(&self.owed));
-        Ok(Box::new(TellingQueue { inner, device, owed, told, since: told, flushes: Vec::new() }))
+        Ok(Box::new(TellingQueue {
+            inner,
+            device,
+            owed,
+            told,
+            taken,
+            written: 0,
+            flushed: 0,
+            is_used: false,
+            flushes: Vec::new(),
+        }))
     }
 }
 
@@ -70,20 +96,36 @@ struct TellingQueue {
     owed: Arc<Mutex<Owed>>,
     /// It has told of the losses up to this one.
     told: u64,
-    /// The same when it was opened.
-    since: u64,
-    /// Flushes under way, and what had been told when they were submitted.
-    flushes: Vec<(u64, u64)>,
+    /// What the queue had told of whose place it has taken.
+    taken: Option<u64>,
+    /// Writes so far, and how many of them a flush covers.
+    written: u64,
+    flushed: u64,
+    /// It has read or written. One that only flushes may be no user's: a target flushes when a host shuts its controller down.
+    is_used: bool,
+    /// Flushes under way.
+    flushes: Vec<Flush>,
+}
+
+struct Flush {
+    user: u64,
+    /// What had been told when it was submitted.
+    told: u64,
+    /// Writes so far.
+    written: u64,
 }
 
 impl TellingQueue {
     /// A flush has ended. Fails it if its submitter did not know of a loss.
     #[cold]
     fn ended(&mut self, completion: &mut Completion) {
-        let Some(at) = self.flushes.iter().position(|(user, _)| *user == completion.op.user) else { return };
-        let (_, told) = self.flushes.swap_remove(at);
+        let Some(at) = self.flushes.iter().position(|flush| flush.user == completion.op.user) else { return };
+        let Flush { told, written, .. } = self.flushes.swap_remove(at);
         let losses = self.device.losses();
         if told >= losses {
+            if completion.outcome.is_success() {
+                self.flushed = self.flushed.max(written);
+            }
             return;
         }
         if completion.outcome.is_success() {
@@ -95,9 +137,6 @@ impl TellingQueue {
         self.told = losses;
         let mut owed = lock(&self.owed);
         owed.told = owed.told.max(losses);
-        if owed.left.is_some_and(|left| self.since <= left) {
-            owed.left = None;
-        }
     }
 }
 
@@ -105,10 +144,17 @@ impl BlockQueue for TellingQueue {
     #[inline]
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let before = self.flushes.len();
-        self.flushes.extend(ops.iter().filter(|op| op.kind == OpKind::Flush).map(|op| (op.user, self.told)));
+        for op in &*ops {
+            if op.kind == OpKind::Flush {
+                self.flushes.push(Flush { user: op.user, told: self.told, written: self.written });
+            } else {
+                self.is_used = true;
+                self.written += u64::from(op.kind.is_write());
+            }
+        }
         self.inner.submit(ops);
         if self.flushes.len() > before {
-            let is_left = |(user, _): &(u64, u64)| ops.iter().any(|op| op.kind == OpKind::Flush && op.user == *user);
+            let is_left = |flush: &Flush| ops.iter().any(|op| op.kind == OpKind::Flush && op.user == flush.user);
             self.flushes.retain(|flush| !is_left(flush));
         }
     }
@@ -150,9 +196,9 @@ impl BlockQueue for TellingQueue {
 
 impl Drop for TellingQueue {
     fn drop(&mut self) {
-        let mut owed = lock(&self.owed);
-        if self.told < self.device.losses() {
-            owed.left = Some(owed.left.map_or(self.told, |left| left.min(self.told)));
-        }
+        let is_owed = self.flushed < self.written || self.told < self.device.losses();
+        // What was told to one that only flushed may not have reached a user.
+        let owed = self.taken.filter(|_| !self.is_used).or(is_owed.then_some(self.told));
+        owed.into_iter().for_each(|told| lock(&self.owed).leave(told));
     }
 }

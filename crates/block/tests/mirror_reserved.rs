@@ -76,6 +76,8 @@ struct Leg {
     disk: Device,
     table: Arc<Mutex<Table>>,
     is_here: Arc<AtomicBool>,
+    /// Who cannot connect.
+    shut_out: Arc<Mutex<Option<u128>>>,
     /// Connections end when this changes.
     epoch: Arc<AtomicU32>,
     has_reservations: bool,
@@ -88,13 +90,15 @@ impl Leg {
         rig.write(0, admin::area(LEG_BYTES).unwrap().0 / u64::from(disk.geometry().block_bytes), area);
         rig.end();
         let is_here = Arc::new(AtomicBool::new(true));
-        Self { disk, table: Arc::default(), is_here, epoch: Arc::default(), has_reservations }
+        Self { disk, table: Arc::default(), shut_out: Arc::default(), is_here, epoch: Arc::default(), has_reservations }
     }
 
     /// As the host of that identifier, if it is the only one that may be used.
     fn source(&self, host: Option<u128>) -> LegSource {
         let leg = self.clone();
-        let open = move |opener: Uuid| match leg.is_here.load(Ordering::SeqCst) {
+        let open = move |opener: Uuid| match leg.is_here.load(Ordering::SeqCst)
+            && *leg.shut_out.lock().unwrap() != Some(opener.as_u128())
+        {
             true => Ok(Opening::ready(Ok(Arc::new(Seat {
                 leg: leg.clone(),
                 host: host.unwrap_or(opener.as_u128()),
@@ -421,6 +425,38 @@ fn a_leg_whose_target_forgot_the_reservation_is_reserved_before_it_is_written_to
     assert_eq!((bench.holders(), bench.unguarded()), (vec![Some(1), Some(1)], 0));
     rig.end();
     close(mirror);
+}
+
+#[test]
+fn who_lost_all_legs_and_finds_them_used_by_another_process_ends() {
+    for can_reserve in [true, false] {
+        let bench = Bench::new(&[can_reserve, can_reserve], false);
+        let first = bench.open(1, false);
+        let old = Rig::new(&first.0, Plan::default());
+        assert_eq!(write(&old, 9, 1), StatusKind::Success);
+        let is_shut_out = |it| bench.legs.iter().for_each(|leg| *leg.shut_out.lock().unwrap() = it);
+        is_shut_out(Some(1));
+        bench.legs.iter().for_each(Leg::cut);
+        bench.legs.iter().for_each(Leg::back);
+        // It waits for the legs.
+        let held = old.start(0, vec![old.request(OpKind::Write { fua: false }, 9, vec![2; old.block_bytes()])]);
+        wait_until("the first one has no leg", || first.0.presence() == Presence::Away);
+        let second = bench.open(2, true);
+        let new = Rig::new(&second.0, Plan::default());
+        assert_eq!(write(&new, 9, 3), StatusKind::Success);
+        new.end();
+        close(second);
+        is_shut_out(None);
+        assert_eq!(old.wait(0, &held)[0].outcome.status().kind, StatusKind::ReservationConflict);
+        wait_until("the first one ends", || first.0.presence() == Presence::Gone);
+        old.end();
+        close(first);
+        let third = bench.open(3, false);
+        let rig = Rig::new(&third.0, Plan::default());
+        assert_eq!(rig.read(0, 9, 1)[0], 3, "what the second one was told is there");
+        rig.end();
+        close(third);
+    }
 }
 
 #[test]

@@ -87,6 +87,8 @@ pub(super) struct Core {
     pub(super) bound: Duration,
     pub(super) halted_since: Option<Time>,
     pub(super) complaint: Option<String>,
+    /// The last runs of the mirror that this opening began, or began from ([`Core::is_own_run`]).
+    pub(super) runs: Option<[u64; 2]>,
     /// The name of this opening, under which it reserves legs.
     pub(super) opening: Uuid,
     /// Why it could not be opened: said when nothing is reserved any more.
@@ -135,6 +137,7 @@ impl Core {
             bound: Duration::ZERO,
             halted_since: None,
             complaint: None,
+            runs: None,
             opening,
             refusal: None,
             gone: StatusKind::Gone,

@@ -2,10 +2,16 @@
 
 use super::core::{Core, Mode};
 use super::engine::Halt;
+use super::record::Record;
 use super::start::names;
 use crate::device::{Change, Presence};
 use crate::error::{Error, ErrorKind};
 use crate::status::StatusKind;
+
+/// Why a leg that another opener has reserved is not this one's any more.
+pub(super) fn reserved(leg: &str) -> String {
+    format!("{leg} is reserved by it, and refuses what this one writes")
+}
 
 impl Core {
     /// The engine stopped.
@@ -17,12 +23,14 @@ impl Core {
             Halt::Taken => format!("{url}: another process has taken the mirror; this one does nothing with it any more"),
             Halt::Fenced(number) => {
                 let leg = self.legs.iter().find(|leg| leg.phase.number() == Some(number));
-                return self.superseded(leg.map_or_else(|| names(1 << number), |leg| leg.source.url.clone()));
+                let leg = leg.map_or_else(|| names(1 << number), |leg| leg.source.url.clone());
+                return self.superseded(&reserved(&leg));
             }
         };
         tracing::error!("{text}");
         // A time that nobody waits for any more would wake the loop again and again.
         self.copies_at = None;
+        self.remember_runs();
         self.unflushed.halted(self.engine.take().and_then(|engine| engine.sound()));
         self.by_name.clear();
         self.copies.clear();
@@ -39,11 +47,22 @@ impl Core {
         self.tell();
     }
 
-    /// Another opener has reserved this leg: nothing is acknowledged any more.
-    pub(super) fn superseded(&mut self, leg: String) {
+    /// What this process has begun is known when it comes back to legs that it had lost.
+    fn remember_runs(&mut self) {
+        let of = |record: &Record| [record.run.tag, record.base];
+        self.runs = self.engine.as_ref().map(|engine| of(engine.durable())).or(self.runs);
+    }
+
+    /// Whether the last run in which the mirror was used, by this record, was one of this process, as far as it has had the mirror open. Runs that only
+    /// began do not count: nothing was written in them.
+    pub(super) fn is_own_run(&self, record: &Record) -> bool {
+        self.runs.is_none_or(|runs| runs.contains(&record.base))
+    }
+
+    /// Another opener has the mirror, or had it since: nothing is acknowledged any more.
+    pub(super) fn superseded(&mut self, why: &str) {
         let text = format!(
-            "{}: another opener has taken the mirror over: {leg} is reserved by it, and refuses what this one writes; nothing is acknowledged here any \
-             more. Open the mirror again when it is closed there",
+            "{}: another opener has taken the mirror over: {why}; nothing is acknowledged here any more. Open the mirror again when it is closed there",
             self.options.url
         );
         tracing::error!("{text}");

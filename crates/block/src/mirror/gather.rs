@@ -277,6 +277,10 @@ impl Core {
         let force = self.options.force && self.promise.is_some();
         let started = decide(&found, state.as_ref(), Some(self.options.opener), force);
         match started.and_then(|start| self.check(&start).map(|()| start)) {
+            Ok(start) if !self.is_own_run(&start.record) => {
+                let text = "its legs were used by another process since, and closed there";
+                self.superseded(text);
+            }
             Ok(start) => {
                 self.learn_bound(&start);
                 if self.reserve_members(&start) {

@@ -7,6 +7,7 @@
 use super::claim::{Known, Verdict, judge, key};
 use super::core::Core;
 use super::displace::Displacing;
+use super::ending::reserved;
 use super::gather::Phase;
 use super::port::{Port, What, memory};
 use super::record::LEGS_MAX;
@@ -122,7 +123,7 @@ impl Core {
                 }
                 Verdict::Taken => {
                     self.retire(place);
-                    return self.superseded(self.legs[place].source.url.clone());
+                    return self.superseded(&reserved(&self.legs[place].source.url.clone()));
                 }
                 Verdict::Refuse(why) => return self.refuse_leg_in_words(place, &why),
             }

@@ -310,6 +310,8 @@ impl Keeper {
                 self.admit(on, path, device);
             }
             (outcome, _) => {
+                // What was told of is not told again; what is lost later is.
+                self.is_told = false;
                 let failure = outcome.err().unwrap_or_else(|| Failure::before_all(String::new()));
                 if failure.is_begun {
                     self.replay_failed(on, path, &failure);

@@ -361,9 +361,9 @@ impl PathsQueue {
         if executed && !flight.unresolved {
             flight.unresolved = true;
             self.group.unresolved.add((self.name, name), flight.lba, flight.blocks);
-        } else if !flight.may_have_executed && flight.unresolved && !self.group.unresolved.hides(|key| key == (self.name, name)) {
+        } else if !flight.may_have_executed && flight.unresolved && self.group.unresolved.remove_if_open((self.name, name)) {
             flight.unresolved = false;
-            self.resolve(name, true);
+            self.group.tell_queues();
         }
         self.waiting.push_back(Op::new(op.kind, op.lba, op.blocks, name, op.data));
     }
@@ -481,8 +481,7 @@ impl Drop for PathsQueue {
     fn drop(&mut self) {
         self.group.leave(self.name);
         self.waiting.drain(..).for_each(Op::give_up);
-        self.lose_hidden(|(of, _)| of == self.name);
-        self.group.unresolved.forget(self.name);
+        self.lose_hidden(self.group.unresolved.forget(self.name));
         self.leave_order();
         for (path, route) in self.routes.iter().enumerate() {
             self.group.return_counters(path, &route.counters);

@@ -92,7 +92,7 @@ impl Unflushed {
 
     /// A write has ended that may have been executed.
     #[cold]
-    fn doubt(&self, lba: u64, blocks: u32) {
+    pub(super) fn doubt(&self, lba: u64, blocks: u32) {
         let log = &mut *self.lock();
         // It covers nothing.
         if !log.entries.is_empty() {
@@ -169,9 +169,9 @@ impl Unflushed {
         self.lock().entries.len()
     }
 
-    /// What has to be written again, in any order: of each block the last write.
+    /// What has to be written again, in any order: of each block the last write. What was told to be lost stays so.
     pub(super) fn pieces(&self) -> VecDeque<Piece> {
-        self.pieces_of(&[], |entry| !entry.is_doubtful)
+        self.pieces_of(&[], |entry| !entry.is_doubtful && !entry.is_lost)
     }
 
     /// What a device has to have still: of each block the last write. What was durable at once cannot have been lost, what a discard leaves is

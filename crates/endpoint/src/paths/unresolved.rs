@@ -44,21 +44,32 @@ impl Unresolved {
         self.count.store(writes.len(), Ordering::Release);
     }
 
-    pub(super) fn remove(&self, key: Key) {
-        self.retain(|other| other != key);
+    /// Removes a write. Returns whether it hid something.
+    pub(super) fn remove(&self, key: Key) -> bool {
+        self.retain(|write| write.key != key)
     }
 
-    /// Removes all writes of a queue, whose loop ends.
-    pub(super) fn forget(&self, queue: u64) {
-        if self.any() {
-            self.retain(|(of, _)| of != queue);
-        }
+    /// Removes a write unless it hides something; whether it did.
+    pub(super) fn remove_if_open(&self, key: Key) -> bool {
+        self.retain(|write| write.key != key || write.hides);
+        !self.lock().iter().any(|write| write.key == key)
     }
 
-    fn retain(&self, keep: impl Fn(Key) -> bool) {
+    /// Removes all writes of a queue, whose loop ends. Returns whether one of them hid something.
+    pub(super) fn forget(&self, queue: u64) -> bool {
+        self.any() && self.retain(|write| write.key.0 != queue)
+    }
+
+    fn retain(&self, keep: impl Fn(&Write) -> bool) -> bool {
         let mut writes = self.lock();
-        writes.retain(|write| keep(write.key));
+        let mut hid = false;
+        writes.retain(|write| {
+            let stays = keep(write);
+            hid |= !stays && write.hides;
+            stays
+        });
         self.count.store(writes.len(), Ordering::Release);
+        hid
     }
 
     /// The target has restarted: the writes that hide something, as `hides` says of their first block and the one behind the last. Their blocks.
@@ -68,9 +79,9 @@ impl Unresolved {
         writes.iter().filter(|write| write.hides).map(|write| (write.lba, write.end)).collect()
     }
 
-    /// Whether one of these writes hides something.
-    pub(super) fn hides(&self, of: impl Fn(Key) -> bool) -> bool {
-        self.any() && self.lock().iter().any(|write| write.hides && of(write.key))
+    /// Whether one of the writes hides something.
+    pub(super) fn hide_any(&self) -> bool {
+        self.any() && self.lock().iter().any(|write| write.hides)
     }
 
     /// Whether an operation on these blocks has to wait.
@@ -103,11 +114,11 @@ mod tests {
         let unresolved = Unresolved::default();
         unresolved.add((1, 1), 10, 4);
         unresolved.add((2, 1), 20, 1);
-        assert!(!unresolved.hides(|_| true));
+        assert!(!unresolved.hide_any());
         assert_eq!(unresolved.hide(|first, end| (first, end) == (10, 14)), [(10, 14)]);
         assert_eq!(unresolved.hide(|_, _| false), [(10, 14)], "it is not known to have been executed since");
-        assert!(unresolved.hides(|key| key == (1, 1)) && !unresolved.hides(|key| key == (2, 1)));
-        unresolved.remove((1, 1));
-        assert!(!unresolved.hides(|_| true));
+        assert!(unresolved.remove_if_open((2, 1)) && !unresolved.remove_if_open((1, 1)));
+        assert!(unresolved.hide_any() && unresolved.overlaps(10, 1));
+        assert!(unresolved.remove((1, 1)) && !unresolved.hide_any());
     }
 }

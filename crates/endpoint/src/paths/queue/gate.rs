@@ -1,7 +1,6 @@
 //! What a queue does while unflushed writes are written again, and when some were lost.
 
 use super::super::flights::LEAVING;
-use super::super::unresolved::Key;
 use super::PathsQueue;
 use crate::source::queue::GONE;
 use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
@@ -28,21 +27,19 @@ impl PathsQueue {
     /// Whether an operation has to wait for writes that were lost. A flush that is sent before one that hides something would vouch for it.
     pub(super) fn is_held(&self, op: &Op) -> bool {
         let unresolved = &self.group.unresolved;
-        unresolved.any() && (unresolved.overlaps(op.lba, op.blocks) || (op.kind == OpKind::Flush && unresolved.hides(|_| true)))
+        unresolved.any() && (unresolved.overlaps(op.lba, op.blocks) || (op.kind == OpKind::Flush && unresolved.hide_any()))
     }
 
     /// A write that was lost is completed, or was never sent: others may go on.
     pub(super) fn resolve(&self, name: u64, is_success: bool) {
-        if !is_success {
-            self.lose_hidden(|key| key == (self.name, name));
-        }
-        self.group.unresolved.remove((self.name, name));
+        let hid = self.group.unresolved.remove((self.name, name));
+        self.lose_hidden(hid && !is_success);
         self.group.tell_queues();
     }
 
-    /// Writes that hide something end without success: nobody knows whether it is still there.
-    pub(super) fn lose_hidden(&self, of: impl Fn(Key) -> bool) {
-        if self.group.unresolved.hides(of) {
+    /// A write has ended without success, and hid something: nobody knows whether that is still there.
+    pub(super) fn lose_hidden(&self, hid: bool) {
+        if hid {
             tracing::error!(
                 "{}: the target has restarted, and data that was written and not flushed may be lost, below a write that failed: the next flush fails",
                 self.group.url

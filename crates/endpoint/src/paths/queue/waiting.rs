@@ -17,6 +17,9 @@ impl PathsQueue {
     pub(super) fn end_waiting(&mut self, mut op: Op, status: Status) {
         let name = op.user;
         let Some(flight) = self.flights.remove(name) else { return op.give_up() };
+        if let Some(log) = self.log.as_ref().filter(|_| flight.may_have_executed && flight.kind.is_write()) {
+            log.doubt(flight.lba, flight.blocks);
+        }
         if flight.unresolved {
             self.resolve(name, false);
         }

@@ -4,7 +4,8 @@ use super::cached::Cached;
 use super::rig::{BLOCK, MS, Rig, S, WRITE, only_writer};
 use crate::protocols::{PROTOCOLS, Protocol};
 use crate::scene::{options, run_ops};
-use weft_block::{Op, OpKind, Outcome, StatusKind};
+use std::sync::Arc;
+use weft_block::{Device, Op, OpKind, Outcome, StatusKind};
 use weft_endpoint::{ConnectOptions, PathOptions};
 
 fn rig(protocol: Protocol, paths: PathOptions) -> (Rig, Cached) {
@@ -250,14 +251,25 @@ fn a_loss_is_told_to_the_queue_that_comes_after() {
     }
 }
 
+/// The device as exports serve it to several clients.
+fn served(rig: &mut Rig) -> Device {
+    rig.stop();
+    weft_block::sharing::share(Arc::clone(rig.device.as_ref().unwrap()), &[rig.scene.io_loop(0).remote()])
+}
+
+/// The end of what [`served`] began.
+fn end(mut rig: Rig, served: Device) {
+    drop(served);
+    rig.run_for(100 * MS);
+    rig.use_it();
+    rig.close();
+}
+
 #[test]
 fn a_loss_is_told_to_each_client_of_a_gateway() {
     for protocol in PROTOCOLS {
         let (mut rig, disk) = rig(protocol, PathOptions::default());
-        rig.stop();
-        let on = rig.scene.io_loop(0);
-        // As exports serve it.
-        let shared = weft_block::sharing::share(std::sync::Arc::clone(rig.device.as_ref().unwrap()), &[on.remote()]);
+        let shared = served(&mut rig);
         // Both clients are connected all the time.
         let (mut a, mut b) = (rig.client(&shared), rig.client(&shared));
         let before = rig.ask(&mut a, OpKind::Write { fua: true }, 1, 9);
@@ -271,16 +283,49 @@ fn a_loss_is_told_to_each_client_of_a_gateway() {
         assert_eq!([rig.ask(&mut a, OpKind::Flush, 0, 0), rig.ask(&mut b, OpKind::Flush, 0, 0)], [Outcome::SUCCESS; 2], "once");
         rig.leave(a);
         rig.leave(b);
-        drop(shared);
-        rig.run_for(100 * MS);
-        rig.use_it();
-        rig.close();
+        end(rig, shared);
+    }
+}
+
+#[test]
+fn a_client_that_was_away_is_told_though_another_one_was_told_meanwhile() {
+    for (protocol, leaves_before, other_leaves) in
+        PROTOCOLS.into_iter().flat_map(|it| [(it, true, false), (it, false, false), (it, false, true)])
+    {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let shared = served(&mut rig);
+        let (mut a, mut b) = (rig.client(&shared), rig.client(&shared));
+        assert_eq!([rig.ask(&mut a, WRITE, 1, 7), rig.ask(&mut b, WRITE, 2, 7)], [Outcome::SUCCESS; 2]);
+        let mut b = Some(b);
+        if leaves_before {
+            b.take().into_iter().for_each(|b| rig.leave(b));
+        }
+        restart(&mut rig, &disk, true);
+        rig.run_for(10 * S);
+        b.into_iter().for_each(|b| rig.leave(b));
+        if other_leaves {
+            rig.leave(a);
+            rig.run_for(100 * MS);
+            a = rig.client(&shared);
+        }
+        let (of_a, again) = (rig.ask(&mut a, OpKind::Flush, 0, 0), rig.ask(&mut a, OpKind::Flush, 0, 0));
+        // The target flushes when a host shuts down: that is nobody's flush.
+        let mut shutdown = rig.client(&shared);
+        rig.ask(&mut shutdown, OpKind::Flush, 0, 0);
+        rig.leave(shutdown);
+        let mut b = rig.client(&shared);
+        let of_b = rig.ask(&mut b, OpKind::Flush, 0, 0);
+        assert!(!of_a.is_success() && !of_b.is_success(), "{protocol:?}: each is told: {of_a:?} {of_b:?}");
+        assert_eq!([again, rig.ask(&mut b, OpKind::Flush, 0, 0)], [Outcome::SUCCESS; 2], "once");
+        rig.leave(a);
+        rig.leave(b);
+        end(rig, shared);
     }
 }
 
 #[test]
 fn what_was_read_of_a_write_that_may_have_been_executed_is_not_undone() {
-    for protocol in PROTOCOLS {
+    for (protocol, waits) in PROTOCOLS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
         let (mut rig, disk) = rig(protocol, only_writer());
         let write = rig.write(5, 1);
         rig.succeed(write);
@@ -289,15 +334,22 @@ fn what_was_read_of_a_write_that_may_have_been_executed_is_not_undone() {
         let second = rig.write(5, 2);
         rig.run_for(100 * MS);
         assert_eq!(disk.value(5), 2);
-        rig.cancel(second);
+        if !waits {
+            rig.cancel(second);
+        }
         rig.kill_target();
         disk.release();
+        if waits {
+            // No path has it any more.
+            rig.run_for(40 * S);
+            rig.cancel(second);
+        }
         rig.start_target(disk.device());
         assert!(!rig.wait(second).0.is_success());
         let value = read(&mut rig, 5);
         restart(&mut rig, &disk, false);
-        assert_eq!(read(&mut rig, 5), value, "{protocol:?}: what was read is not undone");
-        assert!(!flush(&mut rig).is_success(), "{protocol:?}: what is below may be lost");
+        assert_eq!(read(&mut rig, 5), value, "{protocol:?} {waits}: what was read is not undone");
+        assert!(!flush(&mut rig).is_success(), "{protocol:?} {waits}: what is below may be lost");
         assert!(flush(&mut rig).is_success());
         rig.close();
     }
