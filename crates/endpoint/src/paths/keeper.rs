@@ -281,17 +281,7 @@ impl Keeper {
             self.group.lose_writes();
             self.is_told = true;
         }
-        if log.take_doubt() {
-            tracing::error!(
-                "{}: the target may have restarted and lost data that was written and not flushed, below writes of which nobody knows whether they were \
-                 executed, so it cannot be looked for: the next flush fails",
-                self.group.url
-            );
-            self.group.lose_writes();
-            self.is_told = true;
-        }
-        let hidden = || Writers::Several(self.group.unresolved.hide(|first, end| log.expects(first, end)));
-        let writers = if only_writer { Writers::OnlyThis } else { hidden() };
+        let writers = if only_writer { Writers::OnlyThis } else { Writers::Several(self.group.unresolved.ranges()) };
         match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), &writers, self.id) {
             Ok(told) => {
                 self.paths[path].phase = Phase::Replaying(device, told);
@@ -305,6 +295,7 @@ impl Keeper {
         let phase = core::mem::replace(&mut self.paths[path].phase, Phase::Lost);
         match (outcome, phase) {
             (Ok(ended), Phase::Replaying(device, _)) => {
+                let ended = ended.hide(&self.group);
                 self.tell_of(path, &ended);
                 self.replay_ended();
                 self.admit(on, path, device);
@@ -329,16 +320,17 @@ impl Keeper {
     fn tell_of(&mut self, path: usize, ended: &Ended) {
         let is_told = core::mem::take(&mut self.is_told);
         match *ended {
-            Ended::Written(0) | Ended::Looked(Lost { blocks: 0, .. }) => {}
-            Ended::Written(count) => {
+            Ended::Written(0, Lost { blocks: 0, .. }) | Ended::Looked(Lost { blocks: 0, .. }, _) => {}
+            Ended::Written(count, Lost { blocks: 0, .. }) => {
                 tracing::warn!("{}: the target may have restarted; {count} unflushed writes were written again", self.name(path));
             }
-            Ended::Looked(Lost { blocks, first }) => {
+            Ended::Looked(Lost { blocks, first }, _) | Ended::Written(_, Lost { blocks, first }) => {
                 tracing::error!(
                     "{}: {blocks} blocks (the first is {first}) do not have the data that was written and not flushed: the target has lost it, or \
-                     another host has written there. Nothing was written again, and the next flush fails; check file systems and databases on the \
-                     disk. Give --only-writer if nobody else writes to it",
-                    self.name(path)
+                     another host has written there. They were not written again, and the next flush fails; check file systems and databases on the \
+                     disk.{}",
+                    self.name(path),
+                    if matches!(ended, Ended::Looked(..)) { " Give --only-writer if nobody else writes to it" } else { "" }
                 );
                 if !is_told {
                     self.group.lose_writes();

@@ -15,7 +15,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    fn add(&mut self, piece: &Piece) {
+    pub(super) fn add(&mut self, piece: &Piece) {
         self.first = if self.blocks == 0 { piece.lba } else { self.first.min(piece.lba) };
         self.blocks += u64::from(piece.blocks);
     }
@@ -79,13 +79,14 @@ impl Look {
         None
     }
 
-    /// All was compared: what the device does not have is not looked for again.
-    pub(super) fn lost(&mut self, log: &Unflushed) -> Lost {
+    /// All was compared: what the device does not have is not looked for again, unless it lies below an unresolved write.
+    pub(super) fn lost(&mut self, log: &Unflushed) -> (Lost, Vec<Piece>) {
+        let (below, certain): (Vec<Piece>, Vec<Piece>) = self.lost.drain(..).partition(|piece| piece.is_under);
         let mut lost = Lost::default();
-        for piece in self.lost.drain(..) {
-            log.lose(&piece);
-            lost.add(&piece);
+        for piece in &certain {
+            log.lose(piece);
+            lost.add(piece);
         }
-        lost
+        (lost, below)
     }
 }

@@ -440,6 +440,10 @@ impl BlockQueue for PathsQueue {
     fn cancel(&mut self, user: u64) {
         let Some(name) = self.flights.find(user) else { return };
         if let Some(at) = self.waiting.iter().position(|op| op.user == name) {
+            // Its success is what makes others certain; it is sent again as soon as it can be.
+            if self.group.unresolved.does_hide((self.name, name)) {
+                return;
+            }
             if let Some(op) = self.waiting.remove(at) {
                 self.end_waiting(op, Status::new(StatusKind::Aborted));
             }

@@ -1,5 +1,6 @@
 //! Looks for the unflushed writes, or writes them again, on the control loop, at a device that has just been opened.
 
+use super::group::Group;
 use super::look::{Look, Lost};
 use super::unflushed::{Piece, Unflushed};
 use crate::limits::REPLAY_OPS;
@@ -11,10 +12,24 @@ use weft_io::{Activity, Driver, DriverId, Handle, Segments};
 
 /// How it ended.
 pub(super) enum Ended {
-    /// So many were written again.
-    Written(usize),
-    /// All were looked for; this was not found.
-    Looked(Lost),
+    /// So many were written again. Where nobody knows which of two writes is the last one, neither was found in these blocks.
+    Written(usize, Lost),
+    /// All were looked for; this was not found, and these, which lie below unresolved writes.
+    Looked(Lost, Vec<Piece>),
+}
+
+impl Ended {
+    /// What the device does not have is hidden by the unresolved writes over it, or lost if one of them has ended meanwhile.
+    pub(super) fn hide(self, group: &Group) -> Self {
+        let Self::Looked(mut lost, below) = self else { return self };
+        for piece in below {
+            if !group.unresolved.hide(piece.lba, piece.lba + u64::from(piece.blocks)) {
+                group.log.iter().for_each(|log| log.lose(&piece));
+                lost.add(&piece);
+            }
+        }
+        Self::Looked(lost, Vec::new())
+    }
 }
 
 /// What came of it.
@@ -40,7 +55,7 @@ impl Failure {
 pub(super) enum Writers {
     /// Nobody else: what is not flushed is written again.
     OnlyThis,
-    /// Perhaps others: it is looked for, but for these blocks (the first, and the one behind the last).
+    /// Perhaps others: it is looked for. These blocks (the first, and the one behind the last) have unresolved writes.
     Several(Vec<(u64, u64)>),
 }
 
@@ -56,14 +71,20 @@ pub(super) fn replay(
     let told = Arc::clone(&outcome);
     let driver = on.try_spawn(|id| {
         let queue = device.open_queue(on, id)?;
+        let look = || Some(Look::new(device.geometry().block_bytes));
         let (pieces, look) = match writers {
-            Writers::OnlyThis => (log.pieces(), None),
-            Writers::Several(hidden) => (log.pieces_to_look_at(hidden), Some(Look::new(device.geometry().block_bytes))),
+            Writers::OnlyThis => match log.pieces_in_doubt() {
+                none if none.is_empty() => (log.pieces(), None),
+                some => (some, look()),
+            },
+            Writers::Several(unresolved) => (log.pieces_to_look_at(unresolved), look()),
         };
         Ok::<_, Error>(Replay {
             queue,
             log,
             look,
+            writes: matches!(writers, Writers::OnlyThis),
+            lost: Lost::default(),
             pieces,
             ops: VecDeque::new(),
             under_way: 0,
@@ -83,7 +104,11 @@ pub(super) fn replay(
 struct Replay {
     queue: Box<dyn BlockQueue>,
     log: Arc<Unflushed>,
-    /// What was found; nothing is written.
+    /// Nobody else writes: what is not looked at is written.
+    writes: bool,
+    /// What was not found before the writes.
+    lost: Lost,
+    /// What was found; nothing is written meanwhile.
     look: Option<Look>,
     /// What is still to be written or looked for.
     pieces: VecDeque<Piece>,
@@ -193,11 +218,25 @@ impl Driver for Replay {
         }
         done.into_iter().for_each(|completion| self.take(completion));
         let is_over = self.failure.is_some() || self.pieces.is_empty();
+        if self.under_way == 0
+            && is_over
+            && self.writes
+            && self.failure.is_none()
+            && let Some(mut look) = self.look.take()
+        {
+            self.lost = look.lost(&self.log).0;
+            self.pieces = self.log.pieces();
+            on.wake(self.id);
+            return Activity::Busy;
+        }
         if self.under_way == 0 && is_over {
             let is_begun = self.is_begun;
             let ended = |replay: &mut Self| match &mut replay.look {
-                Some(look) => Ended::Looked(look.lost(&replay.log)),
-                None => Ended::Written(replay.count),
+                Some(look) => {
+                    let (lost, below) = look.lost(&replay.log);
+                    Ended::Looked(lost, below)
+                }
+                None => Ended::Written(replay.count, replay.lost),
             };
             let result = match self.failure.take() {
                 Some(failure) => Err(Failure { is_begun, ..failure }),

@@ -39,7 +39,7 @@ struct Entry {
     len: usize,
     /// A device does not have all of it any more, and that was told.
     is_lost: bool,
-    /// It may have been executed or not: neither it nor what is older on its blocks can be written again or looked for.
+    /// It may have been executed or not: a device has it, or what is older on its blocks. Neither can be written again.
     is_doubtful: bool,
 }
 
@@ -51,6 +51,8 @@ pub(super) struct Piece {
     pub(super) blocks: u32,
     /// Bytes of data.
     pub(super) len: usize,
+    /// An unresolved write lies over it.
+    pub(super) is_under: bool,
     /// Of which entry, and where in its data they begin.
     number: u64,
     skip: usize,
@@ -85,48 +87,30 @@ impl Unflushed {
             OpKind::Flush if outcome.is_success() => self.flushed(mark),
             kind if !kind.is_write() => {}
             _ if outcome.is_success() => self.add(op),
-            _ if matches!(outcome, Outcome::MayHaveExecuted { .. }) => self.doubt(op.lba, op.blocks),
+            _ if matches!(outcome, Outcome::MayHaveExecuted { .. }) => self.doubt(op),
             _ => {}
         }
     }
 
     /// A write has ended that may have been executed.
     #[cold]
-    pub(super) fn doubt(&self, lba: u64, blocks: u32) {
+    pub(super) fn doubt(&self, op: &Op) {
         let log = &mut *self.lock();
         // It covers nothing.
-        if !log.entries.is_empty() {
-            log.add(OpKind::Discard, lba, blocks, &[], 0);
-            log.entries.back_mut().into_iter().for_each(|entry| entry.is_doubtful = true);
+        if log.entries.is_empty() {
+            return;
         }
-    }
-
-    /// Whether what was acknowledged lies below a write of which nobody knows whether it was executed. It is told once.
-    pub(super) fn take_doubt(&self) -> bool {
-        let log = &mut *self.lock();
-        let (mut later, mut doubtful) = (Covered::default(), Vec::new());
-        let mut is_any = false;
-        for entry in log.entries.iter().rev() {
-            let range = (entry.lba, entry.lba + u64::from(entry.blocks));
-            is_any |= entry.counts() && doubtful.iter().any(|(first, end)| *first < range.1 && range.0 < *end);
-            let seen = later.cover(range.0, range.1);
-            if entry.is_doubtful && !entry.is_lost {
-                doubtful.extend(seen);
-            }
-        }
-        if is_any {
-            log.entries.iter_mut().filter(|entry| entry.is_doubtful).for_each(|entry| entry.is_lost = true);
-        }
-        is_any
+        let (kind, skip) = logged(op);
+        let is_short = total(&op.data) - skip <= log.ring.len();
+        // Without its data, nothing on its blocks is known to be right.
+        let (data, skip): (&[Segment], _) = if is_short { (&op.data, skip) } else { (&[], 0) };
+        log.add(kind, op.lba, op.blocks, data, skip);
+        log.entries.back_mut().into_iter().for_each(|entry| entry.is_doubtful = true);
     }
 
     /// An operation that changed data has completed.
     fn add(&self, op: &Op) {
-        let (kind, skip) = match op.kind {
-            OpKind::Write { fua } => (OpKind::Write { fua }, 0),
-            OpKind::CompareAndWrite { fua } => (OpKind::Write { fua }, total(&op.data) / 2),
-            kind => (kind, 0),
-        };
+        let (kind, skip) = logged(op);
         self.lock().add(kind, op.lba, op.blocks, &op.data, skip);
     }
 
@@ -171,18 +155,26 @@ impl Unflushed {
 
     /// What has to be written again, in any order: of each block the last write. What was told to be lost stays so.
     pub(super) fn pieces(&self) -> VecDeque<Piece> {
-        self.pieces_of(&[], |entry| !entry.is_doubtful && !entry.is_lost)
+        self.pieces_of(|_| true, |entry| !entry.is_doubtful && !entry.is_lost)
     }
 
     /// What a device has to have still: of each block the last write. What was durable at once cannot have been lost, what a discard leaves is
-    /// not defined, and what was told is not told again. Nor do blocks count (first, and the one behind the last) that an unresolved write hides.
-    pub(super) fn pieces_to_look_at(&self, hidden: &[(u64, u64)]) -> VecDeque<Piece> {
-        self.pieces_of(hidden, Entry::counts)
+    /// not defined, and what was told is not told again. Pieces lie below one of these unresolved writes (the
+    /// first block, and the one behind the last) as a whole, or not at all.
+    pub(super) fn pieces_to_look_at(&self, unresolved: &[(u64, u64)]) -> VecDeque<Piece> {
+        let whole = self.pieces_of(|entry| !entry.is_doubtful, Entry::counts);
+        cut(whole, unresolved)
     }
 
-    /// Whether a device has to have something still that lies on these blocks: the first, and the one behind the last.
-    pub(super) fn expects(&self, first: u64, end: u64) -> bool {
-        self.lock().entries.iter().any(|it| it.counts() && it.lba < end && first < it.lba + u64::from(it.blocks))
+    /// What is neither written again nor certain to be there: pieces below writes of which nobody knows whether they were executed.
+    pub(super) fn pieces_in_doubt(&self) -> VecDeque<Piece> {
+        let whole = self.pieces_of(|entry| !entry.is_doubtful, Entry::counts);
+        let doubtful: Vec<_> = self.lock().entries.iter().filter(|it| it.is_doubtful).map(|it| (it.number, it.range())).collect();
+        let below = |piece: Piece| {
+            let over: Vec<_> = doubtful.iter().filter(|(number, _)| *number > piece.number).map(|(_, range)| *range).collect();
+            cut([piece].into(), &over).into_iter().filter(|piece| piece.is_under).map(|piece| Piece { is_under: false, ..piece })
+        };
+        whole.into_iter().flat_map(below).collect()
     }
 
     /// The device does not have a piece any more.
@@ -195,17 +187,17 @@ impl Unflushed {
         }
     }
 
-    fn pieces_of(&self, covered: &[(u64, u64)], wanted: impl Fn(&Entry) -> bool) -> VecDeque<Piece> {
+    /// The parts of entries that no later one that covers has changed.
+    fn pieces_of(&self, covers: impl Fn(&Entry) -> bool, wanted: impl Fn(&Entry) -> bool) -> VecDeque<Piece> {
         let log = self.lock();
         let (mut pieces, mut later) = (VecDeque::new(), Covered::default());
-        covered.iter().for_each(|(first, end)| drop(later.cover(*first, *end)));
-        for entry in log.entries.iter().rev() {
+        for entry in log.entries.iter().rev().filter(|entry| covers(entry)) {
             let block_bytes = entry.len / (entry.blocks as usize).max(1);
             for (lba, end) in later.cover(entry.lba, entry.lba + u64::from(entry.blocks)) {
                 let (blocks, skip) = ((end - lba) as u32, (lba - entry.lba) as usize * block_bytes);
                 let (kind, number, len) = (entry.kind, entry.number, blocks as usize * block_bytes);
                 if wanted(entry) {
-                    pieces.push_front(Piece { kind, lba, blocks, len, number, skip });
+                    pieces.push_front(Piece { kind, lba, blocks, len, is_under: false, number, skip });
                 }
             }
         }
@@ -223,24 +215,45 @@ impl Unflushed {
         true
     }
 
-    /// Whether a device that has read these bytes where a piece lies has its data. So does what is not in the log any more.
+    /// Whether a device that has read these bytes where a piece lies has its data, or that of a later write that may have been executed. So does what is
+    /// not in the log any more.
     pub(super) fn agrees(&self, piece: &Piece, read: &[u8]) -> bool {
-        if piece.len == 0 {
-            return read.iter().all(|byte| *byte == 0);
-        }
         let log = self.lock();
         let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else { return true };
-        let Some(entry) = log.entries.get((piece.number - first.number) as usize) else { return true };
-        let (first, second) = log.parts((entry.at + piece.skip) % log.ring.len(), piece.len);
-        read[..first.len()] == *first && read[first.len()..piece.len] == *second
+        let at = (piece.number - first.number) as usize;
+        let Some(entry) = log.entries.get(at) else { return true };
+        let later = || log.entries.range(at + 1..).filter(|entry| entry.is_doubtful);
+        let block_bytes = read.len() / (piece.blocks as usize).max(1);
+        let blocks = (piece.lba..).zip(read.chunks(block_bytes.max(1)));
+        blocks.into_iter().all(|(lba, block)| log.holds(entry, lba, block) || later().any(|entry| log.holds(entry, lba, block)))
     }
 }
 
 impl Entry {
+    /// Its blocks: the first, and the one behind the last.
+    fn range(&self) -> (u64, u64) {
+        (self.lba, self.lba + u64::from(self.blocks))
+    }
+
     /// Whether a device that does not have it any more has lost something that nobody was told of.
     fn counts(&self) -> bool {
         !self.is_lost && !self.is_doubtful && !is_durable(self.kind) && self.kind != OpKind::Discard
     }
+}
+
+/// Cuts pieces at the bounds of these ranges, and tells which of them lie in one.
+fn cut(mut whole: VecDeque<Piece>, ranges: &[(u64, u64)]) -> VecDeque<Piece> {
+    let mut pieces = VecDeque::new();
+    while let Some(piece) = whole.pop_front() {
+        let (first, end) = (piece.lba, piece.lba + u64::from(piece.blocks));
+        let bounds = ranges.iter().flat_map(|(first, end)| [*first, *end]);
+        let until = bounds.filter(|at| first < *at && *at < end).min().unwrap_or(end);
+        let (piece, rest) = piece.split((until - first) as u32);
+        rest.into_iter().for_each(|rest| whole.push_front(rest));
+        let is_under = ranges.iter().any(|range| range.0 <= first && first < range.1);
+        pieces.push_back(Piece { is_under, ..piece });
+    }
+    pieces
 }
 
 impl Piece {
@@ -284,6 +297,14 @@ impl Covered {
         let least = touched.first().map_or(first, |(start, _)| first.min(*start));
         self.0.insert(least, at.max(end));
         fresh
+    }
+}
+
+/// What a write leaves, and where in its data that begins.
+fn logged(op: &Op) -> (OpKind, usize) {
+    match op.kind {
+        OpKind::CompareAndWrite { fua } => (OpKind::Write { fua }, total(&op.data) / 2),
+        kind => (kind, 0),
     }
 }
 
@@ -332,6 +353,24 @@ impl Log {
                 self.ring[at..at + count].copy_from_slice(&piece[..count]);
                 piece = &piece[count..];
                 at = (at + count) % self.ring.len();
+            }
+        }
+    }
+
+    /// Whether a block with these bytes may be what a write has left.
+    fn holds(&self, entry: &Entry, lba: u64, block: &[u8]) -> bool {
+        if lba < entry.lba || lba >= entry.lba + u64::from(entry.blocks) {
+            return false;
+        }
+        match entry.kind {
+            // Not defined.
+            OpKind::Discard => true,
+            OpKind::WriteZeroes { .. } => block.iter().all(|byte| *byte == 0),
+            _ if entry.len == 0 => false,
+            _ => {
+                let at = entry.at + (lba - entry.lba) as usize * block.len();
+                let (first, second) = self.parts(at % self.ring.len(), block.len());
+                block[..first.len()] == *first && block[first.len()..] == *second
             }
         }
     }

@@ -3,8 +3,8 @@
 //! Until such a write is completed, no later operation on its blocks is sent: a later write would be undone by the repetition, and a read
 //! could show first the new data and then the old. Writes that were lost together do not wait for each other; they were in flight together.
 //!
-//! After a restart of the target, such a write *hides* what was acknowledged and not flushed on its blocks: whether that is still there cannot be
-//! seen, nor does it matter when the write succeeds. Until then no flush is sent, as it would vouch for what may be lost.
+//! After a restart of the target, such a write *hides* what was acknowledged and not flushed on its blocks, if they hold something else: either the write
+//! has been executed, or that is lost, which does not matter when the write succeeds. Until then no flush is sent, as it would vouch for what may be lost.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -72,11 +72,28 @@ impl Unresolved {
         hid
     }
 
-    /// The target has restarted: the writes that hide something, as `hides` says of their first block and the one behind the last. Their blocks.
-    pub(super) fn hide(&self, hides: impl Fn(u64, u64) -> bool) -> Vec<(u64, u64)> {
+    /// Their blocks: the first, and the one behind the last.
+    pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
+        self.lock().iter().map(|write| (write.lba, write.end)).collect()
+    }
+
+    /// The target has restarted, and these blocks (the first, and the one behind the last) do not hold what they should. Returns whether writes are on all
+    /// of them, which hide that from now on.
+    pub(super) fn hide(&self, first: u64, end: u64) -> bool {
         let mut writes = self.lock();
-        writes.iter_mut().for_each(|write| write.hides |= hides(write.lba, write.end));
-        writes.iter().filter(|write| write.hides).map(|write| (write.lba, write.end)).collect()
+        let mut over: Vec<&mut Write> = writes.iter_mut().filter(|write| write.lba < end && first < write.end).collect();
+        over.sort_unstable_by_key(|write| write.lba);
+        let covered = over.iter().fold(first, |at, write| if write.lba <= at { at.max(write.end) } else { at });
+        if covered < end {
+            return false;
+        }
+        over.into_iter().for_each(|write| write.hides = true);
+        true
+    }
+
+    /// Whether a write hides something.
+    pub(super) fn does_hide(&self, key: Key) -> bool {
+        self.any() && self.lock().iter().any(|write| write.hides && write.key == key)
     }
 
     /// Whether one of the writes hides something.
@@ -114,9 +131,8 @@ mod tests {
         let unresolved = Unresolved::default();
         unresolved.add((1, 1), 10, 4);
         unresolved.add((2, 1), 20, 1);
-        assert!(!unresolved.hide_any());
-        assert_eq!(unresolved.hide(|first, end| (first, end) == (10, 14)), [(10, 14)]);
-        assert_eq!(unresolved.hide(|_, _| false), [(10, 14)], "it is not known to have been executed since");
+        assert!(!unresolved.hide(13, 15) && !unresolved.hide(9, 11) && !unresolved.hide_any());
+        assert!(unresolved.hide(11, 14));
         assert!(unresolved.remove_if_open((2, 1)) && !unresolved.remove_if_open((1, 1)));
         assert!(unresolved.hide_any() && unresolved.overlaps(10, 1));
         assert!(unresolved.remove((1, 1)) && !unresolved.hide_any());

@@ -18,7 +18,7 @@ impl PathsQueue {
         let name = op.user;
         let Some(flight) = self.flights.remove(name) else { return op.give_up() };
         if let Some(log) = self.log.as_ref().filter(|_| flight.may_have_executed && flight.kind.is_write()) {
-            log.doubt(flight.lba, flight.blocks);
+            log.doubt(&op);
         }
         if flight.unresolved {
             self.resolve(name, false);

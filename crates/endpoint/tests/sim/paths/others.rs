@@ -233,6 +233,22 @@ fn what_a_write_hides_is_lost_when_the_write_fails() {
 }
 
 #[test]
+fn below_a_write_that_may_have_been_executed_either_data_is_right() {
+    for (protocol, is_lost) in PROTOCOLS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let second = restart_below_a_write(&mut rig, &disk, is_lost);
+        rig.run_for(40 * S);
+        rig.cancel(second);
+        assert!(!rig.wait(second).0.is_success());
+        rig.start_target(disk.device());
+        assert_eq!(read(&mut rig, 5), if is_lost { 0 } else { 2 });
+        assert_eq!(flush(&mut rig).is_success(), !is_lost, "{protocol:?}");
+        assert_eq!(flush(&mut rig), Outcome::SUCCESS);
+        rig.close();
+    }
+}
+
+#[test]
 fn a_loss_is_told_to_the_queue_that_comes_after() {
     for protocol in PROTOCOLS {
         let (mut rig, disk) = rig(protocol, PathOptions::default());
@@ -325,7 +341,8 @@ fn a_client_that_was_away_is_told_though_another_one_was_told_meanwhile() {
 
 #[test]
 fn what_was_read_of_a_write_that_may_have_been_executed_is_not_undone() {
-    for (protocol, waits) in PROTOCOLS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+    let ways = [(false, false), (false, true), (true, false), (true, true)];
+    for (protocol, (waits, is_lost)) in PROTOCOLS.into_iter().flat_map(|it| ways.map(|way| (it, way))) {
         let (mut rig, disk) = rig(protocol, only_writer());
         let write = rig.write(5, 1);
         rig.succeed(write);
@@ -347,9 +364,9 @@ fn what_was_read_of_a_write_that_may_have_been_executed_is_not_undone() {
         rig.start_target(disk.device());
         assert!(!rig.wait(second).0.is_success());
         let value = read(&mut rig, 5);
-        restart(&mut rig, &disk, false);
-        assert_eq!(read(&mut rig, 5), value, "{protocol:?} {waits}: what was read is not undone");
-        assert!(!flush(&mut rig).is_success(), "{protocol:?} {waits}: what is below may be lost");
+        restart(&mut rig, &disk, is_lost);
+        assert_eq!(read(&mut rig, 5), if is_lost { 0 } else { value }, "{protocol:?} {waits}: what was read is not undone");
+        assert_eq!(flush(&mut rig).is_success(), !is_lost, "{protocol:?} {waits}: what is below is lost");
         assert!(flush(&mut rig).is_success());
         rig.close();
     }
