@@ -28,7 +28,10 @@ pub fn lints() -> Vec<Step> {
     clippy.args(["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
     let mut doc = sh::cargo("doc");
     doc.args(["--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings");
-    let steps = [("clippy", clippy), ("doc", doc)];
+    // With the bugs that the simulator has to find it is built for the long proofs only.
+    let mut planted = sh::cargo("check");
+    planted.args(["--profile", "sim", "--package", "weft-sim", "--features", "planted-bugs", "--locked"]);
+    let steps = [("clippy", clippy), ("doc", doc), ("planted-build", planted)];
     steps.into_iter().map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Builds }).collect()
 }
 

@@ -201,10 +201,6 @@ impl InGroup {
     /// Puts in force here what is stored. A gateway may have stored a change and ended before it told anybody: what nobody acts by yet will be in force
     /// sooner or later, so nobody is told what was before it.
     fn refresh(&self, attempts: &mut Attempts<'_>) -> Result<(), Refusal> {
-        #[cfg(feature = "planted-bugs")]
-        if planted::has(Bug::ReservationReportUnread) {
-            return Ok(());
-        }
         let (_, record) = self.read_newest(attempts)?;
         drop(self.install(&record));
         Ok(())
