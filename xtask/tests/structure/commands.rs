@@ -72,7 +72,7 @@ fn simple_commands(line: &str) -> Vec<Vec<String>> {
 
 /// What the programs say of themselves, asked once for each subcommand.
 #[derive(Default)]
-struct Helps {
+pub struct Helps {
     texts: BTreeMap<Vec<String>, Option<String>>,
     weft: Option<PathBuf>,
 }
@@ -101,7 +101,7 @@ impl Helps {
     }
 
     /// The help of a program's subcommand, if there is such a subcommand.
-    fn help(&mut self, program: &str, subcommand: &[&str]) -> Option<String> {
+    pub fn help(&mut self, program: &str, subcommand: &[&str]) -> Option<String> {
         let key: Vec<String> = std::iter::once(program).chain(subcommand.iter().copied()).map(str::to_owned).collect();
         if let Some(known) = self.texts.get(&key) {
             return known.clone();
@@ -114,7 +114,7 @@ impl Helps {
     }
 
     /// The program, built first.
-    fn weft(&mut self) -> PathBuf {
+    pub fn weft(&mut self) -> PathBuf {
         self.weft.get_or_insert_with(build_weft).clone()
     }
 }
@@ -153,8 +153,8 @@ fn option(word: &str) -> Option<&str> {
     is_option.then_some(option)
 }
 
-/// Whether a help text lists the option as a word of its own.
-fn mentions(help: &str, option: &str) -> bool {
+/// Whether a text holds the option as a word of its own.
+pub fn mentions(help: &str, option: &str) -> bool {
     help.split(|letter: char| !(letter.is_alphanumeric() || "-_".contains(letter))).any(|word| word == option)
 }
 

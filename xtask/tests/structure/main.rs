@@ -2,12 +2,14 @@
 //!
 //! Each module holds one rule. A rule that fails names every place that breaks it and the way out.
 
+mod claims;
 mod commands;
 mod files;
 mod layers;
 mod length;
 mod links;
 mod markdown;
+mod options;
 mod tokens;
 mod unsafety;
 mod words;

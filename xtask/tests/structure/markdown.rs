@@ -1,4 +1,4 @@
-//! As much of Markdown as the rules need: headings, links and fenced blocks.
+//! As much of Markdown as the rules need: headings, links, fenced blocks and rows of tables.
 
 /// A fenced block: the word behind the fence, and its lines.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Document<'a> {
     pub fences: Vec<Fence<'a>>,
     /// Where inline links and link definitions lead.
     pub links: Vec<&'a str>,
+    /// The rows of tables, each with its cells, without the lines below their heads.
+    pub rows: Vec<Vec<&'a str>>,
 }
 
 impl<'a> Document<'a> {
@@ -47,6 +49,11 @@ impl<'a> Document<'a> {
         let heading = line.trim_start_matches('#');
         if heading.len() < line.len() && heading.starts_with(' ') {
             self.headings.push((heading.trim(), self.fences.len()));
+        }
+        if let Some(row) = line.strip_prefix('|')
+            && !row.starts_with("---")
+        {
+            self.rows.push(row.trim_end().trim_end_matches('|').split('|').map(str::trim).collect());
         }
         let spans = line.split('`').step_by(2);
         self.links.extend(spans.flat_map(|span| span.split("](").skip(1)).filter_map(|rest| rest.split([')', ' ']).next()));
@@ -81,4 +88,5 @@ fn takes_a_document_apart() {
     assert_eq!(document.links, ["b.md#c", "e.md"]);
     assert_eq!(document.fences_under("One, `two`").unwrap()[0].lines, ["# no heading", "[no](link)"]);
     assert!(document.fences_under("Next").unwrap().is_empty());
+    assert_eq!(Document::parse("| a | b |\n|---|---|\n| `c` | |\n").rows, [["a", "b"], ["`c`", ""]]);
 }

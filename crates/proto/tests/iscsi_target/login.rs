@@ -221,7 +221,7 @@ fn both_prove_who_they_are() {
 
 #[test]
 fn nobody_comes_in_without_the_secret() {
-    let attempts: [&dyn Fn(&mut World); 6] = [
+    let attempts: [&dyn Fn(&mut World); 7] = [
         &|world| answer(world, "alice", "another secret", ""),
         &|world| answer(world, "bob", "alice's secret", ""),
         &|world| answer(world, "bob", "", ""),
@@ -238,6 +238,7 @@ fn nobody_comes_in_without_the_secret() {
         &|world| world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &names()),
         // No method in common.
         &|world| world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=None")),
+        &|world| world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=KRB5,SRP")),
     ];
     for attempt in attempts {
         let mut world = World::new(chap_config());
