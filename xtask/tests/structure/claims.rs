@@ -19,7 +19,11 @@ fn rows_of_the_comparison_have_tests() {
     let tests: Vec<(&str, &str)> = list.trim().lines().map(|line| line.split_once(": ").unwrap_or((line, ""))).collect();
     let document = Document::parse(table);
     let features: Vec<&str> = document.rows.iter().skip(1).map(|row| row[0]).collect();
-    assert_eq!(tests.iter().map(|(feature, _)| *feature).collect::<Vec<_>>(), features, "each row of the table once, in its order");
+    assert_eq!(
+        tests.iter().map(|(feature, _)| *feature).collect::<Vec<_>>(),
+        features,
+        "each row of the table once, in its order"
+    );
     let known = names();
     let faults = tests.iter().flat_map(|(feature, named)| faults(feature, named.split(", "), &known));
     demand("README.md: name a test that shows it", faults.collect());

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     process::{Command, Stdio},
+    sync::OnceLock,
 };
 
 use crate::{demand, files, markdown::Document};
@@ -74,7 +75,6 @@ fn simple_commands(line: &str) -> Vec<Vec<String>> {
 #[derive(Default)]
 pub struct Helps {
     texts: BTreeMap<Vec<String>, Option<String>>,
-    weft: Option<PathBuf>,
 }
 
 impl Helps {
@@ -106,17 +106,18 @@ impl Helps {
         if let Some(known) = self.texts.get(&key) {
             return known.clone();
         }
-        let path = if program == "weft" { self.weft() } else { PathBuf::from(env!("CARGO_BIN_EXE_xtask")) };
+        let path = if program == "weft" { weft().clone() } else { PathBuf::from(env!("CARGO_BIN_EXE_xtask")) };
         let output = Command::new(path).args(subcommand).arg("--help").stdin(Stdio::null()).output().expect("the program runs");
         let text = output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned());
         self.texts.insert(key, text.clone());
         text
     }
+}
 
-    /// The program, built first.
-    pub fn weft(&mut self) -> PathBuf {
-        self.weft.get_or_insert_with(build_weft).clone()
-    }
+/// The program, built first, and once for all tests.
+pub fn weft() -> &'static PathBuf {
+    static WEFT: OnceLock<PathBuf> = OnceLock::new();
+    WEFT.get_or_init(build_weft)
 }
 
 /// Builds weft and returns where it is.

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::{
-    commands::{Helps, mentions},
+    commands::{Helps, mentions, weft},
     demand, files,
     markdown::Document,
 };
@@ -67,7 +67,8 @@ fn options_stand_in_the_tables_of_their_pages() {
             texts.push((format!("{command} {below}"), help));
         }
         for (command, help) in texts {
-            let missing = options(&help).into_iter().filter(|option| !OF_ALL.contains(&option.as_str()) && !mentions(&cells, option));
+            let missing =
+                options(&help).into_iter().filter(|option| !OF_ALL.contains(&option.as_str()) && !mentions(&cells, option));
             faults.extend(missing.map(|option| format!("weft {command}: {option} is in no table of {}", pages.join(", "))));
         }
     }
@@ -78,7 +79,7 @@ fn options_stand_in_the_tables_of_their_pages() {
 
 #[test]
 fn urls_stand_in_the_tables_of_their_pages() {
-    let network = network_schemes(&mut Helps::default());
+    let network = network_schemes();
     let cells = first_cells("docs/serve.md").join("\n");
     let mut faults = Vec::new();
     for scheme in local_schemes().iter().chain(&network) {
@@ -121,8 +122,8 @@ fn options(help: &str) -> Vec<String> {
 }
 
 /// What the URLs of the network begin with: the program lists them where one is wrong.
-fn network_schemes(helps: &mut Helps) -> Vec<String> {
-    let output = Command::new(helps.weft()).args(["serve", "null:1MiB", "--listen", "none://"]).stdin(Stdio::null()).output();
+fn network_schemes() -> Vec<String> {
+    let output = Command::new(weft()).args(["serve", "null:1MiB", "--listen", "none://"]).stdin(Stdio::null()).output();
     let output = output.expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let (_, listed) = said.split_once("must start with").unwrap_or_else(|| panic!("no list of schemes in {said:?}"));
