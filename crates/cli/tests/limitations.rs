@@ -37,6 +37,12 @@ fn nvme_over_rdma_has_no_digests() {
 }
 
 #[test]
+fn mdns_announces_nvme_tcp_only() {
+    let dir = Scratch::new("lack-mdns");
+    refused(&dir, &["serve", "null:1MiB", "--listen", "iscsi://127.0.0.1:0", "--mdns"], "--mdns announces NVMe/TCP only");
+}
+
+#[test]
 fn nbd_has_no_pre_shared_keys() {
     let dir = Scratch::new("lack-keys");
     refused(&dir, &["bench", "nbds://127.0.0.1:1/disk?tls-psk-file=keys"], "pre-shared keys are not supported");

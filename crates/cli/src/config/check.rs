@@ -370,7 +370,7 @@ fn written(source: &str) -> impl Iterator<Item = &str> {
 fn paths(urls: &[Text], finder: &mut Finder<'_>) -> Vec<String> {
     for url in urls.iter().filter(|url| discovered::asks(url).is_none()) {
         if !url.contains("://") {
-            let text = format!("\"{}\" cannot be a path; a path is a URL of NVMe/TCP, iSCSI or NBD", **url);
+            let text = format!("\"{}\" cannot be a path; a path is a URL of NVMe, iSCSI or NBD", **url);
             finder.add(url.place(), text);
         } else {
             finder.take(url.place(), weft_endpoint::check(url));
