@@ -38,6 +38,8 @@ impl Bug {
                 weft_proto::planted::Bug::ReservationAnsweredEarly | weft_proto::planted::Bug::ReservationRefusedEarly,
             )
             | Self::Group(_) => Some(Scene::Group),
+            // Overlapping writes of one host are nowhere else.
+            Self::Stack(weft_proto::planted::Bug::OverlappingWritesAtOnce) => Some(Scene::Writers),
             Self::Stack(_) => None,
             Self::Mirror(_) => Some(Scene::Mirror),
         }
@@ -58,7 +60,7 @@ pub fn all(cli: &Cli) -> ExitCode {
     let from = cli.from.unwrap_or(0);
     let mut missed = 0;
     println!("| bug | seeds | first seed | what was said |\n|---|---:|---:|---|");
-    let has_own = |scene: &Scene| matches!(scene, Scene::Mirror | Scene::Group | Scene::Stops);
+    let has_own = |scene: &Scene| matches!(scene, Scene::Mirror | Scene::Group | Scene::Stops | Scene::Writers);
     let is_asked = |bug: &Bug| cli.scene.filter(has_own).is_none_or(|scene| bug.scene() == Some(scene));
     let all = Bug::all().into_iter().map(|(bug, name)| (bug, name.strip_prefix(MARK).unwrap_or(name)));
     let is_named = |name: &str| cli.bug.as_deref().is_none_or(|wanted| wanted == name);

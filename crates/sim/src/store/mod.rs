@@ -76,6 +76,8 @@ struct Pending {
 struct State {
     rng: Rng,
     behaviour: Behaviour,
+    /// Some writes are answered after others that were executed later: where one host's own writes overlap, their order is not that of the answers.
+    answers_late: bool,
     blocks: u64,
     /// How often the size changed.
     sizes: u64,
@@ -113,6 +115,7 @@ impl Store {
         let state = State {
             rng,
             behaviour: Behaviour::SOUND,
+            answers_late: config.overlap && config.initiators == 1,
             blocks,
             sizes: 0,
             content: Content::new(block_bytes as usize, blocks as usize, volatile),
@@ -282,6 +285,11 @@ impl State {
                 *ended = status;
             }
         }
+    }
+
+    /// How much later than it is executed a write is answered.
+    fn lag(&self, number: u64) -> Duration {
+        if self.answers_late && number.is_multiple_of(2) { self.behaviour.delay.1 * 100 } else { Duration::ZERO }
     }
 
     fn draw_delay(&mut self) -> Duration {

@@ -24,7 +24,10 @@ pub(super) struct StoreQueue {
 }
 
 struct Held {
+    /// When it is executed.
     due: Time,
+    /// When that is told.
+    told: Time,
     number: u64,
     op: Op,
     fails: bool,
@@ -56,7 +59,8 @@ impl StoreQueue {
             state.pending.insert((due, number), Pending { lba, blocks, kind, data, mark, fails, client: self.client });
             state.ended.insert(number, Status::SUCCESS);
         }
-        self.held.push(Held { due, number, op, fails, early });
+        let told = if op.kind.is_write() { due + state.lag(number) } else { due };
+        self.held.push(Held { due, told, number, op, fails, early });
     }
 
     /// How an operation ended whose time has come.
@@ -95,7 +99,7 @@ impl BlockQueue for StoreQueue {
             self.take(&mut state, op);
         }
         self.refused = !ops.is_empty();
-        if let Some(first) = self.held.iter().map(|held| held.due).min() {
+        if let Some(first) = self.held.iter().map(|held| held.told).min() {
             self.timer.arm(&self.on, self.owner, first);
         }
     }
@@ -105,15 +109,15 @@ impl BlockQueue for StoreQueue {
         let shared = Arc::clone(&self.state);
         let mut state = lock(&shared);
         state.advance(now);
-        let is_due = |held: &Held| held.due <= now || held.early.is_some();
+        let is_due = |held: &Held| held.told <= now || held.early.is_some();
         let (mut due, later): (Vec<_>, Vec<_>) = core::mem::take(&mut self.held).into_iter().partition(is_due);
         self.held = later;
-        due.sort_by_key(|held| (held.due, held.number));
+        due.sort_by_key(|held| (held.told, held.number));
         for mut held in due {
             let outcome = self.end(&mut state, &mut held);
             done.push(held.op.done(outcome));
         }
-        if let Some(first) = self.held.iter().map(|held| held.due).min() {
+        if let Some(first) = self.held.iter().map(|held| held.told).min() {
             self.timer.arm(&self.on, self.owner, first);
         }
         if core::mem::take(&mut self.refused) {
