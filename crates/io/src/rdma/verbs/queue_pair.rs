@@ -66,6 +66,7 @@ pub(super) struct VerbsQueuePair {
     private_data: Box<[u8]>,
     trouble: Option<String>,
     disconnected: bool,
+    established: bool,
     /// Whom the poller tells.
     driver: Option<DriverId>,
 }
@@ -107,6 +108,7 @@ impl VerbsQueuePair {
             private_data,
             trouble: None,
             disconnected: false,
+            established: false,
             driver: None,
         }
     }
@@ -162,6 +164,11 @@ impl VerbsQueuePair {
             cm_event::ADDR_ERROR | cm_event::ROUTE_ERROR | cm_event::CONNECT_ERROR | cm_event::UNREACHABLE => {
                 failed(self, trouble::of_address(self.peer, trouble::error(reported.status)).to_string())
             }
+            // The other end closed before it knew that the connection was established, and so could do no more than reject it.
+            cm_event::REJECTED if self.established => {
+                self.phase = Phase::Over;
+                Some(Event::Disconnected)
+            }
             cm_event::REJECTED => {
                 self.phase = Phase::Over;
                 self.trouble = Some(trouble::of_rejection(self.peer, reported.status));
@@ -169,6 +176,7 @@ impl VerbsQueuePair {
                 Some(Event::Rejected)
             }
             cm_event::ESTABLISHED => {
+                self.established = true;
                 if self.side == Side::Asks {
                     self.private_data = reported.private_data;
                 }
