@@ -33,7 +33,9 @@ impl Bug {
     fn scene(self) -> Option<Scene> {
         match self {
             // Hosts wait everywhere else until nothing can be executed late.
-            Self::Stack(weft_proto::planted::Bug::LateExecution) => Some(Scene::Stops),
+            Self::Stack(weft_proto::planted::Bug::LateExecution) | Self::Group(weft_group::planted::Bug::FenceUnconfirmed) => {
+                Some(Scene::Stops)
+            }
             Self::Stack(
                 weft_proto::planted::Bug::ReservationAnsweredEarly | weft_proto::planted::Bug::ReservationRefusedEarly,
             )

@@ -21,6 +21,12 @@ pub struct Cluster {
     pub shared: Shared,
     /// The life of the group, as its record says.
     pub life: u64,
+    /// Who belongs to the group, as its record says.
+    members: BTreeSet<Client>,
+    /// Clients that have ended in order.
+    closed: BTreeSet<Client>,
+    /// Somebody belongs to the group no more who is not kept out, and has not ended.
+    at_large: Option<Client>,
     /// The blocks of writes that wait in a queue of a client.
     waiting: BTreeMap<(Client, u64), Vec<u64>>,
     has_lock: bool,
@@ -43,6 +49,9 @@ impl Cluster {
             store,
             shared: Shared::default(),
             life: 0,
+            members: BTreeSet::new(),
+            closed: BTreeSet::new(),
+            at_large: None,
             waiting: BTreeMap::new(),
             has_lock,
             version: 0,
@@ -59,6 +68,16 @@ impl Cluster {
     /// The record as it is.
     pub fn record(&self) -> Option<&[u8]> {
         self.record.as_deref()
+    }
+
+    /// Whether a client may serve: nobody may take its place before it is kept out.
+    pub fn is_member(&self, client: Client) -> bool {
+        self.members.contains(&client)
+    }
+
+    /// A client whose place others may take, and that can still write.
+    pub fn at_large(&self) -> Option<Client> {
+        self.at_large
     }
 
     pub fn is_kept_out(&self, client: Client) -> bool {
@@ -94,7 +113,14 @@ impl Cluster {
             Request::Read => Answer::Record(self.record.clone().map(|text| (self.version, text))),
             Request::Write { version, text } if *version == self.version => {
                 self.version += 1;
-                self.life = Record::parse(text).map_or(self.life, |record| record.life);
+                if let Ok(record) = Record::parse(text) {
+                    self.life = record.life;
+                    let members = record.members().map(|(_, member)| number(&member.client)).collect();
+                    let gone: Vec<_> = self.members.difference(&members).copied().collect();
+                    let is_over = |of: &Client| self.is_kept_out(*of) || self.closed.contains(of);
+                    self.at_large = self.at_large.or_else(|| gone.into_iter().find(|of| !is_over(of)));
+                    self.members = members;
+                }
                 self.record = Some(text.clone());
                 Answer::Written(self.version)
             }
@@ -104,7 +130,7 @@ impl Cluster {
                 Answer::Beats(self.version, self.beats.clone())
             }
             Request::Fence(client) => {
-                let client = client.parse().expect("the number of a client");
+                let client = number(client);
                 self.blocklist.insert(client);
                 self.shared.forget(client);
                 Answer::Fenced
@@ -169,6 +195,12 @@ impl Cluster {
             self.holder = None;
         }
         self.shared.forget(client);
+        self.closed.insert(client);
         true
     }
+}
+
+/// As the record has it.
+fn number(client: &str) -> Client {
+    client.parse().expect("the number of a client")
 }

@@ -4,6 +4,7 @@ use super::cluster::{Client, Cluster};
 use super::image::Image;
 use super::late::Late;
 use super::sharing::Sharing;
+use crate::faults::fraction;
 use crate::journal::Journal;
 use crate::serving::{Served, Server};
 use core::time::Duration;
@@ -27,6 +28,9 @@ pub const LEASE: Duration = Duration::from_secs(4);
 
 /// Longest way to the cluster or back.
 const WAY: Duration = Duration::from_millis(40);
+
+/// The longest that it takes until all of a cluster keeps a client out.
+const FENCING: Duration = Duration::from_secs(4);
 
 /// The longest that it takes until hosts know of another role. Less than what others wait beyond the lease.
 const TELLING: Duration = Duration::from_millis(300);
@@ -322,10 +326,14 @@ impl Member {
         while let Some(output) = self.engine.as_mut().and_then(|engine| engine.next(clock)) {
             match output {
                 Output::Request(request) => {
+                    let mut at = now + way(&mut self.rng);
                     if let Request::Fence(client) = &request {
                         journal.tell(&self.server.name, format_args!("fences {client}"));
+                        // Whoever stands still may go on before that is done, where hosts do not wait for it.
+                        if self.late.is_some() && self.rng.one_in(2) {
+                            at = at + fraction(FENCING, &mut self.rng);
+                        }
                     }
-                    let at = now + way(&mut self.rng);
                     self.messages.push((at, self.client, Message::Asked(request, now)));
                 }
                 Output::Joined { .. } => {

@@ -36,8 +36,8 @@ struct ImageQueue {
     inner: Box<dyn BlockQueue>,
     waiting: VecDeque<Op>,
     late: Option<Late>,
-    /// Which of those under way are executed late.
-    begun_late: BTreeSet<u64>,
+    /// Those that nobody waits for any more, as far as that was seen.
+    late_ops: BTreeSet<u64>,
     on: Handle,
     owner: DriverId,
     timer: TimerSlot,
@@ -67,14 +67,17 @@ impl BlockDevice for Image {
         let (cluster, waiting, timer) = (Arc::clone(&self.cluster), VecDeque::new(), TimerSlot::default());
         let number = self.queues.fetch_add(1, Ordering::Relaxed);
         let (client, on) = (self.client, on.clone());
-        let (late, begun_late) = (self.late.clone(), BTreeSet::new());
-        Ok(Box::new(ImageQueue { cluster, client, number, inner, waiting, late, begun_late, on, owner, timer, refused: false }))
+        let (late, late_ops) = (self.late.clone(), BTreeSet::new());
+        Ok(Box::new(ImageQueue { cluster, client, number, inner, waiting, late, late_ops, on, owner, timer, refused: false }))
     }
 }
 
 impl ImageQueue {
     /// Gives the cluster what it takes, in order.
     fn advance(&mut self) {
+        if let Some(late) = &self.late {
+            self.late_ops.extend(self.waiting.iter().filter(|op| late.may_be(op)).map(|op| op.user));
+        }
         let mut taken = VecDeque::new();
         let shared = Arc::clone(&self.cluster);
         let mut cluster = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,12 +91,10 @@ impl ImageQueue {
         }
         let writes = self.waiting.iter().filter(|op| op.kind.is_write());
         cluster.set_waiting((self.client, self.number), writes.map(|op| op.lba).collect());
+        let is_member = cluster.is_member(self.client);
         drop(cluster);
-        if let Some(late) = &self.late {
-            for op in taken.iter().filter(|op| late.may_be(op)) {
-                late.lands(op);
-                self.begun_late.insert(op.user);
-            }
+        if let Some(late) = self.late.as_ref().filter(|_| is_member) {
+            taken.iter().filter(|op| self.late_ops.contains(&op.user)).for_each(|op| late.lands(op));
         }
         self.inner.submit(&mut taken);
         while let Some(op) = taken.pop_back() {
@@ -119,7 +120,7 @@ impl BlockQueue for ImageQueue {
         self.inner.reap(done);
         for ended in &done[before..] {
             // A write that began meanwhile may have been executed before it.
-            if self.begun_late.remove(&ended.op.user)
+            if self.late_ops.remove(&ended.op.user)
                 && let Some(late) = &self.late
             {
                 late.lands(&ended.op);

@@ -1,5 +1,5 @@
 //! Writes that a gateway executes late and may: those of a host that has ended its connection, when that has not arrived at the gateway. Neither it nor the
-//! cluster can tell such a write from one that somebody waits for.
+//! cluster can tell such a write from one that somebody waits for. A gateway that belongs to the group no more may not: it had to be kept out before.
 
 use crate::initiator::address;
 use crate::oracle::{Landed, units_of};

@@ -3,7 +3,7 @@
 //! hosts, or from both.
 //!
 //! The oracle is that of all scenes: a write that was acknowledged is read back, whatever a gateway that was taken for dead does later. Besides, no two
-//! gateways whose writes the cluster takes are optimized at a time; and when everything heals, all are in the group and one is optimized.
+//! gateways whose writes the cluster takes are optimized at a time; none leaves the group that can still write; and when everything heals, all are in the group and one is optimized.
 
 mod cluster;
 mod faults;
@@ -211,12 +211,15 @@ impl Run {
         !self.journal.is_violated()
     }
 
-    /// No two gateways are optimized whose writes the cluster takes.
+    /// No two gateways are optimized whose writes the cluster takes, and whoever lost its place can write no more.
     fn check_owners(&self) {
         let optimized: Vec<String> =
             self.gateways.iter().filter(|it| it.is_optimized()).map(|it| it.name().to_string()).collect();
         if optimized.len() > 1 {
             self.journal.violation(format!("{} are optimized at a time", optimized.join(" and ")));
+        }
+        if let Some(client) = lock(&self.cluster).at_large() {
+            self.journal.violation(format!("{client} belongs to the group no more, and nobody keeps it out"));
         }
     }
 

@@ -10,7 +10,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 impl Net {
     pub(in crate::sim) fn recv(&mut self, id: ConnId, end: usize, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let conn = self.conns.get_mut(&id).ok_or(io::ErrorKind::NotConnected)?;
-        if end == 1 && conn.is_end_unheard() && !conn.pipes[0].inbox.is_empty() {
+        if end == 1 && conn.has_client_ended() && !conn.pipes[0].inbox.is_empty() {
             self.received_behind.insert(conn.ips(), self.now);
         }
         let (me, pipe) = (&mut conn.ends[end], &mut conn.pipes[1 - end]);

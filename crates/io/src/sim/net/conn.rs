@@ -77,10 +77,15 @@ impl Conn {
         (self.ends[0].addr.ip(), self.ends[1].addr.ip())
     }
 
+    /// The client has ended it, and the server does not know as long as it reads what came before.
+    pub(super) fn has_client_ended(&self) -> bool {
+        let ended = self.pipes[0].shut || !self.ends[0].held || self.ends[0].is_dead();
+        ended && self.ends[1].held && !self.ends[1].is_dead()
+    }
+
     /// The client has ended it, and the server cannot know yet.
     pub(super) fn is_end_unheard(&self) -> bool {
-        let ended = self.pipes[0].shut || !self.ends[0].held || self.ends[0].is_dead();
-        ended && self.ends[1].held && !self.ends[1].is_dead() && self.pipes[0].fin != Fin::Arrived
+        self.has_client_ended() && self.pipes[0].fin != Fin::Arrived
     }
 }
 

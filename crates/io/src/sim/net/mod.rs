@@ -139,7 +139,7 @@ pub(super) struct Net {
     ports: BTreeMap<(usize, u16), Port>,
     conns: BTreeMap<ConnId, Conn>,
     /// When a server last received from a client that had ended the connection, while the end had not arrived; by their addresses.
-    received_behind: BTreeMap<(IpAddr, IpAddr), Time>,
+    pub(in crate::sim) received_behind: BTreeMap<(IpAddr, IpAddr), Time>,
     next_conn: ConnId,
     /// Directions in which nothing passes, by host.
     walls: BTreeSet<(usize, usize)>,

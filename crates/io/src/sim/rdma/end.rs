@@ -141,7 +141,12 @@ impl QueuePair for SimQueuePair {
         });
         let Some((event, bytes)) = next else { return Ok(None) };
         match event {
-            Event::Received { buffer, .. } => self.buffers[usize::from(buffer)] = bytes,
+            Event::Received { buffer, .. } => {
+                self.buffers[usize::from(buffer)] = bytes;
+                if self.end == 1 {
+                    self.net.lock().rdma_taken(self.id);
+                }
+            }
             Event::Established | Event::Rejected => self.private_data = bytes,
             _ => {}
         }

@@ -72,10 +72,17 @@ impl Net {
 
     /// Clients that have ended a connection, and the servers that do not know yet.
     pub(in crate::sim) fn rdma_unheard(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> {
-        let ends = |end: &End| !end.held || end.disconnected || end.phase == Phase::Over;
         let stands = |end: &End| end.is_open() && !end.told;
-        let unheard = self.rdma.pairs.values().filter(move |pair| ends(&pair.ends[0]) && stands(&pair.ends[1]));
+        let unheard = self.rdma.pairs.values().filter(move |pair| has_ended(&pair.ends[0]) && stands(&pair.ends[1]));
         unheard.map(|pair| (pair.ends[0].addr.ip(), pair.ends[1].addr.ip()))
+    }
+
+    /// A server takes a message: the client may have ended the connection behind it.
+    pub(super) fn rdma_taken(&mut self, id: u64) {
+        let now = self.now();
+        if let Some(pair) = self.rdma.pairs.get(&id).filter(|pair| has_ended(&pair.ends[0])) {
+            self.received_behind.insert((pair.ends[0].addr.ip(), pair.ends[1].addr.ip()), now);
+        }
     }
 
     /// Cuts a connection, if it is one of a queue pair.
@@ -151,4 +158,8 @@ impl Net {
         }
         self.rdma.pairs.retain(|_, pair| pair.ends[0].held || pair.ends[1].held);
     }
+}
+
+fn has_ended(end: &End) -> bool {
+    !end.held || end.disconnected || end.phase == Phase::Over
 }
