@@ -178,12 +178,16 @@ release another type than 5: 83 | 0
 acquire beside 6: 83 | 0
 left 6: [6,1,0,[[1,10]]] | [0,1,0,[[0,10]]]
 release another type than 6: 83 | 0
-a registrant is gone: [3,2,0,[[0,11],[1,10]]] | [3,1,0,[[1,10]]]
 rrela 2: 83 | 2
 register, key zero: 0 | 2
 key zero: [0,1,0,[[0,0]]] | [0,0,0,[]]
 unregister key zero: 0 | 83
 persistence: 2 | 0
 END
-cmp -s /tmp/known /tmp/differences || { diff /tmp/known /tmp/differences; fail "other differences than are known"; }
+# What nvmet has mended since Linux 7.2: older ones have it
+cat >/tmp/mended <<'END'
+a registrant is gone: [3,2,0,[[0,11],[1,10]]] | [3,1,0,[[1,10]]]
+END
+grep -Fvxf /tmp/mended /tmp/differences >/tmp/left
+cmp -s /tmp/known /tmp/left || { diff /tmp/known /tmp/left; fail "other differences than are known"; }
 kernel_is_sound
