@@ -20,6 +20,9 @@ use crate::{
 /// Limits are for what hangs.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
+/// How to run fewer steps, said where all are run.
+const LESS: &str = "\nless: `cargo xtask test --quick` needs no virtual machine, no Windows toolchain and no fuzzer; `cargo xtask test lab` runs the steps with that in their names";
+
 /// Which tests to run.
 #[derive(Args)]
 pub struct TestArgs {
@@ -55,7 +58,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
         selected.retain(|step| step.name.contains(filter.as_str()));
         ensure!(!selected.is_empty(), "no step's name contains {filter:?}");
     }
-    finish(selected)
+    finish(selected, if args.quick || args.filter.is_some() { "" } else { LESS })
 }
 
 /// Runs the steps of `cargo xtask check`.
@@ -63,11 +66,11 @@ pub fn check() -> Result<ExitCode> {
     let mut steps = check::forms()?;
     steps.push(check::structure());
     steps.extend(check::lints());
-    finish(steps)
+    finish(steps, "")
 }
 
-fn finish(selected: Vec<Step>) -> Result<ExitCode> {
-    let count = steps::run(selected)?;
+fn finish(selected: Vec<Step>, less: &str) -> Result<ExitCode> {
+    let count = steps::run(selected, less)?;
     println!("\n{count}");
     Ok(if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
