@@ -35,30 +35,36 @@ pub struct TestArgs {
 
 /// Runs the steps and closes with the count of all tests.
 pub fn run(args: &TestArgs) -> Result<ExitCode> {
+    let mut selected = selected(args.quick)?;
+    if let Some(filter) = &args.filter {
+        selected.retain(|step| step.name.contains(filter.as_str()));
+        ensure!(!selected.is_empty(), "no step's name contains {filter:?}");
+    }
+    finish(selected, if args.quick || args.filter.is_some() { "" } else { LESS })
+}
+
+/// All steps, or those that need nothing special.
+fn selected(quick: bool) -> Result<Vec<Step>> {
     let mut selected = check::forms()?;
     selected.push(chore("setup", Turn::Alone, &["setup"])?);
-    if !args.quick {
+    if !quick {
         selected.push(chore("lab-setup", Turn::Alone, &["lab", "setup"])?);
         selected.push(chore("windows-setup", Turn::Alone, &["windows", "setup"])?);
     }
     selected.push(workspace()?);
-    if !args.quick {
+    if !quick {
         selected.extend(dear_tests()?);
     }
     selected.extend([models(), simulator()?]);
     selected.extend(check::lints());
-    if !args.quick {
+    if !quick {
         selected.push(chore("fuzz", Turn::Alone, &["fuzz", "smoke"])?);
         selected.push(chore("windows", Turn::Alone, &["windows", "test"])?);
         // What they count must not depend on load, and their figures are printed.
         selected.push(chore("race", Turn::Alone, &["race", "--small"])?);
         selected.push(chore("gates", Turn::Alone, &["race", "--gates", "--small"])?);
     }
-    if let Some(filter) = &args.filter {
-        selected.retain(|step| step.name.contains(filter.as_str()));
-        ensure!(!selected.is_empty(), "no step's name contains {filter:?}");
-    }
-    finish(selected, if args.quick || args.filter.is_some() { "" } else { LESS })
+    Ok(selected)
 }
 
 /// Runs the steps of `cargo xtask check`.
@@ -132,6 +138,13 @@ fn dear_tests() -> Result<Vec<Step>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_known_what_every_step_usually_takes() {
+        for step in selected(false).unwrap().iter().chain(&[check::structure()]) {
+            assert!(steps::plan::usual(step.name).is_some(), "{}", step.name);
+        }
+    }
 
     #[test]
     fn the_seeds_are_those_of_the_commit_and_not_of_the_clock() {

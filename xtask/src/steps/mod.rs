@@ -2,7 +2,7 @@
 //!
 //! Tests mostly wait, and builds never do. So steps of the two kinds run beside each other, and the builds give way.
 
-mod plan;
+pub mod plan;
 mod process;
 
 use std::{

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 use super::{Step, Turn};
 
 /// Seconds that each step takes where everything has to be built first, on two processors of 2026 that do nothing else.
-const USUAL: [(&str, u32); 18] = [
+const USUAL: [(&str, u32); 21] = [
     ("fmt", 5),
     ("fmt-fuzz", 1),
     ("licences", 5),
@@ -24,10 +24,15 @@ const USUAL: [(&str, u32); 18] = [
     ("doc", 60),
     ("planted-build", 60),
     ("fuzz", 70),
+    ("windows", 100),
+    ("race", 45),
+    ("gates", 95),
 ];
 
-/// Those whose time hardly depends on the machine, as most of it is waiting, or measuring for so long.
-const REST: [(&str, u32); 3] = [("windows", 100), ("race", 45), ("gates", 95)];
+/// Seconds that a step usually takes.
+pub fn usual(name: &str) -> Option<u32> {
+    USUAL.iter().find(|(of, _)| *of == name).map(|(_, seconds)| *seconds)
+}
 
 /// What each step took when it last passed on this machine, in seconds.
 pub struct Known(BTreeMap<String, f64>);
@@ -54,9 +59,7 @@ impl Known {
 
 /// About how long steps take, those of a stretch beside each other; and whether all of it is known from this machine.
 pub fn estimate(stretches: &[Vec<Step>], known: &Known) -> (Duration, bool) {
-    let usual =
-        |name: &str| USUAL.iter().chain(&REST).find(|(of, _)| *of == name).map_or(0.0, |(_, seconds)| f64::from(*seconds));
-    let seconds = |step: &&Step| known.of(step.name).unwrap_or_else(|| usual(step.name));
+    let seconds = |step: &&Step| known.of(step.name).unwrap_or_else(|| usual(step.name).map_or(0.0, f64::from));
     let of = |stretch: &Vec<Step>| {
         let (builds, others): (Vec<&Step>, Vec<&Step>) = stretch.iter().partition(|step| step.turn == Turn::Builds);
         let [builds, others] = [builds, others].map(|steps| steps.iter().map(seconds).sum::<f64>());
