@@ -405,6 +405,17 @@ fn the_open_loop_has_a_section_of_its_own() {
     assert!(!html(&sample::study()).contains("Latency at the same rate"));
 }
 
+/// A percentile of a fixed rate without an interval is not quoted: it may be a stall of the machine.
+#[test]
+fn a_percentile_is_told_with_its_interval() {
+    let mut results = sample::with_open_loop();
+    let page = |results: &Results| html(results).replace('\u{a0}', " ");
+    let quoted = "99 % end within ";
+    assert!(page(&results).split_once(quoted).is_some_and(|(_, rest)| rest.split('.').take(4).any(|part| part.contains(" to "))));
+    results.rows.iter_mut().for_each(|row| row.p99_interval = None);
+    assert!(!page(&results).contains(quoted));
+}
+
 #[test]
 fn other_formats_hold_the_same_rows() {
     let results = sample::with_curves();

@@ -95,7 +95,6 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
                     }
                 }
                 (machines::section(results))
-                @if !results.notes.is_empty() { (notes(results)) }
             }
         }
     }
@@ -104,10 +103,6 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
 /// What is said of all lanes together.
 pub(crate) fn of_all_lanes(results: &Results) -> Vec<String> {
     [saturation::sentences(results), open_loop::sentences(results)].concat()
-}
-
-fn notes(results: &Results) -> Markup {
-    html! { section.warn { h2 { "Notes" } ul { @for note in &results.notes { li { (note) } } } } }
 }
 
 fn headline(results: &Results, findings: &[Finding<'_>]) -> String {

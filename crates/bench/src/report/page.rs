@@ -108,6 +108,9 @@ pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
             (marks(results))
             (tables::all(results))
         }
+        @if !results.notes.is_empty() {
+            section.warn { h2 { "Notes" } ul { @for note in &results.notes { li { (note) } } } }
+        }
         section { h2 { "Method" } (method::method(results)) }
         (machine(results))
     }

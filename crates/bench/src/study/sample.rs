@@ -256,6 +256,7 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         context_switches_per_io: samples.iter().map(|s| s.initiator.context_switches).sum::<u64>() as f64 / ios,
         steal: samples.iter().filter_map(|s| s.steal).reduce(f64::max),
         system_calls_per_io: samples.iter().map(|s| s.system_calls).sum::<u64>() as f64 / ios,
+        p99_interval: median_interval(&samples.iter().map(|s| s.latency.p99_ns).collect::<Vec<_>>()),
         generator_limited: median_of(samples, |s| s.busy_turns) >= BUSY_TURNS,
         failed: samples.iter().map(|s| s.failed).sum(),
         counts: None,

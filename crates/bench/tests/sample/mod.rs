@@ -169,7 +169,8 @@ pub fn with_open_loop() -> Results {
     let rows: Vec<Row> = results.rows.iter().filter(|row| row.workload == like.name).cloned().collect();
     for (row, iops) in rows.into_iter().zip([100e3, 70e3]) {
         let (offered_iops, interval) = (Some(100e3), Some((iops * 0.99, iops * 1.01)));
-        results.rows.push(Row { workload: name.clone(), iops, offered_iops, interval, ..row });
+        let p99_interval = Some((row.latency.p99_ns * 0.9, row.latency.p99_ns * 1.2));
+        results.rows.push(Row { workload: name.clone(), iops, offered_iops, interval, p99_interval, ..row });
     }
     results.workloads.push(Workload { name, title, latency: false, open, iodepth: 128, ..like });
     results
