@@ -39,7 +39,7 @@ pub struct Estimate {
 const TRIM: f64 = 0.25;
 
 /// Fewest pairs of a single block for an interval.
-const PAIRS_MIN: usize = 6;
+const PAIRS_MIN: usize = 4;
 
 impl Scale {
     /// Where both lanes are equal.
@@ -192,9 +192,9 @@ mod tests {
     }
 
     #[test]
-    fn a_single_block_takes_six_pairs() {
+    fn a_single_block_takes_four_pairs() {
         let pairs = [(1.0, 0.0), (2.0, 0.0), (3.0, 0.0), (4.0, 0.0), (5.0, 0.0), (60.0, 0.0)];
-        assert_eq!(of(Scale::Difference, &[&pairs[..5]]), None);
+        assert_eq!(of(Scale::Difference, &[&pairs[..3]]), None);
         let found = of(Scale::Difference, &[&pairs]).unwrap();
         // Drawn in: 2, 2, 3, 4, 5, 5 with the variance 1.9; four are kept.
         assert_eq!((found.value, found.blocks), (3.5, 1));
