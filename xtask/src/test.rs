@@ -20,6 +20,9 @@ use crate::{
 /// Limits are for what hangs.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
+/// How to run fewer steps, said where all are run.
+const LESS: &str = "\nless: `cargo xtask test --quick` needs no virtual machine, no Windows toolchain and no fuzzer; `cargo xtask test lab` runs the steps with that in their names";
+
 /// Which tests to run.
 #[derive(Args)]
 pub struct TestArgs {
@@ -32,30 +35,36 @@ pub struct TestArgs {
 
 /// Runs the steps and closes with the count of all tests.
 pub fn run(args: &TestArgs) -> Result<ExitCode> {
+    let mut selected = selected(args.quick)?;
+    if let Some(filter) = &args.filter {
+        selected.retain(|step| step.name.contains(filter.as_str()));
+        ensure!(!selected.is_empty(), "no step's name contains {filter:?}");
+    }
+    finish(selected, if args.quick || args.filter.is_some() { "" } else { LESS })
+}
+
+/// All steps, or those that need nothing special.
+fn selected(quick: bool) -> Result<Vec<Step>> {
     let mut selected = check::forms()?;
     selected.push(chore("setup", Turn::Alone, &["setup"])?);
-    if !args.quick {
+    if !quick {
         selected.push(chore("lab-setup", Turn::Alone, &["lab", "setup"])?);
         selected.push(chore("windows-setup", Turn::Alone, &["windows", "setup"])?);
     }
     selected.push(workspace()?);
-    if !args.quick {
+    if !quick {
         selected.extend(dear_tests()?);
     }
     selected.extend([models(), simulator()?]);
     selected.extend(check::lints());
-    if !args.quick {
+    if !quick {
         selected.push(chore("fuzz", Turn::Alone, &["fuzz", "smoke"])?);
         selected.push(chore("windows", Turn::Alone, &["windows", "test"])?);
         // What they count must not depend on load, and their figures are printed.
         selected.push(chore("race", Turn::Alone, &["race", "--small"])?);
         selected.push(chore("gates", Turn::Alone, &["race", "--gates", "--small"])?);
     }
-    if let Some(filter) = &args.filter {
-        selected.retain(|step| step.name.contains(filter.as_str()));
-        ensure!(!selected.is_empty(), "no step's name contains {filter:?}");
-    }
-    finish(selected)
+    Ok(selected)
 }
 
 /// Runs the steps of `cargo xtask check`.
@@ -63,11 +72,11 @@ pub fn check() -> Result<ExitCode> {
     let mut steps = check::forms()?;
     steps.push(check::structure());
     steps.extend(check::lints());
-    finish(steps)
+    finish(steps, "")
 }
 
-fn finish(selected: Vec<Step>) -> Result<ExitCode> {
-    let count = steps::run(selected)?;
+fn finish(selected: Vec<Step>, less: &str) -> Result<ExitCode> {
+    let count = steps::run(selected, less)?;
     println!("\n{count}");
     Ok(if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -129,6 +138,13 @@ fn dear_tests() -> Result<Vec<Step>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_known_what_every_step_usually_takes() {
+        for step in selected(false).unwrap().iter().chain(&[check::structure()]) {
+            assert!(steps::plan::usual(step.name).is_some(), "{}", step.name);
+        }
+    }
 
     #[test]
     fn the_seeds_are_those_of_the_commit_and_not_of_the_clock() {

@@ -20,6 +20,7 @@ pub mod error;
 pub mod fio_output;
 pub mod import;
 pub mod limits;
+pub mod relation;
 pub mod report;
 pub mod results;
 pub mod stats;

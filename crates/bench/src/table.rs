@@ -5,7 +5,7 @@
 use crate::report::findings::{self, Finding};
 use crate::report::tables::{CEILING, FAILED, FEWER, FEWER_LEGEND, LIMITED, UNSTABLE, marks, unstable_legend};
 use crate::report::units::{NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share};
-use crate::report::{comparison, of_all_lanes, relations};
+use crate::report::{comparison, of_all_lanes, published};
 use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 
@@ -23,7 +23,7 @@ pub fn render(results: &Results, width: Option<usize>) -> String {
     let mut out = if results.draws(Drawing::SideBySide) { side_by_side(results, width) } else { patterns(results, width) };
     out += &paragraphs(&of_all_lanes(results), "", width);
     if results.draws(Drawing::Published) {
-        out += &published(results, width);
+        out += &of_others(results, width);
     }
     out += &paragraphs(&results.notes, "Note: ", width);
     // Names come from peers and URLs; they must not steer the terminal.
@@ -50,8 +50,8 @@ fn patterns(results: &Results, width: usize) -> String {
     }
     out += &legend(results, width);
     let sentences: Vec<String> = findings::find(results).iter().flat_map(Finding::sentences).collect();
-    let headline = if results.is_steady() { Vec::new() } else { vec![findings::unsteady(results) + "."] };
-    out += &paragraphs(&headline, "", width);
+    let headlines: Vec<String> = findings::find(results).iter().map(|finding| finding.headline() + ".").collect();
+    out += &paragraphs(&headlines, "", width);
     out + &paragraphs(&sentences, "", width)
 }
 
@@ -79,21 +79,21 @@ fn side_by_side(results: &Results, width: usize) -> String {
 }
 
 /// What others have published, as relations.
-fn published(results: &Results, width: usize) -> String {
+fn of_others(results: &Results, width: usize) -> String {
     let mut out = String::new();
-    for (source, lines) in relations::sources(results) {
+    for (source, lines) in published::sources(results) {
         let mut texts: Vec<String> = lines
             .iter()
             .map(|line| {
-                let (of, what, mark) = (line.of, line.metric.title(), relations::PUBLISHED);
+                let (of, what, mark) = (line.of, line.metric.title(), published::PUBLISHED);
                 let here = line.here.map_or_else(String::new, |_| format!("; here {}", line.here_text()));
                 format!("{of}, {what}, {}: {}{mark}{here}.", line.names, line.published_text())
             })
             .collect();
-        texts.push(relations::legend(source));
+        texts.push(published::legend(source));
         out += &paragraphs(&texts, "", width);
     }
-    out + &paragraphs(&relations::remarks(results), "", width)
+    out + &paragraphs(&published::remarks(results), "", width)
 }
 
 /// What a line of a table is made from.

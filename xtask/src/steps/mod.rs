@@ -2,6 +2,7 @@
 //!
 //! Tests mostly wait, and builds never do. So steps of the two kinds run beside each other, and the builds give way.
 
+pub mod plan;
 mod process;
 
 use std::{
@@ -20,6 +21,7 @@ use crate::{
     excerpt, sh,
     times::{self, Timed},
 };
+use plan::Known;
 use process::Ended;
 
 /// A step: a program whose exit status is the result.
@@ -59,21 +61,27 @@ struct Results {
     strict: bool,
     /// Held while a step's rows are printed.
     so_far: Mutex<(Count, Vec<Timed>)>,
+    /// What the steps took, and where that is kept.
+    known: Mutex<(Known, PathBuf)>,
 }
 
-/// Runs all steps, whether or not one fails, prints what each and the slowest tests took, and returns the counts of all.
+/// Runs all steps, whether or not one fails, prints what it will do, what each and the slowest tests took, and returns the counts of all.
+/// `less` says how to run fewer of them.
 ///
 /// Where the environment has `CI` set, what was skipped is counted as failed.
-pub fn run(steps: Vec<Step>) -> Result<Count> {
+pub fn run(steps: Vec<Step>, less: &str) -> Result<Count> {
     let logs = sh::target_dir().join("xtask/logs");
     fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
     ctrlc::set_handler(interrupted).context("cannot handle Ctrl-C")?;
-    println!("logs: {}\n", logs.display());
+    let (stretches, took) = (stretches(steps), sh::target_dir().join("xtask/took"));
+    let known = Known::read(&took);
+    println!("{}{less}\nlogs: {}\n", plan::announcement(&stretches, &known), logs.display());
     println!("{:<22} {:<8} {:>9} {:>9}  tests", "step", "result", "seconds", "processor");
     let strict = env::var_os("CI").is_some_and(|ci| !ci.is_empty());
     let (start, cpu) = (Instant::now(), times::cpu_of_children());
-    let results = Results { logs, strict, so_far: Mutex::new((Count::default(), Vec::new())) };
-    for stretch in stretches(steps) {
+    let (so_far, known) = (Mutex::new((Count::default(), Vec::new())), Mutex::new((known, took)));
+    let results = Results { logs, strict, so_far, known };
+    for stretch in stretches {
         run_stretch(stretch, &results)?;
     }
     row("all", "", start.elapsed(), times::cpu_of_children() - cpu, "");
@@ -120,6 +128,10 @@ fn run_one(step: Step, results: &Results) -> Result<()> {
     let mut so_far = results.so_far.lock().expect("no one panics with it");
     so_far.0 += counted(verdict, tally.count, results.strict);
     so_far.1.extend(times::of(step.name, &log));
+    if verdict == Verdict::Passed {
+        let (known, path) = &mut *results.known.lock().expect("no one panics with it");
+        known.remember(step.name, ended.elapsed, path);
+    }
     report(step.name, verdict, &ended, tally.count);
     explain(verdict, &tally, &log, &path, results.strict);
     Ok(())
@@ -212,7 +224,8 @@ mod tests {
     #[test]
     fn builds_run_beside_tests_and_give_way() {
         let directory = tempfile::tempdir().unwrap();
-        let results = Results { logs: directory.path().into(), strict: true, so_far: Mutex::default() };
+        let known = Mutex::new((Known::read(directory.path()), directory.path().join("took")));
+        let results = Results { logs: directory.path().into(), strict: true, so_far: Mutex::default(), known };
         // Each waits until the other one has begun.
         let meet = |own: &str, other: &str| {
             let mut command = Command::new("sh");

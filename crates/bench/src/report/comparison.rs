@@ -2,7 +2,8 @@
 //! counted.
 
 use super::units::{NONE, count, micros, or_none, percent, time};
-use crate::results::{Counts, CpuPerIo, Lane, Results, Row};
+use crate::results::{Counts, CpuPerIo, Lane, Quantity, Results, Row};
+use core::time::Duration;
 
 /// Heads of the columns behind the lane's.
 const HEADS: [&str; 15] = [
@@ -108,10 +109,9 @@ fn calls(value: f64) -> String {
 /// The result in one line, without a full stop.
 pub(crate) fn headline(results: &Results) -> String {
     match pair(results) {
-        Some(_) if !results.is_steady() => super::findings::unsteady(results),
-        Some(pair) => {
-            format!("{} does {} times the operations of {}", pair.name, times(pair.faster()), pair.base_name)
-        }
+        Some(pair) => pair
+            .rate(results)
+            .unwrap_or_else(|| format!("{} does {} times the operations of {}", pair.name, times(pair.faster()), pair.base_name)),
         None => results.title.clone(),
     }
 }
@@ -159,6 +159,13 @@ fn pair(results: &Results) -> Option<Pair<'_>> {
 const SAME: f64 = 0.03;
 
 impl Pair<'_> {
+    /// The relation of the rates in words, if they were measured side by side.
+    fn rate(&self, results: &Results) -> Option<String> {
+        let ratio = results.relation(&self.row.lane, Some(&self.base.lane), &self.row.workload, Quantity::Rate)?;
+        let took = Duration::from_secs_f64(results.took_s.clamp(0.0, 1e9));
+        Some(crate::relation::does(self.name, self.base_name, ratio, took))
+    }
+
     fn faster(&self) -> f64 {
         self.row.iops / self.base.iops
     }

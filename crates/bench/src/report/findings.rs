@@ -4,8 +4,10 @@
 //! the wire is used, and how many cores a fast link takes. Then shares of the device without a network.
 
 use super::tables::UNSTABLE;
-use super::units::{cores, share, time};
-use crate::results::{Lane, Results, Row, Workload};
+use super::units::{NBSP, cores, share, time};
+use crate::relation::{Estimate, adds, does};
+use crate::results::{Lane, Quantity, Results, Row, Workload};
+use core::time::Duration;
 
 /// What one lane costs against the same device without a network and against bare TCP.
 pub(crate) struct Finding<'a> {
@@ -55,6 +57,8 @@ pub(crate) struct DepthOne<'a> {
     pub base_ns: Option<f64>,
     /// Of a bare TCP exchange.
     pub ceiling_ns: Option<f64>,
+    /// What the network adds, from measurements side by side.
+    pub added: Option<Estimate>,
     /// A row that these are from is not steady.
     pub unstable: bool,
 }
@@ -69,6 +73,10 @@ pub(crate) struct Cpu<'a> {
     pub target_ns: Option<f64>,
     /// On the device without a network.
     pub base_ns: Option<f64>,
+    /// What the network adds at both ends, from measurements side by side.
+    pub added: Option<Estimate>,
+    /// What the lane does of bare TCP's rate, in words.
+    pub of_ceiling: Option<String>,
     /// The row that these are from is not steady.
     pub unstable: bool,
 }
@@ -111,12 +119,6 @@ pub(crate) fn find(results: &Results) -> Vec<Finding<'_>> {
     ordered.map(|lane| of_lane(results, lane)).collect()
 }
 
-/// What stands where the rounds do not allow a headline.
-pub(crate) fn unsteady(results: &Results) -> String {
-    let (unstable, all) = results.unstable();
-    format!("No headline: {unstable} of {all} rows are not steady")
-}
-
 fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Finding<'a> {
     let measured: Vec<(&Workload, &Row)> =
         results.patterns().filter_map(|pattern| Some((pattern, results.row(&lane.name, &pattern.name)?))).collect();
@@ -154,6 +156,10 @@ fn of_base<'a>(results: &'a Results, lane: &Lane, workload: &Workload) -> Option
     results.row(&results.base_of(lane)?.name, &workload.name)
 }
 
+fn to_base(results: &Results, lane: &Lane, workload: &Workload, quantity: Quantity) -> Option<Estimate> {
+    results.relation(&lane.name, Some(&results.base_of(lane)?.name), &workload.name, quantity).copied()
+}
+
 fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
     let workload = quoted(results.latencies())?;
     let ceiling = results.ceiling(&workload.name).filter(|ceiling| !ceiling.is_unstable());
@@ -163,6 +169,7 @@ fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
         here_ns: row.latency.p50_ns,
         base_ns: base.map(|row| row.latency.p50_ns),
         ceiling_ns: ceiling.map(|ceiling| ceiling.latency.p50_ns),
+        added: to_base(results, lane, workload, Quantity::Latency),
         unstable: row.is_unstable() || base.is_some_and(Row::is_unstable),
     })
 }
@@ -175,6 +182,10 @@ fn cpu<'a>(results: &'a Results, lane: &Lane) -> Option<Cpu<'a>> {
         initiator_ns: row.initiator.total_ns(),
         target_ns: row.target.map(|cpu| cpu.total_ns()),
         base_ns: of_base(results, lane, workload).map(|row| row.initiator.total_ns()),
+        added: to_base(results, lane, workload, Quantity::Cpu),
+        of_ceiling: results
+            .relation(&lane.name, None, &workload.name, Quantity::Rate)
+            .map(|rate| does(&lane.title, "bare TCP", rate, Duration::from_secs_f64(results.took_s.clamp(0.0, 1e9)))),
         unstable: row.is_unstable(),
     })
 }
@@ -191,54 +202,53 @@ fn link<'a>(results: &'a Results, lane: &Lane) -> Option<Link<'a>> {
 impl DepthOne<'_> {
     /// What the network adds, and against what: the device without it, else nothing.
     pub(crate) fn added_ns(&self) -> Option<f64> {
-        self.base_ns.map(|base| self.here_ns - base)
+        self.added.map(|added| added.value).or_else(|| self.base_ns.map(|base| self.here_ns - base))
     }
 }
 
 impl Finding<'_> {
-    /// The finding in one line, for a headline, from steady rows only; without a full stop.
+    /// The finding in one line, for a headline, without a full stop. How sure it is stands in it.
     pub(crate) fn headline(&self) -> String {
         let lane = &self.lane.title;
-        let cost = self.cpu.as_ref().filter(|cpu| !cpu.unstable).map(|cpu| {
+        let cost = self.cpu.as_ref().map(|cpu| {
             let target = cpu.target_ns.map_or_else(String::new, |ns| format!(" + {}", time(ns)));
-            format!("costs {}{target} of CPU per I/O", time(cpu.initiator_ns))
+            format!("costs {}{}{target} of CPU per I/O", about(cpu.unstable && cpu.added.is_none()), time(cpu.initiator_ns))
         });
-        let added = self.depth_one.as_ref().filter(|at| !at.unstable).map(|at| match at.added_ns() {
-            Some(added) if added >= 0.0 => format!("adds {} to a {}", time(added), title(at.workload)),
-            _ => format!("takes {} for a {}", time(at.here_ns), title(at.workload)),
+        let added = self.depth_one.as_ref().map(|at| {
+            let (to, about) = (format!("a {}", title(at.workload)), about(at.unstable && at.added.is_none()));
+            match (&at.added, at.added_ns()) {
+                (Some(added), _) => adds("", &to, added).trim_start().to_owned(),
+                (None, Some(added)) if added >= 0.0 => format!("adds {about}{} to {to}", time(added)),
+                _ => format!("takes {about}{} for {to}", time(at.here_ns)),
+            }
         });
         let parts: Vec<String> = added.into_iter().chain(cost).collect();
-        if parts.is_empty() {
-            return format!("{lane}: no headline, because the rows for it are not steady");
-        }
-        format!("{lane} {}", parts.join(" and "))
+        if parts.is_empty() { lane.clone() } else { format!("{lane} {}", parts.join(" and ")) }
     }
 
     /// The finding in whole sentences, the most telling first.
     pub(crate) fn sentences(&self) -> Vec<String> {
-        // Numbers of rows most of which are unstable are left to the tables, where each has its mark.
-        let numbers = (self.unstable * 2 <= self.rows)
-            .then(|| [self.latency(), self.processor(), self.wire(), self.links(), self.shares(), self.limits()]);
-        let all = numbers.into_iter().flatten().chain([self.instability(), self.failures()]);
-        all.flatten().collect()
+        let numbers = [self.latency(), self.processor(), self.rate(), self.wire(), self.links(), self.shares(), self.limits()];
+        numbers.into_iter().chain([self.instability(), self.failures()]).flatten().collect()
     }
 
     fn latency(&self) -> Option<String> {
-        let DepthOne { workload, here_ns, base_ns, ceiling_ns, unstable } = self.depth_one.as_ref()?;
-        let against = |other: Option<f64>, what: &str| {
+        let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, unstable } = self.depth_one.as_ref()?;
+        let against = |other: Option<f64>, added: Option<Estimate>, what: &str| {
             let other = other?;
-            let word = if *here_ns < other { "less" } else { "more" };
-            Some(format!("{} {word} than {what} ({})", time((here_ns - other).abs()), time(other)))
+            let more = added.map_or(here_ns - other, |added| added.value);
+            let word = if more < 0.0 { "less" } else { "more" };
+            Some(format!("{} {word} than {what} ({}{})", time(more.abs()), time(other), interval(added)))
         };
-        let parts: Vec<String> =
-            against(*base_ns, "without a network").into_iter().chain(against(*ceiling_ns, "a bare TCP exchange")).collect();
+        let base = against(*base_ns, *added, "without a network");
+        let parts: Vec<String> = base.into_iter().chain(against(*ceiling_ns, None, "a bare TCP exchange")).collect();
         let compared = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", and ")) };
         let lane = &self.lane.title;
         Some(format!(
             "{lane}: half of all {} operations take at most {} at queue depth 1{compared}.{}",
             title(workload),
             time(*here_ns),
-            doubt(*unstable)
+            doubt(*unstable && added.is_none())
         ))
     }
 
@@ -246,9 +256,18 @@ impl Finding<'_> {
         let cpu = self.cpu.as_ref()?;
         let target = cpu.target_ns.map_or_else(String::new, |ns| format!(" and {} at the target", time(ns)));
         let base = cpu.base_ns.map_or_else(String::new, |ns| format!("; without a network it costs {}", time(ns)));
+        let added = cpu
+            .added
+            .map(|added| format!(", and the network adds {} ({} to {})", time(added.value), time(added.low), time(added.high)));
+        let base = base + &added.unwrap_or_default();
         let initiator = time(cpu.initiator_ns);
-        let (title, doubt) = (title(cpu.workload), doubt(cpu.unstable));
+        let (title, doubt) = (title(cpu.workload), doubt(cpu.unstable && cpu.added.is_none()));
         Some(format!("A {title} costs {initiator} of processor time at the initiator{target}{base}.{doubt}"))
+    }
+
+    fn rate(&self) -> Option<String> {
+        let cpu = self.cpu.as_ref()?;
+        Some(format!("{}: {}.", title(cpu.workload), cpu.of_ceiling.as_ref()?))
     }
 
     fn wire(&self) -> Option<String> {
@@ -310,6 +329,16 @@ impl Span<'_> {
         (least.name != most.name)
             .then(|| format!("between {} ({}) and {} {of} ({})", share(low), title(least), share(high), title(most)))
     }
+}
+
+/// The interval behind a number.
+fn interval(of: Option<Estimate>) -> String {
+    of.map_or_else(String::new, |of| format!("; 95{NBSP}% interval of the difference {} to {}", time(of.low), time(of.high)))
+}
+
+/// Before a number whose rounds lie far apart, where there is no interval of it.
+fn about(unstable: bool) -> &'static str {
+    if unstable { "about " } else { "" }
 }
 
 /// The mark of a sentence about a row that is not steady.

@@ -1,7 +1,7 @@
 //! The study as Markdown, for issues and documents, and as CSV, for spreadsheets.
 
 use super::units::{NONE, count, date, micros, or_none, percent};
-use super::{comparison, findings, relations, tables};
+use super::{comparison, findings, published, tables};
 use crate::results::{Drawing, Results, Row};
 use core::fmt::Write;
 
@@ -65,13 +65,13 @@ fn words(results: &Results) -> Vec<String> {
 }
 
 fn published(results: &Results, out: &mut String) {
-    for (source, lines) in relations::sources(results) {
+    for (source, lines) in published::sources(results) {
         *out += "\n| published † | quantity | ratio of | † | here |\n|---|---|---|---:|---:|\n";
         for line in lines {
             let (of, names, here) = (text(line.of), text(&line.names), line.here_text().replace('~', "\\~"));
             let _ = writeln!(out, "| {of} | {} | {names} | {} | {here} |", line.metric.title(), line.published_text());
         }
-        let _ = writeln!(out, "\n{}", text(&relations::legend(source)));
+        let _ = writeln!(out, "\n{}", text(&published::legend(source)));
     }
 }
 

@@ -10,7 +10,7 @@ mod markdown;
 mod method;
 mod open_loop;
 mod page;
-pub(crate) mod relations;
+pub(crate) mod published;
 mod saturation;
 pub(crate) mod tables;
 mod theme;
@@ -80,7 +80,7 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
                 (theme_switch())
             }
             h1 { (headline(results, findings)) }
-            @for finding in findings.iter().filter(|_| results.is_steady()) {
+            @for finding in findings.iter() {
                 @let at = results.lanes.iter().position(|lane| lane.name == finding.lane.name).unwrap_or(0);
                 @if findings.len() > 1 { p.over { (finding.lane.title) } }
                 (page::figures(finding, &tables::lane_class(at)))
@@ -95,7 +95,6 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
                     }
                 }
                 (machines::section(results))
-                @if !results.notes.is_empty() { (notes(results)) }
             }
         }
     }
@@ -106,15 +105,10 @@ pub(crate) fn of_all_lanes(results: &Results) -> Vec<String> {
     [saturation::sentences(results), open_loop::sentences(results)].concat()
 }
 
-fn notes(results: &Results) -> Markup {
-    html! { section.warn { h2 { "Notes" } ul { @for note in &results.notes { li { (note) } } } } }
-}
-
 fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
     match findings {
         _ if results.draws(Drawing::SideBySide) => comparison::headline(results),
         [] => format!("The device of {}, without a network", results.machine.name),
-        _ if !results.is_steady() => findings::unsteady(results),
         [first, ..] => first.headline(),
     }
 }

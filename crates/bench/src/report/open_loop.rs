@@ -1,4 +1,4 @@
-//! What the open loop says, in words.
+//! What the open loop says, in words. A percentile is told with its 95 % interval, or not at all.
 
 use super::units::{count, time};
 use crate::results::{Lane, Results, Row, Workload};
@@ -12,7 +12,16 @@ fn sentence(results: &Results, workload: &Workload) -> Option<String> {
     let rows: Vec<(&Lane, &Row)> =
         results.lanes.iter().filter_map(|lane| Some((lane, results.row(&lane.name, &workload.name)?))).collect();
     let offered = rows.iter().find_map(|(_, row)| row.offered_iops)?;
-    let each: Vec<String> = rows.iter().map(|(lane, row)| format!("{} over {}", time(row.latency.p99_ns), lane.name)).collect();
+    let each: Vec<String> = rows
+        .iter()
+        .filter_map(|(lane, row)| {
+            let (low, high) = row.p99_interval?;
+            Some(format!("{} over {} ({} to {})", time(row.latency.p99_ns), lane.name, time(low), time(high)))
+        })
+        .collect();
+    if each.is_empty() {
+        return None;
+    }
     let of = workload.open.as_ref().map_or(0, |open| open.percent);
     Some(format!(
         "{} ({} operations per second, {of} % of what the slowest lane does): 99 % end within {} after they were due.",

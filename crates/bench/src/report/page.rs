@@ -2,7 +2,7 @@
 
 use super::findings::{Cpu, DepthOne, Finding, LINKS, Link, Span};
 use super::units::{NBSP, NONE, bytes, micros, or_none, rounds, seconds, share, time};
-use super::{chart, comparison as numbers, method, relations, tables};
+use super::{chart, comparison as numbers, method, published, tables};
 use crate::results::{Ceiling, Drawing, Lane, Results, Row};
 use maud::{Markup, html};
 
@@ -29,11 +29,17 @@ fn range(span: &Span<'_>) -> String {
 }
 
 fn latency(depth_one: &DepthOne<'_>) -> Markup {
-    let (title, doubt) = (&depth_one.workload.title, tables::doubt(depth_one.unstable));
+    let (title, doubt) = (&depth_one.workload.title, tables::doubt(depth_one.unstable && depth_one.added.is_none()));
     match depth_one.base_ns.zip(depth_one.added_ns()) {
         Some((base, added)) => {
             let sign = if added < 0.0 { "−" } else { "+" };
-            let small = format!("{title}, queue depth 1, median: {} instead of {}", time(depth_one.here_ns), time(base));
+            let interval = depth_one.added.map(|of| format!("; 95{NBSP}% interval {} to {}", time(of.low), time(of.high)));
+            let small = format!(
+                "{title}, queue depth 1, median: {} instead of {}{}",
+                time(depth_one.here_ns),
+                time(base),
+                interval.unwrap_or_default()
+            );
             figure("Added latency", html! { (sign) (time(added.abs())) (doubt) }, &small)
         }
         None => figure("Latency", html! { (time(depth_one.here_ns)) (doubt) }, &format!("{title}, queue depth 1, median")),
@@ -94,13 +100,16 @@ pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
                 Drawing::Cpu => (cpu(results)),
                 Drawing::Curves => (curves(results)),
                 Drawing::Series => (series(results)),
-                Drawing::Published => (relations::section(results)),
+                Drawing::Published => (published::section(results)),
             }
         }
         section.all {
             h2 { "All numbers" }
             (marks(results))
             (tables::all(results))
+        }
+        @if !results.notes.is_empty() {
+            section.warn { h2 { "Notes" } ul { @for note in &results.notes { li { (note) } } } }
         }
         section { h2 { "Method" } (method::method(results)) }
         (machine(results))

@@ -74,6 +74,9 @@ pub struct Row {
     pub system_calls_per_io: f64,
     /// The generator's core was fully used while the device's was not: the device can do more.
     pub generator_limited: bool,
+    /// The 95 % interval of the median of the rounds' 99th percentiles, nanoseconds; none with fewer than six rounds.
+    #[serde(default)]
+    pub p99_interval: Option<(f64, f64)>,
     /// Operations that failed.
     pub failed: u64,
     /// The command that measures the same.

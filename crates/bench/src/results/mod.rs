@@ -4,13 +4,15 @@
 
 mod agents;
 mod measured;
+mod published;
 mod relations;
 mod surroundings;
 mod workload;
 
 pub use agents::Agent;
 pub use measured::{Ceiling, Counts, CpuPerIo, EndCounts, Latency, MachineShare, Processors, Row};
-pub use relations::{Figure, Here, Metric, Published};
+pub use published::{Figure, Here, Metric, Published};
+pub use relations::{Quantity, Relation};
 pub use surroundings::{Conditions, Machine, Nic};
 pub use workload::{OpenLoop, Workload};
 
@@ -79,6 +81,9 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// The bare TCP ceiling, per workload.
     pub ceiling: Vec<Ceiling>,
+    /// How the lanes relate to the device without a network, to the suite's reference, and to bare TCP.
+    #[serde(default)]
+    pub relations: Vec<Relation>,
     /// IOPS and latency over the depth.
     #[serde(default)]
     pub curves: Vec<Curve>,
@@ -284,12 +289,6 @@ impl Results {
         let remote: Vec<&Row> = self.rows.iter().filter(|row| !local(row)).collect();
         let rows = if remote.is_empty() { self.rows.iter().collect() } else { remote };
         (rows.iter().filter(|row| row.is_unstable()).count(), rows.len())
-    }
-
-    /// Whether at least half of the rows are stable; otherwise there is no headline.
-    pub fn is_steady(&self) -> bool {
-        let (unstable, all) = self.unstable();
-        unstable * 2 <= all
     }
 
     /// Whether a part of the report is drawn.

@@ -1,127 +1,41 @@
-//! What others have published, as relations between figures of one source. **Nothing here was measured by weft.**
+//! How the lanes of a study relate to each other. Each relation has an interval; what the lanes do by themselves depends on the machine and on its day.
 
-use super::{Processors, Results, Row};
+use super::Results;
+use crate::relation::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Figures of one source that belong together.
+/// A relation of a lane in one workload.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
-pub struct Published {
-    /// The publication, and what it compared.
-    pub source: String,
-    /// Where it is.
-    #[serde(default)]
-    pub url: Option<String>,
-    /// What was measured, in its words: `4 KiB random read on a RAM disk`.
-    pub of: String,
-    /// [`super::Workload::name`] of the workload to compare with; none: the source gives a summary.
-    #[serde(default)]
-    pub workload: Option<String>,
-    /// The quantity.
-    pub metric: Metric,
-    /// The figures. The first is the reference of the others.
-    pub figures: Vec<Figure>,
+pub struct Relation {
+    /// [`super::Lane::name`].
+    pub lane: String,
+    /// [`super::Lane::name`] of the other one; none: bare TCP.
+    pub to: Option<String>,
+    /// [`super::Workload::name`].
+    pub workload: String,
+    /// What is compared.
+    pub quantity: Quantity,
+    /// How much. Times are in nanoseconds.
+    pub estimate: Estimate,
 }
 
-/// One figure.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
-pub struct Figure {
-    /// What the source calls it.
-    pub name: String,
-    /// [`super::Lane::name`] of the lane that corresponds, if one does.
-    #[serde(default)]
-    pub lane: Option<String>,
-    /// The figure, if published: per second, or nanoseconds.
-    #[serde(default)]
-    pub value: Option<f64>,
-    /// Lowest and highest ratio to the reference.
-    pub ratio: (f64, f64),
-}
-
-/// A quantity of a row.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// Operations per second.
-    Iops,
-    /// Reads per second.
-    ReadIops,
-    /// Writes per second.
-    WriteIops,
-    /// Mean latency.
-    Mean,
-    /// Mean latency of reads.
-    ReadMean,
-    /// Mean latency of writes.
-    WriteMean,
-    /// 90th percentile of reads.
-    ReadP90,
-    /// 90th percentile of writes.
-    WriteP90,
-    /// CPU time of the initiator per operation.
-    CpuPerIo,
-    /// Operations per second for each per cent of the processors' time in the kernel.
-    IopsPerKernelPercent,
+pub enum Quantity {
+    /// Operations per second, as a ratio.
+    Rate,
+    /// The median latency, as a difference.
+    Latency,
+    /// The processor time of both ends per operation, as a difference.
+    Cpu,
 }
 
-impl Metric {
-    /// What it is called.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Iops => "IOPS",
-            Self::ReadIops => "reads per second",
-            Self::WriteIops => "writes per second",
-            Self::Mean => "mean latency",
-            Self::ReadMean => "mean latency of reads",
-            Self::WriteMean => "mean latency of writes",
-            Self::ReadP90 => "90th percentile of reads",
-            Self::WriteP90 => "90th percentile of writes",
-            Self::CpuPerIo => "CPU time per operation",
-            Self::IopsPerKernelPercent => "IOPS per % of kernel CPU",
-        }
-    }
-
-    /// Whether it is a time.
-    pub fn is_time(self) -> bool {
-        !matches!(self, Self::Iops | Self::ReadIops | Self::WriteIops | Self::IopsPerKernelPercent)
-    }
-
-    /// Its value in a row; none if it was not measured.
-    pub fn of(self, row: &Row) -> Option<f64> {
-        let value = match self {
-            Self::Iops => row.iops,
-            Self::ReadIops => row.read_iops,
-            Self::WriteIops => row.write_iops,
-            Self::Mean => row.latency.mean_ns,
-            Self::ReadMean => row.reads.mean_ns,
-            Self::WriteMean => row.writes.mean_ns,
-            Self::ReadP90 => row.reads.p90_ns,
-            Self::WriteP90 => row.writes.p90_ns,
-            Self::CpuPerIo => row.initiator.total_ns(),
-            Self::IopsPerKernelPercent => row.iops_per_percent(Processors::kernel)?,
-        };
-        (value.is_finite() && value > 0.0).then_some(value)
-    }
-}
-
-/// The ratio that was measured here, where a published one can be compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Here {
-    /// The ratio.
-    pub ratio: f64,
-    /// A row that it is from is not steady.
-    pub unstable: bool,
-}
-
-impl Published {
-    /// The same ratio of this study; none if a lane was not measured, or for the reference itself.
-    pub fn here(&self, figure: &Figure, results: &Results) -> Option<Here> {
-        let reference = self.figures.first()?;
-        let workload = self.workload.as_deref()?;
-        let (lane, base) = (figure.lane.as_deref()?, reference.lane.as_deref()?);
-        let (row, base) = (results.row(lane, workload)?, results.row(base, workload)?);
-        let ratio = self.metric.of(row)? / self.metric.of(base)?;
-        let different = row.lane != base.lane;
-        different.then(|| Here { ratio, unstable: row.is_unstable() || base.is_unstable() })
+impl Results {
+    /// How a lane relates to another one, or to bare TCP.
+    pub fn relation(&self, lane: &str, to: Option<&str>, workload: &str, quantity: Quantity) -> Option<&Estimate> {
+        let is = |it: &&Relation| it.lane == lane && it.to.as_deref() == to && it.workload == workload && it.quantity == quantity;
+        self.relations.iter().find(is).map(|it| &it.estimate)
     }
 }

@@ -16,6 +16,7 @@ mod machines;
 mod notes;
 mod open_loop;
 mod outcome;
+mod relating;
 mod remarks;
 mod rounds;
 mod running;
@@ -157,6 +158,7 @@ pub fn run(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Resu
         workloads: rounds.workloads(),
         rows: rounds.rows(),
         ceiling: rounds.ceilings(),
+        relations: rounds.relations(),
         curves: core::mem::take(&mut rounds.curves),
         preconditioned: core::mem::take(&mut rounds.preconditioned),
         published: suite.published,

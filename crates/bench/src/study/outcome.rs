@@ -6,6 +6,9 @@ use super::sample::{self, more_rounds};
 use super::{Lane, machines, notes};
 use crate::results::{self, Ceiling, Results, Row, Workload};
 
+/// A lane that did this part of what was due kept up.
+const DUE: f64 = 0.98;
+
 impl Rounds<'_> {
     pub fn lanes(&self) -> Vec<results::Lane> {
         self.spec.lanes.iter().map(Lane::facts).collect()
@@ -29,6 +32,8 @@ impl Rounds<'_> {
                 row.counts = self.counts[number][at];
                 let rate = self.rates[number];
                 row.offered_iops = rate.map(f64::from);
+                // Whoever polls until an operation is due is busy, and does what was asked all the same.
+                row.generator_limited &= row.offered_iops.is_none_or(|offered| row.iops < offered * DUE);
                 row.command =
                     command_of(workload, lane, Load { rate, ..Load::of(workload) }, self.size, sample::slot_of(samples));
                 if !lane.facts().is_local() {

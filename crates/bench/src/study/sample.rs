@@ -5,7 +5,7 @@ use super::machines::OfMachine;
 use super::ticks::Ticks;
 use crate::ceiling::CeilingReport;
 use crate::limits::{P999_IOS_MIN, P9999_IOS_MIN, SERIES_POINTS_MAX};
-use crate::results::{self, Ceiling, CpuPerIo, Latency, Processors, Row, STEADY_WITHIN};
+use crate::results::{self, Ceiling, CpuPerIo, Latency, Processors, Quantity, Row, STEADY_WITHIN};
 use crate::stats::{self, INTERVAL_VALUES_MIN, median, median_interval};
 use crate::workload::{Direction, LoopReport, Report};
 use core::time::Duration;
@@ -101,6 +101,18 @@ impl Sample {
             busy_turns: 0.0,
             failed: 0,
             machines: Vec::new(),
+        }
+    }
+
+    /// What is compared with other lanes; none if it was not measured.
+    pub fn value(&self, quantity: Quantity) -> Option<f64> {
+        match quantity {
+            Quantity::Rate => Some(self.iops),
+            Quantity::Latency => Some(self.latency.p50_ns),
+            Quantity::Cpu => {
+                let both = self.initiator.plus(&self.target.unwrap_or_default());
+                Some(both.total().as_nanos() as f64 / self.ios as f64)
+            }
         }
     }
 
@@ -244,6 +256,7 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         context_switches_per_io: samples.iter().map(|s| s.initiator.context_switches).sum::<u64>() as f64 / ios,
         steal: samples.iter().filter_map(|s| s.steal).reduce(f64::max),
         system_calls_per_io: samples.iter().map(|s| s.system_calls).sum::<u64>() as f64 / ios,
+        p99_interval: median_interval(&samples.iter().map(|s| s.latency.p99_ns).collect::<Vec<_>>()),
         generator_limited: median_of(samples, |s| s.busy_turns) >= BUSY_TURNS,
         failed: samples.iter().map(|s| s.failed).sum(),
         counts: None,

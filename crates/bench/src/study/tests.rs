@@ -104,6 +104,10 @@ fn in_the_open_loop_all_lanes_have_the_same_rate() {
     assert!(offered[0] >= 1.0 && offered[0] <= 1500.0, "half of 2000, whatever the burst: {}", offered[0]);
     assert!(row("slow").command.contains("--rate="), "{}", row("slow").command);
     assert!(results.row("slow", "4k-randread").unwrap().offered_iops.is_none());
+    for row in [row(Facts::LOCAL), row("slow")] {
+        let kept_up = row.iops >= 0.98 * row.offered_iops.unwrap();
+        assert!(!(kept_up && row.generator_limited), "it polled until operations were due, and began them all: {row:?}");
+    }
 }
 
 #[test]

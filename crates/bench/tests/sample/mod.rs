@@ -1,8 +1,9 @@
 //! Studies to draw: a plausible one, and what remains of it when parts are missing.
 
+use weft_bench::relation::{Estimate, Scale};
 use weft_bench::results::{
     Counts, CpuPerIo, Curve, Drawing, End, EndCounts, Figure, Lane, Latency, Machine, Metric, OpenLoop, Point, Published,
-    Results, Row, Workload,
+    Quantity, Relation, Results, Row, Workload,
 };
 
 /// A study of a RAM disk over NVMe/TCP: made-up, plausible numbers.
@@ -25,6 +26,26 @@ pub fn remote_only() -> Results {
         (row.share_of_local, row.target) = (None, None);
     }
     results
+}
+
+/// Relations with their intervals, as they are measured side by side.
+pub fn relations() -> Vec<Relation> {
+    let nvme = |to| (Lane::NVME_TCP, to);
+    vec![
+        relation(nvme(Some(Lane::LOCAL)), "qd1-4k-randread", Quantity::Latency, (9100.0, 9800.0)),
+        relation(nvme(Some(Lane::LOCAL)), "4k-randread", Quantity::Cpu, (1900.0, 2100.0)),
+        relation(nvme(None), "4k-randread", Quantity::Rate, (0.74, 0.78)),
+    ]
+}
+
+/// One with this interval.
+pub fn relation((lane, to): (&str, Option<&str>), workload: &str, quantity: Quantity, (low, high): (f64, f64)) -> Relation {
+    let (scale, value) = match quantity {
+        Quantity::Rate => (Scale::Ratio, (low * high).sqrt()),
+        Quantity::Latency | Quantity::Cpu => (Scale::Difference, (low + high) / 2.0 - (high - low) / 14.0),
+    };
+    let estimate = Estimate { scale, value, low, high, blocks: 1, pairs: 9 };
+    Relation { lane: lane.into(), to: to.map(str::to_owned), workload: workload.into(), quantity, estimate }
 }
 
 /// Eight lanes: more than there are colours.
@@ -148,7 +169,8 @@ pub fn with_open_loop() -> Results {
     let rows: Vec<Row> = results.rows.iter().filter(|row| row.workload == like.name).cloned().collect();
     for (row, iops) in rows.into_iter().zip([100e3, 70e3]) {
         let (offered_iops, interval) = (Some(100e3), Some((iops * 0.99, iops * 1.01)));
-        results.rows.push(Row { workload: name.clone(), iops, offered_iops, interval, ..row });
+        let p99_interval = Some((row.latency.p99_ns * 0.9, row.latency.p99_ns * 1.2));
+        results.rows.push(Row { workload: name.clone(), iops, offered_iops, interval, p99_interval, ..row });
     }
     results.workloads.push(Workload { name, title, latency: false, open, iodepth: 128, ..like });
     results

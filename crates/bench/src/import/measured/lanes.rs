@@ -114,6 +114,7 @@ fn row(lane: &str, workload: &str, rounds: &[&Measured], tools: &str) -> Row {
         context_switches_per_io: 0.0,
         system_calls_per_io: 0.0,
         generator_limited: false,
+        p99_interval: None,
         failed: 0,
         command: format!("imported from {tools}"),
         remarks,

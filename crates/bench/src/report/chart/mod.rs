@@ -13,12 +13,12 @@ mod key;
 mod latency;
 pub(super) mod letters;
 mod plane;
-pub(super) mod relations;
+pub(super) mod published;
 mod series;
 mod share;
 mod vector;
 
-use super::relations::sources;
+use super::published::sources;
 use super::theme;
 use super::units::bytes;
 use crate::results::{Drawing as Part, Results, Workload};
@@ -96,7 +96,7 @@ pub(super) fn of(part: Part, results: &Results) -> Vec<Box<dyn Chart + '_>> {
         Part::Curves => boxed(curves::charts(results)),
         Part::Series => boxed(series::charts(results)),
         Part::Published => {
-            boxed(sources(results).iter().enumerate().map(|(at, (_, lines))| relations::chart(at, lines)).collect::<Vec<_>>())
+            boxed(sources(results).iter().enumerate().map(|(at, (_, lines))| published::chart(at, lines)).collect::<Vec<_>>())
         }
     }
 }

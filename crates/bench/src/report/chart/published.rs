@@ -3,7 +3,7 @@
 use super::bars::{Bar, Bars, Cluster};
 use super::canvas::Paint;
 use super::{Chart, Words};
-use crate::report::relations::{Line, PUBLISHED};
+use crate::report::published::{Line, PUBLISHED};
 use crate::report::units::tick;
 
 /// The chart of a source.

@@ -113,7 +113,7 @@ pub(super) fn section(results: &Results) -> Markup {
                 h2 { "Published elsewhere" }
                 p.hint { "Figures of others, as ratios. They were not measured here. Beside each stands the same ratio of this study, if it has both lanes." }
                 @for (at, (published, lines)) in sources.iter().enumerate() {
-                    div.charts { (chart::figure(&chart::relations::chart(at, lines))) }
+                    div.charts { (chart::figure(&chart::published::chart(at, lines))) }
                     (table(lines))
                     p.hint {
                         (PUBLISHED) " Not measured here: " (published.source) ". "

@@ -1,0 +1,136 @@
+//! Studies of simulated machines, whose truth is known: so many of their intervals hold it as they promise, with the rule that decides how many
+//! blocks there are in force.
+
+use super::estimate::{Estimate, Pair, Scale, estimate};
+use super::order::turns;
+use super::plan::{BLOCKS_FIRST, blocks_for};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// What a machine does to its lanes.
+#[derive(Clone, Copy, Default)]
+struct Machine {
+    /// It is slower for some seconds, all of it.
+    phases: bool,
+    /// It becomes slower all the time.
+    drift: bool,
+    /// A slice in thirty does a tenth.
+    outliers: bool,
+    /// A process is slow for its life, or a slice is.
+    modes: bool,
+}
+
+/// Deviation of a slice, and of a lane for the life of its processes.
+const SLICE: f64 = 0.04;
+const PROCESS: f64 = 0.01;
+
+/// Rounds of a block, lanes, and what a slice takes, s.
+const ROUNDS: u32 = 10;
+const LANES: usize = 3;
+const SECONDS: f64 = 0.07;
+
+/// The rule: this is wanted, and there is time for so many blocks.
+const WITHIN: f64 = 0.012;
+const BLOCKS_MOST: u32 = 30;
+
+/// The lane of which the ratio is taken to lane 0, and its truth.
+const OTHER: usize = 2;
+const TRUTH: f64 = 0.93;
+
+/// Sums of uniform values are near enough to normal.
+fn normal(rng: &mut Pcg64Mcg) -> f64 {
+    (0..12).map(|_| uniform(rng)).sum::<f64>() - 6.0
+}
+
+fn uniform(rng: &mut Pcg64Mcg) -> f64 {
+    f64::from(rng.next_u32()) / f64::from(u32::MAX)
+}
+
+struct Run {
+    machine: Machine,
+    rng: Pcg64Mcg,
+    seed: u64,
+    now: f64,
+    /// The phase, and when it ends.
+    phase: (f64, f64),
+}
+
+impl Run {
+    fn new(machine: Machine, seed: u64) -> Self {
+        Self { machine, rng: Pcg64Mcg::seed_from_u64(seed), seed, now: 0.0, phase: (1.0, 0.0) }
+    }
+
+    /// What a lane does in the next slice.
+    fn slice(&mut self, of_process: f64) -> f64 {
+        self.now += SECONDS;
+        let (machine, rng) = (self.machine, &mut self.rng);
+        let mut rate = of_process * (SLICE * normal(rng)).exp();
+        if machine.phases {
+            if self.now > self.phase.1 {
+                self.phase = (0.4 + 0.6 * uniform(rng), self.now + 0.5 + 5.0 * uniform(rng));
+            }
+            rate *= self.phase.0;
+        }
+        if machine.drift {
+            rate *= 1.0 / (1.0 + self.now / 30.0);
+        }
+        if machine.modes && rng.next_u32().is_multiple_of(4) {
+            rate *= 0.8;
+        }
+        if machine.outliers && rng.next_u32().is_multiple_of(30) {
+            rate *= 0.1;
+        }
+        rate
+    }
+
+    fn block(&mut self, block: u32) -> Vec<Pair> {
+        let truth = [1.0, 0.5, TRUTH];
+        let mut of_process = [0.0; LANES];
+        for lane in 0..LANES {
+            let slow = if self.machine.modes && self.rng.next_u32().is_multiple_of(4) { 0.97 } else { 1.0 };
+            of_process[lane] = truth[lane] * slow * (PROCESS * normal(&mut self.rng)).exp();
+        }
+        let round = |this: &mut Self, round: u32| {
+            let mut rates = [0.0; LANES];
+            turns(LANES, this.seed, block, round).into_iter().for_each(|lane| rates[lane] = this.slice(of_process[lane]));
+            (rates[OTHER], rates[0])
+        };
+        (0..ROUNDS).map(|n| round(self, n)).collect()
+    }
+
+    /// A whole study: the first blocks, then as many as they ask for.
+    fn study(mut self) -> Estimate {
+        let of = |blocks: &[Vec<Pair>]| estimate(Scale::Ratio, blocks.iter().map(Vec::as_slice)).expect("there are blocks");
+        let mut blocks: Vec<Vec<Pair>> = (0..BLOCKS_FIRST).map(|n| self.block(n)).collect();
+        let wanted = blocks_for(&of(&blocks), WITHIN).min(BLOCKS_MOST);
+        blocks.extend((BLOCKS_FIRST..wanted).map(|n| self.block(n)));
+        of(&blocks)
+    }
+}
+
+#[test]
+fn intervals_hold_the_truth_as_often_as_they_promise() {
+    const STUDIES: u64 = 2000;
+    let quiet = Machine::default();
+    let all = Machine { phases: true, drift: true, outliers: true, modes: true };
+    let kinds = [
+        ("quiet", quiet),
+        ("phases", Machine { phases: true, ..quiet }),
+        ("drift", Machine { drift: true, ..quiet }),
+        ("outliers", Machine { outliers: true, ..quiet }),
+        ("two modes", Machine { modes: true, ..quiet }),
+        ("all of it", all),
+    ];
+    println!("| machine | hold the truth | median half-width | median blocks |\n|---|---:|---:|---:|");
+    for (at, (name, machine)) in (1..).zip(kinds) {
+        let found: Vec<Estimate> = (0..STUDIES).map(|n| Run::new(machine, at * STUDIES + n).study()).collect();
+        let hold = found.iter().filter(|it| it.low <= TRUTH && TRUTH <= it.high).count() as f64 / STUDIES as f64 * 100.0;
+        let median = |of: fn(&Estimate) -> f64| crate::stats::median(&mut found.iter().map(of).collect::<Vec<_>>());
+        println!(
+            "| {name} | {hold:.1} % | {:.2} % | {:.0} |",
+            median(Estimate::half_width) * 100.0,
+            median(|it| f64::from(it.blocks))
+        );
+        assert!((93.0..=98.0).contains(&hold), "{name}: {hold:.1} % of {STUDIES} intervals hold the truth");
+    }
+}

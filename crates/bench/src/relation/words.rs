@@ -1,0 +1,145 @@
+//! What a relation says, in words. There is always a conclusion, as precise as the data.
+
+use super::estimate::{Estimate, Scale};
+use crate::report::units::{NBSP, time};
+use core::cmp::Ordering;
+use core::time::Duration;
+
+/// Lanes whose ratio lies within ±3 % are level for most purposes; a wider interval around 1 says that nobody knows.
+pub const LEVEL: f64 = 0.03;
+
+/// Widths within which lanes can be called level.
+const LEVELS: [f64; 4] = [0.01, 0.02, LEVEL, 0.05];
+
+/// The least of 1, 2, 3 and 5 % within which the whole interval of a ratio lies.
+pub fn level_within(ratio: &Estimate) -> Option<f64> {
+    LEVELS.into_iter().find(|level| ratio.low >= 1.0 - level && ratio.high <= 1.0 + level)
+}
+
+/// `iSCSI does 0.86 to 0.90 of NVMe/TCP's rate`: the ratio of two rates, after a study that took so long.
+pub fn does(this: &str, other: &str, ratio: &Estimate, took: Duration) -> String {
+    let level = level_within(ratio).map(|level| format!("level within {:.0}{NBSP}%", level * 100.0));
+    match (ratio.direction(), level) {
+        (None, Some(level)) => format!("{this} and {other} are {level}"),
+        (None, None) => format!("{this} and {other} {}", cannot_tell(ratio, took)),
+        (Some(_), level) => {
+            let of = if ratio.value < 2.0 { format!("of {other}’s rate") } else { format!("times {other}’s rate") };
+            let level = level.map_or_else(String::new, |level| format!(", {level}"));
+            format!("{this} does {} to {} {of}{level}", decimals(ratio.low), decimals(ratio.high))
+        }
+    }
+}
+
+/// `NVMe/TCP adds 9.4 µs to a 4 KiB read (9.1 to 9.8)`: the difference of two times, ns.
+pub fn adds(this: &str, to: &str, difference: &Estimate) -> String {
+    let (low, high) = (difference.low, difference.high);
+    match difference.direction() {
+        Some(Ordering::Less) => format!("{this} takes {} off {to} ({} to {})", time(-difference.value), time(-high), time(-low)),
+        Some(_) => format!("{this} adds {} to {to} ({} to {})", time(difference.value), time(low), time(high)),
+        None => format!("{this} adds nothing that can be told here to {to}: between {} and {}", signed(low), signed(high)),
+    }
+}
+
+/// `cannot be told apart here: between −12 % and +9 %; about 4 minutes more would tell`.
+pub fn cannot_tell(ratio: &Estimate, took: Duration) -> String {
+    let more = match more_time(ratio, took) {
+        Some(more) if more < Duration::from_secs(24 * 3600) => format!("about {} more would tell", about(more.as_secs_f64())),
+        _ => "more time would hardly tell".to_owned(),
+    };
+    format!("cannot be told apart here: {}; {more}", percent_between(ratio))
+}
+
+/// `between −12 % and +9 %`.
+pub fn percent_between(ratio: &Estimate) -> String {
+    let percent = |value: f64| {
+        let value = (value - 1.0) * 100.0;
+        let decimals = usize::from(value.abs() < 9.95);
+        format!("{}{:.decimals$}{NBSP}%", if value < 0.0 { "−" } else { "+" }, value.abs())
+    };
+    format!("between {} and {}", percent(ratio.low), percent(ratio.high))
+}
+
+/// How much longer it would take until lanes whose ratio stays what it is can be told apart, or are level within 5 %. The width of an interval
+/// falls with the square root of the time.
+fn more_time(ratio: &Estimate, took: Duration) -> Option<Duration> {
+    if ratio.scale != Scale::Ratio {
+        return None;
+    }
+    let (apart, widest) = ((ratio.value - 1.0).abs(), LEVELS[LEVELS.len() - 1]);
+    let enough = apart.max(widest - apart);
+    let times = (ratio.half_width() / enough).powi(2);
+    let more = took.as_secs_f64() * (times - 1.0).max(0.1);
+    Duration::try_from_secs_f64(more).ok()
+}
+
+/// A time to wait: nobody needs it exactly.
+fn about(seconds: f64) -> String {
+    match seconds {
+        short if short < 90.0 => format!("{:.0}{NBSP}seconds", (short / 10.0).ceil() * 10.0),
+        long if long < 5400.0 => format!("{:.0}{NBSP}minutes", (long / 60.0).ceil()),
+        longer => format!("{:.0}{NBSP}hours", (longer / 3600.0).ceil()),
+    }
+}
+
+fn signed(ns: f64) -> String {
+    format!("{}{}", if ns < 0.0 { "−" } else { "+" }, time(ns.abs()))
+}
+
+/// A ratio with the digits that it needs.
+fn decimals(ratio: f64) -> String {
+    match ratio {
+        ratio if (0.97..=1.03).contains(&ratio) => format!("{ratio:.3}"),
+        ratio if ratio < 10.0 => format!("{ratio:.2}"),
+        ratio => format!("{ratio:.1}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ratio(low: f64, high: f64) -> Estimate {
+        Estimate { scale: Scale::Ratio, value: (low * high).sqrt(), low, high, blocks: 6, pairs: 48 }
+    }
+
+    fn difference(low: f64, high: f64) -> Estimate {
+        Estimate { scale: Scale::Difference, value: f64::midpoint(low, high), low, high, blocks: 6, pairs: 48 }
+    }
+
+    #[test]
+    fn there_is_always_a_conclusion() {
+        let said = |low, high| does("iSCSI", "NVMe/TCP", &ratio(low, high), Duration::from_secs(60)).replace(NBSP, " ");
+        assert_eq!(said(0.86, 0.90), "iSCSI does 0.86 to 0.90 of NVMe/TCP’s rate");
+        assert_eq!(said(2.1, 2.3), "iSCSI does 2.10 to 2.30 times NVMe/TCP’s rate");
+        assert_eq!(said(0.975, 1.02), "iSCSI and NVMe/TCP are level within 3 %");
+        assert_eq!(said(1.005, 1.015), "iSCSI does 1.005 to 1.015 of NVMe/TCP’s rate, level within 2 %");
+        // Half of the width is 11.3 % where 2.9 % would tell: 14.8 times as long.
+        assert_eq!(
+            said(0.88, 1.09),
+            "iSCSI and NVMe/TCP cannot be told apart here: between −12 % and +9.0 %; about 14 minutes more would tell"
+        );
+        assert!(said(0.01, 101.0).ends_with("more time would hardly tell"));
+    }
+
+    #[test]
+    fn more_less_and_level_are_said_exactly_when_they_hold() {
+        for (low, high) in [(0.9, 0.99), (0.96, 1.04), (0.9999, 1.0001), (1.0001, 1.2), (0.94, 1.01)] {
+            let it = ratio(low, high);
+            let said = does("a", "b", &it, Duration::from_secs(60));
+            assert_eq!(said.contains(" does "), low > 1.0 || high < 1.0, "{said}");
+            let level = LEVELS.iter().any(|level| low >= 1.0 - level && high <= 1.0 + level);
+            assert_eq!((said.contains("level"), level_within(&it).is_some()), (level, level), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_a_lane_adds_has_its_interval() {
+        let said = |low, high| adds("NVMe/TCP", "a 4 KiB read", &difference(low, high)).replace(NBSP, " ");
+        assert_eq!(said(9100.0, 9800.0), "NVMe/TCP adds 9.45 µs to a 4 KiB read (9.10 µs to 9.80 µs)");
+        assert_eq!(said(-3000.0, -1000.0), "NVMe/TCP takes 2.00 µs off a 4 KiB read (1.00 µs to 3.00 µs)");
+        assert_eq!(
+            said(-1000.0, 2000.0),
+            "NVMe/TCP adds nothing that can be told here to a 4 KiB read: between −1.00 µs and +2.00 µs"
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! How the lanes relate, from their samples side by side.
+
+use super::machines;
+use super::rounds::Rounds;
+use super::sample::Sample;
+use crate::relation::{Pair, Scale, estimate};
+use crate::results::{Quantity, Relation};
+
+/// What is compared, and how.
+const QUANTITIES: [(Quantity, Scale); 3] =
+    [(Quantity::Rate, Scale::Ratio), (Quantity::Latency, Scale::Difference), (Quantity::Cpu, Scale::Difference)];
+
+impl Rounds<'_> {
+    /// Each lane over a network in relation to its device without one and to bare TCP, and each lane to the reference of the suite.
+    pub fn relations(&self) -> Vec<Relation> {
+        let lanes = &self.spec.lanes;
+        let name = |at: usize| lanes[at].name.clone();
+        let reference = lanes.iter().position(|lane| Some(&lane.name) == self.spec.suite.reference.as_ref());
+        let mut relations = Vec::new();
+        for (workload, series) in self.workloads.iter().zip(&self.samples) {
+            let mut add = |this: usize, to: usize, of: &[(Quantity, Scale)]| {
+                let blocks = [pairs_of(&series[this], &series[to])];
+                for &(quantity, scale) in of {
+                    let pairs: Vec<Pair> = blocks[0].iter().filter_map(|(this, to)| value(this, to, quantity)).collect();
+                    if let Some(estimate) = estimate(scale, [&pairs[..]]) {
+                        let to = (to < lanes.len()).then(|| name(to));
+                        let workload = workload.name.clone();
+                        relations.push(Relation { lane: name(this), to, workload, quantity, estimate });
+                    }
+                }
+            };
+            // What comes at a fixed rate has none of its own.
+            let all = if workload.open.is_some() { &QUANTITIES[1..] } else { &QUANTITIES[..] };
+            for at in 0..lanes.len() {
+                let is_remote = !lanes[at].facts().is_local();
+                let base = self.base_of(at).filter(|_| is_remote);
+                base.into_iter().for_each(|base| add(at, base, all));
+                reference.filter(|of| *of != at && Some(*of) != base).into_iter().for_each(|of| add(at, of, all));
+                if is_remote && workload.open.is_none() {
+                    // The processor time of the other end of bare TCP is not known.
+                    add(at, lanes.len(), &QUANTITIES[..2]);
+                }
+            }
+        }
+        relations
+    }
+}
+
+/// The samples of two lanes that were taken right after one another.
+fn pairs_of(this: &[Sample], to: &[Sample]) -> Vec<(Sample, Sample)> {
+    let to = machines::counting(to);
+    let beside = |sample: Sample| to.iter().find(|other| other.round == sample.round).map(|other| (sample, other.clone()));
+    machines::counting(this).iter().cloned().filter_map(beside).collect()
+}
+
+fn value(this: &Sample, to: &Sample, quantity: Quantity) -> Option<Pair> {
+    Some((this.value(quantity)?, to.value(quantity)?))
+}
