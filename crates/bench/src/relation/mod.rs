@@ -2,8 +2,8 @@
 //! that holds the truth 95 times in 100.
 //!
 //! A study is made of blocks. Each block has targets, devices and connections of its own, and visits the lanes by turns in short slices, so that a phase
-//! of the machine meets all of them alike. Slices of two lanes that lie side by side make a pair ([`order`]); the pairs of a block make one value, and
-//! the values of the blocks the interval ([`estimate`]). Decision 48 says why.
+//! of the machine meets all of them alike. Slices of two lanes that lie side by side make a pair ([`turns`]); the pairs of a block make one value, and
+//! the values of the blocks the interval ([`estimate()`]). Decision 48 says why.
 
 mod estimate;
 mod order;
