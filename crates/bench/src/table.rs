@@ -49,8 +49,9 @@ fn patterns(results: &Results, width: usize) -> String {
         out += &section("Latency at the same rate, from when operations were due", &OPEN_LOOP_COLUMNS, lines, width);
     }
     out += &legend(results, width);
-    let sentences: Vec<String> = findings::find(results).iter().flat_map(Finding::sentences).collect();
-    let headlines: Vec<String> = findings::find(results).iter().map(|finding| finding.headline() + ".").collect();
+    let findings = findings::find(results);
+    let headlines: Vec<String> = findings.iter().map(|finding| finding.headline() + ".").collect();
+    let sentences: Vec<String> = findings.iter().flat_map(Finding::sentences).collect();
     out += &paragraphs(&headlines, "", width);
     out + &paragraphs(&sentences, "", width)
 }

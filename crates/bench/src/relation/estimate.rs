@@ -70,6 +70,11 @@ impl Scale {
 }
 
 impl Estimate {
+    /// The ends of the interval.
+    pub fn interval(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
     /// Half of the interval's width: for a ratio as a part of it, for a difference in its unit.
     pub fn half_width(&self) -> f64 {
         match self.scale {

@@ -6,16 +6,20 @@ use rand_pcg::Pcg64Mcg;
 /// The order of so many lanes in a round of a block. It is random; each odd round is the round before it backwards, so that over both every lane lies in
 /// the middle of the same time and a drift of the machine meets all alike.
 pub fn turns(lanes: usize, seed: u64, block: u32, round: u32) -> Vec<usize> {
-    let name = (u64::from(block) << 32) | u64::from(round / 2);
-    let mut random = Pcg64Mcg::seed_from_u64(seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut order: Vec<usize> = (0..lanes).collect();
-    for last in (1..lanes).rev() {
-        order.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
-    }
+    shuffle(&mut order, seed, (u64::from(block) << 32) | u64::from(round / 2));
     if round % 2 == 1 {
         order.reverse();
     }
     order
+}
+
+/// Puts items into an order that a seed and a name choose.
+pub(crate) fn shuffle<T>(items: &mut [T], seed: u64, name: u64) {
+    let mut random = Pcg64Mcg::seed_from_u64(seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
 }
 
 #[cfg(test)]

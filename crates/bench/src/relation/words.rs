@@ -1,18 +1,18 @@
 //! What a relation says, in words. There is always a conclusion, as precise as the data.
 
 use super::estimate::{Estimate, Scale};
-use crate::report::units::{NBSP, time};
+use crate::report::units::{NBSP, between, time};
 use core::cmp::Ordering;
 use core::time::Duration;
 
 /// Lanes whose ratio lies within ±3 % are level for most purposes; a wider interval around 1 says that nobody knows.
-pub const LEVEL: f64 = 0.03;
+const LEVEL: f64 = 0.03;
 
 /// Widths within which lanes can be called level.
 const LEVELS: [f64; 4] = [0.01, 0.02, LEVEL, 0.05];
 
 /// The least of 1, 2, 3 and 5 % within which the whole interval of a ratio lies.
-pub fn level_within(ratio: &Estimate) -> Option<f64> {
+fn level_within(ratio: &Estimate) -> Option<f64> {
     LEVELS.into_iter().find(|level| ratio.low >= 1.0 - level && ratio.high <= 1.0 + level)
 }
 
@@ -30,18 +30,18 @@ pub fn does(this: &str, other: &str, ratio: &Estimate, took: Duration) -> String
     }
 }
 
-/// `NVMe/TCP adds 9.4 µs to a 4 KiB read (9.1 to 9.8)`: the difference of two times, ns.
-pub fn adds(this: &str, to: &str, difference: &Estimate) -> String {
-    let (low, high) = (difference.low, difference.high);
+/// `adds 9.4 µs to a 4 KiB read (9.1 µs to 9.8 µs)`: what a lane does, from the difference of two times, ns.
+pub fn adds(to: &str, difference: &Estimate) -> String {
+    let (value, low, high) = (difference.value, difference.low, difference.high);
     match difference.direction() {
-        Some(Ordering::Less) => format!("{this} takes {} off {to} ({} to {})", time(-difference.value), time(-high), time(-low)),
-        Some(_) => format!("{this} adds {} to {to} ({} to {})", time(difference.value), time(low), time(high)),
-        None => format!("{this} adds nothing that can be told here to {to}: between {} and {}", signed(low), signed(high)),
+        Some(Ordering::Less) => format!("takes {} off {to} ({})", time(-value), between((-high, -low))),
+        Some(_) => format!("adds {} to {to} ({})", time(value), between((low, high))),
+        None => format!("adds nothing that can be told here to {to}: between {} and {}", signed(low), signed(high)),
     }
 }
 
 /// `cannot be told apart here: between −12 % and +9 %; about 4 minutes more would tell`.
-pub fn cannot_tell(ratio: &Estimate, took: Duration) -> String {
+fn cannot_tell(ratio: &Estimate, took: Duration) -> String {
     let more = match more_time(ratio, took) {
         Some(more) if more < Duration::from_secs(24 * 3600) => format!("about {} more would tell", about(more.as_secs_f64())),
         _ => "more time would hardly tell".to_owned(),
@@ -50,7 +50,7 @@ pub fn cannot_tell(ratio: &Estimate, took: Duration) -> String {
 }
 
 /// `between −12 % and +9 %`.
-pub fn percent_between(ratio: &Estimate) -> String {
+fn percent_between(ratio: &Estimate) -> String {
     let percent = |value: f64| {
         let value = (value - 1.0) * 100.0;
         let decimals = usize::from(value.abs() < 9.95);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_a_lane_adds_has_its_interval() {
-        let said = |low, high| adds("NVMe/TCP", "a 4 KiB read", &difference(low, high)).replace(NBSP, " ");
+        let said = |low, high| format!("NVMe/TCP {}", adds("a 4 KiB read", &difference(low, high))).replace(NBSP, " ");
         assert_eq!(said(9100.0, 9800.0), "NVMe/TCP adds 9.45 µs to a 4 KiB read (9.10 µs to 9.80 µs)");
         assert_eq!(said(-3000.0, -1000.0), "NVMe/TCP takes 2.00 µs off a 4 KiB read (1.00 µs to 3.00 µs)");
         assert_eq!(

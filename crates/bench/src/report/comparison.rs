@@ -2,8 +2,8 @@
 //! counted.
 
 use super::units::{NONE, count, micros, or_none, percent, time};
+use crate::relation::does;
 use crate::results::{Counts, CpuPerIo, Lane, Quantity, Results, Row};
-use core::time::Duration;
 
 /// Heads of the columns behind the lane's.
 const HEADS: [&str; 15] = [
@@ -162,8 +162,7 @@ impl Pair<'_> {
     /// The relation of the rates in words, if they were measured side by side.
     fn rate(&self, results: &Results) -> Option<String> {
         let ratio = results.relation(&self.row.lane, Some(&self.base.lane), &self.row.workload, Quantity::Rate)?;
-        let took = Duration::from_secs_f64(results.took_s.clamp(0.0, 1e9));
-        Some(crate::relation::does(self.name, self.base_name, ratio, took))
+        Some(does(self.name, self.base_name, ratio, results.took()))
     }
 
     fn faster(&self) -> f64 {

@@ -4,10 +4,9 @@
 //! the wire is used, and how many cores a fast link takes. Then shares of the device without a network.
 
 use super::tables::UNSTABLE;
-use super::units::{NBSP, cores, share, time};
+use super::units::{NBSP, between, cores, share, time};
 use crate::relation::{Estimate, adds, does};
 use crate::results::{Lane, Quantity, Results, Row, Workload};
-use core::time::Duration;
 
 /// What one lane costs against the same device without a network and against bare TCP.
 pub(crate) struct Finding<'a> {
@@ -59,7 +58,7 @@ pub(crate) struct DepthOne<'a> {
     pub ceiling_ns: Option<f64>,
     /// What the network adds, from measurements side by side.
     pub added: Option<Estimate>,
-    /// A row that these are from is not steady.
+    /// A row that these are from is not steady, and nothing was measured side by side.
     pub unstable: bool,
 }
 
@@ -164,13 +163,14 @@ fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
     let workload = quoted(results.latencies())?;
     let ceiling = results.ceiling(&workload.name).filter(|ceiling| !ceiling.is_unstable());
     let (row, base) = (results.row(&lane.name, &workload.name)?, of_base(results, lane, workload));
+    let added = to_base(results, lane, workload, Quantity::Latency);
     Some(DepthOne {
         workload,
         here_ns: row.latency.p50_ns,
         base_ns: base.map(|row| row.latency.p50_ns),
         ceiling_ns: ceiling.map(|ceiling| ceiling.latency.p50_ns),
-        added: to_base(results, lane, workload, Quantity::Latency),
-        unstable: row.is_unstable() || base.is_some_and(Row::is_unstable),
+        added,
+        unstable: added.is_none() && (row.is_unstable() || base.is_some_and(Row::is_unstable)),
     })
 }
 
@@ -185,7 +185,7 @@ fn cpu<'a>(results: &'a Results, lane: &Lane) -> Option<Cpu<'a>> {
         added: to_base(results, lane, workload, Quantity::Cpu),
         of_ceiling: results
             .relation(&lane.name, None, &workload.name, Quantity::Rate)
-            .map(|rate| does(&lane.title, "bare TCP", rate, Duration::from_secs_f64(results.took_s.clamp(0.0, 1e9)))),
+            .map(|rate| does(&lane.title, "bare TCP", rate, results.took())),
         unstable: row.is_unstable(),
     })
 }
@@ -215,9 +215,9 @@ impl Finding<'_> {
             format!("costs {}{}{target} of CPU per I/O", about(cpu.unstable && cpu.added.is_none()), time(cpu.initiator_ns))
         });
         let added = self.depth_one.as_ref().map(|at| {
-            let (to, about) = (format!("a {}", title(at.workload)), about(at.unstable && at.added.is_none()));
+            let (to, about) = (format!("a {}", title(at.workload)), about(at.unstable));
             match (&at.added, at.added_ns()) {
-                (Some(added), _) => adds("", &to, added).trim_start().to_owned(),
+                (Some(added), _) => adds(&to, added),
                 (None, Some(added)) if added >= 0.0 => format!("adds {about}{} to {to}", time(added)),
                 _ => format!("takes {about}{} for {to}", time(at.here_ns)),
             }
@@ -248,7 +248,7 @@ impl Finding<'_> {
             "{lane}: half of all {} operations take at most {} at queue depth 1{compared}.{}",
             title(workload),
             time(*here_ns),
-            doubt(*unstable && added.is_none())
+            doubt(*unstable)
         ))
     }
 
@@ -256,9 +256,8 @@ impl Finding<'_> {
         let cpu = self.cpu.as_ref()?;
         let target = cpu.target_ns.map_or_else(String::new, |ns| format!(" and {} at the target", time(ns)));
         let base = cpu.base_ns.map_or_else(String::new, |ns| format!("; without a network it costs {}", time(ns)));
-        let added = cpu
-            .added
-            .map(|added| format!(", and the network adds {} ({} to {})", time(added.value), time(added.low), time(added.high)));
+        let added =
+            cpu.added.map(|added| format!(", and the network adds {} ({})", time(added.value), between(added.interval())));
         let base = base + &added.unwrap_or_default();
         let initiator = time(cpu.initiator_ns);
         let (title, doubt) = (title(cpu.workload), doubt(cpu.unstable && cpu.added.is_none()));
@@ -333,7 +332,7 @@ impl Span<'_> {
 
 /// The interval behind a number.
 fn interval(of: Option<Estimate>) -> String {
-    of.map_or_else(String::new, |of| format!("; 95{NBSP}% interval of the difference {} to {}", time(of.low), time(of.high)))
+    of.map_or_else(String::new, |of| format!("; 95{NBSP}% interval of the difference {}", between(of.interval())))
 }
 
 /// Before a number whose rounds lie far apart, where there is no interval of it.

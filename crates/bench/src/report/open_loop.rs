@@ -1,6 +1,6 @@
 //! What the open loop says, in words. A percentile is told with its 95 % interval, or not at all.
 
-use super::units::{count, time};
+use super::units::{between, count, time};
 use crate::results::{Lane, Results, Row, Workload};
 
 /// A sentence for each workload at a fixed rate.
@@ -15,8 +15,8 @@ fn sentence(results: &Results, workload: &Workload) -> Option<String> {
     let each: Vec<String> = rows
         .iter()
         .filter_map(|(lane, row)| {
-            let (low, high) = row.p99_interval?;
-            Some(format!("{} over {} ({} to {})", time(row.latency.p99_ns), lane.name, time(low), time(high)))
+            let interval = between(row.p99_interval?);
+            Some(format!("{} over {} ({interval})", time(row.latency.p99_ns), lane.name))
         })
         .collect();
     if each.is_empty() {

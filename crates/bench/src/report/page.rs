@@ -1,7 +1,7 @@
 //! The sections of the report, from the figures that matter most to the facts about the machine.
 
 use super::findings::{Cpu, DepthOne, Finding, LINKS, Link, Span};
-use super::units::{NBSP, NONE, bytes, micros, or_none, rounds, seconds, share, time};
+use super::units::{NBSP, NONE, between, bytes, micros, or_none, rounds, seconds, share, time};
 use super::{chart, comparison as numbers, method, published, tables};
 use crate::results::{Ceiling, Drawing, Lane, Results, Row};
 use maud::{Markup, html};
@@ -29,11 +29,11 @@ fn range(span: &Span<'_>) -> String {
 }
 
 fn latency(depth_one: &DepthOne<'_>) -> Markup {
-    let (title, doubt) = (&depth_one.workload.title, tables::doubt(depth_one.unstable && depth_one.added.is_none()));
+    let (title, doubt) = (&depth_one.workload.title, tables::doubt(depth_one.unstable));
     match depth_one.base_ns.zip(depth_one.added_ns()) {
         Some((base, added)) => {
             let sign = if added < 0.0 { "−" } else { "+" };
-            let interval = depth_one.added.map(|of| format!("; 95{NBSP}% interval {} to {}", time(of.low), time(of.high)));
+            let interval = depth_one.added.map(|of| format!("; 95{NBSP}% interval {}", between(of.interval())));
             let small = format!(
                 "{title}, queue depth 1, median: {} instead of {}{}",
                 time(depth_one.here_ns),

@@ -73,6 +73,11 @@ pub(crate) fn time(ns: f64) -> String {
     format!("{}{NBSP}{unit}", three_digits(value))
 }
 
+/// An interval of nanoseconds: `9.10 µs to 9.80 µs`.
+pub(crate) fn between((low, high): (f64, f64)) -> String {
+    format!("{} to {}", time(low), time(high))
+}
+
 /// Bytes per second as a bare number of GB/s: `0.004`, `0.51`, `7.31`.
 pub(crate) fn gigabytes(bytes_per_second: f64) -> String {
     match bytes_per_second / 1e9 {

@@ -16,6 +16,7 @@ pub use relations::{Quantity, Relation};
 pub use surroundings::{Conditions, Machine, Nic};
 pub use workload::{OpenLoop, Workload};
 
+use core::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -289,6 +290,11 @@ impl Results {
         let remote: Vec<&Row> = self.rows.iter().filter(|row| !local(row)).collect();
         let rows = if remote.is_empty() { self.rows.iter().collect() } else { remote };
         (rows.iter().filter(|row| row.is_unstable()).count(), rows.len())
+    }
+
+    /// How long the study took.
+    pub(crate) fn took(&self) -> Duration {
+        Duration::try_from_secs_f64(self.took_s).unwrap_or_default()
     }
 
     /// Whether a part of the report is drawn.

@@ -2,7 +2,7 @@
 
 use super::machines;
 use super::rounds::Rounds;
-use super::sample::Sample;
+use super::sample::{Sample, beside};
 use crate::relation::{Pair, Scale, estimate};
 use crate::results::{Quantity, Relation};
 
@@ -18,10 +18,11 @@ impl Rounds<'_> {
         let reference = lanes.iter().position(|lane| Some(&lane.name) == self.spec.suite.reference.as_ref());
         let mut relations = Vec::new();
         for (workload, series) in self.workloads.iter().zip(&self.samples) {
+            let series: Vec<Vec<Sample>> = series.iter().map(|samples| machines::counting(samples)).collect();
             let mut add = |this: usize, to: usize, of: &[(Quantity, Scale)]| {
-                let blocks = [pairs_of(&series[this], &series[to])];
                 for &(quantity, scale) in of {
-                    let pairs: Vec<Pair> = blocks[0].iter().filter_map(|(this, to)| value(this, to, quantity)).collect();
+                    let values = |(this, to): (&Sample, &Sample)| (this.value(quantity), to.value(quantity));
+                    let pairs: Vec<Pair> = beside(&series[this], &series[to]).map(values).collect();
                     if let Some(estimate) = estimate(scale, [&pairs[..]]) {
                         let to = (to < lanes.len()).then(|| name(to));
                         let workload = workload.name.clone();
@@ -44,15 +45,4 @@ impl Rounds<'_> {
         }
         relations
     }
-}
-
-/// The samples of two lanes that were taken right after one another.
-fn pairs_of(this: &[Sample], to: &[Sample]) -> Vec<(Sample, Sample)> {
-    let to = machines::counting(to);
-    let beside = |sample: Sample| to.iter().find(|other| other.round == sample.round).map(|other| (sample, other.clone()));
-    machines::counting(this).iter().cloned().filter_map(beside).collect()
-}
-
-fn value(this: &Sample, to: &Sample, quantity: Quantity) -> Option<Pair> {
-    Some((this.value(quantity)?, to.value(quantity)?))
 }

@@ -6,11 +6,10 @@ use super::sample::{self, Sample, more_rounds};
 use super::ticks::Ticks;
 use super::{StudyProgress, StudySpec};
 use crate::error::Error;
+use crate::relation::shuffle;
 use crate::results::{self, Counts, Curve, Preconditioned, Workload};
 use crate::suite::Order;
 use core::time::Duration;
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -272,13 +271,7 @@ impl<'a> Rounds<'a> {
                 let first = (round as usize + at) % who.len().max(1);
                 who.rotate_left(first);
             }
-            Order::Random => {
-                let name = (u64::from(round) << 32) | at as u64;
-                let mut random = Pcg64Mcg::seed_from_u64(self.spec.seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                for last in (1..who.len()).rev() {
-                    who.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
-                }
-            }
+            Order::Random => shuffle(who, self.spec.seed, (u64::from(round) << 32) | at as u64),
         }
     }
 

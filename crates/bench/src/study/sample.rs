@@ -104,14 +104,14 @@ impl Sample {
         }
     }
 
-    /// What is compared with other lanes; none if it was not measured.
-    pub fn value(&self, quantity: Quantity) -> Option<f64> {
+    /// What is compared with other lanes.
+    pub fn value(&self, quantity: Quantity) -> f64 {
         match quantity {
-            Quantity::Rate => Some(self.iops),
-            Quantity::Latency => Some(self.latency.p50_ns),
+            Quantity::Rate => self.iops,
+            Quantity::Latency => self.latency.p50_ns,
             Quantity::Cpu => {
                 let both = self.initiator.plus(&self.target.unwrap_or_default());
-                Some(both.total().as_nanos() as f64 / self.ios as f64)
+                both.total().as_nanos() as f64 / self.ios as f64
             }
         }
     }
@@ -209,11 +209,15 @@ fn more_values(iops: &[f64]) -> u32 {
     ((count as f64 * (apart * apart - 1.0)).ceil() as u32).max(3)
 }
 
+/// The samples of two lanes that were taken in the same round, right after one another.
+pub fn beside<'a>(samples: &'a [Sample], of: &'a [Sample]) -> impl Iterator<Item = (&'a Sample, &'a Sample)> {
+    samples.iter().filter_map(|s| of.iter().find(|o| o.round == s.round).map(|o| (s, o)))
+}
+
 /// `samples` as a share of `of`: the median over the rounds of the share within each. What slows the whole machine down for a
 /// while, slows both in the same round.
 pub fn share(samples: &[Sample], of: &[Sample]) -> Option<f64> {
-    let pair = |s: &Sample| of.iter().find(|o| o.round == s.round && o.iops > 0.0).map(|o| s.iops / o.iops);
-    let mut shares: Vec<f64> = samples.iter().filter_map(pair).collect();
+    let mut shares: Vec<f64> = beside(samples, of).filter(|(_, o)| o.iops > 0.0).map(|(s, o)| s.iops / o.iops).collect();
     (!shares.is_empty()).then(|| median(&mut shares))
 }
 
