@@ -15,6 +15,19 @@ struct Range {
     end: u64,
 }
 
+impl Range {
+    /// As it is stored: the first block and the number of blocks, several times where one number does not hold them all.
+    fn stored(&self) -> impl Iterator<Item = (u64, u32)> {
+        let Self { mut start, end } = *self;
+        core::iter::from_fn(move || {
+            let blocks = u32::try_from(end - start).unwrap_or(u32::MAX);
+            let stored = (start, blocks);
+            start += u64::from(blocks);
+            (blocks > 0).then_some(stored)
+        })
+    }
+}
+
 /// See the module. In order, and none touches the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unreadable(Vec<Range>);
@@ -75,20 +88,19 @@ impl Unreadable {
     }
 
     fn replace(&mut self, ranges: Vec<Range>) -> bool {
-        let fits = ranges.len() <= MIRROR_UNREADABLE_RANGES;
+        let fits = ranges.iter().flat_map(Range::stored).count() <= MIRROR_UNREADABLE_RANGES;
         if fits {
             self.0 = ranges;
         }
         fits
     }
 
-    /// As they are stored: the first block of each and the number of its blocks, then zeroes. A longer range than
-    /// that can say ends there.
+    /// As they are stored: the first block of each and the number of its blocks, then zeroes.
     pub(crate) fn encode(&self) -> [u8; UNREADABLE_BYTES] {
         let mut out = [0; UNREADABLE_BYTES];
-        for (place, range) in out.chunks_exact_mut(RANGE_BYTES).zip(&self.0) {
-            place[..8].copy_from_slice(&range.start.to_le_bytes());
-            place[8..].copy_from_slice(&((range.end - range.start) as u32).to_le_bytes());
+        for (place, (start, blocks)) in out.chunks_exact_mut(RANGE_BYTES).zip(self.0.iter().flat_map(Range::stored)) {
+            place[..8].copy_from_slice(&start.to_le_bytes());
+            place[8..].copy_from_slice(&blocks.to_le_bytes());
         }
         out
     }
@@ -156,5 +168,18 @@ mod tests {
         assert_eq!(Unreadable::decode(&stored, 124), Some(full));
         assert_eq!(Unreadable::decode(&stored, 123), None, "it is outside the mirror");
         assert_eq!(Unreadable::decode(&[0xff; UNREADABLE_BYTES], u64::MAX), None);
+    }
+
+    #[test]
+    fn a_range_of_more_blocks_than_a_number_holds_is_stored_whole() {
+        let long = 1 << 32;
+        for end in [long - 1, long, long + 8, 2 * long] {
+            let all: Unreadable = [(8, end - 8), (end + 8, 1)].into_iter().collect();
+            assert_eq!(Unreadable::decode(&all.encode(), u64::MAX), Some(all));
+        }
+        let mut all: Unreadable = (0..MIRROR_UNREADABLE_RANGES as u64).map(|n| (n * 8, 4)).collect();
+        let full = all.clone();
+        assert!(!all.add((MIRROR_UNREADABLE_RANGES as u64 - 1) * 8, 2 * long), "it takes more places than there are");
+        assert_eq!(all, full);
     }
 }
