@@ -181,7 +181,7 @@ fn a_suite_can_be_printed_and_changed() {
     std::fs::write(dir.path().join("mine.toml"), &mine).unwrap();
     let (_, data, _) = study(dir.path(), &["--suite", "./mine.toml", "--lanes", "nvme+tcp,iscsi", "--seed", "5"]);
     assert_eq!((&data["suite"], &data["workloads"][0]["jobs"], &data["seed"]), (&"mine".into(), &3.into(), &5.into()));
-    std::fs::write(dir.path().join("mine.toml"), mine.replace("rounds = 6", "ruonds = 6")).unwrap();
+    std::fs::write(dir.path().join("mine.toml"), mine.replace("[quick]", "[quick]\nruonds = 6")).unwrap();
     let ran = run(weft(dir.path(), &["study", "--suite", "./mine.toml"]));
     assert_eq!(ran.code(), Some(2), "{ran:?}");
     assert!(ran.err.contains("./mine.toml:") && ran.err.contains("unknown field `ruonds`"), "{ran:?}");

@@ -50,6 +50,13 @@ impl Scale {
         }
     }
 
+    /// The relation of each block by itself.
+    pub(crate) fn of_blocks(self, blocks: &[Vec<Pair>]) -> Vec<f64> {
+        let of = |pairs: &Vec<Pair>| pairs.iter().filter_map(|pair| self.of(*pair)).collect::<Vec<_>>();
+        let values = blocks.iter().map(of).filter(|values| !values.is_empty());
+        values.map(|mut values| self.relation(trimmed(&mut values).centre)).collect()
+    }
+
     /// A pair as a number whose mean is taken; none if it has none.
     fn of(self, (this, other): Pair) -> Option<f64> {
         let value = match self {

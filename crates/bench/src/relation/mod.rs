@@ -14,7 +14,6 @@ mod student;
 mod words;
 
 pub use estimate::{Estimate, Pair, Scale, estimate};
-pub(crate) use order::shuffle;
 pub use order::turns;
 pub use plan::{BLOCKS_FIRST, blocks_for};
 pub use words::{adds, does};

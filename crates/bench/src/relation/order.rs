@@ -15,7 +15,7 @@ pub fn turns(lanes: usize, seed: u64, block: u32, round: u32) -> Vec<usize> {
 }
 
 /// Puts items into an order that a seed and a name choose.
-pub(crate) fn shuffle<T>(items: &mut [T], seed: u64, name: u64) {
+fn shuffle<T>(items: &mut [T], seed: u64, name: u64) {
     let mut random = Pcg64Mcg::seed_from_u64(seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     for last in (1..items.len()).rev() {
         items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);

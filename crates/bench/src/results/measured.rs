@@ -77,6 +77,12 @@ pub struct Row {
     /// The 95 % interval of the median of the rounds' 99th percentiles, nanoseconds; none with fewer than six rounds.
     #[serde(default)]
     pub p99_interval: Option<(f64, f64)>,
+    /// The same for the median latency, nanoseconds.
+    #[serde(default)]
+    pub p50_interval: Option<(f64, f64)>,
+    /// The same for the processor time of both ends per operation, nanoseconds.
+    #[serde(default)]
+    pub cpu_interval: Option<(f64, f64)>,
     /// Operations that failed.
     pub failed: u64,
     /// The command that measures the same.

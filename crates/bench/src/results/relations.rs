@@ -18,6 +18,9 @@ pub struct Relation {
     pub quantity: Quantity,
     /// How much. Times are in nanoseconds.
     pub estimate: Estimate,
+    /// What each block says, in the unit of `estimate`.
+    #[serde(default)]
+    pub of_blocks: Vec<f64>,
 }
 
 /// What is compared.

@@ -49,6 +49,11 @@ fn one() -> u32 {
 }
 
 impl Workload {
+    /// The one that is quoted: the smallest random read, else the first.
+    pub(crate) fn quoted<'a>(workloads: impl Iterator<Item = &'a Self>) -> Option<&'a Self> {
+        workloads.min_by_key(|workload| (workload.rw != "randread", workload.bs_bytes))
+    }
+
     /// Operations in flight, all jobs together.
     pub fn in_flight(&self) -> u32 {
         self.jobs.saturating_mul(self.iodepth)

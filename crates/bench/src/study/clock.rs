@@ -1,4 +1,4 @@
-//! How a study keeps to its time: the time that is left is divided by what is left to measure, again before each measurement.
+//! The time of a study, and of a measurement.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -15,6 +15,8 @@ const WARM_UP: f64 = 0.25;
 pub struct Clock {
     start: Instant,
     budget: Duration,
+    /// When it is likely to end.
+    expected: Duration,
     /// What a measurement takes beyond its own time: threads, connections. Learnt as it goes.
     overhead: Duration,
 }
@@ -40,7 +42,7 @@ impl Slot {
 impl Clock {
     /// Starts now.
     pub fn start(budget: Duration) -> Self {
-        Self { start: Instant::now(), budget, overhead: Duration::from_millis(10) }
+        Self { start: Instant::now(), budget, expected: budget, overhead: Duration::from_millis(10) }
     }
 
     /// When it started.
@@ -58,36 +60,24 @@ impl Clock {
         self.budget
     }
 
-    /// Until the budget is used up.
+    /// Until its likely end.
     pub fn left(&self) -> Duration {
-        self.budget.saturating_sub(self.elapsed())
+        self.expected.saturating_sub(self.elapsed())
     }
 
-    /// How much of the budget is used, 0 to 1.
+    /// How much of the time until its likely end is used, 0 to 1.
     pub fn fraction(&self) -> f64 {
-        (self.elapsed().as_secs_f64() / self.budget.as_secs_f64()).min(1.0)
+        (self.elapsed().as_secs_f64() / self.expected.as_secs_f64()).min(1.0)
     }
 
-    /// The time for the next of `measurements` that are to fit into what is left, `reserve` (0 to 1) of the budget apart.
-    pub fn slot(&self, measurements: usize, reserve: f64) -> Slot {
-        let left = self.left().saturating_sub(self.budget.mul_f64(reserve));
-        self.divide(left, measurements)
+    /// What a measurement takes beyond its own time.
+    pub fn overhead(&self) -> Duration {
+        self.overhead
     }
 
-    /// How many measurements of the shortest kind fit into what is left, `reserve` (0 to 1) of the budget apart.
-    pub fn fitting(&self, reserve: f64) -> usize {
-        let left = self.left().saturating_sub(self.budget.mul_f64(reserve));
-        left.div_duration_f64(SLOT_MIN + self.overhead) as usize
-    }
-
-    /// How many measurements of such a length fit into what is left.
-    pub fn fitting_of(&self, slot: Slot) -> usize {
-        self.left().div_duration_f64(slot.warm_up + slot.run + self.overhead) as usize
-    }
-
-    fn divide(&self, left: Duration, measurements: usize) -> Slot {
-        let each = left / u32::try_from(measurements.max(1)).unwrap_or(u32::MAX);
-        Slot::measuring(each.saturating_sub(self.overhead).mul_f64(1.0 - WARM_UP))
+    /// It will end then, as far as is known.
+    pub fn expect(&mut self, end: Duration) {
+        self.expected = end;
     }
 
     /// Learns what a measurement that was given `slot` took in all.
@@ -102,28 +92,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_divided_and_overhead_learnt() {
-        let mut clock = Clock::start(Duration::from_secs(100));
-        let slot = clock.divide(Duration::from_secs(100), 100);
-        assert_eq!(slot.warm_up + slot.run, Duration::from_millis(990));
-        assert_eq!(slot.warm_up * 3, slot.run);
-        for _ in 0..100 {
-            clock.learn(slot, Duration::from_millis(1090));
-        }
-        let slot = clock.divide(Duration::from_secs(100), 100);
-        assert!(slot.warm_up + slot.run < Duration::from_millis(902));
+    fn no_measurement_is_too_short_or_too_long() {
+        let length = |ms| {
+            let slot = Slot::measuring(Duration::from_millis(ms));
+            (slot.warm_up + slot.run, slot.warm_up * 3 == slot.run)
+        };
+        assert_eq!([0, 300, 100_000].map(length), [(SLOT_MIN, true), (Duration::from_millis(400), true), (SLOT_MAX, true)]);
     }
 
     #[test]
-    fn no_measurement_is_too_short_or_too_long() {
-        let clock = Clock::start(Duration::from_secs(1));
-        let length = |left, n| {
-            let slot = clock.divide(Duration::from_secs(left), n);
-            slot.warm_up + slot.run
-        };
-        assert_eq!((length(0, 10), length(100_000, 1)), (SLOT_MIN, SLOT_MAX));
-        assert!(clock.slot(5, 2.0).run < SLOT_MIN);
-        assert_eq!(clock.fitting(1.0), 0);
-        assert!(clock.fitting(0.0) > clock.fitting_of(clock.divide(Duration::from_secs(1), 1)));
+    fn what_a_measurement_takes_beyond_its_time_is_learnt() {
+        let mut clock = Clock::start(Duration::from_secs(100));
+        for _ in 0..100 {
+            clock.learn(Slot::measuring(Duration::from_millis(300)), Duration::from_millis(450));
+        }
+        assert!(clock.overhead() > Duration::from_millis(49) && clock.overhead() < Duration::from_millis(51));
+        assert!(clock.left() > Duration::from_secs(1));
+        clock.expect(Duration::ZERO);
+        assert_eq!((clock.left(), clock.fraction()), (Duration::ZERO, 1.0));
     }
 }

@@ -17,13 +17,23 @@ pub(super) const UNIT_BYTES: u32 = 1 << 20;
 /// How many of them are in flight.
 const DEPTH: u32 = 8;
 
+/// How a lane is filled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filling {
+    /// By itself.
+    Own,
+    /// With another lane.
+    Another,
+    /// Not at all.
+    None,
+}
+
 impl Rounds<'_> {
     /// Writes all devices from front to back, as far as the time allows; what could not be filled is not used.
     pub fn prepare(&mut self) -> Result<(), Error> {
-        let lanes = self.spec.lanes.len();
+        let lanes = self.spec.stage.lanes.len();
         for at in 0..lanes {
-            if self.is_prepared_by_another(at) || self.size == 0 || !self.spec.lanes[at].device.features().write || self.stopped()
-            {
+            if self.filling_of(at) != Filling::Own || self.stopped() {
                 continue;
             }
             let limit = self.clock.left().mul_f64(PREPARE / lanes as f64);
@@ -38,7 +48,7 @@ impl Rounds<'_> {
                 Err(error) => self.fail(Who::Lane(at), "cannot be filled", error, FAILURES_MAX),
             }
         }
-        let whole = self.spec.lanes.iter().map(|lane| lane.device.geometry().bytes()).min().unwrap_or(0);
+        let whole = self.spec.stage.lanes.iter().map(|lane| lane.device.geometry().bytes()).min().unwrap_or(0);
         if self.size < whole - whole % u64::from(UNIT_BYTES) {
             let (used, whole) = (units::format_size(self.size), units::format_size(whole));
             self.notes.push(format!("Only the first {used} of {whole} are used: filling more would have taken too long."));
@@ -46,10 +56,18 @@ impl Rounds<'_> {
         self.check_alive()
     }
 
+    pub(super) fn filling_of(&self, at: usize) -> Filling {
+        match () {
+            () if self.is_prepared_by_another(at) => Filling::Another,
+            () if self.size == 0 || !self.spec.stage.lanes[at].device.features().write => Filling::None,
+            () => Filling::Own,
+        }
+    }
+
     /// Whether filling another lane fills this one.
     pub(super) fn is_prepared_by_another(&self, at: usize) -> bool {
-        let by = self.spec.lanes[at].prepared_by.as_ref();
-        by.is_some_and(|by| self.spec.lanes.iter().any(|lane| lane.name == *by && lane.prepared_by.is_none()))
+        let by = self.spec.stage.lanes[at].prepared_by.as_ref();
+        by.is_some_and(|by| self.spec.stage.lanes.iter().any(|lane| lane.name == *by && lane.prepared_by.is_none()))
     }
 
     /// Bytes without which a workload has no block for each of its jobs.
@@ -61,7 +79,7 @@ impl Rounds<'_> {
 
     /// Fills the first `size` bytes of a device; returns how many bytes were written within the limit, from the front.
     pub(super) fn fill(&mut self, at: usize, size: u64, limit: Option<Duration>) -> Result<u64, Error> {
-        let lane = &self.spec.lanes[at];
+        let lane = &self.spec.stage.lanes[at];
         let bs_bytes = UNIT_BYTES.min(lane.device.geometry().max_transfer_bytes);
         let job = JobSpec {
             rw: Rw::Write,
@@ -72,9 +90,10 @@ impl Rounds<'_> {
             cpus_allowed: lane.initiator_cpus.clone(),
             ..JobSpec::default()
         };
-        let (clock, progress) = (&self.clock, &mut self.progress);
+        let (clock, progress, so_far) = (&self.clock, &mut self.progress, &self.so_far);
         let report = lane.run(Purpose::Fill, &job, &self.spec.stop, &mut |_| {
-            progress(StudyProgress { name: "filling", what: &lane.title, fraction: clock.fraction(), eta: clock.left() });
+            let (fraction, eta) = (clock.fraction(), clock.left());
+            progress(StudyProgress { name: "filling", what: &lane.title, fraction, eta, so_far });
         })?;
         if !report.is_clean() {
             let error = report.jobs[0].errors.first().map(|e| format!("{:?} at LBA {}", e.status.kind, e.first_lba));

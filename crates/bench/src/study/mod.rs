@@ -1,18 +1,20 @@
 //! The study: the workloads of a suite on its lanes, beside the bare TCP ceiling.
 //!
-//! Devices are filled first: blocks that were never written may cost nothing to read; real ones are written until they are steady. Then the rounds begin. A round visits every
-//! workload, and for each one all lanes and the ceiling right after one another, in a random order, so that a slow minute of the
-//! machine hits all of them alike. Each measurement begins with a warm-up. The time is a budget:
-//! what is left of it is divided by what is left to do. Then lanes are driven deeper until they no longer grow. At the end the rows that are not steady get more rounds: as many as their first
-//! rounds ask for, decided once, so that none is measured until it looks good. A suite that counts then has each lane do a fixed number of
-//! operations, of which everything is counted.
+//! A study is made of blocks ([`blocks`]), each with targets, devices and connections of its own. Devices are filled first: blocks that were never
+//! written may cost nothing to read; real ones are written until they are steady. A round visits every workload, and for each one all lanes and the
+//! ceiling right after one another, in a random order, and the next round in the opposite one, so that a slow second of the machine hits all of them alike.
+//! Each measurement is short and begins with a warm-up. How many blocks there are is decided once, after the first of them, by how wide the intervals of
+//! the headline are then. Then lanes are driven deeper until they no longer grow. A suite that counts then has each lane do a fixed number of operations, of
+//! which everything is counted.
 
+mod blocks;
 mod clock;
 mod counting;
 mod filling;
 mod generator;
 mod machine;
 mod machines;
+mod meanwhile;
 mod notes;
 mod open_loop;
 mod outcome;
@@ -23,25 +25,24 @@ mod running;
 mod sample;
 mod saturating;
 mod steady;
+mod tails;
 pub(crate) mod ticks;
 
 pub use generator::{Elsewhere, Generator, Purpose};
 
 use crate::error::Error;
 use crate::results::{self, Results, SCHEMA};
-use crate::suite::{Mode, Suite, Times};
-use clock::Slot;
+use crate::suite::{Mode, Suite};
+use core::any::Any;
 use core::time::Duration;
 use rounds::Rounds;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use ticks::Ticks;
+use std::time::{SystemTime, UNIX_EPOCH};
 use weft_block::BlockDevice;
 use weft_io::counters::Snapshot;
-use weft_io::cpu_usage;
 
 /// Asks a target what its loops have counted so far; none when it does not answer.
 pub type ReadCounters = Box<dyn Fn() -> Option<Snapshot>>;
@@ -74,8 +75,29 @@ pub struct Lane {
     pub prepared_by: Option<String>,
 }
 
+/// What is measured in a block.
+pub struct Stage {
+    /// What to measure, at least one.
+    pub lanes: Vec<Lane>,
+    /// A server of the ceiling, whose region is as large as the device.
+    pub ceiling: Option<Server>,
+}
+
+/// A server of the ceiling.
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its process, if that is not this one.
+    pub pid: Option<u32>,
+    /// What ends it when it is dropped.
+    pub process: Box<dyn Any>,
+}
+
+/// Ends the processes of the last block and makes the same lanes anew, in the same order.
+pub type SetUp<'a> = Box<dyn FnMut() -> Result<Stage, Error> + 'a>;
+
 /// A study.
-pub struct StudySpec {
+pub struct StudySpec<'a> {
     /// What to run on the lanes.
     pub suite: Suite,
     /// How long and how often.
@@ -86,14 +108,12 @@ pub struct StudySpec {
     pub seed: u64,
     /// The command line, without secrets; only reported.
     pub command: Vec<String>,
-    /// What to measure, at least one.
-    pub lanes: Vec<Lane>,
+    /// What the first block measures.
+    pub stage: Stage,
+    /// Makes it anew for each further block; none: it stays, and what is the same for its life is in no interval.
+    pub set_up: Option<SetUp<'a>>,
     /// Lanes of the suite that are not measured; only reported.
     pub skipped: Vec<results::Skipped>,
-    /// A server of the ceiling, whose region is as large as the device.
-    pub ceiling: Option<SocketAddr>,
-    /// Process of that server.
-    pub ceiling_pid: Option<u32>,
     /// Core to run the ceiling's client on.
     pub ceiling_cpu: Option<usize>,
     /// Writes up to this size go with their command over the fabric, and so in the ceiling; NVMe calls it the in-capsule data size.
@@ -113,6 +133,8 @@ pub struct StudyProgress<'a> {
     pub fraction: f64,
     /// Time until the end.
     pub eta: Duration,
+    /// The headline so far; empty before there is one.
+    pub so_far: &'a str,
 }
 
 /// Runs a study. `progress` hears of each measurement before it begins, and some times a second while one goes on.
@@ -120,21 +142,19 @@ pub struct StudyProgress<'a> {
 /// # Errors
 /// When nothing could be measured at all: the error of the first lane that failed. A lane that fails later is told in
 /// [`Results::notes`].
-pub fn run(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Result<Results, Error> {
-    let (started, load_before, meanwhile) = (SystemTime::now(), machine::load(), Meanwhile::start(&spec));
+pub fn run(spec: StudySpec<'_>, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Result<Results, Error> {
+    let (started, load_before) = (SystemTime::now(), machine::load());
     let times = *spec.suite.times(spec.mode);
-    let (budget, slot) = divide(&spec, &times);
     let (suite, facts) = (spec.suite.clone(), Facts::of(&spec));
-    let mut rounds = Rounds::new(spec, budget, slot, progress)?;
+    let mut rounds = Rounds::new(spec, progress)?;
     if suite.fill {
         rounds.prepare()?;
         rounds.precondition()?;
     }
     let kept = suite.saturation.as_ref().map_or(0.0, |saturation| saturation.time_percent / 100.0);
-    rounds.measure(times.rounds, kept)?;
+    rounds.measure(&times, kept)?;
     rounds.complete()?;
     rounds.saturate()?;
-    rounds.repeat()?;
     if suite.count {
         rounds.count();
     }
@@ -152,7 +172,12 @@ pub fn run(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Resu
         reference: suite.reference,
         seed: facts.seed,
         machine: machine_facts(),
-        conditions: results::Conditions { load_before, load_after: machine::load(), mhz: rounds.mhz, ..meanwhile.end() },
+        conditions: results::Conditions {
+            load_before,
+            load_after: machine::load(),
+            mhz: rounds.mhz,
+            ..rounds.meanwhile.conditions()
+        },
         lanes: rounds.lanes(),
         skipped: facts.skipped,
         workloads: rounds.workloads(),
@@ -188,57 +213,6 @@ impl Facts {
     fn of(spec: &StudySpec) -> Self {
         let (command, skipped) = (spec.command.clone(), spec.skipped.clone());
         Self { quick: spec.mode == Mode::Quick, seed: spec.seed, command, skipped }
-    }
-}
-
-/// Room for filling, connections and rows that are not steady, where a suite says how long each row takes.
-const ROOM: f64 = 1.5;
-
-/// The time of a study, and that of each measurement if the suite gives it and the user does not.
-fn divide(spec: &StudySpec, times: &Times) -> (Duration, Option<Slot>) {
-    if let Some(budget) = spec.budget.or(times.budget) {
-        return (budget, None);
-    }
-    let run = times.each.unwrap_or_default() / times.rounds.max(1);
-    let slot = Slot { warm_up: times.warm_up.unwrap_or(run / 3), run };
-    let warm_up: u32 = spec.suite.workloads.iter().map(|workload| workload.warm_up_rounds).sum();
-    let rows = (spec.lanes.len() + 1) * (spec.suite.workloads.len() * times.rounds as usize + warm_up as usize);
-    ((slot.warm_up + slot.run).mul_f64(rows as f64 * ROOM), Some(slot))
-}
-
-/// What the processors did during a study.
-struct Meanwhile {
-    begin: Instant,
-    ticks: Option<Ticks>,
-    /// Processes of the study beside this one.
-    pids: Vec<u32>,
-    used: Duration,
-}
-
-impl Meanwhile {
-    fn start(spec: &StudySpec) -> Self {
-        let mut pids: Vec<u32> =
-            spec.lanes.iter().flat_map(|lane| lane.target_pids.iter().copied()).chain(spec.ceiling_pid).collect();
-        pids.sort_unstable();
-        pids.dedup();
-        pids.retain(|pid| *pid != std::process::id());
-        Self { begin: Instant::now(), ticks: Ticks::now(), used: Self::used(&pids), pids }
-    }
-
-    /// Processor time of the study's processes so far.
-    fn used(pids: &[u32]) -> Duration {
-        let children = pids.iter().filter_map(|pid| cpu_usage::of_process(*pid).ok());
-        children.map(|usage| usage.total()).sum::<Duration>() + cpu_usage::process().total()
-    }
-
-    fn end(self) -> results::Conditions {
-        let used = Self::used(&self.pids).saturating_sub(self.used);
-        let ticks = self.ticks.zip(Ticks::now());
-        results::Conditions {
-            steal: ticks.and_then(|(before, after)| after.stolen_since(before)),
-            others: ticks.and_then(|(before, after)| after.others_since(before, used, self.begin.elapsed())),
-            ..results::Conditions::default()
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! What a reader should know of the circumstances, in whole sentences.
 
-use crate::results::{Preconditioned, Results, STEADY_WITHIN};
-use crate::stats::INTERVAL_VALUES_MIN;
+use crate::results::{Preconditioned, Results};
 
 /// Too few cores for two ends and everything else.
 pub(super) fn cores(results: &Results) -> Option<String> {
@@ -19,34 +18,21 @@ pub(super) fn cores(results: &Results) -> Option<String> {
     }
 }
 
-/// How many rows do not mean much.
-pub(super) fn unstable(results: &Results) -> Option<String> {
-    let (unstable, all) = results.unstable();
-    (unstable > 0).then(|| {
-        format!(
-            "{unstable} of {all} rows over a network are not steady, and marked: take none of their numbers for more than a first look. A \
-             longer --time-budget and a quieter machine make them steadier."
-        )
-    })
+/// Blocks in words.
+pub(super) fn counted(blocks: u32) -> String {
+    if blocks == 1 { "one block".to_owned() } else { format!("{blocks} blocks") }
 }
 
-/// How many rounds there were, where that is not the same for all, or too few.
-pub(super) fn rounds(rounds: u32, repeated: &[String]) -> Option<String> {
-    let many = repeated.len();
-    match many {
-        _ if rounds > 0 && (rounds as usize) < INTERVAL_VALUES_MIN => Some(format!(
-            "The time allowed {} of each row. A 95 % interval takes {INTERVAL_VALUES_MIN}, so no row counts as steady: give a longer --time-budget.",
-            if rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds") }
-        )),
-        0 => None,
-        _ => {
-            let (list, percent) = (repeated.join(", "), STEADY_WITHIN * 100.0);
-            let what = if many == 1 { "one workload".to_owned() } else { format!("{many} workloads") };
-            Some(format!(
-                "After {rounds} rounds the rows of {what} that were not steady (±{percent:.0} %) got more, as far as the time allowed: {list}."
-            ))
-        }
-    }
+/// How many blocks there were, and what they share.
+pub(super) fn blocks(blocks: u32, anew: bool) -> String {
+    let count = counted(blocks);
+    let what = if anew { "each with targets, devices and connections of its own" } else { "all with the same targets" };
+    let lacks = match (blocks, anew) {
+        (1, _) => " What stays the same for the life of a process is in no interval: give a longer --time-budget.",
+        (_, false) => " What stays the same for the life of a target is in no interval.",
+        _ => "",
+    };
+    format!("The study had {count} of two rounds, {what}.{lacks}")
 }
 
 /// Steal, time of other programs and load from which on they are told.

@@ -19,7 +19,7 @@ impl Rounds<'_> {
         let Some(open) = &self.workloads[at].open else { return Some(load) };
         if self.rates[at].is_none() {
             let of = self.workloads.iter().position(|other| other.name == open.of)?;
-            let measured = self.samples[of][..self.spec.lanes.len()].iter().filter(|samples| !samples.is_empty());
+            let measured = self.samples[of][..self.spec.stage.lanes.len()].iter().filter(|samples| !samples.is_empty());
             let slowest = measured.map(|samples| sample::iops(samples)).reduce(f64::min)?;
             self.rates[at] = Some(((slowest * f64::from(open.percent) / 100.0) as u32).max(1));
         }

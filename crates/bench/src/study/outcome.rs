@@ -2,7 +2,7 @@
 
 use super::rounds::Rounds;
 use super::running::{Load, command_of};
-use super::sample::{self, more_rounds};
+use super::sample;
 use super::{Lane, machines, notes};
 use crate::results::{self, Ceiling, Results, Row, Workload};
 
@@ -11,7 +11,7 @@ const DUE: f64 = 0.98;
 
 impl Rounds<'_> {
     pub fn lanes(&self) -> Vec<results::Lane> {
-        self.spec.lanes.iter().map(Lane::facts).collect()
+        self.spec.stage.lanes.iter().map(Lane::facts).collect()
     }
 
     pub fn workloads(&self) -> Vec<Workload> {
@@ -19,13 +19,16 @@ impl Rounds<'_> {
     }
 
     pub fn rows(&self) -> Vec<Row> {
-        let lanes = &self.spec.lanes;
+        let lanes = &self.spec.stage.lanes;
         let mut rows = Vec::new();
         for (number, (workload, series)) in self.workloads.iter().zip(&self.samples).enumerate() {
             for (at, (lane, samples)) in lanes.iter().zip(series).enumerate().filter(|(_, (_, samples))| !samples.is_empty()) {
                 let (all, names) = (samples.len(), lane.facts().agents);
                 let samples = &machines::counting(samples)[..];
                 let mut row = sample::row(&lane.name, &workload.name, samples);
+                if lane.generator.is_none() {
+                    self.tails[number][at].put(&mut row);
+                }
                 row.left_out = u32::try_from(all - samples.len()).unwrap_or(u32::MAX);
                 row.machines = machines::shares(samples, &names);
                 row.missing = u32::try_from(names.len().saturating_sub(row.machines.len())).unwrap_or(u32::MAX);
@@ -40,8 +43,7 @@ impl Rounds<'_> {
                     row.share_of_local = self.base_of(at).and_then(|base| sample::share(samples, &series[base]));
                 }
                 let ceiling = &series[lanes.len()];
-                // What lies far apart itself is no measure for others.
-                if !lane.facts().is_local() && !ceiling.is_empty() && more_rounds(ceiling) == 0 {
+                if !lane.facts().is_local() && !ceiling.is_empty() {
                     row.share_of_ceiling = sample::share(samples, ceiling);
                 }
                 rows.push(row);
@@ -51,7 +53,7 @@ impl Rounds<'_> {
     }
 
     pub fn ceilings(&self) -> Vec<Ceiling> {
-        let last = self.spec.lanes.len();
+        let last = self.spec.stage.lanes.len();
         let measured = self.workloads.iter().zip(&self.samples).filter(|(_, series)| !series[last].is_empty());
         measured.map(|(workload, series)| sample::ceiling(&workload.name, &series[last])).collect()
     }
@@ -62,22 +64,21 @@ impl Rounds<'_> {
         if self.stopped() {
             notes.push("The study was ended early: there are fewer rounds, or none, of what would have come later.".into());
         }
-        for lane in &self.spec.lanes {
+        for lane in &self.spec.stage.lanes {
             if !lane.device.features().write {
                 notes.push(format!("{} cannot be written: only the reading patterns were measured.", lane.name));
             }
         }
         notes.extend(results.skipped.iter().map(|skipped| format!("Lane {} was skipped: {}", skipped.lane, skipped.why)));
         // What puts the load on elsewhere shares its processors with nothing here.
-        if self.spec.lanes.iter().any(|lane| lane.generator.is_none()) {
+        if self.spec.stage.lanes.iter().any(|lane| lane.generator.is_none()) {
             notes.extend(notes::cores(results));
         }
-        notes.extend(notes::unstable(results));
         notes.extend(notes::conditions(results));
         notes.extend(notes::limited(results));
         notes.extend(notes::preconditioned(results));
         notes.extend(notes::frequency(results));
-        notes.extend(notes::rounds(self.rounds, &self.repeated));
+        notes.push(notes::blocks(self.block + 1, self.spec.set_up.is_some()));
         notes
     }
 }

@@ -5,6 +5,7 @@ use super::rounds::Rounds;
 use super::sample::{Sample, beside};
 use crate::relation::{Pair, Scale, estimate};
 use crate::results::{Quantity, Relation};
+use std::collections::BTreeMap;
 
 /// What is compared, and how.
 const QUANTITIES: [(Quantity, Scale); 3] =
@@ -13,7 +14,7 @@ const QUANTITIES: [(Quantity, Scale); 3] =
 impl Rounds<'_> {
     /// Each lane over a network in relation to its device without one and to bare TCP, and each lane to the reference of the suite.
     pub fn relations(&self) -> Vec<Relation> {
-        let lanes = &self.spec.lanes;
+        let lanes = &self.spec.stage.lanes;
         let name = |at: usize| lanes[at].name.clone();
         let reference = lanes.iter().position(|lane| Some(&lane.name) == self.spec.suite.reference.as_ref());
         let mut relations = Vec::new();
@@ -21,12 +22,11 @@ impl Rounds<'_> {
             let series: Vec<Vec<Sample>> = series.iter().map(|samples| machines::counting(samples)).collect();
             let mut add = |this: usize, to: usize, of: &[(Quantity, Scale)]| {
                 for &(quantity, scale) in of {
-                    let values = |(this, to): (&Sample, &Sample)| (this.value(quantity), to.value(quantity));
-                    let pairs: Vec<Pair> = beside(&series[this], &series[to]).map(values).collect();
-                    if let Some(estimate) = estimate(scale, [&pairs[..]]) {
+                    let blocks = blocks(&series[this], &series[to], quantity);
+                    if let Some(estimate) = estimate(scale, blocks.iter().map(Vec::as_slice)) {
                         let to = (to < lanes.len()).then(|| name(to));
-                        let workload = workload.name.clone();
-                        relations.push(Relation { lane: name(this), to, workload, quantity, estimate });
+                        let (workload, of_blocks) = (workload.name.clone(), scale.of_blocks(&blocks));
+                        relations.push(Relation { lane: name(this), to, workload, quantity, estimate, of_blocks });
                     }
                 }
             };
@@ -45,4 +45,13 @@ impl Rounds<'_> {
         }
         relations
     }
+}
+
+/// The pairs of each block, where both lanes have some.
+fn blocks(this: &[Sample], to: &[Sample], quantity: Quantity) -> Vec<Vec<Pair>> {
+    let mut blocks = BTreeMap::<u32, Vec<Pair>>::new();
+    for (this, to) in beside(this, to) {
+        blocks.entry(this.block).or_default().push((this.value(quantity), to.value(quantity)));
+    }
+    blocks.into_values().collect()
 }

@@ -41,7 +41,8 @@ impl Rounds<'_> {
     pub(super) fn run_lane(&mut self, lane: usize, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
         let Some(load) = self.load_of(at) else { return Ok(None) };
         let Some(Ran { report, series }) = self.report_of(lane, at, load, round, slot)? else { return Ok(None) };
-        let lane = &self.spec.lanes[lane];
+        self.tails[at][lane].add(&report);
+        let lane = &self.spec.stage.lanes[lane];
         let mut sample = Sample::of_run(round, &report);
         sample.series = series;
         if lane.generator.is_some() {
@@ -58,7 +59,7 @@ impl Rounds<'_> {
 
     /// Runs a workload with such a load; none if the device cannot be written and should be.
     pub(super) fn report_of(&mut self, lane: usize, at: usize, load: Load, round: u32, slot: Slot) -> Result<Option<Ran>, Error> {
-        let (lane, workload) = (&self.spec.lanes[lane], &self.workloads[at]);
+        let (lane, workload) = (&self.spec.stage.lanes[lane], &self.workloads[at]);
         if rw_of(workload).has(Direction::Write) && !lane.device.features().write {
             return Ok(None);
         }
@@ -69,9 +70,10 @@ impl Rounds<'_> {
             randseed: Some(self.spec.seed.wrapping_add(u64::from(round))),
             ..job_of(workload, lane, load, self.size)
         };
-        let (clock, progress) = (&self.clock, &mut self.progress);
+        let (clock, progress, so_far) = (&self.clock, &mut self.progress, &self.so_far);
         let mut tell = || {
-            progress(StudyProgress { name: &workload.title, what: &lane.title, fraction: clock.fraction(), eta: clock.left() });
+            let (fraction, eta) = (clock.fraction(), clock.left());
+            progress(StudyProgress { name: &workload.title, what: &lane.title, fraction, eta, so_far });
         };
         tell();
         let mut series = Vec::new();
@@ -85,9 +87,9 @@ impl Rounds<'_> {
     }
 
     pub(super) fn run_ceiling(&mut self, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
-        let (Some(server), workload) = (self.spec.ceiling, &self.workloads[at]) else { return Ok(None) };
+        let (Some(server), workload) = (&self.spec.stage.ceiling, &self.workloads[at]) else { return Ok(None) };
         let (fraction, eta) = (self.clock.fraction(), self.clock.left());
-        (self.progress)(StudyProgress { name: &workload.title, what: "bare TCP", fraction, eta });
+        (self.progress)(StudyProgress { name: &workload.title, what: "bare TCP", fraction, eta, so_far: &self.so_far });
         let spec = CeilingSpec {
             rwmixread: workload.read_percent,
             bytes: workload.bs_bytes,
@@ -100,22 +102,22 @@ impl Rounds<'_> {
             tuning: Tuning::typical(workload.bs_bytes, workload.read_percent),
             ..CeilingSpec::default()
         };
-        let sample = Sample::of_ceiling(round, workload.bs_bytes, &ceiling::run(server, &spec)?);
+        let sample = Sample::of_ceiling(round, workload.bs_bytes, &ceiling::run(server.address, &spec)?);
         Ok((!sample.is_empty()).then_some(sample))
     }
 
     /// Has every lane do all workloads once more, so many operations each, and counts what they take.
     pub(super) fn count(&mut self) {
         for at in 0..self.workloads.len() {
-            for lane in 0..self.spec.lanes.len() {
+            for lane in 0..self.spec.stage.lanes.len() {
                 if self.stopped() || self.samples[at][lane].is_empty() {
                     continue;
                 }
-                let lane_spec = &self.spec.lanes[lane];
+                let lane_spec = &self.spec.stage.lanes[lane];
                 let (fraction, eta) = (self.clock.fraction(), self.clock.left());
-                (self.progress)(StudyProgress { name: "counting", what: &lane_spec.title, fraction, eta });
+                (self.progress)(StudyProgress { name: "counting", what: &lane_spec.title, fraction, eta, so_far: &self.so_far });
                 let Some(load) = self.load_of(at) else { continue };
-                let (workload, lane_spec) = (&self.workloads[at], &self.spec.lanes[lane]);
+                let (workload, lane_spec) = (&self.workloads[at], &self.spec.stage.lanes[lane]);
                 let job = job_of(workload, lane_spec, load, self.size);
                 match counting::run(lane_spec, job, &self.spec.stop) {
                     Ok(counts) => self.counts[at][lane] = counts,

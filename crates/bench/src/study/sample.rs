@@ -5,8 +5,8 @@ use super::machines::OfMachine;
 use super::ticks::Ticks;
 use crate::ceiling::CeilingReport;
 use crate::limits::{P999_IOS_MIN, P9999_IOS_MIN, SERIES_POINTS_MAX};
-use crate::results::{self, Ceiling, CpuPerIo, Latency, Processors, Quantity, Row, STEADY_WITHIN};
-use crate::stats::{self, INTERVAL_VALUES_MIN, median, median_interval};
+use crate::results::{Ceiling, CpuPerIo, Latency, Processors, Quantity, Row};
+use crate::stats::{self, median, median_interval};
 use crate::workload::{Direction, LoopReport, Report};
 use core::time::Duration;
 use weft_io::cpu_usage::Usage;
@@ -21,6 +21,8 @@ pub const BUSY_TURNS: f64 = 0.75;
 pub struct Sample {
     /// Which round it was: shares are taken within a round.
     pub round: u32,
+    /// The block of that round.
+    pub block: u32,
     ios: u64,
     iops: f64,
     /// Reads and writes.
@@ -58,6 +60,7 @@ impl Sample {
         let counters = report.counters();
         Self {
             round,
+            block: 0,
             ios: all.ios,
             iops: all.iops_mean(),
             by_direction: [Direction::Read, Direction::Write].map(|direction| report.total(direction).iops_mean()),
@@ -83,6 +86,7 @@ impl Sample {
     pub fn of_ceiling(round: u32, bytes: u32, report: &CeilingReport) -> Self {
         Self {
             round,
+            block: 0,
             ios: report.ios.iter().sum(),
             iops: report.iops(),
             by_direction: [0.0; 2],
@@ -192,23 +196,6 @@ fn iops_of(samples: &[Sample]) -> Vec<f64> {
     samples.iter().map(|s| s.iops).collect()
 }
 
-/// How many more rounds it is likely to take until the median of these samples is steady; 0 where it is already. The width of an
-/// interval falls with the square root of the rounds. At least three, as fewer often do not move its ends.
-pub fn more_rounds(samples: &[Sample]) -> u32 {
-    more_values(&iops_of(samples))
-}
-
-fn more_values(iops: &[f64]) -> u32 {
-    let count = iops.len();
-    let Some(interval) = median_interval(iops) else { return INTERVAL_VALUES_MIN.saturating_sub(count) as u32 };
-    let apart = results::uncertainty(interval, median(&mut iops.to_vec())) / STEADY_WITHIN;
-    if apart <= 1.0 {
-        return 0;
-    }
-    // Casting saturates: what never ends takes all the time there is.
-    ((count as f64 * (apart * apart - 1.0)).ceil() as u32).max(3)
-}
-
 /// The samples of two lanes that were taken in the same round, right after one another.
 pub fn beside<'a>(samples: &'a [Sample], of: &'a [Sample]) -> impl Iterator<Item = (&'a Sample, &'a Sample)> {
     samples.iter().filter_map(|s| of.iter().find(|o| o.round == s.round).map(|o| (s, o)))
@@ -260,6 +247,8 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         context_switches_per_io: samples.iter().map(|s| s.initiator.context_switches).sum::<u64>() as f64 / ios,
         steal: samples.iter().filter_map(|s| s.steal).reduce(f64::max),
         system_calls_per_io: samples.iter().map(|s| s.system_calls).sum::<u64>() as f64 / ios,
+        p50_interval: median_interval(&samples.iter().map(|s| s.latency.p50_ns).collect::<Vec<_>>()),
+        cpu_interval: median_interval(&samples.iter().map(|s| s.value(Quantity::Cpu)).collect::<Vec<_>>()),
         p99_interval: median_interval(&samples.iter().map(|s| s.latency.p99_ns).collect::<Vec<_>>()),
         generator_limited: median_of(samples, |s| s.busy_turns) >= BUSY_TURNS,
         failed: samples.iter().map(|s| s.failed).sum(),
@@ -289,13 +278,12 @@ pub fn ceiling(workload: &str, samples: &[Sample]) -> Ceiling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_core::{Rng, SeedableRng};
-    use rand_pcg::Pcg64Mcg;
 
     fn sample(round: u32, iops: f64) -> Sample {
         let usage = Usage { user: Duration::from_micros(iops as u64), ..Usage::default() };
         Sample {
             round,
+            block: 0,
             ios: iops as u64,
             iops,
             by_direction: [iops * 0.7, iops * 0.3],
@@ -333,55 +321,6 @@ mod tests {
         assert_eq!((row.latency.mean_ns, row.system_calls_per_io, row.generator_limited), (1e6, 0.1, true));
         assert!((row.initiator.user_ns - 1000.0).abs() < 1e-9 && row.target.is_some());
         assert_eq!(ceiling("w", &samples).iops, 1000.0);
-    }
-
-    #[test]
-    fn what_is_not_steady_asks_for_more_rounds() {
-        let with = |iops: &[f64]| more_rounds(&iops.iter().map(|&iops| sample(0, iops)).collect::<Vec<_>>());
-        assert_eq!((with(&[]), with(&[100.0; 4]), with(&[100.0; 6])), (6, 2, 0));
-        // Of nine rounds the second lowest and the second highest bound the interval: one disturbance is none.
-        let nine = [100.0, 99.0, 101.0, 98.0, 102.0, 97.0, 103.0, 100.0, 20.0];
-        assert_eq!(with(&nine), 0);
-        // Twice as wide takes four times as many, and a little too wide three more.
-        assert_eq!(with(&[100.0, 100.0, 100.0, 90.0, 90.0, 110.0, 110.0, 100.0, 100.0]), 27);
-        assert_eq!(with(&[100.0, 100.0, 100.0, 94.9, 94.9, 105.1, 105.1, 100.0, 100.0]), 3);
-        assert!(with(&[100.0, 0.0, 0.0, 0.0, 200.0, 200.0]) > 1000);
-    }
-
-    /// The rule as a whole, on values whose median is known: the first rounds, then as many more as they ask for, as far as there is time.
-    /// However the rounds are distributed, the interval must hold what it promises, although how many rounds there are depends on
-    /// them; and so must the word *steady*: the median is off by more than its ±5 % in one of twenty such rows at most.
-    #[test]
-    fn intervals_and_the_word_steady_keep_their_promise() {
-        // Sums of uniform values are near enough to normal.
-        let normal = |rng: &mut Pcg64Mcg| (0..12).map(|_| f64::from(rng.next_u32()) / f64::from(u32::MAX)).sum::<f64>() - 6.0;
-        let quiet = |rng: &mut Pcg64Mcg| 100.0 + 2.0 * normal(rng);
-        let noisy = |rng: &mut Pcg64Mcg| 100.0 + 7.0 * normal(rng);
-        let skewed = |rng: &mut Pcg64Mcg| 100.0 * (0.1 * normal(rng)).exp();
-        let disturbed = |rng: &mut Pcg64Mcg| if rng.next_u32().is_multiple_of(10) { 40.0 } else { 100.0 + 3.0 * normal(rng) };
-        // The ninth part of the rounds is below 100 by far, so the median is where 5/9 of the others lie above: 0.1397 deviations below.
-        let medians = [100.0, 100.0, 100.0, 100.0 - 3.0 * 0.1397];
-        let draws: [&dyn Fn(&mut Pcg64Mcg) -> f64; 4] = [&quiet, &noisy, &skewed, &disturbed];
-        let mut rng = Pcg64Mcg::seed_from_u64(8);
-        for (at, (draw, truth)) in draws.into_iter().zip(medians).enumerate() {
-            for first in [6, 9] {
-                let (mut missed, mut steady, mut off) = (0, 0, 0);
-                for _ in 0..4000 {
-                    let mut iops: Vec<f64> = (0..first).map(|_| draw(&mut rng)).collect();
-                    (0..more_values(&iops).min(30)).for_each(|_| iops.push(draw(&mut rng)));
-                    let (low, high) = median_interval(&iops).unwrap();
-                    missed += u32::from(truth < low || truth > high);
-                    if more_values(&iops) == 0 {
-                        steady += 1;
-                        let found = median(&mut iops.clone());
-                        off += u32::from((found - truth).abs() > STEADY_WITHIN * found);
-                    }
-                }
-                assert!(missed <= 200, "distribution {at}, {first} rounds: {missed} of 4000 intervals are wrong");
-                assert!(steady > 1000 && off * 20 <= steady, "distribution {at}, {first} rounds: {off} of {steady} are off");
-                eprintln!("distribution {at}, {first} rounds: {missed} of 4000 missed; {off} of {steady} steady are off");
-            }
-        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Rounds<'_> {
             }
         }
         let name = self.workloads[at].name.clone();
-        let lane_name = |lane: usize| self.spec.lanes[lane].name.clone();
+        let lane_name = |lane: usize| self.spec.stage.lanes[lane].name.clone();
         let curve = |(lane, points, end): (usize, Vec<Point>, Option<End>)| {
             let curve = Curve { lane: lane_name(lane), workload: name.clone(), points, end: end.unwrap_or(End::Growing) };
             Curve { end: curve.verdict(), ..curve }

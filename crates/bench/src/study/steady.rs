@@ -49,13 +49,13 @@ impl Rounds<'_> {
     fn real_lanes(&self) -> Vec<usize> {
         let alive = |at: &usize| self.alive().contains(&Who::Lane(*at));
         let own = |at: &usize| {
-            let lane = &self.spec.lanes[*at];
+            let lane = &self.spec.stage.lanes[*at];
             lane.real
                 && !self.is_prepared_by_another(*at)
                 && lane.device.features().write
                 && (lane.base.is_none() || self.base_of(*at).is_none())
         };
-        (0..self.spec.lanes.len()).filter(alive).filter(own).collect()
+        (0..self.spec.stage.lanes.len()).filter(alive).filter(own).collect()
     }
 
     /// Writes real devices a second time and then at random, until they are steady or the time for that is over.
@@ -89,7 +89,7 @@ impl Rounds<'_> {
                 }
             }
             let steady = is_steady(&rounds);
-            let lane = self.spec.lanes[at].name.clone();
+            let lane = self.spec.stage.lanes[at].name.clone();
             self.preconditioned.push(Preconditioned { lane, passes, rounds, steady });
         }
         Ok(())
@@ -97,7 +97,7 @@ impl Rounds<'_> {
 
     /// Operations per second of random writes.
     fn random_writes(&mut self, at: usize, runtime: Duration) -> Result<f64, Error> {
-        let lane = &self.spec.lanes[at];
+        let lane = &self.spec.stage.lanes[at];
         let job = JobSpec {
             rw: Rw::RandWrite,
             bs_bytes: WRITES.0.max(lane.device.geometry().block_bytes),
@@ -108,9 +108,10 @@ impl Rounds<'_> {
             cpus_allowed: lane.initiator_cpus.clone(),
             ..JobSpec::default()
         };
-        let (clock, progress) = (&self.clock, &mut self.progress);
+        let (clock, progress, so_far) = (&self.clock, &mut self.progress, &self.so_far);
         let report = lane.run(Purpose::Load, &job, &self.spec.stop, &mut |_| {
-            progress(StudyProgress { name: "preconditioning", what: &lane.title, fraction: clock.fraction(), eta: clock.left() });
+            let (fraction, eta) = (clock.fraction(), clock.left());
+            progress(StudyProgress { name: "preconditioning", what: &lane.title, fraction, eta, so_far });
         })?;
         Ok(report.all().iops_mean())
     }

@@ -116,7 +116,8 @@ impl Saturation {
 }
 
 /// The suites that ship with weft; the first is run if none is named.
-const SHIPPED: [(&str, &str); 6] = [
+const SHIPPED: [(&str, &str); 7] = [
+    ("network", include_str!("../../suites/network.toml")),
     ("patterns", include_str!("../../suites/patterns.toml")),
     ("initiators", include_str!("../../suites/initiators.toml")),
     ("clients", include_str!("../../suites/clients.toml")),

@@ -91,11 +91,11 @@ fn published_figures_are_relations() {
 
 #[test]
 fn mistakes_are_told_with_their_line() {
-    let message = with("rounds = 6", "rounds = 6\nbugdet = \"1s\"").unwrap_err();
+    let message = with("budget = \"8s\"", "budget = \"8s\"\nbugdet = \"1s\"").unwrap_err();
     assert!(message.starts_with("the suite mine.toml:") && message.contains("unknown field `bugdet`"), "{message}");
     let line: usize = message.split(':').nth(1).unwrap().parse().unwrap();
     let text = shipped("null").text;
-    assert_eq!(text.lines().nth(line - 2), Some("rounds = 6"), "{message}");
+    assert_eq!(text.lines().nth(line - 2), Some("budget = \"8s\""), "{message}");
     for (from, to, words) in [
         ("read = 70", "raed = 70", "unknown field `raed`"),
         ("through = \"iscsi\"", "through = \"fibre\"", "unknown variant `fibre`"),
@@ -111,7 +111,8 @@ fn mistakes_are_told_with_their_line() {
         ("jobs = 256", "load = 50, of = \"4k\"", "there is no workload \"4k\""),
         ("jobs = 256", "load = 50, of = \"itself\", name = \"itself\"", "itself: `of` names a workload without `load`"),
         ("budget = \"8s\"", "", "[quick] has either `budget`"),
-        ("rounds = 6", "rounds = 0", "[quick] rounds: it is 1 to"),
+        ("budget = \"8s\"", "budget = \"8s\"\nrounds = 0", "[quick] rounds: it is 1 to"),
+        ("budget = \"8s\"", "each = \"8s\"", "[quick] `each`, the time of a row, takes `rounds`"),
         ("reference = \"iscsi\"", "reference = \"fc\"", "there is no lane \"fc\": the suite has iscsi, nvme+tcp"),
         ("workload = \"4k-randrw70-256jobs\"", "workload = \"4k\"", "there is no workload \"4k\""),
         ("{ name = \"nvme+tcp\",", "{ name = \"iscsi\",", "there are two lanes with the name \"iscsi\""),

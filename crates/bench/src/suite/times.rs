@@ -19,10 +19,10 @@ pub enum Mode {
 /// How long a suite takes in a mode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// In all; rounds are divided so that they fit. None: as long as `each` asks for.
+    /// In all, at most. None: as long as `each` asks for.
     pub budget: Option<Duration>,
-    /// Rounds of each row.
-    pub rounds: u32,
+    /// Rounds of each row, and with a budget at most so many; none: as many as it takes and there is time for.
+    pub rounds: Option<u32>,
     /// How long each row is measured, all its rounds together.
     pub each: Option<Duration>,
     /// Warm-up before each round; none: a quarter of it.
@@ -34,7 +34,7 @@ pub struct Times {
 #[serde(deny_unknown_fields)]
 pub(super) struct TimesEntry {
     budget: Option<String>,
-    rounds: u32,
+    rounds: Option<u32>,
     each: Option<String>,
     warm_up: Option<String>,
 }
@@ -54,8 +54,11 @@ impl TimesEntry {
             each: time("each", &self.each)?,
             warm_up: time("warm_up", &self.warm_up)?,
         };
-        if !(1..=ROUNDS_MAX).contains(&times.rounds) {
+        if times.rounds.is_some_and(|rounds| !(1..=ROUNDS_MAX).contains(&rounds)) {
             return Err(format!("[{table}] rounds: it is 1 to {ROUNDS_MAX}"));
+        }
+        if times.each.is_some() && times.rounds.is_none() {
+            return Err(format!("[{table}] `each`, the time of a row, takes `rounds`, into which it is divided"));
         }
         if times.budget.is_none() == times.each.is_none() {
             return Err(format!("[{table}] has either `budget`, the time of all, or `each`, that of a row"));

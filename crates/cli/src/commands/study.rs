@@ -8,7 +8,6 @@ mod publishing;
 mod serving;
 mod stage;
 
-use super::child::Spawned;
 use crate::agents::address::Address;
 use crate::agents::fleet::Fleet;
 use crate::connection::ConnectArgs;
@@ -26,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_bench::results::Skipped;
-use weft_bench::study::{Lane, StudySpec, run as run_study};
+use weft_bench::study::{SetUp, StudyProgress, StudySpec, run as run_study};
 use weft_bench::suite::{Mode, Suite};
 use weft_bench::workload::duration;
 use weft_block::ErrorKind;
@@ -148,30 +147,29 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     let publisher = args.publishing.prepare()?;
     let imports = imported::read(&args.imports)?;
     let cores = Cores::choose(suite.threads);
-    let Scene { lanes, skipped, ceiling: server, fleet } = args.scene(&suite, &cores, control)?;
+    let Scene { stage, skipped, fleet } = args.scene(&suite, &cores, control)?;
+    let again = fleet.is_none().then(|| args.again(suite.clone(), &cores, control));
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&stop);
     // Without the handler a signal ends the study without a report; that is no reason to refuse to run.
     let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
-    let no_address = |_| Failure::of(ErrorKind::Io, "the ceiling's server has no address");
-    let ceiling = server.as_ref().map(|server| server.url().parse().map_err(no_address)).transpose()?;
     let spec = StudySpec {
         suite,
         mode: args.mode(),
         budget: args.time_budget,
         seed: args.seed.unwrap_or_else(seed_of_now),
         command: std::env::args().map(|arg| masked(&arg)).collect(),
-        lanes,
+        stage,
+        set_up: again,
         skipped,
-        ceiling,
-        ceiling_pid: server.as_ref().map(Spawned::pid),
         ceiling_cpu: cores.initiator.first().copied(),
         in_capsule_bytes: IN_CAPSULE_BYTES,
         stop,
     };
     let stopped = Arc::clone(&spec.stop);
     let mut bar = Bar::new();
-    let mut results = run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &format!("{}, {}", p.name, p.what)))?;
+    eprintln!("{}", announced(&spec));
+    let mut results = run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &shown(&p)))?;
     bar.finish();
     fleet.iter().for_each(|fleet| fleet.add_to(&mut results));
     weft_bench::import::measured::add(&mut results, &imports).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
@@ -184,11 +182,28 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
 
 /// What is measured, and what it takes.
 struct Scene {
-    lanes: Vec<Lane>,
+    stage: weft_bench::study::Stage,
     skipped: Vec<Skipped>,
-    /// The server of bare TCP; the load of other machines does not meet it.
-    ceiling: Option<Spawned>,
     fleet: Option<Rc<Fleet>>,
+}
+
+/// How long a study is likely to take, in one line.
+fn announced(spec: &StudySpec<'_>) -> String {
+    let (least, most) = spec.expected();
+    let seconds = |time: Duration| format!("{:.0} s", time.as_secs_f64().ceil());
+    if least == most {
+        return format!("weft study: about {}", seconds(most));
+    }
+    let percent = spec.within() * 100.0;
+    format!("weft study: {} to {}, until the headline is within ±{percent} %", seconds(least), seconds(most))
+}
+
+/// What the progress line says: the headline so far, as soon as there is one.
+fn shown(progress: &StudyProgress<'_>) -> String {
+    match progress.so_far {
+        "" => format!("{}, {}", progress.name, progress.what),
+        so_far => so_far.to_owned(),
+    }
 }
 
 /// The suites that ship with weft.
@@ -233,9 +248,19 @@ impl StudyArgs {
     fn scene(&self, suite: &Suite, cores: &Cores, control: &Control) -> Result<Scene, Failure> {
         if !self.agents.is_empty() {
             let agents::Elsewheres { lanes, fleet } = agents::set_up(self, suite)?;
-            return Ok(Scene { lanes, skipped: Vec::new(), ceiling: None, fleet: Some(fleet) });
+            let stage = weft_bench::study::Stage { lanes, ceiling: None };
+            return Ok(Scene { stage, skipped: Vec::new(), fleet: Some(fleet) });
         }
-        let Stage { lanes, skipped, ceiling } = Stage::set_up(self, suite, cores, control)?;
-        Ok(Scene { lanes, skipped, ceiling: Some(ceiling), fleet: None })
+        let set_up = Stage::set_up(self, suite, cores, control)?;
+        let skipped = set_up.skipped.clone();
+        Ok(Scene { stage: set_up.into_measured()?, skipped, fleet: None })
+    }
+
+    /// Sets the same up again.
+    fn again<'a>(&'a self, suite: Suite, cores: &'a Cores, control: &'a Control) -> SetUp<'a> {
+        Box::new(move || {
+            let again = Stage::set_up(self, &suite, cores, control).and_then(Stage::into_measured);
+            again.map_err(|failure| weft_block::Error::new(ErrorKind::Io, failure.to_string()).into())
+        })
     }
 }

@@ -115,6 +115,8 @@ fn row(lane: &str, workload: &str, rounds: &[&Measured], tools: &str) -> Row {
         system_calls_per_io: 0.0,
         generator_limited: false,
         p99_interval: None,
+        p50_interval: None,
+        cpu_interval: None,
         failed: 0,
         command: format!("imported from {tools}"),
         remarks,

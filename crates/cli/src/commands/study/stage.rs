@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
 use weft_bench::results::Skipped;
-use weft_bench::study::{Lane, ReadCounters};
+use weft_bench::study::{Lane, ReadCounters, Server, Stage as Measured};
 use weft_bench::suite::{LaneTemplate, Policy, Suite, Through};
 use weft_block::{ErrorKind, grammar};
 use weft_endpoint::paths::IoPolicy;
@@ -93,6 +93,16 @@ impl Stage {
         let smallest = lanes.iter().map(|lane| lane.device.geometry().bytes()).min().unwrap_or(0);
         let most = if suite.fill { CEILING_BYTES_MAX } else { NULL_CEILING_BYTES };
         Ok(Self { lanes, skipped, ceiling: ceiling(smallest.min(most), cores)? })
+    }
+}
+
+impl Stage {
+    /// What a block measures.
+    pub fn into_measured(self) -> Result<Measured, Failure> {
+        let no_address = |_| Failure::of(ErrorKind::Io, "the ceiling's server has no address");
+        let address = self.ceiling.url().parse().map_err(no_address)?;
+        let server = Server { address, pid: Some(self.ceiling.pid()), process: Box::new(self.ceiling) };
+        Ok(Measured { lanes: self.lanes, ceiling: Some(server) })
     }
 }
 

@@ -1,0 +1,272 @@
+//! The blocks of a study, and how many there are.
+//!
+//! A block has targets, devices and connections of its own: what stays the same for their life (where their memory lies, which port they have) differs
+//! between blocks, and so is in the interval. It visits the lanes twice, the second time in the opposite order, in slices that are short beside the phases
+//! of a machine. Slices and their warm-up are as short as agrees with longer ones (docs/study/method.md).
+
+use super::clock::Slot;
+use super::filling::Filling;
+use super::rounds::{FAILURES_MAX, Rounds, Who};
+use super::{Lane, StudyProgress, StudySpec, notes};
+use crate::error::Error;
+use crate::relation::{BLOCKS_FIRST, adds, blocks_for, does};
+use crate::results::{Quantity, Relation, Workload};
+use crate::suite::{Mode, Times};
+use core::time::Duration;
+use std::sync::Arc;
+use weft_block::{BlockDevice, BlockQueue, ErrorKind, Features, Geometry};
+use weft_io::{DriverId, Handle};
+
+/// Rounds of a block.
+const ROUNDS: u32 = 2;
+
+/// What a lane does before a slice counts: waiting learns for some 30 ms how long it lasts, and connections that were idle open their windows again.
+const WARM_UP: Duration = Duration::from_millis(30);
+
+/// Bounds of a slice.
+const SLICE_MIN: Duration = Duration::from_millis(30);
+/// See [`SLICE_MIN`].
+const SLICE_MAX: Duration = Duration::from_millis(120);
+
+/// So many blocks of slices that are not the shortest fit into the time of a study.
+const BLOCKS: u32 = 12;
+
+/// Fewest blocks, however little time there is: one alone says nothing of what differs between blocks.
+const BLOCKS_MIN: u32 = 2;
+
+/// The number of the rounds that do not count.
+const WARM_UP_ROUND: u32 = u32::MAX;
+
+/// Room for filling and connections, where a suite says how long each row takes.
+const ROOM: f64 = 1.5;
+
+impl Times {
+    /// The length of a slice, if the suite gives it.
+    fn slot(&self) -> Option<Slot> {
+        let run = self.each? / self.rounds.unwrap_or(ROUNDS).max(1);
+        Some(Slot { warm_up: self.warm_up.unwrap_or(run / 3), run })
+    }
+
+    /// Most blocks.
+    fn blocks(&self) -> u32 {
+        self.rounds.map_or(u32::MAX, |rounds| rounds.div_ceil(ROUNDS).max(1))
+    }
+}
+
+impl StudySpec<'_> {
+    /// The time of all.
+    pub fn budget(&self) -> Duration {
+        let times = self.suite.times(self.mode);
+        if let Some(budget) = self.budget.or(times.budget) {
+            return budget;
+        }
+        let warm_up: u32 = self.suite.workloads.iter().map(|workload| workload.warm_up_rounds).sum();
+        let slices = (self.stage.lanes.len() as u32 + 1) * (self.suite.workloads.len() as u32 * ROUNDS + warm_up);
+        let slot = times.slot().unwrap_or(Slot { warm_up: WARM_UP, run: SLICE_MAX });
+        (slot.warm_up + slot.run).mul_f64(f64::from(slices.saturating_mul(times.blocks())) * ROOM)
+    }
+
+    /// How long it is likely to take: the first blocks, and all the time there is.
+    pub fn expected(&self) -> (Duration, Duration) {
+        let all = self.budget();
+        match self.fixed() {
+            Some(_) => (all, all),
+            None => (all.mul_f64(f64::from(BLOCKS_FIRST) / f64::from(BLOCKS)), all),
+        }
+    }
+
+    /// The slice, if its length and number are given.
+    fn fixed(&self) -> Option<Slot> {
+        self.suite.times(self.mode).slot().filter(|_| self.budget.is_none())
+    }
+
+    /// Half of the width that the intervals of the headline are to have, as a part of the value.
+    pub fn within(&self) -> f64 {
+        match self.mode {
+            Mode::Quick | Mode::Usual => 0.05,
+            Mode::Full => 0.01,
+        }
+    }
+}
+
+impl Rounds<'_> {
+    /// Block after block, until the intervals of the headline are narrow enough or the time is over, of which the part `kept` is left for what follows.
+    pub fn measure(&mut self, times: &Times, kept: f64) -> Result<(), Error> {
+        let (begin, until) = (self.clock.elapsed(), self.clock.budget().mul_f64(1.0 - kept));
+        let fixed = self.spec.fixed();
+        let slot = fixed.unwrap_or_else(|| self.slice(until));
+        let (most, mut wanted) = (times.blocks(), times.blocks());
+        loop {
+            self.measure_block(slot)?;
+            let done = self.block + 1;
+            let headline = self.headline();
+            self.so_far = headline.first().map(|relation| self.said(relation)).unwrap_or_default();
+            if done == BLOCKS_FIRST && fixed.is_none() {
+                let blocks = headline.iter().map(|relation| blocks_for(&relation.estimate, self.spec.within())).max();
+                wanted = blocks.unwrap_or(done).min(most);
+            }
+            let each = (self.clock.elapsed() - begin) / done;
+            if done >= BLOCKS_FIRST {
+                let fitting = begin.saturating_add(each.saturating_mul(wanted)).min(until);
+                self.clock.expect(fitting + self.clock.budget().mul_f64(kept));
+            }
+            let is_over = fixed.is_none() && done >= BLOCKS_MIN && self.clock.elapsed() + each > until;
+            if self.stopped() || done >= wanted || is_over || self.next_block()?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How long each slice may be, so that [`BLOCKS`] fit.
+    fn slice(&self, until: Duration) -> Slot {
+        let warm_up: u32 = self.workloads.iter().map(|workload| workload.warm_up_rounds).sum();
+        let slices = (self.workloads.len() as u32 * ROUNDS + warm_up) * self.alive().len() as u32;
+        let block = until.saturating_sub(self.clock.elapsed()) / BLOCKS;
+        // Setting up the lanes and filling them is what was done until now.
+        let run = block.saturating_sub(self.clock.elapsed()) / slices.max(1);
+        Slot { warm_up: WARM_UP, run: run.saturating_sub(WARM_UP + self.clock.overhead()).clamp(SLICE_MIN, SLICE_MAX) }
+    }
+
+    fn measure_block(&mut self, slot: Slot) -> Result<(), Error> {
+        self.warm_up(slot)?;
+        for _ in 0..ROUNDS {
+            for at in 0..self.workloads.len() {
+                self.measure_workload(at, self.rounds, self.alive(), slot)?;
+            }
+            self.rounds += 1;
+        }
+        Ok(())
+    }
+
+    /// Rounds that do not count, of the workloads that ask for them: after other writes a device may answer in another way for a while.
+    fn warm_up(&mut self, slot: Slot) -> Result<(), Error> {
+        for round in 0..self.workloads.iter().map(|workload| workload.warm_up_rounds).max().unwrap_or(0) {
+            let wanting: Vec<usize> = (0..self.workloads.len()).filter(|at| self.workloads[*at].warm_up_rounds > round).collect();
+            for at in wanting {
+                let lanes = self.alive().into_iter().filter(|who| matches!(who, Who::Lane(_))).collect();
+                self.measure_workload(at, WARM_UP_ROUND, lanes, slot)?;
+                self.samples[at].iter_mut().for_each(|samples| samples.retain(|sample| sample.round != WARM_UP_ROUND));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the block and sets up the next one; none if that cannot be done. Then what was measured stays.
+    fn next_block(&mut self) -> Result<Option<()>, Error> {
+        self.block += 1;
+        let Some(set_up) = &mut self.spec.set_up else { return Ok(Some(())) };
+        let (fraction, eta) = (self.clock.fraction(), self.clock.left());
+        (self.progress)(StudyProgress { name: "setting up", what: "the next block", fraction, eta, so_far: &self.so_far });
+        self.meanwhile.leave();
+        self.spec.stage.lanes.iter_mut().for_each(Lane::close);
+        self.spec.stage.ceiling = None;
+        let names = |lanes: &[Lane]| lanes.iter().map(|lane| lane.name.clone()).collect::<Vec<_>>();
+        let stage = set_up().and_then(|stage| {
+            let same = names(&stage.lanes) == names(&self.spec.stage.lanes);
+            same.then_some(stage).ok_or_else(|| Error::option("lanes", "not all of them could be set up again"))
+        });
+        match stage {
+            Ok(stage) => {
+                self.meanwhile.enter(&stage);
+                self.spec.stage = stage;
+                self.fill_again()?;
+                Ok(Some(()))
+            }
+            Err(error) => {
+                let done = notes::counted(self.block);
+                self.notes.push(format!("The study ended after {done}, as the lanes could not be set up again: {error}."));
+                self.block -= 1;
+                self.failures.fill(None);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Fills the new devices as the first ones were. What is real has kept its data.
+    fn fill_again(&mut self) -> Result<(), Error> {
+        if !self.spec.suite.fill {
+            return Ok(());
+        }
+        for at in 0..self.spec.stage.lanes.len() {
+            let is_new = !self.spec.stage.lanes[at].real && self.failures[at].is_some();
+            if is_new && self.filling_of(at) == Filling::Own && !self.stopped() {
+                if let Err(error) = self.fill(at, self.size, None) {
+                    self.fail(Who::Lane(at), "cannot be filled", error, FAILURES_MAX);
+                }
+            }
+        }
+        self.check_alive()
+    }
+
+    /// What leads the report, and so decides how many blocks there are: what the network adds to the quoted read and to the processor time of the quoted
+    /// pattern, and each lane beside the reference.
+    fn headline(&self) -> Vec<Relation> {
+        let latency = Workload::quoted(self.workloads.iter().filter(|workload| workload.latency));
+        let pattern = Workload::quoted(self.workloads.iter().filter(|workload| !workload.latency && workload.open.is_none()));
+        let is = |relation: &Relation, of: Option<&Workload>| of.is_some_and(|workload| workload.name == relation.workload);
+        let mut relations = self.relations();
+        relations.retain(|relation| {
+            let to_reference = relation.to.is_some() && relation.to == self.spec.suite.reference;
+            match relation.quantity {
+                Quantity::Rate => to_reference,
+                Quantity::Latency => relation.to.is_some() && !to_reference && is(relation, latency),
+                Quantity::Cpu => relation.to.is_some() && !to_reference && is(relation, pattern),
+            }
+        });
+        relations.sort_by_key(|relation| relation.quantity == Quantity::Cpu);
+        relations
+    }
+
+    fn said(&self, relation: &Relation) -> String {
+        let title = |name: &str| {
+            let lane = self.spec.stage.lanes.iter().find(|lane| lane.name == name);
+            lane.map_or(name.to_owned(), |lane| lane.title.clone())
+        };
+        let workload = self.workloads.iter().find(|workload| workload.name == relation.workload);
+        let (lane, what) = (title(&relation.lane), workload.map_or("", |workload| &workload.title));
+        match relation.quantity {
+            Quantity::Rate => {
+                let other = relation.to.as_deref().map_or("bare TCP".to_owned(), title);
+                does(&lane, &other, &relation.estimate, self.clock.elapsed())
+            }
+            Quantity::Latency => format!("{lane} {}", adds(what, &relation.estimate)),
+            Quantity::Cpu => format!("{lane} {}", adds(&format!("the CPU time of {what}"), &relation.estimate)),
+        }
+    }
+}
+
+/// A device that was closed: what it was is still known.
+struct Closed {
+    url: String,
+    geometry: Geometry,
+    features: Features,
+}
+
+impl BlockDevice for Closed {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn features(&self) -> Features {
+        self.features
+    }
+
+    fn open_queue(&self, _: &Handle, _: DriverId) -> Result<Box<dyn BlockQueue>, weft_block::Error> {
+        Err(weft_block::Error::new(ErrorKind::Unsupported, format!("{} was closed with its block", self.url)))
+    }
+}
+
+impl Lane {
+    /// Lets go of the device and of the processes behind it.
+    fn close(&mut self) {
+        let device = &self.device;
+        let (url, geometry, features) = (device.url().to_owned(), device.geometry(), device.features());
+        self.device = Arc::new(Closed { url, geometry, features });
+        self.target_counters = None;
+        self.target_pids.clear();
+    }
+}

@@ -1,0 +1,35 @@
+//! Percentiles of rare operations, from all slices of a row together: one slice has too few of them.
+
+use super::sample::latency;
+use crate::results::{Latency, Row};
+use crate::stats;
+use crate::workload::{Direction, Report};
+
+/// What all slices of a row have recorded, reads and writes.
+#[derive(Clone)]
+pub(super) struct Tails([stats::Latency; 2]);
+
+impl Tails {
+    pub fn new() -> Self {
+        Self([stats::Latency::unused(), stats::Latency::unused()])
+    }
+
+    pub fn add(&mut self, report: &Report) {
+        for (all, direction) in self.0.iter_mut().zip([Direction::Read, Direction::Write]) {
+            all.merge(&report.total(direction).total);
+        }
+    }
+
+    /// Takes what only many operations tell from here.
+    pub fn put(&self, row: &mut Row) {
+        let [reads, writes] = &self.0;
+        let mut all = reads.clone();
+        all.merge(writes);
+        for (to, from) in [(&mut row.latency, &all), (&mut row.reads, reads), (&mut row.writes, writes)] {
+            if from.count() > 0 {
+                let Latency { p999_ns, p9999_ns, max_ns, .. } = latency(from);
+                *to = Latency { p999_ns, p9999_ns, max_ns, ..*to };
+            }
+        }
+    }
+}
