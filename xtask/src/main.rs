@@ -14,6 +14,7 @@ mod lab;
 mod licences;
 mod long;
 mod machine;
+mod method;
 mod race;
 mod setup;
 mod sh;
@@ -66,6 +67,8 @@ enum Chore {
     },
     /// Run the proofs that take too long for every run, and write docs/long.md
     Long(long::LongArgs),
+    /// Run studies whose truth is known, keep their data, and print what they show
+    Method(method::MethodArgs),
     /// Measure weft, the bare TCP ceiling of this machine and the installed peers
     Race(Box<race::RaceArgs>),
     /// Run a test program and report the time of each test; cargo calls this
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         #[cfg(not(target_os = "linux"))]
         Chore::Lab { args } => Err(sh::Missing(format!("`lab {}` needs Linux on x86-64", args.join(" "))).into()),
         Chore::Long(args) => long::run(&args),
+        Chore::Method(args) => method::run(&args),
         Chore::Race(args) => race::run(&args),
         Chore::RunTest { program, args } => test::run_program(&program, &args),
         Chore::Sim(args) => sim::run(&args),

@@ -37,6 +37,11 @@ const BLOCKS_MIN: u32 = 2;
 /// The number of the rounds that do not count.
 const WARM_UP_ROUND: u32 = u32::MAX;
 
+/// See [`StudySpec::within`]. Lanes of the same kind differ by a few per cent for as long as their processes live, so a ratio is asked for more.
+const WITHIN: f64 = 0.05;
+/// See [`WITHIN`].
+const WITHIN_RATIO: f64 = 0.02;
+
 /// Room for filling and connections, where a suite says how long each row takes.
 const ROOM: f64 = 1.5;
 
@@ -80,12 +85,10 @@ impl StudySpec<'_> {
         self.suite.times(self.mode).slot().filter(|_| self.budget.is_none())
     }
 
-    /// Half of the width that the intervals of the headline are to have, as a part of the value.
+    /// Half of the width that the intervals of the headline are to have: of a difference as a part of the difference, of a ratio as a part of the whole.
     pub fn within(&self) -> f64 {
-        match self.mode {
-            Mode::Quick | Mode::Usual => 0.05,
-            Mode::Full => 0.01,
-        }
+        let usual = if self.suite.reference.is_some() { WITHIN_RATIO } else { WITHIN };
+        if self.mode == Mode::Full { usual / 5.0 } else { usual }
     }
 }
 

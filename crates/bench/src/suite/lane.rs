@@ -19,6 +19,8 @@ pub struct LaneTemplate {
     pub title: Option<String>,
     /// How the device is reached.
     pub through: Through,
+    /// The device of a target that only this lane has; none: the one of the study, whose target all plain lanes share.
+    pub source: Option<String>,
     /// Targets, each a process with a device of its own, below a mirror; 1: no mirror.
     #[serde(default = "one")]
     pub targets: u32,
@@ -122,6 +124,7 @@ impl LaneTemplate {
             name: through.name().to_owned(),
             title: None,
             through,
+            source: None,
             targets: 1,
             paths: 1,
             policy: Policy::default(),
@@ -132,7 +135,11 @@ impl LaneTemplate {
 
     /// Whether it needs nothing but an address of the target of the device.
     pub fn is_plain(&self) -> bool {
-        self.through.is_protocol() && self.targets == 1 && self.paths == 1 && self.behind.is_none()
+        self.through.is_protocol() && !self.is_composed() && self.source.is_none()
+    }
+
+    fn is_composed(&self) -> bool {
+        self.targets != 1 || self.paths != 1 || self.behind.is_some()
     }
 
     /// For people.
@@ -142,14 +149,16 @@ impl LaneTemplate {
 
     pub(super) fn check(&self) -> Result<(), String> {
         let name = &self.name;
-        let composed = self.targets != 1 || self.paths != 1 || self.behind.is_some();
         let gateway = self.behind.is_none_or(Through::is_protocol);
         match () {
             () if name.is_empty() || name.contains(['=', ',', ' ']) => {
                 Err(format!("lane {name:?}: a name has no space, comma or equals sign"))
             }
-            () if composed && !self.through.is_protocol() => {
-                Err(format!("lane {name}: only a lane through a protocol has `targets`, `paths` or `behind`"))
+            () if (self.is_composed() || self.source.is_some()) && !self.through.is_protocol() => {
+                Err(format!("lane {name}: only a lane through a protocol has `source`, `targets`, `paths` or `behind`"))
+            }
+            () if self.is_composed() && self.source.is_some() => {
+                Err(format!("lane {name}: a lane with `source` has no `targets`, `paths` or `behind`"))
             }
             () if !(1..=TARGETS_MAX).contains(&self.targets) => Err(format!("lane {name}: `targets` is 1 to {TARGETS_MAX}")),
             () if !(1..=PATHS_MAX).contains(&self.paths) => Err(format!("lane {name}: `paths` is 1 to {PATHS_MAX}")),

@@ -119,6 +119,8 @@ fn mistakes_are_told_with_their_line() {
         ("{ name = \"nvme+tcp\",", "{ name = \"nvme tcp\",", "a name has no space"),
         ("through = \"nvme+tcp\"", "through = \"nvme+tcp\", targets = 9", "`targets` is 1 to 3"),
         ("through = \"nvme+tcp\"", "through = \"local\", paths = 2", "only a lane through a protocol"),
+        ("through = \"nvme+tcp\"", "through = \"local\", source = \"ram:1MiB\"", "only a lane through a protocol"),
+        ("through = \"nvme+tcp\"", "through = \"nvme+tcp\", source = \"ram:1MiB\", paths = 2", "has no `targets`"),
         ("through = \"nvme+tcp\"", "through = \"given\"", "`needs` says what"),
         ("value = 104000", "ratio = [2.0, 1.0]", "[[published]] 1: NVMe/TCP: give `ratio`"),
         ("value = 24800", "ratio = 2.0", "the first figure is the reference"),

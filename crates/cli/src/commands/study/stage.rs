@@ -60,6 +60,8 @@ pub struct Props<'a> {
     pub address: Option<IpAddr>,
     pub options: ConnectOptions,
     pub cores: &'a Cores,
+    /// Overwrite whatever is recognised on a device.
+    pub destroy_data: bool,
 }
 
 impl Stage {
@@ -67,7 +69,7 @@ impl Stage {
     pub fn set_up(args: &StudyArgs, suite: &Suite, cores: &Cores, control: &Control) -> Result<Self, Failure> {
         let source = args.source.clone().unwrap_or_else(|| suite.source.clone());
         let options = args.options(suite, cores, control)?;
-        let props = Props { source: unlocked(&source), address: args.address, options, cores };
+        let props = Props { source: unlocked(&source), address: args.address, options, cores, destroy_data: args.destroy_data };
         let (chosen, mut skipped) = choose(args, suite)?;
         if !args.destroy_data && chosen.iter().any(|one| one.url.is_none()) {
             overwrite::refuse_data(&weft_endpoint::open(&props.source, &props.options)?)?;
@@ -227,8 +229,24 @@ impl Props<'_> {
         })
     }
 
+    /// A lane to a device of its own.
+    fn other_device(&self, template: &LaneTemplate, source: &str) -> Result<Lane, Failure> {
+        let source = unlocked(source);
+        if !self.destroy_data {
+            overwrite::refuse_data(&weft_endpoint::open(&source, &self.options)?)?;
+        }
+        let target = Rc::new(serve(&source, &[scheme(template.through)], self.address(), self.cores)?);
+        let url = url_of(&target, template, &source)?;
+        let lane = self.remote(template, &self.options, &url, Some(&target), None)?;
+        // No lane reaches the same device without a network.
+        Ok(Lane { real: is_real(&source), base: Some(lane.name.clone()), ..lane })
+    }
+
     /// A lane with targets of its own: a mirror, several paths, or a gateway.
     fn composed(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+        if let Some(source) = &template.source {
+            return self.other_device(template, source);
+        }
         if is_real(&self.source) {
             let text =
                 "it starts targets with devices of their own, which takes a RAM disk or a null device as the source of the study";
