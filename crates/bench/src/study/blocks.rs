@@ -192,10 +192,11 @@ impl Rounds<'_> {
         }
         for at in 0..self.spec.stage.lanes.len() {
             let is_new = !self.spec.stage.lanes[at].real && self.failures[at].is_some();
-            if is_new && self.filling_of(at) == Filling::Own && !self.stopped() {
-                if let Err(error) = self.fill(at, self.size, None) {
-                    self.fail(Who::Lane(at), "cannot be filled", error, FAILURES_MAX);
-                }
+            if !is_new || self.filling_of(at) != Filling::Own || self.stopped() {
+                continue;
+            }
+            if let Err(error) = self.fill(at, self.size, None) {
+                self.fail(Who::Lane(at), "cannot be filled", error, FAILURES_MAX);
             }
         }
         self.check_alive()
