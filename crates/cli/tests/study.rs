@@ -28,7 +28,7 @@ fn one_device_is_measured_over_every_protocol() {
     assert_eq!(names(&data["lanes"], "name"), lanes);
     assert_eq!(
         (data["workloads"].as_array().unwrap().len(), data["rows"].as_array().unwrap().len()),
-        (19, 76),
+        (4, 16),
         "{}",
         data["notes"]
     );
@@ -172,7 +172,7 @@ fn the_suite_of_mirrors_runs() {
 fn a_suite_can_be_printed_and_changed() {
     let dir = Scratch::new("study-mine");
     let list = run(weft(dir.path(), &["study", "--list-suites"]));
-    for name in ["patterns", "initiators", "clients", "mirror", "protocols", "null"] {
+    for name in ["network", "patterns", "initiators", "clients", "mirror", "protocols", "null"] {
         assert!(list.out.lines().any(|line| line.starts_with(name)), "{name}: {}", list.out);
     }
     let text = run(weft(dir.path(), &["study", "--suite", "null", "--print"])).out;

@@ -41,8 +41,8 @@ source = "ram:64MiB"
 reference = "a"
 draw = ["side-by-side"]
 lanes = [
-    { name = "a", through = "nvme+tcp", source = "delay:read=100us,null:1GiB" },
-    { name = "b", through = "nvme+tcp", source = "delay:read=SERVICE,null:1GiB" },
+    { name = "a", through = "nvme+tcp", source = "delay:read=100us,null:64MiB" },
+    { name = "b", through = "nvme+tcp", source = "delay:read=SERVICE,null:64MiB" },
 ]
 workloads = [{ block = "4k", rw = "randread", latency = true }]
 quick = { budget = "25s" }

@@ -45,7 +45,14 @@ pub fn relation((lane, to): (&str, Option<&str>), workload: &str, quantity: Quan
         Quantity::Latency | Quantity::Cpu => (Scale::Difference, (low + high) / 2.0 - (high - low) / 14.0),
     };
     let estimate = Estimate { scale, value, low, high, blocks: 1, pairs: 9 };
-    Relation { lane: lane.into(), to: to.map(str::to_owned), workload: workload.into(), quantity, estimate, of_blocks: Vec::new() }
+    Relation {
+        lane: lane.into(),
+        to: to.map(str::to_owned),
+        workload: workload.into(),
+        quantity,
+        estimate,
+        of_blocks: Vec::new(),
+    }
 }
 
 /// Eight lanes: more than there are colours.

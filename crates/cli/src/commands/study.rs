@@ -40,9 +40,11 @@ use weft_endpoint::url::without_secret;
     after_help = "\
 Examples:
   weft study
-      a RAM disk and a modelled flash device, each locally and over NVMe/TCP, in about three minutes
+      a RAM disk and a modelled flash device, each locally and over NVMe/TCP, in at most 80 seconds
   weft study --quick
-      the same in about 30 seconds, for a first look
+      the same in at most 30 seconds, for a first look
+  weft study --suite patterns
+      the same devices under thirteen patterns, in three minutes
   weft study --source file:/srv/disk.img,size=4GiB
       a file; weft OVERWRITES ALL OF IT
   weft study --lanes local,nvme+tcp,iscsi,nbd
@@ -97,7 +99,7 @@ pub struct StudyArgs {
     /// Results of fio (JSON), DISKSPD (XML) or vdbench (flatfile.html) as a lane; several files of one name are its rounds
     #[arg(long = "import", value_name = "NAME=FILE", value_parser = imported::named)]
     imports: Vec<imported::Named>,
-    /// Device to measure; weft overwrites it [default: the suite's; of patterns ram:1GiB, of null null:250GiB]
+    /// Device to measure; weft overwrites it [default: the suite's; of network ram:256MiB, of null null:250GiB]
     #[arg(long, conflicts_with = "target")]
     source: Option<String>,
     /// Address of this machine at which the lanes' targets listen; for nvme+rdma that of an RDMA device [default: 127.0.0.1]
@@ -119,7 +121,7 @@ pub struct StudyArgs {
     /// File with the key of the agents; otherwise WEFT_AGENT_KEY has it
     #[arg(long, value_name = "FILE", requires = "agents")]
     key_file: Option<PathBuf>,
-    /// Total time [default: the suite's; of patterns 180s, with --quick 30s; of null 45s, with --quick 8s]
+    /// Most time [default: the suite's; of network 80s, with --quick 30s; of null 45s, with --quick 8s]
     #[arg(long, alias = "budget", value_name = "TIME", value_parser = duration)]
     time_budget: Option<Duration>,
     /// Seed of the order in which the lanes take turns [default: the time]
