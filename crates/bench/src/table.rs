@@ -3,7 +3,7 @@
 //! A column is dropped, the least telling first, while the table is wider than the terminal; the legend names what is missing.
 
 use crate::report::findings::{self, Finding};
-use crate::report::tables::{CEILING, FAILED, FEWER, FEWER_LEGEND, LIMITED, UNSTABLE, marks, unstable_legend};
+use crate::report::tables::{CEILING, FAILED, FEWER, FEWER_LEGEND, LIMITED, marks};
 use crate::report::units::{NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share};
 use crate::report::{comparison, of_all_lanes, published};
 use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
@@ -193,7 +193,6 @@ fn title(line: &Line<'_>) -> String {
 fn lane(line: &Line<'_>) -> String {
     let marks = match line.data {
         Data::Row(row) => marks(row),
-        Data::Ceiling(ceiling) if ceiling.is_unstable() => UNSTABLE.to_owned(),
         Data::Ceiling(_) | Data::Missing => String::new(),
     };
     format!("{}{marks}", line.lane)
@@ -323,9 +322,6 @@ fn aligned(column: &Column, text: String) -> Cell {
 /// What the marks and the shares mean; only what occurs.
 fn legend(results: &Results, width: usize) -> String {
     let mut lines = vec![circumstances(results)];
-    if results.rows.iter().any(Row::is_unstable) || results.ceiling.iter().any(Ceiling::is_unstable) {
-        lines.push(unstable_legend());
-    }
     if results.rows.iter().any(|row| row.generator_limited) {
         lines.push(format!(
             "{LIMITED} The load generator was the limit: its core was fully used while the device’s was not. The device can do more."

@@ -106,6 +106,11 @@ fn calls(value: f64) -> String {
     if value.is_finite() { format!("{value:.3}") } else { NONE.to_owned() }
 }
 
+/// The lane that is compared with the reference.
+pub(crate) fn compared(results: &Results) -> Option<&str> {
+    pair(results).map(|pair| pair.row.lane.as_str())
+}
+
 /// The result in one line, without a full stop.
 pub(crate) fn headline(results: &Results) -> String {
     match pair(results) {

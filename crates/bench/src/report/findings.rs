@@ -3,10 +3,10 @@
 //! First what somebody asks who is about to buy: how much later an operation ends, what it costs the processors of both ends, how much of
 //! the wire is used, and how many cores a fast link takes. Then shares of the device without a network.
 
-use super::tables::UNSTABLE;
 use super::units::{NBSP, between, cores, share, time};
 use crate::relation::{Estimate, adds, does};
-use crate::results::{Lane, Quantity, Results, Row, Workload};
+use crate::results::{Lane, Quantity, Results, Row, STEADY_WITHIN, Workload};
+use core::cmp::Ordering;
 
 /// What one lane costs against the same device without a network and against bare TCP.
 pub(crate) struct Finding<'a> {
@@ -80,7 +80,7 @@ pub(crate) struct Cpu<'a> {
     pub unstable: bool,
 }
 
-/// Processor time per byte of the largest sequential read, ns.
+/// Processor time per byte, ns.
 pub(crate) struct Link<'a> {
     /// Of which workload.
     pub workload: &'a Workload,
@@ -88,8 +88,6 @@ pub(crate) struct Link<'a> {
     pub initiator_ns: f64,
     /// At the target.
     pub target_ns: Option<f64>,
-    /// The row that these are from is not steady.
-    pub unstable: bool,
 }
 
 /// Links, Gbit/s.
@@ -146,11 +144,6 @@ fn span<'a>(measured: &[(&'a Workload, &Row)], value: fn(&Row) -> Option<f64>) -
     Some(Span { low, median: f64::midpoint(below, above), high })
 }
 
-/// The workload that is quoted: the smallest random read, else the first.
-fn quoted<'a>(workloads: impl Iterator<Item = &'a Workload>) -> Option<&'a Workload> {
-    workloads.min_by_key(|workload| (workload.rw != "randread", workload.bs_bytes))
-}
-
 fn of_base<'a>(results: &'a Results, lane: &Lane, workload: &Workload) -> Option<&'a Row> {
     results.row(&results.base_of(lane)?.name, &workload.name)
 }
@@ -160,7 +153,7 @@ fn to_base(results: &Results, lane: &Lane, workload: &Workload, quantity: Quanti
 }
 
 fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
-    let workload = quoted(results.latencies())?;
+    let workload = Workload::quoted(results.latencies())?;
     let ceiling = results.ceiling(&workload.name).filter(|ceiling| !ceiling.is_unstable());
     let (row, base) = (results.row(&lane.name, &workload.name)?, of_base(results, lane, workload));
     let added = to_base(results, lane, workload, Quantity::Latency);
@@ -175,7 +168,7 @@ fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
 }
 
 fn cpu<'a>(results: &'a Results, lane: &Lane) -> Option<Cpu<'a>> {
-    let workload = quoted(results.patterns())?;
+    let workload = Workload::quoted(results.patterns())?;
     let row = results.row(&lane.name, &workload.name)?;
     Some(Cpu {
         workload,
@@ -192,11 +185,25 @@ fn cpu<'a>(results: &'a Results, lane: &Lane) -> Option<Cpu<'a>> {
 
 fn link<'a>(results: &'a Results, lane: &Lane) -> Option<Link<'a>> {
     let reads = results.patterns().filter(|pattern| pattern.rw == "read");
-    let workload = reads.max_by_key(|pattern| pattern.bs_bytes)?;
-    let row = results.row(&lane.name, &workload.name)?;
-    let per_byte = |ns: f64| ns / f64::from(workload.bs_bytes);
-    let target_ns = row.target.map(|cpu| per_byte(cpu.total_ns()));
-    Some(Link { workload, initiator_ns: per_byte(row.initiator.total_ns()), target_ns, unstable: row.is_unstable() })
+    Link::of(results, lane, reads.max_by_key(|pattern| pattern.bs_bytes)?)
+}
+
+impl<'a> Link<'a> {
+    fn of(results: &'a Results, lane: &Lane, workload: &'a Workload) -> Option<Link<'a>> {
+        let row = results.row(&lane.name, &workload.name)?;
+        let per_byte = |ns: f64| ns / f64::from(workload.bs_bytes);
+        let target_ns = row.target.map(|cpu| per_byte(cpu.total_ns()));
+        Some(Link { workload, initiator_ns: per_byte(row.initiator.total_ns()), target_ns })
+    }
+
+    /// Those of the smallest random read, and of the largest sequential one; of the largest read at all where there is none.
+    pub(crate) fn all(results: &'a Results, lane: &Lane) -> Vec<Link<'a>> {
+        let small = Workload::quoted(results.patterns());
+        let reads = results.patterns().filter(|pattern| pattern.rw.ends_with("read"));
+        let large = reads.max_by_key(|pattern| (pattern.bs_bytes, pattern.rw == "read"));
+        let large = large.filter(|large| small.is_none_or(|small| small.bs_bytes < large.bs_bytes));
+        small.into_iter().chain(large).filter_map(|workload| Link::of(results, lane, workload)).collect()
+    }
 }
 
 impl DepthOne<'_> {
@@ -210,7 +217,12 @@ impl Finding<'_> {
     /// The finding in one line, for a headline, without a full stop. How sure it is stands in it.
     pub(crate) fn headline(&self) -> String {
         let lane = &self.lane.title;
+        let is_more = |added: &&Estimate| added.direction() == Some(Ordering::Greater);
+        let adds_more = self.depth_one.as_ref().is_some_and(|at| at.added.as_ref().filter(is_more).is_some());
         let cost = self.cpu.as_ref().map(|cpu| {
+            if let Some(added) = cpu.added.as_ref().filter(is_more).filter(|_| adds_more) {
+                return format!("{} of processor time at both ends ({})", time(added.value), between(added.interval()));
+            }
             let target = cpu.target_ns.map_or_else(String::new, |ns| format!(" + {}", time(ns)));
             format!("costs {}{}{target} of CPU per I/O", about(cpu.unstable && cpu.added.is_none()), time(cpu.initiator_ns))
         });
@@ -233,7 +245,7 @@ impl Finding<'_> {
     }
 
     fn latency(&self) -> Option<String> {
-        let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, unstable } = self.depth_one.as_ref()?;
+        let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, .. } = self.depth_one.as_ref()?;
         let against = |other: Option<f64>, added: Option<Estimate>, what: &str| {
             let other = other?;
             let more = added.map_or(here_ns - other, |added| added.value);
@@ -245,10 +257,9 @@ impl Finding<'_> {
         let compared = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", and ")) };
         let lane = &self.lane.title;
         Some(format!(
-            "{lane}: half of all {} operations take at most {} at queue depth 1{compared}.{}",
+            "{lane}: half of all {} operations take at most {} at queue depth 1{compared}.",
             title(workload),
-            time(*here_ns),
-            doubt(*unstable)
+            time(*here_ns)
         ))
     }
 
@@ -260,8 +271,8 @@ impl Finding<'_> {
             cpu.added.map(|added| format!(", and the network adds {} ({})", time(added.value), between(added.interval())));
         let base = base + &added.unwrap_or_default();
         let initiator = time(cpu.initiator_ns);
-        let (title, doubt) = (title(cpu.workload), doubt(cpu.unstable && cpu.added.is_none()));
-        Some(format!("A {title} costs {initiator} of processor time at the initiator{target}{base}.{doubt}"))
+        let title = title(cpu.workload);
+        Some(format!("A {title} costs {initiator} of processor time at the initiator{target}{base}."))
     }
 
     fn rate(&self) -> Option<String> {
@@ -283,9 +294,8 @@ impl Finding<'_> {
         let [small, large] = LINKS.map(|gigabits| link.words(gigabits));
         let ends = if link.target_ns.is_some() { "initiator + target" } else { "initiator" };
         Some(format!(
-            "By the processor time of a {}, a full 25 GbE link takes {small} cores and a full 100 GbE link {large} ({ends}).{}",
-            title(link.workload),
-            doubt(link.unstable)
+            "By the processor time of a {}, a full 25 GbE link takes {small} cores and a full 100 GbE link {large} ({ends}).",
+            title(link.workload)
         ))
     }
 
@@ -311,7 +321,11 @@ impl Finding<'_> {
         let (unstable, rows) = (self.unstable, self.rows);
         (unstable > 0).then(|| {
             let lane = &self.lane.title;
-            format!("{lane}: {unstable} of {rows} rows are not steady ({UNSTABLE}).")
+            format!(
+                "{lane}: absolute rates depend on what else the machine does; the 95{NBSP}% interval of {unstable} of {rows} reaches further than \
+                 ±{:.0}{NBSP}%.",
+                STEADY_WITHIN * 100.0
+            )
         })
     }
 
@@ -340,12 +354,7 @@ fn about(unstable: bool) -> &'static str {
     if unstable { "about " } else { "" }
 }
 
-/// The mark of a sentence about a row that is not steady.
-fn doubt(unstable: bool) -> String {
-    if unstable { format!(" {UNSTABLE}") } else { String::new() }
-}
-
 /// A title whose size stays on one line.
-fn title(workload: &Workload) -> String {
+pub(crate) fn title(workload: &Workload) -> String {
     workload.title.replace(" KiB", "\u{a0}KiB")
 }

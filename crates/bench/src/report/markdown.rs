@@ -2,7 +2,7 @@
 
 use super::units::{NONE, count, date, micros, or_none, percent};
 use super::{comparison, findings, published, tables};
-use crate::results::{Drawing, Results, Row};
+use crate::results::{Drawing, Results};
 use core::fmt::Write;
 
 /// The study in Markdown: words, a table of all rows, what was published, and notes.
@@ -26,7 +26,7 @@ pub fn markdown(results: &Results) -> String {
     for row in &results.rows {
         let cells = [
             text(&row.workload),
-            format!("{}{}", text(&row.lane), tables::marks(row).replace('*', "\\*").replace('~', "\\~")),
+            format!("{}{}", text(&row.lane), tables::marks(row).replace('*', "\\*")),
             count(row.iops),
             row.interval.map_or_else(|| NONE.to_owned(), |(low, high)| format!("{}–{}", count(low), count(high))),
             micros(row.latency.p50_ns),
@@ -37,9 +37,6 @@ pub fn markdown(results: &Results) -> String {
             or_none(row.share_of_ceiling, percent),
         ];
         let _ = writeln!(out, "| {} |", cells.join(" | "));
-    }
-    if results.rows.iter().any(Row::is_unstable) {
-        let _ = writeln!(out, "\n\\{}", tables::unstable_legend());
     }
     published(results, &mut out);
     if !results.notes.is_empty() {
@@ -68,7 +65,7 @@ fn published(results: &Results, out: &mut String) {
     for (source, lines) in published::sources(results) {
         *out += "\n| published † | quantity | ratio of | † | here |\n|---|---|---|---:|---:|\n";
         for line in lines {
-            let (of, names, here) = (text(line.of), text(&line.names), line.here_text().replace('~', "\\~"));
+            let (of, names, here) = (text(line.of), text(&line.names), line.here_text());
             let _ = writeln!(out, "| {of} | {} | {names} | {} | {here} |", line.metric.title(), line.published_text());
         }
         let _ = writeln!(out, "\n{}", text(&published::legend(source)));

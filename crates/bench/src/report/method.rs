@@ -28,10 +28,13 @@ fn how(results: &Results) -> Markup {
                  machine hits all of them. A row is the median of all its rounds; none is left out. The study took " (duration(results.took_s)) "."
             }
             li {
-                em { "Lowest to highest" } " are the rounds themselves, and lie further apart the more of them there are. The " em { "95 % interval" } " is where \
-                 the median lies with a probability of 95 % or more, whatever the distribution of the rounds: it lies between two of the sorted rounds \
-                 (sign test). A row is steady where that interval reaches no further than ±5 % of its median. Rows that were not steady after the \
-                 first rounds got more; how many was decided once, from the width of their intervals."
+                em { "How it compares" } " comes from measurements that lie side by side in time: the ratio of two rates, or the difference of two median latencies or \
+                 of the CPU time of both ends. What disturbs the machine for seconds disturbs both, so a relation is surer than the rates that it is from."
+            }
+            li {
+                em { "Lowest to highest" } " are the rounds themselves, and lie further apart the more of them there are. The " em { "95 % interval" } " of a rate is \
+                 where the median lies with a probability of 95 % or more, whatever the distribution of the rounds: it lies between two of the sorted rounds \
+                 (sign test)."
             }
             li {
                 em { "Bare TCP" } ", the ceiling, sends the same bytes back and forth over one TCP connection: same sizes, same depth, no protocol, \

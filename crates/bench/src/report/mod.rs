@@ -1,10 +1,12 @@
 //! `report.html`: a study for people, in one file that needs nothing else.
 //!
-//! Words first (`findings`), then the charts with a table beneath each, all numbers, and how they were come by.
+//! The first screen answers (`first`); then come words (`findings`), the charts with a table beneath each, all numbers, and how they were come by.
 
 mod chart;
 pub(crate) mod comparison;
 pub(crate) mod findings;
+mod first;
+mod limits;
 mod machines;
 mod markdown;
 mod method;
@@ -12,6 +14,7 @@ mod open_loop;
 mod page;
 pub(crate) mod published;
 mod saturation;
+mod shown;
 pub(crate) mod tables;
 mod theme;
 pub(crate) mod units;
@@ -22,7 +25,7 @@ pub use chart::letters::Letters;
 use findings::Finding;
 pub use markdown::{csv, markdown};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use units::{date, duration};
+use units::date;
 
 /// The report as an HTML document (UTF-8). It loads nothing, has no script, and follows the reader's light or dark setting.
 pub fn html(results: &Results) -> String {
@@ -39,8 +42,11 @@ pub fn html(results: &Results) -> String {
             }
             body {
                 div.wrap {
-                    (header(results, &findings))
-                    main { (page::sections(results, &findings)) }
+                    main {
+                        (first::screen(results, &findings))
+                        (in_words(results, &findings))
+                        (page::sections(results, &findings))
+                    }
                     footer { "Made by weft " (results.weft) ". This file is complete: it needs no network. The numbers for programs are in results.json." }
                 }
             }
@@ -61,7 +67,8 @@ pub fn pictures(results: &Results, letters: &Letters) -> Result<Vec<(String, Vec
 
 fn on_the_page(results: &Results) -> Vec<Box<dyn chart::Chart + '_>> {
     let parts = page::drawn(results, &findings_of(results));
-    parts.into_iter().flat_map(|part| chart::of(part, results)).collect()
+    let first = chart::of_relations(&shown::pick(results), results);
+    first.into_iter().chain(parts.into_iter().flat_map(|part| chart::of(part, results))).collect()
 }
 
 /// The findings over the patterns; lanes side by side have words of their own.
@@ -69,70 +76,22 @@ fn findings_of(results: &Results) -> Vec<Finding<'_>> {
     if results.draws(Drawing::SideBySide) { Vec::new() } else { findings::find(results) }
 }
 
-fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
-    html! {
-        header {
-            div.top {
-                span {
-                    "weft study" @if results.quick { " (quick)" } " · " (results.machine.name) " · " (date(results.started_s)) " · "
-                    (duration(results.took_s))
-                }
-                (theme_switch())
-            }
-            h1 { (headline(results, findings)) }
-            @for finding in findings.iter() {
-                @let at = results.lanes.iter().position(|lane| lane.name == finding.lane.name).unwrap_or(0);
-                @if findings.len() > 1 { p.over { (finding.lane.title) } }
-                (page::figures(finding, &tables::lane_class(at)))
-            }
-            div.split {
-                @if !findings.is_empty() { (in_words(results, findings)) }
-                @if results.draws(Drawing::SideBySide) {
-                    section {
-                        h2 { "In words" }
-                        @for sentence in comparison::sentences(results) { p { (sentence) } }
-                        @for sentence in of_all_lanes(results) { p { (sentence) } }
-                    }
-                }
-                (machines::section(results))
-            }
-        }
-    }
-}
-
 /// What is said of all lanes together.
 pub(crate) fn of_all_lanes(results: &Results) -> Vec<String> {
     [saturation::sentences(results), open_loop::sentences(results)].concat()
-}
-
-fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
-    match findings {
-        _ if results.draws(Drawing::SideBySide) => comparison::headline(results),
-        [] => format!("The device of {}, without a network", results.machine.name),
-        [first, ..] => first.headline(),
-    }
 }
 
 fn in_words(results: &Results, findings: &[Finding<'_>]) -> Markup {
     html! {
         section {
             h2 { "In words" }
+            @if results.draws(Drawing::SideBySide) {
+                @for sentence in comparison::sentences(results) { p { (sentence) } }
+            }
             @for sentence in of_all_lanes(results) { p { (sentence) } }
             @for finding in findings {
                 @if findings.len() > 1 { h3 { (finding.lane.title) } }
                 @for sentence in finding.sentences() { p { (sentence) } }
-            }
-        }
-    }
-}
-
-fn theme_switch() -> Markup {
-    html! {
-        fieldset.theme {
-            legend { "Colours" }
-            @for (id, name, chosen) in [("theme-auto", "Auto", true), ("theme-light", "Light", false), ("theme-dark", "Dark", false)] {
-                input type="radio" name="theme" id=(id) checked[chosen];
-                label for=(id) { (name) }
             }
         }
     }

@@ -1,70 +1,10 @@
-//! The sections of the report, from the figures that matter most to the facts about the machine.
+//! The sections of the report behind the first screen, from the charts to the facts about the machine.
 
-use super::findings::{Cpu, DepthOne, Finding, LINKS, Link, Span};
-use super::units::{NBSP, NONE, between, bytes, micros, or_none, rounds, seconds, share, time};
-use super::{chart, comparison as numbers, method, published, tables};
-use crate::results::{Ceiling, Drawing, Lane, Results, Row};
+use super::findings::Finding;
+use super::units::{NONE, bytes, or_none, rounds, seconds, share};
+use super::{chart, comparison as numbers, machines, method, published, tables};
+use crate::results::{Drawing, Lane, Results, Row};
 use maud::{Markup, html};
-
-/// The figures that lead: added latency, processor time, the wire, cores of a link.
-pub(super) fn figures(finding: &Finding<'_>, lane_class: &str) -> Markup {
-    html! {
-        dl.figures.(lane_class) {
-            @if let Some(depth_one) = &finding.depth_one { (latency(depth_one)) }
-            @if let Some(cpu) = &finding.cpu { (processor(cpu)) }
-            @if let Some(span) = &finding.of_ceiling {
-                (figure("Share of the wire", html! { (share(span.median)) }, &format!("of what bare TCP carries, {}", range(span))))
-            }
-            @if let Some(link) = &finding.link { (cores(link)) }
-        }
-    }
-}
-
-fn figure(name: &str, big: Markup, small: &str) -> Markup {
-    html! { div { dt { (name) } dd.big { (big) } dd.small { (small) } } }
-}
-
-fn range(span: &Span<'_>) -> String {
-    format!("median of the patterns; from {} to {}", share(span.low.0), share(span.high.0))
-}
-
-fn latency(depth_one: &DepthOne<'_>) -> Markup {
-    let (title, doubt) = (&depth_one.workload.title, tables::doubt(depth_one.unstable));
-    match depth_one.base_ns.zip(depth_one.added_ns()) {
-        Some((base, added)) => {
-            let sign = if added < 0.0 { "−" } else { "+" };
-            let interval = depth_one.added.map(|of| format!("; 95{NBSP}% interval {}", between(of.interval())));
-            let small = format!(
-                "{title}, queue depth 1, median: {} instead of {}{}",
-                time(depth_one.here_ns),
-                time(base),
-                interval.unwrap_or_default()
-            );
-            figure("Added latency", html! { (sign) (time(added.abs())) (doubt) }, &small)
-        }
-        None => figure("Latency", html! { (time(depth_one.here_ns)) (doubt) }, &format!("{title}, queue depth 1, median")),
-    }
-}
-
-fn processor(cpu: &Cpu<'_>) -> Markup {
-    let big = html! {
-        (micros(cpu.initiator_ns))
-        @if let Some(target) = cpu.target_ns { " + " (micros(target)) }
-        (NBSP) small { "µs" } (tables::doubt(cpu.unstable))
-    };
-    let ends = if cpu.target_ns.is_some() { "initiator + target" } else { "initiator" };
-    figure("CPU per I/O", big, &format!("{}, {ends}", cpu.workload.title))
-}
-
-fn cores(link: &Link<'_>) -> Markup {
-    let [small, large] = LINKS.map(|gigabits| link.words(gigabits));
-    let ends = if link.target_ns.is_some() { ", initiator + target" } else { ", initiator" };
-    figure(
-        "Cores for 25 GbE",
-        html! { (small) (tables::doubt(link.unstable)) },
-        &format!("by the CPU per byte of a {}{ends}; for 100 GbE {large}", link.workload.title),
-    )
-}
 
 /// What the page draws, in its order.
 pub(super) fn drawn(results: &Results, findings: &[Finding<'_>]) -> Vec<Drawing> {
@@ -107,12 +47,17 @@ pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
             h2 { "All numbers" }
             (marks(results))
             (tables::all(results))
-        }
-        @if !results.notes.is_empty() {
-            section.warn { h2 { "Notes" } ul { @for note in &results.notes { li { (note) } } } }
+            (tables::commands(results))
         }
         section { h2 { "Method" } (method::method(results)) }
-        (machine(results))
+        section {
+            h2 { "Machine and notes" }
+            (machine(results))
+            @if !results.notes.is_empty() {
+                details { summary { "Notes on the numbers (" (results.notes.len()) ")" } ul { @for note in &results.notes { li { (note) } } } }
+            }
+        }
+        (machines::section(results))
     }
 }
 
@@ -142,7 +87,7 @@ fn throughput(results: &Results) -> Markup {
     html! {
         section {
             h2 { "IOPS" }
-            p.hint { "Longer is better. Small and large blocks have scales of their own. A row is the median of its rounds." }
+            p.hint { "Longer is better. Small and large blocks have scales of their own. A row is the median of its rounds. Absolute rates are those of this machine on this day." }
             ul.legend {
                 (lane_keys(results))
                 @if !results.ceiling.is_empty() { li { span.key.tick.lane-ink {} "bare TCP ceiling" } }
@@ -266,9 +211,6 @@ fn remote_keys(results: &Results) -> Markup {
 /// What the marks mean; only those that occur.
 fn marks(results: &Results) -> Markup {
     html! {
-        @if results.rows.iter().any(Row::is_unstable) || results.ceiling.iter().any(Ceiling::is_unstable) {
-            p.hint { (tables::unstable_legend()) }
-        }
         @if results.rows.iter().any(|row| row.generator_limited) {
             p.hint { (tables::LIMITED) " The load generator was the limit: its core was fully used while the device’s was not. The device can do more." }
         }
@@ -289,6 +231,9 @@ fn machine(results: &Results) -> Markup {
         ("Cores that the study could use", machine.cores.to_string()),
         ("Memory", bytes(machine.memory_bytes)),
         ("System", machine.system.clone()),
+        ("Clock governor", listed(&machine.governors)),
+        ("Measures against faults of the processor", listed(&machine.mitigations)),
+        ("Hypervisor", machine.hypervisor.clone().unwrap_or_else(|| NONE.to_owned())),
         (
             "Load before and after",
             format!("{} and {}", load(results.conditions.load_before), load(results.conditions.load_after)),
@@ -297,13 +242,16 @@ fn machine(results: &Results) -> Markup {
         ("Taken by the host meanwhile (steal)", or_none(results.conditions.steal, share)),
         ("Each measurement", format!("{} s, {} rounds", seconds(results), rounds(results))),
     ];
+    let table =
+        html! { tbody { @for (name, value) in &facts { tr.first { th.word scope="row" { (name) } td.word { (value) } } } } };
     html! {
-        section {
-            h2 { "Machine and lanes" }
-            dl.facts { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }
-            (tables::scrolling("Lanes", lanes(results)))
-        }
+        (tables::folded("What is known of the machine", "Machine", table))
+        (tables::folded("The lanes", "Lanes", lanes(results)))
     }
+}
+
+fn listed(all: &[String]) -> String {
+    if all.is_empty() { NONE.to_owned() } else { all.join("; ") }
 }
 
 fn load(load: Option<f64>) -> String {

@@ -18,8 +18,8 @@ pub(crate) struct Line<'a> {
     pub names: String,
     /// The published ratio, lowest and highest.
     pub published: (f64, f64),
-    /// That of this study, and whether a row that it is from is not steady.
-    pub here: Option<(f64, bool)>,
+    /// That of this study.
+    pub here: Option<f64>,
     /// The number of the lane.
     pub lane: Option<usize>,
 }
@@ -33,8 +33,7 @@ impl Line<'_> {
 
     /// The ratio of this study.
     pub(crate) fn here_text(&self) -> String {
-        let mark = |unstable| if unstable { tables::UNSTABLE } else { "" };
-        self.here.map_or_else(|| NONE.to_owned(), |(ratio, unstable)| format!("{}{}", times(ratio), mark(unstable)))
+        self.here.map_or_else(|| NONE.to_owned(), times)
     }
 }
 
@@ -64,7 +63,7 @@ fn lines<'a>(published: &'a Published, results: &Results) -> Vec<Line<'a>> {
         metric: published.metric,
         names: format!("{} : {}", figure.name, reference.name),
         published: figure.ratio,
-        here: published.here(figure, results).map(|here| (here.ratio, here.unstable)),
+        here: published.here(figure, results),
         lane: lane(&figure.lane),
     };
     others.iter().map(line).collect()

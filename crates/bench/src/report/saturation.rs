@@ -1,5 +1,6 @@
 //! What the depth says: which lanes were driven to saturation, and lanes that seem faster than their device.
 
+use super::comparison;
 use super::units::count;
 use crate::results::{Curve, End, Lane, Results, Row, Workload};
 
@@ -14,24 +15,26 @@ fn workload<'a>(results: &'a Results, name: &str) -> Option<&'a Workload> {
     results.workloads.iter().find(|workload| workload.name == name)
 }
 
-/// The lane over a network that does most in the first random read, from steady rows only.
+/// The lane over a network that does most in the first random read.
 fn winner(results: &Results) -> Option<String> {
     let workload = results.patterns().find(|workload| workload.rw == "randread").or_else(|| results.patterns().next())?;
+    if comparison::compared(results).is_some() {
+        // The relation to the reference says it better.
+        return None;
+    }
     let remote = results.lanes.iter().filter(|lane| !lane.is_local());
     let mut rows: Vec<(&Lane, &Row)> = remote.filter_map(|lane| Some((lane, results.row(&lane.name, &workload.name)?))).collect();
     rows.sort_by(|a, b| b.1.iops.total_cmp(&a.1.iops));
     let [(first, best), (second, next), ..] = rows[..] else { return None };
     let title = &workload.title;
-    if best.is_unstable() || next.is_unstable() {
-        return Some(format!("No lane is called the fastest at {title}: the rows of the first two are not steady."));
-    }
-    let apart = best.interval.zip(next.interval).is_some_and(|(best, next)| best.0 > next.1);
+    let (of_best, of_next) = best.interval.zip(next.interval)?;
+    let apart = of_best.0 > of_next.1;
     let (most, times) = (count(best.iops), best.iops / next.iops);
     Some(if apart {
         let limit = if best.generator_limited { "; the load generator was the limit" } else { "" };
         format!("At {title} {} does most over a network: {most} IOPS, {times:.2} times {}{limit}.", first.name, second.name)
     } else {
-        format!("At {title} {} and {} do the same: their intervals overlap.", first.name, second.name)
+        format!("At {title} the rates of {} and {} cannot be told apart: their intervals overlap.", first.name, second.name)
     })
 }
 

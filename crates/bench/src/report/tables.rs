@@ -2,8 +2,7 @@
 
 use super::chart::LANE_COLOURS;
 use super::units::{NONE, cores, count, gigabytes, micros, or_none, percent};
-use crate::results::{Ceiling, Lane, Latency, Results, Row, STEADY_WITHIN, Workload};
-use crate::stats::INTERVAL_VALUES_MIN;
+use crate::results::{Ceiling, Lane, Latency, Results, Row, Workload};
 use maud::{Markup, html};
 
 /// The mark of a row in which the load generator was the limit.
@@ -19,38 +18,13 @@ pub(crate) const FEWER: &str = "#";
 pub(crate) const FEWER_LEGEND: &str =
     "A machine that was to put load on was lost: the row is without it, or without the rounds after that. The notes name it.";
 
-/// The mark of a row that is not steady.
-pub(crate) const UNSTABLE: &str = "~";
-
-/// What [`UNSTABLE`] means, in a word or two.
-const NOT_STEADY: &str = "not steady";
-
-/// What [`UNSTABLE`] means.
-pub(crate) fn unstable_legend() -> String {
-    format!(
-        "{UNSTABLE} Not steady: the 95 % interval of the median reaches further than ±{:.0} %, or there were fewer than {INTERVAL_VALUES_MIN} rounds. \
-         Take the row for a first look at most.",
-        STEADY_WITHIN * 100.0
-    )
-}
-
 /// What the ceiling is called where a lane stands.
 pub(crate) const CEILING: &str = "bare TCP";
 
 /// The marks of a row.
 pub(crate) fn marks(row: &Row) -> String {
-    let all = [
-        (row.is_unstable(), UNSTABLE),
-        (row.generator_limited, LIMITED),
-        (row.failed > 0, FAILED),
-        (row.lacks_machines(), FEWER),
-    ];
+    let all = [(row.generator_limited, LIMITED), (row.failed > 0, FAILED), (row.lacks_machines(), FEWER)];
     all.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect()
-}
-
-/// The mark beside a number that is from a row that is not steady.
-pub(super) fn doubt(unstable: bool) -> Markup {
-    html! { @if unstable { " " abbr title=(NOT_STEADY) { (UNSTABLE) } } }
 }
 
 /// The class that gives an element the colour of a lane.
@@ -63,8 +37,9 @@ pub(super) fn scrolling(label: &str, table: Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-label=(label) { table { (table) } } }
 }
 
-fn folded(label: &str, table: Markup) -> Markup {
-    html! { details { summary { (label) } (scrolling(label, table)) } }
+/// The same behind a line of text; `label` is a name that no other table of the page has.
+pub(super) fn folded(summary: &str, label: &str, table: Markup) -> Markup {
+    html! { details { summary { (summary) } (scrolling(label, table)) } }
 }
 
 fn number(text: &str) -> Markup {
@@ -77,7 +52,6 @@ fn lane_cell(at: usize, lane: &Lane, row: Option<&Row>) -> Markup {
         td.word {
             span.dot.(lane_class(at)) {}
             (lane.name)
-            @if row.is_some_and(Row::is_unstable) { abbr title=(NOT_STEADY) { (UNSTABLE) } }
             @if row.is_some_and(|row| row.generator_limited) { abbr title="the load generator was the limit" { (LIMITED) } }
             @if row.is_some_and(|row| row.failed > 0) { abbr title="operations failed" { (FAILED) } }
             @if row.is_some_and(Row::lacks_machines) { abbr title="a machine was lost" { (FEWER) } }
@@ -94,7 +68,6 @@ fn rows_of(
     columns: usize,
 ) -> Markup {
     let measured = results.ceiling(&workload.name);
-    let unstable = measured.is_some_and(Ceiling::is_unstable);
     let ceiling = of_ceiling.and_then(|write| Some(write(measured?)));
     let lines = results.lanes.len() + usize::from(ceiling.is_some());
     html! {
@@ -112,7 +85,7 @@ fn rows_of(
         @if let Some(ceiling) = ceiling {
             tr.first[results.lanes.is_empty()] {
                 @if results.lanes.is_empty() { th scope="rowgroup" rowspan="1" { (workload.title) } }
-                td.word { span.dot.lane-ink {} (CEILING) @if unstable { abbr title=(NOT_STEADY) { (UNSTABLE) } } }
+                td.word { span.dot.lane-ink {} (CEILING) }
                 (ceiling)
             }
         }
@@ -128,7 +101,11 @@ pub(super) fn iops(results: &Results) -> Markup {
     let row = |row: &Row| html! { (number(&count(row.iops))) (number(&range(row.spread))) };
     let ceiling = |ceiling: &Ceiling| html! { (number(&count(ceiling.iops))) (number(&range(ceiling.spread))) };
     let body = results.patterns().map(|pattern| rows_of(results, pattern, &row, Some(&ceiling), 2));
-    folded("Numbers of these charts", html! { (head(&["IOPS", "lowest to highest"])) tbody { @for rows in body { (rows) } } })
+    folded(
+        "Numbers of these charts",
+        "IOPS",
+        html! { (head(&["IOPS", "lowest to highest"])) tbody { @for rows in body { (rows) } } },
+    )
 }
 
 /// The numbers of the charts of shares.
@@ -138,6 +115,7 @@ pub(super) fn shares(results: &Results) -> Markup {
     let body = results.patterns().map(|pattern| rows_of(results, pattern, &row, None, 2));
     folded(
         "Numbers of these charts",
+        "Share of bare TCP",
         html! { (head(&["share of the device, %", "share of bare TCP, %"])) tbody { @for rows in body { (rows) } } },
     )
 }
@@ -147,6 +125,7 @@ pub(super) fn cpu(results: &Results) -> Markup {
     let body = results.patterns().map(|pattern| rows_of(results, pattern, &cpu_cells, None, 4));
     folded(
         "Numbers of these charts",
+        "CPU per I/O",
         html! {
             thead {
                 tr {
@@ -168,6 +147,7 @@ pub(super) fn curves(results: &Results) -> Markup {
     let at = |name: &str| results.lanes.iter().position(|lane| lane.name == name).unwrap_or(0);
     folded(
         "Numbers of these charts",
+        "IOPS and latency over the depth",
         html! {
             (head(&heads))
             tbody {
@@ -347,5 +327,22 @@ fn ceiling_cells(ceiling: &Ceiling, extra: Extra) -> Markup {
         @for _ in 0..5 { (number(NONE)) }
         (number(&format!("{}", ceiling.rounds)))
         @for _ in 0..extra.columns() { (number(NONE)) }
+    }
+}
+
+/// The command that measures a row again.
+pub(super) fn commands(results: &Results) -> Markup {
+    let rows = || results.rows.iter().filter(|row| !row.command.is_empty());
+    html! {
+        @if rows().next().is_some() {
+            (folded("The command of each number", "Commands", html! {
+                thead { tr { @for name in ["Pattern", "Lane", "Command"] { th.word scope="col" { (name) } } } }
+                tbody {
+                    @for row in rows() {
+                        tr.first { th.word scope="row" { (row.workload) } td.word { (row.lane) } td.word { code { (row.command) } } }
+                    }
+                }
+            }))
+        }
     }
 }

@@ -11,7 +11,7 @@ mod workload;
 
 pub use agents::Agent;
 pub use measured::{Ceiling, Counts, CpuPerIo, EndCounts, Latency, MachineShare, Processors, Row};
-pub use published::{Figure, Here, Metric, Published};
+pub use published::{Figure, Metric, Published};
 pub use relations::{Quantity, Relation};
 pub use surroundings::{Conditions, Machine, Nic};
 pub use workload::{OpenLoop, Workload};

@@ -104,24 +104,15 @@ impl Metric {
     }
 }
 
-/// The ratio that was measured here, where a published one can be compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Here {
-    /// The ratio.
-    pub ratio: f64,
-    /// A row that it is from is not steady.
-    pub unstable: bool,
-}
-
 impl Published {
     /// The same ratio of this study; none if a lane was not measured, or for the reference itself.
-    pub fn here(&self, figure: &Figure, results: &Results) -> Option<Here> {
+    pub fn here(&self, figure: &Figure, results: &Results) -> Option<f64> {
         let reference = self.figures.first()?;
         let workload = self.workload.as_deref()?;
         let (lane, base) = (figure.lane.as_deref()?, reference.lane.as_deref()?);
         let (row, base) = (results.row(lane, workload)?, results.row(base, workload)?);
         let ratio = self.metric.of(row)? / self.metric.of(base)?;
         let different = row.lane != base.lane;
-        different.then(|| Here { ratio, unstable: row.is_unstable() || base.is_unstable() })
+        different.then_some(ratio)
     }
 }

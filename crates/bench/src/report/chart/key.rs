@@ -37,7 +37,7 @@ pub(super) fn with_key(chart: &dyn Chart, results: &Results) -> Drawing {
 }
 
 /// As much of a text as there is room for.
-fn fitted(text: &str, room: i32) -> String {
+pub(super) fn fitted(text: &str, room: i32) -> String {
     if text_width(text) <= room {
         return text.to_owned();
     }

@@ -14,11 +14,13 @@ mod latency;
 pub(super) mod letters;
 mod plane;
 pub(super) mod published;
+mod relations;
 mod series;
 mod share;
 mod vector;
 
 use super::published::sources;
+use super::shown::Shown;
 use super::theme;
 use super::units::bytes;
 use crate::results::{Drawing as Part, Results, Workload};
@@ -99,6 +101,16 @@ pub(super) fn of(part: Part, results: &Results) -> Vec<Box<dyn Chart + '_>> {
             boxed(sources(results).iter().enumerate().map(|(at, (_, lines))| published::chart(at, lines)).collect::<Vec<_>>())
         }
     }
+}
+
+/// The charts of the first screen.
+pub(super) fn of_relations(shown: &[Shown<'_>], results: &Results) -> Vec<Box<dyn Chart>> {
+    relations::charts(shown, results).into_iter().map(|chart| Box::new(chart) as Box<dyn Chart>).collect()
+}
+
+/// The figures of the first screen.
+pub(super) fn relations(shown: &[Shown<'_>], results: &Results) -> Markup {
+    html! { @for chart in of_relations(shown, results) { (figure(&*chart)) } }
 }
 
 /// The figure of latencies at queue depth 1.

@@ -32,7 +32,7 @@ fn cluster(line: &Line<'_>) -> Cluster {
         whisker: (low < high).then_some(line.published),
         text: format!("{}{PUBLISHED}", line.published_text()),
     };
-    let here = line.here.zip(line.lane).map(|((ratio, _), at)| Bar {
+    let here = line.here.zip(line.lane).map(|(ratio, at)| Bar {
         parts: vec![(ratio, 1.0)],
         paint: Paint::lane(at),
         whisker: None,

@@ -1,0 +1,173 @@
+//! The relations of the first screen: at most five, those of the headline's lane first.
+
+use super::comparison;
+use super::findings::title;
+use super::units::{NBSP, between, time};
+use crate::relation::{Estimate, adds, does};
+use crate::results::{Lane, Quantity, Results, Row, Workload};
+
+/// Most relations that are shown: more cannot be read at a glance.
+const MOST: usize = 5;
+
+/// A relation that is shown.
+pub(crate) struct Shown<'a> {
+    /// The lane, and its number.
+    pub lane: &'a Lane,
+    /// See `lane`.
+    pub at: usize,
+    /// What it is compared with; none: bare TCP.
+    to: Option<&'a Lane>,
+    workload: &'a Workload,
+    /// What is compared.
+    pub quantity: Quantity,
+    /// A ratio, or a difference in ns.
+    pub value: f64,
+    /// Where it is from measurements side by side. An older study has the rows only.
+    pub estimate: Option<Estimate>,
+}
+
+/// The relations to show: what is compared with the reference, else the first of each lane, then the second of each.
+pub(crate) fn pick(results: &Results) -> Vec<Shown<'_>> {
+    let is_compared = comparison::compared(results).is_some();
+    let lanes = lanes(results).into_iter().enumerate();
+    let mut all: Vec<(usize, usize, Shown<'_>)> = lanes
+        .flat_map(|(at, lane)| of_lane(results, lane).into_iter().enumerate().map(move |(nth, shown)| (at, nth, shown)))
+        .collect();
+    all.sort_by_key(|(at, nth, _)| if is_compared { (*at, *nth) } else { (*nth, *at) });
+    all.into_iter().map(|(.., shown)| shown).take(MOST).collect()
+}
+
+/// The lane that the first screen is about: the one that is compared with the reference, else one to a modelled flash device, as nobody buys RAM disks.
+pub(crate) fn main_lane(results: &Results) -> Option<&Lane> {
+    lanes(results).into_iter().next()
+}
+
+/// The lanes over a network, the one of the headline first.
+fn lanes(results: &Results) -> Vec<&Lane> {
+    let compared = comparison::compared(results);
+    let mut lanes: Vec<&Lane> = results.lanes.iter().filter(|lane| !lane.is_local()).collect();
+    lanes.sort_by_key(|lane| (Some(lane.name.as_str()) != compared, lane.base() != Lane::FLASH));
+    lanes
+}
+
+/// What somebody asks about a lane, the most telling first.
+fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Vec<Shown<'a>> {
+    let named = |name: &String| results.lanes.iter().find(|other| other.name == *name && other.name != lane.name);
+    let (reference, base) = (results.reference.as_ref().and_then(named), results.base_of(lane));
+    let pattern = Workload::quoted(results.patterns());
+    let (read, write) = (Workload::quoted(results.latencies()), results.latencies().find(|workload| workload.rw == "randwrite"));
+    let largest = results.patterns().filter(|pattern| pattern.rw.ends_with("read")).max_by_key(|pattern| pattern.bs_bytes);
+    let largest = largest.filter(|largest| Some(&largest.name) != pattern.map(|pattern| &pattern.name));
+    let (bare, reference, base) = (Some(None), reference.map(Some), base.map(Some));
+    let mut wanted = vec![
+        (reference, pattern, Quantity::Rate),
+        (reference, read, Quantity::Latency),
+        (reference, pattern, Quantity::Cpu),
+        (base, read, Quantity::Latency),
+        (base, pattern, Quantity::Cpu),
+        (bare, pattern, Quantity::Rate),
+        (bare, largest, Quantity::Rate),
+        (base, write, Quantity::Latency),
+    ];
+    if reference == base {
+        wanted.drain(3..5);
+    }
+    let mut shown: Vec<Shown<'_>> =
+        wanted.iter().filter_map(|(to, workload, quantity)| one(results, lane, (*to)?, (*workload)?, *quantity)).collect();
+    if shown.is_empty() {
+        shown.extend(base.zip(pattern).and_then(|(base, pattern)| one(results, lane, base, pattern, Quantity::Rate)));
+    }
+    shown
+}
+
+fn one<'a>(
+    results: &'a Results,
+    lane: &'a Lane,
+    to: Option<&'a Lane>,
+    workload: &'a Workload,
+    quantity: Quantity,
+) -> Option<Shown<'a>> {
+    let estimate = results.relation(&lane.name, to.map(|to| to.name.as_str()), &workload.name, quantity).copied();
+    let value = match &estimate {
+        Some(estimate) => estimate.value,
+        None if results.relations.is_empty() => of_rows(results, lane, to, workload, quantity)?,
+        None => return None,
+    };
+    let at = results.lanes.iter().position(|other| other.name == lane.name)?;
+    let is_told = value.is_finite() && (value > 0.0 || quantity != Quantity::Rate);
+    is_told.then_some(Shown { lane, at, to, workload, quantity, value, estimate })
+}
+
+/// The same from two rows, without an interval: an older study has nothing else.
+fn of_rows(results: &Results, lane: &Lane, to: Option<&Lane>, workload: &Workload, quantity: Quantity) -> Option<f64> {
+    let row = results.row(&lane.name, &workload.name)?;
+    let Some(to) = to else {
+        return (quantity == Quantity::Rate).then_some(row.share_of_ceiling?);
+    };
+    let other = results.row(&to.name, &workload.name)?;
+    // The device without a network has no other end.
+    let cpu = |row: &Row, lane: &Lane| if lane.is_local() { Some(row.initiator.total_ns()) } else { row.cpu_of_both_ns() };
+    match quantity {
+        Quantity::Rate => Some(row.iops / other.iops),
+        Quantity::Latency => Some(row.latency.p50_ns - other.latency.p50_ns),
+        Quantity::Cpu => Some(cpu(row, lane)? - cpu(other, to)?),
+    }
+}
+
+impl Shown<'_> {
+    /// What is compared: `4 KiB random read: median latency`.
+    pub(crate) fn what(&self) -> String {
+        let quantity = match self.quantity {
+            Quantity::Rate => "operations per second",
+            Quantity::Latency if self.workload.latency => "median latency at queue depth 1",
+            Quantity::Latency => "median latency",
+            Quantity::Cpu => "processor time, both ends",
+        };
+        format!("{}: {quantity}", title(self.workload))
+    }
+
+    /// What it is compared with.
+    fn other(&self) -> &str {
+        match self.to {
+            None => "bare TCP",
+            Some(to) if to.is_local() => "the device without a network",
+            Some(to) => to.short_title(),
+        }
+    }
+
+    /// Who is compared with whom.
+    pub(crate) fn who(&self) -> String {
+        format!("{} against {}", self.lane.short_title(), self.other())
+    }
+
+    /// The number and its interval.
+    pub(crate) fn number(&self) -> String {
+        let interval = self.estimate.map(|estimate| match self.quantity {
+            Quantity::Rate => format!("{} to {}", ratio(estimate.low), ratio(estimate.high)),
+            Quantity::Latency | Quantity::Cpu => between(estimate.interval()).replace('-', "−"),
+        });
+        let value = match self.quantity {
+            Quantity::Rate => format!("×{NBSP}{}", ratio(self.value)),
+            Quantity::Latency | Quantity::Cpu => {
+                format!("{}{}", if self.value < 0.0 { "−" } else { "+" }, time(self.value.abs()))
+            }
+        };
+        format!("{value} ({})", interval.unwrap_or_else(|| "no interval".to_owned()))
+    }
+
+    /// The relation in a sentence, without a full stop.
+    pub(crate) fn sentence(&self, results: &Results) -> String {
+        let lane = self.lane.short_title();
+        let said = match (&self.estimate, self.quantity) {
+            (Some(estimate), Quantity::Rate) => does(lane, self.other(), estimate, results.took()),
+            (Some(estimate), _) => format!("{lane} {}", adds(&format!("that of {}", self.other()), estimate)),
+            (None, _) => format!("{}, {}", self.who(), self.number()),
+        };
+        format!("{}: {said}", self.what())
+    }
+}
+
+/// A ratio with the digits that it needs.
+fn ratio(value: f64) -> String {
+    if value < 10.0 { format!("{value:.2}") } else { format!("{value:.1}") }
+}
