@@ -98,6 +98,22 @@ impl Estimate {
         }
     }
 
+    /// How this relation differs from one of another study: the factor of two ratios, or the difference of two differences. The two have nothing to do
+    /// with each other, so the squares of their half-widths add up. None if they are not of the same kind.
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        if self.scale != earlier.scale {
+            return None;
+        }
+        let both = |of: fn(&Self) -> f64| of(self).hypot(of(earlier));
+        let [value, half] = match self.scale {
+            Scale::Ratio => [(self.value / earlier.value).ln(), both(|it| (it.high / it.low).ln() / 2.0)],
+            Scale::Difference => [self.value - earlier.value, both(|it| (it.high - it.low) / 2.0)],
+        };
+        let [value, low, high] = [value, value - half, value + half].map(|value| self.scale.relation(value));
+        let (blocks, pairs) = (self.blocks.min(earlier.blocks), self.pairs.min(earlier.pairs));
+        Some(Self { scale: self.scale, value, low, high, blocks, pairs })
+    }
+
     /// The lane has more than the other one, or less; none where the data do not say.
     pub fn direction(&self) -> Option<core::cmp::Ordering> {
         let neutral = self.scale.neutral();
@@ -211,6 +227,22 @@ mod tests {
         // Drawn in: 2, 2, 3, 4, 5, 5 with the variance 1.9; four are kept.
         assert_eq!((found.value, found.blocks), (3.5, 1));
         assert!((found.half_width() - 3.1824 * 1.9f64.sqrt() * 6f64.sqrt() / 4.0).abs() < 1e-3, "{found:?}");
+    }
+
+    #[test]
+    fn two_studies_differ_by_more_than_both_are_unsure() {
+        let ratio =
+            |value: f64| Estimate { scale: Scale::Ratio, value, low: value / 1.03, high: value * 1.03, blocks: 6, pairs: 12 };
+        let factor = ratio(0.55).since(&ratio(0.5)).unwrap();
+        assert!((factor.value - 1.1).abs() < 1e-9 && (factor.half_width() - 0.0427).abs() < 1e-3, "{factor:?}");
+        assert_eq!(factor.direction(), Some(Ordering::Greater));
+        assert_eq!(ratio(0.51).since(&ratio(0.5)).unwrap().direction(), None);
+        let at =
+            |value: f64| Estimate { scale: Scale::Difference, value, low: value - 3.0, high: value + 3.0, blocks: 6, pairs: 12 };
+        let less = at(10.0).since(&at(16.0)).unwrap();
+        assert_eq!((less.value, less.direction()), (-6.0, Some(Ordering::Less)));
+        assert!((less.half_width() - 18f64.sqrt()).abs() < 1e-9);
+        assert_eq!(ratio(1.0).since(&at(1.0)), None);
     }
 
     #[test]

@@ -16,4 +16,5 @@ mod words;
 pub use estimate::{Estimate, Pair, Scale, estimate};
 pub use order::turns;
 pub use plan::{BLOCKS_FIRST, blocks_for};
+pub(crate) use words::moved;
 pub use words::{adds, does};

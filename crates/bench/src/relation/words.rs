@@ -1,7 +1,7 @@
 //! What a relation says, in words. There is always a conclusion, as precise as the data.
 
 use super::estimate::{Estimate, Scale};
-use crate::report::units::{NBSP, between, time};
+use crate::report::units::{NBSP, between, signed_time, time};
 use core::cmp::Ordering;
 use core::time::Duration;
 
@@ -36,7 +36,22 @@ pub fn adds(to: &str, difference: &Estimate) -> String {
     match difference.direction() {
         Some(Ordering::Less) => format!("takes {} off {to} ({})", time(-value), between((-high, -low))),
         Some(_) => format!("adds {} to {to} ({})", time(value), between((low, high))),
-        None => format!("adds nothing that can be told here to {to}: between {} and {}", signed(low), signed(high)),
+        None => format!("adds nothing that can be told here to {to}: between {} and {}", signed_time(low), signed_time(high)),
+    }
+}
+
+/// `more: 1.05 to 1.09 times`: by which factor a ratio differs from an earlier one.
+pub(crate) fn moved(factor: &Estimate) -> String {
+    let level = level_within(factor).map(|level| format!("level within {:.0}{NBSP}%", level * 100.0));
+    let times = || format!("{} to {} times", decimals(factor.low), decimals(factor.high));
+    match (factor.direction(), level) {
+        (None, Some(level)) => level,
+        (None, None) => format!("cannot be told apart: {}", percent_between(factor)),
+        (Some(direction), level) => {
+            let word = if direction == Ordering::Greater { "more" } else { "less" };
+            let level = level.map_or_else(String::new, |level| format!(", {level}"));
+            format!("{word}: {}{level}", times())
+        }
     }
 }
 
@@ -79,10 +94,6 @@ fn about(seconds: f64) -> String {
         long if long < 5400.0 => format!("{:.0}{NBSP}minutes", (long / 60.0).ceil()),
         longer => format!("{:.0}{NBSP}hours", (longer / 3600.0).ceil()),
     }
-}
-
-fn signed(ns: f64) -> String {
-    format!("{}{}", if ns < 0.0 { "−" } else { "+" }, time(ns.abs()))
 }
 
 /// A ratio with the digits that it needs.

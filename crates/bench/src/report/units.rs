@@ -74,6 +74,11 @@ pub(crate) fn time(ns: f64) -> String {
 }
 
 /// An interval of nanoseconds: `9.10 µs to 9.80 µs`.
+pub(crate) fn signed_time(ns: f64) -> String {
+    format!("{}{}", if ns < 0.0 { "−" } else { "+" }, time(ns.abs()))
+}
+
+/// An interval of times.
 pub(crate) fn between((low, high): (f64, f64)) -> String {
     format!("{} to {}", time(low), time(high))
 }

@@ -23,6 +23,9 @@ use serde::{Deserialize, Serialize};
 /// Version of the schema.
 pub const SCHEMA: u32 = 5;
 
+/// The oldest version that is still read; what it lacks counts as not measured.
+pub const SCHEMA_OLDEST: u32 = 4;
+
 /// The JSON schema of `results.json`.
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(Results);

@@ -1,12 +1,18 @@
 //! Two studies compared: what changed, and whether it is more than noise.
 //!
-//! A row has changed if the 95 % intervals of its two medians do not overlap. The rounds of two studies have nothing to do with each other, so
-//! neither their order nor their number matters. Rows with fewer rounds than an interval takes are not judged.
+//! What both have as a relation of lanes is compared by that ([`Moved`]). A row without one has changed if the 95 % intervals of its two medians do not
+//! overlap; rows with fewer rounds than an interval takes are not judged. That holds for one machine only.
+
+mod moved;
+
+pub use moved::Moved;
 
 use crate::error::Error;
+use crate::relation::Scale;
 use crate::report::units::{NONE, count, micros, or_none};
-use crate::results::{Results, Row, SCHEMA};
+use crate::results::{Results, Row, SCHEMA, SCHEMA_OLDEST};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use core::cmp::Ordering;
 use core::fmt::Write;
 
 /// Part by which processor time per operation may differ before it is told; it has no interval.
@@ -15,6 +21,8 @@ const CPU: f64 = 0.10;
 /// Two studies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
+    /// Relations that both have.
+    pub moved: Vec<Moved>,
     /// Rows that both have.
     pub changes: Vec<Change>,
     /// What else differs, in whole sentences.
@@ -32,8 +40,8 @@ pub struct Change {
     pub iops: (f64, f64),
     /// CPU time per operation of the initiator before and after, nanoseconds.
     pub cpu_ns: (f64, f64),
-    /// What the intervals say.
-    pub verdict: Verdict,
+    /// What the intervals say; none where a relation of the lane says it.
+    pub verdict: Option<Verdict>,
 }
 
 /// Whether a difference is more than noise.
@@ -78,9 +86,11 @@ pub fn read(place: &str, text: &str) -> Result<Results, Error> {
     let wrong = |problem: String| Error::Results { place: place.to_owned(), problem };
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
     match value["schema"].as_u64() {
-        Some(schema) if schema == u64::from(SCHEMA) => {}
+        Some(schema) if (u64::from(SCHEMA_OLDEST)..=u64::from(SCHEMA)).contains(&schema) => {}
         Some(schema) => {
-            return Err(wrong(format!("its schema is {schema}, and this weft reads {SCHEMA}: use the weft that wrote it")));
+            return Err(wrong(format!(
+                "its schema is {schema}, and this weft reads {SCHEMA_OLDEST} to {SCHEMA}: use the weft that wrote it"
+            )));
         }
         None => return Err(wrong("it is no results.json of weft study".into())),
     }
@@ -89,21 +99,23 @@ pub fn read(place: &str, text: &str) -> Result<Results, Error> {
 
 /// Compares two studies, the earlier one first.
 pub fn compare(before: &Results, after: &Results) -> Comparison {
+    let moved = moved::all(before, after);
     let change = |row: &Row| {
+        let is = |moved: &Moved| moved.lane == row.lane && moved.workload == row.workload && moved.change.scale == Scale::Ratio;
         let then = before.row(&row.lane, &row.workload)?;
         Some(Change {
             lane: row.lane.clone(),
             workload: row.workload.clone(),
             iops: (then.iops, row.iops),
             cpu_ns: (then.initiator.total_ns(), row.initiator.total_ns()),
-            verdict: Verdict::of(then, row),
+            verdict: (!moved.iter().any(is)).then(|| Verdict::of(then, row)),
         })
     };
     let changes: Vec<Change> = after.rows.iter().filter_map(change).collect();
     let mut notes = circumstances(before, after);
     notes.extend(alone(before, after, "first"));
     notes.extend(alone(after, before, "second"));
-    Comparison { changes, notes }
+    Comparison { moved, changes, notes }
 }
 
 /// Facts that differ and may be the reason of a change.
@@ -144,9 +156,41 @@ fn alone(of: &Results, other: &Results, which: &str) -> Option<String> {
 impl Comparison {
     /// As lines of text.
     pub fn render(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(crate::table::STYLE).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(["workload", "lane", "IOPS before", "after", "change", "CPU µs before", "after", "verdict"]);
+        let mut out = String::new();
+        if !self.moved.is_empty() {
+            let _ = writeln!(out, "{}\n", self.relations().trim_fmt());
+        }
+        let _ = writeln!(out, "{}\n", self.figures().trim_fmt());
+        for sentence in self.sentences().iter().chain(&self.notes) {
+            let _ = writeln!(out, "{sentence}");
+        }
+        // Names come from files.
+        out.retain(|letter| letter == '\n' || !letter.is_control());
+        out
+    }
+
+    /// What lanes are beside others.
+    fn relations(&self) -> Table {
+        let mut table = table(["workload", "lane", "beside", "of", "before", "after", "verdict"]);
+        let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
+        for moved in &self.moved {
+            let [before, after] = moved.shown();
+            table.add_row([
+                Cell::new(&moved.workload),
+                Cell::new(&moved.lane),
+                Cell::new(moved.to.as_deref().unwrap_or("bare TCP")),
+                Cell::new(moved.what()),
+                right(&before),
+                right(&after),
+                Cell::new(moved.verdict()),
+            ]);
+        }
+        table
+    }
+
+    /// Absolute figures.
+    fn figures(&self) -> Table {
+        let mut table = table(["workload", "lane", "IOPS before", "after", "change", "CPU µs before", "after", "verdict"]);
         let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
         for change in &self.changes {
             table.add_row([
@@ -157,32 +201,45 @@ impl Comparison {
                 right(percent(change.iops)),
                 right(micros(change.cpu_ns.0)),
                 right(micros(change.cpu_ns.1)),
-                Cell::new(change.verdict.words()),
+                Cell::new(change.verdict.map_or("see its relation", Verdict::words)),
             ]);
         }
-        let mut out = format!("{}\n\n", table.trim_fmt());
-        for sentence in self.sentences().iter().chain(&self.notes) {
-            let _ = writeln!(out, "{sentence}");
-        }
-        // Names come from files.
-        out.retain(|letter| letter == '\n' || !letter.is_control());
-        out
+        table
     }
 
     /// What changed, in whole sentences.
     pub fn sentences(&self) -> Vec<String> {
-        let of = |verdict: Verdict| self.changes.iter().filter(|change| change.verdict == verdict).count();
-        let all = self.changes.len();
+        let mut sentences = Vec::new();
+        if !self.moved.is_empty() {
+            let of = |direction| self.moved.iter().filter(|moved| moved.change.direction() == direction).count();
+            let (all, more, less) = (self.moved.len(), of(Some(Ordering::Greater)), of(Some(Ordering::Less)));
+            sentences.push(format!(
+                "Of {all} relations that both studies have {more} are more and {less} are less by more than both are unsure of; the others are level or \
+                 cannot be told apart. Rates, latencies and CPU times by themselves change with the machine and the day."
+            ));
+        }
+        sentences.extend(self.absolute());
+        sentences
+    }
+
+    /// What the rows say that have no relation.
+    fn absolute(&self) -> Vec<String> {
+        let judged: Vec<&Change> = self.changes.iter().filter(|change| change.verdict.is_some()).collect();
+        let of = |verdict: Verdict| judged.iter().filter(|change| change.verdict == Some(verdict)).count();
+        let all = judged.len();
+        if all == 0 && !self.moved.is_empty() {
+            return Vec::new();
+        }
         let (faster, slower, noise, unknown) =
             (of(Verdict::Faster), of(Verdict::Slower), of(Verdict::Noise), of(Verdict::Unknown));
         let mut sentences = vec![format!(
-            "Of {all} rows {faster} are faster and {slower} slower by more than noise (their 95 % intervals do not overlap), {noise} show no \
+            "Of {all} rows without a relation {faster} are faster and {slower} slower by more than noise (their 95 % intervals do not overlap), {noise} show no \
              difference, and {unknown} have too few rounds to tell."
         )];
         let dearer = |change: &&Change| (change.cpu_ns.1 / change.cpu_ns.0 - 1.0).abs() > CPU;
-        let cpu: Vec<String> = self
-            .changes
+        let cpu: Vec<String> = judged
             .iter()
+            .copied()
             .filter(dearer)
             .map(|change| format!("{} {} ({})", change.lane, change.workload, percent(change.cpu_ns)))
             .collect();
@@ -195,6 +252,14 @@ impl Comparison {
         }
         sentences
     }
+}
+
+/// An empty table with such columns.
+fn table<const N: usize>(columns: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(crate::table::STYLE).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(columns);
+    table
 }
 
 /// `+4.2 %`.
@@ -241,11 +306,11 @@ mod tests {
         ]);
         after.machine.system = "y".into();
         let compared = compare(&before, &after);
-        let verdicts: Vec<Verdict> = compared.changes.iter().map(|change| change.verdict).collect();
+        let verdicts: Vec<Verdict> = compared.changes.iter().filter_map(|change| change.verdict).collect();
         assert_eq!(verdicts, [Verdict::Faster, Verdict::Slower, Verdict::Noise, Verdict::Unknown]);
         let text = compared.render();
         for words in [
-            "Of 4 rows 1 are faster and 1 slower by more than noise",
+            "Of 4 rows without a relation 1 are faster and 1 slower by more than noise",
             "+10.0 %",
             "-10.0 %",
             "Different system: \"x\", then \"y\".",
@@ -255,6 +320,49 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
+    }
+
+    /// What machines and days change is not what lanes are beside each other.
+    #[test]
+    fn relations_decide_where_there_are_any() {
+        let relation = |quantity: &str, scale: &str, (value, half): (f64, f64)| {
+            serde_json::json!({ "lane": "l", "to": "local", "workload": "w", "quantity": quantity, "estimate": { "scale": scale,
+                "value": value, "low": value - half, "high": value + half, "blocks": 6, "pairs": 12 } })
+        };
+        let with = |iops: f64, rate: (f64, f64), latency: (f64, f64)| {
+            let mut results = results(&[("w", iops, Some((iops * 0.99, iops * 1.01)))]);
+            let all = [relation("rate", "ratio", rate), relation("latency", "difference", latency)];
+            results.relations = all.map(|one| serde_json::from_value(one).unwrap()).to_vec();
+            results
+        };
+        let before = with(100.0, (0.5, 0.01), (9000.0, 200.0));
+        let twice_as_fast = compare(&before, &with(200.0, (0.505, 0.01), (8000.0, 200.0)));
+        assert_eq!((twice_as_fast.moved.len(), twice_as_fast.changes[0].verdict), (2, None));
+        let text = twice_as_fast.render().replace('\u{a0}', " ");
+        for words in [
+            "level within 5 %",
+            "less, by 0.72 µs to 1.28 µs",
+            "+9.00 µs (+8.80 µs to +9.20 µs)",
+            "Of 2 relations that both studies have 0 are more and 1 are less",
+            "see its relation",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        let unsure = compare(&before, &with(100.0, (0.53, 0.1), (9100.0, 300.0))).render().replace('\u{a0}', " ");
+        assert!(unsure.contains("cannot be told apart: between −13 % and +28 %"), "{unsure}");
+        assert!(unsure.contains("cannot be told apart: −0.26 µs to +0.46 µs"), "{unsure}");
+    }
+
+    /// A study that weft wrote before relations and blocks.
+    #[test]
+    fn the_version_before_is_read() {
+        let text = include_str!("../../../../docs/study/reports/null/results.json");
+        let mut old: serde_json::Value = serde_json::from_str(text).unwrap();
+        old["schema"] = SCHEMA_OLDEST.into();
+        old.as_object_mut().unwrap().remove("relations");
+        let old = read("r.json", &old.to_string()).unwrap();
+        assert!(old.relations.is_empty() && compare(&old, &old).moved.is_empty());
+        assert!(compare(&old, &old).render().contains("rows without a relation 0 are faster and 0 slower"));
     }
 
     #[test]
