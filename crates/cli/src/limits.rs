@@ -83,3 +83,15 @@ pub const PSK_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Longest configuration of an agent, and longest file of known agents, in bytes.
 pub const AGENT_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Shortest slice that fio measures in a study, seconds: its start and end, which take tens of milliseconds, are not measured.
+pub const FIO_SLICE_S: u64 = 1;
+
+/// Seconds that fio may take beyond the time of its slice, to connect and to end; then it is ended, and the slice has failed.
+pub const FIO_LATE_S: u64 = 30;
+
+/// Most bytes of what fio writes that are read; the rest is dropped.
+pub const FIO_OUTPUT_BYTES_MAX: u64 = 16 << 20;
+
+/// Longest line of fio's that is repeated in a message, characters.
+pub const FIO_LINE_CHARS_MAX: usize = 400;

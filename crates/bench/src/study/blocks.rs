@@ -271,6 +271,7 @@ impl Lane {
         let (url, geometry, features) = (device.url().to_owned(), device.geometry(), device.features());
         self.device = Arc::new(Closed { url, geometry, features });
         self.target_counters = None;
+        self.generator = None;
         self.target_pids.clear();
     }
 }

@@ -1,8 +1,9 @@
-//! Who puts the load of a lane on its device: this process, or other machines.
+//! Who puts the load of a lane on its device: this process, another program, or other machines.
 
 use super::Lane;
 use crate::error::Error;
 use crate::workload::{self, JobSpec, Progress, Report};
+use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weft_block::{BlockDevice, BlockQueue, ErrorKind, Features, Geometry};
@@ -11,14 +12,14 @@ use weft_io::{DriverId, Handle};
 /// What a run is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Load: all machines of the lane put it on.
+    /// Load: all generators of the lane put it on.
     Load,
     /// Writing a device from front to back: each device once, however many machines reach it. The report is that of the device of which the least
     /// was written.
     Fill,
 }
 
-/// Other machines that put the load on.
+/// Who puts the load on in place of this process: other machines, or another program of this one.
 pub trait Generator {
     /// Runs `spec` on all of them at the same time. The report has a job and a loop for each that did it; [`workload::JobReport::index`] is its number in
     /// [`Generator::names`]. One that is lost meanwhile is missing.
@@ -33,11 +34,36 @@ pub trait Generator {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Report, Error>;
 
-    /// The machines, also those that are lost.
+    /// The machines, also those that are lost; none if it is a program of this one.
     fn names(&self) -> Vec<String>;
+
+    /// Whether it is a program of this machine. It only puts load on: this process fills the device.
+    fn is_here(&self) -> bool {
+        false
+    }
+
+    /// The shortest time that it can measure; a shorter slice becomes as long.
+    fn shortest(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// [`Lane::name`] of the lane on which this process puts load on the same device.
+    fn twin(&self) -> Option<&str> {
+        None
+    }
+
+    /// The command that measures the same, if it is not `weft bench`.
+    fn command(&self, _: &JobSpec) -> Option<String> {
+        None
+    }
 }
 
 impl Lane {
+    /// Whether other machines put the load on.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.generator.as_ref().is_some_and(|generator| !generator.is_here())
+    }
+
     /// Runs a workload on this lane.
     pub(super) fn run(
         &self,
@@ -47,8 +73,8 @@ impl Lane {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Report, Error> {
         match &self.generator {
-            Some(generator) => generator.run(purpose, spec, stop, progress),
-            None => workload::run_watching(Arc::clone(&self.device), spec, &self.target_pids, stop, progress),
+            Some(generator) if purpose == Purpose::Load || self.is_elsewhere() => generator.run(purpose, spec, stop, progress),
+            _ => workload::run_watching(Arc::clone(&self.device), spec, &self.target_pids, stop, progress),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! the headline are then. Then lanes are driven deeper until they no longer grow. A suite that counts then has each lane do a fixed number of operations, of
 //! which everything is counted.
 
+mod agreeing;
 mod blocks;
 mod clock;
 mod counting;
@@ -69,7 +70,7 @@ pub struct Lane {
     pub base: Option<String>,
     /// Whether the device is a disk, a file or another machine's, rather than memory or a model.
     pub real: bool,
-    /// The machines that put the load on, if that is not this one.
+    /// Who puts the load on, if that is not this process.
     pub generator: Option<Rc<dyn Generator>>,
     /// [`Lane::name`] of a lane to the same devices: as that one is filled and brought to its steady state, this one is not.
     pub prepared_by: Option<String>,

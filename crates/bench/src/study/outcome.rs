@@ -1,5 +1,6 @@
 //! What a study has found, from its samples.
 
+use super::agreeing;
 use super::rounds::Rounds;
 use super::running::{Load, command_of};
 use super::sample;
@@ -71,9 +72,10 @@ impl Rounds<'_> {
         }
         notes.extend(results.skipped.iter().map(|skipped| format!("Lane {} was skipped: {}", skipped.lane, skipped.why)));
         // What puts the load on elsewhere shares its processors with nothing here.
-        if self.spec.stage.lanes.iter().any(|lane| lane.generator.is_none()) {
+        if self.spec.stage.lanes.iter().any(|lane| !lane.is_elsewhere()) {
             notes.extend(notes::cores(results));
         }
+        notes.extend(agreeing::notes(self, results));
         notes.extend(notes::conditions(results));
         notes.extend(notes::limited(results));
         notes.extend(notes::preconditioned(results));

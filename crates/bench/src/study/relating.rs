@@ -37,6 +37,8 @@ impl Rounds<'_> {
                 let base = self.base_of(at).filter(|_| is_remote);
                 base.into_iter().for_each(|base| add(at, base, all));
                 reference.filter(|of| *of != at && Some(*of) != base).into_iter().for_each(|of| add(at, of, all));
+                let twin = self.twin_of(at).filter(|of| Some(*of) != base && Some(*of) != reference);
+                twin.into_iter().for_each(|of| add(at, of, all));
                 if is_remote && workload.open.is_none() {
                     // The processor time of the other end of bare TCP is not known.
                     add(at, lanes.len(), &QUANTITIES[..2]);

@@ -193,7 +193,7 @@ impl<'a> Rounds<'a> {
             match result {
                 Ok(Some(mut sample)) => {
                     // The processors of other machines are not these.
-                    let here = !matches!(who, Who::Lane(lane) if self.spec.stage.lanes[lane].generator.is_some());
+                    let here = !matches!(who, Who::Lane(lane) if self.spec.stage.lanes[lane].is_elsewhere());
                     let ticks = ticks.zip(Ticks::now()).filter(|_| here);
                     sample.steal = ticks.and_then(|(before, after)| after.stolen_since(before));
                     sample.processors = ticks.map(|(before, after)| after.since(before));

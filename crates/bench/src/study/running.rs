@@ -45,7 +45,7 @@ impl Rounds<'_> {
         let lane = &self.spec.stage.lanes[lane];
         let mut sample = Sample::of_run(round, &report);
         sample.series = series;
-        if lane.generator.is_some() {
+        if lane.is_elsewhere() {
             sample.machines = OfMachine::all(&report);
         }
         match report.jobs.iter().find_map(|job| job.errors.first()) {
@@ -59,6 +59,7 @@ impl Rounds<'_> {
 
     /// Runs a workload with such a load; none if the device cannot be written and should be.
     pub(super) fn report_of(&mut self, lane: usize, at: usize, load: Load, round: u32, slot: Slot) -> Result<Option<Ran>, Error> {
+        let slot = self.slice_of(lane, slot);
         let (lane, workload) = (&self.spec.stage.lanes[lane], &self.workloads[at]);
         if rw_of(workload).has(Direction::Write) && !lane.device.features().write {
             return Ok(None);
@@ -157,6 +158,9 @@ pub(super) fn job_of(workload: &Workload, lane: &Lane, load: Load, size: u64) ->
 pub(super) fn command_of(workload: &Workload, lane: &Lane, load: Load, size: u64, slot: Slot) -> String {
     let job =
         JobSpec { ramp_time: slot.warm_up, runtime: Some(slot.run), time_based: true, ..job_of(workload, lane, load, size) };
+    if let Some(command) = lane.generator.as_ref().and_then(|generator| generator.command(&job)) {
+        return command;
+    }
     let options = job.options().into_iter().filter(|(name, _)| *name != "name");
     let options: String = options.map(|(name, value)| format!(" --{name}={value}")).collect();
     format!("weft bench {}{options}", lane.url)

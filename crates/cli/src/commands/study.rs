@@ -2,6 +2,7 @@
 
 mod agents;
 mod comparing;
+mod fio;
 mod imported;
 mod lanes;
 mod publishing;
@@ -57,6 +58,8 @@ Examples:
       iSCSI and NVMe/TCP on a null device: 256 jobs at depth 1, in ten seconds
   weft study --suite initiators --lane attached=/dev/nvme1n1
       with a disk that the kernel attached as a further lane; weft OVERWRITES IT
+  weft study --suite null --lane weft=nbd://127.0.0.1/disk --lane fio=fio:nbd://127.0.0.1/disk
+      fio and weft bench on one device, in turn with the other lanes, and whether they agree
   weft study --suite protocols --print >mine.toml; weft study --suite ./mine.toml
       a suite of your own
   weft study --suite null --import other=fio.json
@@ -93,7 +96,7 @@ pub struct StudyArgs {
     /// Lanes of the suite, or protocols, measured in turn [default: all of the suite's; with --source without flash]
     #[arg(long, value_delimiter = ',', value_name = "LANES", conflicts_with = "target")]
     lanes: Vec<String>,
-    /// A lane of your own: a URL, or a disk that another initiator attached; weft overwrites it; may be repeated
+    /// A lane of your own: a URL, or a disk that another initiator attached, with fio: before it measured by fio; weft overwrites it; may be repeated
     #[arg(long = "lane", value_name = "NAME=URL", value_parser = given, conflicts_with = "target")]
     given: Vec<Given>,
     /// Results of fio (JSON), DISKSPD (XML) or vdbench (flatfile.html) as a lane; several files of one name are its rounds

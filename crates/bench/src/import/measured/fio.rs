@@ -8,9 +8,7 @@ use weft_block::units::parse_size;
 
 /// The version of fio, and what it measured: a result for each name of jobs, summed over the jobs that have it.
 pub(super) fn read(text: &str) -> Result<(String, Vec<Measured>), String> {
-    // fio may write notes behind its JSON.
-    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let report = stream.next().transpose().map_err(|e| e.to_string())?.unwrap_or_default();
+    let report = parse(text)?;
     let tool = report["fio version"].as_str().unwrap_or("fio").to_owned();
     let mut groups: Vec<((&str, u64), Vec<&Value>)> = Vec::new();
     for job in report["jobs"].as_array().into_iter().flatten() {
@@ -23,6 +21,12 @@ pub(super) fn read(text: &str) -> Result<(String, Vec<Measured>), String> {
     let global = &report["global options"];
     let measured = groups.iter().map(|((name, _), jobs)| one(name, jobs, global)).collect::<Result<_, _>>()?;
     Ok((tool, measured))
+}
+
+/// fio may write notes behind its JSON.
+pub(super) fn parse(text: &str) -> Result<Value, String> {
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    stream.next().transpose().map(Option::unwrap_or_default).map_err(|e| e.to_string())
 }
 
 fn one(name: &str, jobs: &[&Value], global: &Value) -> Result<Measured, String> {

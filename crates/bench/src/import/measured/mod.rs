@@ -7,6 +7,7 @@
 
 mod diskspd;
 mod fio;
+pub mod fio_run;
 mod lanes;
 mod vdbench;
 

@@ -1,6 +1,7 @@
 //! Which lanes a study has: those of its suite, or those that the user names and gives.
 
 use super::StudyArgs;
+use super::fio;
 use super::stage::scheme;
 use crate::exit::Failure;
 use weft_bench::results::Skipped;
@@ -108,6 +109,9 @@ fn impossible(args: &StudyArgs, template: &LaneTemplate) -> Option<String> {
 
 /// What a device of the user's is, by its URL.
 fn title(url: &str) -> String {
+    if let Some(device) = fio::device(url) {
+        return format!("{}, measured by fio", title(device));
+    }
     of_url(url)
         .map_or_else(|_| "A device of the user’s".to_owned(), |through| format!("{}, a target of the user’s", through.title()))
 }

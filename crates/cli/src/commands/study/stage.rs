@@ -2,12 +2,15 @@
 
 use super::super::child::Spawned;
 use super::StudyArgs;
+use super::fio::{self, Fio};
 use super::lanes::{Chosen, choose};
 use super::serving::{ceiling, serve};
 use crate::exit::Failure;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
+use weft_bench::import::measured::fio_run::Engine;
 use weft_bench::results::Skipped;
 use weft_bench::study::{Lane, ReadCounters, Server, Stage as Measured};
 use weft_bench::suite::{LaneTemplate, Policy, Suite, Through};
@@ -76,15 +79,7 @@ impl Stage {
         }
         let mut lanes = Vec::new();
         props.own(&chosen, &mut lanes, &mut skipped)?;
-        for one in &chosen {
-            if let Some(url) = &one.url {
-                let lane = props.remote(&one.template, &props.options, url, None, None)?;
-                if !args.destroy_data {
-                    overwrite::refuse_data(&lane.device)?;
-                }
-                lanes.push(Lane { real: true, ..lane });
-            }
-        }
+        props.given(&chosen, args.destroy_data, &mut lanes)?;
         if lanes.is_empty() {
             let why = skipped.first().map_or_else(|| "it has none".to_owned(), |skipped| skipped.why.clone());
             return Err(Failure::of(
@@ -158,6 +153,52 @@ impl Props<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The lanes to devices of the user's. Those that fio measures come last, as others may be to the same device.
+    fn given(&self, chosen: &[Chosen], destroy_data: bool, lanes: &mut Vec<Lane>) -> Result<(), Failure> {
+        let given = || chosen.iter().filter_map(|one| Some((&one.template, one.url.as_deref()?)));
+        let mut opened: Vec<(&str, Lane)> = Vec::new();
+        let own = given().filter(|(_, url)| fio::device(url).is_none()).map(|(template, url)| (template, url, false));
+        let by_fio = given().filter_map(|(template, url)| Some((template, fio::device(url)?, true)));
+        for (template, url, by_fio) in own.chain(by_fio) {
+            let engine = if by_fio { Some(fio::engine(url)?) } else { None };
+            let same = opened.iter().find(|(known, lane)| *known == url && lane.generator.is_none()).map(|(_, lane)| lane);
+            let lane = match (engine, same) {
+                (Some(engine), same) => self.by_fio(template, url, engine, same)?,
+                (None, _) => self.remote(template, &self.options, url, None, None)?,
+            };
+            if !destroy_data {
+                overwrite::refuse_data(&lane.device)?;
+            }
+            opened.push((url, Lane { real: true, ..lane }));
+        }
+        lanes.extend(opened.into_iter().map(|(_, lane)| lane));
+        Ok(())
+    }
+
+    /// A lane that fio measures, whose device is that of `same` if weft measures it, too.
+    fn by_fio(&self, template: &LaneTemplate, url: &str, engine: Engine, same: Option<&Lane>) -> Result<Lane, Failure> {
+        let lane = match same {
+            // A file is locked by whoever opens it.
+            Some(same) => Lane {
+                name: template.name.clone(),
+                title: template.title(),
+                url: same.url.clone(),
+                device: Arc::clone(&same.device),
+                target_pids: Vec::new(),
+                target_counters: None,
+                initiator_cpus: same.initiator_cpus.clone(),
+                target_cpus: Vec::new(),
+                base: None,
+                real: true,
+                generator: None,
+                prepared_by: Some(same.name.clone()),
+            },
+            None => self.remote(template, &self.options, url, None, None)?,
+        };
+        let fio = Fio::new(engine, url, lane.device.geometry(), same.map(|same| same.name.clone()));
+        Ok(Lane { generator: Some(Rc::new(fio)), ..lane })
     }
 
     /// Where targets of our own listen.
