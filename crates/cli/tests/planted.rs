@@ -10,8 +10,8 @@ fn programs() -> Vec<PathBuf> {
     let own = PathBuf::from(env!("CARGO_BIN_EXE_weft"));
     let name = own.file_name().unwrap().to_owned();
     let profiles = own.parent().and_then(Path::parent).unwrap().to_path_buf();
-    let release = profiles.join("release").join(name);
-    [own, release].into_iter().filter(|path| path.exists()).collect()
+    let shipped = ["release", "dist"].map(|profile| profiles.join(profile).join(&name));
+    [own].into_iter().chain(shipped).filter(|path| path.exists()).collect()
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct RaceArgs {
     /// Counts that noise cannot touch, against their limits: the gates of continuous integration
     #[arg(long)]
     gates: bool,
-    /// Write what `--gates` compares the engines' instructions with
+    /// Write what `--gates` compares the engines' instructions, and the program's size, with
     #[arg(long)]
     renew_baseline: bool,
     /// Memory of a target: idle connections, and 1,000 at depth 128
@@ -134,7 +134,7 @@ struct Section {
 pub fn run(args: &RaceArgs) -> Result<ExitCode> {
     let setting = Setting::new(args.small, args.runtime, args.rounds)?;
     if args.renew_baseline {
-        gates::renew_instructions()?;
+        gates::renew(&setting)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.gates {

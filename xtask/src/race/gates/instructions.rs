@@ -74,7 +74,7 @@ fn baseline() -> Result<Value> {
 }
 
 /// The compiler's version.
-fn rustc() -> Result<String> {
+pub fn rustc() -> Result<String> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     Ok(sh::output(Command::new(rustc).arg("--version"))?.trim().to_owned())
 }

@@ -1,10 +1,11 @@
-//! What noise cannot touch, against its limits: futex calls, memory, instructions.
+//! What noise cannot touch, against its limits: futex calls, memory, instructions, the program's size.
 //!
 //! System calls and copies for each operation depend on what happens to arrive together, and so on the machine's load: they are counted in
 //! virtual time, by a test of `endpoint` (`sim/counts.rs`).
 
 mod futex;
 mod instructions;
+mod program;
 
 use anyhow::Result;
 
@@ -12,7 +13,6 @@ use super::setting::Setting;
 use crate::sh::Missing;
 
 pub use futex::futexes;
-pub use instructions::renew as renew_instructions;
 
 /// One comparison.
 pub struct Check {
@@ -35,7 +35,14 @@ impl Check {
 type Gate = (&'static str, fn(&Setting) -> Result<Vec<Check>>);
 
 /// All gates.
-const GATES: [Gate; 3] = [("futex calls", futex::check), ("memory", memory), ("instructions", |_| instructions::check())];
+const GATES: [Gate; 4] =
+    [("futex calls", futex::check), ("memory", memory), ("instructions", |_| instructions::check()), ("program", program::check)];
+
+/// Writes anew what gates compare with.
+pub fn renew(setting: &Setting) -> Result<()> {
+    instructions::renew()?;
+    program::renew(setting)
+}
 
 /// Memory of the target with fewer connections than `--memory` makes.
 fn memory(setting: &Setting) -> Result<Vec<Check>> {
