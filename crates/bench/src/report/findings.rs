@@ -58,6 +58,8 @@ pub(crate) struct DepthOne<'a> {
     pub ceiling_ns: Option<f64>,
     /// What the network adds, from measurements side by side.
     pub added: Option<Estimate>,
+    /// What the same way adds to a device that answers at once, where that is clearly less.
+    pub at_once: Option<Estimate>,
     /// A row that these are from is not steady, and nothing was measured side by side.
     pub unstable: bool,
 }
@@ -108,11 +110,12 @@ impl Link<'_> {
     }
 }
 
-/// A finding for every lane over a network; those to a modelled flash device first, as nobody buys RAM disks.
+/// A finding for every lane over a network; those to a modelled flash device last: what the network adds there is mostly what waking a
+/// processor takes, which differs between machines, and on virtual ones from minute to minute.
 pub(crate) fn find(results: &Results) -> Vec<Finding<'_>> {
     let remote = || results.lanes.iter().filter(|lane| !lane.is_local());
     let flash = |lane: &&Lane| lane.base() == Lane::FLASH;
-    let ordered = remote().filter(flash).chain(remote().filter(|lane| !flash(lane)));
+    let ordered = remote().filter(|lane| !flash(lane)).chain(remote().filter(flash));
     ordered.map(|lane| of_lane(results, lane)).collect()
 }
 
@@ -152,6 +155,12 @@ fn to_base(results: &Results, lane: &Lane, workload: &Workload, quantity: Quanti
     results.relation(&lane.name, Some(&results.base_of(lane)?.name), &workload.name, quantity).copied()
 }
 
+/// What the lane adds that goes the same way to a device that answers at once, if this one goes to a modelled one.
+fn at_once(results: &Results, lane: &Lane, workload: &Workload) -> Option<Estimate> {
+    let name = lane.name.strip_suffix(Lane::FLASH)?.strip_suffix('-')?;
+    to_base(results, results.lanes.iter().find(|other| other.name == name)?, workload, Quantity::Latency)
+}
+
 fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
     let workload = Workload::quoted(results.latencies())?;
     let ceiling = results.ceiling(&workload.name).filter(|ceiling| !ceiling.is_unstable());
@@ -162,6 +171,10 @@ fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
         here_ns: row.latency.p50_ns,
         base_ns: base.map(|row| row.latency.p50_ns),
         ceiling_ns: ceiling.map(|ceiling| ceiling.latency.p50_ns),
+        at_once: added
+            .zip(at_once(results, lane, workload))
+            .filter(|(added, other)| added.low > other.high)
+            .map(|(_, other)| other),
         added,
         unstable: added.is_none() && (row.is_unstable() || base.is_some_and(Row::is_unstable)),
     })
@@ -245,7 +258,7 @@ impl Finding<'_> {
     }
 
     fn latency(&self) -> Option<String> {
-        let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, .. } = self.depth_one.as_ref()?;
+        let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, at_once, .. } = self.depth_one.as_ref()?;
         let against = |other: Option<f64>, added: Option<Estimate>, what: &str| {
             let other = other?;
             let more = added.map_or(here_ns - other, |added| added.value);
@@ -256,8 +269,14 @@ impl Finding<'_> {
         let parts: Vec<String> = base.into_iter().chain(against(*ceiling_ns, None, "a bare TCP exchange")).collect();
         let compared = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", and ")) };
         let lane = &self.lane.title;
+        let waking = at_once.map_or_else(String::new, |at_once| {
+            format!(
+                " To a device that answers at once the same adds {}; the rest is waking ends that sleep while the device works.",
+                time(at_once.value)
+            )
+        });
         Some(format!(
-            "{lane}: half of all {} operations take at most {} at queue depth 1{compared}.",
+            "{lane}: half of all {} operations take at most {} at queue depth 1{compared}.{waking}",
             title(workload),
             time(*here_ns)
         ))

@@ -37,7 +37,7 @@ pub(crate) fn pick(results: &Results) -> Vec<Shown<'_>> {
     all.into_iter().map(|(.., shown)| shown).take(MOST).collect()
 }
 
-/// The lane that the first screen is about: the one that is compared with the reference, else one to a modelled flash device, as nobody buys RAM disks.
+/// The lane that the first screen is about: the one that is compared with the reference, else one to a device that answers at once.
 pub(crate) fn main_lane(results: &Results) -> Option<&Lane> {
     lanes(results).into_iter().next()
 }
@@ -46,7 +46,7 @@ pub(crate) fn main_lane(results: &Results) -> Option<&Lane> {
 fn lanes(results: &Results) -> Vec<&Lane> {
     let compared = comparison::compared(results);
     let mut lanes: Vec<&Lane> = results.lanes.iter().filter(|lane| !lane.is_local()).collect();
-    lanes.sort_by_key(|lane| (Some(lane.name.as_str()) != compared, lane.base() != Lane::FLASH));
+    lanes.sort_by_key(|lane| (Some(lane.name.as_str()) != compared, lane.base() == Lane::FLASH));
     lanes
 }
 

@@ -10,7 +10,7 @@ use super::rounds::{FAILURES_MAX, Rounds, Who};
 use super::{Lane, StudyProgress, StudySpec, notes};
 use crate::error::Error;
 use crate::relation::{BLOCKS_FIRST, adds, blocks_for, does};
-use crate::results::{Quantity, Relation, Workload};
+use crate::results::{self, Quantity, Relation, Workload};
 use crate::suite::{Mode, Times};
 use core::time::Duration;
 use std::sync::Arc;
@@ -38,12 +38,19 @@ const BLOCKS_MIN: u32 = 2;
 const WARM_UP_ROUND: u32 = u32::MAX;
 
 /// See [`StudySpec::within`]. Lanes of the same kind differ by a few per cent for as long as their processes live, so a ratio is asked for more.
-const WITHIN: f64 = 0.05;
+const WITHIN: f64 = 0.04;
 /// See [`WITHIN`].
 const WITHIN_RATIO: f64 = 0.02;
 
 /// Room for filling and connections, where a suite says how long each row takes.
 const ROOM: f64 = 1.5;
+
+/// What takes more than the first blocks: a workload on two lanes, and how many blocks in all.
+struct Wanted {
+    workload: usize,
+    lanes: [Who; 2],
+    blocks: u32,
+}
 
 impl Times {
     /// The length of a slice, if the suite gives it.
@@ -81,7 +88,7 @@ impl StudySpec<'_> {
     }
 
     /// The slice, if its length and number are given.
-    fn fixed(&self) -> Option<Slot> {
+    pub(super) fn fixed(&self) -> Option<Slot> {
         self.suite.times(self.mode).slot().filter(|_| self.budget.is_none())
     }
 
@@ -94,30 +101,49 @@ impl StudySpec<'_> {
 
 impl Rounds<'_> {
     /// Block after block, until the intervals of the headline are narrow enough or the time is over, of which the part `kept` is left for what follows.
+    /// The first blocks measure everything; the others what the headline takes.
     pub fn measure(&mut self, times: &Times, kept: f64) -> Result<(), Error> {
-        let (begin, until) = (self.clock.elapsed(), self.clock.budget().mul_f64(1.0 - kept));
-        let fixed = self.spec.fixed();
+        let (until, fixed) = (self.clock.budget().mul_f64(1.0 - kept), self.spec.fixed());
         let slot = fixed.unwrap_or_else(|| self.slice(until));
-        let (most, mut wanted) = (times.blocks(), times.blocks());
+        let mut wanted: Option<Vec<Wanted>> = None;
         loop {
-            self.measure_block(slot)?;
-            let done = self.block + 1;
+            let begin = self.clock.elapsed();
+            let ready = self.block == 0 || self.next_block(wanted.as_deref())?.is_some();
+            if !ready {
+                return Ok(());
+            }
+            self.measure_block(slot, wanted.as_deref())?;
+            let (done, took) = (self.block + 1, self.clock.elapsed() - begin);
             let headline = self.headline();
             self.so_far = headline.first().map(|relation| self.said(relation)).unwrap_or_default();
             if done == BLOCKS_FIRST && fixed.is_none() {
-                let blocks = headline.iter().map(|relation| blocks_for(&relation.estimate, self.spec.within())).max();
-                wanted = blocks.unwrap_or(done).min(most);
+                wanted = Some(self.wanted(&headline));
             }
-            let each = (self.clock.elapsed() - begin) / done;
-            if done >= BLOCKS_FIRST {
-                let fitting = begin.saturating_add(each.saturating_mul(wanted)).min(until);
-                self.clock.expect(fitting + self.clock.budget().mul_f64(kept));
+            let left = wanted.as_ref().map(|all| all.iter().map(|one| one.blocks).max().unwrap_or(0).saturating_sub(done));
+            if let Some(left) = left {
+                let end = self.clock.elapsed().saturating_add(took.saturating_mul(left)).min(until);
+                self.clock.expect(end + self.clock.budget().mul_f64(kept));
             }
-            let is_over = fixed.is_none() && done >= BLOCKS_MIN && self.clock.elapsed() + each > until;
-            if self.stopped() || done >= wanted || is_over || self.next_block()?.is_none() {
+            let is_over = fixed.is_none() && done >= BLOCKS_MIN && self.clock.elapsed() + took > until;
+            if self.stopped() || done >= times.blocks() || left == Some(0) || is_over {
                 return Ok(());
             }
+            self.block += 1;
         }
+    }
+
+    /// What takes more blocks than the first ones.
+    fn wanted(&self, headline: &[Relation]) -> Vec<Wanted> {
+        let lanes = &self.spec.stage.lanes;
+        let of = |relation: &Relation| {
+            let lane = |name: &str| lanes.iter().position(|lane| lane.name == name).map(Who::Lane);
+            Some(Wanted {
+                workload: self.workloads.iter().position(|workload| workload.name == relation.workload)?,
+                lanes: [lane(&relation.lane)?, lane(relation.to.as_deref()?)?],
+                blocks: blocks_for(&relation.estimate, self.spec.within()),
+            })
+        };
+        headline.iter().filter_map(of).filter(|one| one.blocks > BLOCKS_FIRST).collect()
     }
 
     /// How long each slice may be, so that [`BLOCKS`] fit.
@@ -130,23 +156,34 @@ impl Rounds<'_> {
         Slot { warm_up: WARM_UP, run: run.saturating_sub(WARM_UP + self.clock.overhead()).clamp(SLICE_MIN, SLICE_MAX) }
     }
 
-    fn measure_block(&mut self, slot: Slot) -> Result<(), Error> {
-        self.warm_up(slot)?;
+    fn measure_block(&mut self, slot: Slot, wanted: Option<&[Wanted]>) -> Result<(), Error> {
+        self.warm_up(slot, wanted)?;
         for _ in 0..ROUNDS {
             for at in 0..self.workloads.len() {
-                self.measure_workload(at, self.rounds, self.alive(), slot)?;
+                let who = self.who(at, wanted);
+                self.measure_workload(at, self.rounds, who, slot)?;
             }
             self.rounds += 1;
         }
         Ok(())
     }
 
+    /// Who is measured with a workload in this block.
+    fn who(&self, workload: usize, wanted: Option<&[Wanted]>) -> Vec<Who> {
+        let mut who = self.alive();
+        if let Some(wanted) = wanted {
+            let takes = |one: &Wanted| one.workload == workload && one.blocks > self.block;
+            who.retain(|who| wanted.iter().any(|one| takes(one) && one.lanes.contains(who)));
+        }
+        who
+    }
+
     /// Rounds that do not count, of the workloads that ask for them: after other writes a device may answer in another way for a while.
-    fn warm_up(&mut self, slot: Slot) -> Result<(), Error> {
+    fn warm_up(&mut self, slot: Slot, wanted: Option<&[Wanted]>) -> Result<(), Error> {
         for round in 0..self.workloads.iter().map(|workload| workload.warm_up_rounds).max().unwrap_or(0) {
             let wanting: Vec<usize> = (0..self.workloads.len()).filter(|at| self.workloads[*at].warm_up_rounds > round).collect();
             for at in wanting {
-                let lanes = self.alive().into_iter().filter(|who| matches!(who, Who::Lane(_))).collect();
+                let lanes = self.who(at, wanted).into_iter().filter(|who| matches!(who, Who::Lane(_))).collect();
                 self.measure_workload(at, WARM_UP_ROUND, lanes, slot)?;
                 self.samples[at].iter_mut().for_each(|samples| samples.retain(|sample| sample.round != WARM_UP_ROUND));
             }
@@ -155,8 +192,7 @@ impl Rounds<'_> {
     }
 
     /// Ends the block and sets up the next one; none if that cannot be done. Then what was measured stays.
-    fn next_block(&mut self) -> Result<Option<()>, Error> {
-        self.block += 1;
+    fn next_block(&mut self, wanted: Option<&[Wanted]>) -> Result<Option<()>, Error> {
         let Some(set_up) = &mut self.spec.set_up else { return Ok(Some(())) };
         let (fraction, eta) = (self.clock.fraction(), self.clock.left());
         (self.progress)(StudyProgress { name: "setting up", what: "the next block", fraction, eta, so_far: &self.so_far });
@@ -172,7 +208,7 @@ impl Rounds<'_> {
             Ok(stage) => {
                 self.meanwhile.enter(&stage);
                 self.spec.stage = stage;
-                self.fill_again()?;
+                self.fill_again(wanted)?;
                 Ok(Some(()))
             }
             Err(error) => {
@@ -186,13 +222,14 @@ impl Rounds<'_> {
     }
 
     /// Fills the new devices as the first ones were. What is real has kept its data.
-    fn fill_again(&mut self) -> Result<(), Error> {
+    fn fill_again(&mut self, wanted: Option<&[Wanted]>) -> Result<(), Error> {
         if !self.spec.suite.fill {
             return Ok(());
         }
         for at in 0..self.spec.stage.lanes.len() {
             let is_new = !self.spec.stage.lanes[at].real && self.failures[at].is_some();
-            if !is_new || self.filling_of(at) != Filling::Own || self.stopped() {
+            let is_used = (0..self.workloads.len()).any(|workload| self.who(workload, wanted).contains(&Who::Lane(at)));
+            if !is_new || !is_used || self.filling_of(at) != Filling::Own || self.stopped() {
                 continue;
             }
             if let Err(error) = self.fill(at, self.size, None) {
@@ -217,7 +254,8 @@ impl Rounds<'_> {
                 Quantity::Cpu => relation.to.is_some() && !to_reference && is(relation, pattern),
             }
         });
-        relations.sort_by_key(|relation| relation.quantity == Quantity::Cpu);
+        relations
+            .sort_by_key(|relation| (relation.quantity == Quantity::Cpu, relation.to.as_deref() == Some(results::Lane::FLASH)));
         relations
     }
 

@@ -1,5 +1,6 @@
 //! What a reader should know of the circumstances, in whole sentences.
 
+use crate::relation::BLOCKS_FIRST;
 use crate::results::{Preconditioned, Results};
 
 /// Too few cores for two ends and everything else.
@@ -24,7 +25,7 @@ pub(super) fn counted(blocks: u32) -> String {
 }
 
 /// How many blocks there were, and what they share.
-pub(super) fn blocks(blocks: u32, anew: bool) -> String {
+pub(super) fn blocks(blocks: u32, anew: bool, is_fixed: bool) -> String {
     let count = counted(blocks);
     let what = if anew { "each with targets, devices and connections of its own" } else { "all with the same targets" };
     let lacks = match (blocks, anew) {
@@ -32,7 +33,9 @@ pub(super) fn blocks(blocks: u32, anew: bool) -> String {
         (_, false) => " What stays the same for the life of a target is in no interval.",
         _ => "",
     };
-    format!("The study had {count} of two rounds, {what}.{lacks}")
+    let later =
+        if blocks > BLOCKS_FIRST && !is_fixed { " Later blocks than the sixth measured what the headline took." } else { "" };
+    format!("The study had {count} of two rounds, {what}.{later}{lacks}")
 }
 
 /// Steal, time of other programs and load from which on they are told.

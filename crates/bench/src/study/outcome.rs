@@ -80,7 +80,7 @@ impl Rounds<'_> {
         notes.extend(notes::limited(results));
         notes.extend(notes::preconditioned(results));
         notes.extend(notes::frequency(results));
-        notes.push(notes::blocks(self.block + 1, self.spec.set_up.is_some()));
+        notes.push(notes::blocks(self.block + 1, self.spec.set_up.is_some(), self.spec.fixed().is_some()));
         notes
     }
 }
