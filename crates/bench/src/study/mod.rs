@@ -1,6 +1,6 @@
 //! The study: the workloads of a suite on its lanes, beside the bare TCP ceiling.
 //!
-//! A study is made of blocks ([`blocks`]), each with targets, devices and connections of its own. Devices are filled first: blocks that were never
+//! A study is made of blocks, each with targets, devices and connections of its own. Devices are filled first: blocks that were never
 //! written may cost nothing to read; real ones are written until they are steady. A round visits every workload, and for each one all lanes and the
 //! ceiling right after one another, in a random order, and the next round in the opposite one, so that a slow second of the machine hits all of them alike.
 //! Each measurement is short and begins with a warm-up. How many blocks there are is decided once, after the first of them, by how wide the intervals of
