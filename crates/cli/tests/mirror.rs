@@ -21,10 +21,6 @@ fn target(dir: &Path, name: &str, port: u16) -> Server {
     Server::start(dir, &[&source, "--listen", &listen, "--nqn", &format!("nqn.2026-01.example.weft:{name}"), "--threads", "1"])
 }
 
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 fn bench(dir: &Path, url: &str, seconds: &str) -> Command {
     let mut command = weft(dir, &["bench", url, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=8m", "--verify=crc32c"]);
     command.args(["--time_based", &format!("--runtime={seconds}")]);
@@ -69,7 +65,7 @@ fn copied(dir: &Path) -> u64 {
 fn legs_and_the_mirror_itself_are_killed_under_load() {
     let scratch = Scratch::new("mirror-killed");
     let dir = scratch.path();
-    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
+    let ports: Vec<u16> = (0..3).map(|_| weft_testing::port::free(std::net::Ipv4Addr::LOCALHOST)).collect();
     let mut targets: Vec<Option<Server>> =
         ports.iter().zip(["a", "b", "c"]).map(|(port, name)| Some(target(dir, name, *port))).collect();
     let legs: Vec<String> = ports

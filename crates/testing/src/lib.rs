@@ -6,5 +6,6 @@
 pub mod allocations;
 #[cfg(unix)]
 pub mod ceph;
+pub mod port;
 pub mod process;
 pub mod wait;

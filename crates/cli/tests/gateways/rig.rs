@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use weft_testing::ceph::Cluster;
-use weft_testing::process;
 use weft_testing::wait::until;
+use weft_testing::{port, process};
 
 /// The subsystem.
 pub const NQN: &str = "nqn.2026-01.example:hall";
@@ -71,9 +71,9 @@ impl Rig {
         std::fs::write(&file, text).unwrap();
         for (n, gateway) in gateways.iter().enumerate() {
             let at = if *gateway == "far" { network::FAR } else { Ipv4Addr::LOCALHOST };
-            rig.addresses.insert((*gateway).to_owned(), SocketAddr::from((at, free_port())));
+            rig.addresses.insert((*gateway).to_owned(), SocketAddr::from((at, port::free(Ipv4Addr::LOCALHOST))));
             if iscsi {
-                rig.iscsi.insert((*gateway).to_owned(), SocketAddr::from((at, free_port())));
+                rig.iscsi.insert((*gateway).to_owned(), SocketAddr::from((at, port::free(Ipv4Addr::LOCALHOST))));
             }
             rig.launch(gateway);
             if n == 0 {
@@ -274,10 +274,6 @@ impl Rig {
 }
 
 /// A port that nobody listens at.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 impl Drop for Rig {
     fn drop(&mut self) {
         for (name, child) in &mut self.running {

@@ -3,7 +3,7 @@
 
 mod conf;
 
-use crate::process;
+use crate::{port, process};
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl Cluster {
 
     fn make(&self, address: Ipv4Addr) {
         let fsid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a UUID").trim().to_owned();
-        let monitor = format!("v2:{address}:{}/0", free_port(address));
+        let monitor = format!("v2:{address}:{}/0", port::free(address));
         conf::write(&self.dir, &fsid, (&monitor, address), self.osds.max(1));
         self.keys();
         let (map, keyring) = (self.path("monmap"), self.path("keyring"));
@@ -201,11 +201,6 @@ impl Cluster {
 }
 
 /// A port at which nobody listens: the monitor's must be known before it starts.
-fn free_port(at: Ipv4Addr) -> u16 {
-    let listener = std::net::TcpListener::bind((at, 0)).and_then(|listener| listener.local_addr());
-    listener.expect("a free port").port()
-}
-
 impl Drop for Cluster {
     fn drop(&mut self) {
         // The guardian reads the end.
