@@ -34,6 +34,8 @@ cat /tmp/said
 /lab/weft id-ctrl $url >/dev/null || fail "the target"
 target_stop
 
+# what an earlier one said would pass for this one
+: >/tmp/target.log
 locked /lab/weft serve ram:16MiB --listen nvme+rdma://$ADDR:$PORT --nqn $NQN >/tmp/target.log 2>&1 &
 target_pid=$!
 wait_for 30 grep -q "^listening on nvme+rdma://" /tmp/target.log || fail "weft serve does not listen"
@@ -44,6 +46,8 @@ target_stop
 note "memory that may not be locked"
 
 # enough for a queue pair and for a part of the disk, but not for all of it
+# what an earlier one said would pass for this one
+: >/tmp/target.log
 (ulimit -l 6144; exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock /lab/weft serve ram:32MiB --listen nvme+rdma://$ADDR:$PORT --nqn $NQN) >/tmp/target.log 2>&1 &
 target_pid=$!
 wait_for 30 grep -q "^listening on nvme+rdma://" /tmp/target.log || fail "weft serve does not listen"

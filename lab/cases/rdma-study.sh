@@ -17,6 +17,8 @@ copied() {
     local before reads=8192 url=nvme+$1://$ADDR:$PORT/$NQN
     rm -f /tmp/in
     mkfifo /tmp/in
+    # what an earlier one said would pass for this one
+    : >/tmp/target.log
     /lab/weft serve ram:64MiB --listen nvme+$1://$ADDR:$PORT --nqn $NQN --until-eof </tmp/in >/tmp/target.log 2>&1 &
     target_pid=$!
     exec 3>/tmp/in
