@@ -60,6 +60,9 @@ pub struct Options {
     /// Guest CPUs (2)
     #[arg(long, value_name = "N")]
     pub smp: Option<u32>,
+    /// One CPU, whose clock advances by 1 ns with each instruction: times are counts of instructions
+    #[arg(long, conflicts_with = "smp")]
+    pub instructions: bool,
     /// Give up after so many seconds, boot included (120)
     #[arg(long, value_name = "S")]
     pub timeout: Option<u64>,
@@ -118,6 +121,8 @@ pub(super) struct Plan {
     pub(super) kernel: Series,
     pub(super) mem_mib: u64,
     pub(super) smp: u32,
+    /// The clock advances by 1 ns with each instruction of the only CPU.
+    pub(super) instructions: bool,
     pub(super) net: bool,
     pub(super) forward: Option<(u16, u16)>,
     pub(super) share: Option<PathBuf>,
@@ -137,6 +142,8 @@ impl Plan {
             ensure!(same, "there are two files with the name of {}", path.display());
         }
         let net = options.net || heads.iter().any(|head| head.net);
+        let instructions = options.instructions || heads.iter().any(|head| head.instructions);
+        let smp = options.smp.or(heads.iter().filter_map(|head| head.smp).max());
         let mut modules = options.modules.clone();
         modules.extend(net.then(|| "virtio_net".to_owned()));
         if options.share.is_some() {
@@ -150,7 +157,8 @@ impl Plan {
             env: options.env.clone(),
             kernel: options.kernel.or(heads.iter().filter_map(|head| head.kernel).max()).unwrap_or_default(),
             mem_mib: options.mem.or(heads.iter().filter_map(|head| head.mem_mib).max()).unwrap_or(DEFAULT_MEM_MIB),
-            smp: options.smp.or(heads.iter().filter_map(|head| head.smp).max()).unwrap_or(DEFAULT_SMP),
+            smp: if instructions { 1 } else { smp.unwrap_or(DEFAULT_SMP) },
+            instructions,
             net,
             forward: options.forward,
             share: options.share.clone(),
@@ -163,8 +171,8 @@ impl Plan {
 pub(super) fn grouped(scripts: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>> {
     let mut groups: BTreeMap<_, Vec<PathBuf>> = BTreeMap::new();
     for script in scripts {
-        let Head { smp, net, kernel, .. } = Head::read(script)?;
-        groups.entry((kernel, smp, net)).or_default().push(script.clone());
+        let Head { smp, instructions, net, kernel, .. } = Head::read(script)?;
+        groups.entry((kernel, smp, instructions, net)).or_default().push(script.clone());
     }
     Ok(groups.into_values().collect())
 }
@@ -210,6 +218,7 @@ struct Head {
     kernel: Option<Series>,
     mem_mib: Option<u64>,
     smp: Option<u32>,
+    instructions: bool,
     timeout_s: Option<u64>,
     net: bool,
     /// It runs only when it is asked for, and with `cargo xtask long`.
@@ -248,6 +257,7 @@ impl Head {
             "kernel" => self.kernel = Some(value.parse().map_err(anyhow::Error::msg)?),
             "mem" => self.mem_mib = Some(number(key, value)?),
             "smp" => self.smp = Some(number(key, value)?),
+            "clock" if value == "instructions" => self.instructions = true,
             "timeout" => self.timeout_s = Some(number(key, value)?),
             "net" => self.net = value == "1",
             "long" => self.long = true,

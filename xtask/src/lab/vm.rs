@@ -223,9 +223,13 @@ fn qemu(plan: &Plan, guest: &Guest) -> Result<Command> {
     command.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
     command.args(["-no-reboot", "-nodefaults", "-no-user-config", "-display", "none"]);
     match env::var("WEFT_LAB_ACCEL").as_deref() {
-        Ok("kvm") => command.args(["-accel", "kvm", "-cpu", "host"]),
+        Ok("kvm") if !plan.instructions => command.args(["-accel", "kvm", "-cpu", "host"]),
         _ => command.args(["-accel", EMULATION, "-cpu", "max"]),
     };
+    if plan.instructions {
+        // While all wait, time jumps to the next timer.
+        command.args(["-icount", "shift=0,sleep=off"]);
+    }
     command.args(["-smp", &plan.smp.to_string(), "-m", &mem_mib.to_string()]);
     command.arg("-kernel").arg(&guest.kernel);
     command.args(["-initrd", &image, "-append", KERNEL_PARAMETERS, "-device", "virtio-rng-pci"]);
