@@ -18,12 +18,12 @@ fn signal(server: &Server) {
     assert!(Command::new("kill").args(["-TERM", &server.pid().to_string()]).status().unwrap().success());
 }
 
-/// Waits until the server has commands in flight.
-fn wait_for_commands(dir: &Scratch) {
-    until("commands are in flight", || {
+/// Waits until the namespace has an operation in flight. (A host has one in flight while it is connecting, too.)
+fn wait_for_operation(dir: &Scratch) {
+    until("an operation is in flight", || {
         let ran = run(weft(dir.path(), &["status", "--json"]));
         let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_default();
-        report["hosts"][0]["counts"]["in_flight"].as_u64().unwrap_or(0) > 0
+        report["subsystems"][0]["namespaces"][0]["counts"]["in_flight"].as_u64().unwrap_or(0) > 0
     });
 }
 
@@ -32,7 +32,7 @@ fn slow_write(dir: &Scratch, time: &str) -> (Server, std::thread::JoinHandle<sup
     let server = Server::start(dir.path(), &[&format!("delay:write={time},read=0us,ram:16MiB"), "--nqn", NQN]);
     let bench = weft(dir.path(), &["bench", server.url(), "--rw=write", "--bs=4k", "--number_ios=1", "--time_based=0"]);
     let bench = std::thread::spawn(move || run(bench));
-    wait_for_commands(dir);
+    wait_for_operation(dir);
     (server, bench)
 }
 
