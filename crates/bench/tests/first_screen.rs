@@ -6,24 +6,10 @@ mod sample;
 use weft_bench::report::{charts, html, markdown};
 use weft_bench::results::{Drawing, Quantity, Results};
 
-fn all_samples() -> Vec<Results> {
-    vec![
-        sample::study(),
-        sample::unstable(),
-        sample::remote_only(),
-        sample::many_lanes(),
-        sample::empty(),
-        sample::not_numbers(),
-        sample::null_suite(),
-        sample::with_open_loop(),
-        sample::with_curves(),
-    ]
-}
-
 /// The first screen stands before everything else: how the lanes relate, what limits, what a link takes, and how sure that is.
 #[test]
 fn the_first_screen_answers_for_any_suite() {
-    for mut results in all_samples() {
+    for mut results in sample::all() {
         let side_by_side = results.draws(Drawing::SideBySide);
         results.relations = if side_by_side {
             vec![sample::relation(("nvme+tcp", Some("iscsi")), "4k-randrw70-256jobs", Quantity::Rate, (1.97, 2.04))]
@@ -71,7 +57,7 @@ fn relations_are_drawn_around_where_lanes_are_equal() {
 /// Nothing of a report has a mark for rates that are not steady: relations do not need them, and the interval stands beside the rate.
 #[test]
 fn no_number_is_withheld_or_marked_as_unsteady() {
-    for results in all_samples() {
+    for results in sample::all() {
         for text in [html(&results).split_once("</style>").expect("a style sheet").1.to_owned(), markdown(&results)] {
             assert!(!text.contains('~') && !text.contains("not steady") && !text.contains("No headline"));
         }

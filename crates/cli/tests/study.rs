@@ -216,7 +216,27 @@ fn studies_are_compared_and_written_in_other_formats() {
     assert!(!data["curves"].as_array().unwrap().is_empty() && page.contains("IOPS and latency over the depth"));
     let same = run(weft(dir.path(), &["study", "compare", "results.json", "results.json"]));
     assert_eq!(same.code(), Some(0), "{same:?}");
-    assert!(same.out.contains("0 are more and 0 are less by more than both are unsure of"), "{}", same.out);
+    assert!(same.out.contains("Both files hold the same study") && same.out.contains(" 0 are more, 0 less, "), "{}", same.out);
+    let again = Scratch::new("study-compare-again");
+    let (_, other, _) =
+        study(again.path(), &["--suite", "mirror", "--lanes", "local,nvme+tcp", "--source", "ram:32MiB", "--seed", "9"]);
+    let later = again.path().join("results.json");
+    let ran = run(weft(dir.path(), &["study", "compare", "results.json", later.to_str().unwrap()]));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    for (of, quantity, what) in
+        [(&data, "rate", "rate"), (&other, "latency", "median latency"), (&other, "cycles", "cycles of both ends")]
+    {
+        let relations = of["relations"].as_array().unwrap();
+        assert!(relations.iter().any(|it| it["quantity"] == quantity) && ran.out.contains(what), "{quantity}: {}", ran.out);
+    }
+    // The device without a network has no relation: its rates stand for themselves.
+    assert!(ran.out.contains("By relations") && ran.out.contains("Of 1 rows without a relation in common"), "{}", ran.out);
+    assert!(!ran.out.contains('~') && !ran.out.contains("Both files"), "{}", ran.out);
+    let mut old = data.clone();
+    old["schema"] = 3.into();
+    std::fs::write(dir.path().join("old.json"), old.to_string()).unwrap();
+    let ran = run(weft(dir.path(), &["study", "render", "old.json"]));
+    assert!(ran.code() == Some(2) && ran.err.contains("old.json: its schema is 3, and this weft reads 4"), "{ran:?}");
     std::fs::write(dir.path().join("other.json"), "{}").unwrap();
     let ran = run(weft(dir.path(), &["study", "compare", "results.json", "other.json"]));
     assert!(ran.code() == Some(2) && ran.err.contains("other.json: it is no results.json"), "{ran:?}");

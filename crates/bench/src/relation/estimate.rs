@@ -38,6 +38,12 @@ pub struct Estimate {
 /// Of the pairs of a block this part is left out on each side, at least one of three: what happens to a slice now and then is no property of a lane.
 const TRIM: f64 = 0.25;
 
+/// Most stretches of time of which the deviation makes the interval of a difference.
+const STRETCHES: usize = 6;
+
+/// Part of itself by which a clock wanders at most.
+const WANDERS_MOST: f64 = 0.1;
+
 /// Fewest pairs of a single block for an interval.
 const PAIRS_MIN: usize = 4;
 
@@ -98,22 +104,6 @@ impl Estimate {
         }
     }
 
-    /// How this relation differs from one of another study: the factor of two ratios, or the difference of two differences. The two have nothing to do
-    /// with each other, so the squares of their half-widths add up. None if they are not of the same kind.
-    pub fn since(&self, earlier: &Self) -> Option<Self> {
-        if self.scale != earlier.scale {
-            return None;
-        }
-        let both = |of: fn(&Self) -> f64| of(self).hypot(of(earlier));
-        let [value, half] = match self.scale {
-            Scale::Ratio => [(self.value / earlier.value).ln(), both(|it| (it.high / it.low).ln() / 2.0)],
-            Scale::Difference => [self.value - earlier.value, both(|it| (it.high - it.low) / 2.0)],
-        };
-        let [value, low, high] = [value, value - half, value + half].map(|value| self.scale.relation(value));
-        let (blocks, pairs) = (self.blocks.min(earlier.blocks), self.pairs.min(earlier.pairs));
-        Some(Self { scale: self.scale, value, low, high, blocks, pairs })
-    }
-
     /// The lane has more than the other one, or less; none where the data do not say.
     pub fn direction(&self) -> Option<core::cmp::Ordering> {
         let neutral = self.scale.neutral();
@@ -125,8 +115,9 @@ impl Estimate {
     }
 }
 
-/// The relation of two lanes from the pairs of each block. A block counts by the trimmed mean of its pairs, and the interval is that of Student's t over the
-/// blocks: what stays the same for the life of a process differs between them and is in it. None without pairs, or with too few in a single block.
+/// The relation of two lanes from the pairs of each block. A block counts by the trimmed mean of its pairs. The interval of a ratio is that of Student's t
+/// over the blocks: what stays the same for the life of a process differs between them and is in it. That of a difference allows for what a clock that
+/// wanders does to blocks side by side, too. None without pairs, or with too few in a single block.
 pub fn estimate<'a>(scale: Scale, blocks: impl IntoIterator<Item = &'a [Pair]>) -> Option<Estimate> {
     let mut values: Vec<Vec<f64>> =
         blocks.into_iter().map(|pairs| pairs.iter().filter_map(|pair| scale.of(*pair)).collect()).collect();
@@ -135,7 +126,10 @@ pub fn estimate<'a>(scale: Scale, blocks: impl IntoIterator<Item = &'a [Pair]>) 
     let (centre, half) = match values.as_mut_slice() {
         [] => return None,
         [only] => of_one_block(only)?,
-        several => between(&several.iter_mut().map(|of_block| trimmed(of_block).centre).collect::<Vec<_>>()),
+        several => {
+            let of_blocks: Vec<f64> = several.iter_mut().map(|of_block| trimmed(of_block).centre).collect();
+            if scale == Scale::Ratio { between(&of_blocks) } else { over_time(&of_blocks) }
+        }
     };
     let [value, low, high] = [centre, centre - half, centre + half].map(|value| scale.relation(value));
     Some(Estimate { scale, value, low, high, blocks: values.len() as u32, pairs })
@@ -143,10 +137,30 @@ pub fn estimate<'a>(scale: Scale, blocks: impl IntoIterator<Item = &'a [Pair]>) 
 
 /// The mean of the blocks' values and half of its interval.
 fn between(values: &[f64]) -> (f64, f64) {
+    let (mean, variance) = moments(values);
+    (mean, two_sided_95(freedom(values.len())) * (variance / values.len() as f64).sqrt())
+}
+
+/// The same of differences. The clock of a processor, and with it every time, wanders for a minute as much as for a second: all lanes alike, so that ratios do
+/// not show it. The mean of twice the time is hardly closer to the truth then, and what a study of the same length finds at another time differs by as much
+/// as its stretches differ from each other: of such noise (flicker) the variance of n stretches is n ln n / (2 (n − 1) ln 2) times that of a mean of all
+/// (D. W. Allan, 1966; J. A. Barnes, 1969). Blocks that follow each other make a stretch, and there are at most [`STRETCHES`]. A clock can do no more to a
+/// difference than in proportion to it: between lanes that are nearly level there is none of it.
+fn over_time(values: &[f64]) -> (f64, f64) {
+    let ((mean, of_blocks), count) = (between(values), values.len().min(STRETCHES));
+    let ends = |at: usize| at * values.len() / count;
+    let stretches: Vec<f64> = (0..count).map(|at| moments(&values[ends(at)..ends(at + 1)]).0).collect();
+    let n = count as f64;
+    let flicker = 2.0 * (n - 1.0) * core::f64::consts::LN_2 / (n * n.ln());
+    let of_stretches = two_sided_95(count - 1) * (moments(&stretches).1 * flicker).sqrt();
+    (mean, of_stretches.min(of_blocks.hypot(mean * WANDERS_MOST)).max(of_blocks))
+}
+
+/// Mean and variance; without a second value no variance is known.
+fn moments(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    (mean, two_sided_95(freedom(values.len())) * (variance / count).sqrt())
+    (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0))
 }
 
 /// Degrees of freedom. The first blocks have decided how many there are, and there are few where their deviation was too small by chance: with all the
@@ -199,15 +213,35 @@ mod tests {
 
     #[test]
     fn blocks_make_the_interval_of_student() {
-        // Differences 1, 2, 3: mean 2, deviation 1, 4.3027 / sqrt(3) to each side.
-        let found = of(Scale::Difference, &[&[(3.0, 2.0)], &[(7.0, 5.0), (4.0, 2.0)], &[(13.0, 10.0)]]).unwrap();
-        assert_eq!((found.value, found.blocks, found.pairs), (2.0, 3, 4));
-        assert!((found.half_width() - 2.4842).abs() < 1e-3, "{found:?}");
-        assert_eq!((found.direction(), found.relative()), (None, found.half_width() / 2.0));
+        // Logarithms 1, 2, 3: mean 2, deviation 1, 4.3027 / sqrt(3) to each side.
+        let e = |power: f64| power.exp();
+        let found = of(Scale::Ratio, &[&[(e(1.0), 1.0)], &[(e(2.0), 1.0), (e(3.0), e(1.0))], &[(e(5.0), e(2.0))]]).unwrap();
+        assert!((found.value - e(2.0)).abs() < 1e-9 && (found.blocks, found.pairs) == (3, 4), "{found:?}");
+        assert!(((found.high / found.low).ln() / 2.0 - 2.4842).abs() < 1e-3, "{found:?}");
+        assert_eq!(found.direction(), None);
         let ratio = of(Scale::Ratio, &[&[(2.0, 1.0)], &[(4.0, 2.0)], &[(2.02, 1.0)]]).unwrap();
         assert!(ratio.low > 1.97 && ratio.high < 2.04 && ratio.direction() == Some(Ordering::Greater), "{ratio:?}");
         let less = of(Scale::Ratio, &[&[(1.0, 2.0)], &[(1.0, 2.01)]]).unwrap();
         assert_eq!(less.direction(), Some(Ordering::Less));
+    }
+
+    #[test]
+    fn a_difference_is_as_sure_as_the_clock_is_steady() {
+        let study = |values: &[f64]| {
+            let blocks: Vec<[Pair; 1]> = values.iter().map(|value| [(value + 5.0, 5.0)]).collect();
+            estimate(Scale::Difference, blocks.iter().map(|block| &block[..])).unwrap()
+        };
+        // The variance of 101, 102 and 103 is 1, and that of a mean of all 4 ln 2 / (3 ln 3) of it.
+        let found = study(&[101.0, 102.0, 103.0]);
+        let half = 4.3027 * (4.0 * 2f64.ln() / (3.0 * 3f64.ln())).sqrt();
+        assert!(found.value == 102.0 && (found.half_width() - half).abs() < 1e-3, "{found:?}");
+        // Six stretches of two blocks: 100, 102, 104 and back.
+        let found = study(&[100.0, 100.0, 102.0, 102.0, 104.0, 104.0, 104.0, 104.0, 102.0, 102.0, 100.0, 100.0]);
+        let half = 2.5706 * (3.2 * 10.0 * 2f64.ln() / (6.0 * 6f64.ln())).sqrt();
+        assert!((found.half_width() - half).abs() < 1e-3, "{found:?}");
+        // The same change of a difference that is nearly nothing is not the clock's.
+        let level = study(&[0.0, 0.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0, 2.0, 2.0, 0.0, 0.0]);
+        assert!(level.half_width() < half / 2.0 && level.half_width() > 1.0, "{level:?}");
     }
 
     #[test]

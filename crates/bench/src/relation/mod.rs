@@ -5,6 +5,7 @@
 //! of the machine meets all of them alike. Slices of two lanes that lie side by side make a pair ([`turns`]); the pairs of a block make one value, and
 //! the values of the blocks the interval ([`estimate()`]). Decision 48 says why.
 
+mod change;
 mod estimate;
 mod order;
 mod plan;
@@ -16,5 +17,5 @@ mod words;
 pub use estimate::{Estimate, Pair, Scale, estimate};
 pub use order::turns;
 pub use plan::{BLOCKS_FIRST, blocks_for};
-pub(crate) use words::moved;
 pub use words::{adds, does};
+pub(crate) use words::{changed, level, stated};

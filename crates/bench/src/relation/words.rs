@@ -1,7 +1,7 @@
 //! What a relation says, in words. There is always a conclusion, as precise as the data.
 
 use super::estimate::{Estimate, Scale};
-use crate::report::units::{NBSP, between, signed_time, time};
+use crate::report::units::{NBSP, Unit, between, signed_time, time};
 use core::cmp::Ordering;
 use core::time::Duration;
 
@@ -40,19 +40,46 @@ pub fn adds(to: &str, difference: &Estimate) -> String {
     }
 }
 
-/// `more: 1.05 to 1.09 times`: by which factor a ratio differs from an earlier one.
-pub(crate) fn moved(factor: &Estimate) -> String {
-    let level = level_within(factor).map(|level| format!("level within {:.0}{NBSP}%", level * 100.0));
-    let times = || format!("{} to {} times", decimals(factor.low), decimals(factor.high));
-    match (factor.direction(), level) {
-        (None, Some(level)) => level,
-        (None, None) => format!("cannot be told apart: {}", percent_between(factor)),
-        (Some(direction), level) => {
-            let word = if direction == Ordering::Greater { "more" } else { "less" };
-            let level = level.map_or_else(String::new, |level| format!(", {level}"));
-            format!("{word}: {}{level}", times())
+/// The least of 1, 2, 3 and 5 % within which the whole change of a relation between two studies lies; of a difference as a part of what it was before,
+/// if that is known to be more or less than nothing.
+pub(crate) fn level(change: &Estimate, before: &Estimate) -> Option<f64> {
+    match change.scale {
+        Scale::Ratio => level_within(change),
+        Scale::Difference => {
+            before.direction()?;
+            let whole = before.value.abs();
+            LEVELS.into_iter().find(|level| change.low >= -level * whole && change.high <= level * whole)
         }
     }
+}
+
+/// What a relation has become since an earlier study: `more: 1.02 to 1.09 times as much`, `less: by 0.40 µs to 1.20 µs`, `level within 2 %`, or
+/// `cannot be told apart: between −12 % and +9 %`.
+pub(crate) fn changed(change: &Estimate, before: &Estimate, unit: Unit) -> String {
+    let level = level(change, before).map(|level| format!("level within {:.0}{NBSP}%", level * 100.0));
+    let (low, high) = change.interval();
+    let by = match (change.direction(), change.scale) {
+        (None, scale) => {
+            return level.unwrap_or_else(|| match scale {
+                Scale::Ratio => format!("cannot be told apart: {}", percent_between(change)),
+                Scale::Difference => format!("cannot be told apart: between {} and {}", unit.signed(low), unit.signed(high)),
+            });
+        }
+        (Some(_), Scale::Ratio) => format!("{} to {} times as much", decimals(low), decimals(high)),
+        (Some(Ordering::Less), Scale::Difference) => format!("by {}", unit.between((-high, -low))),
+        (Some(_), Scale::Difference) => format!("by {}", unit.between((low, high))),
+    };
+    let word = if change.direction() == Some(Ordering::Less) { "less" } else { "more" };
+    format!("{word}: {by}{}", level.map_or_else(String::new, |level| format!(", {level}")))
+}
+
+/// A relation with its interval: `0.76 (0.74 to 0.78)`, `+9.40 µs (+9.10 µs to +9.80 µs)`.
+pub(crate) fn stated(relation: &Estimate, unit: Unit) -> String {
+    let write = |value| match relation.scale {
+        Scale::Ratio => decimals(value),
+        Scale::Difference => unit.signed(value),
+    };
+    format!("{} ({} to {})", write(relation.value), write(relation.low), write(relation.high))
 }
 
 /// `cannot be told apart here: between −12 % and +9 %; about 4 minutes more would tell`.
@@ -152,5 +179,24 @@ mod tests {
             said(-1000.0, 2000.0),
             "NVMe/TCP adds nothing that can be told here to a 4 KiB read: between −1.00 µs and +2.00 µs"
         );
+    }
+
+    #[test]
+    fn what_has_changed_is_said_in_the_same_words() {
+        let (was, ns) = (ratio(0.74, 0.78), difference(9100.0, 9800.0));
+        let said = |change: Estimate, before: &Estimate| changed(&change, before, Unit::Nanoseconds).replace(NBSP, " ");
+        assert_eq!(said(ratio(1.04, 1.09), &was), "more: 1.04 to 1.09 times as much");
+        assert_eq!(said(ratio(0.86, 0.90), &was), "less: 0.86 to 0.90 times as much");
+        assert_eq!(said(ratio(1.005, 1.015), &was), "more: 1.005 to 1.015 times as much, level within 2 %");
+        assert_eq!(said(ratio(0.975, 1.02), &was), "level within 3 %");
+        assert_eq!(said(ratio(0.88, 1.09), &was), "cannot be told apart: between −12 % and +9.0 %");
+        assert_eq!(said(difference(500.0, 1200.0), &ns), "more: by 0.50 µs to 1.20 µs");
+        assert_eq!(said(difference(-1200.0, -500.0), &ns), "less: by 0.50 µs to 1.20 µs");
+        assert_eq!(said(difference(-100.0, 180.0), &ns), "level within 2 %");
+        assert_eq!(said(difference(-300.0, 900.0), &ns), "cannot be told apart: between −0.30 µs and +0.90 µs");
+        let nothing = difference(-10.0, 12.0);
+        assert!(said(difference(-0.001, 0.001), &nothing).starts_with("cannot be told apart"), "of nothing there is no part");
+        assert_eq!(stated(&was, Unit::Nanoseconds).replace(NBSP, " "), "0.76 (0.74 to 0.78)");
+        assert_eq!(stated(&ns, Unit::Nanoseconds).replace(NBSP, " "), "+9.45 µs (+9.10 µs to +9.80 µs)");
     }
 }

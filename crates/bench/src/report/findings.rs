@@ -3,7 +3,7 @@
 //! First what somebody asks who is about to buy: how much later an operation ends, what it costs the processors of both ends, how much of
 //! the wire is used, and how many cores a fast link takes. Then shares of the device without a network.
 
-use super::units::{NBSP, between, cores, share, time};
+use super::units::{NBSP, Unit, between, cores, share, time};
 use crate::relation::{Estimate, adds, does};
 use crate::results::{Lane, Quantity, Results, Row, STEADY_WITHIN, Workload};
 use core::cmp::Ordering;
@@ -76,6 +76,8 @@ pub(crate) struct Cpu<'a> {
     pub base_ns: Option<f64>,
     /// What the network adds at both ends, from measurements side by side.
     pub added: Option<Estimate>,
+    /// The same in cycles.
+    pub cycles: Option<Estimate>,
     /// What the lane does of bare TCP's rate, in words.
     pub of_ceiling: Option<String>,
     /// The row that these are from is not steady.
@@ -189,6 +191,7 @@ fn cpu<'a>(results: &'a Results, lane: &Lane) -> Option<Cpu<'a>> {
         target_ns: row.target.map(|cpu| cpu.total_ns()),
         base_ns: of_base(results, lane, workload).map(|row| row.initiator.total_ns()),
         added: to_base(results, lane, workload, Quantity::Cpu),
+        cycles: to_base(results, lane, workload, Quantity::Cycles),
         of_ceiling: results
             .relation(&lane.name, None, &workload.name, Quantity::Rate)
             .map(|rate| does(&lane.title, "bare TCP", rate, results.took())),
@@ -211,11 +214,8 @@ impl<'a> Link<'a> {
 
     /// Those of the smallest random read, and of the largest sequential one; of the largest read at all where there is none.
     pub(crate) fn all(results: &'a Results, lane: &Lane) -> Vec<Link<'a>> {
-        let small = Workload::quoted(results.patterns());
-        let reads = results.patterns().filter(|pattern| pattern.rw.ends_with("read"));
-        let large = reads.max_by_key(|pattern| (pattern.bs_bytes, pattern.rw == "read"));
-        let large = large.filter(|large| small.is_none_or(|small| small.bs_bytes < large.bs_bytes));
-        small.into_iter().chain(large).filter_map(|workload| Link::of(results, lane, workload)).collect()
+        let ends = Workload::quoted(results.patterns()).into_iter().chain(results.largest_read());
+        ends.filter_map(|workload| Link::of(results, lane, workload)).collect()
     }
 }
 
@@ -233,6 +233,9 @@ impl Finding<'_> {
         let is_more = |added: &&Estimate| added.direction() == Some(Ordering::Greater);
         let adds_more = self.depth_one.as_ref().is_some_and(|at| at.added.as_ref().filter(is_more).is_some());
         let cost = self.cpu.as_ref().map(|cpu| {
+            if let Some(added) = cpu.cycles.as_ref().filter(is_more).filter(|_| adds_more) {
+                return format!("{} at both ends ({})", Unit::Cycles.show(added.value), Unit::Cycles.between(added.interval()));
+            }
             if let Some(added) = cpu.added.as_ref().filter(is_more).filter(|_| adds_more) {
                 return format!("{} of processor time at both ends ({})", time(added.value), between(added.interval()));
             }
@@ -288,7 +291,9 @@ impl Finding<'_> {
         let base = cpu.base_ns.map_or_else(String::new, |ns| format!("; without a network it costs {}", time(ns)));
         let added =
             cpu.added.map(|added| format!(", and the network adds {} ({})", time(added.value), between(added.interval())));
-        let base = base + &added.unwrap_or_default();
+        let clock = cpu.added.zip(cpu.cycles).map(|(time, cycles)| cycles.value / time.value).filter(|clock| *clock > 0.0);
+        let clock = clock.map(|clock| format!(" at a clock of {clock:.2}{NBSP}GHz"));
+        let base = base + &added.unwrap_or_default() + &clock.unwrap_or_default();
         let initiator = time(cpu.initiator_ns);
         let title = title(cpu.workload);
         Some(format!("A {title} costs {initiator} of processor time at the initiator{target}{base}."))

@@ -10,14 +10,12 @@ const FULL: f64 = 0.9;
 
 /// A sentence for the smallest and for the largest blocks.
 pub(super) fn sentences(results: &Results, lane: &Lane) -> Vec<String> {
-    let small = Workload::quoted(results.patterns());
-    let largest = results.patterns().filter(|pattern| pattern.rw.ends_with("read")).max_by_key(|pattern| pattern.bs_bytes);
-    let large = largest.filter(|large| small.is_none_or(|small| small.bs_bytes < large.bs_bytes));
     let of = |workload: &Workload| {
         let row = results.row(&lane.name, &workload.name)?;
         Some(format!("{}: {}.", title(workload), limit(results, lane, row)))
     };
-    small.into_iter().chain(large).filter_map(of).collect()
+    let ends = Workload::quoted(results.patterns()).into_iter().chain(results.largest_read());
+    ends.filter_map(of).collect()
 }
 
 /// What is used up, the nearest first.

@@ -2,7 +2,7 @@
 
 use super::comparison;
 use super::findings::title;
-use super::units::{NBSP, between, time};
+use super::units::{NBSP, between, signed_time};
 use crate::relation::{Estimate, adds, does};
 use crate::results::{Lane, Quantity, Results, Row, Workload};
 
@@ -56,8 +56,7 @@ fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Vec<Shown<'a>> {
     let (reference, base) = (results.reference.as_ref().and_then(named), results.base_of(lane));
     let pattern = Workload::quoted(results.patterns());
     let (read, write) = (Workload::quoted(results.latencies()), results.latencies().find(|workload| workload.rw == "randwrite"));
-    let largest = results.patterns().filter(|pattern| pattern.rw.ends_with("read")).max_by_key(|pattern| pattern.bs_bytes);
-    let largest = largest.filter(|largest| Some(&largest.name) != pattern.map(|pattern| &pattern.name));
+    let largest = results.largest_read();
     let (bare, reference, base) = (Some(None), reference.map(Some), base.map(Some));
     let mut wanted = vec![
         (reference, pattern, Quantity::Rate),
@@ -111,6 +110,7 @@ fn of_rows(results: &Results, lane: &Lane, to: Option<&Lane>, workload: &Workloa
         Quantity::Rate => Some(row.iops / other.iops),
         Quantity::Latency => Some(row.latency.p50_ns - other.latency.p50_ns),
         Quantity::Cpu => Some(cpu(row, lane)? - cpu(other, to)?),
+        Quantity::Cycles => None,
     }
 }
 
@@ -121,7 +121,7 @@ impl Shown<'_> {
             Quantity::Rate => "operations per second",
             Quantity::Latency if self.workload.latency => "median latency at queue depth 1",
             Quantity::Latency => "median latency",
-            Quantity::Cpu => "processor time, both ends",
+            Quantity::Cpu | Quantity::Cycles => "processor time, both ends",
         };
         format!("{}: {quantity}", title(self.workload))
     }
@@ -144,13 +144,11 @@ impl Shown<'_> {
     pub(crate) fn number(&self) -> String {
         let interval = self.estimate.map(|estimate| match self.quantity {
             Quantity::Rate => format!("{} to {}", ratio(estimate.low), ratio(estimate.high)),
-            Quantity::Latency | Quantity::Cpu => between(estimate.interval()).replace('-', "−"),
+            _ => between(estimate.interval()).replace('-', "−"),
         });
         let value = match self.quantity {
             Quantity::Rate => format!("×{NBSP}{}", ratio(self.value)),
-            Quantity::Latency | Quantity::Cpu => {
-                format!("{}{}", if self.value < 0.0 { "−" } else { "+" }, time(self.value.abs()))
-            }
+            _ => signed_time(self.value),
         };
         format!("{value} ({})", interval.unwrap_or_else(|| "no interval".to_owned()))
     }

@@ -73,12 +73,44 @@ pub(crate) fn time(ns: f64) -> String {
     format!("{}{NBSP}{unit}", three_digits(value))
 }
 
-/// An interval of nanoseconds: `9.10 µs to 9.80 µs`.
+/// A difference of times, ns: `+9.10 µs`.
 pub(crate) fn signed_time(ns: f64) -> String {
-    format!("{}{}", if ns < 0.0 { "−" } else { "+" }, time(ns.abs()))
+    Unit::Nanoseconds.signed(ns)
 }
 
-/// An interval of times.
+/// What a difference of lanes is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Time.
+    Nanoseconds,
+    /// Processor cycles.
+    Cycles,
+}
+
+impl Unit {
+    /// `9.10 µs`, `8.94k cycles`.
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Self::Nanoseconds => time(value),
+            Self::Cycles => format!("{}{NBSP}cycles", count(value)),
+        }
+    }
+
+    /// A difference: `+9.10 µs`.
+    pub(crate) fn signed(self, value: f64) -> String {
+        format!("{}{}", if value < 0.0 { "−" } else { "+" }, self.show(value.abs()))
+    }
+
+    /// An interval: `9.10 µs to 9.80 µs`, `8.70k to 9.18k cycles`.
+    pub(crate) fn between(self, (low, high): (f64, f64)) -> String {
+        match self {
+            Self::Nanoseconds => between((low, high)),
+            Self::Cycles => format!("{} to {}", count(low), self.show(high)),
+        }
+    }
+}
+
+/// An interval of times, ns: `9.10 µs to 9.80 µs`.
 pub(crate) fn between((low, high): (f64, f64)) -> String {
     format!("{} to {}", time(low), time(high))
 }

@@ -287,14 +287,6 @@ impl Results {
         base.filter(|base| base.name != lane.name)
     }
 
-    /// The number of unstable rows over a network, and of all such rows; of all lanes if none has a network.
-    pub fn unstable(&self) -> (usize, usize) {
-        let local = |row: &Row| self.lanes.iter().any(|lane| lane.name == row.lane && lane.is_local());
-        let remote: Vec<&Row> = self.rows.iter().filter(|row| !local(row)).collect();
-        let rows = if remote.is_empty() { self.rows.iter().collect() } else { remote };
-        (rows.iter().filter(|row| row.is_unstable()).count(), rows.len())
-    }
-
     /// How long the study took.
     pub(crate) fn took(&self) -> Duration {
         Duration::try_from_secs_f64(self.took_s).unwrap_or_default()
@@ -313,6 +305,13 @@ impl Results {
     /// The patterns, in order.
     pub fn patterns(&self) -> impl Iterator<Item = &Workload> {
         self.workloads.iter().filter(|workload| !workload.latency && workload.open.is_none())
+    }
+
+    /// The read of the largest blocks, a sequential one rather than another, if its blocks are larger than those of the quoted pattern.
+    pub(crate) fn largest_read(&self) -> Option<&Workload> {
+        let reads = self.patterns().filter(|pattern| pattern.rw.ends_with("read"));
+        let largest = reads.max_by_key(|pattern| (pattern.bs_bytes, pattern.rw == "read"));
+        largest.filter(|largest| Workload::quoted(self.patterns()).is_none_or(|quoted| quoted.bs_bytes < largest.bs_bytes))
     }
 
     /// The workloads at a fixed rate, in order.

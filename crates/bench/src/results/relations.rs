@@ -33,6 +33,8 @@ pub enum Quantity {
     Latency,
     /// The processor time of both ends per operation, as a difference.
     Cpu,
+    /// The same in cycles of the processors, which do not change with the clock, as a difference.
+    Cycles,
 }
 
 impl Results {

@@ -5,17 +5,15 @@
 //! of a machine. Slices and their warm-up are as short as agrees with longer ones (docs/study/method.md).
 
 use super::clock::Slot;
-use super::filling::Filling;
 use super::rounds::{FAILURES_MAX, Rounds, Who};
-use super::{Lane, StudyProgress, StudySpec, notes};
+use super::{Known, Lane, StudyProgress, StudySpec, notes};
 use crate::error::Error;
 use crate::relation::{BLOCKS_FIRST, adds, blocks_for, does};
+use crate::report::units::Unit;
 use crate::results::{self, Quantity, Relation, Workload};
 use crate::suite::{Mode, Times};
 use core::time::Duration;
 use std::sync::Arc;
-use weft_block::{BlockDevice, BlockQueue, ErrorKind, Features, Geometry};
-use weft_io::{DriverId, Handle};
 
 /// Rounds of a block.
 const ROUNDS: u32 = 2;
@@ -45,9 +43,8 @@ const WITHIN_RATIO: f64 = 0.02;
 /// Room for filling and connections, where a suite says how long each row takes.
 const ROOM: f64 = 1.5;
 
-/// What takes more than the first blocks: a workload on two lanes, and how many blocks in all.
+/// What takes more than the first blocks: two lanes, and how many blocks in all.
 struct Wanted {
-    workload: usize,
     lanes: [Who; 2],
     blocks: u32,
 }
@@ -108,8 +105,7 @@ impl Rounds<'_> {
         let mut wanted: Option<Vec<Wanted>> = None;
         loop {
             let begin = self.clock.elapsed();
-            let ready = self.block == 0 || self.next_block(wanted.as_deref())?.is_some();
-            if !ready {
+            if self.block > 0 && !self.next_block(wanted.as_deref())? {
                 return Ok(());
             }
             self.measure_block(slot, wanted.as_deref())?;
@@ -138,7 +134,6 @@ impl Rounds<'_> {
         let of = |relation: &Relation| {
             let lane = |name: &str| lanes.iter().position(|lane| lane.name == name).map(Who::Lane);
             Some(Wanted {
-                workload: self.workloads.iter().position(|workload| workload.name == relation.workload)?,
                 lanes: [lane(&relation.lane)?, lane(relation.to.as_deref()?)?],
                 blocks: blocks_for(&relation.estimate, self.spec.within()),
             })
@@ -160,7 +155,7 @@ impl Rounds<'_> {
         self.warm_up(slot, wanted)?;
         for _ in 0..ROUNDS {
             for at in 0..self.workloads.len() {
-                let who = self.who(at, wanted);
+                let who = self.who(wanted);
                 self.measure_workload(at, self.rounds, who, slot)?;
             }
             self.rounds += 1;
@@ -168,12 +163,11 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Who is measured with a workload in this block.
-    fn who(&self, workload: usize, wanted: Option<&[Wanted]>) -> Vec<Who> {
+    /// Who is measured in this block, with all workloads: what a lane did just before changes what it does, so a later block goes through the same ones.
+    fn who(&self, wanted: Option<&[Wanted]>) -> Vec<Who> {
         let mut who = self.alive();
         if let Some(wanted) = wanted {
-            let takes = |one: &Wanted| one.workload == workload && one.blocks > self.block;
-            who.retain(|who| wanted.iter().any(|one| takes(one) && one.lanes.contains(who)));
+            who.retain(|who| wanted.iter().any(|one| one.blocks > self.block && one.lanes.contains(who)));
         }
         who
     }
@@ -183,7 +177,7 @@ impl Rounds<'_> {
         for round in 0..self.workloads.iter().map(|workload| workload.warm_up_rounds).max().unwrap_or(0) {
             let wanting: Vec<usize> = (0..self.workloads.len()).filter(|at| self.workloads[*at].warm_up_rounds > round).collect();
             for at in wanting {
-                let lanes = self.who(at, wanted).into_iter().filter(|who| matches!(who, Who::Lane(_))).collect();
+                let lanes = self.who(wanted).into_iter().filter(|who| matches!(who, Who::Lane(_))).collect();
                 self.measure_workload(at, WARM_UP_ROUND, lanes, slot)?;
                 self.samples[at].iter_mut().for_each(|samples| samples.retain(|sample| sample.round != WARM_UP_ROUND));
             }
@@ -191,9 +185,9 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Ends the block and sets up the next one; none if that cannot be done. Then what was measured stays.
-    fn next_block(&mut self, wanted: Option<&[Wanted]>) -> Result<Option<()>, Error> {
-        let Some(set_up) = &mut self.spec.set_up else { return Ok(Some(())) };
+    /// Ends the block and sets up the next one; false if that cannot be done. Then what was measured stays.
+    fn next_block(&mut self, wanted: Option<&[Wanted]>) -> Result<bool, Error> {
+        let Some(set_up) = &mut self.spec.set_up else { return Ok(true) };
         let (fraction, eta) = (self.clock.fraction(), self.clock.left());
         (self.progress)(StudyProgress { name: "setting up", what: "the next block", fraction, eta, so_far: &self.so_far });
         self.meanwhile.leave();
@@ -209,14 +203,14 @@ impl Rounds<'_> {
                 self.meanwhile.enter(&stage);
                 self.spec.stage = stage;
                 self.fill_again(wanted)?;
-                Ok(Some(()))
+                Ok(true)
             }
             Err(error) => {
                 let done = notes::counted(self.block);
                 self.notes.push(format!("The study ended after {done}, as the lanes could not be set up again: {error}."));
                 self.block -= 1;
                 self.failures.fill(None);
-                Ok(None)
+                Ok(false)
             }
         }
     }
@@ -228,8 +222,8 @@ impl Rounds<'_> {
         }
         for at in 0..self.spec.stage.lanes.len() {
             let is_new = !self.spec.stage.lanes[at].real && self.failures[at].is_some();
-            let is_used = (0..self.workloads.len()).any(|workload| self.who(workload, wanted).contains(&Who::Lane(at)));
-            if !is_new || !is_used || self.filling_of(at) != Filling::Own || self.stopped() {
+            let is_used = self.who(wanted).contains(&Who::Lane(at));
+            if !is_new || !is_used || !self.fills(at) || self.stopped() {
                 continue;
             }
             if let Err(error) = self.fill(at, self.size, None) {
@@ -246,16 +240,17 @@ impl Rounds<'_> {
         let pattern = Workload::quoted(self.workloads.iter().filter(|workload| !workload.latency && workload.open.is_none()));
         let is = |relation: &Relation, of: Option<&Workload>| of.is_some_and(|workload| workload.name == relation.workload);
         let mut relations = self.relations();
+        let known = relations.iter().any(|relation| relation.quantity == Quantity::Cycles);
+        let cpu = if known { Quantity::Cycles } else { Quantity::Cpu };
         relations.retain(|relation| {
             let to_reference = relation.to.is_some() && relation.to == self.spec.suite.reference;
             match relation.quantity {
                 Quantity::Rate => to_reference,
                 Quantity::Latency => relation.to.is_some() && !to_reference && is(relation, latency),
-                Quantity::Cpu => relation.to.is_some() && !to_reference && is(relation, pattern),
+                quantity => quantity == cpu && relation.to.is_some() && !to_reference && is(relation, pattern),
             }
         });
-        relations
-            .sort_by_key(|relation| (relation.quantity == Quantity::Cpu, relation.to.as_deref() == Some(results::Lane::FLASH)));
+        relations.sort_by_key(|relation| (relation.quantity == cpu, relation.to.as_deref() == Some(results::Lane::FLASH)));
         relations
     }
 
@@ -273,41 +268,15 @@ impl Rounds<'_> {
             }
             Quantity::Latency => format!("{lane} {}", adds(what, &relation.estimate)),
             Quantity::Cpu => format!("{lane} {}", adds(&format!("the CPU time of {what}"), &relation.estimate)),
+            Quantity::Cycles => format!("{lane} adds {} to {what}", Unit::Cycles.between(relation.estimate.interval())),
         }
-    }
-}
-
-/// A device that was closed: what it was is still known.
-struct Closed {
-    url: String,
-    geometry: Geometry,
-    features: Features,
-}
-
-impl BlockDevice for Closed {
-    fn url(&self) -> &str {
-        &self.url
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.geometry
-    }
-
-    fn features(&self) -> Features {
-        self.features
-    }
-
-    fn open_queue(&self, _: &Handle, _: DriverId) -> Result<Box<dyn BlockQueue>, weft_block::Error> {
-        Err(weft_block::Error::new(ErrorKind::Unsupported, format!("{} was closed with its block", self.url)))
     }
 }
 
 impl Lane {
     /// Lets go of the device and of the processes behind it.
     fn close(&mut self) {
-        let device = &self.device;
-        let (url, geometry, features) = (device.url().to_owned(), device.geometry(), device.features());
-        self.device = Arc::new(Closed { url, geometry, features });
+        self.device = Arc::new(Known::of(&*self.device));
         self.target_counters = None;
         self.generator = None;
         self.target_pids.clear();

@@ -17,23 +17,12 @@ pub(super) const UNIT_BYTES: u32 = 1 << 20;
 /// How many of them are in flight.
 const DEPTH: u32 = 8;
 
-/// How a lane is filled.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Filling {
-    /// By itself.
-    Own,
-    /// With another lane.
-    Another,
-    /// Not at all.
-    None,
-}
-
 impl Rounds<'_> {
     /// Writes all devices from front to back, as far as the time allows; what could not be filled is not used.
     pub fn prepare(&mut self) -> Result<(), Error> {
         let lanes = self.spec.stage.lanes.len();
         for at in 0..lanes {
-            if self.filling_of(at) != Filling::Own || self.stopped() {
+            if !self.fills(at) || self.stopped() {
                 continue;
             }
             let limit = self.clock.left().mul_f64(PREPARE / lanes as f64);
@@ -56,12 +45,9 @@ impl Rounds<'_> {
         self.check_alive()
     }
 
-    pub(super) fn filling_of(&self, at: usize) -> Filling {
-        match () {
-            () if self.is_prepared_by_another(at) => Filling::Another,
-            () if self.size == 0 || !self.spec.stage.lanes[at].device.features().write => Filling::None,
-            () => Filling::Own,
-        }
+    /// Whether a lane writes its device; otherwise another lane does it, or nobody.
+    pub(super) fn fills(&self, at: usize) -> bool {
+        !self.is_prepared_by_another(at) && self.size > 0 && self.spec.stage.lanes[at].device.features().write
     }
 
     /// Whether filling another lane fills this one.

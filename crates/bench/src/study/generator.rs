@@ -79,17 +79,24 @@ impl Lane {
     }
 }
 
-/// A device that only other machines reach: size and limits, as they tell them.
-pub struct Elsewhere {
+/// A device that this process does not reach, as only the machines that put the load on do, or as it was closed with its block. What it is is known.
+pub struct Known {
     /// Its URL, without secrets.
     pub url: String,
     /// Its size and limits.
     pub geometry: Geometry,
-    /// Whether they write to it.
-    pub write: bool,
+    /// What it can do.
+    pub features: Features,
 }
 
-impl BlockDevice for Elsewhere {
+impl Known {
+    /// What is known of a device.
+    pub(super) fn of(device: &dyn BlockDevice) -> Self {
+        Self { url: device.url().to_owned(), geometry: device.geometry(), features: device.features() }
+    }
+}
+
+impl BlockDevice for Known {
     fn url(&self) -> &str {
         &self.url
     }
@@ -99,11 +106,10 @@ impl BlockDevice for Elsewhere {
     }
 
     fn features(&self) -> Features {
-        Features { write: self.write, ..Features::default() }
+        self.features
     }
 
     fn open_queue(&self, _: &Handle, _: DriverId) -> Result<Box<dyn BlockQueue>, weft_block::Error> {
-        let text = format!("{} is a device of the study's agents: this machine does not reach it", self.url);
-        Err(weft_block::Error::new(ErrorKind::Unsupported, text))
+        Err(weft_block::Error::new(ErrorKind::Unsupported, format!("the study does not reach {} from here", self.url)))
     }
 }

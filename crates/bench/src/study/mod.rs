@@ -11,6 +11,7 @@ mod agreeing;
 mod blocks;
 mod clock;
 mod counting;
+mod cycles;
 mod filling;
 mod generator;
 mod machine;
@@ -29,7 +30,7 @@ mod steady;
 mod tails;
 pub(crate) mod ticks;
 
-pub use generator::{Elsewhere, Generator, Purpose};
+pub use generator::{Generator, Known, Purpose};
 
 use crate::error::Error;
 use crate::results::{self, Results, SCHEMA};

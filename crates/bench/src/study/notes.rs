@@ -34,7 +34,7 @@ pub(super) fn blocks(blocks: u32, anew: bool, is_fixed: bool) -> String {
         _ => "",
     };
     let later =
-        if blocks > BLOCKS_FIRST && !is_fixed { " Later blocks than the sixth measured what the headline took." } else { "" };
+        if blocks > BLOCKS_FIRST && !is_fixed { " Later blocks than the sixth measured the lanes of the headline." } else { "" };
     format!("The study had {count} of two rounds, {what}.{later}{lacks}")
 }
 

@@ -8,8 +8,12 @@ use crate::results::{Quantity, Relation};
 use std::collections::BTreeMap;
 
 /// What is compared, and how.
-const QUANTITIES: [(Quantity, Scale); 3] =
-    [(Quantity::Rate, Scale::Ratio), (Quantity::Latency, Scale::Difference), (Quantity::Cpu, Scale::Difference)];
+const QUANTITIES: [(Quantity, Scale); 4] = [
+    (Quantity::Rate, Scale::Ratio),
+    (Quantity::Latency, Scale::Difference),
+    (Quantity::Cpu, Scale::Difference),
+    (Quantity::Cycles, Scale::Difference),
+];
 
 impl Rounds<'_> {
     /// Each lane over a network in relation to its device without one and to bare TCP, and each lane to the reference of the suite.

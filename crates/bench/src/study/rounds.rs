@@ -1,6 +1,7 @@
 //! Going through the rounds.
 
 use super::clock::{Clock, Slot};
+use super::cycles;
 use super::machine;
 use super::meanwhile::Meanwhile;
 use super::sample::{self, Sample};
@@ -182,6 +183,7 @@ impl<'a> Rounds<'a> {
             if self.stopped() {
                 return Ok(());
             }
+            let clock = cycles::per_ns();
             let (begin, ticks) = (Instant::now(), Ticks::now());
             self.note_frequency();
             let result = match who {
@@ -197,6 +199,7 @@ impl<'a> Rounds<'a> {
                     let ticks = ticks.zip(Ticks::now()).filter(|_| here);
                     sample.steal = ticks.and_then(|(before, after)| after.stolen_since(before));
                     sample.processors = ticks.map(|(before, after)| after.since(before));
+                    sample.clock = here.then(|| f64::midpoint(clock, cycles::per_ns()));
                     sample.block = self.block;
                     sample.at_s = (begin - self.clock.started()).as_secs_f64();
                     self.failures[index] = Some(0);

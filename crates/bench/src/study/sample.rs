@@ -37,6 +37,8 @@ pub struct Sample {
     pub at_s: f64,
     /// IOPS over time, after the start of the study.
     pub series: Vec<(f64, f64)>,
+    /// Cycles of the processor's clock in a nanosecond, before and after it; none where another machine put the load on.
+    pub clock: Option<f64>,
     /// What the host took meanwhile.
     pub steal: Option<f64>,
     /// What the processors did from before it began until after it ended.
@@ -69,6 +71,7 @@ impl Sample {
             warm_up: report.spec.ramp_time,
             at_s: 0.0,
             series: Vec::new(),
+            clock: None,
             steal: None,
             processors: None,
             bytes_per_second: all.bytes_per_second(),
@@ -95,6 +98,7 @@ impl Sample {
             warm_up: Duration::ZERO,
             at_s: 0.0,
             series: Vec::new(),
+            clock: None,
             steal: None,
             processors: None,
             bytes_per_second: report.iops() * f64::from(bytes),
@@ -108,7 +112,7 @@ impl Sample {
         }
     }
 
-    /// What is compared with other lanes.
+    /// What is compared with other lanes; no number where it is not known.
     pub fn value(&self, quantity: Quantity) -> f64 {
         match quantity {
             Quantity::Rate => self.iops,
@@ -117,6 +121,7 @@ impl Sample {
                 let both = self.initiator.plus(&self.target.unwrap_or_default());
                 both.total().as_nanos() as f64 / self.ios as f64
             }
+            Quantity::Cycles => self.value(Quantity::Cpu) * self.clock.unwrap_or(f64::NAN),
         }
     }
 
@@ -282,6 +287,7 @@ mod tests {
     fn sample(round: u32, iops: f64) -> Sample {
         let usage = Usage { user: Duration::from_micros(iops as u64), ..Usage::default() };
         Sample {
+            clock: None,
             round,
             block: 0,
             ios: iops as u64,

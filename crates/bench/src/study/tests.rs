@@ -312,7 +312,7 @@ fn each_block_is_set_up_anew() {
     let results = run(spec, &mut |_| ()).unwrap();
     assert_eq!(old.borrow().len(), 3, "six rounds at most are three blocks");
     assert!(results.notes.iter().any(|note| note.contains("3 blocks of two rounds, each with targets")), "{:?}", results.notes);
-    assert_eq!(results.relations.len(), 3, "rate, latency and CPU");
+    assert_eq!(results.relations.len(), 4, "rate, latency, CPU and cycles");
     for relation in &results.relations {
         assert_eq!((relation.estimate.blocks, relation.estimate.pairs, relation.of_blocks.len()), (3, 6, 3), "{relation:?}");
     }

@@ -6,6 +6,11 @@ use weft_bench::results::{
     Quantity, Relation, Results, Row, Workload,
 };
 
+/// Studies of all kinds, without the hostile one.
+pub fn all() -> Vec<Results> {
+    vec![study(), unstable(), remote_only(), many_lanes(), empty(), not_numbers(), null_suite(), with_open_loop(), with_curves()]
+}
+
 /// A study of a RAM disk over NVMe/TCP: made-up, plausible numbers.
 pub fn study() -> Results {
     let mut results: Results =
@@ -42,7 +47,7 @@ pub fn relations() -> Vec<Relation> {
 pub fn relation((lane, to): (&str, Option<&str>), workload: &str, quantity: Quantity, (low, high): (f64, f64)) -> Relation {
     let (scale, value) = match quantity {
         Quantity::Rate => (Scale::Ratio, (low * high).sqrt()),
-        Quantity::Latency | Quantity::Cpu => (Scale::Difference, (low + high) / 2.0 - (high - low) / 14.0),
+        _ => (Scale::Difference, (low + high) / 2.0 - (high - low) / 14.0),
     };
     let estimate = Estimate { scale, value, low, high, blocks: 1, pairs: 9 };
     Relation {

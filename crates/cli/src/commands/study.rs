@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_bench::results::Skipped;
-use weft_bench::study::{SetUp, StudyProgress, StudySpec, run as run_study};
+use weft_bench::study::{SetUp, Stage as Measured, StudyProgress, StudySpec, run as run_study};
 use weft_bench::suite::{Mode, Suite};
 use weft_bench::workload::duration;
 use weft_block::ErrorKind;
@@ -67,7 +67,7 @@ Examples:
   weft study --suite null --lanes nvme+tcp,nvme+rdma --address 10.0.0.1
       RDMA against TCP, on the RDMA device that has this address
   weft study compare before/results.json after/results.json
-      what changed, and whether it is more than noise
+      what changed in relation to bare TCP and the local device, and whether it is more than noise
   weft study render results.json --output-dir report --also png
       the report again, from the results of an earlier study
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
@@ -187,7 +187,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
 
 /// What is measured, and what it takes.
 struct Scene {
-    stage: weft_bench::study::Stage,
+    stage: Measured,
     skipped: Vec<Skipped>,
     fleet: Option<Rc<Fleet>>,
 }
@@ -253,7 +253,7 @@ impl StudyArgs {
     fn scene(&self, suite: &Suite, cores: &Cores, control: &Control) -> Result<Scene, Failure> {
         if !self.agents.is_empty() {
             let agents::Elsewheres { lanes, fleet } = agents::set_up(self, suite)?;
-            let stage = weft_bench::study::Stage { lanes, ceiling: None };
+            let stage = Measured { lanes, ceiling: None };
             return Ok(Scene { stage, skipped: Vec::new(), fleet: Some(fleet) });
         }
         let set_up = Stage::set_up(self, suite, cores, control)?;

@@ -12,9 +12,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use weft_bench::agents::{Clock, Request};
 use weft_bench::limits::AGENTS_MAX;
-use weft_bench::study::{Elsewhere, Lane};
+use weft_bench::study::{Known, Lane};
 use weft_bench::suite::{Machines, Suite};
-use weft_block::{Atomicity, ErrorKind, Geometry};
+use weft_block::{Atomicity, ErrorKind, Features, Geometry};
 use weft_endpoint::url::without_secret;
 
 /// The lanes, and the agents behind them.
@@ -52,7 +52,7 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
         agents.push((agent, opened));
     }
     let geometry = common(agents.iter().map(|(_, opened)| opened));
-    let write = agents.iter().all(|(_, opened)| opened.write);
+    let features = Features { write: agents.iter().all(|(_, opened)| opened.write), ..Features::default() };
     let urls: Vec<String> = asked.iter().map(|url| without_secret(url)).collect();
     let url = if urls.iter().all(|url| *url == urls[0]) { urls[0].clone() } else { urls.join(", ") };
     let real = asked.iter().any(|url| is_real(url));
@@ -63,7 +63,7 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
         name: name_of(machines),
         title: if machines == 1 { format!("{title}, one machine") } else { format!("{title}, {machines} machines") },
         url: url.clone(),
-        device: Arc::new(Elsewhere { url: url.clone(), geometry, write }),
+        device: Arc::new(Known { url: url.clone(), geometry, features }),
         target_pids: Vec::new(),
         target_counters: None,
         initiator_cpus: Vec::new(),

@@ -15,11 +15,13 @@ const RESULTS_BYTES_MAX: u64 = 256 << 20;
 /// What can be done with results.
 #[derive(Subcommand, Debug)]
 pub enum StudyCommand {
-    /// Compare two studies: what changed, and whether it is more than noise
+    /// Compare two studies: what changed in relation to bare TCP and to the device without a network, and whether it is more than noise
     #[command(after_help = "\
 Examples:
   weft study compare before/results.json after/results.json
-      the same suite before and after a change, or on two systems")]
+      the same suite before and after a change, or on two systems
+  weft study compare monday/results.json friday/results.json
+      two days: relations can be compared although the machine is faster on one of them")]
     Compare {
         /// The results.json of the earlier study
         before: PathBuf,

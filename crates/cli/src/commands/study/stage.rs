@@ -14,7 +14,7 @@ use weft_bench::import::measured::fio_run::Engine;
 use weft_bench::results::Skipped;
 use weft_bench::study::{Lane, ReadCounters, Server, Stage as Measured};
 use weft_bench::suite::{LaneTemplate, Policy, Suite, Through};
-use weft_block::{ErrorKind, grammar};
+use weft_block::{Device, ErrorKind, grammar};
 use weft_endpoint::paths::IoPolicy;
 use weft_endpoint::{ConnectOptions, Control, overwrite};
 
@@ -74,12 +74,12 @@ impl Stage {
         let options = args.options(suite, cores, control)?;
         let props = Props { source: unlocked(&source), address: args.address, options, cores, destroy_data: args.destroy_data };
         let (chosen, mut skipped) = choose(args, suite)?;
-        if !args.destroy_data && chosen.iter().any(|one| one.url.is_none()) {
-            overwrite::refuse_data(&weft_endpoint::open(&props.source, &props.options)?)?;
+        if chosen.iter().any(|one| one.url.is_none()) {
+            props.refuse_data(&props.source)?;
         }
         let mut lanes = Vec::new();
         props.own(&chosen, &mut lanes, &mut skipped)?;
-        props.given(&chosen, args.destroy_data, &mut lanes)?;
+        props.given(&chosen, &mut lanes)?;
         if lanes.is_empty() {
             let why = skipped.first().map_or_else(|| "it has none".to_owned(), |skipped| skipped.why.clone());
             return Err(Failure::of(
@@ -91,9 +91,7 @@ impl Stage {
         let most = if suite.fill { CEILING_BYTES_MAX } else { NULL_CEILING_BYTES };
         Ok(Self { lanes, skipped, ceiling: ceiling(smallest.min(most), cores)? })
     }
-}
 
-impl Stage {
     /// What a block measures.
     pub fn into_measured(self) -> Result<Measured, Failure> {
         let no_address = |_| Failure::of(ErrorKind::Io, "the ceiling's server has no address");
@@ -156,7 +154,7 @@ impl Props<'_> {
     }
 
     /// The lanes to devices of the user's. Those that fio measures come last, as others may be to the same device.
-    fn given(&self, chosen: &[Chosen], destroy_data: bool, lanes: &mut Vec<Lane>) -> Result<(), Failure> {
+    fn given(&self, chosen: &[Chosen], lanes: &mut Vec<Lane>) -> Result<(), Failure> {
         let given = || chosen.iter().filter_map(|one| Some((&one.template, one.url.as_deref()?)));
         let mut opened: Vec<(&str, Lane)> = Vec::new();
         let own = given().filter(|(_, url)| fio::device(url).is_none()).map(|(template, url)| (template, url, false));
@@ -168,9 +166,7 @@ impl Props<'_> {
                 (Some(engine), same) => self.by_fio(template, url, engine, same)?,
                 (None, _) => self.remote(template, &self.options, url, None, None)?,
             };
-            if !destroy_data {
-                overwrite::refuse_data(&lane.device)?;
-            }
+            self.refuse_data_on(&lane.device)?;
             opened.push((url, Lane { real: true, ..lane }));
         }
         lanes.extend(opened.into_iter().map(|(_, lane)| lane));
@@ -199,6 +195,16 @@ impl Props<'_> {
         };
         let fio = Fio::new(engine, url, lane.device.geometry(), same.map(|same| same.name.clone()));
         Ok(Lane { generator: Some(Rc::new(fio)), ..lane })
+    }
+
+    /// Refuses a device on which something is recognised, unless it may be overwritten.
+    fn refuse_data(&self, source: &str) -> Result<(), Failure> {
+        if self.destroy_data { Ok(()) } else { self.refuse_data_on(&weft_endpoint::open(source, &self.options)?) }
+    }
+
+    /// The same of one that is open.
+    fn refuse_data_on(&self, device: &Device) -> Result<(), Failure> {
+        if self.destroy_data { Ok(()) } else { Ok(overwrite::refuse_data(device)?) }
     }
 
     /// Where targets of our own listen.
@@ -273,9 +279,7 @@ impl Props<'_> {
     /// A lane to a device of its own.
     fn other_device(&self, template: &LaneTemplate, source: &str) -> Result<Lane, Failure> {
         let source = unlocked(source);
-        if !self.destroy_data {
-            overwrite::refuse_data(&weft_endpoint::open(&source, &self.options)?)?;
-        }
+        self.refuse_data(&source)?;
         let target = Rc::new(serve(&source, &[scheme(template.through)], self.address(), self.cores)?);
         let url = url_of(&target, template, &source)?;
         let lane = self.remote(template, &self.options, &url, Some(&target), None)?;

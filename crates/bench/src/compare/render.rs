@@ -1,0 +1,128 @@
+//! A comparison as text.
+
+use super::{Change, Comparison, Related, Verdict};
+use crate::relation::{level, stated};
+use crate::report::units::{NONE, count, micros, or_none};
+use crate::results::Quantity;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use core::cmp::Ordering;
+use core::fmt::Write;
+
+/// Part by which processor time per operation may differ before it is told, where no relation has it with its interval.
+const CPU: f64 = 0.10;
+
+impl Comparison {
+    /// As lines of text.
+    pub fn render(&self) -> String {
+        let mut out = String::new();
+        if !self.relations.is_empty() {
+            let _ = writeln!(out, "By relations, each with its 95 % interval\n\n{}\n", self.by_relations().trim_fmt());
+            let _ = writeln!(out, "Rates and CPU time by themselves: machines and days may differ\n");
+        }
+        let _ = writeln!(out, "{}\n", self.by_themselves().trim_fmt());
+        for sentence in self.sentences().iter().chain(&self.notes) {
+            let _ = writeln!(out, "{sentence}");
+        }
+        // Names come from files.
+        out.retain(|letter| letter == '\n' || !letter.is_control());
+        out
+    }
+
+    fn by_relations(&self) -> Table {
+        let mut table = table(["workload", "lane", "what", "in relation to", "before", "after", "change"]);
+        for it in &self.relations {
+            let (before, after) = (right(stated(&it.before, it.unit())), right(stated(&it.after, it.unit())));
+            let names = [&it.workload, &it.lane, it.what(), it.other()].map(Cell::new);
+            table.add_row(names.into_iter().chain([before, after, Cell::new(it.words())]));
+        }
+        table
+    }
+
+    fn by_themselves(&self) -> Table {
+        let mut table = table(["workload", "lane", "IOPS before", "after", "change", "CPU µs before", "after", "verdict"]);
+        for change in &self.changes {
+            let [before, after] = change.intervals.map(interval);
+            table.add_row([
+                Cell::new(&change.workload),
+                Cell::new(&change.lane),
+                right(count(change.iops.0) + &before),
+                right(count(change.iops.1) + &after),
+                right(percent(change.iops)),
+                right(micros(change.cpu_ns.0)),
+                right(micros(change.cpu_ns.1)),
+                Cell::new(change.verdict.words()),
+            ]);
+        }
+        table
+    }
+
+    /// What changed, in whole sentences.
+    pub fn sentences(&self) -> Vec<String> {
+        [self.of_relations(), self.of_rates(), self.of_cpu()].into_iter().flatten().collect()
+    }
+
+    fn of_relations(&self) -> Option<String> {
+        let of = |wanted: fn(&Related) -> bool| self.relations.iter().filter(|it| wanted(it)).count();
+        let all = self.relations.len();
+        let (more, less) =
+            (of(|it| it.change.direction() == Some(Ordering::Greater)), of(|it| it.change.direction() == Some(Ordering::Less)));
+        let level = of(|it| it.change.direction().is_none() && level(&it.change, &it.before).is_some());
+        let unclear = all - more - less - level;
+        (all > 0).then(|| {
+            format!(
+                "Of {all} relations that both studies have {more} are more, {less} less, {level} level, and {unclear} cannot be told apart; a 95 % \
+                 interval leaves out the truth once in twenty times."
+            )
+        })
+    }
+
+    fn of_rates(&self) -> Option<String> {
+        let of = |verdict: Verdict| self.changes.iter().filter(|change| change.verdict == verdict).count();
+        let (faster, slower, noise, unknown) =
+            (of(Verdict::Faster), of(Verdict::Slower), of(Verdict::Noise), of(Verdict::Unknown));
+        let all = self.changes.len() - of(Verdict::Related);
+        (all > 0 || self.relations.is_empty()).then(|| {
+            format!(
+                "Of {all} rows without a relation in common {faster} are faster and {slower} slower by more than noise (their 95 % intervals do not \
+                 overlap), {noise} show no difference, and {unknown} have too few rounds to tell; machines and days may differ."
+            )
+        })
+    }
+
+    fn of_cpu(&self) -> Option<String> {
+        let judged = |change: &Change| {
+            let of_row = |it: &&Related| it.lane == change.lane && it.workload == change.workload;
+            self.relations.iter().filter(of_row).any(|it| matches!(it.quantity, Quantity::Cpu | Quantity::Cycles))
+        };
+        let differs = |change: &&Change| !judged(change) && (change.cpu_ns.1 / change.cpu_ns.0 - 1.0).abs() > CPU;
+        let name = |change: &Change| format!("{} {} ({})", change.lane, change.workload, percent(change.cpu_ns));
+        let names: Vec<String> = self.changes.iter().filter(differs).map(name).collect();
+        let percent = CPU * 100.0;
+        (!names.is_empty()).then(|| {
+            let names = names.join(", ");
+            format!("CPU time per operation by itself, which has no interval, differs by more than {percent:.0} % in: {names}.")
+        })
+    }
+}
+
+fn table<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
+    let mut table = Table::new();
+    table.load_style(crate::table::STYLE).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    table
+}
+
+fn right(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+/// ` (98.0k to 102k)`.
+fn interval(of: Option<(f64, f64)>) -> String {
+    of.map_or_else(String::new, |(low, high)| format!(" ({} to {})", count(low), count(high)))
+}
+
+/// `+4.2 %`.
+fn percent((before, after): (f64, f64)) -> String {
+    let change = after / before - 1.0;
+    or_none(change.is_finite().then_some(change), |change| format!("{:+.1} %", change * 100.0)).replace("NaN", NONE)
+}
