@@ -227,8 +227,8 @@ pub const ISCSI_CONNECTIONS_MAX: u16 = 1;
 /// Seconds for closed connections to end when a target is stopped. Then its devices are flushed in any case.
 pub const DRAIN_CLOSE_S: u64 = 1;
 
-/// Authentications of NVMe hosts (DH-HMAC-CHAP) from one address that were begun and have not succeeded: each may be a guess. Hosts are told to begin
-/// further ones later (Command Interrupted), without any arithmetic, until one of them is forgotten.
+/// Authentications of NVMe hosts (DH-HMAC-CHAP) from one address that were begun and have not succeeded: each may be a guess, unless its connection ended
+/// before the host answered the challenge. Hosts are told to begin further ones later (Command Interrupted), without any arithmetic, until one is forgotten.
 pub const AUTHENTICATIONS_MAX: u32 = 256;
 
 /// Milliseconds after which one of them is forgotten.

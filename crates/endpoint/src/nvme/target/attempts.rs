@@ -154,13 +154,22 @@ impl Attempts {
 
     /// An attempt has succeeded: it does not count any more, but what it has cost does.
     pub(super) fn succeeded(&self, now: Duration, address: Option<IpAddr>) {
+        self.uncounted(address, |row| row.known_until = now + Duration::from_secs(AUTHENTICATION_KNOWN_S));
+    }
+
+    /// The host has gone before it answered a challenge: the attempt does not count any more either.
+    pub(super) fn withdrawn(&self, address: Option<IpAddr>) {
+        self.uncounted(address, |_| ());
+    }
+
+    fn uncounted(&self, address: Option<IpAddr>, own: impl FnOnce(&mut Row)) {
         let rows = &mut self.lock().of_address;
         // Those of an address without a row of its own count with all others', of which nothing is known.
-        let own = rows.contains_key(&address);
-        if let Some(row) = rows.get_mut(if own { &address } else { &None }) {
+        let has_own = rows.contains_key(&address);
+        if let Some(row) = rows.get_mut(if has_own { &address } else { &None }) {
             row.count = row.count.saturating_sub(1);
-            if own && address.is_some() {
-                row.known_until = now + Duration::from_secs(AUTHENTICATION_KNOWN_S);
+            if has_own && address.is_some() {
+                own(row);
             }
         }
     }
@@ -236,6 +245,21 @@ mod tests {
             assert_eq!(attempts.begin(T0, from, Group::Null), Ok(Standing::Stranger));
             attempts.succeeded(T0, from);
         }
+    }
+
+    #[test]
+    fn who_goes_without_an_answer_has_not_guessed_but_has_cost() {
+        let attempts = Attempts::default();
+        let group = Group::Ffdhe8192;
+        let most = AUTHENTICATION_ADDRESS_MS * 1000 / cost_us(group);
+        for _ in 0..most {
+            assert!(attempts.begin(T0, address(1), group).is_ok());
+            attempts.withdrawn(address(1));
+        }
+        assert_eq!(attempts.begin(T0, address(1), group), Err(TooMuch::OfAddress));
+        let later = T0 + Duration::from_secs(1);
+        assert_eq!(attempts.begin(later, address(1), Group::Null), Ok(Standing::Stranger), "nothing was proved");
+        assert_eq!(begun(&attempts, later, address(1), Group::Null), u64::from(AUTHENTICATIONS_MAX) - 1);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(crate) struct Authenticating {
     /// The Authentication Send that is answered when something has been computed.
     computing: Option<(Tag, Cid)>,
     standing: Standing,
+    /// An attempt was counted, and the host has not answered since.
+    is_unanswered: bool,
     /// A key for TLS came of it, over a connection that has none.
     has_made_key: bool,
 }
@@ -101,6 +103,7 @@ impl Authenticating {
             sending: None,
             computing: None,
             standing: Standing::Open,
+            is_unanswered: false,
             has_made_key: false,
         }
     }
@@ -248,6 +251,7 @@ impl Authenticating {
     /// try again later: it is not told that its secret is wrong, as it would give up for good then, and anybody at its address could have that done.
     fn may_go_on(&mut self, on: &Handle, message: &[u8]) -> bool {
         if self.engine.begins(message).is_none() {
+            self.is_unanswered = false;
             return true;
         }
         // Secrets and groups may have been changed since the queue was connected.
@@ -256,6 +260,7 @@ impl Authenticating {
         }
         let (now, group) = (on.now().since_epoch(), self.engine.begins(message).unwrap_or(Group::Null));
         let begun = self.shared.attempts.begin(now, origin(&self.peer), group);
+        self.is_unanswered |= begun.is_ok();
         let refused = begun.map(|standing| self.of_address = standing).err();
         if let Some(too_much) = refused {
             let text = || format!("{}: {}; it has to wait", self.names(), too_much.text());
@@ -275,6 +280,16 @@ impl Authenticating {
         };
         let text = || format!("{}: {what}: {}{hint}", self.names(), reason.name());
         self.shared.members.refusals().log(on.now().since_epoch(), text);
+    }
+}
+
+impl Drop for Authenticating {
+    /// Who has not answered a challenge has guessed nothing. A host that needs several queues at once, and goes when one of them has to wait, would otherwise
+    /// use up with the others what is forgotten until it comes again.
+    fn drop(&mut self) {
+        if self.is_unanswered {
+            self.shared.attempts.withdrawn(origin(&self.peer));
+        }
     }
 }
 
