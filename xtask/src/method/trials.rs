@@ -83,7 +83,7 @@ pub(super) const TRIALS: [Trial; 5] = [
         busy: false,
     },
     Trial { name: "slices", about: "slices of 30, 100 and 1,000 ms", count: 3, lanes: Lanes::Slices, busy: false },
-    Trial { name: "quiet", about: "the study that runs by default", count: 10, lanes: Lanes::Default, busy: false },
+    Trial { name: "quiet", about: "the study that runs by default", count: 20, lanes: Lanes::Default, busy: false },
     Trial { name: "busy", about: "the same beside a busy loop", count: 10, lanes: Lanes::Default, busy: true },
 ];
 
