@@ -168,7 +168,8 @@ pub enum AccessState {
     Transition,
 }
 
-/// A block device.
+/// A block device. One in front of another one implements [`crate::filter::Filter`] in place of this: the defaults here are those of a device that
+/// has nothing behind it.
 pub trait BlockDevice: Send + Sync {
     /// The URL with which it was opened, for messages and logs; without secrets.
     fn url(&self) -> &str;
@@ -179,64 +180,57 @@ pub trait BlockDevice: Send + Sync {
     /// Supported operations.
     fn features(&self) -> Features;
 
-    /// The device below a filter: it answers what the filter does not answer itself.
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        None
-    }
-
     /// The devices that hold its data by turns, if it is a stripe.
     fn members(&self) -> Vec<Device> {
-        self.below().map_or_else(Vec::new, |device| device.members())
+        Vec::new()
     }
 
     /// Permanent identifiers.
     fn identity(&self) -> Identity {
-        self.below().map_or_else(Identity::default, |device| device.identity())
+        Identity::default()
     }
 
     /// Whether the device can be reached now.
     fn presence(&self) -> Presence {
-        self.below().map_or(Presence::Here, |device| device.presence())
+        Presence::Here
     }
 
     /// How well this path reaches the data.
     fn access_state(&self) -> AccessState {
-        self.below().map_or(AccessState::Optimized, |device| device.access_state())
+        AccessState::Optimized
     }
 
     /// A value that differs whenever the device may have lost completed writes that no flush covered since it was last opened: the peer
     /// started again, say. `None`: the device cannot tell.
     fn cache_epoch(&self) -> Option<u64> {
-        self.below().and_then(|device| device.cache_epoch())
+        None
     }
 
     /// How long a peer of this device may go on executing what was sent to it, after the process that sent it has ended, by what the peer states
     /// and what was agreed with it. `None`: nothing is executed later, or the peer states nothing.
     fn late_writes_bound(&self) -> Option<Duration> {
-        let members = self.members();
-        let of_members = members.iter().filter_map(|member| member.late_writes_bound()).max();
-        self.below().and_then(|device| device.late_writes_bound()).max(of_members)
+        self.members().iter().filter_map(|member| member.late_writes_bound()).max()
     }
 
     /// How often it has lost completed writes that no flush covered, and has not written them again, since it was opened. Users are told of it by
     /// [`crate::losses`].
     fn losses(&self) -> u64 {
-        self.below().map_or_else(|| self.members().iter().map(|member| member.losses()).sum(), |device| device.losses())
+        self.members().iter().map(|member| member.losses()).sum()
     }
 
     /// The state of its paths, for a device that has several or that reconnects.
     fn paths(&self) -> Vec<PathStatus> {
-        self.below().map_or_else(Vec::new, |device| device.paths())
+        Vec::new()
     }
 
     /// What each `stats:` in it has counted since it was opened, with its URL; the outer ones first.
     fn counted(&self) -> Vec<(String, Totals)> {
-        self.below().map_or_else(Vec::new, |device| device.counted())
+        Vec::new()
     }
 
     /// Maximum number of open queues; unlimited for a device that shares nothing between queues.
     fn max_queues(&self) -> usize {
-        self.below().map_or(usize::MAX, |device| device.max_queues())
+        usize::MAX
     }
 
     /// Opens a queue on the loop of `on`. The queue wakes `owner`.
@@ -244,7 +238,7 @@ pub trait BlockDevice: Send + Sync {
 }
 
 /// Access to a device from one loop. Dropping it gives up operations in flight; their memory is kept until the system no longer
-/// uses it.
+/// uses it. A queue in front of another one implements [`crate::filter::QueueFilter`] in place of this.
 pub trait BlockQueue {
     /// Accepts operations from the front of `ops` until the queue is full. The operations are valid: in range (at submission), no
     /// longer than `max_transfer_bytes`, with the right amount of data.

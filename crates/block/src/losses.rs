@@ -4,15 +4,16 @@
 //! A user that closes its queue before it has flushed is told as well, whether the loss was before that or comes after: such a queue leaves what it had
 //! told of, and a queue that is opened later takes its place. Nobody knows whose it is, so a flush too many may fail; none too few does.
 
-use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, InPlace};
+use crate::device::{BlockDevice, BlockQueue, InPlace};
 use crate::error::Error;
+use crate::filter::{Filter, QueueFilter};
 use crate::limits::LOSSES_OWED_MAX;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::registry::Device;
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_io::{DriverId, Handle, Segments};
+use weft_io::{DriverId, Handle};
 
 /// A device whose queues tell of the losses of `inner`. One that is in it twice tells once.
 pub fn telling(inner: Device) -> Device {
@@ -51,21 +52,9 @@ fn lock(owed: &Mutex<Owed>) -> MutexGuard<'_, Owed> {
     owed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl BlockDevice for Telling {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.inner.as_ref())
-    }
-
-    fn url(&self) -> &str {
-        self.inner.url()
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn features(&self) -> Features {
-        self.inner.features()
+impl Filter for Telling {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.inner.as_ref()
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
@@ -140,7 +129,15 @@ impl TellingQueue {
     }
 }
 
-impl BlockQueue for TellingQueue {
+impl QueueFilter for TellingQueue {
+    fn inner(&self) -> &dyn BlockQueue {
+        self.inner.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn BlockQueue {
+        self.inner.as_mut()
+    }
+
     #[inline]
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let before = self.flushes.len();
@@ -168,29 +165,9 @@ impl BlockQueue for TellingQueue {
         }
     }
 
-    fn cancel(&mut self, user: u64) {
-        self.inner.cancel(user);
-    }
-
     #[inline]
     fn in_place(&mut self) -> Option<&mut dyn InPlace> {
         self.inner.in_place()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.inner.in_flight()
-    }
-
-    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
-        self.inner.overdue(given_back)
-    }
-
-    fn holds_back(&self) -> bool {
-        self.inner.holds_back()
-    }
-
-    fn change(&mut self) -> Option<Change> {
-        self.inner.change()
     }
 }
 

@@ -2,8 +2,9 @@
 //! the device. A file under the filter is opened for reading only, so that several processes may serve it.
 
 use crate::check;
-use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, InPlace};
+use crate::device::{BlockDevice, BlockQueue, Features, InPlace};
 use crate::error::Error;
+use crate::filter::{Filter, QueueFilter};
 use crate::limits::MEMORY_QUEUE_OPS;
 use crate::op::{Completion, Op, Outcome};
 use crate::opening::Opening;
@@ -37,17 +38,13 @@ fn read_only(features: Features) -> Features {
     Features { compare: features.compare, reservations: features.reservations, ..Features::default() }
 }
 
-impl BlockDevice for ReadOnlyDevice {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.inner.as_ref())
+impl Filter for ReadOnlyDevice {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.inner.as_ref()
     }
 
     fn url(&self) -> &str {
         &self.url
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
     }
 
     fn features(&self) -> Features {
@@ -80,7 +77,15 @@ struct ReadOnlyQueue {
     owner: DriverId,
 }
 
-impl BlockQueue for ReadOnlyQueue {
+impl QueueFilter for ReadOnlyQueue {
+    fn inner(&self) -> &dyn BlockQueue {
+        self.inner.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn BlockQueue {
+        self.inner.as_mut()
+    }
+
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let (geometry, features) = (self.device.geometry(), read_only(self.device.features()));
         while let Some(first) = ops.front() {
@@ -115,10 +120,6 @@ impl BlockQueue for ReadOnlyQueue {
         }
     }
 
-    fn cancel(&mut self, user: u64) {
-        self.inner.cancel(user);
-    }
-
     fn in_place(&mut self) -> Option<&mut dyn InPlace> {
         // `lend` asks again; a queue that has none here never has one.
         self.inner.in_place()?;
@@ -127,18 +128,6 @@ impl BlockQueue for ReadOnlyQueue {
 
     fn in_flight(&self) -> usize {
         self.refused.len() + self.inner.in_flight()
-    }
-
-    fn holds_back(&self) -> bool {
-        self.inner.holds_back()
-    }
-
-    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
-        self.inner.overdue(given_back)
-    }
-
-    fn change(&mut self) -> Option<Change> {
-        self.inner.change()
     }
 }
 

@@ -1,7 +1,7 @@
-//! A table of operations in flight. The names are small numbers, which are reused.
+//! A table of operations in flight. Their names are small numbers, which are reused; it grows to the greatest number of operations at a time.
 
 /// Values under the numbers that [`Slots::insert`] returned.
-pub(crate) struct Slots<T> {
+pub struct Slots<T> {
     slots: Vec<Option<T>>,
     free: Vec<u32>,
 }
@@ -14,11 +14,19 @@ impl<T> Default for Slots<T> {
 
 impl<T> Slots<T> {
     /// Number of values.
-    pub(crate) fn len(&self) -> usize {
+    #[inline]
+    pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    pub(crate) fn insert(&mut self, value: T) -> u64 {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts a value in, and gives its name.
+    #[inline]
+    pub fn insert(&mut self, value: T) -> u64 {
         match self.free.pop() {
             Some(index) => {
                 self.slots[index as usize] = Some(value);
@@ -31,43 +39,48 @@ impl<T> Slots<T> {
         }
     }
 
-    pub(crate) fn remove(&mut self, name: u64) -> Option<T> {
+    /// Takes a value out. Its name is free for another one.
+    #[inline]
+    pub fn remove(&mut self, name: u64) -> Option<T> {
         let value = self.slots.get_mut(usize::try_from(name).ok()?)?.take()?;
         self.free.push(name as u32);
         Some(value)
     }
 
-    pub(crate) fn get(&self, name: u64) -> Option<&T> {
+    /// The value of a name.
+    pub fn get(&self, name: u64) -> Option<&T> {
         self.slots.get(usize::try_from(name).ok()?)?.as_ref()
     }
 
+    /// The value of a name.
     #[inline]
-    pub(crate) fn get_mut(&mut self, name: u64) -> Option<&mut T> {
+    pub fn get_mut(&mut self, name: u64) -> Option<&mut T> {
         self.slots.get_mut(usize::try_from(name).ok()?)?.as_mut()
     }
 
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> + '_ {
+    /// The values.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> + '_ {
         self.slots.iter_mut().flatten()
     }
 
     /// The values with their names.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> + '_ {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> + '_ {
         (0..).zip(&mut self.slots).filter_map(|(name, slot)| Some((name, slot.as_mut()?)))
     }
 
     /// The names in use.
-    pub(crate) fn names(&self) -> impl Iterator<Item = u64> + '_ {
+    pub fn names(&self) -> impl Iterator<Item = u64> + '_ {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.is_some()).map(|(name, _)| name)
     }
 
     /// The name of the first value that `is_it` accepts.
-    pub(crate) fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<u64> {
+    pub fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<u64> {
         let accepted = |slot: &Option<T>| slot.as_ref().is_some_and(&is_it);
         self.slots.iter().position(accepted).map(|index| index as u64)
     }
 
     /// Removes all values.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.free.clear();
         self.slots.drain(..).flatten()
     }

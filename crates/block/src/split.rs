@@ -5,8 +5,9 @@
 //! outcome combines theirs. Splitting adds no atomicity to that of the device. A compare-and-write is never split.
 
 use crate::check;
-use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry};
+use crate::device::{BlockDevice, BlockQueue, Geometry, InPlace};
 use crate::error::Error;
+use crate::filter::{Filter, QueueFilter, Relay};
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::registry::Device;
 use crate::slots::Slots;
@@ -33,35 +34,21 @@ struct SplitDevice {
     most: u32,
 }
 
-impl BlockDevice for SplitDevice {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.inner.as_ref())
-    }
-
-    fn url(&self) -> &str {
-        self.inner.url()
+impl Filter for SplitDevice {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.inner.as_ref()
     }
 
     fn geometry(&self) -> Geometry {
         Geometry { max_transfer_bytes: self.most, ..self.inner.geometry() }
     }
 
-    fn features(&self) -> Features {
-        self.inner.features()
-    }
-
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         Ok(Box::new(SplitQueue {
-            inner: self.inner.open_queue(on, owner)?,
+            relay: Relay::new(self.inner.open_queue(on, owner)?, on, owner),
             device: Arc::clone(&self.inner),
             most: self.most,
             begun: Slots::default(),
-            passing: VecDeque::new(),
-            returned: Vec::new(),
-            ready: Vec::new(),
-            refused: false,
-            on: on.clone(),
-            owner,
         }))
     }
 }
@@ -79,19 +66,12 @@ struct Begun {
 }
 
 struct SplitQueue {
-    inner: Box<dyn BlockQueue>,
+    /// Parts, and operations that have ended.
+    relay: Relay,
     device: Device,
     most: u32,
     /// Below, an operation's name is its place here, and above that the number of the part.
     begun: Slots<Begun>,
-    /// Parts that the device has not taken yet.
-    passing: VecDeque<Op>,
-    returned: Vec<Completion>,
-    ready: Vec<Completion>,
-    /// `submit` left something.
-    refused: bool,
-    on: Handle,
-    owner: DriverId,
 }
 
 /// Bit from which on a name below has the number of the part.
@@ -124,12 +104,12 @@ impl SplitQueue {
         if !long {
             let (kind, lba, blocks, data) = (op.kind, op.lba, op.blocks, core::mem::take(&mut op.data));
             let name = self.begun.insert(Begun { op, memory: Divided::new(), pending: 1, parts: 1, outcome: None });
-            return self.passing.push_back(Op::new(kind, lba, blocks, name, data));
+            return self.relay.passing.push_back(Op::new(kind, lba, blocks, name, data));
         }
         let cut = matches!(op.kind, OpKind::Read | OpKind::Write { .. } | OpKind::Compare);
         let refusal = check::refusal(&op, &geometry, &self.device.features());
         if let Some(status) = refusal.or((!cut).then_some(Status::new(StatusKind::Invalid))) {
-            return self.ready.push(op.done(Outcome::Done(status)));
+            return self.relay.ready.push(op.done(Outcome::Done(status)));
         }
         self.cut(op, part_blocks, geometry.block_bytes as usize);
     }
@@ -147,7 +127,7 @@ impl SplitQueue {
             let mut data = Segments::new();
             begun.memory.cut(first as usize * block_bytes, blocks as usize * block_bytes, &mut data);
             let name = u64::from(part) << PART | name;
-            self.passing.push_back(Op::new(kind, lba + u64::from(first), blocks, name, data));
+            self.relay.passing.push_back(Op::new(kind, lba + u64::from(first), blocks, name, data));
         }
     }
 
@@ -171,89 +151,73 @@ impl SplitQueue {
         if parts > 1 {
             op.data = memory.take_back().unwrap_or_default();
         }
-        self.ready.push(op.done(outcome.unwrap_or(Outcome::SUCCESS)));
-    }
-
-    fn pass(&mut self) {
-        if !self.passing.is_empty() {
-            self.inner.submit(&mut self.passing);
-        }
+        self.relay.ready.push(op.done(outcome.unwrap_or(Outcome::SUCCESS)));
     }
 }
 
-impl BlockQueue for SplitQueue {
+impl QueueFilter for SplitQueue {
+    fn inner(&self) -> &dyn BlockQueue {
+        self.relay.inner.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn BlockQueue {
+        self.relay.inner.as_mut()
+    }
+
+    fn in_place(&mut self) -> Option<&mut dyn InPlace> {
+        None
+    }
+
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
-        self.pass();
-        while self.passing.is_empty() && !ops.is_empty() {
-            while self.passing.len() < BATCH
+        self.relay.pass();
+        while self.relay.passing.is_empty() && !ops.is_empty() {
+            while self.relay.passing.len() < BATCH
                 && let Some(op) = ops.pop_front()
             {
                 self.take(op);
             }
-            self.pass();
+            self.relay.pass();
         }
-        self.refused = !ops.is_empty();
+        self.relay.leave(ops);
     }
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
-        self.pass();
-        let mut returned = core::mem::take(&mut self.returned);
-        self.inner.reap(&mut returned);
+        self.relay.pass();
+        let mut returned = self.relay.returned();
         returned.drain(..).for_each(|completion| self.come_back(completion));
-        self.returned = returned;
-        self.pass();
-        done.append(&mut self.ready);
-        if self.refused && self.passing.is_empty() {
-            self.refused = false;
-            self.on.wake(self.owner);
-        }
+        self.relay.keep(returned);
+        self.relay.pass();
+        self.relay.finish(done, self.relay.passing.is_empty());
     }
 
     fn cancel(&mut self, user: u64) {
         let Some(name) = self.begun.find(|begun| begun.op.user == user) else { return };
         let parts = self.begun.get(name).map_or(0, |begun| begun.parts);
-        let mut kept = VecDeque::with_capacity(self.passing.len());
         let mut ended = false;
-        for op in core::mem::take(&mut self.passing) {
+        for op in core::mem::take(&mut self.relay.passing) {
             if op.user & u64::from(u32::MAX) == name {
                 ended = true;
                 self.come_back(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
             } else {
-                kept.push_back(op);
+                self.relay.passing.push_back(op);
             }
         }
-        self.passing = kept;
         for part in 0..parts {
-            self.inner.cancel(u64::from(part) << PART | name);
+            self.relay.inner.cancel(u64::from(part) << PART | name);
         }
         if ended {
-            self.on.wake(self.owner);
+            self.relay.wake();
         }
     }
 
     fn in_flight(&self) -> usize {
-        self.begun.len() + self.ready.len()
-    }
-
-    fn holds_back(&self) -> bool {
-        self.inner.holds_back()
-    }
-
-    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
-        self.inner.overdue(given_back)
-    }
-
-    fn change(&mut self) -> Option<Change> {
-        self.inner.change()
+        self.begun.len() + self.relay.ready.len()
     }
 }
 
 impl Drop for SplitQueue {
     fn drop(&mut self) {
-        self.passing.drain(..).for_each(Op::give_up);
-        for name in self.begun.names().collect::<Vec<_>>() {
-            self.begun.remove(name).into_iter().for_each(|begun| begun.op.give_up());
-        }
+        self.begun.drain().for_each(|begun| begun.op.give_up());
     }
 }
 

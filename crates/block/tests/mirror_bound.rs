@@ -8,7 +8,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::mirror::{self, LegSource, Options, admin};
 use weft_block::testing::{Plan, Rig};
-use weft_block::{BlockDevice, BlockQueue, Device, Error, Features, Geometry, OpenOptions, Opening, open};
+use weft_block::filter::Filter;
+use weft_block::{BlockDevice, BlockQueue, Device, Error, OpenOptions, Opening, open};
 use weft_io::sim::{NetConfig, World};
 use weft_io::{DriverId, Handle, LoopConfig};
 
@@ -18,21 +19,9 @@ const LEG_BYTES: u64 = 9 << 20;
 /// A device whose target states how long it may go on with what a lost connection carried.
 struct Stated(Device, Duration);
 
-impl BlockDevice for Stated {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.0.as_ref())
-    }
-
-    fn url(&self) -> &str {
-        self.0.url()
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-
-    fn features(&self) -> Features {
-        self.0.features()
+impl Filter for Stated {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.0.as_ref()
     }
 
     fn late_writes_bound(&self) -> Option<Duration> {

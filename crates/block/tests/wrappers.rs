@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use uuid::Uuid;
+use weft_block::filter::Filter;
 use weft_block::mirror::{self, LegSource, Options, admin};
 use weft_block::sharing::share;
 use weft_block::testing::{Plan, Rig};
 use weft_block::time_limit::{limited, limited_with_own_memory};
 use weft_block::{
-    BlockDevice, BlockQueue, Completion, Device, Error, Features, Geometry, Op, OpKind, OpenOptions, Opening, Outcome, Presence,
-    open, split,
+    BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions, Opening, Outcome, Presence, open, split,
 };
 use weft_io::sim::{LoopId, NetConfig, World};
 use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Segments};
@@ -32,21 +32,9 @@ fn device(url: &str) -> Device {
 /// A device that grants one queue, so that others share it.
 struct OneQueue(Device);
 
-impl BlockDevice for OneQueue {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.0.as_ref())
-    }
-
-    fn url(&self) -> &str {
-        self.0.url()
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-
-    fn features(&self) -> Features {
-        self.0.features()
+impl Filter for OneQueue {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.0.as_ref()
     }
 
     fn max_queues(&self) -> usize {

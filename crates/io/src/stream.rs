@@ -62,6 +62,96 @@ pub trait Stream: Send {
     }
 }
 
+/// A stream over another one, whose connection it leaves as it is: it is a [`Stream`] by that. What the other one says of itself and of the bytes
+/// in it ([`Stream::tells_rest`], [`Stream::has_buffered`], [`Stream::descriptor`]) is not true of this one.
+pub trait StreamFilter: Send {
+    /// The stream below.
+    fn inner(&self) -> &dyn Stream;
+
+    /// The stream below.
+    fn inner_mut(&mut self) -> &mut dyn Stream;
+
+    /// See [`Stream::recv`].
+    fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
+
+    /// See [`Stream::send`].
+    fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// See [`Stream::shutdown`].
+    fn shutdown(&mut self) -> io::Result<()>;
+
+    /// See [`Stream::has_buffered`].
+    fn has_buffered(&self) -> bool;
+
+    /// See [`Stream::tells_rest`].
+    fn tells_rest(&self) -> bool {
+        false
+    }
+
+    /// See [`Stream::encrypted_by`].
+    fn encrypted_by(&self) -> Option<&'static str> {
+        self.inner().encrypted_by()
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: StreamFilter> Stream for S {
+    #[inline]
+    fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        StreamFilter::recv(self, bufs)
+    }
+
+    #[inline]
+    fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        StreamFilter::send(self, bufs)
+    }
+
+    fn tells_rest(&self) -> bool {
+        StreamFilter::tells_rest(self)
+    }
+
+    fn has_buffered(&self) -> bool {
+        StreamFilter::has_buffered(self)
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        StreamFilter::shutdown(self)
+    }
+
+    fn reset_when_dropped(&mut self) {
+        self.inner_mut().reset_when_dropped();
+    }
+
+    fn connected(&mut self) -> io::Result<bool> {
+        self.inner_mut().connected()
+    }
+
+    fn peer(&self) -> String {
+        self.inner().peer()
+    }
+
+    fn local(&self) -> String {
+        self.inner().local()
+    }
+
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        self.inner_mut().register(registrar)
+    }
+
+    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        self.inner_mut().deregister(registrar)
+    }
+
+    fn encrypted_by(&self) -> Option<&'static str> {
+        StreamFilter::encrypted_by(self)
+    }
+
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
 /// A listening socket. Registered like a stream.
 pub trait Listener: Send {
     /// The next connection, or `WouldBlock`.

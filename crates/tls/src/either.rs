@@ -1,13 +1,13 @@
 //! An accepted connection that may speak TLS or not: its first byte tells. What begins with a handshake record (RFC 8446 §5.1) is TLS, and everything
 //! else is given to the caller as it is.
 
+use crate::nowhere::Nowhere;
 use crate::openssl::{Context, Machine};
 use crate::secured::SecuredStream;
 use crate::stream::{Peer, TlsStream};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
-use weft_io::event_loop::Registrar;
-use weft_io::stream::Stream;
+use weft_io::stream::{Stream, StreamFilter};
 
 /// The first byte of a TLS record with a message of the handshake.
 const HANDSHAKE: u8 = 0x16;
@@ -23,8 +23,7 @@ enum Speaks {
 
 /// A stream that becomes one of two.
 pub(crate) struct Either {
-    /// Always there, but while it is wrapped.
-    stream: Option<Box<dyn Stream>>,
+    stream: Box<dyn Stream>,
     speaks: Speaks,
     context: Arc<Context>,
     /// Whether the kernel may have the records.
@@ -34,7 +33,7 @@ pub(crate) struct Either {
 
 impl Either {
     pub(crate) fn new(stream: Box<dyn Stream>, context: &Arc<Context>, kernel: bool) -> Self {
-        Self { stream: Some(stream), speaks: Speaks::Nothing, context: Arc::clone(context), kernel, peer: Peer::default() }
+        Self { stream, speaks: Speaks::Nothing, context: Arc::clone(context), kernel, peer: Peer::default() }
     }
 
     /// Who the other end is, if it speaks TLS.
@@ -42,14 +41,10 @@ impl Either {
         &self.peer
     }
 
-    fn stream(&mut self) -> io::Result<&mut Box<dyn Stream>> {
-        self.stream.as_mut().ok_or_else(|| ErrorKind::NotConnected.into())
-    }
-
     /// Waits for the first byte; `false`: there is none, and the stream has ended.
     fn listen(&mut self) -> io::Result<bool> {
         let mut first = [0];
-        if self.stream()?.recv(&mut [IoSliceMut::new(&mut first)])? == 0 {
+        if self.stream.recv(&mut [IoSliceMut::new(&mut first)])? == 0 {
             return Ok(false);
         }
         if first[0] != HANDSHAKE {
@@ -58,8 +53,9 @@ impl Either {
         }
         let machine = Machine::new(&self.context).map_err(|why| io::Error::other(why.to_string()))?;
         self.speaks = Speaks::Tls;
-        let begun = self.stream.take().map(|socket| TlsStream::begun(socket, machine, self.peer.clone(), first[0]));
-        self.stream = begun.map(|stream| Box::new(SecuredStream::of(stream, self.kernel)) as _);
+        let socket = core::mem::replace(&mut self.stream, Box::new(Nowhere));
+        let stream = TlsStream::begun(socket, machine, self.peer.clone(), first[0]);
+        self.stream = Box::new(SecuredStream::of(stream, self.kernel));
         Ok(true)
     }
 }
@@ -73,66 +69,43 @@ fn behind(first: u8, stream: &mut dyn Stream, bufs: &mut [IoSliceMut<'_>]) -> us
     1 + stream.recv(&mut rest.filter(|buf| !buf.is_empty()).collect::<Vec<_>>()).unwrap_or(0)
 }
 
-impl Stream for Either {
+impl StreamFilter for Either {
+    fn inner(&self) -> &dyn Stream {
+        &*self.stream
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Stream {
+        &mut *self.stream
+    }
+
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if matches!(self.speaks, Speaks::Nothing) && !self.listen()? {
             return Ok(0);
         }
-        let Self { stream: Some(stream), speaks, .. } = self else { return Err(ErrorKind::NotConnected.into()) };
-        let Speaks::Plain(first) = speaks else { return stream.recv(bufs) };
+        let Speaks::Plain(first) = &mut self.speaks else { return self.stream.recv(bufs) };
         let Some(at) = bufs.iter().position(|buf| !buf.is_empty()) else { return Ok(0) };
         match first.take() {
-            Some(byte) => Ok(behind(byte, &mut **stream, &mut bufs[at..])),
-            None => stream.recv(bufs),
+            Some(byte) => Ok(behind(byte, &mut *self.stream, &mut bufs[at..])),
+            None => self.stream.recv(bufs),
         }
     }
 
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.speaks {
             Speaks::Nothing => Err(ErrorKind::WouldBlock.into()),
-            Speaks::Plain(_) | Speaks::Tls => self.stream()?.send(bufs),
+            Speaks::Plain(_) | Speaks::Tls => self.stream.send(bufs),
         }
-    }
-
-    fn tells_rest(&self) -> bool {
-        self.stream.as_ref().is_some_and(|stream| stream.tells_rest())
-    }
-
-    fn has_buffered(&self) -> bool {
-        matches!(self.speaks, Speaks::Plain(Some(_))) || self.stream.as_ref().is_some_and(|stream| stream.has_buffered())
-    }
-
-    fn encrypted_by(&self) -> Option<&'static str> {
-        self.stream.as_ref().and_then(|stream| stream.encrypted_by())
     }
 
     fn shutdown(&mut self) -> io::Result<()> {
-        self.stream()?.shutdown()
+        self.stream.shutdown()
     }
 
-    fn reset_when_dropped(&mut self) {
-        if let Some(stream) = &mut self.stream {
-            stream.reset_when_dropped();
-        }
+    fn has_buffered(&self) -> bool {
+        matches!(self.speaks, Speaks::Plain(Some(_))) || self.stream.has_buffered()
     }
 
-    fn connected(&mut self) -> io::Result<bool> {
-        self.stream()?.connected()
-    }
-
-    fn peer(&self) -> String {
-        self.stream.as_ref().map(|stream| stream.peer()).unwrap_or_default()
-    }
-
-    fn local(&self) -> String {
-        self.stream.as_ref().map(|stream| stream.local()).unwrap_or_default()
-    }
-
-    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        self.stream()?.register(registrar)
-    }
-
-    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        self.stream()?.deregister(registrar)
+    fn tells_rest(&self) -> bool {
+        self.stream.tells_rest()
     }
 }

@@ -8,8 +8,7 @@ use crate::reason::{Role, reason};
 use crate::schedule::Secret;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::OnceLock;
-use weft_io::event_loop::Registrar;
-use weft_io::stream::Stream;
+use weft_io::stream::{Stream, StreamFilter};
 
 /// Types of records.
 mod record {
@@ -258,7 +257,15 @@ impl KernelStream {
     }
 }
 
-impl Stream for KernelStream {
+impl StreamFilter for KernelStream {
+    fn inner(&self) -> &dyn Stream {
+        &*self.socket
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Stream {
+        &mut *self.socket
+    }
+
     #[inline]
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.check()?;
@@ -288,35 +295,15 @@ impl Stream for KernelStream {
         Ok(n)
     }
 
+    fn has_buffered(&self) -> bool {
+        false
+    }
+
     fn shutdown(&mut self) -> io::Result<()> {
         if let Ok(socket) = self.kernel() {
             // A peer that receives nothing is not told.
             let _ = kernel::send(socket, record::ALERT, &[1, alert::CLOSE_NOTIFY]);
         }
         self.socket.shutdown()
-    }
-
-    fn reset_when_dropped(&mut self) {
-        self.socket.reset_when_dropped();
-    }
-
-    fn connected(&mut self) -> io::Result<bool> {
-        self.socket.connected()
-    }
-
-    fn peer(&self) -> String {
-        self.socket.peer()
-    }
-
-    fn local(&self) -> String {
-        self.socket.local()
-    }
-
-    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        self.socket.register(registrar)
-    }
-
-    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        self.socket.deregister(registrar)
     }
 }

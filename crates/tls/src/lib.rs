@@ -20,6 +20,7 @@ mod kernel;
 mod key;
 pub mod keyring;
 pub mod limits;
+mod nowhere;
 #[allow(unsafe_code, reason = "the functions of OpenSSL are called here, and nowhere else")]
 mod openssl;
 mod reason;

@@ -1,12 +1,12 @@
 //! A stream within TLS: the library does the handshake, and then the kernel has the records, or the library keeps them.
 
 use crate::in_kernel::KernelStream;
+use crate::nowhere::Nowhere;
 use crate::openssl::{Context, Unavailable};
 use crate::reason::Role;
 use crate::stream::{Peer, TlsStream};
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use weft_io::event_loop::Registrar;
-use weft_io::stream::Stream;
+use std::io::{self, IoSlice, IoSliceMut};
+use weft_io::stream::{Stream, StreamFilter};
 
 /// Who has the records of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,22 +70,6 @@ impl SecuredStream {
         Self { now, peer }
     }
 
-    fn stream(&self) -> &dyn Stream {
-        match &self.now {
-            Now::Handshake(stream) | Now::Library(stream) => &**stream,
-            Now::Kernel(stream) => &**stream,
-            Now::Moving(nowhere) => nowhere,
-        }
-    }
-
-    fn stream_mut(&mut self) -> &mut dyn Stream {
-        match &mut self.now {
-            Now::Handshake(stream) | Now::Library(stream) => &mut **stream,
-            Now::Kernel(stream) => &mut **stream,
-            Now::Moving(nowhere) => nowhere,
-        }
-    }
-
     /// The handshake is over and sent, and nothing behind it was received: gives the records to the kernel, if it takes them.
     #[cold]
     fn decide(&mut self) {
@@ -137,12 +121,28 @@ impl SecuredStream {
     }
 }
 
-impl Stream for SecuredStream {
+impl StreamFilter for SecuredStream {
+    fn inner(&self) -> &dyn Stream {
+        match &self.now {
+            Now::Handshake(stream) | Now::Library(stream) => &**stream,
+            Now::Kernel(stream) => &**stream,
+            Now::Moving(nowhere) => nowhere,
+        }
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Stream {
+        match &mut self.now {
+            Now::Handshake(stream) | Now::Library(stream) => &mut **stream,
+            Now::Kernel(stream) => &mut **stream,
+            Now::Moving(nowhere) => nowhere,
+        }
+    }
+
     #[inline]
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match &mut self.now {
-            Now::Kernel(stream) => return stream.recv(bufs),
-            Now::Library(stream) => return stream.recv(bufs),
+            Now::Kernel(stream) => return Stream::recv(&mut **stream, bufs),
+            Now::Library(stream) => return Stream::recv(&mut **stream, bufs),
             Now::Handshake(stream) => {
                 if !stream.greet()? {
                     return Ok(0);
@@ -151,22 +151,22 @@ impl Stream for SecuredStream {
             Now::Moving(_) => {}
         }
         self.decide();
-        self.stream_mut().recv(bufs)
+        self.inner_mut().recv(bufs)
     }
 
     #[inline]
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.now {
-            Now::Kernel(stream) => stream.send(bufs),
-            Now::Library(stream) => stream.send(bufs),
+            Now::Kernel(stream) => Stream::send(&mut **stream, bufs),
+            Now::Library(stream) => Stream::send(&mut **stream, bufs),
             // The handshake goes on as the stream is received from.
             Now::Handshake(stream) => stream.wait(),
-            Now::Moving(nowhere) => nowhere.send(bufs),
+            Now::Moving(nowhere) => Stream::send(nowhere, bufs),
         }
     }
 
     fn has_buffered(&self) -> bool {
-        self.stream().has_buffered()
+        self.inner().has_buffered()
     }
 
     fn encrypted_by(&self) -> Option<&'static str> {
@@ -174,71 +174,6 @@ impl Stream for SecuredStream {
     }
 
     fn shutdown(&mut self) -> io::Result<()> {
-        self.stream_mut().shutdown()
-    }
-
-    fn reset_when_dropped(&mut self) {
-        self.stream_mut().reset_when_dropped();
-    }
-
-    fn connected(&mut self) -> io::Result<bool> {
-        self.stream_mut().connected()
-    }
-
-    fn peer(&self) -> String {
-        self.stream().peer()
-    }
-
-    fn local(&self) -> String {
-        self.stream().local()
-    }
-
-    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        self.stream_mut().register(registrar)
-    }
-
-    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        self.stream_mut().deregister(registrar)
-    }
-}
-
-/// The stream of nobody, while records change hands.
-struct Nowhere;
-
-fn nowhere<T>() -> io::Result<T> {
-    Err(ErrorKind::NotConnected.into())
-}
-
-impl Stream for Nowhere {
-    fn recv(&mut self, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        nowhere()
-    }
-
-    fn send(&mut self, _: &[IoSlice<'_>]) -> io::Result<usize> {
-        nowhere()
-    }
-
-    fn shutdown(&mut self) -> io::Result<()> {
-        nowhere()
-    }
-
-    fn connected(&mut self) -> io::Result<bool> {
-        nowhere()
-    }
-
-    fn peer(&self) -> String {
-        String::new()
-    }
-
-    fn local(&self) -> String {
-        String::new()
-    }
-
-    fn register(&mut self, _: &Registrar<'_>) -> io::Result<()> {
-        nowhere()
-    }
-
-    fn deregister(&mut self, _: &Registrar<'_>) -> io::Result<()> {
-        nowhere()
+        self.inner_mut().shutdown()
     }
 }

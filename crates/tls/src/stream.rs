@@ -9,8 +9,7 @@ use crate::schedule::Secret;
 use crate::secured::{Records, SecuredStream};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::{Arc, OnceLock};
-use weft_io::event_loop::Registrar;
-use weft_io::stream::Stream;
+use weft_io::stream::{Stream, StreamFilter};
 
 /// Whether this machine has TLS. Loads the library.
 ///
@@ -388,7 +387,15 @@ impl TlsStream {
     }
 }
 
-impl Stream for TlsStream {
+impl StreamFilter for TlsStream {
+    fn inner(&self) -> &dyn Stream {
+        &*self.socket
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Stream {
+        &mut *self.socket
+    }
+
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.check()?;
         self.try_flush()?;
@@ -435,29 +442,5 @@ impl Stream for TlsStream {
         }
         self.try_flush()?;
         self.socket.shutdown()
-    }
-
-    fn reset_when_dropped(&mut self) {
-        self.socket.reset_when_dropped();
-    }
-
-    fn connected(&mut self) -> io::Result<bool> {
-        self.socket.connected()
-    }
-
-    fn peer(&self) -> String {
-        self.socket.peer()
-    }
-
-    fn local(&self) -> String {
-        self.socket.local()
-    }
-
-    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        self.socket.register(registrar)
-    }
-
-    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        self.socket.deregister(registrar)
     }
 }

@@ -24,8 +24,9 @@ mod queue;
 mod schedule;
 mod spread;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
+use crate::device::{BlockDevice, BlockQueue};
 use crate::error::Error;
+use crate::filter::{Filter, Relay};
 use crate::limits::DELAY_DEPTH_MAX;
 use crate::opening::Opening;
 use crate::random::Random;
@@ -83,26 +84,18 @@ fn depth(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("use a whole number from 1 to {DELAY_DEPTH_MAX}"))
 }
 
-impl BlockDevice for DelayDevice {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.inner.as_ref())
+impl Filter for DelayDevice {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.inner.as_ref()
     }
 
     fn url(&self) -> &str {
         &self.url
     }
 
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn features(&self) -> Features {
-        self.inner.features()
-    }
-
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let inner = self.inner.open_queue(on, owner)?;
-        Ok(Box::new(queue::DelayQueue::new(inner, self.times, Arc::clone(&self.schedule), on, owner)))
+        let relay = Relay::new(self.inner.open_queue(on, owner)?, on, owner);
+        Ok(Box::new(queue::DelayQueue::new(relay, self.times, Arc::clone(&self.schedule))))
     }
 }
 

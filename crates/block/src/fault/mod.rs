@@ -17,11 +17,15 @@
 //!   is copied first; the write fails with `busy` if the loop has no memory for the copy.
 //! * `seed=N`: with the same seed the same operations are affected, counted from the opening of each queue (default: 0).
 
+mod altered;
+mod draw;
+mod in_place;
 mod plan;
 mod queue;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Presence};
+use crate::device::{BlockDevice, BlockQueue, Presence};
 use crate::error::Error;
+use crate::filter::{Filter, Relay};
 use crate::opening::Opening;
 use crate::owners::Owners;
 use crate::registry::Device;
@@ -60,21 +64,13 @@ impl FaultDevice {
     }
 }
 
-impl BlockDevice for FaultDevice {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.inner.as_ref())
+impl Filter for FaultDevice {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.inner.as_ref()
     }
 
     fn url(&self) -> &str {
         &self.url
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn features(&self) -> Features {
-        self.inner.features()
     }
 
     fn presence(&self) -> Presence {
@@ -82,10 +78,10 @@ impl BlockDevice for FaultDevice {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let inner = self.inner.open_queue(on, owner)?;
+        let relay = Relay::new(self.inner.open_queue(on, owner)?, on, owner);
         let number = self.queues.fetch_add(1, Ordering::Relaxed);
         let vanished = Arc::clone(&self.vanished);
-        Ok(Box::new(queue::FaultQueue::new(inner, self.plan, self.geometry(), number, vanished, on, owner)))
+        Ok(Box::new(queue::FaultQueue::new(relay, self.plan, self.inner.geometry(), number, vanished)))
     }
 }
 

@@ -19,8 +19,9 @@ mod rate;
 
 pub use rate::{Limit, Rate};
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
+use crate::device::{BlockDevice, BlockQueue};
 use crate::error::Error;
+use crate::filter::{Filter, Relay};
 use crate::limits::LIMIT_BURST_MS;
 use crate::opening::Opening;
 use crate::refusal::Refusal;
@@ -76,28 +77,21 @@ fn limit(spec: &mut Spec<'_>, [operations, bytes]: [&'static str; 2]) -> Result<
 /// `queue`, whose operations begin as `rate` allows. It belongs to the loop of `on` and wakes `owner`.
 pub fn with_rate(queue: Box<dyn BlockQueue>, rate: &Arc<Rate>, on: &Handle, owner: DriverId) -> Box<dyn BlockQueue> {
     let rates = Rates { all: Arc::clone(rate), apart: None };
-    Box::new(queue::LimitQueue::new(queue, rates, on, owner))
+    Box::new(queue::LimitQueue::new(Relay::new(queue, on, owner), rates))
 }
 
-impl BlockDevice for LimitDevice {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.inner.as_ref())
+impl Filter for LimitDevice {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.inner.as_ref()
     }
 
     fn url(&self) -> &str {
         &self.url
     }
 
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn features(&self) -> Features {
-        self.inner.features()
-    }
-
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        Ok(Box::new(queue::LimitQueue::new(self.inner.open_queue(on, owner)?, self.rates.clone(), on, owner)))
+        let relay = Relay::new(self.inner.open_queue(on, owner)?, on, owner);
+        Ok(Box::new(queue::LimitQueue::new(relay, self.rates.clone())))
     }
 }
 

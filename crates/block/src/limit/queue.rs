@@ -1,32 +1,24 @@
 //! A queue whose operations begin when their rate allows it.
 
 use super::Rates;
-use crate::device::{BlockQueue, Change};
+use crate::device::{BlockQueue, InPlace};
+use crate::filter::{QueueFilter, Relay};
 use crate::limits::{LIMIT_LOOK_MS, LIMIT_QUEUE_OPS};
-use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::op::{Completion, Op, OpKind};
 use std::collections::VecDeque;
 use std::time::Duration;
+use weft_io::Time;
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::total_len;
-use weft_io::{DriverId, Handle, Segments, Time};
 
 pub(super) struct LimitQueue {
-    inner: Box<dyn BlockQueue>,
+    relay: Relay,
     rates: Rates,
     /// The generation of the rate in which operations were given their times.
     generation: u32,
     /// Operations, each with the time at which it may begin, in order: reads and others, or all in the first if no limit is of one kind.
     waiting: [VecDeque<(Time, Op)>; 2],
-    /// Operations that the inner queue has not accepted yet.
-    passing: VecDeque<Op>,
-    /// Operations that were cancelled.
-    ready: Vec<Completion>,
-    /// `submit` left operations with the caller.
-    refused: bool,
     timer: TimerSlot,
-    on: Handle,
-    owner: DriverId,
 }
 
 impl Rates {
@@ -41,23 +33,12 @@ impl Rates {
 }
 
 impl LimitQueue {
-    pub(super) fn new(inner: Box<dyn BlockQueue>, rates: Rates, on: &Handle, owner: DriverId) -> Self {
-        Self {
-            inner,
-            generation: rates.all.generation(),
-            rates,
-            waiting: Default::default(),
-            passing: VecDeque::new(),
-            ready: Vec::new(),
-            refused: false,
-            timer: TimerSlot::default(),
-            on: on.clone(),
-            owner,
-        }
+    pub(super) fn new(relay: Relay, rates: Rates) -> Self {
+        Self { relay, generation: rates.all.generation(), rates, waiting: Default::default(), timer: TimerSlot::default() }
     }
 
     fn len(&self) -> usize {
-        self.waits() + self.passing.len() + self.inner.in_flight() + self.ready.len()
+        self.waits() + self.relay.in_flight()
     }
 
     fn waits(&self) -> usize {
@@ -91,34 +72,43 @@ impl LimitQueue {
         self.follow_limit(now);
         for line in &mut self.waiting {
             while let Some((_, op)) = line.pop_front_if(|(at, _)| *at <= now) {
-                self.passing.push_back(op);
+                self.relay.passing.push_back(op);
             }
         }
-        self.inner.submit(&mut self.passing);
+        self.relay.pass();
         if let Some(at) = self.waiting.iter().filter_map(|line| Some(line.front()?.0)).min() {
             // The limit may change meanwhile.
             let look = now + Duration::from_millis(LIMIT_LOOK_MS);
-            self.timer.arm(&self.on, self.owner, look.min(at));
+            self.timer.arm(&self.relay.on, self.relay.owner, look.min(at));
         }
     }
 }
 
-impl BlockQueue for LimitQueue {
+impl QueueFilter for LimitQueue {
+    fn inner(&self) -> &dyn BlockQueue {
+        self.relay.inner.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn BlockQueue {
+        self.relay.inner.as_mut()
+    }
+
+    fn in_place(&mut self) -> Option<&mut dyn InPlace> {
+        None
+    }
+
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
-        let now = self.on.now();
+        let now = self.relay.on.now();
         self.take(ops, now);
         self.let_go(now);
-        self.refused = !ops.is_empty();
+        self.relay.leave(ops);
     }
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
-        self.let_go(self.on.now());
-        self.inner.reap(done);
-        done.append(&mut self.ready);
-        if self.refused && self.len() < LIMIT_QUEUE_OPS {
-            self.refused = false;
-            self.on.wake(self.owner);
-        }
+        self.let_go(self.relay.on.now());
+        self.relay.inner.reap(done);
+        done.append(&mut self.relay.ready);
+        self.relay.finish(done, self.len() < LIMIT_QUEUE_OPS);
     }
 
     fn cancel(&mut self, user: u64) {
@@ -127,10 +117,10 @@ impl BlockQueue for LimitQueue {
             let at = line.iter().position(|(_, op)| op.user == user);
             waiting = waiting.or_else(|| Some(line.remove(at?)?.1));
         }
-        let passing = || self.passing.iter().position(|op| op.user == user).and_then(|at| self.passing.remove(at));
-        let Some(op) = waiting.or_else(passing) else { return self.inner.cancel(user) };
-        self.ready.push(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
-        self.on.wake(self.owner);
+        match waiting.or_else(|| self.relay.recall(user)) {
+            Some(op) => self.relay.abort(op),
+            None => self.relay.inner.cancel(user),
+        }
     }
 
     fn in_flight(&self) -> usize {
@@ -138,21 +128,12 @@ impl BlockQueue for LimitQueue {
     }
 
     fn holds_back(&self) -> bool {
-        self.waits() > 0 || self.inner.holds_back()
-    }
-
-    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
-        self.inner.overdue(given_back)
-    }
-
-    fn change(&mut self) -> Option<Change> {
-        self.inner.change()
+        self.waits() > 0 || self.relay.inner.holds_back()
     }
 }
 
 impl Drop for LimitQueue {
     fn drop(&mut self) {
-        let waiting = self.waiting.iter_mut().flat_map(|line| line.drain(..)).map(|(_, op)| op);
-        waiting.chain(self.passing.drain(..)).for_each(Op::give_up);
+        self.waiting.iter_mut().flat_map(|line| line.drain(..)).for_each(|(_, op)| op.give_up());
     }
 }

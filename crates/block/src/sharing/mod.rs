@@ -17,8 +17,9 @@ mod sharer;
 
 pub use queue::SharedQueue;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
+use crate::device::{BlockDevice, BlockQueue};
 use crate::error::Error;
+use crate::filter::Filter;
 use crate::losses::telling;
 use crate::registry::Device;
 use core::cell::RefCell;
@@ -83,21 +84,9 @@ impl Shared {
     }
 }
 
-impl BlockDevice for Shared {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.device.as_ref())
-    }
-
-    fn url(&self) -> &str {
-        self.device.url()
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.device.geometry()
-    }
-
-    fn features(&self) -> Features {
-        self.device.features()
+impl Filter for Shared {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.device.as_ref()
     }
 
     fn max_queues(&self) -> usize {

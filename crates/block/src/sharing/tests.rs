@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{Plan, Rig, conformance_of};
-use crate::{Change, Completion, Op, OpKind, OpenOptions, Outcome, StatusKind, open};
+use crate::{Change, Completion, Features, Geometry, Op, OpKind, OpenOptions, Outcome, StatusKind, open};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use weft_io::{Activity, Driver, Loop, LoopConfig, Segments};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{Plan, Rig, conformance};
-use crate::{OpenOptions, open};
+use crate::{Features, OpenOptions, open};
 use std::sync::Mutex;
 
 const MOST: u32 = 4096;

@@ -11,8 +11,9 @@ mod queue;
 
 pub use counts::{KindTotals, Totals};
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
+use crate::device::{BlockDevice, BlockQueue};
 use crate::error::Error;
+use crate::filter::Filter;
 use crate::limits::STATS_EVERY_S;
 use crate::opening::Opening;
 use crate::registry::Device;
@@ -113,9 +114,9 @@ impl Drop for Shared {
     }
 }
 
-impl BlockDevice for StatsDevice {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.inner.as_ref())
+impl Filter for StatsDevice {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.inner.as_ref()
     }
 
     fn url(&self) -> &str {
@@ -127,19 +128,11 @@ impl BlockDevice for StatsDevice {
         [vec![own], self.inner.counted()].concat()
     }
 
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn features(&self) -> Features {
-        self.inner.features()
-    }
-
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let inner = self.inner.open_queue(on, owner)?;
         let counts = Arc::new(Counts::default());
         self.shared.lock().counts.push(Arc::clone(&counts));
-        let block_bytes = u64::from(self.geometry().block_bytes);
+        let block_bytes = u64::from(self.inner.geometry().block_bytes);
         Ok(Box::new(queue::StatsQueue::new(inner, Arc::clone(&self.shared), counts, block_bytes, on, owner)))
     }
 }

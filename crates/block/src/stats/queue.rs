@@ -2,7 +2,8 @@
 
 use super::Shared;
 use super::counts::Counts;
-use crate::device::{BlockQueue, Change, InPlace};
+use crate::device::{BlockQueue, InPlace};
+use crate::filter::QueueFilter;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::slots::Slots;
 use core::time::Duration;
@@ -65,7 +66,15 @@ impl StatsQueue {
     }
 }
 
-impl BlockQueue for StatsQueue {
+impl QueueFilter for StatsQueue {
+    fn inner(&self) -> &dyn BlockQueue {
+        self.inner.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn BlockQueue {
+        self.inner.as_mut()
+    }
+
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         if ops.is_empty() {
             return self.inner.submit(ops);
@@ -103,22 +112,6 @@ impl BlockQueue for StatsQueue {
         // `lend` asks again; a queue that has none here never has one.
         self.inner.in_place()?;
         Some(self)
-    }
-
-    fn in_flight(&self) -> usize {
-        self.inner.in_flight()
-    }
-
-    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
-        self.inner.overdue(given_back)
-    }
-
-    fn holds_back(&self) -> bool {
-        self.inner.holds_back()
-    }
-
-    fn change(&mut self) -> Option<Change> {
-        self.inner.change()
     }
 }
 

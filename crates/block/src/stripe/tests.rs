@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::device::Change;
+use crate::filter::Filter;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::owners::Owners;
 use crate::status::{Raw, RawScsi, Status, StatusKind};
@@ -72,22 +73,14 @@ impl Watched {
     }
 }
 
-impl BlockDevice for Watched {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.0.inner.as_ref())
-    }
-
-    fn url(&self) -> &str {
-        self.0.inner.url()
+impl Filter for Watched {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.0.inner.as_ref()
     }
 
     fn geometry(&self) -> Geometry {
         let geometry = self.0.inner.geometry();
         Geometry { blocks: self.0.state.lock().unwrap().blocks.unwrap_or(geometry.blocks), ..geometry }
-    }
-
-    fn features(&self) -> Features {
-        self.0.inner.features()
     }
 
     fn presence(&self) -> Presence {

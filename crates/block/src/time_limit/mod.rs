@@ -15,11 +15,14 @@
 //! [`StatusKind::TimedOut`]: crate::StatusKind::TimedOut
 
 mod health;
+mod overdue;
 mod own;
 mod queue;
+mod under_way;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Presence};
+use crate::device::{BlockDevice, BlockQueue, Presence};
 use crate::error::Error;
+use crate::filter::{Filter, Relay};
 use crate::registry::Device;
 use core::time::Duration;
 use health::Health;
@@ -52,21 +55,9 @@ fn with_memory(device: Device, limit: Duration, has_own_memory: bool) -> Device 
     Arc::new(TimeLimited { inner: device, limit, health, has_own_memory })
 }
 
-impl BlockDevice for TimeLimited {
-    fn below(&self) -> Option<&dyn BlockDevice> {
-        Some(self.inner.as_ref())
-    }
-
-    fn url(&self) -> &str {
-        self.inner.url()
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn features(&self) -> Features {
-        self.inner.features()
+impl Filter for TimeLimited {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.inner.as_ref()
     }
 
     fn presence(&self) -> Presence {
@@ -77,14 +68,9 @@ impl BlockDevice for TimeLimited {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let inner = self.inner.open_queue(on, owner)?;
-        Ok(Box::new(queue::TimeLimitedQueue::new(
-            inner,
-            self.limit,
-            (Arc::clone(&self.health), self.has_own_memory.then(OwnMemory::new)),
-            on,
-            owner,
-        )))
+        let relay = Relay::new(self.inner.open_queue(on, owner)?, on, owner);
+        let own = self.has_own_memory.then(OwnMemory::new);
+        Ok(Box::new(queue::TimeLimitedQueue::new(relay, self.limit, Arc::clone(&self.health), own)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The operations of one queue, by the names under which the queues of the paths know them.
 
+use weft_block::slots::Slots;
 use weft_block::{Op, OpKind};
 use weft_io::Time;
 
@@ -58,48 +59,5 @@ impl Flight {
     }
 }
 
-/// A table of operations. Names are reused; it grows to the greatest number of operations at a time.
-#[derive(Default)]
-pub(super) struct Flights {
-    slots: Vec<Option<Flight>>,
-    free: Vec<u32>,
-}
-
-impl Flights {
-    pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    #[inline]
-    pub(super) fn insert(&mut self, flight: Flight) -> u64 {
-        if let Some(name) = self.free.pop() {
-            self.slots[name as usize] = Some(flight);
-            return name.into();
-        }
-        self.slots.push(Some(flight));
-        self.slots.len() as u64 - 1
-    }
-
-    #[inline]
-    pub(super) fn remove(&mut self, name: u64) -> Option<Flight> {
-        let flight = self.slots.get_mut(name as usize)?.take()?;
-        self.free.push(name as u32);
-        Some(flight)
-    }
-
-    #[inline]
-    pub(super) fn get_mut(&mut self, name: u64) -> Option<&mut Flight> {
-        self.slots.get_mut(name as usize)?.as_mut()
-    }
-
-    /// All operations with their names.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Flight)> {
-        (0..).zip(&mut self.slots).filter_map(|(name, slot)| Some((name, slot.as_mut()?)))
-    }
-
-    /// The name of the operation that its submitter calls `user`.
-    pub(super) fn find(&self, user: u64) -> Option<u64> {
-        let is_it = |slot: &Option<Flight>| slot.is_some_and(|flight| flight.user == user);
-        self.slots.iter().position(is_it).map(|name| name as u64)
-    }
-}
+/// The operations of a queue.
+pub(super) type Flights = Slots<Flight>;

@@ -438,7 +438,7 @@ impl BlockQueue for PathsQueue {
     }
 
     fn cancel(&mut self, user: u64) {
-        let Some(name) = self.flights.find(user) else { return };
+        let Some(name) = self.flights.find(|flight| flight.user == user) else { return };
         if let Some(at) = self.waiting.iter().position(|op| op.user == name) {
             // Its success is what makes others certain; it is sent again as soon as it can be.
             if self.group.unresolved.does_hide((self.name, name)) {

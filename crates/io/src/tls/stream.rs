@@ -1,9 +1,8 @@
 //! The stream that encrypts.
 
 use super::reason::reason;
-use crate::event_loop::Registrar;
 use crate::limits::TLS_SEND_BYTES;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamFilter};
 use rustls::Connection;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
@@ -105,7 +104,15 @@ impl TlsStream {
     }
 }
 
-impl Stream for TlsStream {
+impl StreamFilter for TlsStream {
+    fn inner(&self) -> &dyn Stream {
+        &*self.socket
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Stream {
+        &mut *self.socket
+    }
+
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.try_flush()?;
         loop {
@@ -137,29 +144,5 @@ impl Stream for TlsStream {
         self.tls.send_close_notify();
         self.try_flush()?;
         self.socket.shutdown()
-    }
-
-    fn reset_when_dropped(&mut self) {
-        self.socket.reset_when_dropped();
-    }
-
-    fn connected(&mut self) -> io::Result<bool> {
-        self.socket.connected()
-    }
-
-    fn peer(&self) -> String {
-        self.socket.peer()
-    }
-
-    fn local(&self) -> String {
-        self.socket.local()
-    }
-
-    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        self.socket.register(registrar)
-    }
-
-    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        self.socket.deregister(registrar)
     }
 }
