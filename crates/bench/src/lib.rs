@@ -17,8 +17,6 @@ pub mod agents;
 pub mod ceiling;
 pub mod compare;
 pub mod error;
-pub mod fio_output;
-pub mod import;
 pub mod limits;
 pub mod relation;
 pub mod report;

@@ -28,4 +28,5 @@ pub mod planted;
 pub mod printable;
 pub mod reservation;
 pub mod scsi;
+mod slab;
 pub mod stream;

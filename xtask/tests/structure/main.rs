@@ -4,6 +4,7 @@
 
 mod claims;
 mod commands;
+mod dependencies;
 mod files;
 mod layers;
 mod length;

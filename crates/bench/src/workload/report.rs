@@ -104,7 +104,7 @@ impl DirectionReport {
     }
 
     /// Adds operations that ran later.
-    pub(crate) fn append(&mut self, other: &Self) {
+    pub fn append(&mut self, other: &Self) {
         self.ios += other.ios;
         self.bytes += other.bytes;
         self.runtime += other.runtime;

@@ -16,9 +16,10 @@ use std::io::Write;
 use std::path::Path;
 use taken::Taken;
 use weft_bench::ceiling::Tuning;
-use weft_bench::{JobSpec, Report, fio_output};
+use weft_bench::{JobSpec, Report};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
+use weft_formats::fio_output;
 
 /// Options of `weft bench`.
 #[derive(Args, Debug)]

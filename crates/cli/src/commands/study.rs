@@ -177,7 +177,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     let mut results = run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &shown(&p)))?;
     bar.finish();
     fleet.iter().for_each(|fleet| fleet.add_to(&mut results));
-    weft_bench::import::measured::add(&mut results, &imports).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
+    weft_formats::import::measured::add(&mut results, &imports).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
     publisher.publish(&results)?;
     if stopped.load(Ordering::Relaxed) {
         return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report covers the time until then"));

@@ -4,7 +4,7 @@ use crate::limits::RDMA_EVENTS_PER_TURN;
 use std::io;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
-use weft_io::rdma::{self, DeviceLimits, Event, NotLent, QueuePair};
+use weft_io::rdma::{DeviceLimits, Event, NotLent, QueuePair};
 use weft_io::{Activity, DriverId, Handle, Segments};
 use weft_proto::nvme_rdma::{
     Buffer, Ended, HostQueuePair, QueuePairLimits, Received, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
@@ -251,10 +251,10 @@ impl Wire {
                 end.received(&Received { buffer: Buffer(buffer), bytes, immediate, invalidated });
             }
             Event::WorkEnded { id, ended } => match WorkId::from_number(id) {
-                Some(id) => end.completed(id, ended_of(ended)),
+                Some(id) => end.completed(id, ended),
                 None => end.disconnected(),
             },
-            Event::ReceiveEnded { buffer, error } => end.receive_ended(Buffer(buffer), error.map(error_of)),
+            Event::ReceiveEnded { buffer, error } => end.receive_ended(Buffer(buffer), error),
             Event::Established => end.established(self.pair.private_data()),
             Event::Disconnected => end.disconnected(),
             Event::Rejected | Event::Failed => {
@@ -393,28 +393,5 @@ pub(crate) fn limits(device: &DeviceLimits, send_queue: u16) -> QueuePairLimits 
         // A capsule, and the memory of a slot, which is in one piece.
         sges: 2,
         ..QueuePairLimits::default()
-    }
-}
-
-fn ended_of(ended: rdma::Ended) -> Ended {
-    match ended {
-        rdma::Ended::Done => Ended::Done,
-        rdma::Ended::Failed(error) => Ended::Failed(error_of(error)),
-        rdma::Ended::Flushed => Ended::Flushed,
-    }
-}
-
-fn error_of(error: rdma::WorkError) -> WorkError {
-    match error {
-        rdma::WorkError::LocalLength => WorkError::LocalLength,
-        rdma::WorkError::LocalProtection => WorkError::LocalProtection,
-        rdma::WorkError::Bind => WorkError::Bind,
-        rdma::WorkError::RemoteInvalid => WorkError::RemoteInvalid,
-        rdma::WorkError::RemoteAccess => WorkError::RemoteAccess,
-        rdma::WorkError::RemoteOperation => WorkError::RemoteOperation,
-        rdma::WorkError::RetriesExceeded => WorkError::RetriesExceeded,
-        rdma::WorkError::ReceiverNotReady => WorkError::ReceiverNotReady,
-        rdma::WorkError::NotPosted => WorkError::NotPosted,
-        rdma::WorkError::Other(status) => WorkError::Other(status),
     }
 }

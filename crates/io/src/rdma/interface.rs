@@ -1,6 +1,6 @@
 //! The interface of queue pairs and their listeners.
 
-use super::work::{Event, Remote};
+use super::work::{Event, Exposure, Remote};
 use crate::event_loop::{Handle, Registrar};
 use crate::segment::Segments;
 use std::io;
@@ -20,17 +20,6 @@ pub struct DeviceLimits {
     pub has_windows: bool,
     /// Pieces of memory that one transfer takes.
     pub pieces: u8,
-}
-
-/// How the other end gets access to a slot's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exposure {
-    /// By a type 2 memory window, until it is invalidated.
-    Window,
-    /// By a registration of the memory alone, until it is concealed.
-    Registration,
-    /// By a key that is valid for as long as the memory is registered, for whoever knows or guesses it.
-    Standing,
 }
 
 /// What a queue pair is to have.

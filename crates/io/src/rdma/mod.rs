@@ -34,9 +34,9 @@ use elsewhere as system;
 #[cfg(target_os = "linux")]
 use verbs as system;
 
-pub use interface::{DeviceLimits, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, QueuePairListener};
+pub use interface::{DeviceLimits, Memory, NotLent, QueuePair, QueuePairConfig, QueuePairListener};
 pub use unavailable::Unavailable;
-pub use work::{Ended, Event, Remote, WorkError};
+pub use work::{Ended, Event, Exposure, Remote, WorkError};
 
 use std::io;
 use std::net::SocketAddr;

@@ -27,7 +27,7 @@ pub mod violation;
 pub mod work;
 
 pub use address::{PORT, RdmaProvider, transport_address};
-pub use host::{Exposure, HostConfig, HostData, HostEvent, HostQueuePair};
+pub use host::{HostConfig, HostData, HostEvent, HostQueuePair};
 pub use link::QueuePairLimits;
 pub use target::{TargetConfig, TargetEvent, TargetQueuePair};
-pub use work::{Buffer, Ended, Received, Remote, Work, WorkError, WorkId, WorkKind};
+pub use work::{Buffer, Ended, Exposure, Received, Remote, Work, WorkError, WorkId, WorkKind};

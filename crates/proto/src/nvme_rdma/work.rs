@@ -1,19 +1,12 @@
 //! What an engine asks the queue pair to do, and how that ends.
 
+pub use weft_verbs::{Ended, Exposure, Remote, WorkError};
+
 use crate::stream::Tag;
 
 /// The memory of a receive, `0..receives`. The pump keeps it under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Buffer(pub u16);
-
-/// Memory of the other end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remote {
-    /// The first byte.
-    pub address: u64,
-    /// The key of the memory.
-    pub key: u32,
-}
 
 /// What to do. Everything is done at once, and posted in the order in which it is returned. What is posted to the send queue completes
 /// under its [`WorkId`], if it is signaled or does not succeed.
@@ -155,52 +148,6 @@ pub struct Received<'a> {
     pub immediate: Option<u32>,
     /// The key of this end that it invalidated, if it did.
     pub invalidated: Option<u32>,
-}
-
-/// How posted work ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// It is done.
-    Done,
-    /// It failed, and the queue pair with it.
-    Failed(WorkError),
-    /// The queue pair had failed or was disconnected before.
-    Flushed,
-}
-
-/// Why work failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WorkError {
-    /// More bytes than fit: into a receive of this end, or into a message.
-    #[error("the message is too long")]
-    LocalLength,
-    /// This end's memory or key is not what the work needs.
-    #[error("this end's memory cannot be accessed")]
-    LocalProtection,
-    /// A memory window could not be bound.
-    #[error("a memory window cannot be bound")]
-    Bind,
-    /// The other end refused the message: it has no room for it, or does not support it.
-    #[error("the other end refused the message as invalid")]
-    RemoteInvalid,
-    /// The other end's memory or key does not allow the access.
-    #[error("the other end's memory may not be accessed by this key")]
-    RemoteAccess,
-    /// The other end failed over the message.
-    #[error("the other end failed to execute it")]
-    RemoteOperation,
-    /// The other end does not answer any more.
-    #[error("the other end does not answer")]
-    RetriesExceeded,
-    /// The other end had no receive posted for too long.
-    #[error("the other end has no receive posted")]
-    ReceiverNotReady,
-    /// The queue pair did not take it.
-    #[error("it could not be posted")]
-    NotPosted,
-    /// Anything else, as the library numbers it.
-    #[error("work completion status {0}")]
-    Other(u32),
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use super::taken::Taken;
 use crate::exit::{Failure, tell};
 use clap::{Args, CommandFactory, Parser};
 use std::path::{Path, PathBuf};
-use weft_bench::import::{self, ImportError, Imported, ImportedJob};
 use weft_block::ErrorKind;
+use weft_formats::import::fio::Surroundings;
+use weft_formats::import::{self, ImportError, Imported, ImportedJob};
 
 /// Options that name a workload of another tool.
 #[derive(Args, Clone, Debug, Default)]
@@ -47,7 +48,10 @@ impl ImportArgs {
     pub fn read(&self) -> Result<Option<Vec<Vec<Ready>>>, Failure> {
         let refused = |e: ImportError| Failure::of(ErrorKind::Usage, e.to_string());
         let imported = match (&self.fio, &self.diskspd, &self.vdbench) {
-            (Some(path), ..) => import::fio::import(path, &text_of),
+            (Some(path), ..) => {
+                let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+                import::fio::import(path, &Surroundings { read: &text_of, variable: &|name| std::env::var(name).ok(), cpus })
+            }
             (_, Some(line), _) => import::diskspd::import(line),
             (.., Some(path)) => {
                 let name = path.display().to_string();

@@ -8,12 +8,12 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use weft_bench::import::measured::fio_run::{self, Engine};
 use weft_bench::limits::PROGRESS_EVERY;
 use weft_bench::study::{Generator, Purpose};
 use weft_bench::{Error, JobSpec, Phase, Progress, Report};
 use weft_block::{ErrorKind, Geometry, grammar};
 use weft_endpoint::url::without_secret;
+use weft_formats::import::measured::fio_run::{self, Engine};
 
 /// What stands before the device in `--lane NAME=fio:DEVICE`.
 const SCHEME: &str = "fio:";

@@ -3,8 +3,8 @@
 use crate::exit::Failure;
 use std::io::Read;
 use std::path::PathBuf;
-use weft_bench::import::measured::{self, Import};
 use weft_block::ErrorKind;
+use weft_formats::import::measured::{self, Import};
 
 /// Maximum bytes of a file.
 const FILE_BYTES_MAX: u64 = 64 << 20;

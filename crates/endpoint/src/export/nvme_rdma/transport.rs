@@ -9,7 +9,7 @@ use crate::nvme::rdma::{NoMemoryNow, Turn, Wire, limits, name_of};
 use crate::nvme::target::session::Session;
 use crate::nvme::target::transport::{self, Engine, Event};
 use crate::pump::Link;
-use weft_io::rdma::{Memory, QueuePair, QueuePairConfig, Remote};
+use weft_io::rdma::{Memory, QueuePair, QueuePairConfig};
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviations;
@@ -230,7 +230,6 @@ impl Turn<Session> for RdmaLink {
             Work::Send { tag, invalidate, .. } => wire.pair.send(number, &queue.capsule(tag), None, invalidate),
             Work::Read { tag, offset, bytes, from } => {
                 if self.has_place(work, tag, offset)? {
-                    let from = Remote { address: from.address, key: from.key };
                     self.wire.pair.read(number, Memory { slot: tag.0, offset, bytes }, from);
                 }
             }
@@ -240,7 +239,6 @@ impl Turn<Session> for RdmaLink {
                     if !lent {
                         self.wire.copy_in(tag, offset, bytes, |at, len| session.memory(tag, at, len));
                     }
-                    let to = Remote { address: to.address, key: to.key };
                     self.wire.pair.write(number, Memory { slot: tag.0, offset, bytes }, to, signaled);
                 }
             }

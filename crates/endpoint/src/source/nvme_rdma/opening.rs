@@ -139,12 +139,12 @@ impl Opening {
                 (Connect::decode(&io.connect.0).qid, ConnectData::decode(&*io.connect.1).map_or(Cntlid(0), |data| data.cntlid))
             }
         };
-        let (given, exposure) = if self.plan.options.rdma_shared_key {
-            (rdma::Exposure::Standing, Exposure::Standing)
+        let exposure = if self.plan.options.rdma_shared_key {
+            Exposure::Standing
         } else if device.has_windows {
-            (rdma::Exposure::Window, Exposure::Window)
+            Exposure::Window
         } else {
-            (rdma::Exposure::Registration, Exposure::Registration)
+            Exposure::Registration
         };
         let send_queue = send_queue(entries, &device);
         pair.create(&QueuePairConfig {
@@ -154,7 +154,7 @@ impl Opening {
             message_bytes: Sqe::default().0.len() as u32,
             slots: entries,
             reads: 0,
-            exposure: Some(given),
+            exposure: Some(exposure),
             lent_pieces: 0,
         })?;
         let mut queue = HostQueuePair::new(HostConfig {

@@ -44,7 +44,7 @@ use self::logout::Logout;
 use self::ping::{Health, Pings};
 use self::receive::Receiver;
 use self::recovery::Recovery;
-use self::slot::{Direction, TaskSlots, TaskState};
+use self::slot::{Direction, R2t, TaskSlot, TaskState};
 use self::transmit::{Burst, Outgoing};
 use self::window::Window;
 use super::digest::Digests;
@@ -52,7 +52,8 @@ use super::oddity::Oddities;
 use super::pdu::TaskTag;
 use super::serial::Serial;
 use super::text::Parameters;
-use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, R2T_OUTSTANDING_MAX};
+use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, QUEUE_ENTRIES_MAX, R2T_OUTSTANDING_MAX};
+use crate::slab::{Entries, Slab};
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -83,7 +84,8 @@ pub struct Initiator {
     parameters: Parameters,
     login: Login,
     discovery: Discovery,
-    slots: TaskSlots,
+    slots: Slab<TaskSlot>,
+    r2ts: Entries<R2t>,
     /// Commands to be sent, in order.
     commands: VecDeque<Tag>,
     /// Commands with R2Ts to be answered.
@@ -102,8 +104,11 @@ pub struct Initiator {
 impl Initiator {
     /// A session whose first transmit is a login request. `now` is the time since an epoch of the caller's.
     pub fn new(config: InitiatorConfig, now: Duration) -> Self {
-        let slots = TaskSlots::new(config.commands);
+        let mut slots = Slab::new(config.commands.min(QUEUE_ENTRIES_MAX));
+        slots.reserve();
         let capacity = slots.capacity();
+        let mut r2ts = Entries::new(R2T_OUTSTANDING_MAX);
+        r2ts.reserve(capacity);
         let function_timeout = config.command_timeout.min(FUNCTION_TIMEOUT);
         let mut initiator = Self {
             phase: Phase::Login,
@@ -114,6 +119,7 @@ impl Initiator {
             login: Login::new(),
             discovery: Discovery::default(),
             slots,
+            r2ts,
             commands: VecDeque::with_capacity(capacity),
             data: VecDeque::with_capacity(capacity),
             burst: None,

@@ -130,7 +130,7 @@ impl Initiator {
         let (now, limit) = (self.now, self.recovery.limit);
         let is_overdue = |state| matches!(state, TaskState::Submitted | TaskState::Active);
         let (tag, slot) =
-            self.slots.all().find(|(_, slot)| is_overdue(slot.state) && !slot.overdue && now >= slot.started + limit)?;
+            self.slots.used_mut().find(|(_, slot)| is_overdue(slot.state) && !slot.overdue && now >= slot.started + limit)?;
         slot.overdue = true;
         Some(tag)
     }
@@ -185,7 +185,7 @@ impl Initiator {
     /// All commands of a logical unit that the target may know were ended by it.
     pub(super) fn end_all_of(&mut self, lun: Lun) {
         loop {
-            let found = self.slots.all().find(|(_, slot)| slot.state == TaskState::Active && slot.lun == lun);
+            let found = self.slots.used_mut().find(|(_, slot)| slot.state == TaskState::Active && slot.lun == lun);
             let Some((tag, _)) = found else { return };
             let event = self.end(tag, End::Aborted);
             self.events.extend(event);

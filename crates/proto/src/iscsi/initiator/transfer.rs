@@ -85,7 +85,11 @@ impl Initiator {
         slot.sequence = slot.sequence.next();
         let end = pdu.offset + pdu.desired_bytes;
         slot.moved = end;
-        self.slots.push_r2t(tag, Asked { lun: pdu.lun, transfer: pdu.transfer, next: pdu.offset, end, data_sn: Serial(0) });
+        let place = slot.r2ts.push(self.r2ts.per_slot());
+        self.r2ts.cover(tag);
+        if let Some(asked) = self.r2ts.at(tag, place) {
+            *asked = Asked { lun: pdu.lun, transfer: pdu.transfer, next: pdu.offset, end, data_sn: Serial(0) };
+        }
         self.enqueue_data(tag);
         Ok(if pdu.desired_bytes > max_burst { self.oddities.note(Oddity::LongBurst).map(InitiatorEvent::Odd) } else { None })
     }
@@ -95,7 +99,7 @@ impl Initiator {
     pub(super) fn end(&mut self, tag: Tag, end: End) -> Option<InitiatorEvent> {
         let slot = self.slots.at(tag)?;
         slot.end = end;
-        slot.r2t_count = 0;
+        slot.r2ts.clear();
         let (queued, aborting) = (core::mem::take(&mut slot.data_queued), slot.aborting);
         slot.state = if slot.unsent > 0 { TaskState::Ending } else { TaskState::Done };
         let told = slot.state == TaskState::Done;
@@ -168,7 +172,7 @@ fn check_r2t(slot: &TaskSlot, pdu: &R2t, outstanding: u8) -> Result<(), Violatio
     if pdu.offset != slot.moved {
         return Err(Violation::Offset);
     }
-    if slot.r2t_count >= outstanding {
+    if slot.r2ts.len() >= outstanding {
         return Err(Violation::Outstanding(outstanding));
     }
     Ok(())

@@ -217,7 +217,9 @@ impl Initiator {
     /// Sends one PDU of what an R2T asked for. If there is more to send, for this R2T or the next one, others get their turn first.
     fn answer_r2t(&mut self, tag: Tag, out: &mut Transmit) {
         let (digests, limit, exp_stat_sn) = (self.digests(), self.data_out_limit(), self.window.exp_stat_sn);
-        let Some((slot, r2t)) = self.slots.first_r2t(tag) else { return };
+        let per_slot = self.r2ts.per_slot();
+        let Some(slot) = self.slots.at(tag) else { return };
+        let Some(r2t) = slot.r2ts.first().and_then(|first| self.r2ts.at(tag, first)) else { return };
         slot.data_queued = false;
         let bytes = (r2t.end - r2t.next).min(limit);
         let last = r2t.next + bytes == r2t.end;
@@ -234,9 +236,9 @@ impl Initiator {
         put_header(&pdu.encode(bytes), digests, out);
         put_payload(digests, tag, r2t.next, bytes, out);
         r2t.next += bytes;
-        let more = !last || slot.r2t_count > 1;
+        let more = !last || slot.r2ts.len() > 1;
         if last {
-            self.slots.pop_r2t(tag);
+            slot.r2ts.pop(per_slot);
         }
         if more {
             self.enqueue_data(tag);

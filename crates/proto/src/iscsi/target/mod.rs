@@ -39,7 +39,7 @@ pub use violation::Violation;
 use self::control::TextExchange;
 use self::login::LoginPhase;
 use self::receive::{Arriving, Step};
-use self::slot::{Kind, TaskSlots, TaskState};
+use self::slot::{Kind, SLOTS_MAX, TaskSlot, TaskState};
 use self::time::Clock;
 use super::link::Inline;
 use super::oddity::Oddities;
@@ -47,6 +47,7 @@ use super::pdu::{LoginFlags, LoginStatus, ResponseFlags, TaskResult};
 use super::serial::Serial;
 use super::text::{Parameters, Writer};
 use crate::limits::{IMMEDIATE_COMMANDS_MAX, R2T_OUTSTANDING_MAX};
+use crate::slab::Slab;
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 
 /// How far a connection is.
@@ -81,7 +82,7 @@ pub struct TargetConnection {
     window: u16,
     in_window: u16,
     immediate: u16,
-    slots: TaskSlots,
+    slots: Slab<TaskSlot>,
     /// Tasks with something to send.
     queue: VecDeque<Tag>,
     answers: u32,
@@ -110,7 +111,7 @@ impl TargetConnection {
         let window = config.commands.clamp(1, (slot::SLOTS_MAX - IMMEDIATE_COMMANDS_MAX) / 2);
         Self {
             // Answers in a gather list still hold a slot, but no place in the window.
-            slots: TaskSlots::new(2 * window + IMMEDIATE_COMMANDS_MAX),
+            slots: Slab::new((2 * window + IMMEDIATE_COMMANDS_MAX).min(SLOTS_MAX)),
             window,
             clock: Clock::new(&config),
             config,
@@ -206,7 +207,7 @@ impl TargetConnection {
     /// Whether data of a command comes, or goes on coming, unasked.
     #[inline]
     pub fn has_unsolicited(&self, tag: Tag) -> bool {
-        self.slots.look(tag).is_some_and(|slot| slot.unsolicited)
+        self.slots.peek(tag).is_some_and(|slot| slot.unsolicited)
     }
 
     /// Asks for the first `bytes` (more than zero) of the initiator's data of a command that was not fetched yet. Gives how many of them

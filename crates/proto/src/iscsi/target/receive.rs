@@ -341,7 +341,7 @@ impl TargetConnection {
     #[inline]
     fn solicited(&mut self, data: &DataOut) -> Result<Option<Tag>, Violation> {
         let (tag, burst) = (slot_of(data.transfer), self.parameters.max_burst_bytes);
-        let Some(slot) = self.slots.look(tag) else { return Ok(None) };
+        let Some(slot) = self.slots.peek(tag) else { return Ok(None) };
         let alive = slot.state == TaskState::Fetching && is_current(data.transfer, slot.generation);
         if !alive {
             return Ok(None);

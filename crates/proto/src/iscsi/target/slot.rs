@@ -1,8 +1,9 @@
-//! The tasks of a connection: a slab whose memory is reserved once.
+//! The tasks of a connection.
 
 use crate::iscsi::pdu::{Lun, ResponseFlags, TaskResult, TaskTag};
 use crate::iscsi::serial::Serial;
 use crate::scsi::sense::SENSE_BYTES_MAX;
+use crate::slab::Slot;
 use crate::stream::Tag;
 
 /// What a slot is about.
@@ -157,84 +158,32 @@ pub(super) fn is_current(transfer: TaskTag, generation: u16) -> bool {
     transfer.0 >> (TAG_BITS + WINDOW_BITS) == u32::from(generation & 0x7fff)
 }
 
-/// The slots.
-pub(super) struct TaskSlots {
-    slots: Vec<TaskSlot>,
-    /// Tags that were in use and are free again; the last one is taken first, as its memory is the warmest.
-    free: Vec<Tag>,
-    capacity: usize,
-}
-
-impl TaskSlots {
-    /// Room for `capacity` tasks, reserved at once by [`Self::reserve`].
-    pub fn new(capacity: u16) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), capacity: usize::from(capacity.clamp(1, SLOTS_MAX)) }
+impl Slot for TaskSlot {
+    fn new(_: Tag) -> Self {
+        Self::FREE
     }
 
-    /// Takes the memory for all slots.
-    pub fn reserve(&mut self) {
-        self.slots.reserve_exact(self.capacity - self.slots.len());
-        self.free.reserve_exact(self.capacity - self.free.len());
-    }
-
-    pub fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    /// Takes a slot, unless all are in use. It is held, and nothing is known of it but its generation.
+    /// It is held, and nothing is known of it but its generation.
     #[inline]
-    pub fn take(&mut self) -> Option<(Tag, &mut TaskSlot)> {
-        let tag = match self.free.pop() {
-            Some(tag) => tag,
-            None => self.push()?,
-        };
-        let slot = self.slots.get_mut(tag.index())?;
-        *slot = TaskSlot {
-            state: TaskState::Held,
-            generation: slot.generation.wrapping_add(1),
-            queued: slot.queued,
-            ..TaskSlot::FREE
-        };
-        Some((tag, slot))
-    }
-
-    #[cold]
-    fn push(&mut self) -> Option<Tag> {
-        if self.slots.len() == self.capacity {
-            return None;
-        }
-        self.slots.push(TaskSlot::FREE);
-        Some(Tag(self.slots.len() as u16 - 1))
-    }
-
-    /// Gives a slot back.
-    #[inline]
-    pub fn give_back(&mut self, tag: Tag) {
-        if let Some(slot) = self.slots.get_mut(tag.index()) {
-            slot.state = TaskState::Free;
-            self.free.push(tag);
-        }
+    fn begin(&mut self) {
+        *self = Self { state: TaskState::Held, generation: self.generation.wrapping_add(1), queued: self.queued, ..Self::FREE };
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut TaskSlot> {
-        self.slots.get_mut(tag.index())
+    fn end(&mut self) {
+        self.state = TaskState::Free;
     }
 
     #[inline]
-    pub fn look(&self, tag: Tag) -> Option<&TaskSlot> {
-        self.slots.get(tag.index())
-    }
-
-    /// The slots in use.
-    pub fn used(&self) -> impl Iterator<Item = (Tag, &TaskSlot)> {
-        (0_u16..).map(Tag).zip(&self.slots).filter(|(_, slot)| slot.state != TaskState::Free)
+    fn is_free(&self) -> bool {
+        self.state == TaskState::Free
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slab::Slab;
 
     #[test]
     fn transfer_tags_name_slot_window_and_generation() {
@@ -256,11 +205,8 @@ mod tests {
 
     #[test]
     fn slots_come_back_with_another_generation() {
-        let mut slots = TaskSlots::new(2);
-        slots.reserve();
-        let first = slots.take().unwrap();
-        let (tag, generation) = (first.0, first.1.generation);
-        assert!(slots.take().is_some() && slots.take().is_none());
+        let mut slots = Slab::<TaskSlot>::new(2);
+        let (tag, generation) = slots.take().map(|(tag, slot)| (tag, slot.generation)).unwrap();
         slots.give_back(tag);
         let again = slots.take().unwrap();
         assert_eq!((again.0, again.1.generation), (tag, generation + 1));

@@ -62,7 +62,7 @@ impl TargetConnection {
     /// Sends one Data-In PDU of a command, or its response, or the last of the one with the other.
     #[inline]
     fn answer(&mut self, tag: Tag, out: &mut Transmit) {
-        if self.slots.look(tag).is_none_or(|slot| slot.data_bytes == 0) {
+        if self.slots.peek(tag).is_none_or(|slot| slot.data_bytes == 0) {
             self.put_response(tag, out);
             return self.slots.give_back(tag);
         }
@@ -83,7 +83,7 @@ impl TargetConnection {
     #[inline]
     fn put_data(&mut self, tag: Tag, out: &mut Transmit) -> bool {
         let (burst, pdu_bytes) = (self.parameters.max_burst_bytes, self.parameters.max_send_bytes.min(DATA_IN_MAX_BYTES));
-        let Some(&slot) = self.slots.look(tag) else { return true };
+        let Some(&slot) = self.slots.peek(tag) else { return true };
         let sequence_end = (slot.data_sent / burst + 1).saturating_mul(burst).min(slot.data_bytes);
         let bytes = (sequence_end - slot.data_sent).min(pdu_bytes);
         let sent = slot.data_sent + bytes;
@@ -111,7 +111,7 @@ impl TargetConnection {
     #[inline]
     fn put_response(&mut self, tag: Tag, out: &mut Transmit) {
         self.leave_window(tag);
-        let Some(&slot) = self.slots.look(tag) else { return };
+        let Some(&slot) = self.slots.peek(tag) else { return };
         let exp_data_sn = slot.data_sn.plus(slot.r2t_sn.0);
         let response = ScsiResponse {
             flags: ResponseFlags(slot.residual_flags.0),
@@ -161,7 +161,7 @@ impl TargetConnection {
 
     /// Answers a task management function, once everything that was answered before it is out.
     fn answer_function(&mut self, tag: Tag, result: TaskResult, out: &mut Transmit) {
-        let Some(&TaskSlot { answered, task, .. }) = self.slots.look(tag) else { return };
+        let Some(&TaskSlot { answered, task, .. }) = self.slots.peek(tag) else { return };
         let earlier = |slot: &TaskSlot| {
             slot.state == TaskState::Completing && slot.queued && answered.wrapping_sub(slot.answered) as i32 > 0
         };

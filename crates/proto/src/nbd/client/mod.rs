@@ -17,10 +17,11 @@ use super::message::{Header, Request};
 use super::wire::transmit_bytes;
 use super::{Form, Violation};
 use crate::limits::NBD_REQUESTS_MAX;
+use crate::slab::Slab;
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 use core::time::Duration;
 use negotiate::Stage;
-use slot::{RequestSlot, RequestSlots, RequestState};
+use slot::{RequestSlot, RequestState};
 use std::collections::VecDeque;
 
 /// Configuration of a client.
@@ -130,7 +131,7 @@ pub struct Client {
     export: ExportInfo,
     refusal: Option<Refusal>,
     strange_sizes: Option<BlockSizes>,
-    slots: RequestSlots,
+    slots: Slab<RequestSlot>,
     /// Submitted and in no gather list yet.
     queue: VecDeque<Tag>,
     after: After,
@@ -162,7 +163,7 @@ impl Client {
             export: ExportInfo { size_bytes: 0, flags: TransmissionFlags::default(), sizes: BlockSizes::DEFAULT },
             refusal: None,
             strange_sizes: None,
-            slots: RequestSlots::new(requests),
+            slots: Slab::new(requests),
             queue: VecDeque::with_capacity(requests.into()),
             after: After::Nothing,
             ended: None,
@@ -212,7 +213,8 @@ impl Client {
         if self.phase != Phase::Transmission {
             return Err(SubmitError::Closed);
         }
-        let tag = self.slots.take(command).ok_or(SubmitError::Full)?;
+        let (tag, slot) = self.slots.take().ok_or(SubmitError::Full)?;
+        slot.command = command;
         self.queue.push_back(tag);
         Ok(tag)
     }

@@ -1,8 +1,9 @@
-//! The outstanding requests of a client: a slab that grows up to its limit and keeps its memory.
+//! The outstanding requests of a client.
 
 use super::coverage::Coverage;
 use super::{ClientEvent, Command};
-use crate::nbd::code::ErrorCode;
+use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode};
+use crate::slab::{Slab, Slot};
 use crate::stream::Tag;
 
 /// Where a request is.
@@ -39,72 +40,47 @@ impl RequestSlot {
     }
 }
 
-/// All of them. A cookie is the tag and, above it, a number that changes whenever the slot is used again, so that a late reply is not
-/// taken for another request's.
-pub(super) struct RequestSlots {
-    slots: Vec<RequestSlot>,
-    free: Vec<Tag>,
-    capacity: u16,
+/// A cookie is the tag and, above it, a number that changes whenever the slot is used again, so that a late reply is not taken for another
+/// request's. The first use has number 0.
+const USE: u64 = 1 << 16;
+
+impl Slot for RequestSlot {
+    fn new(tag: Tag) -> Self {
+        Self {
+            state: RequestState::Free,
+            unsent: false,
+            cookie: u64::from(tag.0).wrapping_sub(USE),
+            command: Command { code: CommandCode::READ, flags: CommandFlags::default(), offset: 0, length: 0 },
+            error: ErrorCode::SUCCESS,
+            coverage: Coverage::default(),
+        }
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        self.cookie = self.cookie.wrapping_add(USE);
+        self.state = RequestState::Submitted;
+        self.error = ErrorCode::SUCCESS;
+        self.coverage.clear();
+    }
+
+    #[inline]
+    fn end(&mut self) {
+        self.state = RequestState::Free;
+    }
+
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.state == RequestState::Free
+    }
 }
 
-impl RequestSlots {
-    pub fn new(capacity: u16) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), capacity }
-    }
-
-    pub fn in_use(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    /// Takes a slot, unless all are in use.
-    #[inline]
-    pub fn take(&mut self, command: Command) -> Option<Tag> {
-        if let Some(tag) = self.free.pop() {
-            let slot = &mut self.slots[tag.index()];
-            slot.cookie = slot.cookie.wrapping_add(1 << 16);
-            (slot.state, slot.command, slot.error) = (RequestState::Submitted, command, ErrorCode::SUCCESS);
-            slot.coverage.clear();
-            return Some(tag);
-        }
-        if self.slots.len() == usize::from(self.capacity) {
-            return None;
-        }
-        let tag = Tag(self.slots.len() as u16);
-        let (error, coverage) = (ErrorCode::SUCCESS, Coverage::default());
-        self.slots.push(RequestSlot {
-            state: RequestState::Submitted,
-            unsent: false,
-            cookie: tag.0.into(),
-            command,
-            error,
-            coverage,
-        });
-        Some(tag)
-    }
-
-    #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut RequestSlot> {
-        self.slots.get_mut(tag.index())
-    }
-
-    #[inline]
-    pub fn peek(&self, tag: Tag) -> Option<&RequestSlot> {
-        self.slots.get(tag.index())
-    }
-
+impl Slab<RequestSlot> {
     /// The request that a reply names, if it is outstanding.
     #[inline]
     pub fn by_cookie(&mut self, cookie: u64) -> Option<(Tag, &mut RequestSlot)> {
         let tag = Tag(cookie as u16);
-        let slot = self.slots.get_mut(tag.index())?;
+        let slot = self.at(tag)?;
         (slot.cookie == cookie && slot.state == RequestState::Active).then_some((tag, slot))
-    }
-
-    #[inline]
-    pub fn give_back(&mut self, tag: Tag) {
-        if let Some(slot) = self.slots.get_mut(tag.index()) {
-            slot.state = RequestState::Free;
-            self.free.push(tag);
-        }
     }
 }

@@ -16,10 +16,11 @@ use super::export::ExportInfo;
 use super::wire::put_option_reply;
 use super::{Form, Violation};
 use crate::limits::{HANDSHAKE_S, NBD_NEGOTIATION_BYTES, NBD_REQUESTS_MAX};
+use crate::slab::Slab;
 use crate::stream::{Rx, StartLimit, StreamEngine, Tag, Transmit};
 use core::time::Duration;
 use options::Wanted;
-use slot::{RequestSlots, RequestState};
+use slot::{RequestSlot, RequestState};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -165,7 +166,7 @@ pub struct Server {
     /// Block status may be asked for.
     block_status: bool,
     export: ExportInfo,
-    slots: RequestSlots,
+    slots: Slab<RequestSlot>,
     /// Requests with a reply to be sent.
     ready: VecDeque<Tag>,
     after: After,
@@ -201,7 +202,7 @@ impl Server {
             context: None,
             block_status: false,
             export: ExportInfo { size_bytes: 0, flags: Default::default(), sizes: super::BlockSizes::DEFAULT },
-            slots: RequestSlots::new(requests),
+            slots: Slab::new(requests),
             ready: VecDeque::new(),
             after: After::Nothing,
             violation: None,

@@ -37,10 +37,8 @@ impl Server {
         let verdict = self.judge(&request);
         let error = *verdict.as_ref().err().unwrap_or(&ErrorCode::SUCCESS);
         let Request { command, cookie, offset, length, .. } = request;
-        let Some(tag) = self.slots.take(RequestSlot { state: RequestState::Ready, command, error, cookie, offset, length })
-        else {
-            return Step::Next(0, Rx::Event(ServerEvent::Full));
-        };
+        let Some((tag, slot)) = self.slots.take() else { return Step::Next(0, Rx::Event(ServerEvent::Full)) };
+        *slot = RequestSlot { state: RequestState::Ready, command, error, cookie, offset, length };
         match verdict {
             Ok(Verdict::Do(kind)) => self.hand_on(need, tag, Command { kind, offset, length }),
             Err(_) if payload > 0 => {

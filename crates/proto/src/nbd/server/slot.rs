@@ -1,6 +1,7 @@
-//! The requests in progress at a server: a slab that grows up to its limit and keeps its memory.
+//! The requests in progress at a server.
 
 use crate::nbd::code::{CommandCode, ErrorCode};
+use crate::slab::Slot;
 use crate::stream::Tag;
 
 /// Where a request is.
@@ -28,51 +29,23 @@ pub(super) struct RequestSlot {
     pub length: u64,
 }
 
-/// All of them.
-pub(super) struct RequestSlots {
-    slots: Vec<RequestSlot>,
-    free: Vec<Tag>,
-    capacity: u16,
-}
-
-impl RequestSlots {
-    pub fn new(capacity: u16) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), capacity }
-    }
-
-    pub fn in_use(&self) -> usize {
-        self.slots.len() - self.free.len()
+impl Slot for RequestSlot {
+    fn new(_: Tag) -> Self {
+        Self { state: RequestState::Free, command: CommandCode::READ, error: ErrorCode::SUCCESS, cookie: 0, offset: 0, length: 0 }
     }
 
     #[inline]
-    pub fn is_full(&self) -> bool {
-        self.free.is_empty() && self.slots.len() == usize::from(self.capacity)
-    }
-
-    /// Takes a slot, unless all are in use.
-    #[inline]
-    pub fn take(&mut self, slot: RequestSlot) -> Option<Tag> {
-        if let Some(tag) = self.free.pop() {
-            self.slots[tag.index()] = slot;
-            return Some(tag);
-        }
-        if self.is_full() {
-            return None;
-        }
-        self.slots.push(slot);
-        Some(Tag(self.slots.len() as u16 - 1))
+    fn begin(&mut self) {
+        self.state = RequestState::Ready;
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut RequestSlot> {
-        self.slots.get_mut(tag.index())
+    fn end(&mut self) {
+        self.state = RequestState::Free;
     }
 
     #[inline]
-    pub fn give_back(&mut self, tag: Tag) {
-        if let Some(slot) = self.slots.get_mut(tag.index()).filter(|slot| slot.state != RequestState::Free) {
-            slot.state = RequestState::Free;
-            self.free.push(tag);
-        }
+    fn is_free(&self) -> bool {
+        self.state == RequestState::Free
     }
 }

@@ -20,32 +20,22 @@ mod transmit;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use self::slot::{CommandSlots, CommandState, Direction};
+use self::slot::{CommandSlot, CommandState, Direction};
 use super::cm::{Accept, Request};
 use super::keyed::{KEYED_BYTES_MAX, Keyed};
 use super::link::{Link, Phase, QueuePairLimits};
 use super::violation::Violation;
 #[cfg(doc)]
 use super::work::Work;
-use super::work::{Buffer, WorkError};
-use crate::limits::HANDSHAKE_S;
+use super::work::{Buffer, Exposure, WorkError};
+use crate::limits::{HANDSHAKE_S, QUEUE_ENTRIES_MAX};
 use crate::nvme::cqe::Cqe;
 pub use crate::nvme::host::{HostData, SubmitError};
 use crate::nvme::sqe::{Sgl, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Cntlid, Qid};
+use crate::slab::Slab;
 use crate::stream::Tag;
-
-/// How a controller gets access to a command's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exposure {
-    /// By a type 2 memory window of the command's own. The response invalidates it, or else a work request of this end does.
-    Window,
-    /// By a registration for the command alone, which the pump makes and ends at once.
-    Registration,
-    /// By a key that is valid for as long as the queue pair is: nothing keeps the controller from touching the memory later.
-    Standing,
-}
 
 /// What a [`HostQueuePair`] asks for. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +89,7 @@ pub enum HostEvent {
 pub struct HostQueuePair {
     config: HostConfig,
     link: Link,
-    slots: CommandSlots,
+    slots: Slab<CommandSlot>,
     /// Commands to be sent.
     queue: VecDeque<Tag>,
     /// The command whose memory was made accessible, and which is sent next.
@@ -117,7 +107,8 @@ pub struct HostQueuePair {
 impl HostQueuePair {
     /// A queue pair whose first work is posting receives, which precedes the connection request.
     pub fn new(config: HostConfig) -> Self {
-        let slots = CommandSlots::new(config.queue_entries.max(2));
+        let mut slots = Slab::new(config.queue_entries.clamp(2, QUEUE_ENTRIES_MAX));
+        slots.reserve();
         let entries = slots.capacity();
         Self {
             link: Link::new(entries as u16, config.limits.send_queue, config.close_limit),

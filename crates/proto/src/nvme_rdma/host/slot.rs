@@ -1,10 +1,11 @@
-//! The outstanding commands of a host on one queue pair: a slab whose memory is reserved once.
+//! The outstanding commands of a host on one queue pair.
 
 use crate::limits::QUEUE_ENTRIES_MAX;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cid;
+use crate::slab::{Slab, Slot};
 use crate::stream::Tag;
 
 /// What a slot is about.
@@ -66,48 +67,9 @@ const TAG_BITS: u32 = 10;
 const CID_MASK: u16 = 0x7fff;
 const _: () = assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a CID");
 
-/// The slots.
-pub(super) struct CommandSlots {
-    slots: Vec<CommandSlot>,
-    free: Vec<Tag>,
-    capacity: usize,
-}
-
-impl CommandSlots {
-    pub fn new(capacity: u16) -> Self {
-        let capacity = usize::from(capacity.clamp(1, QUEUE_ENTRIES_MAX));
-        Self { slots: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity), capacity }
-    }
-
-    pub fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    /// Slots that name a command.
-    pub fn in_use(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    /// Takes a slot with a fresh CID, unless all are in use.
-    #[inline]
-    pub fn take(&mut self) -> Option<(Tag, &mut CommandSlot)> {
-        let tag = match self.free.pop() {
-            Some(tag) => tag,
-            None => self.push()?,
-        };
-        let slot = self.slots.get_mut(tag.index())?;
-        slot.cid = Cid(slot.cid.0.wrapping_add(1 << TAG_BITS) & CID_MASK);
-        slot.state = CommandState::Submitted;
-        Some((tag, slot))
-    }
-
-    #[cold]
-    fn push(&mut self) -> Option<Tag> {
-        if self.slots.len() == self.capacity {
-            return None;
-        }
-        let tag = Tag(self.slots.len() as u16);
-        self.slots.push(CommandSlot {
+impl Slot for CommandSlot {
+    fn new(tag: Tag) -> Self {
+        Self {
             state: CommandState::Free,
             direction: Direction::None,
             sending: false,
@@ -120,56 +82,32 @@ impl CommandSlots {
             bytes: 0,
             cqe: Cqe::new(Cid(0), Status::SUCCESS),
             sqe: Sqe::default(),
-        });
-        Some(tag)
-    }
-
-    /// Gives a slot back.
-    #[inline]
-    pub fn give_back(&mut self, tag: Tag) {
-        let Some(slot) = self.slots.get_mut(tag.index()) else { return };
-        slot.state = CommandState::Free;
-        self.free.push(tag);
+        }
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut CommandSlot> {
-        self.slots.get_mut(tag.index())
+    fn begin(&mut self) {
+        self.cid = Cid(self.cid.0.wrapping_add(1 << TAG_BITS) & CID_MASK);
+        self.state = CommandState::Submitted;
     }
 
     #[inline]
-    pub fn peek(&self, tag: Tag) -> Option<&CommandSlot> {
-        self.slots.get(tag.index())
+    fn end(&mut self) {
+        self.state = CommandState::Free;
     }
 
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.state == CommandState::Free
+    }
+}
+
+impl Slab<CommandSlot> {
     /// The command that a controller knows under this identifier and has not answered.
     #[inline]
     pub fn active(&mut self, cid: Cid) -> Option<(Tag, &mut CommandSlot)> {
         let tag = Tag(cid.0 & ((1 << TAG_BITS) - 1));
-        let slot = self.slots.get_mut(tag.index())?;
+        let slot = self.at(tag)?;
         (slot.cid == cid && slot.state == CommandState::Active).then_some((tag, slot))
-    }
-
-    /// All tags that were ever in use.
-    pub fn tags(&self) -> impl Iterator<Item = Tag> + use<> {
-        (0..self.slots.len() as u16).map(Tag)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_reserved_once() {
-        let mut slots = CommandSlots::new(QUEUE_ENTRIES_MAX);
-        let memory = |slots: &CommandSlots| (slots.slots.as_ptr(), slots.free.as_ptr());
-        let before = memory(&slots);
-        for _ in 0..2 {
-            let tags: Vec<_> = (0..QUEUE_ENTRIES_MAX).map(|_| slots.take().unwrap().0).collect();
-            assert!(slots.take().is_none());
-            tags.into_iter().for_each(|tag| slots.give_back(tag));
-        }
-        assert_eq!(memory(&slots), before);
     }
 }

@@ -22,15 +22,16 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use self::receive::Waiting;
-use self::slot::{CommandSlots, CommandState, News};
+use self::slot::{CommandSlot, CommandState, News};
 use super::cm::{Accept, Request};
 use super::link::{Link, Phase, QueuePairLimits};
 use super::violation::Violation;
 #[cfg(doc)]
 use super::work::Work;
 use super::work::{Buffer, WorkError};
-use crate::limits::{HANDSHAKE_S, TRANSFER_MAX_BYTES};
+use crate::limits::{HANDSHAKE_S, QUEUE_ENTRIES_MAX, TRANSFER_MAX_BYTES};
 use crate::nvme::sqe::Sqe;
+use crate::slab::Slab;
 use crate::stream::{StartLimit, Tag};
 
 /// What a [`TargetQueuePair`] offers. Values out of range are brought into it.
@@ -113,7 +114,7 @@ pub enum TargetEvent {
 pub struct TargetQueuePair {
     config: TargetConfig,
     link: Link,
-    slots: CommandSlots,
+    slots: Slab<CommandSlot>,
     /// The command that the last event told of.
     current: Tag,
     /// Commands with data to be copied from their capsule; with data to be read; with an answer to be sent.
@@ -139,9 +140,11 @@ pub struct TargetQueuePair {
 impl TargetQueuePair {
     /// A queue pair whose first work is posting receives, which precedes the accept.
     pub fn new(config: TargetConfig) -> Self {
+        let mut slots = Slab::new(1);
+        slots.grow(config.queue_entries.min(QUEUE_ENTRIES_MAX));
         let mut new = Self {
             link: Link::new(config.receives, config.limits.send_queue, config.close_limit),
-            slots: CommandSlots::new(config.queue_entries),
+            slots,
             current: Tag(0),
             placing: VecDeque::new(),
             reading: VecDeque::new(),
@@ -185,7 +188,7 @@ impl TargetQueuePair {
     /// [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX), and never fewer than before.
     pub fn set_queue_entries(&mut self, entries: u16) {
         self.start = None;
-        self.slots.grow(entries);
+        self.slots.grow(entries.min(QUEUE_ENTRIES_MAX));
         self.reserve();
     }
 

@@ -1,12 +1,11 @@
-//! The outstanding commands of a host on one queue pair: a slab whose memory is reserved once; only slots that were ever used have
-//! been touched.
+//! The outstanding commands of a host on one queue pair.
 
-use crate::limits::QUEUE_ENTRIES_MAX;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cid;
 use crate::nvme_rdma::work::{Buffer, Remote};
+use crate::slab::Slot;
 use crate::stream::Tag;
 
 /// What a slot is about.
@@ -108,95 +107,24 @@ impl CommandSlot {
     }
 }
 
-/// The slots.
-pub(super) struct CommandSlots {
-    slots: Vec<CommandSlot>,
-    /// Tags that were in use and are free again; the last one is taken first, as its memory is the warmest.
-    free: Vec<Tag>,
-    capacity: usize,
-}
-
-impl CommandSlots {
-    pub fn new(capacity: u16) -> Self {
-        let mut slots = Self { slots: Vec::new(), free: Vec::new(), capacity: 0 };
-        slots.grow(capacity);
-        slots
-    }
-
-    /// Makes room for `capacity` slots (at most [`QUEUE_ENTRIES_MAX`]); never fewer than there were.
-    pub fn grow(&mut self, capacity: u16) {
-        self.capacity = self.capacity.max(usize::from(capacity.clamp(1, QUEUE_ENTRIES_MAX)));
-        self.slots.reserve_exact(self.capacity - self.slots.len());
-        self.free.reserve_exact(self.capacity - self.free.len());
-    }
-
-    pub fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    /// Takes a slot for a command, unless all are in use.
-    #[inline]
-    pub fn take(&mut self) -> Option<(Tag, &mut CommandSlot)> {
-        let tag = match self.free.pop() {
-            Some(tag) => tag,
-            None => self.push()?,
-        };
-        let slot = self.slots.get_mut(tag.index())?;
-        slot.state = CommandState::Held;
-        slot.damaged = false;
-        Some((tag, slot))
-    }
-
-    #[cold]
-    fn push(&mut self) -> Option<Tag> {
-        if self.slots.len() == self.capacity {
-            return None;
-        }
-        self.slots.push(CommandSlot::FREE);
-        Some(Tag(self.slots.len() as u16 - 1))
-    }
-
-    /// Gives a slot back.
-    #[inline]
-    pub fn give_back(&mut self, tag: Tag) {
-        let Some(slot) = self.slots.get_mut(tag.index()) else { return };
-        slot.state = CommandState::Free;
-        self.free.push(tag);
+impl Slot for CommandSlot {
+    fn new(_: Tag) -> Self {
+        Self::FREE
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut CommandSlot> {
-        self.slots.get_mut(tag.index())
+    fn begin(&mut self) {
+        self.state = CommandState::Held;
+        self.damaged = false;
     }
 
     #[inline]
-    pub fn peek(&self, tag: Tag) -> Option<&CommandSlot> {
-        self.slots.get(tag.index())
+    fn end(&mut self) {
+        self.state = CommandState::Free;
     }
 
-    /// All tags that were ever in use.
-    pub fn tags(&self) -> impl Iterator<Item = Tag> + use<> {
-        (0..self.slots.len() as u16).map(Tag)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_reserved_once_and_never_taken_away() {
-        let mut slots = CommandSlots::new(0);
-        assert_eq!(slots.capacity(), 1);
-        slots.grow(QUEUE_ENTRIES_MAX);
-        slots.grow(4);
-        let memory = |slots: &CommandSlots| (slots.slots.as_ptr(), slots.free.as_ptr());
-        let before = memory(&slots);
-        for _ in 0..2 {
-            let tags: Vec<_> = (0..QUEUE_ENTRIES_MAX).map(|_| slots.take().unwrap().0).collect();
-            assert!(slots.take().is_none());
-            tags.into_iter().for_each(|tag| slots.give_back(tag));
-        }
-        assert_eq!(memory(&slots), before);
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.state == CommandState::Free
     }
 }

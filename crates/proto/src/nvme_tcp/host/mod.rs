@@ -18,17 +18,19 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use self::receive::{Arriving, Stage};
-use self::slot::{CommandSlots, CommandState, Direction};
+use self::slot::{CommandSlot, CommandState, Direction, R2t};
 use super::digest::Digests;
 use super::link::{Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
 use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, IcReq, MAX_H2C_DATA_BYTES_MIN, PduType};
 use super::term::Termination;
 use super::violation::Violation;
+use crate::limits::{QUEUE_ENTRIES_MAX, R2T_OUTSTANDING_MAX};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::deviation::Deviations;
 pub use crate::nvme::host::{HostData, SubmitError};
 use crate::nvme::sqe::{OPCODE_FABRICS, Sgl, Sqe};
 use crate::nvme::types::Cid;
+use crate::slab::{Entries, Slab};
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 
 /// What a [`HostConnection`] asks for. Values out of range are brought into it.
@@ -83,7 +85,8 @@ pub enum HostEvent {
 /// The host's end of a connection.
 pub struct HostConnection {
     link: Link,
-    slots: CommandSlots,
+    slots: Slab<CommandSlot>,
+    r2ts: Entries<R2t>,
     /// Commands with something to send.
     queue: VecDeque<Tag>,
     stage: Stage,
@@ -96,12 +99,16 @@ impl HostConnection {
     /// A connection whose first transmit is ICReq.
     pub fn new(config: HostConfig) -> Self {
         let config = HostConfig { hpda: config.hpda.min(ALIGNMENT_MAX), ..config };
-        let slots = CommandSlots::new(config.queue_entries, config.r2t_outstanding);
+        let mut slots = Slab::new(config.queue_entries.min(QUEUE_ENTRIES_MAX));
+        slots.reserve();
+        let mut r2ts = Entries::new(config.r2t_outstanding.min(R2T_OUTSTANDING_MAX));
+        r2ts.reserve(slots.capacity());
         let mut link = Link::new(PduType::H2C_TERM_REQ);
-        let maxr2t = u32::from(slots.max_r2t()) - 1;
+        let maxr2t = u32::from(r2ts.per_slot()) - 1;
         link.greet(&IcReq { pfv: 0, hpda: config.hpda, digests: config.digests, maxr2t }.encode());
         Self {
             queue: VecDeque::with_capacity(slots.capacity()),
+            r2ts,
             link,
             slots,
             config,
@@ -176,7 +183,7 @@ impl HostConnection {
     #[inline]
     pub fn release(&mut self, tag: Tag) {
         if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Done) {
-            self.slots.give_back(tag);
+            self.slots.release(tag);
         }
     }
 

@@ -90,7 +90,7 @@ impl HostConnection {
             digests,
             host_alignment_bytes: alignment_bytes(self.config.hpda),
             controller_alignment_bytes: alignment_bytes(cpda),
-            max_r2t: u32::from(self.slots.max_r2t()),
+            max_r2t: u32::from(self.r2ts.per_slot()),
             max_h2c_data_bytes,
         };
         self.max_h2c_data_bytes = max_h2c_data_bytes.min(PDU_DATA_BYTES_MAX);
@@ -159,12 +159,16 @@ impl HostConnection {
         let (pdu, pdu_bytes) = self.link.format.check_plain::<TRANSFER_BYTES>(header, bytes)?;
         self.link.look_at_flags(header);
         let Transfer { cid, ttag, offset, bytes } = Transfer::decode(pdu);
-        let max_r2t = self.slots.max_r2t();
+        let max_r2t = self.r2ts.per_slot();
         let (tag, slot) = self.slots.active(cid).ok_or(Violation::DataCommandId)?;
         check_r2t(slot, offset, bytes, max_r2t)?;
         slot.moved += bytes;
+        let place = slot.r2ts.push(max_r2t);
+        self.r2ts.cover(tag);
+        if let Some(r2t) = self.r2ts.at(tag, place) {
+            *r2t = R2t { ttag, next: offset, end: offset + bytes };
+        }
         self.enqueue(tag);
-        self.slots.push_r2t(tag, R2t { ttag, next: offset, end: offset + bytes });
         Ok(Step::Used(pdu_bytes))
     }
 
@@ -189,7 +193,7 @@ impl CommandSlot {
     fn check_moved(&self) -> Result<(), Violation> {
         match self.direction {
             Direction::In if self.moved < self.bytes => Err(Violation::ShortData),
-            Direction::Out if self.moved < self.bytes || self.r2t_count > 0 => self.check_unfetched(),
+            Direction::Out if self.moved < self.bytes || self.r2ts.len() > 0 => self.check_unfetched(),
             _ => Ok(()),
         }
     }
@@ -203,7 +207,7 @@ impl CommandSlot {
     #[inline]
     fn answered(&mut self, tag: Tag, cqe: Cqe) -> Option<HostEvent> {
         self.cqe = cqe;
-        self.r2t_count = 0;
+        self.r2ts.clear();
         if self.unsent > 0 {
             self.state = CommandState::Answered;
             return None;
@@ -255,7 +259,7 @@ fn check_r2t(slot: &CommandSlot, offset: u32, bytes: u32, max_r2t: u8) -> Result
     if offset != slot.moved {
         return Err(Violation::OutOfOrder);
     }
-    if slot.r2t_count >= max_r2t {
+    if slot.r2ts.len() >= max_r2t {
         return Err(Violation::R2tLimit(max_r2t));
     }
     Ok(())

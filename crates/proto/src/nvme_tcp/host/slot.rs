@@ -1,10 +1,11 @@
-//! The outstanding commands of a host on one connection: a slab whose memory is reserved once.
+//! The outstanding commands of a host on one connection.
 
-use crate::limits::{QUEUE_ENTRIES_MAX, R2T_OUTSTANDING_MAX};
+use crate::limits::QUEUE_ENTRIES_MAX;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cid;
+use crate::slab::{Slab, Slot, Turn};
 use crate::stream::Tag;
 
 /// What a slot is about.
@@ -47,9 +48,8 @@ pub(super) struct CommandSlot {
     pub damaged: bool,
     /// Whether a C2HData PDU was the last one.
     pub all_in: bool,
-    /// R2Ts to be answered: where they start in the slot's ring, and how many there are.
-    pub r2t_first: u8,
-    pub r2t_count: u8,
+    /// R2Ts to be answered.
+    pub r2ts: Turn,
     pub cid: Cid,
     /// Bytes of data.
     pub bytes: u32,
@@ -75,153 +75,60 @@ const TAG_BITS: u32 = 10;
 const CID_MASK: u16 = 0x7fff;
 const _: () = assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a CID");
 
-/// The slots and their R2Ts.
-pub(super) struct CommandSlots {
-    slots: Vec<CommandSlot>,
-    r2ts: Vec<R2t>,
-    free: Vec<Tag>,
-    capacity: usize,
-    max_r2t: u8,
-}
-
-impl CommandSlots {
-    pub fn new(capacity: u16, max_r2t: u8) -> Self {
-        let capacity = usize::from(capacity.clamp(1, QUEUE_ENTRIES_MAX));
-        let max_r2t = max_r2t.clamp(1, R2T_OUTSTANDING_MAX);
+impl Slot for CommandSlot {
+    fn new(tag: Tag) -> Self {
         Self {
-            slots: Vec::with_capacity(capacity),
-            r2ts: Vec::with_capacity(capacity * usize::from(max_r2t)),
-            free: Vec::with_capacity(capacity),
-            capacity,
-            max_r2t,
-        }
-    }
-
-    pub fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    pub fn max_r2t(&self) -> u8 {
-        self.max_r2t
-    }
-
-    /// Slots that name a command.
-    pub fn in_use(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    /// Takes a slot with a fresh CID, unless all are in use.
-    #[inline]
-    pub fn take(&mut self) -> Option<(Tag, &mut CommandSlot)> {
-        let tag = match self.free.pop() {
-            Some(tag) => tag,
-            None => self.push()?,
-        };
-        let slot = self.slots.get_mut(tag.index())?;
-        slot.cid = Cid(slot.cid.0.wrapping_add(1 << TAG_BITS) & CID_MASK);
-        slot.state = CommandState::Submitted;
-        slot.damaged = false;
-        slot.all_in = false;
-        slot.moved = 0;
-        Some((tag, slot))
-    }
-
-    #[cold]
-    fn push(&mut self) -> Option<Tag> {
-        if self.slots.len() == self.capacity {
-            return None;
-        }
-        let tag = Tag(self.slots.len() as u16);
-        self.slots.push(CommandSlot {
             state: CommandState::Free,
             direction: Direction::None,
             queued: false,
             damaged: false,
             all_in: false,
-            r2t_first: 0,
-            r2t_count: 0,
+            r2ts: Turn::default(),
             cid: Cid(tag.0),
             bytes: 0,
             moved: 0,
             unsent: 0,
             cqe: Cqe::new(Cid(0), Status::SUCCESS),
             sqe: Sqe::default(),
-        });
-        self.r2ts.resize(self.slots.len() * usize::from(self.max_r2t), R2t::default());
-        Some(tag)
-    }
-
-    /// Gives a slot back, or has the transmit queue do so when it comes to it: the next command must not take this one's place
-    /// there, as commands are sent in order.
-    #[inline]
-    pub fn give_back(&mut self, tag: Tag) {
-        let Some(slot) = self.slots.get_mut(tag.index()) else { return };
-        if slot.queued {
-            slot.state = CommandState::Leaving;
-        } else {
-            slot.state = CommandState::Free;
-            self.free.push(tag);
         }
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut CommandSlot> {
-        self.slots.get_mut(tag.index())
+    fn begin(&mut self) {
+        self.cid = Cid(self.cid.0.wrapping_add(1 << TAG_BITS) & CID_MASK);
+        self.state = CommandState::Submitted;
+        self.damaged = false;
+        self.all_in = false;
+        self.moved = 0;
     }
 
-    pub fn peek(&self, tag: Tag) -> Option<&CommandSlot> {
-        self.slots.get(tag.index())
+    #[inline]
+    fn end(&mut self) {
+        self.state = CommandState::Free;
+    }
+
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.state == CommandState::Free
+    }
+}
+
+impl Slab<CommandSlot> {
+    /// Gives a slot back, or has the transmit queue do so when it comes to it: the next command must not take this one's place
+    /// there, as commands are sent in order.
+    #[inline]
+    pub fn release(&mut self, tag: Tag) {
+        match self.at(tag) {
+            Some(slot) if slot.queued => slot.state = CommandState::Leaving,
+            _ => self.give_back(tag),
+        }
     }
 
     /// The command that the controller may know under `cid`.
     #[inline]
     pub fn active(&mut self, cid: Cid) -> Option<(Tag, &mut CommandSlot)> {
         let tag = Tag(cid.0 & ((1 << TAG_BITS) - 1));
-        let slot = self.slots.get_mut(tag.index())?;
+        let slot = self.at(tag)?;
         (slot.cid == cid && slot.state == CommandState::Active).then_some((tag, slot))
-    }
-
-    /// Remembers an R2T of a slot that has fewer than MAXR2T.
-    pub fn push_r2t(&mut self, tag: Tag, r2t: R2t) {
-        let Some(slot) = self.slots.get_mut(tag.index()) else { return };
-        let place = tag.index() * usize::from(self.max_r2t) + usize::from((slot.r2t_first + slot.r2t_count) % self.max_r2t);
-        if let Some(entry) = self.r2ts.get_mut(place) {
-            *entry = r2t;
-            slot.r2t_count += 1;
-        }
-    }
-
-    /// A slot and the R2T of it that is to be answered next.
-    pub fn first_r2t(&mut self, tag: Tag) -> Option<(&mut CommandSlot, &mut R2t)> {
-        let slot = self.slots.get_mut(tag.index()).filter(|slot| slot.r2t_count > 0)?;
-        let r2t = self.r2ts.get_mut(tag.index() * usize::from(self.max_r2t) + usize::from(slot.r2t_first))?;
-        Some((slot, r2t))
-    }
-
-    /// Forgets that one.
-    pub fn pop_r2t(&mut self, tag: Tag) {
-        let max_r2t = self.max_r2t;
-        if let Some(slot) = self.slots.get_mut(tag.index()) {
-            slot.r2t_first = (slot.r2t_first + 1) % max_r2t;
-            slot.r2t_count -= 1;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_reserved_once() {
-        let mut slots = CommandSlots::new(QUEUE_ENTRIES_MAX, 3);
-        let memory = |slots: &CommandSlots| (slots.slots.as_ptr(), slots.r2ts.as_ptr(), slots.free.as_ptr());
-        let before = memory(&slots);
-        for _ in 0..2 {
-            let tags: Vec<_> = (0..QUEUE_ENTRIES_MAX).map(|_| slots.take().unwrap().0).collect();
-            assert!(slots.take().is_none());
-            tags.into_iter().for_each(|tag| slots.give_back(tag));
-        }
-        assert_eq!(memory(&slots), before);
     }
 }

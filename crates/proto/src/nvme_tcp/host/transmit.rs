@@ -25,7 +25,9 @@ impl HostConnection {
     /// Sends one H2CData PDU. If there is more to send, for this R2T or the next one, other commands get their turn first.
     fn answer_r2t(&mut self, tag: Tag, out: &mut Transmit) {
         let format = self.link.format;
-        let Some((slot, r2t)) = self.slots.first_r2t(tag) else { return };
+        let per_slot = self.r2ts.per_slot();
+        let Some(slot) = self.slots.at(tag) else { return };
+        let Some(r2t) = slot.r2ts.first().and_then(|first| self.r2ts.at(tag, first)) else { return };
         let bytes = (r2t.end - r2t.next).min(self.max_h2c_data_bytes);
         let last = r2t.next + bytes == r2t.end;
         let flags = if last { Flags::LAST } else { Flags(0) };
@@ -35,9 +37,9 @@ impl HostConnection {
         out.release(tag);
         r2t.next += bytes;
         slot.unsent += 1;
-        let more = !last || slot.r2t_count > 1;
+        let more = !last || slot.r2ts.len() > 1;
         if last {
-            self.slots.pop_r2t(tag);
+            slot.r2ts.pop(per_slot);
         }
         if more {
             self.enqueue(tag);

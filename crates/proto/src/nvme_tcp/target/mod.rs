@@ -24,17 +24,21 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use self::receive::{Arriving, Stage};
-use self::slot::{CommandSlots, CommandState};
+use self::slot::{CommandSlot, CommandState, Window};
 use super::digest::Digests;
 use super::link::{Body, Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
 use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, MAX_H2C_DATA_BYTES_MIN, PduType};
 use super::term::Termination;
 use super::violation::Violation;
-use crate::limits::{C2H_DATA_MAX_BYTES, H2C_DATA_MAX_BYTES, HANDSHAKE_S, R2T_MAX_BYTES, TRANSFER_MAX_BYTES};
+use crate::limits::{
+    C2H_DATA_MAX_BYTES, H2C_DATA_MAX_BYTES, HANDSHAKE_S, QUEUE_ENTRIES_MAX, R2T_MAX_BYTES, R2T_OUTSTANDING_MAX,
+    TRANSFER_MAX_BYTES,
+};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::deviation::Deviations;
 use crate::nvme::sqe::{Sgl, Sqe};
 use crate::nvme::status::Status;
+use crate::slab::{Entries, Slab};
 use crate::stream::{Rx, StartLimit, StreamEngine, Tag, Transmit};
 
 /// What a [`TargetConnection`] offers. Values out of range are brought into it.
@@ -117,7 +121,8 @@ pub enum TargetEvent {
 pub struct TargetConnection {
     config: TargetConfig,
     link: Link,
-    slots: CommandSlots,
+    slots: Slab<CommandSlot>,
+    windows: Entries<Window>,
     /// The command that was received last.
     sqe: Sqe,
     /// Commands with something to send.
@@ -143,27 +148,34 @@ impl TargetConnection {
             cpda: config.cpda.min(ALIGNMENT_MAX),
             ..config
         };
-        let slots = CommandSlots::new(config.queue_entries, config.r2t_outstanding);
-        Self {
-            queue: VecDeque::with_capacity(slots.capacity()),
+        let mut target = Self {
+            queue: VecDeque::new(),
             fetching: 0,
             max_r2t: 1,
             start: Some(StartLimit::new(config.connect_limit)),
             sqe: Sqe([0; 64]),
-            slots,
+            slots: Slab::new(1),
+            windows: Entries::new(config.r2t_outstanding.min(R2T_OUTSTANDING_MAX)),
             config,
             link: Link::new(PduType::C2H_TERM_REQ),
             stage: Stage::Header,
             arriving: Arriving::Nothing,
             success_flag: false,
-        }
+        };
+        target.make_room(config.queue_entries);
+        target
     }
 
     /// Makes room for the commands of a queue of `entries` (after Connect); at most
     /// [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX), and never fewer than before.
     pub fn set_queue_entries(&mut self, entries: u16) {
         self.start = None;
-        self.slots.grow(entries);
+        self.make_room(entries);
+    }
+
+    fn make_room(&mut self, entries: u16) {
+        self.slots.grow(entries.min(QUEUE_ENTRIES_MAX));
+        self.windows.reserve(self.slots.capacity());
         self.queue.reserve_exact(self.slots.capacity() - self.queue.len());
     }
 

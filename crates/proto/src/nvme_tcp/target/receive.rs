@@ -107,7 +107,7 @@ impl TargetConnection {
 
     fn open(&mut self, negotiated: &Negotiated) {
         let Negotiated { digests, host_alignment_bytes, controller_alignment_bytes, max_r2t, max_h2c_data_bytes } = *negotiated;
-        self.max_r2t = u32::from(self.slots.windows_per_slot()).min(max_r2t) as u8;
+        self.max_r2t = u32::from(self.windows.per_slot()).min(max_r2t) as u8;
         self.link.phase = Phase::Open;
         self.link.format = Format::new(digests, controller_alignment_bytes, host_alignment_bytes);
         self.link.greet(&IcResp { pfv: 0, cpda: self.config.cpda, digests, max_h2c_data_bytes }.encode());
@@ -123,7 +123,9 @@ impl TargetConnection {
         }
         self.link.look_at_flags(header);
         let sqe = decode_capsule_cmd(pdu);
-        let tag = self.slots.take(sqe.cid(), sqe.sgl()).ok_or(Violation::QueueOverrun)?;
+        let (tag, slot) = self.slots.take().ok_or(Violation::QueueOverrun)?;
+        (slot.cid, slot.sgl) = (sqe.cid(), sqe.sgl());
+        self.windows.cover(tag);
         if body.wire_bytes() > 0 {
             self.stage = Stage::Capsule { tag, body, fetched: false };
         }
@@ -158,7 +160,8 @@ impl TargetConnection {
             return Ok(self.no_data(body));
         }
         let (tag, window_index) = from_ttag(transfer.ttag);
-        let (slot, window) = self.slots.at_window(tag, window_index).ok_or(Violation::TransferTag)?;
+        let slot = self.slots.at(tag).ok_or(Violation::TransferTag)?;
+        let window = self.windows.at(tag, window_index).ok_or(Violation::TransferTag)?;
         check_transfer(slot, window, transfer, body, self.config.max_h2c_data_bytes)?;
         slot.received += body.bytes;
         let complete = slot.received == window.end;
@@ -206,7 +209,7 @@ impl TargetConnection {
     }
 
     fn settle_window(&mut self, tag: Tag, window: u8, complete: bool, intact: bool) -> Option<TargetEvent> {
-        let (slot, window) = self.slots.at_window(tag, window)?;
+        let (slot, window) = (self.slots.at(tag)?, self.windows.at(tag, window)?);
         slot.damaged |= !intact;
         if complete {
             window.busy = false;

@@ -56,7 +56,7 @@ impl TargetConnection {
     fn ask(&mut self, tag: Tag, out: &mut Transmit) {
         let format = self.link.format;
         for index in 0..self.max_r2t {
-            let Some((slot, window)) = self.slots.at_window(tag, index) else { return };
+            let (Some(slot), Some(window)) = (self.slots.at(tag), self.windows.at(tag, index)) else { return };
             let bytes = (slot.wanted - slot.asked).min(self.config.max_r2t_bytes);
             if window.busy || bytes == 0 {
                 continue;

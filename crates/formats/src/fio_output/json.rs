@@ -1,11 +1,11 @@
 //! fio's JSON.
 
 use super::{CLASSES, PERCENTILES, Shown, direction, latency_classes, percent, shown, text, version};
-use crate::stats::Latency;
-use crate::workload::verify::{FaultKind, Finding};
-use crate::workload::{Direction, DirectionReport, ErrorCount, JobReport, LoopReport, Report, VerifyReport};
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
+use weft_bench::stats::Latency;
+use weft_bench::workload::verify::{FaultKind, Finding};
+use weft_bench::workload::{Direction, DirectionReport, ErrorCount, JobReport, LoopReport, Report, VerifyReport};
 use weft_io::cpu_usage::Usage;
 
 /// The report as fio writes it with `--output-format=json`.

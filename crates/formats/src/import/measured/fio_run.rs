@@ -1,13 +1,13 @@
 //! A run of fio itself: the command line for a job, and the report from its JSON.
 
 use super::fio;
-use crate::agents::measured::Part;
-use crate::agents::{Measured, merged};
 use crate::import::ImportError;
-use crate::workload::{Direction, JobSpec, Report};
 use core::time::Duration;
 use serde_json::Value;
 use std::io;
+use weft_bench::agents::measured::Part;
+use weft_bench::agents::{Measured, merged};
+use weft_bench::workload::{Direction, JobSpec, Report};
 use weft_block::Geometry;
 
 /// By what fio reaches a device.
@@ -108,7 +108,7 @@ fn part(direction: &Value) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Rw;
+    use weft_bench::workload::Rw;
     use weft_block::Atomicity;
 
     fn geometry() -> Geometry {

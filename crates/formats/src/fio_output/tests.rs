@@ -1,6 +1,6 @@
 use super::*;
-use crate::workload::{JobSpec, Report, Rw, Verify, run};
 use serde_json::Value;
+use weft_bench::workload::{JobSpec, Report, Rw, Verify, run};
 use weft_block::{OpenOptions, open};
 
 /// What fio 3.33 itself writes for `--rw=randrw --bs=4k --iodepth=4 --runtime=1 --time_based`.

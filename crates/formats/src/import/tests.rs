@@ -13,7 +13,8 @@ fn fio(text: &str) -> Result<Imported, ImportError> {
         Some("common.fio") => Ok("[global]\nbs=8k\n".to_owned()),
         _ => Err("there is no such file".to_owned()),
     };
-    fio::import(Path::new("job.fio"), &read)
+    let variable = |name: &str| (name == "SIZE").then(|| "1m".to_owned());
+    fio::import(Path::new("job.fio"), &fio::Surroundings { read: &read, variable: &variable, cpus: 3 })
 }
 
 #[test]
@@ -50,6 +51,8 @@ fn job_files_include_others_and_name_one_file() {
         let error = fio(text).unwrap_err().to_string();
         assert!(error.contains(part), "{text:?}: {error}");
     }
+    let expanded = fio("[a]\nsize=${SIZE}\nnumjobs=$ncpus\n").unwrap();
+    assert_eq!(options(&expanded.groups[0][0])[..2], ["size=1m", "numjobs=3"]);
     for url in ["nvme+tcp://[::1]:4420/nqn.2014-08.org.example:x", r"C:\disk.img", r"/dev/disk/by-path/pci-0000\:00"] {
         assert!(fio(&format!("[a]\nfilename={url}\n")).is_ok(), "{url}");
     }

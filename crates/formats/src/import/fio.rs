@@ -11,19 +11,29 @@ const INCLUDE_DEPTH: usize = 16;
 /// Engines that wait for each operation, so that `iodepth` means nothing to them.
 const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
 
-/// Reads a job file; `read` gives the text of a file.
+/// What a job file may need of the machine.
+pub struct Surroundings<'a> {
+    /// The text of a file, or why it cannot be read.
+    pub read: &'a dyn Fn(&Path) -> Result<String, String>,
+    /// The value of an environment variable.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Number of processors, for `$ncpus`.
+    pub cpus: usize,
+}
+
+/// Reads a job file.
 ///
 /// # Errors
 /// A line that is none of fio's, a file that cannot be read, or no job.
-pub fn import(path: &Path, read: &dyn Fn(&Path) -> Result<String, String>) -> Result<Imported, ImportError> {
-    let mut reader = Reader { read, imported: Imported::default(), global: ImportedJob::default(), job: None };
+pub fn import(path: &Path, surroundings: &Surroundings<'_>) -> Result<Imported, ImportError> {
+    let mut reader = Reader { surroundings, imported: Imported::default(), global: ImportedJob::default(), job: None };
     reader.file(path, 0)?;
     reader.end_job()?;
     reader.imported.some(&path.display().to_string())
 }
 
 struct Reader<'a> {
-    read: &'a dyn Fn(&Path) -> Result<String, String>,
+    surroundings: &'a Surroundings<'a>,
     imported: Imported,
     /// Options of `[global]` so far; they hold for the jobs behind it.
     global: ImportedJob,
@@ -34,7 +44,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn file(&mut self, path: &Path, depth: usize) -> Result<(), ImportError> {
         let at = |line: usize| format!("{}:{line}", path.display());
-        let text = (self.read)(path).map_err(|problem| ImportError::wrong(path.display().to_string(), problem))?;
+        let text = (self.surroundings.read)(path).map_err(|problem| ImportError::wrong(path.display().to_string(), problem))?;
         for (line, content) in text.lines().enumerate().map(|(n, content)| (n + 1, content.trim())) {
             if content.is_empty() || content.starts_with([';', '#']) {
                 continue;
@@ -55,7 +65,7 @@ impl Reader<'_> {
                 if name.is_empty() || name.contains(char::is_whitespace) {
                     return Err(ImportError::wrong(at(line), format!("{content:?} is no option; write name=value")));
                 }
-                let value = expand(value).map_err(|problem| ImportError::wrong(at(line), problem))?;
+                let value = self.surroundings.expand(value).map_err(|problem| ImportError::wrong(at(line), problem))?;
                 let job = self.job.as_mut().map_or(&mut self.global, |(_, job)| job);
                 job.set(canonical(name), value);
             }
@@ -117,16 +127,17 @@ fn names_several(name: &str) -> bool {
     !weft_block::grammar::has_scheme(name) && !is_drive && name.replace("\\:", "").contains(':')
 }
 
-/// Replaces `${NAME}` by the environment's value, and `$ncpus`.
-fn expand(value: &str) -> Result<String, String> {
-    let cpus = || std::thread::available_parallelism().map_or(1, usize::from).to_string();
-    let mut out = String::new();
-    let mut rest = value;
-    while let Some((before, behind)) = rest.split_once("${") {
-        let (name, after) = behind.split_once('}').ok_or("${ needs a } behind the name of a variable")?;
-        out += before;
-        out += &std::env::var(name).map_err(|_| format!("the environment has no variable {name}; set it"))?;
-        rest = after;
+impl Surroundings<'_> {
+    /// Replaces `${NAME}` by the environment's value, and `$ncpus`.
+    fn expand(&self, value: &str) -> Result<String, String> {
+        let mut out = String::new();
+        let mut rest = value;
+        while let Some((before, behind)) = rest.split_once("${") {
+            let (name, after) = behind.split_once('}').ok_or("${ needs a } behind the name of a variable")?;
+            out += before;
+            out += &(self.variable)(name).ok_or_else(|| format!("the environment has no variable {name}; set it"))?;
+            rest = after;
+        }
+        Ok((out + rest).replace("$ncpus", &self.cpus.to_string()))
     }
-    Ok((out + rest).replace("$ncpus", &cpus()))
 }

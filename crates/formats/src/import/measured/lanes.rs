@@ -2,8 +2,8 @@
 
 use super::{Measured, read};
 use crate::import::ImportError;
-use crate::results::{CpuPerIo, Lane, Latency, Results, Row, Workload};
-use crate::stats::{median, median_interval};
+use weft_bench::results::{CpuPerIo, Lane, Latency, Results, Row, Workload};
+use weft_bench::stats::{median, median_interval};
 
 /// A lane of results of another tool.
 #[derive(Clone, Debug, PartialEq, Eq)]

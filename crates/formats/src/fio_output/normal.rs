@@ -2,11 +2,11 @@
 
 use super::text::{binary, date, decimal, short, time_unit};
 use super::{CLASSES, PERCENTILES, Shown, direction, latency_classes, percent, shown, version};
-use crate::limits::GROUPED_ABOVE;
-use crate::stats::{Latency, Moments};
-use crate::workload::{Direction, DirectionReport, ErrorCount, Known, LoopReport, Report, VerifyReport};
 use core::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
+use weft_bench::limits::GROUPED_ABOVE;
+use weft_bench::stats::{Latency, Moments};
+use weft_bench::workload::{Direction, DirectionReport, ErrorCount, Known, LoopReport, Report, VerifyReport};
 
 /// The report as fio writes it with `--output-format=normal`, and what fio has no word for in lines of the same form.
 pub fn normal(report: &Report) -> String {

@@ -1,9 +1,9 @@
 //! fio's JSON.
 
 use super::{Measured, slowest};
-use crate::results::Latency;
-use crate::workload::{Direction, Rw};
 use serde_json::Value;
+use weft_bench::results::Latency;
+use weft_bench::workload::{Direction, Rw};
 use weft_block::units::parse_size;
 
 /// The version of fio, and what it measured: a result for each name of jobs, summed over the jobs that have it.

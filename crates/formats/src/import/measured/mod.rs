@@ -14,7 +14,7 @@ mod vdbench;
 pub use lanes::{Import, add};
 
 use super::ImportError;
-use crate::results::Latency;
+use weft_bench::results::Latency;
 
 /// What a tool measured of one workload.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,8 +1,8 @@
 //! DISKSPD's XML.
 
 use super::Measured;
-use crate::results::Latency;
 use roxmltree::{Document, Node};
+use weft_bench::results::Latency;
 
 /// A result for each time span.
 pub(super) fn read(text: &str) -> Result<Vec<Measured>, String> {

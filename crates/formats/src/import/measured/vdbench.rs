@@ -1,7 +1,7 @@
 //! vdbench's flat file: a table with a header, whose lines `avg_…` are the averages of runs.
 
 use super::Measured;
-use crate::results::Latency;
+use weft_bench::results::Latency;
 use weft_block::units::parse_size;
 
 /// A result for each run.

@@ -13,9 +13,9 @@ mod text;
 pub use json::{json, json_of_groups, json_plus};
 pub use normal::normal;
 
-use crate::workload::{Direction, DirectionReport, JobReport, Report};
 use core::time::Duration;
 use std::borrow::Cow;
+use weft_bench::workload::{Direction, DirectionReport, JobReport, Report};
 use weft_io::cpu_usage::Usage;
 
 /// The version of fio whose layout this is, and ours behind it, in the form of fio's own development versions.
