@@ -7,6 +7,7 @@
 
 use crate::identity::Identities;
 use crate::limits::{CONTROL_POOL_BYTES, FINISH_S};
+use crate::loops::ask;
 use crate::names::Names;
 use crate::source::iscsi::isids::Isids;
 use crate::source::unsettled::Registry;
@@ -14,6 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_block::{Error, Pending};
+use weft_io::counters::Snapshot;
 use weft_io::event_loop::spawn;
 use weft_io::{DriverId, Handle, LoopConfig, Remote};
 
@@ -113,6 +115,15 @@ impl Control {
         let ((), remote, _) = spawn(config, |_| ()).map_err(|e| Error::io(format!("cannot start the control loop: {e}"), e))?;
         state.place = Place::Own(remote.clone());
         Ok(remote)
+    }
+
+    /// What the control loop has counted so far, once it has been started.
+    pub fn counters(&self) -> Option<Snapshot> {
+        let remote = match &self.shared().state().place {
+            Place::Own(remote) | Place::Given(remote) => remote.clone(),
+            Place::Later => return None,
+        };
+        ask(&remote, |on| on.counters().snapshot()).ok()
     }
 
     /// Runs `start` on the control loop. `start` begins an operation that passes its result to the closure, within a bounded

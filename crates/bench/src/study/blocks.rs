@@ -278,6 +278,7 @@ impl Lane {
     fn close(&mut self) {
         self.device = Arc::new(Known::of(&*self.device));
         self.target_counters = None;
+        self.home_counters = None;
         self.generator = None;
         self.target_pids.clear();
     }

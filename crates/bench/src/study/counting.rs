@@ -1,6 +1,6 @@
 //! A run of a fixed number of operations, of which everything is counted at both ends.
 
-use super::{Lane, Purpose};
+use super::{Lane, Purpose, ReadCounters};
 use crate::error::Error;
 use crate::results::{Counts, EndCounts};
 use crate::workload::{self, JobSpec};
@@ -17,8 +17,8 @@ pub(super) fn run(lane: &Lane, job: JobSpec, stop: &AtomicBool) -> Result<Option
         return Ok(None);
     }
     let spec = JobSpec { number_ios: Some(IOS_PER_JOB), ..job };
-    let read = || lane.target_counters.as_ref().and_then(|read| read());
-    let before = read();
+    let read = |counters: &Option<ReadCounters>| counters.as_ref().and_then(|read| read());
+    let before = [&lane.target_counters, &lane.home_counters].map(read);
     let report = lane.run(Purpose::Load, &spec, stop, &mut |_| ())?;
     let ios = report.ios();
     if report.stopped || ios == 0 {
@@ -27,13 +27,23 @@ pub(super) fn run(lane: &Lane, job: JobSpec, stop: &AtomicBool) -> Result<Option
     let counters = report.counters();
     // The target also saw the first read of each job, which is not measured.
     let seen = ios + u64::from(spec.numjobs);
-    let target = before.zip(read()).map(|(before, after)| after.since(&before));
+    let after = [&lane.target_counters, &lane.home_counters].map(read);
+    let [target, home] = core::array::from_fn(|at| before[at].zip(after[at]).map(|(before, after)| after.since(&before)));
+    let home = home.unwrap_or_default();
+    let own = [per_io(&counters, ios), per_io(&home, seen)];
     Ok(Some(Counts {
         ios,
-        wire_bytes: (counters.send_bytes + counters.recv_bytes) as f64 / ios as f64,
-        initiator: per_io(&counters, ios),
+        wire_bytes: wire_bytes(&counters, ios) + wire_bytes(&home, seen),
+        initiator: EndCounts {
+            system_calls: own.iter().map(|counts| counts.system_calls).sum(),
+            copied_bytes: own.iter().map(|counts| counts.copied_bytes).sum(),
+        },
         target: target.map(|counters| per_io(&counters, seen)),
     }))
+}
+
+fn wire_bytes(counters: &Snapshot, ios: u64) -> f64 {
+    (counters.send_bytes + counters.recv_bytes) as f64 / ios as f64
 }
 
 fn per_io(counters: &Snapshot, ios: u64) -> EndCounts {

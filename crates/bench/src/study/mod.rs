@@ -63,6 +63,9 @@ pub struct Lane {
     pub target_pids: Vec<u32>,
     /// Asks the target what its loops have counted so far.
     pub target_counters: Option<ReadCounters>,
+    /// What this process has counted so far on the loop that the device has besides those of the jobs, if it has one: the connections of a
+    /// mirror are there.
+    pub home_counters: Option<ReadCounters>,
     /// Cores to run the load generator on, a loop each; empty: one loop, on any.
     pub initiator_cpus: Vec<usize>,
     /// Cores that the target runs on; only reported.

@@ -13,6 +13,7 @@ fn lane(name: &str, url: &str) -> Lane {
         device: open(url, &OpenOptions::default()).unwrap(),
         target_pids: (name != Facts::LOCAL).then(std::process::id).into_iter().collect(),
         target_counters: None,
+        home_counters: None,
         initiator_cpus: Vec::new(),
         target_cpus: Vec::new(),
         base: None,

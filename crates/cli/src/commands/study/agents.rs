@@ -66,6 +66,7 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
         device: Arc::new(Known { url: url.clone(), geometry, features }),
         target_pids: Vec::new(),
         target_counters: None,
+        home_counters: None,
         initiator_cpus: Vec::new(),
         target_cpus: Vec::new(),
         base: None,

@@ -10,13 +10,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_bench::import::measured::fio_run::Engine;
 use weft_bench::results::Skipped;
 use weft_bench::study::{Lane, ReadCounters, Server, Stage as Measured};
 use weft_bench::suite::{LaneTemplate, Policy, Suite, Through};
 use weft_block::{Device, ErrorKind, grammar};
 use weft_endpoint::paths::IoPolicy;
 use weft_endpoint::{ConnectOptions, Control, overwrite};
+use weft_formats::import::measured::fio_run::Engine;
 
 /// A modelled flash device for servers; a device of the same size without data follows it in the URL.
 const FLASH: &str = "delay:read=80us,write=20us,depth=32,rate=7GB";
@@ -184,6 +184,7 @@ impl Props<'_> {
                 device: Arc::clone(&same.device),
                 target_pids: Vec::new(),
                 target_counters: None,
+                home_counters: None,
                 initiator_cpus: same.initiator_cpus.clone(),
                 target_cpus: Vec::new(),
                 base: None,
@@ -235,6 +236,7 @@ impl Props<'_> {
             device,
             target_pids: Vec::new(),
             target_counters: None,
+            home_counters: None,
             initiator_cpus: self.cores.initiator.clone(),
             target_cpus: Vec::new(),
             base: None,
@@ -267,6 +269,7 @@ impl Props<'_> {
             device,
             target_pids: target.map(|target| target.pid()).into_iter().collect(),
             target_counters: target.cloned().map(|target| Box::new(move || target.counters()) as ReadCounters),
+            home_counters: None,
             initiator_cpus: self.cores.initiator.clone(),
             target_cpus: if target.is_some() { self.cores.target.clone() } else { Vec::new() },
             base: base.map(|base| base.name().to_owned()),
@@ -321,10 +324,12 @@ impl Props<'_> {
         // The targets live as long as somebody can ask them.
         let counters: ReadCounters =
             Box::new(move || targets.iter().map(|target| target.counters()).try_fold(Default::default(), add));
+        let control = self.options.control.clone();
         Ok(Lane {
             title,
             target_pids,
             target_counters: Some(counters),
+            home_counters: Some(Box::new(move || control.counters())),
             target_cpus: self.cores.target.clone(),
             real: false,
             ..lane
