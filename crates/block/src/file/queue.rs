@@ -152,7 +152,7 @@ impl Drop for FileQueue {
         if core.shared.disk.is_some() {
             core.shared.owners.leave(&core.remote, core.owner);
         }
-        if core.flying.len() == 0 {
+        if core.flying.is_empty() {
             return;
         }
         core.aside.drain(..).for_each(Op::give_up);
@@ -433,7 +433,7 @@ impl Driver for Rest {
         self.core.advance();
         let ended = !self.core.ready.is_empty();
         self.core.ready.clear();
-        if self.core.flying.len() == 0 {
+        if self.core.flying.is_empty() {
             on.remove(self.id);
         }
         Activity::busy_if(ended)

@@ -369,7 +369,7 @@ impl Core {
 
     fn look_at_clock(&mut self) {
         let now = self.on.now();
-        if self.is_closing && self.held.len() == 0 {
+        if self.is_closing && self.held.is_empty() {
             match &mut self.engine {
                 Some(engine) if !engine.is_closing() => {
                     engine.close();

@@ -192,7 +192,7 @@ impl Port {
 
     /// Whether nothing that was sent can be executed any more, not even by a device that has not answered in time.
     pub(super) fn is_settled(&mut self) -> bool {
-        self.under_way.len() == 0 && self.queue.overdue(&mut Vec::new()) == 0
+        self.under_way.is_empty() && self.queue.overdue(&mut Vec::new()) == 0
     }
 }
 

@@ -324,7 +324,7 @@ impl Core {
 
     /// The queue and its dispatcher, if it has no sharers and nothing is in flight.
     fn close(&mut self) -> Option<Box<dyn BlockQueue>> {
-        if self.joined > 0 || self.origins.len() > 0 {
+        if self.joined > 0 || !self.origins.is_empty() {
             return None;
         }
         let queue = self.queue.take();

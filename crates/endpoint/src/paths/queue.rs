@@ -113,7 +113,7 @@ impl PathsQueue {
         let is_gated = self.group.is_gated();
         self.look_at_paths();
         (self.is_gated, self.replays) = (is_gated, replays);
-        if self.flights.len() == 0 {
+        if self.flights.is_empty() {
             self.report_quiet();
         }
         let (blocks, presence) = (self.group.blocks(), self.group.presence());
@@ -468,7 +468,7 @@ impl BlockQueue for PathsQueue {
 
     fn change(&mut self) -> Option<Change> {
         self.look();
-        if self.changes.is_empty() && self.flights.len() == 0 {
+        if self.changes.is_empty() && self.flights.is_empty() {
             // An owner that only waits for changes.
             for path in 0..self.routes.len() {
                 while let Some(change) = self.routes[path].open.as_mut().and_then(|open| open.queue.change()) {

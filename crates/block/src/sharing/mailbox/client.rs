@@ -212,7 +212,7 @@ impl Driver for Reader {
     fn work(&mut self, on: &Handle) -> Activity {
         let ended = {
             let state = self.state.borrow();
-            state.closed && state.away.len() == 0
+            state.closed && state.away.is_empty()
         };
         if ended {
             on.remove(self.id);
