@@ -260,8 +260,13 @@ impl Finding<'_> {
         numbers.into_iter().chain([self.instability(), self.failures()]).flatten().collect()
     }
 
+    /// Whether the lane goes to a modelled flash device: what that does is the limit then, so that bare TCP is no measure of it.
+    fn is_to_flash(&self) -> bool {
+        self.lane.base() == Lane::FLASH
+    }
+
     fn latency(&self) -> Option<String> {
-        let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, at_once, .. } = self.depth_one.as_ref()?;
+        let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, .. } = self.depth_one.as_ref()?;
         let against = |other: Option<f64>, added: Option<Estimate>, what: &str| {
             let other = other?;
             let more = added.map_or(here_ns - other, |added| added.value);
@@ -272,16 +277,20 @@ impl Finding<'_> {
         let parts: Vec<String> = base.into_iter().chain(against(*ceiling_ns, None, "a bare TCP exchange")).collect();
         let compared = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", and ")) };
         let lane = &self.lane.title;
-        let waking = at_once.map_or_else(String::new, |at_once| {
-            format!(
-                " To a device that answers at once the same adds {}; the rest is waking ends that sleep while the device works.",
-                time(at_once.value)
-            )
-        });
+        let waking = self.waking().map_or_else(String::new, |waking| format!(" {waking}"));
         Some(format!(
             "{lane}: half of all {} operations take at most {} at queue depth 1{compared}.{waking}",
             title(workload),
             time(*here_ns)
+        ))
+    }
+
+    /// Why the same network adds more to a device that takes its time.
+    pub(crate) fn waking(&self) -> Option<String> {
+        let at_once = self.depth_one.as_ref()?.at_once?;
+        Some(format!(
+            "To a device that answers at once the same network adds {}; the rest is waking ends that sleep while the device works.",
+            time(at_once.value)
         ))
     }
 
@@ -300,11 +309,17 @@ impl Finding<'_> {
     }
 
     fn rate(&self) -> Option<String> {
+        if self.is_to_flash() {
+            return None;
+        }
         let cpu = self.cpu.as_ref()?;
         Some(format!("{}: {}.", title(cpu.workload), cpu.of_ceiling.as_ref()?))
     }
 
     fn wire(&self) -> Option<String> {
+        if self.is_to_flash() {
+            return None;
+        }
         let span = self.of_ceiling.as_ref()?;
         let range = span.range("of it").map_or_else(String::new, |range| format!("; the patterns lie {range}"));
         Some(format!(

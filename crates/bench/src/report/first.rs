@@ -21,7 +21,7 @@ pub(super) fn screen(results: &Results, findings: &[Finding<'_>]) -> Markup {
             }
             h1 { (headline(results, findings)) }
         }
-        @if !shown.is_empty() { (relations(&shown, results)) }
+        @if !shown.is_empty() { (relations(&shown, results, findings)) }
         div.answers {
             @if let Some(lane) = shown::main_lane(results) {
                 (answer("What limits", &limits::sentences(results, lane)))
@@ -41,7 +41,7 @@ fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
     }
 }
 
-fn relations(shown: &[Shown<'_>], results: &Results) -> Markup {
+fn relations(shown: &[Shown<'_>], results: &Results, findings: &[Finding<'_>]) -> Markup {
     let has_intervals = shown.iter().any(|it| it.estimate.is_some());
     html! {
         section.relations {
@@ -52,6 +52,9 @@ fn relations(shown: &[Shown<'_>], results: &Results) -> Markup {
                 "."
             }
             div.charts { (chart::relations(shown, results)) }
+            @for (finding, waking) in findings.iter().filter_map(|finding| Some((finding, finding.waking()?))) {
+                p.hint { (finding.lane.title) ": " (waking) }
+            }
         }
     }
 }
