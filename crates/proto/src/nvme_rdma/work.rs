@@ -16,7 +16,7 @@ pub enum Work {
     PostReceive(Buffer),
     /// Give the other end access to the first `bytes` of the memory of `tag`, and call
     /// [`exposed`](super::HostQueuePair::exposed) or [`not_exposed`](super::HostQueuePair::not_exposed) before asking for more work. With
-    /// [`Exposure::Window`](super::Exposure::Window) that posts a bind as [`WorkKind::Bind`], unsignaled.
+    /// [`Exposure::Window`] that posts a bind as [`WorkKind::Bind`], unsignaled.
     Expose {
         /// Whose memory.
         tag: Tag,

@@ -44,7 +44,7 @@ pub struct HostConfig {
     pub qid: Qid,
     /// Of an I/O queue: its controller.
     pub cntlid: Cntlid,
-    /// Commands outstanding, and receives posted for their responses: 2 to [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX).
+    /// Commands outstanding, and receives posted for their responses: 2 to [`QUEUE_ENTRIES_MAX`].
     pub queue_entries: u16,
     /// Data that goes into the capsule, in bytes, until [`HostQueuePair::set_in_capsule_bytes`]: for an admin queue 0, for an I/O queue
     /// what its controller's IOCCSZ says.

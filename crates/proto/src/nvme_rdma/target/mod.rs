@@ -185,7 +185,7 @@ impl TargetQueuePair {
     }
 
     /// Makes room for the commands of a queue of `entries` (after Connect); at most
-    /// [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX), and never fewer than before.
+    /// [`QUEUE_ENTRIES_MAX`], and never fewer than before.
     pub fn set_queue_entries(&mut self, entries: u16) {
         self.start = None;
         self.slots.grow(entries.min(QUEUE_ENTRIES_MAX));

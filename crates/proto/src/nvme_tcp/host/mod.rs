@@ -38,10 +38,10 @@ use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 pub struct HostConfig {
     /// Digests wanted. Which of them the controller grants is in [`HostEvent::Ready`].
     pub digests: Digests,
-    /// Commands outstanding, at most [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX).
+    /// Commands outstanding, at most [`QUEUE_ENTRIES_MAX`].
     pub queue_entries: u16,
     /// R2Ts that the controller may have outstanding per command (MAXR2T + 1), at most
-    /// [`R2T_OUTSTANDING_MAX`](crate::limits::R2T_OUTSTANDING_MAX).
+    /// [`R2T_OUTSTANDING_MAX`].
     pub r2t_outstanding: u8,
     /// HPDA, 0 to [`ALIGNMENT_MAX`]; Linux targets insist on 0.
     pub hpda: u8,

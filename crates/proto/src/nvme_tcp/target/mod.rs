@@ -55,7 +55,7 @@ pub struct TargetConfig {
     pub max_c2h_data_bytes: u32,
     /// Bytes asked for with one R2T, at most; a multiple of 4.
     pub max_r2t_bytes: u32,
-    /// R2Ts outstanding per command, at most [`R2T_OUTSTANDING_MAX`](crate::limits::R2T_OUTSTANDING_MAX) and what the host allows.
+    /// R2Ts outstanding per command, at most [`R2T_OUTSTANDING_MAX`] and what the host allows.
     pub r2t_outstanding: u8,
     /// CPDA, 0 to [`ALIGNMENT_MAX`]; Linux hosts insist on 0.
     pub cpda: u8,
@@ -167,7 +167,7 @@ impl TargetConnection {
     }
 
     /// Makes room for the commands of a queue of `entries` (after Connect); at most
-    /// [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX), and never fewer than before.
+    /// [`QUEUE_ENTRIES_MAX`], and never fewer than before.
     pub fn set_queue_entries(&mut self, entries: u16) {
         self.start = None;
         self.make_room(entries);
