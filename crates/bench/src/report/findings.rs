@@ -289,7 +289,8 @@ impl Finding<'_> {
     pub(crate) fn waking(&self) -> Option<String> {
         let at_once = self.depth_one.as_ref()?.at_once?;
         Some(format!(
-            "To a device that answers at once the same network adds {}; the rest is waking ends that sleep while the device works.",
+            "To a device that answers at once the same network adds {}; the rest of what it adds to the modelled flash device is waking ends \
+             that sleep while the device works.",
             time(at_once.value)
         ))
     }

@@ -52,9 +52,7 @@ fn relations(shown: &[Shown<'_>], results: &Results, findings: &[Finding<'_>]) -
                 "."
             }
             div.charts { (chart::relations(shown, results)) }
-            @for (finding, waking) in findings.iter().filter_map(|finding| Some((finding, finding.waking()?))) {
-                p.hint { (finding.lane.title) ": " (waking) }
-            }
+            @for waking in findings.iter().filter_map(Finding::waking) { p.hint { (waking) } }
         }
     }
 }
