@@ -1,5 +1,5 @@
-//! The messages between a study and its agents: whatever a peer sends, it is taken whole, refused, or waited for, and what it says it measured
-//! can be summed up.
+//! The messages between a study and its agents: whatever a peer sends, it is taken whole, refused,
+//! or waited for, and what it says it measured can be summed up.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,8 +8,13 @@ use weft_bench::limits::{AGENT_FIRST_BYTES_MAX, AGENT_MESSAGE_BYTES_MAX};
 use weft_bench::workload::JobSpec;
 use weft_block::{Atomicity, Geometry};
 
-const GEOMETRY: Geometry =
-    Geometry { block_bytes: 512, blocks: 8, optimal_blocks: 1, max_transfer_bytes: 4096, atomic: Atomicity::ONE_BLOCK };
+const GEOMETRY: Geometry = Geometry {
+    block_bytes: 512,
+    blocks: 8,
+    optimal_blocks: 1,
+    max_transfer_bytes: 4096,
+    atomic: Atomicity::ONE_BLOCK,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(Some((request, length))) = message::decode::<Request>(bytes, AGENT_FIRST_BYTES_MAX) {
@@ -31,8 +36,12 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// What was understood is understood again.
-fn check<M: serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(one: &M, bytes: Option<Vec<u8>>) {
+fn check<M: serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(
+    one: &M,
+    bytes: Option<Vec<u8>>,
+) {
     let Some(bytes) = bytes else { return };
-    let (again, _) = message::decode::<M>(&bytes, bytes.len()).expect("it is a message").expect("it is whole");
+    let (again, _) =
+        message::decode::<M>(&bytes, bytes.len()).expect("it is a message").expect("it is whole");
     assert_eq!(&again, one);
 }

@@ -1,12 +1,13 @@
-//! DH-HMAC-CHAP: both ends, each in the hands of a peer that sends arbitrary messages among those that the other end sends. Whoever does not know the
-//! secret is never let in, and texts of secrets that are read are written again alike.
+//! DH-HMAC-CHAP: both ends, each in the hands of a peer that sends arbitrary messages among those
+//! that the other end sends. Whoever does not know the secret is never let in, and texts of secrets
+//! that are read are written again alike.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use weft_fuzz::Input;
 use weft_proto::nvme::auth::{
-    Concatenation, ControllerAuthentication, ControllerKeys, Group, Hash, HostAuthentication, HostKeys, HostStep, InterchangeKey,
-    MESSAGE_BYTES_MAX, Secret, SecureChannel, Verdict,
+    Concatenation, ControllerAuthentication, ControllerKeys, Group, Hash, HostAuthentication,
+    HostKeys, HostStep, InterchangeKey, MESSAGE_BYTES_MAX, Secret, SecureChannel, Verdict,
 };
 
 /// Longest message that is made up here, bytes.
@@ -17,7 +18,10 @@ fn secret(byte: u8) -> Secret {
 }
 
 fn fill(bytes: &mut [u8]) {
-    bytes.iter_mut().zip(1..).for_each(|(byte, n): (&mut u8, u32)| *byte = (n.wrapping_mul(167) >> 1) as u8);
+    bytes
+        .iter_mut()
+        .zip(1..)
+        .for_each(|(byte, n): (&mut u8, u32)| *byte = (n.wrapping_mul(167) >> 1) as u8);
 }
 
 /// Groups are slow: one is there now and then.
@@ -55,7 +59,11 @@ fuzz_target!(|bytes: &[u8]| {
         groups: groups(&mut input),
         is_admin: input.flag(),
         has_tls: input.flag(),
-        channel: input.pick(&[SecureChannel::None, SecureChannel::Allowed, SecureChannel::Required]),
+        channel: input.pick(&[
+            SecureChannel::None,
+            SecureChannel::Allowed,
+            SecureChannel::Required,
+        ]),
     };
     let (mut host, mut step) = HostAuthentication::begin(host_keys, 7);
     let mut end = ControllerAuthentication::new(keys);
@@ -71,7 +79,10 @@ fuzz_target!(|bytes: &[u8]| {
                 host.sent()
             }
             HostStep::Receive(bytes) => {
-                let message = end.fetch(bytes).filter(|_| !input.one_in(4)).unwrap_or_else(|| input.bytes(BYTES_MAX));
+                let message = end
+                    .fetch(bytes)
+                    .filter(|_| !input.one_in(4))
+                    .unwrap_or_else(|| input.bytes(BYTES_MAX));
                 assert!(message.len() <= MESSAGE_BYTES_MAX);
                 host.received(&message, sequence, &mut fill)
             }

@@ -1,5 +1,5 @@
-//! The command layer of a controller: arbitrary admin and I/O commands, Connects, events and times. Each command is answered once,
-//! and no request leaves its namespace.
+//! The command layer of a controller: arbitrary admin and I/O commands, Connects, events and times.
+//! Each command is answered once, and no request leaves its namespace.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

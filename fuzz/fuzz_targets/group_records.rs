@@ -1,5 +1,6 @@
-//! What a gateway reads from the cluster: the group's record, the beats of other gateways, the reservations of a namespace, and a server's own file of them.
-//! Whatever is read is written again and read as the same, within the bounds of what is stored.
+//! What a gateway reads from the cluster: the group's record, the beats of other gateways, the
+//! reservations of a namespace, and a server's own file of them. Whatever is read is written again
+//! and read as the same, within the bounds of what is stored.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,7 +15,10 @@ const LIFE: u64 = 5;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(record) = Record::parse(bytes) {
-        assert!(record.gateways.len() <= usize::from(GATEWAYS_MAX) && (1..=FORMAT).contains(&record.format()));
+        assert!(
+            record.gateways.len() <= usize::from(GATEWAYS_MAX)
+                && (1..=FORMAT).contains(&record.format())
+        );
         let text = record.text();
         // What was left out of the longest is written.
         assert!(text.len() > RECORD_BYTES_MAX || Record::parse(&text).as_ref() == Ok(&record));
@@ -29,7 +33,9 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-    if let Ok(state) = str::from_utf8(bytes).map_err(|e| e.to_string()).and_then(|text| decode(text, NAMESPACE)) {
+    if let Ok(state) =
+        str::from_utf8(bytes).map_err(|e| e.to_string()).and_then(|text| decode(text, NAMESPACE))
+    {
         assert_eq!(decode(&encode(&state, NAMESPACE), NAMESPACE), Ok(state));
     }
 });

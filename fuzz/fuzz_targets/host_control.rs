@@ -23,16 +23,25 @@ fuzz_target!(|bytes: &[u8]| {
     let input = Rc::new(RefCell::new(Input::new(bytes)));
     let choices = Rc::clone(&input);
     let discovery = input.borrow_mut().one_in(4);
-    let (config, fake) = if discovery { (discovery_config(), Fake::discovery(5)) } else { (config(), Fake::default()) };
+    let (config, fake) = if discovery {
+        (discovery_config(), Fake::discovery(5))
+    } else {
+        (config(), Fake::default())
+    };
     let fake = if input.borrow_mut().one_in(2) { with_access_states(fake) } else { fake };
-    let mut world = World::scripted(config, fake, move |_, sqe, data, fake| spoil(&mut choices.borrow_mut(), sqe, data, fake));
+    let mut world = World::scripted(config, fake, move |_, sqe, data, fake| {
+        spoil(&mut choices.borrow_mut(), sqe, data, fake)
+    });
     world.run();
     for _ in 0..STEPS {
         let choice = input.borrow_mut().below(16);
         let queue = Qid(input.borrow_mut().below(3) as u16);
         match choice {
             10 => world.host.access_doubted(world.now),
-            11 => world.host.cross_reset(world.now, CrossControllerReset { icid: Cntlid(3), ciu: queue.0 as u8, cirn: 7 }),
+            11 => world.host.cross_reset(
+                world.now,
+                CrossControllerReset { icid: Cntlid(3), ciu: queue.0 as u8, cirn: 7 },
+            ),
             12 => world.host.connection_lost(world.now, queue),
             13 => world.host.io_timed_out(world.now, queue, Cid(choice as u16)),
             14 => world.host.io_completed(queue, Cid(choice as u16)),
@@ -70,7 +79,8 @@ fn beyond(sqe: &Sqe, data: &AdminData, fake: &Fake) -> Option<Reply> {
     let AdminData::In { len } = *data else { return None };
     let is_discovery = sqe.opcode() == 0x02 && sqe.dword(10) as u8 == 0x70;
     let end = sqe.qword(12).saturating_add(len.into());
-    (is_discovery && end > 1024 * (1 + fake.discovery.len() as u64)).then(|| Reply::data(vec![0; len as usize]))
+    (is_discovery && end > 1024 * (1 + fake.discovery.len() as u64))
+        .then(|| Reply::data(vec![0; len as usize]))
 }
 
 /// The controller's own answer with some bytes changed.

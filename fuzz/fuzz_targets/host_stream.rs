@@ -1,4 +1,5 @@
-//! The host's end of a connection with commands of all kinds outstanding, fed arbitrary PDUs and bytes cut arbitrarily.
+//! The host's end of a connection with commands of all kinds outstanding, fed arbitrary PDUs and
+//! bytes cut arbitrarily.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -26,7 +27,8 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let mut end = End::with_part_limit(HostConnection::new(config), 4);
     let mut outstanding = Outstanding::default();
-    let mut stream = if input.one_in(8) { Vec::new() } else { Raw::ic(1, 0, 0, digests.encode(), 4096).bytes() };
+    let mut stream =
+        if input.one_in(8) { Vec::new() } else { Raw::ic(1, 0, 0, digests.encode(), 4096).bytes() };
     loop {
         submit(&mut end, &mut outstanding, &mut input);
         let piece = input.below(300) + 1;
@@ -47,7 +49,12 @@ fuzz_target!(|bytes: &[u8]| {
 fn submit(end: &mut End<HostConnection>, outstanding: &mut Outstanding, input: &mut Input) {
     for _ in 0..input.below(4) {
         let bytes = input.below(1024) as u32 * 4;
-        let data = input.pick(&[HostData::In(bytes), HostData::Out(bytes), HostData::Out(bytes & 63), HostData::None]);
+        let data = input.pick(&[
+            HostData::In(bytes),
+            HostData::Out(bytes),
+            HostData::Out(bytes & 63),
+            HostData::None,
+        ]);
         let Ok(tag) = end.engine.submit(command(READ, 0), data) else { return };
         assert!(!std::mem::replace(&mut outstanding[tag.index()], true), "{tag:?} is in use");
         end.memory(tag, bytes as usize);
@@ -60,7 +67,10 @@ fn drain(end: &mut End<HostConnection>, outstanding: &mut Outstanding) -> bool {
     loop {
         match end.next() {
             Next::Event(HostEvent::Response { tag, .. } | HostEvent::DataFailed { tag, .. }) => {
-                assert!(std::mem::replace(&mut outstanding[tag.index()], false), "{tag:?} is answered twice");
+                assert!(
+                    std::mem::replace(&mut outstanding[tag.index()], false),
+                    "{tag:?} is answered twice"
+                );
                 end.engine.release(tag);
             }
             Next::Event(_) => {}

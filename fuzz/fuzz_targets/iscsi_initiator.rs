@@ -1,5 +1,6 @@
-//! The initiator's end of an iSCSI session with commands of all kinds outstanding, fed arbitrary PDUs and bytes cut arbitrarily, before,
-//! during and after login. Each command ends at most once, and nothing that was given up is moved.
+//! The initiator's end of an iSCSI session with commands of all kinds outstanding, fed arbitrary
+//! PDUs and bytes cut arbitrarily, before, during and after login. Each command ends at most once,
+//! and nothing that was given up is moved.
 #![no_main]
 
 use core::time::Duration;
@@ -8,8 +9,12 @@ use weft_fuzz::support::{End, Next};
 use weft_fuzz::{Input, digests};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
-use weft_proto::iscsi::initiator::{Command, CommandData, Initiator, InitiatorConfig, InitiatorEvent};
-use weft_proto::iscsi::pdu::{Isid, LoginFlags, LoginResponse, Lun, Opcode, Stage, TaskTag, padding};
+use weft_proto::iscsi::initiator::{
+    Command, CommandData, Initiator, InitiatorConfig, InitiatorEvent,
+};
+use weft_proto::iscsi::pdu::{
+    Isid, LoginFlags, LoginResponse, Lun, Opcode, Stage, TaskTag, padding,
+};
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::text::Name;
 use weft_proto::stream::StreamEngine;
@@ -34,8 +39,14 @@ struct Session {
 fn config(input: &mut Input) -> InitiatorConfig {
     let name = |text| Name::new(text).expect("a name");
     let target = (!input.one_in(8)).then(|| name("iqn.2026-01.example.weft:target"));
-    let mut config = InitiatorConfig::new(name("iqn.2026-01.example.weft:initiator"), Isid::random([1, 2, 3], 4), target);
-    config.credentials = input.one_in(4).then(|| Credentials { name: "me".into(), secret: "a secret of mine".into() });
+    let mut config = InitiatorConfig::new(
+        name("iqn.2026-01.example.weft:initiator"),
+        Isid::random([1, 2, 3], 4),
+        target,
+    );
+    config.credentials = input
+        .one_in(4)
+        .then(|| Credentials { name: "me".into(), secret: "a secret of mine".into() });
     config.commands = ENTRIES;
     config
 }
@@ -44,10 +55,17 @@ impl Session {
     fn new(input: &mut Input) -> Self {
         let wanted = digests(input);
         let wanted = Digests { header: wanted.header, data: wanted.data };
-        let config = config(input).with_digests(wanted, if input.flag() { wanted } else { Digests::NONE });
+        let config =
+            config(input).with_digests(wanted, if input.flag() { wanted } else { Digests::NONE });
         let logs_in = config.credentials.is_none() && !input.one_in(4);
         let end = End::with_part_limit(Initiator::new(config, Duration::ZERO), 4);
-        let mut session = Self { end, digests: Digests::NONE, outstanding: Default::default(), now: Duration::ZERO, data_sn: 0 };
+        let mut session = Self {
+            end,
+            digests: Digests::NONE,
+            outstanding: Default::default(),
+            now: Duration::ZERO,
+            data_sn: 0,
+        };
         session.end.flush();
         if logs_in {
             session.log_in(wanted, input);
@@ -64,7 +82,10 @@ impl Session {
             input.pick(&["Yes", "No"]),
             input.pick(&["Yes", "No"]),
         );
-        let stages = [(Stage::SECURITY, Stage::OPERATIONAL, ""), (Stage::OPERATIONAL, Stage::FULL_FEATURE, text.as_str())];
+        let stages = [
+            (Stage::SECURITY, Stage::OPERATIONAL, ""),
+            (Stage::OPERATIONAL, Stage::FULL_FEATURE, text.as_str()),
+        ];
         for (current, next, text) in stages {
             let response = LoginResponse {
                 flags: LoginFlags::new(current, Some(next)),
@@ -106,10 +127,17 @@ impl Session {
     fn submit(&mut self, input: &mut Input) {
         for _ in 0..input.below(4) {
             let bytes = input.below(1024) as u32 * 4;
-            let data = input.pick(&[CommandData::In(bytes | 1), CommandData::Out(bytes), CommandData::None]);
+            let data = input.pick(&[
+                CommandData::In(bytes | 1),
+                CommandData::Out(bytes),
+                CommandData::None,
+            ]);
             let command = Command { lun: Lun(0), cdb: [0; 16], data };
             let Ok(tag) = self.end.engine.submit(self.now, command) else { break };
-            assert!(!std::mem::replace(&mut self.outstanding[tag.index()], true), "{tag:?} is in use");
+            assert!(
+                !std::mem::replace(&mut self.outstanding[tag.index()], true),
+                "{tag:?} is in use"
+            );
             self.end.memory(tag, bytes as usize + 4);
         }
         if input.one_in(8) {
@@ -163,7 +191,10 @@ impl Session {
 
     fn event(&mut self, event: InitiatorEvent) {
         if let InitiatorEvent::Ended { tag, .. } = event {
-            assert!(std::mem::replace(&mut self.outstanding[tag.index()], false), "{tag:?} ended twice");
+            assert!(
+                std::mem::replace(&mut self.outstanding[tag.index()], false),
+                "{tag:?} ended twice"
+            );
             assert!(self.end.engine.sense(tag).len() <= 48);
             self.end.engine.release(tag);
         }

@@ -1,5 +1,6 @@
-//! The target's end of an iSCSI connection with commands of all kinds under way, fed arbitrary PDUs and bytes cut arbitrarily, before,
-//! during and after login. What is asked of the layer above is answered early, late or never; nothing that was given up is written to.
+//! The target's end of an iSCSI connection with commands of all kinds under way, fed arbitrary PDUs
+//! and bytes cut arbitrarily, before, during and after login. What is asked of the layer above is
+//! answered early, late or never; nothing that was given up is written to.
 #![no_main]
 
 use core::time::Duration;
@@ -10,10 +11,13 @@ use weft_fuzz::{Input, digests};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::pdu::{
-    CommandFlags, Isid, LoginFlags, LoginRequest, LoginStatus, Opcode, Stage, TaskResult, TaskTag, padding,
+    CommandFlags, Isid, LoginFlags, LoginRequest, LoginStatus, Opcode, Stage, TaskResult, TaskTag,
+    padding,
 };
 use weft_proto::iscsi::serial::Serial;
-use weft_proto::iscsi::target::{Answer, ChapPolicy, ChapUser, Portals, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::iscsi::target::{
+    Answer, ChapPolicy, ChapUser, Portals, TargetConfig, TargetConnection, TargetEvent,
+};
 use weft_proto::iscsi::text::{Name, Offer};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::{StreamEngine, Tag};
@@ -55,9 +59,10 @@ fn config(input: &mut Input) -> TargetConfig {
     };
     config.commands = 4;
     let secret = || Credentials { name: "me".into(), secret: "a secret of mine".into() };
-    config.chap = input
-        .one_in(4)
-        .then(|| ChapPolicy { users: vec![ChapUser { credentials: secret(), initiators: Vec::new() }], target: None });
+    config.chap = input.one_in(4).then(|| ChapPolicy {
+        users: vec![ChapUser { credentials: secret(), initiators: Vec::new() }],
+        target: None,
+    });
     config
 }
 
@@ -65,7 +70,8 @@ impl Session {
     fn new(input: &mut Input) -> Self {
         let config = config(input);
         let logs_in = config.chap.is_none() && !input.one_in(4);
-        let engine = TargetConnection::new(Arc::new(config), Portals::one("192.0.2.1:3260"), [5; 33]);
+        let engine =
+            TargetConnection::new(Arc::new(config), Portals::one("192.0.2.1:3260"), [5; 33]);
         let mut session = Self {
             end: End::with_part_limit(engine, 4),
             digests: Digests::NONE,
@@ -78,7 +84,8 @@ impl Session {
             now: Duration::ZERO,
         };
         // Every command's memory is there, whatever becomes of it.
-        (0..session.end.engine.tags()).for_each(|tag| _ = session.end.memory(Tag(tag), DATA_MAX as usize));
+        (0..session.end.engine.tags())
+            .for_each(|tag| _ = session.end.memory(Tag(tag), DATA_MAX as usize));
         if logs_in {
             session.log_in(input);
         }
@@ -152,16 +159,24 @@ impl Session {
 
     fn event(&mut self, event: TargetEvent, input: &mut Input) {
         match event {
-            TargetEvent::Login if input.one_in(8) => self.end.engine.refuse(LoginStatus::SERVICE_UNAVAILABLE),
+            TargetEvent::Login if input.one_in(8) => {
+                self.end.engine.refuse(LoginStatus::SERVICE_UNAVAILABLE)
+            }
             TargetEvent::Login => self.end.engine.admit(3, None),
             TargetEvent::Command { tag, command } => {
                 (self.last, self.offset) = (command.task, 0);
-                let writes = command.flags.has(CommandFlags::WRITE) && command.expected_bytes <= DATA_MAX;
-                if !(writes && input.flag() && self.end.engine.fetch(tag, command.expected_bytes) > 0) {
+                let writes =
+                    command.flags.has(CommandFlags::WRITE) && command.expected_bytes <= DATA_MAX;
+                if !(writes
+                    && input.flag()
+                    && self.end.engine.fetch(tag, command.expected_bytes) > 0)
+                {
                     self.held.push((tag, command.expected_bytes.min(DATA_MAX)));
                 }
             }
-            TargetEvent::DataArrived { tag } | TargetEvent::DataFailed { tag } => self.held.push((tag, 0)),
+            TargetEvent::DataArrived { tag } | TargetEvent::DataFailed { tag } => {
+                self.held.push((tag, 0))
+            }
             TargetEvent::Dropped { tag } => assert!(self.held.iter().all(|(held, _)| *held != tag)),
             TargetEvent::Task { tag, .. } => self.functions.push(tag),
             TargetEvent::Logout => {
@@ -180,8 +195,12 @@ impl Session {
             0 if !self.held.is_empty() => {
                 let (tag, bytes) = self.held.swap_remove(input.below(self.held.len()));
                 let status = if input.one_in(4) { ScsiStatus::BUSY } else { ScsiStatus::GOOD };
-                let answer =
-                    Answer { status, sense: &[1; 20][..input.below(20)], data_bytes: bytes, total_bytes: input.u16().into() };
+                let answer = Answer {
+                    status,
+                    sense: &[1; 20][..input.below(20)],
+                    data_bytes: bytes,
+                    total_bytes: input.u16().into(),
+                };
                 self.end.engine.complete(tag, &answer);
             }
             1 if !self.functions.is_empty() => {
@@ -213,8 +232,18 @@ impl Session {
     /// A PDU that is nearly right.
     fn pdu(&mut self, input: &mut Input) {
         let mut bhs: [u8; 48] = if input.flag() { [0; 48] } else { input.array() };
-        let opcodes = [Opcode::SCSI_COMMAND, Opcode::DATA_OUT, Opcode::TASK_REQUEST, Opcode::NOP_OUT, Opcode::TEXT_REQUEST];
-        bhs[0] = if input.one_in(8) { input.byte() } else { input.pick(&opcodes).0 | if input.flag() { 0x40 } else { 0 } };
+        let opcodes = [
+            Opcode::SCSI_COMMAND,
+            Opcode::DATA_OUT,
+            Opcode::TASK_REQUEST,
+            Opcode::NOP_OUT,
+            Opcode::TEXT_REQUEST,
+        ];
+        bhs[0] = if input.one_in(8) {
+            input.byte()
+        } else {
+            input.pick(&opcodes).0 | if input.flag() { 0x40 } else { 0 }
+        };
         bhs[1] = input.byte();
         let data = input.bytes(1200);
         bhs[4..8].copy_from_slice(&(data.len() as u32).to_be_bytes());
@@ -224,7 +253,8 @@ impl Session {
         let is_data = Opcode::of(bhs[0]) == Opcode::DATA_OUT;
         if is_data {
             bhs[16..20].copy_from_slice(&self.last.0.to_be_bytes());
-            bhs[20..24].copy_from_slice(&input.pick(&[u32::MAX, 0, 0x1_0000, 0x2_0000]).to_be_bytes());
+            bhs[20..24]
+                .copy_from_slice(&input.pick(&[u32::MAX, 0, 0x1_0000, 0x2_0000]).to_be_bytes());
             bhs[40..44].copy_from_slice(&self.offset.to_be_bytes());
             self.offset += data.len() as u32;
         } else {

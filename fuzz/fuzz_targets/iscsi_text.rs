@@ -1,15 +1,18 @@
-//! Texts, keys, binary values and names of iSCSI, from arbitrary bytes: what is read is written again alike, and negotiation keeps to
-//! the ranges of the standard.
+//! Texts, keys, binary values and names of iSCSI, from arbitrary bytes: what is read is written
+//! again alike, and negotiation keeps to the ranges of the standard.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use weft_proto::iscsi::chap;
-use weft_proto::iscsi::text::{Key, Name, Offer, Parameters, Writer, binary, negotiate, pairs, settle};
+use weft_proto::iscsi::text::{
+    Key, Name, Offer, Parameters, Writer, binary, negotiate, pairs, settle,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(read) = pairs(bytes).collect::<Result<Vec<_>, _>>() else { return };
     let mut writer = Writer::default();
-    let (ours, mut there, mut here) = (Offer::default(), Parameters::default(), Parameters::default());
+    let (ours, mut there, mut here) =
+        (Offer::default(), Parameters::default(), Parameters::default());
     for &(name, value) in &read {
         writer.put(name, value);
         if let Some(key) = Key::named(name) {
@@ -29,8 +32,14 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     for parameters in [there, here] {
-        assert!((512..1 << 24).contains(&parameters.max_burst_bytes) && parameters.first_burst() <= parameters.max_burst_bytes);
-        assert!((512..1 << 24).contains(&parameters.max_send_bytes) && parameters.max_outstanding_r2t >= 1);
+        assert!(
+            (512..1 << 24).contains(&parameters.max_burst_bytes)
+                && parameters.first_burst() <= parameters.max_burst_bytes
+        );
+        assert!(
+            (512..1 << 24).contains(&parameters.max_send_bytes)
+                && parameters.max_outstanding_r2t >= 1
+        );
     }
     assert_eq!(pairs(writer.text()).collect::<Result<Vec<_>, _>>(), Ok(read));
 });

@@ -1,5 +1,6 @@
-//! Labels of the legs of a mirror and its state file, as targets and disks might return them: each is read or refused, whatever is started from them
-//! is possible, and a leg that comes back with any label is taken or refused.
+//! Labels of the legs of a mirror and its state file, as targets and disks might return them: each
+//! is read or refused, whatever is started from them is possible, and a leg that comes back with
+//! any label is taken or refused.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! The client's end of an NBD connection, fed greetings, replies, chunks and noise cut arbitrarily, with reads and writes under way.
+//! The client's end of an NBD connection, fed greetings, replies, chunks and noise cut arbitrarily,
+//! with reads and writes under way.
 #![no_main]
 
 #[path = "../../crates/proto/tests/nbd/end.rs"]
@@ -18,7 +19,8 @@ const BYTES: u64 = 4096;
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
     let form = input.pick(&[Form::Simple, Form::Structured, Form::Extended]);
-    let config = ClientConfig { form, tls: input.one_in(16), requests_max: 8, ..ClientConfig::new("x") };
+    let config =
+        ClientConfig { form, tls: input.one_in(16), requests_max: 8, ..ClientConfig::new("x") };
     let mut end = End::new(Client::new(config));
     let mut open: Vec<Tag> = Vec::new();
     let mut ready = false;
@@ -52,7 +54,9 @@ fn take(end: &mut End<Client>, open: &mut Vec<Tag>, ready: &mut bool, event: Cli
         ClientEvent::StartTls => end.engine.secured(),
         ClientEvent::Ready => *ready = true,
         ClientEvent::Refused => {}
-        ClientEvent::Hole { tag, offset, len } => end.memory[tag.index()][offset as usize..(offset + len) as usize].fill(0),
+        ClientEvent::Hole { tag, offset, len } => {
+            end.memory[tag.index()][offset as usize..(offset + len) as usize].fill(0)
+        }
         ClientEvent::Response { tag, error } => {
             let at = open.iter().position(|open| *open == tag).expect("an answer to nothing");
             open.swap_remove(at);
@@ -84,7 +88,9 @@ fn option_reply(input: &mut Input) -> Vec<u8> {
     };
     let code = input.pick(&[1u32, 1, 3, 3, 0x8000_0001, 0x8000_0006]);
     let option = u32::from(input.pick(&[7u8, 7, 8, 11, 5]));
-    let head = [&0x0003_e889_0455_65a9u64.to_be_bytes()[..], &option.to_be_bytes(), &code.to_be_bytes()].concat();
+    let head =
+        [&0x0003_e889_0455_65a9u64.to_be_bytes()[..], &option.to_be_bytes(), &code.to_be_bytes()]
+            .concat();
     [&head[..], &(data.len() as u32).to_be_bytes(), &data].concat()
 }
 
@@ -95,11 +101,13 @@ fn reply(input: &mut Input, form: Form) -> Vec<u8> {
     let cookie = u64::from(input.byte() & 7) | u64::from(input.byte() & 1) << 16;
     if form == Form::Simple || input.one_in(8) {
         let error: u32 = input.pick(&[0, 0, 5, 28]);
-        let head = [&0x6744_6698u32.to_be_bytes()[..], &error.to_be_bytes(), &cookie.to_be_bytes()].concat();
+        let head = [&0x6744_6698u32.to_be_bytes()[..], &error.to_be_bytes(), &cookie.to_be_bytes()]
+            .concat();
         return [&head[..], &vec![2; input.below(2) * BYTES as usize]].concat();
     }
     let kind: u16 = input.pick(&[0, 1, 1, 2, 5, 6, 0x8001, 0x8002, 0x8003]);
-    let (offset, len) = (8192 + u64::from(input.byte() & 15) * 512, u32::from(input.byte() & 15) * 512);
+    let (offset, len) =
+        (8192 + u64::from(input.byte() & 15) * 512, u32::from(input.byte() & 15) * 512);
     let data = match kind {
         1 => [&offset.to_be_bytes()[..], &vec![3; len as usize]].concat(),
         2 => [&offset.to_be_bytes()[..], &len.to_be_bytes()].concat(),
@@ -107,9 +115,16 @@ fn reply(input: &mut Input, form: Form) -> Vec<u8> {
         _ => input.bytes(24),
     };
     let magic: u32 = if form == Form::Extended { 0x6e8a_278c } else { 0x668e_33ef };
-    let head = [&magic.to_be_bytes()[..], &[0, input.byte() & 1], &kind.to_be_bytes(), &cookie.to_be_bytes()].concat();
+    let head = [
+        &magic.to_be_bytes()[..],
+        &[0, input.byte() & 1],
+        &kind.to_be_bytes(),
+        &cookie.to_be_bytes(),
+    ]
+    .concat();
     if form == Form::Extended {
-        return [&head[..], &8192u64.to_be_bytes(), &(data.len() as u64).to_be_bytes(), &data].concat();
+        return [&head[..], &8192u64.to_be_bytes(), &(data.len() as u64).to_be_bytes(), &data]
+            .concat();
     }
     [&head[..], &(data.len() as u32).to_be_bytes(), &data].concat()
 }

@@ -1,4 +1,5 @@
-//! The server's end of an NBD connection, fed options, requests and noise cut arbitrarily, over a disk in memory.
+//! The server's end of an NBD connection, fed options, requests and noise cut arbitrarily, over a
+//! disk in memory.
 #![no_main]
 
 #[path = "../../crates/proto/tests/nbd/end.rs"]
@@ -14,12 +15,17 @@ use weft_proto::nbd::ServerConfig;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
-    let config = ServerConfig { tls: input.one_in(8), requests_max: 4, ..ServerConfig::new(exports()) };
+    let config =
+        ServerConfig { tls: input.one_in(8), requests_max: 4, ..ServerConfig::new(exports()) };
     let mut target = Target::new(config, info());
     target.receive(&[0, 0, 0, input.byte() & 7]);
     let mut extended = false;
     while !input.is_empty() && !target.end.closed && !target.left {
-        let message = if target.end.engine.is_transmitting() { request(&mut input, extended) } else { option(&mut input) };
+        let message = if target.end.engine.is_transmitting() {
+            request(&mut input, extended)
+        } else {
+            option(&mut input)
+        };
         extended |= message.get(11) == Some(&11);
         let piece = input.below(60) + 1;
         message.chunks(piece).for_each(|piece| target.receive(piece));
@@ -58,9 +64,14 @@ fn request(input: &mut Input, extended: bool) -> Vec<u8> {
     let offset = if input.one_in(8) { input.u64() } else { u64::from(input.u16()) * 512 };
     let length = if input.one_in(8) { input.u32() } else { input.below(9) as u32 * 512 };
     let (flags, command) = (u16::from(input.byte() & 63), u16::from(input.byte() % 10));
-    let mut bytes =
-        [&magic.to_be_bytes()[..], &flags.to_be_bytes(), &command.to_be_bytes(), &input.array::<8>(), &offset.to_be_bytes()]
-            .concat();
+    let mut bytes = [
+        &magic.to_be_bytes()[..],
+        &flags.to_be_bytes(),
+        &command.to_be_bytes(),
+        &input.array::<8>(),
+        &offset.to_be_bytes(),
+    ]
+    .concat();
     if extended {
         bytes.extend_from_slice(&u64::from(length).to_be_bytes());
     } else {

@@ -3,7 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_proto::nvme_tcp::pdu::{
-    CommonHeader, IcReq, IcResp, Transfer, decode_capsule_cmd, decode_capsule_resp, encode_capsule_cmd, encode_capsule_resp,
+    CommonHeader, IcReq, IcResp, Transfer, decode_capsule_cmd, decode_capsule_resp,
+    encode_capsule_cmd, encode_capsule_resp,
 };
 
 fuzz_target!(|bytes: [u8; 128]| {

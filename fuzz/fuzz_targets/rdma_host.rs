@@ -1,4 +1,5 @@
-//! The host's end of an RDMA queue pair with commands of all kinds outstanding: any responses, keys and completions.
+//! The host's end of an RDMA queue pair with commands of all kinds outstanding: any responses, keys
+//! and completions.
 #![no_main]
 
 use std::time::Duration;
@@ -11,7 +12,9 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_rdma::cm::{Accept, Reject};
-use weft_proto::nvme_rdma::{Exposure, HostConfig, HostData, HostEvent, HostQueuePair, Received, Work, WorkError};
+use weft_proto::nvme_rdma::{
+    Exposure, HostConfig, HostData, HostEvent, HostQueuePair, Received, Work, WorkError,
+};
 use weft_proto::stream::Tag;
 
 /// Commands outstanding, at most.
@@ -42,7 +45,11 @@ fuzz_target!(|bytes: &[u8]| {
         now: Duration::ZERO,
     };
     scene.work(&mut input);
-    let accept = if input.one_in(8) { input.bytes(40) } else { Accept { receives: input.below(10) as u16 }.encode().to_vec() };
+    let accept = if input.one_in(8) {
+        input.bytes(40)
+    } else {
+        Accept { receives: input.below(10) as u16 }.encode().to_vec()
+    };
     Reject::decode(&accept);
     scene.host.accepted(&accept);
     while !input.is_empty() {
@@ -88,7 +95,12 @@ impl Scene {
 
     fn submit(&mut self, input: &mut Input) {
         let bytes = input.below(2048) as u32;
-        let data = input.pick(&[HostData::In(bytes), HostData::Out(bytes), HostData::Out(bytes & 63), HostData::None]);
+        let data = input.pick(&[
+            HostData::In(bytes),
+            HostData::Out(bytes),
+            HostData::Out(bytes & 63),
+            HostData::None,
+        ]);
         let Ok(tag) = self.host.submit(command(READ, 0), data) else { return };
         assert!(!std::mem::replace(&mut self.outstanding[tag.index()], true), "{tag:?} is in use");
         assert!(self.host.never_sent(tag));
@@ -133,7 +145,10 @@ impl Scene {
             }
         }
         while let Some(HostEvent::Response { tag, .. }) = self.host.poll_event() {
-            assert!(std::mem::replace(&mut self.outstanding[tag.index()], false), "{tag:?} is answered twice");
+            assert!(
+                std::mem::replace(&mut self.outstanding[tag.index()], false),
+                "{tag:?} is answered twice"
+            );
             self.host.release(tag);
         }
         assert_eq!(self.host.outstanding(), self.outstanding.iter().filter(|used| **used).count());

@@ -1,4 +1,5 @@
-//! The controller's end of an RDMA queue pair: any private data, capsules and completions, under a layer above that does all that it may.
+//! The controller's end of an RDMA queue pair: any private data, capsules and completions, under a
+//! layer above that does all that it may.
 #![no_main]
 
 use std::time::Duration;
@@ -29,7 +30,11 @@ struct Scene {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
-    let mut config = TargetConfig { receives: ENTRIES, host_receives: input.below(10) as u16, ..TargetConfig::default() };
+    let mut config = TargetConfig {
+        receives: ENTRIES,
+        host_receives: input.below(10) as u16,
+        ..TargetConfig::default()
+    };
     if input.one_in(8) {
         let offer = Offer { io_queues: 4, admin_entries: 4, io_entries: ENTRIES };
         let Ok(request) = Request::decode(&input.bytes(40)) else { return };
@@ -39,7 +44,12 @@ fuzz_target!(|bytes: &[u8]| {
         config = TargetConfig::for_request(&request);
         assert!((2..=ENTRIES).contains(&config.receives));
     }
-    let config = TargetConfig { in_capsule_bytes: 128, max_data_bytes: 8192, limits: limits(&mut input), ..config };
+    let config = TargetConfig {
+        in_capsule_bytes: 128,
+        max_data_bytes: 8192,
+        limits: limits(&mut input),
+        ..config
+    };
     let mut scene = Scene {
         target: TargetQueuePair::new(config),
         layer: Layer::with_store(ENTRIES, 0),
@@ -157,8 +167,12 @@ impl Scene {
                     self.layer.memory_mut(tag, 0, bytes);
                     self.target.placed(tag);
                 }
-                Work::Read { tag, offset, bytes, .. } => drop(self.layer.memory_mut(tag, offset, bytes)),
-                Work::Write { tag, offset, bytes, .. } => drop(self.layer.memory(tag, offset, bytes)),
+                Work::Read { tag, offset, bytes, .. } => {
+                    drop(self.layer.memory_mut(tag, offset, bytes))
+                }
+                Work::Write { tag, offset, bytes, .. } => {
+                    drop(self.layer.memory(tag, offset, bytes))
+                }
                 Work::Send { tag, .. } => drop(Cqe::decode(&self.target.capsule(tag))),
                 Work::Destroy => self.destroy(),
                 _ => {}
@@ -187,7 +201,8 @@ impl Scene {
         }
         self.work();
         assert!(self.target.has_ended() && self.target.deadline().is_none());
-        let left = [Stage::Fetching, Stage::Dropping, Stage::Answered].map(|stage| self.layer.tags(stage).len());
+        let left = [Stage::Fetching, Stage::Dropping, Stage::Answered]
+            .map(|stage| self.layer.tags(stage).len());
         assert_eq!(left, [0; 3], "something does not end");
     }
 }

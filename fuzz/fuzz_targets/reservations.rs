@@ -1,5 +1,6 @@
-//! Reservations of one namespace by hosts of NVMe and initiators of SCSI, with their own commands: each is answered as a model of the standards says,
-//! nobody reads or writes who must not, and what is stored outlasts a restart; a state file that was changed is refused.
+//! Reservations of one namespace by hosts of NVMe and initiators of SCSI, with their own commands:
+//! each is answered as a model of the standards says, nobody reads or writes who must not, and what
+//! is stored outlasts a restart; a state file that was changed is refused.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

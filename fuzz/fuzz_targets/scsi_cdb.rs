@@ -1,6 +1,6 @@
-//! A SCSI target with a disk in memory: arbitrary CDBs and data from several hosts, faults of the disk, resets, and hosts that come and
-//! go. Each command ends, no request leaves the disk, and no response is longer than what was allocated for it. Then a probe is given
-//! arbitrary answers.
+//! A SCSI target with a disk in memory: arbitrary CDBs and data from several hosts, faults of the
+//! disk, resets, and hosts that come and go. Each command ends, no request leaves the disk, and no
+//! response is longer than what was allocated for it. Then a probe is given arbitrary answers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,19 +1,22 @@
-//! Data structures of a controller's making: Identify, log pages with the discovery log, Connect's data. What was understood is
-//! written down the same way again.
+//! Data structures of a controller's making: Identify, log pages with the discovery log, Connect's
+//! data. What was understood is written down the same way again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::identify::{
-    CommandSetCombinations, ControllerList, IdentifyController, IdentifyIndependentNamespace, IdentifyNamespace,
-    IdentifyNvmController, IdentifyNvmNamespace, NamespaceDescriptors, NamespaceList,
+    CommandSetCombinations, ControllerList, IdentifyController, IdentifyIndependentNamespace,
+    IdentifyNamespace, IdentifyNvmController, IdentifyNvmNamespace, NamespaceDescriptors,
+    NamespaceList,
 };
 use weft_proto::nvme::log_page::{
-    AnaGroup, AnaGroups, AnaHeader, CrossResetEntry, CrossResetHeader, DiscoveryEntry, DiscoveryHeader, EffectsLog, ErrorEntry,
-    FeatureEffectsLog, FirmwareSlotLog, SmartLog, SupportedLogPages,
+    AnaGroup, AnaGroups, AnaHeader, CrossResetEntry, CrossResetHeader, DiscoveryEntry,
+    DiscoveryHeader, EffectsLog, ErrorEntry, FeatureEffectsLog, FirmwareSlotLog, SmartLog,
+    SupportedLogPages,
 };
 
-/// Decoding, encoding and decoding gives the same value, for the structure that the first byte names.
+/// Decoding, encoding and decoding gives the same value, for the structure that the first byte
+/// names.
 macro_rules! stable {
     ($kind:expr, $bytes:expr, $($number:literal $structure:ty),* $(,)?) => {
         match $kind {
@@ -44,7 +47,11 @@ fuzz_target!(|input: (u8, &[u8])| {
         18 AnaHeader, 19 AnaGroup, 20 CrossResetHeader, 21 CrossResetEntry,
     );
     if kind == 22 {
-        let named = AnaGroups::new(bytes).into_iter().flatten().flatten().map(|(_, namespaces)| namespaces.count());
+        let named = AnaGroups::new(bytes)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|(_, namespaces)| namespaces.count());
         assert!(named.sum::<usize>() <= bytes.len() / 4);
     }
 });

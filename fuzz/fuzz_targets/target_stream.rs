@@ -1,4 +1,5 @@
-//! The controller's end of a connection, fed arbitrary PDUs and bytes cut arbitrarily, under a layer above that does all that it may.
+//! The controller's end of a connection, fed arbitrary PDUs and bytes cut arbitrarily, under a
+//! layer above that does all that it may.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -28,7 +29,8 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let mut end = End::with_part_limit(TargetConnection::new(config), 4);
     let mut held = Held::new();
-    let mut stream = if input.one_in(8) { Vec::new() } else { Raw::ic(0, 0, 0, digests.encode(), 7).bytes() };
+    let mut stream =
+        if input.one_in(8) { Vec::new() } else { Raw::ic(0, 0, 0, digests.encode(), 7).bytes() };
     loop {
         let piece = input.below(300) + 1;
         for piece in stream.chunks(piece) {

@@ -1,4 +1,5 @@
-//! What people type: URLs, sizes and durations. What was understood is written down so that it means the same.
+//! What people type: URLs, sizes and durations. What was understood is written down so that it
+//! means the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -21,8 +22,12 @@ fuzz_target!(|text: &str| {
         assert_eq!(NbdUrl::parse(&parsed.to_string()).ok(), Some(parsed));
     }
     if let Ok(List { head, sources }) = grammar::list(text, &["stripe"]) {
-        let parts: Vec<_> = (!head.is_empty()).then_some(head).into_iter().chain(sources.iter().copied()).collect();
-        assert_eq!(parts.join(","), text.strip_prefix(',').filter(|_| head.is_empty()).unwrap_or(text));
+        let parts: Vec<_> =
+            (!head.is_empty()).then_some(head).into_iter().chain(sources.iter().copied()).collect();
+        assert_eq!(
+            parts.join(","),
+            text.strip_prefix(',').filter(|_| head.is_empty()).unwrap_or(text)
+        );
         for source in sources {
             assert_eq!(grammar::list(source, &["stripe"]).unwrap().sources, [source]);
         }

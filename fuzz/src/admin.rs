@@ -1,11 +1,12 @@
-//! A controller of a subsystem with two namespaces, its admin queue, and the I/O queues that come and go.
+//! A controller of a subsystem with two namespaces, its admin queue, and the I/O queues that come
+//! and go.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    CONNECT_BYTES, Control, ControlEvent, ControllerKind, IoQueue, Namespace, Next, Port, Subsystem, SubsystemConfig, Support,
-    before_connect,
+    CONNECT_BYTES, Control, ControlEvent, ControllerKind, IoQueue, Namespace, Next, Port,
+    Subsystem, SubsystemConfig, Support, before_connect,
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{Connect, ConnectData};
@@ -46,8 +47,14 @@ impl Admin {
             }
         }
         let (sqe, data) = connect(HOST, Qid(0), Cntlid::DYNAMIC);
-        let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
-        let control = subsystem.connect(now, &sqe, &data, port).expect("the Connect is in order").queue;
+        let port = Port {
+            id: 1,
+            host_memory: HostMemory::Transport,
+            listener: None,
+            in_capsule_bytes: 8192,
+        };
+        let control =
+            subsystem.connect(now, &sqe, &data, port).expect("the Connect is in order").queue;
         let held = vec![None; usize::from(ENTRIES)];
         Self { now, subsystem, control, held, io: Vec::new(), quiesce: false, ended: false }
     }
@@ -126,22 +133,34 @@ impl Admin {
         let qid = Qid(input.below(5) as u16);
         let (sqe, data) = connect(HOST, qid, self.control.cntlid());
         if let Ok(connected) = self.subsystem.connect_io(&sqe, &data) {
-            assert!(qid.0 > 0 && self.control.operational(), "queue {qid} of a controller that is not enabled");
+            assert!(
+                qid.0 > 0 && self.control.operational(),
+                "queue {qid} of a controller that is not enabled"
+            );
             self.io.push(Io::new(connected.queue));
         }
     }
 
     /// A Connect that is wrong somewhere. What becomes of it is of no interest.
     fn connect(&mut self, input: &mut Input) {
-        let (mut sqe, mut data) = connect(HOST, Qid(input.below(3) as u16), Cntlid(input.below(3) as u16));
+        let (mut sqe, mut data) =
+            connect(HOST, Qid(input.below(3) as u16), Cntlid(input.below(3) as u16));
         for _ in 0..input.below(4) {
             sqe.0[input.below(64)] = input.byte();
             data[input.below(CONNECT_BYTES)] = input.byte();
         }
-        if !matches!(before_connect(&sqe, CONNECT_BYTES as u32, HostMemory::Transport), Next::Fetch { .. }) {
+        if !matches!(
+            before_connect(&sqe, CONNECT_BYTES as u32, HostMemory::Transport),
+            Next::Fetch { .. }
+        ) {
             return;
         }
-        let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
+        let port = Port {
+            id: 1,
+            host_memory: HostMemory::Transport,
+            listener: None,
+            in_capsule_bytes: 8192,
+        };
         if Connect::decode(&sqe).qid != Qid(0) {
             if let Ok(connected) = self.subsystem.connect_io(&sqe, &data) {
                 self.subsystem.release_io(connected.queue.cntlid(), connected.queue.qid());
@@ -156,7 +175,9 @@ impl Admin {
         let nsid = input.below(3) as u32 + 1;
         let table = match input.flag() {
             true => self.subsystem.remove_namespace(Nsid(nsid)),
-            false => self.subsystem.set_namespace(namespace(nsid)).expect("the namespace is in order"),
+            false => {
+                self.subsystem.set_namespace(namespace(nsid)).expect("the namespace is in order")
+            }
         };
         self.control.namespaces_changed(table);
     }
@@ -187,19 +208,32 @@ fn namespace(nsid: u32) -> Namespace {
     namespace.compare_write_blocks = 1;
     namespace.reservations = (nsid != 2).then(Reservations::volatile);
     let able = nsid != 2;
-    namespace.support =
-        Support { discard: able, write_zeroes: true, compare: true, volatile_cache: able, discarded_reads_zero: false };
+    namespace.support = Support {
+        discard: able,
+        write_zeroes: true,
+        compare: true,
+        volatile_cache: able,
+        discarded_reads_zero: false,
+    };
     namespace
 }
 
 /// A Connect that is in order.
 fn connect(host_id: Id128, qid: Qid, cntlid: Cntlid) -> (Sqe, [u8; CONNECT_BYTES]) {
-    let connect = Connect { record_format: 0, qid, sq_size: ENTRIES - 1, attributes: 0, keep_alive_ms: 5_000 };
+    let connect = Connect {
+        record_format: 0,
+        qid,
+        sq_size: ENTRIES - 1,
+        attributes: 0,
+        keep_alive_ms: 5_000,
+    };
     let data = ConnectData {
         host_id,
         cntlid,
         subnqn: NqnField::from(&subsystem_nqn()),
-        hostnqn: NqnField::from(&Nqn::new("nqn.2014-08.org.example:host").expect("the name is in order")),
+        hostnqn: NqnField::from(
+            &Nqn::new("nqn.2014-08.org.example:host").expect("the name is in order"),
+        ),
     };
     let mut sqe = connect.encode();
     sqe.set_sgl(Sgl::in_capsule(CONNECT_BYTES as u32));
@@ -215,15 +249,19 @@ fn enable() -> Sqe {
     Property::set(PropertyOffset::CC, 0x0046_0001)
 }
 
-/// The I/O queue of a host on a controller that is enabled, in a subsystem of its own. Its namespace 1 has these reservations.
+/// The I/O queue of a host on a controller that is enabled, in a subsystem of its own. Its
+/// namespace 1 has these reservations.
 pub fn enabled(host: Id128, reservations: &Arc<Reservations>) -> (Subsystem, Control, IoQueue) {
     let now = Duration::from_secs(10);
-    let mut subsystem = Subsystem::new(now, SubsystemConfig::new(ControllerKind::Io, subsystem_nqn()));
+    let mut subsystem =
+        Subsystem::new(now, SubsystemConfig::new(ControllerKind::Io, subsystem_nqn()));
     let shared = Namespace { reservations: Some(Arc::clone(reservations)), ..namespace(1) };
     subsystem.set_namespace(shared).expect("the namespace is in order");
     let (sqe, data) = connect(host, Qid(0), Cntlid::DYNAMIC);
-    let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
-    let mut control = subsystem.connect(now, &sqe, &data, port).expect("the Connect is in order").queue;
+    let port =
+        Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
+    let mut control =
+        subsystem.connect(now, &sqe, &data, port).expect("the Connect is in order").queue;
     control.start(now, Tag(0), &enable());
     while control.poll(now).is_some() {}
     let (sqe, data) = connect(host, Qid(1), control.cntlid());

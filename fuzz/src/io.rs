@@ -1,6 +1,8 @@
 //! An I/O queue of a controller with a device behind it that answers as the fuzzer likes.
 
-use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind};
+use weft_proto::nvme::controller::{
+    AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind,
+};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
@@ -77,7 +79,10 @@ impl Io {
             AbortTarget::Unknown => false,
             AbortTarget::Aborted => true,
             AbortTarget::InDevice(tag) => {
-                assert!(matches!(self.states[tag.index()], State::Device { .. }), "{tag:?} is not with the device");
+                assert!(
+                    matches!(self.states[tag.index()], State::Device { .. }),
+                    "{tag:?} is not with the device"
+                );
                 false
             }
         }
@@ -100,7 +105,8 @@ impl Io {
                 self.complete(second.0, second.1);
             }
             IoNext::Reserve { namespace } => {
-                let namespace = self.queue.namespaces().at(namespace).expect("an operation names a namespace");
+                let namespace =
+                    self.queue.namespaces().at(namespace).expect("an operation names a namespace");
                 let reservations = namespace.reservations.clone().expect("it can be reserved");
                 let operation = self.queue.take_operation().expect("it is there once");
                 let outcome = reservations.execute(&operation).map(|_| ());
@@ -120,13 +126,22 @@ impl Io {
 
     /// The request is within its namespace and its memory.
     fn submit(&mut self, request: &Request) {
-        let namespace = self.queue.namespaces().at(request.namespace).expect("a request names a namespace");
+        let namespace =
+            self.queue.namespaces().at(request.namespace).expect("a request names a namespace");
         let end = request.lba.0.checked_add(u64::from(request.blocks));
         assert!(end.is_some_and(|end| end <= namespace.blocks), "{request:?}");
-        let moves = matches!(request.kind, RequestKind::Read | RequestKind::Write | RequestKind::Compare);
-        assert!(!moves || u64::from(request.bytes) == u64::from(request.blocks) * u64::from(namespace.block_bytes));
+        let moves =
+            matches!(request.kind, RequestKind::Read | RequestKind::Write | RequestKind::Compare);
+        assert!(
+            !moves
+                || u64::from(request.bytes)
+                    == u64::from(request.blocks) * u64::from(namespace.block_bytes)
+        );
         if let RequestKind::CompareAndWrite { first } = request.kind {
-            assert!(matches!(self.states[first.index()], State::Held { .. }), "{first:?} has no data");
+            assert!(
+                matches!(self.states[first.index()], State::Held { .. }),
+                "{first:?} has no data"
+            );
         }
         let cid = self.cid(request.tag);
         self.states[request.tag.index()] = State::Device { cid };

@@ -24,8 +24,14 @@ pub fn pdu(input: &mut Input, digests: Digests) -> Vec<u8> {
     };
     raw.flags = if input.one_in(8) { input.byte() } else { input.pick(&[0, 4, 4, 12]) };
     raw.padding = input.below(3) * 4;
-    let named = u32::from_le_bytes(raw.specific.get(8..12).map_or([0; 4], |b| b.try_into().unwrap_or_default()));
-    let bytes = if raw.specific.len() == 16 && !input.one_in(8) { named.min(4096) as usize } else { input.below(600) };
+    let named = u32::from_le_bytes(
+        raw.specific.get(8..12).map_or([0; 4], |b| b.try_into().unwrap_or_default()),
+    );
+    let bytes = if raw.specific.len() == 16 && !input.one_in(8) {
+        named.min(4096) as usize
+    } else {
+        input.below(600)
+    };
     raw.data = vec![input.byte(); bytes];
     spoil(input, &mut raw);
     raw.sealed(digests)
@@ -47,7 +53,8 @@ fn small(input: &mut Input) -> u32 {
     if input.one_in(16) { input.u32() } else { input.below(1024) as u32 * 4 }
 }
 
-/// A command identifier or transfer tag as an engine may have given it out: a tag, and how often it was used before.
+/// A command identifier or transfer tag as an engine may have given it out: a tag, and how often it
+/// was used before.
 fn identifier(input: &mut Input) -> u16 {
     let tag = input.below(8) as u16;
     match input.below(4) {

@@ -1,4 +1,5 @@
-//! A queue pair of which only what is posted is known: what completes, and how, is the fuzzer's choice.
+//! A queue pair of which only what is posted is known: what completes, and how, is the fuzzer's
+//! choice.
 
 use std::collections::VecDeque;
 
@@ -45,12 +46,16 @@ impl Posted {
         };
         assert!(!self.is_ended, "{work:?} is posted to a queue pair that was ended");
         self.sends.push_back((WorkId { tag, kind }, signaled));
-        assert!(self.sends.len() <= usize::from(self.limits.send_queue.max(2)), "the send queue is full");
+        assert!(
+            self.sends.len() <= usize::from(self.limits.send_queue.max(2)),
+            "the send queue is full"
+        );
         let reads = self.sends.iter().filter(|(id, _)| id.kind == WorkKind::Read).count();
         assert!(reads <= usize::from(self.limits.reads.max(1)), "{reads} reads are outstanding");
     }
 
-    /// Completes what was posted first. What is unsignaled says nothing if it succeeds, and takes room until something behind it ends.
+    /// Completes what was posted first. What is unsignaled says nothing if it succeeds, and takes
+    /// room until something behind it ends.
     pub fn complete(&mut self, input: &mut Input) -> Option<(WorkId, Ended)> {
         let ended = if self.is_over { Ended::Flushed } else { ended(input) };
         if ended == Ended::Done {
@@ -64,9 +69,14 @@ impl Posted {
 
     /// The completion of work that is not posted.
     pub fn any_other(&self, input: &mut Input) -> Option<(WorkId, Ended)> {
-        let kinds = [WorkKind::Send, WorkKind::Read, WorkKind::Write, WorkKind::Invalidate, WorkKind::Bind];
+        let kinds =
+            [WorkKind::Send, WorkKind::Read, WorkKind::Write, WorkKind::Invalidate, WorkKind::Bind];
         let any = WorkId::from_number(input.u64());
-        let id = if input.flag() { any? } else { WorkId { tag: Tag(input.below(10) as u16), kind: input.pick(&kinds) } };
+        let id = if input.flag() {
+            any?
+        } else {
+            WorkId { tag: Tag(input.below(10) as u16), kind: input.pick(&kinds) }
+        };
         let is_posted = self.sends.iter().any(|(posted, _)| *posted == id);
         (!is_posted).then(|| (id, ended(input)))
     }
@@ -75,7 +85,11 @@ impl Posted {
 /// Mostly success.
 fn ended(input: &mut Input) -> Ended {
     match input.below(32) {
-        30 => Ended::Failed(input.pick(&[WorkError::RemoteAccess, WorkError::RetriesExceeded, WorkError::Other(99)])),
+        30 => Ended::Failed(input.pick(&[
+            WorkError::RemoteAccess,
+            WorkError::RetriesExceeded,
+            WorkError::Other(99),
+        ])),
         31 => Ended::Flushed,
         _ => Ended::Done,
     }

@@ -1,5 +1,5 @@
-//! Hosts of NVMe and initiators of SCSI that reserve one namespace, each by its own commands. Their answers are compared with a model of what the
-//! standards say.
+//! Hosts of NVMe and initiators of SCSI that reserve one namespace, each by its own commands. Their
+//! answers are compared with a model of what the standards say.
 
 use std::sync::Arc;
 
@@ -11,7 +11,9 @@ use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Id128, Lba, Nsid};
-use weft_proto::reservation::{Access, Action, Check, Kind, Refusal, Registrant, Reservations, State};
+use weft_proto::reservation::{
+    Access, Action, Check, Kind, Refusal, Registrant, Reservations, State,
+};
 use weft_proto::scsi::cdb::{Command, Extent};
 use weft_proto::scsi::initiator::parameters::reserve_out;
 use weft_proto::scsi::lun::Nexus;
@@ -81,7 +83,10 @@ impl Reserving {
         let (state, model) = if self.persistent {
             let text = encode(&state, NAMESPACE);
             let restored = decode(&text, NAMESPACE).expect("what was stored can be read");
-            assert_eq!((restored.registrations(), restored.reservation()), (state.registrations(), state.reservation()));
+            assert_eq!(
+                (restored.registrations(), restored.reservation()),
+                (state.registrations(), state.reservation())
+            );
             damage(input, &text, &restored);
             (restored, Model { generation: 0, ..self.model.clone() })
         } else {
@@ -95,35 +100,70 @@ impl Reserving {
         let keys = [input.byte(), input.byte()].map(|byte| u64::from(byte) % KEYS);
         let kind = input.pick(&Kind::ALL);
         let is_nvme = matches!(self.hosts[usize::from(who)], Host::Nvme { .. });
-        let (action, persist, outcome) =
-            if is_nvme { self.by_nvme(input, who, keys, kind) } else { self.by_scsi(input, who, keys, kind) };
+        let (action, persist, outcome) = if is_nvme {
+            self.by_nvme(input, who, keys, kind)
+        } else {
+            self.by_scsi(input, who, keys, kind)
+        };
         let mut next = self.model.clone();
         let expected = next.apply(who, &action);
-        assert_eq!(outcome, expected.map(drop).map_err(shown), "{who}: {action:?} of {:?}", self.model);
+        assert_eq!(
+            outcome,
+            expected.map(drop).map_err(shown),
+            "{who}: {action:?} of {:?}",
+            self.model
+        );
         if outcome.is_ok() {
             (self.model, self.persistent) = (next, persist.unwrap_or(self.persistent));
         }
         assert_eq!(self.reservations.look(State::generation), self.model.generation);
-        (0..HOSTS)
-            .for_each(|n| assert_eq!(self.reservations.access(&registrant(n)), self.model.access(n), "{n} after {action:?}"));
+        (0..HOSTS).for_each(|n| {
+            assert_eq!(
+                self.reservations.access(&registrant(n)),
+                self.model.access(n),
+                "{n} after {action:?}"
+            )
+        });
     }
 
-    fn by_nvme(&mut self, input: &mut Input, who: u8, keys: [u64; 2], kind: Kind) -> (Action, Option<bool>, Result<(), Shown>) {
+    fn by_nvme(
+        &mut self,
+        input: &mut Input,
+        who: u8,
+        keys: [u64; 2],
+        kind: Kind,
+    ) -> (Action, Option<bool>, Result<(), Shown>) {
         let [current, other] = keys;
         let typed = u32::from(kind.nvme()) << 8;
         let (opcode, dword10, action, persist) = match input.below(8) {
             n @ 0..3 => {
                 let ignore = input.flag();
                 let known = Check::Registered((!ignore).then_some(current));
-                let (check, key) = [(Check::New, other.max(1)), (known, 0), (known, other.max(1))][n];
+                let (check, key) =
+                    [(Check::New, other.max(1)), (known, 0), (known, other.max(1))][n];
                 let persist = input.pick(&[None, None, Some(false), Some(true)]);
                 let cptpl = persist.map_or(0, |on| 2 | u32::from(on));
                 let action = Action::Register { check, key, all_ports: false };
-                (NvmOpcode::RESERVATION_REGISTER, n as u32 | u32::from(ignore) << 3 | cptpl << 30, action, persist)
+                (
+                    NvmOpcode::RESERVATION_REGISTER,
+                    n as u32 | u32::from(ignore) << 3 | cptpl << 30,
+                    action,
+                    persist,
+                )
             }
-            3 => (NvmOpcode::RESERVATION_RELEASE, typed, Action::Release { key: current, kind }, None),
+            3 => (
+                NvmOpcode::RESERVATION_RELEASE,
+                typed,
+                Action::Release { key: current, kind },
+                None,
+            ),
             4 => (NvmOpcode::RESERVATION_RELEASE, typed | 1, Action::Clear { key: current }, None),
-            5 => (NvmOpcode::RESERVATION_ACQUIRE, typed, Action::Acquire { key: current, kind }, None),
+            5 => (
+                NvmOpcode::RESERVATION_ACQUIRE,
+                typed,
+                Action::Acquire { key: current, kind },
+                None,
+            ),
             n => {
                 let abort = n == 7;
                 let action = Action::Preempt { key: current, target: other, kind, abort };
@@ -146,7 +186,9 @@ impl Reserving {
     }
 
     fn nvme_command(&mut self, who: u8, sqe: &Sqe, data: &[u8]) -> Status {
-        let Host::Nvme { queue, .. } = &mut self.hosts[usize::from(who)] else { panic!("{who} is no host of NVMe") };
+        let Host::Nvme { queue, .. } = &mut self.hosts[usize::from(who)] else {
+            panic!("{who} is no host of NVMe")
+        };
         let mut next = queue.start(TAG, sqe, 0);
         loop {
             next = match next {
@@ -162,22 +204,40 @@ impl Reserving {
         }
     }
 
-    fn by_scsi(&mut self, input: &mut Input, who: u8, keys: [u64; 2], kind: Kind) -> (Action, Option<bool>, Result<(), Shown>) {
+    fn by_scsi(
+        &mut self,
+        input: &mut Input,
+        who: u8,
+        keys: [u64; 2],
+        kind: Kind,
+    ) -> (Action, Option<bool>, Result<(), Shown>) {
         let [current, other] = keys;
         let persist = input.flag();
-        let register = |check| (Action::Register { check, key: other, all_ports: false }, Some(persist));
+        let register =
+            |check| (Action::Register { check, key: other, all_ports: false }, Some(persist));
         let (action, (meant, persists)) = match input.below(7) {
             0 => (ReserveOut::REGISTER, register(Check::Current(current))),
             1 => (ReserveOut::REGISTER_AND_IGNORE, register(Check::Ignore)),
             2 => (ReserveOut::RESERVE, (Action::Acquire { key: current, kind }, None)),
             3 => (ReserveOut::RELEASE, (Action::Release { key: current, kind }, None)),
             4 => (ReserveOut::CLEAR, (Action::Clear { key: current }, None)),
-            5 => (ReserveOut::PREEMPT, (Action::Preempt { key: current, target: other, kind, abort: false }, None)),
-            _ => (ReserveOut::PREEMPT_AND_ABORT, (Action::Preempt { key: current, target: other, kind, abort: true }, None)),
+            5 => (
+                ReserveOut::PREEMPT,
+                (Action::Preempt { key: current, target: other, kind, abort: false }, None),
+            ),
+            _ => (
+                ReserveOut::PREEMPT_AND_ABORT,
+                (Action::Preempt { key: current, target: other, kind, abort: true }, None),
+            ),
         };
         let mut list = reserve_out(current, other);
         list[20] |= u8::from(persists == Some(true));
-        let out = Command::ReserveOut { action, scope: 0, kind: kind.scsi(), parameters: list.len() as u32 };
+        let out = Command::ReserveOut {
+            action,
+            scope: 0,
+            kind: kind.scsi(),
+            parameters: list.len() as u32,
+        };
         let ended = self.scsi_command(who, out, &list);
         let outcome = match ended.status {
             ScsiStatus::GOOD => Ok(()),
@@ -189,7 +249,9 @@ impl Reserving {
 
     /// Sends a command until the unit attentions that wait have been told.
     fn scsi_command(&mut self, who: u8, command: Command, data: &[u8]) -> Ended {
-        let Host::Scsi(nexus) = &mut self.hosts[usize::from(who)] else { panic!("{who} is no initiator") };
+        let Host::Scsi(nexus) = &mut self.hosts[usize::from(who)] else {
+            panic!("{who} is no initiator")
+        };
         for _ in 0..16 {
             let ended = self.rig.run(nexus, command, data);
             if ended.sense.is_none_or(|sense| sense.key != SenseKey::UNIT_ATTENTION) {
@@ -202,22 +264,28 @@ impl Reserving {
     /// A host reads and writes, as far as it may.
     fn check_access(&mut self, who: u8) {
         let [read, write] = match &self.hosts[usize::from(who)] {
-            Host::Nvme { .. } => [command::read(Nsid(1), Lba(0), 1), command::write(Nsid(1), Lba(0), 1, false)].map(|mut sqe| {
-                sqe.set_sgl(Sgl::transport(512));
-                match self.nvme_command(who, &sqe, &[0; 512]) {
-                    Status::SUCCESS => true,
-                    Status::RESERVATION_CONFLICT => false,
-                    status => panic!("{status:?}"),
-                }
-            }),
+            Host::Nvme { .. } => {
+                [command::read(Nsid(1), Lba(0), 1), command::write(Nsid(1), Lba(0), 1, false)].map(
+                    |mut sqe| {
+                        sqe.set_sgl(Sgl::transport(512));
+                        match self.nvme_command(who, &sqe, &[0; 512]) {
+                            Status::SUCCESS => true,
+                            Status::RESERVATION_CONFLICT => false,
+                            status => panic!("{status:?}"),
+                        }
+                    },
+                )
+            }
             Host::Scsi(_) => {
                 let extent = Extent { lba: 0, blocks: 1 };
                 let read = (Command::Read { extent, dpo: false, fua: false }, &[][..]);
                 let write = (Command::Write { extent, dpo: false, fua: false }, &[0; BLOCK][..]);
-                [read, write].map(|(command, data)| match self.scsi_command(who, command, data).status {
-                    ScsiStatus::GOOD => true,
-                    ScsiStatus::RESERVATION_CONFLICT => false,
-                    status => panic!("{status:?}"),
+                [read, write].map(|(command, data)| {
+                    match self.scsi_command(who, command, data).status {
+                        ScsiStatus::GOOD => true,
+                        ScsiStatus::RESERVATION_CONFLICT => false,
+                        status => panic!("{status:?}"),
+                    }
                 })
             }
         };
@@ -232,10 +300,18 @@ impl Reserving {
         let (generation, mut told) = match &mut self.hosts[usize::from(who)] {
             Host::Nvme { queue, .. } => nvme_report(queue, &self.model),
             Host::Scsi(_) => {
-                let ended = self.scsi_command(who, Command::ReserveIn { action: ReserveIn::READ_KEYS, allocation: 4096 }, &[]);
+                let ended = self.scsi_command(
+                    who,
+                    Command::ReserveIn { action: ReserveIn::READ_KEYS, allocation: 4096 },
+                    &[],
+                );
                 assert!(ended.is_good());
-                let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-                (number(&ended.data[..4]) as u32, ended.data[8..].chunks_exact(8).map(number).collect::<Vec<_>>())
+                let number =
+                    |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+                (
+                    number(&ended.data[..4]) as u32,
+                    ended.data[8..].chunks_exact(8).map(number).collect::<Vec<_>>(),
+                )
             }
         };
         told.sort_unstable();
@@ -262,8 +338,12 @@ fn damage(input: &mut Input, text: &str, state: &State) {
     let mut bytes = text.as_bytes().to_vec();
     let at = input.below(bytes.len());
     bytes[at] = input.byte();
-    if let Some(read) = String::from_utf8(bytes).ok().and_then(|text| decode(&text, NAMESPACE).ok()) {
-        assert_eq!((read.registrations(), read.reservation()), (state.registrations(), state.reservation()));
+    if let Some(read) = String::from_utf8(bytes).ok().and_then(|text| decode(&text, NAMESPACE).ok())
+    {
+        assert_eq!(
+            (read.registrations(), read.reservation()),
+            (state.registrations(), state.reservation())
+        );
     }
 }
 
@@ -281,7 +361,9 @@ fn nvme_report(queue: &mut IoQueue, model: &Model) -> (u32, Vec<u64>) {
     sqe.set_sgl(Sgl::transport(BYTES as u32));
     assert_eq!(queue.start(TAG, &sqe, 0), IoNext::Report { bytes: BYTES as u32 });
     let mut memory = vec![0xee; BYTES];
-    assert!(matches!(queue.report(TAG, &mut memory), IoNext::Reply { cqe, .. } if cqe.status == Status::SUCCESS));
+    assert!(
+        matches!(queue.report(TAG, &mut memory), IoNext::Reply { cqe, .. } if cqe.status == Status::SUCCESS)
+    );
     assert_eq!(memory[4], model.held.as_ref().map_or(0, |(kind, _)| kind.nvme()));
     let count = usize::from(u16::from_le_bytes([memory[5], memory[6]]));
     let registrants = memory[64..].chunks_exact(64).take(count);

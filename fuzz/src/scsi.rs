@@ -1,4 +1,5 @@
-//! Hosts that send a SCSI target what the fuzzer likes, and a host whose probe is answered as it likes.
+//! Hosts that send a SCSI target what the fuzzer likes, and a host whose probe is answered as it
+//! likes.
 
 use weft_proto::nvme::status::Status;
 use weft_proto::scsi::cdb::{CDB_BYTES, Command, Operation};
@@ -69,7 +70,11 @@ impl Scsi {
         let data = data(input);
         let ended = self.rig.send(&mut self.hosts[host], lun, &cdb, &data);
         let Ok(command) = Command::decode(&cdb) else { return };
-        assert!(ended.data.len() <= allocated(&command), "{command:?} got {} bytes", ended.data.len());
+        assert!(
+            ended.data.len() <= allocated(&command),
+            "{command:?} got {} bytes",
+            ended.data.len()
+        );
         assert_eq!(Command::decode(&command.encode().bytes), Ok(command));
         self.rig.disk.requests.clear();
     }
@@ -141,8 +146,12 @@ pub fn scsi_probe(input: &mut Input) {
     let mut probe = Probe::new();
     for _ in 0..1000 {
         let Some(question) = probe.question() else { return };
-        let status =
-            input.pick(&[ScsiStatus::GOOD, ScsiStatus::CHECK_CONDITION, ScsiStatus::BUSY, ScsiStatus::RESERVATION_CONFLICT]);
+        let status = input.pick(&[
+            ScsiStatus::GOOD,
+            ScsiStatus::CHECK_CONDITION,
+            ScsiStatus::BUSY,
+            ScsiStatus::RESERVATION_CONFLICT,
+        ]);
         let sense = Sense::decode(&input.bytes(SENSE_BYTES_MAX));
         let length = input.below(question.data_in_bytes as usize + 1);
         if probe.answer(status, sense, &input.bytes(length)).is_err() {

@@ -1,4 +1,5 @@
-//! Commands of which every part is likely to be right by itself, so that the fuzzer gets behind the first checks.
+//! Commands of which every part is likely to be right by itself, so that the fuzzer gets behind the
+//! first checks.
 
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::types::Nsid;
@@ -20,7 +21,11 @@ fn any(input: &mut Input, opcodes: &[u8]) -> Sqe {
         return Sqe(input.array());
     }
     let opcode = input.pick(opcodes);
-    let nsid = if input.one_in(8) { Nsid(input.u32()) } else { input.pick(&[Nsid(1), Nsid(2), Nsid(0), Nsid(3), Nsid::ALL]) };
+    let nsid = if input.one_in(8) {
+        Nsid(input.u32())
+    } else {
+        input.pick(&[Nsid(1), Nsid(2), Nsid(0), Nsid(3), Nsid::ALL])
+    };
     let mut sqe = Sqe::new(opcode, nsid);
     sqe.0[2] = input.byte();
     if input.one_in(8) {

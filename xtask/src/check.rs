@@ -19,7 +19,10 @@ pub fn forms() -> Result<Vec<Step>> {
     let mut fuzz_fmt = sh::cargo("fmt");
     fuzz_fmt.args(["--manifest-path", "fuzz/Cargo.toml", "--check"]);
     let steps = [("fmt", fmt), ("fmt-fuzz", fuzz_fmt), ("licences", sh::chore(&["licences"])?)];
-    Ok(steps.into_iter().map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Alone }).collect())
+    Ok(steps
+        .into_iter()
+        .map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Alone })
+        .collect())
 }
 
 /// What the compiler says: lints and documentation.
@@ -30,15 +33,36 @@ pub fn lints() -> Vec<Step> {
     doc.args(["--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings");
     // With the bugs that the simulator has to find it is built for the long proofs only.
     let mut planted = sh::cargo("check");
-    planted.args(["--profile", "sim", "--package", "weft-sim", "--features", "planted-bugs", "--locked"]);
+    planted.args([
+        "--profile",
+        "sim",
+        "--package",
+        "weft-sim",
+        "--features",
+        "planted-bugs",
+        "--locked",
+    ]);
     let steps = [("clippy", clippy), ("doc", doc), ("planted-build", planted)];
-    steps.into_iter().map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Builds }).collect()
+    steps
+        .into_iter()
+        .map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Builds })
+        .collect()
 }
 
 /// The structure tests.
 pub fn structure() -> Step {
     let mut command = sh::cargo("test");
-    command.args(["--workspace", "--test", "structure", "--bin", "xtask", "--locked", "--no-fail-fast", "--", "--show-output"]);
+    command.args([
+        "--workspace",
+        "--test",
+        "structure",
+        "--bin",
+        "xtask",
+        "--locked",
+        "--no-fail-fast",
+        "--",
+        "--show-output",
+    ]);
     // A broken rule is found by its message, not by where the test stands.
     command.env("RUST_BACKTRACE", "0");
     Step { name: "structure", command, limit: LIMIT, turn: Turn::Tests }

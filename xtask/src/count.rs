@@ -1,9 +1,10 @@
 //! Counting tests in what test programs print.
 //!
-//! Three things are understood: the last line of each of cargo's test programs (`test result: …`), the
-//! closing line of these chores (`N passed, N failed, N skipped`), and `skipped: <what is missing>` on a line
-//! of its own, by which a test says that this machine cannot run it. The latter is seen because the tests run
-//! with `--show-output`. Ignored tests are not counted: they measure, and are asked for by name.
+//! Three things are understood: the last line of each of cargo's test programs (`test result: …`),
+//! the closing line of these chores (`N passed, N failed, N skipped`), and
+//! `skipped: <what is missing>` on a line of its own, by which a test says that this machine cannot
+//! run it. The latter is seen because the tests run with `--show-output`. Ignored tests are not
+//! counted: they measure, and are asked for by name.
 
 use std::ops::AddAssign;
 
@@ -138,6 +139,9 @@ mod tests {
 
     #[test]
     fn finds_nothing_in_other_logs() {
-        assert_eq!(Tally::of("Compiling 3 crates\n2 failed attempts, 1 passed\n"), Tally::default());
+        assert_eq!(
+            Tally::of("Compiling 3 crates\n2 failed attempts, 1 passed\n"),
+            Tally::default()
+        );
     }
 }

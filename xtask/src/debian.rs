@@ -1,4 +1,5 @@
-//! Debian packages: installing those that a chore needs, and unpacking some without installing them.
+//! Debian packages: installing those that a chore needs, and unpacking some without installing
+//! them.
 
 use std::{fs, path::Path, process::Command, process::Stdio};
 
@@ -12,7 +13,11 @@ use crate::sh::{self, Missing};
 /// [`Missing`] and names the packages.
 pub fn install(packages: &[&str]) -> Result<()> {
     if !sh::have("dpkg-query") {
-        return Err(Missing(format!("this is no Debian system: install what corresponds to {}", packages.join(" "))).into());
+        return Err(Missing(format!(
+            "this is no Debian system: install what corresponds to {}",
+            packages.join(" ")
+        ))
+        .into());
     }
     let missing: Vec<&str> = packages.iter().copied().filter(|name| !installed(name)).collect();
     if missing.is_empty() {
@@ -53,7 +58,8 @@ pub fn unpack(to: &Path, packages: &[&str]) -> Result<()> {
 
 /// The first dependency of `package` whose name starts with `prefix`.
 pub fn dependency(package: &str, prefix: &str) -> Result<String> {
-    let record = sh::output(Command::new("apt-cache").args(["show", "--no-all-versions", package]))?;
+    let record =
+        sh::output(Command::new("apt-cache").args(["show", "--no-all-versions", package]))?;
     record
         .lines()
         .filter_map(|line| line.strip_prefix("Depends: "))
@@ -64,11 +70,13 @@ pub fn dependency(package: &str, prefix: &str) -> Result<String> {
         .with_context(|| format!("Debian's {package} depends on no {prefix}…"))
 }
 
-/// Waits until no other chore uses apt, which refuses to run twice at a time; until it is dropped, others wait.
+/// Waits until no other chore uses apt, which refuses to run twice at a time; until it is dropped,
+/// others wait.
 fn turn() -> Result<fs::File> {
     let path = sh::target_dir().join("xtask/apt.lock");
     fs::create_dir_all(sh::target_dir().join("xtask"))?;
-    let file = fs::File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    let file =
+        fs::File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
     file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
     Ok(file)
 }
@@ -103,9 +111,18 @@ fn as_root(program: &str, wanted: &[&str]) -> Result<Command> {
         return Ok(Command::new(program));
     }
     let sudo_works = sh::have("sudo")
-        && Command::new("sudo").args(["-n", "true"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+        && Command::new("sudo")
+            .args(["-n", "true"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
     if !sudo_works {
-        return Err(Missing(format!("missing {}: run `apt-get install {}` as root", wanted.join(" "), wanted.join(" "))).into());
+        return Err(Missing(format!(
+            "missing {}: run `apt-get install {}` as root",
+            wanted.join(" "),
+            wanted.join(" ")
+        ))
+        .into());
     }
     let mut command = Command::new("sudo");
     command.args(["-n", "DEBIAN_FRONTEND=noninteractive", program]);

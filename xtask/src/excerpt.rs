@@ -31,9 +31,18 @@ mod tests {
 
     #[test]
     fn shows_failures_alone() {
-        let log =
-            "successes:\n  a\nfailures:\n--- b stdout ---\noops\nfailures:\n  b\ntest result: FAILED. 1 passed\nDoc-tests\n";
-        assert_eq!(of(log), ["failures:", "--- b stdout ---", "oops", "failures:", "  b", "test result: FAILED. 1 passed"]);
+        let log = "successes:\n  a\nfailures:\n--- b stdout ---\noops\nfailures:\n  b\ntest result: FAILED. 1 passed\nDoc-tests\n";
+        assert_eq!(
+            of(log),
+            [
+                "failures:",
+                "--- b stdout ---",
+                "oops",
+                "failures:",
+                "  b",
+                "test result: FAILED. 1 passed"
+            ]
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `cargo xtask fuzz`: libFuzzer on stable Rust.
 //!
-//! A fuzz target is a program in `fuzz/fuzz_targets`. The compiler puts in the coverage counters that steer libFuzzer
-//! when it is told to run LLVM's own pass for them; that needs neither a nightly compiler nor another tool. The
-//! address sanitizer would need both, and finds nothing where unsafe code is forbidden.
+//! A fuzz target is a program in `fuzz/fuzz_targets`. The compiler puts in the coverage counters
+//! that steer libFuzzer when it is told to run LLVM's own pass for them; that needs neither a
+//! nightly compiler nor another tool. The address sanitizer would need both, and finds nothing
+//! where unsafe code is forbidden.
 
 use std::{
     env, fs,
@@ -103,12 +104,16 @@ fn smoke(seconds: u32) -> Result<ExitCode> {
         }
     };
     thread::scope(|scope| {
-        (0..thread::available_parallelism().map_or(1, usize::from)).for_each(|_| drop(scope.spawn(work)));
+        (0..thread::available_parallelism().map_or(1, usize::from))
+            .for_each(|_| drop(scope.spawn(work)));
     });
     let findings = findings.into_inner()?;
     findings.iter().for_each(|finding| println!("\n{finding:#}"));
     let (failed, verdict) = (findings.len(), if findings.is_empty() { "ok" } else { "FAILED" });
-    println!("test result: {verdict}. {} passed; {failed} failed; 0 ignored", targets.len() - failed);
+    println!(
+        "test result: {verdict}. {} passed; {failed} failed; 0 ignored",
+        targets.len() - failed
+    );
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
@@ -176,7 +181,9 @@ fn fuzz(target: &str, seconds: u32, args: &[String], log: Option<&fs::File>) -> 
     if let Some(log) = log {
         command.stdout(log.try_clone()?).stderr(log.try_clone()?);
     }
-    sh::run(&mut command).with_context(|| format!("{target} found something; `cargo xtask fuzz run {target} -- FILE` repeats it"))
+    sh::run(&mut command).with_context(|| {
+        format!("{target} found something; `cargo xtask fuzz run {target} -- FILE` repeats it")
+    })
 }
 
 /// The program of a target.

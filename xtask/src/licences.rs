@@ -1,7 +1,7 @@
 //! `cargo xtask licences`: where every dependency comes from, and that its licence lets us ship it.
 //!
-//! A dependency comes from crates.io or from this repository. Its SPDX expression must be satisfied by the
-//! licences that `xtask/licences.json` allows, with a reason beside each.
+//! A dependency comes from crates.io or from this repository. Its SPDX expression must be satisfied
+//! by the licences that `xtask/licences.json` allows, with a reason beside each.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -45,7 +45,14 @@ pub fn run() -> Result<()> {
 /// Cargo's metadata of each package that a workspace may build.
 fn packages(manifest: &str) -> Result<Vec<Value>> {
     let mut cargo = sh::cargo("metadata");
-    cargo.args(["--format-version", "1", "--locked", "--all-features", "--manifest-path", manifest]);
+    cargo.args([
+        "--format-version",
+        "1",
+        "--locked",
+        "--all-features",
+        "--manifest-path",
+        manifest,
+    ]);
     let mut metadata: Value = serde_json::from_str(&sh::output(&mut cargo)?)?;
     match metadata["packages"].take() {
         Value::Array(packages) => Ok(packages),
@@ -60,8 +67,12 @@ impl Policy {
         let allowed = file["allowed"].as_object().context("licences.json allows nothing")?;
         let mut exceptions = BTreeMap::new();
         for exception in file["exceptions"].as_array().into_iter().flatten() {
-            let field =
-                |name: &str| exception[name].as_str().map(str::to_owned).with_context(|| format!("an exception without {name}"));
+            let field = |name: &str| {
+                exception[name]
+                    .as_str()
+                    .map(str::to_owned)
+                    .with_context(|| format!("an exception without {name}"))
+            };
             field("reason")?;
             exceptions.insert(field("package")?, (field("licence")?, false));
         }

@@ -11,8 +11,17 @@ pub fn commit() -> Result<String> {
     let git = |args: &[&str]| sh::output(Command::new("git").args(args).current_dir(sh::root()));
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?.trim().to_owned();
     // Documents may differ: some are written by what asks for this.
-    let changed =
-        git(&["status", "--porcelain", "--untracked-files=no", "--", "crates", "lab", "xtask", "Cargo.lock", "Cargo.toml"])?;
+    let changed = git(&[
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        "crates",
+        "lab",
+        "xtask",
+        "Cargo.lock",
+        "Cargo.toml",
+    ])?;
     Ok(if changed.trim().is_empty() { commit } else { commit + "+" })
 }
 
@@ -30,5 +39,7 @@ pub fn in_words() -> String {
     let pages = pages.split(['[', ']']).nth(1).unwrap_or("unknown").to_owned();
     let kernel = read("/proc/sys/kernel/osrelease");
     let kernel = kernel.split('-').next().unwrap_or_default().trim().to_owned();
-    format!("{cores} cores of {model}{virtual_machine}, Linux {kernel}, transparent huge pages {pages}, loopback")
+    format!(
+        "{cores} cores of {model}{virtual_machine}, Linux {kernel}, transparent huge pages {pages}, loopback"
+    )
 }

@@ -1,7 +1,7 @@
 //! The project's chores: `cargo xtask <chore>`.
 //!
-//! Everything that is done to the sources besides building them is a subcommand here, so that a fresh
-//! clone needs Rust and a C compiler and nothing to remember.
+//! Everything that is done to the sources besides building them is a subcommand here, so that a
+//! fresh clone needs Rust and a C compiler and nothing to remember.
 #![forbid(unsafe_code)]
 
 mod build_cost;
@@ -104,7 +104,9 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Chore::Lab(args) => lab::run(*args),
         #[cfg(not(target_os = "linux"))]
-        Chore::Lab { args } => Err(sh::Missing(format!("`lab {}` needs Linux on x86-64", args.join(" "))).into()),
+        Chore::Lab { args } => {
+            Err(sh::Missing(format!("`lab {}` needs Linux on x86-64", args.join(" "))).into())
+        }
         Chore::Long(args) => long::run(&args),
         Chore::Method(args) => method::run(&args),
         Chore::Race(args) => race::run(&args),

@@ -1,4 +1,5 @@
-//! `cargo xtask setup`: the programs that the crates' own tests start. (The lab, Windows and the fuzzer bring theirs.)
+//! `cargo xtask setup`: the programs that the crates' own tests start. (The lab, Windows and the
+//! fuzzer bring theirs.)
 
 use anyhow::Result;
 
@@ -34,12 +35,17 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("chromium-headless-shell", "chromium-headless-shell"),
 ];
 
-/// Packages without a program: the library of Ceph's images, QEMU's iSCSI driver, and letters for the study's pictures.
+/// Packages without a program: the library of Ceph's images, QEMU's iSCSI driver, and letters for
+/// the study's pictures.
 const PARTS: &[&str] = &["librbd1", "qemu-block-extra", "fonts-dejavu-core"];
 
 /// Installs missing packages.
 pub fn run() -> Result<()> {
-    let missing: Vec<&str> = PROGRAMS.iter().filter(|(program, _)| !sh::have(program)).map(|(_, package)| *package).collect();
+    let missing: Vec<&str> = PROGRAMS
+        .iter()
+        .filter(|(program, _)| !sh::have(program))
+        .map(|(_, package)| *package)
+        .collect();
     let parts: &[&str] = if sh::have("dpkg-query") { PARTS } else { &[] };
     let wanted = [&missing, parts].concat();
     if wanted.is_empty() { Ok(()) } else { debian::install(&wanted) }

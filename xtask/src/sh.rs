@@ -25,7 +25,8 @@ impl std::error::Error for Missing {}
 
 /// The root of the workspace.
 pub fn root() -> PathBuf {
-    let manifest = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let manifest = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     let root = manifest.parent().unwrap_or(Path::new(".")).to_path_buf();
     if root.join("Cargo.lock").exists() { root } else { PathBuf::from(".") }
 }
@@ -68,8 +69,10 @@ pub fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a program and returns its standard output; fails if the program fails.
 pub fn output(command: &mut Command) -> Result<String> {
-    let output =
-        command.stderr(std::process::Stdio::inherit()).output().with_context(|| format!("cannot start {}", line(command)))?;
+    let output = command
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start {}", line(command)))?;
     if !output.status.success() {
         bail!("{} ended with {}", line(command), output.status);
     }

@@ -10,14 +10,15 @@ use clap::Args;
 
 use crate::sh;
 
-/// The first seed that `cargo xtask test` runs behind those that once failed, and how many: half a minute of one core. The commit fixes them, so that
-/// whoever runs it sees what its author saw.
+/// The first seed that `cargo xtask test` runs behind those that once failed, and how many: half a
+/// minute of one core. The commit fixes them, so that whoever runs it sees what its author saw.
 pub const TEST_SEEDS: [&str; 2] = ["40000000", "1200"];
 
 /// Fresh seeds of the long proof `sim`.
 pub const FRESH_SEEDS: &str = "20000";
 
-/// Seeds among which every planted bug has to be found. The one that is hardest to find takes about 500.
+/// Seeds among which every planted bug has to be found. The one that is hardest to find takes
+/// about 500.
 pub const PLANTED_SEEDS: &str = "1000";
 
 /// Which seeds to run.
@@ -26,7 +27,8 @@ pub struct SimArgs {
     /// Run this seed alone, and print what happens
     #[arg(long)]
     seed: Option<u64>,
-    /// Another scene than the seeds have: any, late-writes, shared, restarts, reservations, damage, mirror, group or stops
+    /// Another scene than the seeds have: any, late-writes, shared, restarts, reservations, damage,
+    /// mirror, group or stops
     #[arg(long)]
     scene: Option<String>,
     /// What carries NVMe, instead of the seeds' choice: tcp or rdma
@@ -58,7 +60,9 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
     simulator.current_dir(sh::root()).args(["--commit", &commit()]);
     match args.seed {
         Some(seed) => simulator.args(["--seed", &seed.to_string()]),
-        None => simulator.args(["--count", &args.count.to_string(), "--jobs", &args.jobs.to_string()]),
+        None => {
+            simulator.args(["--count", &args.count.to_string(), "--jobs", &args.jobs.to_string()])
+        }
     };
     if args.planted {
         names_are_kept()?;
@@ -94,15 +98,27 @@ fn build(planted: bool) -> Result<PathBuf> {
     Ok(sh::target_dir().join("sim").join(format!("weft-sim{}", std::env::consts::EXE_SUFFIX)))
 }
 
-/// Whoever has the bugs has their names: without that, no test would find them in a shipped program.
+/// Whoever has the bugs has their names: without that, no test would find them in a shipped
+/// program.
 fn names_are_kept() -> Result<()> {
     let mut cargo = sh::cargo("test");
-    cargo.args(["--locked", "--quiet", "-p", "weft-proto", "--features", "planted-bugs", "--test", "planted"]);
+    cargo.args([
+        "--locked",
+        "--quiet",
+        "-p",
+        "weft-proto",
+        "--features",
+        "planted-bugs",
+        "--test",
+        "planted",
+    ]);
     sh::run(&mut cargo)
 }
 
 /// The commit of the workspace, for messages.
 fn commit() -> String {
-    let told = sh::output(Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(sh::root()));
+    let told = sh::output(
+        Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(sh::root()),
+    );
     told.map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
 }

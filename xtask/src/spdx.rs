@@ -1,10 +1,12 @@
-//! Licence expressions of SPDX (annex D of its specification), and `/` for "or" as old packages write it.
+//! Licence expressions of SPDX (annex D of its specification), and `/` for "or" as old packages
+//! write it.
 
 use anyhow::{Result, bail};
 
 /// Whether the expression is satisfied, given the licences that `allowed` accepts.
 ///
-/// `allowed` is called for a licence with its exception as a whole (`Apache-2.0 WITH LLVM-exception`).
+/// `allowed` is called for a licence with its exception as a whole
+/// (`Apache-2.0 WITH LLVM-exception`).
 pub fn satisfied(expression: &str, allowed: &mut dyn FnMut(&str) -> bool) -> Result<bool> {
     let mut parser = Parser { tokens: tokens(expression), at: 0, allowed };
     let value = parser.alternatives()?;
@@ -16,7 +18,13 @@ pub fn satisfied(expression: &str, allowed: &mut dyn FnMut(&str) -> bool) -> Res
 
 /// Words and parentheses; a slash becomes `OR`.
 fn tokens(expression: &str) -> Vec<String> {
-    expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ").split_whitespace().map(str::to_owned).collect()
+    expression
+        .replace('(', " ( ")
+        .replace(')', " ) ")
+        .replace('/', " OR ")
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
 }
 
 struct Parser<'a> {

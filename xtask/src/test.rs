@@ -93,8 +93,8 @@ fn chore(name: &'static str, turn: Turn, args: &[&str]) -> Result<Step> {
     Ok(Step { name, command: sh::chore(args)?, limit: LIMIT, turn })
 }
 
-/// The tests of all crates and of this program, the rules of the house among them. One command for all, so that what they depend on is
-/// built once, with the features that they need together.
+/// The tests of all crates and of this program, the rules of the house among them. One command for
+/// all, so that what they depend on is built once, with the features that they need together.
 fn workspace() -> Result<Step> {
     let mut command = of_workspace()?;
     command.args(["--no-fail-fast", "--", "--show-output"]);
@@ -106,20 +106,29 @@ fn of_workspace() -> Result<Command> {
     let mut command = sh::cargo("test");
     command.args(["--workspace", "--locked"]);
     let runner = env::current_exe().context("cannot find this program")?;
-    command.args(["--config", &format!("target.'cfg(all())'.runner = ['{}', 'run-test']", runner.display())]);
+    command.args([
+        "--config",
+        &format!("target.'cfg(all())'.runner = ['{}', 'run-test']", runner.display()),
+    ]);
     Ok(command)
 }
 
 fn models() -> Step {
     let mut command = sh::cargo("test");
     command.args(["-p", "weft-io", "--lib", "--locked", "model::"]);
-    command.env("RUSTFLAGS", "--cfg loom -D warnings").env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
+    command
+        .env("RUSTFLAGS", "--cfg loom -D warnings")
+        .env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
     Step { name: "models", command, limit: LIMIT, turn: Turn::Builds }
 }
 
 fn simulator() -> Result<Step> {
     let [from, count] = sim::TEST_SEEDS;
-    chore("sim", Turn::Builds, &["sim", "--keep-going", "--from", from, "--count", count, "--jobs", &sh::cores()])
+    chore(
+        "sim",
+        Turn::Builds,
+        &["sim", "--keep-going", "--from", from, "--count", count, "--jobs", &sh::cores()],
+    )
 }
 
 /// What needs more than Rust: a virtual machine, a C++ compiler, a cross-compiler and Wine.
@@ -149,8 +158,10 @@ mod tests {
     #[test]
     fn the_seeds_are_those_of_the_commit_and_not_of_the_clock() {
         let step = simulator().unwrap();
-        let arguments: Vec<_> = step.command.get_args().map(|it| it.to_string_lossy().into_owned()).collect();
-        let from = arguments.iter().position(|it| it == "--from").map(|at| arguments[at + 1].as_str());
+        let arguments: Vec<_> =
+            step.command.get_args().map(|it| it.to_string_lossy().into_owned()).collect();
+        let from =
+            arguments.iter().position(|it| it == "--from").map(|at| arguments[at + 1].as_str());
         assert_eq!(from, Some(sim::TEST_SEEDS[0]), "{arguments:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! What things took: the processor time of a step, and the time of each test as the logs tell it.
 //!
-//! A test's line is `test NAME ... ok <1.234s>`: cargo's test programs write it so when they are asked to ([`timed`]), and these chores'
-//! own suites write it themselves.
+//! A test's line is `test NAME ... ok <1.234s>`: cargo's test programs write it so when they are
+//! asked to ([`timed`]), and these chores' own suites write it themselves.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -17,8 +17,8 @@ pub struct Timed {
 /// Tests that are shown.
 const SHOWN: usize = 10;
 
-/// Makes a test program built by cargo tell what each test took. Its harness can, but counts the option among those that may change,
-/// and asks for this variable before it takes such a one.
+/// Makes a test program built by cargo tell what each test took. Its harness can, but counts the
+/// option among those that may change, and asks for this variable before it takes such a one.
 pub fn timed(program: &Path, command: &mut Command) {
     // Programs of documentation's examples have another harness.
     if program.parent().is_some_and(|directory| directory.ends_with("deps")) {
@@ -31,7 +31,8 @@ pub fn line(name: &str, outcome: &str, elapsed: Duration) -> String {
     format!("test {name} ... {outcome} <{:.3}s>", elapsed.as_secs_f64())
 }
 
-/// All tests of a log that say what they took; `step` stands before those that no program is named for.
+/// All tests of a log that say what they took; `step` stands before those that no program is named
+/// for.
 pub fn of(step: &str, log: &str) -> Vec<Timed> {
     let mut program = step.to_owned();
     let mut found = Vec::new();
@@ -70,14 +71,15 @@ pub fn print_slowest(mut all: Vec<Timed>) {
     }
 }
 
-/// Processor time, user and system, of all programs that this one has waited for and that those have waited for. Zero where the system
-/// does not tell.
+/// Processor time, user and system, of all programs that this one has waited for and that those
+/// have waited for. Zero where the system does not tell.
 pub fn cpu_of_children() -> Duration {
     // `cutime` and `cstime`.
     ticks("self", 16, 2)
 }
 
-/// Processor time of a child that has not been waited for yet, and of all that it has waited for. Zero where the system does not tell.
+/// Processor time of a child that has not been waited for yet, and of all that it has waited for.
+/// Zero where the system does not tell.
 pub fn cpu_of(child: u32) -> Duration {
     // `utime` and `stime` come before those.
     ticks(&child.to_string(), 14, 4)
@@ -88,7 +90,8 @@ fn ticks(process: &str, first: usize, fields: usize) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The second field, a name in parentheses, may hold anything.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
-    let ticks: u64 = rest.skip(first - 3).take(fields).filter_map(|field| field.parse::<u64>().ok()).sum();
+    let ticks: u64 =
+        rest.skip(first - 3).take(fields).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 10)
 }
 
@@ -109,7 +112,9 @@ mod tests {
     #[test]
     fn children_cost_processor_time() {
         let before = cpu_of_children();
-        let burn = Command::new("sh").args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"]).status();
+        let burn = Command::new("sh")
+            .args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"])
+            .status();
         if cfg!(target_os = "linux") && burn.is_ok() {
             assert!(cpu_of_children() > before);
         }

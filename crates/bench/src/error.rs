@@ -65,7 +65,9 @@ impl Error {
         match self {
             Self::Option { .. } | Self::Suite { .. } | Self::Results { .. } => ErrorKind::Usage,
             Self::Device(error) => error.kind(),
-            Self::Io { what, cause } => weft_block::Error::io(what.as_str(), io::Error::from(cause.kind())).kind(),
+            Self::Io { what, cause } => {
+                weft_block::Error::io(what.as_str(), io::Error::from(cause.kind())).kind()
+            }
             Self::NotACeiling(_) => ErrorKind::Protocol,
             Self::Thread(_) => ErrorKind::Io,
         }

@@ -1,4 +1,5 @@
-//! Measures block devices: workloads with fio's options, the ceiling of the machine, the study and its report.
+//! Measures block devices: workloads with fio's options, the ceiling of the machine, the study and
+//! its report.
 //!
 //! ```no_run
 //! use std::sync::Arc;

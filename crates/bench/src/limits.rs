@@ -11,13 +11,15 @@ pub const JOBS_MAX: u32 = 4096;
 /// Maximum number of loops (threads) of a run. A greater `threads` is refused.
 pub const THREADS_MAX: u32 = 1024;
 
-/// Maximum block size of a job, bytes. A greater `bs` is refused. A block above the device's maximum transfer is split.
+/// Maximum block size of a job, bytes. A greater `bs` is refused. A block above the device's
+/// maximum transfer is split.
 pub const BLOCK_BYTES_MAX: u32 = 64 << 20;
 
 /// Maximum payload memory of a run, bytes: jobs × depth × block size. More is refused.
 pub const PAYLOAD_BYTES_MAX: u64 = 64 << 30;
 
-/// Maximum units (of `bs` bytes) of a verified region; the ledger needs 4 bytes for each. More is refused: reduce `size`.
+/// Maximum units (of `bs` bytes) of a verified region; the ledger needs 4 bytes for each. More is
+/// refused: reduce `size`.
 pub const VERIFIED_UNITS_MAX: u64 = 1 << 30;
 
 /// Bad blocks that are described individually, per job; others are only counted.
@@ -31,7 +33,8 @@ pub const LATENCY_NS_MAX: u64 = 1_000_000_000_000;
 /// Significant decimal digits of a histogram: values within 1 % count as one.
 pub const LATENCY_DIGITS: u8 = 2;
 
-/// Time after the end of a run in which operations in flight may still complete; the rest is reported as unfinished.
+/// Time after the end of a run in which operations in flight may still complete; the rest is
+/// reported as unfinished.
 pub const DRAIN_MAX: Duration = Duration::from_secs(60);
 
 /// Like [`DRAIN_MAX`], after the user asked to stop.
@@ -40,7 +43,8 @@ pub const STOP_MAX: Duration = Duration::from_secs(2);
 /// Interval of the samples for the spread of bandwidth and IOPS.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
-/// Minimum operations of a round for which the 99.9th percentile is reported: ten of them lie above it.
+/// Minimum operations of a round for which the 99.9th percentile is reported: ten of them lie above
+/// it.
 pub const P999_IOS_MIN: u64 = 10_000;
 
 /// Like [`P999_IOS_MIN`], of the 99.99th percentile.
@@ -55,11 +59,12 @@ pub const SUITE_BYTES_MAX: u64 = 1 << 20;
 /// Maximum lanes, and maximum workloads, of a suite. More are refused.
 pub const SUITE_ENTRIES_MAX: usize = 256;
 
-/// Maximum jobs or depth of a workload of a suite, so that neither is beyond [`JOBS_MAX`] or [`IODEPTH_MAX`].
+/// Maximum jobs or depth of a workload of a suite, so that neither is beyond [`JOBS_MAX`] or
+/// [`IODEPTH_MAX`].
 pub const SUITE_IN_FLIGHT_MAX: u32 = 4096;
 
-/// Maximum jobs for which the text report shows each job, unless `group_reporting` says otherwise; for more jobs it shows the
-/// sum.
+/// Maximum jobs for which the text report shows each job, unless `group_reporting` says otherwise;
+/// for more jobs it shows the sum.
 pub const GROUPED_ABOVE: u32 = 4;
 
 /// Interval of progress reports.
@@ -68,7 +73,8 @@ pub const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 /// Interval at which a run whose jobs are connected asks whether it may start, until it knows when.
 pub const GATE_EVERY: Duration = Duration::from_millis(2);
 
-/// Maximum bytes of a message between a study and an agent, after both have proved that they have the key. A longer one ends the connection.
+/// Maximum bytes of a message between a study and an agent, after both have proved that they have
+/// the key. A longer one ends the connection.
 pub const AGENT_MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Like [`AGENT_MESSAGE_BYTES_MAX`], before the proof.
@@ -77,7 +83,8 @@ pub const AGENT_FIRST_BYTES_MAX: usize = 4 << 10;
 /// Maximum length of a URL that a study names to an agent, bytes. A longer one is refused.
 pub const AGENT_URL_BYTES_MAX: usize = 2048;
 
-/// Maximum memory for payload of a run that an agent does for a study, bytes: jobs × depth × block size. More is refused.
+/// Maximum memory for payload of a run that an agent does for a study, bytes: jobs × depth × block
+/// size. More is refused.
 pub const AGENT_PAYLOAD_BYTES_MAX: u64 = 4 << 30;
 
 /// Maximum time of a run that an agent does for a study, warm-up included. A longer one is refused.
@@ -86,5 +93,6 @@ pub const AGENT_RUN_MAX: Duration = Duration::from_secs(4 * 3600);
 /// Maximum agents of a study. More are refused.
 pub const AGENTS_MAX: usize = 64;
 
-/// Round trips with which a study compares its clock with that of an agent when it connects; before each run it is an eighth of them.
+/// Round trips with which a study compares its clock with that of an agent when it connects; before
+/// each run it is an eighth of them.
 pub const AGENT_CLOCK_TRIPS: u32 = 32;

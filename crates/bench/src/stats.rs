@@ -1,7 +1,7 @@
 //! Latency histograms and running moments.
 //!
-//! Percentiles come from an HDR histogram with [`LATENCY_DIGITS`] significant digits; minimum, maximum, mean and deviation are
-//! exact. Recording does not allocate.
+//! Percentiles come from an HDR histogram with [`LATENCY_DIGITS`] significant digits; minimum,
+//! maximum, mean and deviation are exact. Recording does not allocate.
 
 use crate::limits::{LATENCY_DIGITS, LATENCY_NS_MAX, LATENCY_NS_MIN};
 use hdrhistogram::Histogram;
@@ -48,7 +48,8 @@ impl Moments {
         self.max = self.max.max(other.max);
     }
 
-    /// Adds, as fio does, the values of another over the same time: rates of concurrent jobs are summed.
+    /// Adds, as fio does, the values of another over the same time: rates of concurrent jobs are
+    /// summed.
     pub fn add_beside(&mut self, other: &Self) {
         *self = Self {
             count: self.count + other.count,
@@ -182,22 +183,27 @@ impl Default for Latency {
     }
 }
 
-/// Maximum probability, for each side, that the median lies outside [`median_interval`]: 95 % inside.
+/// Maximum probability, for each side, that the median lies outside [`median_interval`]: 95 %
+/// inside.
 const TAIL: f64 = 0.025;
 
-/// The 97.5th percentile of the normal distribution, for so many values that their binomial distribution underflows.
+/// The 97.5th percentile of the normal distribution, for so many values that their binomial
+/// distribution underflows.
 const NORMAL: f64 = 1.96;
 
 /// Minimum number of values for a [`median_interval`].
 pub const INTERVAL_VALUES_MIN: usize = 6;
 
-/// The interval that contains the median of the sampled distribution with a probability of at least 95 %, whatever the distribution. It runs
-/// between two of the sorted values, which are chosen so that on each side the true median lies outside in at most 2.5 % of all samples (an
-/// inverted sign test). None for fewer than [`INTERVAL_VALUES_MIN`] values: even the range of five contains the median in only 93.75 %.
+/// The interval that contains the median of the sampled distribution with a probability of at least
+/// 95 %, whatever the distribution. It runs between two of the sorted values, which are chosen so
+/// that on each side the true median lies outside in at most 2.5 % of all samples (an inverted sign
+/// test). None for fewer than [`INTERVAL_VALUES_MIN`] values: even the range of five contains the
+/// median in only 93.75 %.
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len();
     let inside = if count < 1000 {
-        // The number of values below the median has a binomial distribution: the probability of k, and of k or fewer.
+        // The number of values below the median has a binomial distribution: the probability of k,
+        // and of k or fewer.
         let mut chance = 0.5f64.powi(count as i32);
         let (mut below, mut inside) = (chance, 0);
         while below <= TAIL {
@@ -274,8 +280,21 @@ mod tests {
     /// The ranks of the published tables of the sign test's interval at 95 %.
     #[test]
     fn the_interval_of_a_median_is_that_of_the_sign_test() {
-        let ranks = |count: u32| median_interval(&(1..=count).rev().map(f64::from).collect::<Vec<_>>());
-        for (count, low) in [(6, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (17, 5), (20, 6), (25, 8), (30, 10), (100, 40)] {
+        let ranks =
+            |count: u32| median_interval(&(1..=count).rev().map(f64::from).collect::<Vec<_>>());
+        for (count, low) in [
+            (6, 1),
+            (8, 1),
+            (9, 2),
+            (11, 2),
+            (12, 3),
+            (15, 4),
+            (17, 5),
+            (20, 6),
+            (25, 8),
+            (30, 10),
+            (100, 40),
+        ] {
             let high = f64::from(count + 1 - low);
             assert_eq!(ranks(count), Some((f64::from(low), high)), "{count} values");
         }

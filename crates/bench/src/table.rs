@@ -1,13 +1,19 @@
-//! The tables that `weft study` prints: the thirteen patterns, the latencies at queue depth 1, and what they say in words.
+//! The tables that `weft study` prints: the thirteen patterns, the latencies at queue depth 1, and
+//! what they say in words.
 //!
-//! A column is dropped, the least telling first, while the table is wider than the terminal; the legend names what is missing.
+//! A column is dropped, the least telling first, while the table is wider than the terminal; the
+//! legend names what is missing.
 
 use crate::report::findings::{self, Finding};
 use crate::report::tables::{CEILING, FAILED, FEWER, FEWER_LEGEND, LIMITED, marks};
-use crate::report::units::{NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share};
+use crate::report::units::{
+    NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share,
+};
 use crate::report::{comparison, of_all_lanes, published};
 use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
-use comfy_table::{Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
+use comfy_table::{
+    Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
+};
 
 /// Columns of a terminal that does not say how wide it is, or of a file.
 const WIDTH: usize = 120;
@@ -15,12 +21,17 @@ const WIDTH: usize = 120;
 /// Minimum width for wrapping words; a narrower terminal wraps by itself.
 const WIDTH_MIN: usize = 40;
 
-/// Both tables, the findings and the notes as lines of text, for a terminal of so many columns (none: 120).
+/// Both tables, the findings and the notes as lines of text, for a terminal of so many columns
+/// (none: 120).
 ///
 /// From 80 columns on, every line fits `width`, except for a single word that is longer.
 pub fn render(results: &Results, width: Option<usize>) -> String {
     let width = width.unwrap_or(WIDTH).max(WIDTH_MIN);
-    let mut out = if results.draws(Drawing::SideBySide) { side_by_side(results, width) } else { patterns(results, width) };
+    let mut out = if results.draws(Drawing::SideBySide) {
+        side_by_side(results, width)
+    } else {
+        patterns(results, width)
+    };
     out += &paragraphs(&of_all_lanes(results), "", width);
     if results.draws(Drawing::Published) {
         out += &of_others(results, width);
@@ -40,13 +51,19 @@ fn patterns(results: &Results, width: usize) -> String {
     }
     let latencies: Vec<_> = results.latencies().collect();
     if !latencies.is_empty() {
-        let lines = latencies.iter().flat_map(|workload| latency_lines_of(results, workload)).collect();
+        let lines =
+            latencies.iter().flat_map(|workload| latency_lines_of(results, workload)).collect();
         out += &section("Latency at queue depth 1", &LATENCY_COLUMNS, lines, width);
     }
     let open: Vec<_> = results.open_loops().collect();
     if !open.is_empty() {
         let lines = open.iter().flat_map(|workload| lines_of(results, workload)).collect();
-        out += &section("Latency at the same rate, from when operations were due", &OPEN_LOOP_COLUMNS, lines, width);
+        out += &section(
+            "Latency at the same rate, from when operations were due",
+            &OPEN_LOOP_COLUMNS,
+            lines,
+            width,
+        );
     }
     out += &legend(results, width);
     let findings = findings::find(results);
@@ -68,7 +85,8 @@ fn side_by_side(results: &Results, width: usize) -> String {
         if lines.iter().all(|line| line.cells[at] == NONE) {
             continue;
         }
-        let cells = lines.iter().map(|line| Cell::new(&line.cells[at]).set_alignment(CellAlignment::Right));
+        let cells =
+            lines.iter().map(|line| Cell::new(&line.cells[at]).set_alignment(CellAlignment::Right));
         table.add_row([Cell::new(name)].into_iter().chain(cells));
     }
     for column in table.column_iter_mut() {
@@ -87,7 +105,8 @@ fn of_others(results: &Results, width: usize) -> String {
             .iter()
             .map(|line| {
                 let (of, what, mark) = (line.of, line.metric.title(), published::PUBLISHED);
-                let here = line.here.map_or_else(String::new, |_| format!("; here {}", line.here_text()));
+                let here =
+                    line.here.map_or_else(String::new, |_| format!("; here {}", line.here_text()));
                 format!("{of}, {what}, {}: {}{mark}{here}.", line.names, line.published_text())
             })
             .collect();
@@ -131,7 +150,8 @@ impl<'a> Data<'a> {
     }
 }
 
-/// A column: its head (two lines), what it says, and how soon it is given up: 0 never, then the greatest first.
+/// A column: its head (two lines), what it says, and how soon it is given up: 0 never, then the
+/// greatest first.
 struct Column {
     head: &'static str,
     name: &'static str,
@@ -139,7 +159,12 @@ struct Column {
     text: fn(&Line<'_>) -> String,
 }
 
-const fn column(head: &'static str, name: &'static str, rank: u8, text: fn(&Line<'_>) -> String) -> Column {
+const fn column(
+    head: &'static str,
+    name: &'static str,
+    rank: u8,
+    text: fn(&Line<'_>) -> String,
+) -> Column {
     Column { head, name, rank, text }
 }
 
@@ -256,13 +281,25 @@ fn of_ceiling(line: &Line<'_>) -> String {
 fn lines_of<'a>(results: &'a Results, workload: &'a Workload) -> Vec<Line<'a>> {
     let data = |name: &str| results.row(name, &workload.name).map_or(Data::Missing, Data::Row);
     let lanes = results.lanes.iter().enumerate();
-    lanes.map(|(at, lane)| Line { workload, first: at == 0, lane: &lane.name, data: data(&lane.name) }).collect()
+    lanes
+        .map(|(at, lane)| Line {
+            workload,
+            first: at == 0,
+            lane: &lane.name,
+            data: data(&lane.name),
+        })
+        .collect()
 }
 
 fn latency_lines_of<'a>(results: &'a Results, workload: &'a Workload) -> Vec<Line<'a>> {
     let mut lines = lines_of(results, workload);
     if let Some(ceiling) = results.ceiling(&workload.name) {
-        lines.push(Line { workload, first: lines.is_empty(), lane: CEILING, data: Data::Ceiling(ceiling) });
+        lines.push(Line {
+            workload,
+            first: lines.is_empty(),
+            lane: CEILING,
+            data: Data::Ceiling(ceiling),
+        });
     }
     lines
 }
@@ -273,8 +310,11 @@ fn section(heading: &str, columns: &[Column], lines: Vec<Line<'_>>, width: usize
     let mut table = draw(&kept, &lines);
     let mut dropped = Vec::new();
     while widest(&table) > width {
-        let Some((at, last)) =
-            kept.iter().enumerate().filter(|(_, column)| column.rank > 0).max_by_key(|(_, column)| column.rank)
+        let Some((at, last)) = kept
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.rank > 0)
+            .max_by_key(|(_, column)| column.rank)
         else {
             break;
         };
@@ -328,7 +368,9 @@ fn legend(results: &Results, width: usize) -> String {
         ));
     }
     if results.rows.iter().any(|row| row.failed > 0) {
-        lines.push(format!("{FAILED} Operations failed: do not rely on this row until you know why."));
+        lines.push(format!(
+            "{FAILED} Operations failed: do not rely on this row until you know why."
+        ));
     }
     if results.rows.iter().any(Row::lacks_machines) {
         lines.push(format!("{FEWER} {FEWER_LEGEND}"));
@@ -343,8 +385,10 @@ fn legend(results: &Results, width: usize) -> String {
 fn circumstances(results: &Results) -> String {
     let at = &results.conditions;
     let load = at.load_before.map(|load| format!("; load before it {load:.2}"));
-    let steal = at.steal.map(|steal| format!("; the host took {} of the time (steal)", share(steal)));
-    let others = at.others.map(|others| format!("; other programs took {} of the time", share(others)));
+    let steal =
+        at.steal.map(|steal| format!("; the host took {} of the time (steal)", share(steal)));
+    let others =
+        at.others.map(|others| format!("; other programs took {} of the time", share(others)));
     let more: String = load.into_iter().chain(others).chain(steal).collect();
     format!("Medians of {} rounds of {} s each{more}.", rounds(results), seconds(results))
 }
@@ -354,7 +398,8 @@ fn paragraphs(texts: &[String], lead: &str, width: usize) -> String {
     if text.is_empty() { text } else { text + "\n" }
 }
 
-/// A text as lines of at most `width` characters; those after the first are indented as far as `lead` is long.
+/// A text as lines of at most `width` characters; those after the first are indented as far as
+/// `lead` is long.
 fn wrap(text: &str, lead: &str, width: usize) -> String {
     let indent = " ".repeat(lead.chars().count());
     let (mut out, mut line) = (String::new(), lead.to_owned());

@@ -1,4 +1,5 @@
-//! Jobs that share a queue allocate nothing for an operation: counted by an allocator of this program's own.
+//! Jobs that share a queue allocate nothing for an operation: counted by an allocator of this
+//! program's own.
 
 use std::sync::Arc;
 use weft_bench::workload::BlockSplit;
@@ -41,7 +42,15 @@ const JOBS: u32 = 64;
 fn allocations(ios: u64, bssplit: Option<BlockSplit>) -> u64 {
     let device = Arc::new(Two(open("null:1GiB", &OpenOptions::default()).unwrap()));
     let number_ios = Some(ios);
-    let spec = JobSpec { rw: Rw::RandRw, rwmixread: 70, bssplit, numjobs: JOBS, threads: 1, number_ios, ..JobSpec::default() };
+    let spec = JobSpec {
+        rw: Rw::RandRw,
+        rwmixread: 70,
+        bssplit,
+        numjobs: JOBS,
+        threads: 1,
+        number_ios,
+        ..JobSpec::default()
+    };
     let before = of_process();
     let report = run(device, &spec, &mut |_| ()).unwrap();
     assert_eq!((report.ios(), report.failed()), (u64::from(JOBS) * ios, 0));
@@ -53,7 +62,8 @@ fn an_operation_over_a_shared_queue_allocates_nothing() {
     for split in [None, Some("4k/50:8k/50".parse::<BlockSplit>().unwrap())] {
         let (few, many) = (allocations(1000, split.clone()), allocations(5000, split));
         let more = 4000 * u64::from(JOBS);
-        // What a run allocates in all, and progress now and then, differs by little between the two.
+        // What a run allocates in all, and progress now and then, differs by little between the
+        // two.
         assert!(many < few + more / 100, "{few} and {many} allocations for {more} operations more");
     }
 }

@@ -1,5 +1,5 @@
-//! A study that an earlier weft kept can still be drawn and compared: `fixtures/results-v4.json` is a run of the suite `null` of version 4 of the schema,
-//! from before there were relations.
+//! A study that an earlier weft kept can still be drawn and compared: `fixtures/results-v4.json` is
+//! a run of the suite `null` of version 4 of the schema, from before there were relations.
 
 use weft_bench::compare::{compare, read};
 use weft_bench::report::{html, markdown};
@@ -31,6 +31,12 @@ fn version_four_is_compared_by_rates_as_it_has_no_relations() {
         row.interval = row.interval.map(|(low, high)| (low * 2.0, high * 2.0));
     }
     let text = compare(&before, &after).render();
-    assert!(text.contains("Of 2 rows without a relation in common 2 are faster and 0 slower"), "{text}");
-    assert!(text.contains("machines and days may differ") && !text.contains("By relations"), "{text}");
+    assert!(
+        text.contains("Of 2 rows without a relation in common 2 are faster and 0 slower"),
+        "{text}"
+    );
+    assert!(
+        text.contains("machines and days may differ") && !text.contains("By relations"),
+        "{text}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Charts as PNG: they can be decoded, and what the charts show is in them. On Linux, where `cargo xtask setup` installs a font.
+//! Charts as PNG: they can be decoded, and what the charts show is in them. On Linux, where
+//! `cargo xtask setup` installs a font.
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code)] // Other tests draw the rest of the samples.
@@ -32,7 +33,10 @@ impl Picture {
 
     /// Pixels that match, between two heights.
     fn count(&self, from: usize, to: usize, matches: impl Fn(&Pixel) -> bool) -> usize {
-        self.pixels[from * self.width..to * self.width].iter().filter(|pixel| matches(pixel)).count()
+        self.pixels[from * self.width..to * self.width]
+            .iter()
+            .filter(|pixel| matches(pixel))
+            .count()
     }
 }
 
@@ -73,8 +77,14 @@ fn lanes_have_their_colours_on_paper() {
         assert!(all(PAPER) > picture.pixels.len() / 3, "{name}: mostly paper");
         for (lane, colour) in LANES.into_iter().enumerate() {
             // A local lane has no share of the wire, and is what the others are compared with.
-            let is_there = lane > 0 || !(name.starts_with("share") || name.starts_with("relations"));
-            assert_eq!(all(colour) > 100, is_there, "{name}: lane {lane} has {} pixels", all(colour));
+            let is_there =
+                lane > 0 || !(name.starts_with("share") || name.starts_with("relations"));
+            assert_eq!(
+                all(colour) > 100,
+                is_there,
+                "{name}: lane {lane} has {} pixels",
+                all(colour)
+            );
         }
     }
 }
@@ -92,7 +102,13 @@ fn the_key_and_the_patterns_are_written_in_letters() {
 /// Nothing that a study can hold makes drawing fail.
 #[test]
 fn any_results_can_be_drawn() {
-    for results in [sample::many_lanes(), sample::remote_only(), sample::empty(), sample::not_numbers(), sample::hostile()] {
+    for results in [
+        sample::many_lanes(),
+        sample::remote_only(),
+        sample::empty(),
+        sample::not_numbers(),
+        sample::hostile(),
+    ] {
         assert_eq!(drawn(&results).len(), charts(&results).len());
     }
 }

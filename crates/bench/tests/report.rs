@@ -13,8 +13,8 @@ enum Token<'a> {
     Text(&'a str),
 }
 
-/// Splits a document; attribute values are always quoted and hold no `>`, which [`everything_is_closed_and_quoted`] relies on and
-/// the escaping of the writer grants.
+/// Splits a document; attribute values are always quoted and hold no `>`, which
+/// [`everything_is_closed_and_quoted`] relies on and the escaping of the writer grants.
 fn tokens(document: &str) -> Vec<Token<'_>> {
     let mut out = Vec::new();
     for piece in document.split('<').skip(1) {
@@ -41,7 +41,9 @@ fn check_nesting(document: &str) {
     for token in tokens(document) {
         match token {
             Token::Open { name, attributes } if !is_void(name, attributes) => open.push(name),
-            Token::Close(name) => assert_eq!(open.pop(), Some(name), "closed out of turn, inside of {open:?}"),
+            Token::Close(name) => {
+                assert_eq!(open.pop(), Some(name), "closed out of turn, inside of {open:?}")
+            }
             Token::Open { .. } | Token::Text(_) => (),
         }
     }
@@ -77,18 +79,31 @@ fn every_pattern_and_lane_has_its_numbers() {
         assert!(texts.contains(&workload.title.as_str()), "{}", workload.title);
     }
     for lane in &results.lanes {
-        assert!(texts.contains(&lane.name.as_str()) && texts.contains(&lane.url.as_str()), "{}", lane.name);
+        assert!(
+            texts.contains(&lane.name.as_str()) && texts.contains(&lane.url.as_str()),
+            "{}",
+            lane.name
+        );
     }
     let cells = page.matches("<td class=\"strong\">").count();
-    assert_eq!(cells, results.rows.len() + results.ceiling.len(), "a line of the whole table for each row and each ceiling");
+    assert_eq!(
+        cells,
+        results.rows.len() + results.ceiling.len(),
+        "a line of the whole table for each row and each ceiling"
+    );
 }
 
 /// One row, whose numbers are known to the digit, wherever they have to be.
 #[test]
 fn numbers_are_the_ones_of_the_results() {
     let mut results = sample::study();
-    let row = results.rows.iter_mut().find(|row| row.lane == "nvme+tcp" && row.workload == "4k-randread").expect("is measured");
-    (row.iops, row.bytes_per_second, row.spread) = (123_456.0, 505_700_000.0, (111_000.0, 137_000.0));
+    let row = results
+        .rows
+        .iter_mut()
+        .find(|row| row.lane == "nvme+tcp" && row.workload == "4k-randread")
+        .expect("is measured");
+    (row.iops, row.bytes_per_second, row.spread) =
+        (123_456.0, 505_700_000.0, (111_000.0, 137_000.0));
     (row.share_of_local, row.share_of_ceiling) = (Some(0.0312), Some(0.987));
     (row.latency.mean_ns, row.latency.p50_ns, row.latency.p99_ns, row.latency.p999_ns) =
         (251_000.0, 241_000.0, 391_000.0, Some(1.5e7));
@@ -121,7 +136,11 @@ fn the_findings_are_computed() {
     let mut results = sample::study();
     let patterns: Vec<String> = results.patterns().map(|pattern| pattern.name.clone()).collect();
     for (at, name) in patterns.iter().enumerate() {
-        let row = results.rows.iter_mut().find(|row| row.lane == "nvme+tcp" && row.workload == *name).expect("is measured");
+        let row = results
+            .rows
+            .iter_mut()
+            .find(|row| row.lane == "nvme+tcp" && row.workload == *name)
+            .expect("is measured");
         row.share_of_local = Some(0.30 + at as f64 / 100.0);
         row.share_of_ceiling = None;
     }
@@ -129,28 +148,41 @@ fn the_findings_are_computed() {
     assert!(page.contains(
         "It keeps 36 % of the IOPS of local, in the median of the patterns; the patterns lie between 30 % (4 KiB random"
     ));
-    assert!(!page.contains("<h1>It keeps") && !page.contains("keeps 36 % of the IOPS of local</h1>"));
+    assert!(
+        !page.contains("<h1>It keeps") && !page.contains("keeps 36 % of the IOPS of local</h1>")
+    );
     assert!(!page.contains("<h2>Share of bare TCP"), "without shares there is nothing to draw");
 }
 
-/// What somebody asks who is about to buy: latency added, processor time at each end, the wire, cores of a link.
+/// What somebody asks who is about to buy: latency added, processor time at each end, the wire,
+/// cores of a link.
 #[test]
 fn the_headline_answers_a_buyer() {
     let mut results = sample::study();
     let row = |results: &mut Results, lane: &str, workload: &str, change: &dyn Fn(&mut Row)| {
-        change(results.rows.iter_mut().find(|row| row.lane == lane && row.workload == workload).expect("is measured"));
+        change(
+            results
+                .rows
+                .iter_mut()
+                .find(|row| row.lane == lane && row.workload == workload)
+                .expect("is measured"),
+        );
     };
     row(&mut results, "local", "qd1-4k-randread", &|row| row.latency.p50_ns = 80_000.0);
     row(&mut results, "nvme+tcp", "qd1-4k-randread", &|row| row.latency.p50_ns = 101_000.0);
     let cpu = |ns: f64| weft_bench::results::CpuPerIo { user_ns: ns, system_ns: ns };
-    row(&mut results, "nvme+tcp", "4k-randread", &|row| (row.initiator, row.target) = (cpu(600.0), Some(cpu(700.0))));
+    row(&mut results, "nvme+tcp", "4k-randread", &|row| {
+        (row.initiator, row.target) = (cpu(600.0), Some(cpu(700.0)))
+    });
     // 64 KiB take 20.97 µs at one end: 320 ps for a byte, 1 core for 25 Gbit/s.
-    row(&mut results, "nvme+tcp", "64k-seqread", &|row| (row.initiator, row.target) = (cpu(10_485.76), Some(cpu(20_971.52))));
+    row(&mut results, "nvme+tcp", "64k-seqread", &|row| {
+        (row.initiator, row.target) = (cpu(10_485.76), Some(cpu(20_971.52)))
+    });
     let page = html(&results).replace('\u{a0}', " ");
     let lane = &results.lanes[1].title;
-    assert!(
-        page.contains(&format!("{lane} adds 21.0 µs to a 4 KiB random read and costs 1.20 µs + 1.40 µs of CPU per I/O</h1>"))
-    );
+    assert!(page.contains(&format!(
+        "{lane} adds 21.0 µs to a 4 KiB random read and costs 1.20 µs + 1.40 µs of CPU per I/O</h1>"
+    )));
     for words in [
         "+21.0 µs (no interval)",
         "<td>1.0 + 2.0</td><td>4.0 + 8.0</td>",
@@ -160,15 +192,24 @@ fn the_headline_answers_a_buyer() {
     }
     assert!(page.contains("a bare TCP exchange ("));
     results.ceiling.iter_mut().for_each(|ceiling| ceiling.interval = None);
-    assert!(!html(&results).contains("a bare TCP exchange ("), "one that is not steady is no measure");
-    for title in
-        ["<h2>IOPS</h2>", "<h2>CPU per I/O</h2>", "How it compares", "What limits", "Cores for a full link", "How sure that is"]
-    {
+    assert!(
+        !html(&results).contains("a bare TCP exchange ("),
+        "one that is not steady is no measure"
+    );
+    for title in [
+        "<h2>IOPS</h2>",
+        "<h2>CPU per I/O</h2>",
+        "How it compares",
+        "What limits",
+        "Cores for a full link",
+        "How sure that is",
+    ] {
         assert!(page.contains(title), "{title}");
     }
 }
 
-/// A relation that was measured side by side is told with its interval, however far apart the rounds of its lanes lie.
+/// A relation that was measured side by side is told with its interval, however far apart the
+/// rounds of its lanes lie.
 #[test]
 fn there_is_always_a_conclusion() {
     let mut results = sample::unstable();
@@ -177,17 +218,31 @@ fn there_is_always_a_conclusion() {
     let lane = results.lanes[1].title.clone();
     let headline = |results: &Results| {
         let page = html(results).replace('\u{a0}', " ");
-        page.split_once("<h1>").and_then(|(_, rest)| rest.split_once("</h1>")).expect("there is a headline").0.to_owned()
+        page.split_once("<h1>")
+            .and_then(|(_, rest)| rest.split_once("</h1>"))
+            .expect("there is a headline")
+            .0
+            .to_owned()
     };
     // An older study has no relations.
-    assert!(headline(&results).starts_with(&format!("{lane} adds about ")), "{}", headline(&results));
+    assert!(
+        headline(&results).starts_with(&format!("{lane} adds about ")),
+        "{}",
+        headline(&results)
+    );
     results.relations = sample::relations();
     let said = headline(&results);
     assert!(said.starts_with(&format!("{lane} adds 9.40 µs to a 4 KiB random read (9.10 µs to 9.80 µs) and 1.99 µs of processor time at both ends (1.90 µs to 2.10 µs)")), "{said}");
     assert!(!said.contains("about"), "{said}");
-    let cycles = |low, high| sample::relation((&name, Some(Lane::LOCAL)), "4k-randread", Quantity::Cycles, (low, high));
+    let cycles = |low, high| {
+        sample::relation((&name, Some(Lane::LOCAL)), "4k-randread", Quantity::Cycles, (low, high))
+    };
     results.relations.push(cycles(5000.0, 5200.0));
-    assert!(headline(&results).contains(" and 5.09k cycles at both ends (5.00k to 5.20k cycles)"), "{}", headline(&results));
+    assert!(
+        headline(&results).contains(" and 5.09k cycles at both ends (5.00k to 5.20k cycles)"),
+        "{}",
+        headline(&results)
+    );
     results.relations.pop();
     let page = html(&results).replace('\u{a0}', " ");
     for words in [
@@ -206,8 +261,18 @@ fn there_is_always_a_conclusion() {
 #[test]
 fn lanes_side_by_side_have_the_interval_of_their_ratio() {
     let mut results = sample::null_suite();
-    assert!(html(&results).contains("<h1>NVMe/TCP does 2.00 times the operations of iSCSI</h1>"), "an older study");
-    let rate = |low, high| sample::relation(("nvme+tcp", Some("iscsi")), "4k-randrw70-256jobs", Quantity::Rate, (low, high));
+    assert!(
+        html(&results).contains("<h1>NVMe/TCP does 2.00 times the operations of iSCSI</h1>"),
+        "an older study"
+    );
+    let rate = |low, high| {
+        sample::relation(
+            ("nvme+tcp", Some("iscsi")),
+            "4k-randrw70-256jobs",
+            Quantity::Rate,
+            (low, high),
+        )
+    };
     results.relations = vec![rate(1.97, 2.04)];
     assert!(html(&results).contains("<h1>NVMe/TCP does 1.97 to 2.04 times iSCSI’s rate</h1>"));
     results.relations = vec![rate(0.99, 1.02)];
@@ -229,9 +294,19 @@ fn a_percentile_of_few_operations_is_not_told() {
 fn it_loads_nothing() {
     for results in all_samples() {
         let page = html(&results).to_lowercase();
-        for forbidden in
-            ["http", "src=", "href=", "@import", "url(", "<script", "<link", "<img", "<object", "<iframe", "@font-face"]
-        {
+        for forbidden in [
+            "http",
+            "src=",
+            "href=",
+            "@import",
+            "url(",
+            "<script",
+            "<link",
+            "<img",
+            "<object",
+            "<iframe",
+            "@font-face",
+        ] {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
     }
@@ -240,13 +315,20 @@ fn it_loads_nothing() {
 #[test]
 fn it_follows_light_and_dark() {
     let page = html(&sample::study());
-    for part in
-        ["prefers-color-scheme:dark", "#theme-light:checked", "#theme-dark:checked", "id=\"theme-auto\" checked", "@media print"]
-    {
+    for part in [
+        "prefers-color-scheme:dark",
+        "#theme-light:checked",
+        "#theme-dark:checked",
+        "id=\"theme-auto\" checked",
+        "@media print",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     let body = page.split_once("<body>").expect("there is a body").1;
-    assert!(!body.contains("fill=\"#") && !body.contains("stroke=\"#"), "every colour comes from the style sheet");
+    assert!(
+        !body.contains("fill=\"#") && !body.contains("stroke=\"#"),
+        "every colour comes from the style sheet"
+    );
     assert!(body.contains("class=\"fill-lane-0\"") && body.contains("class=\"fill-lane-1\""));
 }
 
@@ -254,10 +336,14 @@ fn it_follows_light_and_dark() {
 fn every_chart_can_be_read_without_eyes() {
     let page = html(&sample::study());
     let charts = page.matches("<svg ").count();
-    assert_eq!(charts, 18, "two of relations, three kinds in two block sizes, and latency, each wide and narrow");
+    assert_eq!(
+        charts, 18,
+        "two of relations, three kinds in two block sizes, and latency, each wide and narrow"
+    );
     assert_eq!(page.matches("role=\"img\" aria-labelledby=").count(), charts);
     assert_eq!(page.matches("<desc id=").count(), charts);
-    let mut ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let mut ids: Vec<&str> =
+        page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let all = ids.len();
     ids.sort_unstable();
     ids.dedup();
@@ -268,14 +354,21 @@ fn every_chart_can_be_read_without_eyes() {
 #[test]
 fn tables_are_rectangular() {
     for results in all_samples() {
-        for table in html(&results).split("<tbody").skip(1).filter_map(|rest| rest.split("</tbody>").next()) {
-            let widths: Vec<usize> = table.split("<tr").skip(1).map(cells).filter(|cells| *cells > 1).collect();
-            assert!(widths.iter().all(|width| width == widths.iter().max().unwrap_or(&0)), "{widths:?}");
+        for table in
+            html(&results).split("<tbody").skip(1).filter_map(|rest| rest.split("</tbody>").next())
+        {
+            let widths: Vec<usize> =
+                table.split("<tr").skip(1).map(cells).filter(|cells| *cells > 1).collect();
+            assert!(
+                widths.iter().all(|width| width == widths.iter().max().unwrap_or(&0)),
+                "{widths:?}"
+            );
         }
     }
 }
 
-/// Data cells of a line; the name of a pattern spans several lines and does not count, one that spans all columns is a heading.
+/// Data cells of a line; the name of a pattern spans several lines and does not count, one that
+/// spans all columns is a heading.
 fn cells(line: &str) -> usize {
     line.matches("<td").count()
 }
@@ -287,8 +380,12 @@ fn limits_failures_and_notes_are_said_only_when_there_are_any() {
     results.rows.iter_mut().for_each(clear);
     results.notes.clear();
     let page = html(&results);
-    let words =
-        ["The load generator was the limit:", "Operations failed:", "<summary>Notes on the numbers (1)</summary>", ">failed<"];
+    let words = [
+        "The load generator was the limit:",
+        "Operations failed:",
+        "<summary>Notes on the numbers (1)</summary>",
+        ">failed<",
+    ];
     for word in words {
         assert!(!page.contains(word), "{word}");
     }
@@ -312,7 +409,9 @@ fn the_null_suite_has_its_own_page() {
     let page = html(&sample::null_suite()).replace('\u{a0}', " ");
     assert!(page.contains("NVMe/TCP does 2.00 times the operations of iSCSI</h1>"));
     let texts = texts(&page);
-    for number in ["140k", "70.0k", "2.00", "1.50", "1.00", "3.00", "4192", "0.020", "4.00", "1.80", "× iscsi"] {
+    for number in [
+        "140k", "70.0k", "2.00", "1.50", "1.00", "3.00", "4192", "0.020", "4.00", "1.80", "× iscsi",
+    ] {
         assert!(texts.contains(&number), "{number}");
     }
     for words in [
@@ -324,8 +423,15 @@ fn the_null_suite_has_its_own_page() {
     ] {
         assert!(page.contains(words), "{words}");
     }
-    assert!(!page.contains("25.0k") && !page.contains("25000"), "published figures are shown as relations only");
-    assert_eq!(page.matches("<svg ").count(), 6, "what was published, and two charts of relations, each wide and narrow");
+    assert!(
+        !page.contains("25.0k") && !page.contains("25000"),
+        "published figures are shown as relations only"
+    );
+    assert_eq!(
+        page.matches("<svg ").count(),
+        6,
+        "what was published, and two charts of relations, each wide and narrow"
+    );
     assert!(!page.contains("in the median of the patterns"));
 }
 
@@ -334,8 +440,15 @@ fn curves_and_series_are_drawn_and_can_be_read() {
     let results = sample::with_curves();
     let page = html(&results);
     check_nesting(&page);
-    assert!(page.contains("<h2>IOPS and latency over the depth</h2>") && page.contains("<h2>IOPS over time</h2>"));
-    assert_eq!(page.matches("class=\"hover\"").count() % 2, 0, "each mark twice, on the wide and the narrow drawing");
+    assert!(
+        page.contains("<h2>IOPS and latency over the depth</h2>")
+            && page.contains("<h2>IOPS over time</h2>")
+    );
+    assert_eq!(
+        page.matches("class=\"hover\"").count() % 2,
+        0,
+        "each mark twice, on the wide and the narrow drawing"
+    );
     assert!(page.contains("nvme+tcp: 64 in flight, 900k IOPS"));
     for words in [
         "nvme+tcp, 4 KiB random read: saturated with 128 operations in flight (905k IOPS)",
@@ -345,7 +458,8 @@ fn curves_and_series_are_drawn_and_can_be_read() {
     }
 }
 
-/// The mistake of a published comparison, made here: the device was driven less than the network in front of it.
+/// The mistake of a published comparison, made here: the device was driven less than the network in
+/// front of it.
 #[test]
 fn a_lane_that_seems_faster_than_its_device_is_explained() {
     let mut results = sample::with_curves();
@@ -362,7 +476,11 @@ fn a_lane_that_seems_faster_than_its_device_is_explained() {
             || page.contains("it takes more jobs or a greater depth")
     );
     // Nothing is said of rows that are not steady, nor where the intervals overlap.
-    results.rows.iter_mut().filter(|row| row.lane == Lane::LOCAL).for_each(|row| row.interval = None);
+    results
+        .rows
+        .iter_mut()
+        .filter(|row| row.lane == Lane::LOCAL)
+        .for_each(|row| row.interval = None);
     assert!(!html(&results).contains("seems faster"));
     results.rows.iter_mut().for_each(|row| row.interval = Some((row.iops * 0.8, row.iops * 1.2)));
     assert!(!html(&results).contains("seems faster"));
@@ -375,7 +493,9 @@ fn published_shares_of_an_unsaturated_device_are_questioned() {
     results.published = weft_bench::suite::Suite::named("initiators").unwrap().published;
     let page = html(&results);
     check_nesting(&page);
-    assert!(page.contains("loopback (1.27 times) and Linux, RDMA (1.48 times) do more than the local device"));
+    assert!(page.contains(
+        "loopback (1.27 times) and Linux, RDMA (1.48 times) do more than the local device"
+    ));
     assert!(page.contains("had not been driven to saturation there"));
     assert!(!page.contains("558450") && !page.contains("558k"));
 }
@@ -385,7 +505,12 @@ fn the_open_loop_has_a_section_of_its_own() {
     let results = sample::with_open_loop();
     let page = html(&results);
     check_nesting(&page);
-    for part in ["<h2>Latency at the same rate</h2>", "4 KiB random read at 50 % load", "Fixed rate", "99 % end within"] {
+    for part in [
+        "<h2>Latency at the same rate</h2>",
+        "4 KiB random read at 50 % load",
+        "Fixed rate",
+        "99 % end within",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     assert_eq!(page.matches("open-loop-wide-title").count(), 2, "the chart, and what names it");
@@ -394,13 +519,18 @@ fn the_open_loop_has_a_section_of_its_own() {
     assert!(!html(&sample::study()).contains("Latency at the same rate"));
 }
 
-/// A percentile of a fixed rate without an interval is not quoted: it may be a stall of the machine.
+/// A percentile of a fixed rate without an interval is not quoted: it may be a stall of the
+/// machine.
 #[test]
 fn a_percentile_is_told_with_its_interval() {
     let mut results = sample::with_open_loop();
     let page = |results: &Results| html(results).replace('\u{a0}', " ");
     let quoted = "99 % end within ";
-    assert!(page(&results).split_once(quoted).is_some_and(|(_, rest)| rest.split('.').take(4).any(|part| part.contains(" to "))));
+    assert!(
+        page(&results)
+            .split_once(quoted)
+            .is_some_and(|(_, rest)| rest.split('.').take(4).any(|part| part.contains(" to ")))
+    );
     results.rows.iter_mut().for_each(|row| row.p99_interval = None);
     assert!(!page(&results).contains(quoted));
 }
@@ -409,13 +539,20 @@ fn a_percentile_is_told_with_its_interval() {
 fn other_formats_hold_the_same_rows() {
     let results = sample::with_curves();
     let text = markdown(&results);
-    let lines = text.lines().filter(|line| line.starts_with("| 4k-") || line.starts_with("| 64k-")).count();
+    let lines =
+        text.lines().filter(|line| line.starts_with("| 4k-") || line.starts_with("| 64k-")).count();
     assert!(lines > 20 && text.contains("| 4k-randread | nvme+tcp"), "{text}");
     let table = csv(&results);
     let widths: Vec<usize> = table.lines().map(|line| line.split(',').count()).collect();
-    assert_eq!((widths.len(), widths.iter().all(|width| *width == widths[0])), (results.rows.len() + 1, true));
+    assert_eq!(
+        (widths.len(), widths.iter().all(|width| *width == widths[0])),
+        (results.rows.len() + 1, true)
+    );
     let charts = charts(&results);
-    assert!(charts.iter().any(|(name, _)| name == "iops-small") && charts.iter().any(|(name, _)| name.starts_with("curve-")));
+    assert!(
+        charts.iter().any(|(name, _)| name == "iops-small")
+            && charts.iter().any(|(name, _)| name.starts_with("curve-"))
+    );
     for (name, chart) in &charts {
         assert!(
             chart.starts_with("<svg xmlns=")
@@ -434,7 +571,8 @@ fn other_formats_hold_the_same_rows() {
 #[test]
 fn the_schema_in_the_documentation_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/study/results.schema.json");
-    let written: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let written: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(written, schema(), "weft study schema > docs/study/results.schema.json");
 }
 
@@ -446,7 +584,8 @@ fn kept_studies_are_current() {
     for suite in std::fs::read_dir(kept).unwrap() {
         let path = suite.unwrap().path().join("results.json");
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        let results = weft_bench::compare::read(&path.display().to_string(), &text).unwrap_or_else(|e| panic!("{e}"));
+        let results = weft_bench::compare::read(&path.display().to_string(), &text)
+            .unwrap_or_else(|e| panic!("{e}"));
         check_nesting(&html(&results));
         assert!(results.commit.is_some() && !results.rows.is_empty(), "{}", path.display());
         count += 1;

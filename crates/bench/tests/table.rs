@@ -13,8 +13,13 @@ fn widest(text: &str) -> usize {
 /// The words of the line of a pattern (named by the line of its first lane) and lane.
 fn line<'a>(text: &'a str, pattern: &str, lane: &str) -> Vec<&'a str> {
     let from = text.lines().skip_while(|line| !line.starts_with(pattern));
-    let line = from.map(str::trim).find(|line| line.trim_start_matches(pattern).trim_start().starts_with(lane));
-    line.unwrap_or_else(|| panic!("{pattern} {lane} is missing")).trim_start_matches(pattern).split_whitespace().collect()
+    let line = from
+        .map(str::trim)
+        .find(|line| line.trim_start_matches(pattern).trim_start().starts_with(lane));
+    line.unwrap_or_else(|| panic!("{pattern} {lane} is missing"))
+        .trim_start_matches(pattern)
+        .split_whitespace()
+        .collect()
 }
 
 #[test]
@@ -34,14 +39,32 @@ fn every_pattern_and_lane_has_a_line() {
 #[test]
 fn numbers_are_the_ones_of_the_results() {
     let mut results = sample::study();
-    let row = results.rows.iter_mut().find(|row| row.lane == "nvme+tcp" && row.workload == "4k-seqread").expect("is measured");
-    (row.iops, row.bytes_per_second, row.interval) = (1_250_000.0, 5.12e9, Some((1_212_500.0, 1_300_000.0)));
+    let row = results
+        .rows
+        .iter_mut()
+        .find(|row| row.lane == "nvme+tcp" && row.workload == "4k-seqread")
+        .expect("is measured");
+    (row.iops, row.bytes_per_second, row.interval) =
+        (1_250_000.0, 5.12e9, Some((1_212_500.0, 1_300_000.0)));
     (row.latency.mean_ns, row.latency.p50_ns, row.latency.p99_ns, row.latency.p999_ns) =
         (8_420.0, 7_910.0, 12_300.0, Some(1.34e6));
     (row.initiator.user_ns, row.initiator.system_ns, row.target) = (400.0, 390.0, None);
     (row.share_of_local, row.share_of_ceiling) = (Some(0.31), None);
     let text = render(&results, Some(120));
-    let expected = ["nvme+tcp*", "1.25M", "4.0", "5.12", "8.42", "7.91", "12.3", "1340", "0.79", "–", "31", "–"];
+    let expected = [
+        "nvme+tcp*",
+        "1.25M",
+        "4.0",
+        "5.12",
+        "8.42",
+        "7.91",
+        "12.3",
+        "1340",
+        "0.79",
+        "–",
+        "31",
+        "–",
+    ];
     assert_eq!(line(&text, "4k-seqread", "nvme+tcp"), expected);
 }
 
@@ -91,14 +114,19 @@ fn words_follow_the_tables() {
     assert!(!text.contains("! Operations failed") && !text.contains('\u{a0}'));
     results.rows[1].failed = 7;
     let text = render(&results, Some(120));
-    assert!(text.contains("! Operations failed") && text.contains("7 operations failed over NVMe/TCP over loopback"));
+    assert!(
+        text.contains("! Operations failed")
+            && text.contains("7 operations failed over NVMe/TCP over loopback")
+    );
     assert_eq!(line(&text, "4k-randrw50", "nvme+tcp")[0], "nvme+tcp!");
 }
 
 #[test]
 fn a_fixed_rate_is_shown_beside_what_was_done() {
     let text = render(&sample::with_open_loop(), Some(120));
-    let place = text.find("Latency at the same rate, from when operations were due").expect("there is a table");
+    let place = text
+        .find("Latency at the same rate, from when operations were due")
+        .expect("there is a table");
     let rows = &text[place..];
     assert!(rows.contains("100k") && rows.contains("70.0k"), "{rows}");
 }
@@ -106,7 +134,8 @@ fn a_fixed_rate_is_shown_beside_what_was_done() {
 #[test]
 fn circumstances_are_told_and_no_row_is_marked_as_unsteady() {
     let mut results = sample::unstable();
-    (results.conditions.load_before, results.conditions.steal, results.conditions.others) = (Some(1.25), Some(0.07), Some(0.31));
+    (results.conditions.load_before, results.conditions.steal, results.conditions.others) =
+        (Some(1.25), Some(0.07), Some(0.31));
     results.rows.iter_mut().for_each(|row| (row.rounds, row.seconds) = (5, 0.25));
     let text = render(&results, None);
     assert_eq!(line(&text, "4k-randread", "nvme+tcp")[0].trim_end_matches('*'), "nvme+tcp");
@@ -141,12 +170,21 @@ fn names_cannot_steer_the_terminal() {
 fn the_null_suite_stands_side_by_side() {
     let mut results = sample::null_suite();
     let text = render(&results, None);
-    let words = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().split_whitespace().collect::<Vec<_>>();
+    let words = |start: &str| {
+        text.lines()
+            .find(|line| line.starts_with(start))
+            .unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+    };
     assert_eq!(words("reads/s")[1..], ["70.0k", "140k"]);
     assert_eq!(words("× iscsi")[2..], ["1.00", "2.00"]);
     assert_eq!(words("target calls")[2..], ["0.040", "0.020"]);
-    for part in ["reads of a null device, reads per second, NVMe/TCP : iSCSI: 4.00†; here 2.00.", "† Not measured here", "Note: "]
-    {
+    for part in [
+        "reads of a null device, reads per second, NVMe/TCP : iSCSI: 4.00†; here 2.00.",
+        "† Not measured here",
+        "Note: ",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // One lane alone is not compared.

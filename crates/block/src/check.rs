@@ -18,7 +18,9 @@ pub fn refusal(op: &Op, geometry: &Geometry, features: &Features) -> Option<Stat
         StatusKind::WriteProtected
     } else {
         match op.kind {
-            OpKind::Compare | OpKind::CompareAndWrite { .. } if !features.compare => StatusKind::Unsupported,
+            OpKind::Compare | OpKind::CompareAndWrite { .. } if !features.compare => {
+                StatusKind::Unsupported
+            }
             OpKind::WriteZeroes { .. } if !features.write_zeroes => StatusKind::Unsupported,
             _ => return None,
         }
@@ -56,7 +58,13 @@ mod tests {
         reservations: false,
     };
 
-    fn refused(kind: OpKind, lba: u64, blocks: u32, bytes: usize, features: &Features) -> Option<StatusKind> {
+    fn refused(
+        kind: OpKind,
+        lba: u64,
+        blocks: u32,
+        bytes: usize,
+        features: &Features,
+    ) -> Option<StatusKind> {
         let mut op = Op::bare(kind, lba, blocks, 0);
         if bytes > 0 {
             op.data.push(weft_io::Pool::new(1 << 20).take(bytes).unwrap().into());
@@ -76,8 +84,14 @@ mod tests {
         assert_eq!(refused(write, 0, 3, 1536, &ALL), Some(StatusKind::Invalid));
         assert_eq!(refused(OpKind::CompareAndWrite { fua: false }, 0, 2, 2048, &ALL), None);
         assert_eq!(refused(OpKind::Flush, 0, 0, 0, &Features::default()), None);
-        assert_eq!(refused(write, 0, 1, 512, &Features::default()), Some(StatusKind::WriteProtected));
-        assert_eq!(refused(OpKind::Compare, 0, 1, 512, &Features::default()), Some(StatusKind::Unsupported));
+        assert_eq!(
+            refused(write, 0, 1, 512, &Features::default()),
+            Some(StatusKind::WriteProtected)
+        );
+        assert_eq!(
+            refused(OpKind::Compare, 0, 1, 512, &Features::default()),
+            Some(StatusKind::Unsupported)
+        );
         assert_eq!(refused(OpKind::Discard, 0, 10, 0, &ALL), None);
     }
 

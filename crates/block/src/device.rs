@@ -1,24 +1,28 @@
 //! The contract between sources, filters and exports.
 //!
-//! * **Ownership.** An operation owns its memory from [`BlockQueue::submit`] until its one completion is returned by
-//!   [`BlockQueue::reap`]. So a bridge receives directly into the memory from which its export sends.
-//!   A time limit completes an operation that the device still has without its memory, and gives that back later
-//!   ([`crate::time_limit`]).
-//! * **Exactly once.** Every operation that `submit` accepts completes exactly once, whatever happens to the device, path or
-//!   peer, with a truthful outcome ([`crate::Outcome`]).
-//! * **Backpressure.** `submit` accepts operations from the front. The rest stays with the caller, who is woken when a retry is
-//!   worthwhile. No operation waits for memory while it holds some.
-//! * **Cancel** is a request. The operation still completes once, and its memory stays with the queue until then.
-//! * **One queue per loop.** A queue lives on the loop on which it was opened. It wakes one driver there, its owner, when there
-//!   are completions, when there is room again, or when the device changed. If a device grants fewer queues than there are loops,
-//!   [`crate::sharing`] shares them.
-//! * **In place.** A device with its blocks in memory may have an [`InPlace`] ([`BlockQueue::in_place`]). It lends that memory to
-//!   send from ([`InPlace::lend`]) and to receive into ([`InPlace::spare`]), and copies data received elsewhere at once
-//!   ([`InPlace::store`]). If it declines, the caller takes memory from the loop's pool and submits an operation.
-//! * **At once.** An operation may already be complete when `submit` returns. Its owner is not woken for that, so reap after
-//!   submitting.
-//! * **Order.** Operations in flight may execute in any order; a flush covers everything that *completed* before it was
-//!   submitted. If operations in flight overlap, each block contains the data of one of them and is never torn.
+//! * **Ownership.** An operation owns its memory from [`BlockQueue::submit`] until its one
+//!   completion is returned by [`BlockQueue::reap`]. So a bridge receives directly into the memory
+//!   from which its export sends. A time limit completes an operation that the device still has
+//!   without its memory, and gives that back later ([`crate::time_limit`]).
+//! * **Exactly once.** Every operation that `submit` accepts completes exactly once, whatever
+//!   happens to the device, path or peer, with a truthful outcome ([`crate::Outcome`]).
+//! * **Backpressure.** `submit` accepts operations from the front. The rest stays with the caller,
+//!   who is woken when a retry is worthwhile. No operation waits for memory while it holds some.
+//! * **Cancel** is a request. The operation still completes once, and its memory stays with the
+//!   queue until then.
+//! * **One queue per loop.** A queue lives on the loop on which it was opened. It wakes one driver
+//!   there, its owner, when there are completions, when there is room again, or when the device
+//!   changed. If a device grants fewer queues than there are loops, [`crate::sharing`] shares them.
+//! * **In place.** A device with its blocks in memory may have an [`InPlace`]
+//!   ([`BlockQueue::in_place`]). It lends that memory to send from ([`InPlace::lend`]) and to
+//!   receive into ([`InPlace::spare`]), and copies data received elsewhere at once
+//!   ([`InPlace::store`]). If it declines, the caller takes memory from the loop's pool and submits
+//!   an operation.
+//! * **At once.** An operation may already be complete when `submit` returns. Its owner is not
+//!   woken for that, so reap after submitting.
+//! * **Order.** Operations in flight may execute in any order; a flush covers everything that
+//!   *completed* before it was submitted. If operations in flight overlap, each block contains the
+//!   data of one of them and is never torn.
 
 use crate::error::Error;
 use crate::limits::{COMPARE_AND_WRITE_BLOCKS, MAX_TRANSFER_BYTES};
@@ -52,15 +56,18 @@ pub struct Atomicity {
     pub write_blocks: u32,
     /// After a power failure, a write of up to this many blocks is stored entirely or not at all.
     pub power_fail_blocks: u32,
-    /// A compare-and-write of up to this many blocks is atomic, if compare is supported ([`Features::compare`]).
+    /// A compare-and-write of up to this many blocks is atomic, if compare is supported
+    /// ([`Features::compare`]).
     pub compare_and_write_blocks: u32,
 }
 
 impl Atomicity {
     /// One block.
-    pub const ONE_BLOCK: Self = Self { write_blocks: 1, power_fail_blocks: 1, compare_and_write_blocks: 1 };
+    pub const ONE_BLOCK: Self =
+        Self { write_blocks: 1, power_fail_blocks: 1, compare_and_write_blocks: 1 };
 
-    /// That of a local device, which locks all blocks of a compare-and-write and may be used by this process alone.
+    /// That of a local device, which locks all blocks of a compare-and-write and may be used by
+    /// this process alone.
     pub(crate) const fn local(block_bytes: u32) -> Self {
         // The old and the new data are one transfer.
         let fits = MAX_TRANSFER_BYTES / block_bytes / 2;
@@ -83,7 +90,8 @@ pub struct Features {
     pub write: bool,
     /// A completed write may be lost at a power failure until a flush completes.
     pub volatile_cache: bool,
-    /// Whether there is such a cache could not be asked, as another host has reserved the device; then `volatile_cache` is set.
+    /// Whether there is such a cache could not be asked, as another host has reserved the device;
+    /// then `volatile_cache` is set.
     pub cache_unknown: bool,
     /// Discard frees space (otherwise discard succeeds and does nothing).
     pub discard: bool,
@@ -127,8 +135,8 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether this change makes an earlier one obsolete: of several sizes or access states only the last one counts, and of the other
-    /// changes only whether the device can be reached.
+    /// Whether this change makes an earlier one obsolete: of several sizes or access states only
+    /// the last one counts, and of the other changes only whether the device can be reached.
     pub const fn supersedes(self, earlier: Self) -> bool {
         matches!(
             (earlier, self),
@@ -151,8 +159,8 @@ pub enum Presence {
     Gone,
 }
 
-/// How well one path reaches its data: asymmetric namespace access of NVMe (Base 2.1 §8.1.1), asymmetric logical unit access of SCSI
-/// (SPC-4 §5.15).
+/// How well one path reaches its data: asymmetric namespace access of NVMe (Base 2.1 §8.1.1),
+/// asymmetric logical unit access of SCSI (SPC-4 §5.15).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AccessState {
     /// The best way.
@@ -168,8 +176,8 @@ pub enum AccessState {
     Transition,
 }
 
-/// A block device. One in front of another one implements [`crate::filter::Filter`] in place of this: the defaults here are those of a device that
-/// has nothing behind it.
+/// A block device. One in front of another one implements [`crate::filter::Filter`] in place of
+/// this: the defaults here are those of a device that has nothing behind it.
 pub trait BlockDevice: Send + Sync {
     /// The URL with which it was opened, for messages and logs; without secrets.
     fn url(&self) -> &str;
@@ -200,20 +208,22 @@ pub trait BlockDevice: Send + Sync {
         AccessState::Optimized
     }
 
-    /// A value that differs whenever the device may have lost completed writes that no flush covered since it was last opened: the peer
-    /// started again, say. `None`: the device cannot tell.
+    /// A value that differs whenever the device may have lost completed writes that no flush
+    /// covered since it was last opened: the peer started again, say. `None`: the device cannot
+    /// tell.
     fn cache_epoch(&self) -> Option<u64> {
         None
     }
 
-    /// How long a peer of this device may go on executing what was sent to it, after the process that sent it has ended, by what the peer states
-    /// and what was agreed with it. `None`: nothing is executed later, or the peer states nothing.
+    /// How long a peer of this device may go on executing what was sent to it, after the process
+    /// that sent it has ended, by what the peer states and what was agreed with it. `None`: nothing
+    /// is executed later, or the peer states nothing.
     fn late_writes_bound(&self) -> Option<Duration> {
         self.members().iter().filter_map(|member| member.late_writes_bound()).max()
     }
 
-    /// How often it has lost completed writes that no flush covered, and has not written them again, since it was opened. Users are told of it by
-    /// [`crate::losses`].
+    /// How often it has lost completed writes that no flush covered, and has not written them
+    /// again, since it was opened. Users are told of it by [`crate::losses`].
     fn losses(&self) -> u64 {
         self.members().iter().map(|member| member.losses()).sum()
     }
@@ -223,7 +233,8 @@ pub trait BlockDevice: Send + Sync {
         Vec::new()
     }
 
-    /// What each `stats:` in it has counted since it was opened, with its URL; the outer ones first.
+    /// What each `stats:` in it has counted since it was opened, with its URL; the outer ones
+    /// first.
     fn counted(&self) -> Vec<(String, Totals)> {
         Vec::new()
     }
@@ -237,22 +248,25 @@ pub trait BlockDevice: Send + Sync {
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error>;
 }
 
-/// Access to a device from one loop. Dropping it gives up operations in flight; their memory is kept until the system no longer
-/// uses it. A queue in front of another one implements [`crate::filter::QueueFilter`] in place of this.
+/// Access to a device from one loop. Dropping it gives up operations in flight; their memory is
+/// kept until the system no longer uses it. A queue in front of another one implements
+/// [`crate::filter::QueueFilter`] in place of this.
 pub trait BlockQueue {
-    /// Accepts operations from the front of `ops` until the queue is full. The operations are valid: in range (at submission), no
-    /// longer than `max_transfer_bytes`, with the right amount of data.
+    /// Accepts operations from the front of `ops` until the queue is full. The operations are
+    /// valid: in range (at submission), no longer than `max_transfer_bytes`, with the right amount
+    /// of data.
     fn submit(&mut self, ops: &mut VecDeque<Op>);
 
     /// Appends completed operations to `done`.
     fn reap(&mut self, done: &mut Vec<Completion>);
 
-    /// Requests an early end of the operation with this `user`. It may already have ended, or may still end normally.
+    /// Requests an early end of the operation with this `user`. It may already have ended, or may
+    /// still end normally.
     fn cancel(&mut self, user: u64);
 
-    /// Access to the device's own memory, if it has any; the result is constant while the queue is open. A filter passes on the
-    /// result of the device below it. A queue of a device on another loop has none, because that loop could not answer within the
-    /// call.
+    /// Access to the device's own memory, if it has any; the result is constant while the queue is
+    /// open. A filter passes on the result of the device below it. A queue of a device on another
+    /// loop has none, because that loop could not answer within the call.
     #[inline]
     fn in_place(&mut self) -> Option<&mut dyn InPlace> {
         None
@@ -261,13 +275,15 @@ pub trait BlockQueue {
     /// Accepted operations that are not yet reaped, and overdue ones.
     fn in_flight(&self) -> usize;
 
-    /// Operations that were completed without their memory because the device did not answer in time ([`crate::time_limit`]), and that the
-    /// device still has. Appends the memory of those that it has completed since the last call.
+    /// Operations that were completed without their memory because the device did not answer in
+    /// time ([`crate::time_limit`]), and that the device still has. Appends the memory of those
+    /// that it has completed since the last call.
     fn overdue(&mut self, _given_back: &mut Vec<Segments>) -> usize {
         0
     }
 
-    /// Whether accepted operations wait for a rate that the user has limited: what they take says nothing about the device.
+    /// Whether accepted operations wait for a rate that the user has limited: what they take says
+    /// nothing about the device.
     fn holds_back(&self) -> bool {
         false
     }
@@ -278,21 +294,25 @@ pub trait BlockQueue {
     }
 }
 
-/// Operations on the memory of a device that avoid copies, or need only one. What it declines is submitted as an operation.
+/// Operations on the memory of a device that avoid copies, or need only one. What it declines is
+/// submitted as an operation.
 pub trait InPlace {
-    /// Appends the current contents of the blocks, in the device's own memory, to `into`, to be sent from there. Returns `false`
-    /// and appends nothing if the device cannot do this or a copy would be cheaper; submit a read then. A successful call counts
-    /// as a completed read. The memory does not change until it is dropped, whatever is written to the device meanwhile.
+    /// Appends the current contents of the blocks, in the device's own memory, to `into`, to be
+    /// sent from there. Returns `false` and appends nothing if the device cannot do this or a copy
+    /// would be cheaper; submit a read then. A successful call counts as a completed read. The
+    /// memory does not change until it is dropped, whatever is written to the device meanwhile.
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool;
 
-    /// Appends memory of the device to `into`, for the data of a write of these blocks, which is then not copied. Returns `false`
-    /// and appends nothing if the device has none. The memory may also be submitted with a write of other blocks.
+    /// Appends memory of the device to `into`, for the data of a write of these blocks, which is
+    /// then not copied. Returns `false` and appends nothing if the device has none. The memory may
+    /// also be submitted with a write of other blocks.
     fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool;
 
     /// Whether the next write may use [`InPlace::store`], with a single copy.
     fn stores(&mut self) -> bool;
 
-    /// Writes the borrowed `data` to these blocks at once, and durably if the device has no volatile cache. Returns `NotSent` if
-    /// the device cannot do this; nothing has been written then.
+    /// Writes the borrowed `data` to these blocks at once, and durably if the device has no
+    /// volatile cache. Returns `NotSent` if the device cannot do this; nothing has been written
+    /// then.
     fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome;
 }

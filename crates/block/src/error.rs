@@ -2,8 +2,9 @@
 
 use crate::refusal::Refusal;
 
-/// What the system answers where the process, or the system, has no descriptors left, for which there is no [`std::io::ErrorKind`]: ENFILE and
-/// EMFILE; on Windows ERROR_TOO_MANY_OPEN_FILES, WSAEMFILE.
+/// What the system answers where the process, or the system, has no descriptors left, for which
+/// there is no [`std::io::ErrorKind`]: ENFILE and EMFILE; on Windows ERROR_TOO_MANY_OPEN_FILES,
+/// WSAEMFILE.
 const TOO_MANY_OPEN_FILES: [i32; 2] = if cfg!(windows) { [4, 10024] } else { [23, 24] };
 
 /// Whether the process, or the system, has too many open files.
@@ -55,7 +56,12 @@ impl Error {
 
     /// A refusal of this crate about `url`.
     pub fn refused(url: &str, refusal: Refusal) -> Self {
-        Self { kind: refusal.kind(), message: format!("{url}: {refusal}"), refusal: Some(refusal), cause: None }
+        Self {
+            kind: refusal.kind(),
+            message: format!("{url}: {refusal}"),
+            refusal: Some(refusal),
+            cause: None,
+        }
     }
 
     /// A failed system call. The kind follows from it; the message says what failed.
@@ -65,8 +71,12 @@ impl Error {
             E::NotFound => ErrorKind::NotFound,
             E::PermissionDenied | E::ReadOnlyFilesystem => ErrorKind::PermissionDenied,
             E::AddrInUse | E::ResourceBusy => ErrorKind::InUse,
-            E::StorageFull | E::QuotaExceeded | E::FileTooLarge | E::OutOfMemory => ErrorKind::NoResources,
-            E::ConnectionRefused | E::ConnectionReset | E::ConnectionAborted | E::BrokenPipe => ErrorKind::Refused,
+            E::StorageFull | E::QuotaExceeded | E::FileTooLarge | E::OutOfMemory => {
+                ErrorKind::NoResources
+            }
+            E::ConnectionRefused | E::ConnectionReset | E::ConnectionAborted | E::BrokenPipe => {
+                ErrorKind::Refused
+            }
             E::TimedOut => ErrorKind::TimedOut,
             E::InvalidInput | E::AddrNotAvailable => ErrorKind::Usage,
             E::Unsupported => ErrorKind::Unsupported,
@@ -76,7 +86,8 @@ impl Error {
         Self { kind, message: message.into(), refusal: None, cause: Some(Box::new(cause)) }
     }
 
-    /// The same error about `what` (for example a URL): puts it in front of the message unless the message contains it.
+    /// The same error about `what` (for example a URL): puts it in front of the message unless the
+    /// message contains it.
     pub fn of(self, what: &str) -> Self {
         if self.message.contains(what) {
             return self;

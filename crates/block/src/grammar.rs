@@ -8,17 +8,20 @@
 //! | lower-case letters, `-` or `_`, followed by `=` | an **option** |
 //! | anything else | a continuation of the piece before it |
 //!
-//! * A source is its main part followed by its options: `file:/srv/disk.img,size=1GiB,block=4096`. Only pieces at the very end
-//!   that look like options are options. A main part that ends like an option is followed by one more comma:
-//!   `file:/srv/odd,size=1,`.
-//! * A filter is its options followed by one source: `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`.
+//! * A source is its main part followed by its options: `file:/srv/disk.img,size=1GiB,block=4096`.
+//!   Only pieces at the very end that look like options are options. A main part that ends like an
+//!   option is followed by one more comma: `file:/srv/odd,size=1,`.
+//! * A filter is its options followed by one source:
+//!   `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`.
 //! * A list is its own main part and options followed by sources:
-//!   `SCHEME:64KiB,file:/a,size=1GiB,file:/b,size=1GiB,error:rate=0.1,ram:1GiB`. Each option belongs to the source before it, or
-//!   to the list if there is none. A filter in a list applies to the one source after it.
+//!   `SCHEME:64KiB,file:/a,size=1GiB,file:/b,size=1GiB,error:rate=0.1,ram:1GiB`. Each option
+//!   belongs to the source before it, or to the list if there is none. A filter in a list applies
+//!   to the one source after it.
 //!
-//! So a list of one level is unambiguous, and consists of characters that need no quoting in `sh` and `bash`. A list cannot
-//! contain another list, or a path with a comma followed by the beginning of a source (a directory whose name ends with a comma):
-//! give these a name in a configuration file.
+//! So a list of one level is unambiguous, and consists of characters that need no quoting in `sh`
+//! and `bash`. A list cannot contain another list, or a path with a comma followed by the beginning
+//! of a source (a directory whose name ends with a comma): give these a name in a configuration
+//! file.
 
 use crate::error::Error;
 use crate::limits::{FILTER_DEPTH, LIST_SOURCES};
@@ -39,7 +42,8 @@ pub struct List<'a> {
     pub sources: Vec<&'a str>,
 }
 
-/// Splits the part of a list after its scheme. `lists` are the schemes of lists, which cannot be nested.
+/// Splits the part of a list after its scheme. `lists` are the schemes of lists, which cannot be
+/// nested.
 ///
 /// # Errors
 /// The error in the list, as a [`Refusal`].
@@ -72,8 +76,8 @@ pub fn list<'a>(rest: &'a str, lists: &[&str]) -> Result<List<'a>, Error> {
     Ok(List { head: rest[..first].strip_suffix(',').unwrap_or_default(), sources })
 }
 
-/// Whether the beginning of a source is a filter that still lacks its inner source. A filter without options has it in the same
-/// piece.
+/// Whether the beginning of a source is a filter that still lacks its inner source. A filter
+/// without options has it in the same piece.
 fn ends_in_filter(piece: &str, lists: &[&str]) -> Result<bool, Error> {
     let mut rest = piece;
     for _ in 0..=FILTER_DEPTH {
@@ -113,7 +117,8 @@ pub fn options(source: &str) -> (&str, Vec<(&str, &str)>) {
 /// Name and value, if the piece is an option.
 pub(crate) fn option(piece: &str) -> Option<(&str, &str)> {
     let (name, value) = piece.split_once('=')?;
-    let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'_' | b'-'));
+    let is_name = !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'_' | b'-'));
     is_name.then_some((name, value))
 }
 
@@ -124,7 +129,8 @@ fn is_source(piece: &str) -> bool {
 
 /// Whether this is the path of a file: it begins with a root, a drive or a directory.
 pub fn is_path(url: &str) -> bool {
-    let drive = url.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && url[1..].starts_with(':');
+    let drive =
+        url.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && url[1..].starts_with(':');
     drive || ["/", "./", "../", "\\", ".\\", "..\\"].iter().any(|start| url.starts_with(start))
 }
 
@@ -142,7 +148,8 @@ pub struct Source<'a> {
     pub above: Vec<&'a str>,
 }
 
-/// All sources of a URL: itself, if it is neither a filter nor a list. A malformed list counts as a source.
+/// All sources of a URL: itself, if it is neither a filter nor a list. A malformed list counts as a
+/// source.
 pub fn sources(url: &str) -> Vec<Source<'_>> {
     let (mut rest, mut above) = (url, Vec::new());
     while let (Some(kind), mut behind) = scheme(rest)
@@ -162,7 +169,9 @@ pub fn sources(url: &str) -> Vec<Source<'_>> {
     {
         above.push(kind);
         let below = list.sources.into_iter().flat_map(sources);
-        return below.map(|source| Source { above: [&above[..], &source.above].concat(), ..source }).collect();
+        return below
+            .map(|source| Source { above: [&above[..], &source.above].concat(), ..source })
+            .collect();
     }
     vec![Source { url: rest, above }]
 }
@@ -189,7 +198,10 @@ pub fn path(source: &str) -> Option<&str> {
 /// The scheme and the rest. A scheme has at least two characters, so that `C:\disk.img` is a path.
 pub(crate) fn scheme(url: &str) -> (Option<&str>, &str) {
     let is_scheme = |s: &str| {
-        s.len() > 1 && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))
+        s.len() > 1
+            && s.bytes().all(|b| {
+                b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.')
+            })
     };
     match url.split_once(':') {
         Some((scheme, rest)) if is_scheme(scheme) => (Some(scheme), rest),
@@ -214,12 +226,20 @@ mod tests {
 
     #[test]
     fn options_belong_to_the_source_before_them() {
-        let sources = ["file:/a,size=1GiB,block=4096", "/b,c", "nvme+tcp://host/nqn.2014-08.org.example:x/1"];
-        assert_eq!(cut(&format!("64KiB,sync=on,{}", sources.join(","))), ("64KiB,sync=on", sources.to_vec()));
+        let sources =
+            ["file:/a,size=1GiB,block=4096", "/b,c", "nvme+tcp://host/nqn.2014-08.org.example:x/1"];
+        assert_eq!(
+            cut(&format!("64KiB,sync=on,{}", sources.join(","))),
+            ("64KiB,sync=on", sources.to_vec())
+        );
         assert_eq!(cut(&sources.join(",")), ("", sources.to_vec()));
         assert_eq!(cut("file:/odd,size=1,,file:/b,"), ("", vec!["file:/odd,size=1,", "file:/b,"]));
         assert_eq!(options("/odd,size=1,,block=512"), ("/odd,size=1", vec![("block", "512")]));
-        let sources = ["nbd+unix:///x,socket=/run/a.sock", "nbds://h/x?tls-certificates=/etc/pki&tls-hostname=b", "C:\\x"];
+        let sources = [
+            "nbd+unix:///x,socket=/run/a.sock",
+            "nbds://h/x?tls-certificates=/etc/pki&tls-hostname=b",
+            "C:\\x",
+        ];
         assert_eq!(cut(&sources.join(",")), ("", sources.to_vec()));
     }
 
@@ -238,9 +258,14 @@ mod tests {
 
     #[test]
     fn what_filters_and_lists_stand_on_is_found() {
-        let found = |url: &str| sources(url).into_iter().map(|source| source.url.to_owned()).collect::<Vec<_>>();
-        for url in ["file:/a,size=1GiB", "./a=b", "ram:1MiB", "nvme+tcp://h/nqn.2014-08.org.example:x,y=1"] {
-            for filters in ["", "delay:", "error:rate=0.1,seed=2,", "delay:read=1us,error:rate=1,"] {
+        let found = |url: &str| {
+            sources(url).into_iter().map(|source| source.url.to_owned()).collect::<Vec<_>>()
+        };
+        for url in
+            ["file:/a,size=1GiB", "./a=b", "ram:1MiB", "nvme+tcp://h/nqn.2014-08.org.example:x,y=1"]
+        {
+            for filters in ["", "delay:", "error:rate=0.1,seed=2,", "delay:read=1us,error:rate=1,"]
+            {
                 assert_eq!(found(&format!("{filters}{url}")), [url]);
                 let list = format!("{filters}stripe:64KiB,uuid=1,{url},{filters}ram:1GiB");
                 assert_eq!(found(&list), [url, "ram:1GiB"], "{list}");
@@ -257,7 +282,10 @@ mod tests {
         let with = |url| with_option(url, "lock=off", |source| path(source).is_some());
         assert_eq!(with("/a,size=1"), "/a,size=1,lock=off");
         assert_eq!(with("delay:read=1us,ram:1MiB"), "delay:read=1us,ram:1MiB");
-        assert_eq!(with("stripe:4k,file:/a,ram:1MiB,readonly:./b"), "stripe:4k,file:/a,lock=off,ram:1MiB,readonly:./b,lock=off");
+        assert_eq!(
+            with("stripe:4k,file:/a,ram:1MiB,readonly:./b"),
+            "stripe:4k,file:/a,lock=off,ram:1MiB,readonly:./b,lock=off"
+        );
         assert_eq!(with("file:/odd,size=1,"), "file:/odd,size=1,,lock=off");
     }
 
@@ -274,7 +302,8 @@ mod tests {
         assert_eq!(wrong(&vec!["ram:1MiB"; LIST_SOURCES + 1].join(",")), Refusal::TooManySources);
     }
 
-    /// Lists of three sources with up to two options each: cut, they are what they were put together of.
+    /// Lists of three sources with up to two options each: cut, they are what they were put
+    /// together of.
     #[test]
     fn a_list_has_one_reading() {
         const MAINS: [&str; 9] = [
@@ -289,7 +318,10 @@ mod tests {
             "error:rate=0.5,ram:1GiB",
         ];
         const OPTIONS: [&str; 3] = ["", ",block=4096", ",uuid=a-b,tls-certificates=/etc/pki"];
-        let sources: Vec<_> = MAINS.iter().flat_map(|main| OPTIONS.map(|options| format!("{main}{options}"))).collect();
+        let sources: Vec<_> = MAINS
+            .iter()
+            .flat_map(|main| OPTIONS.map(|options| format!("{main}{options}")))
+            .collect();
         for a in &sources {
             assert_eq!(cut(a), ("", vec![a.as_str()]));
             for b in &sources {

@@ -1,10 +1,12 @@
 //! Separates overlapping operations, on devices whose backing store would interleave them.
 //!
-//! A file system may let a read see half of a write of the same block, and has no atomic compare-and-write. A device on a file
-//! system therefore locks the range of each operation: shared for reads, exclusive for all others. The range is divided into
-//! units; units at a distance of [`FILE_LOCK_STRIPES`] share a lock. A lock is one atomic number, so queues on several loops
-//! contend only where their operations do. Nothing blocks here: the queue sets aside an operation that cannot start yet, and its
-//! owner is woken when a conflicting operation has ended. While an operation waits, new ones wait too.
+//! A file system may let a read see half of a write of the same block, and has no atomic
+//! compare-and-write. A device on a file system therefore locks the range of each operation: shared
+//! for reads, exclusive for all others. The range is divided into units; units at a distance of
+//! [`FILE_LOCK_STRIPES`] share a lock. A lock is one atomic number, so queues on several loops
+//! contend only where their operations do. Nothing blocks here: the queue sets aside an operation
+//! that cannot start yet, and its owner is woken when a conflicting operation has ended. While an
+//! operation waits, new ones wait too.
 
 use crate::limits::FILE_LOCK_STRIPES;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -57,12 +59,20 @@ pub(crate) struct Interlock {
 
 impl Interlock {
     pub(crate) fn new() -> Self {
-        Self { stripes: (0..FILE_LOCK_STRIPES).map(|_| AtomicU32::new(0)).collect(), waiters: Mutex::default() }
+        Self {
+            stripes: (0..FILE_LOCK_STRIPES).map(|_| AtomicU32::new(0)).collect(),
+            waiters: Mutex::default(),
+        }
     }
 
-    /// Locks the whole range or nothing. On failure `waiter` is woken when a retry may succeed; the retry sets `again`, which
-    /// gives it precedence over operations that have not waited.
-    pub(crate) fn try_lock(&self, span: Span, again: bool, waiter: impl FnOnce() -> (Remote, DriverId)) -> bool {
+    /// Locks the whole range or nothing. On failure `waiter` is woken when a retry may succeed; the
+    /// retry sets `again`, which gives it precedence over operations that have not waited.
+    pub(crate) fn try_lock(
+        &self,
+        span: Span,
+        again: bool,
+        waiter: impl FnOnce() -> (Remote, DriverId),
+    ) -> bool {
         let Err(taken) = self.take_all(span, again, false) else { return true };
         self.release(span, taken);
         let (remote, driver) = waiter();
@@ -88,7 +98,10 @@ impl Interlock {
 
     /// Takes the locks in order. At the first failure, returns the number of locks taken so far.
     fn take_all(&self, span: Span, again: bool, announce: bool) -> Result<(), usize> {
-        match span.stripes().position(|stripe| !take(&self.stripes[stripe], span.mode, again, announce)) {
+        match span
+            .stripes()
+            .position(|stripe| !take(&self.stripes[stripe], span.mode, again, announce))
+        {
             None => Ok(()),
             Some(taken) => Err(taken),
         }
@@ -101,7 +114,8 @@ impl Interlock {
             awaited |= give_back(&self.stripes[stripe], span.mode);
         }
         if awaited {
-            let waiters = core::mem::take(&mut *self.waiters.lock().unwrap_or_else(PoisonError::into_inner));
+            let waiters =
+                core::mem::take(&mut *self.waiters.lock().unwrap_or_else(PoisonError::into_inner));
             for (remote, driver) in waiters {
                 remote.wake(driver);
             }
@@ -223,7 +237,11 @@ mod tests {
                     std::thread::yield_now();
                 }
                 let add = u32::from(mode == Mode::Exclusive);
-                assert_eq!(writers.fetch_add(add, Ordering::SeqCst), 0, "the spans overlap, so there is at most one writer");
+                assert_eq!(
+                    writers.fetch_add(add, Ordering::SeqCst),
+                    0,
+                    "the spans overlap, so there is at most one writer"
+                );
                 writers.fetch_sub(add, Ordering::SeqCst);
                 locks.unlock(span);
             }

@@ -1,12 +1,15 @@
 //! Block devices: the traits, and the devices that need no network.
 //!
-//! A *source* provides a [`BlockDevice`], an *export* uses one, a *filter* does both. [`device`] describes the contract: who owns
-//! memory, the meaning of outcomes, backpressure, cancel, one queue per loop.
+//! A *source* provides a [`BlockDevice`], an *export* uses one, a *filter* does both. [`device`]
+//! describes the contract: who owns memory, the meaning of outcomes, backpressure, cancel, one
+//! queue per loop.
 //!
-//! * [`open()`] opens a device by URL, [`begin`] does so without waiting. [`grammar`] describes URLs, [`units`] parses sizes and
-//!   durations.
-//! * Sources: [`ram`], [`null`], [`file`](mod@file). Lists of sources: [`stripe`]. Filters: [`fault`], [`delay`], [`limit`], [`read_only`], [`stats`]. [`sharing`] shares the queues of a
-//!   device that grants only a few, [`split`] splits operations that exceed a device's maximum transfer.
+//! * [`open()`] opens a device by URL, [`begin`] does so without waiting. [`grammar`] describes
+//!   URLs, [`units`] parses sizes and durations.
+//! * Sources: [`ram`], [`null`], [`file`](mod@file). Lists of sources: [`stripe`]. Filters:
+//!   [`fault`], [`delay`], [`limit`], [`read_only`], [`stats`]. [`sharing`] shares the queues of a
+//!   device that grants only a few, [`split`] splits operations that exceed a device's maximum
+//!   transfer.
 //! * [`time_limit`] bounds the time that an operation takes on a device that may hang.
 //! * [`signature`] recognises what a disk already holds.
 //! * `testing` (a feature) tests any device against the contract.
@@ -51,11 +54,16 @@ pub mod testing;
 pub mod time_limit;
 pub mod units;
 
-pub use device::{AccessState, Atomicity, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence};
+pub use device::{
+    AccessState, Atomicity, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace,
+    Presence,
+};
 pub use error::{Error, ErrorKind};
 pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};
 pub use refusal::Refusal;
 pub use registry::{Device, OpenOptions, Resolver, begin, check, open};
-pub use reservation::{ReservationHolder, ReservationKind, ReservationReport, ReserveAction, opener_of};
+pub use reservation::{
+    ReservationHolder, ReservationKind, ReservationReport, ReserveAction, opener_of,
+};
 pub use status::{Raw, RawScsi, Status, StatusKind};

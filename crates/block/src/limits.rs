@@ -1,41 +1,51 @@
 //! Every limit of block devices, with its unit and the effect of reaching it.
 
-/// Queues that were closed with writes that no flush covers, for each of which a later one tells of losses: the limit of their number, by device.
+/// Queues that were closed with writes that no flush covers, for each of which a later one tells of
+/// losses: the limit of their number, by device.
 pub const LOSSES_OWED_MAX: usize = 256;
 
-/// Maximum read, write or compare of a local device, bytes: [`crate::Geometry::max_transfer_bytes`]. Longer ones are refused.
+/// Maximum read, write or compare of a local device, bytes:
+/// [`crate::Geometry::max_transfer_bytes`]. Longer ones are refused.
 pub const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 
-/// Maximum compare-and-write of a local device, blocks, if two times as many fit into [`MAX_TRANSFER_BYTES`]: what a SCSI host can ask for
+/// Maximum compare-and-write of a local device, blocks, if two times as many fit into
+/// [`MAX_TRANSFER_BYTES`]: what a SCSI host can ask for
 /// ([`crate::Atomicity::compare_and_write_blocks`]). Longer ones are refused.
 pub const COMPARE_AND_WRITE_BLOCKS: u32 = 255;
 
 /// Block size of a local device if its URL gives none, bytes.
 pub const BLOCK_BYTES_DEFAULT: u32 = 512;
 
-/// Operations that a queue of a RAM or null device holds until they are reaped; it accepts no more until then.
+/// Operations that a queue of a RAM or null device holds until they are reaped; it accepts no more
+/// until then.
 pub const MEMORY_QUEUE_OPS: usize = 1024;
 
-/// Bytes of RAM that a queue zeroes in one step; a longer discard or write-zeroes continues in the next turns of the loop.
+/// Bytes of RAM that a queue zeroes in one step; a longer discard or write-zeroes continues in the
+/// next turns of the loop.
 pub const RAM_ZERO_BYTES_PER_STEP: u64 = 4 << 20;
 
-/// Reads of at least this many bytes are sent from a RAM disk's own memory; shorter ones are copied, which is cheaper.
+/// Reads of at least this many bytes are sent from a RAM disk's own memory; shorter ones are
+/// copied, which is cheaper.
 pub const RAM_LENT_BYTES: usize = 4 << 10;
 
-/// Writes of at least this many bytes are received into a RAM disk's own memory, unless the data arrives with the command.
+/// Writes of at least this many bytes are received into a RAM disk's own memory, unless the data
+/// arrives with the command.
 pub const RAM_SPARE_BYTES: usize = 32 << 10;
 
-/// Operations that a queue of a file holds, in flight or set aside, until they are reaped; it accepts no more until then.
+/// Operations that a queue of a file holds, in flight or set aside, until they are reaped; it
+/// accepts no more until then.
 pub const FILE_QUEUE_OPS: usize = 512;
 
 /// Milliseconds after which the queues of a disk look whether it has another size, or is gone.
 pub const DISK_LOOK_MS: u64 = 2000;
 
-/// Locks of one file that separate overlapping operations: 4 KiB units at this distance share a lock.
+/// Locks of one file that separate overlapping operations: 4 KiB units at this distance share a
+/// lock.
 pub const FILE_LOCK_STRIPES: usize = 16_384;
 
-/// Maximum operations on one file, over all loops, that use memory of the file, each up to [`MAX_TRANSFER_BYTES`]: comparisons, and
-/// transfers whose memory O_DIRECT does not accept. That memory does not count towards the caps of the loops' pools. Further operations wait.
+/// Maximum operations on one file, over all loops, that use memory of the file, each up to
+/// [`MAX_TRANSFER_BYTES`]: comparisons, and transfers whose memory O_DIRECT does not accept. That
+/// memory does not count towards the caps of the loops' pools. Further operations wait.
 pub const FILE_SCRATCH_OPS: usize = 8;
 
 /// Maximum depth of nested filters in one URL; deeper ones are refused.
@@ -47,19 +57,24 @@ pub const LIST_SOURCES: usize = 64;
 /// Bytes of a chunk of `stripe:` if its URL gives none.
 pub const STRIPE_CHUNK_BYTES: u64 = 64 << 10;
 
-/// Minimum bytes of a chunk of `stripe:`; a smaller one is refused, because the memory of an operation would be cut into too many pieces.
+/// Minimum bytes of a chunk of `stripe:`; a smaller one is refused, because the memory of an
+/// operation would be cut into too many pieces.
 pub const STRIPE_CHUNK_BYTES_MIN: u64 = 4 << 10;
 
-/// Operations that a queue of `stripe:` holds, in flight or not yet reaped; it accepts no more until then.
+/// Operations that a queue of `stripe:` holds, in flight or not yet reaped; it accepts no more
+/// until then.
 pub const STRIPE_QUEUE_OPS: usize = 1024;
 
-/// Operations that a queue of the `error:` filter holds without completing them; it accepts no more until then.
+/// Operations that a queue of the `error:` filter holds without completing them; it accepts no more
+/// until then.
 pub const FAULT_HELD_OPS: usize = 1024;
 
-/// Operations that a queue of the `delay:` filter has in flight or not yet reaped; it accepts no more until then.
+/// Operations that a queue of the `delay:` filter has in flight or not yet reaped; it accepts no
+/// more until then.
 pub const DELAY_QUEUE_OPS: usize = 1024;
 
-/// Operations that a queue of the `limit:` filter holds, waiting or in flight; it accepts no more until then.
+/// Operations that a queue of the `limit:` filter holds, waiting or in flight; it accepts no more
+/// until then.
 pub const LIMIT_QUEUE_OPS: usize = 1024;
 
 /// Seconds after which `stats:` logs what was done, if its URL does not say.
@@ -71,33 +86,40 @@ pub const LIMIT_BURST_MS: u64 = 20;
 /// Milliseconds until operations that wait for a limit notice that it has changed.
 pub const LIMIT_LOOK_MS: u64 = 1000;
 
-/// Operations of a queue with a time limit ([`crate::time_limit`]) that are in flight or overdue; it accepts no more until then.
+/// Operations of a queue with a time limit ([`crate::time_limit`]) that are in flight or overdue;
+/// it accepts no more until then.
 pub const TIME_LIMIT_QUEUE_OPS: usize = 1024;
 
-/// Memory in which a queue with a time limit keeps the data of operations that a disk in a mirror, or beside a network source in a stripe, has; bytes.
+/// Memory in which a queue with a time limit keeps the data of operations that a disk in a mirror,
+/// or beside a network source in a stripe, has; bytes.
 pub const TIME_LIMIT_POOL_BYTES: usize = 64 << 20;
 
-/// Seconds within which a local disk or file completes an operation, unless `--disk-timeout` says otherwise. It is below the time limits of
-/// hosts (Linux: 30 s for NVMe and SCSI), so that they get an answer before they reset.
+/// Seconds within which a local disk or file completes an operation, unless `--disk-timeout` says
+/// otherwise. It is below the time limits of hosts (Linux: 30 s for NVMe and SCSI), so that they
+/// get an answer before they reset.
 pub const DISK_TIMEOUT_S: u64 = 20;
 
-/// Maximum operations that a device of the `delay:` filter serves at a time; a greater `depth=` is refused.
+/// Maximum operations that a device of the `delay:` filter serves at a time; a greater `depth=` is
+/// refused.
 pub const DELAY_DEPTH_MAX: u32 = 65_536;
 
-/// Operations of one sharer of a queue that are in flight, waiting or not yet reaped; it can submit no more until then.
+/// Operations of one sharer of a queue that are in flight, waiting or not yet reaped; it can submit
+/// no more until then.
 pub const SHARER_OPS: usize = 1024;
 
-/// Operations of a loop without a queue of the device that are in flight by mailbox or not yet reaped; it can submit no more
-/// until then.
+/// Operations of a loop without a queue of the device that are in flight by mailbox or not yet
+/// reaped; it can submit no more until then.
 pub const MAILBOX_OPS: usize = 1024;
 
 /// Bytes that a mirror copies at a time to make legs equal; writes to these blocks wait meanwhile.
 pub const MIRROR_COPY_BYTES: u32 = 512 << 10;
 
-/// Bytes that a mirror looks at by themselves, at least, to find out which blocks no leg can be read from.
+/// Bytes that a mirror looks at by themselves, at least, to find out which blocks no leg can be
+/// read from.
 pub const MIRROR_PROBE_BYTES: u32 = 4096;
 
-/// Ranges of blocks that a mirror remembers as readable from no leg. A leg to which more would have to be copied stays out of sync.
+/// Ranges of blocks that a mirror remembers as readable from no leg. A leg to which more would have
+/// to be copied stays out of sync.
 pub const MIRROR_UNREADABLE_RANGES: usize = 16;
 
 /// Rounds that a mirror goes on within one turn of its loop; then it is others' turn.
@@ -115,7 +137,8 @@ pub const MIRROR_POOL_BYTES: usize = 64 << 20;
 /// Seconds after which a mirror clears the bits of regions that are not written to any more.
 pub const MIRROR_TIDY_S: u64 = 5;
 
-/// Milliseconds until a leg of a mirror that was lost is opened again; the pause doubles with each attempt.
+/// Milliseconds until a leg of a mirror that was lost is opened again; the pause doubles with each
+/// attempt.
 pub const MIRROR_RETRY_MS: u64 = 250;
 
 /// Milliseconds between two attempts to open a leg of a mirror at most.

@@ -1,8 +1,10 @@
-//! What becomes of completed writes that a device has lost and that no flush covered: each user hears of it once, by a flush that fails. It is counted
-//! by the device ([`BlockDevice::losses`]) and told here, above whatever users share.
+//! What becomes of completed writes that a device has lost and that no flush covered: each user
+//! hears of it once, by a flush that fails. It is counted by the device ([`BlockDevice::losses`])
+//! and told here, above whatever users share.
 //!
-//! A user that closes its queue before it has flushed is told as well, whether the loss was before that or comes after: such a queue leaves what it had
-//! told of, and a queue that is opened later takes its place. Nobody knows whose it is, so a flush too many may fail; none too few does.
+//! A user that closes its queue before it has flushed is told as well, whether the loss was before
+//! that or comes after: such a queue leaves what it had told of, and a queue that is opened later
+//! takes its place. Nobody knows whose it is, so a flush too many may fail; none too few does.
 
 use crate::device::{BlockDevice, BlockQueue, InPlace};
 use crate::error::Error;
@@ -25,7 +27,8 @@ pub fn telling(inner: Device) -> Device {
 struct Owed {
     /// Some queue has told of the losses up to this one.
     told: u64,
-    /// For each queue that was closed with writes that no flush covers, and whose place none has taken: it had told up to this one.
+    /// For each queue that was closed with writes that no flush covers, and whose place none has
+    /// taken: it had told up to this one.
     left: Vec<u64>,
 }
 
@@ -90,7 +93,8 @@ struct TellingQueue {
     /// Writes so far, and how many of them a flush covers.
     written: u64,
     flushed: u64,
-    /// It has read or written. One that only flushes may be no user's: a target flushes when a host shuts its controller down.
+    /// It has read or written. One that only flushes may be no user's: a target flushes when a host
+    /// shuts its controller down.
     is_used: bool,
     /// Flushes under way.
     flushes: Vec<Flush>,
@@ -108,7 +112,10 @@ impl TellingQueue {
     /// A flush has ended. Fails it if its submitter did not know of a loss.
     #[cold]
     fn ended(&mut self, completion: &mut Completion) {
-        let Some(at) = self.flushes.iter().position(|flush| flush.user == completion.op.user) else { return };
+        let Some(at) = self.flushes.iter().position(|flush| flush.user == completion.op.user)
+        else {
+            return;
+        };
         let Flush { told, written, .. } = self.flushes.swap_remove(at);
         let losses = self.device.losses();
         if told >= losses {
@@ -119,7 +126,10 @@ impl TellingQueue {
         }
         if completion.outcome.is_success() {
             completion.outcome = Outcome::Done(Status::new(StatusKind::Internal));
-        } else if !matches!(completion.outcome, Outcome::Done(Status { kind: StatusKind::Internal, .. })) {
+        } else if !matches!(
+            completion.outcome,
+            Outcome::Done(Status { kind: StatusKind::Internal, .. })
+        ) {
             // It failed for another reason, and may be repeated.
             return;
         }
@@ -151,7 +161,9 @@ impl QueueFilter for TellingQueue {
         }
         self.inner.submit(ops);
         if self.flushes.len() > before {
-            let is_left = |flush: &Flush| ops.iter().any(|op| op.kind == OpKind::Flush && op.user == flush.user);
+            let is_left = |flush: &Flush| {
+                ops.iter().any(|op| op.kind == OpKind::Flush && op.user == flush.user)
+            };
             self.flushes.retain(|flush| !is_left(flush));
         }
     }
@@ -161,7 +173,10 @@ impl QueueFilter for TellingQueue {
         let first = done.len();
         self.inner.reap(done);
         if !self.flushes.is_empty() {
-            done[first..].iter_mut().filter(|it| it.op.kind == OpKind::Flush).for_each(|it| self.ended(it));
+            done[first..]
+                .iter_mut()
+                .filter(|it| it.op.kind == OpKind::Flush)
+                .for_each(|it| self.ended(it));
         }
     }
 

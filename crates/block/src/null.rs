@@ -1,5 +1,6 @@
-//! `null:SIZE`: a disk that keeps nothing, for measuring everything but the disk. Reads give zeroes (and not what the memory held
-//! before, which may be somebody else's data), writes are dropped, comparisons are with zeroes.
+//! `null:SIZE`: a disk that keeps nothing, for measuring everything but the disk. Reads give zeroes
+//! (and not what the memory held before, which may be somebody else's data), writes are dropped,
+//! comparisons are with zeroes.
 //!
 //! As with [`crate::ram`], operations are executed within `submit`.
 
@@ -73,7 +74,13 @@ impl BlockDevice for Null {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let ready = Vec::new();
-        Ok(Box::new(NullQueue { geometry: self.geometry, ready, refused: false, on: on.clone(), owner }))
+        Ok(Box::new(NullQueue {
+            geometry: self.geometry,
+            ready,
+            refused: false,
+            on: on.clone(),
+            owner,
+        }))
     }
 }
 

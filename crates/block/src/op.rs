@@ -27,7 +27,8 @@ pub enum OpKind {
     },
     /// Compares the blocks with the data; [`crate::StatusKind::CompareFailed`] if they differ.
     Compare,
-    /// Atomically compares the blocks with the first half of the data and, if equal, stores the second half.
+    /// Atomically compares the blocks with the first half of the data and, if equal, stores the
+    /// second half.
     CompareAndWrite {
         /// Force unit access.
         fua: bool,
@@ -35,7 +36,8 @@ pub enum OpKind {
     /// Changes the reservation. Has no blocks.
     Reserve(ReserveAction),
     /// Reads the state of the reservation into the data, for [`crate::ReservationReport::decode`]:
-    /// [`crate::limits::RESERVATION_REPORT_BYTES`], with as many blocks from block 0 as these bytes would be.
+    /// [`crate::limits::RESERVATION_REPORT_BYTES`], with as many blocks from block 0 as these bytes
+    /// would be.
     ReservationReport,
 }
 
@@ -60,11 +62,15 @@ impl OpKind {
 
     /// Whether the operation may change stored data.
     pub const fn is_write(self) -> bool {
-        !matches!(self, Self::Read | Self::Compare | Self::Flush | Self::Reserve(_) | Self::ReservationReport)
+        !matches!(
+            self,
+            Self::Read | Self::Compare | Self::Flush | Self::Reserve(_) | Self::ReservationReport
+        )
     }
 
-    /// Whether the operation changes a reservation. It is not sent again once it may have been executed: others may have changed the
-    /// reservation in the meantime, so its submitter asks for a report instead.
+    /// Whether the operation changes a reservation. It is not sent again once it may have been
+    /// executed: others may have changed the reservation in the meantime, so its submitter asks for
+    /// a report instead.
     pub const fn is_reserve(self) -> bool {
         matches!(self, Self::Reserve(_))
     }
@@ -72,9 +78,10 @@ impl OpKind {
 
 /// An operation. It owns its memory; the [`Completion`] returns all of it.
 ///
-/// The holder of an operation owes its submitter a completion: the operation ends with [`Op::done`], or with [`Op::give_up`] if
-/// nobody waits for it. With `debug_assertions`, dropping one without either panics and reports where it was created. Do not
-/// submit an operation again after its completion; use its memory for a new one.
+/// The holder of an operation owes its submitter a completion: the operation ends with
+/// [`Op::done`], or with [`Op::give_up`] if nobody waits for it. With `debug_assertions`, dropping
+/// one without either panics and reports where it was created. Do not submit an operation again
+/// after its completion; use its memory for a new one.
 #[derive(Debug)]
 pub struct Op {
     /// Kind of operation.
@@ -83,7 +90,8 @@ pub struct Op {
     pub lba: u64,
     /// Number of blocks; 0 for a flush.
     pub blocks: u32,
-    /// The submitter's identifier of the operation, unique among its operations in flight on the queue.
+    /// The submitter's identifier of the operation, unique among its operations in flight on the
+    /// queue.
     pub user: u64,
     /// `blocks × block size × data_factor` bytes.
     pub data: Segments,
@@ -91,7 +99,8 @@ pub struct Op {
 }
 
 impl Op {
-    /// An operation on `blocks` blocks from block `lba`, with `blocks × block size × data_factor` bytes of data.
+    /// An operation on `blocks` blocks from block `lba`, with `blocks × block size × data_factor`
+    /// bytes of data.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn new(kind: OpKind, lba: u64, blocks: u32, user: u64, data: Segments) -> Self {
@@ -112,15 +121,16 @@ impl Op {
         Completion { op: self, outcome }
     }
 
-    /// Ends the operation without a completion, because nothing waits for it: the queue to which it was submitted was dropped, or
-    /// the submitter went away first. Returns the memory.
+    /// Ends the operation without a completion, because nothing waits for it: the queue to which it
+    /// was submitted was dropped, or the submitter went away first. Returns the memory.
     #[inline]
     pub fn give_up(mut self) {
         self.owed.settle();
     }
 }
 
-/// The owed completion: empty unless `debug_assertions` are on; then it records where the operation was created.
+/// The owed completion: empty unless `debug_assertions` are on; then it records where the operation
+/// was created.
 #[derive(Debug)]
 struct Owed {
     #[cfg(debug_assertions)]
@@ -180,7 +190,8 @@ pub enum Outcome {
     MayHaveExecuted {
         /// Why this is unknown.
         status: Status,
-        /// Whether it certainly will not be executed any more. Otherwise it may still be in transit or executing.
+        /// Whether it certainly will not be executed any more. Otherwise it may still be in transit
+        /// or executing.
         settled: bool,
     },
 }
@@ -202,7 +213,9 @@ impl Outcome {
     /// The status of any outcome.
     pub const fn status(&self) -> Status {
         match self {
-            Self::Done(status) | Self::NotSent(status) | Self::MayHaveExecuted { status, .. } => *status,
+            Self::Done(status) | Self::NotSent(status) | Self::MayHaveExecuted { status, .. } => {
+                *status
+            }
         }
     }
 

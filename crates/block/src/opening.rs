@@ -1,7 +1,8 @@
 //! A device that is being opened: [`Opening`], a future.
 //!
-//! Opening never blocks the caller. To open several devices (a stripe, a mirror, a target with many namespaces), begin all of
-//! them and then await each, so that they open concurrently. A thread that may block calls `wait`.
+//! Opening never blocks the caller. To open several devices (a stripe, a mirror, a target with many
+//! namespaces), begin all of them and then await each, so that they open concurrently. A thread
+//! that may block calls `wait`.
 
 use crate::error::{Error, ErrorKind};
 use crate::registry::Device;
@@ -12,7 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 use std::thread::{self, Thread};
 
-/// A device that is being opened. Opening proceeds without polling; if this is dropped, the resulting device is dropped too.
+/// A device that is being opened. Opening proceeds without polling; if this is dropped, the
+/// resulting device is dropped too.
 pub type Opening = Pending<Device>;
 
 type Outcome<T> = Result<T, Error>;
@@ -38,13 +40,18 @@ impl<T: Send + 'static> Pending<T> {
     }
 
     /// Applies `change` to the value when it is available.
-    pub fn and_then<U: Send + 'static>(self, change: impl FnOnce(T) -> Result<U, Error> + Send + 'static) -> Pending<U> {
+    pub fn and_then<U: Send + 'static>(
+        self,
+        change: impl FnOnce(T) -> Result<U, Error> + Send + 'static,
+    ) -> Pending<U> {
         Pending::of(async move { change(self.await?) })
     }
 
-    /// All values, in this order, when the last one is available; the first error as soon as it occurs.
+    /// All values, in this order, when the last one is available; the first error as soon as it
+    /// occurs.
     pub fn all(parts: Vec<Self>) -> Pending<Vec<T>> {
-        let mut parts: Vec<(Self, Option<T>)> = parts.into_iter().map(|part| (part, None)).collect();
+        let mut parts: Vec<(Self, Option<T>)> =
+            parts.into_iter().map(|part| (part, None)).collect();
         Pending::of(core::future::poll_fn(move |context| {
             let mut missing = false;
             for (part, value) in parts.iter_mut().filter(|(_, value)| value.is_none()) {
@@ -65,8 +72,8 @@ impl<T: Send + 'static> Pending<T> {
         Self::of(async move { self.await.map_err(explain) })
     }
 
-    /// Blocks this thread until the value is available; not for threads of event loops. The provider of the value limits the
-    /// time.
+    /// Blocks this thread until the value is available; not for threads of event loops. The
+    /// provider of the value limits the time.
     pub fn wait(self) -> Result<T, Error> {
         wait(self)
     }
@@ -119,7 +126,10 @@ impl<T> Promise<T> {
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.0.take() {
-            cell.complete(Err(Error::new(ErrorKind::Io, "the event loop that should open it has ended")));
+            cell.complete(Err(Error::new(
+                ErrorKind::Io,
+                "the event loop that should open it has ended",
+            )));
         }
     }
 }
@@ -181,12 +191,14 @@ mod tests {
     #[test]
     fn all_are_there_with_the_last_one_and_an_error_at_once() {
         let (promises, pending): (Vec<_>, Vec<_>) = (0..3).map(|_| Pending::promised()).unzip();
-        let completing =
-            thread::spawn(move || promises.into_iter().enumerate().rev().for_each(|(n, promise)| promise.complete(Ok(n))));
+        let completing = thread::spawn(move || {
+            promises.into_iter().enumerate().rev().for_each(|(n, promise)| promise.complete(Ok(n)))
+        });
         assert_eq!(Pending::all(pending).wait().unwrap(), [0, 1, 2]);
         completing.join().unwrap();
         // The others are never completed.
-        let (mut promises, pending): (Vec<_>, Vec<_>) = (0..3).map(|_| Pending::<()>::promised()).unzip();
+        let (mut promises, pending): (Vec<_>, Vec<_>) =
+            (0..3).map(|_| Pending::<()>::promised()).unzip();
         promises.remove(1).complete(Err(Error::new(ErrorKind::Refused, "no")));
         assert_eq!(Pending::all(pending).wait().unwrap_err().kind(), ErrorKind::Refused);
         assert_eq!(Pending::<()>::all(Vec::new()).wait().unwrap(), []);
@@ -196,9 +208,11 @@ mod tests {
     fn several_are_pending_side_by_side() {
         let (promises, pending): (Vec<_>, Vec<_>) = (0..3).map(|_| Pending::promised()).unzip();
         // The last one that was begun is the first that is there.
-        let completing =
-            thread::spawn(move || promises.into_iter().enumerate().rev().for_each(|(n, promise)| promise.complete(Ok(n))));
-        let values: Vec<usize> = pending.into_iter().map(|pending| pending.wait().unwrap()).collect();
+        let completing = thread::spawn(move || {
+            promises.into_iter().enumerate().rev().for_each(|(n, promise)| promise.complete(Ok(n)))
+        });
+        let values: Vec<usize> =
+            pending.into_iter().map(|pending| pending.wait().unwrap()).collect();
         assert_eq!(values, [0, 1, 2]);
         completing.join().unwrap();
     }

@@ -1,4 +1,5 @@
-//! The owners of all queues of a device, on any loops, to be woken when the device as a whole changes.
+//! The owners of all queues of a device, on any loops, to be woken when the device as a whole
+//! changes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, Remote};
@@ -20,7 +21,9 @@ impl Owners {
     /// A queue was dropped.
     pub fn leave(&self, on: &Remote, owner: DriverId) {
         let mut owners = self.lock();
-        if let Some(at) = owners.iter().position(|(remote, driver)| *driver == owner && remote.is_same_loop(on)) {
+        if let Some(at) =
+            owners.iter().position(|(remote, driver)| *driver == owner && remote.is_same_loop(on))
+        {
             owners.swap_remove(at);
         }
     }

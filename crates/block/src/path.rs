@@ -31,7 +31,8 @@ pub struct PathStatus {
     pub bytes: u64,
     /// Operations that it ended with an error for their submitter.
     pub errors: u64,
-    /// Operations that were sent again, here or on another path, because of what happened on this one.
+    /// Operations that were sent again, here or on another path, because of what happened on this
+    /// one.
     pub retries: u64,
     /// How often it was opened again.
     pub reconnects: u64,

@@ -1,5 +1,5 @@
-//! Real bugs of mirrors, which the simulator asks for by name to prove that it finds them. No shipped build has them: they exist only with the
-//! feature `planted-bugs`.
+//! Real bugs of mirrors, which the simulator asks for by name to prove that it finds them. No
+//! shipped build has them: they exist only with the feature `planted-bugs`.
 
 use core::cell::Cell;
 
@@ -16,7 +16,8 @@ pub enum Bug {
     ClaimIgnored,
     /// A leg that is copied to gets no writes meanwhile.
     CopyOvertaken,
-    /// A mirror that was not closed is opened at once, whatever its last process has left behind at targets.
+    /// A mirror that was not closed is opened at once, whatever its last process has left behind at
+    /// targets.
     LateWritesIgnored,
     /// A write that a lost leg has missed is acknowledged before the loss is durable.
     LossNotDurable,
@@ -28,7 +29,8 @@ pub enum Bug {
     OldCopyCurrent,
     /// A leg with data that the others lack is copied over.
     DivergenceIgnored,
-    /// Who opens a mirror that was not closed waits by its own options, whatever the one before has told.
+    /// Who opens a mirror that was not closed waits by its own options, whatever the one before has
+    /// told.
     OwnBound,
     /// A leg whose target has started again is copied from, whatever its cache has lost.
     LostCacheTrusted,
@@ -67,7 +69,8 @@ pub fn plant(bug: Option<Bug>) {
 
 /// Whether this thread's mirrors have this bug.
 ///
-/// The names are nowhere used by a program that only has the bugs, so a linker would leave them out; here they are used.
+/// The names are nowhere used by a program that only has the bugs, so a linker would leave them
+/// out; here they are used.
 pub fn has(bug: Bug) -> bool {
     core::hint::black_box(&Bug::ALL);
     PRESENT.get() == Some(bug)

@@ -1,12 +1,13 @@
 //! `ram:SIZE`: a RAM disk.
 //!
-//! Its blocks are in a [`Region`], which all queues access concurrently: a block is never torn, and compare-and-write is atomic
-//! over its range. Operations execute within [`BlockQueue::submit`]; their completions wait for [`BlockQueue::reap`] without
-//! waking the owner, who reaps after submitting anyway. Only discards and write-zeroes are executed by `reap`,
+//! Its blocks are in a [`Region`], which all queues access concurrently: a block is never torn, and
+//! compare-and-write is atomic over its range. Operations execute within [`BlockQueue::submit`];
+//! their completions wait for [`BlockQueue::reap`] without waking the owner, who reaps after
+//! submitting anyway. Only discards and write-zeroes are executed by `reap`,
 //! [`limits::RAM_ZERO_BYTES_PER_STEP`] at a time, so that a long one does not block the loop.
 //!
-//! Memory is allocated as blocks are written, in huge pages if the system has them; discards free it. The data lasts as long as
-//! the device is open, and so does the UUID, unless `uuid=` sets it.
+//! Memory is allocated as blocks are written, in huge pages if the system has them; discards free
+//! it. The data lasts as long as the device is open, and so does the UUID, unless `uuid=` sets it.
 
 use crate::check;
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, InPlace};
@@ -49,16 +50,20 @@ const FEATURES: Features = Features {
 };
 
 impl Ram {
-    /// Opens `ram:SIZE[,block=512|4096][,uuid=…,volatile=on]`; `rest` is the part after `ram:`. A fixed UUID would let hosts take an empty
-    /// disk, after a restart, for the one that they know; so it needs the consent of `volatile=on`.
+    /// Opens `ram:SIZE[,block=512|4096][,uuid=…,volatile=on]`; `rest` is the part after `ram:`. A
+    /// fixed UUID would let hosts take an empty disk, after a restart, for the one that they know;
+    /// so it needs the consent of `volatile=on`.
     pub(crate) fn open(url: &str, rest: &str) -> Result<Self, Error> {
         let (size, mut spec) = Spec::source(url, rest);
         let (block_bytes, blocks) = spec.sized(size)?;
         let (uuid, is_known) = (spec.uuid()?, spec.switch("volatile")? == Some(true));
         if let Some(uuid) = uuid.filter(|_| !is_known) {
-            let why =
-                "a RAM disk is empty after a restart, and hosts would take it for the same disk; add volatile=on if that is fine";
-            return Err(spec.wrong(Refusal::OptionValue { name: "uuid", value: uuid.to_string(), why: why.into() }));
+            let why = "a RAM disk is empty after a restart, and hosts would take it for the same disk; add volatile=on if that is fine";
+            return Err(spec.wrong(Refusal::OptionValue {
+                name: "uuid",
+                value: uuid.to_string(),
+                why: why.into(),
+            }));
         }
         let uuid = uuid.unwrap_or_else(Uuid::new_v4);
         spec.finish()?;
@@ -74,7 +79,13 @@ impl Ram {
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
             atomic: crate::device::Atomicity::local(block_bytes),
         };
-        Ok(Self { url: url.into(), region: Arc::new(region), geometry, uuid, epoch: weft_io::random::number() })
+        Ok(Self {
+            url: url.into(),
+            region: Arc::new(region),
+            geometry,
+            uuid,
+            epoch: weft_io::random::number(),
+        })
     }
 }
 
@@ -153,24 +164,34 @@ impl RamQueue {
             OpKind::Flush => true,
             OpKind::Compare => self.region.compare(at, &op.data),
             OpKind::CompareAndWrite { .. } => self.region.compare_and_write(at, &op.data),
-            OpKind::Reserve(_) | OpKind::ReservationReport => unreachable!("memory has no reservations, so they were refused"),
+            OpKind::Reserve(_) | OpKind::ReservationReport => {
+                unreachable!("memory has no reservations, so they were refused")
+            }
             OpKind::Discard | OpKind::WriteZeroes { .. } => {
                 return self.slow.push_back((op, 0));
             }
         };
-        let outcome = if equal { Outcome::SUCCESS } else { Outcome::Done(Status::new(StatusKind::CompareFailed)) };
+        let outcome = if equal {
+            Outcome::SUCCESS
+        } else {
+            Outcome::Done(Status::new(StatusKind::CompareFailed))
+        };
         self.ready.push(op.done(outcome));
     }
 
     fn copied(&self, op: &Op) {
-        self.on.counters().copied_bytes.add(u64::from(op.blocks) * u64::from(self.geometry.block_bytes));
+        self.on
+            .counters()
+            .copied_bytes
+            .add(u64::from(op.blocks) * u64::from(self.geometry.block_bytes));
     }
 
     /// Position of blocks that exist.
     #[inline]
     fn range(&self, lba: u64, blocks: u32) -> Option<(usize, usize)> {
         let block = u64::from(self.geometry.block_bytes);
-        let exist = lba.checked_add(u64::from(blocks)).is_some_and(|end| end <= self.geometry.blocks);
+        let exist =
+            lba.checked_add(u64::from(blocks)).is_some_and(|end| end <= self.geometry.blocks);
         exist.then(|| ((lba * block) as usize, blocks as usize * block as usize))
     }
 
@@ -186,7 +207,9 @@ impl RamQueue {
             // Pieces end at whole huge pages, which can be freed.
             let len = (total - *done).min(budget).min(PIECE_BYTES - at % PIECE_BYTES);
             match op.kind {
-                OpKind::WriteZeroes { deallocate: false, .. } => self.region.zero(at as usize, len as usize),
+                OpKind::WriteZeroes { deallocate: false, .. } => {
+                    self.region.zero(at as usize, len as usize)
+                }
                 _ => self.region.release(at as usize, len as usize),
             }
             *done += len;
@@ -301,8 +324,14 @@ mod tests {
 
     #[test]
     fn an_epoch_is_a_random_number() {
-        let epochs: Vec<u64> = (0..100).map(|_| Ram::open("ram:4KiB", "4KiB").unwrap().cache_epoch().unwrap()).collect();
-        assert_eq!(epochs.iter().fold(u64::MAX, |all, epoch| all & epoch), 0, "no bit is always set");
+        let epochs: Vec<u64> = (0..100)
+            .map(|_| Ram::open("ram:4KiB", "4KiB").unwrap().cache_epoch().unwrap())
+            .collect();
+        assert_eq!(
+            epochs.iter().fold(u64::MAX, |all, epoch| all & epoch),
+            0,
+            "no bit is always set"
+        );
         assert_eq!(epochs.iter().fold(0, |all, epoch| all | epoch), u64::MAX, "and none never");
     }
 
@@ -313,7 +342,8 @@ mod tests {
         let owner = on.spawn(|_| Owner);
         let ram = Ram::open("ram:1MiB", "1MiB").unwrap();
         let mut queue = ram.open_queue(on, owner).unwrap();
-        let mut ops: VecDeque<_> = (0..limits::MEMORY_QUEUE_OPS as u64 + 3).map(|lba| write(on, lba, lba as u8)).collect();
+        let mut ops: VecDeque<_> =
+            (0..limits::MEMORY_QUEUE_OPS as u64 + 3).map(|lba| write(on, lba, lba as u8)).collect();
         queue.submit(&mut ops);
         assert_eq!((ops.len(), queue.in_flight()), (3, limits::MEMORY_QUEUE_OPS));
         let mut done = Vec::new();
@@ -337,7 +367,8 @@ mod tests {
         let owner = on.spawn(|_| Owner);
         let ram = Ram::open("ram:64MiB", "64MiB").unwrap();
         let mut queue = ram.open_queue(on, owner).unwrap();
-        let mut ops = VecDeque::from([write(on, 100_000, 9), Op::bare(OpKind::Discard, 3, 131_069, 1)]);
+        let mut ops =
+            VecDeque::from([write(on, 100_000, 9), Op::bare(OpKind::Discard, 3, 131_069, 1)]);
         queue.submit(&mut ops);
         let mut done = Vec::new();
         let mut reaps = 0;

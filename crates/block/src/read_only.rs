@@ -1,5 +1,6 @@
-//! `readonly:URL`: another device, without writes. Operations that change data complete with [`StatusKind::WriteProtected`] and do not reach
-//! the device. A file under the filter is opened for reading only, so that several processes may serve it.
+//! `readonly:URL`: another device, without writes. Operations that change data complete with
+//! [`StatusKind::WriteProtected`] and do not reach the device. A file under the filter is opened
+//! for reading only, so that several processes may serve it.
 
 use crate::check;
 use crate::device::{BlockDevice, BlockQueue, Features, InPlace};
@@ -25,7 +26,11 @@ pub struct ReadOnlyDevice {
 
 impl ReadOnlyDevice {
     /// Begins to open the `URL` after `readonly:`; `begin` opens the inner URL.
-    pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
+    pub(crate) fn begin(
+        url: &str,
+        rest: &str,
+        begin: impl FnOnce(&str) -> Result<Opening, Error>,
+    ) -> Result<Opening, Error> {
         let (inner, spec) = Spec::filter(url, rest);
         spec.finish()?;
         let url = url.to_owned();
@@ -35,7 +40,11 @@ impl ReadOnlyDevice {
 
 /// The features of a device without writes.
 fn read_only(features: Features) -> Features {
-    Features { compare: features.compare, reservations: features.reservations, ..Features::default() }
+    Features {
+        compare: features.compare,
+        reservations: features.reservations,
+        ..Features::default()
+    }
 }
 
 impl Filter for ReadOnlyDevice {

@@ -4,12 +4,15 @@ use crate::error::ErrorKind;
 use crate::limits::{FILTER_DEPTH, LIST_SOURCES, STRIPE_CHUNK_BYTES_MIN};
 use crate::units::{UnitError, format_size};
 
-/// Why a URL cannot be opened. The text says what is wrong and what to do; [`crate::Error`] puts the URL in front of it.
+/// Why a URL cannot be opened. The text says what is wrong and what to do; [`crate::Error`] puts
+/// the URL in front of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// Unknown scheme.
-    #[error("there is no source type {scheme}:; use for example ram:1GiB, file:/PATH or nvme+tcp://HOST/NQN")]
+    #[error(
+        "there is no source type {scheme}:; use for example ram:1GiB, file:/PATH or nvme+tcp://HOST/NQN"
+    )]
     UnknownScheme {
         /// The scheme, without its colon.
         scheme: String,
@@ -145,7 +148,9 @@ pub enum Refusal {
         by: String,
     },
     /// The system refuses to write to the disk.
-    #[error("the disk is read-only; put readonly: in front of the source, or allow writing (`blockdev --setrw`)")]
+    #[error(
+        "the disk is read-only; put readonly: in front of the source, or allow writing (`blockdev --setrw`)"
+    )]
     ReadOnlyDisk,
     /// The disk cannot transfer blocks as short as these.
     #[error("the disk has blocks of {disk_bytes} bytes; omit block=")]
@@ -160,7 +165,9 @@ pub enum Refusal {
     #[error("no other process can serve the same RAM disk; share a file or a disk")]
     NotShared,
     /// `direct=on` is not possible here.
-    #[error("the page cache cannot be bypassed here with blocks of {block_bytes} bytes; use block=4096 or direct=auto")]
+    #[error(
+        "the page cache cannot be bypassed here with blocks of {block_bytes} bytes; use block=4096 or direct=auto"
+    )]
     NotDirect {
         /// Size of a block, bytes.
         block_bytes: u32,

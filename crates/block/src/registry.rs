@@ -12,16 +12,18 @@
 //! | `stats:URL` | [`crate::stats`]: another device, whose operations are counted |
 //! | `stripe:64KiB,URL,URL,…` | [`crate::stripe`]: several devices as one |
 //!
-//! A **source** is its main part followed by its options, `name=value`, each after a comma: `ram:1GiB,block=4096`. A **filter**
-//! is its options followed by the URL of the inner device: `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`.
-//! [`crate::grammar`] defines the whole grammar, including lists of sources, and says what needs no quoting in a shell. Sizes and
+//! A **source** is its main part followed by its options, `name=value`, each after a comma:
+//! `ram:1GiB,block=4096`. A **filter** is its options followed by the URL of the inner device:
+//! `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`. [`crate::grammar`] defines the whole
+//! grammar, including lists of sources, and says what needs no quoting in a shell. Sizes and
 //! durations are those of [`crate::units`].
 //!
-//! Options of every local source: `block=512|4096`, the block size in bytes (default 512), and `uuid=…`, the UUID of the data, if
-//! the one that the source derives is not suitable (see [`crate::Identity`]).
+//! Options of every local source: `block=512|4096`, the block size in bytes (default 512), and
+//! `uuid=…`, the UUID of the data, if the one that the source derives is not suitable (see
+//! [`crate::Identity`]).
 //!
-//! This crate does not know network sources: the caller passes a [`Resolver`], which is called for every scheme that is not
-//! local, also for the innermost URL of a filter.
+//! This crate does not know network sources: the caller passes a [`Resolver`], which is called for
+//! every scheme that is not local, also for the innermost URL of a filter.
 
 use crate::delay::DelayDevice;
 use crate::device::BlockDevice;
@@ -54,7 +56,8 @@ pub struct OpenOptions<'a> {
     /// Opens other schemes.
     pub resolver: Option<Resolver<'a>>,
     depth: u32,
-    /// Other processes serve the same local sources: these are not locked against them, and do not offer what only a lock makes atomic.
+    /// Other processes serve the same local sources: these are not locked against them, and do not
+    /// offer what only a lock makes atomic.
     shared: bool,
     /// Where files that are created are noted.
     created: Option<&'a CreatedFiles>,
@@ -62,7 +65,8 @@ pub struct OpenOptions<'a> {
     read_only: bool,
     /// Within which a disk or file of this machine completes an operation; zero: no limit.
     time_limit: Duration,
-    /// Whether what has that limit is a part of a device whose users need their memory back at the limit.
+    /// Whether what has that limit is a part of a device whose users need their memory back at the
+    /// limit.
     in_composite: bool,
 }
 
@@ -82,13 +86,15 @@ impl<'a> OpenOptions<'a> {
         Self { created, ..self }
     }
 
-    /// The same, and each disk and file of this machine has a time limit ([`crate::time_limit`]), with all filters over it: it is overdue if it does not
-    /// complete an operation within that time. Memory answers at once, and network sources have limits of their own. Zero: no limit.
+    /// The same, and each disk and file of this machine has a time limit ([`crate::time_limit`]),
+    /// with all filters over it: it is overdue if it does not complete an operation within that
+    /// time. Memory answers at once, and network sources have limits of their own. Zero: no limit.
     pub fn time_limit(self, time_limit: Duration) -> Self {
         Self { time_limit, ..self }
     }
 
-    /// The same for a part of a device that goes on without it: an overdue operation completes with its memory.
+    /// The same for a part of a device that goes on without it: an overdue operation completes with
+    /// its memory.
     pub fn in_composite(self, in_composite: bool) -> Self {
         Self { in_composite, ..self }
     }
@@ -118,8 +124,8 @@ pub fn open(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
     begin(url, options)?.wait()
 }
 
-/// Begins to open `url`. Local devices are opened at once; the resolver's openings proceed independently, so several URLs open
-/// concurrently.
+/// Begins to open `url`. Local devices are opened at once; the resolver's openings proceed
+/// independently, so several URLs open concurrently.
 ///
 /// # Errors
 /// A [`Refusal`] for an invalid URL or option; the error of a local device.
@@ -136,15 +142,17 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
 /// Whether a URL is that of a disk or file of this machine, or of filters over one.
 fn is_one_disk(url: &str) -> bool {
     let sources = grammar::sources(url);
-    let is_listed = |source: &grammar::Source<'_>| source.above.iter().any(|kind| LISTS.contains(kind));
+    let is_listed =
+        |source: &grammar::Source<'_>| source.above.iter().any(|kind| LISTS.contains(kind));
     sources.iter().all(|source| grammar::path(source.url).is_some() && !is_listed(source))
 }
 
 /// Whether a URL consists of what answers on this machine, so that nothing shares its queues.
 fn is_local(url: &str) -> bool {
-    grammar::sources(url)
-        .iter()
-        .all(|source| grammar::path(source.url).is_some() || matches!(scheme(source.url), (Some("ram" | "null"), _)))
+    grammar::sources(url).iter().all(|source| {
+        grammar::path(source.url).is_some()
+            || matches!(scheme(source.url), (Some("ram" | "null"), _))
+    })
 }
 
 fn begin_unlimited(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
@@ -154,26 +162,44 @@ fn begin_unlimited(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Erro
         Some("ram") if options.shared => return Err(Error::refused(url, Refusal::NotShared)),
         Some("ram") => Arc::new(Ram::open(url, rest)?),
         Some("null") => Arc::new(Null::open(url, rest)?),
-        Some("delay") => return DelayDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
-        Some("error") => return FaultDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
-        Some("limit") => return LimitDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
-        Some("readonly") => return ReadOnlyDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?.read_only())),
-        Some("stats") => return StatsDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
+        Some("delay") => {
+            return DelayDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?));
+        }
+        Some("error") => {
+            return FaultDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?));
+        }
+        Some("limit") => {
+            return LimitDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?));
+        }
+        Some("readonly") => {
+            return ReadOnlyDevice::begin(url, rest, |inner| {
+                begin(inner, &options.inner(url)?.read_only())
+            });
+        }
+        Some("stats") => {
+            return StatsDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?));
+        }
         Some("stripe") => {
             let is_shared = options.in_composite || !is_local(url);
-            return StripeDevice::begin(url, rest, |member| begin(member, &options.inner(url)?.in_composite(is_shared)));
+            return StripeDevice::begin(url, rest, |member| {
+                begin(member, &options.inner(url)?.in_composite(is_shared))
+            });
         }
         Some("file") => Arc::new(file()?),
         None if is_path(url) => Arc::new(file()?),
-        _ => return options.resolver.and_then(|resolver| resolver(url)).ok_or_else(|| unknown(url)),
+        _ => {
+            return options.resolver.and_then(|resolver| resolver(url)).ok_or_else(|| unknown(url));
+        }
     };
     Ok(Opening::ready(Ok(device)))
 }
 
-/// Whether a URL can be that of a local source, as far as its beginning tells; or of a list, whose sources are not checked.
+/// Whether a URL can be that of a local source, as far as its beginning tells; or of a list, whose
+/// sources are not checked.
 ///
 /// # Errors
-/// A [`Refusal`] for an unknown scheme, for what is neither a URL nor a path, and for an error in a list.
+/// A [`Refusal`] for an unknown scheme, for what is neither a URL nor a path, and for an error in a
+/// list.
 pub fn check(url: &str) -> Result<(), Error> {
     let (kind, rest) = scheme(url);
     match kind {
@@ -211,26 +237,42 @@ mod tests {
     #[test]
     fn local_sources_open() {
         let ram = open("ram:1MiB,block=4096", &OpenOptions::default()).unwrap();
-        assert_eq!((ram.geometry().blocks, ram.geometry().block_bytes, ram.url()), (256, 4096, "ram:1MiB,block=4096"));
+        assert_eq!(
+            (ram.geometry().blocks, ram.geometry().block_bytes, ram.url()),
+            (256, 4096, "ram:1MiB,block=4096")
+        );
         assert!(ram.identity().uuid.is_some());
         let null = open("null:250GiB", &OpenOptions::default()).unwrap();
         assert_eq!(null.geometry().bytes(), 250 << 30);
-        let named = open("ram:1MiB,uuid=6ba7b810-9dad-11d1-80b4-00c04fd430c8,volatile=on", &OpenOptions::default()).unwrap();
-        assert_eq!(named.identity().uuid.unwrap().to_string(), "6ba7b810-9dad-11d1-80b4-00c04fd430c8");
+        let named = open(
+            "ram:1MiB,uuid=6ba7b810-9dad-11d1-80b4-00c04fd430c8,volatile=on",
+            &OpenOptions::default(),
+        )
+        .unwrap();
+        assert_eq!(
+            named.identity().uuid.unwrap().to_string(),
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+        );
     }
 
     #[test]
     fn mistakes_are_told_with_a_way_out() {
         assert_eq!(refusal("tape:0"), Refusal::UnknownScheme { scheme: "tape".into() });
-        let said = open("nvme://me:hidden@h/disk", &OpenOptions::default()).err().unwrap().to_string();
+        let said =
+            open("nvme://me:hidden@h/disk", &OpenOptions::default()).err().unwrap().to_string();
         assert!(said.starts_with("nvme://…: there is no source type nvme:"), "{said}");
         assert_eq!(refusal("disk.img"), Refusal::NeitherUrlNorPath { text: "disk.img".into() });
         assert_eq!(refusal("ram:1000"), Refusal::NotWholeBlocks { bytes: 1000, block_bytes: 512 });
         assert_eq!(refusal("ram:0"), Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });
         assert!(matches!(refusal("ram:"), Refusal::NotASize(_)));
-        assert!(matches!(refusal("ram:1MiB,colour=red"), Refusal::UnknownOption { name, .. } if name == "colour"));
+        assert!(
+            matches!(refusal("ram:1MiB,colour=red"), Refusal::UnknownOption { name, .. } if name == "colour")
+        );
         let named = refusal("ram:1MiB,uuid=6ba7b810-9dad-11d1-80b4-00c04fd430c8");
-        assert!(matches!(named, Refusal::OptionValue { name: "uuid", .. }), "it would come back empty under the same name");
+        assert!(
+            matches!(named, Refusal::OptionValue { name: "uuid", .. }),
+            "it would come back empty under the same name"
+        );
         assert!(matches!(refusal("null:1GiB,uuid=1"), Refusal::OptionValue { name: "uuid", .. }));
         assert_eq!(refusal("ram:8000PiB").kind(), ErrorKind::NoResources);
     }

@@ -1,4 +1,5 @@
-//! Reservations as initiators see and change them: the holder and the registrants of a device that other hosts use as well.
+//! Reservations as initiators see and change them: the holder and the registrants of a device that
+//! other hosts use as well.
 
 use crate::limits::RESERVATION_REPORT_BYTES;
 use uuid::Uuid;
@@ -46,8 +47,10 @@ impl ReservationKind {
     }
 }
 
-/// The name of the opener that registers with a key, by the lower half of the key. A target that knows hosts by one name only, as Linux' LIO does, lets
-/// no other session of a host take its reservation: who knows the key opens the device as that opener, whose session ends by that, and gives it back.
+/// The name of the opener that registers with a key, by the lower half of the key. A target that
+/// knows hosts by one name only, as Linux' LIO does, lets no other session of a host take its
+/// reservation: who knows the key opens the device as that opener, whose session ends by that, and
+/// gives it back.
 pub fn opener_of(key: u64) -> Uuid {
     Uuid::from_u128(u128::from(key as u32))
 }
@@ -115,8 +118,8 @@ pub struct ReservationReport {
 }
 
 impl ReservationReport {
-    /// Reads the Reservation Status data structure in its extended form (Base 2.1 §7.7); `None`: it is none. It reads no more than
-    /// [`RESERVATION_REPORT_BYTES`].
+    /// Reads the Reservation Status data structure in its extended form (Base 2.1 §7.7); `None`: it
+    /// is none. It reads no more than [`RESERVATION_REPORT_BYTES`].
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = &bytes[..bytes.len().min(RESERVATION_REPORT_BYTES)];
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
@@ -131,11 +134,16 @@ impl ReservationReport {
         Some(Self { generation, kind, is_cut: registrants.len() < count, registrants })
     }
 
-    /// Writes it in the form that [`Self::decode`] reads, for devices whose protocol has another one. Of those registered, as many as fit.
+    /// Writes it in the form that [`Self::decode`] reads, for devices whose protocol has another
+    /// one. Of those registered, as many as fit.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; RESERVATION_REPORT_BYTES];
         let (header, rest) = bytes.split_at_mut(HEADER_BYTES);
-        let count = if self.is_cut { u16::MAX } else { u16::try_from(self.registrants.len()).unwrap_or(u16::MAX) };
+        let count = if self.is_cut {
+            u16::MAX
+        } else {
+            u16::try_from(self.registrants.len()).unwrap_or(u16::MAX)
+        };
         header[..4].copy_from_slice(&self.generation.to_le_bytes());
         header[4] = self.kind.map_or(0, ReservationKind::nvme);
         header[5..7].copy_from_slice(&count.to_le_bytes());
@@ -175,7 +183,10 @@ mod tests {
         let decoded = ReservationReport::decode(&report(3, 2)).unwrap();
         assert_eq!((decoded.generation, decoded.is_cut), (7, false));
         assert_eq!(decoded.kind, Some(ReservationKind::WriteExclusiveRegistrantsOnly));
-        assert_eq!(decoded.registrants[0], ReservationHolder { host: [9; 16], key: 0xabcd, holds: true });
+        assert_eq!(
+            decoded.registrants[0],
+            ReservationHolder { host: [9; 16], key: 0xabcd, holds: true }
+        );
         assert_eq!((decoded.registrants.len(), decoded.registrants[1].holds), (2, false));
         assert_eq!(ReservationReport::decode(&report(0, 1)).unwrap().kind, None);
     }
@@ -192,12 +203,21 @@ mod tests {
     fn a_report_is_read_as_it_was_written() {
         let of = |key| ReservationHolder { host: [key as u8; 16], key, holds: key == 2 };
         let kind = Some(ReservationKind::ExclusiveAccess);
-        let report = ReservationReport { generation: 3, kind, registrants: vec![of(1), of(2)], is_cut: false };
+        let report = ReservationReport {
+            generation: 3,
+            kind,
+            registrants: vec![of(1), of(2)],
+            is_cut: false,
+        };
         assert_eq!(ReservationReport::decode(&report.encode()), Some(report.clone()));
         let many = ReservationReport { registrants: (1..100).map(of).collect(), ..report.clone() };
         let read = ReservationReport::decode(&many.encode()).unwrap();
         assert_eq!((&read.registrants[..], read.is_cut), (&many.registrants[..63], true));
-        assert!(ReservationReport::decode(&ReservationReport { is_cut: true, ..report }.encode()).unwrap().is_cut);
+        assert!(
+            ReservationReport::decode(&ReservationReport { is_cut: true, ..report }.encode())
+                .unwrap()
+                .is_cut
+        );
     }
 
     #[test]

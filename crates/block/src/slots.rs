@@ -1,4 +1,5 @@
-//! A table of operations in flight. Their names are small numbers, which are reused; it grows to the greatest number of operations at a time.
+//! A table of operations in flight. Their names are small numbers, which are reused; it grows to
+//! the greatest number of operations at a time.
 
 /// Values under the numbers that [`Slots::insert`] returned.
 pub struct Slots<T> {
@@ -94,10 +95,17 @@ mod tests {
     fn values_come_back_once() {
         let mut slots = Slots::default();
         let (a, b) = (slots.insert('a'), slots.insert('b'));
-        assert_eq!((slots.remove(a), slots.remove(a), slots.remove(9), slots.len()), (Some('a'), None, None, 1));
+        assert_eq!(
+            (slots.remove(a), slots.remove(a), slots.remove(9), slots.len()),
+            (Some('a'), None, None, 1)
+        );
         assert_eq!((slots.insert('c'), slots.remove(b)), (a, Some('b')));
         assert_eq!(
-            (slots.find(|&v| v == 'c'), slots.find(|&v| v == 'b'), slots.names().collect::<Vec<_>>()),
+            (
+                slots.find(|&v| v == 'c'),
+                slots.find(|&v| v == 'b'),
+                slots.names().collect::<Vec<_>>()
+            ),
             (Some(a), None, vec![a])
         );
         assert_eq!((slots.drain().collect::<String>(), slots.len()), ("c".into(), 0));

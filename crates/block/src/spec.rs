@@ -6,7 +6,8 @@ use crate::limits::BLOCK_BYTES_DEFAULT;
 use crate::refusal::Refusal;
 use crate::units;
 
-/// The options of one source or filter. Callers take them one by one; those left at the end are unknown.
+/// The options of one source or filter. Callers take them one by one; those left at the end are
+/// unknown.
 #[derive(Debug)]
 pub(crate) struct Spec<'a> {
     url: &'a str,
@@ -15,13 +16,15 @@ pub(crate) struct Spec<'a> {
 }
 
 impl<'a> Spec<'a> {
-    /// Splits `main[,name=value]…`, which follows the scheme of `url`, into the main part and the options.
+    /// Splits `main[,name=value]…`, which follows the scheme of `url`, into the main part and the
+    /// options.
     pub(crate) fn source(url: &'a str, rest: &'a str) -> (&'a str, Self) {
         let (main, options) = grammar::options(rest);
         (main, Self { url, options, known: Vec::new() })
     }
 
-    /// Splits `[name=value,]…URL`, which follows the scheme of `url`, into the options and the inner URL.
+    /// Splits `[name=value,]…URL`, which follows the scheme of `url`, into the options and the
+    /// inner URL.
     pub(crate) fn filter(url: &'a str, rest: &'a str) -> (&'a str, Self) {
         let mut inner = rest;
         let mut options = Vec::new();
@@ -34,7 +37,8 @@ impl<'a> Spec<'a> {
         (inner, Self { url, options, known: Vec::new() })
     }
 
-    /// Splits the head of a list, `[main][,name=value]…`, into the main part, which may be empty, and the options.
+    /// Splits the head of a list, `[main][,name=value]…`, into the main part, which may be empty,
+    /// and the options.
     pub(crate) fn list(url: &'a str, head: &'a str) -> (&'a str, Self) {
         let (mut main, mut options) = grammar::options(head);
         if let Some(first) = grammar::option(main) {
@@ -68,7 +72,9 @@ impl<'a> Spec<'a> {
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<Option<T>, Error> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        parse(text).map(Some).map_err(|why| self.wrong(Refusal::OptionValue { name, value: text.into(), why }))
+        parse(text)
+            .map(Some)
+            .map_err(|why| self.wrong(Refusal::OptionValue { name, value: text.into(), why }))
     }
 
     /// A size in bytes.
@@ -96,14 +102,18 @@ impl<'a> Spec<'a> {
     /// The UUID of the data.
     pub(crate) fn uuid(&mut self) -> Result<Option<uuid::Uuid>, Error> {
         self.parsed("uuid", |text| {
-            uuid::Uuid::parse_str(text).map_err(|_| "use a UUID of 36 characters, as printed by uuidgen".into())
+            uuid::Uuid::parse_str(text)
+                .map_err(|_| "use a UUID of 36 characters, as printed by uuidgen".into())
         })
     }
 
     /// Rejects options that are left, and lists the known ones.
     pub(crate) fn finish(self) -> Result<(), Error> {
         let Some((name, _)) = self.options.first() else { return Ok(()) };
-        Err(Error::refused(self.url, Refusal::UnknownOption { name: (*name).into(), known: self.known }))
+        Err(Error::refused(
+            self.url,
+            Refusal::UnknownOption { name: (*name).into(), known: self.known },
+        ))
     }
 
     /// The number of blocks of a device of this size.
@@ -151,7 +161,9 @@ mod tests {
 
     #[test]
     fn the_head_of_a_list_may_have_no_main_part() {
-        for (head, main, options) in [("", "", 0), ("64KiB", "64KiB", 0), ("64KiB,a=1,b=2", "64KiB", 2), ("a=1,b=2", "", 2)] {
+        for (head, main, options) in
+            [("", "", 0), ("64KiB", "64KiB", 0), ("64KiB,a=1,b=2", "64KiB", 2), ("a=1,b=2", "", 2)]
+        {
             let (found, spec) = Spec::list("", head);
             assert_eq!((found, spec.options.len()), (main, options), "{head}");
         }
@@ -167,6 +179,9 @@ mod tests {
         let unknown = Refusal::UnknownOption { name: "speed".into(), known: vec!["block"] };
         assert_eq!(refusal(spec.finish().unwrap_err()), unknown);
         let (_, mut spec) = Spec::source("x:1k,block=512,block=512", "1k,block=512,block=512");
-        assert_eq!(refusal(spec.block_bytes().unwrap_err()), Refusal::OptionTwice { name: "block" });
+        assert_eq!(
+            refusal(spec.block_bytes().unwrap_err()),
+            Refusal::OptionTwice { name: "block" }
+        );
     }
 }

@@ -1,8 +1,10 @@
 //! Splits operations that are longer than the maximum transfer of a device.
 //!
-//! A read, write or comparison above the device's own [`Geometry::max_transfer_bytes`] is split into several operations, whose memory is cut
-//! from that of the original. They are submitted in order and run concurrently. The original operation completes with the last of them; its
-//! outcome combines theirs. Splitting adds no atomicity to that of the device. A compare-and-write is never split.
+//! A read, write or comparison above the device's own [`Geometry::max_transfer_bytes`] is split
+//! into several operations, whose memory is cut from that of the original. They are submitted in
+//! order and run concurrently. The original operation completes with the last of them; its outcome
+//! combines theirs. Splitting adds no atomicity to that of the device. A compare-and-write is never
+//! split.
 
 use crate::check;
 use crate::device::{BlockDevice, BlockQueue, Geometry, InPlace};
@@ -20,7 +22,8 @@ use weft_io::{DriverId, Handle, Segments};
 /// Operations that are taken before the device is offered them.
 const BATCH: usize = 64;
 
-/// The device, or where it takes less than `bytes` at once, one that does. `bytes` is rounded up to whole blocks.
+/// The device, or where it takes less than `bytes` at once, one that does. `bytes` is rounded up to
+/// whole blocks.
 pub fn up_to(device: Device, bytes: u32) -> Device {
     let Geometry { block_bytes, max_transfer_bytes, .. } = device.geometry();
     match bytes.checked_next_multiple_of(block_bytes) {
@@ -77,15 +80,18 @@ struct SplitQueue {
 /// Bit from which on a name below has the number of the part.
 const PART: u32 = 32;
 
-/// What is known of two parts together. What may have been executed outweighs what is certain; where one was done and another never sent,
-/// the whole may have been executed, and will not be any more.
+/// What is known of two parts together. What may have been executed outweighs what is certain;
+/// where one was done and another never sent, the whole may have been executed, and will not be any
+/// more.
 pub(crate) fn merge(first: Outcome, second: Outcome) -> Outcome {
     match (first, second) {
         (unsettled @ Outcome::MayHaveExecuted { settled: false, .. }, _) => unsettled,
         (_, unsettled @ Outcome::MayHaveExecuted { settled: false, .. }) => unsettled,
-        (settled @ Outcome::MayHaveExecuted { .. }, _) | (_, settled @ Outcome::MayHaveExecuted { .. }) => settled,
+        (settled @ Outcome::MayHaveExecuted { .. }, _)
+        | (_, settled @ Outcome::MayHaveExecuted { .. }) => settled,
         (Outcome::NotSent(status), Outcome::NotSent(_)) => Outcome::NotSent(status),
-        (Outcome::NotSent(status), Outcome::Done(_)) | (Outcome::Done(_), Outcome::NotSent(status)) => Outcome::settled(status),
+        (Outcome::NotSent(status), Outcome::Done(_))
+        | (Outcome::Done(_), Outcome::NotSent(status)) => Outcome::settled(status),
         (Outcome::Done(_), Outcome::Done(_)) => {
             if first.is_success() {
                 second
@@ -102,8 +108,15 @@ impl SplitQueue {
         let part_blocks = (self.device.geometry().max_transfer_bytes / geometry.block_bytes).max(1);
         let long = op.kind.data_factor() > 0 && op.blocks > part_blocks;
         if !long {
-            let (kind, lba, blocks, data) = (op.kind, op.lba, op.blocks, core::mem::take(&mut op.data));
-            let name = self.begun.insert(Begun { op, memory: Divided::new(), pending: 1, parts: 1, outcome: None });
+            let (kind, lba, blocks, data) =
+                (op.kind, op.lba, op.blocks, core::mem::take(&mut op.data));
+            let name = self.begun.insert(Begun {
+                op,
+                memory: Divided::new(),
+                pending: 1,
+                parts: 1,
+                outcome: None,
+            });
             return self.relay.passing.push_back(Op::new(kind, lba, blocks, name, data));
         }
         let cut = matches!(op.kind, OpKind::Read | OpKind::Write { .. } | OpKind::Compare);
@@ -125,7 +138,11 @@ impl SplitQueue {
             let first = part * part_blocks;
             let blocks = part_blocks.min(blocks - first);
             let mut data = Segments::new();
-            begun.memory.cut(first as usize * block_bytes, blocks as usize * block_bytes, &mut data);
+            begun.memory.cut(
+                first as usize * block_bytes,
+                blocks as usize * block_bytes,
+                &mut data,
+            );
             let name = u64::from(part) << PART | name;
             self.relay.passing.push_back(Op::new(kind, lba + u64::from(first), blocks, name, data));
         }
@@ -147,7 +164,9 @@ impl SplitQueue {
         if begun.pending > 0 {
             return;
         }
-        let Some(Begun { mut op, mut memory, parts, outcome, .. }) = self.begun.remove(name) else { return };
+        let Some(Begun { mut op, mut memory, parts, outcome, .. }) = self.begun.remove(name) else {
+            return;
+        };
         if parts > 1 {
             op.data = memory.take_back().unwrap_or_default();
         }

@@ -15,13 +15,15 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The kind of a status, in terms that every protocol has. This is the only such list. One table per protocol
-    /// (`endpoint::status`) translates it; this file translates errors of the operating system.
+    /// The kind of a status, in terms that every protocol has. This is the only such list. One
+    /// table per protocol (`endpoint::status`) translates it; this file translates errors of the
+    /// operating system.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum StatusKind {
         /// The operation succeeded.
         Success,
-        /// The blocks could not be read or written: the medium, a checksum or the backing file failed.
+        /// The blocks could not be read or written: the medium, a checksum or the backing file
+        /// failed.
         Media,
         /// The operation exceeds the end of the device.
         OutOfRange,
@@ -43,11 +45,13 @@ kinds! {
         Busy,
         /// The data was damaged in transit.
         Transport,
-        /// This path does not reach the data at present; another path may, or this one later. The operation was not done.
+        /// This path does not reach the data at present; another path may, or this one later. The
+        /// operation was not done.
         Path,
         /// The device is gone.
         Gone,
-        /// The device did not answer in time; or it is sent nothing because it still owes such an answer.
+        /// The device did not answer in time; or it is sent nothing because it still owes such an
+        /// answer.
         TimedOut,
         /// Any other internal error of the device.
         Internal,
@@ -61,8 +65,8 @@ impl StatusKind {
     }
 }
 
-/// The original status of a protocol. It is passed through unchanged if the other side uses the same protocol, and otherwise
-/// translated by the protocols' own rules if there are any.
+/// The original status of a protocol. It is passed through unchanged if the other side uses the
+/// same protocol, and otherwise translated by the protocols' own rules if there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Raw {
     /// NVMe status: code type in bits 10:8, code in bits 7:0, Do Not Retry in bit 14.
@@ -75,8 +79,8 @@ pub enum Raw {
     Os(i32),
 }
 
-/// The result of a SCSI command (SAM-5 §5.3, SPC-4 §4.5), without the field pointer: it refers to a CDB, and the CDB of a
-/// forwarded operation is different.
+/// The result of a SCSI command (SAM-5 §5.3, SPC-4 §4.5), without the field pointer: it refers to a
+/// CDB, and the CDB of a forwarded operation is different.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RawScsi {
     /// Status byte.
@@ -100,11 +104,16 @@ impl Raw {
         }
     }
 
-    /// The code as one number. For SCSI: status byte, sense key, additional sense code and qualifier, one byte each.
+    /// The code as one number. For SCSI: status byte, sense key, additional sense code and
+    /// qualifier, one byte each.
     pub const fn code(&self) -> u32 {
         match *self {
             Self::Nvme(code) => code as u32,
-            Self::Scsi(raw) => (raw.status as u32) << 24 | (raw.sense_key as u32) << 16 | raw.additional_sense as u32,
+            Self::Scsi(raw) => {
+                (raw.status as u32) << 24
+                    | (raw.sense_key as u32) << 16
+                    | raw.additional_sense as u32
+            }
             Self::Nbd(code) => code,
             Self::Os(code) => code as u32,
         }
@@ -116,7 +125,9 @@ impl core::fmt::Display for Raw {
         let protocol = self.protocol();
         match *self {
             Self::Nvme(code) => write!(f, "{protocol} status {code:#x}"),
-            Self::Scsi(RawScsi { status, sense_key: 0, additional_sense: 0, .. }) => write!(f, "{protocol} status {status:02x}h"),
+            Self::Scsi(RawScsi { status, sense_key: 0, additional_sense: 0, .. }) => {
+                write!(f, "{protocol} status {status:02x}h")
+            }
             Self::Scsi(RawScsi { sense_key, additional_sense, .. }) => {
                 let [code, qualifier] = additional_sense.to_be_bytes();
                 write!(f, "{protocol} sense {sense_key:x}h/{code:02x}h/{qualifier:02x}h")
@@ -181,7 +192,8 @@ impl From<&std::io::Error> for Status {
 
 /// Whether the system says that the device below is not there any more.
 fn is_device_gone(error: &std::io::Error) -> bool {
-    // ENXIO, ENODEV, ENOMEDIUM; ERROR_DEV_NOT_EXIST, ERROR_DEVICE_NOT_CONNECTED, ERROR_DEVICE_REMOVED.
+    // ENXIO, ENODEV, ENOMEDIUM; ERROR_DEV_NOT_EXIST, ERROR_DEVICE_NOT_CONNECTED,
+    // ERROR_DEVICE_REMOVED.
     const GONE: &[i32] = match () {
         () if cfg!(target_os = "linux") => &[6, 19, 123],
         () if cfg!(windows) => &[55, 1167, 1617],

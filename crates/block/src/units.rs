@@ -1,8 +1,10 @@
 //! Parses sizes and durations, in the same way everywhere, and prints sizes.
 //!
-//! A size is a number and a unit: `KiB MiB GiB TiB PiB` (powers of 1024), `kB MB GB TB PB` (powers of 1000), or `B` or nothing
-//! for bytes. The single letters `K M G T P`, in either case, are powers of 1024, as in fio and qemu. A duration is a number and
-//! one of `ns us ms s min h`. Fractions are allowed if the result is a whole number of bytes or nanoseconds: `1.5GiB`, `0.5ms`.
+//! A size is a number and a unit: `KiB MiB GiB TiB PiB` (powers of 1024), `kB MB GB TB PB` (powers
+//! of 1000), or `B` or nothing for bytes. The single letters `K M G T P`, in either case, are
+//! powers of 1024, as in fio and qemu. A duration is a number and one of `ns us ms s min h`.
+//! Fractions are allowed if the result is a whole number of bytes or nanoseconds: `1.5GiB`,
+//! `0.5ms`.
 
 use core::time::Duration;
 
@@ -39,7 +41,14 @@ const SIZES: &[Unit] = &[
 ];
 
 /// Units for printing, the largest first.
-const SIZE_NAMES: &[Unit] = &[("PiB", 1 << 50), ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const SIZE_NAMES: &[Unit] = &[
+    ("PiB", 1 << 50),
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+];
 
 const DURATIONS: &[Unit] = &[
     ("ns", 1),
@@ -65,7 +74,10 @@ pub fn format_size(bytes: u64) -> String {
     if bytes == 0 {
         return "0B".to_owned();
     }
-    let (name, unit) = SIZE_NAMES.iter().find(|(_, unit)| bytes.is_multiple_of(*unit)).expect("the last unit is 1");
+    let (name, unit) = SIZE_NAMES
+        .iter()
+        .find(|(_, unit)| bytes.is_multiple_of(*unit))
+        .expect("the last unit is 1");
     format!("{}{name}", bytes / unit)
 }
 
@@ -75,7 +87,11 @@ pub fn format_size(bytes: u64) -> String {
 /// The text is not a duration, or the duration exceeds 584 years.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let rule = "use a number and a unit, as in 50us, 1ms, 1.5s, 2min or 1h";
-    let ns = parse(text, DURATIONS).ok_or_else(|| UnitError { text: text.to_owned(), what: "duration", rule })?;
+    let ns = parse(text, DURATIONS).ok_or_else(|| UnitError {
+        text: text.to_owned(),
+        what: "duration",
+        rule,
+    })?;
     Ok(Duration::from_nanos(ns))
 }
 
@@ -116,17 +132,37 @@ mod tests {
         ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
-        for text in
-            ["", "GiB", "1 GiB", "-1", "1XB", "1.GiB", ".5GiB", "1.0001k", "16384PiB", "99999999999999999999999", "1.5", "1e3"]
-        {
+        for text in [
+            "",
+            "GiB",
+            "1 GiB",
+            "-1",
+            "1XB",
+            "1.GiB",
+            ".5GiB",
+            "1.0001k",
+            "16384PiB",
+            "99999999999999999999999",
+            "1.5",
+            "1e3",
+        ] {
             assert!(parse_size(text).is_err(), "{text}");
         }
-        assert_eq!(parse_size("1XB").unwrap_err().to_string().split(':').next().unwrap(), "\"1XB\" is not a size");
+        assert_eq!(
+            parse_size("1XB").unwrap_err().to_string().split(':').next().unwrap(),
+            "\"1XB\" is not a size"
+        );
     }
 
     #[test]
     fn durations() {
-        for (text, ns) in [("100ns", 100), ("50us", 50_000), ("50µs", 50_000), ("1ms", 1_000_000), ("1.5s", 1_500_000_000)] {
+        for (text, ns) in [
+            ("100ns", 100),
+            ("50us", 50_000),
+            ("50µs", 50_000),
+            ("1ms", 1_000_000),
+            ("1.5s", 1_500_000_000),
+        ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_nanos(ns)), "{text}");
         }
         assert_eq!(parse_duration("2min"), Ok(Duration::from_secs(120)));

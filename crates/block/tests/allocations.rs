@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::sharing::share;
-use weft_block::{BlockDevice, BlockQueue, Completion, Device, Error, Features, Geometry, Op, OpKind, OpenOptions, open};
+use weft_block::{
+    BlockDevice, BlockQueue, Completion, Device, Error, Features, Geometry, Op, OpKind,
+    OpenOptions, open,
+};
 use weft_io::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, Segments};
 use weft_testing::allocations::{Counting, in_a_quiet_window, of_thread};
 
@@ -21,7 +24,13 @@ impl Driver for Owner {
 }
 
 /// Keeps `DEPTH` operations in flight until so many are done: reads and writes by turns.
-fn keep_busy(event_loop: &mut Loop, queue: &mut dyn BlockQueue, ops: &mut VecDeque<Op>, done: &mut Vec<Completion>, total: u64) {
+fn keep_busy(
+    event_loop: &mut Loop,
+    queue: &mut dyn BlockQueue,
+    ops: &mut VecDeque<Op>,
+    done: &mut Vec<Completion>,
+    total: u64,
+) {
     let mut count = 0;
     while count < total {
         queue.submit(ops);
@@ -32,7 +41,8 @@ fn keep_busy(event_loop: &mut Loop, queue: &mut dyn BlockQueue, ops: &mut VecDeq
             let Op { kind, lba, blocks, user, data, .. } = completion.op;
             // No two are at one block, so none has to wait for another.
             let lba = (lba + DEPTH) % (30 * DEPTH);
-            let kind = if kind == OpKind::Read { OpKind::Write { fua: false } } else { OpKind::Read };
+            let kind =
+                if kind == OpKind::Read { OpKind::Write { fua: false } } else { OpKind::Read };
             ops.push_back(Op::new(kind, lba, blocks, user, data));
             count += 1;
         }
@@ -75,7 +85,15 @@ fn allocations_of(make: impl FnOnce(&Handle) -> Device) -> (u64, Option<&'static
     let owner = on.spawn(|_| Owner);
     let device = make(&on);
     let mut queue = device.open_queue(&on, owner).unwrap();
-    let op = |user| Op::new(OpKind::Read, user, 1, user, Segments::from_iter([on.pool().take(4096).unwrap().into()]));
+    let op = |user| {
+        Op::new(
+            OpKind::Read,
+            user,
+            1,
+            user,
+            Segments::from_iter([on.pool().take(4096).unwrap().into()]),
+        )
+    };
     let mut ops: VecDeque<_> = (0..DEPTH).map(op).collect();
     let mut done = Vec::with_capacity(DEPTH as usize);
     let counted = in_a_quiet_window(0, || {

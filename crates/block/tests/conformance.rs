@@ -25,7 +25,10 @@ fn each_shape(mut check: impl FnMut(u32, usize)) {
 #[test]
 fn ram() {
     each_shape(|block, loops| {
-        conformance(&device(&format!("ram:16MiB,block={block}")), Plan { loops, rounds: 1000, ..Plan::default() });
+        conformance(
+            &device(&format!("ram:16MiB,block={block}")),
+            Plan { loops, rounds: 1000, ..Plan::default() },
+        );
     });
 }
 
@@ -75,7 +78,10 @@ fn file_for_reading_only() {
 #[test]
 fn a_filter_without_writes() {
     each_shape(|block, loops| {
-        conformance(&device(&format!("readonly:ram:16MiB,block={block}")), Plan { loops, ..Plan::default() });
+        conformance(
+            &device(&format!("readonly:ram:16MiB,block={block}")),
+            Plan { loops, ..Plan::default() },
+        );
     });
 }
 
@@ -110,7 +116,10 @@ fn a_filter_with_limits() {
 #[test]
 fn a_time_limit() {
     each_shape(|block, loops| {
-        let device = limited(device(&format!("delay:read=20us,write=5us,ram:16MiB,block={block}")), Duration::from_secs(60));
+        let device = limited(
+            device(&format!("delay:read=20us,write=5us,ram:16MiB,block={block}")),
+            Duration::from_secs(60),
+        );
         conformance(&device, Plan { loops, ..Plan::default() });
     });
 }
@@ -119,8 +128,12 @@ fn a_time_limit() {
 fn a_stripe() {
     each_shape(|block, loops| {
         // With the smaller chunks three blocks of 4096 bytes are never within one.
-        for (chunk, compare_blocks) in [("4KiB", if block == 512 { 3 } else { 1 }), ("64KiB", 3), ("96KiB", 3)] {
-            let url = format!("stripe:{chunk},ram:2MiB,block={block},ram:3MiB,block={block},ram:2100KiB,block={block}");
+        for (chunk, compare_blocks) in
+            [("4KiB", if block == 512 { 3 } else { 1 }), ("64KiB", 3), ("96KiB", 3)]
+        {
+            let url = format!(
+                "stripe:{chunk},ram:2MiB,block={block},ram:3MiB,block={block},ram:2100KiB,block={block}"
+            );
             conformance(&device(&url), Plan { loops, compare_blocks, ..Plan::default() });
         }
     });
@@ -129,15 +142,25 @@ fn a_stripe() {
 #[test]
 fn a_stripe_of_files_and_filters() {
     let (one, two) = (Scratch::new(), Scratch::new());
-    let url = format!("stripe:64KiB,{},error:rate=0,{},ram:8MiB", one.url("size=8MiB"), two.url("size=8MiB"));
+    let url = format!(
+        "stripe:64KiB,{},error:rate=0,{},ram:8MiB",
+        one.url("size=8MiB"),
+        two.url("size=8MiB")
+    );
     conformance(&device(&url), Plan { loops: 2, ..Plan::default() });
     conformance(&device(&format!("readonly:{url}")), Plan::default());
-    conformance(&device("stripe:null:4MiB,null:4MiB"), Plan { keeps_data: false, ..Plan::default() });
+    conformance(
+        &device("stripe:null:4MiB,null:4MiB"),
+        Plan { keeps_data: false, ..Plan::default() },
+    );
 }
 
 #[test]
 fn a_filter_that_counts() {
     each_shape(|block, loops| {
-        conformance(&device(&format!("stats:every=1ms,ram:16MiB,block={block}")), Plan { loops, ..Plan::default() });
+        conformance(
+            &device(&format!("stats:every=1ms,ram:16MiB,block={block}")),
+            Plan { loops, ..Plan::default() },
+        );
     });
 }

@@ -18,16 +18,22 @@ struct Loop {
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
+    let output =
+        Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    output.status.success().then_some(text).ok_or_else(|| format!("{program}: {}", String::from_utf8_lossy(&output.stderr)))
+    output
+        .status
+        .success()
+        .then_some(text)
+        .ok_or_else(|| format!("{program}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
 impl Loop {
     fn new(options: &[&str]) -> Option<Self> {
         let file = Scratch::new();
         std::fs::File::create(&file.0).unwrap().set_len(16 << 20).unwrap();
-        let made = run("losetup", &[&["--find", "--show"], options, &[file.0.to_str().unwrap()]].concat());
+        let made =
+            run("losetup", &[&["--find", "--show"], options, &[file.0.to_str().unwrap()]].concat());
         match made {
             Ok(path) => Some(Self { path, file }),
             Err(why) => {
@@ -63,12 +69,19 @@ fn a_disk_keeps_the_contract() {
     for options in [&[][..], &["--sector-size", "4096"]] {
         let Some(disk) = Loop::new(options) else { return };
         for (disk_mode, loops) in [(DiskMode::Auto, 1), (DiskMode::Threads, 2)] {
-            conformance(&disk.open(), Plan { loops, disk: disk_mode, rounds: 20, ..Plan::default() });
+            conformance(
+                &disk.open(),
+                Plan { loops, disk: disk_mode, rounds: 20, ..Plan::default() },
+            );
         }
-        let cached = open(&format!("file:{},direct=off", disk.path), &OpenOptions::default()).unwrap();
+        let cached =
+            open(&format!("file:{},direct=off", disk.path), &OpenOptions::default()).unwrap();
         conformance(&cached, Plan { rounds: 20, ..Plan::default() });
         drop(cached);
-        conformance(&open(&format!("readonly:{}", disk.path), &OpenOptions::default()).unwrap(), Plan::default());
+        conformance(
+            &open(&format!("readonly:{}", disk.path), &OpenOptions::default()).unwrap(),
+            Plan::default(),
+        );
     }
 }
 
@@ -78,7 +91,10 @@ fn blocks_are_those_of_the_disk() {
     let device = disk.open();
     assert_eq!((device.geometry().block_bytes, device.geometry().blocks), (4096, 4096));
     drop(device);
-    assert_eq!(refused(&format!("{},block=512", disk.path)), Refusal::ShortBlocks { disk_bytes: 4096 });
+    assert_eq!(
+        refused(&format!("{},block=512", disk.path)),
+        Refusal::ShortBlocks { disk_bytes: 4096 }
+    );
     let Some(disk) = Loop::new(&[]) else { return };
     assert_eq!(disk.open().geometry().block_bytes, 512);
     let longer = open(&format!("{},block=4096", disk.path), &OpenOptions::default()).unwrap();
@@ -96,7 +112,10 @@ fn discards_reach_the_disk() {
     }
     rig.one(0, Request { kind: OpKind::Flush, lba: 0, blocks: 0, data: vec![], cuts: vec![] });
     let before = disk.used();
-    rig.one(0, Request { kind: OpKind::Discard, lba: 2048, blocks: 8 * 2048, data: vec![], cuts: vec![] });
+    rig.one(
+        0,
+        Request { kind: OpKind::Discard, lba: 2048, blocks: 8 * 2048, data: vec![], cuts: vec![] },
+    );
     assert!(disk.used() + (7 << 20) < before, "{before} bytes before, {} now", disk.used());
     assert_eq!(rig.read(0, 0, 2048), [7; 1 << 20]);
     rig.end();
@@ -130,10 +149,18 @@ fn a_disk_in_use_is_refused_with_what_uses_it() {
     let busy = refused(&disk.path);
     assert_eq!(busy, Refusal::Busy { by: format!("it is mounted at {}", at.display()) });
     assert_eq!(busy.kind(), ErrorKind::InUse);
-    assert!(!open(&format!("readonly:{}", disk.path), &OpenOptions::default()).unwrap().features().write);
+    assert!(
+        !open(&format!("readonly:{}", disk.path), &OpenOptions::default())
+            .unwrap()
+            .features()
+            .write
+    );
     run("umount", &[at.to_str().unwrap()]).unwrap();
     let served = disk.open();
-    assert!(run("mount", &[&disk.path, at.to_str().unwrap()]).is_err(), "what weft writes to cannot be mounted");
+    assert!(
+        run("mount", &[&disk.path, at.to_str().unwrap()]).is_err(),
+        "what weft writes to cannot be mounted"
+    );
     drop(served);
     run("mkswap", &[&disk.path]).and_then(|_| run("swapon", &[&disk.path])).map_or_else(
         |why| eprintln!("skipped: this user cannot add swap space: {why}"),
@@ -151,5 +178,8 @@ fn a_disk_that_the_system_does_not_write_to_is_read_only() {
     let error = open(&disk.path, &OpenOptions::default()).err().expect("it is read-only");
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     assert!(error.to_string().contains("readonly:"), "{error}");
-    assert!(Path::new(&disk.path).exists() && open(&format!("readonly:{}", disk.path), &OpenOptions::default()).is_ok());
+    assert!(
+        Path::new(&disk.path).exists()
+            && open(&format!("readonly:{}", disk.path), &OpenOptions::default()).is_ok()
+    );
 }

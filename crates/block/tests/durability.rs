@@ -17,7 +17,8 @@ use weft_io::{Activity, Driver, Handle};
 /// How the disk under all loops behaves.
 #[derive(Default)]
 struct Script {
-    /// The next operation that is to make something durable fails; those after it succeed, as with fsync(2).
+    /// The next operation that is to make something durable fails; those after it succeed, as with
+    /// fsync(2).
     fails: AtomicBool,
     /// With which error of the system; 0: that of a device that fails.
     error: AtomicI32,
@@ -33,8 +34,12 @@ struct Fake(Arc<Script>);
 
 impl DiskBackend for Fake {
     fn submit(&self, on: &Handle, file: &Rc<OpenFile>, op: DiskOp) -> Result<(), DiskOp> {
-        let durable =
-            matches!(op.kind, DiskKind::Sync | DiskKind::Write { dsync: true } | DiskKind::WriteZeroes { dsync: true, .. });
+        let durable = matches!(
+            op.kind,
+            DiskKind::Sync
+                | DiskKind::Write { dsync: true }
+                | DiskKind::WriteZeroes { dsync: true, .. }
+        );
         let fails = durable && self.0.fails.swap(false, SeqCst);
         self.0.taken.fetch_add(usize::from(durable), SeqCst);
         let (script, file) = (Arc::clone(&self.0), Rc::clone(file));
@@ -106,8 +111,16 @@ fn bare(kind: OpKind, blocks: u32) -> Request {
 fn is_broken(rig: &Rig) {
     for on_loop in 0..2 {
         rig.fails(on_loop, bare(OpKind::Flush, 0), StatusKind::Media);
-        rig.fails(on_loop, rig.request(OpKind::Write { fua: true }, 0, vec![1; 512]), StatusKind::Media);
-        rig.fails(on_loop, bare(OpKind::WriteZeroes { deallocate: false, fua: true }, 1), StatusKind::Media);
+        rig.fails(
+            on_loop,
+            rig.request(OpKind::Write { fua: true }, 0, vec![1; 512]),
+            StatusKind::Media,
+        );
+        rig.fails(
+            on_loop,
+            bare(OpKind::WriteZeroes { deallocate: false, fua: true }, 1),
+            StatusKind::Media,
+        );
         rig.one(on_loop, rig.request(OpKind::Write { fua: false }, 0, vec![1; 512]));
         rig.one(on_loop, rig.request(OpKind::Read, 0, vec![0; 512]));
     }
@@ -157,7 +170,9 @@ fn a_flush_beside_one_that_fails_does_not_succeed() {
     let failing = rig.start(0, vec![bare(OpKind::Flush, 0)]);
     weft_testing::wait::until("the disk has the first flush", || script.taken.load(SeqCst) == 1);
     let beside = rig.start(1, vec![bare(OpKind::Flush, 0)]);
-    weft_testing::wait::until("the disk has done the second one", || script.succeeded.load(SeqCst) == 1);
+    weft_testing::wait::until("the disk has done the second one", || {
+        script.succeeded.load(SeqCst) == 1
+    });
     script.held.store(false, SeqCst);
     for (on_loop, names) in [(0, failing), (1, beside)] {
         assert_eq!(rig.wait(on_loop, &names)[0].outcome.status().kind, StatusKind::Media);
@@ -165,7 +180,8 @@ fn a_flush_beside_one_that_fails_does_not_succeed() {
     rig.end();
 }
 
-/// No room is no failure of a write that goes past the cache, but of one whose data was cached the data is lost.
+/// No room is no failure of a write that goes past the cache, but of one whose data was cached the
+/// data is lost.
 #[test]
 #[cfg(unix)]
 fn a_full_disk_loses_what_was_cached() {
@@ -182,17 +198,23 @@ fn a_full_disk_loses_what_was_cached() {
     let opened = device(&scratch);
     let written = rig(&opened, &script);
     script.fails.store(true, SeqCst);
-    written.fails(0, written.request(OpKind::Write { fua: true }, 0, vec![1; 512]), StatusKind::NoSpace);
+    written.fails(
+        0,
+        written.request(OpKind::Write { fua: true }, 0, vec![1; 512]),
+        StatusKind::NoSpace,
+    );
     is_broken(&written);
     written.end();
 }
 
-/// Past the cache a write answers for itself; after a failure it is not begun. Windows has no such mode here.
+/// Past the cache a write answers for itself; after a failure it is not begun. Windows has no such
+/// mode here.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_source_past_the_cache_stays_broken_too() {
     let (scratch, script) = (Scratch::new(), Arc::new(Script::default()));
-    let Ok(device) = open(&scratch.url("size=1MiB,direct=on,block=4096"), &OpenOptions::default()) else {
+    let Ok(device) = open(&scratch.url("size=1MiB,direct=on,block=4096"), &OpenOptions::default())
+    else {
         return println!("skipped: this file system has no direct I/O");
     };
     let rig = rig(&device, &script);
@@ -200,7 +222,11 @@ fn a_source_past_the_cache_stays_broken_too() {
     rig.fails(0, bare(OpKind::Flush, 0), StatusKind::Media);
     for on_loop in 0..2 {
         rig.fails(on_loop, bare(OpKind::Flush, 0), StatusKind::Media);
-        rig.fails(on_loop, rig.request(OpKind::Write { fua: true }, 0, vec![1; 4096]), StatusKind::Media);
+        rig.fails(
+            on_loop,
+            rig.request(OpKind::Write { fua: true }, 0, vec![1; 4096]),
+            StatusKind::Media,
+        );
         rig.one(on_loop, rig.request(OpKind::Write { fua: false }, 0, vec![1; 4096]));
     }
     rig.end();

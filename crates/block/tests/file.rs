@@ -11,13 +11,15 @@ fn device(url: &str) -> Device {
 }
 
 fn refused(url: &str) -> Refusal {
-    let error: Error = open(url, &OpenOptions::default()).err().unwrap_or_else(|| panic!("{url} opened"));
+    let error: Error =
+        open(url, &OpenOptions::default()).err().unwrap_or_else(|| panic!("{url} opened"));
     error.refusal().cloned().unwrap_or_else(|| panic!("the system refused it: {error}"))
 }
 
 /// What the system refuses has the kind that follows from it, and a way out.
 fn refused_by_the_system(url: &str, kind: ErrorKind, way_out: &str) {
-    let error: Error = open(url, &OpenOptions::default()).err().unwrap_or_else(|| panic!("{url} opened"));
+    let error: Error =
+        open(url, &OpenOptions::default()).err().unwrap_or_else(|| panic!("{url} opened"));
     assert_eq!((error.kind(), error.refusal()), (kind, None), "{error}");
     assert!(error.to_string().contains(way_out), "{error}");
 }
@@ -56,17 +58,39 @@ fn what_cannot_be_opened_is_refused_with_a_way_out() {
     let scratch = Scratch::new();
     assert_eq!(refused(&scratch.url("block=4096")), Refusal::NoSuchFile);
     assert_eq!(refused(&scratch.read_only("size=1MiB")), Refusal::NoSuchFile);
-    assert_eq!(refused(&scratch.url("size=1000")), Refusal::NotWholeBlocks { bytes: 1000, block_bytes: 512 });
+    assert_eq!(
+        refused(&scratch.url("size=1000")),
+        Refusal::NotWholeBlocks { bytes: 1000, block_bytes: 512 }
+    );
     assert!(!scratch.0.exists(), "a refusal creates nothing");
-    refused_by_the_system("file:/no/such/directory/disk.img,size=1MiB", ErrorKind::NotFound, "create it or correct the path");
+    refused_by_the_system(
+        "file:/no/such/directory/disk.img,size=1MiB",
+        ErrorKind::NotFound,
+        "create it or correct the path",
+    );
     assert_eq!(refused("file:"), Refusal::NoPath);
-    assert_eq!(refused(&format!("file:{}", std::env::temp_dir().display())), Refusal::NeitherFileNorDisk);
+    assert_eq!(
+        refused(&format!("file:{}", std::env::temp_dir().display())),
+        Refusal::NeitherFileNorDisk
+    );
     std::fs::write(&scratch.0, [0; 5000]).unwrap();
-    assert_eq!(refused(&scratch.url("size=1MiB")), Refusal::OtherSize { has: 5000, asked: 1 << 20 });
-    assert_eq!(refused(&scratch.url("block=512")), Refusal::OddFile { bytes: 5000, block_bytes: 512 });
-    assert!(matches!(refused(&scratch.url("direct=maybe")), Refusal::OptionValue { name: "direct", .. }));
+    assert_eq!(
+        refused(&scratch.url("size=1MiB")),
+        Refusal::OtherSize { has: 5000, asked: 1 << 20 }
+    );
+    assert_eq!(
+        refused(&scratch.url("block=512")),
+        Refusal::OddFile { bytes: 5000, block_bytes: 512 }
+    );
+    assert!(matches!(
+        refused(&scratch.url("direct=maybe")),
+        Refusal::OptionValue { name: "direct", .. }
+    ));
     std::fs::write(&scratch.0, []).unwrap();
-    assert_eq!(refused(&scratch.url("block=512")), Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });
+    assert_eq!(
+        refused(&scratch.url("block=512")),
+        Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 }
+    );
     #[cfg(target_os = "linux")]
     assert_eq!(refused("/dev/null"), Refusal::NeitherFileNorDisk);
 }
@@ -80,7 +104,8 @@ fn a_file_that_is_served_for_writing_is_refused_with_the_reason() {
     #[cfg(target_os = "linux")]
     assert_eq!(refused(&scratch.url("block=512")), Refusal::InUse { by: "this process".into() });
     drop(first);
-    let readers = [device(&scratch.read_only("block=512")), device(&scratch.read_only("block=512"))];
+    let readers =
+        [device(&scratch.read_only("block=512")), device(&scratch.read_only("block=512"))];
     assert!(matches!(refused(&scratch.url("block=512")), Refusal::InUse { .. }));
     drop(readers);
     device(&scratch.url("block=512"));
@@ -95,7 +120,11 @@ fn a_file_without_permission_is_refused_or_opened_for_reading() {
     std::fs::set_permissions(&scratch.0, PermissionsExt::from_mode(0o444)).unwrap();
     // Root may write to whatever it likes, but not to this.
     let may_write_everything = std::fs::OpenOptions::new().write(true).open(&scratch.0).is_ok();
-    let url = if may_write_everything { "file:/proc/sys/kernel/osrelease".into() } else { scratch.url("block=512") };
+    let url = if may_write_everything {
+        "file:/proc/sys/kernel/osrelease".into()
+    } else {
+        scratch.url("block=512")
+    };
     refused_by_the_system(&url, ErrorKind::PermissionDenied, "readonly:");
     assert!(!device(&scratch.read_only("block=512")).features().write);
 }

@@ -1,4 +1,5 @@
-//! What a file takes beyond the submitters' memory: it is bounded for the file, however many queues it has.
+//! What a file takes beyond the submitters' memory: it is bounded for the file, however many queues
+//! it has.
 
 mod scratch;
 
@@ -36,7 +37,11 @@ impl Driver for Comparer {
         self.queue.reap(&mut self.done);
         for completion in self.done.drain(..) {
             // Every byte is zero; what is compared with is not, but for one in two.
-            let expected = if completion.op.user == 0 { StatusKind::Success } else { StatusKind::CompareFailed };
+            let expected = if completion.op.user == 0 {
+                StatusKind::Success
+            } else {
+                StatusKind::CompareFailed
+            };
             assert_eq!(completion.outcome.status().kind, expected);
             self.tally.compared.set(self.tally.compared.get() + 1);
         }
@@ -48,7 +53,8 @@ impl Driver for Comparer {
 fn comparisons_of_many_connections_take_what_the_file_allows() {
     let scratch = Scratch::new();
     let device = open(&scratch.url("size=4MiB"), &OpenOptions::default()).unwrap();
-    let mut event_loop = Loop::new(LoopConfig { pool_bytes: POOL_BYTES, ..LoopConfig::default() }).unwrap();
+    let mut event_loop =
+        Loop::new(LoopConfig { pool_bytes: POOL_BYTES, ..LoopConfig::default() }).unwrap();
     let on = event_loop.handle().clone();
     // Each host's own: what it compares with is not what this is about.
     let hosts = Pool::new(QUEUES * 2 * BYTES);
@@ -58,7 +64,13 @@ fn comparisons_of_many_connections_take_what_the_file_allows() {
             let ops = (0..2).map(|user| {
                 let mut data = hosts.take(BYTES).unwrap();
                 data.fill(user as u8);
-                Op::new(OpKind::Compare, 0, (BYTES / 512) as u32, user, Segments::from_iter([data.into()]))
+                Op::new(
+                    OpKind::Compare,
+                    0,
+                    (BYTES / 512) as u32,
+                    user,
+                    Segments::from_iter([data.into()]),
+                )
             });
             let (queue, ops) = (device.open_queue(&on, id).unwrap(), ops.collect());
             on.wake(id);

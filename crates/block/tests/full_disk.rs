@@ -1,4 +1,5 @@
-//! A disk that is full. (In a program of its own: a test that starts processes would pass the locks of others on to them for a moment.)
+//! A disk that is full. (In a program of its own: a test that starts processes would pass the locks
+//! of others on to them for a moment.)
 #![cfg(target_os = "linux")]
 
 use weft_block::testing::{Plan, Request, Rig};
@@ -13,7 +14,10 @@ impl Small {
     fn mount() -> Option<Self> {
         let at = std::env::temp_dir().join(format!("weft-small-{}", std::process::id()));
         std::fs::create_dir(&at).unwrap();
-        let mount = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(&at).output();
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "none"])
+            .arg(&at)
+            .output();
         if mount.is_ok_and(|output| output.status.success()) {
             return Some(Self(at));
         }
@@ -39,12 +43,19 @@ fn a_full_disk_gives_no_space_and_the_rest_goes_on() {
     let write = |n: u64| rig.request(WRITE, n * 16, vec![1; 65_536]);
     let answers = rig.run(0, (0..64).map(write).collect());
     let kinds: Vec<_> = answers.iter().map(|answer| answer.outcome.status().kind).collect();
-    assert!(kinds.iter().all(|kind| matches!(kind, StatusKind::Success | StatusKind::NoSpace)), "{kinds:?}");
-    assert!(kinds.contains(&StatusKind::Success) && kinds.contains(&StatusKind::NoSpace), "{kinds:?}");
+    assert!(
+        kinds.iter().all(|kind| matches!(kind, StatusKind::Success | StatusKind::NoSpace)),
+        "{kinds:?}"
+    );
+    assert!(
+        kinds.contains(&StatusKind::Success) && kinds.contains(&StatusKind::NoSpace),
+        "{kinds:?}"
+    );
     let stored = kinds.iter().position(|kind| *kind == StatusKind::Success).unwrap() as u64 * 16;
     assert_eq!(rig.read(0, stored, 16), vec![1; 65_536]);
     rig.write(0, stored, &[2; 4096]);
-    let discard = Request { kind: OpKind::Discard, lba: 0, blocks: 1024, data: vec![], cuts: vec![] };
+    let discard =
+        Request { kind: OpKind::Discard, lba: 0, blocks: 1024, data: vec![], cuts: vec![] };
     rig.one(0, discard);
     rig.write(0, 500, &[3; 4096]);
     rig.end();

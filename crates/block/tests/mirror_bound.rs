@@ -1,4 +1,5 @@
-//! How long the successor of a process that was killed waits, on virtual time: until no target can execute any more what that process has sent.
+//! How long the successor of a process that was killed waits, on virtual time: until no target can
+//! execute any more what that process has sent.
 
 use core::future::Future;
 use core::pin::pin;
@@ -52,7 +53,15 @@ fn ram(bytes: u64) -> Device {
 impl Disks {
     fn new() -> Self {
         let legs = [(); 2].map(|()| ram(LEG_BYTES));
-        let areas = admin::create(Uuid::from_u128(5), &[LEG_BYTES; 2], None, 512, 3, admin::Holding::TheSame).unwrap();
+        let areas = admin::create(
+            Uuid::from_u128(5),
+            &[LEG_BYTES; 2],
+            None,
+            512,
+            3,
+            admin::Holding::TheSame,
+        )
+        .unwrap();
         for (leg, area) in legs.iter().zip(areas) {
             let rig = Rig::new(leg, Plan::default());
             rig.write(0, admin::area(LEG_BYTES).unwrap().0 / 512, &area);
@@ -65,15 +74,22 @@ impl Disks {
     fn open_and_be_killed(&self, opener: u128, knows: &Knows) -> Duration {
         let mut world = World::with_net(1, NetConfig::default());
         let host = world.host("10.0.0.1");
-        let home = world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
+        let home =
+            world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
         let source = |disk: Device| {
             let url = disk.url().to_owned();
-            LegSource { url, is_remote: true, open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&disk))))) }
+            LegSource {
+                url,
+                is_remote: true,
+                open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&disk))))),
+            }
         };
         let legs = self.legs.iter().zip(knows.stated);
         let options = Options {
             url: "mirror:test".into(),
-            legs: legs.map(|(leg, stated)| source(Arc::new(Stated(Arc::clone(leg), stated)))).collect(),
+            legs: legs
+                .map(|(leg, stated)| source(Arc::new(Stated(Arc::clone(leg), stated))))
+                .collect(),
             state: Some(source(Arc::clone(&self.state))),
             force: false,
             settle: knows.settle,
@@ -87,7 +103,9 @@ impl Disks {
         let began = world.now();
         let mut opening = pin!(mirror::begin(&world.handle(home).remote(), options).unwrap());
         for _ in 0..1000 {
-            if let Poll::Ready(opened) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            if let Poll::Ready(opened) =
+                opening.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            {
                 let device = opened.unwrap_or_else(|e| panic!("{e}"));
                 let took = world.now() - began;
                 // What it writes by itself is written; then it ends without a close.
@@ -104,13 +122,19 @@ impl Disks {
 
 #[track_caller]
 fn waited(took: Duration, bound: Duration) {
-    assert!((bound..=bound + S).contains(&took), "it opened after {took:?}, and the bound is {bound:?}");
+    assert!(
+        (bound..=bound + S).contains(&took),
+        "it opened after {took:?}, and the bound is {bound:?}"
+    );
 }
 
 #[test]
 fn a_successor_with_shorter_options_waits_as_long_as_the_targets_stated_to_the_process_before() {
     let disks = Disks::new();
-    waited(disks.open_and_be_killed(1, &Knows { settle: 25 * S, stated: [10 * S, 40 * S] }), Duration::ZERO);
+    waited(
+        disks.open_and_be_killed(1, &Knows { settle: 25 * S, stated: [10 * S, 40 * S] }),
+        Duration::ZERO,
+    );
     waited(disks.open_and_be_killed(2, &Knows { settle: 6 * S, stated: [5 * S, 5 * S] }), 40 * S);
     // Only what the second one agreed with them counts for the third one.
     waited(disks.open_and_be_killed(3, &Knows { settle: S, stated: [S, S] }), 6 * S);

@@ -1,4 +1,5 @@
-//! Mirrors over RAM disks: the contract, legs that fail and come back, starts that are refused, one opener at a time.
+//! Mirrors over RAM disks: the contract, legs that fail and come back, starts that are refused, one
+//! opener at a time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -28,7 +29,8 @@ struct Bench {
 }
 
 fn ram(bytes: u64, block: u32) -> Device {
-    open(&format!("ram:{bytes},block={block}"), &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+    open(&format!("ram:{bytes},block={block}"), &OpenOptions::default())
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn write(disk: &Device, offset: u64, bytes: &[u8]) {
@@ -42,7 +44,9 @@ fn read(disk: &Device, offset: u64, len: usize) -> Vec<u8> {
     let block = disk.geometry().block_bytes;
     let (first, blocks) = (offset / u64::from(block), len as u32 / block);
     let step = (1 << 20) / block;
-    let parts = (0..blocks).step_by(step as usize).map(|at| rig.read(0, first + u64::from(at), step.min(blocks - at)));
+    let parts = (0..blocks)
+        .step_by(step as usize)
+        .map(|at| rig.read(0, first + u64::from(at), step.min(blocks - at)));
     let bytes = parts.collect::<Vec<_>>().concat();
     rig.end();
     bytes
@@ -50,10 +54,13 @@ fn read(disk: &Device, offset: u64, len: usize) -> Vec<u8> {
 
 impl Bench {
     fn new(legs: usize, block: u32, with_state: bool) -> Self {
-        let legs: Vec<Leg> =
-            (0..legs).map(|_| Leg { disk: ram(LEG_BYTES, block), is_here: Arc::new(AtomicBool::new(true)) }).collect();
+        let legs: Vec<Leg> = (0..legs)
+            .map(|_| Leg { disk: ram(LEG_BYTES, block), is_here: Arc::new(AtomicBool::new(true)) })
+            .collect();
         let sizes = vec![LEG_BYTES; legs.len()];
-        let areas = admin::create(Uuid::from_u128(5), &sizes, None, block, 3, admin::Holding::Anything).unwrap();
+        let areas =
+            admin::create(Uuid::from_u128(5), &sizes, None, block, 3, admin::Holding::Anything)
+                .unwrap();
         for (leg, area) in legs.iter().zip(areas) {
             write(&leg.disk, admin::area(LEG_BYTES).unwrap().0, &area);
         }
@@ -100,7 +107,9 @@ impl Bench {
     fn label(&self, leg: usize) -> admin::Label {
         let disk = &self.legs[leg].disk;
         let (offset, len) = admin::area(LEG_BYTES).unwrap();
-        admin::label("leg", &read(disk, offset, len), disk.geometry().block_bytes).unwrap().expect("it has one")
+        admin::label("leg", &read(disk, offset, len), disk.geometry().block_bytes)
+            .unwrap()
+            .expect("it has one")
     }
 
     fn data(&self, leg: usize) -> Vec<u8> {
@@ -115,7 +124,11 @@ impl Bench {
 /// Closes a mirror and waits for it.
 fn close(device: Device, closed: &mpsc::Receiver<()>) {
     drop(device);
-    assert!(closed.recv_timeout(Duration::from_secs(60)).is_err_and(|e| e == mpsc::RecvTimeoutError::Disconnected));
+    assert!(
+        closed
+            .recv_timeout(Duration::from_secs(60))
+            .is_err_and(|e| e == mpsc::RecvTimeoutError::Disconnected)
+    );
 }
 
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
@@ -138,7 +151,9 @@ fn a_new_mirror_waits_for_the_leg_that_holds_the_data() {
 
 #[test]
 fn the_contract_holds_over_two_and_three_legs() {
-    for (legs, block, with_state, loops) in [(2, 512, true, 1), (3, 4096, false, 2), (2, 4096, false, 2)] {
+    for (legs, block, with_state, loops) in
+        [(2, 512, true, 1), (3, 4096, false, 2), (2, 4096, false, 2)]
+    {
         let bench = Bench::new(legs, block, with_state);
         let (device, closed) = bench.open(1);
         conformance_of(Rig::new(&device, Plan { loops, ..Plan::default() }));
@@ -164,7 +179,10 @@ fn one_opener_at_a_time() {
     let bench = Bench::new(3, 512, false);
     let (device, closed) = bench.open(1);
     let said = bench.refusal(2);
-    assert!(said.contains("open at testhost since 1700000000") && said.contains("--force"), "{said}");
+    assert!(
+        said.contains("open at testhost since 1700000000") && said.contains("--force"),
+        "{said}"
+    );
     // Whoever takes it by force stops the other one at its next label.
     let (taken, taken_closed) = bench.begin(3, true);
     let taken = taken.unwrap();
@@ -195,11 +213,16 @@ fn an_old_leg_is_not_started_from_and_comes_back_with_what_it_missed() {
     bench.legs[0].is_here.store(false, Ordering::SeqCst);
     bench.legs[1].is_here.store(true, Ordering::SeqCst);
     let said = bench.refusal(3);
-    assert!(said.contains("leg 1 (a leg) is old: it has generation 1, and the mirror was last at 2"), "{said}");
+    assert!(
+        said.contains("leg 1 (a leg) is old: it has generation 1, and the mirror was last at 2"),
+        "{said}"
+    );
 
     bench.legs[0].is_here.store(true, Ordering::SeqCst);
     let (device, closed) = bench.open(4);
-    wait_until("the leg is in sync", || device.paths().iter().all(|leg| leg.state == PathState::Live));
+    wait_until("the leg is in sync", || {
+        device.paths().iter().all(|leg| leg.state == PathState::Live)
+    });
     assert_eq!(read(&device, 3 << 20, 512), [2; 512]);
     close(device, &closed);
     assert!(bench.are_equal());
@@ -214,13 +237,18 @@ fn a_leg_without_a_label_is_refused_and_a_new_one_takes_a_lost_ones_place() {
     close(device, &closed);
     bench.legs[2].disk = ram(LEG_BYTES, 512);
     let said = bench.refusal(2);
-    assert!(said.contains("has no label of a mirror") && said.contains("weft mirror replace"), "{said}");
+    assert!(
+        said.contains("has no label of a mirror") && said.contains("weft mirror replace"),
+        "{said}"
+    );
     let (offset, len) = admin::area(LEG_BYTES).unwrap();
     let known = read(&bench.legs[0].disk, offset, len);
     let fresh = admin::replace("leg", &known, 512, 2, LEG_BYTES).unwrap();
     write(&bench.legs[2].disk, offset, &fresh);
     let (device, closed) = bench.open(3);
-    wait_until("the new leg is in sync", || device.paths().iter().all(|leg| leg.state == PathState::Live));
+    wait_until("the new leg is in sync", || {
+        device.paths().iter().all(|leg| leg.state == PathState::Live)
+    });
     close(device, &closed);
     assert_eq!(bench.label(2).in_sync, [0, 1, 2]);
     assert!(bench.are_equal());
@@ -228,7 +256,11 @@ fn a_leg_without_a_label_is_refused_and_a_new_one_takes_a_lost_ones_place() {
 
 #[test]
 fn a_leg_that_was_made_larger_or_smaller_is_refused_until_it_has_its_old_size() {
-    for (bytes, force) in [(LEG_BYTES + (4 << 20), false), (LEG_BYTES - (2 << 20), false), (LEG_BYTES + (4 << 20), true)] {
+    for (bytes, force) in [
+        (LEG_BYTES + (4 << 20), false),
+        (LEG_BYTES - (2 << 20), false),
+        (LEG_BYTES + (4 << 20), true),
+    ] {
         let mut bench = Bench::new(2, 512, true);
         let (device, closed) = bench.open(1);
         write(&device, 1 << 20, &[5; 512]);
@@ -237,13 +269,22 @@ fn a_leg_that_was_made_larger_or_smaller_is_refused_until_it_has_its_old_size() 
         let kept = bytes.min(LEG_BYTES);
         bench.legs[1].disk = ram(bytes, 512);
         let held = read(&old, 0, kept as usize);
-        held.chunks(1 << 16).zip((0..).step_by(1 << 16)).for_each(|(part, at)| write(&bench.legs[1].disk, at, part));
-        let said = bench.begin(2, force).0.err().expect("its label is not where it is looked for").to_string();
+        held.chunks(1 << 16)
+            .zip((0..).step_by(1 << 16))
+            .for_each(|(part, at)| write(&bench.legs[1].disk, at, part));
+        let said = bench
+            .begin(2, force)
+            .0
+            .err()
+            .expect("its label is not where it is looked for")
+            .to_string();
         assert!(said.contains("made larger or smaller, give it its old size again"), "{said}");
         bench.legs[1].disk = old;
         let (device, closed) = bench.open(3);
         assert_eq!(read(&device, 1 << 20, 512), [5; 512]);
-        wait_until("both legs are in sync", || device.paths().iter().all(|leg| leg.state == PathState::Live));
+        wait_until("both legs are in sync", || {
+            device.paths().iter().all(|leg| leg.state == PathState::Live)
+        });
         close(device, &closed);
         assert!(bench.are_equal());
     }

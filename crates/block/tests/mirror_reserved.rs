@@ -1,5 +1,5 @@
-//! Mirrors over legs that can be reserved: whoever opens one shuts out whoever had it, gives the legs back when it closes, and leaves the reservations of
-//! others alone.
+//! Mirrors over legs that can be reserved: whoever opens one shuts out whoever had it, gives the
+//! legs back when it closes, and leaves the reservations of others alone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,8 +10,9 @@ use weft_block::mirror::{self, LegSource, Options, admin};
 use weft_block::path::PathState;
 use weft_block::testing::{Plan, Rig};
 use weft_block::{
-    BlockDevice, BlockQueue, Completion, Device, Error, ErrorKind, Features, Geometry, Op, OpKind, OpenOptions, Opening, Outcome,
-    Presence, ReservationKind, ReserveAction, Status, StatusKind, open,
+    BlockDevice, BlockQueue, Completion, Device, Error, ErrorKind, Features, Geometry, Op, OpKind,
+    OpenOptions, Opening, Outcome, Presence, ReservationKind, ReserveAction, Status, StatusKind,
+    open,
 };
 use weft_io::event_loop::spawn;
 use weft_io::{DriverId, Handle, LoopConfig, Remote};
@@ -41,11 +42,15 @@ impl Table {
                 self.keys.remove(&host);
                 self.holder = self.holder.filter(|holder| *holder != host);
             }
-            ReserveAction::Acquire { key, .. } if registered(self, key) && self.holder.is_none_or(|holder| holder == host) => {
+            ReserveAction::Acquire { key, .. }
+                if registered(self, key) && self.holder.is_none_or(|holder| holder == host) =>
+            {
                 self.holder = Some(host);
             }
             ReserveAction::Preempt { .. } if self.is_by_name && is_other => return CONFLICT,
-            ReserveAction::Preempt { key, of, .. } if registered(self, key) && self.keys.values().any(|key| *key == of) => {
+            ReserveAction::Preempt { key, of, .. }
+                if registered(self, key) && self.keys.values().any(|key| *key == of) =>
+            {
                 if self.holder.is_some_and(|holder| self.keys[&holder] == of) {
                     self.holder = Some(host);
                 }
@@ -87,10 +92,21 @@ impl Leg {
     fn new(area: &[u8], has_reservations: bool) -> Self {
         let disk = open(&format!("ram:{LEG_BYTES}"), &OpenOptions::default()).unwrap();
         let rig = Rig::new(&disk, Plan::default());
-        rig.write(0, admin::area(LEG_BYTES).unwrap().0 / u64::from(disk.geometry().block_bytes), area);
+        rig.write(
+            0,
+            admin::area(LEG_BYTES).unwrap().0 / u64::from(disk.geometry().block_bytes),
+            area,
+        );
         rig.end();
         let is_here = Arc::new(AtomicBool::new(true));
-        Self { disk, table: Arc::default(), shut_out: Arc::default(), is_here, epoch: Arc::default(), has_reservations }
+        Self {
+            disk,
+            table: Arc::default(),
+            shut_out: Arc::default(),
+            is_here,
+            epoch: Arc::default(),
+            has_reservations,
+        }
     }
 
     /// As the host of that identifier, if it is the only one that may be used.
@@ -124,7 +140,10 @@ impl Leg {
         let mut table = self.table.lock().unwrap();
         table.change(99, ReserveAction::Register { key: 0xabc });
         assert_eq!(
-            table.change(99, ReserveAction::Acquire { key: 0xabc, kind: ReservationKind::WriteExclusive }),
+            table.change(
+                99,
+                ReserveAction::Acquire { key: 0xabc, kind: ReservationKind::WriteExclusive }
+            ),
             Outcome::SUCCESS
         );
     }
@@ -155,12 +174,24 @@ impl BlockDevice for Seat {
     }
 
     fn presence(&self) -> Presence {
-        if self.leg.epoch.load(Ordering::SeqCst) == self.epoch { Presence::Here } else { Presence::Gone }
+        if self.leg.epoch.load(Ordering::SeqCst) == self.epoch {
+            Presence::Here
+        } else {
+            Presence::Gone
+        }
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let (queue, on) = (self.leg.disk.open_queue(on, owner)?, on.clone());
-        Ok(Box::new(SeatQueue { queue, on, owner, leg: self.leg.clone(), host: self.host, epoch: self.epoch, ready: Vec::new() }))
+        Ok(Box::new(SeatQueue {
+            queue,
+            on,
+            owner,
+            leg: self.leg.clone(),
+            host: self.host,
+            epoch: self.epoch,
+            ready: Vec::new(),
+        }))
     }
 }
 
@@ -240,9 +271,14 @@ type Mirror = (Device, mpsc::Receiver<()>);
 impl Bench {
     /// Legs of which these can be reserved.
     fn new(can_reserve: &[bool], with_state: bool) -> Self {
-        let block = open(&format!("ram:{LEG_BYTES}"), &OpenOptions::default()).unwrap().geometry().block_bytes;
+        let block = open(&format!("ram:{LEG_BYTES}"), &OpenOptions::default())
+            .unwrap()
+            .geometry()
+            .block_bytes;
         let sizes = vec![LEG_BYTES; can_reserve.len()];
-        let areas = admin::create(Uuid::from_u128(5), &sizes, None, block, 3, admin::Holding::TheSame).unwrap();
+        let areas =
+            admin::create(Uuid::from_u128(5), &sizes, None, block, 3, admin::Holding::TheSame)
+                .unwrap();
         let legs = can_reserve.iter().zip(areas).map(|(can, area)| Leg::new(&area, *can)).collect();
         let (_, home, _) = spawn(LoopConfig::default(), |_| ()).unwrap();
         let state = || open(&format!("ram:64KiB,block={block}"), &OpenOptions::default()).unwrap();
@@ -294,7 +330,11 @@ fn write(rig: &Rig, lba: u64, byte: u8) -> StatusKind {
 
 fn close((device, closed): Mirror) {
     drop(device);
-    assert!(closed.recv_timeout(Duration::from_secs(60)).is_err_and(|e| e == mpsc::RecvTimeoutError::Disconnected));
+    assert!(
+        closed
+            .recv_timeout(Duration::from_secs(60))
+            .is_err_and(|e| e == mpsc::RecvTimeoutError::Disconnected)
+    );
 }
 
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
@@ -318,14 +358,21 @@ fn who_is_superseded_by_force_acknowledges_nothing_any_more() {
         assert_eq!(write(&old, 7, 3), StatusKind::ReservationConflict, "{can_reserve:?}");
         assert_eq!(write(&old, 8, 3), StatusKind::ReservationConflict);
         assert_eq!(
-            old.run(0, vec![old.request(OpKind::Read, 7, vec![0; old.block_bytes()])])[0].outcome.status().kind,
+            old.run(0, vec![old.request(OpKind::Read, 7, vec![0; old.block_bytes()])])[0]
+                .outcome
+                .status()
+                .kind,
             StatusKind::ReservationConflict
         );
         assert_eq!(first.0.presence(), Presence::Gone);
         assert_eq!(new.read(0, 7, 1)[0], 2);
         old.end();
         close(first);
-        assert_eq!(write(&new, 8, 2), StatusKind::Success, "the end of the old one disturbs nobody");
+        assert_eq!(
+            write(&new, 8, 2),
+            StatusKind::Success,
+            "the end of the old one disturbs nobody"
+        );
         new.end();
         close(second);
         assert_eq!(bench.unguarded(), 0);
@@ -338,7 +385,12 @@ fn an_orderly_end_gives_the_legs_back() {
     let mirror = bench.open(1, false);
     assert_eq!(bench.holders(), [Some(1), Some(1)]);
     close(mirror);
-    assert!(bench.legs.iter().all(|leg| leg.table.lock().unwrap().keys.is_empty() && leg.holder().is_none()));
+    assert!(
+        bench
+            .legs
+            .iter()
+            .all(|leg| leg.table.lock().unwrap().keys.is_empty() && leg.holder().is_none())
+    );
 }
 
 #[test]
@@ -393,10 +445,17 @@ fn a_leg_that_another_host_has_reserved_stays_absent_until_that_is_released() {
     let why = || mirror.0.paths().get(2).and_then(|leg| leg.why.clone());
     wait_until("the leg tells why it is absent", || why().is_some());
     let why = why().unwrap_or_default();
-    assert!(why.contains("another host has reserved it") && why.contains("0xabc") && why.contains("00000063"), "{why}");
+    assert!(
+        why.contains("another host has reserved it")
+            && why.contains("0xabc")
+            && why.contains("00000063"),
+        "{why}"
+    );
     assert_eq!(bench.holders(), [Some(1), Some(1), Some(99)]);
     bench.legs[2].table.lock().unwrap().change(99, ReserveAction::Unregister { key: 0xabc });
-    wait_until("the leg is in sync", || mirror.0.paths().iter().all(|leg| leg.state == PathState::Live));
+    wait_until("the leg is in sync", || {
+        mirror.0.paths().iter().all(|leg| leg.state == PathState::Live)
+    });
     assert_eq!(bench.holders(), [Some(1), Some(1), Some(1)]);
     close(mirror);
     assert_eq!((bench.unguarded(), bench.holders()), (0, vec![None, None, None]));
@@ -421,7 +480,9 @@ fn a_leg_whose_target_forgot_the_reservation_is_reserved_before_it_is_written_to
     let rig = Rig::new(&mirror.0, Plan::default());
     assert_eq!(write(&rig, 9, 1), StatusKind::Success);
     bench.legs[1].back();
-    wait_until("the leg is in sync", || mirror.0.paths().iter().all(|leg| leg.state == PathState::Live));
+    wait_until("the leg is in sync", || {
+        mirror.0.paths().iter().all(|leg| leg.state == PathState::Live)
+    });
     assert_eq!((bench.holders(), bench.unguarded()), (vec![Some(1), Some(1)], 0));
     rig.end();
     close(mirror);
@@ -439,7 +500,10 @@ fn who_lost_all_legs_and_finds_them_used_by_another_process_ends() {
         bench.legs.iter().for_each(Leg::cut);
         bench.legs.iter().for_each(Leg::back);
         // It waits for the legs.
-        let held = old.start(0, vec![old.request(OpKind::Write { fua: false }, 9, vec![2; old.block_bytes()])]);
+        let held = old.start(
+            0,
+            vec![old.request(OpKind::Write { fua: false }, 9, vec![2; old.block_bytes()])],
+        );
         wait_until("the first one has no leg", || first.0.presence() == Presence::Away);
         let second = bench.open(2, true);
         let new = Rig::new(&second.0, Plan::default());
@@ -467,8 +531,12 @@ fn who_lost_a_leg_and_finds_it_taken_over_ends() {
     let old = Rig::new(&first.0, Plan::default());
     assert_eq!(write(&old, 9, 1), StatusKind::Success);
     bench.legs[1].table.lock().unwrap().change(2, ReserveAction::Register { key: 5 << 32 | 2 });
-    let preempt = |of| ReserveAction::Preempt { key: 5 << 32 | 2, of, kind: ReservationKind::WriteExclusive };
-    assert_eq!(bench.legs[1].table.lock().unwrap().change(2, preempt(5 << 32 | 1)), Outcome::SUCCESS);
+    let preempt =
+        |of| ReserveAction::Preempt { key: 5 << 32 | 2, of, kind: ReservationKind::WriteExclusive };
+    assert_eq!(
+        bench.legs[1].table.lock().unwrap().change(2, preempt(5 << 32 | 1)),
+        Outcome::SUCCESS
+    );
     bench.legs[1].back();
     wait_until("the old one notices", || first.0.presence() == Presence::Gone);
     assert_eq!(write(&old, 9, 2), StatusKind::ReservationConflict);

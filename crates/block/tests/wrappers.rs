@@ -1,5 +1,5 @@
-//! What every device over others passes on, on virtual time: that a rate holds operations back, and that operations are overdue. And devices of several
-//! go on without a member that hangs.
+//! What every device over others passes on, on virtual time: that a rate holds operations back, and
+//! that operations are overdue. And devices of several go on without a member that hangs.
 
 use core::cell::RefCell;
 use core::future::Future;
@@ -16,7 +16,8 @@ use weft_block::sharing::share;
 use weft_block::testing::{Plan, Rig};
 use weft_block::time_limit::{limited, limited_with_own_memory};
 use weft_block::{
-    BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions, Opening, Outcome, Presence, open, split,
+    BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions, Opening, Outcome,
+    Presence, open, split,
 };
 use weft_io::sim::{LoopId, NetConfig, World};
 use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Segments};
@@ -96,7 +97,10 @@ impl Stage {
 
     fn user(&mut self, device: &Device, at: usize) -> At {
         let (on, seen) = (self.world.handle(self.loops[at]), Rc::<RefCell<Seen>>::default());
-        let id = on.spawn(|id| User { queue: device.open_queue(&on, id).unwrap(), seen: Rc::clone(&seen) });
+        let id = on.spawn(|id| User {
+            queue: device.open_queue(&on, id).unwrap(),
+            seen: Rc::clone(&seen),
+        });
         At { on, id, seen }
     }
 
@@ -113,7 +117,11 @@ impl Stage {
     fn mirror(&mut self, legs: Vec<Device>) -> Device {
         let source = |disk: Device| {
             let url = disk.url().to_owned();
-            LegSource { url, is_remote: false, open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&disk))))) }
+            LegSource {
+                url,
+                is_remote: false,
+                open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&disk))))),
+            }
         };
         let options = Options {
             url: "mirror:test".into(),
@@ -131,7 +139,9 @@ impl Stage {
         let home = self.world.handle(self.loops[0]).remote();
         let mut opening = pin!(mirror::begin(&home, options).unwrap());
         for _ in 0..1000 {
-            if let Poll::Ready(opened) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            if let Poll::Ready(opened) =
+                opening.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            {
                 return opened.unwrap_or_else(|e| panic!("{e}"));
             }
             self.world.run_for(Duration::from_millis(100));
@@ -143,7 +153,9 @@ impl Stage {
 /// Two RAM disks with the labels of a new mirror, whose legs are equal.
 fn labelled() -> [Device; 2] {
     let legs = [(); 2].map(|()| device(&format!("ram:{LEG_BYTES}")));
-    let areas = admin::create(Uuid::from_u128(5), &[LEG_BYTES; 2], None, 512, 3, admin::Holding::TheSame).unwrap();
+    let areas =
+        admin::create(Uuid::from_u128(5), &[LEG_BYTES; 2], None, 512, 3, admin::Holding::TheSame)
+            .unwrap();
     for (leg, area) in legs.iter().zip(areas) {
         let rig = Rig::new(leg, Plan::default());
         rig.write(0, admin::area(LEG_BYTES).unwrap().0 / 512, &area);
@@ -155,16 +167,24 @@ fn labelled() -> [Device; 2] {
 /// `filter`, which is the beginning of a URL, over a device that is open.
 fn over(filter: &str, inner: &Device) -> Device {
     let resolver = |url: &str| (url == "other:").then(|| Opening::ready(Ok(Arc::clone(inner))));
-    open(&format!("{filter}other:"), &OpenOptions::with_resolver(&resolver)).unwrap_or_else(|e| panic!("{filter}: {e}"))
+    open(&format!("{filter}other:"), &OpenOptions::with_resolver(&resolver))
+        .unwrap_or_else(|e| panic!("{filter}: {e}"))
 }
 
 /// All devices over others, and on which loop their user is.
 fn wrapped(inner: &Device, stage: &Stage) -> Vec<(&'static str, Device, usize)> {
     let home = stage.world.handle(stage.loops[0]).remote();
     let one_queue = || Arc::new(OneQueue(Arc::clone(inner))) as Device;
-    let mut all: Vec<_> = ["readonly:", "stats:", "delay:read=1us,", "error:rate=0,", "limit:iops=1000,", "stripe:ram:1MiB,"]
-        .map(|filter| (filter, over(filter, inner), 1))
-        .into();
+    let mut all: Vec<_> = [
+        "readonly:",
+        "stats:",
+        "delay:read=1us,",
+        "error:rate=0,",
+        "limit:iops=1000,",
+        "stripe:ram:1MiB,",
+    ]
+    .map(|filter| (filter, over(filter, inner), 1))
+    .into();
     all.extend([
         ("split", split::up_to(Arc::clone(inner), 64 << 20), 1),
         ("time limit", limited(Arc::clone(inner), LIMIT * 100), 1),
@@ -188,7 +208,11 @@ fn every_device_over_others_says_that_a_rate_holds_operations_back() {
         stage.world.run_for(Duration::from_secs(60));
         user.on.wake(user.id);
         stage.world.run_for(Duration::from_secs(1));
-        assert_eq!((user.seen.borrow().done.len(), user.seen.borrow().holds_back), (4, false), "{name}");
+        assert_eq!(
+            (user.seen.borrow().done.len(), user.seen.borrow().holds_back),
+            (4, false),
+            "{name}"
+        );
     }
 }
 
@@ -196,7 +220,10 @@ fn every_device_over_others_says_that_a_rate_holds_operations_back() {
 fn every_device_over_others_tells_of_overdue_operations() {
     for nth in 0..wrapped(&device("ram:1MiB"), &Stage::new()).len() {
         let mut stage = Stage::new();
-        let inner = limited_with_own_memory(device("error:rate=1,kind=hang,for=60s,ops=read,ram:1MiB"), LIMIT);
+        let inner = limited_with_own_memory(
+            device("error:rate=1,kind=hang,for=60s,ops=read,ram:1MiB"),
+            LIMIT,
+        );
         let (name, device, at) = wrapped(&inner, &stage).swap_remove(nth);
         // A time limit knows its own.
         if name.starts_with("time limit") {
@@ -208,7 +235,10 @@ fn every_device_over_others_tells_of_overdue_operations() {
         {
             let seen = user.seen.borrow();
             assert_eq!((seen.done.len(), seen.overdue), (1, 1), "{name}");
-            assert!(matches!(seen.done[0].outcome, Outcome::MayHaveExecuted { settled: false, .. }), "{name}");
+            assert!(
+                matches!(seen.done[0].outcome, Outcome::MayHaveExecuted { settled: false, .. }),
+                "{name}"
+            );
             assert!(!seen.done[0].op.data.is_empty(), "{name}: it has its memory");
         }
         stage.world.run_for(Duration::from_secs(60));
@@ -223,7 +253,8 @@ fn a_mirror_goes_on_without_a_leg_that_hangs() {
     let [good, bad] = labelled();
     let mut stage = Stage::new();
     // It answers the opening, and hangs then.
-    let bad = limited_with_own_memory(over("error:rate=1,kind=hang,ops=write,after=20,", &bad), LIMIT);
+    let bad =
+        limited_with_own_memory(over("error:rate=1,kind=hang,ops=write,after=20,", &bad), LIMIT);
     let mirror = stage.mirror(vec![good, bad]);
     let user = stage.user(&mirror, 1);
     for lba in 0..40 {
@@ -249,5 +280,9 @@ fn a_leg_that_is_slow_by_a_rate_stays_in_sync() {
     let done = core::mem::take(&mut user.seen.borrow_mut().done);
     assert_eq!(done.len(), 40);
     assert!(done.iter().all(|completion| completion.outcome.is_success()), "{done:?}");
-    assert!(mirror.paths().iter().all(|leg| leg.errors == 0 && leg.why.is_none()), "{:?}", mirror.paths());
+    assert!(
+        mirror.paths().iter().all(|leg| leg.errors == 0 && leg.why.is_none()),
+        "{:?}",
+        mirror.paths()
+    );
 }

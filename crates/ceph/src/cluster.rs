@@ -1,4 +1,5 @@
-//! The clients of clusters that this process has: one for each configuration and user, which all images of them share.
+//! The clients of clusters that this process has: one for each configuration and user, which all
+//! images of them share.
 
 use crate::native::{Cluster, library};
 use crate::reason::{self, Step};
@@ -15,9 +16,11 @@ static PLACES: Mutex<Vec<(Access, Place)>> = Mutex::new(Vec::new());
 /// One is configured at a time: that uses memory of the library that all share.
 static CONFIGURING: Mutex<()> = Mutex::new(());
 
-/// The client of this configuration and user, which is connected if it is the first. Waits for the cluster, for at most `limit`; `url` is for messages.
+/// The client of this configuration and user, which is connected if it is the first. Waits for the
+/// cluster, for at most `limit`; `url` is for messages.
 pub(crate) fn client(url: &str, access: &Access, limit: Duration) -> Result<Arc<Cluster>, Error> {
-    let library = library().map_err(|why| Error::new(ErrorKind::Unsupported, format!("{url}: {why}")))?;
+    let library =
+        library().map_err(|why| Error::new(ErrorKind::Unsupported, format!("{url}: {why}")))?;
     let place = place(access);
     let mut client = place.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(client) = client.upgrade() {
@@ -25,9 +28,11 @@ pub(crate) fn client(url: &str, access: &Access, limit: Duration) -> Result<Arc<
     }
     let configured = {
         let _one = CONFIGURING.lock().unwrap_or_else(PoisonError::into_inner);
-        Cluster::configured(library, access, limit).map_err(|error| reason::opening(url, Step::Configuration, error))?
+        Cluster::configured(library, access, limit)
+            .map_err(|error| reason::opening(url, Step::Configuration, error))?
     };
-    let connected = configured.connect().map_err(|error| reason::opening(url, Step::Connect, error))?;
+    let connected =
+        configured.connect().map_err(|error| reason::opening(url, Step::Connect, error))?;
     let connected = Arc::new(connected);
     *client = Arc::downgrade(&connected);
     Ok(connected)
@@ -37,7 +42,9 @@ fn place(access: &Access) -> Place {
     let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
     // Those that nobody uses or connects are forgotten.
     places.retain(|(of, place)| {
-        of == access || Arc::strong_count(place) > 1 || place.try_lock().is_ok_and(|client| client.strong_count() > 0)
+        of == access
+            || Arc::strong_count(place) > 1
+            || place.try_lock().is_ok_and(|client| client.strong_count() > 0)
     });
     if let Some((_, place)) = places.iter().find(|(of, _)| of == access) {
         return Arc::clone(place);

@@ -9,7 +9,9 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::owners::Owners;
-use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence};
+use weft_block::{
+    Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence,
+};
 use weft_io::{DriverId, Handle};
 
 /// Bytes of a block. Images have bytes; hosts want blocks.
@@ -81,14 +83,20 @@ impl RbdDevice {
     }
 }
 
-/// All gateways to an image say the same: the UUID follows from the ids of cluster, pool and image, which no change of a name changes.
+/// All gateways to an image say the same: the UUID follows from the ids of cluster, pool and image,
+/// which no change of a name changes.
 fn identity(url: &RbdUrl, image: &Image) -> Identity {
     let pool = image.pool();
     let id = image.id().unwrap_or_else(|| url.image.clone());
-    let snapshot =
-        url.snapshot.as_ref().map_or_else(String::new, |name| format!("@{}", image.snapshot_id(name).unwrap_or_default()));
+    let snapshot = url.snapshot.as_ref().map_or_else(String::new, |name| {
+        format!("@{}", image.snapshot_id(name).unwrap_or_default())
+    });
     let name = format!("{}/{}/{}/{id}{snapshot}", pool.cluster().fsid(), pool.id(), url.namespace);
-    Identity { uuid: Some(Uuid::new_v5(&IMAGES, name.as_bytes())), serial: Some(id), model: Some("weft rbd".into()) }
+    Identity {
+        uuid: Some(Uuid::new_v5(&IMAGES, name.as_bytes())),
+        serial: Some(id),
+        model: Some("weft rbd".into()),
+    }
 }
 
 impl Shared {
@@ -96,7 +104,9 @@ impl Shared {
         Geometry {
             block_bytes: BLOCK_BYTES,
             blocks: self.blocks.load(Ordering::Relaxed),
-            optimal_blocks: u32::try_from(self.object_bytes / u64::from(BLOCK_BYTES)).unwrap_or(u32::MAX).max(1),
+            optimal_blocks: u32::try_from(self.object_bytes / u64::from(BLOCK_BYTES))
+                .unwrap_or(u32::MAX)
+                .max(1),
             max_transfer_bytes: RBD_TRANSFER_BYTES_MAX,
             atomic: Atomicity::ONE_BLOCK,
         }
@@ -130,13 +140,17 @@ impl Shared {
         }
     }
 
-    /// Asks for the size, and wakes the owners of all queues if there is a new one. Waits for the cluster.
+    /// Asks for the size, and wakes the owners of all queues if there is a new one. Waits for the
+    /// cluster.
     pub(crate) fn look(&self) {
         let bytes = match self.image.shape() {
             Ok(shape) => shape.bytes,
             Err(error) => {
                 let cause = std::io::Error::from_raw_os_error(error);
-                return tracing::warn!("{}: the image was changed, and its size cannot be had: {cause}", self.url);
+                return tracing::warn!(
+                    "{}: the image was changed, and its size cannot be had: {cause}",
+                    self.url
+                );
             }
         };
         let blocks = bytes / u64::from(BLOCK_BYTES);
@@ -170,8 +184,9 @@ impl BlockDevice for RbdDevice {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let queue = RbdQueue::open(&self.0, on, owner)
-            .map_err(|e| Error::io(format!("{}: no queue of the image on this loop: {e}", self.0.url), e))?;
+        let queue = RbdQueue::open(&self.0, on, owner).map_err(|e| {
+            Error::io(format!("{}: no queue of the image on this loop: {e}", self.0.url), e)
+        })?;
         Ok(Box::new(queue))
     }
 }

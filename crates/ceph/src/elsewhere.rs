@@ -13,7 +13,9 @@ use weft_block::{Error, ErrorKind, Opening};
 /// # Errors
 /// Always: librbd is used on Linux only.
 pub fn begin(url: &RbdUrl, _: Duration, _: impl Any + Send) -> Result<Opening, Error> {
-    let text = format!("{url}: images of Ceph need Linux; run weft there as a gateway, and attach what it serves here");
+    let text = format!(
+        "{url}: images of Ceph need Linux; run weft there as a gateway, and attach what it serves here"
+    );
     Err(Error::new(ErrorKind::Unsupported, text))
 }
 
@@ -89,7 +91,11 @@ impl Objects {
 
     /// # Errors
     /// Never called.
-    pub fn watch(&self, _: &str, _: impl Fn(Message) + Send + Sync + 'static) -> Result<Watch, ObjectError> {
+    pub fn watch(
+        &self,
+        _: &str,
+        _: impl Fn(Message) + Send + Sync + 'static,
+    ) -> Result<Watch, ObjectError> {
         match self.0 {}
     }
 

@@ -1,15 +1,17 @@
-//! Images of Ceph (RBD) as block devices, by librbd, which is loaded when the first one is opened. A build needs nothing of it; a machine without it is
-//! told what to install.
+//! Images of Ceph (RBD) as block devices, by librbd, which is loaded when the first one is opened.
+//! A build needs nothing of it; a machine without it is told what to install.
 //!
 //! * [`RbdUrl`]: how images are named. [`begin`] opens one.
-//! * An image has one handle of librbd, one exclusive lock and one watch, however many queues it has: `device`, `queue`.
+//! * An image has one handle of librbd, one exclusive lock and one watch, however many queues it
+//!   has: `device`, `queue`.
 //! * `cluster`: all images of one configuration and user share a client of the cluster.
 //! * `opening`: what waits for the cluster, on threads of its own.
-//! * [`Objects`]: small objects of a pool, which several clients change by compare-and-set, tell each other of, and keep each other out of.
+//! * [`Objects`]: small objects of a pool, which several clients change by compare-and-set, tell
+//!   each other of, and keep each other out of.
 //! * `native` is the only room with unsafe code.
 //!
-//! A write is acknowledged when the cluster has stored it: librbd's cache is off, unless the image or its pool asks for it (`rbd config`). Then flush and
-//! FUA go through to the cluster.
+//! A write is acknowledged when the cluster has stored it: librbd's cache is off, unless the image
+//! or its pool asks for it (`rbd config`). Then flush and FUA go through to the cluster.
 #![deny(unsafe_code)]
 
 #[cfg(target_os = "linux")]
@@ -20,7 +22,10 @@ mod device;
 mod elsewhere;
 pub mod limits;
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "the functions of librados and librbd are called here, and nowhere else")]
+#[allow(
+    unsafe_code,
+    reason = "the functions of librados and librbd are called here, and nowhere else"
+)]
 mod native;
 #[cfg(target_os = "linux")]
 mod objects;

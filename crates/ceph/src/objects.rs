@@ -10,33 +10,44 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_block::Error;
 
-/// Small objects of a pool, which several clients change by compare-and-set, tell each other of, and keep each other out of. Clones are the same one.
+/// Small objects of a pool, which several clients change by compare-and-set, tell each other of,
+/// and keep each other out of. Clones are the same one.
 ///
-/// An object has bytes, a generation that counts how often [`replace`](Self::replace) has changed them, and attributes, which anybody sets at any time.
-/// The generation is an attribute, too, so that the cluster compares and changes it together with the bytes.
+/// An object has bytes, a generation that counts how often [`replace`](Self::replace) has changed
+/// them, and attributes, which anybody sets at any time. The generation is an attribute, too, so
+/// that the cluster compares and changes it together with the bytes.
 ///
-/// Every call may wait for the cluster for as long as that does not answer (unless `rados_osd_op_timeout` is set in its configuration), so callers have
-/// threads of their own for it: not a loop's, and not that on which a watch is heard.
+/// Every call may wait for the cluster for as long as that does not answer (unless
+/// `rados_osd_op_timeout` is set in its configuration), so callers have threads of their own for
+/// it: not a loop's, and not that on which a watch is heard.
 #[derive(Clone)]
 pub struct Objects {
     pool: Arc<Pool>,
 }
 
-/// The watch of an object. Dropping it ends it: that waits for the cluster, and until what hears it has returned; so it is not dropped there.
+/// The watch of an object. Dropping it ends it: that waits for the cluster, and until what hears it
+/// has returned; so it is not dropped there.
 pub struct Watch {
     watch: native::Watch,
 }
 
 impl Objects {
-    /// Objects of this pool, in the namespace of this name (empty: the default one). The client is the one that the images of the same access have in this process:
-    /// whoever keeps it out keeps out all I/O of the process on them. `limit` is for connecting, if it is the first.
+    /// Objects of this pool, in the namespace of this name (empty: the default one). The client is
+    /// the one that the images of the same access have in this process: whoever keeps it out keeps
+    /// out all I/O of the process on them. `limit` is for connecting, if it is the first.
     ///
     /// # Errors
     /// There is no library, no cluster, no such pool, or the user may not use it.
-    pub fn open(access: &Access, pool: &str, namespace: &str, limit: Duration) -> Result<Self, Error> {
+    pub fn open(
+        access: &Access,
+        pool: &str,
+        namespace: &str,
+        limit: Duration,
+    ) -> Result<Self, Error> {
         let name = format!("pool {pool}");
         let cluster = cluster::client(&name, access, limit)?;
-        let pool = Pool::open(cluster, pool, namespace).map_err(|error| reason::opening(&name, Step::Pool, error))?;
+        let pool = Pool::open(cluster, pool, namespace)
+            .map_err(|error| reason::opening(&name, Step::Pool, error))?;
         Ok(Self { pool: Arc::new(pool) })
     }
 
@@ -48,8 +59,8 @@ impl Objects {
         self.pool.cluster().address().map_err(reason::object)
     }
 
-    /// The generation of an object (from 1) and the bytes that it has in that generation; `None`: there is none, or [`replace`](Self::replace) has not made
-    /// it.
+    /// The generation of an object (from 1) and the bytes that it has in that generation; `None`:
+    /// there is none, or [`replace`](Self::replace) has not made it.
     ///
     /// # Errors
     /// [`ObjectError::TooLong`]: it has more than `most` bytes. The others.
@@ -62,7 +73,8 @@ impl Objects {
         }
     }
 
-    /// The generation of an object; 0: there is none, or [`replace`](Self::replace) has not made it.
+    /// The generation of an object; 0: there is none, or [`replace`](Self::replace) has not made
+    /// it.
     ///
     /// # Errors
     /// The cluster's.
@@ -71,21 +83,28 @@ impl Objects {
         self.pool.generation(object).map_err(reason::object)
     }
 
-    /// Replaces the bytes of an object whose generation is `before` (0: makes it). Returns the new generation, `before` + 1, or `None`: it has another one, as
-    /// somebody else has changed it. Attributes stay.
+    /// Replaces the bytes of an object whose generation is `before` (0: makes it). Returns the new
+    /// generation, `before` + 1, or `None`: it has another one, as somebody else has changed it.
+    /// Attributes stay.
     ///
     /// # Errors
     /// The cluster's. The bytes may have been replaced, or may be later: read the object to know.
-    pub fn replace(&self, object: &str, before: u64, bytes: &[u8]) -> Result<Option<u64>, ObjectError> {
+    pub fn replace(
+        &self,
+        object: &str,
+        before: u64,
+        bytes: &[u8],
+    ) -> Result<Option<u64>, ObjectError> {
         named(object)?;
         let after = before.checked_add(1).ok_or(ObjectError::TooLong)?;
         let done = self.pool.replace(object, (before, after), bytes).map_err(reason::object)?;
         Ok(done.then_some(after))
     }
 
-    /// Removes an object whose generation is `before`, with its attributes; whether it had that one. Watches of it are lost. A new object of the name begins with
-    /// generation 1 again: a `replace` that was meant for the old one can succeed on the new one when that gets so far. Objects that several clients change are
-    /// therefore better emptied than removed.
+    /// Removes an object whose generation is `before`, with its attributes; whether it had that
+    /// one. Watches of it are lost. A new object of the name begins with generation 1 again: a
+    /// `replace` that was meant for the old one can succeed on the new one when that gets so far.
+    /// Objects that several clients change are therefore better emptied than removed.
     ///
     /// # Errors
     /// The cluster's. The object may have been removed.
@@ -94,7 +113,8 @@ impl Objects {
         self.pool.remove(object, before).map_err(reason::object)
     }
 
-    /// Sets an attribute of an object, whatever it was. An object that does not exist is made, without bytes and with generation 0. The generation stays.
+    /// Sets an attribute of an object, whatever it was. An object that does not exist is made,
+    /// without bytes and with generation 0. The generation stays.
     ///
     /// # Errors
     /// The name is empty, or `generation`. The cluster's: it may have been set.
@@ -102,7 +122,9 @@ impl Objects {
         named(object)?;
         named(name)?;
         if name == GENERATION {
-            return Err(ObjectError::Failed(format!("the attribute `{GENERATION}` counts changes; give this one another name")));
+            return Err(ObjectError::Failed(format!(
+                "the attribute `{GENERATION}` counts changes; give this one another name"
+            )));
         }
         self.pool.set_attribute(object, name, value).map_err(reason::object)
     }
@@ -118,30 +140,44 @@ impl Objects {
         Ok(all)
     }
 
-    /// Tells all who watch an object, and waits until they have acknowledged it, at most for `limit` (whole seconds, rounded up, at least one).
+    /// Tells all who watch an object, and waits until they have acknowledged it, at most for
+    /// `limit` (whole seconds, rounded up, at least one).
     ///
     /// # Errors
     /// There is no such object. The cluster's: some may have heard it.
-    pub fn notify(&self, object: &str, message: &[u8], limit: Duration) -> Result<Heard, ObjectError> {
+    pub fn notify(
+        &self,
+        object: &str,
+        message: &[u8],
+        limit: Duration,
+    ) -> Result<Heard, ObjectError> {
         named(object)?;
         let (all, answers) = self.pool.notify(object, message, limit).map_err(reason::object)?;
         Ok(Heard { all, answers })
     }
 
-    /// Has `heard` called, on a thread of the library, with each message to those who watch an object. Answering or dropping it acknowledges it. It is also called with
-    /// an empty one when the watch is lost, and so may have missed something ([`Watch::is_kept`]): one that is lost stays so; watch anew, and look. `heard`
-    /// returns soon, and calls nothing of `Objects`: other calls of the client wait for it.
+    /// Has `heard` called, on a thread of the library, with each message to those who watch an
+    /// object. Answering or dropping it acknowledges it. It is also called with an empty one when
+    /// the watch is lost, and so may have missed something ([`Watch::is_kept`]): one that is lost
+    /// stays so; watch anew, and look. `heard` returns soon, and calls nothing of `Objects`: other
+    /// calls of the client wait for it.
     ///
     /// # Errors
     /// There is no such object. The cluster's.
-    pub fn watch(&self, object: &str, heard: impl Fn(Message) + Send + Sync + 'static) -> Result<Watch, ObjectError> {
+    pub fn watch(
+        &self,
+        object: &str,
+        heard: impl Fn(Message) + Send + Sync + 'static,
+    ) -> Result<Watch, ObjectError> {
         named(object)?;
         let watch = self.pool.watch(object, Box::new(heard)).map_err(reason::object)?;
         Ok(Watch { watch })
     }
 
-    /// Keeps a client out of the cluster by its address ([`Objects::client`]), for a year. When this has returned, whatever this client does comes behind the fence: it
-    /// finds none of the other's writes arriving later. That holds for further clients when they have called [`catch_up`](Self::catch_up).
+    /// Keeps a client out of the cluster by its address ([`Objects::client`]), for a year. When
+    /// this has returned, whatever this client does comes behind the fence: it finds none of the
+    /// other's writes arriving later. That holds for further clients when they have called
+    /// [`catch_up`](Self::catch_up).
     ///
     /// # Errors
     /// The user may not do that, or the cluster's. The client may be kept out all the same.
@@ -151,7 +187,8 @@ impl Objects {
         self.catch_up()
     }
 
-    /// Waits until this client knows all that the cluster has decided so far. After that, whatever it does comes behind every fence that was confirmed before.
+    /// Waits until this client knows all that the cluster has decided so far. After that, whatever
+    /// it does comes behind every fence that was confirmed before.
     ///
     /// # Errors
     /// The cluster's.
@@ -161,7 +198,8 @@ impl Objects {
 }
 
 impl Watch {
-    /// Whether the watch is kept, as far as this client knows: it learns of a cluster that it does not reach after some time only.
+    /// Whether the watch is kept, as far as this client knows: it learns of a cluster that it does
+    /// not reach after some time only.
     pub fn is_kept(&self) -> bool {
         self.watch.is_kept()
     }
@@ -170,7 +208,9 @@ impl Watch {
 /// Names end at a zero byte, and there is no empty one.
 fn named(name: &str) -> Result<(), ObjectError> {
     if name.is_empty() || name.contains('\0') {
-        return Err(ObjectError::Failed(format!("{name:?} is no name; give it characters, without a zero byte")));
+        return Err(ObjectError::Failed(format!(
+            "{name:?} is no name; give it characters, without a zero byte"
+        )));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! Opening images. All that waits for a cluster happens on a thread of the image, its keeper: connecting, opening, asking for a new size, closing. A
-//! cluster that does not answer thus holds up nothing but that thread.
+//! Opening images. All that waits for a cluster happens on a thread of the image, its keeper:
+//! connecting, opening, asking for a new size, closing. A cluster that does not answer thus holds
+//! up nothing but that thread.
 
 use crate::cluster;
 use crate::device::{RbdDevice, Shared};
@@ -24,7 +25,9 @@ struct Underway;
 
 impl Underway {
     fn begin(url: &str) -> Result<Self, Error> {
-        let begun = OPENINGS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < RBD_OPENINGS_MAX).then_some(n + 1));
+        let begun = OPENINGS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+            (n < RBD_OPENINGS_MAX).then_some(n + 1)
+        });
         match begun {
             Ok(_) => Ok(Self),
             Err(_) => {
@@ -43,8 +46,9 @@ impl Drop for Underway {
     }
 }
 
-/// Begins to open an image; it takes at most `limit`. `task` is dropped when the image is closed again, which happens some time after the device and its
-/// queues were dropped: a program that ends earlier leaves the image's lock behind, and the next one waits until the cluster has noticed.
+/// Begins to open an image; it takes at most `limit`. `task` is dropped when the image is closed
+/// again, which happens some time after the device and its queues were dropped: a program that ends
+/// earlier leaves the image's lock behind, and the next one waits until the cluster has noticed.
 ///
 /// # Errors
 /// There are too many openings already, or the system has no thread.
@@ -79,7 +83,8 @@ fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<(
     std::thread::Builder::new().name(name.into()).spawn(work).map(drop)
 }
 
-/// The life of an image's keeper. Nobody may wait for the image any more when it is open; then it is closed at once.
+/// The life of an image's keeper. Nobody may wait for the image any more when it is open; then it
+/// is closed at once.
 fn keep(
     url: &RbdUrl,
     limit: Duration,
@@ -105,7 +110,9 @@ fn keep(
         Err(e) => drop(tell.send(Err(e))),
     }
     if !keeper.is_watching() {
-        tracing::warn!("{url}: the cluster tells of no changes of the image; open it again when it has another size");
+        tracing::warn!(
+            "{url}: the cluster tells of no changes of the image; open it again when it has another size"
+        );
     }
     watch(&mut keeper, &shared);
     drop(task.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -118,7 +125,9 @@ fn open(url: &RbdUrl, limit: Duration) -> Result<Opened, Error> {
     let pool = Pool::open(cluster, &url.pool, &url.namespace).map_err(failed(Step::Pool))?;
     let opened = match Image::open(pool, &url.image, url.snapshot.as_deref(), false) {
         // Whoever may only read opens it for reading.
-        Err((pool, error)) if NO_WRITING.contains(&error) => Image::open(pool, &url.image, url.snapshot.as_deref(), true),
+        Err((pool, error)) if NO_WRITING.contains(&error) => {
+            Image::open(pool, &url.image, url.snapshot.as_deref(), true)
+        }
         other => other,
     };
     opened.map_err(|(_, error)| failed(Step::Image)(error))

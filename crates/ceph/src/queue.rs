@@ -1,5 +1,5 @@
-//! A queue of an image. librbd begins operations without waiting, so there is no thread between the loop and it; what has ended comes back through the
-//! loop's [`Arrivals`].
+//! A queue of an image. librbd begins operations without waiting, so there is no thread between the
+//! loop and it; what has ended comes back through the loop's [`Arrivals`].
 
 use crate::device::{BLOCK_BYTES, Shared};
 use crate::limits::{RBD_CLEARED_OBJECTS, RBD_COMPARES, RBD_QUEUE_OPS};
@@ -15,7 +15,8 @@ use weft_block::{BlockQueue, Change, Completion, Op, OpKind, Outcome, Status, St
 use weft_io::segment::pieces;
 use weft_io::{Activity, Driver, DriverId, Handle, Segment, Segments};
 
-/// The queue. If it is dropped with operations in flight, these keep their memory until the library has done with them.
+/// The queue. If it is dropped with operations in flight, these keep their memory until the library
+/// has done with them.
 pub(crate) struct RbdQueue(Rc<Core>);
 
 struct Core {
@@ -101,8 +102,15 @@ impl RbdQueue {
     pub(crate) fn open(shared: &Arc<Shared>, on: &Handle, owner: DriverId) -> io::Result<Self> {
         let arrivals = arrivals(on)?;
         shared.owners.enter(on.remote(), owner);
-        let state = RefCell::new(State { told_blocks: shared.geometry().blocks, ..State::default() });
-        Ok(Self(Rc::new(Core { shared: Arc::clone(shared), arrivals, on: on.clone(), owner, state })))
+        let state =
+            RefCell::new(State { told_blocks: shared.geometry().blocks, ..State::default() });
+        Ok(Self(Rc::new(Core {
+            shared: Arc::clone(shared),
+            arrivals,
+            on: on.clone(),
+            owner,
+            state,
+        })))
     }
 }
 
@@ -151,7 +159,8 @@ impl BlockQueue for RbdQueue {
             return (!core::mem::replace(&mut state.told_gone, true)).then_some(Change::Gone);
         }
         let blocks = self.0.shared.geometry().blocks;
-        (core::mem::replace(&mut state.told_blocks, blocks) != blocks).then_some(Change::Resized { blocks })
+        (core::mem::replace(&mut state.told_blocks, blocks) != blocks)
+            .then_some(Change::Resized { blocks })
     }
 }
 
@@ -189,8 +198,12 @@ impl Core {
                 self.clear(op, offset);
             }
             OpKind::Compare => self.compare(op),
-            OpKind::Reserve(_) | OpKind::ReservationReport => unreachable!("an image has no reservations, so they were refused"),
-            OpKind::Read | OpKind::Write { .. } | OpKind::CompareAndWrite { .. } => self.transfer(op),
+            OpKind::Reserve(_) | OpKind::ReservationReport => {
+                unreachable!("an image has no reservations, so they were refused")
+            }
+            OpKind::Read | OpKind::Write { .. } | OpKind::CompareAndWrite { .. } => {
+                self.transfer(op)
+            }
         }
     }
 
@@ -212,7 +225,9 @@ impl Core {
         let end = (offset - offset % step + step).min(first + len);
         let len = end - offset;
         let request = match op.kind {
-            OpKind::WriteZeroes { deallocate, .. } => Request::WriteZeroes { offset, len, thick: !deallocate },
+            OpKind::WriteZeroes { deallocate, .. } => {
+                Request::WriteZeroes { offset, len, thick: !deallocate }
+            }
             _ => Request::Discard { offset, len },
         };
         self.start(op, request, Segments::new(), Step::Cleared(end));
@@ -237,7 +252,9 @@ impl Core {
 
     fn start(self: &Rc<Self>, op: Op, request: Request, memory: Segments, step: Step) {
         let rest = Rest { queue: Rc::clone(self), op, step };
-        if let Err(Refused { error, memory, rest }) = self.arrivals.start(self.shared.image(), request, memory, rest) {
+        if let Err(Refused { error, memory, rest }) =
+            self.arrivals.start(self.shared.image(), request, memory, rest)
+        {
             self.landed(rest, -i64::from(error), memory);
         }
     }
@@ -251,8 +268,14 @@ impl Core {
             op.data = memory;
         }
         match (outcome, step) {
-            (Outcome::SUCCESS, Step::Cleared(to)) if to < Self::extent(&op).0 + Self::extent(&op).1 => self.go_on(op, to),
-            (Outcome::SUCCESS, Step::Whole | Step::Cleared(_)) if self.is_to_be_flushed(op.kind) => {
+            (Outcome::SUCCESS, Step::Cleared(to))
+                if to < Self::extent(&op).0 + Self::extent(&op).1 =>
+            {
+                self.go_on(op, to)
+            }
+            (Outcome::SUCCESS, Step::Whole | Step::Cleared(_))
+                if self.is_to_be_flushed(op.kind) =>
+            {
                 self.start(op, Request::Flush, Segments::new(), Step::Flushed);
             }
             _ => self.end(op, outcome),
@@ -280,23 +303,31 @@ impl Core {
     fn is_to_be_flushed(&self, kind: OpKind) -> bool {
         let fua = matches!(
             kind,
-            OpKind::Write { fua: true } | OpKind::WriteZeroes { fua: true, .. } | OpKind::CompareAndWrite { fua: true }
+            OpKind::Write { fua: true }
+                | OpKind::WriteZeroes { fua: true, .. }
+                | OpKind::CompareAndWrite { fua: true }
         );
         fua && self.shared.features().volatile_cache
     }
 
     fn outcome(&self, op: &Op, step: Step, result: i64, memory: &[Segment]) -> Outcome {
         let (offset, len) = Self::extent(op);
-        // An image that was made shorter meanwhile: the library leaves out what lies behind its end.
+        // An image that was made shorter meanwhile: the library leaves out what lies behind its
+        // end.
         let beyond = offset + len > self.shared.geometry().bytes();
         if result < 0 {
             let error = i32::try_from(-result).unwrap_or(i32::MAX);
             if reason::is_blocklisted(error) {
                 self.shared.shut_out();
             }
-            return if beyond { Outcome::Done(Status::new(StatusKind::OutOfRange)) } else { reason::outcome(op.kind, error) };
+            return if beyond {
+                Outcome::Done(Status::new(StatusKind::OutOfRange))
+            } else {
+                reason::outcome(op.kind, error)
+            };
         }
-        let reads = matches!(op.kind, OpKind::Read | OpKind::Compare) && matches!(step, Step::Whole);
+        let reads =
+            matches!(op.kind, OpKind::Read | OpKind::Compare) && matches!(step, Step::Whole);
         if beyond || reads && result as u64 != len {
             return Outcome::Done(Status::new(StatusKind::OutOfRange));
         }

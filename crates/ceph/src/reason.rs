@@ -45,7 +45,8 @@ pub(crate) fn outcome(kind: OpKind, error: i32) -> Outcome {
     match error {
         // A limit that the configuration sets: the operation may still be on its way.
         ETIMEDOUT => Outcome::unsettled(status),
-        // The answer to its last sending. An earlier one may have been executed, or a part of it that lies in another object; nothing of it will be any more.
+        // The answer to its last sending. An earlier one may have been executed, or a part of it
+        // that lies in another object; nothing of it will be any more.
         ESHUTDOWN | ENOTCONN => Outcome::settled(status),
         _ => Outcome::Done(status),
     }
@@ -90,9 +91,10 @@ pub(crate) fn opening(url: &str, step: Step, error: i32) -> Error {
             ErrorKind::NotFound,
             "there is no such configuration of a cluster; name its file, conf=FILE (the usual one is /etc/ceph/ceph.conf)",
         ),
-        (Step::Configuration, _) => {
-            (ErrorKind::Usage, "the configuration of the cluster cannot be read; `ceph-conf --lookup fsid` says why")
-        }
+        (Step::Configuration, _) => (
+            ErrorKind::Usage,
+            "the configuration of the cluster cannot be read; `ceph-conf --lookup fsid` says why",
+        ),
         // What librados says where it finds no key, and where the configuration has no monitor.
         (Step::Connect, ENOENT) => (
             ErrorKind::PermissionDenied,
@@ -102,10 +104,14 @@ pub(crate) fn opening(url: &str, step: Step, error: i32) -> Error {
             ErrorKind::PermissionDenied,
             "the cluster does not let this user in; check id=USER and the key in keyring=FILE against `ceph auth get client.USER`",
         ),
-        (Step::Connect, ETIMEDOUT) => {
-            (ErrorKind::TimedOut, "no monitor of the cluster answers; check `mon host` in its configuration, and the network")
-        }
-        (Step::Pool, ENOENT) => (ErrorKind::NotFound, "the cluster has no such pool; `ceph osd pool ls` shows those that it has"),
+        (Step::Connect, ETIMEDOUT) => (
+            ErrorKind::TimedOut,
+            "no monitor of the cluster answers; check `mon host` in its configuration, and the network",
+        ),
+        (Step::Pool, ENOENT) => (
+            ErrorKind::NotFound,
+            "the cluster has no such pool; `ceph osd pool ls` shows those that it has",
+        ),
         (Step::Image, ENOENT) => (
             ErrorKind::NotFound,
             "the pool has no such image, snapshot or namespace; `rbd ls POOL` and `rbd snap ls POOL/IMAGE` show what it has",
@@ -114,17 +120,22 @@ pub(crate) fn opening(url: &str, step: Step, error: i32) -> Error {
             ErrorKind::PermissionDenied,
             "the user may not use it; `ceph auth caps client.USER mon 'profile rbd' osd 'profile rbd pool=POOL'` permits it",
         ),
-        (_, ESHUTDOWN) => {
-            (ErrorKind::PermissionDenied, "the cluster has shut this machine out; `ceph osd blocklist ls` shows until when")
+        (_, ESHUTDOWN) => (
+            ErrorKind::PermissionDenied,
+            "the cluster has shut this machine out; `ceph osd blocklist ls` shows until when",
+        ),
+        (_, ETIMEDOUT) => {
+            (ErrorKind::TimedOut, "the cluster does not answer; `ceph status` shows how it is")
         }
-        (_, ETIMEDOUT) => (ErrorKind::TimedOut, "the cluster does not answer; `ceph status` shows how it is"),
         (_, ENOMEM) => (ErrorKind::NoResources, "there is no memory for it"),
         (_, EBUSY) => (ErrorKind::InUse, "it is in use; `rbd status POOL/IMAGE` shows by whom"),
         _ => {
             let cause = std::io::Error::from_raw_os_error(error);
             return Error::new(
                 ErrorKind::Io,
-                format!("{url}: {step:?}: the library of Ceph says: {cause}; `ceph status` shows how the cluster is"),
+                format!(
+                    "{url}: {step:?}: the library of Ceph says: {cause}; `ceph status` shows how the cluster is"
+                ),
             );
         }
     };
@@ -175,24 +186,35 @@ mod tests {
             assert_eq!(done(WRITE, error), (kind, Some(Raw::Os(error))));
         }
         assert_eq!(done(OpKind::Read, EPERM).0, StatusKind::Internal);
-        assert_eq!(done(OpKind::CompareAndWrite { fua: false }, EILSEQ).0, StatusKind::CompareFailed);
+        assert_eq!(
+            done(OpKind::CompareAndWrite { fua: false }, EILSEQ).0,
+            StatusKind::CompareFailed
+        );
         assert_eq!(done(OpKind::Read, EILSEQ).0, StatusKind::Media);
         assert!(is_blocklisted(ESHUTDOWN) && !is_blocklisted(EIO));
     }
 
-    /// The cluster refuses a client from some time on, and does not say what it has executed before.
+    /// The cluster refuses a client from some time on, and does not say what it has executed
+    /// before.
     #[test]
     fn what_a_fence_has_met_may_have_been_executed() {
         for kind in [WRITE, OpKind::Read, OpKind::CompareAndWrite { fua: false }] {
-            let Outcome::MayHaveExecuted { status, settled: true } = outcome(kind, ESHUTDOWN) else { panic!("{kind:?}") };
+            let Outcome::MayHaveExecuted { status, settled: true } = outcome(kind, ESHUTDOWN)
+            else {
+                panic!("{kind:?}")
+            };
             assert_eq!((status.kind, status.raw), (StatusKind::Path, Some(Raw::Os(ESHUTDOWN))));
         }
     }
 
-    /// What a limit of the configuration ended may still be executed, so nobody may do it again elsewhere.
+    /// What a limit of the configuration ended may still be executed, so nobody may do it again
+    /// elsewhere.
     #[test]
     fn what_timed_out_may_still_be_executed() {
-        assert!(matches!(outcome(WRITE, ETIMEDOUT), Outcome::MayHaveExecuted { settled: false, .. }));
+        assert!(matches!(
+            outcome(WRITE, ETIMEDOUT),
+            Outcome::MayHaveExecuted { settled: false, .. }
+        ));
     }
 
     #[test]
@@ -200,7 +222,10 @@ mod tests {
         for step in [Step::Configuration, Step::Connect, Step::Pool, Step::Image] {
             for error in [ENOENT, EPERM, ETIMEDOUT, ESHUTDOWN, EINVAL, 9999] {
                 let said = opening("rbd:a/b", step, error).to_string();
-                assert!(said.starts_with("rbd:a/b: ") && (said.contains('`') || said.contains('=')), "{said}");
+                assert!(
+                    said.starts_with("rbd:a/b: ") && (said.contains('`') || said.contains('=')),
+                    "{said}"
+                );
             }
         }
         assert_eq!(opening("rbd:a/b", Step::Pool, ENOENT).kind(), ErrorKind::NotFound);

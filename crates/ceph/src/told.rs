@@ -13,7 +13,9 @@ pub struct Heard {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// The cluster accepts nothing of this client any more.
-    #[error("the cluster has shut this client out (it is blocklisted); `ceph osd blocklist ls` shows until when")]
+    #[error(
+        "the cluster has shut this client out (it is blocklisted); `ceph osd blocklist ls` shows until when"
+    )]
     Blocklisted,
     /// There is no such object.
     #[error("the pool has no such object; `rados -p POOL ls` shows those that it has")]

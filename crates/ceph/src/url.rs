@@ -1,5 +1,5 @@
-//! `rbd:POOL[/NAMESPACE]/IMAGE[@SNAPSHOT][,conf=FILE][,id=USER][,keyring=FILE]`: the names that the tools of Ceph use. There is no key in a URL: it is in the
-//! keyring, and that in a file.
+//! `rbd:POOL[/NAMESPACE]/IMAGE[@SNAPSHOT][,conf=FILE][,id=USER][,keyring=FILE]`: the names that the
+//! tools of Ceph use. There is no key in a URL: it is in the keyring, and that in a file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,15 +21,16 @@ pub struct RbdUrl {
     pub snapshot: Option<String>,
     /// Whom to ask.
     pub access: Access,
-    /// An image that is written to is refused without the feature `exclusive-lock`, by which no write of one gateway comes behind a later one of another. Not
-    /// a part of the text.
+    /// An image that is written to is refused without the feature `exclusive-lock`, by which no
+    /// write of one gateway comes behind a later one of another. Not a part of the text.
     pub needs_lock: bool,
 }
 
 /// The cluster, and as whom to use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// The configuration file; without one, where the tools of Ceph look for it (`CEPH_CONF`, `/etc/ceph/ceph.conf`, …).
+    /// The configuration file; without one, where the tools of Ceph look for it (`CEPH_CONF`,
+    /// `/etc/ceph/ceph.conf`, …).
     pub conf: Option<PathBuf>,
     /// Name of the user without `client.`; `admin` without one.
     pub id: Option<String>,
@@ -60,7 +61,10 @@ impl RbdUrl {
                 ));
             }
         };
-        if [pool, name, snapshot.unwrap_or("-")].iter().any(|part| part.is_empty() || part.contains(['@', '\0'])) {
+        if [pool, name, snapshot.unwrap_or("-")]
+            .iter()
+            .any(|part| part.is_empty() || part.contains(['@', '\0']))
+        {
             return Err(wrong(
                 "a pool, an image and a snapshot each have a name; write rbd:POOL/IMAGE or rbd:POOL/IMAGE@SNAPSHOT",
             ));
@@ -154,15 +158,35 @@ mod tests {
             assert_eq!(RbdUrl::parse(url).unwrap().to_string(), url);
         }
         let url = RbdUrl::parse("rbd:pool/tenant/disk@monday,keyring=/k,id=u").unwrap();
-        let parts = (url.pool.as_str(), url.namespace.as_str(), url.image.as_str(), url.snapshot.as_deref());
+        let parts = (
+            url.pool.as_str(),
+            url.namespace.as_str(),
+            url.image.as_str(),
+            url.snapshot.as_deref(),
+        );
         assert_eq!(parts, ("pool", "tenant", "disk", Some("monday")));
-        assert_eq!(url.access, Access { conf: None, id: Some("u".into()), keyring: Some("/k".into()) });
-        assert_eq!((url.access.user().as_str(), Access::default().user().as_str()), ("client.u", "client.admin"));
+        assert_eq!(
+            url.access,
+            Access { conf: None, id: Some("u".into()), keyring: Some("/k".into()) }
+        );
+        assert_eq!(
+            (url.access.user().as_str(), Access::default().user().as_str()),
+            ("client.u", "client.admin")
+        );
     }
 
     #[test]
     fn mistakes_are_told_with_a_way_out() {
-        for url in ["rbd:", "rbd:disk", "rbd:rbd/", "rbd:/disk", "rbd:a/b/c/d", "rbd:a//c", "rbd:a/b@", "rbd:a/b@c@d"] {
+        for url in [
+            "rbd:",
+            "rbd:disk",
+            "rbd:rbd/",
+            "rbd:/disk",
+            "rbd:a/b/c/d",
+            "rbd:a//c",
+            "rbd:a/b@",
+            "rbd:a/b@c@d",
+        ] {
             assert!(wrong(url).contains("rbd:POOL/IMAGE"), "{url}");
         }
         assert!(wrong("rbd:a/b,key=AQBh").contains("keyring=FILE"));

@@ -1,4 +1,5 @@
-//! How hosts learn of a server: referrals of its discovery log, and its announcement in the local network.
+//! How hosts learn of a server: referrals of its discovery log, and its announcement in the local
+//! network.
 
 use crate::exit::Failure;
 use crate::mdns::Announcement;
@@ -21,18 +22,22 @@ pub struct AnnounceArgs {
     /// Another discovery controller of which discovery tells hosts; may be repeated
     #[arg(long, value_name = "nvme+tcp://ADDR:PORT", value_parser = referral)]
     referral: Vec<TransportAddress>,
-    /// Name of the discovery subsystem beside the well-known one, by which hosts that keep connections tell several apart; another for each server
+    /// Name of the discovery subsystem beside the well-known one, by which hosts that keep
+    /// connections tell several apart; another for each server
     #[arg(long, value_name = "NQN", value_parser = name)]
     discovery_nqn: Option<Nqn>,
 }
 
 impl AnnounceArgs {
-    /// Adds the referrals to what exports of the inventory will tell, and names the discovery subsystem.
+    /// Adds the referrals to what exports of the inventory will tell, and names the discovery
+    /// subsystem.
     pub fn refer(&self, inventory: &LiveInventory) -> Result<(), Failure> {
         inventory.set_referrals(&self.referral);
         let Some(name) = &self.discovery_nqn else { return Ok(()) };
         if inventory.now().subsystem(name).is_some() {
-            let text = format!("--discovery-nqn {name} is the name of a subsystem that is served: give discovery another one");
+            let text = format!(
+                "--discovery-nqn {name} is the name of a subsystem that is served: give discovery another one"
+            );
             return Err(Failure::of(ErrorKind::Usage, text));
         }
         inventory.set_discovery_nqn(name.clone());
@@ -40,7 +45,11 @@ impl AnnounceArgs {
     }
 
     /// Announces a server that is reached at `urls` and listens at `listen`, if that is wanted.
-    pub fn start(&self, urls: &[String], listen: &[String]) -> Result<Option<Announcement>, Failure> {
+    pub fn start(
+        &self,
+        urls: &[String],
+        listen: &[String],
+    ) -> Result<Option<Announcement>, Failure> {
         self.mdns.then(|| Announcement::start(urls, listen)).transpose()
     }
 }
@@ -55,7 +64,9 @@ fn referral(text: &str) -> Result<TransportAddress, String> {
     let url = if text.contains("://") { text.to_owned() } else { format!("{NVME_TCP}{text}") };
     let NvmeUrl { transport, address: HostPort { host, port }, .. } =
         NvmeUrl::parse_discovery(&url).map_err(|e| e.to_string())?;
-    let ip = host.parse().map_err(|_| format!("\"{host}\" is not an IP address: hosts are told addresses, not names"))?;
+    let ip = host.parse().map_err(|_| {
+        format!("\"{host}\" is not an IP address: hosts are told addresses, not names")
+    })?;
     let address = SocketAddr::new(ip, port);
     Ok(match transport {
         NvmeTransport::Tcp => nvme_tcp::transport_address(address),

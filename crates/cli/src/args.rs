@@ -116,9 +116,13 @@ mod tests {
 
     /// Names of commands whose help has no example.
     fn without_example(command: &clap::Command, path: &str) -> Vec<String> {
-        let shown = command.get_subcommands().filter(|of| !of.is_hide_set() && of.get_name() != "help");
-        let below: Vec<String> = shown.flat_map(|of| without_example(of, &format!("{path} {}", of.get_name()))).collect();
-        let has_example = command.get_after_help().is_some_and(|help| help.to_string().contains("Example"));
+        let shown =
+            command.get_subcommands().filter(|of| !of.is_hide_set() && of.get_name() != "help");
+        let below: Vec<String> = shown
+            .flat_map(|of| without_example(of, &format!("{path} {}", of.get_name())))
+            .collect();
+        let has_example =
+            command.get_after_help().is_some_and(|help| help.to_string().contains("Example"));
         if command.has_subcommands() || has_example { below } else { vec![path.to_owned()] }
     }
 

@@ -1,4 +1,5 @@
-//! Programs that weft starts. Programs of the system do not inherit its secrets: every one of them could show its environment.
+//! Programs that weft starts. Programs of the system do not inherit its secrets: every one of them
+//! could show its environment.
 
 use crate::secret::VARIABLES;
 use std::process::Command;
@@ -27,7 +28,8 @@ mod tests {
     fn programs_of_the_system_do_not_inherit_secrets() {
         let command = system("env");
         for variable in VARIABLES {
-            let removed = command.get_envs().any(|(name, value)| name == variable && value.is_none());
+            let removed =
+                command.get_envs().any(|(name, value)| name == variable && value.is_none());
             assert!(removed, "{variable}");
         }
     }
@@ -44,9 +46,14 @@ mod tests {
                     let text = std::fs::read_to_string(&path).unwrap();
                     // What comes before the tests is shipped.
                     let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();
-                    if ["process::Command;", "process::Command::", "process::{Command", "process::{Child, Command"]
-                        .iter()
-                        .any(|used| shipped.contains(used))
+                    if [
+                        "process::Command;",
+                        "process::Command::",
+                        "process::{Command",
+                        "process::{Child, Command",
+                    ]
+                    .iter()
+                    .any(|used| shipped.contains(used))
                     {
                         found.push(path.file_name().unwrap().to_string_lossy().into_owned());
                     }
@@ -55,7 +62,10 @@ mod tests {
         }
         let mut found = Vec::new();
         for part in ["cli", "endpoint", "bench", "block", "group", "io", "proto", "tls", "ceph"] {
-            look(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(part).join("src"), &mut found);
+            look(
+                &Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(part).join("src"),
+                &mut found,
+            );
         }
         found.retain(|name| name != "tests.rs");
         assert_eq!(found, ["children.rs"]);

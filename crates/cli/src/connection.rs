@@ -94,7 +94,10 @@ impl Address {
             Transport::Rdma => NvmeTransport::Rdma,
         };
         let subsystem = self.nqn.as_deref().map(parse_nqn).transpose()?;
-        let address = HostPort { host: host.clone(), port: self.trsvcid.unwrap_or_else(|| default_port(transport)) };
+        let address = HostPort {
+            host: host.clone(),
+            port: self.trsvcid.unwrap_or_else(|| default_port(transport)),
+        };
         Ok(NvmeUrl { transport, address, subsystem, nsid: None })
     }
 }
@@ -102,7 +105,8 @@ impl Address {
 /// Connection options, with nvme-cli's names.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectArgs {
-    /// Host NQN [default: that of the system (/etc/nvme/hostnqn), otherwise generated once and kept]
+    /// Host NQN [default: that of the system (/etc/nvme/hostnqn), otherwise generated once and
+    /// kept]
     #[arg(short = 'q', long, help_heading = "Connection")]
     hostnqn: Option<String>,
     /// Host identifier (UUID)
@@ -120,25 +124,36 @@ pub struct ConnectArgs {
     /// Entries of each I/O queue
     #[arg(short = 'Q', long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(2..=1024), help_heading = "Connection")]
     queue_size: u16,
-    /// Keep alive timeout in seconds; 0 disables it, which NVMe allows only with --failover=fast or --ctrl-loss-tmo=0
+    /// Keep alive timeout in seconds; 0 disables it, which NVMe allows only with --failover=fast or
+    /// --ctrl-loss-tmo=0
     #[arg(short = 'k', long, default_value_t = 5, help_heading = "Connection")]
     keep_alive_tmo: u32,
     /// Time limit for connecting
     #[arg(long, default_value = "5s", value_parser = units::parse_duration, help_heading = "Connection")]
     connect_timeout: Duration,
-    /// NVMe/TCP with TLS 1.3 and a pre-shared key, and not without; for a server, of the connections that it accepts
+    /// NVMe/TCP with TLS 1.3 and a pre-shared key, and not without; for a server, of the
+    /// connections that it accepts
     #[arg(long, help_heading = "Connection")]
     tls: bool,
-    /// Pre-shared keys for --tls, one a line, in a file that others cannot read; weft gen-tls-key makes keys [default: those of --keyring]
+    /// Pre-shared keys for --tls, one a line, in a file that others cannot read; weft gen-tls-key
+    /// makes keys [default: those of --keyring]
     #[arg(long, value_name = "FILE", requires = "tls", help_heading = "Connection")]
     tls_key_file: Option<PathBuf>,
     /// Keyring of Linux with the TLS PSKs [default: .nvme]
-    #[arg(long, value_name = "NAME", requires = "tls", conflicts_with = "tls_key_file", help_heading = "Connection")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "tls",
+        conflicts_with = "tls_key_file",
+        help_heading = "Connection"
+    )]
     keyring: Option<String>,
     /// Have OpenSSL encrypt in user space even where the kernel can
     #[arg(long, help_heading = "Connection")]
     no_kernel_tls: bool,
-    /// The same as --tls-key-file, by nvme-cli's name, or the serial number of a TLS PSK in the keyring, as 0x2fa1b3c4; a key itself is refused, because every user of the machine could read it
+    /// The same as --tls-key-file, by nvme-cli's name, or the serial number of a TLS PSK in the
+    /// keyring, as 0x2fa1b3c4; a key itself is refused, because every user of the machine could
+    /// read it
     #[arg(
         long,
         alias = "tls_key",
@@ -149,9 +164,16 @@ pub struct ConnectArgs {
     )]
     tls_key: Option<String>,
     /// Identity of the TLS PSK that is in the file of --tls-key, or otherwise in the keyring
-    #[arg(long, value_name = "IDENTITY", requires = "tls", conflicts_with = "tls_key_file", help_heading = "Connection")]
+    #[arg(
+        long,
+        value_name = "IDENTITY",
+        requires = "tls",
+        conflicts_with = "tls_key_file",
+        help_heading = "Connection"
+    )]
     tls_key_identity: Option<String>,
-    /// NVMe/TCP with TLS 1.3 and keys that come of DH-HMAC-CHAP (secure channel concatenation), and not without; needs the secret of this host, and for a server those of its hosts
+    /// NVMe/TCP with TLS 1.3 and keys that come of DH-HMAC-CHAP (secure channel concatenation), and
+    /// not without; needs the secret of this host, and for a server those of its hosts
     #[arg(long, conflicts_with_all = ["tls", "tls_key_file"], help_heading = "Connection")]
     concat: bool,
     /// Certificate for nbds://, in PEM format
@@ -166,10 +188,12 @@ pub struct ConnectArgs {
     /// Time limit for an I/O command; weft then aborts it
     #[arg(long, default_value = "30s", value_parser = units::parse_duration, help_heading = "Connection")]
     io_timeout: Duration,
-    /// Time that a lost target has to finish its outstanding writes, if it does not report one; weft answers them after that
+    /// Time that a lost target has to finish its outstanding writes, if it does not report one;
+    /// weft answers them after that
     #[arg(long, default_value = "10s", value_parser = units::parse_duration, help_heading = "Connection")]
     quiesce_time: Duration,
-    /// NVMe over RDMA: give the target one key for the memory of all commands, instead of one for each command
+    /// NVMe over RDMA: give the target one key for the memory of all commands, instead of one for
+    /// each command
     #[arg(long, help_heading = "Connection")]
     rdma_shared_key: bool,
     #[command(flatten)]
@@ -181,7 +205,8 @@ pub struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// The connection options for connections of `control`; `queues` is the default number of queues.
+    /// The connection options for connections of `control`; `queues` is the default number of
+    /// queues.
     pub fn options(&self, queues: u16, control: &Control) -> Result<ConnectOptions, Failure> {
         let secrets = self.dhchap.host()?;
         if self.concat && secrets.host.is_none() {
@@ -191,8 +216,14 @@ impl ConnectArgs {
         self.options_with(queues, control, secrets)
     }
 
-    /// The same, where the options for authentication are about something else than these connections.
-    pub fn options_with(&self, queues: u16, control: &Control, secrets: HostSecrets) -> Result<ConnectOptions, Failure> {
+    /// The same, where the options for authentication are about something else than these
+    /// connections.
+    pub fn options_with(
+        &self,
+        queues: u16,
+        control: &Control,
+        secrets: HostSecrets,
+    ) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
             secrets,
             ceph: weft_ceph::Access::default(),
@@ -240,7 +271,8 @@ impl ConnectArgs {
         if self.tls_cert_key_file.is_some() {
             conceal();
         }
-        let psk = self.tls.then(|| psk::wanted(&wanted).map(|keys| self.placed(keys))).transpose()?;
+        let psk =
+            self.tls.then(|| psk::wanted(&wanted).map(|keys| self.placed(keys))).transpose()?;
         Ok(TlsFiles {
             certificate: self.tls_cert_file.clone(),
             key: self.tls_cert_key_file.clone(),
@@ -258,11 +290,19 @@ impl ConnectArgs {
 
     /// The options for TLS with pre-shared keys, for a program that is started.
     pub fn tls_options(&self) -> Vec<String> {
-        let file = self.tls_key_file.as_ref().map(|file| ["--tls-key-file".into(), file.display().to_string()]);
+        let file = self
+            .tls_key_file
+            .as_ref()
+            .map(|file| ["--tls-key-file".into(), file.display().to_string()]);
         let keyring = self.keyring.as_ref().map(|keyring| ["--keyring".into(), keyring.clone()]);
         let switch = self.tls.then(|| "--tls".to_owned());
         let place = (self.tls && self.no_kernel_tls).then(|| "--no-kernel-tls".to_owned());
-        switch.into_iter().chain(place).chain(file.into_iter().flatten()).chain(keyring.into_iter().flatten()).collect()
+        switch
+            .into_iter()
+            .chain(place)
+            .chain(file.into_iter().flatten())
+            .chain(keyring.into_iter().flatten())
+            .collect()
     }
 
     fn host(&self) -> Result<Option<HostIdentity>, Failure> {
@@ -271,8 +311,12 @@ impl ConnectArgs {
             None => None,
         };
         if let Some(id) = &self.hostid {
-            let uuid = uuid::Uuid::from_str(id)
-                .map_err(|_| Failure::of(ErrorKind::Usage, format!("--hostid \"{id}\" is not a UUID; `uuidgen` makes one")))?;
+            let uuid = uuid::Uuid::from_str(id).map_err(|_| {
+                Failure::of(
+                    ErrorKind::Usage,
+                    format!("--hostid \"{id}\" is not a UUID; `uuidgen` makes one"),
+                )
+            })?;
             let base = host.map_or_else(HostIdentity::of_this_host, Ok)?;
             host = Some(HostIdentity { id: Id128(*uuid.as_bytes()), ..base });
         }
@@ -282,11 +326,14 @@ impl ConnectArgs {
 
 /// Parses an NQN from the command line.
 pub fn parse_nqn(text: &str) -> Result<Nqn, Failure> {
-    Nqn::new(text).map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an NQN: {e}")))
+    Nqn::new(text)
+        .map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an NQN: {e}")))
 }
 
 /// Parses a namespace ID from the command line.
 pub fn parse_nsid(text: &str) -> Result<Nsid, String> {
     let parsed = text.parse().ok().filter(|&n: &u32| n != 0 && n != Nsid::ALL.0);
-    parsed.map(Nsid).ok_or_else(|| "a namespace ID is a number from 1; give the NQN of the subsystem with --nqn".to_owned())
+    parsed.map(Nsid).ok_or_else(|| {
+        "a namespace ID is a number from 1; give the NQN of the subsystem with --nqn".to_owned()
+    })
 }

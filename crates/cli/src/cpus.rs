@@ -2,7 +2,11 @@
 
 /// Parses a list of cores in the form of `cpus_allowed`: `0,2,4-7`.
 pub fn parse(text: &str) -> Result<Vec<usize>, String> {
-    let number = |s: &str| s.trim().parse::<usize>().map_err(|_| format!("{s:?} is not a core number (example: 0,2,4-7)"));
+    let number = |s: &str| {
+        s.trim()
+            .parse::<usize>()
+            .map_err(|_| format!("{s:?} is not a core number (example: 0,2,4-7)"))
+    };
     let mut cpus = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -1,7 +1,8 @@
 //! A defect of weft: one of its threads panics.
 //!
-//! An event loop takes the connections and listening sockets with it that it has. The others would go on, so the process would seem to be well, and
-//! nobody would start it again. Hosts connect again to a new process, so the process ends.
+//! An event loop takes the connections and listening sockets with it that it has. The others would
+//! go on, so the process would seem to be well, and nobody would start it again. Hosts connect
+//! again to a new process, so the process ends.
 
 use std::thread;
 
@@ -48,7 +49,9 @@ mod tests {
         let Some(name) = std::env::var_os(VARIABLE) else { return };
         watch();
         let name = name.into_string().unwrap();
-        assert!(thread::Builder::new().name(name).spawn(|| panic!("a defect")).unwrap().join().is_err());
+        assert!(
+            thread::Builder::new().name(name).spawn(|| panic!("a defect")).unwrap().join().is_err()
+        );
         std::process::exit(7);
     }
 

@@ -1,6 +1,8 @@
-//! How many files this process may have open: each connection is one, and systems give programs few of them unless asked.
+//! How many files this process may have open: each connection is one, and systems give programs few
+//! of them unless asked.
 
-/// Takes as many as the system lets us have. Where that fails, accepting waits for descriptors as ever.
+/// Takes as many as the system lets us have. Where that fails, accepting waits for descriptors as
+/// ever.
 #[cfg(unix)]
 pub fn raise() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,4 +1,5 @@
-//! Options of NVMe in-band authentication (DH-HMAC-CHAP), for both ends: files with secrets, and what is accepted. Secrets themselves are never arguments.
+//! Options of NVMe in-band authentication (DH-HMAC-CHAP), for both ends: files with secrets, and
+//! what is accepted. Secrets themselves are never arguments.
 
 use crate::connection::parse_nqn;
 use crate::exit::Failure;
@@ -20,22 +21,29 @@ const CTRL_SECRET: &str = "WEFT_DHCHAP_CTRL_SECRET";
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "NVMe authentication (DH-HMAC-CHAP)")]
 pub struct DhchapArgs {
-    /// File with the secret of this host; for weft serve: [HOSTNQN=]FILE with that of a host, or of all others, which then have to authenticate, and may be repeated [env: WEFT_DHCHAP_SECRET holds the secret itself]
+    /// File with the secret of this host; for weft serve: [HOSTNQN=]FILE with that of a host, or of
+    /// all others, which then have to authenticate, and may be repeated [env: WEFT_DHCHAP_SECRET
+    /// holds the secret itself]
     #[arg(long, value_name = "FILE")]
     dhchap_secret_file: Vec<PathBuf>,
-    /// File with the secret of the controllers, which then have to prove who they are; for weft serve: by which it does so [env: WEFT_DHCHAP_CTRL_SECRET holds the secret itself]
+    /// File with the secret of the controllers, which then have to prove who they are; for weft
+    /// serve: by which it does so [env: WEFT_DHCHAP_CTRL_SECRET holds the secret itself]
     #[arg(long, value_name = "FILE")]
     dhchap_ctrl_secret_file: Option<PathBuf>,
-    /// The same as --dhchap-secret-file, by nvme-cli's name; a secret itself is refused, because every user of the machine could read it
+    /// The same as --dhchap-secret-file, by nvme-cli's name; a secret itself is refused, because
+    /// every user of the machine could read it
     #[arg(short = 'S', long, value_name = "@FILE")]
     dhchap_secret: Option<String>,
     /// The same as --dhchap-ctrl-secret-file, likewise
     #[arg(short = 'C', long, value_name = "@FILE")]
     dhchap_ctrl_secret: Option<String>,
-    /// Hash functions that are accepted, the preferred one first: sha256, sha384, sha512 [default: all]
+    /// Hash functions that are accepted, the preferred one first: sha256, sha384, sha512 [default:
+    /// all]
     #[arg(long, value_name = "HASH,…", value_delimiter = ',', value_parser = parse_hash)]
     dhchap_hash: Vec<Hash>,
-    /// Diffie-Hellman groups that are accepted, the preferred one first: ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, ffdhe8192, null [default: all; for weft serve ffdhe2048, ffdhe3072 and ffdhe4096]
+    /// Diffie-Hellman groups that are accepted, the preferred one first: ffdhe2048, ffdhe3072,
+    /// ffdhe4096, ffdhe6144, ffdhe8192, null [default: all; for weft serve ffdhe2048, ffdhe3072 and
+    /// ffdhe4096]
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',', value_parser = parse_group)]
     dhchap_dhgroup: Vec<Group>,
 }
@@ -53,7 +61,8 @@ impl DhchapArgs {
     fn host_now(&self) -> Result<HostSecrets, Failure> {
         let files = self.files()?;
         if files.len() > 1 {
-            let text = format!("there are {} files with a secret of this host; give one", files.len());
+            let text =
+                format!("there are {} files with a secret of this host; give one", files.len());
             return Err(Failure::of(ErrorKind::Usage, text));
         }
         let host = match files.first() {
@@ -78,7 +87,9 @@ impl DhchapArgs {
         let mut demanded = Authentication::default();
         for file in self.files()? {
             match of_host(&file) {
-                Some((host, file)) => demanded.hosts.entry(parse_nqn(host)?).or_default().push(read(Path::new(file))?),
+                Some((host, file)) => {
+                    demanded.hosts.entry(parse_nqn(host)?).or_default().push(read(Path::new(file))?)
+                }
                 None => demanded.others.push(read(&file)?),
             }
         }
@@ -137,8 +148,12 @@ fn check(has_host: bool, controller: Option<&Secret>) -> Result<(), Failure> {
     Err(Failure::of(ErrorKind::Usage, text))
 }
 
-/// A secret that both ends have would prove nothing of either: whoever has the one is the other (Base §8.3.4.3).
-pub fn check_distinct<'a>(mut hosts: impl Iterator<Item = &'a Secret>, controller: Option<&Secret>) -> Result<(), Failure> {
+/// A secret that both ends have would prove nothing of either: whoever has the one is the other
+/// (Base §8.3.4.3).
+pub fn check_distinct<'a>(
+    mut hosts: impl Iterator<Item = &'a Secret>,
+    controller: Option<&Secret>,
+) -> Result<(), Failure> {
     if hosts.all(|host| controller.is_none_or(|controller| !host.has_key_of(controller))) {
         return Ok(());
     }
@@ -158,7 +173,9 @@ fn of_environment(variable: &str) -> Result<Option<Secret>, Failure> {
 fn parse(text: &[u8], place: &str) -> Result<Secret, Failure> {
     let text = std::str::from_utf8(text).unwrap_or_default();
     Secret::parse(text).map_err(|e| {
-        let text = format!("{place} does not contain a DH-HMAC-CHAP secret: {e}; weft gen-dhchap-key makes one");
+        let text = format!(
+            "{place} does not contain a DH-HMAC-CHAP secret: {e}; weft gen-dhchap-key makes one"
+        );
         Failure::of(ErrorKind::Usage, text)
     })
 }
@@ -167,13 +184,23 @@ fn parse(text: &[u8], place: &str) -> Result<Secret, Failure> {
 pub fn parse_hash(text: &str) -> Result<Hash, String> {
     let plain = text.strip_prefix("hmac(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
     let found = Hash::ALL.into_iter().find(|hash| hash.name() == plain);
-    found.ok_or_else(|| format!("there is no hash function \"{text}\": known are {}", Hash::ALL.map(Hash::name).join(", ")))
+    found.ok_or_else(|| {
+        format!(
+            "there is no hash function \"{text}\": known are {}",
+            Hash::ALL.map(Hash::name).join(", ")
+        )
+    })
 }
 
 /// A Diffie-Hellman group by its name.
 pub fn parse_group(text: &str) -> Result<Group, String> {
     let found = Group::ALL.into_iter().find(|group| group.name() == text);
-    found.ok_or_else(|| format!("there is no group \"{text}\": known are {}", Group::ALL.map(Group::name).join(", ")))
+    found.ok_or_else(|| {
+        format!(
+            "there is no group \"{text}\": known are {}",
+            Group::ALL.map(Group::name).join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -192,7 +219,8 @@ mod tests {
     fn file(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("weft-dhchap-{}-{name}", std::process::id()));
         let _ = std::fs::remove_file(&path);
-        crate::secret::create_private(&path, &Secret::of_key(&[7; 32], None).unwrap().text()).unwrap();
+        crate::secret::create_private(&path, &Secret::of_key(&[7; 32], None).unwrap().text())
+            .unwrap();
         path
     }
 
@@ -211,7 +239,10 @@ mod tests {
     #[test]
     fn a_server_has_secrets_by_host_and_two_while_one_is_changed() {
         let path = file("hosts");
-        let (own, other) = (format!("--dhchap-secret-file={HOST}={}", path.display()), format!("-S@{}", path.display()));
+        let (own, other) = (
+            format!("--dhchap-secret-file={HOST}={}", path.display()),
+            format!("-S@{}", path.display()),
+        );
         let demanded = args(&[&own, &own, &other]).target().unwrap().unwrap();
         assert_eq!(demanded.hosts.values().map(Vec::len).collect::<Vec<_>>(), [2]);
         assert_eq!((demanded.others.len(), demanded.groups.len()), (1, 3));
@@ -223,10 +254,21 @@ mod tests {
     #[test]
     fn what_is_accepted_is_what_was_given() {
         let path = file("accepted");
-        let args = args(&[&format!("-S@{}", path.display()), "--dhchap-hash=hmac(sha384),sha256", "--dhchap-dhgroup", "null"]);
+        let args = args(&[
+            &format!("-S@{}", path.display()),
+            "--dhchap-hash=hmac(sha384),sha256",
+            "--dhchap-dhgroup",
+            "null",
+        ]);
         let secrets = args.host().unwrap();
-        assert_eq!((secrets.hashes, secrets.groups), (vec![Hash::Sha384, Hash::Sha256], vec![Group::Null]));
-        assert!(parse_group("modp2048").unwrap_err().contains("ffdhe2048") && parse_hash("md5").is_err());
+        assert_eq!(
+            (secrets.hashes, secrets.groups),
+            (vec![Hash::Sha384, Hash::Sha256], vec![Group::Null])
+        );
+        assert!(
+            parse_group("modp2048").unwrap_err().contains("ffdhe2048")
+                && parse_hash("md5").is_err()
+        );
         std::fs::remove_file(path).unwrap();
     }
 

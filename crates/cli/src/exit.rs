@@ -117,7 +117,8 @@ impl From<weft_bench::Error> for Failure {
 
 /// Ends the program with a status.
 pub fn end(status: u8) -> ExitCode {
-    // Threads of libraries may still be at work there, and what they use would be destroyed below them.
+    // Threads of libraries may still be at work there, and what they use would be destroyed below
+    // them.
     #[cfg(unix)]
     if weft_ceph::is_loaded() {
         let _ = std::io::stdout().flush();
@@ -150,7 +151,8 @@ pub fn printed(outcome: std::io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Of printing, as a rule: errors of sockets and files are those of other crates, or have a sentence of their own.
+/// Of printing, as a rule: errors of sockets and files are those of other crates, or have a
+/// sentence of their own.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::BrokenPipe {

@@ -1,4 +1,5 @@
-//! iSCSI options of the command line: the initiator name and the files with secrets. Secrets themselves are never arguments.
+//! iSCSI options of the command line: the initiator name and the files with secrets. Secrets
+//! themselves are never arguments.
 
 use crate::exit::Failure;
 use crate::secret::{conceal, from_file};
@@ -12,19 +13,22 @@ use weft_proto::iscsi::text::Name;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection to iSCSI targets")]
 pub struct IscsiArgs {
-    /// iSCSI initiator name [default: that of the system (/etc/iscsi/initiatorname.iscsi), otherwise generated once and kept]
+    /// iSCSI initiator name [default: that of the system (/etc/iscsi/initiatorname.iscsi),
+    /// otherwise generated once and kept]
     #[arg(long)]
     initiator_name: Option<String>,
     /// CHAP user name, if the URL has none [env: LIBISCSI_CHAP_USERNAME]
     #[arg(long)]
     chap_user: Option<String>,
-    /// File with the CHAP secret, of at least 12 bytes [env: LIBISCSI_CHAP_PASSWORD holds the secret itself]
+    /// File with the CHAP secret, of at least 12 bytes [env: LIBISCSI_CHAP_PASSWORD holds the
+    /// secret itself]
     #[arg(long)]
     chap_secret_file: Option<PathBuf>,
     /// Mutual CHAP: name of the target [default: any] [env: LIBISCSI_CHAP_TARGET_USERNAME]
     #[arg(long)]
     target_chap_user: Option<String>,
-    /// Mutual CHAP: file with the secret of the target [env: LIBISCSI_CHAP_TARGET_PASSWORD holds the secret itself]
+    /// Mutual CHAP: file with the secret of the target [env: LIBISCSI_CHAP_TARGET_PASSWORD holds
+    /// the secret itself]
     #[arg(long)]
     target_chap_secret_file: Option<PathBuf>,
     /// Refused: every user of the machine could read it
@@ -59,5 +63,6 @@ impl IscsiArgs {
 }
 
 fn parse_name(text: &str) -> Result<Name, Failure> {
-    Name::new(text).map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an iSCSI name: {e}")))
+    Name::new(text)
+        .map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an iSCSI name: {e}")))
 }

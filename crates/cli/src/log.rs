@@ -62,7 +62,8 @@ enum Format {
 /// # Errors
 /// [`ErrorKind::Usage`] if the variable is not a log level.
 pub fn start(args: &LogArgs) -> Result<(), Failure> {
-    // Where standard error is closed there is no place for the subscriber's own complaint either: it would panic.
+    // Where standard error is closed there is no place for the subscriber's own complaint either:
+    // it would panic.
     let log = tracing_subscriber::fmt()
         .with_max_level(args.level()?)
         .with_writer(|| Lines(std::io::stderr()))
@@ -75,7 +76,8 @@ pub fn start(args: &LogArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes each event as one line, whatever peers have said that is in it: nothing acts on the terminal, or looks like another event.
+/// Writes each event as one line, whatever peers have said that is in it: nothing acts on the
+/// terminal, or looks like another event.
 struct Lines<W>(W);
 
 impl<W: Write> Write for Lines<W> {
@@ -101,14 +103,20 @@ mod tests {
         let mut out = Vec::new();
         let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         Lines(&mut out).write_all("peer: é\u{1b}[2J\n2026 ERROR all is lost\n".as_bytes()).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "peer: é\\u{1b}[2J\\u{a}2026 ERROR all is lost\n");
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "peer: é\\u{1b}[2J\\u{a}2026 ERROR all is lost\n"
+        );
         // As the subscriber writes it.
         let writer = std::sync::Arc::clone(&log);
         let made = move || Lines(Shared(std::sync::Arc::clone(&writer)));
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(made).finish();
         tracing::subscriber::with_default(subscriber, || tracing::warn!("{}", "a\nb\u{9b}c"));
         let said = String::from_utf8(log.lock().unwrap().clone()).unwrap();
-        assert!(said.ends_with('\n') && said.trim_end().chars().all(|c| !c.is_control()), "{said:?}");
+        assert!(
+            said.ends_with('\n') && said.trim_end().chars().all(|c| !c.is_control()),
+            "{said:?}"
+        );
     }
 
     #[derive(Clone)]

@@ -24,22 +24,26 @@ pub struct LoginArgs {
     /// Name of the iSCSI target [default: generated once and kept]
     #[arg(long)]
     iqn: Option<String>,
-    /// iSCSI initiator that may log in, optionally with the LUNs that it sees; may be repeated [default: any initiator]
+    /// iSCSI initiator that may log in, optionally with the LUNs that it sees; may be repeated
+    /// [default: any initiator]
     #[arg(long, value_name = "IQN[=LUN,…]")]
     allow_initiator: Vec<String>,
     /// CHAP user name of iSCSI initiators; may be repeated [default: no authentication]
     #[arg(long, value_name = "NAME")]
     login_user: Vec<String>,
-    /// File with the CHAP secret of the corresponding --login-user [default: the environment variable WEFT_LOGIN_SECRET]
+    /// File with the CHAP secret of the corresponding --login-user [default: the environment
+    /// variable WEFT_LOGIN_SECRET]
     #[arg(long, value_name = "FILE")]
     login_secret_file: Vec<PathBuf>,
-    /// Initiator names of the corresponding --login-user, as IQN[,IQN…] [default: the first names that it logs in with, up to 64]
+    /// Initiator names of the corresponding --login-user, as IQN[,IQN…] [default: the first names
+    /// that it logs in with, up to 64]
     #[arg(long, value_name = "IQNS")]
     login_initiator: Vec<String>,
     /// Mutual CHAP: user name of the target
     #[arg(long, value_name = "NAME")]
     login_target_user: Option<String>,
-    /// Mutual CHAP: file with the secret of the target [default: the environment variable WEFT_LOGIN_TARGET_SECRET]
+    /// Mutual CHAP: file with the secret of the target [default: the environment variable
+    /// WEFT_LOGIN_TARGET_SECRET]
     #[arg(long, value_name = "FILE")]
     login_target_secret_file: Option<PathBuf>,
 }
@@ -63,7 +67,9 @@ impl LoginArgs {
     fn users(&self) -> Result<Vec<ChapUser>, Failure> {
         let (users, lists) = (self.login_user.len(), self.login_initiator.len());
         if lists > users {
-            let text = format!("there are {lists} --login-initiator for {users} --login-user; give at most one for each");
+            let text = format!(
+                "there are {lists} --login-initiator for {users} --login-user; give at most one for each"
+            );
             return Err(Failure::of(ErrorKind::Usage, text));
         }
         let lists = self.login_initiator.iter().map(String::as_str).chain(std::iter::repeat(""));
@@ -71,7 +77,11 @@ impl LoginArgs {
             .into_iter()
             .zip(lists)
             .map(|(credentials, list)| {
-                let initiators = list.split(',').filter(|name| !name.is_empty()).map(parse_name).collect::<Result<_, _>>()?;
+                let initiators = list
+                    .split(',')
+                    .filter(|name| !name.is_empty())
+                    .map(parse_name)
+                    .collect::<Result<_, _>>()?;
                 Ok(ChapUser { credentials, initiators })
             })
             .collect()
@@ -80,16 +90,28 @@ impl LoginArgs {
     fn credentials(&self) -> Result<Vec<Credentials>, Failure> {
         let usage = |text: String| Failure::of(ErrorKind::Usage, text);
         if self.login_secret_file.is_empty() && self.login_user.len() == 1 {
-            let missing = || usage(format!("the secret of --login-user is missing: give --login-secret-file or {SECRET}"));
+            let missing = || {
+                usage(format!(
+                    "the secret of --login-user is missing: give --login-secret-file or {SECRET}"
+                ))
+            };
             let secret = from_environment(SECRET)?.ok_or_else(missing)?;
-            return Ok(vec![Credentials { name: self.login_user[0].clone(), secret: secret.into() }]);
+            return Ok(vec![Credentials {
+                name: self.login_user[0].clone(),
+                secret: secret.into(),
+            }]);
         }
         if self.login_secret_file.len() != self.login_user.len() {
             let (users, files) = (self.login_user.len(), self.login_secret_file.len());
-            return Err(usage(format!("there are {users} --login-user and {files} --login-secret-file; give one file for each")));
+            return Err(usage(format!(
+                "there are {users} --login-user and {files} --login-secret-file; give one file for each"
+            )));
         }
         let both = self.login_user.iter().zip(&self.login_secret_file);
-        both.map(|(name, path)| Ok(Credentials { name: name.clone(), secret: from_file(path)?.into() })).collect()
+        both.map(|(name, path)| {
+            Ok(Credentials { name: name.clone(), secret: from_file(path)?.into() })
+        })
+        .collect()
     }
 
     fn target(&self) -> Result<Option<Credentials>, Failure> {
@@ -99,19 +121,25 @@ impl LoginArgs {
         };
         match (&self.login_target_user, secret) {
             (None, None) => Ok(None),
-            (Some(name), Some(secret)) => Ok(Some(Credentials { name: name.clone(), secret: secret.into() })),
+            (Some(name), Some(secret)) => {
+                Ok(Some(Credentials { name: name.clone(), secret: secret.into() }))
+            }
             (Some(_), None) => {
-                let text = format!("the target's secret is missing: give --login-target-secret-file or {TARGET_SECRET}");
+                let text = format!(
+                    "the target's secret is missing: give --login-target-secret-file or {TARGET_SECRET}"
+                );
                 Err(Failure::of(ErrorKind::Usage, text))
             }
-            (None, Some(_)) => {
-                Err(Failure::of(ErrorKind::Usage, "the target's secret has no name: give --login-target-user with it"))
-            }
+            (None, Some(_)) => Err(Failure::of(
+                ErrorKind::Usage,
+                "the target's secret has no name: give --login-target-user with it",
+            )),
         }
     }
 }
 
 /// Parses an iSCSI name from the command line.
 fn parse_name(text: &str) -> Result<Name, Failure> {
-    Name::new(text).map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an iSCSI name: {e}")))
+    Name::new(text)
+        .map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an iSCSI name: {e}")))
 }

@@ -31,7 +31,10 @@ mod tests {
 
     #[test]
     fn what_is_no_use_is_refused() {
-        assert_eq!((pool("1MiB"), pool("256MiB"), threads("1")), (Ok(1 << 20), Ok(256 << 20), Ok(1)));
+        assert_eq!(
+            (pool("1MiB"), pool("256MiB"), threads("1")),
+            (Ok(1 << 20), Ok(256 << 20), Ok(1))
+        );
         let refused = pool("256").unwrap_err();
         assert!(refused.contains("256B") && refused.contains("1MiB"), "{refused}");
         assert!(pool("many").is_err() && pool("0").is_err());

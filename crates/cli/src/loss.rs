@@ -10,13 +10,15 @@ use weft_endpoint::inventory::LiveInventory;
 /// How often a server looks after its sources.
 pub const LOOK: Duration = Duration::from_millis(500);
 
-/// Seconds after which a lost path is given up with --exit-on-loss, if --ctrl-loss-tmo does not say otherwise: nvme-cli's default.
+/// Seconds after which a lost path is given up with --exit-on-loss, if --ctrl-loss-tmo does not say
+/// otherwise: nvme-cli's default.
 const GIVES_UP_S: u64 = 600;
 
 /// The option.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LossArgs {
-    /// End with status 13 when a source is lost for good, after --ctrl-loss-tmo (then 600 s by default); hosts are told first, as on SIGTERM [default: go on]
+    /// End with status 13 when a source is lost for good, after --ctrl-loss-tmo (then 600 s by
+    /// default); hosts are told first, as on SIGTERM [default: go on]
     #[arg(long)]
     pub exit_on_loss: bool,
 }
@@ -31,7 +33,8 @@ impl LossArgs {
     }
 }
 
-/// The URL of a source that is lost, if there is one. Hosts that are connected are told if that is news.
+/// The URL of a source that is lost, if there is one. Hosts that are connected are told if that is
+/// news.
 pub fn lost(inventory: &LiveInventory) -> Option<String> {
     inventory.look_at_devices();
     let now = inventory.now();
@@ -39,11 +42,15 @@ pub fn lost(inventory: &LiveInventory) -> Option<String> {
     Some(gone.device.url().to_owned())
 }
 
-/// How a server has ended: `stopped` as it was told to, or for the loss of a source. Then that it cannot be flushed is no news.
+/// How a server has ended: `stopped` as it was told to, or for the loss of a source. Then that it
+/// cannot be flushed is no news.
 pub fn ended(lost: Option<String>, stopped: Result<(), Failure>) -> Result<(), Failure> {
     let Some(url) = lost else { return stopped };
     if let Err(e) = stopped {
         tracing::warn!("{e}");
     }
-    Err(Failure::new(Failure::LOST, format!("{url}: the source is lost; this server ends because of --exit-on-loss")))
+    Err(Failure::new(
+        Failure::LOST,
+        format!("{url}: the source is lost; this server ends because of --exit-on-loss"),
+    ))
 }

@@ -1,4 +1,5 @@
-//! Which hosts see which sources: `NAME` sees all sources, `NAME=1,3` only those with these numbers.
+//! Which hosts see which sources: `NAME` sees all sources, `NAME=1,3` only those with these
+//! numbers.
 
 use crate::exit::Failure;
 use weft_block::ErrorKind;
@@ -12,26 +13,33 @@ pub struct Mask<T> {
     numbers: Option<Vec<u32>>,
 }
 
-/// All values of one option. The sources have the numbers `first`, `first` + 1, …; there are `count` of them.
+/// All values of one option. The sources have the numbers `first`, `first` + 1, …; there are
+/// `count` of them.
 #[derive(Debug)]
 pub struct Masks<T>(Vec<Mask<T>>);
 
 impl<T: Ord + Clone> Masks<T> {
-    /// Parses the values of `option`. Names may contain equals signs: the part after the last one is taken as a list of numbers
-    /// if it looks like one.
+    /// Parses the values of `option`. Names may contain equals signs: the part after the last one
+    /// is taken as a list of numbers if it looks like one.
     pub fn parse(
         option: &str,
         given: &[String],
         (first, count): (u32, usize),
         parse_name: impl Fn(&str) -> Result<T, Failure>,
     ) -> Result<Self, Failure> {
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let read = |text: &String| {
-            let Some((name, list)) = text.rsplit_once('=').filter(|(_, list)| list.split(',').all(is_number)) else {
+            let Some((name, list)) =
+                text.rsplit_once('=').filter(|(_, list)| list.split(',').all(is_number))
+            else {
                 return Ok(Mask { name: parse_name(text)?, numbers: None });
             };
-            let exists = |number: u32| number.checked_sub(first).is_some_and(|at| (at as usize) < count);
-            let number = |text: &str| text.parse().ok().filter(|&number| exists(number)).ok_or_else(|| text.to_owned());
+            let exists =
+                |number: u32| number.checked_sub(first).is_some_and(|at| (at as usize) < count);
+            let number = |text: &str| {
+                text.parse().ok().filter(|&number| exists(number)).ok_or_else(|| text.to_owned())
+            };
             let numbers = list.split(',').map(number).collect::<Result<_, _>>().map_err(|wrong| {
                 let last = first as usize + count - 1;
                 Failure::of(ErrorKind::Usage, format!("{option} {text}: there is no {wrong}; the sources are {first} to {last}"))
@@ -52,7 +60,8 @@ impl<T: Ord + Clone> Masks<T> {
         if self.0.iter().all(|mask| mask.numbers.is_none()) {
             return Access::Any;
         }
-        let sees = |mask: &&Mask<T>| mask.numbers.as_ref().is_none_or(|numbers| numbers.contains(&number));
+        let sees =
+            |mask: &&Mask<T>| mask.numbers.as_ref().is_none_or(|numbers| numbers.contains(&number));
         Some(self.0.iter().filter(sees).map(|mask| mask.name.clone()).collect()).into()
     }
 }
@@ -73,7 +82,10 @@ mod tests {
         let seen_by = |number| masks.of(number).names().unwrap();
         assert_eq!(
             (seen_by(1), seen_by(2)),
-            (vec!["a".into(), "b".into(), "odd=name".into()], vec!["b".into(), "c".into(), "odd=name".into()])
+            (
+                vec!["a".into(), "b".into(), "odd=name".into()],
+                vec!["b".into(), "c".into(), "odd=name".into()]
+            )
         );
     }
 

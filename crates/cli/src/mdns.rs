@@ -1,4 +1,5 @@
-//! Announces discovery controllers in the local network, and searches for them (mDNS and DNS-SD; NVMe TP 8009: `_nvme-disc._tcp`).
+//! Announces discovery controllers in the local network, and searches for them (mDNS and DNS-SD;
+//! NVMe TP 8009: `_nvme-disc._tcp`).
 
 use crate::exit::Failure;
 use crate::limits::{MDNS_FOUND_MAX, MDNS_GOODBYE_MS};
@@ -31,12 +32,14 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// Announces the discovery controllers at the NVMe/TCP addresses among `urls`. `listen`: where the server was told to listen.
+    /// Announces the discovery controllers at the NVMe/TCP addresses among `urls`. `listen`: where
+    /// the server was told to listen.
     ///
     /// # Errors
     /// There are none, or the system has no multicast.
     pub fn start(urls: &[String], listen: &[String]) -> Result<Self, Failure> {
-        let addresses = urls.iter().filter(|url| url.starts_with(NVME_TCP)).filter_map(|url| at(url));
+        let addresses =
+            urls.iter().filter(|url| url.starts_with(NVME_TCP)).filter_map(|url| at(url));
         let mut addresses: Vec<SocketAddr> = addresses.collect();
         addresses.sort_unstable();
         addresses.dedup();
@@ -47,8 +50,10 @@ impl Announcement {
         let daemon = ServiceDaemon::new().map_err(failed("announce the server"))?;
         let mut announcement = Self { daemon, names: Vec::new() };
         for address in addresses {
-            let everywhere = [format!("0.0.0.0:{}", address.port()), format!("[::]:{}", address.port())];
-            let is_everywhere = listen.iter().any(|url| everywhere.iter().any(|any| url.ends_with(any.as_str())));
+            let everywhere =
+                [format!("0.0.0.0:{}", address.port()), format!("[::]:{}", address.port())];
+            let is_everywhere =
+                listen.iter().any(|url| everywhere.iter().any(|any| url.ends_with(any.as_str())));
             announcement.add(address, is_everywhere)?;
         }
         Ok(announcement)
@@ -59,7 +64,14 @@ impl Announcement {
         let name = format!("weft {host} {}", address.port());
         let properties = [TRANSPORT, (NAME, Nqn::DISCOVERY)];
         let ip = address.ip().to_string();
-        let info = ServiceInfo::new(SERVICE, &name, &format!("{host}-weft.local."), ip, address.port(), &properties[..]);
+        let info = ServiceInfo::new(
+            SERVICE,
+            &name,
+            &format!("{host}-weft.local."),
+            ip,
+            address.port(),
+            &properties[..],
+        );
         let mut info = info.map_err(&failed)?;
         if is_everywhere {
             info = info.enable_addr_auto();
@@ -96,8 +108,13 @@ fn machine() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     #[cfg(not(unix))]
     let name = std::env::var("COMPUTERNAME").unwrap_or_default();
-    let label: String =
-        name.split('.').next().unwrap_or_default().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let label: String = name
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .collect();
     if label.is_empty() { "host".to_owned() } else { label }
 }
 
@@ -112,7 +129,8 @@ pub struct Found {
     pub nqn: String,
 }
 
-/// Searches for discovery controllers over TCP for so long. At most [`MDNS_FOUND_MAX`] are found, in the order of their names.
+/// Searches for discovery controllers over TCP for so long. At most [`MDNS_FOUND_MAX`] are found,
+/// in the order of their names.
 ///
 /// # Errors
 /// The system has no multicast.
@@ -139,11 +157,16 @@ fn found(service: &ResolvedService) -> Option<Found> {
     if !text(TRANSPORT.0).is_some_and(|transport| transport.eq_ignore_ascii_case(TRANSPORT.1)) {
         return None;
     }
-    let mut addresses: Vec<IpAddr> = service.get_addresses().iter().map(mdns_sd::ScopedIp::to_ip_addr).collect();
+    let mut addresses: Vec<IpAddr> =
+        service.get_addresses().iter().map(mdns_sd::ScopedIp::to_ip_addr).collect();
     // IPv4 first: a link-local IPv6 address is of no use without its interface.
     addresses.sort_unstable();
     let host = addresses.first()?.to_string();
-    let name = service.get_fullname().strip_suffix(SERVICE).unwrap_or(service.get_fullname()).trim_end_matches('.');
+    let name = service
+        .get_fullname()
+        .strip_suffix(SERVICE)
+        .unwrap_or(service.get_fullname())
+        .trim_end_matches('.');
     Some(Found {
         name: Printable(&name.replace('\\', "")).to_string(),
         address: HostPort { host, port: service.get_port() },

@@ -1,4 +1,5 @@
-//! The meaning of the bits of Identify fields, in the form of `nvme id-ctrl -H` and `nvme id-ns -H`.
+//! The meaning of the bits of Identify fields, in the form of `nvme id-ctrl -H` and
+//! `nvme id-ns -H`.
 
 use serde_json::Value;
 use std::io::Write;
@@ -62,20 +63,36 @@ pub enum Structure {
     Namespace,
 }
 
-/// Prints the meaning of a field's bits, one line each: position, value, and for example "Multi Controller Supported".
-pub fn explain(out: &mut impl Write, of: Structure, name: &str, value: &Value) -> std::io::Result<()> {
+/// Prints the meaning of a field's bits, one line each: position, value, and for example "Multi
+/// Controller Supported".
+pub fn explain(
+    out: &mut impl Write,
+    of: Structure,
+    name: &str,
+    value: &Value,
+) -> std::io::Result<()> {
     let Some(number) = value.as_u64() else { return Ok(()) };
     let table = if of == Structure::Controller { CONTROLLER } else { NAMESPACE };
     for Bit(_, bit, text) in table.iter().filter(|Bit(field, ..)| *field == name) {
         let set = number >> bit & 1;
-        writeln!(out, "  [{bit}:{bit}] : {set:#x}\t{text} {}Supported", if set == 1 { "" } else { "Not " })?;
+        writeln!(
+            out,
+            "  [{bit}:{bit}] : {set:#x}\t{text} {}Supported",
+            if set == 1 { "" } else { "Not " }
+        )?;
     }
     match (of, name) {
-        (Structure::Namespace, "flbas") => writeln!(out, "  [3:0] : {:#x}\tCurrent LBA Format Selected", number & 0xf),
+        (Structure::Namespace, "flbas") => {
+            writeln!(out, "  [3:0] : {:#x}\tCurrent LBA Format Selected", number & 0xf)
+        }
         (Structure::Namespace, "dlfeat") => {
             let reads = ["not reported", "0x00 in all bytes", "0xff in all bytes"];
             let text = reads.get((number & 7) as usize).copied().unwrap_or("reserved");
-            writeln!(out, "  [2:0] : {:#x}\tBytes read from a deallocated logical block: {text}", number & 7)
+            writeln!(
+                out,
+                "  [2:0] : {:#x}\tBytes read from a deallocated logical block: {text}",
+                number & 7
+            )
         }
         _ => Ok(()),
     }

@@ -25,7 +25,11 @@ fn wide(number: u128) -> Value {
 /// Identify Controller.
 pub fn controller(id: &IdentifyController) -> Fields {
     let mut fields: Fields = numbers!(id: vid ssvid).into();
-    fields.extend([("sn", json!(id.sn.text())), ("mn", json!(id.mn.text())), ("fr", json!(id.fr.text()))]);
+    fields.extend([
+        ("sn", json!(id.sn.text())),
+        ("mn", json!(id.mn.text())),
+        ("fr", json!(id.fr.text())),
+    ]);
     let oui = u32::from(id.ieee[0]) | u32::from(id.ieee[1]) << 8 | u32::from(id.ieee[2]) << 16;
     fields.extend([("rab", json!(id.rab)), ("ieee", json!(oui))]);
     fields.extend(numbers!(id: cmic mdts));
@@ -33,13 +37,16 @@ pub fn controller(id: &IdentifyController) -> Fields {
     fields.extend(numbers!(id: ver rtd3r rtd3e oaes ctratt rrls));
     fields.push(("cntrltype", json!(id.cntrltype.0)));
     fields.push(("fguid", json!(uuid::Uuid::from_bytes(id.fguid.0).to_string())));
-    fields.extend(numbers!(id: crdt1 crdt2 crdt3 nvmsr vwci mec oacs acl aerl frmw lpa elpe npss avscc apsta));
+    fields.extend(
+        numbers!(id: crdt1 crdt2 crdt3 nvmsr vwci mec oacs acl aerl frmw lpa elpe npss avscc apsta),
+    );
     fields.extend(numbers!(id: wctemp cctemp mtfa hmpre hmmin));
     fields.extend([("tnvmcap", wide(id.tnvmcap)), ("unvmcap", wide(id.unvmcap))]);
     fields.extend(numbers!(id: rpmbs edstt dsto fwug kas hctma mntmt mxtmt sanicap hmminds hmmaxd nsetidmax endgidmax));
     fields.extend(numbers!(id: anatt anacap anagrpmax nanagrpid pels domainid));
     fields.push(("megcap", wide(id.megcap)));
-    fields.extend(numbers!(id: sqes cqes maxcmd nn oncs fuses fna vwc awun awupf icsvscc nwpc acwu));
+    fields
+        .extend(numbers!(id: sqes cqes maxcmd nn oncs fuses fna vwc awun awupf icsvscc nwpc acwu));
     fields.push(("ocfs", json!(id.cdfs)));
     fields.extend(numbers!(id: sgls mnan));
     let name = id.subnqn.nqn().map(|nqn| nqn.as_str().to_owned()).unwrap_or_default();
@@ -51,7 +58,8 @@ pub fn controller(id: &IdentifyController) -> Fields {
 
 /// Identify Namespace.
 pub fn namespace(id: &IdentifyNamespace) -> Fields {
-    let mut fields: Fields = numbers!(id: nsze ncap nuse nsfeat nlbaf flbas mc dpc dps nmic rescap fpi dlfeat).into();
+    let mut fields: Fields =
+        numbers!(id: nsze ncap nuse nsfeat nlbaf flbas mc dpc dps nmic rescap fpi dlfeat).into();
     fields.extend(numbers!(id: nawun nawupf nacwu nabsn nabo nabspf noiob));
     fields.push(("nvmcap", wide(id.nvmcap)));
     if id.nsfeat & IdentifyNamespace::NSFEAT_PREFERRED != 0 {
@@ -72,7 +80,11 @@ pub fn discovery(log: &DiscoveryResult) -> Value {
 
 /// TREQ in words.
 pub fn requirements(entry: &DiscoveryEntry) -> String {
-    let flow = if entry.treq & TREQ_FLOW_CONTROL_OFF != 0 { ", sq flow control disable supported" } else { "" };
+    let flow = if entry.treq & TREQ_FLOW_CONTROL_OFF != 0 {
+        ", sq flow control disable supported"
+    } else {
+        ""
+    };
     format!("{}{flow}", entry.secure_channel())
 }
 
@@ -98,20 +110,25 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Fields as a JSON object.
 pub fn object(fields: Fields) -> Value {
-    Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+    Value::Object(
+        fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>(),
+    )
 }
 
-/// Prints fields as text: `name : value`, bit fields in hexadecimal; with `explained`, also the meaning of each bit.
+/// Prints fields as text: `name : value`, bit fields in hexadecimal; with `explained`, also the
+/// meaning of each bit.
 pub fn print_fields(fields: &Fields, explained: Option<Structure>) -> std::io::Result<()> {
     const BITS: [&str; 20] = [
-        "vid", "ssvid", "ver", "oaes", "ctratt", "oacs", "frmw", "lpa", "sqes", "cqes", "oncs", "fuses", "fna", "vwc", "sgls",
-        "cmic", "ieee", "nsfeat", "nmic", "dlfeat",
+        "vid", "ssvid", "ver", "oaes", "ctratt", "oacs", "frmw", "lpa", "sqes", "cqes", "oncs",
+        "fuses", "fna", "vwc", "sgls", "cmic", "ieee", "nsfeat", "nmic", "dlfeat",
     ];
     let mut out = std::io::stdout().lock();
     for (name, value) in fields {
         match value {
             Value::String(text) => writeln!(out, "{name:<10}: {text}")?,
-            Value::Number(number) if BITS.contains(name) => writeln!(out, "{name:<10}: {:#x}", number.as_u64().unwrap_or(0))?,
+            Value::Number(number) if BITS.contains(name) => {
+                writeln!(out, "{name:<10}: {:#x}", number.as_u64().unwrap_or(0))?
+            }
             Value::Array(list) => {
                 for (n, item) in list.iter().enumerate() {
                     writeln!(out, "{:<10}: {item}", format!("{name}[{n}]"))?;

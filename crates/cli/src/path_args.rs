@@ -12,7 +12,8 @@ use weft_endpoint::paths::{Failover, IoPolicy};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Reconnect and multipath")]
 pub struct PathArgs {
-    /// URL of a further path to the same data; "discover": all that the target's discovery service tells; may be repeated
+    /// URL of a further path to the same data; "discover": all that the target's discovery service
+    /// tells; may be repeated
     #[arg(long, value_name = "URL|discover[=HOST[:PORT]]")]
     path: Vec<String>,
     /// Seconds after which a lost path is given up; -1 never, 0 does not reconnect
@@ -24,19 +25,24 @@ pub struct PathArgs {
     /// Seconds without a usable path after which I/O fails instead of waiting; -1 never
     #[arg(long = "fast_io_fail_tmo", alias = "fast-io-fail-tmo", value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     fast_io_fail_tmo: i64,
-    /// The path that I/O takes: the first that works, each in turn, the one with the fewest operations, or the fastest
+    /// The path that I/O takes: the first that works, each in turn, the one with the fewest
+    /// operations, or the fastest
     #[arg(long, value_enum, default_value_t = Policy::Numa)]
     iopolicy: Policy,
-    /// When to repeat a write whose connection was lost. fast: at once; the old controller may still execute the lost write and overwrite newer data
+    /// When to repeat a write whose connection was lost. fast: at once; the old controller may
+    /// still execute the lost write and overwrite newer data
     #[arg(long, value_enum, default_value_t = Repeat::Safe)]
     failover: Repeat,
-    /// Maximum size of the writes that are kept until a flush, to repeat them if the target restarts
+    /// Maximum size of the writes that are kept until a flush, to repeat them if the target
+    /// restarts
     #[arg(long, value_name = "SIZE", default_value_t = format!("{}MiB", UNFLUSHED_BYTES >> 20))]
     unflushed: String,
-    /// Nobody else writes to the data: write unflushed data again if the target restarts and has lost it, instead of only looking for it
+    /// Nobody else writes to the data: write unflushed data again if the target restarts and has
+    /// lost it, instead of only looking for it
     #[arg(long)]
     only_writer: bool,
-    /// Reserve the namespace (Write Exclusive) while it is open, so that nobody else writes to it; fails if another host has reserved it
+    /// Reserve the namespace (Write Exclusive) while it is open, so that nobody else writes to it;
+    /// fails if another host has reserved it
     #[arg(long, conflicts_with = "only_writer")]
     reserve: bool,
 }
@@ -63,8 +69,9 @@ fn limit(seconds: i64) -> Option<Duration> {
 impl PathArgs {
     /// The options.
     pub fn options(&self) -> Result<PathOptions, Failure> {
-        let unflushed = units::parse_size(&self.unflushed)
-            .map_err(|e| Failure::of(ErrorKind::Usage, format!("--unflushed \"{}\": {e}", self.unflushed)))?;
+        let unflushed = units::parse_size(&self.unflushed).map_err(|e| {
+            Failure::of(ErrorKind::Usage, format!("--unflushed \"{}\": {e}", self.unflushed))
+        })?;
         Ok(PathOptions {
             further: self.path.clone(),
             ctrl_loss_timeout: limit(self.ctrl_loss_tmo),

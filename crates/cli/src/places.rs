@@ -1,10 +1,12 @@
-//! Places in the file system that other users must not be able to change: directories of control sockets and records, lock files, and sockets.
+//! Places in the file system that other users must not be able to change: directories of control
+//! sockets and records, lock files, and sockets.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Options to open files for writing and to create them readable by the user only. A symbolic link in their place is refused.
+/// Options to open files for writing and to create them readable by the user only. A symbolic link
+/// in their place is refused.
 pub fn private() -> OpenOptions {
     let mut options = File::options();
     options.create(true).write(true);
@@ -18,7 +20,8 @@ pub fn private() -> OpenOptions {
     options
 }
 
-/// Opens a lock file, which is made if it is not there. One that another user could lock is refused.
+/// Opens a lock file, which is made if it is not there. One that another user could lock is
+/// refused.
 pub fn lock_file(path: &Path) -> io::Result<File> {
     let file = private().truncate(false).open(path).map_err(|e| system::told(e, path))?;
     system::check_lock(&file, path)?;
@@ -59,7 +62,8 @@ mod system {
     /// The error of opening a lock file, in words where the system has only a number.
     pub fn told(e: io::Error, path: &Path) -> io::Error {
         if e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
-            let text = format!("{} is a symbolic link, which is not followed; remove it", path.display());
+            let text =
+                format!("{} is a symbolic link, which is not followed; remove it", path.display());
             return io::Error::new(ErrorKind::PermissionDenied, text);
         }
         e
@@ -68,30 +72,41 @@ mod system {
     pub fn check_lock(file: &File, path: &Path) -> io::Result<()> {
         let found = file.metadata()?;
         if !found.is_file() || !is_own(&found) || found.mode() & 0o077 != 0 {
-            return refused(format!("other users could hold the lock {}; remove it if no server runs", path.display()));
+            return refused(format!(
+                "other users could hold the lock {}; remove it if no server runs",
+                path.display()
+            ));
         }
         Ok(())
     }
 
-    /// Refuses a directory in which other users could replace what is made there: it belongs to this user or to root, and nobody else may write to it,
-    /// unless it is sticky.
+    /// Refuses a directory in which other users could replace what is made there: it belongs to
+    /// this user or to root, and nobody else may write to it, unless it is sticky.
     pub fn check_directory(path: &Path) -> io::Result<()> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let found = fs::metadata(path)?;
         if !found.is_dir() {
-            return Err(io::Error::new(ErrorKind::NotADirectory, format!("{} is no directory", path.display())));
+            return Err(io::Error::new(
+                ErrorKind::NotADirectory,
+                format!("{} is no directory", path.display()),
+            ));
         }
         if !is_own(&found) && found.uid() != 0 {
             return refused(format!("the directory {} belongs to another user", path.display()));
         }
         if found.mode() & OTHERS_WRITE != 0 && found.mode() & STICKY == 0 {
-            return refused(format!("other users can write to the directory {}; restrict it with chmod go-w", path.display()));
+            return refused(format!(
+                "other users can write to the directory {}; restrict it with chmod go-w",
+                path.display()
+            ));
         }
         Ok(())
     }
 
-    /// Creates a directory that only its owner can enter, or takes one that is there as it is. One of another user is refused, also if root runs weft, and
-    /// so is one that others can write to, because weft trusts the records in it. A symbolic link is refused too, because it may lead anywhere.
+    /// Creates a directory that only its owner can enter, or takes one that is there as it is. One
+    /// of another user is refused, also if root runs weft, and so is one that others can write to,
+    /// because weft trusts the records in it. A symbolic link is refused too, because it may lead
+    /// anywhere.
     pub fn make_private(path: &Path) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let found = fs::symlink_metadata(path)?;
@@ -107,7 +122,12 @@ mod system {
     /// Listens at a path, where nobody but this user and root can connect at any time.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn bind(path: &Path) -> io::Result<UnixListener> {
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
         // The file gets the mode that the socket has.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&socket, &rustix::net::SocketAddrUnix::new(path)?)?;
@@ -115,7 +135,8 @@ mod system {
         Ok(socket.into())
     }
 
-    /// The same, where a socket has no mode before its file: it is made in a directory that only the user can enter.
+    /// The same, where a socket has no mode before its file: it is made in a directory that only
+    /// the user can enter.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub fn bind(path: &Path) -> io::Result<UnixListener> {
         let inner = path.with_extension(format!("{}.d", std::process::id()));
@@ -238,7 +259,10 @@ mod tests {
         fs::remove_file(&lock).unwrap();
         drop(lock_file(&lock).unwrap());
         has_mode(&lock, 0o644);
-        assert!(said(lock_file(&lock)).contains("other users could hold the lock"), "whoever can open it can lock it");
+        assert!(
+            said(lock_file(&lock)).contains("other users could hold the lock"),
+            "whoever can open it can lock it"
+        );
         has_mode(&lock, 0o600);
         if rustix::process::geteuid().is_root() {
             chown(&lock, Some(NOBODY), None).unwrap();
@@ -283,9 +307,13 @@ mod tests {
         let listener = bind(&path.join("a.sock")).unwrap();
         has_mode(&path.join("a.sock"), 0o666);
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "places::tests::connects_where_it_is_told"]).env(VARIABLE, path.join("a.sock"));
+        command
+            .args(["--exact", "places::tests::connects_where_it_is_told"])
+            .env(VARIABLE, path.join("a.sock"));
         command.stdout(std::process::Stdio::null()).uid(NOBODY);
-        let Ok(mut child) = command.spawn() else { return eprintln!("skipped: another user cannot run this program here") };
+        let Ok(mut child) = command.spawn() else {
+            return eprintln!("skipped: another user cannot run this program here");
+        };
         listener.set_nonblocking(true).unwrap();
         let mut stranger = None;
         while stranger.is_none() && child.try_wait().unwrap().is_none() {

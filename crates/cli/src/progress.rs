@@ -36,7 +36,8 @@ impl Bar {
     pub fn set(&mut self, name: &str, fraction: f64, eta: Option<Duration>, what: &str) {
         self.0.set_prefix(name.to_owned());
         self.0.set_position((fraction.clamp(0.0, 1.0) * STEPS as f64) as u64);
-        let eta = eta.map_or_else(String::new, |eta| format!(", {} s left", eta.as_secs_f64().ceil()));
+        let eta =
+            eta.map_or_else(String::new, |eta| format!(", {} s left", eta.as_secs_f64().ceil()));
         self.0.set_message(format!("{what}{eta}"));
     }
 

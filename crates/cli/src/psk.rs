@@ -1,4 +1,5 @@
-//! Pre-shared keys of NVMe/TCP from files and keyrings. They are never on the command line, which every user can read.
+//! Pre-shared keys of NVMe/TCP from files and keyrings. They are never on the command line, which
+//! every user can read.
 
 use crate::exit::Failure;
 use crate::limits::PSK_FILE_BYTES_MAX;
@@ -31,15 +32,26 @@ pub fn wanted(wanted: &Wanted<'_>) -> Result<TlsPsk, Failure> {
         (None, None) => required(file, keyring),
         (None, Some(identity)) => {
             let found = open(keyring)?.find(identity);
-            let none =
-                || Failure::of(ErrorKind::NotFound, format!("the keyring has no TLS PSK with the identity \"{identity}\""));
+            let none = || {
+                Failure::of(
+                    ErrorKind::NotFound,
+                    format!("the keyring has no TLS PSK with the identity \"{identity}\""),
+                )
+            };
             of_identity(identity, &found.ok_or_else(none)?)
         }
         (Some(key), identity) => match (serial(key), identity) {
-            (Some(_), Some(_)) => Err(usage("a key in the keyring has its identity there: leave --tls-key-identity out")),
+            (Some(_), Some(_)) => Err(usage(
+                "a key in the keyring has its identity there: leave --tls-key-identity out",
+            )),
             (Some(number), None) => {
                 let none = || {
-                    Failure::of(ErrorKind::NotFound, format!("there is no TLS PSK with the serial number {key} that can be read"))
+                    Failure::of(
+                        ErrorKind::NotFound,
+                        format!(
+                            "there is no TLS PSK with the serial number {key} that can be read"
+                        ),
+                    )
                 };
                 let (identity, found) = open(keyring)?.get(number).ok_or_else(none)?;
                 of_identity(&identity, &found)
@@ -62,7 +74,8 @@ pub fn required(file: Option<&Path>, keyring: Option<&str>) -> Result<TlsPsk, Fa
     Ok(match file {
         Some(path) => {
             let of = path.to_owned();
-            TlsPsk::new(from_file(path)?)?.renewed(again(vec![of.clone()], move || some_of_file(&of)))
+            TlsPsk::new(from_file(path)?)?
+                .renewed(again(vec![of.clone()], move || some_of_file(&of)))
         }
         None => {
             conceal();
@@ -74,7 +87,8 @@ pub fn required(file: Option<&Path>, keyring: Option<&str>) -> Result<TlsPsk, Fa
 /// Reads a file of keys, which other users must not be able to read.
 pub fn from_file(path: &Path) -> Result<PskKeys, Failure> {
     let text = private_text(path, PSK_FILE_BYTES_MAX)?;
-    PskKeys::parse(&text).map_err(|e| Failure::of(ErrorKind::Usage, format!("{}: {e}", path.display())))
+    PskKeys::parse(&text)
+        .map_err(|e| Failure::of(ErrorKind::Usage, format!("{}: {e}", path.display())))
 }
 
 /// The same, at least one.
@@ -93,24 +107,30 @@ fn serial(text: &str) -> Option<u32> {
 
 fn open(keyring: Option<&str>) -> Result<Keyring, Failure> {
     conceal();
-    Keyring::open(keyring.unwrap_or(NVME)).map_err(|why| Failure::of(ErrorKind::NotFound, why.to_string()))
+    Keyring::open(keyring.unwrap_or(NVME))
+        .map_err(|why| Failure::of(ErrorKind::NotFound, why.to_string()))
 }
 
 /// A TLS PSK of this identity, as a keyring has it.
 fn of_identity(identity: &str, key: &[u8]) -> Result<TlsPsk, Failure> {
     let hash = Named::parse(identity.as_bytes()).map(|named| named.hash);
     let text = hash.and_then(|hash| InterchangeKey::of_key(key, Some(hash))).map(|key| key.text());
-    let wrong = || Failure::of(ErrorKind::Usage, format!("the key \"{identity}\" is no TLS PSK of NVMe/TCP"));
+    let wrong = || {
+        Failure::of(ErrorKind::Usage, format!("the key \"{identity}\" is no TLS PSK of NVMe/TCP"))
+    };
     of_line(identity, &text.ok_or_else(wrong)?)
 }
 
 fn of_line(identity: &str, key: &str) -> Result<TlsPsk, Failure> {
     if Named::parse(identity.as_bytes()).is_none() {
-        let text = format!("\"{identity}\" is no identity of a TLS PSK: it is like \"NVMe1R01 HOSTNQN SUBNQN DIGEST\"");
+        let text = format!(
+            "\"{identity}\" is no identity of a TLS PSK: it is like \"NVMe1R01 HOSTNQN SUBNQN DIGEST\""
+        );
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     let line = Zeroizing::new(format!("{identity} {key}"));
-    let keys = PskKeys::parse(&line).map_err(|e| Failure::of(ErrorKind::Usage, format!("the TLS PSK: {}", e.problem)))?;
+    let keys = PskKeys::parse(&line)
+        .map_err(|e| Failure::of(ErrorKind::Usage, format!("the TLS PSK: {}", e.problem)))?;
     Ok(TlsPsk::new(keys)?)
 }
 
@@ -128,9 +148,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_said() {
-        let refused = |key, identity| wanted(&Wanted { key, identity, ..Wanted::default() }).err().unwrap().to_string();
-        let literal = refused(Some("NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"), None);
+        let refused = |key, identity| {
+            wanted(&Wanted { key, identity, ..Wanted::default() }).err().unwrap().to_string()
+        };
+        let literal = refused(
+            Some("NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"),
+            None,
+        );
         assert!(literal.contains("--tls-key-file FILE") && !literal.contains("VRLb"), "{literal}");
-        assert!(refused(Some("17"), Some("NVMe1R01 h s d")).contains("leave --tls-key-identity out"));
+        assert!(
+            refused(Some("17"), Some("NVMe1R01 h s d")).contains("leave --tls-key-identity out")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Secrets from files or the environment. They are never on the command line, which every user can read.
+//! Secrets from files or the environment. They are never on the command line, which every user can
+//! read.
 
 use crate::exit::Failure;
 use std::fs::File;
@@ -27,12 +28,14 @@ pub const VARIABLES: [&str; 7] = [
     "LIBISCSI_CHAP_TARGET_PASSWORD",
 ];
 
-/// Reads the secret in a file, without a trailing line end. Refuses a file that other users can read.
+/// Reads the secret in a file, without a trailing line end. Refuses a file that other users can
+/// read.
 pub fn from_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     whole(open(path)?, path)
 }
 
-/// Opens a file with a secret, which other users must not be able to read: from now on this process holds one.
+/// Opens a file with a secret, which other users must not be able to read: from now on this process
+/// holds one.
 fn open(path: &Path) -> Result<File, Failure> {
     conceal();
     Ok(secret_file::open(path).map_err(|e| match e.kind() {
@@ -49,7 +52,10 @@ pub fn bytes_of_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let mut secret = Zeroizing::new(Vec::with_capacity(KEY_FILE_BYTES_MAX as usize + 1));
     open(path)?.take(KEY_FILE_BYTES_MAX + 1).read_to_end(&mut secret).map_err(cannot)?;
     if secret.len() as u64 > KEY_FILE_BYTES_MAX {
-        let text = format!("{} has more than the {KEY_FILE_BYTES_MAX} bytes that a private key may have", path.display());
+        let text = format!(
+            "{} has more than the {KEY_FILE_BYTES_MAX} bytes that a private key may have",
+            path.display()
+        );
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     Ok(secret)
@@ -67,9 +73,12 @@ fn whole(file: File, path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     check(secret, &path.display().to_string())
 }
 
-/// Reads again what is in these files, each time that it is needed. `None`: there is no file, or one of them is, say, a pipe, which can be read only
-/// once and may wait for its writer.
-pub fn again<T: Clone>(files: Vec<PathBuf>, read: impl Fn() -> Result<T, Failure> + Send + Sync + 'static) -> Option<Renewed<T>> {
+/// Reads again what is in these files, each time that it is needed. `None`: there is no file, or
+/// one of them is, say, a pipe, which can be read only once and may wait for its writer.
+pub fn again<T: Clone>(
+    files: Vec<PathBuf>,
+    read: impl Fn() -> Result<T, Failure> + Send + Sync + 'static,
+) -> Option<Renewed<T>> {
     let is_file = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|file| file.is_file());
     if files.is_empty() || !files.iter().all(is_file) {
         return None;
@@ -80,7 +89,8 @@ pub fn again<T: Clone>(files: Vec<PathBuf>, read: impl Fn() -> Result<T, Failure
     }))
 }
 
-/// The file that an option of nvme-cli's names instead of holding a secret: `@FILE`. `instead` is what to give.
+/// The file that an option of nvme-cli's names instead of holding a secret: `@FILE`. `instead` is
+/// what to give.
 pub fn named_file<'a>(instead: &str, given: &'a str) -> Result<&'a Path, Failure> {
     given.strip_prefix('@').map(Path::new).ok_or_else(|| {
         let text = format!(
@@ -96,7 +106,8 @@ pub fn hexadecimal(path: &Path, bytes: usize) -> Result<Zeroizing<Vec<u8>>, Fail
     let digits: Option<Vec<u32>> = text.trim().chars().map(|digit| digit.to_digit(16)).collect();
     let digits = digits.map(Zeroizing::new).filter(|digits| digits.len() == bytes * 2);
     let Some(digits) = digits else {
-        let text = format!("{} does not contain {bytes} bytes in hexadecimal digits", path.display());
+        let text =
+            format!("{} does not contain {bytes} bytes in hexadecimal digits", path.display());
         return Err(Failure::of(ErrorKind::Usage, text));
     };
     Ok(Zeroizing::new(digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()))
@@ -106,7 +117,9 @@ pub fn hexadecimal(path: &Path, bytes: usize) -> Result<Zeroizing<Vec<u8>>, Fail
 pub fn create_private(path: &Path, secret: &str) -> Result<(), Failure> {
     let cannot = |e: std::io::Error| {
         let hint = match e.kind() {
-            std::io::ErrorKind::AlreadyExists => "; give another name, or remove the file if nobody uses its secret any more",
+            std::io::ErrorKind::AlreadyExists => {
+                "; give another name, or remove the file if nobody uses its secret any more"
+            }
             std::io::ErrorKind::NotFound => "; make its directory first",
             _ => "",
         };
@@ -126,8 +139,8 @@ pub fn private(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-/// Keeps the memory of this process out of core dumps and from other processes of the same user (`PR_SET_DUMPABLE`), as it holds a secret now.
-/// Where the system refuses, nothing else suffers.
+/// Keeps the memory of this process out of core dumps and from other processes of the same user
+/// (`PR_SET_DUMPABLE`), as it holds a secret now. Where the system refuses, nothing else suffers.
 #[cfg(target_os = "linux")]
 pub fn conceal() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -140,7 +153,8 @@ pub fn conceal() {
 #[cfg(not(target_os = "linux"))]
 pub fn conceal() {}
 
-/// Reads a text of secrets, which other users must not be able to read and which is no longer than so many bytes.
+/// Reads a text of secrets, which other users must not be able to read and which is no longer than
+/// so many bytes.
 pub fn private_text(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, Failure> {
     let file = open(path)?;
     let cannot = |e| Error::io(format!("cannot read the secrets in {}: {e}", path.display()), e);
@@ -149,7 +163,8 @@ pub fn private_text(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, Fa
     let mut text = Zeroizing::new(String::with_capacity(room));
     file.take(bytes_max + 1).read_to_string(&mut text).map_err(cannot)?;
     if text.len() as u64 > bytes_max {
-        let text = format!("{} has more than the {bytes_max} bytes that secrets may have", path.display());
+        let text =
+            format!("{} has more than the {bytes_max} bytes that secrets may have", path.display());
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     Ok(text)
@@ -174,14 +189,19 @@ pub fn random() -> Zeroizing<String> {
     const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     // Bytes from here on would make some characters more likely than others.
     const FAIR: usize = 256 / ALPHABET.len() * ALPHABET.len();
-    let bytes = std::iter::repeat_with(|| Identities::system().random::<RANDOM_CHARS>()).flatten().map(usize::from);
-    let letters = bytes.filter(|byte| *byte < FAIR).map(|byte| char::from(ALPHABET[byte % ALPHABET.len()]));
+    let bytes = std::iter::repeat_with(|| Identities::system().random::<RANDOM_CHARS>())
+        .flatten()
+        .map(usize::from);
+    let letters =
+        bytes.filter(|byte| *byte < FAIR).map(|byte| char::from(ALPHABET[byte % ALPHABET.len()]));
     Zeroizing::new(letters.take(RANDOM_CHARS).collect())
 }
 
 fn check(secret: Zeroizing<Vec<u8>>, place: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     if secret.is_empty() || secret.len() > SECRET_BYTES_MAX {
-        let text = format!("{place} does not contain a secret: a secret has 1 to {SECRET_BYTES_MAX} bytes");
+        let text = format!(
+            "{place} does not contain a secret: a secret has 1 to {SECRET_BYTES_MAX} bytes"
+        );
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     Ok(secret)
@@ -193,9 +213,15 @@ mod tests {
 
     #[test]
     fn random_secrets_suit_every_initiator() {
-        let secrets: std::collections::HashSet<String> = (0..100).map(|_| random().to_string()).collect();
+        let secrets: std::collections::HashSet<String> =
+            (0..100).map(|_| random().to_string()).collect();
         assert_eq!(secrets.len(), 100);
-        assert!(secrets.iter().all(|secret| secret.len() == 16 && secret.bytes().all(|b| b.is_ascii_alphanumeric())));
+        assert!(
+            secrets
+                .iter()
+                .all(|secret| secret.len() == 16
+                    && secret.bytes().all(|b| b.is_ascii_alphanumeric()))
+        );
     }
 
     #[test]
@@ -211,8 +237,10 @@ mod tests {
         #[cfg(unix)]
         {
             std::fs::write(&path, "0123456789ab\n").unwrap();
-            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
-            let said = [from_file(&path).err(), bytes_of_file(&path).err()].map(|e| e.unwrap().to_string());
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640))
+                .unwrap();
+            let said = [from_file(&path).err(), bytes_of_file(&path).err()]
+                .map(|e| e.unwrap().to_string());
             assert!(said.iter().all(|said| said.contains("other users can read it")), "{said:?}");
         }
         std::fs::remove_file(&path).unwrap();

@@ -11,13 +11,17 @@ use weft_proto::nvme::controller::CNTLID_MAX;
 /// `--cntlid-range` and `--shared`.
 #[derive(Args, Debug, Default)]
 pub struct SharingArgs {
-    /// Identifiers of this process's controllers; processes that serve one subsystem need ranges that do not overlap [default: 1-65519]
+    /// Identifiers of this process's controllers; processes that serve one subsystem need ranges
+    /// that do not overlap [default: 1-65519]
     #[arg(long, value_name = "MIN-MAX", value_parser = parse_cntlids)]
     cntlid_range: Option<(u16, u16)>,
-    /// Serve the sources together with other processes, as controllers of one subsystem: the same files or disks, --nqn, and order of sources; each process with its own --cntlid-range. Compare, compare-and-write and reservations are then not offered
+    /// Serve the sources together with other processes, as controllers of one subsystem: the same
+    /// files or disks, --nqn, and order of sources; each process with its own --cntlid-range.
+    /// Compare, compare-and-write and reservations are then not offered
     #[arg(long)]
     pub shared: bool,
-    /// Stay out of the way of memory reclaim, as weft connect does: for disks that this machine itself attaches
+    /// Stay out of the way of memory reclaim, as weft connect does: for disks that this machine
+    /// itself attaches
     #[arg(long)]
     pub protect_memory: bool,
 }
@@ -25,13 +29,20 @@ pub struct SharingArgs {
 impl SharingArgs {
     /// The same, with what a configuration file says where the command line says nothing.
     pub fn with(&self, desired: &Desired) -> Self {
-        Self { cntlid_range: self.cntlid_range.or(desired.cntlids), shared: self.shared || desired.shared, ..*self }
+        Self {
+            cntlid_range: self.cntlid_range.or(desired.cntlids),
+            shared: self.shared || desired.shared,
+            ..*self
+        }
     }
 
     /// What this process is among those that serve the same subsystem.
     pub fn range(&self) -> ControllerRange {
         let cntlids = self.cntlid_range.unwrap_or(ControllerRange::default().cntlids);
-        ControllerRange { cntlids, sharing: if self.shared { Sharing::Blind } else { Sharing::Alone } }
+        ControllerRange {
+            cntlids,
+            sharing: if self.shared { Sharing::Blind } else { Sharing::Alone },
+        }
     }
 
     /// The options with which sources are opened.
@@ -51,8 +62,11 @@ impl SharingArgs {
 
 /// The lowest and the highest identifier of a range.
 pub fn parse_cntlids(text: &str) -> Result<(u16, u16), String> {
-    let numbers = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
-    let range = numbers.filter(|&(first, last): &(u16, u16)| first > 0 && first <= last && last <= CNTLID_MAX);
+    let numbers = text
+        .split_once('-')
+        .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let range = numbers
+        .filter(|&(first, last): &(u16, u16)| first > 0 && first <= last && last <= CNTLID_MAX);
     range.ok_or_else(|| format!("use MIN-MAX within 1-{CNTLID_MAX}"))
 }
 
@@ -72,6 +86,10 @@ mod tests {
     #[test]
     fn who_shares_has_a_range_of_its_own() {
         assert!(SharingArgs { shared: true, ..SharingArgs::default() }.check().is_err());
-        assert!(SharingArgs { shared: true, cntlid_range: Some((1, 5)), ..SharingArgs::default() }.check().is_ok());
+        assert!(
+            SharingArgs { shared: true, cntlid_range: Some((1, 5)), ..SharingArgs::default() }
+                .check()
+                .is_ok()
+        );
     }
 }

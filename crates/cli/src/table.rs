@@ -3,13 +3,16 @@
 use std::io::Write;
 use weft_proto::printable::Line;
 
-/// Prints rows below their head, in columns of equal width. The first two columns are names; the rest are figures. What a server says is shown safely.
+/// Prints rows below their head, in columns of equal width. The first two columns are names; the
+/// rest are figures. What a server says is shown safely.
 pub fn print(out: &mut impl Write, head: &[&str], rows: Vec<Vec<String>>) -> std::io::Result<()> {
     let head: Vec<String> = head.iter().map(|&title| title.to_owned()).collect();
     let safe = |row: Vec<String>| row.iter().map(|cell| Line(cell).to_string()).collect();
     let all: Vec<Vec<String>> = std::iter::once(head).chain(rows.into_iter().map(safe)).collect();
     let columns = all.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |at: usize| all.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let width = |at: usize| {
+        all.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for row in &all {
         let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, width))| match at {
@@ -79,7 +82,8 @@ mod tests {
     #[test]
     fn columns_are_aligned() {
         let mut out = Vec::new();
-        print(&mut out, &["A", "", "N"], vec![vec!["x".into(), "long".into(), "100".into()]]).unwrap();
+        print(&mut out, &["A", "", "N"], vec![vec!["x".into(), "long".into(), "100".into()]])
+            .unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "A          N\nx  long  100\n");
     }
 }

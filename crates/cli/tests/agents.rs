@@ -1,4 +1,5 @@
-//! Studies of several machines. Each agent has a network of its own where the system allows that; otherwise they share the loopback.
+//! Studies of several machines. Each agent has a network of its own where the system allows that;
+//! otherwise they share the loopback.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -16,11 +17,16 @@ use support::{Ran, Scratch, Server, run, weft};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn ip(args: &str) -> bool {
-    let command = Command::new("ip").args(args.split(' ')).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let command = Command::new("ip")
+        .args(args.split(' '))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     command.is_ok_and(|status| status.success())
 }
 
-/// Networks for a target and agents: a bridge in one, and a network for each agent that is linked to it.
+/// Networks for a target and agents: a bridge in one, and a network for each agent that is linked
+/// to it.
 struct Networks {
     prefix: String,
     agents: usize,
@@ -34,14 +40,19 @@ impl Networks {
         let networks = Self { prefix, agents };
         let hub = networks.hub();
         if !ip(&format!("netns add {hub}")) {
-            eprintln!("no networks of their own: the system does not let this user make them, so the loopback is used");
+            eprintln!(
+                "no networks of their own: the system does not let this user make them, so the loopback is used"
+            );
             return None;
         }
         let begun = ip(&format!("-n {hub} link add hub type bridge"))
             && ip(&format!("-n {hub} addr add 10.99.0.1/24 dev hub"))
             && ip(&format!("-n {hub} link set dev hub up"))
             && ip(&format!("-n {hub} link set dev lo up"));
-        assert!(begun && (0..agents).all(|at| networks.link(at)), "a network was made and cannot be linked");
+        assert!(
+            begun && (0..agents).all(|at| networks.link(at)),
+            "a network was made and cannot be linked"
+        );
         Some(networks)
     }
 
@@ -97,7 +108,8 @@ impl Agent {
     fn start(dir: &Path, name: &str, network: Option<&str>, listen: &str, devices: &str) -> Self {
         let own = dir.join(name);
         std::fs::create_dir_all(&own).unwrap();
-        let config = format!("listen = \"{listen}\"\nkey_file = \"{}\"\n{devices}", key(dir).display());
+        let config =
+            format!("listen = \"{listen}\"\nkey_file = \"{}\"\n{devices}", key(dir).display());
         std::fs::write(own.join("agent.toml"), config).unwrap();
         let mut command = inside(network, weft(&own, &["agent", "--config", "agent.toml"]));
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -106,7 +118,11 @@ impl Agent {
             let line = lines.next().unwrap_or_else(|| panic!("{name} does not listen"));
             line.strip_prefix(prefix).unwrap_or_else(|| panic!("{line}")).to_owned()
         };
-        Self { address: line("agent at ").parse().unwrap(), fingerprint: line("fingerprint "), child }
+        Self {
+            address: line("agent at ").parse().unwrap(),
+            fingerprint: line("fingerprint "),
+            child,
+        }
     }
 
     /// On the loopback.
@@ -121,7 +137,13 @@ impl Agent {
 
     /// Ends it as a service manager does.
     fn terminate(mut self) {
-        assert!(Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &self.child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
         assert!(self.child.wait().unwrap().success());
     }
 }
@@ -217,8 +239,18 @@ impl Four {
         let url = target.url().to_owned();
         let start = |at: usize| {
             let network = networks.as_ref().map(|networks| networks.name(at));
-            let address = if networks.is_some() { format!("10.99.0.{}:4430", at + 2) } else { "127.0.0.1:0".into() };
-            Agent::start(dir, &format!("agent{at}"), network.as_deref(), &address, &device(&url, true))
+            let address = if networks.is_some() {
+                format!("10.99.0.{}:4430", at + 2)
+            } else {
+                "127.0.0.1:0".into()
+            };
+            Agent::start(
+                dir,
+                &format!("agent{at}"),
+                network.as_deref(),
+                &address,
+                &device(&url, true),
+            )
         };
         let agents = (0..4).map(start).collect();
         Self { hub, url, agents, _target: target, _networks: networks }
@@ -240,16 +272,35 @@ fn four_machines_run_alike_and_become_one_report() {
     let ran = run(four.study(dir, &["--quick"]));
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     let data = results(dir);
-    let lanes: Vec<&str> = data["lanes"].as_array().unwrap().iter().map(|lane| lane["name"].as_str().unwrap()).collect();
+    let lanes: Vec<&str> = data["lanes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lane| lane["name"].as_str().unwrap())
+        .collect();
     assert_eq!(lanes, ["agents-1", "agents-2", "agents-3", "agents-4"]);
     for (at, row) in data["rows"].as_array().unwrap().iter().enumerate() {
-        assert_eq!((row["machines"].as_array().unwrap().len(), row["failed"].as_u64()), (at + 1, Some(0)), "{row}");
-        assert!(ios(row) > 0.0 && row["machines"].as_array().unwrap().iter().all(|share| ios(share) > 0.0), "{row}");
+        assert_eq!(
+            (row["machines"].as_array().unwrap().len(), row["failed"].as_u64()),
+            (at + 1, Some(0)),
+            "{row}"
+        );
+        assert!(
+            ios(row) > 0.0
+                && row["machines"].as_array().unwrap().iter().all(|share| ios(share) > 0.0),
+            "{row}"
+        );
     }
-    assert_eq!((data["agents"].as_array().unwrap().len(), data["ceiling"].as_array().unwrap().len()), (4, 0));
+    assert_eq!(
+        (data["agents"].as_array().unwrap().len(), data["ceiling"].as_array().unwrap().len()),
+        (4, 0)
+    );
     for (agent, facts) in four.agents.iter().zip(data["agents"].as_array().unwrap()) {
         assert_eq!(facts["fingerprint"].as_str(), Some(agent.fingerprint.as_str()));
-        let (offset, uncertainty) = (facts["clock_offset_ns"].as_f64().unwrap(), facts["clock_uncertainty_ns"].as_f64().unwrap());
+        let (offset, uncertainty) = (
+            facts["clock_offset_ns"].as_f64().unwrap(),
+            facts["clock_uncertainty_ns"].as_f64().unwrap(),
+        );
         assert!(facts["lost"].is_null() && uncertainty > 0.0 && offset.is_finite(), "{facts}");
     }
     assert!(has_note(&data, "from 4 machines"), "{}", data["notes"]);
@@ -266,7 +317,8 @@ fn a_machine_that_dies_in_a_run_is_missed_in_words() {
     wait_for("the run of the third agent", || processor_time(&four.agents[2]) > before + 20);
     four.agents[2].kill();
     let output = child.wait_with_output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let [out, err] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     let ran = Ran { status: output.status, out, err };
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     let data = results(dir);
@@ -278,20 +330,27 @@ fn a_machine_that_dies_in_a_run_is_missed_in_words() {
     assert!(std::fs::read_to_string(dir.join("report.html")).unwrap().contains(&sentence));
     assert!(data["agents"][2]["lost"].is_string() && data["agents"][3]["lost"].is_null());
     let rows = data["rows"].as_array().unwrap();
-    let row = |lane: &str| rows.iter().find(|row| row["lane"] == lane).unwrap_or_else(|| panic!("no row of {lane}"));
+    let row = |lane: &str| {
+        rows.iter().find(|row| row["lane"] == lane).unwrap_or_else(|| panic!("no row of {lane}"))
+    };
     assert!(rows.len() == 4 && rows.iter().all(|row| ios(row) > 0.0));
     // The lanes without it are whole, and those with it say so.
     for lane in ["agents-1", "agents-2"] {
-        assert_eq!((row(lane)["left_out"].as_u64(), row(lane)["machines"].as_array().unwrap().len() < 3), (Some(0), true));
+        assert_eq!(
+            (row(lane)["left_out"].as_u64(), row(lane)["machines"].as_array().unwrap().len() < 3),
+            (Some(0), true)
+        );
     }
     assert!(ran.out.contains("# A machine that was to put load on was lost"), "{}", ran.out);
     let remarks = row("agents-4")["remarks"].to_string();
     assert!(remarks.contains("was lost"), "{remarks}");
 }
 
-/// Ticks of the processor that an agent has used; of the process itself, as `ip netns exec` becomes it.
+/// Ticks of the processor that an agent has used; of the process itself, as `ip netns exec` becomes
+/// it.
 fn processor_time(agent: &Agent) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", agent.child.id())).unwrap_or_default();
+    let text =
+        std::fs::read_to_string(format!("/proc/{}/stat", agent.child.id())).unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
     ticks(11) + ticks(12)
@@ -324,10 +383,15 @@ fn without_the_key_nothing_is_opened() {
     let right = run(right);
     assert_eq!(right.code(), Some(0), "{right:?}");
     for file in ["results.json", "report.html"] {
-        assert!(!std::fs::read_to_string(dir.join(file)).unwrap().contains(secret.trim()), "{file}");
+        assert!(
+            !std::fs::read_to_string(dir.join(file)).unwrap().contains(secret.trim()),
+            "{file}"
+        );
     }
     // A file that others can read is no place for a key.
-    assert!(Command::new("chmod").args(["644", key(dir).to_str().unwrap()]).status().unwrap().success());
+    assert!(
+        Command::new("chmod").args(["644", key(dir).to_str().unwrap()]).status().unwrap().success()
+    );
     let public = run(with_key(dir, &address, &["--quick", "ram:16MiB"]));
     assert_eq!(public.code(), Some(4), "{public:?}");
     agent.terminate();
@@ -351,7 +415,8 @@ fn a_fingerprint_that_changed_is_refused_in_a_sentence() {
     let changed = run(with_key(dir, &address, &args));
     assert_eq!(changed.code(), Some(4), "{changed:?}");
     assert!(
-        changed.message().contains("its certificate has changed") && changed.message().contains("known-agents"),
+        changed.message().contains("its certificate has changed")
+            && changed.message().contains("known-agents"),
         "{changed:?}"
     );
     // What the user gives counts, and nothing else.
@@ -386,7 +451,10 @@ fn an_agent_touches_only_what_its_configuration_lists() {
     let read_only = run(with_key(dir, &address, &["--quick", &file("listed.img")]));
     assert!(read_only.code() != Some(101), "{read_only:?}");
     for name in ["listed.img", "other.img"] {
-        assert!(std::fs::read(dir.join(name)).unwrap().iter().all(|byte| *byte == 0), "{name} was written to");
+        assert!(
+            std::fs::read(dir.join(name)).unwrap().iter().all(|byte| *byte == 0),
+            "{name} was written to"
+        );
     }
     let consent = run(with_key(dir, &address, &["--quick", "--destroy-data", &file("data.img")]));
     assert_eq!(consent.code(), Some(0), "{consent:?}");
@@ -402,9 +470,11 @@ fn strangers_that_are_slow_or_send_too_much_do_not_harm() {
     suite(dir, "");
     let agent = Agent::local(dir, "agent", &device("ram:16MiB", true));
     // Silent ones, fewer than the agent has places for.
-    let silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(agent.address).unwrap()).collect();
+    let silent: Vec<TcpStream> =
+        (0..8).map(|_| TcpStream::connect(agent.address).unwrap()).collect();
     // What is no TLS, with a length of 4 GiB and of 16 KiB; and a record that never ends.
-    let garbage: [&[u8]; 4] = [&[0xff; 4096], b"\x16\x03\x01\x40\x00", b"\x00\x00\x00\x10{}", b"GET / HTTP/1.1\r\n\r\n"];
+    let garbage: [&[u8]; 4] =
+        [&[0xff; 4096], b"\x16\x03\x01\x40\x00", b"\x00\x00\x00\x10{}", b"GET / HTTP/1.1\r\n\r\n"];
     for bytes in garbage {
         let mut stranger = TcpStream::connect(agent.address).unwrap();
         stranger.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -437,7 +507,8 @@ fn one_study_at_a_time_and_a_run_ends_with_its_study() {
     let agent = Agent::local(dir, "agent", &device("ram:16MiB", true));
     let address = agent.address.to_string();
     let before = processor_time(&agent);
-    let mut first = with_key(dir, &address, &["--full", "ram:16MiB"]).stdout(Stdio::null()).spawn().unwrap();
+    let mut first =
+        with_key(dir, &address, &["--full", "ram:16MiB"]).stdout(Stdio::null()).spawn().unwrap();
     wait_for("the first study", || processor_time(&agent) > before + 20);
     let second = run(with_key(dir, &address, &["--quick", "ram:16MiB"]));
     assert_eq!(second.code(), Some(5), "{second:?}");
@@ -445,6 +516,8 @@ fn one_study_at_a_time_and_a_run_ends_with_its_study() {
     first.kill().unwrap();
     first.wait().unwrap();
     // Then there is room for another.
-    wait_for("the end of the run", || run(with_key(dir, &address, &["--quick", "ram:16MiB"])).code() == Some(0));
+    wait_for("the end of the run", || {
+        run(with_key(dir, &address, &["--quick", "ram:16MiB"])).code() == Some(0)
+    });
     agent.terminate();
 }

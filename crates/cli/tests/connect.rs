@@ -1,4 +1,5 @@
-//! `weft connect`, `list` and `disconnect`, as far as they go without a kernel that attaches anything.
+//! `weft connect`, `list` and `disconnect`, as far as they go without a kernel that attaches
+//! anything.
 #![cfg(unix)]
 
 mod support;
@@ -34,7 +35,8 @@ impl Dir {
 
     /// The connections, as JSON.
     fn list(&self) -> Vec<serde_json::Value> {
-        let list: serde_json::Value = serde_json::from_str(&self.done(&["list", "-o", "json"])).unwrap();
+        let list: serde_json::Value =
+            serde_json::from_str(&self.done(&["list", "-o", "json"])).unwrap();
         list["Devices"].as_array().unwrap().clone()
     }
 }
@@ -75,8 +77,22 @@ fn print_shows_the_commands_and_runs_none() {
          # to detach: nbd-client -d /dev/nbd0\n"
     );
     assert_eq!(dir.done(&["connect", &url, "--as", "nbd", "--print", "--name", "disk"]), nbd);
-    let flags = ["connect", "-a", "192.0.2.10", "-n", NQN, "--as", "nbd", "--print", "--serve-only", "--name", "disk"];
-    let serve = format!("weft serve nvme+tcp://192.0.2.10:4420/{NQN} --listen nbd+unix:///?socket=/run/weft/disk.sock\n");
+    let flags = [
+        "connect",
+        "-a",
+        "192.0.2.10",
+        "-n",
+        NQN,
+        "--as",
+        "nbd",
+        "--print",
+        "--serve-only",
+        "--name",
+        "disk",
+    ];
+    let serve = format!(
+        "weft serve nvme+tcp://192.0.2.10:4420/{NQN} --listen nbd+unix:///?socket=/run/weft/disk.sock\n"
+    );
     assert_eq!(dir.done(&flags), serve);
     assert!(dir.list().is_empty());
 }
@@ -90,10 +106,16 @@ fn a_connection_is_served_listed_and_ended() {
     assert!(said.contains("weft disconnect disk"), "{said}");
     let list = dir.list();
     assert_eq!(list.len(), 1);
-    assert_eq!((list[0]["PhysicalSize"].as_u64(), list[0]["NameSpace"].as_u64()), (Some(16 << 20), Some(1)));
+    assert_eq!(
+        (list[0]["PhysicalSize"].as_u64(), list[0]["NameSpace"].as_u64()),
+        (Some(16 << 20), Some(1))
+    );
     assert_eq!((text(&list[0], "Name"), text(&list[0], "Protocol")), ("disk".into(), "nbd".into()));
     let table = dir.done(&["list"]);
-    assert!(table.starts_with("Node ") && table.lines().count() == 3 && table.contains(target.url()), "{table}");
+    assert!(
+        table.starts_with("Node ") && table.lines().count() == 3 && table.contains(target.url()),
+        "{table}"
+    );
     // The same name again; and as a disk, through what it serves.
     let again = dir.weft(&connect);
     assert_eq!(again.code(), Some(5), "{again:?}");
@@ -101,7 +123,11 @@ fn a_connection_is_served_listed_and_ended() {
     let served = text(&list[0], "Served");
     dir.done(&["bench", &served, "--rw=randwrite", "--size=1m", "--verify=crc32c"]);
     if let Ok(info) = Command::new("nbdinfo").args(["--size", &served]).output() {
-        assert_eq!(String::from_utf8_lossy(&info.stdout).trim(), (16 << 20).to_string(), "{info:?}");
+        assert_eq!(
+            String::from_utf8_lossy(&info.stdout).trim(),
+            (16 << 20).to_string(),
+            "{info:?}"
+        );
     } else {
         assert!(std::env::var_os("CI").is_none(), "nbdinfo is missing");
         eprintln!("skipped: nbdinfo is missing");
@@ -112,16 +138,19 @@ fn a_connection_is_served_listed_and_ended() {
     assert_eq!(gone.code(), Some(3), "{gone:?}");
 }
 
-/// Runs a program as a user who owns nothing; as this user where that takes privileges that we do not have.
+/// Runs a program as a user who owns nothing; as this user where that takes privileges that we do
+/// not have.
 #[cfg(target_os = "linux")]
 fn as_nobody(words: &[&str]) -> std::process::Output {
     let root = rustix::process::geteuid().is_root();
-    let drop: &[&str] = if root { &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] } else { &[] };
+    let drop: &[&str] =
+        if root { &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] } else { &[] };
     let words = [drop, words].concat();
     Command::new(words[0]).args(&words[1..]).output().unwrap()
 }
 
-/// Who is not told the secret neither finds it nor lists, reads or writes the disk; the note of it goes with the connection.
+/// Who is not told the secret neither finds it nor lists, reads or writes the disk; the note of it
+/// goes with the connection.
 #[test]
 #[cfg(target_os = "linux")]
 fn others_cannot_use_a_disk_that_is_served_to_this_system() {
@@ -153,15 +182,21 @@ fn others_cannot_use_a_disk_that_is_served_to_this_system() {
     let open = served.replace("weft@", "");
     if Command::new("iscsi-inq").arg("--usage").output().is_ok() {
         let portal = open.split("/iqn.").next().unwrap();
-        for command in
-            [&["iscsi-ls", "-s", portal][..], &["iscsi-inq", &open], &["iscsi-readcapacity16", &open], &["iscsi-inq", &served]]
-        {
+        for command in [
+            &["iscsi-ls", "-s", portal][..],
+            &["iscsi-inq", &open],
+            &["iscsi-readcapacity16", &open],
+            &["iscsi-inq", &served],
+        ] {
             let ran = as_nobody(command);
             assert!(!ran.status.success(), "{command:?}: {ran:?}");
             assert!(!String::from_utf8_lossy(&ran.stdout).contains("iqn."), "{command:?}: {ran:?}");
         }
         let mut known = Command::new("iscsi-readcapacity16");
-        known.arg(&open).env("LIBISCSI_CHAP_USERNAME", "weft").env("LIBISCSI_CHAP_PASSWORD", &secret);
+        known
+            .arg(&open)
+            .env("LIBISCSI_CHAP_USERNAME", "weft")
+            .env("LIBISCSI_CHAP_PASSWORD", &secret);
         let known = known.output().unwrap();
         assert!(known.status.success(), "{known:?}");
     } else {
@@ -224,11 +259,29 @@ fn a_source_that_is_lost_is_shown_and_may_end_the_server() {
     let dir = Dir::new("lost");
     let upstream = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
     dir.done(&["connect", upstream.url(), "--as", "nbd", "--serve-only", "--name", "kept", ONCE]);
-    let ends =
-        ["connect", upstream.url(), "--as", "nbd", "--serve-only", "--name", "ends", "--foreground", "--exit-on-loss", ONCE];
-    let mut server = weft(dir.path(), &ends).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let is_lost = |name: &str| dir.list().iter().find(|entry| text(entry, "Name") == name).map(|entry| entry["Lost"] == true);
-    until("both are connected", || (is_lost("kept"), is_lost("ends")) == (Some(false), Some(false)));
+    let ends = [
+        "connect",
+        upstream.url(),
+        "--as",
+        "nbd",
+        "--serve-only",
+        "--name",
+        "ends",
+        "--foreground",
+        "--exit-on-loss",
+        ONCE,
+    ];
+    let mut server =
+        weft(dir.path(), &ends).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let is_lost = |name: &str| {
+        dir.list()
+            .iter()
+            .find(|entry| text(entry, "Name") == name)
+            .map(|entry| entry["Lost"] == true)
+    };
+    until("both are connected", || {
+        (is_lost("kept"), is_lost("ends")) == (Some(false), Some(false))
+    });
     drop(upstream);
     assert_eq!(server.wait().unwrap().code(), Some(13));
     until("the other one shows it", || is_lost("kept") == Some(true));

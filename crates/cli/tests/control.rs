@@ -17,7 +17,8 @@ fn the_only_server_needs_no_name() {
 
     let first = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
     let shown = run(weft(dir.path(), &["control", "inventory.show"]));
-    let inventory: Value = serde_json::from_str(&shown.out).unwrap_or_else(|e| panic!("{e}: {shown:?}"));
+    let inventory: Value =
+        serde_json::from_str(&shown.out).unwrap_or_else(|e| panic!("{e}: {shown:?}"));
     assert_eq!(inventory["urls"][0], first.url());
     assert_eq!(inventory["subsystems"][0]["nqn"], NQN);
     assert_eq!(inventory["subsystems"][0]["namespaces"][0]["bytes"], 16 << 20);
@@ -27,7 +28,10 @@ fn the_only_server_needs_no_name() {
     assert_eq!(several.code(), Some(2), "{several:?}");
     let by_name = run(weft(dir.path(), &["control", "server.info", "--control", "other"]));
     assert_eq!(by_name.code(), Some(0), "{by_name:?}");
-    let taken = run(weft(dir.path(), &["serve", "ram:16MiB", "--listen", "nvme+tcp://127.0.0.1:0", "--control", "other"]));
+    let taken = run(weft(
+        dir.path(),
+        &["serve", "ram:16MiB", "--listen", "nvme+tcp://127.0.0.1:0", "--control", "other"],
+    ));
     assert_eq!(taken.code(), Some(5), "{taken:?}");
     drop(second);
 
@@ -45,11 +49,17 @@ fn what_is_missing_is_said() {
     let ran = run(weft(dir.path(), &["control", "namespace.add", "{}"]));
     assert!(ran.code() == Some(2) && ran.message().contains("source is missing"), "{ran:?}");
     let ran = run(weft(dir.path(), &["ana", "set", "1", "optimized", "--listener", "192.0.2.1:9"]));
-    assert!(ran.code() == Some(2) && ran.message().matches("127.0.0.1:").count() == 2, "each address once: {ran:?}");
+    assert!(
+        ran.code() == Some(2) && ran.message().matches("127.0.0.1:").count() == 2,
+        "each address once: {ran:?}"
+    );
     drop(server);
     std::fs::write(dir.path().join("file"), "").unwrap();
-    let mut command = weft(dir.path(), &["serve", "ram:16MiB", "--listen", "nvme+tcp://127.0.0.1:0"]);
-    command.env("WEFT_RUNTIME_DIR", dir.path().join("file/run")).stderr(std::process::Stdio::piped());
+    let mut command =
+        weft(dir.path(), &["serve", "ram:16MiB", "--listen", "nvme+tcp://127.0.0.1:0"]);
+    command
+        .env("WEFT_RUNTIME_DIR", dir.path().join("file/run"))
+        .stderr(std::process::Stdio::piped());
     let mut server = Server::spawn(command);
     let ended = std::process::Command::new("kill").arg(server.pid().to_string()).status().unwrap();
     assert!(ended.success());

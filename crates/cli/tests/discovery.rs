@@ -22,7 +22,8 @@ fn the_discovery_log_refers_to_other_controllers() {
     assert_eq!((records.len(), &records[0]["subnqn"]), (4, &NQN.into()));
     // Its name: one that was given to it, or that of all.
     let own = |records: &[serde_json::Value]| {
-        let of_own = |record: &&serde_json::Value| record["subtype"] == "current discovery subsystem";
+        let of_own =
+            |record: &&serde_json::Value| record["subtype"] == "current discovery subsystem";
         records.iter().find(of_own).unwrap()["subnqn"].clone()
     };
     assert_eq!(own(records), "nqn.2014-08.org.nvmexpress.discovery");
@@ -30,14 +31,18 @@ fn the_discovery_log_refers_to_other_controllers() {
     let other = Server::start(dir.path(), &["null:1MiB", "--nqn", NQN, "--discovery-nqn", name]);
     let again = json(&dir, &["discover", &format!("nvme+tcp://{}", other.address()), "-o", "json"]);
     assert_eq!(own(again["records"].as_array().unwrap()), name);
-    let ran = run(weft(dir.path(), &["serve", "null:1MiB", "--listen", "127.0.0.1:0", "--nqn", NQN, "--discovery-nqn", NQN]));
+    let ran = run(weft(
+        dir.path(),
+        &["serve", "null:1MiB", "--listen", "127.0.0.1:0", "--nqn", NQN, "--discovery-nqn", NQN],
+    ));
     assert!(ran.code() == Some(2) && ran.err.contains("give discovery another one"), "{ran:?}");
     for (record, (adrfam, traddr, trsvcid)) in
         records[1..].iter().zip([("ipv4", "192.0.2.7", "8009"), ("ipv6", "2001:db8::1", "4420")])
     {
         assert_eq!(record["subtype"], "discovery subsystem referral");
         assert_eq!(record["subnqn"], "nqn.2014-08.org.nvmexpress.discovery");
-        let told = [&record["adrfam"], &record["traddr"], &record["trsvcid"]].map(|it| it.as_str().unwrap());
+        let told = [&record["adrfam"], &record["traddr"], &record["trsvcid"]]
+            .map(|it| it.as_str().unwrap());
         assert_eq!(told, [adrfam, traddr, trsvcid]);
     }
     let ran = run(weft(dir.path(), &["serve", "null:1MiB", "--referral", "array.example"]));
@@ -48,7 +53,8 @@ fn the_discovery_log_refers_to_other_controllers() {
 fn has_multicast() -> bool {
     let works = || {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-        socket.join_multicast_v4(&"224.0.0.251".parse().unwrap(), &std::net::Ipv4Addr::LOCALHOST)?;
+        socket
+            .join_multicast_v4(&"224.0.0.251".parse().unwrap(), &std::net::Ipv4Addr::LOCALHOST)?;
         socket.send_to(&[0], "224.0.0.251:9")
     };
     works().inspect_err(|e| println!("skipped: multicast does not work here: {e}")).is_ok()
@@ -72,6 +78,7 @@ fn what_is_announced_is_found_without_an_address() {
     assert_eq!(found[0]["log"]["records"][0]["subnqn"], NQN);
     let text = run(weft(dir.path(), &["discover", "--search-time", "3s"]));
     assert!(text.out.contains(&url) && text.out.contains(NQN), "{text:?}");
-    let ran = run(weft(dir.path(), &["serve", "null:1MiB", "--listen", "nbd://127.0.0.1:0", "--mdns"]));
+    let ran =
+        run(weft(dir.path(), &["serve", "null:1MiB", "--listen", "nbd://127.0.0.1:0", "--mdns"]));
     assert!(ran.code() == Some(2) && ran.message().contains("NVMe/TCP only"), "{ran:?}");
 }

@@ -1,6 +1,8 @@
-//! The commands in the documentation, executed: every line `$ weft …` of a `console` block, page by page and in order.
+//! The commands in the documentation, executed: every line `$ weft …` of a `console` block, page by
+//! page and in order.
 //!
-//! `weft serve` runs in the background until the end of its page. Ports are moved to free ones, and `--runtime` is shortened.
+//! `weft serve` runs in the background until the end of its page. Ports are moved to free ones, and
+//! `--runtime` is shortened.
 
 mod support;
 
@@ -12,7 +14,9 @@ use support::{Scratch, Server, run, weft};
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    docs.chain([root.join("README.md")]).filter(|path| path.extension().is_some_and(|e| e == "md")).collect()
+    docs.chain([root.join("README.md")])
+        .filter(|path| path.extension().is_some_and(|e| e == "md"))
+        .collect()
 }
 
 fn commands(page: &Path) -> Vec<String> {
@@ -38,8 +42,9 @@ impl Ports {
         let mut word = word.to_owned();
         for port in [4420, 4421, 4422, 4423, 10809] {
             if word.contains(&port.to_string()) {
-                let free =
-                    *self.0.entry(port).or_insert_with(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+                let free = *self.0.entry(port).or_insert_with(|| {
+                    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+                });
                 word = word.replace(&port.to_string(), &free.to_string());
             }
         }
@@ -51,7 +56,11 @@ impl Ports {
 fn words(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (n, part) in command.split('"').enumerate() {
-        if n % 2 == 1 { words.push(part.to_owned()) } else { words.extend(part.split_whitespace().map(str::to_owned)) }
+        if n % 2 == 1 {
+            words.push(part.to_owned())
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned))
+        }
     }
     words
 }
@@ -63,7 +72,8 @@ fn execute(page: &Path) -> usize {
     let mut servers = Vec::new();
     let commands = commands(page);
     for command in &commands {
-        let mut words: Vec<String> = words(command).into_iter().map(|word| ports.moved(&word)).collect();
+        let mut words: Vec<String> =
+            words(command).into_iter().map(|word| ports.moved(&word)).collect();
         if words[0] == "serve" {
             if !words.iter().any(|word| word == "--listen") {
                 words.extend(["--listen".into(), ports.moved("nvme+tcp://127.0.0.1:4420")]);

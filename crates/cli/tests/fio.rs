@@ -1,4 +1,5 @@
-//! A line that was written for fio means the same here: both are run, on the same file, and what they report is compared.
+//! A line that was written for fio means the same here: both are run, on the same file, and what
+//! they report is compared.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -12,7 +13,10 @@ use support::{Scratch, run, weft};
 /// Debian's package; `cargo xtask setup` installs it. Without it the comparison cannot be made.
 fn fio(dir: &Path, args: &[&str]) -> Option<Value> {
     let mut command = Command::new("fio");
-    command.args(["--name=x", "--filename=disk.img", "--output-format=json+"]).args(args).current_dir(dir);
+    command
+        .args(["--name=x", "--filename=disk.img", "--output-format=json+"])
+        .args(args)
+        .current_dir(dir);
     match command.output() {
         Ok(output) => Some(report(&output.stdout, args)),
         Err(_) => {
@@ -30,7 +34,10 @@ fn report(output: &[u8], args: &[&str]) -> Value {
 }
 
 fn bench(dir: &Path, args: &[&str]) -> Value {
-    let ran = run(weft(dir, &[&["bench", "--name=x", "--filename=disk.img", "--output-format=json+"], args].concat()));
+    let ran = run(weft(
+        dir,
+        &[&["bench", "--name=x", "--filename=disk.img", "--output-format=json+"], args].concat(),
+    ));
     assert_eq!(ran.code(), Some(0), "{args:?}: {ran:?}");
     report(ran.out.as_bytes(), args)
 }
@@ -42,7 +49,9 @@ fn scratch(name: &str) -> Scratch {
 }
 
 fn moved(report: &Value, which: &str) -> (u64, u64) {
-    let sum = |key: &str| report["jobs"].as_array().unwrap().iter().map(|job| job[which][key].as_u64().unwrap()).sum();
+    let sum = |key: &str| {
+        report["jobs"].as_array().unwrap().iter().map(|job| job[which][key].as_u64().unwrap()).sum()
+    };
     (sum("io_bytes"), sum("total_ios"))
 }
 
@@ -67,15 +76,19 @@ fn as_many_bytes_and_operations() {
         let args: Vec<&str> = line.split(' ').collect();
         let Some(theirs) = fio(dir.path(), &args) else { return };
         let ours = bench(dir.path(), &args);
-        assert_eq!(ours["jobs"].as_array().unwrap().len(), theirs["jobs"].as_array().unwrap().len(), "{line}");
+        assert_eq!(
+            ours["jobs"].as_array().unwrap().len(),
+            theirs["jobs"].as_array().unwrap().len(),
+            "{line}"
+        );
         for which in ["read", "write"] {
             assert_eq!(moved(&ours, which), moved(&theirs, which), "{line}: {which}");
         }
     }
 }
 
-/// Where both draw, they draw from the same: the parts agree to within what chance allows. (Without `norandommap` fio cuts operations short
-/// that would overlap another.)
+/// Where both draw, they draw from the same: the parts agree to within what chance allows. (Without
+/// `norandommap` fio cuts operations short that would overlap another.)
 #[test]
 fn mixes_and_splits_are_alike() {
     let dir = scratch("fio-alike");
@@ -91,9 +104,15 @@ fn mixes_and_splits_are_alike() {
         let Some(theirs) = fio(dir.path(), &args) else { return };
         let ours = bench(dir.path(), &args);
         for which in ["read", "write"] {
-            let ((our_bytes, our_ios), (their_bytes, their_ios)) = (moved(&ours, which), moved(&theirs, which));
-            for (what, ours, theirs) in [("bytes", our_bytes, their_bytes), ("operations", our_ios, their_ios)] {
-                assert!(ours.abs_diff(theirs) * 10 <= theirs, "{line}: {which} {what}: {ours}, fio {theirs}");
+            let ((our_bytes, our_ios), (their_bytes, their_ios)) =
+                (moved(&ours, which), moved(&theirs, which));
+            for (what, ours, theirs) in
+                [("bytes", our_bytes, their_bytes), ("operations", our_ios, their_ios)]
+            {
+                assert!(
+                    ours.abs_diff(theirs) * 10 <= theirs,
+                    "{line}: {which} {what}: {ours}, fio {theirs}"
+                );
             }
         }
     }
@@ -113,16 +132,26 @@ fn the_json_has_fios_keys() {
 fn covers(ours: &Value, theirs: &Value, path: &str) {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => {
-            let fixed = theirs.iter().filter(|_| !["/job options", "/bins"].iter().any(|end| path.ends_with(end)));
+            let fixed = theirs
+                .iter()
+                .filter(|_| !["/job options", "/bins"].iter().any(|end| path.ends_with(end)));
             assert!(!(ours.is_empty() && path.ends_with("/bins")), "{path}");
             for (key, value) in fixed {
-                covers(ours.get(key).unwrap_or_else(|| panic!("{path}/{key} is missing")), value, &format!("{path}/{key}"));
+                covers(
+                    ours.get(key).unwrap_or_else(|| panic!("{path}/{key} is missing")),
+                    value,
+                    &format!("{path}/{key}"),
+                );
             }
         }
         (Value::Array(ours), Value::Array(theirs)) => {
-            ours.iter().zip(theirs).for_each(|(ours, theirs)| covers(ours, theirs, &format!("{path}[]")));
+            ours.iter()
+                .zip(theirs)
+                .for_each(|(ours, theirs)| covers(ours, theirs, &format!("{path}[]")));
         }
-        (Value::Number(ours), Value::Number(theirs)) => assert_eq!(ours.is_f64(), theirs.is_f64(), "{path}"),
+        (Value::Number(ours), Value::Number(theirs)) => {
+            assert_eq!(ours.is_f64(), theirs.is_f64(), "{path}")
+        }
         (Value::String(_), Value::String(_)) => {}
         _ => panic!("{path}: {ours} for {theirs}"),
     }
@@ -131,25 +160,53 @@ fn covers(ours: &Value, theirs: &Value, path: &str) {
 #[test]
 fn what_means_nothing_is_said_once() {
     let dir = scratch("fio-taken");
-    let line = ["bench", "ram:1MiB", "--rw=read", "--ioengine=libaio", "--direct=0", "--invalidate=1", "--eta=never"];
+    let line = [
+        "bench",
+        "ram:1MiB",
+        "--rw=read",
+        "--ioengine=libaio",
+        "--direct=0",
+        "--invalidate=1",
+        "--eta=never",
+    ];
     let ran = run(weft(dir.path(), &line));
-    assert_eq!((ran.code(), ran.err.matches("ignored fio options").count()), (Some(0), 1), "{ran:?}");
+    assert_eq!(
+        (ran.code(), ran.err.matches("ignored fio options").count()),
+        (Some(0), 1),
+        "{ran:?}"
+    );
     for word in ["--ioengine=libaio", "--direct=0", "--invalidate=1", "--eta=never"] {
         assert!(ran.err.contains(word), "{word}: {}", ran.err);
     }
-    let quiet = run(weft(dir.path(), &["bench", "--filename=./disk.img", "--rw=read", "--direct=1", "--invalidate=0"]));
-    assert_eq!((quiet.code(), quiet.err.contains("ignored fio options")), (Some(0), false), "{quiet:?}");
+    let quiet = run(weft(
+        dir.path(),
+        &["bench", "--filename=./disk.img", "--rw=read", "--direct=1", "--invalidate=0"],
+    ));
+    assert_eq!(
+        (quiet.code(), quiet.err.contains("ignored fio options")),
+        (Some(0), false),
+        "{quiet:?}"
+    );
 }
 
 #[test]
 fn a_filename_is_not_split_and_a_file_is_made() {
     let dir = scratch("fio-filename");
-    let ran = run(weft(dir.path(), &["bench", "--filename=delay:read=1us,ram:1MiB", "--rw=read", "--output-format=json"]));
+    let ran = run(weft(
+        dir.path(),
+        &["bench", "--filename=delay:read=1us,ram:1MiB", "--rw=read", "--output-format=json"],
+    ));
     assert_eq!(report(ran.out.as_bytes(), &[])["weft"]["url"], "delay:read=1us,ram:1MiB");
-    let ran = run(weft(dir.path(), &["bench", "--filename=xy:b.img", "--size=1m", "--rw=randwrite"]));
+    let ran =
+        run(weft(dir.path(), &["bench", "--filename=xy:b.img", "--size=1m", "--rw=randwrite"]));
     assert_eq!(ran.code(), Some(2), "{ran:?}");
-    let ran = run(weft(dir.path(), &["bench", "--filename=./xy:b.img", "--size=1m", "--rw=randwrite"]));
-    assert_eq!((ran.code(), std::fs::metadata(dir.path().join("xy:b.img")).unwrap().len()), (Some(0), 1 << 20), "{ran:?}");
+    let ran =
+        run(weft(dir.path(), &["bench", "--filename=./xy:b.img", "--size=1m", "--rw=randwrite"]));
+    assert_eq!(
+        (ran.code(), std::fs::metadata(dir.path().join("xy:b.img")).unwrap().len()),
+        (Some(0), 1 << 20),
+        "{ran:?}"
+    );
 }
 
 /// Ctrl-C: what was measured until then, the word, and a status that says so.
@@ -157,9 +214,11 @@ fn a_filename_is_not_split_and_a_file_is_made() {
 fn ctrl_c_ends_with_what_there_is() {
     let dir = scratch("fio-ctrl-c");
     let args = ["bench", "ram:1MiB", "--rw=randread", "--runtime=600", "--output=out.txt"];
-    let child = weft(dir.path(), &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let child =
+        weft(dir.path(), &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let catches = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
         let mask = status
             .lines()
             .find_map(|line| line.strip_prefix("SigCgt:"))
@@ -171,12 +230,18 @@ fn ctrl_c_ends_with_what_there_is() {
         assert!(Instant::now() < until, "it does not listen to Ctrl-C");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
+    );
     let output = child.wait_with_output().unwrap();
-    let (err, out) = (String::from_utf8_lossy(&output.stderr), std::fs::read_to_string(dir.path().join("out.txt")).unwrap());
+    let (err, out) = (
+        String::from_utf8_lossy(&output.stderr),
+        std::fs::read_to_string(dir.path().join("out.txt")).unwrap(),
+    );
     assert_eq!(output.status.code(), Some(130), "{err}");
     assert!(
-        err.contains("interrupted") && out.contains("interrupted: these are the results of the time until then"),
+        err.contains("interrupted")
+            && out.contains("interrupted: these are the results of the time until then"),
         "{err}{out}"
     );
 }

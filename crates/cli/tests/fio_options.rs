@@ -6,7 +6,8 @@ use serde_json::Value;
 use support::{Scratch, run, weft};
 
 fn bench(dir: &Scratch, args: &[&str]) -> Value {
-    let ran = run(weft(dir.path(), &[&["bench", "--output-format=json", "--rw=read"], args].concat()));
+    let ran =
+        run(weft(dir.path(), &[&["bench", "--output-format=json", "--rw=read"], args].concat()));
     assert_eq!(ran.code(), Some(0), "{args:?}: {ran:?}");
     serde_json::from_str(&ran.out).unwrap()
 }

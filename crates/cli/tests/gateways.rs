@@ -1,5 +1,5 @@
-//! Gateways of a group in front of a Ceph cluster: hosts that reach their disks through several of them lose nothing, whichever of them dies, stands still or
-//! is replaced.
+//! Gateways of a group in front of a Ceph cluster: hosts that reach their disks through several of
+//! them lose nothing, whichever of them dies, stands still or is replaced.
 #![cfg(target_os = "linux")]
 
 #[path = "gateways/host.rs"]
@@ -24,7 +24,8 @@ use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::status::Status;
 use weft_testing::wait::until;
 
-/// A gateway that is optimized dies. Its hosts go on at the others, which keep it out of the cluster first.
+/// A gateway that is optimized dies. Its hosts go on at the others, which keep it out of the
+/// cluster first.
 #[test]
 fn a_gateway_that_is_killed_is_replaced() {
     let Some(mut rig) = Rig::start("killed", &["a", "b", "c"]) else { return };
@@ -35,7 +36,11 @@ fn a_gateway_that_is_killed_is_replaced() {
     rig.kill(&dead);
     until("another gateway has the group", || rig.optimized(1) != dead);
     until("it is out", || rig.gateway(&dead).state == "away");
-    assert!(rig.blocklist().contains(client.trim_start_matches("v2:")), "{client} is kept out: {}", rig.blocklist());
+    assert!(
+        rig.blocklist().contains(client.trim_start_matches("v2:")),
+        "{client} is kept out: {}",
+        rig.blocklist()
+    );
     host.works("a gateway was killed");
     rig.launch(&dead);
     until("it has come back", || rig.gateway(&dead).state == "serving");
@@ -115,7 +120,9 @@ fn a_change_at_any_gateway_is_one_of_all() {
     std::thread::scope(|scope| {
         for (gateway, image) in [("a", "x"), ("b", "y"), ("a", "z"), ("b", "u")] {
             let rig = &rig;
-            scope.spawn(move || rig.weft(gateway, &["namespace", "add", &format!("rbd:rbd/{image}")]));
+            scope.spawn(move || {
+                rig.weft(gateway, &["namespace", "add", &format!("rbd:rbd/{image}")])
+            });
         }
     });
     for gateway in ["a", "b"] {
@@ -133,7 +140,8 @@ fn a_change_at_any_gateway_is_one_of_all() {
     rig.end();
 }
 
-/// A reservation that is made at one gateway holds at all, before it is answered: also at one that stands still, which is replaced for that.
+/// A reservation that is made at one gateway holds at all, before it is answered: also at one that
+/// stands still, which is replaced for that.
 #[test]
 fn reservations_hold_at_all_gateways() {
     let Some(mut rig) = Rig::start("reservations", &["a", "b", "c"]) else { return };
@@ -145,16 +153,25 @@ fn reservations_hold_at_all_gateways() {
     // Exclusive access.
     assert_eq!(one_at_a.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 << 8, [1, 0]), Status::SUCCESS);
     assert_eq!((one_at_b.write(), one_at_a.write()), (Status::SUCCESS, Status::SUCCESS));
-    assert_eq!((two_at_b.write(), two_at_a.read()), (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT));
+    assert_eq!(
+        (two_at_b.write(), two_at_a.read()),
+        (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT)
+    );
 
     // A gateway that knows nothing of it stands still, and comes back when it is too late.
     rig.signal("c", "STOP");
-    assert_eq!(two_at_b.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 | 2 << 8, [2, 1]), Status::SUCCESS);
+    assert_eq!(
+        two_at_b.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 | 2 << 8, [2, 1]),
+        Status::SUCCESS
+    );
     assert_eq!(rig.state_at("a", "c"), "away", "the preemption waited for that");
     rig.signal("c", "CONT");
     let (status, said) = rig.wait("c");
     assert_eq!(status.code(), Some(7), "{said}");
-    assert_eq!((one_at_a.write(), one_at_b.write()), (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT));
+    assert_eq!(
+        (one_at_a.write(), one_at_b.write()),
+        (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT)
+    );
     assert_eq!((two_at_a.write(), two_at_b.write()), (Status::SUCCESS, Status::SUCCESS));
 
     // One that starts knows it.
@@ -165,7 +182,8 @@ fn reservations_hold_at_all_gateways() {
     rig.end();
 }
 
-/// A gateway that loses the cluster stops serving and ends, so that its hosts repeat elsewhere what it had, long before they would give that up. One that loses its hosts stays what it is.
+/// A gateway that loses the cluster stops serving and ends, so that its hosts repeat elsewhere what
+/// it had, long before they would give that up. One that loses its hosts stays what it is.
 #[test]
 fn a_gateway_that_is_cut_off_is_replaced() {
     if !network::enter("a_gateway_that_is_cut_off_is_replaced") {

@@ -51,15 +51,21 @@ fn jobs(report: &Value) -> String {
     let mut lines = String::new();
     for job in report["jobs"].as_array().unwrap() {
         let count = |which: &str, key: &str| job[which][key].as_u64().unwrap();
-        let [read, write] = ["read", "write"].map(|which| (count(which, "io_bytes"), count(which, "total_ios")));
+        let [read, write] =
+            ["read", "write"].map(|which| (count(which, "io_bytes"), count(which, "total_ios")));
         writeln!(lines, "{} {} {read:?} {write:?}", job["jobname"], job["groupid"]).unwrap();
     }
     lines
 }
 
-/// fio 3's report of the same file, or `None` where there is no fio; `cargo xtask setup` installs it.
+/// fio 3's report of the same file, or `None` where there is no fio; `cargo xtask setup` installs
+/// it.
 fn fio(dir: &Path) -> Option<Value> {
-    let output = std::process::Command::new("fio").args(["--output-format=json", "jobs.fio"]).current_dir(dir).output().ok()?;
+    let output = std::process::Command::new("fio")
+        .args(["--output-format=json", "jobs.fio"])
+        .current_dir(dir)
+        .output()
+        .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let json = text.find('{').map_or("", |at| &text[at..]);
     Some(serde_json::from_str(json).unwrap_or_else(|e| panic!("{e}: {text}")))
@@ -88,7 +94,8 @@ fn lines_of_diskspd_and_files_of_vdbench_run_on_any_device() {
     let (ran, report) = bench(&dir, &["ram:1MiB", "--diskspd", line]);
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     assert!(ran.err.contains("left out: -Z1M: the payload"), "{ran:?}");
-    let all: Vec<&Value> = report["jobs"].as_array().unwrap().iter().map(|job| &job["job options"]).collect();
+    let all: Vec<&Value> =
+        report["jobs"].as_array().unwrap().iter().map(|job| &job["job options"]).collect();
     assert_eq!(all.len(), 2);
     assert_eq!(
         (all[0]["bs"].as_str(), all[0]["rw"].as_str(), all[0]["iodepth"].as_str()),
@@ -99,8 +106,16 @@ fn lines_of_diskspd_and_files_of_vdbench_run_on_any_device() {
     std::fs::write(dir.path().join("parm"), parameters).unwrap();
     let (ran, report) = bench(&dir, &["--vdbench", "parm"]);
     assert_eq!(ran.code(), Some(0), "{ran:?}");
-    let all: Vec<_> = report["jobs"].as_array().unwrap().iter().map(|job| (&job["groupid"], &job["job options"]["bs"])).collect();
-    assert_eq!(format!("{all:?}"), "[(Number(0), String(\"4096\")), (Number(1), String(\"65536\"))]");
+    let all: Vec<_> = report["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| (&job["groupid"], &job["job options"]["bs"]))
+        .collect();
+    assert_eq!(
+        format!("{all:?}"),
+        "[(Number(0), String(\"4096\")), (Number(1), String(\"65536\"))]"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! IPv6 from end to end on this machine, by each protocol. The simulator has it on every machine (`endpoint/tests/sim/paths/named.rs`).
+//! IPv6 from end to end on this machine, by each protocol. The simulator has it on every machine
+//! (`endpoint/tests/sim/paths/named.rs`).
 
 mod support;
 
@@ -19,13 +20,16 @@ fn every_protocol_serves_and_connects_at_an_address_of_ipv6() {
         return println!("this machine has no [::1]; the simulator tests IPv6");
     }
     let dir = Scratch::new("ipv6");
-    for (listen, name) in [("nvme+tcp://[::1]:0", "--nqn"), ("iscsi://[::1]:0", "--iqn"), ("nbd://[::1]:0", "")] {
+    for (listen, name) in
+        [("nvme+tcp://[::1]:0", "--nqn"), ("iscsi://[::1]:0", "--iqn"), ("nbd://[::1]:0", "")]
+    {
         let named = match name {
             "--nqn" => vec![name, NQN],
             "--iqn" => vec![name, IQN],
             _ => Vec::new(),
         };
-        let server = Server::start(dir.path(), &[&["ram:4MiB", "--listen", listen][..], &named].concat());
+        let server =
+            Server::start(dir.path(), &[&["ram:4MiB", "--listen", listen][..], &named].concat());
         assert!(server.url().contains("://[::1]:"), "{}", server.url());
         let verified = ["--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c", "--iodepth=8"];
         let ran = run(weft(dir.path(), &[&["bench", server.url()][..], &verified].concat()));
@@ -33,7 +37,10 @@ fn every_protocol_serves_and_connects_at_an_address_of_ipv6() {
         if listen.starts_with("nvme") {
             let (address, _) = server.url().rsplit_once('/').unwrap();
             let found = run(weft(dir.path(), &["discover", address]));
-            assert!(found.code() == Some(0) && found.out.contains(NQN) && found.out.contains("::1"), "{found:?}");
+            assert!(
+                found.code() == Some(0) && found.out.contains(NQN) && found.out.contains("::1"),
+                "{found:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Logging in to `weft serve` with libiscsi's programs: with the right secret, a wrong one, and none.
+//! Logging in to `weft serve` with libiscsi's programs: with the right secret, a wrong one, and
+//! none.
 #![cfg(unix)]
 
 mod support;
@@ -16,14 +17,28 @@ fn answers(url: &str) -> bool {
 
 #[test]
 fn only_those_who_know_the_secret_come_in() {
-    if Command::new(PROGRAM).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+    if Command::new(PROGRAM)
+        .arg("--help")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_err()
+    {
         assert!(std::env::var_os("CI").is_none(), "{PROGRAM} is missing");
         println!("skipped: {PROGRAM} is missing; `cargo xtask setup` installs it");
         return;
     }
     let dir = Scratch::new("iscsi-login");
     dir.private("alice.secret", "alice's-secret\n");
-    let args = ["ram:16MiB", "--listen", "iscsi://127.0.0.1:0", "--login-user", "alice", "--login-secret-file", "alice.secret"];
+    let args = [
+        "ram:16MiB",
+        "--listen",
+        "iscsi://127.0.0.1:0",
+        "--login-user",
+        "alice",
+        "--login-secret-file",
+        "alice.secret",
+    ];
     let server = Server::start(dir.path(), &args);
     let with = |who: &str| server.url().replace("iscsi://", &format!("iscsi://{who}@"));
     assert!(answers(&with("alice%alice's-secret")));
@@ -33,22 +48,37 @@ fn only_those_who_know_the_secret_come_in() {
     assert!(server.terminate().success());
 }
 
-/// The serial numbers and the like that `iscsi-inq` shows differ by logical unit; here it is enough that there is one.
+/// The serial numbers and the like that `iscsi-inq` shows differ by logical unit; here it is enough
+/// that there is one.
 fn sees(url: &str, initiator: &str) -> bool {
-    let output = Command::new(PROGRAM).args(["-i", initiator, url]).stdin(Stdio::null()).output().unwrap();
+    let output =
+        Command::new(PROGRAM).args(["-i", initiator, url]).stdin(Stdio::null()).output().unwrap();
     output.status.success() && String::from_utf8_lossy(&output.stdout).contains("Vendor:weft")
 }
 
 #[test]
 fn initiators_see_the_luns_that_are_theirs() {
-    if Command::new(PROGRAM).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+    if Command::new(PROGRAM)
+        .arg("--help")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_err()
+    {
         assert!(std::env::var_os("CI").is_none(), "{PROGRAM} is missing");
         println!("skipped: {PROGRAM} is missing; `cargo xtask setup` installs it");
         return;
     }
     let dir = Scratch::new("iscsi-masks");
     let (one, both) = ("iqn.2026-01.example.weft:one", "iqn.2026-01.example.weft:both");
-    let args = ["ram:16MiB", "ram:16MiB", "--listen", "iscsi://127.0.0.1:0", "--iqn", "iqn.2026-01.example.weft:t"];
+    let args = [
+        "ram:16MiB",
+        "ram:16MiB",
+        "--listen",
+        "iscsi://127.0.0.1:0",
+        "--iqn",
+        "iqn.2026-01.example.weft:t",
+    ];
     let masks = ["--allow-initiator", &format!("{one}=1"), "--allow-initiator", both];
     let server = Server::start(dir.path(), &[&args[..], &masks].concat());
     assert!(server.url().ends_with("/0"));
@@ -62,7 +92,13 @@ fn initiators_see_the_luns_that_are_theirs() {
 /// Who was refused, and as whom, is in the log.
 #[test]
 fn refused_logins_are_in_the_log() {
-    if Command::new(PROGRAM).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+    if Command::new(PROGRAM)
+        .arg("--help")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_err()
+    {
         assert!(std::env::var_os("CI").is_none(), "{PROGRAM} is missing");
         println!("skipped: {PROGRAM} is missing; `cargo xtask setup` installs it");
         return;
@@ -73,8 +109,24 @@ fn refused_logins_are_in_the_log() {
     let log = std::fs::File::create(dir.path().join("log")).unwrap();
     let mut command = weft(dir.path(), &["serve", "ram:16MiB", "--listen", "iscsi://127.0.0.1:0"]);
     let (alices, bobs) = ("iqn.2026-01.example.weft:alices", "iqn.2026-01.example.weft:bobs");
-    command.args(["--login-user", "alice", "--login-secret-file", "alice.secret", "--login-initiator", alices]);
-    command.args(["--login-user", "bob", "--login-secret-file", "bob.secret", "--login-initiator", bobs]).stderr(log);
+    command.args([
+        "--login-user",
+        "alice",
+        "--login-secret-file",
+        "alice.secret",
+        "--login-initiator",
+        alices,
+    ]);
+    command
+        .args([
+            "--login-user",
+            "bob",
+            "--login-secret-file",
+            "bob.secret",
+            "--login-initiator",
+            bobs,
+        ])
+        .stderr(log);
     let server = Server::spawn(command);
     let with = |who: &str| server.url().replace("iscsi://", &format!("iscsi://{who}@"));
     assert!(sees(&with("alice%alice's-secret"), alices));
@@ -83,7 +135,8 @@ fn refused_logins_are_in_the_log() {
     assert!(!sees(&with("mallory%a-secret-of-his"), "iqn.2026-01.example.weft:m"));
     assert!(server.terminate().success());
     let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
-    let refused = |who: &str| log.lines().any(|line| line.contains("127.0.0.1:") && line.contains(who));
+    let refused =
+        |who: &str| log.lines().any(|line| line.contains("127.0.0.1:") && line.contains(who));
     assert!(refused(&format!("login of {alices} as user bob refused")), "{log}");
     assert!(refused("login of iqn.2026-01.example.weft:m as user mallory refused"), "{log}");
 }
@@ -101,14 +154,29 @@ fn iscsi_names_of_any_form_are_served_with_one_warning() {
         ),
     ] {
         let log = dir.path().join("log");
-        let mut command = weft(dir.path(), &["serve", "ram:16MiB", "--iqn", name, "--listen", "iscsi://127.0.0.1:0"]);
+        let mut command = weft(
+            dir.path(),
+            &["serve", "ram:16MiB", "--iqn", name, "--listen", "iscsi://127.0.0.1:0"],
+        );
         command.stderr(std::fs::File::create(&log).unwrap());
         let server = Server::spawn(command);
         assert!(server.url().ends_with(&format!("/{in_url}/0")), "{}", server.url());
         for host in ["my_host", "Hello?"] {
-            let args = ["bench", server.url(), "--rw=read", "--bs=4k", "--size=4k", "--initiator-name", host];
+            let args = [
+                "bench",
+                server.url(),
+                "--rw=read",
+                "--bs=4k",
+                "--size=4k",
+                "--initiator-name",
+                host,
+            ];
             let ran = run(weft(dir.path(), &args));
-            assert_eq!((ran.code(), ran.err.matches("does not have the form").count()), (Some(0), 1), "{ran:?}");
+            assert_eq!(
+                (ran.code(), ran.err.matches("does not have the form").count()),
+                (Some(0), 1),
+                "{ran:?}"
+            );
         }
         let portal = server.url().split(&format!("/{in_url}")).next().unwrap();
         let discovered = run(weft(dir.path(), &["discover", portal]));
@@ -116,7 +184,11 @@ fn iscsi_names_of_any_form_are_served_with_one_warning() {
         assert!(server.terminate().success());
         let log = std::fs::read_to_string(&log).unwrap();
         assert_eq!(log.matches("the target's name").count(), 1, "{log}");
-        assert_eq!(log.matches("the name of an initiator").count(), 1, "the first of two is told of: {log}");
+        assert_eq!(
+            log.matches("the name of an initiator").count(),
+            1,
+            "the first of two is told of: {log}"
+        );
         assert!(log.contains(shown), "{log}");
     }
 }

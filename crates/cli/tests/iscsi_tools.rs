@@ -9,8 +9,14 @@ use support::{Ran, Scratch, Server, run};
 
 /// Whether the programs are there. In CI they have to be.
 fn have(programs: &[&str]) -> bool {
-    let missing =
-        |program: &&&str| Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err();
+    let missing = |program: &&&str| {
+        Command::new(program)
+            .arg("--help")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_err()
+    };
     let Some(program) = programs.iter().find(missing) else { return true };
     assert!(std::env::var_os("CI").is_none(), "{program} is missing");
     println!("skipped: {program} is missing; `cargo xtask setup` installs it");
@@ -30,18 +36,27 @@ fn succeeds(dir: &Path, program: &str, args: &[&str]) -> String {
 }
 
 fn serve(dir: &Path, sources: &[&str]) -> Server {
-    Server::start(dir, &[sources, &["--listen", "iscsi://127.0.0.1:0", "--iqn", "iqn.2026-01.example.weft:tools"]].concat())
+    Server::start(
+        dir,
+        &[sources, &["--listen", "iscsi://127.0.0.1:0", "--iqn", "iqn.2026-01.example.weft:tools"]]
+            .concat(),
+    )
 }
 
 /// QEMU's driver is a package of its own.
 fn qemu_speaks_iscsi(dir: &Path) -> bool {
-    let ran = foreign(dir, "qemu-img", &["info", "iscsi://127.0.0.1:1/iqn.2026-01.example.weft:nobody/0"]);
+    let ran = foreign(
+        dir,
+        "qemu-img",
+        &["info", "iscsi://127.0.0.1:1/iqn.2026-01.example.weft:nobody/0"],
+    );
     let speaks = !ran.err.contains("Unknown protocol");
     assert!(speaks || std::env::var_os("CI").is_none(), "{}", ran.err);
     speaks
 }
 
-/// libiscsi's `iscsi-ls -s` waits for the unit attention 29h/00h, and takes any other one for an error.
+/// libiscsi's `iscsi-ls -s` waits for the unit attention 29h/00h, and takes any other one for an
+/// error.
 #[test]
 fn iscsi_ls_lists_the_logical_units() {
     if !have(&["iscsi-ls"]) {
@@ -51,7 +66,8 @@ fn iscsi_ls_lists_the_logical_units() {
     let server = serve(dir.path(), &["ram:16MiB", "ram:32MiB"]);
     let portal = server.url().split("/iqn").next().unwrap();
     let listed = succeeds(dir.path(), "iscsi-ls", &["-s", portal]);
-    for text in ["Target:iqn.2026-01.example.weft:tools", "Lun:0", "Size:15M", "Lun:1", "Size:31M"] {
+    for text in ["Target:iqn.2026-01.example.weft:tools", "Lun:0", "Size:15M", "Lun:1", "Size:31M"]
+    {
         assert!(listed.contains(text), "{text} is missing in {listed}");
     }
     assert!(server.terminate().success());
@@ -66,14 +82,28 @@ fn the_tools_of_libiscsi_and_qemu_get_answers() {
     let server = serve(dir.path(), &["ram:64MiB"]);
     let url = server.url();
     let limits = succeeds(dir.path(), "iscsi-inq", &["-e", "1", "-c", "176", url]);
-    assert!(limits.contains("maximum transfer length:65536") && limits.contains("compare and write length:255"), "{limits}");
+    assert!(
+        limits.contains("maximum transfer length:65536")
+            && limits.contains("compare and write length:255"),
+        "{limits}"
+    );
     assert!(succeeds(dir.path(), "iscsi-readcapacity16", &[url]).contains("Total size:67108864"));
     // 32 MiB in one command.
     succeeds(dir.path(), "iscsi-perf", &["-b", "65536", "-m", "2", "-t", "1", url]);
     if !qemu_speaks_iscsi(dir.path()) {
         return;
     }
-    let write = ["-f", "raw", "-c", "write -P 0x5a 1M 32M", "-c", "read -P 0x5a 1M 32M", "-c", "read -P 0 0 1M", url];
+    let write = [
+        "-f",
+        "raw",
+        "-c",
+        "write -P 0x5a 1M 32M",
+        "-c",
+        "read -P 0x5a 1M 32M",
+        "-c",
+        "read -P 0 0 1M",
+        url,
+    ];
     let wrote = succeeds(dir.path(), "qemu-io", &write);
     assert!(!wrote.contains("failed"), "{wrote}");
     // GET LBA STATUS: everything is data.

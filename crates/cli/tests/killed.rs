@@ -1,5 +1,5 @@
-//! `kill -9` under load: what was acknowledged has left the process, whatever the protocol and the I/O method. And of a target behind two gateways: neither
-//! overwrites what the other has flushed.
+//! `kill -9` under load: what was acknowledged has left the process, whatever the protocol and the
+//! I/O method. And of a target behind two gateways: neither overwrites what the other has flushed.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -37,7 +37,8 @@ fn write_until_gone(disk: &Disk, writer: u64, acknowledged: &AtomicU64) {
 
 fn kill_under_load(dir: &Path, listen: &str, disk_io: &str) {
     let source = format!("file:./disk.img,size={}", WRITERS * BLOCKS * 512);
-    let server = Server::start(dir, &[&source, "--listen", listen, "--disk-io", disk_io, "--threads", "1"]);
+    let server =
+        Server::start(dir, &[&source, "--listen", listen, "--disk-io", disk_io, "--threads", "1"]);
     let options = ConnectOptions {
         quiesce_time: Duration::ZERO,
         keep_alive_ms: 0,
@@ -53,7 +54,9 @@ fn kill_under_load(dir: &Path, listen: &str, disk_io: &str) {
             scope.spawn(move || write_until_gone(disk, writer, count));
         }
         let until = Instant::now() + Duration::from_secs(60);
-        while acknowledged.iter().map(|count| count.load(SeqCst)).sum::<u64>() < ENOUGH && Instant::now() < until {
+        while acknowledged.iter().map(|count| count.load(SeqCst)).sum::<u64>() < ENOUGH
+            && Instant::now() < until
+        {
             std::thread::sleep(Duration::from_millis(2));
         }
         let killed = Command::new("kill").args(["-9", &server.pid().to_string()]).status().unwrap();
@@ -96,11 +99,15 @@ fn read(disk: &Disk, lba: u64) -> u8 {
     data[0]
 }
 
-/// Writes by one gateway and by another, the target of both is killed and started, and both go on. Gateways that cannot know whether something was lost
-/// look for what they have written.
+/// Writes by one gateway and by another, the target of both is killed and started, and both go on.
+/// Gateways that cannot know whether something was lost look for what they have written.
 fn restart_behind_two_gateways(dir: &Path, listen: &str, looks: bool) {
-    let target =
-        |listen: &str| Server::start(dir, &["file:./disk.img,size=1MiB,direct=off", "--listen", listen, "--threads", "1"]);
+    let target = |listen: &str| {
+        Server::start(
+            dir,
+            &["file:./disk.img,size=1MiB,direct=off", "--listen", listen, "--threads", "1"],
+        )
+    };
     let first = target(listen);
     let url = first.url().to_owned();
     let gateway = || {
@@ -108,20 +115,28 @@ fn restart_behind_two_gateways(dir: &Path, listen: &str, looks: bool) {
         Server::start(dir, &[&[url.as_str()][..], &how].concat())
     };
     let gateways = [gateway(), gateway()];
-    let [a, b] = gateways.each_ref().map(|gateway| Disk::open(gateway.url(), &ConnectOptions::default()).unwrap());
+    let [a, b] = gateways
+        .each_ref()
+        .map(|gateway| Disk::open(gateway.url(), &ConnectOptions::default()).unwrap());
     for lba in [5, 6] {
         a.write(lba, &block(1)).unwrap();
     }
     b.write(5, &block(2)).unwrap();
     b.flush().unwrap();
 
-    assert!(Command::new("kill").args(["-9", &first.pid().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-9", &first.pid().to_string()]).status().unwrap().success()
+    );
     drop(first);
     let place = url.split("://").nth(1).unwrap().split('/').next().unwrap();
     let _second = target(&format!("{}{place}", &listen[..listen.find("127").unwrap()]));
 
     for disk in [&a, &b] {
-        assert_eq!((read(disk, 5), read(disk, 6)), (2, 1), "{listen}: the other gateway has flushed block 5");
+        assert_eq!(
+            (read(disk, 5), read(disk, 6)),
+            (2, 1),
+            "{listen}: the other gateway has flushed block 5"
+        );
     }
     assert!(std::fs::read(dir.join("disk.img")).unwrap()[5 * 512..][..512] == block(2), "{listen}");
     assert_eq!(
@@ -135,7 +150,11 @@ fn restart_behind_two_gateways(dir: &Path, listen: &str, looks: bool) {
 #[test]
 fn a_gateway_overwrites_nothing_that_another_has_flushed() {
     // The NVMe target tells that the cache of the system has lost nothing.
-    for (listen, looks) in [("nvme+tcp://127.0.0.1:0", false), ("iscsi://127.0.0.1:0", true), ("nbd://127.0.0.1:0", true)] {
+    for (listen, looks) in [
+        ("nvme+tcp://127.0.0.1:0", false),
+        ("iscsi://127.0.0.1:0", true),
+        ("nbd://127.0.0.1:0", true),
+    ] {
         let scratch = Scratch::new(&format!("flushed-{}", &listen[..3]));
         restart_behind_two_gateways(scratch.path(), listen, looks);
     }

@@ -1,5 +1,6 @@
-//! A server that stood still, and finds writes in its sockets when it goes on. Those of hosts that have ended their connection since are not
-//! executed: the hosts may have written the same blocks elsewhere. Those of hosts that still wait are.
+//! A server that stood still, and finds writes in its sockets when it goes on. Those of hosts that
+//! have ended their connection since are not executed: the hosts may have written the same blocks
+//! elsewhere. Those of hosts that still wait are.
 #![cfg(target_os = "linux")]
 
 #[path = "../../endpoint/tests/reservations/nvme.rs"]
@@ -47,7 +48,9 @@ enum Host {
 impl Host {
     fn of(url: &str, id: u8) -> Self {
         match url.strip_prefix("nvme+tcp://") {
-            Some(rest) => Self::Nvme(NvmeHost::new(rest.split('/').next().unwrap().parse().unwrap(), NQN, id)),
+            Some(rest) => {
+                Self::Nvme(NvmeHost::new(rest.split('/').next().unwrap().parse().unwrap(), NQN, id))
+            }
             None => Self::Iscsi(Initiator::new(url, IQN)),
         }
     }
@@ -88,7 +91,10 @@ const WRITE_FIRST: [u8; 10] = [0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 
 fn serve(dir: &Scratch, listen: &str) -> Server {
     let listen = format!("{listen}127.0.0.1:0");
-    Server::start(dir.path(), &["ram:1MiB", "--nqn", NQN, "--iqn", IQN, "--threads", "1", "--listen", &listen])
+    Server::start(
+        dir.path(),
+        &["ram:1MiB", "--nqn", NQN, "--iqn", IQN, "--threads", "1", "--listen", &listen],
+    )
 }
 
 fn signal(server: &Server, signal: Signal) {
@@ -97,9 +103,13 @@ fn signal(server: &Server, signal: Signal) {
 
 /// Whether every thread of the server is stopped.
 fn stands_still(server: &Server) -> bool {
-    let is_stopped = |stat: String| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'));
+    let is_stopped = |stat: String| {
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    };
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
-    tasks.flatten().all(|task| is_stopped(std::fs::read_to_string(task.path().join("stat")).unwrap_or_default()))
+    tasks.flatten().all(|task| {
+        is_stopped(std::fs::read_to_string(task.path().join("stat")).unwrap_or_default())
+    })
 }
 
 fn stop(server: &Server) {
@@ -107,20 +117,23 @@ fn stop(server: &Server) {
     until("the server stands still", || stands_still(server));
 }
 
-/// The state of the server's end of a connection, as `/proc/net/tcp` has it; none once it was reset.
+/// The state of the server's end of a connection, as `/proc/net/tcp` has it; none once it was
+/// reset.
 fn state_at_server(local: SocketAddr, peer: SocketAddr) -> Option<u8> {
     let of = |address: SocketAddr| format!(":{:04X}", address.port());
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     table.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip(1);
         let (at, to, state) = (words.next()?, words.next()?, words.next()?);
-        (at.ends_with(&of(peer)) && to.ends_with(&of(local))).then(|| u8::from_str_radix(state, 16).unwrap())
+        (at.ends_with(&of(peer)) && to.ends_with(&of(local)))
+            .then(|| u8::from_str_radix(state, 16).unwrap())
     })
 }
 
 const ESTABLISHED: u8 = 1;
 
-/// Ends a host's connection; the server's system knows of it afterwards. What is given is to be kept until the server goes on.
+/// Ends a host's connection; the server's system knows of it afterwards. What is given is to be
+/// kept until the server goes on.
 fn end(host: Host, how: End) -> Option<Host> {
     let stream = host.stream();
     let (local, peer) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());

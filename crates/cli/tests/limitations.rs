@@ -1,4 +1,5 @@
-//! What weft lacks is refused in words, and not done by halves: the rows of `docs/limitations.md` that a command line shows.
+//! What weft lacks is refused in words, and not done by halves: the rows of `docs/limitations.md`
+//! that a command line shows.
 
 mod support;
 
@@ -17,8 +18,16 @@ fn refused(dir: &Scratch, args: &[&str], word: &str) {
 fn there_are_no_further_transports() {
     let dir = Scratch::new("lack-transports");
     for scheme in ["nvme+fc", "iser", "nvme+vfio", "srp"] {
-        refused(&dir, &["serve", "null:1MiB", "--listen", &format!("{scheme}://127.0.0.1")], "must start with nvme+tcp://");
-        refused(&dir, &["bench", &format!("{scheme}://127.0.0.1/{NQN}")], "there is no source type");
+        refused(
+            &dir,
+            &["serve", "null:1MiB", "--listen", &format!("{scheme}://127.0.0.1")],
+            "must start with nvme+tcp://",
+        );
+        refused(
+            &dir,
+            &["bench", &format!("{scheme}://127.0.0.1/{NQN}")],
+            "there is no source type",
+        );
     }
 }
 
@@ -39,29 +48,61 @@ fn nvme_over_rdma_has_no_digests() {
 #[test]
 fn mdns_announces_nvme_tcp_only() {
     let dir = Scratch::new("lack-mdns");
-    refused(&dir, &["serve", "null:1MiB", "--listen", "iscsi://127.0.0.1:0", "--mdns"], "--mdns announces NVMe/TCP only");
+    refused(
+        &dir,
+        &["serve", "null:1MiB", "--listen", "iscsi://127.0.0.1:0", "--mdns"],
+        "--mdns announces NVMe/TCP only",
+    );
 }
 
 #[test]
 fn nbd_has_no_pre_shared_keys() {
     let dir = Scratch::new("lack-keys");
-    refused(&dir, &["bench", "nbds://127.0.0.1:1/disk?tls-psk-file=keys"], "pre-shared keys are not supported");
+    refused(
+        &dir,
+        &["bench", "nbds://127.0.0.1:1/disk?tls-psk-file=keys"],
+        "pre-shared keys are not supported",
+    );
 }
 
 #[test]
 fn paths_are_not_discovered_over_nbd_and_images_have_one() {
     let dir = Scratch::new("lack-paths");
-    refused(&dir, &["bench", "nbd://127.0.0.1:1/disk", "--path", "discover"], "cannot be discovered");
-    refused(&dir, &["bench", "rbd:pool/image", "--path", "nbd://127.0.0.1:1/disk"], "needs no further paths");
+    refused(
+        &dir,
+        &["bench", "nbd://127.0.0.1:1/disk", "--path", "discover"],
+        "cannot be discovered",
+    );
+    refused(
+        &dir,
+        &["bench", "rbd:pool/image", "--path", "nbd://127.0.0.1:1/disk"],
+        "needs no further paths",
+    );
 }
 
 #[test]
 fn a_list_has_one_level_and_no_paths_and_a_mirror_three_legs_at_most() {
     let dir = Scratch::new("lack-lists");
-    refused(&dir, &["bench", "stripe:64KiB,mirror:ram:8MiB,ram:8MiB"], "a list cannot contain another list");
-    refused(&dir, &["bench", "mirror:mirror:ram:8MiB,ram:8MiB,ram:8MiB"], "a list cannot contain another list");
-    refused(&dir, &["bench", "stripe:ram:1MiB,ram:1MiB", "--path", "nbd://127.0.0.1:1/disk"], "several; open it without");
-    refused(&dir, &["bench", "mirror:ram:8MiB,ram:8MiB,ram:8MiB,ram:8MiB"], "two or three legs, not 4");
+    refused(
+        &dir,
+        &["bench", "stripe:64KiB,mirror:ram:8MiB,ram:8MiB"],
+        "a list cannot contain another list",
+    );
+    refused(
+        &dir,
+        &["bench", "mirror:mirror:ram:8MiB,ram:8MiB,ram:8MiB"],
+        "a list cannot contain another list",
+    );
+    refused(
+        &dir,
+        &["bench", "stripe:ram:1MiB,ram:1MiB", "--path", "nbd://127.0.0.1:1/disk"],
+        "several; open it without",
+    );
+    refused(
+        &dir,
+        &["bench", "mirror:ram:8MiB,ram:8MiB,ram:8MiB,ram:8MiB"],
+        "two or three legs, not 4",
+    );
 }
 
 #[test]
@@ -73,7 +114,11 @@ fn nobody_asks_an_isns_server() {
 #[test]
 fn devices_are_attached_by_two_protocols() {
     let dir = Scratch::new("lack-attached");
-    refused(&dir, &["connect", &format!("nvme+tcp://127.0.0.1:1/{NQN}"), "--as", "ublk"], "possible values: iscsi, nbd");
+    refused(
+        &dir,
+        &["connect", &format!("nvme+tcp://127.0.0.1:1/{NQN}"), "--as", "ublk"],
+        "possible values: iscsi, nbd",
+    );
 }
 
 #[test]

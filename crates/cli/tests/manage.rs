@@ -14,7 +14,9 @@ const HOST: &str = "nqn.2026-01.example.host:managed";
 /// A configuration with one file, and more.
 fn config(more: &str) -> String {
     let namespace = "[[subsystem.namespace]]\nnsid = 1\nsource = \"file:./one.img,size=16MiB\"\nname = \"one\"\n";
-    format!("name = \"m\"\nlisten = [\"nvme+tcp://127.0.0.1:0\"]\n[[subsystem]]\nnqn = \"{NQN}\"\n{namespace}{more}")
+    format!(
+        "name = \"m\"\nlisten = [\"nvme+tcp://127.0.0.1:0\"]\n[[subsystem]]\nnqn = \"{NQN}\"\n{namespace}{more}"
+    )
 }
 
 struct Managed {
@@ -26,7 +28,10 @@ impl Managed {
     fn start(name: &str, text: &str) -> Self {
         let dir = Scratch::new(name);
         std::fs::write(dir.path().join("weft.toml"), text).unwrap();
-        let server = Server::spawn(weft(dir.path(), &["serve", "--config", "weft.toml", "--log-level", "warn"]));
+        let server = Server::spawn(weft(
+            dir.path(),
+            &["serve", "--config", "weft.toml", "--log-level", "warn"],
+        ));
         Self { dir, server }
     }
 
@@ -62,7 +67,9 @@ impl Managed {
     /// Identifiers and sizes of the namespaces of the first subsystem.
     fn namespaces(&self) -> Vec<(u64, u64)> {
         let shown = self.shown();
-        let of = |namespace: &Value| (namespace["nsid"].as_u64().unwrap(), namespace["bytes"].as_u64().unwrap() >> 20);
+        let of = |namespace: &Value| {
+            (namespace["nsid"].as_u64().unwrap(), namespace["bytes"].as_u64().unwrap() >> 20)
+        };
         shown["subsystems"][0]["namespaces"].as_array().unwrap().iter().map(of).collect()
     }
 
@@ -80,7 +87,11 @@ impl Managed {
             "--runtime=10min",
             "--output=report",
         ];
-        let child = weft(self.dir.path(), &args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let child = weft(self.dir.path(), &args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         until("the host is connected", || self.done(&["control", "host.list"]).contains(HOST));
         Host(child)
     }
@@ -92,7 +103,10 @@ impl Host {
     /// Ends it; all its operations have succeeded.
     fn ends_well(mut self) {
         assert!(self.0.try_wait().unwrap().is_none(), "it stayed connected");
-        let told = std::process::Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap();
+        let told = std::process::Command::new("kill")
+            .args(["-INT", &self.0.id().to_string()])
+            .status()
+            .unwrap();
         assert!(told.success());
         assert_eq!(self.0.wait().unwrap().code(), Some(130));
     }
@@ -102,7 +116,11 @@ impl Host {
 fn namespaces_and_hosts_come_and_go_by_command() {
     let managed = Managed::start("manage", &config(""));
     let host = managed.host();
-    assert!(managed.done(&["namespace", "add", "ram:8MiB", "--nsid", "7"]).starts_with("+ add namespace 7 to"));
+    assert!(
+        managed
+            .done(&["namespace", "add", "ram:8MiB", "--nsid", "7"])
+            .starts_with("+ add namespace 7 to")
+    );
     managed.done(&["namespace", "add", "ram:4MiB"]);
     assert_eq!(managed.namespaces(), [(1, 16), (2, 4), (7, 8)]);
     managed.done(&["namespace", "resize", "7", "6MiB", "--force"]);
@@ -110,7 +128,11 @@ fn namespaces_and_hosts_come_and_go_by_command() {
     assert_eq!(managed.namespaces(), [(1, 16), (2, 4), (7, 8)]);
 
     for (status, args, said) in [
-        (5, &["namespace", "remove", "2"][..], "in use by nqn.2026-01.example.host:managed; --force does it anyway"),
+        (
+            5,
+            &["namespace", "remove", "2"][..],
+            "in use by nqn.2026-01.example.host:managed; --force does it anyway",
+        ),
         (5, &["namespace", "resize", "1", "8MiB"], "in use by"),
         (2, &["namespace", "resize", "1", "1GiB", "--force"], "cannot have 1GiB"),
         (2, &["namespace", "resize", "1", "much"], "is not a size"),
@@ -118,7 +140,11 @@ fn namespaces_and_hosts_come_and_go_by_command() {
         (2, &["namespace", "add", "tape:0"], "tape"),
         (3, &["namespace", "add", "file:/no/such/file"], "/no/such/file"),
         (3, &["namespace", "remove", "9"], "has no namespace 9"),
-        (3, &["namespace", "remove", "2", "--subsystem", "nqn.2026-01.example:none"], "there is no subsystem"),
+        (
+            3,
+            &["namespace", "remove", "2", "--subsystem", "nqn.2026-01.example:none"],
+            "there is no subsystem",
+        ),
         (2, &["host", "deny", HOST], "every host may connect"),
     ] {
         let message = managed.refused(status, args);
@@ -140,17 +166,20 @@ fn namespaces_and_hosts_come_and_go_by_command() {
     host.ends_well();
 }
 
-/// The file of a namespace that was removed can be served again at once, though event loops have to let it go first.
+/// The file of a namespace that was removed can be served again at once, though event loops have to
+/// let it go first.
 #[test]
 fn a_file_goes_and_comes_back_at_once() {
     use std::io::{BufRead, BufReader, Write};
     let managed = Managed::start("again", &config(""));
     let host = managed.host();
     std::fs::write(managed.dir.path().join("two.img"), [0; 1 << 20]).unwrap();
-    let socket = std::os::unix::net::UnixStream::connect(managed.dir.path().join("run/m.control")).unwrap();
+    let socket =
+        std::os::unix::net::UnixStream::connect(managed.dir.path().join("run/m.control")).unwrap();
     let mut socket = BufReader::new(socket);
     let mut ask = |method: &str, params: Value| {
-        let request = serde_json::json!({"version": 1, "id": 1, "method": method, "params": params});
+        let request =
+            serde_json::json!({"version": 1, "id": 1, "method": method, "params": params});
         writeln!(socket.get_mut(), "{request}").unwrap();
         let mut line = String::new();
         socket.read_line(&mut line).unwrap();
@@ -168,9 +197,13 @@ fn a_host_is_let_in_and_kept_out_by_its_name() {
     const OTHER: &str = "nqn.2026-01.example.host:other";
     let managed = Managed::start(
         "admitted",
-        &config("").replace("[[subsystem.namespace]]", &format!("hosts = [\"{OTHER}\"]\n[[subsystem.namespace]]")),
+        &config("").replace(
+            "[[subsystem.namespace]]",
+            &format!("hosts = [\"{OTHER}\"]\n[[subsystem.namespace]]"),
+        ),
     );
-    let comes_in = |host: &str| managed.run(&["list-ns", managed.server.url(), "--hostnqn", host]).code();
+    let comes_in =
+        |host: &str| managed.run(&["list-ns", managed.server.url(), "--hostnqn", host]).code();
     assert_eq!((comes_in(OTHER), comes_in(HOST)), (Some(0), Some(4)));
     managed.done(&["host", "allow", HOST]);
     assert_eq!((comes_in(OTHER), comes_in(HOST)), (Some(0), Some(0)));
@@ -180,7 +213,9 @@ fn a_host_is_let_in_and_kept_out_by_its_name() {
     assert!(managed.refused(5, &["host", "deny", HOST]).contains(HOST), "it is connected");
     managed.done(&["host", "deny", HOST, "--force"]);
     assert_eq!(comes_in(HOST), Some(4));
-    until("it has lost its connections", || !managed.done(&["control", "host.list"]).contains(HOST));
+    until("it has lost its connections", || {
+        !managed.done(&["control", "host.list"]).contains(HOST)
+    });
     host.0.kill().unwrap();
     host.0.wait().unwrap();
 }
@@ -193,7 +228,9 @@ fn limits_of_hosts_change_while_they_are_connected() {
     let host = managed.host();
     let operations = || {
         let report: Value = serde_json::from_str(&managed.done(&["status", "--json"])).unwrap();
-        report["hosts"][0]["counts"]["read"]["operations"].as_u64().unwrap_or_else(|| panic!("{report:#}"))
+        report["hosts"][0]["counts"]["read"]["operations"]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{report:#}"))
     };
     managed.write(&limit("bw = \"1\""));
     let shown = managed.done(&["apply", "weft.toml"]);
@@ -219,7 +256,11 @@ fn a_configuration_is_applied_while_hosts_stay() {
     );
     managed.write(&config(&more));
     let shown = managed.done(&["apply", "weft.toml", "--dry-run"]);
-    assert!(shown.contains("+ add namespace 2 to") && shown.ends_with("nothing was changed (--dry-run)\n"), "{shown}");
+    assert!(
+        shown.contains("+ add namespace 2 to")
+            && shown.ends_with("nothing was changed (--dry-run)\n"),
+        "{shown}"
+    );
     assert_eq!(managed.namespaces(), [(1, 16)]);
     assert!(managed.done(&["apply", "weft.toml"]).contains(&format!("+ add subsystem {NQN}.2")));
     assert_eq!(managed.namespaces(), [(1, 16), (2, 8)]);
@@ -233,12 +274,18 @@ fn a_configuration_is_applied_while_hosts_stay() {
     let message = managed.refused(5, &["apply", "weft.toml"]);
     assert!(message.contains("replace namespace 1") && message.contains(HOST), "{message}");
     managed.write(&config("colour = \"red\"\n"));
-    assert!(managed.refused(2, &["apply", "weft.toml"]).starts_with("weft: weft.toml:9:1: there is no key \"colour\""));
+    assert!(
+        managed
+            .refused(2, &["apply", "weft.toml"])
+            .starts_with("weft: weft.toml:9:1: there is no key \"colour\"")
+    );
 
     // A port in use: nothing has changed, not even what could have been.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let busy = format!("nvme+tcp://127.0.0.1:0\", \"nvme+tcp://{}", taken.local_addr().unwrap());
-    managed.write(&config(&more).replace("nvme+tcp://127.0.0.1:0", &busy).replace("ram:8MiB", "ram:9MiB"));
+    managed.write(
+        &config(&more).replace("nvme+tcp://127.0.0.1:0", &busy).replace("ram:8MiB", "ram:9MiB"),
+    );
     assert!(managed.refused(5, &["apply", "weft.toml", "--force"]).contains("in use"));
     drop(taken);
     host.ends_well();
@@ -252,7 +299,8 @@ fn listeners_of_other_protocols_can_be_added() {
     managed.write(&config("").replace("nvme+tcp://127.0.0.1:0", more));
     managed.done(&["apply", "weft.toml"]);
     let shown = managed.shown();
-    let urls: Vec<&str> = shown["urls"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let urls: Vec<&str> =
+        shown["urls"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(urls.len(), 3, "{urls:?}");
     for url in &urls[1..] {
         managed.done(&["bench", url, "--rw=randread", "--number_ios=10", "--output=report"]);
@@ -268,7 +316,10 @@ fn sighup_applies_the_file_again() {
     let managed = Managed::start("sighup", &config(""));
     let host = managed.host();
     let hang_up = || {
-        let told = std::process::Command::new("kill").args(["-HUP", &managed.server.pid().to_string()]).status().unwrap();
+        let told = std::process::Command::new("kill")
+            .args(["-HUP", &managed.server.pid().to_string()])
+            .status()
+            .unwrap();
         assert!(told.success());
     };
     managed.write(&config("[[subsystem.namespace]]\nnsid = 4\nsource = \"ram:8MiB\"\n"));
@@ -278,7 +329,10 @@ fn sighup_applies_the_file_again() {
     hang_up();
     managed.write(&config(""));
     let message = managed.refused(5, &["apply", "weft.toml"]);
-    assert!(message.contains("remove namespace 4"), "a wrong file, and what is refused, change nothing: {message}");
+    assert!(
+        message.contains("remove namespace 4"),
+        "a wrong file, and what is refused, change nothing: {message}"
+    );
     host.ends_well();
 }
 
@@ -290,7 +344,12 @@ fn a_wrong_configuration_starts_nothing() {
     for args in [&["serve", "--config", "weft.toml"][..], &["config", "check", "weft.toml"]] {
         let ran = run(weft(dir.path(), args));
         assert_eq!(ran.code(), Some(2), "{ran:?}");
-        assert!(ran.err.contains("weft.toml:9:1: there is no key \"reed_only\": did you mean \"read_only\"?"), "{ran:?}");
+        assert!(
+            ran.err.contains(
+                "weft.toml:9:1: there is no key \"reed_only\": did you mean \"read_only\"?"
+            ),
+            "{ran:?}"
+        );
     }
     assert!(!dir.path().join("one.img").exists(), "no source was opened");
 }
@@ -298,13 +357,15 @@ fn a_wrong_configuration_starts_nothing() {
 #[test]
 fn the_example_is_served() {
     let dir = Scratch::new("example");
-    let example = run(weft(dir.path(), &["config", "example"])).out.replace("127.0.0.1:4420", "127.0.0.1:0");
+    let example =
+        run(weft(dir.path(), &["config", "example"])).out.replace("127.0.0.1:4420", "127.0.0.1:0");
     std::fs::write(dir.path().join("weft.toml"), example).unwrap();
     assert!(run(weft(dir.path(), &["config", "check", "weft.toml"])).out.contains("no mistakes"));
     let server = Server::spawn(weft(dir.path(), &["serve", "--config", "weft.toml"]));
     let info = run(weft(dir.path(), &["control", "server.info", "--control", "disks"]));
     assert_eq!(info.code(), Some(0), "{info:?}");
     drop(server);
-    let schema: Value = serde_json::from_str(&run(weft(dir.path(), &["config", "schema"])).out).unwrap();
+    let schema: Value =
+        serde_json::from_str(&run(weft(dir.path(), &["config", "schema"])).out).unwrap();
     assert_eq!(schema["title"], "weft.toml");
 }

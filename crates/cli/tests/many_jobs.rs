@@ -1,4 +1,5 @@
-//! 256 jobs with one operation each: they cost a few threads, and share queues where the target grants fewer.
+//! 256 jobs with one operation each: they cost a few threads, and share queues where the target
+//! grants fewer.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -11,14 +12,28 @@ use support::{Scratch, Server, weft};
 
 const JOBS: usize = 256;
 
-/// Threads that a run of the bench may have: two loops, and those of the program itself. Far from one for each job.
+/// Threads that a run of the bench may have: two loops, and those of the program itself. Far from
+/// one for each job.
 const THREADS_MAX: usize = 12;
 
 /// Runs the jobs on `url`; gives their report and the most threads that were seen meanwhile.
 fn measure(dir: &Path, url: &str, more: &[&str]) -> (Value, usize) {
-    let args = ["bench", url, "--rw=randrw", "--rwmixread=70", "--bs=4k", "--iodepth=1", "--numjobs=256", "--threads=2"];
+    let args = [
+        "bench",
+        url,
+        "--rw=randrw",
+        "--rwmixread=70",
+        "--bs=4k",
+        "--iodepth=1",
+        "--numjobs=256",
+        "--threads=2",
+    ];
     let mut command = weft(dir, &args);
-    command.args(["--runtime=2", "--output-format=json"]).args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["--runtime=2", "--output-format=json"])
+        .args(more)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let tasks = format!("/proc/{}/task", child.id());
     let output = std::thread::spawn(move || child.wait_with_output().unwrap());
@@ -40,8 +55,13 @@ fn all_run_on_few_threads(listen: &str, more: &[&str]) {
     let jobs = report["jobs"].as_array().unwrap();
     assert_eq!(jobs.len(), JOBS, "{listen} {more:?}");
     for job in jobs {
-        let ios = job["read"]["total_ios"].as_u64().unwrap() + job["write"]["total_ios"].as_u64().unwrap();
-        assert!(ios > 0 && job["error"] == 0, "{listen} {more:?}: job {} did {ios}", job["jobname"]);
+        let ios = job["read"]["total_ios"].as_u64().unwrap()
+            + job["write"]["total_ios"].as_u64().unwrap();
+        assert!(
+            ios > 0 && job["error"] == 0,
+            "{listen} {more:?}: job {} did {ios}",
+            job["jobname"]
+        );
     }
     assert!((3..=THREADS_MAX).contains(&threads), "{listen} {more:?}: {threads} threads");
 }

@@ -1,5 +1,5 @@
-//! Legs and state files that are put back from older copies, and legs that were used apart, with the real program: no read returns old data, and
-//! nothing is overwritten that only one leg has.
+//! Legs and state files that are put back from older copies, and legs that were used apart, with
+//! the real program: no read returns old data, and nothing is overwritten that only one leg has.
 #![cfg(unix)]
 
 #[path = "../../endpoint/tests/reservations/nvme.rs"]
@@ -20,14 +20,16 @@ const NQN: &str = "nqn.2026-01.example.weft:copies";
 const LEGS: [&str; 2] = ["file:./a.img", "file:./b.img"];
 /// The last MiB of a leg is the mirror's.
 const DATA_BYTES: usize = 3 << 20;
-/// So many blocks are written and read, far enough from each other that reads of all of them go to both legs.
+/// So many blocks are written and read, far enough from each other that reads of all of them go to
+/// both legs.
 const BLOCKS: u64 = 48;
 const APART: u64 = 127;
 
 /// Makes a mirror of two new files that hold the same.
 fn create(dir: &Path, more: &[&str]) {
     let legs = LEGS.map(|leg| format!("{leg},size=4MiB"));
-    let args: Vec<&str> = ["mirror", "create", "--assume-clean"].into_iter().chain(more.iter().copied()).collect();
+    let args: Vec<&str> =
+        ["mirror", "create", "--assume-clean"].into_iter().chain(more.iter().copied()).collect();
     let mut command = weft(dir, &args);
     command.args(legs);
     let created = run(command);
@@ -72,12 +74,21 @@ impl<'a> Mirror<'a> {
             self.cid += 1;
             wire::Peer::put(
                 &mut self.host.io,
-                &wire::capsule_moving(&command::read(Nsid(1), Lba(block * APART), 1), self.cid, 512),
+                &wire::capsule_moving(
+                    &command::read(Nsid(1), Lba(block * APART), 1),
+                    self.cid,
+                    512,
+                ),
             );
             let pdu = wire::Peer::pdu(&mut self.host.io).expect("an answer");
             assert_eq!(pdu.kind(), PduType::C2H_DATA, "block {block}: {}", self.log());
             let at = pdu.header().pdo as usize;
-            assert_eq!(pdu.0[at..at + 512], [value; 512], "block {block} holds old data: {}", self.log());
+            assert_eq!(
+                pdu.0[at..at + 512],
+                [value; 512],
+                "block {block} holds old data: {}",
+                self.log()
+            );
             assert_eq!(wire::response(&mut self.host.io).status, Status::SUCCESS);
         }
     }
@@ -107,7 +118,12 @@ fn write(dir: &Path, options: &str, value: u8) {
 /// What a start that is refused says.
 fn refusal(dir: &Path, options: &str) -> String {
     let ran = run(weft(dir, &arguments(&url(options))));
-    assert!(ran.code() != Some(0) && !ran.out.contains("listening on"), "it started: {}{}", ran.out, ran.err);
+    assert!(
+        ran.code() != Some(0) && !ran.out.contains("listening on"),
+        "it started: {}{}",
+        ran.out,
+        ran.err
+    );
     ran.message().to_owned()
 }
 
@@ -157,7 +173,12 @@ fn a_state_file_that_is_put_back_from_an_older_copy_is_refused_by_name() {
     copy(dir, "m.state", "m.newer");
     copy(dir, "m.copy", "m.state");
     let said = refusal(dir, options);
-    assert!(said.contains("the state file") && said.contains("m.state") && said.contains("is an older copy"), "{said}");
+    assert!(
+        said.contains("the state file")
+            && said.contains("m.state")
+            && said.contains("is an older copy"),
+        "{said}"
+    );
     assert!(said.contains("put the newer one back") && said.contains("force=on"), "{said}");
     copy(dir, "m.newer", "m.state");
     let mut mirror = Mirror::open(dir, options);
@@ -181,14 +202,20 @@ fn legs_that_were_used_apart_are_both_named_and_neither_is_overwritten_until_one
     alone(dir, "b.img", 2);
     alone(dir, "a.img", 3);
     alone(dir, "a.img", 4);
-    let before = (std::fs::read(dir.join("a.img")).unwrap(), std::fs::read(dir.join("b.img")).unwrap());
+    let before =
+        (std::fs::read(dir.join("a.img")).unwrap(), std::fs::read(dir.join("b.img")).unwrap());
     let said = refusal(dir, "");
-    assert!(said.contains("leg 0 (file:./a.img)") && said.contains("leg 1 (file:./b.img)"), "{said}");
     assert!(
-        said.contains("used apart from each other") && said.contains("\"weft mirror replace\", which labels it anew"),
+        said.contains("leg 0 (file:./a.img)") && said.contains("leg 1 (file:./b.img)"),
         "{said}"
     );
-    let after = (std::fs::read(dir.join("a.img")).unwrap(), std::fs::read(dir.join("b.img")).unwrap());
+    assert!(
+        said.contains("used apart from each other")
+            && said.contains("\"weft mirror replace\", which labels it anew"),
+        "{said}"
+    );
+    let after =
+        (std::fs::read(dir.join("a.img")).unwrap(), std::fs::read(dir.join("b.img")).unwrap());
     assert!(before == after, "a start that is refused writes nothing");
 
     // Nor does the open mirror take the other leg back.
@@ -199,9 +226,13 @@ fn legs_that_were_used_apart_are_both_named_and_neither_is_overwritten_until_one
     assert!(mirror.log().contains("Keep one of the two"), "{}", mirror.log());
     mirror.holds(4);
     mirror.close();
-    assert!(std::fs::read(dir.join("a.img")).unwrap() == before.0, "what only this leg has is overwritten");
+    assert!(
+        std::fs::read(dir.join("a.img")).unwrap() == before.0,
+        "what only this leg has is overwritten"
+    );
 
-    let replaced = run(weft(dir, &["mirror", "replace", "--destroy-data", "--leg", "0", LEGS[1], LEGS[0]]));
+    let replaced =
+        run(weft(dir, &["mirror", "replace", "--destroy-data", "--leg", "0", LEGS[1], LEGS[0]]));
     assert_eq!(replaced.code(), Some(0), "{}", replaced.err);
     let mut mirror = Mirror::open(dir, "force=on,");
     mirror.await_log("leg 0 (file:./a.img) is in sync again");

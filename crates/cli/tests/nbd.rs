@@ -1,4 +1,5 @@
-//! NBD with programs that are not ours: libnbd's tools and QEMU's as clients, nbdkit and qemu-nbd as servers.
+//! NBD with programs that are not ours: libnbd's tools and QEMU's as clients, nbdkit and qemu-nbd
+//! as servers.
 #![cfg(unix)]
 
 mod support;
@@ -10,8 +11,14 @@ use support::{Ran, Scratch, Server, run, weft};
 
 /// Whether the programs are there. In CI they have to be.
 fn have(programs: &[&str]) -> bool {
-    let missing =
-        |program: &&&str| Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err();
+    let missing = |program: &&&str| {
+        Command::new(program)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_err()
+    };
     let Some(program) = programs.iter().find(missing) else { return true };
     assert!(std::env::var_os("CI").is_none(), "{program} is missing");
     eprintln!("skipped: {program} is missing; `cargo xtask setup` installs it");
@@ -59,7 +66,12 @@ impl Foreign {
         let socket = dir.join("foreign.sock");
         let _ = std::fs::remove_file(&socket);
         let args = args.iter().map(|arg| arg.replace("{}", &socket.to_string_lossy()));
-        let child = Command::new(program).args(args).current_dir(dir).stdout(Stdio::null()).spawn().unwrap();
+        let child = Command::new(program)
+            .args(args)
+            .current_dir(dir)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         let until = Instant::now() + Duration::from_secs(30);
         while std::os::unix::net::UnixStream::connect(&socket).is_err() {
             assert!(Instant::now() < until, "{program} does not listen");
@@ -80,13 +92,15 @@ impl Drop for Foreign {
     }
 }
 
-/// An authority, and certificates of a server and a client, under the names that libnbd and nbdkit look for.
+/// An authority, and certificates of a server and a client, under the names that libnbd and nbdkit
+/// look for.
 fn certificates(dir: &Path) -> PathBuf {
     let pki = dir.join("pki");
     std::fs::create_dir_all(&pki).unwrap();
     let extensions = "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n";
     std::fs::write(pki.join("extensions"), extensions).unwrap();
-    let openssl = |args: &str| drop(succeeds(&pki, "openssl", &args.split(' ').collect::<Vec<_>>()));
+    let openssl =
+        |args: &str| drop(succeeds(&pki, "openssl", &args.split(' ').collect::<Vec<_>>()));
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
     openssl(&format!("req -x509 {key} -keyout ca-key.pem -out ca-cert.pem -days 2 -subj /CN=ca"));
     for role in ["server", "client"] {
@@ -99,7 +113,15 @@ fn certificates(dir: &Path) -> PathBuf {
 
 /// Writes and verifies through our client.
 fn verifies(dir: &Path, url: &str, options: &[&str]) {
-    let common = ["bench", url, "--rw=randwrite", "--iodepth=16", "--size=4m", "--verify=crc32c", "--output-format=json"];
+    let common = [
+        "bench",
+        url,
+        "--rw=randwrite",
+        "--iodepth=16",
+        "--size=4m",
+        "--verify=crc32c",
+        "--output-format=json",
+    ];
     let mut command = weft(dir, &common);
     command.args(options);
     let ran = run(command);
@@ -110,19 +132,31 @@ fn verifies(dir: &Path, url: &str, options: &[&str]) {
 fn serve(dir: &Path) -> Server {
     let unix = format!("nbd+unix:///?socket={}", dir.join("weft.sock").display());
     let sources = ["ram:16MiB", "file:./disk.img,size=16MiB", "--name", "memory", "--name", "disk"];
-    Server::start(dir, &[&sources[..], &["--listen", "nbd://127.0.0.1:0", "--listen", &unix]].concat())
+    Server::start(
+        dir,
+        &[&sources[..], &["--listen", "nbd://127.0.0.1:0", "--listen", &unix]].concat(),
+    )
 }
 
-/// nbd-client does not pass on the block size that the server asks for, and the kernel would use 512 bytes.
+/// nbd-client does not pass on the block size that the server asks for, and the kernel would use
+/// 512 bytes.
 #[test]
 fn the_hint_for_linux_has_the_block_size() {
     let dir = Scratch::new("nbd-hint");
-    for (source, command) in [("ram:1MiB", "nbd-client 127.0.0.1 "), ("ram:1MiB,block=4096", "nbd-client -b 4096 127.0.0.1 ")] {
-        let mut serve = weft(dir.path(), &["serve", source, "--listen", "nbd://127.0.0.1:0", "--until-eof"]);
+    for (source, command) in [
+        ("ram:1MiB", "nbd-client 127.0.0.1 "),
+        ("ram:1MiB,block=4096", "nbd-client -b 4096 127.0.0.1 "),
+    ] {
+        let mut serve =
+            weft(dir.path(), &["serve", source, "--listen", "nbd://127.0.0.1:0", "--until-eof"]);
         serve.stdin(Stdio::null());
         let ran = run(serve);
         assert_eq!(ran.code(), Some(0), "{ran:?}");
-        let hint = ran.out.lines().find_map(|line| line.strip_prefix("from Linux:")).unwrap_or_else(|| panic!("{ran:?}"));
+        let hint = ran
+            .out
+            .lines()
+            .find_map(|line| line.strip_prefix("from Linux:"))
+            .unwrap_or_else(|| panic!("{ran:?}"));
         assert!(hint.trim().starts_with(command), "{hint}");
     }
 }
@@ -135,20 +169,37 @@ fn libnbd_sees_the_exports() {
     let dir = Scratch::new("nbdinfo");
     let server = serve(dir.path());
     assert_eq!(server.urls.len(), 4);
-    assert!(server.urls[0].starts_with("nbd://127.0.0.1:") && server.urls[0].ends_with("/memory"), "{:?}", server.urls);
+    assert!(
+        server.urls[0].starts_with("nbd://127.0.0.1:") && server.urls[0].ends_with("/memory"),
+        "{:?}",
+        server.urls
+    );
     assert!(server.urls[3].starts_with("nbd+unix:///disk?socket="), "{:?}", server.urls);
     for url in &server.urls {
-        let told: serde_json::Value = serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", url])).unwrap();
+        let told: serde_json::Value =
+            serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", url])).unwrap();
         let export = &told["exports"][0];
-        assert_eq!((&told["protocol"], &told["structured"]), (&"newstyle-fixed".into(), &true.into()));
-        assert_eq!((&export["export-size"], &export["can_multi_conn"]), (&(16 << 20).into(), &true.into()));
-        assert_eq!((&export["block_size_minimum"], &export["can_fast_zero"]), (&1.into(), &true.into()));
+        assert_eq!(
+            (&told["protocol"], &told["structured"]),
+            (&"newstyle-fixed".into(), &true.into())
+        );
+        assert_eq!(
+            (&export["export-size"], &export["can_multi_conn"]),
+            (&(16 << 20).into(), &true.into())
+        );
+        assert_eq!(
+            (&export["block_size_minimum"], &export["can_fast_zero"]),
+            (&1.into(), &true.into())
+        );
     }
     let default = server.urls[0].replace("memory", "");
     let list = succeeds(dir.path(), "nbdinfo", &["--list", &default]);
     assert!(list.contains("\"memory\"") && list.contains("\"disk\""), "{list}");
     assert!(succeeds(dir.path(), "nbdinfo", &["--map", &default]).contains("data"));
-    assert_eq!(foreign(dir.path(), "nbdinfo", &[&server.urls[0].replace("memory", "absent")]).code(), Some(1));
+    assert_eq!(
+        foreign(dir.path(), "nbdinfo", &[&server.urls[0].replace("memory", "absent")]).code(),
+        Some(1)
+    );
 }
 
 #[test]
@@ -161,7 +212,11 @@ fn nbdcopy_copies_over_several_connections() {
     let from = image(dir.path(), "from.img", 16 << 20);
     for (n, url) in server.urls.iter().enumerate() {
         let back = dir.path().join(format!("back-{n}.img"));
-        succeeds(dir.path(), "nbdcopy", &["--connections=4", "--requests=64", "--flush", "from.img", url]);
+        succeeds(
+            dir.path(),
+            "nbdcopy",
+            &["--connections=4", "--requests=64", "--flush", "from.img", url],
+        );
         // The longest requests that a client may send take several operations of the device.
         let size = if n % 2 == 0 { "--request-size=16777216" } else { "--request-size=262144" };
         succeeds(dir.path(), "nbdcopy", &["--connections=4", size, url, &back.to_string_lossy()]);
@@ -181,13 +236,20 @@ fn qemu_img_converts_compares_and_maps() {
     let server = serve(dir.path());
     let from = image(dir.path(), "from.img", 16 << 20);
     for url in &server.urls {
-        succeeds(dir.path(), "qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", "from.img", url]);
+        succeeds(
+            dir.path(),
+            "qemu-img",
+            &["convert", "-n", "-f", "raw", "-O", "raw", "from.img", url],
+        );
         succeeds(dir.path(), "qemu-img", &["compare", "-f", "raw", "-F", "raw", "from.img", url]);
         succeeds(dir.path(), "qemu-img", &["convert", "-f", "raw", "-O", "raw", url, "back.img"]);
         assert!(same(&from, &dir.path().join("back.img")), "{url}");
         let map = succeeds(dir.path(), "qemu-img", &["map", "-f", "raw", "--output=json", url]);
         let map: serde_json::Value = serde_json::from_str(&map).unwrap();
-        assert_eq!((&map[0]["start"], &map[0]["length"], &map[0]["data"]), (&0.into(), &(16 << 20).into(), &true.into()));
+        assert_eq!(
+            (&map[0]["start"], &map[0]["length"], &map[0]["data"]),
+            (&0.into(), &(16 << 20).into(), &true.into())
+        );
     }
 }
 
@@ -201,10 +263,18 @@ fn nbdkit_and_qemu_nbd_are_sources() {
     let servers: [(&str, &[&str], &str); 6] = [
         ("nbdkit", &["-f", "-U", "{}", "memory", "16M"], ""),
         ("nbdkit", &["-f", "-U", "{}", "--no-sr", "memory", "16M"], ""),
-        ("nbdkit", &["-f", "-U", "{}", "--filter=nozero", "--filter=noparallel", "memory", "16M"], ""),
+        (
+            "nbdkit",
+            &["-f", "-U", "{}", "--filter=nozero", "--filter=noparallel", "memory", "16M"],
+            "",
+        ),
         ("nbdkit", &["-f", "-U", "{}", "--mask-handshake=0", "memory", "16M"], ""),
         ("nbdkit", &["-f", "-U", "{}", "--oldstyle", "memory", "16M"], ""),
-        ("qemu-nbd", &["-t", "-k", "{}", "--shared=8", "-f", "raw", "-x", "disk", "disk.img"], "disk"),
+        (
+            "qemu-nbd",
+            &["-t", "-k", "{}", "--shared=8", "-f", "raw", "-x", "disk", "disk.img"],
+            "disk",
+        ),
     ];
     for (program, args, export) in servers {
         let server = Foreign::start(dir.path(), program, args);
@@ -224,7 +294,8 @@ fn weft_is_a_gateway_to_nbdkit() {
     let (from, disk) = (image(dir.path(), "from.img", 8 << 20), dir.path().join("disk.img"));
     std::fs::write(&disk, vec![0; 8 << 20]).unwrap();
     let behind = Foreign::start(dir.path(), "nbdkit", &["-f", "-U", "{}", "file", "disk.img"]);
-    let server = Server::start(dir.path(), &[&behind.url("nbd", ""), "--listen", "nbd://127.0.0.1:0"]);
+    let server =
+        Server::start(dir.path(), &[&behind.url("nbd", ""), "--listen", "nbd://127.0.0.1:0"]);
     succeeds(dir.path(), "nbdcopy", &["--flush", "--connections=2", "from.img", server.url()]);
     assert!(same(&from, &disk));
     succeeds(dir.path(), "nbdcopy", &[server.url(), "back.img"]);
@@ -247,13 +318,18 @@ fn tls_works_with_both_sides_of_others() {
     succeeds(dir.path(), "nbdcopy", &["--connections=2", &url, "back.img"]);
     assert!(same(&from, &dir.path().join("back.img")));
     verifies(dir.path(), &url, &["--bs=64k"]);
-    let refused = run(weft(dir.path(), &["bench", &server.url().replace("nbds:", "nbd:"), "--runtime=1s"]));
+    let refused =
+        run(weft(dir.path(), &["bench", &server.url().replace("nbds:", "nbd:"), "--runtime=1s"]));
     assert_eq!(refused.code(), Some(4), "{refused:?}");
     assert!(refused.message().contains("use nbds://"), "{refused:?}");
     let tls = format!("--tls-certificates={}", pki.display());
     let args = ["-f", "-U", "{}", "--tls=require", &tls, "--tls-verify-peer", "memory", "16M"];
     let behind = Foreign::start(dir.path(), "nbdkit", &args);
-    verifies(dir.path(), &format!("{}&{parameters}", behind.url("nbds", "")), &["--bs=4k", "--numjobs=2"]);
+    verifies(
+        dir.path(),
+        &format!("{}&{parameters}", behind.url("nbds", "")),
+        &["--bs=4k", "--numjobs=2"],
+    );
 }
 
 #[test]
@@ -266,17 +342,33 @@ fn certificates_are_checked_on_both_sides() {
     let file = |name: &str| pki.join(name).to_string_lossy().into_owned();
     let (cert, key, ca) = (file("server-cert.pem"), file("server-key.pem"), file("ca-cert.pem"));
     let options = ["--tls-cert-file", &cert, "--tls-cert-key-file", &key, "--tls-ca-file", &ca];
-    let server = Server::start(dir.path(), &[&["ram:8MiB", "--listen", "nbds://127.0.0.1:0"], &options[..]].concat());
+    let server = Server::start(
+        dir.path(),
+        &[&["ram:8MiB", "--listen", "nbds://127.0.0.1:0"], &options[..]].concat(),
+    );
     verifies(
         dir.path(),
         server.url(),
-        &["--tls-ca-file", &ca, "--tls-cert-file", &file("client-cert.pem"), "--tls-cert-key-file", &file("client-key.pem")],
+        &[
+            "--tls-ca-file",
+            &ca,
+            "--tls-cert-file",
+            &file("client-cert.pem"),
+            "--tls-cert-key-file",
+            &file("client-key.pem"),
+        ],
     );
-    let bench = |options: &[&str]| run(weft(dir.path(), &[&["bench", server.url(), "--runtime=1s"], options].concat()));
+    let bench = |options: &[&str]| {
+        run(weft(dir.path(), &[&["bench", server.url(), "--runtime=1s"], options].concat()))
+    };
     let nobody = bench(&["--tls-ca-file", &ca]);
     assert!(matches!(nobody.code(), Some(4 | 7)), "a client without a certificate: {nobody:?}");
     let distrustful = bench(&["--tls-ca-file", &cert]);
-    assert_eq!(distrustful.code(), Some(4), "a server that another authority vouches for: {distrustful:?}");
+    assert_eq!(
+        distrustful.code(),
+        Some(4),
+        "a server that another authority vouches for: {distrustful:?}"
+    );
     assert!(distrustful.message().contains("check the certificates"), "{distrustful:?}");
     let careless = bench(&[]);
     assert_eq!(careless.code(), Some(2), "{careless:?}");
@@ -284,7 +376,8 @@ fn certificates_are_checked_on_both_sides() {
     assert_eq!(missing.code(), Some(3), "{missing:?}");
 }
 
-/// As nbdkit's --tls-verify-peer and qemu-nbd's verify-peer: ca-cert.pem in a server's directory names those whose clients it serves.
+/// As nbdkit's --tls-verify-peer and qemu-nbd's verify-peer: ca-cert.pem in a server's directory
+/// names those whose clients it serves.
 #[test]
 fn an_authority_in_the_directory_is_that_of_clients() {
     if !have(&["openssl", "nbdinfo"]) {
@@ -325,14 +418,27 @@ fn a_certificate_that_is_no_servers_is_explained() {
              -addext subjectAltName=IP:127.0.0.1{more}"
         );
         succeeds(dir.path(), "openssl", &line.split_whitespace().collect::<Vec<_>>());
-        let args =
-            ["ram:8MiB", "--listen", "nbds://127.0.0.1:0", "--tls-cert-file", "cert.pem", "--tls-cert-key-file", "key.pem"];
+        let args = [
+            "ram:8MiB",
+            "--listen",
+            "nbds://127.0.0.1:0",
+            "--tls-cert-file",
+            "cert.pem",
+            "--tls-cert-key-file",
+            "key.pem",
+        ];
         Server::start(dir.path(), &args)
     };
     let server = make("");
-    let refused = run(weft(dir.path(), &["bench", server.url(), "--runtime=1s", "--tls-ca-file", "cert.pem"]));
+    let refused = run(weft(
+        dir.path(),
+        &["bench", server.url(), "--runtime=1s", "--tls-ca-file", "cert.pem"],
+    ));
     assert_eq!(refused.code(), Some(4), "{refused:?}");
-    assert!(refused.message().contains("-addext basicConstraints=critical,CA:FALSE"), "{refused:?}");
+    assert!(
+        refused.message().contains("-addext basicConstraints=critical,CA:FALSE"),
+        "{refused:?}"
+    );
     drop(server);
     // As the message says.
     let server = make(" -addext basicConstraints=critical,CA:FALSE");
@@ -349,23 +455,41 @@ fn odd_files_are_copied_both_ways() {
     let from = image(dir.path(), "from.img", (1 << 20) + 8 * 37);
     let content = std::fs::read(&from).unwrap();
     let sources = ["ram:2MiB", "ram:2MiB,block=4096", "file:./disk.img,size=2MiB"];
-    let server = Server::start(dir.path(), &[&sources[..], &["--listen", "nbd://127.0.0.1:0"]].concat());
+    let server =
+        Server::start(dir.path(), &[&sources[..], &["--listen", "nbd://127.0.0.1:0"]].concat());
     for (n, url) in server.urls.iter().enumerate() {
-        let told: serde_json::Value = serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", url])).unwrap();
+        let told: serde_json::Value =
+            serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", url])).unwrap();
         assert_eq!(told["exports"][0]["block_size_minimum"], 1, "{url}");
         succeeds(dir.path(), "nbdcopy", &["from.img", url]);
         let back = dir.path().join(format!("back-{n}.img"));
         succeeds(dir.path(), "nbdcopy", &[url, back.to_str().unwrap()]);
         let back = std::fs::read(back).unwrap();
-        assert!(back[..content.len()] == content && back[content.len()..].iter().all(|&byte| byte == 0), "{url}");
-        let steps =
-            ["-c", "write -P 7 100 700", "-c", "read -P 7 100 700", "-c", "write -z 300 5000", "-c", "read -P 0 300 5000"];
-        let ran = succeeds(dir.path(), "qemu-io", &[&["-f", "raw"], &steps[..], &["-c", "read -P 7 100 200", url]].concat());
+        assert!(
+            back[..content.len()] == content && back[content.len()..].iter().all(|&byte| byte == 0),
+            "{url}"
+        );
+        let steps = [
+            "-c",
+            "write -P 7 100 700",
+            "-c",
+            "read -P 7 100 700",
+            "-c",
+            "write -z 300 5000",
+            "-c",
+            "read -P 0 300 5000",
+        ];
+        let ran = succeeds(
+            dir.path(),
+            "qemu-io",
+            &[&["-f", "raw"], &steps[..], &["-c", "read -P 7 100 200", url]].concat(),
+        );
         assert!(!ran.contains("failed"), "{url}: {ran}");
     }
 }
 
-/// A source that does not compare and write, and that others may write to: its blocks are the smallest that there are.
+/// A source that does not compare and write, and that others may write to: its blocks are the
+/// smallest that there are.
 #[test]
 fn a_source_that_others_write_to_keeps_its_block_size() {
     if !have(&["nbdkit", "nbdinfo"]) {
@@ -373,13 +497,16 @@ fn a_source_that_others_write_to_keeps_its_block_size() {
     }
     let dir = Scratch::new("nbd-shared");
     let behind = Foreign::start(dir.path(), "nbdkit", &["-f", "-U", "{}", "memory", "16M"]);
-    let server = Server::start(dir.path(), &[&behind.url("nbd", ""), "--listen", "nbd://127.0.0.1:0"]);
-    let told: serde_json::Value = serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", server.url()])).unwrap();
+    let server =
+        Server::start(dir.path(), &[&behind.url("nbd", ""), "--listen", "nbd://127.0.0.1:0"]);
+    let told: serde_json::Value =
+        serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", server.url()])).unwrap();
     assert_eq!(told["exports"][0]["block_size_minimum"], 512);
     // One that does compare and write serves any range.
     let target = Server::start(dir.path(), &["ram:16MiB", "--listen", "nvme+tcp://127.0.0.1:0"]);
     let gateway = Server::start(dir.path(), &[target.url(), "--listen", "nbd://127.0.0.1:0"]);
-    let told: serde_json::Value = serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", gateway.url()])).unwrap();
+    let told: serde_json::Value =
+        serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", gateway.url()])).unwrap();
     assert_eq!(told["exports"][0]["block_size_minimum"], 1);
     image(dir.path(), "odd.img", 8 * 1001);
     succeeds(dir.path(), "nbdcopy", &["odd.img", gateway.url()]);

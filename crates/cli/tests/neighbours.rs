@@ -1,4 +1,5 @@
-//! Other users of the machine: what they can read, write or replace is refused, and nothing of it is changed.
+//! Other users of the machine: what they can read, write or replace is refused, and nothing of it
+//! is changed.
 #![cfg(unix)]
 
 mod support;
@@ -24,12 +25,20 @@ fn the_runtime_directory_keeps_its_mode() {
     let dir = Scratch::new("own-directory");
     let place = dir.path().join("place");
     std::fs::create_dir(&place).unwrap();
-    for (given, is_used) in [(0o755, true), (0o750, true), (0o777, false), (0o1777, false), (0o775, false)] {
+    for (given, is_used) in
+        [(0o755, true), (0o750, true), (0o777, false), (0o1777, false), (0o775, false)]
+    {
         has_mode(&place, given);
         let mut command = weft(dir.path(), &[&LISTEN[..], &["ram:16MiB"]].concat());
         command.env("WEFT_RUNTIME_DIR", &place).stderr(Stdio::piped());
         let mut server = Server::spawn(command);
-        assert!(std::process::Command::new("kill").arg(server.pid().to_string()).status().unwrap().success());
+        assert!(
+            std::process::Command::new("kill")
+                .arg(server.pid().to_string())
+                .status()
+                .unwrap()
+                .success()
+        );
         let (_, said) = server.wait();
         assert_eq!(mode(&place), given, "{said}");
         assert_eq!(said.contains("chmod go-w"), !is_used, "{given:o}: {said}");
@@ -40,10 +49,15 @@ fn the_runtime_directory_keeps_its_mode() {
 #[test]
 fn the_lock_of_a_control_socket_is_not_followed() {
     let dir = Scratch::new("links");
-    let serve = |control: &str| run(weft(dir.path(), &[&LISTEN[..], &["ram:16MiB", "--control", control]].concat()));
+    let serve = |control: &str| {
+        run(weft(dir.path(), &[&LISTEN[..], &["ram:16MiB", "--control", control]].concat()))
+    };
     symlink(dir.path().join("precious"), dir.path().join("a.control.lock")).unwrap();
     let refused = serve("./a.control");
-    assert!(refused.code() == Some(4) && refused.message().contains("symbolic link"), "{refused:?}");
+    assert!(
+        refused.code() == Some(4) && refused.message().contains("symbolic link"),
+        "{refused:?}"
+    );
     assert!(!dir.path().join("precious").exists());
     std::fs::create_dir(dir.path().join("open")).unwrap();
     has_mode(&dir.path().join("open"), 0o777);
@@ -56,7 +70,10 @@ fn the_lock_of_a_control_socket_is_not_followed() {
 fn secrets_that_others_can_read_are_refused() {
     let dir = Scratch::new("public-secrets");
     dir.private("secret", "0123456789abcdef0123456789abcdef\n");
-    dir.private("agent.toml", "listen = \"127.0.0.1:0\"\nkey_file = \"secret\"\n[[device]]\nurl = \"ram:1MiB\"\n");
+    dir.private(
+        "agent.toml",
+        "listen = \"127.0.0.1:0\"\nkey_file = \"secret\"\n[[device]]\nurl = \"ram:1MiB\"\n",
+    );
     has_mode(&dir.path().join("secret"), 0o640);
     let iscsi = ["serve", "ram:1MiB", "--listen", "iscsi://127.0.0.1:0"];
     for args in [
@@ -67,7 +84,10 @@ fn secrets_that_others_can_read_are_refused() {
         &["agent", "--config", "agent.toml"],
     ] {
         let refused = run(weft(dir.path(), args));
-        assert!(refused.code() == Some(4) && refused.message().contains("other users can read it"), "{args:?}: {refused:?}");
+        assert!(
+            refused.code() == Some(4) && refused.message().contains("other users can read it"),
+            "{args:?}: {refused:?}"
+        );
     }
 }
 
@@ -75,18 +95,25 @@ fn secrets_that_others_can_read_are_refused() {
 #[test]
 fn private_keys_that_others_can_read_are_refused() {
     let dir = Scratch::new("public-keys");
-    let options =
-        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=a";
-    let made = std::process::Command::new("openssl").args(options.split(' ')).current_dir(dir.path()).output();
+    let options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=a";
+    let made = std::process::Command::new("openssl")
+        .args(options.split(' '))
+        .current_dir(dir.path())
+        .output();
     if !made.is_ok_and(|made| made.status.success()) {
         return eprintln!("skipped: there is no openssl to make a certificate");
     }
     let certificate = ["--tls-cert-file", "cert.pem", "--tls-cert-key-file", "key.pem"];
     has_mode(&dir.path().join("key.pem"), 0o644);
-    let serve = [&["serve", "ram:1MiB", "--listen", "nbds://127.0.0.1:0"][..], &certificate].concat();
-    let bench = [&["bench", "nbds://127.0.0.1:1/1", "--tls-ca-file", "cert.pem"][..], &certificate].concat();
+    let serve =
+        [&["serve", "ram:1MiB", "--listen", "nbds://127.0.0.1:0"][..], &certificate].concat();
+    let bench = [&["bench", "nbds://127.0.0.1:1/1", "--tls-ca-file", "cert.pem"][..], &certificate]
+        .concat();
     for args in [serve, bench] {
         let refused = run(weft(dir.path(), &args));
-        assert!(refused.code() != Some(0) && refused.message().contains("other users can read it"), "{args:?}: {refused:?}");
+        assert!(
+            refused.code() != Some(0) && refused.message().contains("other users can read it"),
+            "{args:?}: {refused:?}"
+        );
     }
 }

@@ -33,14 +33,16 @@ fn structures_are_shown_as_nvme_cli_does() {
     };
     // -n is a namespace where a namespace is asked for.
     let sizes = ["1", "2"].map(|nsid| {
-        let json: serde_json::Value = serde_json::from_str(&done(&dir, &id("id-ns", &["-n", nsid, "-o", "json"]))).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&done(&dir, &id("id-ns", &["-n", nsid, "-o", "json"]))).unwrap();
         json["nsze"].as_u64().unwrap()
     });
     assert_eq!(sizes, [(16 << 20) / 512, (1 << 30) / 512]);
     assert_eq!(done(&dir, &id("list-ns", &["-n", "2"])), "[   0]:0x2\n");
     let log = done(&dir, &["discover", "-t", "tcp", "-a", host, "-s", port]);
     assert!(log.contains("treq:    not specified, sq flow control disable supported\n"), "{log}");
-    // The structure itself: NSZE is the first field of Identify Namespace, SN stands at byte 4 of Identify Controller.
+    // The structure itself: NSZE is the first field of Identify Namespace, SN stands at byte 4 of
+    // Identify Controller.
     for flag in [&["-b"][..], &["--raw-binary"], &["-o", "binary"]] {
         let raw = bytes(&dir, &id("id-ns", &[&["-n", "2"], flag].concat()));
         assert_eq!((raw.len(), &raw[..8]), (4096, &sizes[1].to_le_bytes()[..]), "{flag:?}");
@@ -49,7 +51,10 @@ fn structures_are_shown_as_nvme_cli_does() {
     }
     let plain = done(&dir, &id("id-ctrl", &[]));
     let explained = done(&dir, &id("id-ctrl", &["-H"]));
-    assert!(!plain.contains("[0:0]") && explained.contains("  [0:0] : 0x1\tCompare Supported\n"), "{explained}");
+    assert!(
+        !plain.contains("[0:0]") && explained.contains("  [0:0] : 0x1\tCompare Supported\n"),
+        "{explained}"
+    );
     assert!(done(&dir, &id("id-ns", &["-H"])).contains("Current LBA Format Selected"));
     let specific = bytes(&dir, &id("id-ctrl", &["-b"]))[3072..3074].to_vec();
     let shown = format!("vs[]:\n0000: {:02x} {:02x}", specific[0], specific[1]);
@@ -57,7 +62,8 @@ fn structures_are_shown_as_nvme_cli_does() {
         assert!(done(&dir, &id("id-ctrl", &[flag])).contains(&shown), "{flag}");
     }
     // -n is the subsystem elsewhere; a discovery controller has a name, too.
-    let discovery = ["discover", "-a", host, "-s", port, "-n", "nqn.2014-08.org.nvmexpress.discovery"];
+    let discovery =
+        ["discover", "-a", host, "-s", port, "-n", "nqn.2014-08.org.nvmexpress.discovery"];
     assert!(done(&dir, &discovery).contains(NQN));
 }
 
@@ -71,9 +77,12 @@ fn connections_are_listed_and_ended_by_subsystem() {
     done(&dir, &["connect", &format!("{}/2", server.url()), "--serve-only", "--name", "second"]);
     done(&dir, &["connect", "ram:1MiB", "--serve-only", "--name", "other"]);
     let address = format!("traddr={host},trsvcid={port}");
-    let listed = format!("nvme-subsys0 - NQN={NQN}\n\\\n +- first tcp {address} live\n +- second tcp {address} live\n");
+    let listed = format!(
+        "nvme-subsys0 - NQN={NQN}\n\\\n +- first tcp {address} live\n +- second tcp {address} live\n"
+    );
     assert_eq!(done(&dir, &["list-subsys"]), listed);
-    let json: serde_json::Value = serde_json::from_str(&done(&dir, &["list-subsys", "-o", "json"])).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&done(&dir, &["list-subsys", "-o", "json"])).unwrap();
     assert_eq!(json[0]["Subsystems"][0]["Paths"][1]["Address"], address);
     done(&dir, &["disconnect", "-n", NQN]);
     assert_eq!(done(&dir, &["list-subsys"]), "");
@@ -85,11 +94,15 @@ fn connections_are_listed_and_ended_by_subsystem() {
 #[test]
 fn an_address_alone_is_nvme_tcp_and_no_host_is_sent_to_all_addresses() {
     let dir = Scratch::new("addresses");
-    let ran = run(weft(dir.path(), &["serve", "ram:1MiB", "--nqn", NQN, "--listen", "0.0.0.0:0", "--until-eof"]));
+    let ran = run(weft(
+        dir.path(),
+        &["serve", "ram:1MiB", "--nqn", NQN, "--listen", "0.0.0.0:0", "--until-eof"],
+    ));
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     assert!(ran.out.contains("listening on nvme+tcp://"), "{ran:?}");
     assert!(ran.out.contains("0.0.0.0 means every address of this machine"), "{ran:?}");
-    let of_commands: Vec<&str> = ran.out.lines().filter(|line| !line.starts_with("0.0.0.0 means")).collect();
+    let of_commands: Vec<&str> =
+        ran.out.lines().filter(|line| !line.starts_with("0.0.0.0 means")).collect();
     assert!(!of_commands.concat().contains("0.0.0.0"), "{ran:?}");
     for listen in ["nbd://0.0.0.0:0", "iscsi://0.0.0.0:0"] {
         let ran = run(weft(dir.path(), &["serve", "ram:1MiB", "--listen", listen, "--until-eof"]));
@@ -115,14 +128,18 @@ fn what_is_read_only_is_not_written() {
 fn the_log_is_set_by_flags_and_by_the_environment() {
     let dir = Scratch::new("log");
     let log = |level: &str, args: &[&str]| -> Ran {
-        let mut command = weft(dir.path(), &["serve", "ram:1MiB", "--listen", "127.0.0.1:0", "--until-eof"]);
+        let mut command =
+            weft(dir.path(), &["serve", "ram:1MiB", "--listen", "127.0.0.1:0", "--until-eof"]);
         command.args(args).env("WEFT_LOG", level);
         run(command)
     };
     assert!(!log("", &[]).err.contains("stopping"));
     assert!(log("", &["-v"]).err.contains("stopping"));
     assert!(log("info", &[]).err.contains("stopping"));
-    assert!(!log("info", &["--log-level", "error"]).err.contains("stopping"), "an option outweighs the variable");
+    assert!(
+        !log("info", &["--log-level", "error"]).err.contains("stopping"),
+        "an option outweighs the variable"
+    );
     let wrong = log("loud", &[]);
     assert!(wrong.code() == Some(2) && wrong.message().contains("WEFT_LOG"), "{wrong:?}");
 }
@@ -132,10 +149,15 @@ fn shells_and_man_know_every_command() {
     let dir = Scratch::new("man");
     for shell in ["bash", "zsh", "fish", "powershell"] {
         let script = done(&dir, &["completions", shell]);
-        assert!(["list-subsys", "disconnect", "read-only"].iter().all(|word| script.contains(word)), "{shell}");
+        assert!(
+            ["list-subsys", "disconnect", "read-only"].iter().all(|word| script.contains(word)),
+            "{shell}"
+        );
     }
     std::fs::write(dir.path().join("weft.bash"), done(&dir, &["completions", "bash"])).unwrap();
-    if let Ok(bash) = Command::new("bash").args(["-n", "weft.bash"]).current_dir(dir.path()).output() {
+    if let Ok(bash) =
+        Command::new("bash").args(["-n", "weft.bash"]).current_dir(dir.path()).output()
+    {
         assert!(bash.status.success(), "{bash:?}");
     }
     // As in `weft completions bash | head -1`: nobody reads any more.
@@ -145,6 +167,9 @@ fn shells_and_man_know_every_command() {
     let output = command.stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
     done(&dir, &["man", "pages/man1"]);
-    let page = |name: &str| std::fs::read_to_string(dir.path().join("pages/man1").join(name)).unwrap();
-    assert!(page("weft.1").contains("weft\\-serve(1)") && page("weft-serve.1").contains("read\\-only"));
+    let page =
+        |name: &str| std::fs::read_to_string(dir.path().join("pages/man1").join(name)).unwrap();
+    assert!(
+        page("weft.1").contains("weft\\-serve(1)") && page("weft-serve.1").contains("read\\-only")
+    );
 }

@@ -30,7 +30,10 @@ fn options(text: &str) -> BTreeSet<String> {
 /// Whether a program of Debian is there; where tests are not to be skipped, it must be.
 fn has(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
-    assert!(is_there || std::env::var_os("CI").is_none(), "{program} is missing: cargo xtask setup installs it");
+    assert!(
+        is_there || std::env::var_os("CI").is_none(),
+        "{program} is missing: cargo xtask setup installs it"
+    );
     if !is_there {
         println!("skipped: {program} is missing");
     }
@@ -43,11 +46,16 @@ fn weft_knows_the_options() {
     let help = run(weft(dir.path(), &["serve", "--help"])).out;
     let known = options(&help);
     let (unit, image) = (lines(&read(UNIT)), lines(&read("Containerfile")));
-    let starts = unit.iter().filter(|line| line.starts_with("ExecStart=") || line.contains("LISTEN="));
+    let starts =
+        unit.iter().filter(|line| line.starts_with("ExecStart=") || line.contains("LISTEN="));
     let enters = image.iter().filter(|line| line.starts_with("ENTRYPOINT"));
     let used: BTreeSet<String> = starts.chain(enters).flat_map(|line| options(line)).collect();
     assert!(used.contains("--group") && used.contains("--control"), "{used:?}");
-    assert_eq!(used.difference(&known).collect::<Vec<_>>(), [""; 0], "weft serve has no such option");
+    assert_eq!(
+        used.difference(&known).collect::<Vec<_>>(),
+        [""; 0],
+        "weft serve has no such option"
+    );
 }
 
 #[test]
@@ -60,7 +68,9 @@ fn systemd_takes_the_unit() {
     std::fs::write(&path, read(UNIT).replace("/usr/bin/weft", env!("CARGO_BIN_EXE_weft"))).unwrap();
     let analyze = |args: &[&str]| {
         let ran = Command::new("systemd-analyze").args(args).arg(&path).output().unwrap();
-        let text = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        let text = [ran.stdout, ran.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .concat();
         assert!(ran.status.success(), "{args:?}: {text}");
         text
     };
@@ -73,7 +83,9 @@ fn systemd_takes_the_unit() {
 #[test]
 fn the_image_has_what_weft_needs() {
     let image = lines(&read("Containerfile"));
-    let all = |word: &str| image.iter().filter(|line| line.starts_with(word)).cloned().collect::<Vec<_>>();
+    let all = |word: &str| {
+        image.iter().filter(|line| line.starts_with(word)).cloned().collect::<Vec<_>>()
+    };
     assert_eq!(all("FROM").len(), 2, "one to build, one to run");
     assert_eq!(all("USER"), ["USER 4420"], "not root");
     assert_eq!(all("HEALTHCHECK").len(), 1);
@@ -85,7 +97,8 @@ fn the_image_has_what_weft_needs() {
     }
     let install = all("RUN").into_iter().find(|line| line.contains("apt-get install")).unwrap();
     let packages = install.split("&&").find(|part| part.contains("apt-get install")).unwrap();
-    let packages: Vec<&str> = packages.split_whitespace().filter(|word| !word.starts_with('-')).skip(2).collect();
+    let packages: Vec<&str> =
+        packages.split_whitespace().filter(|word| !word.starts_with('-')).skip(2).collect();
     assert_eq!(packages, ["librbd1"]);
     if has("apt-cache") {
         let known = Command::new("apt-cache").arg("show").args(&packages).output().unwrap();

@@ -21,6 +21,10 @@ fn shipped_programs_hold_no_planted_bug() {
     for path in programs {
         let bytes = std::fs::read(&path).unwrap();
         let found = bytes.windows(MARK.len()).any(|window| window == MARK);
-        assert!(!found, "{} holds planted bugs: it was built with the feature `planted-bugs`", path.display());
+        assert!(
+            !found,
+            "{} holds planted bugs: it was built with the feature `planted-bugs`",
+            path.display()
+        );
     }
 }

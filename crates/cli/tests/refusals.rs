@@ -1,4 +1,5 @@
-//! What bad input gets: one sentence that says what is wrong and what to do, an exit status of its own, in a stated time.
+//! What bad input gets: one sentence that says what is wrong and what to do, an exit status of its
+//! own, in a stated time.
 
 mod support;
 
@@ -35,11 +36,17 @@ fn urls_and_options() {
         (&["serve", "ram:12X"], &["12X"]),
         (&["serve", "ram:1000"], &["block"]),
         (&["serve", "ram:1MiB", "--listen", "nvme+tcp://127.0.0.1:99999"], &["port"]),
-        (&["serve", "ram:1MiB", "--listen", "nvme+tcp://127.0.0.1:0/nqn.2014-08.org.example:x"], &["--nqn"]),
+        (
+            &["serve", "ram:1MiB", "--listen", "nvme+tcp://127.0.0.1:0/nqn.2014-08.org.example:x"],
+            &["--nqn"],
+        ),
         (&["serve", "ram:1MiB", "--nqn", ""], &["nqn.2014-08.org.example:disk1"]),
         (&["serve", "ram:1MiB", "--allow-host", ""], &["nqn.2014-08.org.example:disk1"]),
         (&["serve"], &["SOURCE"]),
-        (&["serve", "--config", "weft.toml", "--tls-ca-file", "ca.pem"], &["--config", "--tls-ca-file"]),
+        (
+            &["serve", "--config", "weft.toml", "--tls-ca-file", "ca.pem"],
+            &["--config", "--tls-ca-file"],
+        ),
         (&["serve", "--config", "weft.toml", "--hdr-digest"], &["--config", "--hdr-digest"]),
         (&["serve", "--config", "weft.toml", "--chap-user", "me"], &["--config", "--chap-user"]),
         (&["serve", "--config", "weft.toml", "--failover", "fast"], &["--config", "--failover"]),
@@ -47,10 +54,22 @@ fn urls_and_options() {
         (&["discover", "nvme+tcp://127.0.0.1/nqn.2014-08.org.example:x"], &["only an address"]),
         (&["id-ctrl", "nvme+tcp://127.0.0.1"], &["discover"]),
         (&["id-ctrl", "iscsi://127.0.0.1/x"], &["nvme+tcp"]),
-        (&["serve", "iscsi://me%hidden@127.0.0.1/iqn.2026-01.example:x/0"], &["--chap-secret-file"]),
-        (&["bench", "iscsi://me%hidden@127.0.0.1/iqn.2026-01.example:x/0"], &["--chap-secret-file"]),
-        (&["bench", "iscsi://me@127.0.0.1/iqn.2026-01.example:x/0"], &["--chap-secret-file", "LIBISCSI_CHAP_PASSWORD"]),
-        (&["bench", "iscsi://127.0.0.1/iqn.2026-01.example:x/0", "--chap-secret=hidden"], &["--chap-secret-file"]),
+        (
+            &["serve", "iscsi://me%hidden@127.0.0.1/iqn.2026-01.example:x/0"],
+            &["--chap-secret-file"],
+        ),
+        (
+            &["bench", "iscsi://me%hidden@127.0.0.1/iqn.2026-01.example:x/0"],
+            &["--chap-secret-file"],
+        ),
+        (
+            &["bench", "iscsi://me@127.0.0.1/iqn.2026-01.example:x/0"],
+            &["--chap-secret-file", "LIBISCSI_CHAP_PASSWORD"],
+        ),
+        (
+            &["bench", "iscsi://127.0.0.1/iqn.2026-01.example:x/0", "--chap-secret=hidden"],
+            &["--chap-secret-file"],
+        ),
         (&["bench", "iscsi://127.0.0.1/iqn.2026-01.example:x"], &["no logical unit", "/0"]),
         (&["bench", "iscsi://127.0.0.1"], &["weft discover"]),
         (&["discover", "iscsi://127.0.0.1/iqn.2026-01.example:x"], &["only an address"]),
@@ -70,7 +89,12 @@ fn urls_and_options() {
 fn nobody_listens() {
     let dir = Scratch::new("nobody");
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    refused(&dir, &["id-ctrl", &format!("nvme+tcp://{free}/{NQN}")], 7, &["refuse", "target listens"]);
+    refused(
+        &dir,
+        &["id-ctrl", &format!("nvme+tcp://{free}/{NQN}")],
+        7,
+        &["refuse", "target listens"],
+    );
     refused(&dir, &["discover", &format!("nvme+tcp://{free}")], 7, &["target listens"]);
 }
 
@@ -82,8 +106,14 @@ fn a_host_that_never_answers_is_given_up_in_time() {
         drop(stream);
     });
     let before = Instant::now();
-    refused(&dir, &["bench", &silent, "--runtime=1", "--connect-timeout=500ms"], 8, &["does not answer", "NVMe/TCP"]);
-    // The limit is half a second; what is checked is that it is this one and not the ten minutes of the peer.
+    refused(
+        &dir,
+        &["bench", &silent, "--runtime=1", "--connect-timeout=500ms"],
+        8,
+        &["does not answer", "NVMe/TCP"],
+    );
+    // The limit is half a second; what is checked is that it is this one and not the ten minutes of
+    // the peer.
     assert!(before.elapsed() < Duration::from_secs(120));
 }
 
@@ -92,7 +122,9 @@ fn a_host_that_talks_something_else() {
     let dir = Scratch::new("http");
     let http = scripted(|mut stream| {
         let _ = stream.read(&mut [0; 1024]);
-        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let _ = stream.write_all(
+            b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        );
     });
     refused(&dir, &["id-ctrl", &http], 9, &["does not speak NVMe/TCP", "port"]);
     let closing = scripted(drop);
@@ -105,9 +137,19 @@ fn names_that_are_not_there() {
     let server = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
     let wrong = server.url().replace(":refusals", ":elsewhere");
     refused(&dir, &["id-ctrl", &wrong], 3, &["no subsystem", "discover"]);
-    refused(&dir, &["bench", &format!("{}/9", server.url()), "--runtime=1"], 3, &["no namespace 9", "list-ns"]);
+    refused(
+        &dir,
+        &["bench", &format!("{}/9", server.url()), "--runtime=1"],
+        3,
+        &["no namespace 9", "list-ns"],
+    );
     refused(&dir, &["id-ns", server.url(), "--namespace-id", "9"], 3, &["namespace 9"]);
-    refused(&dir, &["id-ctrl", "nvme+tcp://host.invalid/nqn.2014-08.org.example:x"], 3, &["host.invalid"]);
+    refused(
+        &dir,
+        &["id-ctrl", "nvme+tcp://host.invalid/nqn.2014-08.org.example:x"],
+        3,
+        &["host.invalid"],
+    );
     refused(&dir, &["serve", "file:./not-there.img"], 3, &["not-there.img", "size="]);
 }
 
@@ -127,9 +169,19 @@ fn what_somebody_else_holds() {
     let server = Server::start(dir.path(), &["file:./disk.img,size=1MiB", "--nqn", NQN]);
     let taken = format!("nvme+tcp://{}", server.address());
     refused(&dir, &["serve", "ram:1MiB", "--listen", &taken], 5, &["cannot listen", "another"]);
-    refused(&dir, &["serve", "file:./disk.img", "--listen", "nvme+tcp://127.0.0.1:0"], 5, &["disk.img"]);
+    refused(
+        &dir,
+        &["serve", "file:./disk.img", "--listen", "nvme+tcp://127.0.0.1:0"],
+        5,
+        &["disk.img"],
+    );
     drop(server);
-    refused(&dir, &["serve", "file:./disk.img,size=2MiB", "--listen", "nvme+tcp://127.0.0.1:0"], 2, &["disk.img", "1MiB"]);
+    refused(
+        &dir,
+        &["serve", "file:./disk.img,size=2MiB", "--listen", "nvme+tcp://127.0.0.1:0"],
+        2,
+        &["disk.img", "1MiB"],
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -163,10 +215,12 @@ fn what_is_not_permitted() {
 #[test]
 fn a_full_disk_and_a_file_that_shrank() {
     let dir = Scratch::new("full");
-    // The limit of a file's size stands in for a full disk: the same error, without a file system to fill.
+    // The limit of a file's size stands in for a full disk: the same error, without a file system
+    // to fill.
     let weft_program = env!("CARGO_BIN_EXE_weft");
-    let script =
-        format!("trap '' XFSZ; ulimit -f 64; exec {weft_program} bench file:./limited.img --rw=write --bs=64k --size=1m");
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 64; exec {weft_program} bench file:./limited.img --rw=write --bs=64k --size=1m"
+    );
     std::fs::File::create(dir.path().join("limited.img")).unwrap().set_len(1 << 20).unwrap();
     let mut command = std::process::Command::new("sh");
     command.args(["-c", &script]).current_dir(dir.path());
@@ -175,7 +229,12 @@ fn a_full_disk_and_a_file_that_shrank() {
     assert!(format!("{}{}", ran.out, ran.err).to_lowercase().contains("space"), "{ran:?}");
 
     let server = Server::start(dir.path(), &["file:./shrinks.img,size=8MiB", "--nqn", NQN]);
-    std::fs::OpenOptions::new().write(true).open(dir.path().join("shrinks.img")).unwrap().set_len(4096).unwrap();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(dir.path().join("shrinks.img"))
+        .unwrap()
+        .set_len(4096)
+        .unwrap();
     let ran = run(weft(dir.path(), &["bench", server.url(), "--rw=read", "--bs=64k"]));
     assert_eq!(ran.code(), Some(11), "{ran:?}");
     // The target is unharmed: what is left of the file can be read.

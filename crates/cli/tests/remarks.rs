@@ -6,13 +6,19 @@ use support::{Scratch, Server, run, weft};
 
 const NQN: &str = "nqn.2026-01.example.weft:remarks";
 
-/// A refused Connect is in the log with the peer's address, the host and the subsystem; control characters of a name are escaped.
+/// A refused Connect is in the log with the peer's address, the host and the subsystem; control
+/// characters of a name are escaped.
 #[test]
 fn refused_connects_are_in_the_log() {
     let dir = Scratch::new("refused-connects");
     let log = dir.path().join("log");
-    let mut command = weft(dir.path(), &["serve", "ram:16MiB", "--nqn", NQN, "--allow-host", "nqn.2026-01.example.weft:one"]);
-    command.args(["--listen", "nvme+tcp://127.0.0.1:0"]).stderr(std::fs::File::create(&log).unwrap());
+    let mut command = weft(
+        dir.path(),
+        &["serve", "ram:16MiB", "--nqn", NQN, "--allow-host", "nqn.2026-01.example.weft:one"],
+    );
+    command
+        .args(["--listen", "nvme+tcp://127.0.0.1:0"])
+        .stderr(std::fs::File::create(&log).unwrap());
     let server = Server::spawn(command);
     for stranger in ["nqn.2026-01.example.weft:stranger", "a\u{1b}[2Jb"] {
         let ran = run(weft(dir.path(), &["id-ctrl", server.url(), "--hostnqn", stranger]));
@@ -23,7 +29,10 @@ fn refused_connects_are_in_the_log() {
         let names = format!("(host \"{host}\", subsystem \"{NQN}\")");
         let lines = log();
         let told: Vec<&str> = lines.lines().filter(|line| line.contains(&names)).collect();
-        assert!(matches!(told[..], [line] if line.contains("127.0.0.1:") && line.contains("Connect refused")), "{lines}");
+        assert!(
+            matches!(told[..], [line] if line.contains("127.0.0.1:") && line.contains("Connect refused")),
+            "{lines}"
+        );
     }
     assert!(!log().contains('\u{1b}'));
 }
@@ -36,7 +45,11 @@ fn a_swapped_export_is_not_noticed_and_that_is_said() {
     let nvme = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
     for (url, times) in [(nbd.url(), 1), (nvme.url(), 0)] {
         let ran = run(weft(dir.path(), &["bench", url, "--rw=read", "--size=64k"]));
-        assert_eq!((ran.code(), ran.err.matches("that is not noticed").count()), (Some(0), times), "{ran:?}");
+        assert_eq!(
+            (ran.code(), ran.err.matches("that is not noticed").count()),
+            (Some(0), times),
+            "{ran:?}"
+        );
     }
 }
 
@@ -45,11 +58,17 @@ fn a_swapped_export_is_not_noticed_and_that_is_said() {
 fn odd_names_of_hosts_are_remarked_on_once() {
     let dir = Scratch::new("odd-hosts");
     let log = dir.path().join("log");
-    let mut command = weft(dir.path(), &["serve", "ram:16MiB", "--nqn", NQN, "--listen", "nvme+tcp://127.0.0.1:0"]);
+    let mut command = weft(
+        dir.path(),
+        &["serve", "ram:16MiB", "--nqn", NQN, "--listen", "nvme+tcp://127.0.0.1:0"],
+    );
     command.stderr(std::fs::File::create(&log).unwrap());
     let server = Server::spawn(command);
     for host in ["testhost", "otherhost", "testhost"] {
-        assert_eq!(run(weft(dir.path(), &["id-ctrl", server.url(), "--hostnqn", host])).code(), Some(0));
+        assert_eq!(
+            run(weft(dir.path(), &["id-ctrl", server.url(), "--hostnqn", host])).code(),
+            Some(0)
+        );
     }
     drop(server);
     let log = std::fs::read_to_string(&log).unwrap();

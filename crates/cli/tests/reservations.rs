@@ -25,7 +25,9 @@ fn host(server: &Server, id: u8) -> NvmeHost {
 }
 
 fn kill(server: Server) {
-    assert!(Command::new("kill").args(["-9", &server.pid().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-9", &server.pid().to_string()]).status().unwrap().success()
+    );
     drop(server);
 }
 
@@ -43,26 +45,49 @@ fn a_reservation_outlasts_kill_9() {
     // From the first command on.
     let server = serve(&dir);
     let (mut two, mut stranger) = (host(&server, 2), host(&server, 3));
-    assert_eq!((two.read(), stranger.read()), (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT));
+    assert_eq!(
+        (two.read(), stranger.read()),
+        (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT)
+    );
     assert_eq!(host(&server, 1).write(), Status::SUCCESS);
     assert_eq!(two.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 | 2 << 8, [2, 1]), Status::SUCCESS);
-    assert_eq!(two.reserve(NvmOpcode::RESERVATION_REGISTER, 2 << 30 | 2, [2, 2]), Status::SUCCESS, "not any more");
+    assert_eq!(
+        two.reserve(NvmOpcode::RESERVATION_REGISTER, 2 << 30 | 2, [2, 2]),
+        Status::SUCCESS,
+        "not any more"
+    );
     kill(server);
 
     let server = serve(&dir);
-    assert_eq!((host(&server, 1).write(), host(&server, 3).write()), (Status::SUCCESS, Status::SUCCESS));
+    assert_eq!(
+        (host(&server, 1).write(), host(&server, 3).write()),
+        (Status::SUCCESS, Status::SUCCESS)
+    );
 }
 
 #[test]
 fn a_damaged_file_is_not_served_without_its_reservations() {
     let dir = Scratch::new("damaged");
     let server = serve(&dir);
-    assert_eq!(host(&server, 1).reserve(NvmOpcode::RESERVATION_REGISTER, PERSIST, [0, 1]), Status::SUCCESS);
+    assert_eq!(
+        host(&server, 1).reserve(NvmOpcode::RESERVATION_REGISTER, PERSIST, [0, 1]),
+        Status::SUCCESS
+    );
     kill(server);
     let files = std::fs::read_dir(dir.path().join("state/reservations")).unwrap();
-    let file = files.map(|file| file.unwrap().path()).find(|path| path.extension().is_some_and(|it| it == "json")).unwrap();
+    let file = files
+        .map(|file| file.unwrap().path())
+        .find(|path| path.extension().is_some_and(|it| it == "json"))
+        .unwrap();
     std::fs::write(&file, "{}").unwrap();
-    let ran = run(weft(dir.path(), &["serve", "file:disk.img,size=1MiB", "--nqn", NQN, "--listen", "nvme+tcp://127.0.0.1:0"]));
+    let ran = run(weft(
+        dir.path(),
+        &["serve", "file:disk.img,size=1MiB", "--nqn", NQN, "--listen", "nvme+tcp://127.0.0.1:0"],
+    ));
     assert_ne!(ran.code(), Some(0));
-    assert!(ran.message().contains("the reservations of the namespace") && ran.message().contains("delete it"), "{ran:?}");
+    assert!(
+        ran.message().contains("the reservations of the namespace")
+            && ran.message().contains("delete it"),
+        "{ran:?}"
+    );
 }

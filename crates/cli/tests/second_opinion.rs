@@ -1,4 +1,5 @@
-//! fio as a second opinion: both measure the same export, whose device takes a known time for each operation, and must find the same rate and latency.
+//! fio as a second opinion: both measure the same export, whose device takes a known time for each
+//! operation, and must find the same rate and latency.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -8,25 +9,31 @@ use std::path::Path;
 use std::process::Command;
 use support::{Scratch, Server, run, weft};
 
-/// Times that each measures a workload, in turn, until they agree: what else the machine does makes either of them find less than there is.
+/// Times that each measures a workload, in turn, until they agree: what else the machine does makes
+/// either of them find less than there is.
 const ROUNDS: usize = 20;
 
 /// How far the best that each has found may be apart, as a part of fio's.
 const APART: f64 = 0.15;
 
-/// What is found of a workload: rates, of which the best is the highest, and times, of which it is the shortest.
+/// What is found of a workload: rates, of which the best is the highest, and times, of which it is
+/// the shortest.
 type Figures = Vec<(String, f64)>;
 
 /// What a workload is measured by: rate, mean latency and its median of each direction that it has.
 fn figures(report: &[u8]) -> Figures {
     let text = String::from_utf8_lossy(report);
-    let json: Value = serde_json::from_str(&text[text.find('{').unwrap_or(0)..]).expect("a report in JSON");
+    let json: Value =
+        serde_json::from_str(&text[text.find('{').unwrap_or(0)..]).expect("a report in JSON");
     let job = &json["jobs"][0];
     let of = |which: &str| {
         let side = &job[which];
         let number = |value: &Value| value.as_f64().expect("a number");
         (number(&side["total_ios"]) > 0.0).then(|| {
-            let (lat, middle) = (number(&side["lat_ns"]["mean"]), number(&side["clat_ns"]["percentile"]["50.000000"]));
+            let (lat, middle) = (
+                number(&side["lat_ns"]["mean"]),
+                number(&side["clat_ns"]["percentile"]["50.000000"]),
+            );
             [("iops", number(&side["iops"])), ("mean", lat), ("p50", middle)]
                 .map(|(name, value)| (format!("{which} {name}"), value))
         })
@@ -38,7 +45,11 @@ fn figures(report: &[u8]) -> Figures {
 fn best(rounds: &[Figures]) -> Figures {
     let of = |(at, (name, _)): (usize, &(String, f64))| {
         let all = rounds.iter().map(|round| round[at].1);
-        let best = if name.ends_with("iops") { all.fold(0.0, f64::max) } else { all.fold(f64::MAX, f64::min) };
+        let best = if name.ends_with("iops") {
+            all.fold(0.0, f64::max)
+        } else {
+            all.fold(f64::MAX, f64::min)
+        };
         (name.clone(), best)
     };
     rounds[0].iter().enumerate().map(of).collect()
@@ -58,7 +69,9 @@ fn agree(dir: &Path, url: &str, workload: &[&str]) {
     let mut rounds: [Vec<Figures>; 2] = Default::default();
     for round in 1.. {
         let mut command = Command::new("fio");
-        command.args(["--name=x", "--ioengine=nbd", "--size=16m", "--norandommap"]).arg(format!("--uri={url}"));
+        command
+            .args(["--name=x", "--ioengine=nbd", "--size=16m", "--norandommap"])
+            .arg(format!("--uri={url}"));
         let Ok(theirs) = command.args(timed).args(workload).current_dir(dir).output() else {
             eprintln!("skipped: there is no fio");
             return;
@@ -76,7 +89,10 @@ fn agree(dir: &Path, url: &str, workload: &[&str]) {
 #[test]
 fn a_device_with_service_times_is_as_fast_for_both() {
     let dir = Scratch::new("opinion-delay");
-    let server = Server::start(dir.path(), &["delay:read=10ms,write=20ms,depth=8,ram:16MiB", "--listen", "nbd://127.0.0.1:0"]);
+    let server = Server::start(
+        dir.path(),
+        &["delay:read=10ms,write=20ms,depth=8,ram:16MiB", "--listen", "nbd://127.0.0.1:0"],
+    );
     // One after the other, as many as the device serves at once, and more than that: those wait.
     for depth in ["--iodepth=1", "--iodepth=8", "--iodepth=24"] {
         agree(dir.path(), server.url(), &["--rw=randread", depth]);
@@ -87,6 +103,9 @@ fn a_device_with_service_times_is_as_fast_for_both() {
 #[test]
 fn a_limited_device_is_as_fast_for_both() {
     let dir = Scratch::new("opinion-limit");
-    let server = Server::start(dir.path(), &["limit:iops=400,burst=10ms,ram:16MiB", "--listen", "nbd://127.0.0.1:0"]);
+    let server = Server::start(
+        dir.path(),
+        &["limit:iops=400,burst=10ms,ram:16MiB", "--listen", "nbd://127.0.0.1:0"],
+    );
     agree(dir.path(), server.url(), &["--rw=randread", "--iodepth=16"]);
 }

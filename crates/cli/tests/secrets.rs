@@ -6,7 +6,8 @@ mod support;
 use std::collections::HashSet;
 use support::{Scratch, run, weft};
 
-/// One for each connection, and another one when the same name connects again: what somebody saw once is of no use later.
+/// One for each connection, and another one when the same name connects again: what somebody saw
+/// once is of no use later.
 #[test]
 fn each_connection_has_a_secret_of_its_own() {
     let dir = Scratch::new("secrets");
@@ -22,7 +23,9 @@ fn each_connection_has_a_secret_of_its_own() {
         }
         let list: serde_json::Value = serde_json::from_str(&done(&["list", "-o", "json"])).unwrap();
         for device in list["Devices"].as_array().unwrap() {
-            assert!(secrets.insert(std::fs::read_to_string(device["ChapSecretFile"].as_str().unwrap()).unwrap()));
+            assert!(secrets.insert(
+                std::fs::read_to_string(device["ChapSecretFile"].as_str().unwrap()).unwrap()
+            ));
         }
         done(&["disconnect", "--all"]);
     }

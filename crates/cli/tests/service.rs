@@ -1,4 +1,5 @@
-//! A server as a part of its system: it drains, speaks to the service manager, gets its sockets from it, and is replaced by another process.
+//! A server as a part of its system: it drains, speaks to the service manager, gets its sockets
+//! from it, and is replaced by another process.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -15,10 +16,13 @@ use weft_testing::wait::until;
 const NQN: &str = "nqn.2026-01.example.weft:service";
 
 fn signal(server: &Server) {
-    assert!(Command::new("kill").args(["-TERM", &server.pid().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-TERM", &server.pid().to_string()]).status().unwrap().success()
+    );
 }
 
-/// Waits until the namespace has an operation in flight. (A host has one in flight while it is connecting, too.)
+/// Waits until the namespace has an operation in flight. (A host has one in flight while it is
+/// connecting, too.)
 fn wait_for_operation(dir: &Scratch) {
     until("an operation is in flight", || {
         let ran = run(weft(dir.path(), &["status", "--json"]));
@@ -29,8 +33,14 @@ fn wait_for_operation(dir: &Scratch) {
 
 /// A load of one write on a slow server, once it is in flight.
 fn slow_write(dir: &Scratch, time: &str) -> (Server, std::thread::JoinHandle<support::Ran>) {
-    let server = Server::start(dir.path(), &[&format!("delay:write={time},read=0us,ram:16MiB"), "--nqn", NQN]);
-    let bench = weft(dir.path(), &["bench", server.url(), "--rw=write", "--bs=4k", "--number_ios=1", "--time_based=0"]);
+    let server = Server::start(
+        dir.path(),
+        &[&format!("delay:write={time},read=0us,ram:16MiB"), "--nqn", NQN],
+    );
+    let bench = weft(
+        dir.path(),
+        &["bench", server.url(), "--rw=write", "--bs=4k", "--number_ios=1", "--time_based=0"],
+    );
     let bench = std::thread::spawn(move || run(bench));
     wait_for_operation(dir);
     (server, bench)
@@ -81,8 +91,9 @@ fn the_service_manager_is_told() {
 /// The part of systemd: sockets are descriptors from 3 on, and the variables name the process.
 fn activated(dir: &Scratch, socket: TcpListener, names: &str, args: &str) -> Command {
     let program = env!("CARGO_BIN_EXE_weft");
-    let script =
-        format!("LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES={names} exec {program} serve null:1MiB {args} 3<&0 0</dev/null");
+    let script = format!(
+        "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES={names} exec {program} serve null:1MiB {args} 3<&0 0</dev/null"
+    );
     let model = weft(dir.path(), &[]);
     let mut command = Command::new("sh");
     command.args(["-c", &script]).current_dir(dir.path()).stdin(Stdio::from(OwnedFd::from(socket)));
@@ -93,20 +104,27 @@ fn activated(dir: &Scratch, socket: TcpListener, names: &str, args: &str) -> Com
 #[test]
 fn sockets_of_the_service_manager_are_used() {
     let dir = Scratch::new("activated");
-    for (name, scheme) in [("weft.socket", "nvme+tcp://"), ("iscsi", "iscsi://"), ("nbd", "nbd://")] {
+    for (name, scheme) in [("weft.socket", "nvme+tcp://"), ("iscsi", "iscsi://"), ("nbd", "nbd://")]
+    {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = socket.local_addr().unwrap();
         // Whoever comes before the service runs waits.
         let _early = TcpStream::connect(at).unwrap();
         let server = Server::spawn(activated(&dir, socket, name, ""));
         assert!(server.url().starts_with(&format!("{scheme}{at}")), "{}", server.url());
-        let ran = run(weft(dir.path(), &["bench", server.url(), "--rw=read", "--bs=4k", "--number_ios=8", "--time_based=0"]));
+        let ran = run(weft(
+            dir.path(),
+            &["bench", server.url(), "--rw=read", "--bs=4k", "--number_ios=8", "--time_based=0"],
+        ));
         assert_eq!(ran.code(), Some(0), "{ran:?}");
         assert_eq!(server.terminate().code(), Some(0));
     }
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let ran = run(activated(&dir, socket, "x", "--listen 127.0.0.1:0"));
-    assert!(ran.code() == Some(2) && ran.message().contains("no --listen has the address"), "{ran:?}");
+    assert!(
+        ran.code() == Some(2) && ran.message().contains("no --listen has the address"),
+        "{ran:?}"
+    );
 }
 
 /// Connects again and again, until it is told to stop; how often, and every failure.
@@ -130,7 +148,10 @@ fn another_process_takes_over_and_nobody_is_refused() {
     let mut old = Server::start(dir.path(), &[&args[..], &["first"]].concat());
     let bench = |url: &str, rw: &str| {
         let rw = format!("--rw={rw}");
-        let ran = run(weft(dir.path(), &["bench", url, &rw, "--bs=4k", "--size=1MiB", "--verify=crc32c", "--time_based=0"]));
+        let ran = run(weft(
+            dir.path(),
+            &["bench", url, &rw, "--bs=4k", "--size=1MiB", "--verify=crc32c", "--time_based=0"],
+        ));
         assert_eq!(ran.code(), Some(0), "{ran:?}");
     };
     bench(old.url(), "write");
@@ -139,7 +160,8 @@ fn another_process_takes_over_and_nobody_is_refused() {
     let failures = std::thread::scope(|scope| {
         let connecting = scope.spawn(|| connect_always(&address, &stop, &count));
         until("connections come", || count.load(Ordering::Relaxed) > 10);
-        let new = Server::start(dir.path(), &[&args[..], &["second", "--takeover", "first"]].concat());
+        let new =
+            Server::start(dir.path(), &[&args[..], &["second", "--takeover", "first"]].concat());
         assert_eq!((new.url(), old.wait().0.code()), (url.as_str(), Some(0)));
         let so_far = count.load(Ordering::Relaxed);
         until("more connections come", || count.load(Ordering::Relaxed) > so_far + 10);
@@ -164,14 +186,24 @@ fn a_server_lives_on_where_the_next_one_cannot_take_over() {
         (&["--metrics", "192.0.2.1:0", "--metrics-token-file", "none"], "192.0.2.1"),
         (&["--listen", "192.0.2.1:0"], "goes on"),
     ] {
-        let ran = run(weft(dir.path(), &[&["serve"], &args[..], &["second", "--takeover", "first"], &listen, more].concat()));
+        let ran = run(weft(
+            dir.path(),
+            &[&["serve"], &args[..], &["second", "--takeover", "first"], &listen, more].concat(),
+        ));
         assert!(ran.code() != Some(0) && ran.message().contains(said), "{more:?}: {ran:?}");
     }
     let take = ["second", "--takeover", "first", "--listen", "127.0.0.2:0"];
     let ran = run(weft(dir.path(), &[&["serve"], &args[..], &take].concat()));
-    assert!(ran.code() == Some(2) && ran.message().contains("add it with --listen; that server goes on"), "{ran:?}");
+    assert!(
+        ran.code() == Some(2)
+            && ran.message().contains("add it with --listen; that server goes on"),
+        "{ran:?}"
+    );
     for source in ["tape:0", "file:./missing.img"] {
-        let ran = run(weft(dir.path(), &[&["serve", source, "--takeover", "first"], &listen[..]].concat()));
+        let ran = run(weft(
+            dir.path(),
+            &[&["serve", source, "--takeover", "first"], &listen[..]].concat(),
+        ));
         assert!(ran.code() != Some(0) && ran.message().contains(source), "{ran:?}");
     }
     TcpStream::connect(old.address()).unwrap();
@@ -186,7 +218,16 @@ fn a_load_goes_on_after_a_takeover() {
     let dir = Scratch::new("goeson");
     let args = ["file:./disk.img,size=16MiB", "--nqn", NQN, "--control"];
     let mut old = Server::start(dir.path(), &[&args[..], &["first"]].concat());
-    let load = ["bench", old.url(), "--rw=write", "--bs=4k", "--size=8MiB", "--iodepth=4", "--rate_iops=1000", "--verify=crc32c"];
+    let load = [
+        "bench",
+        old.url(),
+        "--rw=write",
+        "--bs=4k",
+        "--size=8MiB",
+        "--iodepth=4",
+        "--rate_iops=1000",
+        "--verify=crc32c",
+    ];
     let limits = ["--time_based=0", "--keep-alive-tmo=1", "--quiesce-time=100ms"];
     let bench = weft(dir.path(), &[&load[..], &limits].concat());
     let bench = std::thread::spawn(move || run(bench));

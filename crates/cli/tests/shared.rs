@@ -1,4 +1,5 @@
-//! What `--shared` takes back: what is atomic or remembered within one process only is neither told of nor executed, by NVMe and by iSCSI.
+//! What `--shared` takes back: what is atomic or remembered within one process only is neither told
+//! of nor executed, by NVMe and by iSCSI.
 
 mod support;
 
@@ -28,10 +29,12 @@ fn number(dir: &Scratch, command: &str, url: &str, field: &str) -> u64 {
     json[field].as_u64().unwrap_or_else(|| panic!("{field} is not in {json}"))
 }
 
-/// Whether REPORT SUPPORTED OPERATION CODES tells of a command, asked for with its service action where it has one.
+/// Whether REPORT SUPPORTED OPERATION CODES tells of a command, asked for with its service action
+/// where it has one.
 fn tells_of(initiator: &mut Initiator, opcode: u8, service_action: Option<u8>) -> bool {
     let by = if service_action.is_some() { 2 } else { 1 };
-    let (status, data) = initiator.ask(&[0xa3, 0x0c, by, opcode, 0, service_action.unwrap_or(0), 0, 0, 2, 0, 0, 0]);
+    let (status, data) =
+        initiator.ask(&[0xa3, 0x0c, by, opcode, 0, service_action.unwrap_or(0), 0, 0, 2, 0, 0, 0]);
     assert_eq!(status, 0);
     match data[1] & 7 {
         1 => false,
@@ -56,13 +59,23 @@ fn what_other_processes_do_not_know_of_is_not_offered() {
         assert_eq!(number(&dir, "id-ctrl", nvme, "fuses") == 0, shared);
         assert_eq!(number(&dir, "id-ns", &format!("{nvme}/1"), "rescap") == 0, shared);
 
-        let mut initiator = Initiator::new(server.urls.iter().find(|url| url.starts_with("iscsi")).unwrap(), IQN);
+        let mut initiator =
+            Initiator::new(server.urls.iter().find(|url| url.starts_with("iscsi")).unwrap(), IQN);
         let (status, limits) = initiator.ask(&[0x12, 1, 0xb0, 2, 0, 0]);
-        assert_eq!((status, limits[5] == 0), (0, shared), "MAXIMUM COMPARE AND WRITE LENGTH {}", limits[5]);
+        assert_eq!(
+            (status, limits[5] == 0),
+            (0, shared),
+            "MAXIMUM COMPARE AND WRITE LENGTH {}",
+            limits[5]
+        );
         assert_eq!(tells_of(&mut initiator, COMPARE_AND_WRITE, None), !shared);
         for (opcode, actions) in [(RESERVE_IN, 0..4), (RESERVE_OUT, 0..4)] {
             for action in actions {
-                assert_eq!(tells_of(&mut initiator, opcode, Some(action)), !shared, "{opcode:#x}/{action}");
+                assert_eq!(
+                    tells_of(&mut initiator, opcode, Some(action)),
+                    !shared,
+                    "{opcode:#x}/{action}"
+                );
             }
         }
         // And neither is it executed.

@@ -31,12 +31,23 @@ fn of_host(metrics: &str, what: &str, operation: &str) -> u64 {
     value(metrics, &format!("weft_host_{what}{{host=\"{HOST}\",operation=\"{operation}\"}}"))
 }
 
-/// What a load of two jobs with so many operations each has counted, of reads and of writes: operations, and bytes. `meanwhile` is called until it
-/// ends.
+/// What a load of two jobs with so many operations each has counted, of reads and of writes:
+/// operations, and bytes. `meanwhile` is called until it ends.
 fn load(dir: &Scratch, url: &str, ios: u32, mut meanwhile: impl FnMut()) -> [[u64; 2]; 2] {
     let ios = format!("--number_ios={ios}");
-    let load = ["bench", url, "--hostnqn", HOST, "--rw=randrw", "--bs=4k", "--iodepth=16", "--numjobs=2", &ios];
-    let bench = weft(dir.path(), &[&load[..], &["--time_based=0", "--output-format=json"]].concat());
+    let load = [
+        "bench",
+        url,
+        "--hostnqn",
+        HOST,
+        "--rw=randrw",
+        "--bs=4k",
+        "--iodepth=16",
+        "--numjobs=2",
+        &ios,
+    ];
+    let bench =
+        weft(dir.path(), &[&load[..], &["--time_based=0", "--output-format=json"]].concat());
     let bench = std::thread::spawn(move || run(bench));
     while !bench.is_finished() {
         meanwhile();
@@ -45,7 +56,9 @@ fn load(dir: &Scratch, url: &str, ios: u32, mut meanwhile: impl FnMut()) -> [[u6
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let jobs = report["jobs"].as_array().unwrap();
-    let sum = |direction: &str, field: &str| jobs.iter().map(|job| job[direction][field].as_u64().unwrap()).sum::<u64>();
+    let sum = |direction: &str, field: &str| {
+        jobs.iter().map(|job| job[direction][field].as_u64().unwrap()).sum::<u64>()
+    };
     ["read", "write"].map(|direction| ["total_ios", "io_bytes"].map(|field| sum(direction, field)))
 }
 
@@ -54,9 +67,12 @@ fn counted(metrics: &str) -> [[u64; 2]; 2] {
     until("the connections have gone", || scrape(metrics).contains("weft_connections 0\n"));
     let text = scrape(metrics);
     ["read", "write"].map(|direction| {
-        let host = ["operations_total", "transferred_bytes_total"].map(|what| of_host(&text, what, direction));
+        let host = ["operations_total", "transferred_bytes_total"]
+            .map(|what| of_host(&text, what, direction));
         let namespace = ["operations_total", "transferred_bytes_total"].map(|what| {
-            let name = format!("weft_namespace_{what}{{subsystem=\"{NQN}\",nsid=\"1\",operation=\"{direction}\"}}");
+            let name = format!(
+                "weft_namespace_{what}{{subsystem=\"{NQN}\",nsid=\"1\",operation=\"{direction}\"}}"
+            );
             value(&text, &name)
         });
         assert_eq!(host, namespace, "{direction}");
@@ -69,11 +85,17 @@ fn counted(metrics: &str) -> [[u64; 2]; 2] {
 #[test]
 fn a_scrape_under_load_agrees_with_the_load() {
     let dir = Scratch::new("scrape");
-    let server = Server::start(dir.path(), &["ram:64MiB,block=4096", "--nqn", NQN, "--metrics", "127.0.0.1:0"]);
+    let server = Server::start(
+        dir.path(),
+        &["ram:64MiB,block=4096", "--nqn", NQN, "--metrics", "127.0.0.1:0"],
+    );
     let metrics = server.metrics.clone().unwrap();
     assert!(!scrape(&metrics).contains("weft_host_operations_total{"), "no host has been there");
-    // Opening a device reads, too, as does looking at what it holds: so many operations more than the load are counted each time.
-    let minus = |one: [[u64; 2]; 2], other: [[u64; 2]; 2]| [0, 1].map(|of| [0, 1].map(|what| one[of][what] - other[of][what]));
+    // Opening a device reads, too, as does looking at what it holds: so many operations more than
+    // the load are counted each time.
+    let minus = |one: [[u64; 2]; 2], other: [[u64; 2]; 2]| {
+        [0, 1].map(|of| [0, 1].map(|what| one[of][what] - other[of][what]))
+    };
     let small = load(&dir, server.url(), 1, || {});
     let before = counted(&metrics);
     let opening = minus(before, small);
@@ -82,7 +104,8 @@ fn a_scrape_under_load_agrees_with_the_load() {
     let mut last = 0;
     let done = load(&dir, server.url(), 20_000, || {
         let text = scrape(&metrics);
-        let now = of_host(&text, "operations_total", "read") + of_host(&text, "operations_total", "write");
+        let now = of_host(&text, "operations_total", "read")
+            + of_host(&text, "operations_total", "write");
         assert!(now >= last);
         last = now;
     });
@@ -97,7 +120,16 @@ fn status_and_top_tell_the_same() {
     let server = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
     let load = run(weft(
         dir.path(),
-        &["bench", server.url(), "--hostnqn", HOST, "--rw=read", "--bs=4k", "--number_ios=1000", "--time_based=0"],
+        &[
+            "bench",
+            server.url(),
+            "--hostnqn",
+            HOST,
+            "--rw=read",
+            "--bs=4k",
+            "--number_ios=1000",
+            "--time_based=0",
+        ],
     ));
     assert_eq!(load.code(), Some(0), "{load:?}");
     let json = run(weft(dir.path(), &["status", "--json"]));
@@ -120,7 +152,10 @@ fn status_and_top_tell_the_same() {
 fn metrics_for_the_network_need_a_token_that_nobody_else_can_read() {
     let dir = Scratch::new("token");
     let refused = |args: &[&str]| {
-        let ran = run(weft(dir.path(), &[&["serve", "null:1MiB", "--listen", "127.0.0.1:0"], args].concat()));
+        let ran = run(weft(
+            dir.path(),
+            &[&["serve", "null:1MiB", "--listen", "127.0.0.1:0"], args].concat(),
+        ));
         (ran.code(), ran.message().to_owned())
     };
     let (code, message) = refused(&["--metrics", "0.0.0.0:0"]);
@@ -137,8 +172,19 @@ fn metrics_for_the_network_need_a_token_that_nobody_else_can_read() {
         assert!(code == Some(4) && message.contains("chmod 600"), "{message}");
         std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
-    let server = Server::start(dir.path(), &["null:1MiB", "--metrics", "127.0.0.1:0", "--metrics-token-file", file]);
-    let address = server.metrics.as_ref().unwrap().strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let server = Server::start(
+        dir.path(),
+        &["null:1MiB", "--metrics", "127.0.0.1:0", "--metrics-token-file", file],
+    );
+    let address = server
+        .metrics
+        .as_ref()
+        .unwrap()
+        .strip_prefix("http://")
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap();
     for (token, status) in [("", "401"), ("Authorization: Bearer s3cret\r\n", "200")] {
         let mut client = TcpStream::connect(address).unwrap();
         write!(client, "GET /metrics HTTP/1.1\r\n{token}\r\n").unwrap();
@@ -153,9 +199,12 @@ fn a_gateway_tells_of_its_paths() {
     let dir = Scratch::new("paths");
     let target = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN, "--control", "target"]);
     let metrics = ["--metrics", "127.0.0.1:0", "--control", "gateway"];
-    let gateway =
-        Server::start(dir.path(), &[&[target.url(), "--nqn", "nqn.2026-01.example.weft:gateway"], &metrics[..]].concat());
-    let load = ["bench", gateway.url(), "--rw=read", "--bs=4k", "--number_ios=100", "--time_based=0"];
+    let gateway = Server::start(
+        dir.path(),
+        &[&[target.url(), "--nqn", "nqn.2026-01.example.weft:gateway"], &metrics[..]].concat(),
+    );
+    let load =
+        ["bench", gateway.url(), "--rw=read", "--bs=4k", "--number_ios=100", "--time_based=0"];
     let ran = run(weft(dir.path(), &load));
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     let json = run(weft(dir.path(), &["status", "--json", "--control", "gateway"]));
@@ -164,7 +213,10 @@ fn a_gateway_tells_of_its_paths() {
     assert_eq!((&path["state"], &path["access"]), (&"live".into(), &"optimized".into()), "{path}");
     assert!(path["operations"].as_u64().unwrap() >= 100, "{path}");
     let text = scrape(gateway.metrics.as_ref().unwrap());
-    assert!(text.lines().any(|line| line.starts_with("weft_path_up{") && line.ends_with(" 1")), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("weft_path_up{") && line.ends_with(" 1")),
+        "{text}"
+    );
     for command in [&["status"][..], &["top", "--interval", "10ms", "--count", "1"]] {
         let ran = run(weft(dir.path(), &[command, &["--control", "gateway"]].concat()));
         assert!(ran.out.contains("live optimized"), "{ran:?}");
@@ -177,7 +229,8 @@ fn filters_tell_what_passed_them() {
     let stripe = "stripe:64KiB,stats:ram:8MiB,stats:ram:8MiB";
     let server = Server::start(dir.path(), &[stripe, "--nqn", NQN, "--metrics", "127.0.0.1:0"]);
     // All of it once: half of the blocks are on each member.
-    let ran = run(weft(dir.path(), &["bench", server.url(), "--rw=write", "--bs=64k", "--time_based=0"]));
+    let ran =
+        run(weft(dir.path(), &["bench", server.url(), "--rw=write", "--bs=64k", "--time_based=0"]));
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     let json = run(weft(dir.path(), &["status", "--json"]));
     let report: serde_json::Value = serde_json::from_str(&json.out).unwrap();
@@ -190,8 +243,13 @@ fn filters_tell_what_passed_them() {
             (&"stats:ram:8MiB".into(), &(8 << 20).into()),
             "{filter}"
         );
-        assert_eq!((&filter["kinds"]["write"]["operations"], &filter["kinds"]["write"]["errors"]), (&128.into(), &0.into()));
-        let labels = format!("{{subsystem=\"{NQN}\",nsid=\"1\",filter=\"{at}\",url=\"stats:ram:8MiB\",operation=\"write\"}}");
+        assert_eq!(
+            (&filter["kinds"]["write"]["operations"], &filter["kinds"]["write"]["errors"]),
+            (&128.into(), &0.into())
+        );
+        let labels = format!(
+            "{{subsystem=\"{NQN}\",nsid=\"1\",filter=\"{at}\",url=\"stats:ram:8MiB\",operation=\"write\"}}"
+        );
         assert_eq!(value(&text, &format!("weft_filter_operations_total{labels}")), 128);
         assert_eq!(value(&text, &format!("weft_filter_transferred_bytes_total{labels}")), 8 << 20);
     }
@@ -199,19 +257,29 @@ fn filters_tell_what_passed_them() {
     assert!(shown.out.contains("stats:ram:8MiB") && shown.out.contains("Longest"), "{}", shown.out);
 }
 
-/// Whoever connects chooses a name. If refused ones were kept, strangers could fill the monitor's memory.
+/// Whoever connects chooses a name. If refused ones were kept, strangers could fill the monitor's
+/// memory.
 #[test]
 fn hosts_that_were_refused_leave_no_label() {
     let dir = Scratch::new("refused-labels");
     let friend = "iqn.2026-01.example.host:friend";
     dir.private("right", "twelve bytes and more\n");
     dir.private("wrong", "another one of them\n");
-    let mut args = vec!["ram:16MiB", "--nqn", NQN, "--allow-host", HOST, "--metrics", "127.0.0.1:0"];
+    let mut args =
+        vec!["ram:16MiB", "--nqn", NQN, "--allow-host", HOST, "--metrics", "127.0.0.1:0"];
     args.extend(["--listen", "nvme+tcp://127.0.0.1:0", "--listen", "iscsi://127.0.0.1:0"]);
-    args.extend(["--allow-initiator", friend, "--login-user", "user", "--login-secret-file", "right"]);
+    args.extend([
+        "--allow-initiator",
+        friend,
+        "--login-user",
+        "user",
+        "--login-secret-file",
+        "right",
+    ]);
     let server = Server::start(dir.path(), &args);
     let metrics = server.metrics.clone().unwrap();
-    let url = |scheme: &str| server.urls.iter().find(|url| url.starts_with(scheme)).unwrap().as_str();
+    let url =
+        |scheme: &str| server.urls.iter().find(|url| url.starts_with(scheme)).unwrap().as_str();
     let (nvme, iscsi) = (url("nvme"), url("iscsi"));
     let bench = |url: &str, more: &[&str]| {
         let args = [&["bench", url, "--number_ios=10", "--ctrl-loss-tmo=0"], more].concat();
@@ -231,13 +299,22 @@ fn hosts_that_were_refused_leave_no_label() {
     ];
     assert!(codes.iter().all(|code| *code != Some(0)), "{codes:?}");
     let text = scrape(&metrics);
-    assert!(!text.contains("host=\"") && !text.contains("stranger") && !text.contains(friend), "{text}");
+    assert!(
+        !text.contains("host=\"") && !text.contains("stranger") && !text.contains(friend),
+        "{text}"
+    );
     // Those that are let in have one.
     assert_eq!(bench(nvme, &["--hostnqn", HOST]), Some(0));
-    assert_eq!(bench(iscsi, &[&["--initiator-name", friend][..], &secret("right")].concat()), Some(0));
+    assert_eq!(
+        bench(iscsi, &[&["--initiator-name", friend][..], &secret("right")].concat()),
+        Some(0)
+    );
     let text = scrape(&metrics);
     for host in [HOST, friend] {
-        assert!(text.contains(&format!("weft_host_operations_total{{host=\"{host}\"")), "{host}: {text}");
+        assert!(
+            text.contains(&format!("weft_host_operations_total{{host=\"{host}\"")),
+            "{host}: {text}"
+        );
     }
     assert!(!text.contains("stranger"), "{text}");
 }

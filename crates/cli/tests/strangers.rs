@@ -37,7 +37,8 @@ fn client(url: &str) -> TcpStream {
 
 /// Sends an option, and reads its reply's code.
 fn option(stream: &mut TcpStream, option: u32, data: &[u8]) -> u32 {
-    let head = [&b"IHAVEOPT"[..], &option.to_be_bytes(), &(data.len() as u32).to_be_bytes(), data].concat();
+    let head = [&b"IHAVEOPT"[..], &option.to_be_bytes(), &(data.len() as u32).to_be_bytes(), data]
+        .concat();
     stream.write_all(&head).unwrap();
     let mut reply = [0; 20];
     stream.read_exact(&mut reply).unwrap();
@@ -53,8 +54,18 @@ fn go(name: &str) -> Vec<u8> {
 fn nbd_clients_that_are_refused_are_in_the_log() {
     let dir = Scratch::new("strangers");
     let made = Command::new("openssl")
-        .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=here".split(' '))
-        .args(["-keyout", "key.pem", "-out", "cert.pem", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=here"
+                .split(' '),
+        )
+        .args([
+            "-keyout",
+            "key.pem",
+            "-out",
+            "cert.pem",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        ])
         .current_dir(dir.path())
         .output();
     if !made.is_ok_and(|made| made.status.success()) {
@@ -62,7 +73,10 @@ fn nbd_clients_that_are_refused_are_in_the_log() {
         return eprintln!("skipped: openssl is missing; `cargo xtask setup` installs it");
     }
     let listen = ["--listen", "nbd://127.0.0.1:0", "--listen", "nbds://127.0.0.1:0"];
-    let server = serve(&dir, &[&listen[..], &["--tls-cert-file", "cert.pem", "--tls-cert-key-file", "key.pem"]].concat());
+    let server = serve(
+        &dir,
+        &[&listen[..], &["--tls-cert-file", "cert.pem", "--tls-cert-key-file", "key.pem"]].concat(),
+    );
     let (plain, tls) = (&server.urls[0], &server.urls[1]);
     let says = |stream: &TcpStream, what: &str| {
         let from = stream.local_addr().unwrap().to_string();
@@ -97,7 +111,16 @@ fn the_limit_of_open_files_is_the_highest_there_is() {
     let dir = Scratch::new("descriptors");
     let mut command = Command::new("sh");
     let program = env!("CARGO_BIN_EXE_weft");
-    command.args(["-c", "ulimit -Sn 128; exec \"$@\"", "sh", program, "serve", "ram:8MiB", "--listen", "nbd://127.0.0.1:0"]);
+    command.args([
+        "-c",
+        "ulimit -Sn 128; exec \"$@\"",
+        "sh",
+        program,
+        "serve",
+        "ram:8MiB",
+        "--listen",
+        "nbd://127.0.0.1:0",
+    ]);
     command.current_dir(dir.path()).env("WEFT_STATE_DIR", dir.path().join("state"));
     let server = Server::spawn(command);
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();

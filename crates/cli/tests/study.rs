@@ -23,7 +23,8 @@ fn names<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
 #[test]
 fn one_device_is_measured_over_every_protocol() {
     let dir = Scratch::new("study-lanes");
-    let (ran, data, page) = study(dir.path(), &["--lanes", "local,nvme+tcp,iscsi,nbd,iscsi", "--source", "ram:16MiB"]);
+    let (ran, data, page) =
+        study(dir.path(), &["--lanes", "local,nvme+tcp,iscsi,nbd,iscsi", "--source", "ram:16MiB"]);
     let lanes = ["local", "nvme+tcp", "iscsi", "nbd"];
     assert_eq!(names(&data["lanes"], "name"), lanes);
     assert_eq!(
@@ -37,25 +38,39 @@ fn one_device_is_measured_over_every_protocol() {
         assert_eq!(row["target"].is_object() && row["share_of_local"].is_number(), remote, "{row}");
         assert!(row["iops"].as_f64().unwrap() > 0.0 && row["failed"] == 0, "{row}");
     }
-    for title in ["NVMe/TCP over the loopback", "iSCSI over the loopback", "NBD over the loopback"] {
+    for title in ["NVMe/TCP over the loopback", "iSCSI over the loopback", "NBD over the loopback"]
+    {
         assert!(ran.out.contains(title) && page.contains(title), "{title}");
     }
-    let scheme = |lane: &Value| lane["url"].as_str().unwrap().split("://").next().unwrap().to_owned();
-    assert_eq!(data["lanes"].as_array().unwrap()[1..].iter().map(scheme).collect::<Vec<_>>(), lanes[1..]);
+    let scheme =
+        |lane: &Value| lane["url"].as_str().unwrap().split("://").next().unwrap().to_owned();
+    assert_eq!(
+        data["lanes"].as_array().unwrap()[1..].iter().map(scheme).collect::<Vec<_>>(),
+        lanes[1..]
+    );
 }
 
 #[test]
 fn a_modelled_flash_device_stands_beside_the_ram_disk() {
     let dir = Scratch::new("study-flash");
-    let (ran, data, _) = study(dir.path(), &["--lanes", "local,flash,nvme+tcp", "--source", "ram:16MiB"]);
-    assert_eq!(names(&data["lanes"], "name"), ["local", "flash", "nvme+tcp", "nvme+tcp-flash"], "{}", data["notes"]);
+    let (ran, data, _) =
+        study(dir.path(), &["--lanes", "local,flash,nvme+tcp", "--source", "ram:16MiB"]);
+    assert_eq!(
+        names(&data["lanes"], "name"),
+        ["local", "flash", "nvme+tcp", "nvme+tcp-flash"],
+        "{}",
+        data["notes"]
+    );
     for row in data["rows"].as_array().unwrap() {
         let remote = row["lane"].as_str().unwrap().starts_with("nvme");
         assert_eq!(row["share_of_local"].is_number(), remote, "{row}");
         // A service takes 20 µs at least, whatever the machine.
         let flash = row["lane"].as_str().unwrap().contains("flash");
         assert!(!flash || row["latency"]["p50_ns"].as_f64().unwrap() >= 19_000.0, "{row}");
-        assert!(row["seconds"].as_f64().unwrap() > 0.0 && row["rounds"].as_u64().unwrap() > 0, "{row}");
+        assert!(
+            row["seconds"].as_f64().unwrap() > 0.0 && row["rounds"].as_u64().unwrap() > 0,
+            "{row}"
+        );
     }
     assert!(ran.out.contains("NVMe/TCP to the modelled flash device"), "{}", ran.out);
     let (_, data, _) = study(dir.path(), &["--lanes", "nvme+tcp,flash", "--source", "ram:16MiB"]);
@@ -74,9 +89,15 @@ fn the_null_suite_compares_what_it_counted() {
     );
     for row in data["rows"].as_array().unwrap() {
         let counts = &row["counts"];
-        assert!(row["read_iops"].as_f64() > row["write_iops"].as_f64() && row["failed"] == 0, "{row}");
+        assert!(
+            row["read_iops"].as_f64() > row["write_iops"].as_f64() && row["failed"] == 0,
+            "{row}"
+        );
         // Each operation moves its 4 KiB and a command and an answer.
-        assert!((4096.0 + 64.0..4096.0 + 256.0).contains(&counts["wire_bytes"].as_f64().unwrap()), "{counts}");
+        assert!(
+            (4096.0 + 64.0..4096.0 + 256.0).contains(&counts["wire_bytes"].as_f64().unwrap()),
+            "{counts}"
+        );
         for end in ["initiator", "target"] {
             assert!(
                 (0.0001..1.0).contains(&counts[end]["system_calls"].as_f64().unwrap()),
@@ -85,14 +106,21 @@ fn the_null_suite_compares_what_it_counted() {
         }
     }
     let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    for words in ["(in Japanese)", "reads, 4 KiB random 70:30, 256 jobs", "NVMe/TCP : iSCSI: 4.19†; here ", "† Not measured here"]
-    {
+    for words in [
+        "(in Japanese)",
+        "reads, 4 KiB random 70:30, 256 jobs",
+        "NVMe/TCP : iSCSI: 4.19†; here ",
+        "† Not measured here",
+    ] {
         assert!(text.contains(words), "{words}: {}", ran.out);
     }
-    assert!(page.contains("Not measured here: “iSCSI vs NVMe over TCP”") && !page.contains("104000"));
+    assert!(
+        page.contains("Not measured here: “iSCSI vs NVMe over TCP”") && !page.contains("104000")
+    );
 }
 
-/// A suite in its quick form on real transports, in so little time that only the form of its results says something.
+/// A suite in its quick form on real transports, in so little time that only the form of its
+/// results says something.
 fn suite(name: &str, args: &[&str]) -> (Ran, Value) {
     let dir = Scratch::new(&format!("study-suite-{name}"));
     let mut all = vec!["--suite", name, "--time-budget", "3s"];
@@ -101,7 +129,9 @@ fn suite(name: &str, args: &[&str]) -> (Ran, Value) {
     command.args(all);
     let ran = run(command);
     assert_eq!(ran.code(), Some(0), "{ran:?}");
-    let data: Value = serde_json::from_str(&std::fs::read_to_string(dir.path().join("results.json")).unwrap()).unwrap();
+    let data: Value =
+        serde_json::from_str(&std::fs::read_to_string(dir.path().join("results.json")).unwrap())
+            .unwrap();
     assert_eq!(data["suite"], name);
     for row in data["rows"].as_array().unwrap() {
         assert!(row["iops"].as_f64().unwrap() > 0.0 && row["failed"] == 0, "{row}");
@@ -121,13 +151,20 @@ fn the_suite_of_initiators_runs_and_says_what_it_skipped() {
     std::fs::write(&file, vec![0; 16 << 20]).unwrap();
     let lane = format!("attached=file:{}", file.display());
     let (ran, data) = suite("initiators", &["--source", "ram:16MiB", "--lane", &lane]);
-    assert_eq!(names(&data["lanes"], "name"), ["local", "nvme+tcp", "attached"], "{}", data["notes"]);
+    assert_eq!(
+        names(&data["lanes"], "name"),
+        ["local", "nvme+tcp", "attached"],
+        "{}",
+        data["notes"]
+    );
     assert_eq!(skipped(&data), ["nvme+rdma", "remote"]);
     assert_eq!(data["rows"].as_array().unwrap().len(), 57, "{}", data["notes"]);
     let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    for words in
-        ["Lane nvme+rdma was skipped: the lane nvme+rdma needs --address", "Lane remote was skipped: it needs", "Fastest Hand"]
-    {
+    for words in [
+        "Lane nvme+rdma was skipped: the lane nvme+rdma needs --address",
+        "Lane remote was skipped: it needs",
+        "Fastest Hand",
+    ] {
         assert!(text.contains(words), "{words}: {}", ran.out);
     }
 }
@@ -136,7 +173,12 @@ fn the_suite_of_initiators_runs_and_says_what_it_skipped() {
 fn the_suite_of_clients_runs() {
     let (_, data) = suite("clients", &["--source", "ram:64MiB"]);
     assert_eq!(names(&data["lanes"], "name"), ["local", "nvme+tcp"], "{}", data["notes"]);
-    assert_eq!((data["rows"].as_array().unwrap().len(), skipped(&data)), (12, vec!["remote", "attached"]), "{}", data["notes"]);
+    assert_eq!(
+        (data["rows"].as_array().unwrap().len(), skipped(&data)),
+        (12, vec!["remote", "attached"]),
+        "{}",
+        data["notes"]
+    );
     let jobs = |row: &Value| row["command"].as_str().unwrap().contains("--numjobs=16");
     assert_eq!(data["rows"].as_array().unwrap().iter().filter(|row| jobs(row)).count(), 2);
 }
@@ -145,7 +187,10 @@ fn the_suite_of_clients_runs() {
 fn the_suite_of_protocols_runs() {
     let (_, data) = suite("protocols", &["--source", "ram:16MiB"]);
     let lanes = ["local", "iscsi", "nvme+tcp", "hypervisor", "two-paths", "round-robin"];
-    assert_eq!((names(&data["lanes"], "name"), skipped(&data)), (lanes.into(), vec!["fc-scsi", "fc-nvme", "guest-disk"]));
+    assert_eq!(
+        (names(&data["lanes"], "name"), skipped(&data)),
+        (lanes.into(), vec!["fc-scsi", "fc-nvme", "guest-disk"])
+    );
     assert_eq!(data["rows"].as_array().unwrap().len(), 72, "{}", data["notes"]);
     let url = |at: usize| data["lanes"][at]["url"].as_str().unwrap();
     assert!(url(3).starts_with("nbd://") && url(5).starts_with("nvme+tcp://"), "{}", data["lanes"]);
@@ -155,7 +200,12 @@ fn the_suite_of_protocols_runs() {
 fn the_suite_of_mirrors_runs() {
     let (_, data) = suite("mirror", &["--source", "ram:32MiB"]);
     let lanes = ["local", "nvme+tcp", "mirror-tcp", "mirror-iscsi"];
-    assert_eq!((names(&data["lanes"], "name"), skipped(&data)), (lanes.into(), vec!["mirror-rdma"]), "{}", data["notes"]);
+    assert_eq!(
+        (names(&data["lanes"], "name"), skipped(&data)),
+        (lanes.into(), vec!["mirror-rdma"]),
+        "{}",
+        data["notes"]
+    );
     let target = |at: usize| &data["rows"][at]["target"];
     assert!(
         target(2)["user_ns"].as_f64().unwrap() + target(2)["system_ns"].as_f64().unwrap() > 0.0,
@@ -165,7 +215,13 @@ fn the_suite_of_mirrors_runs() {
     assert!(data["lanes"][2]["url"].as_str().unwrap().starts_with("mirror:"), "{}", data["lanes"]);
     let jobs = data["rows"][0]["command"].as_str().unwrap();
     assert!(jobs.contains("--numjobs=10 ") && jobs.contains("--offset_increment="), "{jobs}");
-    assert!(data["rows"].as_array().unwrap().iter().all(|row| row["reads"]["p90_ns"].as_f64().unwrap() > 0.0));
+    assert!(
+        data["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|row| row["reads"]["p90_ns"].as_f64().unwrap() > 0.0)
+    );
 }
 
 #[test]
@@ -176,15 +232,27 @@ fn a_suite_can_be_printed_and_changed() {
         assert!(list.out.lines().any(|line| line.starts_with(name)), "{name}: {}", list.out);
     }
     let text = run(weft(dir.path(), &["study", "--suite", "null", "--print"])).out;
-    let mine = text.replacen("name = \"null\"", "name = \"mine\"", 1).replacen("jobs = 256", "jobs = 3", 1);
+    let mine = text.replacen("name = \"null\"", "name = \"mine\"", 1).replacen(
+        "jobs = 256",
+        "jobs = 3",
+        1,
+    );
     let mine = mine.replace("4k-randrw70-256jobs", "4k-randrw70-3jobs");
     std::fs::write(dir.path().join("mine.toml"), &mine).unwrap();
-    let (_, data, _) = study(dir.path(), &["--suite", "./mine.toml", "--lanes", "nvme+tcp,iscsi", "--seed", "5"]);
-    assert_eq!((&data["suite"], &data["workloads"][0]["jobs"], &data["seed"]), (&"mine".into(), &3.into(), &5.into()));
-    std::fs::write(dir.path().join("mine.toml"), mine.replace("[quick]", "[quick]\nruonds = 6")).unwrap();
+    let (_, data, _) =
+        study(dir.path(), &["--suite", "./mine.toml", "--lanes", "nvme+tcp,iscsi", "--seed", "5"]);
+    assert_eq!(
+        (&data["suite"], &data["workloads"][0]["jobs"], &data["seed"]),
+        (&"mine".into(), &3.into(), &5.into())
+    );
+    std::fs::write(dir.path().join("mine.toml"), mine.replace("[quick]", "[quick]\nruonds = 6"))
+        .unwrap();
     let ran = run(weft(dir.path(), &["study", "--suite", "./mine.toml"]));
     assert_eq!(ran.code(), Some(2), "{ran:?}");
-    assert!(ran.err.contains("./mine.toml:") && ran.err.contains("unknown field `ruonds`"), "{ran:?}");
+    assert!(
+        ran.err.contains("./mine.toml:") && ran.err.contains("unknown field `ruonds`"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -207,40 +275,83 @@ fn lanes_that_do_not_exist_are_refused() {
 #[test]
 fn studies_are_compared_and_written_in_other_formats() {
     let dir = Scratch::new("study-compare");
-    let args = ["--suite", "mirror", "--lanes", "local,nvme+tcp", "--source", "ram:32MiB", "--also", "markdown,csv,svg,png"];
+    let args = [
+        "--suite",
+        "mirror",
+        "--lanes",
+        "local,nvme+tcp",
+        "--source",
+        "ram:32MiB",
+        "--also",
+        "markdown,csv,svg,png",
+    ];
     let (_, data, page) = study(dir.path(), &args);
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
-    assert!(read("report.md").contains("| 4k-randrw70-10jobs | nvme+tcp") && read("results.csv").lines().count() == 3);
+    assert!(
+        read("report.md").contains("| 4k-randrw70-10jobs | nvme+tcp")
+            && read("results.csv").lines().count() == 3
+    );
     assert!(read("iops-small.svg").starts_with("<svg xmlns="));
-    assert!(std::fs::read(dir.path().join("iops-small.png")).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
-    assert!(!data["curves"].as_array().unwrap().is_empty() && page.contains("IOPS and latency over the depth"));
+    assert!(
+        std::fs::read(dir.path().join("iops-small.png")).unwrap().starts_with(b"\x89PNG\r\n\x1a\n")
+    );
+    assert!(
+        !data["curves"].as_array().unwrap().is_empty()
+            && page.contains("IOPS and latency over the depth")
+    );
     let same = run(weft(dir.path(), &["study", "compare", "results.json", "results.json"]));
     assert_eq!(same.code(), Some(0), "{same:?}");
-    assert!(same.out.contains("Both files hold the same study") && same.out.contains(" 0 are more, 0 less, "), "{}", same.out);
+    assert!(
+        same.out.contains("Both files hold the same study")
+            && same.out.contains(" 0 are more, 0 less, "),
+        "{}",
+        same.out
+    );
     let again = Scratch::new("study-compare-again");
-    let (_, other, _) =
-        study(again.path(), &["--suite", "mirror", "--lanes", "local,nvme+tcp", "--source", "ram:32MiB", "--seed", "9"]);
+    let (_, other, _) = study(
+        again.path(),
+        &["--suite", "mirror", "--lanes", "local,nvme+tcp", "--source", "ram:32MiB", "--seed", "9"],
+    );
     let later = again.path().join("results.json");
     let ran = run(weft(dir.path(), &["study", "compare", "results.json", later.to_str().unwrap()]));
     assert_eq!(ran.code(), Some(0), "{ran:?}");
-    for (of, quantity, what) in
-        [(&data, "rate", "rate"), (&other, "latency", "median latency"), (&other, "cycles", "cycles of both ends")]
-    {
+    for (of, quantity, what) in [
+        (&data, "rate", "rate"),
+        (&other, "latency", "median latency"),
+        (&other, "cycles", "cycles of both ends"),
+    ] {
         let relations = of["relations"].as_array().unwrap();
-        assert!(relations.iter().any(|it| it["quantity"] == quantity) && ran.out.contains(what), "{quantity}: {}", ran.out);
+        assert!(
+            relations.iter().any(|it| it["quantity"] == quantity) && ran.out.contains(what),
+            "{quantity}: {}",
+            ran.out
+        );
     }
     // The device without a network has no relation: its rates stand for themselves.
-    assert!(ran.out.contains("By relations") && ran.out.contains("Of 1 rows without a relation in common"), "{}", ran.out);
+    assert!(
+        ran.out.contains("By relations")
+            && ran.out.contains("Of 1 rows without a relation in common"),
+        "{}",
+        ran.out
+    );
     assert!(!ran.out.contains('~') && !ran.out.contains("Both files"), "{}", ran.out);
     let mut old = data.clone();
     old["schema"] = 3.into();
     std::fs::write(dir.path().join("old.json"), old.to_string()).unwrap();
     let ran = run(weft(dir.path(), &["study", "render", "old.json"]));
-    assert!(ran.code() == Some(2) && ran.err.contains("old.json: its schema is 3, and this weft reads 4"), "{ran:?}");
+    assert!(
+        ran.code() == Some(2)
+            && ran.err.contains("old.json: its schema is 3, and this weft reads 4"),
+        "{ran:?}"
+    );
     std::fs::write(dir.path().join("other.json"), "{}").unwrap();
     let ran = run(weft(dir.path(), &["study", "compare", "results.json", "other.json"]));
-    assert!(ran.code() == Some(2) && ran.err.contains("other.json: it is no results.json"), "{ran:?}");
-    let schema: Value = serde_json::from_str(&run(weft(dir.path(), &["study", "schema"])).out).unwrap();
+    assert!(
+        ran.code() == Some(2) && ran.err.contains("other.json: it is no results.json"),
+        "{ran:?}"
+    );
+    let schema: Value =
+        serde_json::from_str(&run(weft(dir.path(), &["study", "schema"])).out).unwrap();
     assert!(schema["properties"]["rows"].is_object());
 }
 
@@ -248,24 +359,54 @@ fn studies_are_compared_and_written_in_other_formats() {
 fn results_of_other_tools_are_lanes() {
     let dir = Scratch::new("study-import");
     let measured = |name: &str| {
-        let args =
-            ["bench", "ram:16MiB", "--rw=randread", "--iodepth=32", "--runtime=0.2", "--output-format=json", "--output", name];
+        let args = [
+            "bench",
+            "ram:16MiB",
+            "--rw=randread",
+            "--iodepth=32",
+            "--runtime=0.2",
+            "--output-format=json",
+            "--output",
+            name,
+        ];
         assert_eq!(run(weft(dir.path(), &args)).code(), Some(0));
     };
     ["a.json", "b.json"].into_iter().for_each(measured);
-    let odd = ["bench", "ram:16MiB", "--rw=read", "--bs=512", "--size=64k", "--output-format=json", "--output=odd.json"];
+    let odd = [
+        "bench",
+        "ram:16MiB",
+        "--rw=read",
+        "--bs=512",
+        "--size=64k",
+        "--output-format=json",
+        "--output=odd.json",
+    ];
     assert_eq!(run(weft(dir.path(), &odd)).code(), Some(0));
-    let imports = ["--import", "other=a.json", "--import", "other=b.json", "--import", "other=odd.json"];
-    let (ran, data, page) = study(dir.path(), &[&["--lanes", "local", "--source", "ram:16MiB"], &imports[..]].concat());
+    let imports =
+        ["--import", "other=a.json", "--import", "other=b.json", "--import", "other=odd.json"];
+    let (ran, data, page) =
+        study(dir.path(), &[&["--lanes", "local", "--source", "ram:16MiB"], &imports[..]].concat());
     assert_eq!(names(&data["lanes"], "name"), ["local", "other"]);
-    let rows: Vec<&Value> = data["rows"].as_array().unwrap().iter().filter(|row| row["lane"] == "other").collect();
-    assert_eq!((rows.len(), rows[0]["rounds"].as_u64(), rows[0]["workload"].as_str()), (1, Some(2), Some("4k-randread")));
+    let rows: Vec<&Value> =
+        data["rows"].as_array().unwrap().iter().filter(|row| row["lane"] == "other").collect();
+    assert_eq!(
+        (rows.len(), rows[0]["rounds"].as_u64(), rows[0]["workload"].as_str()),
+        (1, Some(2), Some("4k-randread"))
+    );
     assert!(rows[0]["remarks"][0].as_str().unwrap().contains("not interleaved"), "{}", rows[0]);
-    assert!(data["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("odd.json were left out")));
+    assert!(
+        data["notes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|note| note.as_str().unwrap().contains("odd.json were left out"))
+    );
     assert!(ran.out.contains("other") && page.contains("Measured by fio-3"), "{ran:?}");
-    for (import, text) in
-        [("other=none.json", "cannot read none.json"), ("=a.json", "NAME=FILE"), ("x=results.json", "no result of fio")]
-    {
+    for (import, text) in [
+        ("other=none.json", "cannot read none.json"),
+        ("=a.json", "NAME=FILE"),
+        ("x=results.json", "no result of fio"),
+    ] {
         let ran = run(weft(dir.path(), &["study", "--quick", "--import", import]));
         assert!(ran.code() != Some(0) && ran.err.contains(text), "{import}: {ran:?}");
     }

@@ -33,7 +33,9 @@ rounds = 6
 /// Debian's package; `cargo xtask setup` installs it.
 fn has_fio(engine: &str) -> bool {
     let known = Command::new("fio").arg("--enghelp").output();
-    let has = known.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).lines().any(|line| line.trim() == engine));
+    let has = known.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout).lines().any(|line| line.trim() == engine)
+    });
     if !has {
         eprintln!("skipped: there is no fio with the engine {engine}");
     }
@@ -42,7 +44,8 @@ fn has_fio(engine: &str) -> bool {
 
 fn study(dir: &Path, lanes: &[&str], path: Option<&Path>) -> Ran {
     std::fs::write(dir.join("both.toml"), SUITE).unwrap();
-    let mut command = weft(dir, &["study", "--quick", "--suite", "./both.toml", "--lanes", "local"]);
+    let mut command =
+        weft(dir, &["study", "--quick", "--suite", "./both.toml", "--lanes", "local"]);
     for lane in lanes {
         let name = lane.split('=').next().unwrap();
         command.args(["--lanes", name, "--lane", lane]);
@@ -69,17 +72,44 @@ fn both(dir: &Path, device: &str, engine: &str) {
     let rows = of(&data, "rows", "theirs");
     let [row] = rows[..] else { panic!("{data}") };
     assert!(row["read_iops"].as_f64() > row["write_iops"].as_f64() && row["failed"] == 0, "{row}");
-    assert!(row["write_iops"].as_f64() > Some(0.0) && row["latency"]["p50_ns"].as_f64() > Some(0.0), "{row}");
-    assert!(row["initiator"]["system_ns"].as_f64() > Some(0.0), "fio's processor time counts: {row}");
+    assert!(
+        row["write_iops"].as_f64() > Some(0.0) && row["latency"]["p50_ns"].as_f64() > Some(0.0),
+        "{row}"
+    );
+    assert!(
+        row["initiator"]["system_ns"].as_f64() > Some(0.0),
+        "fio's processor time counts: {row}"
+    );
     assert!(row["seconds"].as_f64() >= Some(0.9), "a slice takes a second at least: {row}");
     let command = row["command"].as_str().unwrap();
-    assert!(command.starts_with("fio ") && command.contains(&format!("--ioengine={engine}")), "{command}");
+    assert!(
+        command.starts_with("fio ") && command.contains(&format!("--ioengine={engine}")),
+        "{command}"
+    );
     let relations = of(&data, "relations", "theirs");
-    assert!(relations.iter().any(|it| it["to"] == "ours" && it["quantity"] == "rate"), "{relations:?}");
-    let note = data["notes"].as_array().unwrap().iter().filter_map(Value::as_str).find(|note| note.contains("one device"));
+    assert!(
+        relations.iter().any(|it| it["to"] == "ours" && it["quantity"] == "rate"),
+        "{relations:?}"
+    );
+    let note = data["notes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .find(|note| note.contains("one device"));
     let note = note.unwrap_or_else(|| panic!("{}", data["notes"]));
-    assert!(note.starts_with("The lanes theirs and ours are one device, measured by fio and by weft bench."), "{note}");
-    assert!(["agree, level", "fio does", "cannot be told apart"].iter().any(|words| note.contains(words)), "{note}");
+    assert!(
+        note.starts_with(
+            "The lanes theirs and ours are one device, measured by fio and by weft bench."
+        ),
+        "{note}"
+    );
+    assert!(
+        ["agree, level", "fio does", "cannot be told apart"]
+            .iter()
+            .any(|words| note.contains(words)),
+        "{note}"
+    );
     assert!(ran.out.contains("are one device"), "{}", ran.out);
     eprintln!("{note}");
 }
@@ -121,10 +151,20 @@ fn what_fio_cannot_do_is_told_in_one_sentence() {
     assert!(message("theirs=fio:nvme+tcp://h/n").contains("fio has no engine for nvme+tcp://h/n"));
     assert!(message(&lane).contains("fio is not installed: install it"));
     fake(&bin, "echo nbd");
-    assert!(message(&lane).contains("fio lacks the engine io_uring or libaio"), "{}", message(&lane));
-    fake(&bin, "if [ $1 = --enghelp ]; then echo libaio; else echo a note >&2; echo 'fio: no such luck' >&2; exit 1; fi");
+    assert!(
+        message(&lane).contains("fio lacks the engine io_uring or libaio"),
+        "{}",
+        message(&lane)
+    );
+    fake(
+        &bin,
+        "if [ $1 = --enghelp ]; then echo libaio; else echo a note >&2; echo 'fio: no such luck' >&2; exit 1; fi",
+    );
     let ran = study(dir.path(), &[&lane], Some(&bin));
-    let (said, notes) = (format!("fio on {} failed: fio: no such luck", file.display()), results(dir.path())["notes"].clone());
+    let (said, notes) = (
+        format!("fio on {} failed: fio: no such luck", file.display()),
+        results(dir.path())["notes"].clone(),
+    );
     assert!(ran.code() == Some(0) && notes.to_string().contains(&said), "{notes}");
 }
 

@@ -12,8 +12,10 @@ use support::{Scratch, Server, run, weft};
 const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
 const HEX: &str = "5512dbb6737d0106f65975b773dfb011ffc344bcf442e2dd6d8bc4870b5d5b03";
 const NAMES: [&str; 4] = ["-n", "nqn.psk-test-host", "-c", "nqn.psk-test-subsys"];
-const IDENTITY: &str = "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys iSbjiStwJ/1TrTvDlt2fjFmzvsytOJelidNnA+X5lEU=";
-const COMPAT: &str = "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys 66GuqV08TsAGII39teWUfwQwizjv06Jy8jOcX3NAAzM=";
+const IDENTITY: &str =
+    "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys iSbjiStwJ/1TrTvDlt2fjFmzvsytOJelidNnA+X5lEU=";
+const COMPAT: &str =
+    "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys 66GuqV08TsAGII39teWUfwQwizjv06Jy8jOcX3NAAzM=";
 
 /// A file that only its owner can read.
 fn private(dir: &Path, name: &str, text: &str) {
@@ -34,12 +36,17 @@ fn keys_are_made_and_checked_as_nvme_cli_does() {
     private(dir.path(), "hex", HEX);
     assert_eq!(done(dir.path(), &["gen-tls-key", "--secret", "@hex"]).trim(), KEY);
     private(dir.path(), "key", KEY);
-    let check = |more: &[&str]| done(dir.path(), &[&["check-tls-key", "-d", "@key"], more].concat());
+    let check =
+        |more: &[&str]| done(dir.path(), &[&["check-tls-key", "-d", "@key"], more].concat());
     assert_eq!(check(&[]), "Key is valid (HMAC 1, length 32)\n");
     assert_eq!(check(&[&NAMES[..], &["-I", "1"]].concat()).lines().nth(1), Some(IDENTITY));
     assert_eq!(check(&[&NAMES[..], &["-I", "1", "-C"]].concat()).lines().nth(1), Some(COMPAT));
-    assert_eq!(check(&NAMES).lines().nth(1), Some("NVMe0R01 nqn.psk-test-host nqn.psk-test-subsys"));
-    let random: Vec<String> = (0..2).map(|_| done(dir.path(), &["gen-tls-key", "-m", "2"])).collect();
+    assert_eq!(
+        check(&NAMES).lines().nth(1),
+        Some("NVMe0R01 nqn.psk-test-host nqn.psk-test-subsys")
+    );
+    let random: Vec<String> =
+        (0..2).map(|_| done(dir.path(), &["gen-tls-key", "-m", "2"])).collect();
     assert!(random.iter().all(|key| key.starts_with("NVMeTLSkey-1:02:")) && random[0] != random[1]);
     let mut input = weft(dir.path(), &["check-tls-key"]);
     private(dir.path(), "random", &random[0]);
@@ -48,7 +55,11 @@ fn keys_are_made_and_checked_as_nvme_cli_does() {
     let append = [&["gen-tls-key", "-s", "@hex", "-I", "1", "-f", "derived"], &NAMES[..]].concat();
     done(dir.path(), &append);
     let derived = dir.path().join("derived");
-    assert!(std::fs::read_to_string(&derived).unwrap().starts_with(&format!("{IDENTITY} NVMeTLSkey-1:01:")));
+    assert!(
+        std::fs::read_to_string(&derived)
+            .unwrap()
+            .starts_with(&format!("{IDENTITY} NVMeTLSkey-1:01:"))
+    );
     assert_eq!(std::fs::metadata(&derived).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
@@ -87,18 +98,29 @@ fn a_key_file_is_read_anew_with_the_configuration() {
                   [[subsystem]]\nnqn = \"nqn.2026-01.example.weft:tls\"\n[[subsystem.namespace]]\nnsid = 1\nsource = \"ram:1MiB\"\n";
     std::fs::write(dir.path().join("weft.toml"), config).unwrap();
     let server = Server::spawn(weft(dir.path(), &["serve", "--config", "weft.toml"]));
-    let looks = |file| run(weft(dir.path(), &["id-ctrl", server.url(), "--tls", "--tls-key-file", file])).code();
+    let looks = |file| {
+        run(weft(dir.path(), &["id-ctrl", server.url(), "--tls", "--tls-key-file", file])).code()
+    };
     let applied = || done(dir.path(), &["apply", "weft.toml"]);
-    assert_eq!((looks("old"), looks("new"), applied().as_str()), (Some(0), Some(4), "nothing differs\n"));
+    assert_eq!(
+        (looks("old"), looks("new"), applied().as_str()),
+        (Some(0), Some(4), "nothing differs\n")
+    );
     // As many keys as before, and another one.
     private(dir.path(), "keys", &key("new"));
     let said = applied();
-    assert!(said.contains("~ change the pre-shared keys of NVMe/TCP hosts (1 now)") && !said.contains("NVMeTLSkey"), "{said}");
+    assert!(
+        said.contains("~ change the pre-shared keys of NVMe/TCP hosts (1 now)")
+            && !said.contains("NVMeTLSkey"),
+        "{said}"
+    );
     assert_eq!((looks("old"), looks("new")), (Some(4), Some(0)));
-    // A file that is broken changes nothing, and neither does one that is gone from the configuration: TLS stays.
+    // A file that is broken changes nothing, and neither does one that is gone from the
+    // configuration: TLS stays.
     private(dir.path(), "keys", "NVMeTLSkey-1:01:x:");
     assert_eq!(run(weft(dir.path(), &["apply", "weft.toml"])).code(), Some(2));
-    std::fs::write(dir.path().join("weft.toml"), config.replace("psk_file = \"keys\"", "")).unwrap();
+    std::fs::write(dir.path().join("weft.toml"), config.replace("psk_file = \"keys\"", ""))
+        .unwrap();
     let ran = run(weft(dir.path(), &["apply", "weft.toml"]));
     assert!(ran.code() == Some(0) && ran.err.contains("tls differs"), "{ran:?}");
     assert_eq!(looks("new"), Some(0));
@@ -108,7 +130,8 @@ fn a_key_file_is_read_anew_with_the_configuration() {
     assert_eq!((looks("old"), looks("new")), (Some(0), Some(0)));
 }
 
-/// A gateway has the key of its source in a file, which is replaced; the target restarts with the new key only.
+/// A gateway has the key of its source in a file, which is replaced; the target restarts with the
+/// new key only.
 #[test]
 fn a_key_that_was_replaced_is_offered_by_the_next_connection() {
     let dir = Scratch::new("tls-replaced");
@@ -119,14 +142,23 @@ fn a_key_that_was_replaced_is_offered_by_the_next_connection() {
     ["old", "new"].into_iter().for_each(|name| private(dir, name, &done(dir, &["gen-tls-key"])));
     std::fs::copy(dir.join("old"), dir.join("own")).unwrap();
     let serve = |listen: &str, keys: &str| {
-        Server::start(dir, &["file:./disk.img,size=8m", "--listen", listen, "--tls", "--tls-key-file", keys])
+        Server::start(
+            dir,
+            &["file:./disk.img,size=8m", "--listen", listen, "--tls", "--tls-key-file", keys],
+        )
     };
     let target = serve("nvme+tcp://127.0.0.1:0", "old");
     let listen = format!("nvme+tcp://{}", target.address());
     let options = ["--source-tls-key-file", "own", "--reconnect-delay", "1", "--failover", "fast"];
-    let front = Server::start(dir, &[&[target.url(), "--nqn", "nqn.2026-01.example.weft:front"][..], &options].concat());
+    let front = Server::start(
+        dir,
+        &[&[target.url(), "--nqn", "nqn.2026-01.example.weft:front"][..], &options].concat(),
+    );
     let works = || {
-        let ran = run(weft(dir, &["bench", front.url(), "--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c"]));
+        let ran = run(weft(
+            dir,
+            &["bench", front.url(), "--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c"],
+        ));
         assert_eq!(ran.code(), Some(0), "{ran:?}");
     };
     works();
@@ -155,7 +187,10 @@ fn a_server_and_a_host_with_a_key() {
     let log = done(dir.path(), &[&["discover", at, "-o", "json"], &tls("keys")[..]].concat());
     assert!(log.contains("tls13") && log.contains("\"treq\": \"required"), "{log}");
     let refused = run(weft(dir.path(), &[&["id-ctrl", server.url()], &tls("others")[..]].concat()));
-    assert!(refused.code() == Some(4) && refused.message().contains("no key for this PSK identity"), "{refused:?}");
+    assert!(
+        refused.code() == Some(4) && refused.message().contains("no key for this PSK identity"),
+        "{refused:?}"
+    );
     let plain = run(weft(dir.path(), &["id-ctrl", server.url()]));
     assert!(plain.code() != Some(0) && plain.message().contains("--tls"), "{plain:?}");
     // A gateway: TLS to its source, and none for its hosts.
@@ -170,7 +205,15 @@ fn the_ceiling_has_tls_where_it_is_asked_for() {
     private(dir.path(), "key", KEY);
     let measure = |more: &[&str]| {
         let all = [
-            &["bench", "--ceiling", "--size=4m", "--rw=randrw", "--iodepth=4", "--runtime=200ms", "--ceiling-tuning=1MiB+copy"],
+            &[
+                "bench",
+                "--ceiling",
+                "--size=4m",
+                "--rw=randrw",
+                "--iodepth=4",
+                "--runtime=200ms",
+                "--ceiling-tuning=1MiB+copy",
+            ],
             more,
         ];
         run(weft(dir.path(), &all.concat()))
@@ -180,13 +223,19 @@ fn the_ceiling_has_tls_where_it_is_asked_for() {
         if ran.err.contains("TLS needs OpenSSL 3") {
             return println!("skipped: {}", ran.err);
         }
-        assert!(ran.code() == Some(0) && ran.out.starts_with("ceiling (bare TLS): IOPS="), "{ran:?}");
+        assert!(
+            ran.code() == Some(0) && ran.out.starts_with("ceiling (bare TLS): IOPS="),
+            "{ran:?}"
+        );
     }
     assert!(measure(&["--bs=4k"]).out.starts_with("ceiling (bare TCP): IOPS="));
     // A host of another name has no such key.
     private(dir.path(), "key", &format!("nqn.2026-01.example:other {KEY}"));
     let ran = measure(&["--tls", "--tls-key-file", "key", "--bs=4k"]);
-    assert!(ran.code() != Some(0) && ran.err.contains("--tls-key-file has no key of host"), "{ran:?}");
+    assert!(
+        ran.code() != Some(0) && ran.err.contains("--tls-key-file has no key of host"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -206,8 +255,17 @@ fn secure_channels_come_of_secrets() {
         assert!(ran.code() == Some(status) && ran.message().contains(why), "{args:?}: {ran:?}");
     };
     done(dir.path(), &[&host[..], &["--concat"], &secrets].concat());
-    let bench =
-        ["bench", server.url(), "--hostnqn", NAMES[1], "--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c", "--concat"];
+    let bench = [
+        "bench",
+        server.url(),
+        "--hostnqn",
+        NAMES[1],
+        "--rw=randwrite",
+        "--bs=4k",
+        "--size=1m",
+        "--verify=crc32c",
+        "--concat",
+    ];
     done(dir.path(), &[&bench[..], &secrets].concat());
     refused(&[&host[..], &secrets].concat(), 10, "--concat");
     refused(&[&host[..], &["--concat"]].concat(), 2, "--dhchap-secret-file FILE");
@@ -216,7 +274,13 @@ fn secure_channels_come_of_secrets() {
     assert!(server.terminate().success());
     // A gateway, whose own hosts are not encrypted.
     let server = Server::start(dir.path(), &[&["ram:16MiB", "--concat"][..], &secrets].concat());
-    let source = ["--source-concat", "--source-dhchap-secret-file", "host", "--source-dhchap-ctrl-secret-file", "ctrl"];
+    let source = [
+        "--source-concat",
+        "--source-dhchap-secret-file",
+        "host",
+        "--source-dhchap-ctrl-secret-file",
+        "ctrl",
+    ];
     let front = ["--hostnqn", NAMES[1], server.url(), "--nqn", "nqn.2026-01.example.weft:front"];
     let front = Server::start(dir.path(), &[&front[..], &source].concat());
     done(dir.path(), &["id-ctrl", front.url()]);
@@ -232,10 +296,14 @@ fn keys_are_chosen_as_in_nvme_cli() {
     let dir = Scratch::new("tls-choice");
     private(dir.path(), "key", KEY);
     private(dir.path(), "hex", HEX);
-    let server = Server::start(dir.path(), &["ram:16MiB", "--nqn", NAMES[3], "--tls", "--tls-key", "@key"]);
+    let server =
+        Server::start(dir.path(), &["ram:16MiB", "--nqn", NAMES[3], "--tls", "--tls-key", "@key"]);
     let host = ["id-ctrl", server.url(), "--hostnqn", NAMES[1], "--tls"];
     done(dir.path(), &[&host[..], &["--tls-key", "@key"]].concat());
-    let derived = done(dir.path(), &[&["gen-tls-key", "-s", "@hex", "-I", "1", "-f", "derived"], &NAMES[..]].concat());
+    let derived = done(
+        dir.path(),
+        &[&["gen-tls-key", "-s", "@hex", "-I", "1", "-f", "derived"], &NAMES[..]].concat(),
+    );
     assert!(derived.contains(KEY));
     let line = std::fs::read_to_string(dir.path().join("derived")).unwrap();
     let (identity, psk) = line.trim().rsplit_once(' ').unwrap();
@@ -243,7 +311,10 @@ fn keys_are_chosen_as_in_nvme_cli() {
     done(dir.path(), &[&host[..], &["--tls_key", "@psk", "--tls-key-identity", identity]].concat());
     let refused = |more: &[&str], why: &str| {
         let ran = run(weft(dir.path(), &[&host[..], more].concat()));
-        assert!(ran.code() == Some(2) && ran.message().contains(why) && !ran.err.contains("VRLb"), "{more:?}: {ran:?}");
+        assert!(
+            ran.code() == Some(2) && ran.message().contains(why) && !ran.err.contains("VRLb"),
+            "{more:?}: {ran:?}"
+        );
     };
     refused(&["--tls-key", KEY], "--tls-key-file FILE");
     refused(&["--tls-key", "@psk", "--tls-key-identity", "NVMe1R01"], "is no identity");

@@ -14,7 +14,9 @@ fn a_server_goes_on_whose_log_nobody_reads() {
     let dir = Scratch::new("unread");
     let (reader, writer) = pipe().unwrap();
     let mut command = weft(dir.path(), &["serve", "ram:8MiB", "--threads", "1"]);
-    command.args(["--listen", "nvme+tcp://127.0.0.1:0", "--listen", "nbd://127.0.0.1:0"]).stderr(writer);
+    command
+        .args(["--listen", "nvme+tcp://127.0.0.1:0", "--listen", "nbd://127.0.0.1:0"])
+        .stderr(writer);
     let server = Server::spawn(command);
     drop(reader);
     for url in &server.urls {
@@ -26,7 +28,10 @@ fn a_server_goes_on_whose_log_nobody_reads() {
         let _ = stranger.read_to_end(&mut Vec::new());
     }
     for url in &server.urls {
-        let ran = run(weft(dir.path(), &["bench", url, "--rw=read", "--bs=4k", "--number_ios=8", "--time_based=0"]));
+        let ran = run(weft(
+            dir.path(),
+            &["bench", url, "--rw=read", "--bs=4k", "--number_ios=8", "--time_based=0"],
+        ));
         assert_eq!(ran.code(), Some(0), "{url}: {ran:?}");
     }
     assert_eq!(server.terminate().code(), Some(0));
@@ -37,7 +42,10 @@ fn a_server_starts_where_nobody_reads_what_it_says() {
     let dir = Scratch::new("unheard");
     let (reader, writer) = pipe().unwrap();
     drop(reader);
-    let mut command = weft(dir.path(), &["serve", "ram:8MiB", "--listen", "nvme+tcp://127.0.0.1:0", "--control", "unheard"]);
+    let mut command = weft(
+        dir.path(),
+        &["serve", "ram:8MiB", "--listen", "nvme+tcp://127.0.0.1:0", "--control", "unheard"],
+    );
     let mut child = command.stdout(writer).spawn().unwrap();
     drop(command);
     weft_testing::wait::until("it serves", || {
@@ -65,6 +73,10 @@ fn whoever_reads_a_part_causes_no_error() {
         let (reader, writer) = pipe().unwrap();
         drop(reader);
         let output = weft(dir.path(), args).stdout(writer).output().unwrap();
-        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""), "{args:?}");
+        assert_eq!(
+            (output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()),
+            (Some(0), ""),
+            "{args:?}"
+        );
     }
 }

@@ -1,9 +1,11 @@
-//! The control: the loop for everything that is not I/O, and its environment. A value in [`crate::ConnectOptions`].
+//! The control: the loop for everything that is not I/O, and its environment. A value in
+//! [`crate::ConnectOptions`].
 //!
-//! Connections are opened on the control loop; admin connections, keep alive, and connections that no queue uses stay there. It
-//! sleeps when there is nothing to do. The control also determines how host names are looked up and where identities come from;
-//! the loop provides the time. All clones are the same control. A program has one. A simulation has one per simulated host, on a
-//! simulated loop, with reproducible names and identities.
+//! Connections are opened on the control loop; admin connections, keep alive, and connections that
+//! no queue uses stay there. It sleeps when there is nothing to do. The control also determines how
+//! host names are looked up and where identities come from; the loop provides the time. All clones
+//! are the same control. A program has one. A simulation has one per simulated host, on a simulated
+//! loop, with reproducible names and identities.
 
 use crate::identity::Identities;
 use crate::limits::{CONTROL_POOL_BYTES, FINISH_S};
@@ -22,8 +24,9 @@ use weft_io::{DriverId, Handle, LoopConfig, Remote};
 /// Receives the outcome of an operation on the control loop.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
-/// The control loop, which opens connections and keeps them alive while no queue uses them. A control created by [`Control::new`]
-/// starts its thread on first use, and ends it when the last clone and everything opened with it are gone.
+/// The control loop, which opens connections and keeps them alive while no queue uses them. A
+/// control created by [`Control::new`] starts its thread on first use, and ends it when the last
+/// clone and everything opened with it are gone.
 #[derive(Clone)]
 pub struct Control(Arc<Holder>);
 
@@ -112,7 +115,8 @@ impl Control {
             pool_bytes: CONTROL_POOL_BYTES,
             ..LoopConfig::default()
         };
-        let ((), remote, _) = spawn(config, |_| ()).map_err(|e| Error::io(format!("cannot start the control loop: {e}"), e))?;
+        let ((), remote, _) = spawn(config, |_| ())
+            .map_err(|e| Error::io(format!("cannot start the control loop: {e}"), e))?;
         state.place = Place::Own(remote.clone());
         Ok(remote)
     }
@@ -126,8 +130,8 @@ impl Control {
         ask(&remote, |on| on.counters().snapshot()).ok()
     }
 
-    /// Runs `start` on the control loop. `start` begins an operation that passes its result to the closure, within a bounded
-    /// time.
+    /// Runs `start` on the control loop. `start` begins an operation that passes its result to the
+    /// closure, within a bounded time.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         start: impl FnOnce(&Handle, Done<T>) + Send + 'static,
@@ -176,8 +180,9 @@ impl Control {
         Task(Arc::clone(self.shared()))
     }
 
-    /// Waits (at most 6 seconds) until the peers of all dropped devices have been notified and their connections closed. Call it
-    /// at the end of a program, not on a loop's thread. Without it peers see their connections break off, which is harmless.
+    /// Waits (at most 6 seconds) until the peers of all dropped devices have been notified and
+    /// their connections closed. Call it at the end of a program, not on a loop's thread. Without
+    /// it peers see their connections break off, which is harmless.
     pub fn finish(&self) {
         let state = self.shared().state();
         let busy = |state: &mut State| state.tasks > 0;

@@ -8,7 +8,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weft_block::{BlockDevice, BlockQueue, Completion, Error, ErrorKind, Geometry, Op, OpKind, StatusKind};
+use weft_block::{
+    BlockDevice, BlockQueue, Completion, Error, ErrorKind, Geometry, Op, OpKind, StatusKind,
+};
 use weft_io::event_loop::spawn;
 use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Remote, Segments};
 
@@ -56,12 +58,18 @@ impl Disk {
 
     /// Wraps an open device.
     pub fn on(device: Arc<dyn BlockDevice>) -> Result<Self, Error> {
-        let config =
-            LoopConfig { name: "weft-disk".into(), spin: Duration::ZERO, pool_bytes: DISK_POOL_BYTES, ..LoopConfig::default() };
+        let config = LoopConfig {
+            name: "weft-disk".into(),
+            spin: Duration::ZERO,
+            pool_bytes: DISK_POOL_BYTES,
+            ..LoopConfig::default()
+        };
         let inbox: Arc<Inbox> = Arc::default();
         let (to_loop, shared) = (Arc::clone(&device), Arc::clone(&inbox));
-        let start = move |on: &Handle| on.try_spawn(|id| Requests::new(on, id, to_loop.as_ref(), shared));
-        let (driver, remote, thread) = spawn(config, start).map_err(|e| Error::io(format!("cannot start a loop: {e}"), e))?;
+        let start =
+            move |on: &Handle| on.try_spawn(|id| Requests::new(on, id, to_loop.as_ref(), shared));
+        let (driver, remote, thread) =
+            spawn(config, start).map_err(|e| Error::io(format!("cannot start a loop: {e}"), e))?;
         Ok(Self { device, driver: driver?, remote, inbox, thread: Some(thread) })
     }
 
@@ -76,13 +84,15 @@ impl Disk {
         let (step, block) = self.step();
         for (n, part) in data.chunks_mut(step).enumerate() {
             let at = lba + (n * step / block) as u64;
-            let read = self.run(OpKind::Read, at, (part.len() / block) as u32, vec![0; part.len()])?;
+            let read =
+                self.run(OpKind::Read, at, (part.len() / block) as u32, vec![0; part.len()])?;
             part.copy_from_slice(&read);
         }
         Ok(())
     }
 
-    /// Writes whole blocks from `lba`; the length of `data` must be a multiple of the block size. Durable after [`Disk::flush`].
+    /// Writes whole blocks from `lba`; the length of `data` must be a multiple of the block size.
+    /// Durable after [`Disk::flush`].
     pub fn write(&self, lba: u64, data: &[u8]) -> Result<(), Error> {
         self.check(lba, data.len())?;
         let (step, block) = self.step();
@@ -103,7 +113,8 @@ impl Disk {
         match self.start(OpKind::Flush, 0, 0, Vec::new()).recv_timeout(limit) {
             Ok(result) => result.map(drop),
             Err(_) => {
-                let text = format!("{}: not flushed within {} s", self.device.url(), limit.as_secs_f32());
+                let text =
+                    format!("{}: not flushed within {} s", self.device.url(), limit.as_secs_f32());
                 Err(Error::new(ErrorKind::TimedOut, text))
             }
         }
@@ -119,21 +130,39 @@ impl Disk {
         let geometry = self.geometry();
         let block = u64::from(geometry.block_bytes);
         let whole = (bytes as u64).is_multiple_of(block);
-        if whole && lba.checked_add(bytes as u64 / block).is_some_and(|end| end <= geometry.blocks) {
+        if whole && lba.checked_add(bytes as u64 / block).is_some_and(|end| end <= geometry.blocks)
+        {
             return Ok(());
         }
-        let text = format!("{bytes} bytes at block {lba}: the disk has {} blocks of {block} bytes", geometry.blocks);
+        let text = format!(
+            "{bytes} bytes at block {lba}: the disk has {} blocks of {block} bytes",
+            geometry.blocks
+        );
         Err(Error::new(ErrorKind::Usage, text))
     }
 
     fn run(&self, kind: OpKind, lba: u64, blocks: u32, data: Vec<u8>) -> Result<Vec<u8>, Error> {
         let answer = self.start(kind, lba, blocks, data);
-        answer.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "the disk's loop has ended")))
+        answer
+            .recv()
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "the disk's loop has ended")))
     }
 
-    fn start(&self, kind: OpKind, lba: u64, blocks: u32, data: Vec<u8>) -> mpsc::Receiver<Result<Vec<u8>, Error>> {
+    fn start(
+        &self,
+        kind: OpKind,
+        lba: u64,
+        blocks: u32,
+        data: Vec<u8>,
+    ) -> mpsc::Receiver<Result<Vec<u8>, Error>> {
         let (reply, answer) = mpsc::channel();
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(Request { kind, lba, blocks, data, reply });
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(Request {
+            kind,
+            lba,
+            blocks,
+            data,
+            reply,
+        });
         let driver = self.driver;
         self.remote.post(move |on| on.wake(driver));
         answer
@@ -145,7 +174,8 @@ impl Drop for Disk {
         let driver = self.driver;
         let removed = ask(&self.remote, move |on| on.remove(driver));
         self.remote.post(|on| on.stop());
-        // The queue goes back to its device in the turn that ends the loop: whoever opens the next one may count on it.
+        // The queue goes back to its device in the turn that ends the loop: whoever opens the next
+        // one may count on it.
         if let (Ok(()), Some(thread)) = (removed, self.thread.take()) {
             let _ = thread.join();
         }
@@ -165,7 +195,12 @@ struct Requests {
 }
 
 impl Requests {
-    fn new(on: &Handle, id: DriverId, device: &dyn BlockDevice, inbox: Arc<Inbox>) -> Result<Self, Error> {
+    fn new(
+        on: &Handle,
+        id: DriverId,
+        device: &dyn BlockDevice,
+        inbox: Arc<Inbox>,
+    ) -> Result<Self, Error> {
         Ok(Self {
             queue: device.open_queue(on, id)?,
             inbox,
@@ -193,20 +228,32 @@ impl Requests {
                 self.replies.len() - 1
             });
             self.replies[free] = Some(request.reply);
-            self.ops.push_back(Op::new(request.kind, request.lba, request.blocks, free as u64, data));
+            self.ops.push_back(Op::new(
+                request.kind,
+                request.lba,
+                request.blocks,
+                free as u64,
+                data,
+            ));
         }
     }
 
     fn finish(&mut self, Completion { op, outcome }: Completion) {
-        let Some(reply) = self.replies.get_mut(op.user as usize).and_then(Option::take) else { return };
+        let Some(reply) = self.replies.get_mut(op.user as usize).and_then(Option::take) else {
+            return;
+        };
         let status = outcome.status();
         let result = if outcome.is_success() {
             Ok(op.data.first().map_or_else(Vec::new, |segment| segment.to_vec()))
         } else {
-            let kind = if status.kind == StatusKind::Gone { ErrorKind::Refused } else { ErrorKind::Io };
+            let kind =
+                if status.kind == StatusKind::Gone { ErrorKind::Refused } else { ErrorKind::Io };
             let text = match op.kind {
                 OpKind::Flush => format!("the flush failed: {:?}", status.kind),
-                _ => format!("{:?} of {} blocks at block {} failed: {:?}", op.kind, op.blocks, op.lba, status.kind),
+                _ => format!(
+                    "{:?} of {} blocks at block {} failed: {:?}",
+                    op.kind, op.blocks, op.lba, status.kind
+                ),
             };
             Err(Error::new(kind, text))
         };

@@ -1,8 +1,9 @@
 //! Permanent names: the identity of this host for targets, and of this target for hosts.
 //!
-//! The host's name is that of the system if it has one (`/etc/nvme/hostnqn` and `/etc/nvme/hostid`, as nvme-cli keeps them, and
-//! `/etc/iscsi/initiatorname.iscsi` of open-iscsi). Otherwise it is generated once and kept in the state directory, like the
-//! default subsystem name: `$WEFT_STATE_DIR`, or `$XDG_STATE_HOME/weft`, `~/.local/state/weft`, `%LOCALAPPDATA%\weft`.
+//! The host's name is that of the system if it has one (`/etc/nvme/hostnqn` and `/etc/nvme/hostid`,
+//! as nvme-cli keeps them, and `/etc/iscsi/initiatorname.iscsi` of open-iscsi). Otherwise it is
+//! generated once and kept in the state directory, like the default subsystem name:
+//! `$WEFT_STATE_DIR`, or `$XDG_STATE_HOME/weft`, `~/.local/state/weft`, `%LOCALAPPDATA%\weft`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,22 +36,32 @@ impl HostIdentity {
             Some(text) => text,
             None => lasting("hostnqn", fresh_nqn)?,
         };
-        let nqn = Nqn::new(&nqn)
-            .map_err(|e| Error::new(ErrorKind::Usage, format!("the host NQN \"{nqn}\" in the file hostnqn is unusable: {e}")))?;
+        let nqn = Nqn::new(&nqn).map_err(|e| {
+            Error::new(
+                ErrorKind::Usage,
+                format!("the host NQN \"{nqn}\" in the file hostnqn is unusable: {e}"),
+            )
+        })?;
         Self::named(nqn)
     }
 
-    /// The identity of a host with a given name: the identifier is the one in the name, the system's, or derived from the name.
+    /// The identity of a host with a given name: the identifier is the one in the name, the
+    /// system's, or derived from the name.
     pub fn named(nqn: Nqn) -> Result<Self, Error> {
-        let in_name = nqn.as_str().strip_prefix(UUID_PREFIX).and_then(|text| Uuid::parse_str(text).ok());
-        let of_system = || read(Path::new("/etc/nvme/hostid")).and_then(|text| Uuid::parse_str(&text).ok());
-        let is_system = read(Path::new("/etc/nvme/hostnqn")).is_some_and(|name| name == nqn.as_str());
+        let in_name =
+            nqn.as_str().strip_prefix(UUID_PREFIX).and_then(|text| Uuid::parse_str(text).ok());
+        let of_system =
+            || read(Path::new("/etc/nvme/hostid")).and_then(|text| Uuid::parse_str(&text).ok());
+        let is_system =
+            read(Path::new("/etc/nvme/hostnqn")).is_some_and(|name| name == nqn.as_str());
         let uuid = if is_system { of_system().or(in_name) } else { in_name };
-        let uuid = uuid.unwrap_or_else(|| Uuid::new_v5(&Uuid::NAMESPACE_OID, nqn.as_str().as_bytes()));
+        let uuid =
+            uuid.unwrap_or_else(|| Uuid::new_v5(&Uuid::NAMESPACE_OID, nqn.as_str().as_bytes()));
         Ok(Self { nqn, id: Id128(*uuid.as_bytes()) })
     }
 
-    /// The same host with an identifier for one of those who open devices on it, which is the same each time.
+    /// The same host with an identifier for one of those who open devices on it, which is the same
+    /// each time.
     #[must_use]
     pub fn for_opener(self, opener: Uuid) -> Self {
         let id = Uuid::new_v5(&Uuid::from_bytes(self.id.0), opener.as_bytes());
@@ -61,14 +72,21 @@ impl HostIdentity {
 /// The default name of a subsystem: generated once per user and machine.
 pub fn subsystem_nqn() -> Result<Nqn, Error> {
     let text = lasting("subsysnqn", fresh_nqn)?;
-    Nqn::new(&text)
-        .map_err(|e| Error::new(ErrorKind::Usage, format!("the subsystem NQN \"{text}\" in the file subsysnqn is unusable: {e}")))
+    Nqn::new(&text).map_err(|e| {
+        Error::new(
+            ErrorKind::Usage,
+            format!("the subsystem NQN \"{text}\" in the file subsysnqn is unusable: {e}"),
+        )
+    })
 }
 
-/// The iSCSI initiator name of this host: the system's, if it can be read, or a generated one that is kept.
+/// The iSCSI initiator name of this host: the system's, if it can be read, or a generated one that
+/// is kept.
 pub fn initiator_name() -> Result<Name, Error> {
     let system = read(Path::new("/etc/iscsi/initiatorname.iscsi"));
-    let of_system = system.as_deref().and_then(|text| text.lines().find_map(|line| line.trim().strip_prefix("InitiatorName=")));
+    let of_system = system
+        .as_deref()
+        .and_then(|text| text.lines().find_map(|line| line.trim().strip_prefix("InitiatorName=")));
     let text = match of_system {
         Some(name) => name.to_owned(),
         None => lasting("initiatorname", || format!("{IQN_PREFIX}{}", Uuid::new_v4()))?,
@@ -79,16 +97,20 @@ pub fn initiator_name() -> Result<Name, Error> {
     })
 }
 
-/// The default name of an iSCSI target: generated once per user and machine. Its naming authority is the domain reserved for
-/// private use.
+/// The default name of an iSCSI target: generated once per user and machine. Its naming authority
+/// is the domain reserved for private use.
 pub fn target_iqn() -> Result<Name, Error> {
     let text = lasting("targetiqn", || format!("{IQN_PREFIX}{}", Uuid::new_v4()))?;
-    Name::new(&text)
-        .map_err(|e| Error::new(ErrorKind::Usage, format!("the iSCSI name \"{text}\" in the file targetiqn is unusable: {e}")))
+    Name::new(&text).map_err(|e| {
+        Error::new(
+            ErrorKind::Usage,
+            format!("the iSCSI name \"{text}\" in the file targetiqn is unusable: {e}"),
+        )
+    })
 }
 
-/// The UUID of a namespace whose device has none: derived from the subsystem and the namespace ID, so it is as permanent as they
-/// are.
+/// The UUID of a namespace whose device has none: derived from the subsystem and the namespace ID,
+/// so it is as permanent as they are.
 pub fn namespace_uuid(subsystem: &Nqn, nsid: u32) -> Uuid {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{}/{nsid}", subsystem.as_str()).as_bytes())
 }
@@ -103,7 +125,8 @@ fn read(path: &Path) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The directory in which lasting names and identities are kept; none if the system tells no place for it.
+/// The directory in which lasting names and identities are kept; none if the system tells no place
+/// for it.
 pub fn state_dir() -> Option<PathBuf> {
     let of = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     of("WEFT_STATE_DIR")
@@ -112,8 +135,8 @@ pub fn state_dir() -> Option<PathBuf> {
         .or_else(|| of("HOME").map(|p| p.join(".local/state/weft")))
 }
 
-/// The text in the file `name` of the state directory; `make` generates it the first time. If it cannot be stored, a new one is
-/// used for this run.
+/// The text in the file `name` of the state directory; `make` generates it the first time. If it
+/// cannot be stored, a new one is used for this run.
 fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
     let Some(dir) = state_dir() else { return Ok(make()) };
     let path = dir.join(name);
@@ -121,9 +144,14 @@ fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
         return Ok(text);
     }
     match keep(&dir, &path, &make()) {
-        Ok(()) => read(&path).ok_or_else(|| Error::new(ErrorKind::Io, format!("{} is empty; delete it", path.display()))),
+        Ok(()) => read(&path).ok_or_else(|| {
+            Error::new(ErrorKind::Io, format!("{} is empty; delete it", path.display()))
+        }),
         Err(e) => {
-            tracing::warn!("cannot save the generated name in {}: {e}; this run uses a new one", path.display());
+            tracing::warn!(
+                "cannot save the generated name in {}: {e}; this run uses a new one",
+                path.display()
+            );
             Ok(make())
         }
     }
@@ -175,7 +203,8 @@ impl Identities {
             None => HostIdentity::of_this_host(),
             Some(seeded) => {
                 let text = format!("{UUID_PREFIX}{}", seeded.uuid);
-                let nqn = Nqn::new(&text).map_err(|e| Error::new(ErrorKind::Usage, format!("{text}: {e}")))?;
+                let nqn = Nqn::new(&text)
+                    .map_err(|e| Error::new(ErrorKind::Usage, format!("{text}: {e}")))?;
                 Ok(HostIdentity { nqn, id: Id128(*seeded.uuid.as_bytes()) })
             }
         }
@@ -219,7 +248,8 @@ mod tests {
 
     #[test]
     fn a_name_with_a_uuid_gives_the_identifier() {
-        let nqn = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555").unwrap();
+        let nqn = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555")
+            .unwrap();
         assert_eq!(HostIdentity::named(nqn).unwrap().id.0[..4], [0x11; 4]);
     }
 
@@ -227,7 +257,11 @@ mod tests {
     fn a_seed_is_one_identity_and_one_sequence() {
         let of = |seed| {
             let identities = Identities::seeded(seed);
-            (identities.host().unwrap(), identities.initiator_name().unwrap(), identities.random::<16>())
+            (
+                identities.host().unwrap(),
+                identities.initiator_name().unwrap(),
+                identities.random::<16>(),
+            )
         };
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));

@@ -1,13 +1,17 @@
-//! What is said of iSCSI peers that do otherwise than the standard says, and are served all the same: each thing once.
+//! What is said of iSCSI peers that do otherwise than the standard says, and are served all the
+//! same: each thing once.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use weft_proto::iscsi::oddity::Oddities;
 use weft_proto::iscsi::text::Name;
 
-/// Logs that a name, `what`, does not have the form that RFC 7143 §4.2.7 requires. Call it at the first use of the name.
+/// Logs that a name, `what`, does not have the form that RFC 7143 §4.2.7 requires. Call it at the
+/// first use of the name.
 pub(crate) fn remark(what: &str, name: &Name) {
     if let Err(why) = name.check_form() {
-        tracing::warn!("{what} \"{name}\" does not have the form of RFC 7143 §4.2.7: {why}; using it unchanged");
+        tracing::warn!(
+            "{what} \"{name}\" does not have the form of RFC 7143 §4.2.7: {why}; using it unchanged"
+        );
     }
 }
 

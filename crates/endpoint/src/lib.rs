@@ -1,7 +1,7 @@
 //! Composition: opens a block device by URL, and exports devices on listening ports.
 //!
-//! * [`open()`] opens any source URL as a [`weft_block::BlockDevice`], and [`begin`] does so without waiting; [`Disk`] offers
-//!   blocking calls.
+//! * [`open()`] opens any source URL as a [`weft_block::BlockDevice`], and [`begin`] does so
+//!   without waiting; [`Disk`] offers blocking calls.
 //! * [`export`]: serves devices to other hosts; [`source`]: opens devices of other targets.
 //! * [`overwrite`]: keeps programs from overwriting data by accident.
 //! * [`paths`]: keeps devices of other targets connected, by one path or several.

@@ -53,7 +53,8 @@ impl Loops {
     pub fn start(config: &LoopsConfig) -> Result<Self, Error> {
         let cores = config.cpus.as_ref().map_or_else(|| weft_io::cpu::allowed().len(), Vec::len);
         let count = config.threads.unwrap_or(cores).max(1);
-        let mut loops = Self { remotes: Vec::with_capacity(count), threads: Vec::with_capacity(count) };
+        let mut loops =
+            Self { remotes: Vec::with_capacity(count), threads: Vec::with_capacity(count) };
         for n in 0..count {
             let mut each = LoopConfig {
                 name: format!("weft-loop-{n}"),
@@ -62,13 +63,14 @@ impl Loops {
                 listening: config.listening.clone(),
                 ..LoopConfig::default()
             };
-            each.cpu = config.cpus.as_ref().and_then(|cpus| cpus.get(n % cpus.len().max(1)).copied());
+            each.cpu =
+                config.cpus.as_ref().and_then(|cpus| cpus.get(n % cpus.len().max(1)).copied());
             if config.poll {
                 each.spin = Duration::MAX;
             }
             let what = each.cpu.map_or_else(String::new, |cpu| format!(" on core {cpu}"));
-            let ((), remote, thread) =
-                spawn(each, |_| ()).map_err(|e| Error::io(format!("cannot start an event loop{what}: {e}"), e))?;
+            let ((), remote, thread) = spawn(each, |_| ())
+                .map_err(|e| Error::io(format!("cannot start an event loop{what}: {e}"), e))?;
             loops.remotes.push(remote);
             loops.threads.push(thread);
         }
@@ -92,7 +94,12 @@ impl Loops {
             match thread.join() {
                 Ok(Ok(())) => {}
                 Ok(Err(e)) => return Err(Error::io(format!("an event loop failed: {e}"), e)),
-                Err(_) => return Err(Error::new(ErrorKind::Io, "an event loop's thread panicked; please report this")),
+                Err(_) => {
+                    return Err(Error::new(
+                        ErrorKind::Io,
+                        "an event loop's thread panicked; please report this",
+                    ));
+                }
             }
         }
         Ok(())

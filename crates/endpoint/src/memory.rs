@@ -5,7 +5,8 @@ use std::io::IoSliceMut;
 use weft_io::Segment;
 use weft_io::segment::pieces_mut;
 
-/// The piece of `segments` that starts at `offset`, at most `len` bytes long. `None` beyond the end.
+/// The piece of `segments` that starts at `offset`, at most `len` bytes long. `None` beyond the
+/// end.
 #[inline]
 pub(crate) fn piece(segments: &[Segment], offset: u32, len: u32) -> Option<&[u8]> {
     let mut at = offset as usize;
@@ -33,12 +34,19 @@ pub(crate) fn piece_mut(segments: &mut [Segment], offset: u32, len: u32) -> Opti
     None
 }
 
-/// Appends the pieces of `segments` from `offset`, up to `len` bytes, as long as they fit into `into` without allocating and leave
-/// room for one piece that its owner may add.
+/// Appends the pieces of `segments` from `offset`, up to `len` bytes, as long as they fit into
+/// `into` without allocating and leave room for one piece that its owner may add.
 #[inline]
-pub(crate) fn add_pieces<'a>(segments: &'a mut [Segment], offset: u32, len: u32, into: &mut Pieces<'a>) {
+pub(crate) fn add_pieces<'a>(
+    segments: &'a mut [Segment],
+    offset: u32,
+    len: u32,
+    into: &mut Pieces<'a>,
+) {
     let room = into.inline_size().saturating_sub(into.len() + 1);
-    into.extend(pieces_mut(segments, offset as usize, len as usize).take(room).map(IoSliceMut::new));
+    into.extend(
+        pieces_mut(segments, offset as usize, len as usize).take(room).map(IoSliceMut::new),
+    );
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `mirror:` URLs: the legs are opened like any other source, except that they end with their connection, so that the mirror notices and goes on
-//! without them.
+//! `mirror:` URLs: the legs are opened like any other source, except that they end with their
+//! connection, so that the mirror notices and goes on without them.
 
 use crate::paths::PathOptions;
 use crate::source::ConnectOptions;
@@ -34,7 +34,8 @@ fn state_url(path: &str) -> String {
 
 fn host_name() -> String {
     let system = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = system.map(|name| name.trim().to_owned()).or_else(|| std::env::var("COMPUTERNAME").ok());
+    let name =
+        system.map(|name| name.trim().to_owned()).or_else(|| std::env::var("COMPUTERNAME").ok());
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "an unnamed host".into())
 }
 
@@ -50,26 +51,36 @@ fn is_local(leg: &str) -> bool {
     sources(leg).iter().all(|source| path(source.url).is_some() || source.url.starts_with("ram:"))
 }
 
-/// A source of a mirror, which ends with its connection. Whoever opens a mirror reserves its legs, each time as another host.
+/// A source of a mirror, which ends with its connection. Whoever opens a mirror reserves its legs,
+/// each time as another host.
 fn leg(url: &str, options: &ConnectOptions) -> LegSource {
-    let paths =
-        PathOptions { further: Vec::new(), ctrl_loss_timeout: Some(Duration::ZERO), reserve: false, ..options.paths.clone() };
+    let paths = PathOptions {
+        further: Vec::new(),
+        ctrl_loss_timeout: Some(Duration::ZERO),
+        reserve: false,
+        ..options.paths.clone()
+    };
     let options = ConnectOptions { paths, nr_io_queues: 1, in_mirror: true, ..options.clone() };
     let (shown, url) = (without_secret(url), url.to_owned());
     LegSource {
         url: shown,
         is_remote: !is_local(&url),
-        open: Box::new(move |opener| open_as(&url, ConnectOptions { opener: Some(opener), ..options.clone() })),
+        open: Box::new(move |opener| {
+            open_as(&url, ConnectOptions { opener: Some(opener), ..options.clone() })
+        }),
     }
 }
 
-/// Opens a leg as the opener of the mirror, or, where the target gives this host an identifier and refuses others, as this host.
+/// Opens a leg as the opener of the mirror, or, where the target gives this host an identifier and
+/// refuses others, as this host.
 fn open_as(url: &str, options: ConnectOptions) -> Result<Opening, Error> {
     let (opening, url) = (crate::open::begin(url, &options)?, url.to_owned());
     Ok(Opening::of(async move {
         match opening.await {
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-                crate::open::begin(&url, &ConnectOptions { opener: None, ..options })?.await.map_err(|_| e)
+                crate::open::begin(&url, &ConnectOptions { opener: None, ..options })?
+                    .await
+                    .map_err(|_| e)
             }
             outcome => outcome,
         }
@@ -95,7 +106,8 @@ pub fn begin_as(
     let random = options.control.identities().random::<24>();
     let (name, seed) = random.split_at(16);
     let name = Uuid::from_slice(name).unwrap_or_default();
-    // The longest that a target may go on with what a process that has ended sent to it: as long as it waits for a sign of life, and a while.
+    // The longest that a target may go on with what a process that has ended sent to it: as long as
+    // it waits for a sign of life, and a while.
     let remote = options.quiesce_time + 3 * Duration::from_millis(options.keep_alive_ms.into());
     let settle = if parsed.legs.iter().all(|leg| is_local(leg)) { Duration::ZERO } else { remote };
     mirror::begin(

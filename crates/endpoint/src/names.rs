@@ -31,8 +31,12 @@ impl NameTable {
     fn find(&self, host: &HostPort) -> Addresses {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = table.get(&host.host).filter(|addresses| !addresses.is_empty());
-        let with_port = |addresses: &Vec<IpAddr>| addresses.iter().map(|&ip| SocketAddr::new(ip, host.port)).collect();
-        found.map(with_port).ok_or_else(|| Error::new(ErrorKind::NotFound, format!("cannot find the host \"{}\"", host.host)))
+        let with_port = |addresses: &Vec<IpAddr>| {
+            addresses.iter().map(|&ip| SocketAddr::new(ip, host.port)).collect()
+        };
+        found.map(with_port).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("cannot find the host \"{}\"", host.host))
+        })
     }
 }
 
@@ -46,8 +50,15 @@ impl<const N: usize> From<[(String, Vec<IpAddr>); N]> for NameTable {
 pub(crate) type Addresses = Result<Vec<SocketAddr>, Error>;
 
 impl Names {
-    /// Looks up a host; `then` receives the result by `deadline`, on this loop, possibly before this returns.
-    pub(crate) fn look_up(&self, on: &Handle, host: &HostPort, deadline: Time, then: impl FnOnce(&Handle, Addresses) + 'static) {
+    /// Looks up a host; `then` receives the result by `deadline`, on this loop, possibly before
+    /// this returns.
+    pub(crate) fn look_up(
+        &self,
+        on: &Handle,
+        host: &HostPort,
+        deadline: Time,
+        then: impl FnOnce(&Handle, Addresses) + 'static,
+    ) {
         if let Ok(address) = host.host.parse() {
             return then(on, Ok(vec![SocketAddr::new(address, host.port)]));
         }
@@ -64,13 +75,21 @@ fn ask_system(on: &Handle, host: HostPort, deadline: Time, then: Then) {
     let answer = Arc::<Mutex<Option<Addresses>>>::default();
     let (give, remote) = (Arc::clone(&answer), on.remote());
     let name = host.host.clone();
-    let lookup = on.spawn(|id| Lookup { id, name, answer, deadline, timer: TimerSlot::default(), then: Some(then) });
+    let lookup = on.spawn(|id| Lookup {
+        id,
+        name,
+        answer,
+        deadline,
+        timer: TimerSlot::default(),
+        then: Some(then),
+    });
     let keep = move |addresses| {
         *give.lock().unwrap_or_else(PoisonError::into_inner) = Some(addresses);
         remote.wake(lookup);
     };
     let failed = keep.clone();
-    let started = std::thread::Builder::new().name("weft-names".into()).spawn(move || keep(host.resolve()));
+    let started =
+        std::thread::Builder::new().name("weft-names".into()).spawn(move || keep(host.resolve()));
     if let Err(e) = started {
         failed(Err(Error::io(format!("cannot start a thread to look up a host name: {e}"), e)));
     }
@@ -122,7 +141,9 @@ mod tests {
         let give = Rc::clone(&found);
         let host = HostPort { host: host.to_owned(), port: 7 };
         let on = event_loop.handle().clone();
-        names.look_up(&on, &host, on.clock() + Duration::from_secs(60), move |_, addresses| *give.borrow_mut() = Some(addresses));
+        names.look_up(&on, &host, on.clock() + Duration::from_secs(60), move |_, addresses| {
+            *give.borrow_mut() = Some(addresses)
+        });
         while found.borrow().is_none() {
             let _ = event_loop.turn(true).unwrap();
         }
@@ -141,6 +162,9 @@ mod tests {
     #[test]
     fn the_system_knows_this_host() {
         let found = look_up(&Names::System, "localhost").unwrap();
-        assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 7), "{found:?}");
+        assert!(
+            found.iter().all(|address| address.ip().is_loopback() && address.port() == 7),
+            "{found:?}"
+        );
     }
 }

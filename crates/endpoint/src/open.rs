@@ -10,24 +10,31 @@ use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, grammar};
 use weft_ceph::{RBD, RbdUrl};
 
 /// What the URLs of each network source start with, and what opens them.
-const SOURCES: [(&[&str], Begin); 3] =
-    [(&NVME_SCHEMES, nvme::begin_url), (&[ISCSI], iscsi::begin_url), (&NBD_SCHEMES, nbd::begin_url)];
+const SOURCES: [(&[&str], Begin); 3] = [
+    (&NVME_SCHEMES, nvme::begin_url),
+    (&[ISCSI], iscsi::begin_url),
+    (&NBD_SCHEMES, nbd::begin_url),
+];
 
 /// What opens URLs of this kind, if it is that of a network source.
 fn opens(url: &str) -> Option<Begin> {
-    let (_, begin) = SOURCES.iter().find(|(schemes, _)| schemes.iter().any(|scheme| url.starts_with(scheme)))?;
+    let (_, begin) =
+        SOURCES.iter().find(|(schemes, _)| schemes.iter().any(|scheme| url.starts_with(scheme)))?;
     Some(*begin)
 }
 
-/// Begins to open any source: `ram:`, `null:`, `file:`, `nvme+tcp://`, `nvme+rdma://`, `iscsi://`, `nbd://`, `rbd:`, lists of them and filters over them. `options` are for
-/// the network sources among them, which take at most the connect timeout, and which open side by side when several are begun with. A
-/// network source reconnects after a loss, and uses several paths, as [`ConnectOptions::paths`] says.
+/// Begins to open any source: `ram:`, `null:`, `file:`, `nvme+tcp://`, `nvme+rdma://`, `iscsi://`,
+/// `nbd://`, `rbd:`, lists of them and filters over them. `options` are for the network sources
+/// among them, which take at most the connect timeout, and which open side by side when several are
+/// begun with. A network source reconnects after a loss, and uses several paths, as
+/// [`ConnectOptions::paths`] says.
 ///
 /// # Errors
 /// What is wrong with the URL or the options; what a local source says.
 pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
     if !options.paths.further.is_empty() && grammar::sources(url).len() > 1 {
-        let text = "further paths belong to one device, and this source has several; open it without them";
+        let text =
+            "further paths belong to one device, and this source has several; open it without them";
         return Err(Error::new(ErrorKind::Usage, format!("{url}: {text}")));
     }
     let network = |url: &str| match mirror::begin(url, options) {
@@ -35,13 +42,19 @@ pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
         Ok(opening) => opening,
         Err(e) => Some(Opening::ready(Err(e))),
     };
-    let local = OpenOptions::with_resolver(&network).shared(options.shared).noting(options.created.as_deref());
+    let local = OpenOptions::with_resolver(&network)
+        .shared(options.shared)
+        .noting(options.created.as_deref());
     weft_block::begin(url, &local.time_limit(options.disk_timeout).in_composite(options.in_mirror))
 }
 
 /// Begins to open a URL that is no local one; `None`: nor one of ours.
 fn begin_remote(url: &str, options: &ConnectOptions) -> Option<Result<Opening, Error>> {
-    if url.starts_with(RBD) { Some(rbd::begin_url(url, options)) } else { Some(begin_network(url, opens(url)?, options)) }
+    if url.starts_with(RBD) {
+        Some(rbd::begin_url(url, options))
+    } else {
+        Some(begin_network(url, opens(url)?, options))
+    }
 }
 
 fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Opening, Error> {
@@ -55,13 +68,17 @@ fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Op
         return Err(Error::new(ErrorKind::Usage, text));
     }
     // Whoever reserves does it as a host of its own, so that nobody else is let through with it.
-    let own = options.paths.reserve.then(|| Uuid::from_bytes(options.control.identities().random()));
+    let own =
+        options.paths.reserve.then(|| Uuid::from_bytes(options.control.identities().random()));
     let options = &ConnectOptions { opener: options.opener.or(own), ..options.clone() };
     let opener = |url: &str, begin| Opener { url: url.to_owned(), options: options.clone(), begin };
     let mut openers = vec![opener(url, begin)];
     for further in &options.paths.further {
         let begin = opens(further).ok_or_else(|| {
-            Error::new(ErrorKind::Usage, format!("\"{further}\" cannot be a path; a path is a URL of NVMe, iSCSI or NBD"))
+            Error::new(
+                ErrorKind::Usage,
+                format!("\"{further}\" cannot be a path; a path is a URL of NVMe, iSCSI or NBD"),
+            )
         })?;
         openers.push(opener(further, begin));
     }
@@ -73,7 +90,8 @@ pub fn open(url: &str, options: &ConnectOptions) -> Result<Device, Error> {
     begin(url, options)?.wait()
 }
 
-/// Whether a URL can be one of a source, as far as its text tells: nothing is opened or connected to.
+/// Whether a URL can be one of a source, as far as its text tells: nothing is opened or connected
+/// to.
 ///
 /// # Errors
 /// What is wrong with the URL.

@@ -1,10 +1,13 @@
-//! Pre-shared keys for TLS, of NVMe/TCP (TCP transport 1.1 §3.6.1): who is let in, and who the other end of a connection is.
+//! Pre-shared keys for TLS, of NVMe/TCP (TCP transport 1.1 §3.6.1): who is let in, and who the
+//! other end of a connection is.
 
 use crate::renewal::Renewed;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use weft_block::{Error, ErrorKind};
-use weft_proto::nvme::auth::{Derivation, GeneratedPsk, Hash, Identity, IdentityVersion, Named, PskKeys};
+use weft_proto::nvme::auth::{
+    Derivation, GeneratedPsk, Hash, Identity, IdentityVersion, Named, PskKeys,
+};
 use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError};
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::Nqn;
@@ -33,7 +36,8 @@ impl fmt::Debug for TlsPsk {
 
 impl weft_tls::Keys for TlsPsk {
     fn find(&self, identity: &[u8]) -> Option<Psk> {
-        let of_file = || self.keys().find(identity).and_then(|found| psk(found.psk.as_bytes(), found.hash));
+        let of_file =
+            || self.keys().find(identity).and_then(|found| psk(found.psk.as_bytes(), found.hash));
         of_file().or_else(|| {
             let hash = Named::parse(identity)?.hash;
             psk(&self.keyring?.find(core::str::from_utf8(identity).ok()?)?, hash)
@@ -86,17 +90,26 @@ impl TlsPsk {
     /// That there is no such keyring, or no TLS.
     pub fn of_keyring(name: &str) -> Result<Self, Error> {
         weft_tls::available().map_err(|why| unavailable(&why))?;
-        let keyring = Keyring::open(name).map_err(|why| Error::new(ErrorKind::NotFound, why.to_string()))?;
-        Ok(Self { keys: Arc::default(), renewal: None, keyring: Some(keyring), is_in_user_space: false, client: None })
+        let keyring =
+            Keyring::open(name).map_err(|why| Error::new(ErrorKind::NotFound, why.to_string()))?;
+        Ok(Self {
+            keys: Arc::default(),
+            renewal: None,
+            keyring: Some(keyring),
+            is_in_user_space: false,
+            client: None,
+        })
     }
 
-    /// The same, whose connections keep their records in user space even where the kernel would take them.
+    /// The same, whose connections keep their records in user space even where the kernel would
+    /// take them.
     #[must_use]
     pub fn in_user_space(self) -> Self {
         Self { is_in_user_space: true, ..self }
     }
 
-    /// The same, whose keys a host reads anew before each association. A server is told of other keys by [`Self::set_keys`].
+    /// The same, whose keys a host reads anew before each association. A server is told of other
+    /// keys by [`Self::set_keys`].
     #[must_use]
     pub fn renewed(self, renewal: Option<Renewed<PskKeys>>) -> Self {
         Self { renewal, ..self }
@@ -145,25 +158,44 @@ impl TlsPsk {
         Ok(Self { client: Some(client), ..self.clone() })
     }
 
-    /// For the connections of a host to a subsystem, with the key of which both know by an authentication.
+    /// For the connections of a host to a subsystem, with the key of which both know by an
+    /// authentication.
     pub(crate) fn of_generated(
         made: &GeneratedPsk,
         (hostnqn, subnqn): (&Nqn, &Nqn),
         is_in_user_space: bool,
     ) -> Result<Self, Error> {
         let names = (hostnqn.as_str(), subnqn.as_str());
-        let identity = Identity::new(&made.key, made.hash, true, IdentityVersion::V1, names, Derivation::Standard);
-        let found = identity.and_then(|identity| Some((psk(identity.psk.as_bytes(), identity.hash)?, identity.text)));
+        let identity = Identity::new(
+            &made.key,
+            made.hash,
+            true,
+            IdentityVersion::V1,
+            names,
+            Derivation::Standard,
+        );
+        let found = identity.and_then(|identity| {
+            Some((psk(identity.psk.as_bytes(), identity.hash)?, identity.text))
+        });
         let Some((key, text)) = found else {
-            let text = format!("no key for TLS can have the names {hostnqn} and {subnqn}: give the host another with --hostnqn");
+            let text = format!(
+                "no key for TLS can have the names {hostnqn} and {subnqn}: give the host another with --hostnqn"
+            );
             return Err(Error::new(ErrorKind::Unsupported, text));
         };
         let client = Client::new(text.as_bytes(), key).map_err(|why| unavailable(&why))?;
         let client = if is_in_user_space { client.in_user_space() } else { client };
-        Ok(Self { keys: Arc::default(), renewal: None, keyring: None, is_in_user_space, client: Some(client) })
+        Ok(Self {
+            keys: Arc::default(),
+            renewal: None,
+            keyring: None,
+            is_in_user_space,
+            client: Some(client),
+        })
     }
 
-    /// What a host offers, and the key. Of the keyring: the newer identities first, as Linux's host does.
+    /// What a host offers, and the key. Of the keyring: the newer identities first, as Linux's host
+    /// does.
     fn offer(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Option<(String, Psk)> {
         if let Some(Identity { text, psk: key, hash }) = self.keys().offer(hostnqn, subnqn) {
             return psk(key.as_bytes(), hash).map(|psk| (text, psk));
@@ -202,9 +234,13 @@ impl Proven {
             return Ok(());
         }
         let named = self.peer.identity().and_then(Named::parse);
-        let is = |field: weft_proto::nvme::wire::NqnField, name: &str| field.nqn().is_ok_and(|nqn| nqn.as_str() == name);
+        let is = |field: weft_proto::nvme::wire::NqnField, name: &str| {
+            field.nqn().is_ok_and(|nqn| nqn.as_str() == name)
+        };
         let data = ConnectData::decode(data).ok();
-        let fits = named.zip(data).is_some_and(|(named, data)| is(data.hostnqn, named.hostnqn) && is(data.subnqn, named.subnqn));
+        let fits = named.zip(data).is_some_and(|(named, data)| {
+            is(data.hostnqn, named.hostnqn) && is(data.subnqn, named.subnqn)
+        });
         if fits { Ok(()) } else { Err(ConnectError::OtherIdentity) }
     }
 

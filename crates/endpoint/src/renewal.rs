@@ -1,4 +1,5 @@
-//! Secrets that may be replaced where they came from while a host uses them: they are read anew before each association.
+//! Secrets that may be replaced where they came from while a host uses them: they are read anew
+//! before each association.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,13 +29,15 @@ impl<T> fmt::Debug for Renewed<T> {
 }
 
 impl<T: Clone> Renewed<T> {
-    /// Read by a function that must not wait, or tells why it cannot be read. It is called where connections are opened.
+    /// Read by a function that must not wait, or tells why it cannot be read. It is called where
+    /// connections are opened.
     pub fn new(read: impl Fn() -> Result<T, String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner { read: Box::new(read), last: Mutex::default() }))
     }
 
-    /// What is there now. Where it cannot be read the log says why, and it is what was read last, or this if nothing was: a file that is just being
-    /// replaced is no reason to stay away from a target.
+    /// What is there now. Where it cannot be read the log says why, and it is what was read last,
+    /// or this if nothing was: a file that is just being replaced is no reason to stay away from a
+    /// target.
     pub(crate) fn now(&self, first: &T) -> T {
         let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         match (self.0.read)() {

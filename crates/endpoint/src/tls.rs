@@ -1,4 +1,5 @@
-//! What TLS needs: the files that hold the certificates of a connection (NBD), and pre-shared keys (NVMe/TCP).
+//! What TLS needs: the files that hold the certificates of a connection (NBD), and pre-shared keys
+//! (NVMe/TCP).
 
 use crate::psk::TlsPsk;
 use std::path::{Path, PathBuf};
@@ -16,10 +17,12 @@ pub struct TlsFiles {
     pub ca: Option<PathBuf>,
     /// Pre-shared keys of NVMe/TCP: with them there is no NVMe/TCP without TLS.
     pub psk: Option<TlsPsk>,
-    /// NVMe/TCP with keys that come of an authentication (secure channel concatenation). A host authenticates on a connection of its own, and does all
-    /// else with TLS. A server takes both kinds of connections.
+    /// NVMe/TCP with keys that come of an authentication (secure channel concatenation). A host
+    /// authenticates on a connection of its own, and does all else with TLS. A server takes both
+    /// kinds of connections.
     pub concat: bool,
-    /// Their records stay in user space even where the kernel would take them. (Pre-shared keys say it themselves: [`TlsPsk::in_user_space`].)
+    /// Their records stay in user space even where the kernel would take them. (Pre-shared keys say
+    /// it themselves: [`TlsPsk::in_user_space`].)
     pub concat_in_user_space: bool,
 }
 
@@ -34,15 +37,20 @@ fn wrong(e: &TlsError) -> Error {
 impl TlsFiles {
     /// Whether an option names one, or keys.
     pub fn is_some(&self) -> bool {
-        self.certificate.is_some() || self.key.is_some() || self.ca.is_some() || self.psk.is_some() || self.concat
+        self.certificate.is_some()
+            || self.key.is_some()
+            || self.ca.is_some()
+            || self.psk.is_some()
+            || self.concat
     }
 
-    /// The files that an option does not name, from a directory where they have the names that libnbd and nbdkit look for: `ca-cert.pem`,
-    /// `ROLE-cert.pem`, `ROLE-key.pem`.
+    /// The files that an option does not name, from a directory where they have the names that
+    /// libnbd and nbdkit look for: `ca-cert.pem`, `ROLE-cert.pem`, `ROLE-key.pem`.
     fn with_directory(&self, directory: Option<&Path>, role: &str) -> Self {
         let Some(directory) = directory else { return self.clone() };
         let in_directory = |name: String| Some(directory.join(name)).filter(|path| path.exists());
-        let or = |given: &Option<PathBuf>, name: String| given.clone().or_else(|| in_directory(name));
+        let or =
+            |given: &Option<PathBuf>, name: String| given.clone().or_else(|| in_directory(name));
         Self {
             certificate: or(&self.certificate, format!("{role}-cert.pem")),
             key: or(&self.key, format!("{role}-key.pem")),
@@ -53,8 +61,9 @@ impl TlsFiles {
         }
     }
 
-    /// What encrypts accepted connections. Where there is an authority, by option or in the directory, clients have to show a certificate that it
-    /// signed: a server has no other use for one.
+    /// What encrypts accepted connections. Where there is an authority, by option or in the
+    /// directory, clients have to show a certificate that it signed: a server has no other use for
+    /// one.
     pub(crate) fn server(&self, directory: Option<&Path>) -> Result<TlsServer, Error> {
         let files = self.with_directory(directory, "server");
         let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else {

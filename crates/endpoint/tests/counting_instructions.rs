@@ -1,5 +1,6 @@
-//! What counting a command costs an export, and nothing else, in a function whose instructions can be counted: `cargo xtask race --gates` runs
-//! this program under callgrind, which collects inside of `measured_…` only. The plain test pass runs it so that it cannot rot.
+//! What counting a command costs an export, and nothing else, in a function whose instructions can
+//! be counted: `cargo xtask race --gates` runs this program under callgrind, which collects inside
+//! of `measured_…` only. The plain test pass runs it so that it cannot rot.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -18,13 +19,22 @@ const BYTES: u64 = 4096;
 
 fn meter(statistics: &Arc<Statistics>) -> Meter {
     let host = "nqn.2026-01.example.host:counting".to_owned();
-    let name = ConnectionName { protocol: "nvme+tcp", host, peer: "192.0.2.1:4420".to_owned(), queue: Some(1), tls: None };
+    let name = ConnectionName {
+        protocol: "nvme+tcp",
+        host,
+        peer: "192.0.2.1:4420".to_owned(),
+        queue: Some(1),
+        tls: None,
+    };
     let mut meter = statistics.enter(name, DEPTH.into());
-    meter.follow([Some((Nqn::new("nqn.2026-01.example.weft:counting").unwrap(), Nsid(1)))].into_iter());
+    meter.follow(
+        [Some((Nqn::new("nqn.2026-01.example.weft:counting").unwrap(), Nsid(1)))].into_iter(),
+    );
     meter
 }
 
-/// Counted: commands in batches, each of which arrives in one turn of the loop and is answered in the next.
+/// Counted: commands in batches, each of which arrives in one turn of the loop and is answered in
+/// the next.
 #[inline(never)]
 fn measured_counting(meter: &mut Meter, commands: u64) {
     for turn in 0..commands / u64::from(DEPTH) {
@@ -44,6 +54,9 @@ fn counting() {
     let mut meter = meter(&statistics);
     measured_counting(&mut meter, COUNTED);
     let counts = &statistics.connections()[0].counts;
-    assert_eq!((counts.read.operations, counts.read.bytes, counts.in_flight), (COUNTED, COUNTED * BYTES, 0));
+    assert_eq!(
+        (counts.read.operations, counts.read.bytes, counts.in_flight),
+        (COUNTED, COUNTED * BYTES, 0)
+    );
     println!("commands {COUNTED}");
 }

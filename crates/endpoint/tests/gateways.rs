@@ -9,7 +9,8 @@ use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::{
-    ControllerRange, InventoryBuilder, LiveInventory, NamespaceConfig, OtherGateway, Sharing, SubsystemConfig,
+    ControllerRange, InventoryBuilder, LiveInventory, NamespaceConfig, OtherGateway, Sharing,
+    SubsystemConfig,
 };
 use weft_endpoint::source::{iscsi, nvme_tcp};
 use weft_endpoint::url::{ISCSI_PORT, IscsiUrl, NvmeUrl};
@@ -31,7 +32,12 @@ fn host() -> HostIdentity {
 fn options() -> ConnectOptions {
     let initiator_name = Some(Name::new("iqn.2026-01.example.host:group").unwrap());
     let iscsi = iscsi::IscsiOptions { initiator_name, ..iscsi::IscsiOptions::default() };
-    ConnectOptions { host: Some(host()), iscsi, paths: PathOptions::once(), ..ConnectOptions::default() }
+    ConnectOptions {
+        host: Some(host()),
+        iscsi,
+        paths: PathOptions::once(),
+        ..ConnectOptions::default()
+    }
 }
 
 struct Gateway {
@@ -44,15 +50,22 @@ impl Gateway {
     /// With two listeners of each protocol, in an order that mixes them.
     fn start(first_cntlid: u16) -> Self {
         let mut builder = InventoryBuilder::default();
-        let range = ControllerRange { cntlids: (first_cntlid, first_cntlid + 999), sharing: Sharing::Group };
+        let range = ControllerRange {
+            cntlids: (first_cntlid, first_cntlid + 999),
+            sharing: Sharing::Group,
+        };
         builder.set_range(range).unwrap().add_subsystem(SubsystemConfig::new(nqn())).unwrap();
         let device = served::devices(&["ram:1MiB"]).remove(0);
         builder.add_namespace(&nqn(), Nsid(1), NamespaceConfig::new(device)).unwrap();
         let inventory = LiveInventory::new(builder.build().unwrap());
         let iscsi = Settings { name: Some(Name::new(IQN).unwrap()), ..Settings::default() };
-        let config = ExportConfig { inventory: Arc::clone(&inventory), iscsi, tls: TlsFiles::default() };
-        let listen = ["nvme+tcp", "iscsi", "iscsi", "nvme+tcp"].map(|scheme| format!("{scheme}://127.0.0.1:0"));
-        let served = Served::start(&served::loops(1), |loops| export::start(&config, &listen, loops).unwrap());
+        let config =
+            ExportConfig { inventory: Arc::clone(&inventory), iscsi, tls: TlsFiles::default() };
+        let listen = ["nvme+tcp", "iscsi", "iscsi", "nvme+tcp"]
+            .map(|scheme| format!("{scheme}://127.0.0.1:0"));
+        let served = Served::start(&served::loops(1), |loops| {
+            export::start(&config, &listen, loops).unwrap()
+        });
         Self { first_cntlid, inventory, served }
     }
 
@@ -64,7 +77,8 @@ impl Gateway {
         self.served.urls().into_iter().find(|url| url.starts_with(scheme)).unwrap()
     }
 
-    /// The generation of the discovery log, and number and address of each port at which it says the subsystem is reached.
+    /// The generation of the discovery log, and number and address of each port at which it says
+    /// the subsystem is reached.
     fn nvme_ports(&self) -> (u64, Vec<(u16, String)>) {
         let place = NvmeUrl::parse(&self.url("nvme+tcp")).unwrap().address;
         let log = nvme_tcp::discover(&place, &options()).unwrap();
@@ -82,7 +96,8 @@ impl Gateway {
     /// The portals with their groups, as iSCSI's discovery tells them.
     fn portals(&self) -> Vec<String> {
         let url = IscsiUrl::parse(&self.url("iscsi"), ISCSI_PORT).unwrap();
-        let targets = iscsi::discover(&IscsiUrl { target: None, lun: None, ..url }, &options()).unwrap();
+        let targets =
+            iscsi::discover(&IscsiUrl { target: None, lun: None, ..url }, &options()).unwrap();
         assert_eq!(targets.iter().map(|target| target.name.as_str()).collect::<Vec<_>>(), [IQN]);
         let mut portals = targets[0].addresses.clone();
         portals.sort_unstable();
@@ -98,7 +113,8 @@ impl Gateway {
 fn discovery_at_any_gateway_tells_of_all() {
     let gateways = [1, 1001, 64_001].map(Gateway::start);
     let [a, b, c] = &gateways;
-    let alone: Vec<_> = gateways.iter().map(|gateway| (gateway.nvme_ports(), gateway.portals())).collect();
+    let alone: Vec<_> =
+        gateways.iter().map(|gateway| (gateway.nvme_ports(), gateway.portals())).collect();
     assert_eq!(alone[1].0.1.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [1001, 1002]);
     a.set_others(&[b, c]);
     b.set_others(&[a, c]);
@@ -113,7 +129,12 @@ fn discovery_at_any_gateway_tells_of_all() {
         assert!(after > *generation);
         assert_eq!(gateway.portals(), all_portals);
         // What is known already, and again in another order, is no news for hosts.
-        gateway.set_others(&gateways.iter().filter(|it| it.first_cntlid != gateway.first_cntlid).collect::<Vec<_>>());
+        gateway.set_others(
+            &gateways
+                .iter()
+                .filter(|it| it.first_cntlid != gateway.first_cntlid)
+                .collect::<Vec<_>>(),
+        );
         open(&gateway.url("iscsi"), &options()).unwrap_or_else(|e| panic!("{e}"));
     }
     let (generation, _) = a.nvme_ports();
@@ -130,7 +151,9 @@ fn discovery_at_any_gateway_tells_of_all() {
 fn hosts_are_told_of_other_gateways_only_what_they_may_use() {
     let [a, b] = [1, 1001].map(Gateway::start);
     a.set_others(&[&b]);
-    let nobody = |builder: &mut InventoryBuilder| builder.subsystem_mut(&nqn()).map(|it| it.hosts = Some(Vec::new()).into());
+    let nobody = |builder: &mut InventoryBuilder| {
+        builder.subsystem_mut(&nqn()).map(|it| it.hosts = Some(Vec::new()).into())
+    };
     a.inventory.change(nobody).unwrap();
     assert_eq!(a.nvme_ports().1, []);
 }

@@ -18,14 +18,26 @@ fn served() -> (Target, Loops) {
     let loops = Loops::start(&LoopsConfig { threads: Some(2), ..LoopsConfig::default() }).unwrap();
     let devices = vec![weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap()];
     let listen = vec!["127.0.0.1:0".parse().unwrap()];
-    let inventory = LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), devices).unwrap();
-    let config = TargetConfig { inventory, listen, identities: weft_endpoint::identity::Identities::default() };
+    let inventory =
+        LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), devices).unwrap();
+    let config = TargetConfig {
+        inventory,
+        listen,
+        identities: weft_endpoint::identity::Identities::default(),
+    };
     (Target::start(config, loops.remotes()).unwrap(), loops)
 }
 
 fn options() -> ConnectOptions {
-    let host = HostIdentity { nqn: Nqn::new("nqn.2026-01.example.host:idle").unwrap(), id: Id128([1; 16]) };
-    ConnectOptions { host: Some(host), connect_timeout: Duration::from_secs(30), ..ConnectOptions::default() }
+    let host = HostIdentity {
+        nqn: Nqn::new("nqn.2026-01.example.host:idle").unwrap(),
+        id: Id128([1; 16]),
+    };
+    ConnectOptions {
+        host: Some(host),
+        connect_timeout: Duration::from_secs(30),
+        ..ConnectOptions::default()
+    }
 }
 
 #[test]
@@ -85,23 +97,33 @@ impl wire::Peer for Quiet {
     }
 }
 
-/// Prints the target's resident memory for each idle connection: queues of 128 entries that have each done 64 KiB of reads.
+/// Prints the target's resident memory for each idle connection: queues of 128 entries that have
+/// each done 64 KiB of reads.
 #[test]
 #[cfg(target_os = "linux")]
 #[ignore = "measures; run it alone"]
 fn memory_of_an_idle_connection() {
     use wire::Peer;
     let (target, loops) = served();
-    let who = wire::Who { host: options().host.unwrap(), subsystem: Nqn::new(NQN).unwrap(), keep_alive_ms: 0 };
-    let new =
-        || Quiet { stream: std::net::TcpStream::connect(target.addresses()[0]).unwrap(), received: Vec::with_capacity(512) };
+    let who = wire::Who {
+        host: options().host.unwrap(),
+        subsystem: Nqn::new(NQN).unwrap(),
+        keep_alive_ms: 0,
+    };
+    let new = || Quiet {
+        stream: std::net::TcpStream::connect(target.addresses()[0]).unwrap(),
+        received: Vec::with_capacity(512),
+    };
     let host = || {
         let (mut admin, mut io) = (new(), new());
         let cntlid = wire::admin(&mut admin, &who);
         wire::io_queue(&mut io, &who, cntlid, 1, 128);
         for cid in 0..16 {
-            let read =
-                weft_proto::nvme::host::command::read(weft_proto::nvme::types::Nsid(1), weft_proto::nvme::types::Lba(0), 8);
+            let read = weft_proto::nvme::host::command::read(
+                weft_proto::nvme::types::Nsid(1),
+                weft_proto::nvme::types::Lba(0),
+                8,
+            );
             io.put(&wire::capsule_moving(&read, cid, 4096));
         }
         (0..16).for_each(|_| drop(io.pdu()));

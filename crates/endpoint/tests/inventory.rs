@@ -11,7 +11,9 @@ use weft_block::{BlockDevice, OpenOptions};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::HostIdentity;
-use weft_endpoint::inventory::{Access, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, SubsystemConfig};
+use weft_endpoint::inventory::{
+    Access, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, SubsystemConfig,
+};
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, open};
 use weft_io::Remote;
@@ -50,11 +52,13 @@ impl Changing {
     fn start(listen: &str) -> Self {
         let mut builder = InventoryBuilder::default();
         builder.add_subsystem(SubsystemConfig::new(nqn())).unwrap();
-        let first = NamespaceConfig { blocks: Some(4096), ..NamespaceConfig::named(ram(), "first") };
+        let first =
+            NamespaceConfig { blocks: Some(4096), ..NamespaceConfig::named(ram(), "first") };
         builder.add_namespace(&nqn(), Nsid(1), first).unwrap();
         let inventory = LiveInventory::new(builder.build().unwrap());
         let iscsi = Settings { name: Some(Name::new(IQN).unwrap()), ..Settings::default() };
-        let config = ExportConfig { inventory: Arc::clone(&inventory), iscsi, tls: TlsFiles::default() };
+        let config =
+            ExportConfig { inventory: Arc::clone(&inventory), iscsi, tls: TlsFiles::default() };
         let start = |loops: &[Remote]| export::start(&config, &[listen.to_owned()], loops).unwrap();
         Self { inventory, served: Served::start(&served::loops(2), start) }
     }
@@ -63,12 +67,17 @@ impl Changing {
         self.served.urls()
     }
 
-    fn change(&self, edit: impl FnOnce(&mut InventoryBuilder) -> Result<&mut InventoryBuilder, InventoryError>) {
+    fn change(
+        &self,
+        edit: impl FnOnce(&mut InventoryBuilder) -> Result<&mut InventoryBuilder, InventoryError>,
+    ) {
         self.inventory.change(|builder| edit(builder).map(drop)).unwrap();
     }
 
     fn add(&self, nsid: u32, name: &str) {
-        self.change(|builder| builder.add_namespace(&nqn(), Nsid(nsid), NamespaceConfig::named(ram(), name)));
+        self.change(|builder| {
+            builder.add_namespace(&nqn(), Nsid(nsid), NamespaceConfig::named(ram(), name))
+        });
     }
 
     fn remove(&self, nsid: u32) {
@@ -83,7 +92,8 @@ impl Changing {
     fn deny(&self) {
         self.change(|builder| {
             let subsystem = builder.subsystem_mut(&nqn())?;
-            (subsystem.hosts, subsystem.initiators) = (Access::Only([].into()), Access::Only([].into()));
+            (subsystem.hosts, subsystem.initiators) =
+                (Access::Only([].into()), Access::Only([].into()));
             Ok(builder)
         });
     }
@@ -91,7 +101,12 @@ impl Changing {
 
 fn options() -> ConnectOptions {
     let iscsi = IscsiOptions { initiator_name: Some(initiator()), ..IscsiOptions::default() };
-    ConnectOptions { host: Some(host()), iscsi, paths: PathOptions::once(), ..ConnectOptions::default() }
+    ConnectOptions {
+        host: Some(host()),
+        iscsi,
+        paths: PathOptions::once(),
+        ..ConnectOptions::default()
+    }
 }
 
 /// Writes and reads back, for as long as it is wanted and works.
@@ -103,7 +118,11 @@ struct Load {
 
 impl Load {
     /// Tells in the end whether it worked to the end.
-    fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, disk: Disk) -> ScopedJoinHandle<'scope, bool> {
+    fn start<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        disk: Disk,
+    ) -> ScopedJoinHandle<'scope, bool> {
         scope.spawn(move || {
             let (mut round, mut back) = (0, vec![0; 8 * BLOCK]);
             while !self.stop.load(SeqCst) {
@@ -166,12 +185,16 @@ fn nvme_namespaces_come_grow_and_go_under_load() {
     assert!(refused.to_string().contains("does not allow"), "{refused}");
 }
 
-/// Opens what is served at `url`, puts other data of the same size under its name, and checks that nothing is written to that.
+/// Opens what is served at `url`, puts other data of the same size under its name, and checks that
+/// nothing is written to that.
 fn notices_other_data(served: &Changing, url: &str) {
     let disk = Disk::open(url, &options()).unwrap();
     works(&disk);
     let other = ram();
-    let replacement = NamespaceConfig { blocks: Some(4096), ..NamespaceConfig::named(Arc::clone(&other), "first") };
+    let replacement = NamespaceConfig {
+        blocks: Some(4096),
+        ..NamespaceConfig::named(Arc::clone(&other), "first")
+    };
     served.change(|builder| builder.replace_namespace(&nqn(), Nsid(1), replacement));
     let full = vec![0xee; BLOCK];
     until("the disk is gone", || disk.write(0, &full).is_err());
@@ -260,7 +283,9 @@ fn nbd_exports_come_and_go_and_clients_keep_the_size_that_they_were_told() {
     // Other data under the same name.
     let disk = Disk::open(&url, &options()).unwrap();
     works(&disk);
-    served.change(|builder| builder.replace_namespace(&nqn(), Nsid(1), NamespaceConfig::named(ram(), "first")));
+    served.change(|builder| {
+        builder.replace_namespace(&nqn(), Nsid(1), NamespaceConfig::named(ram(), "first"))
+    });
     fails(&disk);
     works(&Disk::open(&url, &options()).unwrap());
 }
@@ -272,7 +297,10 @@ fn several_subsystems_are_discovered_and_served() {
     let hidden = Nqn::new("nqn.2026-01.example.weft:hidden").unwrap();
     served.change(|builder| {
         builder.add_subsystem(SubsystemConfig::new(other.clone()))?;
-        builder.add_subsystem(SubsystemConfig { hosts: Access::Only([].into()), ..SubsystemConfig::new(hidden.clone()) })?;
+        builder.add_subsystem(SubsystemConfig {
+            hosts: Access::Only([].into()),
+            ..SubsystemConfig::new(hidden.clone())
+        })?;
         builder.add_namespace(&other, Nsid(3), NamespaceConfig::new(ram()))
     });
     let urls = served.urls();

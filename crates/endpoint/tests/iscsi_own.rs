@@ -1,4 +1,5 @@
-//! weft's iSCSI source on its own target: the contract of block devices, secrets, discovery, and the end.
+//! weft's iSCSI source on its own target: the contract of block devices, secrets, discovery, and
+//! the end.
 
 #[path = "common/served.rs"]
 mod served;
@@ -30,7 +31,9 @@ fn serve(sources: &[&str], settings: Settings) -> Served<Exports> {
         iscsi: Settings { name: Some(Name::new(IQN).unwrap()), ..settings },
         tls: TlsFiles::default(),
     };
-    Served::start(&served::loops(2), |loops| export::start(&config, &["iscsi://127.0.0.1:0".to_owned()], loops).unwrap())
+    Served::start(&served::loops(2), |loops| {
+        export::start(&config, &["iscsi://127.0.0.1:0".to_owned()], loops).unwrap()
+    })
 }
 
 fn options() -> ConnectOptions {
@@ -47,18 +50,31 @@ fn options() -> ConnectOptions {
 fn it_keeps_the_contract() {
     let served = serve(&["ram:16MiB", "ram:16MiB,block=4096"], Settings::default());
     for (n, loops, digests) in [(0, 1, true), (0, 2, false), (1, 2, true)] {
-        let options = ConnectOptions { nr_io_queues: 8, hdr_digest: digests, data_digest: digests, ..options() };
+        let options = ConnectOptions {
+            nr_io_queues: 8,
+            hdr_digest: digests,
+            data_digest: digests,
+            ..options()
+        };
         let device = open(&served.urls()[n], &options).unwrap_or_else(|e| panic!("{e}"));
-        assert!(device.features().compare && device.features().write_zeroes && device.features().discard);
+        assert!(
+            device.features().compare
+                && device.features().write_zeroes
+                && device.features().discard
+        );
         conformance(&device, Plan { loops, rounds: 100, ..Plan::default() });
     }
 }
 
 #[test]
 fn secrets_and_discovery() {
-    let credentials = |name: &str, secret: &str| Credentials { name: name.into(), secret: secret.into() };
+    let credentials =
+        |name: &str, secret: &str| Credentials { name: name.into(), secret: secret.into() };
     let settings = Settings {
-        chap: vec![ChapUser { credentials: credentials("me", "a secret of mine"), initiators: Vec::new() }],
+        chap: vec![ChapUser {
+            credentials: credentials("me", "a secret of mine"),
+            initiators: Vec::new(),
+        }],
         chap_target: Some(credentials("it", "a secret of its own")),
         ..Settings::default()
     };
@@ -66,18 +82,26 @@ fn secrets_and_discovery() {
     let with = |secret: &str, target_secret: &str| {
         let bytes = |text: &str| Some(text).filter(|text| !text.is_empty()).map(Into::into);
         let user = Some("me".to_owned()).filter(|_| !secret.is_empty());
-        let iscsi = IscsiOptions { user, secret: bytes(secret), target_secret: bytes(target_secret), ..options().iscsi };
+        let iscsi = IscsiOptions {
+            user,
+            secret: bytes(secret),
+            target_secret: bytes(target_secret),
+            ..options().iscsi
+        };
         ConnectOptions { iscsi, ..options() }
     };
     for target_secret in ["", "a secret of its own"] {
         let options = with("a secret of mine", target_secret);
-        let disk = Disk::on(open(&served.urls()[0], &options).unwrap_or_else(|e| panic!("{e}"))).unwrap();
+        let disk =
+            Disk::on(open(&served.urls()[0], &options).unwrap_or_else(|e| panic!("{e}"))).unwrap();
         disk.write(0, &[1; 512]).unwrap();
         let url = IscsiUrl::parse(&served.urls()[0], ISCSI_PORT).unwrap();
         let targets = discover(&IscsiUrl { target: None, lun: None, ..url }, &options).unwrap();
         assert_eq!(targets.iter().map(|target| target.name.as_str()).collect::<Vec<_>>(), [IQN]);
     }
-    for options in [with("", ""), with("another secret", ""), with("a secret of mine", "another secret")] {
+    for options in
+        [with("", ""), with("another secret", ""), with("a secret of mine", "another secret")]
+    {
         let error = open(&served.urls()[0], &options).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     }

@@ -1,4 +1,5 @@
-//! Listeners come and go while hosts are connected, by each protocol, and the exports tell who is connected.
+//! Listeners come and go while hosts are connected, by each protocol, and the exports tell who is
+//! connected.
 
 #[path = "common/served.rs"]
 mod served;
@@ -29,7 +30,10 @@ fn serve() -> Served<Exports> {
     let ram = weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap();
     let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![ram]).unwrap();
     inventory.change(|builder| builder.add_listener(FIRST).map(drop)).unwrap();
-    let iscsi = Settings { name: Some(Name::new("iqn.2026-01.example.weft:listeners").unwrap()), ..Settings::default() };
+    let iscsi = Settings {
+        name: Some(Name::new("iqn.2026-01.example.weft:listeners").unwrap()),
+        ..Settings::default()
+    };
     let config = ExportConfig { inventory, iscsi, tls: TlsFiles::default() };
     let start = |loops: &[Remote]| export::start(&config, &[FIRST.to_owned()], loops).unwrap();
     Served::start(&served::loops(2), start)
@@ -37,7 +41,10 @@ fn serve() -> Served<Exports> {
 
 fn connect(url: &str) -> Disk {
     let host = HostIdentity { nqn: Nqn::new(HOST).unwrap(), id: Id128([9; 16]) };
-    let iscsi = IscsiOptions { initiator_name: Some(Name::new(INITIATOR).unwrap()), ..IscsiOptions::default() };
+    let iscsi = IscsiOptions {
+        initiator_name: Some(Name::new(INITIATOR).unwrap()),
+        ..IscsiOptions::default()
+    };
     let options = ConnectOptions { host: Some(host), iscsi, ..ConnectOptions::default() };
     let mut url = url.to_owned();
     if url.starts_with("nvme") {
@@ -47,22 +54,32 @@ fn connect(url: &str) -> Disk {
 }
 
 fn known(exports: &Exports) -> Vec<(HostProtocol, bool, Vec<Nsid>)> {
-    let is_named = |host: &ConnectedHost| [HOST, INITIATOR].contains(&host.name.as_str()) && host.subsystem == nqn();
-    exports.hosts().into_iter().map(|host| (host.protocol, is_named(&host), host.namespaces)).collect()
+    let is_named = |host: &ConnectedHost| {
+        [HOST, INITIATOR].contains(&host.name.as_str()) && host.subsystem == nqn()
+    };
+    exports
+        .hosts()
+        .into_iter()
+        .map(|host| (host.protocol, is_named(&host), host.namespaces))
+        .collect()
 }
 
 #[test]
 fn listeners_come_and_go_and_hosts_stay() {
     let served = serve();
     assert_eq!(known(&served), []);
-    served.change(|builder| LATER.iter().try_for_each(|url| builder.add_listener(url).map(drop))).unwrap();
+    served
+        .change(|builder| LATER.iter().try_for_each(|url| builder.add_listener(url).map(drop)))
+        .unwrap();
     let urls = served.urls();
     assert_eq!(urls.len(), 4, "{urls:?}");
     let disks: Vec<Disk> = urls[1..].iter().map(|url| connect(url)).collect();
     let all = [(HostProtocol::Nvme, true), (HostProtocol::Iscsi, true), (HostProtocol::Nbd, false)];
     assert_eq!(known(&served), all.map(|(protocol, named)| (protocol, named, vec![Nsid(1)])));
 
-    served.change(|builder| LATER.iter().try_for_each(|url| builder.remove_listener(url).map(drop))).unwrap();
+    served
+        .change(|builder| LATER.iter().try_for_each(|url| builder.remove_listener(url).map(drop)))
+        .unwrap();
     assert_eq!(served.urls(), urls[..1]);
     let is_closed = |url: &String| {
         let at = url.split(['/', '?']).nth(2).unwrap().to_owned();

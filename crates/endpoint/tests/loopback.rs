@@ -22,8 +22,13 @@ fn nqn() -> Nqn {
 
 fn serve(sources: &[&str], threads: usize) -> Served<Target> {
     let listen = vec!["127.0.0.1:0".parse().unwrap()];
-    let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), served::devices(sources)).unwrap();
-    let config = TargetConfig { inventory, listen, identities: weft_endpoint::identity::Identities::default() };
+    let inventory =
+        LiveInventory::of_devices(SubsystemConfig::new(nqn()), served::devices(sources)).unwrap();
+    let config = TargetConfig {
+        inventory,
+        listen,
+        identities: weft_endpoint::identity::Identities::default(),
+    };
     Served::start(&served::loops(threads), |loops| Target::start(config, loops).unwrap())
 }
 
@@ -54,7 +59,12 @@ fn blocks_come_back_with_every_digest_combination() {
     let served = serve(&["ram:16MiB", "ram:16MiB,block=4096"], 2);
     for (hdr_digest, data_digest) in [(false, false), (true, false), (false, true), (true, true)] {
         for nsid in [1, 2] {
-            let options = ConnectOptions { hdr_digest, data_digest, nr_io_queues: 2, ..ConnectOptions::default() };
+            let options = ConnectOptions {
+                hdr_digest,
+                data_digest,
+                nr_io_queues: 2,
+                ..ConnectOptions::default()
+            };
             write_and_read(open(&format!("{}/{nsid}", url(&served)), &options).unwrap());
         }
     }
@@ -116,11 +126,17 @@ fn queues_of_one_controller_live_on_different_loops() {
 #[test]
 fn a_target_stops_under_load_and_leaves_truthful_answers() {
     let served = serve(&["ram:16MiB"], 2);
-    let disk =
-        Disk::on(open(&url(&served), &ConnectOptions { paths: PathOptions::once(), ..ConnectOptions::default() }).unwrap())
-            .unwrap();
+    let disk = Disk::on(
+        open(
+            &url(&served),
+            &ConnectOptions { paths: PathOptions::once(), ..ConnectOptions::default() },
+        )
+        .unwrap(),
+    )
+    .unwrap();
     let written = AtomicU64::new(0);
-    let write = || disk.write(written.load(SeqCst) % 1000, &pattern(written.fetch_add(1, SeqCst), 512));
+    let write =
+        || disk.write(written.load(SeqCst) % 1000, &pattern(written.fetch_add(1, SeqCst), 512));
     std::thread::scope(|scope| {
         scope.spawn(|| while write().is_ok() {});
         until("something is written", || written.load(SeqCst) > 10);

@@ -21,8 +21,11 @@ fn serve(source: &str) -> Served<Exports> {
     let device = served::devices(&[source]).remove(0);
     builder.add_next(&nqn, NamespaceConfig::named(device, "1")).unwrap();
     let inventory = LiveInventory::new(builder.build().unwrap());
-    let config = ExportConfig { inventory, iscsi: iscsi::Settings::default(), tls: TlsFiles::default() };
-    Served::start(&served::loops(2), |loops| export::start(&config, &["nbd://127.0.0.1:0".to_owned()], loops).unwrap())
+    let config =
+        ExportConfig { inventory, iscsi: iscsi::Settings::default(), tls: TlsFiles::default() };
+    Served::start(&served::loops(2), |loops| {
+        export::start(&config, &["nbd://127.0.0.1:0".to_owned()], loops).unwrap()
+    })
 }
 
 const READ: u16 = 0;
@@ -44,7 +47,9 @@ impl Client {
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
         // Fixed newstyle, no zeroes.
-        let option = [&3u32.to_be_bytes()[..], b"IHAVEOPT", &1u32.to_be_bytes(), &1u32.to_be_bytes(), b"1"].concat();
+        let option =
+            [&3u32.to_be_bytes()[..], b"IHAVEOPT", &1u32.to_be_bytes(), &1u32.to_be_bytes(), b"1"]
+                .concat();
         stream.write_all(&option).unwrap();
         let mut export = [0; 10];
         stream.read_exact(&mut export).unwrap();
@@ -53,7 +58,14 @@ impl Client {
     }
 
     /// Gives the error.
-    fn ask(&mut self, command: u16, offset: usize, length: usize, data: &[u8], into: &mut [u8]) -> u32 {
+    fn ask(
+        &mut self,
+        command: u16,
+        offset: usize,
+        length: usize,
+        data: &[u8],
+        into: &mut [u8],
+    ) -> u32 {
         let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
         request.extend([0, 0]);
         request.extend(command.to_be_bytes());
@@ -72,7 +84,12 @@ impl Client {
     }
 
     fn write(&mut self, offset: usize, data: &[u8]) {
-        assert_eq!(self.ask(WRITE, offset, data.len(), data, &mut []), 0, "{offset}+{}", data.len());
+        assert_eq!(
+            self.ask(WRITE, offset, data.len(), data, &mut []),
+            0,
+            "{offset}+{}",
+            data.len()
+        );
     }
 
     fn read(&mut self, offset: usize, length: usize) -> Vec<u8> {
@@ -92,26 +109,39 @@ impl Drop for Client {
     }
 }
 
-/// All shapes: within a block, over its end, with and without whole blocks between, longer than an operation of the device.
+/// All shapes: within a block, over its end, with and without whole blocks between, longer than an
+/// operation of the device.
 #[test]
 fn any_range_is_read_and_written() {
     for source in ["ram:1MiB", "ram:1MiB,block=4096"] {
         let served = serve(source);
         let mut client = Client::connect(&served);
         let mut expected = vec![0; SIZE];
-        let edges = [0, 1, 100, 511, 512, 513, 1000, 4095, 4096, 4097, 8192, 9999, 300_001, SIZE - 1, SIZE];
+        let edges =
+            [0, 1, 100, 511, 512, 513, 1000, 4095, 4096, 4097, 8192, 9999, 300_001, SIZE - 1, SIZE];
         let mut round = 0_u8;
         for (n, &from) in edges.iter().enumerate() {
             for &to in &edges[n + 1..] {
                 round = round.wrapping_add(1).max(1);
-                let data: Vec<u8> = (0..to - from).map(|at| (at as u8).wrapping_mul(31) ^ round).collect();
+                let data: Vec<u8> =
+                    (0..to - from).map(|at| (at as u8).wrapping_mul(31) ^ round).collect();
                 client.write(from, &data);
                 expected[from..to].copy_from_slice(&data);
-                assert!(client.read(from, to - from) == expected[from..to], "{source}: {from}..{to}");
+                assert!(
+                    client.read(from, to - from) == expected[from..to],
+                    "{source}: {from}..{to}"
+                );
             }
         }
         assert!(client.read(0, SIZE) == expected, "{source}: nothing beside them has changed");
-        for (from, to) in [(10, 20), (500, 600), (1000, 10_000), (12_288, 12_289), (20_480, 24_576), (99, 300_000)] {
+        for (from, to) in [
+            (10, 20),
+            (500, 600),
+            (1000, 10_000),
+            (12_288, 12_289),
+            (20_480, 24_576),
+            (99, 300_000),
+        ] {
             client.write(0, &vec![0xee; SIZE]);
             assert_eq!(client.ask(WRITE_ZEROES, from, to - from, &[], &mut []), 0);
             let mut expected = vec![0xee; SIZE];
@@ -121,7 +151,10 @@ fn any_range_is_read_and_written() {
             client.write(0, &vec![0xee; SIZE]);
             assert_eq!(client.ask(TRIM, from, to - from, &[], &mut []), 0);
             let after = client.read(0, SIZE);
-            assert!(after[..from].iter().chain(&after[to..]).all(|&byte| byte == 0xee), "{source}: trim of {from}..{to}");
+            assert!(
+                after[..from].iter().chain(&after[to..]).all(|&byte| byte == 0xee),
+                "{source}: trim of {from}..{to}"
+            );
         }
     }
 }

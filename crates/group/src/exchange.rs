@@ -28,7 +28,8 @@ pub struct Settings {
 pub enum Request {
     /// The record: [`Answer::Record`].
     Read,
-    /// Replaces the record if it still has this version (0: there is none), and tells all gateways: [`Answer::Written`], [`Answer::Conflict`].
+    /// Replaces the record if it still has this version (0: there is none), and tells all gateways:
+    /// [`Answer::Written`], [`Answer::Conflict`].
     Write {
         /// The version that was read.
         version: u64,
@@ -37,7 +38,8 @@ pub enum Request {
     },
     /// Notes the beat of this gateway, then reads those of all: [`Answer::Beats`].
     Beat(Beat),
-    /// Keeps a client out for good. Answered by [`Answer::Fenced`] when whatever is done from then on comes after everything that the client has done.
+    /// Keeps a client out for good. Answered by [`Answer::Fenced`] when whatever is done from then
+    /// on comes after everything that the client has done.
     Fence(String),
 }
 
@@ -74,7 +76,8 @@ pub enum Access {
 /// What an administrator orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// An ANA group belongs to this gateway, while that is there; `None`: to whom the rule gives it.
+    /// An ANA group belongs to this gateway, while that is there; `None`: to whom the rule gives
+    /// it.
     Pin(u32, Option<Name>),
     /// A gateway that is not there is gone for ever: its slot is free.
     Forget(Name),
@@ -105,7 +108,9 @@ pub enum Ending {
     #[error("the gateway has left its group")]
     Left,
     /// The others took it for dead.
-    #[error("the other gateways took this one for dead and have replaced it: it has to start again")]
+    #[error(
+        "the other gateways took this one for dead and have replaced it: it has to start again"
+    )]
     Condemned,
     /// Another process has its name.
     #[error("another process is the gateway \"{0}\" now: give each gateway a name of its own")]
@@ -114,7 +119,9 @@ pub enum Ending {
     #[error("the cluster keeps this process out (blocklisted): it has to start again")]
     Blocklisted,
     /// It does not reach the store, and its driver sees no sign that others do not reach it either.
-    #[error("the gateway has lost the cluster, and ends so that its hosts turn to other gateways: it has to start again")]
+    #[error(
+        "the gateway has lost the cluster, and ends so that its hosts turn to other gateways: it has to start again"
+    )]
     Lost,
     /// The record cannot be used.
     #[error(transparent)]
@@ -131,9 +138,12 @@ pub enum Output {
         /// The first and the last one.
         cntlids: (u16, u16),
     },
-    /// Serve like this from now on. To be answered by [`Gateway::released`](crate::Gateway::released) for each group that was optimized and is so no more.
+    /// Serve like this from now on. To be answered by
+    /// [`Gateway::released`](crate::Gateway::released) for each group that was optimized and is so
+    /// no more.
     Serve(Role),
-    /// The others have what this gateway served, and it may close it: see [`Gateway::leave`](crate::Gateway::leave).
+    /// The others have what this gateway served, and it may close it: see
+    /// [`Gateway::leave`](crate::Gateway::leave).
     Resigned,
     /// End at once.
     End(Ending),

@@ -87,7 +87,8 @@ impl Gateway {
         }
     }
 
-    /// What to do next. To be called until it returns `None`: after every input, and when [`Self::deadline`] has come.
+    /// What to do next. To be called until it returns `None`: after every input, and when
+    /// [`Self::deadline`] has come.
     pub fn next(&mut self, now: Duration) -> Option<Output> {
         if self.ended.is_none() {
             self.look(now);
@@ -121,18 +122,20 @@ impl Gateway {
         self.is_ready = true;
     }
 
-    /// Gives all ANA groups away; [`Output::Resigned`] follows. The gateway belongs to the group until [`Self::closed`]: if it dies before, what it has under
-    /// way is kept out of the store.
+    /// Gives all ANA groups away; [`Output::Resigned`] follows. The gateway belongs to the group
+    /// until [`Self::closed`]: if it dies before, what it has under way is kept out of the store.
     pub fn leave(&mut self) {
         self.is_leaving = true;
     }
 
-    /// What this gateway serves is closed, and no I/O of it is under way any more: ends with [`Ending::Left`].
+    /// What this gateway serves is closed, and no I/O of it is under way any more: ends with
+    /// [`Ending::Left`].
     pub fn closed(&mut self) {
         (self.is_leaving, self.is_closed) = (true, true);
     }
 
-    /// Hosts have been told, since the last [`Output::Serve`], that this gateway is not optimized for an ANA group any more.
+    /// Hosts have been told, since the last [`Output::Serve`], that this gateway is not optimized
+    /// for an ANA group any more.
     pub fn released(&mut self, group: u32) {
         let access = self.role.as_ref().and_then(|role| role.access.get(&group));
         if access != Some(&Access::Optimized) {
@@ -161,7 +164,10 @@ impl Gateway {
         match (answer, self.writing.take()) {
             (Answer::Record(found), _) => {
                 self.is_stale = false;
-                match found.map_or_else(|| Ok((0, Record::default())), |(version, text)| Ok((version, Record::parse(&text)?))) {
+                match found.map_or_else(
+                    || Ok((0, Record::default())),
+                    |(version, text)| Ok((version, Record::parse(&text)?)),
+                ) {
                     Ok((version, record)) => {
                         self.unreadable = None;
                         self.adopt(now, version, record);
@@ -179,7 +185,9 @@ impl Gateway {
                 self.adopt(now, version, record);
             }
             (Answer::Blocklisted, _) => self.end(Ending::Blocklisted),
-            (Answer::Failed(_), _) => (self.is_stale, self.retry_at) = (true, now + self.settings.beat),
+            (Answer::Failed(_), _) => {
+                (self.is_stale, self.retry_at) = (true, now + self.settings.beat)
+            }
             _ => self.is_stale = true,
         }
     }
@@ -192,7 +200,8 @@ impl Gateway {
                 let Some((known, record)) = &self.known else { return };
                 self.is_stale |= version != *known;
                 self.watching.saw(record, &beats, (sent, now));
-                // A clock may be a little wrong, and so may be the moment in which a loop looks at it.
+                // A clock may be a little wrong, and so may be the moment in which a loop looks at
+                // it.
                 self.serves_until = Some(sent + self.settings.lease - self.settings.lease / 8);
             }
             Answer::Blocklisted => self.end(Ending::Blocklisted),
@@ -222,16 +231,21 @@ impl Gateway {
         let Settings { name, instance, .. } = &self.settings;
         let own = record.member(name).map(|member| (member.instance, member.condemned));
         match own {
-            Some((of, _)) if of != *instance && self.has_joined => return self.end(Ending::Replaced(name.clone())),
+            Some((of, _)) if of != *instance && self.has_joined => {
+                return self.end(Ending::Replaced(name.clone()));
+            }
             Some((of, true)) if of == *instance => return self.end(Ending::Condemned),
-            None if self.has_joined => return self.end(if self.is_leaving { Ending::Left } else { Ending::Condemned }),
+            None if self.has_joined => {
+                return self.end(if self.is_leaving { Ending::Left } else { Ending::Condemned });
+            }
             Some((of, false)) if of == *instance && !self.has_joined => {
                 self.has_joined = true;
                 self.outputs.push_back(Output::Joined { cntlids: record.gateways[name].cntlids() });
             }
             _ => {}
         }
-        self.fenced.retain(|(name, of)| record.member(name).is_some_and(|member| member.instance == *of));
+        self.fenced
+            .retain(|(name, of)| record.member(name).is_some_and(|member| member.instance == *of));
         if self.known.as_ref().is_none_or(|(known, _)| *known != version) {
             self.known_since = now;
         }
@@ -242,7 +256,8 @@ impl Gateway {
     fn look(&mut self, now: Duration) {
         let serves = self.serves_until.is_some_and(|until| now < until);
         #[cfg(feature = "planted-bugs")]
-        let serves = serves || self.serves_until.is_some() && planted::has(planted::Bug::LeaseIgnored);
+        let serves =
+            serves || self.serves_until.is_some() && planted::has(planted::Bug::LeaseIgnored);
         self.serve(serves);
         self.resign();
         if self.beating.is_none() && now >= self.next_beat && self.has_joined {
@@ -263,7 +278,11 @@ impl Gateway {
 
     /// Says that others have all that this gateway served, if it leaves.
     fn resign(&mut self) {
-        let Some((_, record)) = self.known.as_ref().filter(|_| self.has_joined && !self.has_resigned) else { return };
+        let Some((_, record)) =
+            self.known.as_ref().filter(|_| self.has_joined && !self.has_resigned)
+        else {
+            return;
+        };
         if self.gives_up(record) && self.optimized.is_empty() {
             self.has_resigned = true;
             self.outputs.push_back(Output::Resigned);
@@ -285,11 +304,19 @@ impl Gateway {
         let role = Role {
             access: (1..=ANA_GROUPS).map(|group| (group, access(group))).collect(),
             others: others
-                .map(|(name, member)| Other { listeners: member.listeners.clone(), cntlids: record.gateways[name].cntlids() })
+                .map(|(name, member)| Other {
+                    listeners: member.listeners.clone(),
+                    cntlids: record.gateways[name].cntlids(),
+                })
                 .collect(),
         };
         if self.role.as_ref() != Some(&role) {
-            self.optimized.extend(role.access.iter().filter(|(_, access)| **access == Access::Optimized).map(|(group, _)| group));
+            self.optimized.extend(
+                role.access
+                    .iter()
+                    .filter(|(_, access)| **access == Access::Optimized)
+                    .map(|(group, _)| group),
+            );
             self.role = Some(role.clone());
             self.outputs.push_back(Output::Serve(role));
         }
@@ -347,8 +374,11 @@ impl Gateway {
         }
         let is_released = |group: &u32| !self.optimized.contains(group);
         #[cfg(feature = "planted-bugs")]
-        let is_released = |group: &u32| is_released(group) || planted::has(planted::Bug::NotReleased);
-        (1..=ANA_GROUPS).filter(is_released).for_each(|group| rules::hand_over(record, group, name));
+        let is_released =
+            |group: &u32| is_released(group) || planted::has(planted::Bug::NotReleased);
+        (1..=ANA_GROUPS)
+            .filter(is_released)
+            .for_each(|group| rules::hand_over(record, group, name));
         let is_closed = self.is_closed;
         #[cfg(feature = "planted-bugs")]
         let is_closed = is_closed || planted::has(planted::Bug::LeftOpen);
@@ -359,7 +389,8 @@ impl Gateway {
         // Those who come first do it at once; the others wait for them.
         let turn = self.settings.beat * self.rank(record);
         let patience = self.settings.lease + self.settings.lease / 4 + turn;
-        let is_silent = |of: &Name, instance: u64| of != name && self.watching.silence(of, instance) > patience;
+        let is_silent =
+            |of: &Name, instance: u64| of != name && self.watching.silence(of, instance) > patience;
         let members = record.members().map(|(of, member)| (of.clone(), member.instance));
         let silent: Vec<_> = members.filter(|(of, instance)| is_silent(of, *instance)).collect();
         silent.into_iter().for_each(|(of, instance)| rules::condemn(record, &of, instance));
@@ -376,26 +407,38 @@ impl Gateway {
     /// Whether a gateway that leaves still has ANA groups that others will take.
     fn waits_for_others(&self, record: &Record) -> bool {
         let name = &self.settings.name;
-        let others = record.members().any(|(of, member)| of != name && member.ready && !member.leaving && !member.condemned);
+        let others = record
+            .members()
+            .any(|(of, member)| of != name && member.ready && !member.leaving && !member.condemned);
         others && record.groups.values().any(|group| group.owner.as_ref() == Some(name))
     }
 
     /// How many gateways come before this one.
     fn rank(&self, record: &Record) -> u32 {
-        let own = record.gateways.get(&self.settings.name).map_or(GATEWAYS_MAX, |gateway| gateway.slot);
-        let is_alive = |name: &Name, instance: u64| self.watching.silence(name, instance) <= self.settings.lease;
-        let is_before = |name: &Name, instance: u64| record.gateways[name].slot < own && is_alive(name, instance);
+        let own =
+            record.gateways.get(&self.settings.name).map_or(GATEWAYS_MAX, |gateway| gateway.slot);
+        let is_alive = |name: &Name, instance: u64| {
+            self.watching.silence(name, instance) <= self.settings.lease
+        };
+        let is_before = |name: &Name, instance: u64| {
+            record.gateways[name].slot < own && is_alive(name, instance)
+        };
         record.members().filter(|(name, member)| is_before(name, member.instance)).count() as u32
     }
 
-    /// Keeps those out who are condemned. Members do it by turns; whoever is about to join waits for nobody else.
+    /// Keeps those out who are condemned. Members do it by turns; whoever is about to join waits
+    /// for nobody else.
     fn fence(&mut self, now: Duration) {
-        let Some((_, record)) = self.known.as_ref().filter(|_| self.fencing.is_none()) else { return };
+        let Some((_, record)) = self.known.as_ref().filter(|_| self.fencing.is_none()) else {
+            return;
+        };
         if self.has_joined && now < self.known_since + self.settings.beat * self.rank(record) {
             return;
         }
         let is_new = |name: &Name, instance: u64| !self.fenced.contains(&(name.clone(), instance));
-        let found = record.members().find(|(name, member)| member.condemned && is_new(name, member.instance));
+        let found = record
+            .members()
+            .find(|(name, member)| member.condemned && is_new(name, member.instance));
         if let Some((name, member)) = found {
             self.fencing = Some((name.clone(), member.instance));
             let client = member.client.clone();

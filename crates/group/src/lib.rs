@@ -1,17 +1,22 @@
-//! A group of gateways: processes on several machines that serve one inventory as controllers of the same subsystems, and what they agree on by a
-//! store that all of them reach (a Ceph cluster). No I/O, no clock, no thread: [`Gateway`] says what to ask of the store, and is told what it answered.
+//! A group of gateways: processes on several machines that serve one inventory as controllers of
+//! the same subsystems, and what they agree on by a store that all of them reach (a Ceph cluster).
+//! No I/O, no clock, no thread: [`Gateway`] says what to ask of the store, and is told what it
+//! answered.
 //!
-//! * [`Record`] is the one object that all gateways of a group change, by compare-and-set: who belongs to the group, and which gateway is optimized for
-//!   which ANA group.
+//! * [`Record`] is the one object that all gateways of a group change, by compare-and-set: who
+//!   belongs to the group, and which gateway is optimized for which ANA group.
 //! * [`placement`] is the rule by which ANA groups are given to gateways.
 //! * [`Telling`] knows who has not heard of a change that all gateways are to act by.
-//! * [`Gateway`] is one gateway's part: it joins, proves that it is alive (beats), follows the record, and replaces gateways that have died.
+//! * [`Gateway`] is one gateway's part: it joins, proves that it is alive (beats), follows the
+//!   record, and replaces gateways that have died.
 //!
 //! # What holds
-//! * At most one gateway whose I/O the store still accepts is optimized for an ANA group. A group changes hands in two ways only: its owner gives it away
-//!   after it has stopped being optimized, or its owner has been fenced: the store has confirmed that no write of that process arrives any more.
-//! * No clock is trusted for that. Clocks decide only *when* a gateway is taken for dead, and when one that cannot reach the store stops serving
-//!   ([`Settings::lease`]).
+//! * At most one gateway whose I/O the store still accepts is optimized for an ANA group. A group
+//!   changes hands in two ways only: its owner gives it away after it has stopped being optimized,
+//!   or its owner has been fenced: the store has confirmed that no write of that process arrives
+//!   any more.
+//! * No clock is trusted for that. Clocks decide only *when* a gateway is taken for dead, and when
+//!   one that cannot reach the store stops serving ([`Settings::lease`]).
 #![forbid(unsafe_code)]
 
 mod exchange;

@@ -1,12 +1,14 @@
 //! Limits and times of a group of gateways.
 
-/// Gateways of a group, present or not. Each has a slot, and with it [`CNTLIDS_PER_GATEWAY`] controller identifiers of its own.
+/// Gateways of a group, present or not. Each has a slot, and with it [`CNTLIDS_PER_GATEWAY`]
+/// controller identifiers of its own.
 pub const GATEWAYS_MAX: u16 = 64;
 
 /// Controller identifiers of each gateway.
 pub const CNTLIDS_PER_GATEWAY: u16 = 1000;
 
-/// ANA groups among which the namespaces of a group of gateways are spread. More than gateways, so that what a lost gateway served is spread over all others.
+/// ANA groups among which the namespaces of a group of gateways are spread. More than gateways, so
+/// that what a lost gateway served is spread over all others.
 pub const ANA_GROUPS: u32 = 48;
 
 /// Longest name of a gateway, bytes.

@@ -11,7 +11,9 @@ pub struct Name(String);
 
 /// A text is no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no name of a gateway: use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores")]
+#[error(
+    "\"{0}\" is no name of a gateway: use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores"
+)]
 pub struct InvalidName(String);
 
 impl Name {

@@ -3,10 +3,11 @@
 //! 1. A group that is pinned belongs to that gateway while it is there.
 //! 2. Others stay where they are, if that gateway stays.
 //! 3. Those without a gateway go to the one that has least.
-//! 4. Then groups move from the gateway that has most to the one that has least, as long as that makes them more even.
+//! 4. Then groups move from the gateway that has most to the one that has least, as long as that
+//!    makes them more even.
 //!
-//! What a gateway *has* is the number of namespaces in its groups. The result depends on nothing but the record and these numbers, so all gateways
-//! come to the same.
+//! What a gateway *has* is the number of namespaces in its groups. The result depends on nothing
+//! but the record and these numbers, so all gateways come to the same.
 
 use crate::limits::ANA_GROUPS;
 use crate::name::Name;
@@ -18,7 +19,10 @@ pub type Weights = BTreeMap<u32, u32>;
 
 /// The gateways that may have groups.
 fn candidates(record: &Record) -> impl Iterator<Item = &Name> {
-    record.members().filter(|(_, member)| member.ready && !member.leaving && !member.condemned).map(|(name, _)| name)
+    record
+        .members()
+        .filter(|(_, member)| member.ready && !member.leaving && !member.condemned)
+        .map(|(name, _)| name)
 }
 
 /// The gateway for each ANA group; none where nobody may have one.
@@ -27,7 +31,8 @@ pub fn wanted(record: &Record, weights: &Weights) -> BTreeMap<u32, Name> {
     let mut all = BTreeMap::new();
     if !gateways.is_empty() {
         let weight = |group: u32| weights.get(&group).copied().unwrap_or(0);
-        let (used, empty): (Vec<u32>, Vec<u32>) = (1..=ANA_GROUPS).partition(|group| weight(*group) > 0);
+        let (used, empty): (Vec<u32>, Vec<u32>) =
+            (1..=ANA_GROUPS).partition(|group| weight(*group) > 0);
         // Empty ones are spread by themselves, so that what is used does not move for them.
         for (groups, weight) in [(used, &weight as &dyn Fn(u32) -> u32), (empty, &|_| 1)] {
             spread(record, &gateways, &groups, weight, &mut all);
@@ -37,13 +42,21 @@ pub fn wanted(record: &Record, weights: &Weights) -> BTreeMap<u32, Name> {
 }
 
 /// Spreads some of the groups.
-fn spread(record: &Record, gateways: &[&Name], groups: &[u32], weight: &dyn Fn(u32) -> u32, into: &mut BTreeMap<u32, Name>) {
+fn spread(
+    record: &Record,
+    gateways: &[&Name],
+    groups: &[u32],
+    weight: &dyn Fn(u32) -> u32,
+    into: &mut BTreeMap<u32, Name>,
+) {
     let mut loads: BTreeMap<&Name, u32> = gateways.iter().map(|name| (*name, 0)).collect();
     let mut placed: BTreeMap<u32, &Name> = BTreeMap::new();
     let mut movable = Vec::new();
     for &group in groups {
         let Some(now) = record.groups.get(&group) else { continue };
-        let here = |name: &Option<Name>| name.as_ref().and_then(|name| loads.get_key_value(name)).map(|(name, _)| *name);
+        let here = |name: &Option<Name>| {
+            name.as_ref().and_then(|name| loads.get_key_value(name)).map(|(name, _)| *name)
+        };
         let pinned = here(&now.pinned);
         if let Some(name) = pinned.or_else(|| here(&now.next)).or_else(|| here(&now.owner)) {
             placed.insert(group, name);
@@ -51,7 +64,8 @@ fn spread(record: &Record, gateways: &[&Name], groups: &[u32], weight: &dyn Fn(u
             movable.extend(pinned.is_none().then_some(group));
         }
     }
-    let mut homeless: Vec<u32> = groups.iter().copied().filter(|group| !placed.contains_key(group)).collect();
+    let mut homeless: Vec<u32> =
+        groups.iter().copied().filter(|group| !placed.contains_key(group)).collect();
     homeless.sort_by_key(|group| core::cmp::Reverse(weight(*group)));
     for group in homeless {
         let least = *loads.iter().min_by_key(|(_, load)| **load).expect("a candidate").0;
@@ -75,7 +89,11 @@ fn even_out<'a>(
         let (&most, &high) = loads.iter().max_by_key(|(_, load)| **load).expect("a candidate");
         let (&least, &low) = loads.iter().min_by_key(|(_, load)| **load).expect("a candidate");
         let fits = |group: &&u32| placed[*group] == most && weight(**group) < high - low;
-        let Some(&group) = movable.iter().filter(fits).min_by_key(|group| (weight(**group) * 2).abs_diff(high - low)) else {
+        let Some(&group) = movable
+            .iter()
+            .filter(fits)
+            .min_by_key(|group| (weight(**group) * 2).abs_diff(high - low))
+        else {
             return;
         };
         placed.insert(group, least);
@@ -113,7 +131,9 @@ mod tests {
 
     fn settle(record: &mut Record, weights: &Weights) -> usize {
         let wanted = wanted(record, weights);
-        let changed = |group: &u32| record.groups.get(group).and_then(|it| it.owner.as_ref()) != wanted.get(group);
+        let changed = |group: &u32| {
+            record.groups.get(group).and_then(|it| it.owner.as_ref()) != wanted.get(group)
+        };
         let moves = (1..=ANA_GROUPS).filter(changed).count();
         for (group, owner) in wanted {
             record.groups.entry(group).or_default().owner = Some(owner);
@@ -165,7 +185,9 @@ mod tests {
     #[test]
     fn a_pinned_group_goes_home_when_its_gateway_comes_back() {
         let mut record = of(2);
-        record.groups.insert(7, AnaGroup { owner: Some(name(0)), next: None, pinned: Some(name(1)) });
+        record
+            .groups
+            .insert(7, AnaGroup { owner: Some(name(0)), next: None, pinned: Some(name(1)) });
         assert_eq!(wanted(&record, &Weights::from([(7, 1000)]))[&7], name(1));
         record.gateways.get_mut(&name(1)).unwrap().member = None;
         assert_eq!(wanted(&record, &Weights::new())[&7], name(0));

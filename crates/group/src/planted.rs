@@ -1,20 +1,24 @@
-//! Real bugs of groups of gateways, which the simulator asks for by name to prove that it finds them. No shipped build has them: they exist only with
-//! the feature `planted-bugs`.
+//! Real bugs of groups of gateways, which the simulator asks for by name to prove that it finds
+//! them. No shipped build has them: they exist only with the feature `planted-bugs`.
 
 use core::cell::Cell;
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// A gateway that is taken for dead is replaced before the store has confirmed that it is kept out.
+    /// A gateway that is taken for dead is replaced before the store has confirmed that it is kept
+    /// out.
     FenceUnconfirmed,
     /// A gateway serves on when its lease is over.
     LeaseIgnored,
-    /// A gateway gives an ANA group to another one before its hosts know that it is not optimized any more.
+    /// A gateway gives an ANA group to another one before its hosts know that it is not optimized
+    /// any more.
     NotReleased,
-    /// A gateway that starts again takes the place of the process before without having it kept out.
+    /// A gateway that starts again takes the place of the process before without having it kept
+    /// out.
     StartedUnfenced,
-    /// A gateway that leaves belongs to the group no more when others have its ANA groups, whatever it has under way.
+    /// A gateway that leaves belongs to the group no more when others have its ANA groups, whatever
+    /// it has under way.
     LeftOpen,
 }
 
@@ -45,7 +49,8 @@ pub fn planted() -> Option<Bug> {
 
 /// Whether this thread's gateways have this bug.
 ///
-/// The names are nowhere used by a program that only has the bugs, so a linker would leave them out; here they are used.
+/// The names are nowhere used by a program that only has the bugs, so a linker would leave them
+/// out; here they are used.
 pub fn has(bug: Bug) -> bool {
     core::hint::black_box(&Bug::ALL);
     PRESENT.get() == Some(bug)

@@ -1,23 +1,26 @@
 //! What the gateways of a group agree on: one object, changed by compare-and-set.
 
-use crate::limits::{ANA_GROUPS, CNTLIDS_PER_GATEWAY, GATEWAYS_MAX, LISTENERS_MAX, RECORD_BYTES_MAX};
+use crate::limits::{
+    ANA_GROUPS, CNTLIDS_PER_GATEWAY, GATEWAYS_MAX, LISTENERS_MAX, RECORD_BYTES_MAX,
+};
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The latest format that this program knows; it is that of the reservations of a group, too. All before it are read.
+/// The latest format that this program knows; it is that of the reservations of a group, too. All
+/// before it are read.
 pub const FORMAT: u32 = 2;
 
 /// The state of a group of gateways.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Of what follows, and of all else that the group stores: the latest that all its gateways know. No gateway joins that does not know it, so it is never
-    /// an older one again.
+    /// Of what follows, and of all else that the group stores: the latest that all its gateways
+    /// know. No gateway joins that does not know it, so it is never an older one again.
     pub(crate) format: u32,
     /// Counts the changes.
     pub generation: u64,
-    /// Counts the times that some gateway belongs to the group without a break: it is another one after all have left it. What is to end with the group, as by
-    /// a loss of power, ends then.
+    /// Counts the times that some gateway belongs to the group without a break: it is another one
+    /// after all have left it. What is to end with the group, as by a loss of power, ends then.
     #[serde(default)]
     pub life: u64,
     /// All gateways that ever belonged to the group, unless they were forgotten.
@@ -54,7 +57,8 @@ pub struct Member {
     /// It is taken for dead, and will be kept out of the store before anybody takes its place.
     #[serde(default)]
     pub condemned: bool,
-    /// The latest format that it knows. A program of before there were several does not say so, and drops this where others do.
+    /// The latest format that it knows. A program of before there were several does not say so, and
+    /// drops this where others do.
     #[serde(default = "first_format", skip_serializing_if = "is_first_format")]
     pub knows: u32,
 }
@@ -85,13 +89,17 @@ pub struct AnaGroup {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// It is of a later program.
-    #[error("the group's record has format {0}, and this program knows 1 to {FORMAT}: update this gateway")]
+    #[error(
+        "the group's record has format {0}, and this program knows 1 to {FORMAT}: update this gateway"
+    )]
     Format(u32),
     /// It is damaged, or none.
     #[error("the group's record cannot be read: {0}")]
     Damaged(String),
     /// A gateway wants to be told of at too many addresses.
-    #[error("a gateway of a group can be told of at {LISTENERS_MAX} addresses: give fewer --listen or --advertise")]
+    #[error(
+        "a gateway of a group can be told of at {LISTENERS_MAX} addresses: give fewer --listen or --advertise"
+    )]
     Listeners,
     /// All slots are taken.
     #[error("the group has {GATEWAYS_MAX} gateways already: forget one that is gone for ever")]
@@ -100,7 +108,13 @@ pub enum RecordError {
 
 impl Default for Record {
     fn default() -> Self {
-        Self { format: first_format(), generation: 0, life: 0, gateways: BTreeMap::new(), groups: BTreeMap::new() }
+        Self {
+            format: first_format(),
+            generation: 0,
+            life: 0,
+            gateways: BTreeMap::new(),
+            groups: BTreeMap::new(),
+        }
     }
 }
 
@@ -115,7 +129,10 @@ impl Record {
             format: u32,
         }
         if text.len() > RECORD_BYTES_MAX {
-            return Err(RecordError::Damaged(format!("it has {} bytes, and {RECORD_BYTES_MAX} are the most", text.len())));
+            return Err(RecordError::Damaged(format!(
+                "it has {} bytes, and {RECORD_BYTES_MAX} are the most",
+                text.len()
+            )));
         }
         let damaged = |e: serde_json::Error| RecordError::Damaged(e.to_string());
         let head: Head = serde_json::from_slice(text).map_err(damaged)?;
@@ -135,15 +152,20 @@ impl Record {
     fn check(&self) -> Result<(), &'static str> {
         let mut slots: Vec<u16> = self.gateways.values().map(|gateway| gateway.slot).collect();
         slots.sort_unstable();
-        if slots.windows(2).any(|pair| pair[0] == pair[1]) || slots.last().is_some_and(|slot| *slot >= GATEWAYS_MAX) {
+        if slots.windows(2).any(|pair| pair[0] == pair[1])
+            || slots.last().is_some_and(|slot| *slot >= GATEWAYS_MAX)
+        {
             return Err("its slots are wrong");
         }
         if self.members().any(|(_, member)| member.listeners.len() > LISTENERS_MAX) {
             return Err("a gateway has too many addresses");
         }
-        let is_known = |name: &Option<Name>| name.as_ref().is_none_or(|name| self.gateways.contains_key(name));
+        let is_known =
+            |name: &Option<Name>| name.as_ref().is_none_or(|name| self.gateways.contains_key(name));
         let are_known = |group: &AnaGroup| is_known(&group.owner) && is_known(&group.next);
-        if !self.groups.values().all(are_known) || self.groups.keys().any(|group| !(1..=ANA_GROUPS).contains(group)) {
+        if !self.groups.values().all(are_known)
+            || self.groups.keys().any(|group| !(1..=ANA_GROUPS).contains(group))
+        {
             return Err("its ANA groups are wrong");
         }
         Ok(())
@@ -222,7 +244,15 @@ mod tests {
         assert_eq!(record.text(), old, "for the others nothing changes");
         let second = |instance, knows| {
             let (client, listeners) = (format!("c{instance}"), Vec::new());
-            let member = Member { instance, client, listeners, ready: true, leaving: false, condemned: false, knows };
+            let member = Member {
+                instance,
+                client,
+                listeners,
+                ready: true,
+                leaving: false,
+                condemned: false,
+                knows,
+            };
             GatewayRecord { slot: 1, member: Some(member) }
         };
         record.gateways.insert(Name::new("b").unwrap(), second(8, FORMAT));
@@ -235,7 +265,11 @@ mod tests {
         assert_eq!(record.format(), 2);
         record.gateways.values_mut().for_each(|gateway| gateway.member = None);
         record.update_format();
-        assert_eq!(Record::parse(&record.text()).unwrap().format(), 2, "what is stored stays what it is");
+        assert_eq!(
+            Record::parse(&record.text()).unwrap().format(),
+            2,
+            "what is stored stays what it is"
+        );
     }
 
     #[test]
@@ -243,7 +277,9 @@ mod tests {
         let parse = |text: &str| Record::parse(text.as_bytes());
         assert_eq!(parse(r#"{"format":3,"later":true}"#), Err(RecordError::Format(3)));
         let of = |gateways: &str, groups: &str| {
-            parse(&format!(r#"{{"format":1,"generation":1,"gateways":{{{gateways}}},"groups":{{{groups}}}}}"#))
+            parse(&format!(
+                r#"{{"format":1,"generation":1,"gateways":{{{gateways}}},"groups":{{{groups}}}}}"#
+            ))
         };
         assert!(of("", "").is_ok());
         for (gateways, groups) in [
@@ -254,8 +290,13 @@ mod tests {
             ("", r#""0":{}"#),
             ("", r#""49":{}"#),
         ] {
-            assert!(matches!(of(gateways, groups), Err(RecordError::Damaged(_))), "{gateways} {groups}");
+            assert!(
+                matches!(of(gateways, groups), Err(RecordError::Damaged(_))),
+                "{gateways} {groups}"
+            );
         }
-        assert!(parse("").is_err() && parse("[]").is_err() && parse(&" ".repeat(300 << 10)).is_err());
+        assert!(
+            parse("").is_err() && parse("[]").is_err() && parse(&" ".repeat(300 << 10)).is_err()
+        );
     }
 }

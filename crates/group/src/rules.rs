@@ -1,4 +1,5 @@
-//! What a gateway changes in the record, rule by rule. Each rule is right by itself, whoever applies it and however often.
+//! What a gateway changes in the record, rule by rule. Each rule is right by itself, whoever
+//! applies it and however often.
 
 use crate::exchange::{Settings, Wish};
 use crate::limits::{ANA_GROUPS, LISTENERS_MAX};
@@ -63,19 +64,28 @@ pub fn take_out(record: &mut Record, name: &Name) {
     }
 }
 
-/// Gives an own ANA group, for which this gateway is not optimized any more, to the one that is to have it.
+/// Gives an own ANA group, for which this gateway is not optimized any more, to the one that is to
+/// have it.
 pub fn hand_over(record: &mut Record, group: u32, from: &Name) {
-    let Some(now) = record.groups.get(&group).filter(|group| group.owner.as_ref() == Some(from)) else { return };
-    let is_there = |name: &Name| record.member(name).is_some_and(|member| member.ready && !member.condemned);
+    let Some(now) = record.groups.get(&group).filter(|group| group.owner.as_ref() == Some(from))
+    else {
+        return;
+    };
+    let is_there =
+        |name: &Name| record.member(name).is_some_and(|member| member.ready && !member.condemned);
     if let Some(to) = now.next.clone().filter(is_there) {
-        record.groups.insert(group, AnaGroup { owner: Some(to), next: None, pinned: now.pinned.clone() });
+        record
+            .groups
+            .insert(group, AnaGroup { owner: Some(to), next: None, pinned: now.pinned.clone() });
     }
 }
 
 /// Carries out an administrator's order.
 pub fn grant(record: &mut Record, wish: &Wish) {
     match wish {
-        Wish::Pin(group, to) if (1..=ANA_GROUPS).contains(group) => record.groups.entry(*group).or_default().pinned = to.clone(),
+        Wish::Pin(group, to) if (1..=ANA_GROUPS).contains(group) => {
+            record.groups.entry(*group).or_default().pinned = to.clone()
+        }
         Wish::Pin(..) => {}
         Wish::Forget(name) => {
             if record.gateways.get(name).is_some_and(|gateway| gateway.member.is_none()) {
@@ -85,10 +95,12 @@ pub fn grant(record: &mut Record, wish: &Wish) {
     }
 }
 
-/// Gives ANA groups that belong to nobody to gateways, and asks owners to give away what others are to have.
+/// Gives ANA groups that belong to nobody to gateways, and asks owners to give away what others are
+/// to have.
 pub fn place(record: &mut Record, weights: &Weights) {
     for (number, to) in wanted(record, weights) {
-        let is_candidate = |name: &Name| record.member(name).is_some_and(|member| !member.condemned);
+        let is_candidate =
+            |name: &Name| record.member(name).is_some_and(|member| !member.condemned);
         let group = record.groups.get(&number).cloned().unwrap_or_default();
         let next = match &group.owner {
             // What it has is not given away before it is fenced.
@@ -160,7 +172,9 @@ mod tests {
     fn nothing_of_a_condemned_gateway_is_given_away_before_it_is_fenced() {
         let (mut record, a, b) = two();
         place(&mut record, &Weights::new());
-        let of = |record: &Record, name: &Name| record.groups.values().filter(|it| it.owner.as_ref() == Some(name)).count();
+        let of = |record: &Record, name: &Name| {
+            record.groups.values().filter(|it| it.owner.as_ref() == Some(name)).count()
+        };
         assert_eq!((of(&record, &a), of(&record, &b)), (24, 24));
         bury(&mut record, &a, 1);
         assert!(record.member(&a).is_some(), "it is not condemned");
@@ -178,12 +192,20 @@ mod tests {
     #[test]
     fn a_group_goes_from_owner_to_owner_by_the_owner_alone() {
         let (mut record, a, b) = two();
-        record.groups.insert(1, AnaGroup { owner: Some(a.clone()), next: None, pinned: Some(b.clone()) });
+        record
+            .groups
+            .insert(1, AnaGroup { owner: Some(a.clone()), next: None, pinned: Some(b.clone()) });
         place(&mut record, &Weights::new());
-        assert_eq!((record.groups[&1].owner.as_ref(), record.groups[&1].next.as_ref()), (Some(&a), Some(&b)));
+        assert_eq!(
+            (record.groups[&1].owner.as_ref(), record.groups[&1].next.as_ref()),
+            (Some(&a), Some(&b))
+        );
         hand_over(&mut record, 1, &b);
         assert_eq!(record.groups[&1].owner.as_ref(), Some(&a));
         hand_over(&mut record, 1, &a);
-        assert_eq!((record.groups[&1].owner.as_ref(), record.groups[&1].next.as_ref()), (Some(&b), None));
+        assert_eq!(
+            (record.groups[&1].owner.as_ref(), record.groups[&1].next.as_ref()),
+            (Some(&b), None)
+        );
     }
 }

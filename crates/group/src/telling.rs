@@ -4,14 +4,16 @@ use crate::name::Name;
 use crate::record::Record;
 use std::collections::BTreeMap;
 
-/// The processes that one gateway tells of a change, until each has acknowledged it or can do no I/O any more.
+/// The processes that one gateway tells of a change, until each has acknowledged it or can do no
+/// I/O any more.
 #[derive(Clone, Debug)]
 pub struct Telling {
     missing: BTreeMap<Name, u64>,
 }
 
 impl Telling {
-    /// All that belong to the group, but for the process `own` itself. Who joins later reads the change by itself.
+    /// All that belong to the group, but for the process `own` itself. Who joins later reads the
+    /// change by itself.
     pub fn new(record: &Record, own: u64) -> Self {
         let others = record.members().filter(|(_, member)| member.instance != own);
         Self { missing: others.map(|(name, member)| (name.clone(), member.instance)).collect() }
@@ -22,10 +24,12 @@ impl Telling {
         self.missing.retain(|_, instance| !instances.contains(instance));
     }
 
-    /// This is the record now: who has left it can do no I/O any more. That is not so of one that is only condemned: nobody has confirmed yet that it is
-    /// kept out.
+    /// This is the record now: who has left it can do no I/O any more. That is not so of one that
+    /// is only condemned: nobody has confirmed yet that it is kept out.
     pub fn look(&mut self, record: &Record) {
-        self.missing.retain(|name, instance| record.member(name).is_some_and(|member| member.instance == *instance));
+        self.missing.retain(|name, instance| {
+            record.member(name).is_some_and(|member| member.instance == *instance)
+        });
     }
 
     /// Whether nobody is missing.
@@ -48,16 +52,26 @@ mod tests {
         let mut record = Record::default();
         for ((name, instance, condemned), slot) in members.iter().zip(0..) {
             let (listeners, client) = (Vec::new(), String::new());
-            let member =
-                Member { instance: *instance, client, listeners, ready: true, leaving: false, condemned: *condemned, knows: 1 };
-            record.gateways.insert(Name::new(name).unwrap(), GatewayRecord { slot, member: Some(member) });
+            let member = Member {
+                instance: *instance,
+                client,
+                listeners,
+                ready: true,
+                leaving: false,
+                condemned: *condemned,
+                knows: 1,
+            };
+            record
+                .gateways
+                .insert(Name::new(name).unwrap(), GatewayRecord { slot, member: Some(member) });
         }
         record
     }
 
     #[test]
     fn a_gateway_is_waited_for_until_it_has_answered_or_has_left() {
-        let mut telling = Telling::new(&record(&[("a", 1, false), ("b", 2, false), ("c", 3, false)]), 1);
+        let mut telling =
+            Telling::new(&record(&[("a", 1, false), ("b", 2, false), ("c", 3, false)]), 1);
         assert_eq!(telling.missing().map(Name::as_str).collect::<Vec<_>>(), ["b", "c"]);
         telling.answered(&[1, 2, 7]);
         assert_eq!(telling.missing().map(Name::as_str).collect::<Vec<_>>(), ["c"]);

@@ -1,8 +1,9 @@
 //! Who is alive, by the beats of the gateways.
 //!
-//! A gateway is taken for dead when its beat has not changed for longer than its lease and a quarter, by the clock of whoever watches. Both ends of that time
-//! are seen by the watcher itself: from when it first saw the beat, to when it asked for the beats and saw the same one again. So a watcher that was
-//! stopped itself, or could not reach the store, suspects nobody for that.
+//! A gateway is taken for dead when its beat has not changed for longer than its lease and a
+//! quarter, by the clock of whoever watches. Both ends of that time are seen by the watcher itself:
+//! from when it first saw the beat, to when it asked for the beats and saw the same one again. So a
+//! watcher that was stopped itself, or could not reach the store, suspects nobody for that.
 
 use crate::name::Name;
 use crate::record::Record;
@@ -37,20 +38,31 @@ struct Seen {
 
 impl Watching {
     /// The beats that were asked for at `asked`, and have arrived now.
-    pub fn saw(&mut self, record: &Record, beats: &BTreeMap<Name, Beat>, (asked, now): (Duration, Duration)) {
-        self.seen.retain(|name, seen| record.member(name).is_some_and(|member| member.instance == seen.instance));
+    pub fn saw(
+        &mut self,
+        record: &Record,
+        beats: &BTreeMap<Name, Beat>,
+        (asked, now): (Duration, Duration),
+    ) {
+        self.seen.retain(|name, seen| {
+            record.member(name).is_some_and(|member| member.instance == seen.instance)
+        });
         for (name, member) in record.members() {
             let beat = beats.get(name).copied().filter(|beat| beat.instance == member.instance);
             match self.seen.get_mut(name) {
                 Some(seen) if seen.beat == beat => seen.until = asked,
                 _ => {
-                    self.seen.insert(name.clone(), Seen { beat, instance: member.instance, since: now, until: now });
+                    self.seen.insert(
+                        name.clone(),
+                        Seen { beat, instance: member.instance, since: now, until: now },
+                    );
                 }
             }
         }
     }
 
-    /// How long the process that is a gateway now has shown no sign of life, as far as is known. The silence of one before it is none of its own.
+    /// How long the process that is a gateway now has shown no sign of life, as far as is known.
+    /// The silence of one before it is none of its own.
     pub fn silence(&self, name: &Name, instance: u64) -> Duration {
         let seen = self.seen.get(name).filter(|seen| seen.instance == instance);
         seen.map_or(Duration::ZERO, |seen| seen.until.saturating_sub(seen.since))
@@ -82,7 +94,8 @@ mod tests {
         watching.saw(&record, &beat(1), (s(0), s(1)));
         watching.saw(&record, &beat(1), (s(5), s(6)));
         assert_eq!(watching.silence(&name, 1), s(4));
-        // The watcher was stopped for a minute: what it asked before that says nothing of the minute.
+        // The watcher was stopped for a minute: what it asked before that says nothing of the
+        // minute.
         watching.saw(&record, &beat(1), (s(6), s(66)));
         assert_eq!(watching.silence(&name, 1), s(5));
         watching.saw(&record, &beat(2), (s(67), s(68)));

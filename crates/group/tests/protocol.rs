@@ -1,14 +1,17 @@
-//! Gateways of one group over a store in memory, with delays, partitions, processes that stop, die and come back, and clocks that run wrong. A seed
-//! decides everything.
+//! Gateways of one group over a store in memory, with delays, partitions, processes that stop, die
+//! and come back, and clocks that run wrong. A seed decides everything.
 //!
-//! Checked after each step: for no ANA group are two processes optimized whose I/O the store accepts, whether they run just now or not. And when
-//! everything heals, every gateway is in the group, and every ANA group belongs to the gateway that the rule gives it to.
+//! Checked after each step: for no ANA group are two processes optimized whose I/O the store
+//! accepts, whether they run just now or not. And when everything heals, every gateway is in the
+//! group, and every ANA group belongs to the gateway that the rule gives it to.
 
 use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use weft_group::limits::ANA_GROUPS;
-use weft_group::{Access, Answer, Beat, Ending, Gateway, Name, Output, Record, Request, Role, Settings, placement};
+use weft_group::{
+    Access, Answer, Beat, Ending, Gateway, Name, Output, Record, Request, Role, Settings, placement,
+};
 
 /// How long it takes at most until all is in order again.
 const RECOVERY_S: u64 = 120;
@@ -203,7 +206,8 @@ impl World {
             Event::Starts(n) => self.start(n),
             Event::Goes(trouble) => self.goes_wrong(trouble),
             Event::Arrives(process, asked) => {
-                // What a partition holds back arrives when it ends, even if the process has died meanwhile.
+                // What a partition holds back arrives when it ends, even if the process has died
+                // meanwhile.
                 if self.machines[process.0].cut_until > self.now {
                     let later = self.machines[process.0].cut_until + self.random.below(50);
                     return self.at(later, Event::Arrives(process, asked));
@@ -214,7 +218,9 @@ impl World {
                 self.at(after, Event::Answered(process, asked, told));
             }
             Event::Answered(process, ..) | Event::Looks(process) if !self.is_running(process) => {}
-            Event::Answered((n, _), ..) | Event::Looks((n, _)) if self.machines[n].paused_until > self.now => {
+            Event::Answered((n, _), ..) | Event::Looks((n, _))
+                if self.machines[n].paused_until > self.now =>
+            {
                 let until = self.machines[n].paused_until;
                 self.machines[n].waiting.push(event);
                 if self.machines[n].waiting.len() == 1 {
@@ -298,8 +304,13 @@ impl World {
             }
             Asked::Write(..) => Told::Conflict,
             Asked::Beat(count) => {
-                store.beats.insert(name(process.0), Beat { instance: instance(process), count: *count });
-                let all = store.beats.iter().map(|(name, beat)| (name.clone(), beat.instance, beat.count));
+                store
+                    .beats
+                    .insert(name(process.0), Beat { instance: instance(process), count: *count });
+                let all = store
+                    .beats
+                    .iter()
+                    .map(|(name, beat)| (name.clone(), beat.instance, beat.count));
                 Told::Beats(store.version, all.collect())
             }
             Asked::Fence(client) => {
@@ -316,9 +327,12 @@ impl World {
             Told::Record(found) => Answer::Record(found),
             Told::Written(version) => Answer::Written(version),
             Told::Conflict => Answer::Conflict,
-            Told::Beats(version, all) => {
-                Answer::Beats(version, all.into_iter().map(|(name, instance, count)| (name, Beat { instance, count })).collect())
-            }
+            Told::Beats(version, all) => Answer::Beats(
+                version,
+                all.into_iter()
+                    .map(|(name, instance, count)| (name, Beat { instance, count }))
+                    .collect(),
+            ),
             Told::Fenced => Answer::Fenced,
             Told::Failed => Answer::Failed("lost".into()),
             Told::Blocklisted => Answer::Blocklisted,
@@ -335,7 +349,9 @@ impl World {
     fn look(&mut self, process: Process) {
         let n = process.0;
         let now = self.clock(n);
-        while let Some(output) = self.machines[n].engine.as_mut().and_then(|engine| engine.next(now)) {
+        while let Some(output) =
+            self.machines[n].engine.as_mut().and_then(|engine| engine.next(now))
+        {
             match output {
                 Output::Request(request) => {
                     let asked = match request {
@@ -350,9 +366,13 @@ impl World {
                     let after = self.now + 1 + self.random.below(40);
                     self.at(after, Event::Arrives(process, asked));
                 }
-                Output::Joined { cntlids } => self.tell(format!("{} has joined with {cntlids:?}", name(n))),
+                Output::Joined { cntlids } => {
+                    self.tell(format!("{} has joined with {cntlids:?}", name(n)))
+                }
                 Output::Serve(role) => self.serve(n, role),
-                Output::Resigned if self.keeps_open => self.tell(format!("{} has resigned", name(n))),
+                Output::Resigned if self.keeps_open => {
+                    self.tell(format!("{} has resigned", name(n)))
+                }
                 Output::Resigned => self.machines[n].engine.as_mut().expect("it runs").closed(),
                 Output::End(why) => {
                     self.tell(format!("{} ends: {why}", name(n)));
@@ -376,8 +396,12 @@ impl World {
 
     fn serve(&mut self, n: usize, role: Role) {
         let before = self.machines[n].role.replace(role.clone());
-        let was = |group: &u32| before.as_ref().is_some_and(|role| role.access[group] == Access::Optimized);
-        for group in (1..=ANA_GROUPS).filter(was).filter(|group| role.access[group] != Access::Optimized) {
+        let was = |group: &u32| {
+            before.as_ref().is_some_and(|role| role.access[group] == Access::Optimized)
+        };
+        for group in
+            (1..=ANA_GROUPS).filter(was).filter(|group| role.access[group] != Access::Optimized)
+        {
             self.machines[n].engine.as_mut().unwrap().released(group);
         }
         let count = role.access.values().filter(|access| **access == Access::Optimized).count();
@@ -388,14 +412,21 @@ impl World {
     fn check(&mut self) {
         let mut owners: BTreeMap<u32, usize> = BTreeMap::new();
         for (n, machine) in self.machines.iter().enumerate() {
-            let Some(role) = machine.role.as_ref().filter(|_| machine.engine.is_some()) else { continue };
+            let Some(role) = machine.role.as_ref().filter(|_| machine.engine.is_some()) else {
+                continue;
+            };
             if self.store.blocklist.contains(&client((n, machine.starts))) {
                 continue;
             }
-            for (&group, _) in role.access.iter().filter(|(_, access)| **access == Access::Optimized) {
+            for (&group, _) in
+                role.access.iter().filter(|(_, access)| **access == Access::Optimized)
+            {
                 if let Some(other) = owners.insert(group, n) {
                     let log = self.log.join("\n");
-                    panic!("{log}\n{:>7} gw{other} and gw{n} are optimized for group {group}", self.now);
+                    panic!(
+                        "{log}\n{:>7} gw{other} and gw{n} are optimized for group {group}",
+                        self.now
+                    );
                 }
             }
         }
@@ -408,15 +439,27 @@ impl World {
         for n in 0..self.machines.len() {
             (self.machines[n].cut_until, self.machines[n].paused_until) = (0, 0);
             let process = (n, self.machines[n].starts);
-            self.at(self.now, if self.machines[n].engine.is_some() { Event::Looks(process) } else { Event::Starts(n) });
+            self.at(
+                self.now,
+                if self.machines[n].engine.is_some() {
+                    Event::Looks(process)
+                } else {
+                    Event::Starts(n)
+                },
+            );
         }
         self.run_until(self.now + RECOVERY_S * 1000);
         let record = Record::parse(self.store.text.as_deref().unwrap_or_default()).unwrap();
         let log = self.log.join("\n");
         for n in 0..self.machines.len() {
-            let member = record.member(&name(n)).unwrap_or_else(|| panic!("{log}\n{} is not in the group", name(n)));
+            let member = record
+                .member(&name(n))
+                .unwrap_or_else(|| panic!("{log}\n{} is not in the group", name(n)));
             let own = instance((n, self.machines[n].starts));
-            assert!(member.ready && !member.condemned && member.instance == own, "{log}\n{member:?}");
+            assert!(
+                member.ready && !member.condemned && member.instance == own,
+                "{log}\n{member:?}"
+            );
         }
         let wanted = placement::wanted(&record, &placement::Weights::new());
         for (group, owner) in wanted {
@@ -459,7 +502,10 @@ fn who_dies_before_all_is_closed_that_it_served_is_kept_out_of_the_store_althoug
         world.look((0, world.machines[0].starts));
         world.run_until(world.now + RECOVERY_S * 1000);
         let role = world.machines[0].role.as_ref().unwrap();
-        assert!(role.access.values().all(|access| *access != Access::Optimized), "seed {seed}: others have what it served");
+        assert!(
+            role.access.values().all(|access| *access != Access::Optimized),
+            "seed {seed}: others have what it served"
+        );
         let dead = client((0, world.machines[0].starts));
         world.stop(0, RECOVERY_S * 10_000);
         world.run_until(world.now + RECOVERY_S * 1000);

@@ -1,5 +1,6 @@
-//! What a large group costs the store, and how long it takes to come to rest: the engine alone over a store in memory that counts. A seed decides
-//! everything, so the figures are the same on every machine. `docs/performance/gateways.md` has those of 16 and 64 gateways:
+//! What a large group costs the store, and how long it takes to come to rest: the engine alone over
+//! a store in memory that counts. A seed decides everything, so the figures are the same on every
+//! machine. `docs/performance/gateways.md` has those of 16 and 64 gateways:
 //!
 //! ```text
 //! cargo test -p weft-group --test scale -- --ignored --nocapture
@@ -10,7 +11,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use weft_group::limits::{ANA_GROUPS, BEAT_MS, LEASE_MS};
 use weft_group::placement::{self, Weights};
-use weft_group::{Access, Answer, Beat, Ending, Gateway, Name, Output, Record, Request, Role, Settings, Wish};
+use weft_group::{
+    Access, Answer, Beat, Ending, Gateway, Name, Output, Record, Request, Role, Settings, Wish,
+};
 
 /// How long a request or an answer is on its way, microseconds.
 const WAY_US: (u64, u64) = (500, 5000);
@@ -94,7 +97,8 @@ fn name(n: usize) -> Name {
 impl World {
     fn new(gateways: usize) -> Self {
         let namespaces = NAMESPACES * gateways as u32;
-        let weight = |group: u32| namespaces / ANA_GROUPS + u32::from(group <= namespaces % ANA_GROUPS);
+        let weight =
+            |group: u32| namespaces / ANA_GROUPS + u32::from(group <= namespaces % ANA_GROUPS);
         let machine = || Machine { starts: 0, engine: None, role: None, looks_at: None };
         Self {
             now: 0,
@@ -113,7 +117,10 @@ impl World {
     }
 
     fn below(&mut self, n: u64) -> u64 {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.random >> 33) % n
     }
 
@@ -138,13 +145,17 @@ impl World {
             name: name(n),
             instance,
             client: format!("10.20.30.{n}:0/{}", 3_000_000_000 + instance),
-            listeners: vec![format!("nvme+tcp://10.20.30.{n}:4420"), format!("nvme+tcp://10.20.31.{n}:4420")],
+            listeners: vec![
+                format!("nvme+tcp://10.20.30.{n}:4420"),
+                format!("nvme+tcp://10.20.31.{n}:4420"),
+            ],
             beat: Duration::from_millis(BEAT_MS),
             lease: Duration::from_millis(LEASE_MS),
         });
         engine.set_weights(self.weights.clone());
         engine.set_ready();
-        (self.machines[n].engine, self.machines[n].role, self.machines[n].looks_at) = (Some(engine), None, None);
+        (self.machines[n].engine, self.machines[n].role, self.machines[n].looks_at) =
+            (Some(engine), None, None);
         self.look(n);
     }
 
@@ -182,7 +193,11 @@ impl World {
                 self.counts.beats += 1;
                 self.beats.insert(name(n), beat);
                 let text = |beat: &Beat| serde_json::to_string(beat).unwrap().len();
-                self.counts.bytes += self.beats.iter().map(|(name, beat)| (name.as_str().len() + text(beat)) as u64).sum::<u64>();
+                self.counts.bytes += self
+                    .beats
+                    .iter()
+                    .map(|(name, beat)| (name.as_str().len() + text(beat)) as u64)
+                    .sum::<u64>();
                 (Kind::Beat, Answer::Beats(self.version, self.beats.clone()))
             }
             Request::Fence(_) => {
@@ -225,7 +240,9 @@ impl World {
 
     fn look(&mut self, n: usize) {
         let (now, start) = (self.clock(), self.machines[n].starts);
-        while let Some(output) = self.machines[n].engine.as_mut().and_then(|engine| engine.next(now)) {
+        while let Some(output) =
+            self.machines[n].engine.as_mut().and_then(|engine| engine.next(now))
+        {
             match output {
                 Output::Request(asked) => {
                     let way = self.way();
@@ -245,7 +262,9 @@ impl World {
                 }
             }
         }
-        let Some(deadline) = self.machines[n].engine.as_ref().and_then(Gateway::deadline) else { return };
+        let Some(deadline) = self.machines[n].engine.as_ref().and_then(Gateway::deadline) else {
+            return;
+        };
         let wait = deadline.saturating_sub(now).as_micros() as u64 + 1 + self.below(2000);
         let at = self.now + wait;
         if self.machines[n].looks_at.is_none_or(|before| at < before || before <= self.now) {
@@ -261,7 +280,9 @@ impl World {
 
     /// Runs until a condition holds; whether it does before `end`.
     fn run_until(&mut self, end: u64, holds: impl Fn(&Self) -> bool) -> bool {
-        while let Some(Reverse((at, number))) = self.order.peek().copied().filter(|Reverse((at, _))| *at <= end) {
+        while let Some(Reverse((at, number))) =
+            self.order.peek().copied().filter(|Reverse((at, _))| *at <= end)
+        {
             self.order.pop();
             self.now = at;
             let event = self.events.remove(&number).expect("it is there once");
@@ -278,21 +299,27 @@ impl World {
         Record::parse(&self.text).ok()
     }
 
-    /// Whether every ANA group is where the rule wants it, its owner serves it, and everybody that runs is in the group and nobody else.
+    /// Whether every ANA group is where the rule wants it, its owner serves it, and everybody that
+    /// runs is in the group and nobody else.
     fn is_settled(&self) -> bool {
         let Some(record) = self.record() else { return false };
         let is_in = |(n, machine): (usize, &Machine)| {
             let member = record.member(&name(n));
-            machine.engine.is_some() == member.is_some_and(|member| member.ready && !member.condemned)
+            machine.engine.is_some()
+                == member.is_some_and(|member| member.ready && !member.condemned)
         };
         let serves = |n: usize, group: u32| {
-            self.machines[n].role.as_ref().is_some_and(|role| role.access.get(&group) == Some(&Access::Optimized))
+            self.machines[n]
+                .role
+                .as_ref()
+                .is_some_and(|role| role.access.get(&group) == Some(&Access::Optimized))
         };
         let wanted = placement::wanted(&record, &self.weights);
         self.machines.iter().enumerate().all(is_in)
             && wanted.len() == ANA_GROUPS as usize
             && wanted.iter().all(|(group, owner)| {
-                let number = (0..self.machines.len()).find(|n| name(*n) == *owner).expect("a gateway");
+                let number =
+                    (0..self.machines.len()).find(|n| name(*n) == *owner).expect("a gateway");
                 let now = &record.groups[group];
                 now.owner.as_ref() == Some(owner) && now.next.is_none() && serves(number, *group)
             })
@@ -335,7 +362,10 @@ fn history(gateways: usize) -> (World, Vec<(&'static str, Cost)>) {
     world.run(Duration::from_secs(30));
     let before = world.counts;
     world.run(Duration::from_secs(60));
-    rows.push(("a minute without an event", Cost { took: Duration::from_secs(60), counts: world.counts.since(before) }));
+    rows.push((
+        "a minute without an event",
+        Cost { took: Duration::from_secs(60), counts: world.counts.since(before) },
+    ));
     world.kill(gateways / 2);
     rows.push(("one dies", world.settle()));
     world.start(gateways / 2);
@@ -344,13 +374,19 @@ fn history(gateways: usize) -> (World, Vec<(&'static str, Cost)>) {
     for n in 0..gateways {
         world.machines[n].engine.as_mut().expect("it runs").leave();
         world.look(n);
-        assert!(world.run_until(world.now + 60_000_000, |it| it.machines[n].engine.is_none()), "it cannot leave");
+        assert!(
+            world.run_until(world.now + 60_000_000, |it| it.machines[n].engine.is_none()),
+            "it cannot leave"
+        );
         world.settle();
         world.start(n);
         world.settle();
     }
     let took = Duration::from_micros(world.now - from);
-    rows.push(("all leave and come back, one by one", Cost { took, counts: world.counts.since(before) }));
+    rows.push((
+        "all leave and come back, one by one",
+        Cost { took, counts: world.counts.since(before) },
+    ));
     world.pin(1..=ANA_GROUPS, 0);
     rows.push(("all 48 ANA groups are pinned elsewhere, at once", world.settle()));
     let (before, from) = (world.counts, world.now);
@@ -362,7 +398,10 @@ fn history(gateways: usize) -> (World, Vec<(&'static str, Cost)>) {
         world.settle();
     }
     let took = Duration::from_micros(world.now - from);
-    rows.push(("the 48 pins are taken back, one by one", Cost { took, counts: world.counts.since(before) }));
+    rows.push((
+        "the 48 pins are taken back, one by one",
+        Cost { took, counts: world.counts.since(before) },
+    ));
     (world, rows)
 }
 
@@ -390,11 +429,25 @@ fn tables() {
             NAMESPACES * gateways as u32,
             world.text.len()
         );
-        println!("| event | s | beats | writes | conflicts | reads | notifications | fences | MB |");
+        println!(
+            "| event | s | beats | writes | conflicts | reads | notifications | fences | MB |"
+        );
         println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
         for (what, Cost { took, counts: it }) in rows {
-            print!("| {what} | {:.1} | {} | {} | {} ", took.as_secs_f64(), it.beats, it.writes, it.conflicts);
-            println!("| {} | {} | {} | {:.1} |", it.reads, it.notifications, it.fences, it.bytes as f64 / 1e6);
+            print!(
+                "| {what} | {:.1} | {} | {} | {} ",
+                took.as_secs_f64(),
+                it.beats,
+                it.writes,
+                it.conflicts
+            );
+            println!(
+                "| {} | {} | {} | {:.1} |",
+                it.reads,
+                it.notifications,
+                it.fences,
+                it.bytes as f64 / 1e6
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
-//! A driver that accepts connections and passes each to a callback. Errors of `accept` do not end it: connections that died in
-//! the queue are skipped, and if the system has no descriptor or memory left it pauses and tries again.
+//! A driver that accepts connections and passes each to a callback. Errors of `accept` do not end
+//! it: connections that died in the queue are skipped, and if the system has no descriptor or
+//! memory left it pauses and tries again.
 
 use crate::event_loop::{Activity, Driver, DriverId, Handle, Registrar, TimerSlot};
 use crate::limits::{ACCEPT_BACKOFF_MS_MAX, ACCEPT_BACKOFF_MS_MIN, ACCEPTS_PER_TURN};
@@ -69,8 +70,10 @@ where
 {
     /// Starts to accept on the loop of `on`; [`Handle::remove`] ends it and closes the listener.
     ///
-    /// * `accepted` receives each connection, not yet registered with a loop, so it may move to another.
-    /// * `trouble` receives the reason why connections cannot be accepted at present, and the length of the pause, for the log.
+    /// * `accepted` receives each connection, not yet registered with a loop, so it may move to
+    ///   another.
+    /// * `trouble` receives the reason why connections cannot be accepted at present, and the
+    ///   length of the pause, for the log.
     ///
     /// Fails if the listener cannot be registered with the loop.
     pub fn spawn(on: &Handle, listener: L, accepted: A, trouble: T) -> io::Result<DriverId> {
@@ -136,12 +139,14 @@ where
     }
 }
 
-/// Whether an error of `accept` concerns the accepted connection and not the listener. Linux reports network errors of the new
-/// connection in this way.
+/// Whether an error of `accept` concerns the accepted connection and not the listener. Linux
+/// reports network errors of the new connection in this way.
 fn is_of_one_connection(error: &io::Error) -> bool {
     #[cfg(unix)]
-    let by_code =
-        matches!(error.raw_os_error(), Some(libc::EPROTO | libc::ENOPROTOOPT | libc::EHOSTDOWN | libc::EOPNOTSUPP | libc::EPERM));
+    let by_code = matches!(
+        error.raw_os_error(),
+        Some(libc::EPROTO | libc::ENOPROTOOPT | libc::EHOSTDOWN | libc::EOPNOTSUPP | libc::EPERM)
+    );
     #[cfg(not(unix))]
     let by_code = false;
     by_code

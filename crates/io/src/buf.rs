@@ -1,8 +1,9 @@
 //! Payload memory: size-classed, page-aligned buffers from a pool that belongs to one loop.
 //!
-//! The holder of a [`Buf`] owns it; dropping it returns it to its pool. A pool has a cap. At the cap [`Pool::take`] returns
-//! `None`, which is the source of all backpressure. In steady state nothing is allocated: free lists are last in, first out, so a
-//! busy loop works in memory that is still in its caches.
+//! The holder of a [`Buf`] owns it; dropping it returns it to its pool. A pool has a cap. At the
+//! cap [`Pool::take`] returns `None`, which is the source of all backpressure. In steady state
+//! nothing is allocated: free lists are last in, first out, so a busy loop works in memory that is
+//! still in its caches.
 
 mod holder;
 mod observer;
@@ -21,7 +22,11 @@ use std::rc::{Rc, Weak};
 
 const CLASSES: usize = (BUF_BYTES_MAX / BUF_BYTES_MIN).trailing_zeros() as usize + 1;
 
-const _: () = assert!(BUF_BYTES_MIN.is_power_of_two() && BUF_BYTES_MAX.is_power_of_two() && BUF_BYTES_MIN >= BUF_ALIGN);
+const _: () = assert!(
+    BUF_BYTES_MIN.is_power_of_two()
+        && BUF_BYTES_MAX.is_power_of_two()
+        && BUF_BYTES_MIN >= BUF_ALIGN
+);
 
 /// The pool of one loop. Clones refer to the same pool.
 #[derive(Clone)]
@@ -53,13 +58,14 @@ fn class_of(len: usize) -> Option<u8> {
     })
 }
 
-/// Smaller buffers are cut from slabs of this size and alignment: if each small buffer were page-aligned separately, an allocator
-/// would need as much memory again for its own bookkeeping.
+/// Smaller buffers are cut from slabs of this size and alignment: if each small buffer were
+/// page-aligned separately, an allocator would need as much memory again for its own bookkeeping.
 const SLAB_BYTES: usize = 64 << 10;
 
 fn layout(bytes: usize) -> Layout {
     let align = if bytes == SLAB_BYTES { SLAB_BYTES } else { BUF_ALIGN };
-    Layout::from_size_align(bytes, align).expect("sizes of classes and slabs are multiples of the alignment")
+    Layout::from_size_align(bytes, align)
+        .expect("sizes of classes and slabs are multiples of the alignment")
 }
 
 impl Pool {
@@ -78,8 +84,8 @@ impl Pool {
         }))
     }
 
-    /// Takes a buffer of `len` bytes with unspecified (but initialised) content. Returns `None` if the cap is reached or `len`
-    /// exceeds [`BUF_BYTES_MAX`].
+    /// Takes a buffer of `len` bytes with unspecified (but initialised) content. Returns `None` if
+    /// the cap is reached or `len` exceeds [`BUF_BYTES_MAX`].
     #[inline]
     pub fn take(&self, len: usize) -> Option<Buf> {
         let class = class_of(len)?;
@@ -92,8 +98,8 @@ impl Pool {
         Some(Buf { ptr, len: len as u32, class, pool: Rc::clone(&self.0) })
     }
 
-    /// Like [`Pool::take`], but may exceed the cap. For the one buffer that a connection needs to make progress and free others:
-    /// the caller bounds the number of such buffers.
+    /// Like [`Pool::take`], but may exceed the cap. For the one buffer that a connection needs to
+    /// make progress and free others: the caller bounds the number of such buffers.
     pub fn take_reserve(&self, len: usize) -> Option<Buf> {
         if let Some(buf) = self.take(len) {
             return Some(buf);
@@ -154,11 +160,16 @@ impl Shared {
 
     /// Bytes allocated at a time for buffers of a class. A small pool allocates single buffers.
     fn piece_bytes(&self, class: u8) -> usize {
-        if self.cap_bytes < 16 * SLAB_BYTES { class_bytes(class) } else { class_bytes(class).max(SLAB_BYTES) }
+        if self.cap_bytes < 16 * SLAB_BYTES {
+            class_bytes(class)
+        } else {
+            class_bytes(class).max(SLAB_BYTES)
+        }
     }
 
-    /// Returns below the cap after a reserve was taken, if a slab is entirely unused. After a failed attempt the next one is made
-    /// when only half as much is in use, because each attempt scans all free buffers.
+    /// Returns below the cap after a reserve was taken, if a slab is entirely unused. After a
+    /// failed attempt the next one is made when only half as much is in use, because each attempt
+    /// scans all free buffers.
     #[cold]
     fn shrink(&self) {
         let taken = self.taken_bytes.get();
@@ -170,8 +181,8 @@ impl Shared {
         self.shrink_below.set(if done { usize::MAX } else { taken / 2 });
     }
 
-    /// Frees unused buffers, the largest first, until `wanted` bytes are freed or no slab is entirely unused; returns the number
-    /// of bytes freed.
+    /// Frees unused buffers, the largest first, until `wanted` bytes are freed or no slab is
+    /// entirely unused; returns the number of bytes freed.
     fn free_unused(&self, wanted: usize) -> usize {
         let mut freed = 0;
         let mut free = self.free.borrow_mut();
@@ -185,7 +196,8 @@ impl Shared {
             while freed < wanted
                 && let Some(ptr) = list.pop()
             {
-                // SAFETY: a slab of its own of this size, and nobody holds it: it was on the free list.
+                // SAFETY: a slab of its own of this size, and nobody holds it: it was on the free
+                // list.
                 unsafe { self.free_slab(ptr, bytes) };
                 freed += bytes;
             }
@@ -201,7 +213,8 @@ impl Shared {
         let mut kept = Vec::with_capacity(list.len());
         for buffers in list.chunk_by(|a, b| slab(a) == slab(b)) {
             if freed < wanted && buffers.len() == count {
-                // SAFETY: the lowest address is the slab's start, and nobody holds any of its buffers: all of them were on the free list.
+                // SAFETY: the lowest address is the slab's start, and nobody holds any of its
+                // buffers: all of them were on the free list.
                 unsafe { self.free_slab(buffers[count - 1], SLAB_BYTES) };
                 freed += SLAB_BYTES;
             } else {
@@ -247,7 +260,8 @@ impl Deref for Buf {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `ptr` is valid for `capacity >= len` initialised bytes, and this `Buf` owns them alone.
+        // SAFETY: `ptr` is valid for `capacity >= len` initialised bytes, and this `Buf` owns them
+        // alone.
         unsafe { core::slice::from_raw_parts(self.ptr.as_ptr(), self.len as usize) }
     }
 }

@@ -1,8 +1,9 @@
 //! Connecting to one of several addresses within a time limit.
 //!
-//! The addresses are tried in order. If one has not answered after [`CONNECT_STAGGER_MS`], the next is tried in parallel; if one
-//! fails, the next is tried at once. The first established connection is used (after RFC 8305 §5). So a dead first address costs
-//! a fraction of a second and not the whole time limit.
+//! The addresses are tried in order. If one has not answered after [`CONNECT_STAGGER_MS`], the next
+//! is tried in parallel; if one fails, the next is tried at once. The first established connection
+//! is used (after RFC 8305 §5). So a dead first address costs a fraction of a second and not the
+//! whole time limit.
 
 use crate::event_loop::{Activity, Driver, DriverId, Handle, TimerSlot};
 use crate::limits::{CONNECT_ADDRESSES_MAX, CONNECT_STAGGER_MS};
@@ -49,7 +50,9 @@ impl ConnectError {
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::NoAddress => io::ErrorKind::InvalidInput,
-            Self::Failed(failures) => failures.first().map_or(io::ErrorKind::Other, |f| f.error.kind()),
+            Self::Failed(failures) => {
+                failures.first().map_or(io::ErrorKind::Other, |f| f.error.kind())
+            }
             Self::TimedOut { .. } => io::ErrorKind::TimedOut,
         }
     }
@@ -80,10 +83,15 @@ impl fmt::Display for Silent<'_> {
 /// The result of connecting: a stream that is not registered with a loop.
 pub type Connected = Result<Box<dyn Stream>, ConnectError>;
 
-/// Connects to the first address of `to` that answers. Calls `done` once, on the loop of `on`, at the latest after `limit`.
-/// Addresses beyond [`CONNECT_ADDRESSES_MAX`] are not tried. [`Handle::remove`] of the returned driver gives up without calling
-/// `done`.
-pub fn connect(on: &Handle, to: &[SocketAddr], limit: Duration, done: impl FnOnce(&Handle, Connected) + 'static) -> DriverId {
+/// Connects to the first address of `to` that answers. Calls `done` once, on the loop of `on`, at
+/// the latest after `limit`. Addresses beyond [`CONNECT_ADDRESSES_MAX`] are not tried.
+/// [`Handle::remove`] of the returned driver gives up without calling `done`.
+pub fn connect(
+    on: &Handle,
+    to: &[SocketAddr],
+    limit: Duration,
+    done: impl FnOnce(&Handle, Connected) + 'static,
+) -> DriverId {
     let pending = to.iter().copied().take(CONNECT_ADDRESSES_MAX).collect();
     on.spawn(|id| Connector {
         id,
@@ -116,7 +124,8 @@ struct Connector {
 }
 
 impl Connector {
-    /// The first attempt that stands. Those that failed are noted, and make way for the next address.
+    /// The first attempt that stands. Those that failed are noted, and make way for the next
+    /// address.
     fn standing(&mut self, on: &Handle) -> Option<Box<dyn Stream>> {
         let mut at = 0;
         while let Some((_, stream)) = self.attempts.get_mut(at) {
@@ -164,13 +173,18 @@ impl Connector {
         }
         let failed = |this: &mut Self| core::mem::take(&mut this.failed);
         if self.attempts.is_empty() && self.pending.is_empty() {
-            let error = if self.failed.is_empty() { ConnectError::NoAddress } else { ConnectError::Failed(failed(self)) };
+            let error = if self.failed.is_empty() {
+                ConnectError::NoAddress
+            } else {
+                ConnectError::Failed(failed(self))
+            };
             return Some(Err(error));
         }
         if on.now() < self.deadline {
             return None;
         }
-        let silent = self.attempts.iter().map(|(to, _)| *to).chain(self.pending.iter().copied()).collect();
+        let silent =
+            self.attempts.iter().map(|(to, _)| *to).chain(self.pending.iter().copied()).collect();
         Some(Err(ConnectError::TimedOut { limit: self.limit, silent, failed: failed(self) }))
     }
 }
@@ -178,7 +192,11 @@ impl Connector {
 impl Driver for Connector {
     fn work(&mut self, on: &Handle) -> Activity {
         let Some(outcome) = self.outcome(on) else {
-            let next = if self.pending.is_empty() { self.deadline } else { self.deadline.min(self.next_at) };
+            let next = if self.pending.is_empty() {
+                self.deadline
+            } else {
+                self.deadline.min(self.next_at)
+            };
             self.timer.arm(on, self.id, next);
             return Activity::Idle;
         };

@@ -4,7 +4,8 @@ use core::cell::Cell;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The counters of one loop. Only its own thread writes them; other threads read a [`Snapshot`] through the loop.
+        /// The counters of one loop. Only its own thread writes them; other threads read a
+        /// [`Snapshot`] through the loop.
         #[derive(Debug, Default)]
         pub struct Counters { $($(#[$doc])* pub $name: Count,)* }
 

@@ -50,11 +50,14 @@ pub fn pin_thread(_: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the system end sleeps of the calling thread with microsecond accuracy, instead of ending several at once.
+/// Makes the system end sleeps of the calling thread with microsecond accuracy, instead of ending
+/// several at once.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn be_punctual() {
     // A system that refuses ends them a little later.
-    let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(crate::limits::TIMER_SLACK_NS));
+    let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(
+        crate::limits::TIMER_SLACK_NS,
+    ));
 }
 
 /// Not supported on this system.

@@ -1,6 +1,7 @@
 //! Resource usage of threads and processes: CPU time, context switches, page faults.
 //!
-//! Values are cumulative since the start of the thread or process; take two and call [`Usage::since`].
+//! Values are cumulative since the start of the thread or process; take two and call
+//! [`Usage::since`].
 
 use core::time::Duration;
 use std::io;
@@ -57,9 +58,19 @@ mod system {
 
     /// Usage of the calling thread; of the process on systems without accounting per thread.
     pub fn thread() -> Usage {
-        #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_os = "openbsd"))]
+        #[cfg(any(
+            target_os = "linux",
+            target_os = "android",
+            target_os = "freebsd",
+            target_os = "openbsd"
+        ))]
         return rusage(libc::RUSAGE_THREAD);
-        #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_os = "openbsd")))]
+        #[cfg(not(any(
+            target_os = "linux",
+            target_os = "android",
+            target_os = "freebsd",
+            target_os = "openbsd"
+        )))]
         process()
     }
 
@@ -71,7 +82,8 @@ mod system {
     fn rusage(who: libc::c_int) -> Usage {
         // SAFETY: all-zero bytes are a valid `rusage`: it holds integers only.
         let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-        // SAFETY: `usage` is valid for the call to write to. It cannot fail: `who` is known and the pointer good.
+        // SAFETY: `usage` is valid for the call to write to. It cannot fail: `who` is known and the
+        // pointer good.
         unsafe { libc::getrusage(who, &raw mut usage) };
         Usage {
             user: duration(usage.ru_utime),
@@ -99,7 +111,8 @@ mod system {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let ticks_per_second = rustix::param::clock_ticks_per_second();
         let mut usage = parse_stat(&stat, ticks_per_second).ok_or(io::ErrorKind::InvalidData)?;
-        // Ticks are 10 ms; the process's own clock is exact, though it does not tell user time from system time.
+        // Ticks are 10 ms; the process's own clock is exact, though it does not tell user time from
+        // system time.
         if let Some(total) = clock_of(pid) {
             usage.user = total.saturating_sub(usage.system);
         }
@@ -119,7 +132,8 @@ mod system {
     fn clock_of(pid: u32) -> Option<Duration> {
         let mut clock: libc::clockid_t = 0;
         // SAFETY: `clock` is valid for the call to write to.
-        let failed = unsafe { libc::clock_getcpuclockid(libc::pid_t::try_from(pid).ok()?, &raw mut clock) };
+        let failed =
+            unsafe { libc::clock_getcpuclockid(libc::pid_t::try_from(pid).ok()?, &raw mut clock) };
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is valid for the call to write to.
         if failed != 0 || unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
@@ -128,12 +142,16 @@ mod system {
         Some(Duration::new(count(time.tv_sec), u32::try_from(time.tv_nsec).ok()?))
     }
 
-    /// Reads `/proc/PID/stat`. The second field, a name in parentheses, may hold anything, so fields count from the last `)`.
+    /// Reads `/proc/PID/stat`. The second field, a name in parentheses, may hold anything, so
+    /// fields count from the last `)`.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(super) fn parse_stat(stat: &str, ticks_per_second: u64) -> Option<Usage> {
-        let fields: Vec<&str> = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
+        let fields: Vec<&str> =
+            stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-        let time = |number: usize| Some(Duration::from_nanos(field(number)? * (1_000_000_000 / ticks_per_second.max(1))));
+        let time = |number: usize| {
+            Some(Duration::from_nanos(field(number)? * (1_000_000_000 / ticks_per_second.max(1))))
+        };
         Some(Usage {
             user: time(14)?,
             system: time(15)?,
@@ -149,7 +167,8 @@ mod system {
     use super::{Duration, Usage, io};
     use windows_sys::Win32::Foundation::{CloseHandle, FILETIME, HANDLE};
     use windows_sys::Win32::System::Threading::{
-        GetCurrentProcess, GetCurrentThread, GetProcessTimes, GetThreadTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
+        GetCurrentProcess, GetCurrentThread, GetProcessTimes, GetThreadTimes, OpenProcess,
+        PROCESS_QUERY_LIMITED_INFORMATION,
     };
 
     const ZERO: FILETIME = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
@@ -157,8 +176,17 @@ mod system {
     /// Usage of the calling thread.
     pub fn thread() -> Usage {
         let (mut created, mut exited, mut system, mut user) = (ZERO, ZERO, ZERO, ZERO);
-        // SAFETY: the pseudo handle of the calling thread is always valid, and so are the four pointers.
-        unsafe { GetThreadTimes(GetCurrentThread(), &raw mut created, &raw mut exited, &raw mut system, &raw mut user) };
+        // SAFETY: the pseudo handle of the calling thread is always valid, and so are the four
+        // pointers.
+        unsafe {
+            GetThreadTimes(
+                GetCurrentThread(),
+                &raw mut created,
+                &raw mut exited,
+                &raw mut system,
+                &raw mut user,
+            )
+        };
         usage(user, system)
     }
 
@@ -187,7 +215,15 @@ mod system {
     fn times(process: HANDLE) -> io::Result<Usage> {
         let (mut created, mut exited, mut system, mut user) = (ZERO, ZERO, ZERO, ZERO);
         // SAFETY: the handle is valid, as the callers say, and so are the four pointers.
-        match unsafe { GetProcessTimes(process, &raw mut created, &raw mut exited, &raw mut system, &raw mut user) } {
+        match unsafe {
+            GetProcessTimes(
+                process,
+                &raw mut created,
+                &raw mut exited,
+                &raw mut system,
+                &raw mut user,
+            )
+        } {
             0 => Err(io::Error::last_os_error()),
             _ => Ok(usage(user, system)),
         }
@@ -228,7 +264,10 @@ mod tests {
         core::hint::black_box(work());
         let inside = process();
         let outside = of_process(std::process::id()).unwrap();
-        assert!(outside.total() + Duration::from_millis(100) > inside.total(), "{outside:?} {inside:?}");
+        assert!(
+            outside.total() + Duration::from_millis(100) > inside.total(),
+            "{outside:?} {inside:?}"
+        );
         assert!(of_process(u32::MAX / 2 - 1).is_err());
     }
 
@@ -237,7 +276,10 @@ mod tests {
     fn a_name_may_hold_parentheses_and_blanks() {
         let stat = "12 (a) b) S 1 2 3 4 5 6 70 8 90 10 250 150 0 0 20 0 1 0 5";
         let usage = system::parse_stat(stat, 100).unwrap();
-        assert_eq!((usage.user, usage.system), (Duration::from_millis(2500), Duration::from_millis(1500)));
+        assert_eq!(
+            (usage.user, usage.system),
+            (Duration::from_millis(2500), Duration::from_millis(1500))
+        );
         assert_eq!((usage.minor_faults, usage.major_faults), (70, 90));
         assert_eq!(system::parse_stat("12 (x) S 1", 100), None);
     }

@@ -1,8 +1,8 @@
 //! I/O: one event loop per core, with its sockets, disks, timers and memory.
 //!
 //! * [`event_loop`]: the loop, its [`Driver`]s, and how it waits.
-//! * [`stream`]: traits for sockets; [`tcp`] and `unix` are the real ones, [`sim`] the simulated one; [`tls`] encrypts any of
-//!   them.
+//! * [`stream`]: traits for sockets; [`tcp`] and `unix` are the real ones, [`sim`] the simulated
+//!   one; [`tls`] encrypts any of them.
 //! * [`accept`], [`connect`]: accepting and opening connections.
 //! * [`rdma`]: queue pairs, which move messages and memory.
 //! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.

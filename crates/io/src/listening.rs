@@ -1,11 +1,12 @@
-//! Listening TCP sockets that a process gets from another one, or passes on: from a service manager, or when a new process takes over from
-//! an old one without closing them.
+//! Listening TCP sockets that a process gets from another one, or passes on: from a service
+//! manager, or when a new process takes over from an old one without closing them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The sockets that the loops of a process were given, and those on which they listen. Clones share them.
+/// The sockets that the loops of a process were given, and those on which they listen. Clones share
+/// them.
 #[derive(Clone, Debug, Default)]
 pub struct Listening(Arc<Mutex<Sockets>>);
 
@@ -39,8 +40,13 @@ impl Listening {
         Some(given.remove(place).1)
     }
 
-    /// Keeps a duplicate of a socket on which a loop listens, for as long as the returned value lives.
-    pub(crate) fn keep(&self, at: SocketAddr, socket: &TcpListener) -> io::Result<Arc<TcpListener>> {
+    /// Keeps a duplicate of a socket on which a loop listens, for as long as the returned value
+    /// lives.
+    pub(crate) fn keep(
+        &self,
+        at: SocketAddr,
+        socket: &TcpListener,
+    ) -> io::Result<Arc<TcpListener>> {
         let kept = Arc::new(socket.try_clone()?);
         let open = &mut self.lock().open;
         open.retain(|(_, socket)| socket.strong_count() > 0);
@@ -48,7 +54,8 @@ impl Listening {
         Ok(kept)
     }
 
-    /// The sockets on which loops listen, with the addresses that were asked for. A socket stays open as long as what is returned.
+    /// The sockets on which loops listen, with the addresses that were asked for. A socket stays
+    /// open as long as what is returned.
     pub fn open(&self) -> Vec<(SocketAddr, Arc<TcpListener>)> {
         self.lock().open.iter().filter_map(|(at, socket)| Some((*at, socket.upgrade()?))).collect()
     }

@@ -1,4 +1,5 @@
-//! Random numbers of the operating system, for keys, challenges, tags and names: getrandom(2) and its like.
+//! Random numbers of the operating system, for keys, challenges, tags and names: getrandom(2) and
+//! its like.
 
 /// Fills `bytes`.
 ///

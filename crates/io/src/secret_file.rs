@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Opens a file with a secret. What is asked about is the file that is read, whatever its name leads to later.
+/// Opens a file with a secret. What is asked about is the file that is read, whatever its name
+/// leads to later.
 ///
 /// # Errors
 /// `PermissionDenied` if other users can read it; otherwise the error of opening it.

@@ -14,11 +14,12 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use smallvec::SmallVec;
 
-/// The memory of one operation, in order. A single segment is the common case and needs no allocation.
+/// The memory of one operation, in order. A single segment is the common case and needs no
+/// allocation.
 pub type Segments = SmallVec<[Segment; 1]>;
 
-/// A piece of memory that its holder owns: from the loop's pool, on loan from another loop, a device's own, a part of another
-/// operation's, or foreign.
+/// A piece of memory that its holder owns: from the loop's pool, on loan from another loop, a
+/// device's own, a part of another operation's, or foreign.
 #[derive(Debug)]
 pub enum Segment {
     /// From the pool of the holder's loop.
@@ -89,7 +90,11 @@ pub fn pieces(data: &[Segment], skip: usize, len: usize) -> impl Iterator<Item =
 }
 
 /// Like [`pieces`], but writable.
-pub fn pieces_mut(data: &mut [Segment], skip: usize, len: usize) -> impl Iterator<Item = &mut [u8]> {
+pub fn pieces_mut(
+    data: &mut [Segment],
+    skip: usize,
+    len: usize,
+) -> impl Iterator<Item = &mut [u8]> {
     let mut start = 0;
     data.iter_mut().filter_map(move |segment| {
         let from = skip.max(start).min(start + segment.len()) - start;
@@ -99,8 +104,8 @@ pub fn pieces_mut(data: &mut [Segment], skip: usize, len: usize) -> impl Iterato
     })
 }
 
-/// Access to another loop's memory, exclusive unless it is read-only. It may cross threads, unlike a [`Buf`]. Its [`Receipt`]
-/// keeps the memory alive.
+/// Access to another loop's memory, exclusive unless it is read-only. It may cross threads, unlike
+/// a [`Buf`]. Its [`Receipt`] keeps the memory alive.
 #[derive(Debug)]
 pub struct Loan {
     ptr: NonNull<u8>,
@@ -108,18 +113,20 @@ pub struct Loan {
     writable: bool,
 }
 
-// SAFETY: a loan that may be written to is the only access to its memory (the receipt gives none until the loan is handed back), so
-// moving it to another thread moves that exclusive access. One that may not be is of bytes that nobody writes to meanwhile.
+// SAFETY: a loan that may be written to is the only access to its memory (the receipt gives none
+// until the loan is handed back), so moving it to another thread moves that exclusive access. One
+// that may not be is of bytes that nobody writes to meanwhile.
 unsafe impl Send for Loan {}
 
-/// The lender's part of a [`Segment`] that it lent. If it is dropped without its loan, it leaks the memory, because another
-/// thread may still write to it.
+/// The lender's part of a [`Segment`] that it lent. If it is dropped without its loan, it leaks the
+/// memory, because another thread may still write to it.
 #[derive(Debug)]
 #[must_use = "a dropped receipt leaks its memory"]
 pub struct Receipt(Option<Segment>);
 
 impl Segment {
-    /// Whether it is writable. Memory lent by a read, memory shared by several operations, and foreign read-only memory are not.
+    /// Whether it is writable. Memory lent by a read, memory shared by several operations, and
+    /// foreign read-only memory are not.
     #[inline]
     pub fn is_writable(&self) -> bool {
         match self {
@@ -147,7 +154,10 @@ impl Receipt {
     /// If the loan belongs to another receipt.
     pub fn redeem(mut self, loan: Loan) -> Segment {
         let segment = self.0.take().expect("only `redeem`, which consumes, empties a receipt");
-        assert!(core::ptr::eq(segment.as_ptr(), loan.ptr.as_ptr()), "a loan goes back to its own receipt");
+        assert!(
+            core::ptr::eq(segment.as_ptr(), loan.ptr.as_ptr()),
+            "a loan goes back to its own receipt"
+        );
         segment
     }
 }
@@ -160,8 +170,8 @@ impl Drop for Receipt {
 
 impl Loan {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the receipt keeps `len` initialised bytes at `ptr` alive (or leaks them) until this loan is consumed by
-        // `redeem`, and gives nobody else access meanwhile.
+        // SAFETY: the receipt keeps `len` initialised bytes at `ptr` alive (or leaks them) until
+        // this loan is consumed by `redeem`, and gives nobody else access meanwhile.
         unsafe { core::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 

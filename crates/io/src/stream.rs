@@ -12,17 +12,20 @@ pub trait Stream: Send {
     /// Receives into `bufs` in order; returns the number of bytes, 0 at the end of the stream.
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
 
-    /// Sends from `bufs` in order; returns the number of bytes accepted, which may be less. After [`io::ErrorKind::WouldBlock`]
-    /// the next call must start with the same bytes: an encrypting stream may already hold them.
+    /// Sends from `bufs` in order; returns the number of bytes accepted, which may be less. After
+    /// [`io::ErrorKind::WouldBlock`] the next call must start with the same bytes: an encrypting
+    /// stream may already hold them.
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Whether a receive that returned less than requested has read everything available, so that readiness announces what comes
-    /// next. (The end of the stream may have been part of it: a loop that is notified of the end tries again by itself.)
+    /// Whether a receive that returned less than requested has read everything available, so that
+    /// readiness announces what comes next. (The end of the stream may have been part of it: a loop
+    /// that is notified of the end tries again by itself.)
     fn tells_rest(&self) -> bool {
         false
     }
 
-    /// Whether the stream itself holds bytes (for example decrypted by TLS), which no readiness will announce.
+    /// Whether the stream itself holds bytes (for example decrypted by TLS), which no readiness
+    /// will announce.
     fn has_buffered(&self) -> bool {
         false
     }
@@ -30,11 +33,13 @@ pub trait Stream: Send {
     /// Closes the sending direction.
     fn shutdown(&mut self) -> io::Result<()>;
 
-    /// From now on dropping the stream resets the connection: what was not sent yet is forgotten, and the peer learns that nobody waits for
-    /// anything. Otherwise the system goes on sending it, for minutes if the peer does not answer.
+    /// From now on dropping the stream resets the connection: what was not sent yet is forgotten,
+    /// and the peer learns that nobody waits for anything. Otherwise the system goes on sending it,
+    /// for minutes if the peer does not answer.
     fn reset_when_dropped(&mut self) {}
 
-    /// For an outgoing connection: whether it is established. `Ok(false)` while connecting; an error if it failed.
+    /// For an outgoing connection: whether it is established. `Ok(false)` while connecting; an
+    /// error if it failed.
     fn connected(&mut self) -> io::Result<bool>;
 
     /// The peer's address, for messages: `192.0.2.1:4420`.
@@ -43,8 +48,8 @@ pub trait Stream: Send {
     /// The local address, for messages.
     fn local(&self) -> String;
 
-    /// Makes the loop wake the driver of `registrar` when the stream becomes readable or writable, once per change
-    /// (edge-triggered): the driver then continues until `WouldBlock`.
+    /// Makes the loop wake the driver of `registrar` when the stream becomes readable or writable,
+    /// once per change (edge-triggered): the driver then continues until `WouldBlock`.
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
 
     /// Undoes [`Stream::register`].
@@ -55,15 +60,17 @@ pub trait Stream: Send {
         None
     }
 
-    /// The descriptor of a TCP socket, for what only one system's sockets can do. A stream inside of another has none.
+    /// The descriptor of a TCP socket, for what only one system's sockets can do. A stream inside
+    /// of another has none.
     #[cfg(unix)]
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 }
 
-/// A stream over another one, whose connection it leaves as it is: it is a [`Stream`] by that. What the other one says of itself and of the bytes
-/// in it ([`Stream::tells_rest`], [`Stream::has_buffered`], [`Stream::descriptor`]) is not true of this one.
+/// A stream over another one, whose connection it leaves as it is: it is a [`Stream`] by that. What
+/// the other one says of itself and of the bytes in it ([`Stream::tells_rest`],
+/// [`Stream::has_buffered`], [`Stream::descriptor`]) is not true of this one.
 pub trait StreamFilter: Send {
     /// The stream below.
     fn inner(&self) -> &dyn Stream;

@@ -1,5 +1,5 @@
-//! What the lock-free parts of this crate synchronise with: the standard library's own, or `loom`'s when it tries out all that threads may do
-//! (`--cfg loom`; docs/contributing/testing.md).
+//! What the lock-free parts of this crate synchronise with: the standard library's own, or `loom`'s
+//! when it tries out all that threads may do (`--cfg loom`; docs/contributing/testing.md).
 
 #[cfg(not(loom))]
 pub(crate) use real::*;
@@ -21,14 +21,15 @@ mod model {
     pub(crate) use loom::thread::yield_now;
 }
 
-/// Represents memory behind a raw pointer, whose accesses `loom` cannot see. Accesses are reported to `loom` here, and it fails
-/// if two of them race. Without `loom` it does nothing.
+/// Represents memory behind a raw pointer, whose accesses `loom` cannot see. Accesses are reported
+/// to `loom` here, and it fails if two of them race. Without `loom` it does nothing.
 pub(crate) struct Watched {
     #[cfg(loom)]
     cell: loom::cell::UnsafeCell<()>,
 }
 
-// SAFETY: there is nothing in the cell; `loom` itself sees to it that accesses of threads are noted one at a time.
+// SAFETY: there is nothing in the cell; `loom` itself sees to it that accesses of threads are noted
+// one at a time.
 #[cfg(loom)]
 unsafe impl Sync for Watched {}
 

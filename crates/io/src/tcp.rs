@@ -31,7 +31,8 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// Starts to connect. [`Stream::connected`] reports when it is established; the caller limits the time.
+    /// Starts to connect. [`Stream::connected`] reports when it is established; the caller limits
+    /// the time.
     pub fn connect(to: SocketAddr) -> io::Result<Self> {
         Ok(Self::new(TcpStream::connect(to)?))
     }
@@ -54,7 +55,8 @@ impl Tcp {
         this
     }
 
-    /// Sets the options for the path to the peer, which is known when the connection is established.
+    /// Sets the options for the path to the peer, which is known when the connection is
+    /// established.
     fn fit(&mut self) {
         if !self.fitted {
             path::fit(&self.socket);
@@ -128,7 +130,8 @@ impl Stream for Tcp {
     }
 }
 
-/// The address as IPv4 if it is a mapped one: a socket for both families has IPv4 peers at `::ffff:` addresses.
+/// The address as IPv4 if it is a mapped one: a socket for both families has IPv4 peers at
+/// `::ffff:` addresses.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -159,8 +162,8 @@ impl TcpAcceptor {
         Ok(Self { socket: TcpListener::from_std(bound(at)?), _kept: None })
     }
 
-    /// Like [`TcpAcceptor::listen`], with a socket that was given for the address if there is one; others can get it from `listening` while this
-    /// lives.
+    /// Like [`TcpAcceptor::listen`], with a socket that was given for the address if there is one;
+    /// others can get it from `listening` while this lives.
     pub(crate) fn listen_or_take(at: SocketAddr, listening: &Listening) -> io::Result<Self> {
         let socket = match listening.take(at) {
             Some(given) => given,
@@ -173,7 +176,8 @@ impl TcpAcceptor {
 }
 
 fn bound(at: SocketAddr) -> io::Result<std::net::TcpListener> {
-    let socket = socket2::Socket::new(socket2::Domain::for_address(at), socket2::Type::STREAM, None)?;
+    let socket =
+        socket2::Socket::new(socket2::Domain::for_address(at), socket2::Type::STREAM, None)?;
     // On Windows the option would let a second process take the same port.
     #[cfg(not(windows))]
     socket.set_reuse_address(true)?;
@@ -233,8 +237,14 @@ mod tests {
         assert!(options.keepalive().unwrap());
         #[cfg(target_os = "linux")]
         {
-            assert_eq!(options.tcp_keepalive_time().unwrap(), Duration::from_secs(KEEP_ALIVE_IDLE_S));
-            assert_eq!(options.tcp_keepalive_interval().unwrap(), Duration::from_secs(KEEP_ALIVE_INTERVAL_S));
+            assert_eq!(
+                options.tcp_keepalive_time().unwrap(),
+                Duration::from_secs(KEEP_ALIVE_IDLE_S)
+            );
+            assert_eq!(
+                options.tcp_keepalive_interval().unwrap(),
+                Duration::from_secs(KEEP_ALIVE_INTERVAL_S)
+            );
             assert_eq!(options.tcp_keepalive_retries().unwrap(), KEEP_ALIVE_PROBES);
         }
     }

@@ -3,7 +3,8 @@
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// Nanoseconds since the epoch of the process (real loops) or of the world (simulated ones). Monotonic.
+/// Nanoseconds since the epoch of the process (real loops) or of the world (simulated ones).
+/// Monotonic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 

@@ -81,7 +81,8 @@ pub struct UnixAcceptor {
 }
 
 impl UnixAcceptor {
-    /// Binds and listens. A socket file left behind by a process that has ended is replaced; one with a listener is not.
+    /// Binds and listens. A socket file left behind by a process that has ended is replaced; one
+    /// with a listener is not.
     pub fn listen(path: &Path) -> io::Result<Self> {
         let socket = match UnixListener::bind(path) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_left_behind(path) => {

@@ -14,7 +14,8 @@ const MESSAGE_BYTES: usize = 64;
 const DEPTH: usize = 16;
 const MESSAGES: usize = 50_000;
 
-/// Allocations that all of them may cost together: none, but for the poller's own tables on Windows.
+/// Allocations that all of them may cost together: none, but for the poller's own tables on
+/// Windows.
 const GROWTH: u64 = if cfg!(windows) { 50 } else { 0 };
 
 #[global_allocator]
@@ -43,8 +44,10 @@ fn exchange(stream: &mut TcpStream, messages: usize) {
 
 #[test]
 fn an_echo_allocates_nothing_per_message() {
-    let (address, remote, thread) =
-        spawn(LoopConfig::default(), |on| common::serve_echo(on, "127.0.0.1:0", common::no_trouble)).unwrap();
+    let (address, remote, thread) = spawn(LoopConfig::default(), |on| {
+        common::serve_echo(on, "127.0.0.1:0", common::no_trouble)
+    })
+    .unwrap();
     let mut stream = TcpStream::connect(&address).unwrap();
     stream.set_nodelay(true).unwrap();
     assert!(allocations(&remote) > 0, "the loop itself was allocated, so allocations are counted");

@@ -15,8 +15,8 @@ use weft_io::LoopConfig;
 use weft_io::event_loop::spawn;
 use weft_testing::wait::until;
 
-/// Lets the process open `count` descriptors at most; those that are open stay so, whatever their number. With none, every
-/// further one is refused, even when a number below falls free meanwhile.
+/// Lets the process open `count` descriptors at most; those that are open stay so, whatever their
+/// number. With none, every further one is refused, even when a number below falls free meanwhile.
 fn allow(count: Option<u64>) {
     setrlimit(Resource::Nofile, Rlimit { current: count, ..getrlimit(Resource::Nofile) }).unwrap();
 }
@@ -39,7 +39,9 @@ fn a_listener_without_descriptors_waits_and_recovers() {
     let to: SocketAddr = address.parse().unwrap();
     socket.connect(&to.into()).expect("the system queues the connection");
     let mut stream = TcpStream::from(socket);
-    until("the listener tries in vain", || thread.is_finished() || troubles.load(Ordering::SeqCst) >= 6);
+    until("the listener tries in vain", || {
+        thread.is_finished() || troubles.load(Ordering::SeqCst) >= 6
+    });
     assert!(!thread.is_finished(), "the loop has ended");
     let (give, take) = mpsc::channel();
     remote.post(move |on| give.send(on.counters().snapshot()).unwrap());

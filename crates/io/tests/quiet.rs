@@ -28,9 +28,12 @@ fn say(stream: &mut TcpStream) {
 
 #[test]
 fn a_hundred_quiet_connections_wake_nobody() {
-    let (address, remote, thread) =
-        spawn(LoopConfig::default(), |on| common::serve_echo(on, "127.0.0.1:0", common::no_trouble)).unwrap();
-    let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let (address, remote, thread) = spawn(LoopConfig::default(), |on| {
+        common::serve_echo(on, "127.0.0.1:0", common::no_trouble)
+    })
+    .unwrap();
+    let mut streams: Vec<_> =
+        (0..CONNECTIONS).map(|_| TcpStream::connect(&address).unwrap()).collect();
     streams.iter_mut().for_each(say);
     std::thread::sleep(Duration::from_millis(200));
 

@@ -1,4 +1,5 @@
-//! CRC32C, the checksum of NVMe/TCP's and iSCSI's digests. It uses wide carry-less multiplication if the CPU supports it.
+//! CRC32C, the checksum of NVMe/TCP's and iSCSI's digests. It uses wide carry-less multiplication
+//! if the CPU supports it.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

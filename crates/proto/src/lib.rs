@@ -1,16 +1,18 @@
 //! Storage protocol engines without I/O.
 //!
-//! This crate uses no socket, clock or thread, and no engine owns payload memory. An engine is a value: its inputs are bytes,
-//! times and completions; its outputs are the names of what to receive, send and do (`docs/ARCHITECTURE.md`). Time is always a
-//! parameter: a [`core::time::Duration`] since an epoch of the caller's choice.
+//! This crate uses no socket, clock or thread, and no engine owns payload memory. An engine is a
+//! value: its inputs are bytes, times and completions; its outputs are the names of what to
+//! receive, send and do (`docs/ARCHITECTURE.md`). Time is always a parameter: a
+//! [`core::time::Duration`] since an epoch of the caller's choice.
 //!
 //! * [`stream`]: the interface of all byte-stream engines.
-//! * [`nvme`]: the command layer: commands, status, identify, the host and controller state machines. It does not depend on a
-//!   transport.
+//! * [`nvme`]: the command layer: commands, status, identify, the host and controller state
+//!   machines. It does not depend on a transport.
 //! * [`nbd`]: both ends of an NBD connection.
 //! * [`nvme_tcp`]: PDU framing of both ends of an NVMe/TCP connection.
 //! * [`nvme_rdma`]: both ends of an NVMe over RDMA queue pair.
-//! * [`scsi`]: commands, sense data, the logical units of a target, and the initiator's side. It does not depend on a transport.
+//! * [`scsi`]: commands, sense data, the logical units of a target, and the initiator's side. It
+//!   does not depend on a transport.
 //! * [`iscsi`]: PDUs, text and authentication of iSCSI.
 //! * [`reservation`]: the reservations of a namespace, for hosts and initiators of all protocols.
 //! * [`printable`]: how to print text of a peer.

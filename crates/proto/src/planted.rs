@@ -1,9 +1,10 @@
-//! Real bugs, which the simulator asks for by name to prove that it finds them. No shipped build has them: they exist only with the feature
-//! `planted-bugs`.
+//! Real bugs, which the simulator asks for by name to prove that it finds them. No shipped build
+//! has them: they exist only with the feature `planted-bugs`.
 
 use core::cell::Cell;
 
-/// What the names of all bugs begin with in the program, so that a test can look for it in shipped programs.
+/// What the names of all bugs begin with in the program, so that a test can look for it in shipped
+/// programs.
 pub const MARK: &str = "planted-bug:";
 
 /// A bug.
@@ -15,7 +16,8 @@ pub enum Bug {
     LostFlush,
     /// A lost write ends, and is sent again, while the old target may still execute it.
     NoStaleWriteRule,
-    /// A target gives the tag of a read to the next command while the data of the read is still being sent.
+    /// A target gives the tag of a read to the next command while the data of the read is still
+    /// being sent.
     TagReusedTooSoon,
     /// A data digest is not compared.
     UncheckedDigest,
@@ -29,11 +31,13 @@ pub enum Bug {
     LateExecution,
     /// A gateway of a group answers a change of reservations before the others have it in force.
     ReservationAnsweredEarly,
-    /// A gateway of a group refuses a reservation by a state that the others do not have in force yet.
+    /// A gateway of a group refuses a reservation by a state that the others do not have in force
+    /// yet.
     ReservationRefusedEarly,
     /// Unflushed data is written again although others may have written to the same blocks since.
     ReplayOverOthers,
-    /// Overlapping writes over a volatile cache are in flight at once, so the order of their execution is not known.
+    /// Overlapping writes over a volatile cache are in flight at once, so the order of their
+    /// execution is not known.
     OverlappingWritesAtOnce,
     /// An initiator waits for half as long as a target may go on with what it has lost.
     BoundTooShort,
@@ -61,7 +65,10 @@ impl Bug {
     /// The bug of a name, which may lack the mark.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.strip_prefix(MARK).unwrap_or(name);
-        Self::ALL.iter().find(|(_, known)| known.strip_prefix(MARK) == Some(name)).map(|(bug, _)| *bug)
+        Self::ALL
+            .iter()
+            .find(|(_, known)| known.strip_prefix(MARK) == Some(name))
+            .map(|(bug, _)| *bug)
     }
 }
 
@@ -81,7 +88,8 @@ pub fn planted() -> Option<Bug> {
 
 /// Whether this thread's code has this bug.
 ///
-/// The names are nowhere used by a program that only has the bugs, so a linker would leave them out; here they are used.
+/// The names are nowhere used by a program that only has the bugs, so a linker would leave them
+/// out; here they are used.
 pub fn has(bug: Bug) -> bool {
     core::hint::black_box(&Bug::ALL);
     PRESENT.get() == Some(bug)

@@ -3,8 +3,10 @@
 use crate::limits::PRINTABLE_CHARS_MAX;
 use core::fmt;
 
-/// What a peer says, for logs and terminals: control characters, and those that turn the direction of text or end a line, come as `\u{…}`, and of a long text
-/// the first [`PRINTABLE_CHARS_MAX`] characters and `…`. Everything else comes as it is, so what is shown is not meant to be read back.
+/// What a peer says, for logs and terminals: control characters, and those that turn the direction
+/// of text or end a line, come as `\u{…}`, and of a long text the first [`PRINTABLE_CHARS_MAX`]
+/// characters and `…`. Everything else comes as it is, so what is shown is not meant to be read
+/// back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Printable<'a>(pub &'a str);
 
@@ -14,7 +16,8 @@ pub struct Line<'a>(pub &'a str);
 
 /// Characters that change what stands around them.
 fn is_hidden(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl fmt::Display for Printable<'_> {
@@ -54,7 +57,10 @@ mod tests {
             ("disk\u{202e}gpj", "disk\\u{202e}gpj"),
             ("", ""),
         ] {
-            assert_eq!((Printable(text).to_string(), Line(text).to_string()), (shown.to_owned(), shown.to_owned()));
+            assert_eq!(
+                (Printable(text).to_string(), Line(text).to_string()),
+                (shown.to_owned(), shown.to_owned())
+            );
         }
     }
 

@@ -17,8 +17,8 @@ pub(crate) trait Slot {
     fn is_free(&self) -> bool;
 }
 
-/// Slots under tags. The memory of slots that were never in use is not touched, and the slot that became free last is taken first, as its memory
-/// is the warmest.
+/// Slots under tags. The memory of slots that were never in use is not touched, and the slot that
+/// became free last is taken first, as its memory is the warmest.
 pub(crate) struct Slab<S> {
     slots: Vec<S>,
     free: Vec<Tag>,
@@ -26,7 +26,8 @@ pub(crate) struct Slab<S> {
 }
 
 impl<S: Slot> Slab<S> {
-    /// Room for `capacity` slots, at least one. Their memory is taken as they are first used, or all at once by [`Self::reserve`].
+    /// Room for `capacity` slots, at least one. Their memory is taken as they are first used, or
+    /// all at once by [`Self::reserve`].
     pub(crate) fn new(capacity: u16) -> Self {
         Self { slots: Vec::new(), free: Vec::new(), capacity: usize::from(capacity.max(1)) }
     }
@@ -132,7 +133,8 @@ impl<E: Clone + Default> Entries<E> {
 
     /// Takes the memory for the entries of `slots` slots.
     pub(crate) fn reserve(&mut self, slots: usize) {
-        self.entries.reserve_exact((slots * usize::from(self.per_slot)).saturating_sub(self.entries.len()));
+        self.entries
+            .reserve_exact((slots * usize::from(self.per_slot)).saturating_sub(self.entries.len()));
     }
 
     /// Entries of a slot.
@@ -270,7 +272,10 @@ mod tests {
         slots.give_back(a);
         slots.give_back(a);
         slots.give_back(Tag(9));
-        assert_eq!((slots.in_use(), slots.used().map(|(tag, _)| tag).collect::<Vec<_>>()), (1, vec![b]));
+        assert_eq!(
+            (slots.in_use(), slots.used().map(|(tag, _)| tag).collect::<Vec<_>>()),
+            (1, vec![b])
+        );
         assert_eq!(slots.take(), Some((a, &mut Use { times: 2, free: false })));
         assert_eq!(slots.used_mut().count(), 2);
     }
@@ -282,7 +287,8 @@ mod tests {
         entries.cover(Tag(1));
         *entries.at(Tag(1), 1).unwrap() = 7;
         assert_eq!(
-            [(0, 1), (1, 0), (1, 1), (1, 2), (2, 0)].map(|(tag, n)| entries.at(Tag(tag), n).copied()),
+            [(0, 1), (1, 0), (1, 1), (1, 2), (2, 0)]
+                .map(|(tag, n)| entries.at(Tag(tag), n).copied()),
             [Some(0), Some(0), Some(7), None, None]
         );
     }
@@ -290,7 +296,10 @@ mod tests {
     #[test]
     fn entries_are_used_in_turn() {
         let mut turn = Turn::default();
-        assert_eq!((turn.first(), turn.push(2), turn.push(2), turn.first(), turn.len()), (None, 0, 1, Some(0), 2));
+        assert_eq!(
+            (turn.first(), turn.push(2), turn.push(2), turn.first(), turn.len()),
+            (None, 0, 1, Some(0), 2)
+        );
         turn.pop(2);
         assert_eq!((turn.push(2), turn.first()), (0, Some(1)));
         turn.clear();

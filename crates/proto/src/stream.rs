@@ -1,18 +1,20 @@
 //! The interface of an engine on a byte stream, and the gather list that it fills.
 //!
-//! The pump (in `endpoint`) owns sockets and memory. It passes staged bytes to [`StreamEngine::receive`], which consumes *headers
-//! only* and returns what follows on the stream. The engine never sees payload: it refers to it by ([`Tag`], offset, length), and
-//! the pump moves it into the tag's memory, from the staged bytes or by receiving directly into place. To send,
-//! [`StreamEngine::transmit`] writes many commands or completions into one [`Transmit`] list of header bytes and payload names,
-//! which the pump converts to one vectored send.
+//! The pump (in `endpoint`) owns sockets and memory. It passes staged bytes to
+//! [`StreamEngine::receive`], which consumes *headers only* and returns what follows on the stream.
+//! The engine never sees payload: it refers to it by ([`Tag`], offset, length), and the pump moves
+//! it into the tag's memory, from the staged bytes or by receiving directly into place. To send,
+//! [`StreamEngine::transmit`] writes many commands or completions into one [`Transmit`] list of
+//! header bytes and payload names, which the pump converts to one vectored send.
 //!
-//! The pump also tells an engine the time: the engine returns the time of its next call ([`StreamEngine::deadline`]), and
-//! [`StreamEngine::tick`] passes in the current time. The engine enforces every time limit of its protocol, and closes itself
-//! when one has passed.
+//! The pump also tells an engine the time: the engine returns the time of its next call
+//! ([`StreamEngine::deadline`]), and [`StreamEngine::tick`] passes in the current time. The engine
+//! enforces every time limit of its protocol, and closes itself when one has passed.
 
 use core::time::Duration;
 
-/// The slot of a command in its engine, `0..capacity`. The pump keeps the command's payload memory under the same number.
+/// The slot of a command in its engine, `0..capacity`. The pump keeps the command's payload memory
+/// under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(pub u16);
 
@@ -27,14 +29,14 @@ impl Tag {
 /// What follows on the received stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rx<E> {
-    /// The staged bytes contain no whole header: call again with at least `need` bytes (counted from the first byte that was not
-    /// consumed). `need` never exceeds [`HEADER_MAX`].
+    /// The staged bytes contain no whole header: call again with at least `need` bytes (counted
+    /// from the first byte that was not consumed). `need` never exceeds [`HEADER_MAX`].
     More {
         /// Number of bytes, at least one more than were passed in.
         need: usize,
     },
-    /// The next `len` bytes (more than zero) belong at `offset` in the memory of `tag`. The engine counts them as received: the
-    /// next call of `receive` starts after them.
+    /// The next `len` bytes (more than zero) belong at `offset` in the memory of `tag`. The engine
+    /// counts them as received: the next call of `receive` starts after them.
     Payload {
         /// The tag.
         tag: Tag,
@@ -50,16 +52,16 @@ pub enum Rx<E> {
         /// Bytes.
         len: u32,
     },
-    /// The digest after the last [`Rx::Payload`] has arrived: compare it with the CRC32C of those bytes and call
-    /// [`StreamEngine::payload_checked`] with the result before the next `receive`.
+    /// The digest after the last [`Rx::Payload`] has arrived: compare it with the CRC32C of those
+    /// bytes and call [`StreamEngine::payload_checked`] with the result before the next `receive`.
     Digest {
         /// The received digest.
         expected: u32,
     },
     /// An event for the layer above.
     Event(E),
-    /// Nothing more will be read: the peer violated the protocol or ended the connection. Send what `transmit` still returns (for
-    /// example a TermReq), then close the connection.
+    /// Nothing more will be read: the peer violated the protocol or ended the connection. Send what
+    /// `transmit` still returns (for example a TermReq), then close the connection.
     Closed,
 }
 
@@ -71,15 +73,17 @@ pub trait StreamEngine {
     /// Events for the layer above.
     type Event;
 
-    /// Consumes headers at the front of `bytes`; returns the number of consumed bytes and what follows. Makes progress or
-    /// requests more bytes; never loops on the same input. Zero-length payloads are not reported.
+    /// Consumes headers at the front of `bytes`; returns the number of consumed bytes and what
+    /// follows. Makes progress or requests more bytes; never loops on the same input. Zero-length
+    /// payloads are not reported.
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<Self::Event>);
 
-    /// The answer to [`Rx::Digest`]. Returns the resulting event (data complete, or a digest error), if any.
+    /// The answer to [`Rx::Digest`]. Returns the resulting event (data complete, or a digest
+    /// error), if any.
     fn payload_checked(&mut self, matches: bool) -> Option<Self::Event>;
 
-    /// Returns the event that follows a completely received [`Rx::Payload`] or [`Rx::Discard`] without digest, if any. The pump
-    /// calls it after moving the last byte.
+    /// Returns the event that follows a completely received [`Rx::Payload`] or [`Rx::Discard`]
+    /// without digest, if any. The pump calls it after moving the last byte.
     fn payload_received(&mut self) -> Option<Self::Event>;
 
     /// Appends pending data to `out`, until nothing is left or `out` is full.
@@ -88,29 +92,33 @@ pub trait StreamEngine {
     /// Whether `transmit` would append anything.
     fn wants_transmit(&self) -> bool;
 
-    /// Passes in the time. `now` counts from an epoch of the caller's choice and never decreases. The first call marks the start
-    /// of the connection. Later calls come at the latest at [`deadline`](Self::deadline), after the [`receive`](Self::receive) of
-    /// everything that has arrived by then, so that data which has arrived prevents a timeout. When a limit has passed the engine
-    /// is closed ([`is_closed`](Self::is_closed)); there may be something to send, and events ([`poll_event`](Self::poll_event)).
+    /// Passes in the time. `now` counts from an epoch of the caller's choice and never decreases.
+    /// The first call marks the start of the connection. Later calls come at the latest at
+    /// [`deadline`](Self::deadline), after the [`receive`](Self::receive) of everything that has
+    /// arrived by then, so that data which has arrived prevents a timeout. When a limit has passed
+    /// the engine is closed ([`is_closed`](Self::is_closed)); there may be something to send, and
+    /// events ([`poll_event`](Self::poll_event)).
     fn tick(&mut self, now: Duration);
 
-    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every other call. If it is still in
-    /// the past after a tick, call again as soon as something else has happened.
+    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every
+    /// other call. If it is still in the past after a tick, call again as soon as something else
+    /// has happened.
     fn deadline(&self) -> Option<Duration>;
 
-    /// Returns an event that does not come from received data, but from a [`tick`](Self::tick) or a call by the layer above. Call
-    /// it after these until it returns `None`.
+    /// Returns an event that does not come from received data, but from a [`tick`](Self::tick) or a
+    /// call by the layer above. Call it after these until it returns `None`.
     fn poll_event(&mut self) -> Option<Self::Event> {
         None
     }
 
-    /// Whether the layer above holds memory for payload that was requested from the peer and has not begun to arrive. The pump
-    /// itself knows about payload that has.
+    /// Whether the layer above holds memory for payload that was requested from the peer and has
+    /// not begun to arrive. The pump itself knows about payload that has.
     fn awaits_data(&self) -> bool {
         false
     }
 
-    /// Whether this end has closed the connection: [`receive`](Self::receive) would return [`Rx::Closed`].
+    /// Whether this end has closed the connection: [`receive`](Self::receive) would return
+    /// [`Rx::Closed`].
     fn is_closed(&self) -> bool;
 }
 
@@ -152,8 +160,9 @@ pub enum Part {
         /// Bytes.
         len: u32,
     },
-    /// `len` bytes from `offset` in the memory of `tag`. With `digest`, the next four header bytes are a placeholder for the
-    /// CRC32C of exactly these bytes, which the pump writes in little-endian order before sending.
+    /// `len` bytes from `offset` in the memory of `tag`. With `digest`, the next four header bytes
+    /// are a placeholder for the CRC32C of exactly these bytes, which the pump writes in
+    /// little-endian order before sending.
     Payload {
         /// The tag.
         tag: Tag,
@@ -164,8 +173,8 @@ pub enum Part {
         /// See above.
         digest: bool,
     },
-    /// When everything before this part has been sent, the stream no longer needs the memory of `tag`; the pump then calls the
-    /// engine's `sent`.
+    /// When everything before this part has been sent, the stream no longer needs the memory of
+    /// `tag`; the pump then calls the engine's `sent`.
     Release {
         /// The tag.
         tag: Tag,
@@ -183,9 +192,10 @@ pub struct Transmit {
 }
 
 impl Transmit {
-    /// An empty list that counts as full from `part_limit` parts on. Allocates once, here. An engine appends a command or
-    /// completion only while `is_full` is false, and at most [`Self::PARTS_PER_STEP`] parts and [`Self::HEADERS_PER_STEP`] header
-    /// bytes between two checks.
+    /// An empty list that counts as full from `part_limit` parts on. Allocates once, here. An
+    /// engine appends a command or completion only while `is_full` is false, and at most
+    /// [`Self::PARTS_PER_STEP`] parts and [`Self::HEADERS_PER_STEP`] header bytes between two
+    /// checks.
     pub fn new(part_limit: usize) -> Self {
         Self {
             headers: Vec::with_capacity(Self::header_bytes(part_limit)),
@@ -221,7 +231,8 @@ impl Transmit {
         self.parts.is_empty()
     }
 
-    /// Appends header bytes. Adjacent headers are merged, also across a [`Part::Release`], which then waits for a few more bytes.
+    /// Appends header bytes. Adjacent headers are merged, also across a [`Part::Release`], which
+    /// then waits for a few more bytes.
     #[inline]
     pub fn header(&mut self, bytes: &[u8]) {
         self.headers.extend_from_slice(bytes);
@@ -262,7 +273,8 @@ mod tests {
     #[test]
     fn a_list_that_is_full_has_room_for_one_more_step() {
         let mut list = Transmit::new(10);
-        let taken = |list: &Transmit| list.headers.capacity() + list.parts.capacity() * size_of::<Part>();
+        let taken =
+            |list: &Transmit| list.headers.capacity() + list.parts.capacity() * size_of::<Part>();
         assert_eq!(taken(&list), Transmit::bytes(10));
         while !list.is_full() {
             list.header(&[0; 64]);

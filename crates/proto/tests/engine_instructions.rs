@@ -1,8 +1,10 @@
-//! What the engines do for each command, and nothing else, in functions whose instructions can be counted: `cargo xtask race --gates`
-//! runs this program under callgrind, which collects inside of `measured_…` only. The plain test pass runs it so that it cannot rot.
+//! What the engines do for each command, and nothing else, in functions whose instructions can be
+//! counted: `cargo xtask race --gates` runs this program under callgrind, which collects inside of
+//! `measured_…` only. The plain test pass runs it so that it cannot rot.
 //!
-//! Both ends are recorded first. Then a fresh engine of one end is shown what the other end sent, so that nothing of the other is
-//! counted. Payload is never moved, as in the engines. The target's end is the transport engine and the controller's I/O queue.
+//! Both ends are recorded first. Then a fresh engine of one end is shown what the other end sent,
+//! so that nothing of the other is counted. Payload is never moved, as in the engines. The target's
+//! end is the transport engine and the controller's I/O queue.
 
 mod nvme_controller_support;
 
@@ -12,7 +14,9 @@ use weft_proto::nvme::host::command;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Lba, Nsid};
 use weft_proto::nvme_tcp::digest::Digests;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{
+    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+};
 use weft_proto::stream::{Part, Rx, StreamEngine, Tag, Transmit};
 
 /// Commands under way together: fewer than the queue's 32 entries.
@@ -48,8 +52,14 @@ struct Target {
 
 impl Host {
     fn new(write: bool) -> Self {
-        let config = HostConfig { digests: Digests::NONE, queue_entries: 32, in_capsule_bytes: 8192, ..HostConfig::default() };
-        let mut host = Self { engine: HostConnection::new(config), out: Transmit::new(1024), write };
+        let config = HostConfig {
+            digests: Digests::NONE,
+            queue_entries: 32,
+            in_capsule_bytes: 8192,
+            ..HostConfig::default()
+        };
+        let mut host =
+            Self { engine: HostConnection::new(config), out: Transmit::new(1024), write };
         host.engine.transmit(&mut host.out);
         host
     }
@@ -143,7 +153,8 @@ impl Target {
         done
     }
 
-    /// Does what the queue says; the device is always done at once. Whether the command was answered.
+    /// Does what the queue says; the device is always done at once. Whether the command was
+    /// answered.
     fn follow(&mut self, tag: Tag, next: IoNext) -> usize {
         match next {
             IoNext::Fetch { bytes } => {

@@ -1,5 +1,6 @@
-//! The two ends of a session wired to each other, on virtual time: every combination of what they can agree on, bytes that arrive in
-//! pieces of any size, and connections that break off at any place.
+//! The two ends of a session wired to each other, on virtual time: every combination of what they
+//! can agree on, bytes that arrive in pieces of any size, and connections that break off at any
+//! place.
 
 mod support;
 
@@ -10,10 +11,13 @@ use support::{End, Next};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{
-    Answer as Got, Command, CommandData, End as Ended, Fault, Initiator, InitiatorConfig, InitiatorEvent, TargetProof,
+    Answer as Got, Command, CommandData, End as Ended, Fault, Initiator, InitiatorConfig,
+    InitiatorEvent, TargetProof,
 };
 use weft_proto::iscsi::pdu::{Isid, Lun, ScsiCommand};
-use weft_proto::iscsi::target::{Answer, ChapPolicy, ChapUser, Entropy, Portals, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::iscsi::target::{
+    Answer, ChapPolicy, ChapUser, Entropy, Portals, TargetConfig, TargetConnection, TargetEvent,
+};
 use weft_proto::iscsi::text::{Name, Offer};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::Tag;
@@ -58,7 +62,8 @@ struct Pair {
 impl Pair {
     fn new(initiator: InitiatorConfig, target: TargetConfig, piece: usize) -> Self {
         let entropy: Entropy = [9; 33];
-        let target = TargetConnection::new(Arc::new(target), Portals::one("192.0.2.1:3260"), entropy);
+        let target =
+            TargetConnection::new(Arc::new(target), Portals::one("192.0.2.1:3260"), entropy);
         Self {
             host: End::new(Initiator::new(initiator, Duration::ZERO)),
             disk: End::new(target),
@@ -83,7 +88,8 @@ impl Pair {
         self.disk.flush();
         self.to_host.extend(self.disk.take_wire());
         let (a, b) = (self.piece.min(self.to_disk.len()), self.piece.min(self.to_host.len()));
-        let (to_disk, to_host): (Vec<u8>, Vec<u8>) = (self.to_disk.drain(..a).collect(), self.to_host.drain(..b).collect());
+        let (to_disk, to_host): (Vec<u8>, Vec<u8>) =
+            (self.to_disk.drain(..a).collect(), self.to_host.drain(..b).collect());
         self.disk.stage(&to_disk);
         self.host.stage(&to_host);
         self.run_disk();
@@ -123,7 +129,10 @@ impl Pair {
                 let (data_bytes, total_bytes) = (command.expected_bytes, command.expected_bytes);
                 self.disk.engine.complete(tag, &Answer { data_bytes, total_bytes, ..Answer::GOOD });
             }
-            WRITE => assert_eq!(self.disk.engine.fetch(tag, command.expected_bytes), command.expected_bytes),
+            WRITE => assert_eq!(
+                self.disk.engine.fetch(tag, command.expected_bytes),
+                command.expected_bytes
+            ),
             _ => {
                 let sense = [0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x24, 0, 0, 0, 0, 0];
                 let status = ScsiStatus::CHECK_CONDITION;
@@ -136,17 +145,24 @@ impl Pair {
         let command = self.commands[&tag];
         let (at, bytes) = (offset(&command), command.expected_bytes as usize);
         self.store[at..at + bytes].copy_from_slice(&self.disk.memory[tag.index()][..bytes]);
-        self.disk.engine.complete(tag, &Answer { total_bytes: command.expected_bytes, ..Answer::GOOD });
+        self.disk
+            .engine
+            .complete(tag, &Answer { total_bytes: command.expected_bytes, ..Answer::GOOD });
     }
 
     fn submit(&mut self, opcode: u8, at: u32, data: CommandData) -> Tag {
         let mut cdb = [0; 16];
         cdb[0] = opcode;
         cdb[4..8].copy_from_slice(&at.to_be_bytes());
-        let tag = self.host.engine.submit(Duration::ZERO, Command { lun: Lun(0), cdb, data }).unwrap();
+        let tag =
+            self.host.engine.submit(Duration::ZERO, Command { lun: Lun(0), cdb, data }).unwrap();
         let (CommandData::In(len) | CommandData::Out(len)) = data else { return tag };
         let fill = |n: usize| (n * 7 + at as usize) as u8;
-        self.host.memory(tag, (len as usize).next_multiple_of(4)).iter_mut().enumerate().for_each(|(n, byte)| *byte = fill(n));
+        self.host
+            .memory(tag, (len as usize).next_multiple_of(4))
+            .iter_mut()
+            .enumerate()
+            .for_each(|(n, byte)| *byte = fill(n));
         tag
     }
 }
@@ -169,14 +185,23 @@ const COMMANDS: [(u8, u32, CommandData); 8] = [
 /// Runs all commands, and checks what came of each.
 fn work(pair: &mut Pair) {
     pair.run();
-    assert_eq!(pair.events, [InitiatorEvent::Ready], "{:?} {:?}", pair.host.engine.fault(), pair.disk.engine.violation());
+    assert_eq!(
+        pair.events,
+        [InitiatorEvent::Ready],
+        "{:?} {:?}",
+        pair.host.engine.fault(),
+        pair.disk.engine.violation()
+    );
     pair.events.clear();
     let tags = COMMANDS.map(|(opcode, at, data)| pair.submit(opcode, at, data));
     pair.run();
     assert_eq!((pair.host.engine.fault(), pair.disk.engine.violation()), (None, None));
     assert_eq!(pair.events.len(), tags.len());
     for event in &pair.events {
-        let InitiatorEvent::Ended { tag, end: Ended::Answered(Got { status, received_bytes, damaged: false, .. }) } = *event
+        let InitiatorEvent::Ended {
+            tag,
+            end: Ended::Answered(Got { status, received_bytes, damaged: false, .. }),
+        } = *event
         else {
             panic!("{event:?}")
         };
@@ -189,7 +214,9 @@ fn work(pair: &mut Pair) {
                 assert_eq!(received_bytes, len);
                 assert!(memory[..len as usize] == pair.store[at as usize..(at + len) as usize]);
             }
-            (WRITE, CommandData::Out(len)) => assert!(memory[..len as usize] == pair.store[at as usize..(at + len) as usize]),
+            (WRITE, CommandData::Out(len)) => {
+                assert!(memory[..len as usize] == pair.store[at as usize..(at + len) as usize])
+            }
             _ => {}
         }
     }
@@ -200,11 +227,19 @@ fn work(pair: &mut Pair) {
 /// What targets agree to: large and small pieces, with and without data that comes unasked.
 fn offers() -> Vec<Offer> {
     let mut offers = Vec::new();
-    for (max_recv_bytes, max_burst_bytes, first_burst_bytes) in [(8192, 262_144, 65_536), (512, 2048, 1024), (1024, 1 << 20, 512)]
+    for (max_recv_bytes, max_burst_bytes, first_burst_bytes) in
+        [(8192, 262_144, 65_536), (512, 2048, 1024), (1024, 1 << 20, 512)]
     {
-        for (initial_r2t, immediate_data) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (initial_r2t, immediate_data) in
+            [(false, false), (false, true), (true, false), (true, true)]
+        {
             for max_outstanding_r2t in [1, 3] {
-                let base = Offer { max_recv_bytes, max_burst_bytes, first_burst_bytes, ..Offer::default() };
+                let base = Offer {
+                    max_recv_bytes,
+                    max_burst_bytes,
+                    first_burst_bytes,
+                    ..Offer::default()
+                };
                 offers.push(Offer { initial_r2t, immediate_data, max_outstanding_r2t, ..base });
             }
         }
@@ -217,8 +252,10 @@ fn everything_that_can_be_agreed_on_works() {
     for offer in offers() {
         for digests in [(false, false), (true, false), (false, true), (true, true)] {
             let digests = Digests { header: digests.0, data: digests.1 };
-            let target = TargetConfig { offer: Offer { digests: Digests::BOTH, ..offer }, ..target() };
-            let mut pair = Pair::new(initiator().with_digests(digests, digests), target, usize::MAX);
+            let target =
+                TargetConfig { offer: Offer { digests: Digests::BOTH, ..offer }, ..target() };
+            let mut pair =
+                Pair::new(initiator().with_digests(digests, digests), target, usize::MAX);
             work(&mut pair);
             assert_eq!(pair.host.engine.parameters().digests, digests);
         }
@@ -228,9 +265,17 @@ fn everything_that_can_be_agreed_on_works() {
 #[test]
 fn bytes_may_arrive_in_pieces() {
     for piece in [1, 7, 47, 48, 53, 1000] {
-        let offer = Offer { digests: Digests::BOTH, initial_r2t: false, max_recv_bytes: 1024, ..Offer::default() };
-        let mut pair =
-            Pair::new(initiator().with_digests(Digests::BOTH, Digests::BOTH), TargetConfig { offer, ..target() }, piece);
+        let offer = Offer {
+            digests: Digests::BOTH,
+            initial_r2t: false,
+            max_recv_bytes: 1024,
+            ..Offer::default()
+        };
+        let mut pair = Pair::new(
+            initiator().with_digests(Digests::BOTH, Digests::BOTH),
+            TargetConfig { offer, ..target() },
+            piece,
+        );
         work(&mut pair);
         work_again(&mut pair);
     }
@@ -256,20 +301,34 @@ fn a_narrow_window_is_waited_for() {
 
 #[test]
 fn each_proves_itself_to_the_other() {
-    let credentials = |name: &str, secret: &str| Credentials { name: name.into(), secret: secret.into() };
-    let user = || ChapUser { credentials: credentials("me", "a secret of mine"), initiators: Vec::new() };
+    let credentials =
+        |name: &str, secret: &str| Credentials { name: name.into(), secret: secret.into() };
+    let user =
+        || ChapUser { credentials: credentials("me", "a secret of mine"), initiators: Vec::new() };
     let policy = |target| ChapPolicy { users: vec![user()], target };
-    let proof = |secret| TargetProof { credentials: credentials("it", secret), identifier: 1, challenge: vec![4; 32] };
+    let proof = |secret| TargetProof {
+        credentials: credentials("it", secret),
+        identifier: 1,
+        challenge: vec![4; 32],
+    };
     let with = |secret: &str, proof: Option<TargetProof>, policy| {
-        let initiator = InitiatorConfig { credentials: Some(credentials("me", secret)), target_proof: proof, ..initiator() };
-        let mut pair = Pair::new(initiator, TargetConfig { chap: Some(policy), ..target() }, usize::MAX);
+        let initiator = InitiatorConfig {
+            credentials: Some(credentials("me", secret)),
+            target_proof: proof,
+            ..initiator()
+        };
+        let mut pair =
+            Pair::new(initiator, TargetConfig { chap: Some(policy), ..target() }, usize::MAX);
         pair.run();
         (pair.events, pair.host.engine.fault().cloned())
     };
     let ready = (vec![InitiatorEvent::Ready], None);
     assert_eq!(with("a secret of mine", None, policy(None)), ready);
     let of_target = Some(credentials("it", "a secret of its own"));
-    assert_eq!(with("a secret of mine", Some(proof("a secret of its own")), policy(of_target.clone())), ready);
+    assert_eq!(
+        with("a secret of mine", Some(proof("a secret of its own")), policy(of_target.clone())),
+        ready
+    );
     let impostor = with("a secret of mine", Some(proof("another secret")), policy(of_target));
     assert_eq!(impostor, (vec![], Some(Fault::Impostor)));
     let (events, fault) = with("another secret", None, policy(None));
@@ -286,7 +345,8 @@ fn discovery_and_logout() {
     assert!(targets[0].addresses[0].starts_with("192.0.2.1:3260"));
 }
 
-/// The connection breaks off after so many turns of a few bytes: what was never sent is known, and nothing ends twice.
+/// The connection breaks off after so many turns of a few bytes: what was never sent is known, and
+/// nothing ends twice.
 #[test]
 fn a_connection_may_break_off_anywhere() {
     for turns in (0..400).step_by(3) {
@@ -297,11 +357,17 @@ fn a_connection_may_break_off_anywhere() {
             pair.turn();
         }
         for tag in tags {
-            let ends =
-                pair.events.iter().filter(|event| matches!(event, InitiatorEvent::Ended { tag: of, .. } if *of == tag)).count();
+            let ends = pair
+                .events
+                .iter()
+                .filter(
+                    |event| matches!(event, InitiatorEvent::Ended { tag: of, .. } if *of == tag),
+                )
+                .count();
             let unsent = pair.host.engine.never_sent(tag);
             assert!(ends <= 1 && !(ends == 1 && unsent), "{tag:?} after {turns} turns");
-            let known = pair.commands.values().any(|command| command.task.0 & 0xffff == u32::from(tag.0));
+            let known =
+                pair.commands.values().any(|command| command.task.0 & 0xffff == u32::from(tag.0));
             assert!(!(unsent && known), "{tag:?} reached the target after {turns} turns");
         }
     }

@@ -1,14 +1,17 @@
-//! Bytes from a controller may be anything: no decoder panics on them, and what it understood it writes down the same way again.
+//! Bytes from a controller may be anything: no decoder panics on them, and what it understood it
+//! writes down the same way again.
 
 use proptest::prelude::*;
 use weft_proto::nvme::feature::{AsyncEvent, QueueCounts};
 use weft_proto::nvme::host::{RemoteController, RemoteNamespace};
 use weft_proto::nvme::identify::{
-    CommandSetCombinations, ControllerList, IdentifyController, IdentifyIndependentNamespace, IdentifyNamespace,
-    IdentifyNvmController, IdentifyNvmNamespace, NamespaceDescriptors, NamespaceList,
+    CommandSetCombinations, ControllerList, IdentifyController, IdentifyIndependentNamespace,
+    IdentifyNamespace, IdentifyNvmController, IdentifyNvmNamespace, NamespaceDescriptors,
+    NamespaceList,
 };
 use weft_proto::nvme::log_page::{
-    DiscoveryEntry, DiscoveryHeader, EffectsLog, ErrorEntry, FeatureEffectsLog, FirmwareSlotLog, SmartLog, SupportedLogPages,
+    DiscoveryEntry, DiscoveryHeader, EffectsLog, ErrorEntry, FeatureEffectsLog, FirmwareSlotLog,
+    SmartLog, SupportedLogPages,
 };
 use weft_proto::nvme::property::Capabilities;
 use weft_proto::nvme::types::Nsid;

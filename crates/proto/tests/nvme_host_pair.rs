@@ -1,15 +1,19 @@
-//! This crate's host and this crate's controller back to back, without a transport, on virtual time.
+//! This crate's host and this crate's controller back to back, without a transport, on virtual
+//! time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    AbortTarget, Control, ControlEvent, ControllerKind, ControllerModel, DeviceOutcome, DiscoveryRecord, IoNext, IoQueue,
-    Namespace, Next, Port, Refusal, Request, RequestKind, Subsystem, SubsystemConfig, Support,
+    AbortTarget, Control, ControlEvent, ControllerKind, ControllerModel, DeviceOutcome,
+    DiscoveryRecord, IoNext, IoQueue, Namespace, Next, Port, Refusal, Request, RequestKind,
+    Subsystem, SubsystemConfig, Support,
 };
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::host::{AdminData, Fault, HostAction, HostConfig, HostControl, HostError, Parameter, RequestId, command};
+use weft_proto::nvme::host::{
+    AdminData, Fault, HostAction, HostConfig, HostControl, HostError, Parameter, RequestId, command,
+};
 use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::sqe::{HostMemory, Sgl, Sqe};
 use weft_proto::nvme::status::Status;
@@ -17,7 +21,8 @@ use weft_proto::nvme::types::{Cid, Cntlid, Id128, Lba, Nqn, Nsid, Qid};
 use weft_proto::nvme_tcp::transport_address;
 use weft_proto::stream::Tag;
 
-const PORT: Port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
+const PORT: Port =
+    Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
 const SECOND: Duration = Duration::from_secs(1);
 
 fn nqn(name: &str) -> Nqn {
@@ -27,14 +32,21 @@ fn nqn(name: &str) -> Nqn {
 fn namespace(nsid: u32) -> Namespace {
     Namespace {
         nguid: Id128([0x80; 16]),
-        support: Support { discard: true, write_zeroes: true, compare: true, volatile_cache: true, discarded_reads_zero: true },
+        support: Support {
+            discard: true,
+            write_zeroes: true,
+            compare: true,
+            volatile_cache: true,
+            discarded_reads_zero: true,
+        },
         compare_write_blocks: 8,
         ..Namespace::new(Nsid(nsid), 4096, 1000, Id128([nsid as u8; 16]))
     }
 }
 
 fn disk() -> Subsystem {
-    let mut subsystem = Subsystem::new(Duration::ZERO, SubsystemConfig::new(ControllerKind::Io, nqn("disk")));
+    let mut subsystem =
+        Subsystem::new(Duration::ZERO, SubsystemConfig::new(ControllerKind::Io, nqn("disk")));
     subsystem.set_namespace(namespace(1)).unwrap();
     subsystem.set_namespace(Namespace { read_only: true, ..namespace(3) }).unwrap();
     subsystem
@@ -172,7 +184,10 @@ impl Pair {
                 }
             }
             ControlEvent::Abort { ticket, sqid, cid } => {
-                let target = self.queues.get_mut(&sqid).map_or(AbortTarget::Unknown, |queue| queue.abort(cid));
+                let target = self
+                    .queues
+                    .get_mut(&sqid)
+                    .map_or(AbortTarget::Unknown, |queue| queue.abort(cid));
                 control.abort_result(ticket, target == AbortTarget::Aborted);
             }
             ControlEvent::CrossReset(named) => {
@@ -220,7 +235,12 @@ fn a_host_sees_what_the_subsystem_has() {
     let [first, third] = pair.host.namespaces() else { panic!() };
     assert_eq!((first.nsid, first.blocks, first.block_bytes), (Nsid(1), 1000, 4096));
     assert_eq!((first.uuid, first.nguid), (Some(Id128([1; 16])), Some(Id128([0x80; 16]))));
-    assert!(first.volatile_cache && first.compare && first.deallocated_reads_zero && !first.write_protected);
+    assert!(
+        first.volatile_cache
+            && first.compare
+            && first.deallocated_reads_zero
+            && !first.write_protected
+    );
     assert!(first.write_zeroes.is_some() && first.deallocate.is_some());
     assert_eq!(first.compare_and_write_blocks_max, 8);
     assert_eq!(first.transfer_blocks_max, 256);
@@ -289,7 +309,10 @@ fn a_reset_is_confirmed_only_when_the_devices_are_done() {
         assert!(pair.awaits_quiet && pair.said.is_empty());
         pair.quiet = patient;
         pair.pass(SECOND * 20);
-        let expected = HostAction::Failed { error: HostError::CommandStuck { qid: Qid(1), cid: Cid(17) }, confirmed: patient };
+        let expected = HostAction::Failed {
+            error: HostError::CommandStuck { qid: Qid(1), cid: Cid(17) },
+            confirmed: patient,
+        };
         assert_eq!(pair.said.pop_front(), Some(expected));
     }
 }
@@ -315,7 +338,10 @@ fn refusals_of_connect() {
         subsystem
     };
     let full = || {
-        let config = SubsystemConfig { controllers_max: 0, ..SubsystemConfig::new(ControllerKind::Io, nqn("disk")) };
+        let config = SubsystemConfig {
+            controllers_max: 0,
+            ..SubsystemConfig::new(ControllerKind::Io, nqn("disk"))
+        };
         Subsystem::new(Duration::ZERO, config)
     };
     let parameter = |config: HostConfig, subsystem| match Pair::new(config, subsystem).error() {
@@ -334,8 +360,10 @@ fn refusals_of_connect() {
 #[test]
 fn the_static_controller_model() {
     let subsystem = || {
-        let config =
-            SubsystemConfig { controllers: ControllerModel::Static(4), ..SubsystemConfig::new(ControllerKind::Io, nqn("disk")) };
+        let config = SubsystemConfig {
+            controllers: ControllerModel::Static(4),
+            ..SubsystemConfig::new(ControllerKind::Io, nqn("disk"))
+        };
         Subsystem::new(Duration::ZERO, config)
     };
     for (asked, given) in [(Cntlid::STATIC, Cntlid(1)), (Cntlid(3), Cntlid(3))] {
@@ -350,7 +378,14 @@ fn the_static_controller_model() {
 
 fn record(number: u16) -> DiscoveryRecord {
     let address = SocketAddr::from(([192, 0, 2, 1], 4420 + number));
-    DiscoveryRecord::new(&nqn("disk"), SubsystemType::NVME, &transport_address(address), number, 32, Cntlid::DYNAMIC)
+    DiscoveryRecord::new(
+        &nqn("disk"),
+        SubsystemType::NVME,
+        &transport_address(address),
+        number,
+        32,
+        Cntlid::DYNAMIC,
+    )
 }
 
 #[test]
@@ -359,7 +394,8 @@ fn discovery_once_and_for_long() {
         let config = SubsystemConfig::new(ControllerKind::Discovery, Nqn::discovery());
         let mut subsystem = Subsystem::new(Duration::ZERO, config);
         subsystem.set_discovery((0..9).map(record).collect());
-        let host = HostConfig { keep_alive_ms, ..HostConfig::discovery(nqn("host"), Id128([5; 16])) };
+        let host =
+            HostConfig { keep_alive_ms, ..HostConfig::discovery(nqn("host"), Id128([5; 16])) };
         let mut pair = Pair::new(host, subsystem);
         pair.run();
         let Some(HostAction::Discovered(result)) = pair.said.pop_front() else { panic!() };
@@ -382,14 +418,22 @@ fn discovery_once_and_for_long() {
 
 #[test]
 fn a_disk_is_no_discovery_controller_and_the_other_way_round() {
-    let host = HostConfig { subsystem: nqn("disk"), ..HostConfig::discovery(nqn("host"), Id128([5; 16])) };
-    assert_eq!(Pair::new(host, disk()).error().to_string(), "the subsystem is not a discovery subsystem");
-    let discovery = Subsystem::new(Duration::ZERO, SubsystemConfig::new(ControllerKind::Discovery, Nqn::discovery()));
+    let host =
+        HostConfig { subsystem: nqn("disk"), ..HostConfig::discovery(nqn("host"), Id128([5; 16])) };
+    assert_eq!(
+        Pair::new(host, disk()).error().to_string(),
+        "the subsystem is not a discovery subsystem"
+    );
+    let discovery = Subsystem::new(
+        Duration::ZERO,
+        SubsystemConfig::new(ControllerKind::Discovery, Nqn::discovery()),
+    );
     let host = HostConfig { subsystem: Nqn::discovery(), ..config() };
     assert_eq!(Pair::new(host, discovery).error().fault(), Fault::Incompatible);
 }
 
-/// What the controller makes of a command with `bytes` of data, of which `data` is what it looks at itself.
+/// What the controller makes of a command with `bytes` of data, of which `data` is what it looks at
+/// itself.
 fn request(queue: &mut IoQueue, mut sqe: Sqe, bytes: u32, data: &[u8]) -> Request {
     sqe.set_cid(Cid(1));
     sqe.set_sgl(Sgl::transport(bytes));
@@ -399,7 +443,9 @@ fn request(queue: &mut IoQueue, mut sqe: Sqe, bytes: u32, data: &[u8]) -> Reques
         next = queue.data(Tag(1), data);
     }
     let IoNext::Submit(request) = next else { panic!("{next:?}") };
-    let IoNext::Reply { cqe, .. } = queue.finished(Tag(1), DeviceOutcome::DONE, &[]) else { panic!() };
+    let IoNext::Reply { cqe, .. } = queue.finished(Tag(1), DeviceOutcome::DONE, &[]) else {
+        panic!()
+    };
     assert_eq!(cqe.status, Status::SUCCESS);
     request
 }
@@ -430,7 +476,9 @@ fn a_fused_pair_is_one_request() {
     let mut pair = Pair::ready();
     let queue = pair.queues.get_mut(&Qid(1)).unwrap();
     let mut last = IoNext::Hold;
-    for (n, mut sqe) in command::compare_and_write(Nsid(1), Lba(5), 8, false).into_iter().enumerate() {
+    for (n, mut sqe) in
+        command::compare_and_write(Nsid(1), Lba(5), 8, false).into_iter().enumerate()
+    {
         let tag = Tag(n as u16 + 1);
         sqe.set_cid(Cid(tag.0));
         sqe.set_sgl(Sgl::transport(8 * 4096));
@@ -438,7 +486,10 @@ fn a_fused_pair_is_one_request() {
         last = queue.data(tag, &[]);
     }
     let IoNext::Submit(request) = last else { panic!("{last:?}") };
-    assert_eq!((request.kind, request.lba, request.blocks), (RequestKind::CompareAndWrite { first: Tag(1) }, Lba(5), 8));
+    assert_eq!(
+        (request.kind, request.lba, request.blocks),
+        (RequestKind::CompareAndWrite { first: Tag(1) }, Lba(5), 8)
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! What the engines alone cost per command. Nothing is asserted about time; run it on a quiet machine with
-//! `cargo test --release -p weft-proto --test nvme_tcp_perf -- --ignored --nocapture`. The plain test pass runs it with few
-//! commands, so that it cannot rot.
+//! What the engines alone cost per command. Nothing is asserted about time; run it on a quiet
+//! machine with `cargo test --release -p weft-proto --test nvme_tcp_perf -- --ignored --nocapture`.
+//! The plain test pass runs it with few commands, so that it cannot rot.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,9 @@ use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nsid};
 use weft_proto::nvme_tcp::digest::Digests;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{
+    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+};
 use weft_proto::stream::{Part, Rx, StreamEngine, Tag, Transmit};
 
 const DEPTH: usize = 128;
@@ -29,7 +31,12 @@ struct Bench {
 
 impl Bench {
     fn new(digests: Digests, success_flag: bool) -> Self {
-        let host = HostConfig { digests, queue_entries: DEPTH as u16, in_capsule_bytes: 8192, ..HostConfig::default() };
+        let host = HostConfig {
+            digests,
+            queue_entries: DEPTH as u16,
+            in_capsule_bytes: 8192,
+            ..HostConfig::default()
+        };
         let target = TargetConfig { queue_entries: DEPTH as u16, ..TargetConfig::default() };
         let mut bench = Self {
             host: HostConnection::new(host),
@@ -41,9 +48,15 @@ impl Bench {
         };
         bench.target.set_success_flag(success_flag);
         bench.host.transmit(&mut bench.to_target);
-        assert!(matches!(bench.target.receive(&bench.to_target.headers), (128, Rx::Event(TargetEvent::Ready(_)))));
+        assert!(matches!(
+            bench.target.receive(&bench.to_target.headers),
+            (128, Rx::Event(TargetEvent::Ready(_)))
+        ));
         bench.target.transmit(&mut bench.to_host);
-        assert!(matches!(bench.host.receive(&bench.to_host.headers), (128, Rx::Event(HostEvent::Ready(_)))));
+        assert!(matches!(
+            bench.host.receive(&bench.to_host.headers),
+            (128, Rx::Event(HostEvent::Ready(_)))
+        ));
         bench
     }
 
@@ -131,7 +144,8 @@ fn releases(list: &Transmit, mut sent: impl FnMut(Tag)) {
     }
 }
 
-/// Prints the best of several blocks of rounds, as anything else on the machine only makes them slower.
+/// Prints the best of several blocks of rounds, as anything else on the machine only makes them
+/// slower.
 fn measure(name: &str, digests: Digests, success_flag: bool, data: HostData, rounds: u32) {
     const BLOCKS: u32 = 20;
     let mut bench = Bench::new(digests, success_flag);

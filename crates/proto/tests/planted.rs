@@ -1,5 +1,6 @@
-//! A program with planted bugs holds their names, so that a test that finds none in a shipped program says something. Such a program calls
-//! [`has`] and nothing else of the module, as the engines do.
+//! A program with planted bugs holds their names, so that a test that finds none in a shipped
+//! program says something. Such a program calls [`has`] and nothing else of the module, as the
+//! engines do.
 
 use weft_proto::planted::{Bug, has};
 

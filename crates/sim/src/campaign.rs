@@ -56,7 +56,9 @@ pub fn replay(which: Which, commit: &str) -> ExitCode {
 fn tell(report: &Report, (_, wanted): Which, commit: &str) {
     let Report { seed, setup, violation, operations: [ended, failed], opened, span, .. } = report;
     match violation {
-        None => println!("seed {seed}: passed, {ended} operations ({failed} failed), {opened} devices, {span:.1?}: {setup}"),
+        None => println!(
+            "seed {seed}: passed, {ended} operations ({failed} failed), {opened} devices, {span:.1?}: {setup}"
+        ),
         Some(text) => {
             println!("seed {seed}: FAILED at commit {commit}: {text}");
             println!("  {setup}");
@@ -68,12 +70,20 @@ fn tell(report: &Report, (_, wanted): Which, commit: &str) {
 /// Runs many.
 pub fn all(cli: &Cli) -> ExitCode {
     keep_panics();
-    let by_time = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() * 1_000_000);
+    let by_time = || {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() * 1_000_000)
+    };
     let from = cli.from.unwrap_or_else(by_time);
     let mut seeds = cli.seeds.as_deref().map(kept).unwrap_or_default();
-    println!("{} kept seeds, then {} from {from}, at commit {}", seeds.len(), cli.count, cli.commit);
+    println!(
+        "{} kept seeds, then {} from {from}, at commit {}",
+        seeds.len(),
+        cli.count,
+        cli.commit
+    );
     seeds.extend((from..from + cli.count).map(|seed| (seed, cli.wanted())));
-    let (next, stop, sums) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(Sums::default()));
+    let (next, stop, sums) =
+        (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(Sums::default()));
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..cli.jobs.max(1) {
@@ -142,7 +152,8 @@ impl Sums {
         self.operations = [0, 1].map(|n| self.operations[n] + report.operations[n]);
         self.opened += report.opened;
         self.virtual_s += report.span.as_secs_f64();
-        let share = |[took, allowed]: [Duration; 2]| took.as_secs_f64() / allowed.as_secs_f64().max(1.0);
+        let share =
+            |[took, allowed]: [Duration; 2]| took.as_secs_f64() / allowed.as_secs_f64().max(1.0);
         if self.longest.is_none_or(|(_, before)| share(report.longest) > share(before)) {
             self.longest = Some((report.seed, report.longest));
         }

@@ -1,4 +1,5 @@
-//! What a seed chooses before anything happens: who there is, what they speak, and how they are set up.
+//! What a seed chooses before anything happens: who there is, what they speak, and how they are set
+//! up.
 
 use crate::oracle::Replay;
 use crate::scene::Scene;
@@ -67,7 +68,8 @@ pub struct Config {
     pub targets: usize,
     /// Hosts reserve what the gateways of a group serve.
     pub fences: bool,
-    /// The store is locked: a process that serves it starts only when everything is executed that one before it has asked for.
+    /// The store is locked: a process that serves it starts only when everything is executed that
+    /// one before it has asked for.
     pub locked: bool,
     /// Hosts with a workload each.
     pub initiators: usize,
@@ -109,7 +111,8 @@ pub struct Config {
     pub think: Duration,
     /// How long things go wrong.
     pub trouble: Duration,
-    /// Devices are opened again after a loss, and have a path to each target; otherwise a device ends with its connections.
+    /// Devices are opened again after a loss, and have a path to each target; otherwise a device
+    /// ends with its connections.
     pub reconnects: bool,
     /// Which path an operation takes.
     pub policy: IoPolicy,
@@ -117,7 +120,8 @@ pub struct Config {
     pub failover: Failover,
     /// Longest pause before a path is opened again.
     pub reconnect_delay: Duration,
-    /// Bytes of completed writes that an initiator keeps until a flush; `None`: as many as there are.
+    /// Bytes of completed writes that an initiator keeps until a flush; `None`: as many as there
+    /// are.
     pub unflushed_bytes: Option<usize>,
 }
 
@@ -129,7 +133,8 @@ impl Config {
         // RDMA has checksums of its own: nothing is damaged there.
         if transport == Transport::Rdma && scene != Scene::Damage {
             let both = [&mut config.protocol].into_iter().chain(&mut config.behind_gateway);
-            both.filter(|protocol| protocol.is_nvme()).for_each(|protocol| *protocol = Protocol::NvmeRdma);
+            both.filter(|protocol| protocol.is_nvme())
+                .for_each(|protocol| *protocol = Protocol::NvmeRdma);
         }
         config
     }
@@ -170,7 +175,12 @@ impl Config {
             think: trouble * 2 * slots / operations,
             trouble,
             reconnects: !rng.one_in(4),
-            policy: *rng.pick(&[IoPolicy::Numa, IoPolicy::RoundRobin, IoPolicy::QueueDepth, IoPolicy::Latency]),
+            policy: *rng.pick(&[
+                IoPolicy::Numa,
+                IoPolicy::RoundRobin,
+                IoPolicy::QueueDepth,
+                IoPolicy::Latency,
+            ]),
             failover: Failover::Safe,
             reconnect_delay: Duration::from_millis(100 + rng.magnitude(5000)),
             unflushed_bytes: rng.one_in(5).then(|| rng.magnitude(64 << 10) as usize),
@@ -193,15 +203,21 @@ impl Config {
         }
     }
 
-    /// Whether every target tells how often its store has lost its power. Where one does not, an initiator cannot be certain that a lost
-    /// connection was a restart, and does not tell of what it may have lost beyond its limit.
+    /// Whether every target tells how often its store has lost its power. Where one does not, an
+    /// initiator cannot be certain that a lost connection was a restart, and does not tell of what
+    /// it may have lost beyond its limit.
     pub fn tells_starts(&self) -> bool {
         self.scene == Scene::Restarts
     }
 
-    /// How long targets of NVMe say that they may go on with commands of a connection that was lost (CQT).
+    /// How long targets of NVMe say that they may go on with commands of a connection that was lost
+    /// (CQT).
     pub fn told(&self) -> Duration {
-        if self.at_bound { self.quiesce } else { Duration::from_millis(CONTROLLER_QUIESCE_MS.into()) }
+        if self.at_bound {
+            self.quiesce
+        } else {
+            Duration::from_millis(CONTROLLER_QUIESCE_MS.into())
+        }
     }
 
     /// How devices keep their paths, of which these are the further ones.
@@ -209,9 +225,12 @@ impl Config {
         if !self.reconnects {
             return PathOptions::once();
         }
-        let unflushed_bytes = self.unflushed_bytes.unwrap_or(PathOptions::default().unflushed_bytes);
-        let (io_policy, failover, reconnect_delay) = (self.policy, self.failover, self.reconnect_delay);
-        // An initiator is the only writer of its blocks. Some that keep little do not know it, and look.
+        let unflushed_bytes =
+            self.unflushed_bytes.unwrap_or(PathOptions::default().unflushed_bytes);
+        let (io_policy, failover, reconnect_delay) =
+            (self.policy, self.failover, self.reconnect_delay);
+        // An initiator is the only writer of its blocks. Some that keep little do not know it, and
+        // look.
         let is_alone = !self.overlap || self.initiators == 1;
         let only_writer = is_alone && self.unflushed_bytes.is_none_or(|bytes| bytes % 2 == 0);
         let further = further.to_vec();
@@ -219,22 +238,29 @@ impl Config {
         PathOptions { further, io_policy, failover, unflushed_bytes, only_writer, ..times }
     }
 
-    /// The quiesce time of the initiators. Behind a gateway it has to cover how long that goes on itself with what it has lost.
+    /// The quiesce time of the initiators. Behind a gateway it has to cover how long that goes on
+    /// itself with what it has lost.
     pub fn initiators_quiesce(&self) -> Duration {
         match self.behind_gateway {
             None => self.quiesce,
-            Some(_) => self.quiesce * 3 + Duration::from_millis(u64::from(self.keep_alive_ms) * 3) + self.io_timeout * 2,
+            Some(_) => {
+                self.quiesce * 3
+                    + Duration::from_millis(u64::from(self.keep_alive_ms) * 3)
+                    + self.io_timeout * 2
+            }
         }
     }
 
-    /// How long an operation of an initiator may take when nothing goes wrong any more: the worst cases of `docs/reconnect.md` with the options
-    /// of this run.
+    /// How long an operation of an initiator may take when nothing goes wrong any more: the worst
+    /// cases of `docs/reconnect.md` with the options of this run.
     pub fn patience(&self) -> Duration {
         match self.behind_gateway {
             None => self.worst(self.protocol, self.quiesce, self.targets),
-            // What waits in the gateway goes on when that does; its hosts may have lost their connections over it, and notice it only then.
+            // What waits in the gateway goes on when that does; its hosts may have lost their
+            // connections over it, and notice it only then.
             Some(behind) => {
-                self.worst(behind, self.quiesce, self.targets) + self.worst(self.protocol, self.initiators_quiesce(), 1)
+                self.worst(behind, self.quiesce, self.targets)
+                    + self.worst(self.protocol, self.initiators_quiesce(), 1)
             }
         }
     }
@@ -245,7 +271,9 @@ impl Config {
         // An answer that does not come: to the command, then to its abort.
         let unanswered = self.io_timeout + self.io_timeout.min(ABORT);
         let (noticed, settled) = match protocol {
-            Protocol::NvmeTcp | Protocol::NvmeRdma => (keep_alive * 2 + unanswered, keep_alive * 2 + self.told().max(quiesce)),
+            Protocol::NvmeTcp | Protocol::NvmeRdma => {
+                (keep_alive * 2 + unanswered, keep_alive * 2 + self.told().max(quiesce))
+            }
             Protocol::Iscsi => (keep_alive * 2 + unanswered, TIME_2_WAIT_AND_RETAIN + quiesce),
             Protocol::Nbd => (unanswered, quiesce),
         };
@@ -276,20 +304,37 @@ impl Config {
     /// Whether every byte behind the handshakes is covered by a digest.
     pub fn is_covered(&self) -> bool {
         let has = |protocol: Protocol| protocol != Protocol::Nbd;
-        self.header_digest && self.data_digest && has(self.protocol) && self.behind_gateway.is_none_or(has)
+        self.header_digest
+            && self.data_digest
+            && has(self.protocol)
+            && self.behind_gateway.is_none_or(has)
     }
 }
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} {} over {}", self.scene, self.initiators, plural(self.initiators, "initiator"), self.protocol)?;
+        write!(
+            f,
+            "{}: {} {} over {}",
+            self.scene,
+            self.initiators,
+            plural(self.initiators, "initiator"),
+            self.protocol
+        )?;
         if let Some(behind) = self.behind_gateway {
             write!(f, " to a gateway over {behind}")?;
         }
         write!(f, " to {} {}", self.targets, plural(self.targets, "target"))?;
-        write!(f, " of {} {}blocks of {} bytes", self.blocks(), if self.locked { "locked " } else { "" }, self.block_bytes)?;
+        write!(
+            f,
+            " of {} {}blocks of {} bytes",
+            self.blocks(),
+            if self.locked { "locked " } else { "" },
+            self.block_bytes
+        )?;
         write!(f, " with{} volatile cache", if self.volatile { " a" } else { "out" })?;
-        let digest = |on: bool, name: &str| if on { format!(", {name} digests") } else { String::new() };
+        let digest =
+            |on: bool, name: &str| if on { format!(", {name} digests") } else { String::new() };
         write!(f, "{}{}", digest(self.header_digest, "header"), digest(self.data_digest, "data"))?;
         if self.fences {
             write!(f, "; hosts reserve")?;
@@ -303,9 +348,17 @@ impl fmt::Display for Config {
                 write!(f, ", keeps {bytes} unflushed bytes")?;
             }
         }
-        write!(f, "; {} queues of {}, keep alive {} ms", self.queues, self.queue_size, self.keep_alive_ms)?;
+        write!(
+            f,
+            "; {} queues of {}, keep alive {} ms",
+            self.queues, self.queue_size, self.keep_alive_ms
+        )?;
         let until = if self.at_bound { ", until which disks hold operations back" } else { "" };
-        write!(f, ", quiesce {:?}{until}, command limit {:?}, trouble for {:?}", self.quiesce, self.io_timeout, self.trouble)
+        write!(
+            f,
+            ", quiesce {:?}{until}, command limit {:?}, trouble for {:?}",
+            self.quiesce, self.io_timeout, self.trouble
+        )
     }
 }
 

@@ -1,7 +1,8 @@
 //! What goes wrong, and when: drawn from the seed before the run begins.
 //!
-//! Some protocols have no bound of their own for how late a write may be executed whose connection was lost. There the user states one (the
-//! quiesce time), and whatever holds writes back here stays below it: see [`Faults::stall_max`].
+//! Some protocols have no bound of their own for how late a write may be executed whose connection
+//! was lost. There the user states one (the quiesce time), and whatever holds writes back here
+//! stays below it: see [`Faults::stall_max`].
 
 use crate::config::{Config, Protocol};
 use crate::scene::Scene;
@@ -10,15 +11,24 @@ use core::time::Duration;
 use weft_block::AccessState;
 use weft_io::sim::{Cut, Rng, Side};
 
-const CUTS: [Cut; 5] = [Cut::Reset, Cut::Close, Cut::Silence, Cut::HalfOpen(Side::Client), Cut::HalfOpen(Side::Server)];
+const CUTS: [Cut; 5] = [
+    Cut::Reset,
+    Cut::Close,
+    Cut::Silence,
+    Cut::HalfOpen(Side::Client),
+    Cut::HalfOpen(Side::Server),
+];
 
-/// NBD has no message by which an end finds out that the other one is gone, so these are the only cuts that both hear of.
+/// NBD has no message by which an end finds out that the other one is gone, so these are the only
+/// cuts that both hear of.
 const HEARD_CUTS: [Cut; 2] = [Cut::Reset, Cut::Close];
 
-/// The longest that anything is held back where hosts reserve: what is known of a lost command is known soon.
+/// The longest that anything is held back where hosts reserve: what is known of a lost command is
+/// known soon.
 const RESERVATIONS_STALL: Duration = Duration::from_secs(2);
 
-/// Something that goes wrong. Hosts are chosen when it happens: a number stands for one of those that there are then.
+/// Something that goes wrong. Hosts are chosen when it happens: a number stands for one of those
+/// that there are then.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// A connection is cut.
@@ -74,7 +84,11 @@ impl Faults {
         let hold = config.quiesce / 4;
         let mut faults = Self { planned: Vec::new(), hold, disk_errors: rng.one_in(4) };
         let count = rng.magnitude(24);
-        let count = if matches!(config.scene, Scene::Restarts | Scene::Damage | Scene::Writers) { count.max(6) } else { count };
+        let count = if matches!(config.scene, Scene::Restarts | Scene::Damage | Scene::Writers) {
+            count.max(6)
+        } else {
+            count
+        };
         faults.disk_errors &= config.scene != Scene::Writers;
         let mut times: Vec<_> = (0..count).map(|_| fraction(config.trouble, rng)).collect();
         times.sort_unstable();
@@ -85,7 +99,8 @@ impl Faults {
                 faults.planned.push((at, fault));
                 continue;
             };
-            // One after the other: what one has held back has to be through before the next one holds it again.
+            // One after the other: what one has held back has to be through before the next one
+            // holds it again.
             if at >= quiet_from {
                 quiet_from = at + stall + Duration::from_secs(1);
                 faults.planned.push((at, fault));
@@ -94,14 +109,25 @@ impl Faults {
         faults
     }
 
-    /// A store that holds writes back almost as long as it may, and nothing else that delays: connections and processes are lost.
+    /// A store that holds writes back almost as long as it may, and nothing else that delays:
+    /// connections and processes are lost.
     fn late_writes(config: &Config, rng: &mut Rng) -> Self {
         let mut planned = Vec::new();
         let mut at = Duration::from_millis(rng.within(200, 1000));
         while at < config.trouble {
-            planned.push((at.saturating_sub(Duration::from_millis(200)), Fault::Store(rng.bits(), config.trouble)));
+            planned.push((
+                at.saturating_sub(Duration::from_millis(200)),
+                Fault::Store(rng.bits(), config.trouble),
+            ));
             let (which, away) = (rng.bits(), Duration::from_millis(rng.magnitude(500)));
-            planned.push((at, if rng.one_in(3) { Fault::Kill(which, away) } else { Fault::Cut(Cut::Reset, which) }));
+            planned.push((
+                at,
+                if rng.one_in(3) {
+                    Fault::Kill(which, away)
+                } else {
+                    Fault::Cut(Cut::Reset, which)
+                },
+            ));
             at += Duration::from_millis(rng.within(300, 2500));
         }
         planned.sort_by_key(|(at, _)| *at);
@@ -122,7 +148,8 @@ impl Faults {
     }
 
     fn draw(&self, config: &Config, rng: &mut Rng) -> Fault {
-        let by_nbd = config.protocol == Protocol::Nbd || config.behind_gateway == Some(Protocol::Nbd);
+        let by_nbd =
+            config.protocol == Protocol::Nbd || config.behind_gateway == Some(Protocol::Nbd);
         let cut = *rng.pick(if by_nbd { &HEARD_CUTS[..] } else { &CUTS });
         let which = rng.bits();
         let stall = fraction(Self::stall_max(config), rng);
@@ -134,7 +161,9 @@ impl Faults {
                 Fault::Corrupt(which, *rng.pick(&[Side::Client, Side::Server]))
             }
             // Who keeps the state of reservations is not what fails most.
-            9..=11 if config.scene == Scene::Reservations && !rng.one_in(3) => Fault::Cut(cut, which),
+            9..=11 if config.scene == Scene::Reservations && !rng.one_in(3) => {
+                Fault::Cut(cut, which)
+            }
             0..=2 => Fault::Cut(cut, which),
             3..=5 => Fault::CutLater(cut, which, rng.magnitude(20_000)),
             6 | 7 => Fault::Partition(which, stall),
@@ -144,7 +173,9 @@ impl Faults {
             12..=14 => Fault::Store(which, fraction(Duration::from_secs(5), rng)),
             15 => Fault::Deaf(which, rng.one_in(2), away),
             16 => Fault::Exhausted(which, away),
-            17 if config.is_covered() => Fault::Corrupt(which, *rng.pick(&[Side::Client, Side::Server])),
+            17 if config.is_covered() => {
+                Fault::Corrupt(which, *rng.pick(&[Side::Client, Side::Server]))
+            }
             18 => match Fault::Jump(which, fraction(Duration::from_secs(20), rng)) {
                 // Who waits for a bound by a clock that is wrong does not wait for it.
                 _ if config.at_bound => Fault::Cut(cut, which),
@@ -152,7 +183,8 @@ impl Faults {
             },
             19 => Fault::Grow(rng.within(1, 64)),
             20.. => {
-                let states = [AccessState::NonOptimized, AccessState::Inaccessible, AccessState::Transition];
+                let states =
+                    [AccessState::NonOptimized, AccessState::Inaccessible, AccessState::Transition];
                 Fault::Access(which, *rng.pick(&states), away)
             }
             _ => Fault::Cut(cut, which),

@@ -1,5 +1,6 @@
-//! Runs in which disks hold operations back as long as targets and users state that they may, and not a part of it, so that who waits for half of a bound
-//! is found out. Which seeds these are depends on nothing else that a seed chooses.
+//! Runs in which disks hold operations back as long as targets and users state that they may, and
+//! not a part of it, so that who waits for half of a bound is found out. Which seeds these are
+//! depends on nothing else that a seed chooses.
 
 use crate::config::{Config, Protocol};
 use crate::scene::Scene;
@@ -10,21 +11,25 @@ use weft_io::sim::Rng;
 /// One of so many seeds of the scenes that do it.
 const ONE_IN: u32 = 4;
 
-/// Less than the bound by what else delays an operation on its way: the network, and the usual delay of a disk.
+/// Less than the bound by what else delays an operation on its way: the network, and the usual
+/// delay of a disk.
 const MARGIN: Duration = Duration::from_millis(300);
 
-/// Has a run hold back until the bound, if the seed is one of those. Targets of NVMe state the quiesce time of the run then (CQT), in place of half a minute.
+/// Has a run hold back until the bound, if the seed is one of those. Targets of NVMe state the
+/// quiesce time of the run then (CQT), in place of half a minute.
 pub fn shape(seed: u64, config: &mut Config) {
     let is_one = Rng::new(seed ^ 0x626f_756e_6473).one_in(ONE_IN);
-    let has_bound = matches!(config.scene, Scene::Any | Scene::LateWrites | Scene::Shared | Scene::Mirror);
+    let has_bound =
+        matches!(config.scene, Scene::Any | Scene::LateWrites | Scene::Shared | Scene::Mirror);
     // What a gateway has sent on is a matter of its own bound, behind that of its hosts.
     config.at_bound = is_one && has_bound && config.behind_gateway.is_none();
 }
 
 /// The longest that a disk holds an operation back where a run does it until the bound.
 ///
-/// NVMe: a controller begins nothing when it has noticed the loss, and states for how long it may go on (CQT). The others have only the quiesce time, for
-/// what the network holds back and the disk after it.
+/// NVMe: a controller begins nothing when it has noticed the loss, and states for how long it may
+/// go on (CQT). The others have only the quiesce time, for what the network holds back and the disk
+/// after it.
 pub fn until_bound(config: &Config) -> Duration {
     let elsewhere = match (config.scene, config.protocol) {
         // Nothing stalls there.
@@ -36,7 +41,8 @@ pub fn until_bound(config: &Config) -> Duration {
     config.quiesce - elsewhere - MARGIN
 }
 
-/// What a disk does in such a run while it is disturbed: whatever it holds back, it holds back almost until the bound.
+/// What a disk does in such a run while it is disturbed: whatever it holds back, it holds back
+/// almost until the bound.
 pub fn raise(config: &Config, behaviour: Behaviour) -> Behaviour {
     if !config.at_bound {
         return behaviour;
@@ -62,8 +68,11 @@ mod tests {
             if !config.at_bound {
                 continue;
             }
-            let stall =
-                if config.protocol.is_nvme() || scene == Scene::LateWrites { Duration::ZERO } else { Faults::stall_max(&config) };
+            let stall = if config.protocol.is_nvme() || scene == Scene::LateWrites {
+                Duration::ZERO
+            } else {
+                Faults::stall_max(&config)
+            };
             assert!(until_bound(&config) + stall < config.quiesce, "seed {seed}");
             reached += u32::from(until_bound(&config) > config.quiesce / 2);
         }

@@ -1,4 +1,5 @@
-//! A host that uses what others serve: it opens a device, runs its workloads on it, and opens another one when the device is lost.
+//! A host that uses what others serve: it opens a device, runs its workloads on it, and opens
+//! another one when the device is lost.
 
 use crate::config::Config;
 use crate::journal::Journal;
@@ -67,9 +68,14 @@ impl Initiator {
         let host = world.host(&address(n).to_string());
         let loop_config = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
         let control_loop = world.add_loop(host, &loop_config);
-        let io_loops: Vec<_> = (0..config.queues).map(|_| world.add_loop(host, &loop_config)).collect();
+        let io_loops: Vec<_> =
+            (0..config.queues).map(|_| world.add_loop(host, &loop_config)).collect();
         let identities = Identities::seeded(rng.bits());
-        let control = Control::on(world.handle(control_loop).remote(), Names::Table([].into()), identities.clone());
+        let control = Control::on(
+            world.handle(control_loop).remote(),
+            Names::Table([].into()),
+            identities.clone(),
+        );
         let (per_queue, overlap) = (config.blocks_per_queue() * config.units(), config.overlap);
         let own = per_queue * config.queues as u32;
         let first = u64::from(own) * n as u64;
@@ -112,14 +118,16 @@ impl Initiator {
     pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
         match &mut self.state {
             State::Waiting(until) if *until <= world.now() => self.open(journal),
-            State::Opening(opening) => match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Pending => {}
-                Poll::Ready(Ok(device)) => self.run(world, device, journal),
-                Poll::Ready(Err(e)) => {
-                    journal.tell(&self.name, format_args!("cannot open: {e}"));
-                    self.wait(world);
+            State::Opening(opening) => {
+                match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(device)) => self.run(world, device, journal),
+                    Poll::Ready(Err(e)) => {
+                        journal.tell(&self.name, format_args!("cannot open: {e}"));
+                        self.wait(world);
+                    }
                 }
-            },
+            }
             State::Open(device) => {
                 let idle = self.workloads.iter().all(|it| !it.borrow().running);
                 let lost = self.workloads.iter().any(|it| it.borrow().lost);
@@ -145,7 +153,8 @@ impl Initiator {
     fn open(&mut self, journal: &Journal) {
         let url = self.rng.pick(&self.urls);
         journal.tell(&self.name, format_args!("opens {url}"));
-        let opening = weft_endpoint::begin(url, &self.options).unwrap_or_else(|e| Opening::ready(Err(e)));
+        let opening =
+            weft_endpoint::begin(url, &self.options).unwrap_or_else(|e| Opening::ready(Err(e)));
         self.state = State::Opening(Box::pin(opening));
     }
 
@@ -183,7 +192,8 @@ impl Initiator {
     /// What is left on its loops, in words.
     pub fn remains(&self, world: &World) -> Option<String> {
         let (drivers, bytes) = self.left(world);
-        (drivers > 0 || bytes > 0).then(|| format!("{drivers} drivers and {bytes} bytes of memory on {}", self.name))
+        (drivers > 0 || bytes > 0)
+            .then(|| format!("{drivers} drivers and {bytes} bytes of memory on {}", self.name))
     }
 
     /// Drivers and memory on its loops.

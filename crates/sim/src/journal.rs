@@ -1,4 +1,5 @@
-//! What is told of a run: a line for each event, if somebody listens, and the first thing that was wrong.
+//! What is told of a run: a line for each event, if somebody listens, and the first thing that was
+//! wrong.
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -55,7 +56,9 @@ impl Journal {
         if self.0.listening {
             let mut known = self.0.connections.borrow_mut();
             for connection in world.connections() {
-                known.entry(connection.id).or_insert_with(|| format!("{} > {}", connection.client, connection.server));
+                known
+                    .entry(connection.id)
+                    .or_insert_with(|| format!("{} > {}", connection.client, connection.server));
             }
             drop(known);
             self.take_records();
@@ -67,8 +70,14 @@ impl Journal {
         let known = self.0.connections.borrow();
         for record in records.try_iter() {
             let subject = match record.what {
-                "power off" | "power on" | "wall" | "heal" | "jump" | "exhausted" => format!("host {}", record.subject),
-                _ => format!("#{} {}", record.subject, known.get(&record.subject).map_or("", String::as_str)),
+                "power off" | "power on" | "wall" | "heal" | "jump" | "exhausted" => {
+                    format!("host {}", record.subject)
+                }
+                _ => format!(
+                    "#{} {}",
+                    record.subject,
+                    known.get(&record.subject).map_or("", String::as_str)
+                ),
             };
             self.line(record.at, &subject, format_args!("{} {}", record.what, record.value));
         }

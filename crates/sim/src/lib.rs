@@ -1,13 +1,16 @@
-//! The whole stack in one process on virtual time: initiators, gateways, targets and the store behind them, with faults that a seed
-//! chooses and a checker that knows what each block may hold.
+//! The whole stack in one process on virtual time: initiators, gateways, targets and the store
+//! behind them, with faults that a seed chooses and a checker that knows what each block may hold.
 //!
 //! * [`run::run`] runs one seed. The seed decides everything, so the same seed is the same history.
-//! * [`config`]: who there is; [`scene`]: what the run is about; [`wanted`]: what can be chosen instead of the seed. [`faults`]: what goes wrong, and when. [`holds`]: for how long at most.
-//! * [`store`]: the disk behind the targets. [`serving`]: targets and gateways. [`initiator`] and [`workload`]: who uses them;
+//! * [`config`]: who there is; [`scene`]: what the run is about; [`wanted`]: what can be chosen
+//!   instead of the seed. [`faults`]: what goes wrong, and when. [`holds`]: for how long at most.
+//! * [`store`]: the disk behind the targets. [`serving`]: targets and gateways. [`initiator`] and
+//!   [`workload`]: who uses them;
 //!   [`reserving`]: who reserves them.
 //! * [`mirror`]: a mirror over several targets, instead of all that.
 //! * [`group`]: a group of gateways in front of a cluster, likewise.
-//! * [`oracle`]: what each block may hold; [`stamp`]: what is written, so that each block names its write. [`journal`]: the trace.
+//! * [`oracle`]: what each block may hold; [`stamp`]: what is written, so that each block names its
+//!   write. [`journal`]: the trace.
 #![forbid(unsafe_code)]
 
 pub mod config;

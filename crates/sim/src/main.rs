@@ -32,7 +32,8 @@ struct Cli {
     /// Commit of what is tested, for messages
     #[arg(long, default_value = "unknown")]
     commit: String,
-    /// A file of seeds to run first: a number, perhaps a scene and a transport, and a comment a line
+    /// A file of seeds to run first: a number, perhaps a scene and a transport, and a comment a
+    /// line
     #[arg(long)]
     seeds: Option<std::path::PathBuf>,
     /// Find each planted bug, and print a table; the program has to be built with them

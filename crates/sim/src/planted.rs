@@ -25,7 +25,11 @@ impl Bug {
 
     fn plant(bug: Option<Self>) {
         weft_proto::planted::plant(if let Some(Self::Stack(bug)) = bug { Some(bug) } else { None });
-        weft_block::planted::plant(if let Some(Self::Mirror(bug)) = bug { Some(bug) } else { None });
+        weft_block::planted::plant(if let Some(Self::Mirror(bug)) = bug {
+            Some(bug)
+        } else {
+            None
+        });
         weft_group::planted::plant(if let Some(Self::Group(bug)) = bug { Some(bug) } else { None });
     }
 
@@ -33,11 +37,11 @@ impl Bug {
     fn scene(self) -> Option<Scene> {
         match self {
             // Hosts wait everywhere else until nothing can be executed late.
-            Self::Stack(weft_proto::planted::Bug::LateExecution) | Self::Group(weft_group::planted::Bug::FenceUnconfirmed) => {
-                Some(Scene::Stops)
-            }
+            Self::Stack(weft_proto::planted::Bug::LateExecution)
+            | Self::Group(weft_group::planted::Bug::FenceUnconfirmed) => Some(Scene::Stops),
             Self::Stack(
-                weft_proto::planted::Bug::ReservationAnsweredEarly | weft_proto::planted::Bug::ReservationRefusedEarly,
+                weft_proto::planted::Bug::ReservationAnsweredEarly
+                | weft_proto::planted::Bug::ReservationRefusedEarly,
             )
             | Self::Group(_) => Some(Scene::Group),
             // Overlapping writes of one host are nowhere else.
@@ -53,7 +57,8 @@ impl Bug {
     }
 }
 
-/// Tries every planted bug with seeds from the first one on, and then with those that are kept, until one seed fails.
+/// Tries every planted bug with seeds from the first one on, and then with those that are kept,
+/// until one seed fails.
 #[cfg(feature = "planted-bugs")]
 pub fn all(cli: &Cli) -> ExitCode {
     use crate::campaign::{guarded, keep_panics, kept};
@@ -62,9 +67,13 @@ pub fn all(cli: &Cli) -> ExitCode {
     let from = cli.from.unwrap_or(0);
     let mut missed = 0;
     println!("| bug | seeds | first seed | what was said |\n|---|---:|---:|---|");
-    let has_own = |scene: &Scene| matches!(scene, Scene::Mirror | Scene::Group | Scene::Stops | Scene::Writers);
-    let is_asked = |bug: &Bug| cli.scene.filter(has_own).is_none_or(|scene| bug.scene() == Some(scene));
-    let all = Bug::all().into_iter().map(|(bug, name)| (bug, name.strip_prefix(MARK).unwrap_or(name)));
+    let has_own = |scene: &Scene| {
+        matches!(scene, Scene::Mirror | Scene::Group | Scene::Stops | Scene::Writers)
+    };
+    let is_asked =
+        |bug: &Bug| cli.scene.filter(has_own).is_none_or(|scene| bug.scene() == Some(scene));
+    let all =
+        Bug::all().into_iter().map(|(bug, name)| (bug, name.strip_prefix(MARK).unwrap_or(name)));
     let is_named = |name: &str| cli.bug.as_deref().is_none_or(|wanted| wanted == name);
     let asked: Vec<_> = all.filter(|(bug, name)| is_asked(bug) && is_named(name)).collect();
     // Nothing found of nothing is no proof.
@@ -73,14 +82,23 @@ pub fn all(cli: &Cli) -> ExitCode {
         Bug::plant(Some(bug));
         let wanted = bug.wanted(cli.wanted());
         let finds = |seed| {
-            guarded((seed, wanted), false).violation.map(|text| (seed, text)).filter(|_| passes_without(bug, (seed, wanted)))
+            guarded((seed, wanted), false)
+                .violation
+                .map(|text| (seed, text))
+                .filter(|_| passes_without(bug, (seed, wanted)))
         };
         let kept = cli.seeds.as_deref().map(kept).unwrap_or_default();
         // What a kept seed has found once, no other one may find for long.
-        let found = (from..from + cli.count).find_map(finds).or_else(|| kept.into_iter().find_map(|(seed, _)| finds(seed)));
+        let found = (from..from + cli.count)
+            .find_map(finds)
+            .or_else(|| kept.into_iter().find_map(|(seed, _)| finds(seed)));
         match found {
             Some((seed, text)) => {
-                let tried = if (from..from + cli.count).contains(&seed) { (seed - from + 1).to_string() } else { "kept".into() };
+                let tried = if (from..from + cli.count).contains(&seed) {
+                    (seed - from + 1).to_string()
+                } else {
+                    "kept".into()
+                };
                 println!("| `{name}` | {tried} | {seed} | {} |", short(&text));
             }
             None => {

@@ -1,5 +1,6 @@
-//! Scenes: what some seeds are about. Most seeds leave everything to chance; a scene steers a run to where a kind of bug hides that chance
-//! alone finds rarely. Which scene a seed has depends on nothing else that it chooses.
+//! Scenes: what some seeds are about. Most seeds leave everything to chance; a scene steers a run
+//! to where a kind of bug hides that chance alone finds rarely. Which scene a seed has depends on
+//! nothing else that it chooses.
 
 use crate::config::{Config, Protocol};
 use core::fmt;
@@ -14,11 +15,13 @@ pub enum Scene {
     /// Nothing in particular.
     #[default]
     Any,
-    /// Connections are lost again and again over a disk that holds writes back: old writes land late.
+    /// Connections are lost again and again over a disk that holds writes back: old writes land
+    /// late.
     LateWrites,
     /// Two processes serve one disk as controllers of one subsystem (`--shared`).
     Shared,
-    /// Targets tell how often they have started, lose their power, and an initiator cannot keep all that was not flushed.
+    /// Targets tell how often they have started, lose their power, and an initiator cannot keep all
+    /// that was not flushed.
     Restarts,
     /// Hosts reserve what they share, by NVMe and iSCSI.
     Reservations,
@@ -30,7 +33,8 @@ pub enum Scene {
     Mirror,
     /// A group of gateways in front of a cluster, which replace each other.
     Group,
-    /// The same with hosts that do not wait before they send lost writes again. What they may lose is known (`group/late.rs`).
+    /// The same with hosts that do not wait before they send lost writes again. What they may lose
+    /// is known (`group/late.rs`).
     Stops,
 }
 
@@ -73,7 +77,12 @@ impl FromStr for Scene {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, scene)| *scene);
-        found.ok_or_else(|| format!("there is no scene \"{name}\"; there are {}", NAMES.map(|(known, _)| known).join(", ")))
+        found.ok_or_else(|| {
+            format!(
+                "there is no scene \"{name}\"; there are {}",
+                NAMES.map(|(known, _)| known).join(", ")
+            )
+        })
     }
 }
 
@@ -111,7 +120,8 @@ impl Scene {
     }
 }
 
-/// Few blocks, so that writes follow each other on the same ones, and paths that are there again at once.
+/// Few blocks, so that writes follow each other on the same ones, and paths that are there again at
+/// once.
 fn shape_late_writes(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = None;
     config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
@@ -140,7 +150,8 @@ fn shape_restarts(config: &mut Config, rng: &mut Rng) {
 /// One process, which serves by NVMe and iSCSI, to two hosts.
 fn shape_reservations(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = None;
-    config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
+    config.protocol =
+        *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
     (config.targets, config.initiators, config.reconnects) = (1, 2, true);
     config.block_bytes = crate::reserving::BLOCK as u32;
     config.unflushed_bytes = None;
@@ -153,14 +164,16 @@ fn shape_damage(config: &mut Config, rng: &mut Rng) {
     (config.header_digest, config.data_digest) = (true, true);
 }
 
-/// A few blocks that all write, two or three operations of each host at a time; or one host alone whose own writes overlap.
+/// A few blocks that all write, two or three operations of each host at a time; or one host alone
+/// whose own writes overlap.
 fn shape_writers(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = config.behind_gateway.filter(|_| rng.one_in(2));
     (config.targets, config.reconnects, config.overlap) = (1, true, true);
     config.initiators = *rng.pick(&[1, 2, 2, 2, 3]);
     (config.slots, config.slot_blocks) = (rng.within(1, 3) as u32, rng.within(1, 4) as u32);
     (config.volatile, config.unflushed_bytes) = (!rng.one_in(4), None);
-    // Whoever is alone writes again what was lost, also over what a lost compare-and-write has written.
+    // Whoever is alone writes again what was lost, also over what a lost compare-and-write has
+    // written.
     config.compare &= config.initiators > 1;
     config.reconnect_delay = Duration::from_millis(100 + rng.magnitude(1000));
 }
@@ -188,18 +201,21 @@ fn shape_group(config: &mut Config, rng: &mut Rng) {
     (config.volatile, config.compare, config.unflushed_bytes) = (false, false, None);
     config.trouble = Duration::from_secs(rng.within(20, 60));
     config.reconnect_delay = Duration::from_millis(200);
-    // Longer than it takes until a gateway that stands still is kept out: what is in its sockets is executed before that, or never.
+    // Longer than it takes until a gateway that stands still is kept out: what is in its sockets is
+    // executed before that, or never.
     config.quiesce = Duration::from_secs(10);
     config.keep_alive_ms = *rng.pick(&[1000, 2000]);
     config.fences = rng.one_in(2);
     if config.fences {
         (config.initiators, config.block_bytes) = (2, crate::reserving::BLOCK as u32);
         // The initiators of iSCSI have no part in what is reserved, but that they are kept out.
-        config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
+        config.protocol =
+            *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
     }
 }
 
-/// Writes that follow each other on the same blocks, of hosts that notice soon that nothing answers, and do not wait.
+/// Writes that follow each other on the same blocks, of hosts that notice soon that nothing
+/// answers, and do not wait.
 fn shape_stops(config: &mut Config, rng: &mut Rng) {
     shape_group(config, rng);
     config.fences = false;

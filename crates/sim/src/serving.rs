@@ -1,4 +1,5 @@
-//! A host whose process serves something: a target with the store, or a gateway with what it has opened itself.
+//! A host whose process serves something: a target with the store, or a gateway with what it has
+//! opened itself.
 
 use crate::config::{Config, Protocol};
 use crate::journal::Journal;
@@ -12,7 +13,8 @@ use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
 use weft_endpoint::export::{Export, iscsi, nvme_tcp};
 use weft_endpoint::identity::Identities;
 use weft_endpoint::inventory::{
-    ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, Sharing, SubsystemConfig,
+    ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig,
+    Sharing, SubsystemConfig,
 };
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::{ConnectOptions, Control, Names};
@@ -86,7 +88,15 @@ pub struct Server {
 
 impl Server {
     /// A host at an address, where nothing runs yet.
-    pub fn new(world: &mut World, name: &str, ip: &str, protocol: Protocol, served: Served, config: &Config, seed: u64) -> Self {
+    pub fn new(
+        world: &mut World,
+        name: &str,
+        ip: &str,
+        protocol: Protocol,
+        served: Served,
+        config: &Config,
+        seed: u64,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             host: world.host(ip),
@@ -119,10 +129,14 @@ impl Server {
 
     /// Serves together with others, as the `n`th of them (`--shared`).
     pub fn share(&mut self, n: u16) {
-        self.range = ControllerRange { cntlids: (n * CONTROLLERS + 1, (n + 1) * CONTROLLERS), sharing: Sharing::Blind };
+        self.range = ControllerRange {
+            cntlids: (n * CONTROLLERS + 1, (n + 1) * CONTROLLERS),
+            sharing: Sharing::Blind,
+        };
     }
 
-    /// Serves as the `n`th gateway of a group, with the reservations that it is given before it starts.
+    /// Serves as the `n`th gateway of a group, with the reservations that it is given before it
+    /// starts.
     pub fn share_in_group(&mut self, n: u16) {
         self.share(n);
         self.range.sharing = Sharing::Group;
@@ -151,7 +165,11 @@ impl Server {
 
     /// Starts the process.
     pub fn start(&mut self, world: &mut World, journal: &Journal) {
-        let config = LoopConfig { spin: Duration::from_micros(2), pool_bytes: self.pool_bytes, ..LoopConfig::default() };
+        let config = LoopConfig {
+            spin: Duration::from_micros(2),
+            pool_bytes: self.pool_bytes,
+            ..LoopConfig::default()
+        };
         self.loops = (0..self.loop_count).map(|_| world.add_loop(self.host, &config)).collect();
         self.starts += 1;
         // The system has closed the descriptors of the process before.
@@ -161,9 +179,11 @@ impl Server {
             let device = Arc::clone(device);
             self.serve(world, device);
         } else {
-            let on = world.add_loop(self.host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
+            let on = world
+                .add_loop(self.host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
             let identities = Identities::seeded(self.seed);
-            self.control = Some(Control::on(world.handle(on).remote(), Names::Table([].into()), identities));
+            self.control =
+                Some(Control::on(world.handle(on).remote(), Names::Table([].into()), identities));
             self.loops.push(on);
             self.open(journal);
         }
@@ -197,46 +217,64 @@ impl Server {
     }
 
     fn open(&mut self, journal: &Journal) {
-        let (Served::Remote(urls, options), Some(control)) = (&self.served, &self.control) else { return };
+        let (Served::Remote(urls, options), Some(control)) = (&self.served, &self.control) else {
+            return;
+        };
         let options = ConnectOptions { control: control.clone(), ..(**options).clone() };
-        let url = &urls[if options.paths.further.is_empty() { self.starts as usize % urls.len() } else { 0 }];
+        let url = &urls
+            [if options.paths.further.is_empty() { self.starts as usize % urls.len() } else { 0 }];
         journal.tell(&self.name, format_args!("opens {url}"));
-        let opening = weft_endpoint::begin(url, &options).unwrap_or_else(|e| Opening::ready(Err(e)));
+        let opening =
+            weft_endpoint::begin(url, &options).unwrap_or_else(|e| Opening::ready(Err(e)));
         self.process = Process::Opening(Box::pin(opening));
     }
 
     fn serve(&mut self, world: &World, device: Device) {
         let on = world.handle(self.loops[0]);
-        let remotes: Vec<Remote> = self.loops[..self.loop_count].iter().map(|&id| world.handle(id).remote()).collect();
+        let remotes: Vec<Remote> =
+            self.loops[..self.loop_count].iter().map(|&id| world.handle(id).remote()).collect();
         let nqn = Nqn::new(NQN).expect("a name");
         let is_own = matches!(self.served, Served::Own(_));
         let device = if is_own { device } else { weft_block::sharing::share(device, &remotes) };
         let inventory = inventory(nqn, device, self.range).expect("one device");
-        let inventory = LiveInventory::with_reservations(inventory, self.reservations.clone()).expect("they have been read");
+        let inventory = LiveInventory::with_reservations(inventory, self.reservations.clone())
+            .expect("they have been read");
         let both = [(self.protocol, self.at)].into_iter().chain(self.also);
-        let exports = both
-            .map(|(protocol, at)| start((protocol, at), &on, Arc::clone(&inventory), remotes.clone(), (self.seed, self.told)));
+        let exports = both.map(|(protocol, at)| {
+            start(
+                (protocol, at),
+                &on,
+                Arc::clone(&inventory),
+                remotes.clone(),
+                (self.seed, self.told),
+            )
+        });
         self.process = Process::Up(Running { exports: exports.collect(), inventory });
     }
 
     /// Looks after a process that opens what it serves.
     pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
         match &mut self.process {
-            Process::Opening(opening) => match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Pending => {}
-                Poll::Ready(Ok(device)) => {
-                    journal.tell(&self.name, format_args!("serves {}", device.url()));
-                    // A server that cannot listen ends, and is started again until it can.
-                    world.set_exhausted(self.host, false);
-                    self.serve(world, device);
+            Process::Opening(opening) => {
+                match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(device)) => {
+                        journal.tell(&self.name, format_args!("serves {}", device.url()));
+                        // A server that cannot listen ends, and is started again until it can.
+                        world.set_exhausted(self.host, false);
+                        self.serve(world, device);
+                    }
+                    Poll::Ready(Err(e)) => {
+                        journal.tell(&self.name, format_args!("cannot open what it serves: {e}"));
+                        (self.process, self.starts) =
+                            (Process::Waiting(world.now() + REOPEN), self.starts + 1);
+                    }
                 }
-                Poll::Ready(Err(e)) => {
-                    journal.tell(&self.name, format_args!("cannot open what it serves: {e}"));
-                    (self.process, self.starts) = (Process::Waiting(world.now() + REOPEN), self.starts + 1);
-                }
-            },
+            }
             Process::Waiting(until) if *until <= world.now() => self.open(journal),
-            Process::Up(running) if running.inventory.now().namespaces().any(|it| it.presence == Presence::Gone) => {
+            Process::Up(running)
+                if running.inventory.now().namespaces().any(|it| it.presence == Presence::Gone) =>
+            {
                 journal.tell(&self.name, format_args!("has lost what it serves"));
                 self.kill(world, journal);
                 self.start(world, journal);
@@ -259,11 +297,17 @@ impl Server {
         1 + usize::from(self.also.is_some()) + usize::from(self.protocol == Protocol::NvmeRdma)
     }
 
-    /// What is left of connections, in words; `counts_drivers`: also drivers beyond those of the listeners.
+    /// What is left of connections, in words; `counts_drivers`: also drivers beyond those of the
+    /// listeners.
     pub fn remains(&self, world: &World, counts_drivers: bool) -> Option<String> {
         let (connections, drivers, bytes) = self.left(world);
         let is_more = connections > 0 || counts_drivers && drivers > self.listeners() || bytes > 0;
-        is_more.then(|| format!("{connections} connections, {drivers} drivers and {bytes} bytes of memory on {}", self.name))
+        is_more.then(|| {
+            format!(
+                "{connections} connections, {drivers} drivers and {bytes} bytes of memory on {}",
+                self.name
+            )
+        })
     }
 
     /// What is left of connections: their number, drivers and listeners, memory.
@@ -280,7 +324,11 @@ impl Server {
 }
 
 /// One namespace, which NBD clients find by its number.
-fn inventory(nqn: Nqn, device: Device, range: ControllerRange) -> Result<Inventory, InventoryError> {
+fn inventory(
+    nqn: Nqn,
+    device: Device,
+    range: ControllerRange,
+) -> Result<Inventory, InventoryError> {
     let mut builder = InventoryBuilder::default();
     builder.set_range(range)?.add_subsystem(SubsystemConfig::new(nqn.clone()))?;
     builder.add_namespace(&nqn, Nsid(1), NamespaceConfig::named(device, "1"))?;
@@ -301,7 +349,8 @@ fn start(
             let identities = Identities::seeded(seed ^ on.now().since_epoch().as_nanos() as u64);
             let config = nvme_tcp::TargetConfig { inventory, listen: vec![at], identities };
             let limits = nvme_tcp::TargetLimits { quiesce, ..nvme_tcp::TargetLimits::default() };
-            let target = nvme_tcp::Target::start_on(on, config, limits, loops).expect("a free port");
+            let target =
+                nvme_tcp::Target::start_on(on, config, limits, loops).expect("a free port");
             if protocol == Protocol::NvmeRdma {
                 target.listen_on(on, &format!("nvme+rdma://{at}")).expect("a free port");
             }
@@ -309,14 +358,24 @@ fn start(
         }
         Protocol::Iscsi => {
             let name = Some(Name::new(IQN).expect("a name"));
-            let settings = iscsi::Settings { name, identities: Identities::seeded(seed), ..iscsi::Settings::default() };
+            let settings = iscsi::Settings {
+                name,
+                identities: Identities::seeded(seed),
+                ..iscsi::Settings::default()
+            };
             let subsystem = Nqn::new(NQN).expect("a name");
             let config = iscsi::TargetConfig { settings, subsystem, inventory, listen: vec![at] };
-            Box::new(iscsi::Target::start_on(on, config, iscsi::TargetLimits::default(), &loops).expect("a free port"))
+            Box::new(
+                iscsi::Target::start_on(on, config, iscsi::TargetLimits::default(), &loops)
+                    .expect("a free port"),
+            )
         }
         Protocol::Nbd => {
             let url = format!("nbd://{at}");
-            Box::new(NbdServer::start_on(on, inventory, &[&url], NbdLimits::default(), &loops).expect("a free port"))
+            Box::new(
+                NbdServer::start_on(on, inventory, &[&url], NbdLimits::default(), &loops)
+                    .expect("a free port"),
+            )
         }
     }
 }

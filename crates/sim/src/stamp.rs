@@ -1,10 +1,12 @@
-//! What a unit of 512 bytes holds: which unit it is, which write it comes from, and a checksum over both that fills the rest. So any unit that is
-//! read names its write, and one that is torn, misplaced or damaged names none.
+//! What a unit of 512 bytes holds: which unit it is, which write it comes from, and a checksum over
+//! both that fills the rest. So any unit that is read names its write, and one that is torn,
+//! misplaced or damaged names none.
 
 /// Bytes of a unit: the smallest block that there is. A block holds one or more.
 pub const UNIT_BYTES: usize = 512;
 
-/// Which write a block comes from; writes are counted from 1. 0 and writes of zeroes read as zeroes.
+/// Which write a block comes from; writes are counted from 1. 0 and writes of zeroes read as
+/// zeroes.
 pub type Version = u64;
 
 /// What a block that was read holds.
@@ -32,7 +34,10 @@ const fn word(lba: u64, version: Version, n: u64) -> u64 {
     match n {
         0 => lba,
         1 => version,
-        n => (lba ^ version.rotate_left(32)).wrapping_mul(PRIME).wrapping_add(n.wrapping_mul(PRIME | 2)).rotate_left(23),
+        n => (lba ^ version.rotate_left(32))
+            .wrapping_mul(PRIME)
+            .wrapping_add(n.wrapping_mul(PRIME | 2))
+            .rotate_left(23),
     }
 }
 
@@ -51,7 +56,8 @@ pub fn read(block: &[u8], lba: u64) -> Seen {
         return Seen::Zeroes;
     }
     let (of, version) = (at(0), at(1));
-    let is_whole = words.iter().zip(0..).all(|(bytes, n)| u64::from_le_bytes(*bytes) == word(of, version, n));
+    let is_whole =
+        words.iter().zip(0..).all(|(bytes, n)| u64::from_le_bytes(*bytes) == word(of, version, n));
     match is_whole {
         true if of == lba => Seen::Written(version),
         true => Seen::Misplaced { lba: of, version },

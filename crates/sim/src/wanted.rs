@@ -1,4 +1,5 @@
-//! What somebody wants of a run apart from the seed: choices that came to the simulator later, so that seeds from before keep their meaning.
+//! What somebody wants of a run apart from the seed: choices that came to the simulator later, so
+//! that seeds from before keep their meaning.
 
 use crate::scene::Scene;
 use core::fmt;
@@ -28,7 +29,10 @@ impl Transport {
 
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        NAMES.iter().filter(|(_, transport)| transport == self).try_for_each(|(name, _)| f.write_str(name))
+        NAMES
+            .iter()
+            .filter(|(_, transport)| transport == self)
+            .try_for_each(|(name, _)| f.write_str(name))
     }
 }
 
@@ -37,7 +41,12 @@ impl FromStr for Transport {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, transport)| *transport);
-        found.ok_or_else(|| format!("there is no transport \"{name}\"; there are {}", NAMES.map(|(known, _)| known).join(", ")))
+        found.ok_or_else(|| {
+            format!(
+                "there is no transport \"{name}\"; there are {}",
+                NAMES.map(|(known, _)| known).join(", ")
+            )
+        })
     }
 }
 

@@ -26,7 +26,8 @@ fn mirror() -> Wanted {
 #[test]
 fn mirrors_keep_their_promises_and_have_one_history() {
     for seed in 0..10 {
-        let (first, second) = (run(seed, mirror(), &Journal::new(true)), run(seed, mirror(), &Journal::new(false)));
+        let (first, second) =
+            (run(seed, mirror(), &Journal::new(true)), run(seed, mirror(), &Journal::new(false)));
         assert_eq!(first.violation, None, "seed {seed}: {}", first.setup);
         assert!(first.operations[0] > 0 && first.opened > 0, "seed {seed}");
         assert_eq!(first.hash, second.hash, "seed {seed} has two histories");
@@ -37,9 +38,13 @@ fn mirrors_keep_their_promises_and_have_one_history() {
 fn groups_keep_their_promises_and_have_one_history() {
     let wanted = Wanted { scene: Some(Scene::Group), ..Wanted::default() };
     for seed in 0..10 {
-        let (first, second) = (run(seed, wanted, &Journal::new(true)), run(seed, wanted, &Journal::new(false)));
+        let (first, second) =
+            (run(seed, wanted, &Journal::new(true)), run(seed, wanted, &Journal::new(false)));
         assert_eq!(first.violation, None, "seed {seed}: {}", first.setup);
-        assert!(first.operations[0] > 0 && first.trace.iter().any(|line| line.contains("is Optimized")), "seed {seed}");
+        assert!(
+            first.operations[0] > 0 && first.trace.iter().any(|line| line.contains("is Optimized")),
+            "seed {seed}"
+        );
         assert_eq!(first.hash, second.hash, "seed {seed} has two histories");
     }
 }
@@ -47,7 +52,11 @@ fn groups_keep_their_promises_and_have_one_history() {
 #[test]
 fn who_listens_changes_nothing() {
     for seed in 0..6 {
-        assert_eq!(traced(seed).hash, run(seed, Wanted::default(), &Journal::new(false)).hash, "seed {seed}");
+        assert_eq!(
+            traced(seed).hash,
+            run(seed, Wanted::default(), &Journal::new(false)).hash,
+            "seed {seed}"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! A cluster of Ceph on this machine, for measurements and for trying things: prints where its configuration is, and ends with its standard input.
+//! A cluster of Ceph on this machine, for measurements and for trying things: prints where its
+//! configuration is, and ends with its standard input.
 //!
 //! ```sh
 //! TMPDIR=/dev/shm cargo run -p weft-testing --example ceph

@@ -26,8 +26,8 @@ fn count() {
     let _ = OF_THREAD.try_with(|n| n.set(n.get() + 1));
 }
 
-// SAFETY: every call goes to the system's allocator as it came; counting touches an atomic and a thread-local without a
-// destructor, and does not allocate.
+// SAFETY: every call goes to the system's allocator as it came; counting touches an atomic and a
+// thread-local without a destructor, and does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -71,12 +71,13 @@ pub fn uncounted<R>(something: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Calls `window`, which works for a while and counts allocations, until it has counted at most `limit`; then, or after the last
-/// try, gives what it counted.
+/// Calls `window`, which works for a while and counts allocations, until it has counted at most
+/// `limit`; then, or after the last try, gives what it counted.
 ///
-/// Lists and buffers grow, once, to the most that they ever held, and a busy machine brings more together now and then than ever
-/// before. There is an end to that, so work whose operations allocate nothing has a quiet window before long; work that allocates for
-/// its operations, be it for few of them, never has. No number of operations to warm up can tell the two apart as surely.
+/// Lists and buffers grow, once, to the most that they ever held, and a busy machine brings more
+/// together now and then than ever before. There is an end to that, so work whose operations
+/// allocate nothing has a quiet window before long; work that allocates for its operations, be it
+/// for few of them, never has. No number of operations to warm up can tell the two apart as surely.
 pub fn in_a_quiet_window(limit: u64, mut window: impl FnMut() -> u64) -> u64 {
     let mut counted = window();
     for _ in 1..WINDOWS {

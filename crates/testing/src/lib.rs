@@ -1,7 +1,11 @@
-//! What the tests of several crates share. Only tests depend on it, and it depends on nothing of ours.
+//! What the tests of several crates share. Only tests depend on it, and it depends on nothing of
+//! ours.
 
 #![deny(unsafe_code)]
-#![allow(clippy::missing_const_for_thread_local, reason = "it is const; for Windows the lint overlooks that")]
+#![allow(
+    clippy::missing_const_for_thread_local,
+    reason = "it is const; for Windows the lint overlooks that"
+)]
 
 pub mod allocations;
 #[cfg(unix)]

@@ -1,14 +1,20 @@
 //! What the threads of another process do.
 
-/// The state of each thread that a process has, by the letter of `/proc/PID/stat`: `T` stands still, `Z` and `X` have ended. None: it is gone.
+/// The state of each thread that a process has, by the letter of `/proc/PID/stat`: `T` stands
+/// still, `Z` and `X` have ended. None: it is gone.
 #[must_use]
 pub fn states(pid: u32) -> Vec<char> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let stats = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
-    stats.filter_map(|stat| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())).collect()
+    let stats = threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+    stats
+        .filter_map(|stat| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()))
+        .collect()
 }
 
-/// Whether a process has given back all that it held. Its threads end one by one, and the last one gives back its files.
+/// Whether a process has given back all that it held. Its threads end one by one, and the last one
+/// gives back its files.
 #[must_use]
 pub fn has_ended(pid: u32) -> bool {
     states(pid).iter().all(|state| matches!(state, 'Z' | 'X'))

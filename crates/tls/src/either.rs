@@ -1,5 +1,5 @@
-//! An accepted connection that may speak TLS or not: its first byte tells. What begins with a handshake record (RFC 8446 §5.1) is TLS, and everything
-//! else is given to the caller as it is.
+//! An accepted connection that may speak TLS or not: its first byte tells. What begins with a
+//! handshake record (RFC 8446 §5.1) is TLS, and everything else is given to the caller as it is.
 
 use crate::nowhere::Nowhere;
 use crate::openssl::{Context, Machine};
@@ -33,7 +33,13 @@ pub(crate) struct Either {
 
 impl Either {
     pub(crate) fn new(stream: Box<dyn Stream>, context: &Arc<Context>, kernel: bool) -> Self {
-        Self { stream, speaks: Speaks::Nothing, context: Arc::clone(context), kernel, peer: Peer::default() }
+        Self {
+            stream,
+            speaks: Speaks::Nothing,
+            context: Arc::clone(context),
+            kernel,
+            peer: Peer::default(),
+        }
     }
 
     /// Who the other end is, if it speaks TLS.
@@ -51,7 +57,8 @@ impl Either {
             self.speaks = Speaks::Plain(Some(first[0]));
             return Ok(true);
         }
-        let machine = Machine::new(&self.context).map_err(|why| io::Error::other(why.to_string()))?;
+        let machine =
+            Machine::new(&self.context).map_err(|why| io::Error::other(why.to_string()))?;
         self.speaks = Speaks::Tls;
         let socket = core::mem::replace(&mut self.stream, Box::new(Nowhere));
         let stream = TlsStream::begun(socket, machine, self.peer.clone(), first[0]);
@@ -60,11 +67,13 @@ impl Either {
     }
 }
 
-/// Receives behind a byte that has come before. All that there is comes with it, as callers may rely on that.
+/// Receives behind a byte that has come before. All that there is comes with it, as callers may
+/// rely on that.
 fn behind(first: u8, stream: &mut dyn Stream, bufs: &mut [IoSliceMut<'_>]) -> usize {
     let Some((head, tail)) = bufs.split_first_mut() else { return 0 };
     head[0] = first;
-    let rest = core::iter::once(IoSliceMut::new(&mut head[1..])).chain(tail.iter_mut().map(|buf| IoSliceMut::new(buf)));
+    let rest = core::iter::once(IoSliceMut::new(&mut head[1..]))
+        .chain(tail.iter_mut().map(|buf| IoSliceMut::new(buf)));
     // A failure comes again with the next call.
     1 + stream.recv(&mut rest.filter(|buf| !buf.is_empty()).collect::<Vec<_>>()).unwrap_or(0)
 }

@@ -2,7 +2,8 @@
 
 use crate::limits::TLS_IDENTITIES_MAX;
 
-/// The identities of a `pre_shared_key` extension, the first of them; those in front of what is malformed.
+/// The identities of a `pre_shared_key` extension, the first of them; those in front of what is
+/// malformed.
 pub(crate) fn identities(extension: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut list, _) = prefixed(extension).unwrap_or_default();
     core::iter::from_fn(move || {
@@ -25,7 +26,10 @@ mod tests {
     use super::*;
 
     fn extension(names: &[&[u8]]) -> Vec<u8> {
-        let list: Vec<u8> = names.iter().flat_map(|name| [&(name.len() as u16).to_be_bytes(), *name, &[0; 4]].concat()).collect();
+        let list: Vec<u8> = names
+            .iter()
+            .flat_map(|name| [&(name.len() as u16).to_be_bytes(), *name, &[0; 4]].concat())
+            .collect();
         // A binder behind them.
         [&(list.len() as u16).to_be_bytes(), &*list, &[0, 33, 32], &[7; 32]].concat()
     }

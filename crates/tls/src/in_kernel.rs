@@ -1,8 +1,10 @@
-//! A stream whose records the kernel encrypts and decrypts. What is left to do here are the records that are not data: alerts, and messages of the
-//! handshake that come after it (RFC 8446 §4.6, §6).
+//! A stream whose records the kernel encrypts and decrypts. What is left to do here are the records
+//! that are not data: alerts, and messages of the handshake that come after it (RFC 8446 §4.6, §6).
 
 use crate::kernel::{self, Socket, Way};
-use crate::limits::{TLS_CONTROL_RECORDS_MAX, TLS_COUNT_BYTES, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES};
+use crate::limits::{
+    TLS_CONTROL_RECORDS_MAX, TLS_COUNT_BYTES, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES,
+};
 use crate::openssl::Failure;
 use crate::reason::{Role, reason};
 use crate::schedule::Secret;
@@ -34,7 +36,8 @@ mod alert {
 
 /// Whether this kernel has no TLS, once that is known.
 static HAS_NONE: OnceLock<()> = OnceLock::new();
-/// Whether this kernel can change the keys of a connection (Linux 6.14 and later), once that is known.
+/// Whether this kernel can change the keys of a connection (Linux 6.14 and later), once that is
+/// known.
 static CHANGES_KEYS: OnceLock<bool> = OnceLock::new();
 
 /// One direction.
@@ -60,7 +63,8 @@ pub(crate) struct KernelStream {
     state: State,
     sent: Direction,
     received: Direction,
-    /// New keys are to be announced before the next data, with the demand that the other end makes new ones, too, or without.
+    /// New keys are to be announced before the next data, with the demand that the other end makes
+    /// new ones, too, or without.
     owed: Option<bool>,
     /// Records that are not data since there was some.
     others: u32,
@@ -73,15 +77,16 @@ impl KernelStream {
         Self { socket, role, state: State::Open, sent, received, owed: None, others: 0 }
     }
 
-    /// Has the kernel take both directions of a connection after its handshake, of which no record of data was sent or received; `false` if it does
-    /// not take them, and nothing has changed.
+    /// Has the kernel take both directions of a connection after its handshake, of which no record
+    /// of data was sent or received; `false` if it does not take them, and nothing has changed.
     ///
     /// # Errors
     /// It has taken one direction only.
     pub(crate) fn attach(stream: &dyn Stream, send: &Secret, receive: &Secret) -> io::Result<bool> {
         let Some(socket) = kernel::socket(stream) else { return Ok(false) };
         // Nothing has changed for the socket while it has no keys.
-        let begun = kernel::attach(socket).and_then(|()| kernel::set_keys(socket, Way::Receive, receive));
+        let begun =
+            kernel::attach(socket).and_then(|()| kernel::set_keys(socket, Way::Receive, receive));
         if let Err(e) = begun {
             // A connection that is over already says nothing about the kernel.
             if e.kind() != ErrorKind::NotConnected && HAS_NONE.set(()).is_ok() {
@@ -90,10 +95,14 @@ impl KernelStream {
             return Ok(false);
         }
         kernel::set_keys(socket, Way::Send, send)?;
-        // As nothing was sent, the same keys can be set once more: a kernel that changes none refuses it.
+        // As nothing was sent, the same keys can be set once more: a kernel that changes none
+        // refuses it.
         CHANGES_KEYS.get_or_init(|| {
             let changes = kernel::set_keys(socket, Way::Send, send).is_ok();
-            tracing::debug!("the kernel encrypts the records of TLS{}", if changes { "" } else { "; it cannot change keys" });
+            tracing::debug!(
+                "the kernel encrypts the records of TLS{}",
+                if changes { "" } else { "; it cannot change keys" }
+            );
             changes
         });
         kernel::expect_no_padding(socket);
@@ -126,18 +135,26 @@ impl KernelStream {
     /// Announces new keys if that is due, and uses them.
     fn pay(&mut self) -> io::Result<()> {
         let Some(demands) = self.owed else { return Ok(()) };
-        kernel::send(self.kernel()?, record::HANDSHAKE, &[message::KEY_UPDATE, 0, 0, 1, u8::from(demands)])?;
+        kernel::send(
+            self.kernel()?,
+            record::HANDSHAKE,
+            &[message::KEY_UPDATE, 0, 0, 1, u8::from(demands)],
+        )?;
         self.owed = None;
         let secret = self.sent.secret.next();
         if kernel::set_keys(self.kernel()?, Way::Send, &secret).is_err() {
-            return Err(self.fail(ErrorKind::Unsupported, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY)));
+            return Err(self.fail(
+                ErrorKind::Unsupported,
+                &Failure::KernelKeys,
+                Some(alert::CLOSE_NOTIFY),
+            ));
         }
         self.sent = Direction { secret, bytes: 0 };
         Ok(())
     }
 
-    /// Counts bytes of data. When keys have served for enough records, both ends are to make new ones; a kernel that cannot ends the connection in
-    /// order, and the next call tells why.
+    /// Counts bytes of data. When keys have served for enough records, both ends are to make new
+    /// ones; a kernel that cannot ends the connection in order, and the next call tells why.
     #[inline]
     fn count(&mut self, way: Way, bytes: usize) {
         let direction = if way == Way::Send { &mut self.sent } else { &mut self.received };
@@ -161,7 +178,8 @@ impl KernelStream {
     /// Records that were sent and received with the present keys.
     #[cfg(test)]
     pub(crate) fn records(&self) -> [u64; 2] {
-        let of = |way| kernel::records(self.kernel().unwrap(), way, self.sent.secret.hash()).unwrap();
+        let of =
+            |way| kernel::records(self.kernel().unwrap(), way, self.sent.secret.hash()).unwrap();
         [of(Way::Send), of(Way::Receive)]
     }
 
@@ -193,14 +211,18 @@ impl KernelStream {
             }
             (record::ALERT, &[_, alert::USER_CANCELED]) => Ok(()),
             (record::ALERT, &[_, number]) => {
-                let failure =
-                    Failure::Reason(alert::RECEIVED + u32::from(number), format!("the peer ended it with alert {number}"));
+                let failure = Failure::Reason(
+                    alert::RECEIVED + u32::from(number),
+                    format!("the peer ended it with alert {number}"),
+                );
                 return Err(self.fail(ErrorKind::InvalidData, &failure, None));
             }
             (record::HANDSHAKE, messages) => return self.take_messages(messages),
             _ => Err(Failure::Reason(0, "the peer sent a record that does not belong here".into())),
         };
-        taken.map_err(|failure| self.fail(ErrorKind::InvalidData, &failure, Some(alert::UNEXPECTED_MESSAGE)))
+        taken.map_err(|failure| {
+            self.fail(ErrorKind::InvalidData, &failure, Some(alert::UNEXPECTED_MESSAGE))
+        })
     }
 
     /// Takes the messages of a record. None is divided: they are short.
@@ -212,7 +234,9 @@ impl KernelStream {
                 // Tickets are not used.
                 (message::NEW_SESSION_TICKET, _) if self.role == Role::Client => {}
                 // What comes behind it would have other keys.
-                (message::KEY_UPDATE, &[demand @ (0 | 1)]) if behind.is_empty() => self.take_keys(demand == 1)?,
+                (message::KEY_UPDATE, &[demand @ (0 | 1)]) if behind.is_empty() => {
+                    self.take_keys(demand == 1)?
+                }
                 _ => break,
             }
             messages = behind;
@@ -220,7 +244,8 @@ impl KernelStream {
         if messages.is_empty() {
             return Ok(());
         }
-        let failure = Failure::Reason(0, "the peer sent a message that does not belong here".into());
+        let failure =
+            Failure::Reason(0, "the peer sent a message that does not belong here".into());
         Err(self.fail(ErrorKind::InvalidData, &failure, Some(alert::UNEXPECTED_MESSAGE)))
     }
 
@@ -228,7 +253,11 @@ impl KernelStream {
     fn take_keys(&mut self, demands: bool) -> io::Result<()> {
         let secret = self.received.secret.next();
         if kernel::set_keys(self.kernel()?, Way::Receive, &secret).is_err() {
-            return Err(self.fail(ErrorKind::Unsupported, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY)));
+            return Err(self.fail(
+                ErrorKind::Unsupported,
+                &Failure::KernelKeys,
+                Some(alert::CLOSE_NOTIFY),
+            ));
         }
         self.received = Direction { secret, bytes: 0 };
         if demands {
@@ -253,7 +282,11 @@ impl KernelStream {
             Some(kernel::LONG_RECORD) => "the peer sent a record that is too long",
             _ => return e,
         };
-        self.fail(ErrorKind::InvalidData, &Failure::Reason(0, text.into()), Some(alert::BAD_RECORD_MAC))
+        self.fail(
+            ErrorKind::InvalidData,
+            &Failure::Reason(0, text.into()),
+            Some(alert::BAD_RECORD_MAC),
+        )
     }
 }
 
@@ -277,7 +310,8 @@ impl StreamFilter for KernelStream {
                     self.count(Way::Receive, n);
                     return Ok(n);
                 }
-                // What comes next is not data, so a receive that cannot take its type is refused it.
+                // What comes next is not data, so a receive that cannot take its type is refused
+                // it.
                 Err(e) if e.raw_os_error() == Some(kernel::OTHER_RECORD) => self.take_other()?,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(e),
                 Err(e) => return Err(self.broken(e)),

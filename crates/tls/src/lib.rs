@@ -1,15 +1,21 @@
-//! TLS 1.3 with external pre-shared keys (RFC 8446 §2.2, §4.2.11) over any stream, by OpenSSL 3, which is loaded when the first [`Server`] or
-//! [`Client`] is made. A build needs nothing of it; a machine without it is told what to install ([`Unavailable`]).
+//! TLS 1.3 with external pre-shared keys (RFC 8446 §2.2, §4.2.11) over any stream, by OpenSSL 3,
+//! which is loaded when the first [`Server`] or [`Client`] is made. A build needs nothing of it; a
+//! machine without it is told what to install ([`Unavailable`]).
 //!
-//! * Version 1.3 only; `psk_dhe_ke` only: every connection has a Diffie-Hellman exchange of its own. No certificates, no early data, no tickets.
-//! * The cipher suite follows from the key: AES-128-GCM for a key of SHA-256, AES-256-GCM for one of SHA-384.
+//! * Version 1.3 only; `psk_dhe_ke` only: every connection has a Diffie-Hellman exchange of its
+//!   own. No certificates, no early data, no tickets.
+//! * The cipher suite follows from the key: AES-128-GCM for a key of SHA-256, AES-256-GCM for one
+//!   of SHA-384.
 //! * [`Peer`] tells who the other end is, once it has proved it.
 //! * [`keyring`]: keys that Linux keeps.
-//! * The handshake is OpenSSL's. Then the records are the kernel's where it takes them (Linux), and OpenSSL's otherwise ([`Records`]).
-//! * `openssl`, `kernel` and `keyring::system` are the only rooms with unsafe code; the stream and what is above it are safe.
+//! * The handshake is OpenSSL's. Then the records are the kernel's where it takes them (Linux), and
+//!   OpenSSL's otherwise ([`Records`]).
+//! * `openssl`, `kernel` and `keyring::system` are the only rooms with unsafe code; the stream and
+//!   what is above it are safe.
 //!
-//! The handshake runs as the stream is used: nothing is sent by [`weft_io::Stream::send`] before it is over. It has no time limit of its own; whoever
-//! speaks the protocol above limits how long a peer may take to say its first word.
+//! The handshake runs as the stream is used: nothing is sent by [`weft_io::Stream::send`] before it
+//! is over. It has no time limit of its own; whoever speaks the protocol above limits how long a
+//! peer may take to say its first word.
 #![deny(unsafe_code)]
 
 mod either;

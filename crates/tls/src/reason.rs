@@ -11,7 +11,8 @@ pub(crate) enum Role {
     Client,
 }
 
-/// Numbers of reasons in OpenSSL (`sslerr.h`; an alert that was received is 1000 and its number in RFC 8446 §6).
+/// Numbers of reasons in OpenSSL (`sslerr.h`; an alert that was received is 1000 and its number in
+/// RFC 8446 §6).
 mod code {
     pub(super) const NO_SUITABLE_SIGNATURE_ALGORITHM: u32 = 118;
     pub(super) const NO_SHARED_CIPHER: u32 = 193;
@@ -40,7 +41,8 @@ pub(crate) fn reason(failure: &Failure, role: Role) -> String {
         Failure::UnknownIdentity(identity) => {
             return format!(
                 "TLS: the peer offers the PSK identity \"{}\", for which there is no key here",
-                String::from_utf8_lossy(&identity[..identity.len().min(IDENTITY_BYTES_SHOWN)]).escape_debug()
+                String::from_utf8_lossy(&identity[..identity.len().min(IDENTITY_BYTES_SHOWN)])
+                    .escape_debug()
             );
         }
         Failure::NoPsk => "the peer did not take the pre-shared key that was offered",
@@ -60,7 +62,9 @@ pub(crate) fn reason(failure: &Failure, role: Role) -> String {
 fn known(number: u32, role: Role) -> Option<&'static str> {
     Some(match (number, role) {
         (code::BINDER_DOES_NOT_VERIFY, _) => "the peer has another key for this PSK identity",
-        (code::BAD_RECORD_MAC | code::ALERT_BAD_RECORD_MAC, _) => "a record was changed on its way, or the keys differ",
+        (code::BAD_RECORD_MAC | code::ALERT_BAD_RECORD_MAC, _) => {
+            "a record was changed on its way, or the keys differ"
+        }
         (code::ALERT_DECRYPT_ERROR | code::ALERT_ILLEGAL_PARAMETER, Role::Client) => {
             "the peer has another key for this PSK identity, and ended the handshake"
         }
@@ -68,11 +72,21 @@ fn known(number: u32, role: Role) -> Option<&'static str> {
         (code::ALERT_HANDSHAKE_FAILURE | code::ALERT_MISSING_EXTENSION, Role::Client) => {
             "the peer ended the handshake: it has no key for this PSK identity, or wants another cipher suite or a certificate"
         }
-        (code::CERTIFICATE_VERIFY_FAILED, Role::Client) => "the peer showed a certificate in place of knowing the pre-shared key",
-        (code::NO_SUITABLE_SIGNATURE_ALGORITHM, Role::Server) => "the peer offers no pre-shared key that can be used",
-        (code::NO_SHARED_CIPHER, _) => "the peer does not take the cipher suite of the pre-shared key",
-        (code::NO_SUITABLE_KEY_SHARE, _) => "the peer has no group for the key exchange that is taken here",
-        (code::UNSUPPORTED_PROTOCOL | code::ALERT_PROTOCOL_VERSION, _) => "the peer does not speak TLS 1.3",
+        (code::CERTIFICATE_VERIFY_FAILED, Role::Client) => {
+            "the peer showed a certificate in place of knowing the pre-shared key"
+        }
+        (code::NO_SUITABLE_SIGNATURE_ALGORITHM, Role::Server) => {
+            "the peer offers no pre-shared key that can be used"
+        }
+        (code::NO_SHARED_CIPHER, _) => {
+            "the peer does not take the cipher suite of the pre-shared key"
+        }
+        (code::NO_SUITABLE_KEY_SHARE, _) => {
+            "the peer has no group for the key exchange that is taken here"
+        }
+        (code::UNSUPPORTED_PROTOCOL | code::ALERT_PROTOCOL_VERSION, _) => {
+            "the peer does not speak TLS 1.3"
+        }
         (code::WRONG_VERSION_NUMBER | code::HTTP_REQUEST, _) => "the peer does not speak TLS",
         _ => return None,
     })

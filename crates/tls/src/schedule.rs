@@ -5,7 +5,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Sha256, Sha384};
 use zeroize::Zeroizing;
 
-/// A secret that one direction's keys are made of. It is wiped when it is dropped, and has no `Debug`.
+/// A secret that one direction's keys are made of. It is wiped when it is dropped, and has no
+/// `Debug`.
 pub(crate) struct Secret {
     bytes: Zeroizing<Vec<u8>>,
     hash: Hash,
@@ -35,7 +36,8 @@ impl Secret {
         Self { bytes: self.expand(b"traffic upd", self.hash.bytes()), hash: self.hash }
     }
 
-    /// HKDF-Expand-Label without a context. The results here are never longer than the hash, so one block is enough.
+    /// HKDF-Expand-Label without a context. The results here are never longer than the hash, so one
+    /// block is enough.
     fn expand(&self, label: &[u8], len: usize) -> Zeroizing<Vec<u8>> {
         let label_bytes = b"tls13 ".len() + label.len();
         let head = [0, len as u8, label_bytes as u8];
@@ -61,13 +63,18 @@ mod tests {
     use super::*;
 
     fn hex(text: &str) -> Vec<u8> {
-        (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
+        (0..text.len() / 2)
+            .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap())
+            .collect()
     }
 
     /// RFC 8448 §3: the server's application traffic secret and its keys.
     #[test]
     fn the_keys_are_those_of_the_published_trace() {
-        let secret = Secret::new(&hex("a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643"), Hash::Sha256);
+        let secret = Secret::new(
+            &hex("a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643"),
+            Hash::Sha256,
+        );
         let (key, nonce) = secret.record_keys();
         assert_eq!(*key, hex("9f02283b6c9c07efc26bb9f2ac92e356"));
         assert_eq!(*nonce, hex("cf782b88dd83549aadf1e984"));

@@ -1,4 +1,5 @@
-//! A stream within TLS: the library does the handshake, and then the kernel has the records, or the library keeps them.
+//! A stream within TLS: the library does the handshake, and then the kernel has the records, or the
+//! library keeps them.
 
 use crate::in_kernel::KernelStream;
 use crate::nowhere::Nowhere;
@@ -45,7 +46,8 @@ enum Now {
 }
 
 impl SecuredStream {
-    /// Wraps a stream of which nothing was sent or received. Where `kernel` is false the library keeps the records.
+    /// Wraps a stream of which nothing was sent or received. Where `kernel` is false the library
+    /// keeps the records.
     ///
     /// # Errors
     /// The library refuses one more connection.
@@ -70,14 +72,17 @@ impl SecuredStream {
         Self { now, peer }
     }
 
-    /// The handshake is over and sent, and nothing behind it was received: gives the records to the kernel, if it takes them.
+    /// The handshake is over and sent, and nothing behind it was received: gives the records to the
+    /// kernel, if it takes them.
     #[cold]
     fn decide(&mut self) {
-        let Now::Handshake(mut stream) = core::mem::replace(&mut self.now, Now::Moving(Nowhere)) else { return };
+        let Now::Handshake(mut stream) = core::mem::replace(&mut self.now, Now::Moving(Nowhere))
+        else {
+            return;
+        };
         let taken = match stream.take_secrets() {
-            Some((send, receive)) => {
-                KernelStream::attach(stream.socket(), &send, &receive).map(|is_taken| is_taken.then_some((send, receive)))
-            }
+            Some((send, receive)) => KernelStream::attach(stream.socket(), &send, &receive)
+                .map(|is_taken| is_taken.then_some((send, receive))),
             None => Ok(None),
         };
         self.now = match taken {
@@ -92,7 +97,11 @@ impl SecuredStream {
                 Now::Library(stream)
             }
         };
-        self.peer.has_records_in(if matches!(self.now, Now::Kernel(_)) { Records::Kernel } else { Records::UserSpace });
+        self.peer.has_records_in(if matches!(self.now, Now::Kernel(_)) {
+            Records::Kernel
+        } else {
+            Records::UserSpace
+        });
     }
 
     /// Has both ends make new keys.

@@ -35,7 +35,8 @@ impl Peer {
         self.0.identity.get().map(AsRef::as_ref)
     }
 
-    /// Who encrypts and decrypts the records of the connection; unknown before the end of the handshake.
+    /// Who encrypts and decrypts the records of the connection; unknown before the end of the
+    /// handshake.
     pub fn records(&self) -> Option<Records> {
         self.0.records.get().copied()
     }
@@ -74,8 +75,9 @@ impl Server {
         Ok((Box::new(stream), peer))
     }
 
-    /// Encrypts a connection that was accepted if its other end begins with TLS, and leaves it as it is otherwise: then the peer has no identity, also
-    /// when bytes have come. No byte of it may have been received.
+    /// Encrypts a connection that was accepted if its other end begins with TLS, and leaves it as
+    /// it is otherwise: then the peer has no identity, also when bytes have come. No byte of it may
+    /// have been received.
     pub fn wrap_if_asked(&self, stream: Box<dyn Stream>) -> (Box<dyn Stream>, Peer) {
         let either = Either::new(stream, &self.0, self.1);
         let peer = either.whom().clone();
@@ -148,7 +150,8 @@ pub(crate) struct TlsStream {
     role: Role,
     state: State,
     peer: Peer,
-    /// Bytes of the caller that are encrypted but not completely sent; they are reported as taken once they are sent.
+    /// Bytes of the caller that are encrypted but not completely sent; they are reported as taken
+    /// once they are sent.
     sealed: usize,
     /// Small pieces on their way into one record.
     record: Vec<u8>,
@@ -157,12 +160,21 @@ pub(crate) struct TlsStream {
 }
 
 impl TlsStream {
-    pub(crate) fn new(socket: Box<dyn Stream>, context: &Context, role: Role) -> Result<Self, Unavailable> {
+    pub(crate) fn new(
+        socket: Box<dyn Stream>,
+        context: &Context,
+        role: Role,
+    ) -> Result<Self, Unavailable> {
         Ok(Self::of(socket, Machine::new(context)?, role, Peer::default()))
     }
 
     /// The server's end of a connection of which the first byte has come.
-    pub(crate) fn begun(socket: Box<dyn Stream>, mut machine: Machine, peer: Peer, first: u8) -> Self {
+    pub(crate) fn begun(
+        socket: Box<dyn Stream>,
+        mut machine: Machine,
+        peer: Peer,
+        first: u8,
+    ) -> Self {
         // The machine takes what it is given. The byte counts as one of the record that it begins.
         let _ = machine.fill_record(|room| {
             room[0] = first;
@@ -254,8 +266,8 @@ impl TlsStream {
         self.try_flush()
     }
 
-    /// Goes on with the handshake, and receives nothing behind it: `true` once it is over and all of it is sent, `false` if the other end has closed
-    /// the connection.
+    /// Goes on with the handshake, and receives nothing behind it: `true` once it is over and all
+    /// of it is sent, `false` if the other end has closed the connection.
     pub(crate) fn greet(&mut self) -> io::Result<bool> {
         self.check()?;
         self.try_flush()?;
@@ -357,8 +369,9 @@ impl TlsStream {
         sealed
     }
 
-    /// Encrypts from the caller's pieces, in whole records as far as there is enough. A large piece is encrypted from where it is, small ones are
-    /// put together: each record costs 22 bytes and a start of the cipher.
+    /// Encrypts from the caller's pieces, in whole records as far as there is enough. A large piece
+    /// is encrypted from where it is, small ones are put together: each record costs 22 bytes and a
+    /// start of the cipher.
     fn seal(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut total = 0;
         for buf in bufs {
@@ -371,7 +384,8 @@ impl TlsStream {
                     rest = later;
                     continue;
                 }
-                let (now, later) = rest.split_at(rest.len().min(TLS_RECORD_BYTES - self.record.len()));
+                let (now, later) =
+                    rest.split_at(rest.len().min(TLS_RECORD_BYTES - self.record.len()));
                 self.record.extend_from_slice(now);
                 rest = later;
                 if self.record.len() == TLS_RECORD_BYTES {
@@ -409,7 +423,8 @@ impl StreamFilter for TlsStream {
             if self.machine.unsent() > TLS_ANSWER_BYTES_MAX {
                 return Err(self.fail(&Failure::Flood));
             }
-            // An end without close_notify is an end: the protocols above know how much belongs to a message.
+            // An end without close_notify is an end: the protocols above know how much belongs to a
+            // message.
             if n > 0 || self.state == State::Ended {
                 return Ok(n);
             }

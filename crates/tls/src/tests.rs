@@ -1,4 +1,5 @@
-//! Both ends wired to each other in memory, and each in the hands of a peer that breaks the rules. Without OpenSSL on the machine they are skipped.
+//! Both ends wired to each other in memory, and each in the hands of a peer that breaks the rules.
+//! Without OpenSSL on the machine they are skipped.
 
 mod either;
 mod flights;
@@ -31,7 +32,13 @@ struct Carried {
 
 impl Default for Carried {
     fn default() -> Self {
-        Self { bytes: VecDeque::new(), record: Vec::new(), piece: usize::MAX, room: usize::MAX, ended: false }
+        Self {
+            bytes: VecDeque::new(),
+            record: Vec::new(),
+            piece: usize::MAX,
+            room: usize::MAX,
+            ended: false,
+        }
     }
 }
 
@@ -126,7 +133,9 @@ impl Pair {
         let (to_server, to_client) = (Direction::default(), Direction::default());
         let client = Context::new(Secrets::Client(IDENTITY.to_vec(), client)).unwrap();
         let known = Context::new(known).unwrap();
-        let pipe = |from: &Direction, to: &Direction| Box::new(Pipe { from: from.clone(), to: to.clone() });
+        let pipe = |from: &Direction, to: &Direction| {
+            Box::new(Pipe { from: from.clone(), to: to.clone() })
+        };
         Self {
             client: TlsStream::new(pipe(&to_client, &to_server), &client, Role::Client).unwrap(),
             server: TlsStream::new(pipe(&to_server, &to_client), &known, Role::Server).unwrap(),
@@ -149,7 +158,9 @@ impl Pair {
                     failure.get_or_insert(e.to_string());
                 }
             }
-            let is_quiet = [&self.to_server, &self.to_client].iter().all(|way| way.change(|way| way.bytes.is_empty()));
+            let is_quiet = [&self.to_server, &self.to_client]
+                .iter()
+                .all(|way| way.change(|way| way.bytes.is_empty()));
             if is_quiet && !self.client.has_unsent() && !self.server.has_unsent() {
                 break;
             }
@@ -234,7 +245,9 @@ fn data_goes_both_ways_with_both_hashes() {
         }
         let plain = pattern(64);
         for way in [&pair.to_client, &pair.to_server] {
-            way.change(|way| assert!(!way.record.windows(plain.len()).any(|bytes| bytes == plain), "plain text"));
+            way.change(|way| {
+                assert!(!way.record.windows(plain.len()).any(|bytes| bytes == plain), "plain text")
+            });
         }
     }
 }
@@ -248,7 +261,10 @@ fn nothing_is_sent_before_the_handshake_is_over() {
     for end in [&mut pair.client, &mut pair.server] {
         assert_eq!(end.send(&[IoSlice::new(b"secret")]).unwrap_err().kind(), ErrorKind::WouldBlock);
     }
-    assert!(pair.to_server.change(|way| way.record.is_empty()) && pair.to_client.change(|way| way.record.is_empty()));
+    assert!(
+        pair.to_server.change(|way| way.record.is_empty())
+            && pair.to_client.change(|way| way.record.is_empty())
+    );
 }
 
 #[test]
@@ -282,10 +298,16 @@ fn another_key_or_identity_opens_nothing() {
         let mut pair = Pair::new(psk(Hash::Sha256), server(known));
         let [told_client, told_server] = pair.shake_hands().map(Option::unwrap_or_default);
         assert!(told_client.starts_with("TLS: ") && told_client.contains(client), "{told_client}");
-        assert!(told_server.starts_with("TLS: ") && told_server.contains(server_says), "{told_server}");
+        assert!(
+            told_server.starts_with("TLS: ") && told_server.contains(server_says),
+            "{told_server}"
+        );
         assert_eq!((identity(&pair.client), identity(&pair.server)), (None, None));
         for end in [&mut pair.client, &mut pair.server] {
-            assert_eq!(end.send(&[IoSlice::new(b"secret")]).unwrap_err().kind(), ErrorKind::InvalidData);
+            assert_eq!(
+                end.send(&[IoSlice::new(b"secret")]).unwrap_err().kind(),
+                ErrorKind::InvalidData
+            );
         }
     }
 }
@@ -369,13 +391,15 @@ fn a_hello_that_was_changed_opens_nothing() {
         return;
     }
     let (hello, _) = first_flight(psk(Hash::Sha256));
-    // The second byte of the record's version is none of the handshake's, and receivers ignore it (RFC 8446 §5.1).
+    // The second byte of the record's version is none of the handshake's, and receivers ignore it
+    // (RFC 8446 §5.1).
     for at in (0..hello.len()).filter(|at| *at != 2) {
         let (mut flight, mut pair) = first_flight(psk(Hash::Sha256));
         flight[at] ^= 0x41;
         pair.to_server.change(|way| way.bytes.extend(&flight));
         let _ = pair.shake_hands();
-        // The random number and the like of a hello are as good as others, but both ends have to have seen the same.
+        // The random number and the like of a hello are as good as others, but both ends have to
+        // have seen the same.
         assert_eq!((identity(&pair.client), identity(&pair.server)), (None, None), "byte {at}");
     }
 }
@@ -394,7 +418,10 @@ fn a_hello_that_is_cut_opens_nothing() {
         });
         let mut room = [0; 16];
         let came = pair.server.recv(&mut [IoSliceMut::new(&mut room)]);
-        assert!(!matches!(came, Ok(1..)) && identity(&pair.server).is_none(), "cut at {cut}: {came:?}");
+        assert!(
+            !matches!(came, Ok(1..)) && identity(&pair.server).is_none(),
+            "cut at {cut}: {came:?}"
+        );
     }
 }
 

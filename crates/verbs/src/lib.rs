@@ -1,4 +1,5 @@
-//! What an engine of a protocol over RDMA and a queue pair both speak of: memory of the other end, and how work ends. Neither knows of the other.
+//! What an engine of a protocol over RDMA and a queue pair both speak of: memory of the other end,
+//! and how work ends. Neither knows of the other.
 #![forbid(unsafe_code)]
 
 /// Memory of the other end.
@@ -13,11 +14,13 @@ pub struct Remote {
 /// How the other end gets access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposure {
-    /// By a type 2 memory window of its own, until it is invalidated: by a message of the other end, or by a work request of this end.
+    /// By a type 2 memory window of its own, until it is invalidated: by a message of the other
+    /// end, or by a work request of this end.
     Window,
     /// By a registration of the memory alone, until that is ended, which takes no work request.
     Registration,
-    /// By a key that is valid for as long as the queue pair is: nothing keeps whoever knows or guesses it from touching the memory later.
+    /// By a key that is valid for as long as the queue pair is: nothing keeps whoever knows or
+    /// guesses it from touching the memory later.
     Standing,
 }
 

@@ -23,7 +23,9 @@ impl Cache {
     pub(super) fn open() -> Result<Self> {
         let base = match env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()) {
             Some(dir) => PathBuf::from(dir),
-            None => env::home_dir().context("neither XDG_CACHE_HOME nor HOME is set")?.join(".cache"),
+            None => {
+                env::home_dir().context("neither XDG_CACHE_HOME nor HOME is set")?.join(".cache")
+            }
         };
         Self::open_at(base.join("weft-lab"))
     }
@@ -42,7 +44,11 @@ impl Cache {
 
     /// The directory `name`; when there is none, `fill` fills an empty one that then takes its
     /// place whole, so an interrupted run leaves nothing half done behind.
-    pub(super) fn entry(&self, name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    pub(super) fn entry(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
         let entry = self.root.join(name);
         if !entry.is_dir() {
             let fresh = tempfile::tempdir_in(&self.root)?;

@@ -21,11 +21,32 @@ use super::{
 use crate::sh;
 
 /// Modules that a script can load without naming them, beside those that it names.
-const OFFERED_MODULES: &[&str] =
-    &["virtio_pci", "virtio_console", "virtio_rng", "brd", "loop", "null_blk", "ext4", "crc32c_generic", "crc32c_intel"];
+const OFFERED_MODULES: &[&str] = &[
+    "virtio_pci",
+    "virtio_console",
+    "virtio_rng",
+    "brd",
+    "loop",
+    "null_blk",
+    "ext4",
+    "crc32c_generic",
+    "crc32c_intel",
+];
 
-const DIRS: &[&str] =
-    &["usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "proc", "sys", "dev", "run", "mnt", "root", "lab", "var/lib"];
+const DIRS: &[&str] = &[
+    "usr/bin",
+    "usr/sbin",
+    "usr/lib",
+    "usr/lib64",
+    "proc",
+    "sys",
+    "dev",
+    "run",
+    "mnt",
+    "root",
+    "lab",
+    "var/lib",
+];
 const LINKS: &[(&str, &str)] = &[
     ("bin", "usr/bin"),
     ("sbin", "usr/sbin"),
@@ -135,7 +156,12 @@ fn add_files(image: &mut Image, plan: &Plan) -> Result<Vec<PathBuf>> {
     Ok(programs)
 }
 
-fn add_packages(image: &mut Image, cache: &Cache, plan: &Plan, mut programs: Vec<PathBuf>) -> Result<()> {
+fn add_packages(
+    image: &mut Image,
+    cache: &Cache,
+    plan: &Plan,
+    mut programs: Vec<PathBuf>,
+) -> Result<()> {
     let mut libraries = Libraries::default();
     for package in packages::fetch(cache, &plan.packages)? {
         let wanted = |path: &str| !NOT_TAKEN.contains(&path);
@@ -153,7 +179,8 @@ fn configuration(plan: &Plan) -> String {
         text += &format!("export {key}={}\n", quoted(value));
     }
     text += &format!("lab_modules={}\n", quoted(&plan.modules.join(" ")));
-    text += &format!("lab_net={}\nlab_share={}\n", u8::from(plan.net), u8::from(plan.share.is_some()));
+    text +=
+        &format!("lab_net={}\nlab_share={}\n", u8::from(plan.net), u8::from(plan.share.is_some()));
     text
 }
 
@@ -175,7 +202,8 @@ mod tests {
     #[test]
     fn words_survive_the_shell() {
         let word = "it's \"$HOME\" `x`\\ \n*";
-        let echoed = Command::new("sh").arg("-c").arg(format!("printf %s {}", quoted(word))).output();
+        let echoed =
+            Command::new("sh").arg("-c").arg(format!("printf %s {}", quoted(word))).output();
         assert_eq!(echoed.unwrap().stdout, word.as_bytes());
     }
 }

@@ -63,7 +63,8 @@ impl Image {
 
     /// A file of the host, with the mode that it has there.
     pub(super) fn file(&mut self, path: &str, source: &Path) -> Result<()> {
-        let metadata = fs::metadata(source).with_context(|| format!("cannot read {}", source.display()))?;
+        let metadata =
+            fs::metadata(source).with_context(|| format!("cannot read {}", source.display()))?;
         let mode = REGULAR | (metadata.permissions().mode() & 0o777) | 0o444;
         self.put(path, mode, Body::File { path: source.to_owned(), len: metadata.len() });
         Ok(())
@@ -80,11 +81,18 @@ impl Image {
 
     /// What is below a directory of the host, where `keep` likes its path relative to that
     /// directory. Returns the regular files on the host.
-    pub(super) fn tree(&mut self, base: &str, root: &Path, keep: &dyn Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
+    pub(super) fn tree(
+        &mut self,
+        base: &str,
+        root: &Path,
+        keep: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         let mut open = vec![root.to_owned()];
         while let Some(dir) = open.pop() {
-            for entry in fs::read_dir(&dir).with_context(|| format!("cannot list {}", dir.display()))? {
+            for entry in
+                fs::read_dir(&dir).with_context(|| format!("cannot list {}", dir.display()))?
+            {
                 let path = entry?.path();
                 let relative = path.strip_prefix(root)?.to_string_lossy();
                 if !keep(&relative) {
@@ -128,7 +136,11 @@ impl Image {
 pub(super) fn merged(path: &str) -> String {
     let path = path.trim_start_matches('/');
     let first = path.split('/').next().unwrap_or_default();
-    if matches!(first, "bin" | "sbin" | "lib" | "lib64") { format!("usr/{path}") } else { path.to_owned() }
+    if matches!(first, "bin" | "sbin" | "lib" | "lib64") {
+        format!("usr/{path}")
+    } else {
+        path.to_owned()
+    }
 }
 
 /// One entry's header: magic, thirteen numbers of eight hexadecimal digits, the name.
@@ -179,7 +191,8 @@ mod tests {
         fs::create_dir_all(dir.path().join("bin")).unwrap();
         fs::create_dir_all(dir.path().join("usr/share/doc")).unwrap();
         fs::write(dir.path().join("bin/tool"), "x").unwrap();
-        fs::set_permissions(dir.path().join("bin/tool"), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(dir.path().join("bin/tool"), fs::Permissions::from_mode(0o700))
+            .unwrap();
         fs::write(dir.path().join("usr/share/doc/readme"), "x").unwrap();
         std::os::unix::fs::symlink("tool", dir.path().join("bin/alias")).unwrap();
 

@@ -100,7 +100,10 @@ impl Libraries {
         }
         let private = search.iter().map(PathBuf::as_path).map(|dir| (dir, GUEST_DIR));
         let host = HOST_DIRS.iter().map(|dir| (Path::new(*dir), "usr/lib/x86_64-linux-gnu"));
-        private.chain(host).map(|(dir, place)| (format!("{place}/{name}"), dir.join(name))).find(|(_, path)| path.is_file())
+        private
+            .chain(host)
+            .map(|(dir, place)| (format!("{place}/{name}"), dir.join(name)))
+            .find(|(_, path)| path.is_file())
     }
 }
 

@@ -1,8 +1,10 @@
-//! `cargo xtask lab`: the Linux kernel's own NVMe/TCP host and target in a throw-away virtual machine.
+//! `cargo xtask lab`: the Linux kernel's own NVMe/TCP host and target in a throw-away virtual
+//! machine.
 //!
 //! Nothing of this machine's kernel is used, so it works in containers and without KVM: Debian's
 //! kernel package boots under qemu from an initramfs that is made for each run and holds just the
-//! modules, packages and programs that the scripts ask for. `docs/contributing/lab.md` is the manual.
+//! modules, packages and programs that the scripts ask for. `docs/contributing/lab.md` is the
+//! manual.
 
 mod cache;
 mod guest;
@@ -36,7 +38,8 @@ pub use plan::Options;
 pub use vm::Outcome;
 
 /// What the host needs besides Rust: qemu, what fills the guest, and what unpacks it.
-const HOST_PACKAGES: &[&str] = &["qemu-system-x86", "busybox-static", "dash", "kmod", "xz-utils", "util-linux"];
+const HOST_PACKAGES: &[&str] =
+    &["qemu-system-x86", "busybox-static", "dash", "kmod", "xz-utils", "util-linux"];
 
 /// Arguments of `cargo xtask lab`.
 #[derive(Debug, Args)]
@@ -136,7 +139,12 @@ fn run_script(run: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(outcome.exit_status()))
 }
 
-fn run_alone(script: &Path, options: &Options, args: &[String], sink: &mut dyn Write) -> Result<Outcome> {
+fn run_alone(
+    script: &Path,
+    options: &Options,
+    args: &[String],
+    sink: &mut dyn Write,
+) -> Result<Outcome> {
     let plan = Plan::new(&[script.to_owned()], options, args)?;
     let (outcome, _) = Machine::boot(&plan, &prepare(&plan)?)?.run(&plan.cases[0], sink)?;
     Ok(outcome)

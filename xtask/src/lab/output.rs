@@ -1,6 +1,7 @@
 //! The guest's output port: what a case wrote, then a mark with its exit status.
 
-/// What the guest's init writes behind a case's output: a mark, a number, a space, another number, a newline.
+/// What the guest's init writes behind a case's output: a mark, a number, a space, another number,
+/// a newline.
 const MARKS: [(&[u8], Kind); 2] = [(b"\0lab-ready:", Kind::Ready), (b"\0lab-end:", Kind::End)];
 
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +31,13 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    /// Takes bytes; returns those that are output for certain, and what a mark behind them says. After a mark there may be more: ask
-    /// again, with nothing, until there is no mark.
+    /// Takes bytes; returns those that are output for certain, and what a mark behind them says.
+    /// After a mark there may be more: ask again, with nothing, until there is no mark.
     pub(super) fn push(&mut self, bytes: &[u8]) -> (Vec<u8>, Option<Mark>) {
         self.held.extend_from_slice(bytes);
-        let certain = (0..self.held.len()).find(|at| may_be_mark(&self.held[*at..])).unwrap_or(self.held.len());
+        let certain = (0..self.held.len())
+            .find(|at| may_be_mark(&self.held[*at..]))
+            .unwrap_or(self.held.len());
         let output = self.held.drain(..certain).collect();
         (output, self.mark())
     }
@@ -45,7 +48,8 @@ impl Splitter {
     }
 
     fn mark(&mut self) -> Option<Mark> {
-        let (text, kind) = MARKS.iter().find_map(|(text, kind)| Some((self.held.strip_prefix(*text)?, *kind)))?;
+        let (text, kind) =
+            MARKS.iter().find_map(|(text, kind)| Some((self.held.strip_prefix(*text)?, *kind)))?;
         let end = text.iter().position(|byte| *byte == b'\n')?;
         let (number, other) = std::str::from_utf8(&text[..end]).ok()?.split_once(' ')?;
         let mark = match kind {
@@ -66,7 +70,8 @@ fn may_be_mark(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    const STREAM: &[u8] = b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
+    const STREAM: &[u8] =
+        b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
 
     #[test]
     fn finds_the_marks_at_every_cut() {
@@ -84,7 +89,11 @@ mod tests {
             }
             assert_eq!(output, b"out\0put\0lab-ent\nmore", "at {cut}");
             let end = |status, changed| Mark::End { status, changed };
-            assert_eq!(marks, [(0, Mark::Ready(true)), (16, end(77, false)), (20, end(1, true))], "at {cut}");
+            assert_eq!(
+                marks,
+                [(0, Mark::Ready(true)), (16, end(77, false)), (20, end(1, true))],
+                "at {cut}"
+            );
         }
     }
 

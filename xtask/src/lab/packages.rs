@@ -71,8 +71,15 @@ fn libraries_of(name: &str) -> Result<Vec<String>> {
 pub(super) fn with_fresh_lists<T>(act: impl Fn() -> Result<T>) -> Result<T> {
     act().or_else(|error| {
         eprintln!("lab: {error:#}; trying again with fresh package lists");
-        let updated =
-            Command::new("apt-get").args(["-qq", "update"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
-        if updated { act() } else { Err(sh::Missing(format!("{error:#}; run `apt-get update` as root")).into()) }
+        let updated = Command::new("apt-get")
+            .args(["-qq", "update"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        if updated {
+            act()
+        } else {
+            Err(sh::Missing(format!("{error:#}; run `apt-get update` as root")).into())
+        }
     })
 }

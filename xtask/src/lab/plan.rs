@@ -2,8 +2,8 @@
 //!
 //! A head is the comment lines at the top of a script; those of the form `# lab: key=value …` are
 //! read. Lists are comma-separated, a key may come more than once, and paths are relative to the
-//! script. The file name `weft` stands for this tree's program, built first, `xtask` for this program, and that of a C file
-//! for what it is compiled to.
+//! script. The file name `weft` stands for this tree's program, built first, `xtask` for this
+//! program, and that of a C file for what it is compiled to.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,8 +24,8 @@ use crate::{debian, sh};
 const WEFT: &str = "weft";
 /// The file that stands for this program, some of whose subcommands are for the guest.
 const XTASK: &str = "xtask";
-/// What scripts call tests of ours among the files, and what cargo calls them: those of queue pairs, and those of TLS over sockets and with the program
-/// `openssl`.
+/// What scripts call tests of ours among the files, and what cargo calls them: those of queue
+/// pairs, and those of TLS over sockets and with the program `openssl`.
 const TESTS: [(&str, &[&str]); 3] = [
     ("verbs", &["--workspace", "--test", "verbs"]),
     ("tls-tests", &["--package", "weft-tls", "--lib"]),
@@ -60,7 +60,8 @@ pub struct Options {
     /// Guest CPUs (2)
     #[arg(long, value_name = "N")]
     pub smp: Option<u32>,
-    /// One CPU, whose clock advances by 1 ns with each instruction: times are counts of instructions
+    /// One CPU, whose clock advances by 1 ns with each instruction: times are counts of
+    /// instructions
     #[arg(long, conflicts_with = "smp")]
     pub instructions: bool,
     /// Give up after so many seconds, boot included (120)
@@ -102,7 +103,9 @@ impl Case {
             script: script.to_owned(),
             args: args.to_vec(),
             modules: head.modules.clone(),
-            timeout: Duration::from_secs(options.timeout.or(head.timeout_s).unwrap_or(DEFAULT_TIMEOUT_S)),
+            timeout: Duration::from_secs(
+                options.timeout.or(head.timeout_s).unwrap_or(DEFAULT_TIMEOUT_S),
+            ),
         }
     }
 }
@@ -130,15 +133,22 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Merges the heads of scripts and the options; builds `weft` if one of them asks for it. The scripts get the same arguments.
+    /// Merges the heads of scripts and the options; builds `weft` if one of them asks for it. The
+    /// scripts get the same arguments.
     pub(super) fn new(scripts: &[PathBuf], options: &Options, args: &[String]) -> Result<Self> {
         let heads = scripts.iter().map(|script| Head::read(script)).collect::<Result<Vec<_>>>()?;
         let mut files = BTreeMap::new();
-        let beside = |script: &Path, file: &String| in_dir(script.parent().unwrap_or(Path::new("")), file);
-        let named = scripts.iter().zip(&heads).flat_map(|(script, head)| head.files.iter().map(move |file| beside(script, file)));
+        let beside =
+            |script: &Path, file: &String| in_dir(script.parent().unwrap_or(Path::new("")), file);
+        let named = scripts
+            .iter()
+            .zip(&heads)
+            .flat_map(|(script, head)| head.files.iter().map(move |file| beside(script, file)));
         for file in named.chain(options.files.clone()).collect::<BTreeSet<_>>() {
             let (name, path) = resolve(&file, options.weft.as_deref())?;
-            let same = files.insert(name, path.clone()).is_none_or(|other| other.canonicalize().ok() == path.canonicalize().ok());
+            let same = files
+                .insert(name, path.clone())
+                .is_none_or(|other| other.canonicalize().ok() == path.canonicalize().ok());
             ensure!(same, "there are two files with the name of {}", path.display());
         }
         let net = options.net || heads.iter().any(|head| head.net);
@@ -150,13 +160,28 @@ impl Plan {
             modules.extend(["9p".to_owned(), "9pnet_virtio".to_owned()]);
         }
         Ok(Self {
-            cases: scripts.iter().zip(&heads).map(|(script, head)| Case::new(script, head, options, args)).collect(),
+            cases: scripts
+                .iter()
+                .zip(&heads)
+                .map(|(script, head)| Case::new(script, head, options, args))
+                .collect(),
             files: files.into_iter().collect(),
-            packages: heads.iter().flat_map(|head| &head.packages).chain(&options.pkgs).cloned().collect(),
+            packages: heads
+                .iter()
+                .flat_map(|head| &head.packages)
+                .chain(&options.pkgs)
+                .cloned()
+                .collect(),
             modules,
             env: options.env.clone(),
-            kernel: options.kernel.or(heads.iter().filter_map(|head| head.kernel).max()).unwrap_or_default(),
-            mem_mib: options.mem.or(heads.iter().filter_map(|head| head.mem_mib).max()).unwrap_or(DEFAULT_MEM_MIB),
+            kernel: options
+                .kernel
+                .or(heads.iter().filter_map(|head| head.kernel).max())
+                .unwrap_or_default(),
+            mem_mib: options
+                .mem
+                .or(heads.iter().filter_map(|head| head.mem_mib).max())
+                .unwrap_or(DEFAULT_MEM_MIB),
             smp: if instructions { 1 } else { smp.unwrap_or(DEFAULT_SMP) },
             instructions,
             net,
@@ -227,7 +252,8 @@ struct Head {
 
 impl Head {
     fn read(script: &Path) -> Result<Self> {
-        let text = fs::read_to_string(script).with_context(|| format!("cannot read the script {}", script.display()))?;
+        let text = fs::read_to_string(script)
+            .with_context(|| format!("cannot read the script {}", script.display()))?;
         Self::parse(&text).with_context(|| format!("in the head of {}", script.display()))
     }
 
@@ -311,8 +337,10 @@ fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathBuf)> {
 /// The program of a C file, whose first line, `// cc: FLAGS`, says how it is compiled.
 fn compiled(file: &Path) -> Result<(String, PathBuf)> {
     debian::install(&["gcc", "libc6-dev", "linux-libc-dev", "libssl-dev"])?;
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let flags = text.lines().next().and_then(|line| line.strip_prefix("// cc:")).unwrap_or_default();
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let flags =
+        text.lines().next().and_then(|line| line.strip_prefix("// cc:")).unwrap_or_default();
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let dir = sh::target_dir().join("lab");
     fs::create_dir_all(&dir)?;
@@ -331,9 +359,14 @@ fn weft_program(given: Option<&Path>) -> Result<PathBuf> {
 
 /// Tests, built.
 fn tests(which: &[&str]) -> Result<PathBuf> {
-    // Where it can be, of the whole workspace, as its tests are: with the features of one crate alone, what it depends on would be built again.
+    // Where it can be, of the whole workspace, as its tests are: with the features of one crate
+    // alone, what it depends on would be built again.
     let mut build = sh::cargo("test");
-    build.arg("--quiet").args(which).args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    build.arg("--quiet").args(which).args([
+        "--no-run",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
     let messages = sh::output(&mut build)?;
     let executable = messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -389,15 +422,24 @@ mod tests {
     fn options_add_to_the_head_and_replace_its_numbers() {
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("case.sh");
-        fs::write(&script, "#!/bin/sh\n# lab: files=case.sh modules=a timeout=60 mem=2048\n").unwrap();
-        let options = Options { modules: vec!["b".into()], timeout: Some(9), net: true, ..Options::default() };
+        fs::write(&script, "#!/bin/sh\n# lab: files=case.sh modules=a timeout=60 mem=2048\n")
+            .unwrap();
+        let options = Options {
+            modules: vec!["b".into()],
+            timeout: Some(9),
+            net: true,
+            ..Options::default()
+        };
         let plan = Plan::new(std::slice::from_ref(&script), &options, &["x".into()]).unwrap();
         assert_eq!(plan.modules, ["b", "virtio_net"]);
         assert_eq!(plan.files, [("case.sh".to_owned(), script.clone())]);
         assert_eq!((plan.mem_mib, plan.smp), (2048, DEFAULT_SMP));
         let [case] = &plan.cases[..] else { panic!("{:?}", plan.cases) };
         assert_eq!((case.name.as_str(), case.timeout), ("case", Duration::from_secs(9)));
-        assert_eq!((&case.modules[..], &case.args[..]), (&["a".to_owned()][..], &["x".to_owned()][..]));
+        assert_eq!(
+            (&case.modules[..], &case.args[..]),
+            (&["a".to_owned()][..], &["x".to_owned()][..])
+        );
 
         let absent = Options { files: vec!["absent".into()], ..Options::default() };
         assert!(Plan::new(&[script], &absent, &[]).is_err());
@@ -418,7 +460,14 @@ mod tests {
             write("c.sh", "modules=y pkgs=p,q mem=700"),
         ];
         let groups = grouped(&scripts).unwrap();
-        assert_eq!(groups, [vec![scripts[0].clone(), scripts[3].clone()], vec![scripts[1].clone()], vec![scripts[2].clone()]]);
+        assert_eq!(
+            groups,
+            [
+                vec![scripts[0].clone(), scripts[3].clone()],
+                vec![scripts[1].clone()],
+                vec![scripts[2].clone()]
+            ]
+        );
         let plan = Plan::new(&groups[0], &Options::default(), &[]).unwrap();
         assert_eq!((plan.mem_mib, plan.packages.len(), plan.cases.len()), (900, 2, 2));
     }

@@ -1,8 +1,11 @@
-//! `cargo xtask lab replay`: what a disk held at each point of a log of the kernel's dm-log-writes. Cases run it in the guest.
+//! `cargo xtask lab replay`: what a disk held at each point of a log of the kernel's dm-log-writes.
+//! Cases run it in the guest.
 //!
-//! The target logs a write when a flush that began after the write's end has ended, or at once if it has FUA. So the disk after a flush in the log is the
-//! least that a loss of power right after that flush may leave. The format (Linux, `drivers/md/dm-log-writes.c`): a superblock in the first sector,
-//! then entries, each one sector and the data behind it; numbers are little-endian, and sectors have the size that the superblock says.
+//! The target logs a write when a flush that began after the write's end has ended, or at once if
+//! it has FUA. So the disk after a flush in the log is the least that a loss of power right after
+//! that flush may leave. The format (Linux, `drivers/md/dm-log-writes.c`): a superblock in the
+//! first sector, then entries, each one sector and the data behind it; numbers are little-endian,
+//! and sectors have the size that the superblock says.
 
 use std::{
     fs::{File, OpenOptions},
@@ -30,7 +33,8 @@ const MARK: u64 = 1 << 3;
 /// Arguments of `cargo xtask lab replay`.
 #[derive(Debug, Args)]
 pub(super) struct ReplayArgs {
-    /// The log, a file or a device; without more arguments it is listed: number, flags, sector, sectors, mark
+    /// The log, a file or a device; without more arguments it is listed: number, flags, sector,
+    /// sectors, mark
     log: PathBuf,
     /// Carry out entries on this disk or file
     #[arg(long, value_name = "DISK")]
@@ -52,7 +56,10 @@ pub(super) fn run(args: &ReplayArgs) -> Result<()> {
         }
         return Ok(());
     };
-    let mut disk = OpenOptions::new().write(true).open(disk).with_context(|| format!("cannot open {}", disk.display()))?;
+    let mut disk = OpenOptions::new()
+        .write(true)
+        .open(disk)
+        .with_context(|| format!("cannot open {}", disk.display()))?;
     log.replay(args.from..args.to, &mut disk)
 }
 
@@ -79,12 +86,21 @@ struct Entry {
 
 impl Log {
     fn open(path: &Path) -> Result<Self> {
-        let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let mut file =
+            File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let mut start = [0; 28];
         file.read_exact(&mut start).context("the log has no superblock")?;
-        ensure!(number(&start, 0) == MAGIC && number(&start, 1) == VERSION, "{} is not a log of dm-log-writes", path.display());
-        let sector_bytes = u64::from(u32::from_le_bytes([start[24], start[25], start[26], start[27]]));
-        ensure!((512..=65536).contains(&sector_bytes) && sector_bytes.is_power_of_two(), "sectors of {sector_bytes} bytes");
+        ensure!(
+            number(&start, 0) == MAGIC && number(&start, 1) == VERSION,
+            "{} is not a log of dm-log-writes",
+            path.display()
+        );
+        let sector_bytes =
+            u64::from(u32::from_le_bytes([start[24], start[25], start[26], start[27]]));
+        ensure!(
+            (512..=65536).contains(&sector_bytes) && sector_bytes.is_power_of_two(),
+            "sectors of {sector_bytes} bytes"
+        );
         Ok(Self { file, sector_bytes, entries: number(&start, 2), at: (0, sector_bytes) })
     }
 
@@ -95,15 +111,26 @@ impl Log {
         }
         let mut sector = vec![0; self.sector_bytes as usize];
         self.file.seek(SeekFrom::Start(at))?;
-        self.file.read_exact(&mut sector).with_context(|| format!("the log ends before entry {nth}"))?;
+        self.file
+            .read_exact(&mut sector)
+            .with_context(|| format!("the log ends before entry {nth}"))?;
         let [place, sectors, flags, text_bytes] = [0, 1, 2, 3].map(|index| number(&sector, index));
-        let text = sector.get(HEADER_BYTES..HEADER_BYTES + text_bytes.min(self.sector_bytes) as usize).unwrap_or_default();
-        let mark =
-            if flags & MARK == 0 { String::new() } else { String::from_utf8_lossy(text).trim_end_matches('\0').to_owned() };
+        let text = sector
+            .get(HEADER_BYTES..HEADER_BYTES + text_bytes.min(self.sector_bytes) as usize)
+            .unwrap_or_default();
+        let mark = if flags & MARK == 0 {
+            String::new()
+        } else {
+            String::from_utf8_lossy(text).trim_end_matches('\0').to_owned()
+        };
         let data_at = at + self.sector_bytes;
         let entry = Entry { number: nth, sector: place, sectors, flags, mark, data_at };
-        let next = entry.data_sectors().checked_mul(self.sector_bytes).and_then(|bytes| bytes.checked_add(data_at));
-        self.at = (nth + 1, next.with_context(|| format!("entry {nth} has a length that cannot be"))?);
+        let next = entry
+            .data_sectors()
+            .checked_mul(self.sector_bytes)
+            .and_then(|bytes| bytes.checked_add(data_at));
+        self.at =
+            (nth + 1, next.with_context(|| format!("entry {nth} has a length that cannot be"))?);
         Ok(Some(entry))
     }
 
@@ -118,7 +145,8 @@ impl Log {
 
     /// What was discarded reads as zeroes: that is what the disks of cases do.
     fn carry_out(&mut self, entry: &Entry, disk: &mut File) -> Result<()> {
-        let place = entry.sector.checked_mul(self.sector_bytes).context("a sector that cannot be")?;
+        let place =
+            entry.sector.checked_mul(self.sector_bytes).context("a sector that cannot be")?;
         disk.seek(SeekFrom::Start(place))?;
         self.file.seek(SeekFrom::Start(entry.data_at))?;
         let mut left = entry.sectors * self.sector_bytes;
@@ -141,9 +169,15 @@ impl Entry {
     }
 
     fn line(&self) -> String {
-        let flags: Vec<&str> = (0..).zip(FLAGS).filter(|(bit, _)| self.flags >> bit & 1 == 1).map(|(_, name)| name).collect();
+        let flags: Vec<&str> = (0..)
+            .zip(FLAGS)
+            .filter(|(bit, _)| self.flags >> bit & 1 == 1)
+            .map(|(_, name)| name)
+            .collect();
         let flags = if flags.is_empty() { "write".to_owned() } else { flags.join(",") };
-        format!("{} {flags} {} {} {}", self.number, self.sector, self.sectors, self.mark).trim_end().to_owned()
+        format!("{} {flags} {} {} {}", self.number, self.sector, self.sectors, self.mark)
+            .trim_end()
+            .to_owned()
     }
 }
 
@@ -159,7 +193,8 @@ mod tests {
     const SECTOR: usize = 512;
 
     fn sector(numbers: &[u64], text: &str) -> Vec<u8> {
-        let mut bytes: Vec<u8> = numbers.iter().flat_map(|it| it.to_le_bytes()).chain(text.bytes()).collect();
+        let mut bytes: Vec<u8> =
+            numbers.iter().flat_map(|it| it.to_le_bytes()).chain(text.bytes()).collect();
         bytes.resize(SECTOR, 0);
         bytes
     }
@@ -186,7 +221,10 @@ mod tests {
         std::fs::write(&path, log()).unwrap();
         let mut log = Log::open(&path).unwrap();
         let lines = std::iter::from_fn(|| log.next().unwrap()).map(|entry| entry.line());
-        assert_eq!(lines.collect::<Vec<_>>(), ["0 write 1 2", "1 mark 0 0 first", "2 flush 0 0", "3 discard 2 1", "4 fua 0 1"]);
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            ["0 write 1 2", "1 mark 0 0 first", "2 flush 0 0", "3 discard 2 1", "4 fua 0 1"]
+        );
     }
 
     #[test]
@@ -196,7 +234,13 @@ mod tests {
         std::fs::write(&path, log()).unwrap();
         std::fs::write(&onto, vec![1; 4 * SECTOR]).unwrap();
         let sectors = |range: Range<u64>| {
-            run(&ReplayArgs { log: path.clone(), onto: Some(onto.clone()), from: range.start, to: range.end }).unwrap();
+            run(&ReplayArgs {
+                log: path.clone(),
+                onto: Some(onto.clone()),
+                from: range.start,
+                to: range.end,
+            })
+            .unwrap();
             let disk = std::fs::read(&onto).unwrap();
             disk.chunks_exact(SECTOR).map(|sector| sector[SECTOR - 1]).collect::<Vec<_>>()
         };
@@ -214,7 +258,9 @@ mod tests {
         std::fs::write(&path, &log()[..3 * SECTOR]).unwrap();
         let mut log = Log::open(&path).unwrap();
         assert!(log.next().is_ok() && log.next().is_err());
-        let endless = [sector(&[MAGIC, VERSION, 9, SECTOR as u64], ""), sector(&[0, u64::MAX, 0, 0], "")].concat();
+        let endless =
+            [sector(&[MAGIC, VERSION, 9, SECTOR as u64], ""), sector(&[0, u64::MAX, 0, 0], "")]
+                .concat();
         std::fs::write(&path, endless).unwrap();
         assert!(Log::open(&path).unwrap().next().is_err());
     }

@@ -50,7 +50,8 @@ pub(super) fn run(args: &TestArgs) -> Result<ExitCode> {
     Ok(if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the cases (all but the long ones if none is named) and prints a line for each, and the end of what it wrote for each that fails.
+/// Runs the cases (all but the long ones if none is named) and prints a line for each, and the end
+/// of what it wrote for each that fails.
 ///
 /// # Errors
 /// As [`super::run_case`]; the cases that had not started by then do not run.
@@ -69,8 +70,9 @@ fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> Resu
     Ok(count)
 }
 
-/// Runs the cases of a plan, on several machines at the same time. A machine goes from case to case as long as these pass and leave it as
-/// they found it; after any other a new one is booted, so no case meets what another one did.
+/// Runs the cases of a plan, on several machines at the same time. A machine goes from case to case
+/// as long as these pass and leave it as they found it; after any other a new one is booted, so no
+/// case meets what another one did.
 fn work_through(plan: &Plan, guest: &Guest, jobs: usize) -> Result<Count> {
     let next = AtomicUsize::new(0);
     let count = Mutex::new(Count::default());
@@ -80,7 +82,8 @@ fn work_through(plan: &Plan, guest: &Guest, jobs: usize) -> Result<Count> {
             let mut machine = kept.take().map_or_else(|| Machine::boot(plan, guest), Ok)?;
             let (start, mut output) = (Instant::now(), Vec::new());
             let (outcome, as_before) = machine.run(case, &mut output)?;
-            let result = CaseResult { name: case.name.clone(), outcome, output, elapsed: start.elapsed() };
+            let result =
+                CaseResult { name: case.name.clone(), outcome, output, elapsed: start.elapsed() };
             report(&result, as_before, &mut count.lock().expect("no one panics with it"));
             kept = as_before.then_some(machine);
         }
@@ -88,7 +91,8 @@ fn work_through(plan: &Plan, guest: &Guest, jobs: usize) -> Result<Count> {
     };
     let work = || work().inspect_err(|_| next.store(plan.cases.len(), Ordering::Relaxed));
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.clamp(1, plan.cases.len())).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> =
+            (0..jobs.clamp(1, plan.cases.len())).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
     })?;
     count.into_inner().context("a worker panicked")
@@ -187,11 +191,12 @@ mod tests {
     #[test]
     fn long_cases_wait_until_they_are_asked_for() {
         let dir = tempfile::tempdir().unwrap();
-        let [short, long] = [("short.sh", "smp=2"), ("long.sh", "smp=2 long")].map(|(name, head)| {
-            let script = dir.path().join(name);
-            fs::write(&script, format!("#!/bin/sh\n# lab: {head}\n")).unwrap();
-            script
-        });
+        let [short, long] =
+            [("short.sh", "smp=2"), ("long.sh", "smp=2 long")].map(|(name, head)| {
+                let script = dir.path().join(name);
+                fs::write(&script, format!("#!/bin/sh\n# lab: {head}\n")).unwrap();
+                script
+            });
         let all = vec![long.clone(), short.clone()];
         assert_eq!(long_of(&all).unwrap(), [long]);
         assert_eq!(usual(all).unwrap(), [short]);

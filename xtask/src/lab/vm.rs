@@ -1,7 +1,8 @@
 //! The virtual machine: qemu's command line, and running scripts to their ends in it.
 //!
-//! The names of scripts go to the guest over a virtio port, their output comes over the same port, the kernel's console over the serial
-//! line; these are qemu's standard input, output and error, which are pipes from and to here.
+//! The names of scripts go to the guest over a virtio port, their output comes over the same port,
+//! the kernel's console over the serial line; these are qemu's standard input, output and error,
+//! which are pipes from and to here.
 
 use std::{
     env, fs,
@@ -34,9 +35,10 @@ const CONSOLE_TAIL_LINES: usize = 60;
 const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 oops=panic quiet loglevel=4 \
     mitigations=off audit=0 apparmor=0 nokaslr rcupdate.rcu_expedited=1";
 
-/// One thread emulates all processors of a machine. The kernel patches its own code while it runs (static keys, with an `int3` in the
-/// place meanwhile); with a thread for each processor one may still execute the translation of the old bytes when the kernel believes
-/// that all have seen the new ones, and dies of that `int3`.
+/// One thread emulates all processors of a machine. The kernel patches its own code while it runs
+/// (static keys, with an `int3` in the place meanwhile); with a thread for each processor one may
+/// still execute the translation of the old bytes when the kernel believes that all have seen the
+/// new ones, and dies of that `int3`.
 const EMULATION: &str = "tcg,thread=single,tb-size=256";
 
 /// How a run ended.
@@ -64,17 +66,19 @@ impl Outcome {
     pub fn explanation(&self) -> Option<String> {
         match self {
             Self::Exited(_) => None,
-            Self::TimedOut(limit, console) => {
-                Some(format!("the time of {} s was up; the end of the console:\n{console}", limit.as_secs()))
-            }
-            Self::Died(console) => {
-                Some(format!("the virtual machine ended before the script did; the end of the console:\n{console}"))
-            }
+            Self::TimedOut(limit, console) => Some(format!(
+                "the time of {} s was up; the end of the console:\n{console}",
+                limit.as_secs()
+            )),
+            Self::Died(console) => Some(format!(
+                "the virtual machine ended before the script did; the end of the console:\n{console}"
+            )),
         }
     }
 }
 
-/// A running machine: it runs one case after the other. It ends with this value, and with the thread that started it.
+/// A running machine: it runs one case after the other. It ends with this value, and with the
+/// thread that started it.
 pub(super) struct Machine {
     child: Child,
     input: ChildStdin,
@@ -86,14 +90,19 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Boots a machine and waits until it can run a case. One that dies before that has tested nothing, so it gets a second chance.
+    /// Boots a machine and waits until it can run a case. One that dies before that has tested
+    /// nothing, so it gets a second chance.
     pub(super) fn boot(plan: &Plan, guest: &Guest) -> Result<Self> {
         let console = match Self::start(plan, guest)?.until_ready()? {
             Ok(machine) => return Ok(machine),
             Err(console) => console,
         };
-        eprintln!("lab: the virtual machine did not boot; trying once more; the end of the console:\n{console}");
-        Self::start(plan, guest)?.until_ready()?.map_err(|console| anyhow!("the virtual machine does not boot:\n{console}"))
+        eprintln!(
+            "lab: the virtual machine did not boot; trying once more; the end of the console:\n{console}"
+        );
+        Self::start(plan, guest)?
+            .until_ready()?
+            .map_err(|console| anyhow!("the virtual machine does not boot:\n{console}"))
     }
 
     fn start(plan: &Plan, guest: &Guest) -> Result<Self> {
@@ -118,7 +127,14 @@ impl Machine {
             text
         });
         let console_file = plan.console.clone();
-        Ok(Self { child, input, output, splitter: Splitter::default(), console: Some(console), console_file })
+        Ok(Self {
+            child,
+            input,
+            output,
+            splitter: Splitter::default(),
+            console: Some(console),
+            console_file,
+        })
     }
 
     /// Waits for the guest's first mark; gives the end of the console when it does not come.
@@ -126,12 +142,15 @@ impl Machine {
         let mut said = Vec::new();
         match self.until_mark(BOOT_LIMIT, &mut said)? {
             Ok(Mark::Ready(true)) => Ok(Ok(self)),
-            Ok(_) => bail!("the guest cannot be prepared: {}", String::from_utf8_lossy(&said).trim()),
+            Ok(_) => {
+                bail!("the guest cannot be prepared: {}", String::from_utf8_lossy(&said).trim())
+            }
             Err(_) => Ok(Err(tail(&self.end()))),
         }
     }
 
-    /// Runs a case and writes to `sink` what it writes, as it comes. Says how it ended, and whether the machine can run another one.
+    /// Runs a case and writes to `sink` what it writes, as it comes. Says how it ended, and whether
+    /// the machine can run another one.
     pub(super) fn run(&mut self, case: &Case, sink: &mut dyn Write) -> Result<(Outcome, bool)> {
         // A machine that has died is found out by its output's end.
         let _ = writeln!(self.input, "{}", case.name).and_then(|()| self.input.flush());
@@ -158,11 +177,16 @@ impl Machine {
             if let Some(mark) = mark {
                 return Ok(Ok(mark));
             }
-            bytes = match self.output.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            bytes = match self.output.recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
                 Ok(bytes) => bytes,
                 Err(ended) => {
                     sink.write_all(&self.splitter.rest())?;
-                    return Ok(Err(if ended == RecvTimeoutError::Timeout { End::TimeUp } else { End::Died }));
+                    return Ok(Err(if ended == RecvTimeoutError::Timeout {
+                        End::TimeUp
+                    } else {
+                        End::Died
+                    }));
                 }
             };
         }
@@ -173,7 +197,8 @@ impl Machine {
         // Both fail only when it has ended already.
         self.child.kill().ok();
         self.child.wait().ok();
-        let console = self.console.take().and_then(|console| console.join().ok()).unwrap_or_default();
+        let console =
+            self.console.take().and_then(|console| console.join().ok()).unwrap_or_default();
         if let Some(path) = self.console_file.take()
             && let Err(error) = fs::write(&path, &console)
         {
@@ -209,11 +234,13 @@ fn forward(mut from: impl Read, to: &Sender<Vec<u8>>) {
 
 /// An interactive shell on this terminal.
 pub(super) fn shell(plan: &Plan, guest: &Guest) -> Result<ExitCode> {
-    let status: ExitStatus = qemu(plan, guest)?.args(["-serial", "mon:stdio"]).status().context("cannot start qemu")?;
+    let status: ExitStatus =
+        qemu(plan, guest)?.args(["-serial", "mon:stdio"]).status().context("cannot start qemu")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::from(125) })
 }
 
-/// Everything but where the serial line and the output go. qemu dies with the thread that starts it.
+/// Everything but where the serial line and the output go. qemu dies with the thread that starts
+/// it.
 fn qemu(plan: &Plan, guest: &Guest) -> Result<Command> {
     // The image has no name of its own; this one works as long as this process lives.
     let image = format!("/proc/{}/fd/{}", std::process::id(), guest.image.as_raw_fd());
@@ -234,7 +261,8 @@ fn qemu(plan: &Plan, guest: &Guest) -> Result<Command> {
     command.arg("-kernel").arg(&guest.kernel);
     command.args(["-initrd", &image, "-append", KERNEL_PARAMETERS, "-device", "virtio-rng-pci"]);
     if plan.net {
-        let forward = plan.forward.map(|(here, there)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{there}"));
+        let forward =
+            plan.forward.map(|(here, there)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{there}"));
         command.args(["-netdev", &format!("user,id=net0{}", forward.unwrap_or_default())]);
         command.args(["-device", "virtio-net-pci,netdev=net0,romfile="]);
     }
@@ -254,5 +282,8 @@ fn shared(dir: &Path) -> Result<String> {
 
 fn tail(console: &str) -> String {
     let lines: Vec<&str> = console.lines().collect();
-    lines[lines.len().saturating_sub(CONSOLE_TAIL_LINES)..].iter().map(|line| format!("  | {line}\n")).collect()
+    lines[lines.len().saturating_sub(CONSOLE_TAIL_LINES)..]
+        .iter()
+        .map(|line| format!("  | {line}\n"))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask long`: the proofs that take too long for every run, one after the other, and their record in `docs/long.md`.
+//! `cargo xtask long`: the proofs that take too long for every run, one after the other, and their
+//! record in `docs/long.md`.
 
 mod proofs;
 mod record;
@@ -31,7 +32,10 @@ pub fn run(args: &LongArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for name in &args.proofs {
-        ensure!(proofs.iter().any(|proof| proof.name == *name), "there is no proof {name}; `cargo xtask long --list` names them");
+        ensure!(
+            proofs.iter().any(|proof| proof.name == *name),
+            "there is no proof {name}; `cargo xtask long --list` names them"
+        );
     }
     if !args.proofs.is_empty() {
         proofs.retain(|proof| args.proofs.contains(&proof.name));
@@ -40,7 +44,12 @@ pub fn run(args: &LongArgs) -> Result<ExitCode> {
     for mut proof in proofs {
         println!("{}: {}", proof.name, proof.about);
         let report = run::run(&mut proof)?;
-        println!("{}: {} after {:.0} s\n", proof.name, report.outcome.word(), report.elapsed.as_secs_f64());
+        println!(
+            "{}: {} after {:.0} s\n",
+            proof.name,
+            report.outcome.word(),
+            report.elapsed.as_secs_f64()
+        );
         match report.outcome {
             Outcome::Passed => count.passed += 1,
             Outcome::Failed => count.failed += 1,

@@ -1,4 +1,5 @@
-//! The list of the long proofs: cases of the lab that say so of themselves, and tests of the crates.
+//! The list of the long proofs: cases of the lab that say so of themselves, and tests of the
+//! crates.
 
 use std::process::Command;
 
@@ -19,7 +20,8 @@ pub struct Proof {
     pub command: Command,
 }
 
-/// Tests of the crates that are long: name, what it shows, and the crate, the test program and the test.
+/// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
+/// test.
 const TESTS: [(&str, &str, [&str; 3]); 3] = [
     (
         "connections",
@@ -41,7 +43,8 @@ const TESTS: [(&str, &str, [&str; 3]); 3] = [
 
 /// All of them, in the order in which they run.
 pub fn all() -> Result<Vec<Proof>> {
-    let mut proofs: Vec<Proof> = TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
+    let mut proofs: Vec<Proof> =
+        TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
     proofs.extend([of_fresh_seeds()?, of_planted_bugs()?]);
     proofs.extend(of_vendored()?);
     proofs.extend(of_lab()?);
@@ -59,7 +62,8 @@ fn of_test(name: &str, about: &str, [package, program, test]: [&str; 3]) -> Proo
 /// Seeds of the simulator that nobody has run before.
 fn of_fresh_seeds() -> Result<Proof> {
     let about = "The simulator (`docs/contributing/simulator.md`) runs seeds that the time chooses, over all scenes that seeds choose by themselves, and names those that fail.";
-    let command = sh::chore(&["sim", "--keep-going", "--count", FRESH_SEEDS, "--jobs", &sh::cores()])?;
+    let command =
+        sh::chore(&["sim", "--keep-going", "--count", FRESH_SEEDS, "--jobs", &sh::cores()])?;
     Ok(Proof { name: "sim".into(), about: about.into(), command })
 }
 
@@ -71,16 +75,29 @@ fn of_planted_bugs() -> Result<Proof> {
     Ok(Proof { name: "planted".into(), about: about.into(), command })
 }
 
-/// The tests of TLS with OpenSSL in the program, for which it is built (with perl and make): on this machine, and for Windows.
+/// The tests of TLS with OpenSSL in the program, for which it is built (with perl and make): on
+/// this machine, and for Windows.
 fn of_vendored() -> Result<[Proof; 2]> {
     const ARGUMENTS: [&str; 4] = ["--package", "weft-tls", "--features", "vendored-openssl"];
     let mut here = sh::cargo("test");
     here.args(["--quiet", "--locked"]).args(ARGUMENTS);
     let windows = sh::chore(&[&["windows", "test"], &ARGUMENTS[..]].concat())?;
-    let proof = |name: &str, about: &str, command| Proof { name: name.into(), about: about.into(), command };
+    let proof = |name: &str, about: &str, command| Proof {
+        name: name.into(),
+        about: about.into(),
+        command,
+    };
     Ok([
-        proof("vendored-openssl", "The tests of TLS with OpenSSL built with weft and linked in.", here),
-        proof("vendored-openssl-windows", "The same for Windows, under Wine, which has no other OpenSSL.", windows),
+        proof(
+            "vendored-openssl",
+            "The tests of TLS with OpenSSL built with weft and linked in.",
+            here,
+        ),
+        proof(
+            "vendored-openssl-windows",
+            "The same for Windows, under Wine, which has no other OpenSSL.",
+            windows,
+        ),
     ])
 }
 

@@ -26,7 +26,8 @@ pub struct Record {
 impl Record {
     /// Of this commit on this machine, from now on.
     pub fn begin() -> Result<Self> {
-        let date = sh::output(Command::new("date").args(["-u", "+%Y-%m-%d"])).unwrap_or_else(|_| "an unknown day".into());
+        let date = sh::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))
+            .unwrap_or_else(|_| "an unknown day".into());
         Ok(Self {
             start: Instant::now(),
             commit: machine::commit()?,
@@ -43,7 +44,11 @@ impl Record {
         let (word, seconds) = (report.outcome.word(), report.elapsed.as_secs_f64());
         // Writing to a string cannot fail.
         let _ = writeln!(self.table, "| [{name}](#{name}) | {word} | {seconds:.0} |");
-        let _ = write!(self.sections, "\n## {name}\n\n{about}\n\nIt {word} after {seconds:.0} s.\n", word = told(word));
+        let _ = write!(
+            self.sections,
+            "\n## {name}\n\n{about}\n\nIt {word} after {seconds:.0} s.\n",
+            word = told(word)
+        );
         if !report.lines.is_empty() {
             let _ = write!(self.sections, "\n```text\n{}\n```\n", report.lines.join("\n"));
         }
@@ -64,7 +69,8 @@ impl Record {
     /// Writes it, and tells where.
     pub fn write(&self) -> Result<PathBuf> {
         let path = sh::root().join("docs/long.md");
-        fs::write(&path, self.text(self.start.elapsed())).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(&path, self.text(self.start.elapsed()))
+            .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     }
 }
@@ -88,12 +94,28 @@ mod tests {
             table: String::new(),
             sections: String::new(),
         };
-        let proof = Proof { name: "many".into(), about: "Many of them.".into(), command: Command::new("true") };
-        let report = Report { outcome: Outcome::Passed, elapsed: Duration::from_secs(61), lines: vec!["7 of 7".into()] };
+        let proof = Proof {
+            name: "many".into(),
+            about: "Many of them.".into(),
+            command: Command::new("true"),
+        };
+        let report = Report {
+            outcome: Outcome::Passed,
+            elapsed: Duration::from_secs(61),
+            lines: vec!["7 of 7".into()],
+        };
         record.add(&proof, &report);
         let text = record.text(Duration::from_secs(62));
-        assert!(text.contains("Commit `abc`, 2026-01-01 (UTC), 62 s in all. The machine: a machine."), "{text}");
+        assert!(
+            text.contains("Commit `abc`, 2026-01-01 (UTC), 62 s in all. The machine: a machine."),
+            "{text}"
+        );
         assert!(text.contains("| [many](#many) | passed | 61 |"), "{text}");
-        assert!(text.ends_with("## many\n\nMany of them.\n\nIt passed after 61 s.\n\n```text\n7 of 7\n```\n"), "{text}");
+        assert!(
+            text.ends_with(
+                "## many\n\nMany of them.\n\nIt passed after 61 s.\n\n```text\n7 of 7\n```\n"
+            ),
+            "{text}"
+        );
     }
 }

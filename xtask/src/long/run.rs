@@ -55,7 +55,8 @@ pub fn run(proof: &mut Proof) -> Result<Report> {
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {:?}", proof.command))?;
-    let (out, err) = (child.stdout.take().context("no output")?, child.stderr.take().context("no errors")?);
+    let (out, err) =
+        (child.stdout.take().context("no output")?, child.stderr.take().context("no errors")?);
     let errors = thread::spawn(move || shown(err));
     let said = shown(out);
     let errors = errors.join().unwrap_or_default();
@@ -75,7 +76,8 @@ fn shown(from: impl Read) -> Vec<String> {
 }
 
 fn report(status: Option<i32>, elapsed: Duration, said: &[String], errors: &[String]) -> Report {
-    let mut lines: Vec<String> = said.iter().filter(|line| !is_of_the_harness(line)).cloned().collect();
+    let mut lines: Vec<String> =
+        said.iter().filter(|line| !is_of_the_harness(line)).cloned().collect();
     let is_skipped = lines.iter().any(|line| line.starts_with("skipped: "));
     let outcome = match status {
         Some(0) if !is_skipped => Outcome::Passed,
@@ -93,7 +95,8 @@ fn report(status: Option<i32>, elapsed: Duration, said: &[String], errors: &[Str
 /// Whether cargo's harness wrote the line, or nobody anything.
 fn is_of_the_harness(line: &str) -> bool {
     let line = line.trim();
-    ["running ", "test ", "test result"].iter().any(|start| line.starts_with(start)) || matches!(line, "" | "." | "failures:")
+    ["running ", "test ", "test result"].iter().any(|start| line.starts_with(start))
+        || matches!(line, "" | "." | "failures:")
 }
 
 #[cfg(test)]
@@ -102,13 +105,19 @@ mod tests {
 
     #[test]
     fn figures_are_kept_and_the_harness_is_not() {
-        let said = ["", "running 1 test", "2,016 connections", ".", "test result: ok. 1 passed; 0 failed"].map(str::to_owned);
+        let said =
+            ["", "running 1 test", "2,016 connections", ".", "test result: ok. 1 passed; 0 failed"]
+                .map(str::to_owned);
         let errors = ["why".to_owned()];
         let of = |status| report(status, Duration::ZERO, &said, &errors);
-        assert_eq!((of(Some(0)).outcome, of(Some(0)).lines), (Outcome::Passed, vec!["2,016 connections".to_owned()]));
+        assert_eq!(
+            (of(Some(0)).outcome, of(Some(0)).lines),
+            (Outcome::Passed, vec!["2,016 connections".to_owned()])
+        );
         assert_eq!((of(Some(101)).outcome, of(Some(101)).lines.len()), (Outcome::Failed, 2));
         assert_eq!((of(Some(77)).outcome, of(None).outcome), (Outcome::Skipped, Outcome::Failed));
-        let skipped = report(Some(0), Duration::ZERO, &["skipped: too few descriptors".to_owned()], &[]);
+        let skipped =
+            report(Some(0), Duration::ZERO, &["skipped: too few descriptors".to_owned()], &[]);
         assert_eq!(skipped.outcome, Outcome::Skipped);
     }
 }

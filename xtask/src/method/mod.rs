@@ -1,6 +1,8 @@
-//! `cargo xtask method`: whether studies keep what their intervals promise, shown by studies whose truth is known.
+//! `cargo xtask method`: whether studies keep what their intervals promise, shown by studies whose
+//! truth is known.
 //!
-//! The data are kept below `docs/study/method`, one file a trial; runs of the same `crates/bench` add to each other.
+//! The data are kept below `docs/study/method`, one file a trial; runs of the same `crates/bench`
+//! add to each other.
 
 mod record;
 mod trials;
@@ -31,17 +33,29 @@ pub struct MethodArgs {
 /// Runs studies, keeps their relations, and prints the table.
 pub fn run(args: &MethodArgs) -> Result<ExitCode> {
     if args.list {
-        TRIALS.iter().for_each(|trial| println!("{:<8} {} × {}", trial.name, trial.count, trial.about));
+        TRIALS
+            .iter()
+            .for_each(|trial| println!("{:<8} {} × {}", trial.name, trial.count, trial.about));
         return Ok(ExitCode::SUCCESS);
     }
     let find = |name: &String| TRIALS.iter().find(|trial| trial.name == *name);
     let asked: Vec<&Trial> = args
         .trials
         .iter()
-        .map(|name| find(name).with_context(|| format!("there is no trial {name}; `cargo xtask method --list` names them")))
+        .map(|name| {
+            find(name).with_context(|| {
+                format!("there is no trial {name}; `cargo xtask method --list` names them")
+            })
+        })
         .collect::<Result<_>>()?;
     if !asked.is_empty() {
-        sh::run(sh::cargo("build").args(["--release", "--quiet", "--locked", "--package", "weft"]))?;
+        sh::run(sh::cargo("build").args([
+            "--release",
+            "--quiet",
+            "--locked",
+            "--package",
+            "weft",
+        ]))?;
     }
     for trial in asked {
         let mut record = Record::open(trial.name)?;
@@ -62,7 +76,8 @@ struct Busy(Child);
 
 impl Busy {
     fn start() -> Result<Self> {
-        let child = Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
+        let child =
+            Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
         Ok(Self(child.context("cannot start a busy loop")?))
     }
 }
@@ -77,11 +92,20 @@ impl Drop for Busy {
 
 /// Runs weft with these arguments.
 fn weft(args: &[&str]) -> Result<()> {
-    let program = sh::target_dir().join("release").join(format!("weft{}", std::env::consts::EXE_SUFFIX));
+    let program =
+        sh::target_dir().join("release").join(format!("weft{}", std::env::consts::EXE_SUFFIX));
     ensure!(program.exists(), "{} is missing", program.display());
-    let ran = Command::new(&program).args(args).output().with_context(|| format!("cannot run {}", program.display()))?;
+    let ran = Command::new(&program)
+        .args(args)
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
     if !ran.status.success() {
-        bail!("`weft {}` ended with {}: {}", args.join(" "), ran.status, String::from_utf8_lossy(&ran.stderr));
+        bail!(
+            "`weft {}` ended with {}: {}",
+            args.join(" "),
+            ran.status,
+            String::from_utf8_lossy(&ran.stderr)
+        );
     }
     Ok(())
 }

@@ -64,7 +64,8 @@ enum Lanes {
     Slices,
 }
 
-/// The slower device: in a run of a minute its median over the network was 5.2 % longer than that of 100 µs, by 12.5 µs (9.6 to 15.5) of 243.
+/// The slower device: in a run of a minute its median over the network was 5.2 % longer than that
+/// of 100 µs, by 12.5 µs (9.6 to 15.5) of 243.
 const SLOWER: &str = "delay:read=112us,null:64MiB";
 
 pub(super) const TRIALS: [Trial; 5] = [
@@ -79,12 +80,33 @@ pub(super) const TRIALS: [Trial; 5] = [
         name: "slower",
         about: "at depth 1, a lane whose median over the network is 5 % longer, at most 30 s",
         count: 20,
-        lanes: Lanes::Two { sources: ["delay:read=100us,null:64MiB", SLOWER], load: "latency = true" },
+        lanes: Lanes::Two {
+            sources: ["delay:read=100us,null:64MiB", SLOWER],
+            load: "latency = true",
+        },
         busy: false,
     },
-    Trial { name: "slices", about: "slices of 30, 100 and 1,000 ms", count: 3, lanes: Lanes::Slices, busy: false },
-    Trial { name: "quiet", about: "the study that runs by default", count: 20, lanes: Lanes::Default, busy: false },
-    Trial { name: "busy", about: "the same beside a busy loop", count: 10, lanes: Lanes::Default, busy: true },
+    Trial {
+        name: "slices",
+        about: "slices of 30, 100 and 1,000 ms",
+        count: 3,
+        lanes: Lanes::Slices,
+        busy: false,
+    },
+    Trial {
+        name: "quiet",
+        about: "the study that runs by default",
+        count: 20,
+        lanes: Lanes::Default,
+        busy: false,
+    },
+    Trial {
+        name: "busy",
+        about: "the same beside a busy loop",
+        count: 10,
+        lanes: Lanes::Default,
+        busy: true,
+    },
 ];
 
 /// Slices and their warm-up, in turn.
@@ -95,12 +117,15 @@ impl Trial {
     pub fn study(&self) -> Result<Value> {
         let dir = tempfile::tempdir()?;
         let to = dir.path().join("report");
-        let mut args = vec!["study".to_owned(), "--output-dir".to_owned(), to.display().to_string()];
+        let mut args =
+            vec!["study".to_owned(), "--output-dir".to_owned(), to.display().to_string()];
         let number = super::Record::open(self.name)?.studies.len();
         let (each, warm_up) = LENGTHS[number % LENGTHS.len()];
         let suite = match &self.lanes {
             Lanes::Default => None,
-            Lanes::Two { sources: [a, b], load } => Some(TWO.replace("SOURCE_A", a).replace("SOURCE_B", b).replace("LOAD", load)),
+            Lanes::Two { sources: [a, b], load } => {
+                Some(TWO.replace("SOURCE_A", a).replace("SOURCE_B", b).replace("LOAD", load))
+            }
             Lanes::Slices => Some(SLICES.replace("EACH", each).replace("WARM_UP", warm_up)),
         };
         if let Some(suite) = suite {
@@ -109,7 +134,8 @@ impl Trial {
             args.extend(["--suite".to_owned(), path.display().to_string()]);
         }
         super::weft(&args.iter().map(String::as_str).collect::<Vec<_>>())?;
-        let text = fs::read_to_string(to.join("results.json")).context("the study left no results")?;
+        let text =
+            fs::read_to_string(to.join("results.json")).context("the study left no results")?;
         let results: Value = serde_json::from_str(&text)?;
         let kept = |key: &str| results[key].clone();
         Ok(json!({

@@ -21,7 +21,12 @@ impl Interval {
     fn of(relation: &Value) -> Option<Self> {
         let estimate = &relation["estimate"];
         let number = |key: &str| estimate[key].as_f64();
-        Some(Self { value: number("value")?, low: number("low")?, high: number("high")?, blocks: estimate["blocks"].as_u64()? })
+        Some(Self {
+            value: number("value")?,
+            low: number("low")?,
+            high: number("high")?,
+            blocks: estimate["blocks"].as_u64()?,
+        })
     }
 
     fn holds(&self, truth: f64) -> bool {
@@ -41,8 +46,12 @@ impl Interval {
 /// The relation of a study with these properties.
 fn relation(study: &Value, lane: &str, workload: &str, quantity: &str) -> Option<Interval> {
     let all = study["relations"].as_array()?;
-    let is =
-        |one: &&Value| one["lane"] == lane && one["workload"] == workload && one["quantity"] == quantity && !one["to"].is_null();
+    let is = |one: &&Value| {
+        one["lane"] == lane
+            && one["workload"] == workload
+            && one["quantity"] == quantity
+            && !one["to"].is_null()
+    };
     Interval::of(all.iter().find(is)?)
 }
 
@@ -54,9 +63,13 @@ fn slower(study: &Value) -> Option<Interval> {
     relation(study, "b", "qd1-4k-randread", "rate")
 }
 
-/// What the headline of the study that runs by default has: added latency and cycles on the RAM disk.
+/// What the headline of the study that runs by default has: added latency and cycles on the RAM
+/// disk.
 fn headline(study: &Value) -> Option<[Interval; 2]> {
-    Some([relation(study, "nvme+tcp", "qd1-4k-randread", "latency")?, relation(study, "nvme+tcp", "4k-randread", "cycles")?])
+    Some([
+        relation(study, "nvme+tcp", "qd1-4k-randread", "latency")?,
+        relation(study, "nvme+tcp", "4k-randread", "cycles")?,
+    ])
 }
 
 /// One study in words.
@@ -70,7 +83,12 @@ pub(super) fn of_study(trial: &Trial, study: &Value) -> String {
     let took = study["took_s"].as_f64().unwrap_or(0.0);
     of.map_or_else(
         || "no relation".to_owned(),
-        |it| format!("{:.4} ({:.4} to {:.4}), {} blocks, {took:.1} s", it.value, it.low, it.high, it.blocks),
+        |it| {
+            format!(
+                "{:.4} ({:.4} to {:.4}), {} blocks, {took:.1} s",
+                it.value, it.low, it.high, it.blocks
+            )
+        },
     )
 }
 
@@ -94,7 +112,8 @@ pub(super) fn table() -> Result<String> {
     line("A/B for real", all.len(), of_slower(&all));
     for name in ["quiet", "busy"] {
         let all: Vec<[Interval; 2]> = studies(name)?.iter().filter_map(headline).collect();
-        // Each ten ran on a day of their own: what two machines differ by is not for their intervals to hold.
+        // Each ten ran on a day of their own: what two machines differ by is not for their
+        // intervals to hold.
         for ten in all.chunks(10) {
             line(&format!("default, {name}"), ten.len(), of_default(ten));
         }
@@ -108,13 +127,20 @@ pub(super) fn table() -> Result<String> {
 
 fn of_same(all: &[Interval]) -> String {
     let holds = all.iter().filter(|it| it.holds(1.0)).count();
-    let half = median(&mut all.iter().map(|it| (it.high / it.low).sqrt() - 1.0).collect::<Vec<_>>());
+    let half =
+        median(&mut all.iter().map(|it| (it.high / it.low).sqrt() - 1.0).collect::<Vec<_>>());
     format!("1.0 is inside in {holds}; median half-width {:.2} %", half * 100.0)
 }
 
-/// One lane's slices 5 % slower: each ratio is 0.95 of what it was, and so are the ends of its interval.
+/// One lane's slices 5 % slower: each ratio is 0.95 of what it was, and so are the ends of its
+/// interval.
 fn of_data(all: &[Interval]) -> String {
-    let slower = |it: &Interval| Interval { value: it.value * 0.95, low: it.low * 0.95, high: it.high * 0.95, ..*it };
+    let slower = |it: &Interval| Interval {
+        value: it.value * 0.95,
+        low: it.low * 0.95,
+        high: it.high * 0.95,
+        ..*it
+    };
     of_slower(&all.iter().map(slower).collect::<Vec<_>>())
 }
 
@@ -138,7 +164,9 @@ fn of_default(all: &[[Interval; 2]]) -> String {
             }
         }
     }
-    let median_of = |of: usize| median(&mut all.iter().map(|both| both[of].relative() * 100.0).collect::<Vec<_>>());
+    let median_of = |of: usize| {
+        median(&mut all.iter().map(|both| both[of].relative() * 100.0).collect::<Vec<_>>())
+    };
     format!(
         "latency and CPU within ±5 % in {narrow}; median half-widths {:.1} % and {:.1} %; of {pairs} pairs {} and {} agree",
         median_of(0),
@@ -174,12 +202,17 @@ mod tests {
     #[test]
     fn what_came_out_is_counted() {
         let all = [at(1.0, 0.02), at(1.03, 0.02), at(0.98, 0.04)];
-        assert!(of_same(&all).starts_with("1.0 is inside in 2; median half-width 2.0"), "{}", of_same(&all));
+        assert!(
+            of_same(&all).starts_with("1.0 is inside in 2; median half-width 2.0"),
+            "{}",
+            of_same(&all)
+        );
         // 1.05 × 0.95 is below 1, and so is 1.02 × 0.95.
         assert_eq!(of_data(&all), "the right direction in 3, the wrong one in 0");
         let two = [[at(100.0, 4.0), at(10.0, 0.4)], [at(105.0, 4.0), at(12.0, 0.7)]];
         assert!(
-            of_default(&two).contains("±5 % in 1;") && of_default(&two).ends_with("of 1 pairs 1 and 0 agree"),
+            of_default(&two).contains("±5 % in 1;")
+                && of_default(&two).ends_with("of 1 pairs 1 and 0 agree"),
             "{}",
             of_default(&two)
         );

@@ -1,4 +1,5 @@
-//! `cargo xtask race`: weft beside the bare TCP ceiling of the machine and beside its peers. `docs/performance/method.md` is the manual.
+//! `cargo xtask race`: weft beside the bare TCP ceiling of the machine and beside its peers.
+//! `docs/performance/method.md` is the manual.
 
 mod contestant;
 mod gates;
@@ -47,7 +48,8 @@ pub struct RaceArgs {
     /// An honest reader beside 300 peers that hold on to the target's memory, by each protocol
     #[arg(long)]
     hostile: bool,
-    /// Processor time when idle and at 1,000 operations per second; adaptive waiting against polling
+    /// Processor time when idle and at 1,000 operations per second; adaptive waiting against
+    /// polling
     #[arg(long)]
     idle: bool,
     /// Where the time of a 4 KiB read goes, by perf
@@ -83,7 +85,8 @@ pub struct RaceArgs {
     /// Seconds of each measurement [default: 1]
     #[arg(long)]
     runtime: Option<f64>,
-    /// Another peer: NAME=COMMAND, which is run with RW, BS, IODEPTH, … in its environment and prints fio's JSON or a number
+    /// Another peer: NAME=COMMAND, which is run with RW, BS, IODEPTH, … in its environment and
+    /// prints fio's JSON or a number
     #[arg(long)]
     peer: Vec<String>,
     /// No peers but those given with --peer
@@ -92,7 +95,8 @@ pub struct RaceArgs {
     /// Where to keep the results [default: race.json below the target directory]
     #[arg(long)]
     output: Option<PathBuf>,
-    /// Write all kept results of this commit as a document [default name: docs/performance/results.md]
+    /// Write all kept results of this commit as a document [default name:
+    /// docs/performance/results.md]
     #[arg(long, num_args = 0..=1, default_missing_value = "docs/performance/results.md")]
     markdown: Option<PathBuf>,
 }
@@ -116,7 +120,10 @@ impl RaceArgs {
             (self.ceph, "Ceph", section::ceph::run),
             (self.ends, "ends", section::ends::run),
         ];
-        all.into_iter().filter(|(asked, ..)| *asked || self.all).map(|(_, name, measure)| (name, measure)).collect()
+        all.into_iter()
+            .filter(|(asked, ..)| *asked || self.all)
+            .map(|(_, name, measure)| (name, measure))
+            .collect()
     }
 }
 
@@ -156,7 +163,9 @@ pub fn run(args: &RaceArgs) -> Result<ExitCode> {
         eprintln!("{name}");
         match section(&setting) {
             Ok(section) => keep(&mut results, section)?,
-            Err(error) if args.all && error.is::<crate::sh::Missing>() => eprintln!("{name} is not measured: {error}"),
+            Err(error) if args.all && error.is::<crate::sh::Missing>() => {
+                eprintln!("{name} is not measured: {error}")
+            }
             Err(error) => return Err(error.context(name)),
         }
     }
@@ -169,8 +178,13 @@ pub fn run(args: &RaceArgs) -> Result<ExitCode> {
 /// The chosen points.
 fn chosen(args: &RaceArgs) -> Result<Vec<Point>> {
     let filter = args.points.as_deref().unwrap_or_default();
-    let points: Vec<Point> = POINTS.into_iter().filter(|point| point.name.contains(filter)).collect();
-    ensure!(!points.is_empty(), "no point's name contains {filter:?}: {}", POINTS.map(|point| point.name).join(", "));
+    let points: Vec<Point> =
+        POINTS.into_iter().filter(|point| point.name.contains(filter)).collect();
+    ensure!(
+        !points.is_empty(),
+        "no point's name contains {filter:?}: {}",
+        POINTS.map(|point| point.name).join(", ")
+    );
     Ok(points)
 }
 
@@ -179,7 +193,8 @@ fn race(args: &RaceArgs, setting: Setting) -> Result<(Race, Vec<String>)> {
     let ceiling = Ceiling::start(&setting)?;
     let mut all: Vec<Box<dyn Contestant>> =
         vec![Box::new(Weft::start(&setting, "ram")?), Box::new(Weft::start(&setting, "null")?)];
-    let (found, missing) = if args.no_peers { Default::default() } else { contestant::peers(&setting) };
+    let (found, missing) =
+        if args.no_peers { Default::default() } else { contestant::peers(&setting) };
     all.extend(found);
     for peer in &args.peer {
         all.push(Box::new(Custom::parse(peer)?));
@@ -195,7 +210,8 @@ fn points(args: &RaceArgs, setting: Setting) -> Result<Section> {
     let names = race.names();
     let mut tables = report::tables(&names, &all);
     tables[0].notes.extend(missing);
-    let data = json!({ "points": all.iter().map(|measured| measured.json(&names)).collect::<Vec<_>>() });
+    let data =
+        json!({ "points": all.iter().map(|measured| measured.json(&names)).collect::<Vec<_>>() });
     Ok(Section { name: "points", tables, data })
 }
 

@@ -22,8 +22,23 @@ pub struct Point {
 }
 
 impl Point {
-    const fn new(name: &'static str, title: &'static str, rw: &'static str, kib: u32, iodepth: u32) -> Self {
-        Self { name, title, rw, rwmixread: 50, bytes: kib << 10, iodepth, connections: 1, digests: false }
+    const fn new(
+        name: &'static str,
+        title: &'static str,
+        rw: &'static str,
+        kib: u32,
+        iodepth: u32,
+    ) -> Self {
+        Self {
+            name,
+            title,
+            rw,
+            rwmixread: 50,
+            bytes: kib << 10,
+            iodepth,
+            connections: 1,
+            digests: false,
+        }
     }
 
     const fn mixed(name: &'static str, title: &'static str, rwmixread: u8, iodepth: u32) -> Self {
@@ -53,7 +68,8 @@ pub const POINTS: [Point; 18] = [
     Point::new("4k-randread-8", "4 KiB random read, depth 8", "randread", 4, 8),
     Point::new("4k-randread-32", "4 KiB random read, depth 32", "randread", 4, 32),
     Point::new("4k-randread-128", "4 KiB random read, depth 128", "randread", 4, 128),
-    Point::new("4k-randread-4x32", "4 KiB random read, four connections of 32", "randread", 4, 32).over(4),
+    Point::new("4k-randread-4x32", "4 KiB random read, four connections of 32", "randread", 4, 32)
+        .over(4),
     Point::new("4k-randwrite-1", "4 KiB random write, depth 1", "randwrite", 4, 1),
     Point::new("4k-randwrite-32", "4 KiB random write, depth 32", "randwrite", 4, 32),
     Point::new("4k-randwrite-128", "4 KiB random write, depth 128", "randwrite", 4, 128),
@@ -65,8 +81,22 @@ pub const POINTS: [Point; 18] = [
     Point::new("64k-randwrite-32", "64 KiB random write, depth 32", "randwrite", 64, 32),
     Point::new("1m-read-8", "1 MiB read, depth 8", "read", 1024, 8),
     Point::new("1m-write-8", "1 MiB write, depth 8", "write", 1024, 8),
-    Point::new("4k-randread-32-digests", "4 KiB random read, depth 32, both digests", "randread", 4, 32).with_digests(),
-    Point::new("64k-randread-32-digests", "64 KiB random read, depth 32, both digests", "randread", 64, 32).with_digests(),
+    Point::new(
+        "4k-randread-32-digests",
+        "4 KiB random read, depth 32, both digests",
+        "randread",
+        4,
+        32,
+    )
+    .with_digests(),
+    Point::new(
+        "64k-randread-32-digests",
+        "64 KiB random read, depth 32, both digests",
+        "randread",
+        64,
+        32,
+    )
+    .with_digests(),
 ];
 
 /// The points of images of Ceph.
@@ -85,8 +115,14 @@ mod tests {
     fn names_say_what_is_done() {
         for point in POINTS {
             assert!(point.name.contains(point.rw), "{}", point.name);
-            let directions = ["read", "write"].map(|direction| point.rw == "randrw" || point.rw.ends_with(direction));
-            assert_eq!(["read", "write"].map(|direction| point.title.contains(direction)), directions, "{}", point.name);
+            let directions = ["read", "write"]
+                .map(|direction| point.rw == "randrw" || point.rw.ends_with(direction));
+            assert_eq!(
+                ["read", "write"].map(|direction| point.title.contains(direction)),
+                directions,
+                "{}",
+                point.name
+            );
             assert_eq!(point.title.contains("random"), point.random(), "{}", point.name);
             assert_eq!(POINTS.iter().filter(|other| other.name == point.name).count(), 1);
         }

@@ -29,11 +29,15 @@ impl Process {
     /// Starts a program. Its standard error is ours.
     pub fn start(command: &mut Command) -> Result<Self> {
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = started.with_context(|| format!("cannot start {:?}", command.get_program()))?;
-        let (input, output) = (child.stdin.take(), child.stdout.take().context("a child without output")?);
+        let mut child =
+            started.with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        let (input, output) =
+            (child.stdin.take(), child.stdout.take().context("a child without output")?);
         let (give, lines) = channel();
         // It ends when the program's output does, or when nobody listens any more.
-        thread::spawn(move || BufReader::new(output).lines().map_while(Result::ok).all(|line| give.send(line).is_ok()));
+        thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).all(|line| give.send(line).is_ok())
+        });
         Ok(Self { child, input, lines })
     }
 
@@ -52,8 +56,12 @@ impl Process {
                         return Ok(rest.to_owned());
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => bail!("no line `{start}…` in {} s", PATIENCE.as_secs()),
-                Err(RecvTimeoutError::Disconnected) => bail!("it ended before it said `{start}…`: {}", self.child.wait()?),
+                Err(RecvTimeoutError::Timeout) => {
+                    bail!("no line `{start}…` in {} s", PATIENCE.as_secs())
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    bail!("it ended before it said `{start}…`: {}", self.child.wait()?)
+                }
             }
         }
     }
@@ -74,8 +82,15 @@ impl Process {
     /// A line of its `/proc/PID/status`, such as `VmHWM`, in bytes.
     pub fn memory(&self, field: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).context("no such field")?;
-        let kib: u64 = line.trim().trim_end_matches(" kB").parse().with_context(|| format!("{field}: {line}"))?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+            .context("no such field")?;
+        let kib: u64 = line
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .with_context(|| format!("{field}: {line}"))?;
         Ok(kib << 10)
     }
 }
@@ -84,7 +99,8 @@ impl Process {
 pub(super) fn cpu_of(pid: u32) -> Result<[Duration; 2]> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The second field, a name in parentheses, may hold anything.
-    let fields: Vec<&str> = stat.rsplit_once(')').context("no name in it")?.1.split_ascii_whitespace().collect();
+    let fields: Vec<&str> =
+        stat.rsplit_once(')').context("no name in it")?.1.split_ascii_whitespace().collect();
     let time = |at: usize| -> Result<Duration> {
         let ticks: u64 = fields.get(at).context("too short")?.parse()?;
         Ok(Duration::from_millis(ticks * 10))
@@ -116,10 +132,16 @@ impl Drop for Process {
 /// Runs a program to its end and returns what it wrote; standard error too when it fails.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}"))?;
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}"))?;
     if !output.status.success() {
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
-        bail!("{name} {} ended with {}: {}", words.join(" "), output.status, String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "{name} {} ended with {}: {}",
+            words.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

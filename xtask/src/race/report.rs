@@ -20,15 +20,26 @@ impl Measured {
     }
 
     /// The ratio of a figure of two contestants, taken within each round.
-    fn ratio(&self, who: usize, to: usize, figure: impl Fn(&Sample) -> Option<f64>) -> Option<Spread> {
+    fn ratio(
+        &self,
+        who: usize,
+        to: usize,
+        figure: impl Fn(&Sample) -> Option<f64>,
+    ) -> Option<Spread> {
         let rounds = self.samples[who].iter().zip(&self.samples[to]);
-        Spread::of(rounds.filter_map(|(one, other)| Some(figure(one.as_ref()?)? / figure(other.as_ref()?)?)))
+        Spread::of(
+            rounds
+                .filter_map(|(one, other)| Some(figure(one.as_ref()?)? / figure(other.as_ref()?)?)),
+        )
     }
 
     /// All rounds, for the results file.
     pub fn json(&self, names: &[String]) -> Value {
         let samples = names.iter().zip(&self.samples).map(|(name, samples)| {
-            let rounds: Vec<Value> = samples.iter().map(|sample| sample.as_ref().map_or(Value::Null, Sample::json)).collect();
+            let rounds: Vec<Value> = samples
+                .iter()
+                .map(|sample| sample.as_ref().map_or(Value::Null, Sample::json))
+                .collect();
             (name.clone(), Value::from(rounds))
         });
         json!({
@@ -62,7 +73,8 @@ pub fn tables(names: &[String], all: &[Measured]) -> Vec<Table> {
     vec![throughput(names, all), latencies(all), ends(all), busy(all)]
 }
 
-/// A peer of the race: a ratio of two initiators says nothing about targets, so each is compared with one that has its own.
+/// A peer of the race: a ratio of two initiators says nothing about targets, so each is compared
+/// with one that has its own.
 struct Peer {
     name: &'static str,
     initiator: &'static str,
@@ -71,7 +83,11 @@ struct Peer {
 }
 
 const PEERS: [Peer; 5] = [
-    Peer { name: "weft-null", initiator: "weft", reference: Some(("weft-ram", "weft is … times that")) },
+    Peer {
+        name: "weft-null",
+        initiator: "weft",
+        reference: Some(("weft-ram", "weft is … times that")),
+    },
     Peer { name: "tgt", initiator: "iscsi-perf", reference: None },
     Peer { name: "weft-iscsi", initiator: "iscsi-perf", reference: Some(("tgt", "… times tgt")) },
     Peer { name: "nbdkit", initiator: "fio", reference: None },
@@ -82,7 +98,8 @@ fn peer(name: &str) -> Option<&'static Peer> {
     PEERS.iter().find(|peer| peer.name == name)
 }
 
-/// The place of what a peer is compared with, and whether that is divided by the peer rather than the other way round.
+/// The place of what a peer is compared with, and whether that is divided by the peer rather than
+/// the other way round.
 fn reference(names: &[String], at: usize) -> Option<(usize, bool)> {
     let (reference, _) = peer(&names[at])?.reference?;
     let reference = names.iter().position(|name| name == reference)?;
@@ -91,7 +108,9 @@ fn reference(names: &[String], at: usize) -> Option<(usize, bool)> {
 
 fn peer_head(name: &str) -> String {
     match peer(name) {
-        Some(Peer { initiator, reference: Some((_, words)), .. }) => format!("{name}, by {initiator} ({words})"),
+        Some(Peer { initiator, reference: Some((_, words)), .. }) => {
+            format!("{name}, by {initiator} ({words})")
+        }
         Some(Peer { initiator, .. }) => format!("{name}, by {initiator}"),
         None => name.to_owned(),
     }
@@ -108,13 +127,15 @@ fn rounds_of(all: &[Measured]) -> String {
 
 fn throughput(names: &[String], all: &[Measured]) -> Table {
     let peers = &names[WEFT + 1..];
-    let mut columns: Vec<String> = ["point", "rounds", "ceiling", "weft", "share of the ceiling"].map(str::to_owned).into();
+    let mut columns: Vec<String> =
+        ["point", "rounds", "ceiling", "weft", "share of the ceiling"].map(str::to_owned).into();
     columns.extend(peers.iter().map(|peer| peer_head(peer)));
     let intro = "Operations per second: medians of so many rounds, the least and the greatest in parentheses. Ratios are taken within each round, and \
                  only between targets that the same initiator measured.";
     let mut table = Table { columns, ..Table::new("Throughput", intro, &[]) };
     for measured in all {
-        let mut row = vec![measured.point.title.to_owned(), rounds_of(std::slice::from_ref(measured))];
+        let mut row =
+            vec![measured.point.title.to_owned(), rounds_of(std::slice::from_ref(measured))];
         row.extend([CEILING, WEFT].map(|who| range(measured.figure(who, iops))));
         row.push(share(measured.ratio(WEFT, CEILING, iops)));
         for peer in WEFT + 1..names.len() {
@@ -140,7 +161,9 @@ fn throughput(names: &[String], all: &[Measured]) -> Table {
 fn four_connections(all: &[Measured]) -> Option<String> {
     let of = |name: &str| all.iter().find(|measured| measured.point.name == name);
     let (one, four) = (of("4k-randread-128")?, of("4k-randread-4x32")?);
-    let loss = |who: usize| Some((1.0 - four.figure(who, iops)?.median / one.figure(who, iops)?.median) * 100.0);
+    let loss = |who: usize| {
+        Some((1.0 - four.figure(who, iops)?.median / one.figure(who, iops)?.median) * 100.0)
+    };
     Some(format!(
         "Four connections of 32 instead of one of 128: the ceiling loses {:.0} %, weft {:.0} %.",
         loss(CEILING)?,
@@ -149,12 +172,28 @@ fn four_connections(all: &[Measured]) -> Option<String> {
 }
 
 fn latencies(all: &[Measured]) -> Table {
-    let columns = ["point", "weft p50", "p99", "p99.9", "ceiling p50", "p99", "p99.9", "weft's p99 / the ceiling's"];
-    let mut table = Table::new("Latency", &format!("Microseconds: medians of {} rounds.", rounds_of(all)), &columns);
+    let columns = [
+        "point",
+        "weft p50",
+        "p99",
+        "p99.9",
+        "ceiling p50",
+        "p99",
+        "p99.9",
+        "weft's p99 / the ceiling's",
+    ];
+    let mut table = Table::new(
+        "Latency",
+        &format!("Microseconds: medians of {} rounds.", rounds_of(all)),
+        &columns,
+    );
     for measured in all {
         let mut row = vec![measured.point.title.to_owned()];
         for who in [WEFT, CEILING] {
-            row.extend([0, 1, 2].map(|at| or_dash(measured.figure(who, latency(at)).map(|s| micros(s.median)))));
+            row.extend(
+                [0, 1, 2]
+                    .map(|at| or_dash(measured.figure(who, latency(at)).map(|s| micros(s.median)))),
+            );
         }
         row.push(share(measured.ratio(WEFT, CEILING, latency(1))));
         table.rows.push(row);
@@ -177,17 +216,25 @@ fn ends(all: &[Measured]) -> Table {
     let mut table = Table::new("What each operation costs", intro, &columns);
     for measured in all {
         let cost = |who: usize, initiator: bool, part: fn(&Cost) -> Option<f64>| {
-            let median =
-                measured.figure(who, |sample| if initiator { sample.initiator } else { sample.target }.as_ref().and_then(part));
+            let median = measured.figure(who, |sample| {
+                if initiator { sample.initiator } else { sample.target }.as_ref().and_then(part)
+            });
             median.map(|spread| spread.median)
         };
         let cpu = |who, initiator| {
-            let both = cost(who, initiator, |c| Some(c.user_us)).zip(cost(who, initiator, |c| Some(c.system_us)));
+            let both = cost(who, initiator, |c| Some(c.user_us))
+                .zip(cost(who, initiator, |c| Some(c.system_us)));
             or_dash(both.map(|(user, system)| format!("{user:.2} + {system:.2}")))
         };
-        let total = |who, initiator| or_dash(cost(who, initiator, |c| Some(c.cpu_us())).map(|us| format!("{us:.2}")));
-        let calls = |who, initiator| or_dash(cost(who, initiator, |c| c.calls).map(|calls| format!("{calls:.3}")));
-        let copied = |initiator| or_dash(cost(WEFT, initiator, |c| c.copied).map(|bytes| format!("{bytes:.0}")));
+        let total = |who, initiator| {
+            or_dash(cost(who, initiator, |c| Some(c.cpu_us())).map(|us| format!("{us:.2}")))
+        };
+        let calls = |who, initiator| {
+            or_dash(cost(who, initiator, |c| c.calls).map(|calls| format!("{calls:.3}")))
+        };
+        let copied = |initiator| {
+            or_dash(cost(WEFT, initiator, |c| c.copied).map(|bytes| format!("{bytes:.0}")))
+        };
         table.rows.push(vec![
             measured.point.title.to_owned(),
             cpu(WEFT, true),
@@ -205,7 +252,8 @@ fn ends(all: &[Measured]) -> Table {
 /// An end that is busy for less than this part of the time is idle in between.
 const BUSY: f64 = 0.9;
 
-/// How busy both ends were. They always have something to do between them, so if neither is busy they wait for each other.
+/// How busy both ends were. They always have something to do between them, so if neither is busy
+/// they wait for each other.
 fn busy(all: &[Measured]) -> Table {
     let columns = ["point", "weft initiator", "weft target", "ceiling's ends"];
     let intro = "Processor time of each end as a part of the time: medians of the rounds.";
@@ -218,7 +266,8 @@ fn busy(all: &[Measured]) -> Table {
             };
             measured.figure(who, of).map(|spread| spread.median)
         };
-        let percent = |part: Option<f64>| or_dash(part.map(|part| format!("{:.0} %", part * 100.0)));
+        let percent =
+            |part: Option<f64>| or_dash(part.map(|part| format!("{:.0} %", part * 100.0)));
         let ours = [part(WEFT, true), part(WEFT, false)];
         table.rows.push(vec![
             measured.point.title.to_owned(),
@@ -227,7 +276,10 @@ fn busy(all: &[Measured]) -> Table {
             format!("{}, {}", percent(part(CEILING, true)), percent(part(CEILING, false))),
         ]);
         if ours.iter().all(|part| part.is_some_and(|part| part < BUSY)) {
-            table.notes.push(format!("{}: neither end is busy, so they wait for each other.", measured.point.title));
+            table.notes.push(format!(
+                "{}: neither end is busy, so they wait for each other.",
+                measured.point.title
+            ));
         }
     }
     table
@@ -244,7 +296,11 @@ pub fn faults(names: &[String], all: &[Measured]) -> Vec<String> {
                     None => ours.then_some("there is no row"),
                     Some(sample) => fault(sample, ours),
                 };
-                faults.extend(fault.map(|fault| format!("{name}, {}: {fault}: {sample:?}", measured.point.title)));
+                faults.extend(
+                    fault.map(|fault| {
+                        format!("{name}, {}: {fault}: {sample:?}", measured.point.title)
+                    }),
+                );
             }
         }
     }
@@ -252,8 +308,9 @@ pub fn faults(names: &[String], all: &[Measured]) -> Vec<String> {
 }
 
 fn fault(sample: &Sample, ours: bool) -> Option<&'static str> {
-    let counted =
-        |cost: Option<Cost>| cost.is_some_and(|cost| cost.cpu_us() > 0.0 && cost.calls.is_some_and(|calls| calls > 0.0));
+    let counted = |cost: Option<Cost>| {
+        cost.is_some_and(|cost| cost.cpu_us() > 0.0 && cost.calls.is_some_and(|calls| calls > 0.0))
+    };
     let ordered = |all: [f64; 3]| all[0] > 0.0 && all.is_sorted();
     if sample.iops <= 0.0 {
         Some("nothing was done")
@@ -275,11 +332,21 @@ mod tests {
 
     fn sample(iops: f64) -> Option<Sample> {
         let cost = Cost { user_us: 0.5, system_us: 1.0, calls: Some(0.2), copied: Some(4096.0) };
-        Some(Sample { iops, latency_us: Some([1.0, 2.0, 3.0]), initiator: Some(cost), target: Some(cost), tuning: None })
+        Some(Sample {
+            iops,
+            latency_us: Some([1.0, 2.0, 3.0]),
+            initiator: Some(cost),
+            target: Some(cost),
+            tuning: None,
+        })
     }
 
     fn measured() -> Measured {
-        let samples = vec![vec![sample(200.0), sample(100.0)], vec![sample(100.0), sample(90.0)], vec![sample(50.0), None]];
+        let samples = vec![
+            vec![sample(200.0), sample(100.0)],
+            vec![sample(100.0), sample(90.0)],
+            vec![sample(50.0), None],
+        ];
         Measured { point: POINTS[0], samples, repeated: 1, restless: 0 }
     }
 
@@ -290,7 +357,10 @@ mod tests {
         assert_eq!((shares.min, shares.max), (0.5, 0.9));
         let names = ["ceiling", "weft-ram", "tgt"].map(str::to_owned);
         let table = throughput(&names, &[measured]);
-        assert_eq!((table.rows[0][1].as_str(), table.rows[0][4].as_str()), ("2", "0.70 (0.50–0.90)"));
+        assert_eq!(
+            (table.rows[0][1].as_str(), table.rows[0][4].as_str()),
+            ("2", "0.70 (0.50–0.90)")
+        );
     }
 
     #[test]

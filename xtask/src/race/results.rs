@@ -15,8 +15,18 @@ use super::{Section, table::Table};
 use crate::{machine, sh};
 
 /// The sections of the document, in order.
-const ORDER: [&str; 10] =
-    ["points", "nanoseconds", "connections", "hostile", "idle", "one-core", "memory", "scaling", "file", "ends"];
+const ORDER: [&str; 10] = [
+    "points",
+    "nanoseconds",
+    "connections",
+    "hostile",
+    "idle",
+    "one-core",
+    "memory",
+    "scaling",
+    "file",
+    "ends",
+];
 
 /// The results file.
 pub struct Results {
@@ -32,9 +42,13 @@ impl Results {
             fs::create_dir_all(parent)?;
         }
         let commit = machine::commit()?;
-        let kept = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let kept = fs::read_to_string(&path)
+            .ok()
+            .and_then(|text| serde_json::from_str::<Value>(&text).ok());
         let content = kept.filter(|kept| kept["commit"] == commit.as_str());
-        let content = content.unwrap_or_else(|| json!({ "commit": commit, "machine": machine::in_words(), "sections": {} }));
+        let content = content.unwrap_or_else(
+            || json!({ "commit": commit, "machine": machine::in_words(), "sections": {} }),
+        );
         Ok(Self { path, content })
     }
 
@@ -43,7 +57,8 @@ impl Results {
         let tables: Vec<Value> = section.tables.iter().map(Table::json).collect();
         self.content["sections"][section.name] = json!({ "tables": tables, "data": section.data });
         let text = format!("{:#}\n", self.content);
-        fs::write(&self.path, text).with_context(|| format!("cannot write {}", self.path.display()))?;
+        fs::write(&self.path, text)
+            .with_context(|| format!("cannot write {}", self.path.display()))?;
         println!("kept in {}", self.path.display());
         Ok(())
     }

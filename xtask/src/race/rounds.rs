@@ -1,4 +1,5 @@
-//! Going through the rounds: all contestants at a point right after one another, with calibrations between them.
+//! Going through the rounds: all contestants at a point right after one another, with calibrations
+//! between them.
 
 use anyhow::Result;
 
@@ -10,7 +11,8 @@ use super::{
     statistics::Spread,
 };
 
-/// Calibrations of a round that lie further apart than this part of the least say that the machine changed its phase.
+/// Calibrations of a round that lie further apart than this part of the least say that the machine
+/// changed its phase.
 const UNREST: f64 = 0.15;
 
 /// Times that a round over a point is measured before it is taken as it is.
@@ -43,17 +45,26 @@ impl Race {
 
     /// Their names, the ceiling first.
     pub fn names(&self) -> Vec<String> {
-        std::iter::once("ceiling".to_owned()).chain(self.contestants.iter().map(|one| one.name().to_owned())).collect()
+        std::iter::once("ceiling".to_owned())
+            .chain(self.contestants.iter().map(|one| one.name().to_owned()))
+            .collect()
     }
 
     /// All rounds over all points.
     pub fn run(&mut self, points: &[Point]) -> Result<Vec<Measured>> {
         let none = || vec![Vec::new(); self.contestants.len() + 1];
-        let mut all: Vec<Measured> =
-            points.iter().map(|&point| Measured { point, samples: none(), repeated: 0, restless: 0 }).collect();
+        let mut all: Vec<Measured> = points
+            .iter()
+            .map(|&point| Measured { point, samples: none(), repeated: 0, restless: 0 })
+            .collect();
         for round in 0..self.setting.rounds {
             for measured in &mut all {
-                eprintln!("round {} of {}: {}", round + 1, self.setting.rounds, measured.point.title);
+                eprintln!(
+                    "round {} of {}: {}",
+                    round + 1,
+                    self.setting.rounds,
+                    measured.point.title
+                );
                 self.calm_round(round as usize, measured)?;
             }
         }
@@ -79,7 +90,8 @@ impl Race {
         Ok(())
     }
 
-    /// Everybody once, beginning with another one in each round; the calibrations before, between and after.
+    /// Everybody once, beginning with another one in each round; the calibrations before, between
+    /// and after.
     fn round(&mut self, round: usize, point: &Point) -> Result<(Vec<Option<Sample>>, Vec<f64>)> {
         let count = self.contestants.len() + 1;
         let mut samples = vec![None; count];
@@ -88,7 +100,9 @@ impl Race {
             let at = (turn + round) % count;
             samples[at] = match at.checked_sub(1) {
                 None => self.ceiling.measure(&self.setting, point)?,
-                Some(at) => until_done(&self.setting, |setting| self.contestants[at].measure(setting, point))?,
+                Some(at) => until_done(&self.setting, |setting| {
+                    self.contestants[at].measure(setting, point)
+                })?,
             };
             if samples[at].is_some() {
                 calibrations.push(self.ceiling.calibrate(&self.setting)?);

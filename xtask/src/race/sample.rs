@@ -22,12 +22,18 @@ impl fmt::Display for NothingDone {
 
 impl Error for NothingDone {}
 
-/// Measures; again and twice as long while nothing was done, as a short run may not get its turn on a busy machine.
-pub fn until_done<T>(setting: &Setting, mut measure: impl FnMut(&Setting) -> Result<T>) -> Result<T> {
+/// Measures; again and twice as long while nothing was done, as a short run may not get its turn on
+/// a busy machine.
+pub fn until_done<T>(
+    setting: &Setting,
+    mut measure: impl FnMut(&Setting) -> Result<T>,
+) -> Result<T> {
     let mut setting = setting.clone();
     loop {
         match measure(&setting) {
-            Err(error) if error.is::<NothingDone>() && setting.runtime < LONGEST => setting.runtime *= 2,
+            Err(error) if error.is::<NothingDone>() && setting.runtime < LONGEST => {
+                setting.runtime *= 2
+            }
             other => return other,
         }
     }
@@ -51,7 +57,8 @@ pub struct Cost {
 pub struct Sample {
     /// Operations per second.
     pub iops: f64,
-    /// Latency, microseconds: 50th, 99th and 99.9th percentile; none where the program does not tell.
+    /// Latency, microseconds: 50th, 99th and 99.9th percentile; none where the program does not
+    /// tell.
     pub latency_us: Option<[f64; 3]>,
     /// Of the initiator.
     pub initiator: Option<Cost>,
@@ -73,7 +80,11 @@ impl Cost {
 
     /// From an object `{user, system}` of microseconds.
     pub fn from_cpu(value: &Value) -> Option<Self> {
-        Some(Self { user_us: value["user"].as_f64()?, system_us: value["system"].as_f64()?, ..Self::default() })
+        Some(Self {
+            user_us: value["user"].as_f64()?,
+            system_us: value["system"].as_f64()?,
+            ..Self::default()
+        })
     }
 }
 
@@ -89,7 +100,8 @@ impl Sample {
         })
     }
 
-    /// From fio's JSON, or that of `weft bench`: reads and writes together, latencies weighted by their number.
+    /// From fio's JSON, or that of `weft bench`: reads and writes together, latencies weighted by
+    /// their number.
     pub fn of_fio(report: &Value) -> Result<Self> {
         let jobs = report["jobs"].as_array().context("fio's JSON has no jobs")?;
         let (mut iops, mut weighted, mut known) = (0.0, [0.0; 3], true);
@@ -102,14 +114,19 @@ impl Sample {
                 }
                 iops += rate;
                 match percentiles(measured) {
-                    Some(each) => weighted = core::array::from_fn(|at| weighted[at] + each[at] * rate),
+                    Some(each) => {
+                        weighted = core::array::from_fn(|at| weighted[at] + each[at] * rate)
+                    }
                     None => known = false,
                 }
             }
         }
         ensure!(iops > 0.0, NothingDone);
-        let cpu = |field: &str| jobs.iter().filter_map(|job| job[field].as_f64()).sum::<f64>() / 100.0 * 1e6 / iops;
-        let initiator = Cost { user_us: cpu("usr_cpu"), system_us: cpu("sys_cpu"), ..Cost::default() };
+        let cpu = |field: &str| {
+            jobs.iter().filter_map(|job| job[field].as_f64()).sum::<f64>() / 100.0 * 1e6 / iops
+        };
+        let initiator =
+            Cost { user_us: cpu("usr_cpu"), system_us: cpu("sys_cpu"), ..Cost::default() };
         let latency_us = known.then(|| weighted.map(|sum| sum / iops / 1e3));
         Ok(Self { iops, latency_us, initiator: Some(initiator), target: None, tuning: None })
     }
@@ -117,13 +134,17 @@ impl Sample {
     /// From the JSON of `weft bench --ceiling`.
     pub fn of_ceiling(report: &Value) -> Result<Self> {
         let end = |end: &Value| {
-            Cost::from_cpu(&end["cpu_us_per_io"]).map(|cost| Cost { calls: end["system_calls_per_io"].as_f64(), ..cost })
+            Cost::from_cpu(&end["cpu_us_per_io"])
+                .map(|cost| Cost { calls: end["system_calls_per_io"].as_f64(), ..cost })
         };
         let latency = |name: &str| report["lat_ns"][name].as_f64().map(|ns| ns / 1e3);
         let latency_us = [latency("p50"), latency("p99"), latency("p999")];
         Ok(Self {
             iops: report["iops"].as_f64().filter(|iops| *iops > 0.0).ok_or(NothingDone)?,
-            latency_us: latency_us.iter().all(Option::is_some).then(|| latency_us.map(Option::unwrap_or_default)),
+            latency_us: latency_us
+                .iter()
+                .all(Option::is_some)
+                .then(|| latency_us.map(Option::unwrap_or_default)),
             initiator: end(&report["client"]),
             target: end(&report["server"]),
             tuning: report["tuning"].as_str().map(str::to_owned),
@@ -131,7 +152,8 @@ impl Sample {
     }
 }
 
-/// The percentiles of a direction, nanoseconds: from when an operation was begun, where that is told.
+/// The percentiles of a direction, nanoseconds: from when an operation was begun, where that is
+/// told.
 fn percentiles(direction: &Value) -> Option<[f64; 3]> {
     let of = |kind: &str| {
         let all = &direction[kind]["percentile"];
@@ -150,10 +172,13 @@ mod tests {
             let percentile = json!({ "50.000000": p50, "99.000000": 2000.0, "99.900000": 3000.0 });
             json!({ "error": 0, "usr_cpu": 10.0, "sys_cpu": 40.0, "read": { "iops": iops, "clat_ns": { "percentile": percentile } } })
         };
-        let sample = Sample::of_fio(&json!({ "jobs": [job(1000.0, 1000.0), job(3000.0, 2000.0)] })).unwrap();
+        let sample =
+            Sample::of_fio(&json!({ "jobs": [job(1000.0, 1000.0), job(3000.0, 2000.0)] })).unwrap();
         assert_eq!((sample.iops, sample.latency_us), (4000.0, Some([1.75, 2.0, 3.0])));
         assert_eq!(sample.initiator.unwrap().cpu_us(), 250.0);
-        assert!(Sample::of_fio(&json!({ "jobs": [{ "error": 5, "read": { "iops": 1.0 } }] })).is_err());
+        assert!(
+            Sample::of_fio(&json!({ "jobs": [{ "error": 5, "read": { "iops": 1.0 } }] })).is_err()
+        );
     }
 
     #[test]

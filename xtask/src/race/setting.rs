@@ -34,9 +34,12 @@ impl Setting {
         sh::run(build.args(["--release", "--quiet", "--locked", "--package", "weft"]))?;
         let (target_cpu, initiator_cpu) = cores()?;
         let (seconds, usual_rounds) = if small { (0.1, 1) } else { (1.0, 5) };
-        let runtime = Duration::try_from_secs_f64(runtime.unwrap_or(seconds)).context("--runtime")?;
+        let runtime =
+            Duration::try_from_secs_f64(runtime.unwrap_or(seconds)).context("--runtime")?;
         Ok(Self {
-            weft: sh::target_dir().join("release").join(format!("weft{}", std::env::consts::EXE_SUFFIX)),
+            weft: sh::target_dir()
+                .join("release")
+                .join(format!("weft{}", std::env::consts::EXE_SUFFIX)),
             target_cpu,
             initiator_cpu,
             memory_bytes: if small { 32 << 20 } else { 512 << 20 },
@@ -66,7 +69,8 @@ impl Setting {
 fn cores() -> Result<(usize, usize)> {
     #[cfg(target_os = "linux")]
     {
-        let set = rustix::thread::sched_getaffinity(None).context("cannot ask for the affinity mask")?;
+        let set =
+            rustix::thread::sched_getaffinity(None).context("cannot ask for the affinity mask")?;
         let mut allowed = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
         let first = allowed.next().unwrap_or(0);
         Ok((first, allowed.next().unwrap_or(first)))

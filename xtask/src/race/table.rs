@@ -34,10 +34,11 @@ impl Table {
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let line = |cells: &[String]| {
-            let padded = cells.iter().zip(&widths).enumerate().map(|(at, (cell, &width))| match at {
-                0 => format!("{cell:<width$}"),
-                _ => format!("{cell:>width$}"),
-            });
+            let padded =
+                cells.iter().zip(&widths).enumerate().map(|(at, (cell, &width))| match at {
+                    0 => format!("{cell:<width$}"),
+                    _ => format!("{cell:>width$}"),
+                });
             padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
         };
         let mut text = format!("\n{}\n{}\n", self.title, line(&self.columns));
@@ -70,7 +71,12 @@ impl Table {
     /// From the results file.
     pub fn from_json(value: &Value) -> Self {
         let texts = |value: &Value| -> Vec<String> {
-            value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap_or_default().to_owned()).collect()
+            value
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|text| text.as_str().unwrap_or_default().to_owned())
+                .collect()
         };
         Self {
             title: value["title"].as_str().unwrap_or_default().into(),
@@ -112,7 +118,10 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits() {
-        assert_eq!([73_800.0, 683_000.0, 1_190_000.0, 12.0].map(rate), ["73.8k", "683k", "1.19M", "12"]);
+        assert_eq!(
+            [73_800.0, 683_000.0, 1_190_000.0, 12.0].map(rate),
+            ["73.8k", "683k", "1.19M", "12"]
+        );
         assert_eq!([7.25, 29.04, 183.2].map(micros), ["7.25", "29.0", "183"]);
     }
 

@@ -1,6 +1,7 @@
 //! Running steps: a row for each when it ends, a log for each, one verdict at the end.
 //!
-//! Tests mostly wait, and builds never do. So steps of the two kinds run beside each other, and the builds give way.
+//! Tests mostly wait, and builds never do. So steps of the two kinds run beside each other, and the
+//! builds give way.
 
 pub mod plan;
 mod process;
@@ -41,9 +42,11 @@ pub struct Step {
 pub enum Turn {
     /// When all before it have ended, and before all behind it.
     Alone,
-    /// Beside builds, and before them at the processors: it has tests, which wait for time to pass and for each other's answers.
+    /// Beside builds, and before them at the processors: it has tests, which wait for time to pass
+    /// and for each other's answers.
     Tests,
-    /// Beside tests, to which it gives way: it keeps the processors busy, and nothing in it waits for time to pass.
+    /// Beside tests, to which it gives way: it keeps the processors busy, and nothing in it waits
+    /// for time to pass.
     Builds,
 }
 
@@ -65,8 +68,8 @@ struct Results {
     known: Mutex<(Known, PathBuf)>,
 }
 
-/// Runs all steps, whether or not one fails, prints what it will do, what each and the slowest tests took, and returns the counts of all.
-/// `less` says how to run fewer of them.
+/// Runs all steps, whether or not one fails, prints what it will do, what each and the slowest
+/// tests took, and returns the counts of all. `less` says how to run fewer of them.
 ///
 /// Where the environment has `CI` set, what was skipped is counted as failed.
 pub fn run(steps: Vec<Step>, less: &str) -> Result<Count> {
@@ -95,7 +98,9 @@ fn stretches(steps: Vec<Step>) -> Vec<Vec<Step>> {
     let mut stretches: Vec<Vec<Step>> = Vec::new();
     for step in steps {
         match stretches.last_mut() {
-            Some(last) if step.turn != Turn::Alone && last[0].turn != Turn::Alone => last.push(step),
+            Some(last) if step.turn != Turn::Alone && last[0].turn != Turn::Alone => {
+                last.push(step)
+            }
             _ => stretches.push(vec![step]),
         }
     }
@@ -104,12 +109,17 @@ fn stretches(steps: Vec<Step>) -> Vec<Vec<Step>> {
 
 /// Runs the builds of a stretch beside the rest of it.
 fn run_stretch(stretch: Vec<Step>, results: &Results) -> Result<()> {
-    let (builds, others): (Vec<_>, Vec<_>) = stretch.into_iter().partition(|step| step.turn == Turn::Builds);
+    let (builds, others): (Vec<_>, Vec<_>) =
+        stretch.into_iter().partition(|step| step.turn == Turn::Builds);
     let beside = !others.is_empty();
     thread::scope(|scope| {
         let builds = scope.spawn(move || {
             // How long what gives way takes is up to the others.
-            let later = |step: Step| Step { command: process::giving_way(step.command), limit: step.limit * 2, ..step };
+            let later = |step: Step| Step {
+                command: process::giving_way(step.command),
+                limit: step.limit * 2,
+                ..step
+            };
             let lowered = |step: Step| if beside { later(step) } else { step };
             builds.into_iter().try_for_each(|step| run_one(lowered(step), results))
         });
@@ -173,7 +183,11 @@ fn report(name: &str, verdict: Verdict, ended: &Ended, tests: Count) {
 }
 
 fn row(name: &str, word: &str, elapsed: Duration, cpu: Duration, tests: &str) {
-    println!("{name:<22} {word:<8} {:>9.1} {:>9.1}  {tests}", elapsed.as_secs_f64(), cpu.as_secs_f64());
+    println!(
+        "{name:<22} {word:<8} {:>9.1} {:>9.1}  {tests}",
+        elapsed.as_secs_f64(),
+        cpu.as_secs_f64()
+    );
 }
 
 /// Prints why a step failed, or what it missed.
@@ -216,7 +230,8 @@ mod tests {
             ("f", Turn::Alone),
         ];
         let stretches = stretches(steps.into_iter().map(|(name, turn)| step(name, turn)).collect());
-        let names: Vec<Vec<_>> = stretches.iter().map(|steps| steps.iter().map(|step| step.name).collect()).collect();
+        let names: Vec<Vec<_>> =
+            stretches.iter().map(|steps| steps.iter().map(|step| step.name).collect()).collect();
         assert_eq!(names, [vec!["a"], vec!["b"], vec!["c", "d", "e"], vec!["f"]]);
     }
 
@@ -225,7 +240,12 @@ mod tests {
     fn builds_run_beside_tests_and_give_way() {
         let directory = tempfile::tempdir().unwrap();
         let known = Mutex::new((Known::read(directory.path()), directory.path().join("took")));
-        let results = Results { logs: directory.path().into(), strict: true, so_far: Mutex::default(), known };
+        let results = Results {
+            logs: directory.path().into(),
+            strict: true,
+            so_far: Mutex::default(),
+            known,
+        };
         // Each waits until the other one has begun.
         let meet = |own: &str, other: &str| {
             let mut command = Command::new("sh");
@@ -237,7 +257,8 @@ mod tests {
         let tests = Step { command: meet("one", "two"), ..step("tests", Turn::Tests) };
         let builds = Step { command: meet("two", "one"), ..step("builds", Turn::Builds) };
         run_stretch(vec![tests, builds], &results).unwrap();
-        let said = |name: &str| fs::read_to_string(directory.path().join(format!("{name}.log"))).unwrap();
+        let said =
+            |name: &str| fs::read_to_string(directory.path().join(format!("{name}.log"))).unwrap();
         // The policy: SCHED_OTHER is 0, SCHED_IDLE is 5.
         let policy = |name: &str| said(name).lines().next().unwrap().parse::<i32>().unwrap();
         assert_eq!((policy("tests"), policy("builds")), (0, 5));

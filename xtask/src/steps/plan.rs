@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use super::{Step, Turn};
 
-/// Seconds that each step takes where everything has to be built first, on two processors of 2026 that do nothing else.
+/// Seconds that each step takes where everything has to be built first, on two processors of 2026
+/// that do nothing else.
 const USUAL: [(&str, u32); 21] = [
     ("fmt", 5),
     ("fmt-fuzz", 1),
@@ -41,14 +42,18 @@ impl Known {
     /// From the file of the last runs; nothing where there is none.
     pub fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap_or_default();
-        let line = |line: &str| line.split_once(' ').and_then(|(name, seconds)| Some((name.to_owned(), seconds.parse().ok()?)));
+        let line = |line: &str| {
+            line.split_once(' ')
+                .and_then(|(name, seconds)| Some((name.to_owned(), seconds.parse().ok()?)))
+        };
         Self(text.lines().filter_map(line).collect())
     }
 
     /// Remembers what a step took. That this fails changes an estimate only.
     pub fn remember(&mut self, name: &str, took: Duration, path: &Path) {
         self.0.insert(name.to_owned(), took.as_secs_f64());
-        let lines: Vec<String> = self.0.iter().map(|(name, seconds)| format!("{name} {seconds:.1}\n")).collect();
+        let lines: Vec<String> =
+            self.0.iter().map(|(name, seconds)| format!("{name} {seconds:.1}\n")).collect();
         let _ = fs::write(path, lines.concat());
     }
 
@@ -57,11 +62,15 @@ impl Known {
     }
 }
 
-/// About how long steps take, those of a stretch beside each other; and whether all of it is known from this machine.
+/// About how long steps take, those of a stretch beside each other; and whether all of it is known
+/// from this machine.
 pub fn estimate(stretches: &[Vec<Step>], known: &Known) -> (Duration, bool) {
-    let seconds = |step: &&Step| known.of(step.name).unwrap_or_else(|| usual(step.name).map_or(0.0, f64::from));
+    let seconds = |step: &&Step| {
+        known.of(step.name).unwrap_or_else(|| usual(step.name).map_or(0.0, f64::from))
+    };
     let of = |stretch: &Vec<Step>| {
-        let (builds, others): (Vec<&Step>, Vec<&Step>) = stretch.iter().partition(|step| step.turn == Turn::Builds);
+        let (builds, others): (Vec<&Step>, Vec<&Step>) =
+            stretch.iter().partition(|step| step.turn == Turn::Builds);
         let [builds, others] = [builds, others].map(|steps| steps.iter().map(seconds).sum::<f64>());
         builds.max(others)
     };
@@ -74,7 +83,11 @@ pub fn announcement(stretches: &[Vec<Step>], known: &Known) -> String {
     let names: Vec<&str> = stretches.iter().flatten().map(|step| step.name).collect();
     let (took, is_known) = estimate(stretches, known);
     let minutes = (took.as_secs_f64() / 60.0).ceil();
-    let source = if is_known { "by what they took here last" } else { "on two processors, with everything to be built" };
+    let source = if is_known {
+        "by what they took here last"
+    } else {
+        "on two processors, with everything to be built"
+    };
     let noun = if names.len() == 1 { "step" } else { "steps" };
     format!("{} {noun}, about {minutes:.0} min {source}: {}", names.len(), names.join(", "))
 }
@@ -90,7 +103,10 @@ mod tests {
 
     #[test]
     fn steps_beside_each_other_take_as_long_as_the_longer_ones() {
-        let stretches = [vec![step("setup", Turn::Alone)], vec![step("workspace", Turn::Tests), step("sim", Turn::Builds)]];
+        let stretches = [
+            vec![step("setup", Turn::Alone)],
+            vec![step("workspace", Turn::Tests), step("sim", Turn::Builds)],
+        ];
         let none = Known(BTreeMap::new());
         assert_eq!(estimate(&stretches, &none), (Duration::from_secs(960), false));
         assert_eq!(
@@ -104,6 +120,9 @@ mod tests {
             known.remember(name, Duration::from_secs(seconds), &path);
         }
         assert_eq!(estimate(&stretches, &Known::read(&path)), (Duration::from_secs(101), true));
-        assert!(announcement(&stretches, &known).starts_with("3 steps, about 2 min by what they took here last: "));
+        assert!(
+            announcement(&stretches, &known)
+                .starts_with("3 steps, about 2 min by what they took here last: ")
+        );
     }
 }

@@ -20,7 +20,8 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Interval at which a running step is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Programs that start another one which gives way to others, the best first: one that runs only while a processor is idle (sched(7)), or gets a hundredth.
+/// Programs that start another one which gives way to others, the best first: one that runs only
+/// while a processor is idle (sched(7)), or gets a hundredth.
 const GIVING_WAY: [&[&str]; 2] = [&["chrt", "--idle", "0"], &["nice", "-n", "19"]];
 
 /// The steps that run just now, for whoever must end them.
@@ -63,7 +64,9 @@ pub(super) fn giving_way(command: Command) -> Command {
         command.args(&words[1..]).stdin(Stdio::null());
         command
     };
-    let works = |words: &&[&str]| start(words).arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let works = |words: &&[&str]| {
+        start(words).arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
     let Some(words) = GIVING_WAY.into_iter().find(works) else {
         return command;
     };
@@ -91,7 +94,13 @@ fn running() -> std::sync::MutexGuard<'static, Vec<u32>> {
 }
 
 /// Waits for a step's end, with a sign of life now and then; no status when the limit ended it.
-fn wait(child: &mut Child, name: &str, limit: Duration, log: &Path, start: Instant) -> Result<(Option<ExitStatus>, Duration)> {
+fn wait(
+    child: &mut Child,
+    name: &str,
+    limit: Duration,
+    log: &Path,
+    start: Instant,
+) -> Result<(Option<ExitStatus>, Duration)> {
     let mut spoken = start;
     loop {
         if may_have_ended(child.id()) {

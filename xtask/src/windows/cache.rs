@@ -24,7 +24,8 @@ impl Cache {
             None => env::home_dir().context("there is no home directory")?.join(".cache"),
         };
         let root = base.join("weft-windows");
-        fs::create_dir_all(root.join("done")).with_context(|| format!("cannot make {}", root.display()))?;
+        fs::create_dir_all(root.join("done"))
+            .with_context(|| format!("cannot make {}", root.display()))?;
         Ok(Self { root })
     }
 

@@ -1,5 +1,6 @@
-//! A Linux target's disk through the Windows build: weft.exe opens it over NVMe/TCP and serves it by iSCSI and NBD, and Linux
-//! programs that we did not write (libiscsi in qemu-img, libnbd's nbdcopy) write to it and read it back.
+//! A Linux target's disk through the Windows build: weft.exe opens it over NVMe/TCP and serves it
+//! by iSCSI and NBD, and Linux programs that we did not write (libiscsi in qemu-img, libnbd's
+//! nbdcopy) write to it and read it back.
 //!
 //! The target is the kernel's own, in the virtual machine of the lab.
 
@@ -37,9 +38,14 @@ pub(super) fn run(gateway: Command, scratch: &Path) -> Result<()> {
     let share = scratch.join("share");
     fs::create_dir_all(&share)?;
     let port = free_port()?;
-    let options = lab::Options { forward: Some((port, NVMET_PORT)), share: Some(share.clone()), ..lab::Options::default() };
+    let options = lab::Options {
+        forward: Some((port, NVMET_PORT)),
+        share: Some(share.clone()),
+        ..lab::Options::default()
+    };
     thread::scope(|scope| {
-        let target = scope.spawn(|| lab::run_case(&sh::root().join("lab/serve/nvmet.sh"), &options));
+        let target =
+            scope.spawn(|| lab::run_case(&sh::root().join("lab/serve/nvmet.sh"), &options));
         let tried = wait_for_target(&share, || target.is_finished()).and_then(|nqn| {
             let source = format!("nvme+tcp://127.0.0.1:{port}/{nqn}");
             through(gateway, &source, scratch)
@@ -48,7 +54,11 @@ pub(super) fn run(gateway: Command, scratch: &Path) -> Result<()> {
         let target = target.join().expect("running a virtual machine does not panic")?;
         let said = String::from_utf8_lossy(&target.output).into_owned();
         tried.with_context(|| format!("the target said: {said}"))?;
-        ensure!(target.outcome == Outcome::Exited(0), "the target ended with {:?}: {said}", target.outcome);
+        ensure!(
+            target.outcome == Outcome::Exited(0),
+            "the target ended with {:?}: {said}",
+            target.outcome
+        );
         Ok(())
     })
 }
@@ -58,23 +68,35 @@ fn through(gateway: Command, source: &str, scratch: &Path) -> Result<()> {
     let server = Server::serve(gateway, source, &["iscsi://127.0.0.1:0", "nbd://127.0.0.1:0"])?;
     let iscsi = server.url("iscsi://")?;
     let nbd = server.url("nbd://")?;
-    let (first, second, back) = (scratch.join("first"), scratch.join("second"), scratch.join("back"));
+    let (first, second, back) =
+        (scratch.join("first"), scratch.join("second"), scratch.join("back"));
     fs::write(&first, image(1))?;
     fs::write(&second, image(2))?;
 
-    sh::run(Command::new("qemu-img").args(["convert", "-n", "-f", "raw", "-O", "raw"]).arg(&first).arg(&iscsi))?;
+    sh::run(
+        Command::new("qemu-img")
+            .args(["convert", "-n", "-f", "raw", "-O", "raw"])
+            .arg(&first)
+            .arg(&iscsi),
+    )?;
     sh::run(Command::new("nbdcopy").arg(&nbd).arg(&back))?;
     starts_with(&back, &image(1)).context("written by libiscsi, read by libnbd")?;
 
     sh::run(Command::new("nbdcopy").arg(&second).arg(&nbd))?;
-    sh::run(Command::new("qemu-img").args(["convert", "-f", "raw", "-O", "raw"]).arg(&iscsi).arg(&back))?;
+    sh::run(
+        Command::new("qemu-img").args(["convert", "-f", "raw", "-O", "raw"]).arg(&iscsi).arg(&back),
+    )?;
     starts_with(&back, &image(2)).context("written by libnbd, read by libiscsi")?;
     server.stop()
 }
 
 fn starts_with(file: &Path, expected: &[u8]) -> Result<()> {
     let found = fs::read(file)?;
-    ensure!(found.starts_with(expected), "{} bytes came back, and not those that were written", found.len());
+    ensure!(
+        found.starts_with(expected),
+        "{} bytes came back, and not those that were written",
+        found.len()
+    );
     Ok(())
 }
 
@@ -95,7 +117,9 @@ fn wait_for_target(share: &Path, ended: impl Fn() -> bool) -> Result<String> {
         match fs::read_to_string(share.join("ready")) {
             Ok(nqn) if nqn.ends_with('\n') => return Ok(nqn.trim().to_owned()),
             _ if ended() => bail!("the virtual machine ended before it served anything"),
-            _ if Instant::now() > deadline => bail!("the virtual machine serves nothing after {} s", BOOT_LIMIT.as_secs()),
+            _ if Instant::now() > deadline => {
+                bail!("the virtual machine serves nothing after {} s", BOOT_LIMIT.as_secs())
+            }
             _ => thread::sleep(Duration::from_millis(100)),
         }
     }

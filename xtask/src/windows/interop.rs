@@ -1,5 +1,5 @@
-//! What weft promises for Windows, tried under Wine: its sockets, its study, and that the Windows and
-//! the Linux build speak with each other in both directions.
+//! What weft promises for Windows, tried under Wine: its sockets, its study, and that the Windows
+//! and the Linux build speak with each other in both directions.
 
 use std::{
     fs,
@@ -20,7 +20,8 @@ use crate::{sh, times};
 /// The crates whose own tests run under Wine: those with code for Windows alone below the program.
 const TESTED: [&str; 2] = ["io", "block"];
 
-/// Their tests of what is the same on every system, and takes long under Wine: filters and stripes above a device, and the mirror's engine.
+/// Their tests of what is the same on every system, and takes long under Wine: filters and stripes
+/// above a device, and the mirror's engine.
 const ELSEWHERE: [&str; 3] = ["--skip=a_filter", "--skip=a_stripe", "--skip=mirror::engine"];
 
 /// How many operations each direction of the interoperation performs.
@@ -51,7 +52,8 @@ pub fn run(cache: &Cache) -> Result<()> {
     let selected = selected()?;
     let programs = build(cache, &selected)?;
     let mut tests = step(cache, "test", &selected)?;
-    let tests = tests.args(["--lib", "--no-fail-fast", "--", "--show-output"]).args(ELSEWHERE).status()?;
+    let tests =
+        tests.args(["--lib", "--no-fail-fast", "--", "--show-output"]).args(ELSEWHERE).status()?;
     let scratch = tempfile::tempdir()?;
     let (mut passed, mut failed) = (0, 0);
     let mut trial = |name: &str, run: &dyn Fn() -> Result<()>| {
@@ -66,8 +68,12 @@ pub fn run(cache: &Cache) -> Result<()> {
     trial("study_under_wine", &|| study(&programs, scratch.path()));
     trial("windows_host_on_linux_target", &|| talk(programs.linux(), programs.windows()));
     trial("linux_host_on_windows_target", &|| talk(programs.windows(), programs.linux()));
-    trial("a_running_windows_target_is_managed", &|| managed::run(&|| programs.windows(), scratch.path()));
-    trial("linux_target_through_windows_gateway", &|| gateway::run(programs.windows(), scratch.path()));
+    trial("a_running_windows_target_is_managed", &|| {
+        managed::run(&|| programs.windows(), scratch.path())
+    });
+    trial("linux_target_through_windows_gateway", &|| {
+        gateway::run(programs.windows(), scratch.path())
+    });
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     println!("test result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
     ensure!(tests.success(), "the crates' own tests failed under Wine");
@@ -75,15 +81,19 @@ pub fn run(cache: &Cache) -> Result<()> {
     Ok(())
 }
 
-/// What both commands of cargo select: the program, and the crates that are tested with their tests. The same for both, since what is
-/// selected decides which features dependencies have: with other features they would be built twice.
+/// What both commands of cargo select: the program, and the crates that are tested with their
+/// tests. The same for both, since what is selected decides which features dependencies have: with
+/// other features they would be built twice.
 fn selected() -> Result<Vec<String>> {
     let programs = test_programs("cli")?;
     let mut selected = vec!["--package=weft".to_owned()];
     for tested in TESTED {
         selected.push(format!("--package=weft-{tested}"));
         for test in test_programs(tested)? {
-            ensure!(!programs.contains(&test), "crates/cli and crates/{tested} both have tests/{test}: rename one of them");
+            ensure!(
+                !programs.contains(&test),
+                "crates/cli and crates/{tested} both have tests/{test}: rename one of them"
+            );
             selected.push(format!("--test={test}"));
         }
     }
@@ -94,9 +104,13 @@ fn selected() -> Result<Vec<String>> {
 fn test_programs(name: &str) -> Result<Vec<String>> {
     let directory = sh::root().join("crates").join(name).join("tests");
     let mut found = Vec::new();
-    for entry in fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))? {
+    for entry in
+        fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))?
+    {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").is_file() {
+        if path.extension().is_some_and(|extension| extension == "rs")
+            || path.join("main.rs").is_file()
+        {
             found.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
         }
     }
@@ -104,14 +118,16 @@ fn test_programs(name: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// A cargo command of this step. Nobody reads lines of the source from what it builds, and writing them is much of the linker's work.
+/// A cargo command of this step. Nobody reads lines of the source from what it builds, and writing
+/// them is much of the linker's work.
 fn step(cache: &Cache, subcommand: &str, selected: &[String]) -> Result<Command> {
     let mut command = cargo(cache, subcommand)?;
     command.args(selected).env("CARGO_PROFILE_DEV_DEBUG", "false");
     Ok(command)
 }
 
-/// Builds weft for Windows, in the profile of the tests, which need most of it anyway, and for this machine, in that of the race.
+/// Builds weft for Windows, in the profile of the tests, which need most of it anyway, and for this
+/// machine, in that of the race.
 fn build<'a>(cache: &'a Cache, selected: &[String]) -> Result<Programs<'a>> {
     sh::run(step(cache, "build", selected)?.args(["--bin", "weft"]))?;
     sh::run(sh::cargo("build").args(["--release", "-p", "weft"]))?;
@@ -165,8 +181,13 @@ fn talk(target: Command, mut host: Command) -> Result<()> {
 fn check_report(report: &[u8]) -> Result<()> {
     let report: Value = serde_json::from_slice(report).context("the report is no JSON")?;
     let job = &report["jobs"][0];
-    for (what, count) in [("write", &job["write"]["total_ios"]), ("read", &job["read"]["total_ios"])] {
-        ensure!(count.as_u64() == Some(OPERATIONS), "{what} operations: {count} instead of {OPERATIONS}");
+    for (what, count) in
+        [("write", &job["write"]["total_ios"]), ("read", &job["read"]["total_ios"])]
+    {
+        ensure!(
+            count.as_u64() == Some(OPERATIONS),
+            "{what} operations: {count} instead of {OPERATIONS}"
+        );
     }
     ensure!(job["error"].as_i64() == Some(0), "the job ended with error {}", job["error"]);
     Ok(())
@@ -182,7 +203,11 @@ impl Server {
     /// Serves `source` on free ports by the given protocols and waits until it says which.
     pub(super) fn serve(mut command: Command, source: &str, listen: &[&str]) -> Result<Self> {
         command.args(["serve", source]).args(listen.iter().flat_map(|url| ["--listen", url]));
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start the server")?;
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the server")?;
         let stdout = child.stdout.take().context("the server has no standard output")?;
         let (send, receive) = mpsc::channel();
         // The thread ends with the server's output.
@@ -196,7 +221,9 @@ impl Server {
         });
         let mut server = Self { child, urls: Vec::new() };
         for _ in listen {
-            let url = receive.recv_timeout(LISTEN_LIMIT).context("the server never said where it listens")?;
+            let url = receive
+                .recv_timeout(LISTEN_LIMIT)
+                .context("the server never said where it listens")?;
             server.urls.push(url);
         }
         Ok(server)
@@ -233,7 +260,8 @@ impl Drop for Server {
 #[cfg(unix)]
 fn terminate(child: &mut Child) -> Result<()> {
     let id = rustix::process::Pid::from_child(child);
-    rustix::process::kill_process(id, rustix::process::Signal::TERM).context("cannot signal the target")
+    rustix::process::kill_process(id, rustix::process::Signal::TERM)
+        .context("cannot signal the target")
 }
 
 #[cfg(not(unix))]

@@ -20,12 +20,18 @@ pub(super) fn run(weft: &dyn Fn() -> Command, scratch: &Path) -> Result<()> {
     };
     let server = Server::serve(own(), "ram:16MiB", &["nvme+tcp://127.0.0.1:0"])?;
     let said = |args: &[&str]| -> Result<String> {
-        let output = own().args(args).stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cannot start weft")?;
+        let output = own()
+            .args(args)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .context("cannot start weft")?;
         ensure!(output.status.success(), "weft {} ended with {}", args.join(" "), output.status);
         Ok(String::from_utf8(output.stdout)?)
     };
     let namespaces = || -> Result<usize> {
-        let shown: Value = serde_json::from_str(&said(&["control", "inventory.show"])?).context("no JSON")?;
+        let shown: Value =
+            serde_json::from_str(&said(&["control", "inventory.show"])?).context("no JSON")?;
         Ok(shown["subsystems"][0]["namespaces"].as_array().map_or(0, Vec::len))
     };
     ensure!(namespaces()? == 1, "one namespace at first");

@@ -94,7 +94,9 @@ pub fn run(task: &Task) -> Result<ExitCode> {
 /// Prepares what is missing of the toolchain and of Wine.
 fn setup(cache: &Cache) -> Result<()> {
     if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
-        return Err(Missing("the Windows build is prepared on Debian 12 for amd64 only".into()).into());
+        return Err(
+            Missing("the Windows build is prepared on Debian 12 for amd64 only".into()).into()
+        );
     }
     cache.once("toolchain", || toolchain::unpack(cache))?;
     if !Path::new(wine::WINE).exists() || !sh::have("x86_64-w64-mingw32-gcc") {
@@ -125,7 +127,10 @@ fn cargo(cache: &Cache, subcommand: &str) -> Result<Command> {
         .arg(target_dir())
         .env("RUSTC", cache.path("bin/rustc"))
         .env("RUSTDOC", cache.path("bin/rustdoc"))
-        .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", format!("{} windows run", this.display()));
+        .env(
+            "CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER",
+            format!("{} windows run", this.display()),
+        );
     Ok(command)
 }
 

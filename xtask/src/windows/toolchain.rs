@@ -1,8 +1,10 @@
-//! A Rust that can build for Windows: Debian's newer compiler, kept private, with a `std` of our own making.
+//! A Rust that can build for Windows: Debian's newer compiler, kept private, with a `std` of our
+//! own making.
 //!
 //! Debian ships a recent compiler (`rustc-web`) and the standard library's source, but no `std` for
-//! Windows. The packages conflict with other Rusts, so they are unpacked and not installed; `std` is then
-//! compiled once and put where that compiler looks for it, which makes every later build an ordinary one.
+//! Windows. The packages conflict with other Rusts, so they are unpacked and not installed; `std`
+//! is then compiled once and put where that compiler looks for it, which makes every later build an
+//! ordinary one.
 
 use std::{fs, path::Path, process::Command};
 
@@ -12,7 +14,8 @@ use super::{TARGET, cache::Cache};
 use crate::{debian, sh};
 
 /// What Debian's compiler is linked against.
-const LIBRARIES: [&str; 8] = ["gcc", "libc6-dev", "libedit2", "libffi8", "libxml2", "libz3-4", "libzstd1", "zlib1g"];
+const LIBRARIES: [&str; 8] =
+    ["gcc", "libc6-dev", "libedit2", "libffi8", "libxml2", "libz3-4", "libzstd1", "zlib1g"];
 
 /// Starts the unpacked programs with the libraries that were unpacked beside them.
 const LAUNCHER: &str = r#"#!/bin/sh
@@ -38,7 +41,10 @@ pub fn unpack(cache: &Cache) -> Result<()> {
     let root = cache.path("rust");
     remove(&root)?;
     cache.forget("std-")?;
-    debian::unpack(&root, &["rustc-web", "rust-web-src", "rust-web-clippy", "libstd-rust-web-dev"])?;
+    debian::unpack(
+        &root,
+        &["rustc-web", "rust-web-src", "rust-web-clippy", "libstd-rust-web-dev"],
+    )?;
     let std = debian::dependency("libstd-rust-web-dev", "libstd-rust-web-")?;
     let llvm = debian::dependency(&std, "libllvm")?;
     debian::unpack(&root, &[&std, &llvm])?;

@@ -45,9 +45,11 @@ pub fn create_prefix(cache: &Cache) -> Result<()> {
     }
     let log = cache.path("wine.log");
     let output = File::create(&log)?;
-    for (seconds, program, args) in
-        [("300", WINE, &["wineboot", "-i"][..]), ("60", WINE, &["winecfg", "-v", "win10"]), ("60", SERVER, &["-w"])]
-    {
+    for (seconds, program, args) in [
+        ("300", WINE, &["wineboot", "-i"][..]),
+        ("60", WINE, &["winecfg", "-v", "win10"]),
+        ("60", SERVER, &["-w"]),
+    ] {
         let mut command = Command::new("timeout");
         command.arg(seconds).arg(program).args(args);
         environment(&mut command, cache);

@@ -7,16 +7,19 @@ use crate::{demand, files, markdown::Document};
 /// The page that lists what weft lacks: what, what happens instead, and the tests.
 const LIMITATIONS: &str = "docs/limitations.md";
 
-/// What begins the list of tests below README's comparison. It is a comment, so that readers do not see it.
+/// What begins the list of tests below README's comparison. It is a comment, so that readers do not
+/// see it.
 const TESTS_OF_ROWS: &str = "<!-- The test of each row:";
 
 #[test]
 fn rows_of_the_comparison_have_tests() {
     let text = read("README.md");
-    let (before, after) = text.split_once(TESTS_OF_ROWS).expect("README.md has the tests of its comparison");
+    let (before, after) =
+        text.split_once(TESTS_OF_ROWS).expect("README.md has the tests of its comparison");
     let (_, table) = before.split_once("## How it compares").expect("README.md has a comparison");
     let (list, _) = after.split_once("-->").expect("the list ends");
-    let tests: Vec<(&str, &str)> = list.trim().lines().map(|line| line.split_once(": ").unwrap_or((line, ""))).collect();
+    let tests: Vec<(&str, &str)> =
+        list.trim().lines().map(|line| line.split_once(": ").unwrap_or((line, ""))).collect();
     let document = Document::parse(table);
     let features: Vec<&str> = document.rows.iter().skip(1).map(|row| row[0]).collect();
     assert_eq!(
@@ -25,7 +28,8 @@ fn rows_of_the_comparison_have_tests() {
         "each row of the table once, in its order"
     );
     let known = names();
-    let faults = tests.iter().flat_map(|(feature, named)| faults(feature, named.split(", "), &known));
+    let faults =
+        tests.iter().flat_map(|(feature, named)| faults(feature, named.split(", "), &known));
     demand("README.md: name a test that shows it", faults.collect());
 }
 
@@ -46,12 +50,20 @@ fn what_is_missing_has_tests() {
 }
 
 /// What is wrong with the tests that a line names: there is none, or they are not there.
-fn faults<'a>(line: &str, tests: impl Iterator<Item = &'a str>, known: &BTreeSet<String>) -> Vec<String> {
+fn faults<'a>(
+    line: &str,
+    tests: impl Iterator<Item = &'a str>,
+    known: &BTreeSet<String>,
+) -> Vec<String> {
     let tests: Vec<&str> = tests.filter(|test| !test.is_empty()).collect();
     if tests.is_empty() {
         return vec![format!("{line}: no test")];
     }
-    tests.iter().filter(|test| !known.contains(**test)).map(|test| format!("{line}: there is no test {test}")).collect()
+    tests
+        .iter()
+        .filter(|test| !known.contains(**test))
+        .map(|test| format!("{line}: there is no test {test}"))
+        .collect()
 }
 
 fn read(page: &str) -> String {
@@ -71,7 +83,9 @@ fn tests_in(text: &str) -> Vec<String> {
     for line in text.lines().map(str::trim) {
         if line == "#[test]" {
             is_test = true;
-        } else if is_test && let Some(name) = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next()) {
+        } else if is_test
+            && let Some(name) = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next())
+        {
             found.push(name.to_owned());
             is_test = false;
         }

@@ -14,11 +14,15 @@ const SHELL: [&str; 3] = ["console", "sh", "bash"];
 
 #[test]
 fn readme_starts_with_two_commands() {
-    let text = std::fs::read_to_string(files::root().join("README.md")).expect("there is a README.md");
+    let text =
+        std::fs::read_to_string(files::root().join("README.md")).expect("there is a README.md");
     let document = Document::parse(&text);
-    let fences = document.fences_under("Quick start").expect("README.md has the heading `## Quick start`");
+    let fences =
+        document.fences_under("Quick start").expect("README.md has the heading `## Quick start`");
     assert_eq!(fences.len(), 1, "one fenced block under `## Quick start`");
-    let [study, test] = fences[0].lines[..] else { panic!("two commands in it: {:?}", fences[0].lines) };
+    let [study, test] = fences[0].lines[..] else {
+        panic!("two commands in it: {:?}", fences[0].lines)
+    };
     assert!(study.starts_with("cargo "), "the first runs the study: {study}");
     assert_eq!(test, "cargo xtask test", "the second runs the tests");
 }
@@ -30,14 +34,16 @@ fn options_in_the_documents_exist() {
     for (path, text) in files::markdown() {
         for line in commands(&text) {
             for command in simple_commands(&line) {
-                faults.extend(helps.fault(&command).map(|fault| format!("{path}: {line}: {fault}")));
+                faults
+                    .extend(helps.fault(&command).map(|fault| format!("{path}: {line}: {fault}")));
             }
         }
     }
     demand("the program does not know it", faults);
 }
 
-/// The commands in a document's fenced blocks: without prompt, continued lines joined, output left out.
+/// The commands in a document's fenced blocks: without prompt, continued lines joined, output left
+/// out.
 fn commands(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for fence in Document::parse(text).fences {
@@ -63,12 +69,17 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-/// The programs with their arguments that a shell line starts, as far as the line is plain. What stands in quotes is left empty.
+/// The programs with their arguments that a shell line starts, as far as the line is plain. What
+/// stands in quotes is left empty.
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
     let line: String = line.split('"').step_by(2).collect();
     let line = line.split(" #").next().unwrap_or_default();
     let parts = line.split(['|', '&', ';', '>', '<']);
-    parts.map(|part| part.split_whitespace().skip_while(|word| *word == "sudo").map(str::to_owned).collect()).collect()
+    parts
+        .map(|part| {
+            part.split_whitespace().skip_while(|word| *word == "sudo").map(str::to_owned).collect()
+        })
+        .collect()
 }
 
 /// What the programs say of themselves, asked once for each subcommand.
@@ -83,12 +94,16 @@ impl Helps {
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let (program, arguments, depth) = match words[..] {
             ["weft", ref rest @ ..] => ("weft", rest, 2),
-            ["cargo", "run", ..] => ("weft", &words[words.iter().position(|word| *word == "--")? + 1..], 1),
+            ["cargo", "run", ..] => {
+                ("weft", &words[words.iter().position(|word| *word == "--")? + 1..], 1)
+            }
             ["cargo", "xtask", ref rest @ ..] => ("xtask", rest, 2),
             _ => return None,
         };
         let named = arguments.iter().take(depth).take_while(|word| is_subcommand(word)).count();
-        let help = (0..=named).rev().find_map(|named| self.help(program, &arguments[..named]).map(|help| (named, help)));
+        let help = (0..=named)
+            .rev()
+            .find_map(|named| self.help(program, &arguments[..named]).map(|help| (named, help)));
         let (known, help) = help?;
         if known == 0 && named > 0 {
             return Some(format!("no subcommand {}", arguments[0]));
@@ -96,19 +111,34 @@ impl Helps {
         if help.contains("[ARGS]...") {
             return None; // They are another program's.
         }
-        let options = arguments.iter().take_while(|word| **word != "--").filter_map(|word| option(word));
-        options.filter(|option| !mentions(&help, option)).map(|option| format!("no option {option}")).next()
+        let options =
+            arguments.iter().take_while(|word| **word != "--").filter_map(|word| option(word));
+        options
+            .filter(|option| !mentions(&help, option))
+            .map(|option| format!("no option {option}"))
+            .next()
     }
 
     /// The help of a program's subcommand, if there is such a subcommand.
     pub fn help(&mut self, program: &str, subcommand: &[&str]) -> Option<String> {
-        let key: Vec<String> = std::iter::once(program).chain(subcommand.iter().copied()).map(str::to_owned).collect();
+        let key: Vec<String> =
+            std::iter::once(program).chain(subcommand.iter().copied()).map(str::to_owned).collect();
         if let Some(known) = self.texts.get(&key) {
             return known.clone();
         }
-        let path = if program == "weft" { weft().clone() } else { PathBuf::from(env!("CARGO_BIN_EXE_xtask")) };
-        let output = Command::new(path).args(subcommand).arg("--help").stdin(Stdio::null()).output().expect("the program runs");
-        let text = output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned());
+        let path = if program == "weft" {
+            weft().clone()
+        } else {
+            PathBuf::from(env!("CARGO_BIN_EXE_xtask"))
+        };
+        let output = Command::new(path)
+            .args(subcommand)
+            .arg("--help")
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program runs");
+        let text =
+            output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned());
         self.texts.insert(key, text.clone());
         text
     }
@@ -123,8 +153,18 @@ pub fn weft() -> &'static PathBuf {
 /// Builds weft and returns where it is.
 fn build_weft() -> PathBuf {
     let output = Command::new(env!("CARGO"))
-        // With a test of all packages, so that features are those of the tests' run and nothing is built twice.
-        .args(["build", "--workspace", "--bin", "weft", "--test", "structure", "--message-format", "json-render-diagnostics"])
+        // With a test of all packages, so that features are those of the tests' run and nothing is
+        // built twice.
+        .args([
+            "build",
+            "--workspace",
+            "--bin",
+            "weft",
+            "--test",
+            "structure",
+            "--message-format",
+            "json-render-diagnostics",
+        ])
         .env_remove("RUSTC_BOOTSTRAP")
         .current_dir(files::root())
         .stderr(Stdio::inherit())
@@ -134,7 +174,10 @@ fn build_weft() -> PathBuf {
     let messages = String::from_utf8(output.stdout).expect("cargo speaks UTF-8");
     let executable = messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().filter(|_| message["target"]["name"] == "weft").map(PathBuf::from)
+        message["executable"]
+            .as_str()
+            .filter(|_| message["target"]["name"] == "weft")
+            .map(PathBuf::from)
     });
     executable.expect("cargo names what it built")
 }
@@ -148,22 +191,27 @@ fn is_subcommand(word: &str) -> bool {
 /// The option that a word sets.
 fn option(word: &str) -> Option<&str> {
     let option = word.split('=').next().unwrap_or_default();
-    let is_option = option
-        .strip_prefix('-')
-        .is_some_and(|rest| rest.starts_with(|letter: char| letter == '-' || letter.is_ascii_alphabetic()));
+    let is_option = option.strip_prefix('-').is_some_and(|rest| {
+        rest.starts_with(|letter: char| letter == '-' || letter.is_ascii_alphabetic())
+    });
     is_option.then_some(option)
 }
 
 /// Whether a text holds the option as a word of its own.
 pub fn mentions(help: &str, option: &str) -> bool {
-    help.split(|letter: char| !(letter.is_alphanumeric() || "-_".contains(letter))).any(|word| word == option)
+    help.split(|letter: char| !(letter.is_alphanumeric() || "-_".contains(letter)))
+        .any(|word| word == option)
 }
 
 #[test]
 fn commands_are_found_in_their_blocks() {
-    let text = "```console\n$ weft bench URL \\\n    --rw=read\nIOPS 12\n```\n```json\nweft none\n```\n";
+    let text =
+        "```console\n$ weft bench URL \\\n    --rw=read\nIOPS 12\n```\n```json\nweft none\n```\n";
     assert_eq!(commands(text), ["weft bench URL --rw=read"]);
-    assert_eq!(simple_commands("sudo weft serve ram:1GiB & weft id-ctrl URL | jq .sn")[1], ["weft", "id-ctrl", "URL"]);
+    assert_eq!(
+        simple_commands("sudo weft serve ram:1GiB & weft id-ctrl URL | jq .sn")[1],
+        ["weft", "id-ctrl", "URL"]
+    );
     assert_eq!(
         simple_commands("weft bench URL --diskspd \"-b4K | -w30\" -n 1")[0],
         ["weft", "bench", "URL", "--diskspd", "-n", "1"]

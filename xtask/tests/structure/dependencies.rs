@@ -15,7 +15,9 @@ fn used() -> BTreeMap<String, BTreeSet<String>> {
         let user = directory(name).unwrap_or(name).to_owned();
         for dependency in package["dependencies"].as_array().unwrap() {
             if !dependency["source"].is_null() {
-                used.entry(dependency["name"].as_str().unwrap().to_owned()).or_default().insert(user.clone());
+                used.entry(dependency["name"].as_str().unwrap().to_owned())
+                    .or_default()
+                    .insert(user.clone());
             }
         }
     }
@@ -37,11 +39,18 @@ fn listed() -> BTreeMap<String, BTreeSet<String>> {
 fn every_dependency_is_listed_with_its_users() {
     let (used, listed) = (used(), listed());
     let names: BTreeSet<_> = used.keys().chain(listed.keys()).collect();
-    let faults = names.into_iter().filter(|name| used.get(*name) != listed.get(*name)).map(|name| {
-        let say = |of: Option<&BTreeSet<String>>| {
-            of.map_or("nobody".into(), |users| users.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
-        };
-        format!("{name}: {} by the manifests, {} by {PAGE}", say(used.get(name)), say(listed.get(name)))
-    });
+    let faults =
+        names.into_iter().filter(|name| used.get(*name) != listed.get(*name)).map(|name| {
+            let say = |of: Option<&BTreeSet<String>>| {
+                of.map_or("nobody".into(), |users| {
+                    users.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+                })
+            };
+            format!(
+                "{name}: {} by the manifests, {} by {PAGE}",
+                say(used.get(name)),
+                say(listed.get(name))
+            )
+        });
     demand("direct dependencies and their users", faults.collect());
 }

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use crate::{demand, files, tokens};
 
-/// For each crate, the crates of ours that it may import. A crate that is not listed fails the test.
+/// For each crate, the crates of ours that it may import. A crate that is not listed fails the
+/// test.
 const LAYERS: [(&str, &[&str]); 14] = [
     (TESTING, &[]),
     ("verbs", &[]),
@@ -71,13 +72,18 @@ fn manifests_depend_on_lower_layers_only() {
     for package in packages() {
         let name = package["name"].as_str().unwrap();
         let importer = directory(name).unwrap_or(name);
-        let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == importer) else { continue };
+        let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == importer) else {
+            continue;
+        };
         for dependency in package["dependencies"].as_array().unwrap() {
             let imported = dependency["name"].as_str().unwrap();
             // A crate's tests may ask for features of the crate itself.
             let other = dependency["source"].is_null() && imported != name;
             let of_tests = directory(imported) == Some(TESTING) && dependency["kind"] == "dev";
-            if other && !of_tests && !directory(imported).is_some_and(|name| allowed.contains(&name)) {
+            if other
+                && !of_tests
+                && !directory(imported).is_some_and(|name| allowed.contains(&name))
+            {
                 faults.push(format!("{name} must not depend on {imported}"));
             }
         }
@@ -92,7 +98,8 @@ pub(crate) fn packages() -> Vec<serde_json::Value> {
         .current_dir(files::root())
         .output()
         .expect("cargo metadata runs");
-    let mut metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("metadata is JSON");
+    let mut metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("metadata is JSON");
     metadata["packages"].as_array_mut().map(std::mem::take).expect("metadata lists packages")
 }
 
@@ -116,7 +123,12 @@ fn sources_import_lower_layers_only() {
 #[test]
 fn sources_and_exports_do_not_know_each_other() {
     let mut faults = Vec::new();
-    for (own, other) in [("source", "export"), ("nvme/host", "export"), ("export", "source"), ("nvme/target", "source")] {
+    for (own, other) in [
+        ("source", "export"),
+        ("nvme/host", "export"),
+        ("export", "source"),
+        ("nvme/target", "source"),
+    ] {
         let directory = format!("crates/endpoint/src/{own}");
         for (file, source) in files::below(&directory, "rs") {
             let reaches = |path: &Vec<String>| {
@@ -124,7 +136,10 @@ fn sources_and_exports_do_not_know_each_other() {
                 step.is_some_and(|step| step > 0 && path[step] == other)
             };
             faults.extend(
-                tokens::paths(&source).iter().filter(|path| reaches(path)).map(|path| format!("{file}: {}", path.join("::"))),
+                tokens::paths(&source)
+                    .iter()
+                    .filter(|path| reaches(path))
+                    .map(|path| format!("{file}: {}", path.join("::"))),
             );
         }
     }
@@ -134,27 +149,39 @@ fn sources_and_exports_do_not_know_each_other() {
 #[test]
 fn engines_and_formats_do_not_know_the_machine() {
     let mut faults = Vec::new();
-    for (file, source) in [files::below("crates/proto/src", "rs"), files::below("crates/formats/src", "rs")].concat() {
+    for (file, source) in
+        [files::below("crates/proto/src", "rs"), files::below("crates/formats/src", "rs")].concat()
+    {
         if is_test(&file) {
             continue;
         }
         for path in tokens::paths(&source).iter().map(|path| path.join("::")) {
             // An error of the system has a text.
             let texts = file.starts_with("crates/formats/") && path.starts_with("std::io");
-            if !texts && WORLD.iter().any(|world| path == *world || path.starts_with(&format!("{world}::"))) {
+            if !texts
+                && WORLD
+                    .iter()
+                    .any(|world| path == *world || path.starts_with(&format!("{world}::")))
+            {
                 faults.push(format!("{file}: {path}"));
             }
         }
     }
-    demand("bytes, times and completions are given to an engine, and texts to a reader of formats", faults);
+    demand(
+        "bytes, times and completions are given to an engine, and texts to a reader of formats",
+        faults,
+    );
 }
 
 #[test]
 fn engines_are_the_same_on_every_system() {
-    const SYSTEMS: [&str; 6] = ["windows)", "unix)", "target_os", "target_family", "target_env", "target_vendor"];
+    const SYSTEMS: [&str; 6] =
+        ["windows)", "unix)", "target_os", "target_family", "target_env", "target_vendor"];
     let mut faults = Vec::new();
     for (file, source) in files::below("crates/proto", "rs") {
-        let asks = |line: &&str| line.contains("cfg") && SYSTEMS.iter().any(|system| line.contains(system));
+        let asks = |line: &&str| {
+            line.contains("cfg") && SYSTEMS.iter().any(|system| line.contains(system))
+        };
         faults.extend(source.lines().filter(asks).map(|line| format!("{file}: {}", line.trim())));
     }
     demand("their tests run on one system, and are to hold for all", faults);

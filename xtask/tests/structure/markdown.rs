@@ -35,7 +35,9 @@ impl<'a> Document<'a> {
                 None => match ["```", "~~~"].into_iter().find(|fence| trimmed.starts_with(fence)) {
                     Some(fence) => {
                         open = Some(fence);
-                        document.fences.push(Fence { info: trimmed[fence.len()..].trim(), lines: Vec::new() });
+                        document
+                            .fences
+                            .push(Fence { info: trimmed[fence.len()..].trim(), lines: Vec::new() });
                     }
                     None => document.prose(line),
                 },
@@ -53,10 +55,15 @@ impl<'a> Document<'a> {
         if let Some(row) = line.strip_prefix('|')
             && !row.starts_with("---")
         {
-            self.rows.push(row.trim_end().trim_end_matches('|').split('|').map(str::trim).collect());
+            self.rows
+                .push(row.trim_end().trim_end_matches('|').split('|').map(str::trim).collect());
         }
         let spans = line.split('`').step_by(2);
-        self.links.extend(spans.flat_map(|span| span.split("](").skip(1)).filter_map(|rest| rest.split([')', ' ']).next()));
+        self.links.extend(
+            spans
+                .flat_map(|span| span.split("](").skip(1))
+                .filter_map(|rest| rest.split([')', ' ']).next()),
+        );
         if let Some((label, target)) = line.split_once("]: ")
             && label.starts_with('[')
         {
@@ -68,7 +75,9 @@ impl<'a> Document<'a> {
     pub fn anchors(&self) -> impl Iterator<Item = String> {
         self.headings.iter().map(|(heading, _)| {
             let kept = heading.to_lowercase().replace(' ', "-");
-            kept.chars().filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter)).collect()
+            kept.chars()
+                .filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter))
+                .collect()
         })
     }
 
@@ -86,7 +95,13 @@ fn takes_a_document_apart() {
     let document = Document::parse(text);
     assert_eq!(document.anchors().collect::<Vec<_>>(), ["one-two", "next"]);
     assert_eq!(document.links, ["b.md#c", "e.md"]);
-    assert_eq!(document.fences_under("One, `two`").unwrap()[0].lines, ["# no heading", "[no](link)"]);
+    assert_eq!(
+        document.fences_under("One, `two`").unwrap()[0].lines,
+        ["# no heading", "[no](link)"]
+    );
     assert!(document.fences_under("Next").unwrap().is_empty());
-    assert_eq!(Document::parse("| a | b |\n|---|---|\n| `c` | |\n").rows, [["a", "b"], ["`c`", ""]]);
+    assert_eq!(
+        Document::parse("| a | b |\n|---|---|\n| `c` | |\n").rows,
+        [["a", "b"], ["`c`", ""]]
+    );
 }

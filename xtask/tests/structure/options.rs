@@ -67,13 +67,21 @@ fn options_stand_in_the_tables_of_their_pages() {
             texts.push((format!("{command} {below}"), help));
         }
         for (command, help) in texts {
-            let missing =
-                options(&help).into_iter().filter(|option| !OF_ALL.contains(&option.as_str()) && !mentions(&cells, option));
-            faults.extend(missing.map(|option| format!("weft {command}: {option} is in no table of {}", pages.join(", "))));
+            let missing = options(&help)
+                .into_iter()
+                .filter(|option| !OF_ALL.contains(&option.as_str()) && !mentions(&cells, option));
+            faults.extend(missing.map(|option| {
+                format!("weft {command}: {option} is in no table of {}", pages.join(", "))
+            }));
         }
     }
     let serve = first_cells(CONNECTIONS).join("\n");
-    faults.extend(OF_ALL[2..].iter().filter(|option| !mentions(&serve, option)).map(|option| format!("{CONNECTIONS}: {option}")));
+    faults.extend(
+        OF_ALL[2..]
+            .iter()
+            .filter(|option| !mentions(&serve, option))
+            .map(|option| format!("{CONNECTIONS}: {option}")),
+    );
     demand("users look for it there", faults);
 }
 
@@ -89,7 +97,12 @@ fn urls_stand_in_the_tables_of_their_pages() {
     }
     for page in OF_THE_NETWORK {
         let text = text(page);
-        faults.extend(network.iter().filter(|scheme| !holds(&text, scheme)).map(|scheme| format!("{page}: {scheme}")));
+        faults.extend(
+            network
+                .iter()
+                .filter(|scheme| !holds(&text, scheme))
+                .map(|scheme| format!("{page}: {scheme}")),
+        );
     }
     demand("the page does not name the URL", faults);
 }
@@ -105,42 +118,75 @@ fn first_cells(page: &str) -> Vec<String> {
 
 /// The subcommands that a help text lists.
 fn subcommands(help: &str) -> Vec<String> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names = listed.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
-    names.filter_map(|line| line.split(' ').next()).filter(|name| *name != "help").map(str::to_owned).collect()
+    let listed = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty());
+    let names =
+        listed.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
+    names
+        .filter_map(|line| line.split(' ').next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The long options that a help text explains.
 fn options(help: &str) -> Vec<String> {
     // What explains them stands further right, and may mention others.
-    let explained = help.lines().filter(|line| line.starts_with("  ") && !line.starts_with("        ")).filter_map(|line| {
-        let line = line.trim_start();
-        if line.starts_with("--") { Some(line) } else { line.strip_prefix('-')?.get(1..)?.strip_prefix(", ") }
-    });
-    let names = explained.filter_map(|line| line.split([' ', '=', '[']).next()).map(|name| name.trim_end_matches("..."));
+    let explained = help
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("        "))
+        .filter_map(|line| {
+            let line = line.trim_start();
+            if line.starts_with("--") {
+                Some(line)
+            } else {
+                line.strip_prefix('-')?.get(1..)?.strip_prefix(", ")
+            }
+        });
+    let names = explained
+        .filter_map(|line| line.split([' ', '=', '[']).next())
+        .map(|name| name.trim_end_matches("..."));
     names.filter(|name| name.starts_with("--") && name.len() > 2).map(str::to_owned).collect()
 }
 
 /// What the URLs of the network begin with: the program lists them where one is wrong.
 fn network_schemes() -> Vec<String> {
-    let output = Command::new(weft()).args(["serve", "null:1MiB", "--listen", "none://"]).stdin(Stdio::null()).output();
+    let output = Command::new(weft())
+        .args(["serve", "null:1MiB", "--listen", "none://"])
+        .stdin(Stdio::null())
+        .output();
     let output = output.expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let (_, listed) = said.split_once("must start with").unwrap_or_else(|| panic!("no list of schemes in {said:?}"));
+    let (_, listed) = said
+        .split_once("must start with")
+        .unwrap_or_else(|| panic!("no list of schemes in {said:?}"));
     listed.split_whitespace().filter(|word| word.ends_with("://")).map(str::to_owned).collect()
 }
 
-/// What the other URLs begin with: those that the registry of devices compares with, lists, and images of Ceph.
+/// What the other URLs begin with: those that the registry of devices compares with, lists, and
+/// images of Ceph.
 fn local_schemes() -> Vec<String> {
     let registry = text("crates/block/src/registry.rs");
     let (opened, _) = registry.split_once("#[cfg(test)]").expect("it has tests");
-    let mut words: Vec<&str> = opened.split("Some(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let mut words: Vec<&str> =
+        opened.split("Some(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let grammar = text("crates/block/src/grammar.rs");
-    let lists = grammar.lines().find(|line| line.starts_with("pub const LISTS")).expect("it names the lists");
+    let lists = grammar
+        .lines()
+        .find(|line| line.starts_with("pub const LISTS"))
+        .expect("it names the lists");
     words.extend(lists.split('"').skip(1).step_by(2));
     let ceph = files::below("crates/ceph/src", "rs");
-    let image = ceph.iter().flat_map(|(_, text)| text.lines()).find(|line| line.starts_with("pub const RBD:"));
-    words.extend(image.and_then(|line| line.split('"').nth(1)).expect("it has a scheme").strip_suffix(':'));
+    let image = ceph
+        .iter()
+        .flat_map(|(_, text)| text.lines())
+        .find(|line| line.starts_with("pub const RBD:"));
+    words.extend(
+        image.and_then(|line| line.split('"').nth(1)).expect("it has a scheme").strip_suffix(':'),
+    );
     words.sort_unstable();
     words.dedup();
     words.iter().map(|word| format!("{word}:")).collect()

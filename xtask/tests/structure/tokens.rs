@@ -51,7 +51,10 @@ fn finish(path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
 fn writes_out_groups_and_looks_into_macros() {
     let found = paths("use a::{b, c::{self, d}}; fn f() { m!(x::y, \"no::path\") } // also::none");
     for path in ["a::b", "a::c::self", "a::c::d", "x::y"] {
-        assert!(found.contains(&path.split("::").map(str::to_owned).collect()), "{path} in {found:?}");
+        assert!(
+            found.contains(&path.split("::").map(str::to_owned).collect()),
+            "{path} in {found:?}"
+        );
     }
     assert!(!found.iter().any(|path| path[0] == "also" || path[0] == "no"));
 }

@@ -1,4 +1,5 @@
-//! Where unsafe code may stand: in `io`, and in single rooms of `block`, `tls` and `ceph` that say why.
+//! Where unsafe code may stand: in `io`, and in single rooms of `block`, `tls` and `ceph` that say
+//! why.
 
 use syn::{Attribute, Meta};
 
@@ -18,13 +19,19 @@ const FORBIDDEN: [&str; 9] = [
 ];
 
 /// The roots of the crates in which a file may, with a reason.
-const DENIED: [&str; 4] =
-    ["crates/block/src/lib.rs", "crates/ceph/src/lib.rs", "crates/testing/src/lib.rs", "crates/tls/src/lib.rs"];
+const DENIED: [&str; 4] = [
+    "crates/block/src/lib.rs",
+    "crates/ceph/src/lib.rs",
+    "crates/testing/src/lib.rs",
+    "crates/tls/src/lib.rs",
+];
 
 /// Whether an attribute is `level(unsafe_code)`, whatever else stands in the parentheses.
 fn sets(attribute: &Attribute, level: &str) -> bool {
     match &attribute.meta {
-        Meta::List(list) => list.path.is_ident(level) && list.tokens.to_string().contains("unsafe_code"),
+        Meta::List(list) => {
+            list.path.is_ident(level) && list.tokens.to_string().contains("unsafe_code")
+        }
         _ => false,
     }
 }
@@ -53,7 +60,9 @@ fn exceptions_give_their_reason() {
     for (path, text) in files::rust() {
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
-            let allows = ["#[allow(", "#![allow(", "#[expect(", "#![expect("].iter().any(|start| line.starts_with(start));
+            let allows = ["#[allow(", "#![allow(", "#[expect(", "#![expect("]
+                .iter()
+                .any(|start| line.starts_with(start));
             if allows && line.contains("unsafe_code") && !line.contains("reason") {
                 faults.push(format!("{path}:{}", number + 1));
             }

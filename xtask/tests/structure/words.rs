@@ -17,7 +17,10 @@ fn holds(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + word.len()..].chars().next();
-        ![before, after].into_iter().flatten().any(|letter| letter.is_alphanumeric() || letter == '_')
+        ![before, after]
+            .into_iter()
+            .flatten()
+            .any(|letter| letter.is_alphanumeric() || letter == '_')
     })
 }
 
@@ -26,7 +29,12 @@ fn nothing_is_left_for_later() {
     let mut faults = Vec::new();
     for (path, text) in files::rust() {
         for (number, line) in text.lines().enumerate() {
-            faults.extend(BANNED.iter().filter(|word| holds(line, word)).map(|word| format!("{path}:{}: {word}", number + 1)));
+            faults.extend(
+                BANNED
+                    .iter()
+                    .filter(|word| holds(line, word))
+                    .map(|word| format!("{path}:{}: {word}", number + 1)),
+            );
         }
     }
     demand("finish it, or open an issue", faults);
@@ -35,14 +43,21 @@ fn nothing_is_left_for_later() {
 #[test]
 fn ignored_tests_say_why() {
     let bare = concat!("#[ign", "ore]");
-    let faults = files::rust().into_iter().filter(|(_, text)| text.lines().any(|line| line.trim() == bare));
-    demand("a test that runs only when asked for says why in its attribute", faults.map(|(path, _)| path).collect());
+    let faults =
+        files::rust().into_iter().filter(|(_, text)| text.lines().any(|line| line.trim() == bare));
+    demand(
+        "a test that runs only when asked for says why in its attribute",
+        faults.map(|(path, _)| path).collect(),
+    );
 }
 
 #[test]
 fn every_file_is_compiled() {
     let sources = files::rust();
-    let faults = sources.iter().map(|(path, _)| path).filter(|path| path.contains("/src/") && !is_declared(path, &sources));
+    let faults = sources
+        .iter()
+        .map(|(path, _)| path)
+        .filter(|path| path.contains("/src/") && !is_declared(path, &sources));
     demand("no module declares the file", faults.cloned().collect());
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A clock that never goes back: the system's time when it was made, and the monotonic clock since then. Steps of the system's time
-/// during a study do not matter to it, and its difference to that of another machine means something to people.
+/// A clock that never goes back: the system's time when it was made, and the monotonic clock since
+/// then. Steps of the system's time during a study do not matter to it, and its difference to that
+/// of another machine means something to people.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     begin: Instant,
@@ -25,11 +26,13 @@ impl Clock {
 
     /// The reading of an instant after it was made.
     pub fn of(&self, at: Instant) -> i64 {
-        let since = i64::try_from(at.saturating_duration_since(self.begin).as_nanos()).unwrap_or(i64::MAX);
+        let since =
+            i64::try_from(at.saturating_duration_since(self.begin).as_nanos()).unwrap_or(i64::MAX);
         self.begin_ns.saturating_add(since)
     }
 
-    /// The instant of a reading; none if it lies too far away. One before the clock was made is the instant when it was made.
+    /// The instant of a reading; none if it lies too far away. One before the clock was made is the
+    /// instant when it was made.
     pub fn instant(&self, ns: i64) -> Option<Instant> {
         let since = u64::try_from(ns.saturating_sub(self.begin_ns)).unwrap_or(0);
         self.begin.checked_add(Duration::from_nanos(since))
@@ -63,7 +66,8 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// From round trips; none without any. The shortest decides: the answer was given somewhere within it, so half of it bounds the error.
+    /// From round trips; none without any. The shortest decides: the answer was given somewhere
+    /// within it, so half of it bounds the error.
     pub fn of(trips: &[Trip]) -> Option<Self> {
         let length = |trip: &Trip| trip.answered_ns.saturating_sub(trip.asked_ns).max(0);
         let best = trips.iter().min_by_key(|trip| length(trip))?;
@@ -96,9 +100,16 @@ mod tests {
     #[test]
     fn the_shortest_trip_decides_and_bounds_the_error() {
         for ahead in [-5_000_000_000, 0, 1_700_000_000_123] {
-            let trips = [trip(1_000, 900, 100, ahead), trip(5_000, 30, 10, ahead), trip(9_000, 10, 400, ahead)];
+            let trips = [
+                trip(1_000, 900, 100, ahead),
+                trip(5_000, 30, 10, ahead),
+                trip(9_000, 10, 400, ahead),
+            ];
             let offset = Offset::of(&trips).unwrap();
-            assert!((offset.ns - ahead).abs() <= offset.uncertainty_ns && offset.uncertainty_ns == 21, "{offset:?}");
+            assert!(
+                (offset.ns - ahead).abs() <= offset.uncertainty_ns && offset.uncertainty_ns == 21,
+                "{offset:?}"
+            );
             assert_eq!(offset.to_ours(offset.to_theirs(77)), 77);
         }
         assert_eq!(Offset::of(&[]), None);

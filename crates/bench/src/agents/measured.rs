@@ -32,7 +32,8 @@ pub struct Measured {
     pub cpu_ns: [u64; 2],
     /// Context switches of it.
     pub context_switches: u64,
-    /// What all processors that it may use did, from the start of its jobs to their end; none where the system does not count that.
+    /// What all processors that it may use did, from the start of its jobs to their end; none where
+    /// the system does not count that.
     #[serde(default)]
     pub processors: Option<Processors>,
     /// How long its loops measured.
@@ -113,9 +114,11 @@ impl Measured {
         let failure = report.jobs.iter().find_map(|job| job.errors.first());
         Self {
             started_ns,
-            directions: [Direction::Read, Direction::Write].map(|direction| Part::of(&report.total(direction))),
+            directions: [Direction::Read, Direction::Write]
+                .map(|direction| Part::of(&report.total(direction))),
             failed: report.failed(),
-            failure: failure.map(|error| format!("{:?} at LBA {}", error.status.kind, error.first_lba)),
+            failure: failure
+                .map(|error| format!("{:?} at LBA {}", error.status.kind, error.first_lba)),
             cpu_ns: [nanos(report.process.user), nanos(report.process.system)],
             context_switches: report.process.context_switches,
             processors: None,
@@ -129,7 +132,8 @@ impl Measured {
     pub(super) fn job(&self, index: u32) -> JobReport {
         let [reads, writes] = &self.directions;
         let directions = [reads.report(), writes.report(), DirectionReport::default()];
-        let runtime = directions.iter().map(|direction| direction.runtime).max().unwrap_or_default();
+        let runtime =
+            directions.iter().map(|direction| direction.runtime).max().unwrap_or_default();
         let error = |count| crate::workload::ErrorCount {
             direction: Direction::Read,
             known: crate::workload::Known::Done,
@@ -137,7 +141,8 @@ impl Measured {
             first_lba: 0,
             count,
         };
-        let errors = (self.failed > 0).then(|| error(self.failed.min(1 << 56))).into_iter().collect();
+        let errors =
+            (self.failed > 0).then(|| error(self.failed.min(1 << 56))).into_iter().collect();
         JobReport { index, directions, runtime, errors, ..JobReport::default() }
     }
 
@@ -145,7 +150,10 @@ impl Measured {
     pub(super) fn process(&self) -> LoopReport {
         let mut counters = Snapshot::default();
         // The sums of several machines stay within bounds, whatever one of them says.
-        counted(&mut counters).into_iter().zip(self.counters).for_each(|(to, value)| *to = value.min(1 << 56));
+        counted(&mut counters)
+            .into_iter()
+            .zip(self.counters)
+            .for_each(|(to, value)| *to = value.min(1 << 56));
         let [user, system] = self.cpu_ns.map(|ns| Duration::from_nanos(ns.min(1 << 56)));
         let context_switches = self.context_switches.min(1 << 56);
         let thread = Usage { user, system, context_switches, ..Usage::default() };
@@ -223,12 +231,15 @@ mod tests {
             total.record_n(ns, 1_000_000_007);
             ns += (ns / 200).max(1);
         }
-        let part = Part::of(&DirectionReport { ios: u64::MAX, total, ..DirectionReport::default() });
+        let part =
+            Part::of(&DirectionReport { ios: u64::MAX, total, ..DirectionReport::default() });
         assert!(part.latencies.len() < BUCKETS_MAX);
         let measured = Measured { directions: [part.clone(), part], ..Measured::default() };
         let answer = Answer::Ended { measured: Box::new(measured) };
         let bytes = message::encode(&answer).unwrap();
-        let (back, _) = message::decode::<Answer>(&bytes, crate::limits::AGENT_MESSAGE_BYTES_MAX).unwrap().unwrap();
+        let (back, _) = message::decode::<Answer>(&bytes, crate::limits::AGENT_MESSAGE_BYTES_MAX)
+            .unwrap()
+            .unwrap();
         assert_eq!(back, answer);
     }
 }

@@ -6,8 +6,9 @@ use std::time::SystemTime;
 use weft_block::Geometry;
 use weft_io::cpu_usage::Usage;
 
-/// What several agents measured at the same time, as one report: each is a job, whose index is the number that stands with it, and a loop, whose
-/// thread is its process. Operations and processor time are sums, histograms are merged, and the longest time counts.
+/// What several agents measured at the same time, as one report: each is a job, whose index is the
+/// number that stands with it, and a loop, whose thread is its process. Operations and processor
+/// time are sums, histograms are merged, and the longest time counts.
 pub fn merged(url: &str, geometry: Geometry, spec: &JobSpec, all: &[(u32, Measured)]) -> Report {
     let loops: Vec<_> = all.iter().map(|(_, measured)| measured.process()).collect();
     Report {
@@ -23,7 +24,8 @@ pub fn merged(url: &str, geometry: Geometry, spec: &JobSpec, all: &[(u32, Measur
     }
 }
 
-/// Those of several agents that wrote to devices of their own, of which the least was written: so much of each is.
+/// Those of several agents that wrote to devices of their own, of which the least was written: so
+/// much of each is.
 pub fn least(all: Vec<(u32, Measured)>) -> Vec<(u32, Measured)> {
     let written = |measured: &Measured| measured.directions[Direction::Write.index()].bytes;
     // A failure must not vanish behind an agent that wrote less.
@@ -38,8 +40,17 @@ mod tests {
     use core::time::Duration;
 
     fn measured(ios: u64, ns: u64) -> Measured {
-        let reads = Part { ios, bytes: ios * 4096, runtime: Duration::from_secs(2), latencies: vec![(ns, ios)] };
-        Measured { directions: [reads, Part::default()], cpu_ns: [ios * 1000, ios * 500], ..Measured::default() }
+        let reads = Part {
+            ios,
+            bytes: ios * 4096,
+            runtime: Duration::from_secs(2),
+            latencies: vec![(ns, ios)],
+        };
+        Measured {
+            directions: [reads, Part::default()],
+            cpu_ns: [ios * 1000, ios * 500],
+            ..Measured::default()
+        }
     }
 
     #[test]
@@ -55,9 +66,18 @@ mod tests {
         let report = merged("u", geometry, &JobSpec::default(), &all);
         let total = report.all();
         assert_eq!((total.ios, total.iops_mean(), total.total.count()), (4000, 2000.0, 4000));
-        let near = |percent: f64, ns: f64| (total.total.percentile_ns(percent) as f64 - ns).abs() < ns * 0.02;
-        assert!(near(50.0, 100_000.0) && near(80.0, 900_000.0), "{:?}", total.total.recorded().collect::<Vec<_>>());
-        assert_eq!((report.process.user, report.process.system), (Duration::from_millis(4), Duration::from_millis(2)));
+        let near = |percent: f64, ns: f64| {
+            (total.total.percentile_ns(percent) as f64 - ns).abs() < ns * 0.02
+        };
+        assert!(
+            near(50.0, 100_000.0) && near(80.0, 900_000.0),
+            "{:?}",
+            total.total.recorded().collect::<Vec<_>>()
+        );
+        assert_eq!(
+            (report.process.user, report.process.system),
+            (Duration::from_millis(4), Duration::from_millis(2))
+        );
         assert_eq!(report.jobs.iter().map(|job| job.index).collect::<Vec<_>>(), [0, 2]);
     }
 

@@ -1,6 +1,8 @@
-//! The messages between a study and an agent. Each is JSON, after its length in four bytes (big endian).
+//! The messages between a study and an agent. Each is JSON, after its length in four bytes (big
+//! endian).
 //!
-//! The study asks and the agent answers; while a run goes on, the agent also tells how far it is. The first request is [`Request::Hello`] and its answer
+//! The study asks and the agent answers; while a run goes on, the agent also tells how far it is.
+//! The first request is [`Request::Hello`] and its answer
 //! [`Answer::Welcome`]: they carry the proofs. Nothing else is answered before.
 
 use super::{Measured, Order};
@@ -157,7 +159,8 @@ pub enum Malformed {
         /// What is allowed.
         most: usize,
     },
-    /// It is not in the form of this version. What is wrong is not told: the words would be the peer's.
+    /// It is not in the form of this version. What is wrong is not told: the words would be the
+    /// peer's.
     #[error("a message that is none of version {VERSION}, at byte {0} of it")]
     Form(usize),
 }
@@ -177,11 +180,15 @@ pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, Malformed> {
     Ok([&length.to_be_bytes()[..], &text].concat())
 }
 
-/// The first message in `bytes`, and how many bytes it has; none while some of them are missing. `most` is what a message may have.
+/// The first message in `bytes`, and how many bytes it has; none while some of them are missing.
+/// `most` is what a message may have.
 ///
 /// # Errors
 /// It is longer, as soon as its length is there, or it is no message.
-pub fn decode<M: DeserializeOwned>(bytes: &[u8], most: usize) -> Result<Option<(M, usize)>, Malformed> {
+pub fn decode<M: DeserializeOwned>(
+    bytes: &[u8],
+    most: usize,
+) -> Result<Option<(M, usize)>, Malformed> {
     let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
     if length > most {
@@ -207,23 +214,34 @@ mod tests {
         let two = [&bytes[..], &encode(&Request::Clock { number: 7 }).unwrap()].concat();
         let (first, length) = decode::<Request>(&two, AGENT_FIRST_BYTES_MAX).unwrap().unwrap();
         assert_eq!((first, length), (hello, bytes.len()));
-        assert_eq!(decode::<Request>(&two[length..], AGENT_FIRST_BYTES_MAX).unwrap().unwrap().0, Request::Clock { number: 7 });
+        assert_eq!(
+            decode::<Request>(&two[length..], AGENT_FIRST_BYTES_MAX).unwrap().unwrap().0,
+            Request::Clock { number: 7 }
+        );
     }
 
     #[test]
     fn long_ones_are_refused_by_their_length_alone_and_others_by_their_form() {
         let long = (AGENT_FIRST_BYTES_MAX as u32 + 1).to_be_bytes();
-        assert!(matches!(decode::<Request>(&long, AGENT_FIRST_BYTES_MAX), Err(Malformed::TooLong { .. })));
+        assert!(matches!(
+            decode::<Request>(&long, AGENT_FIRST_BYTES_MAX),
+            Err(Malformed::TooLong { .. })
+        ));
         let nested = "[".repeat(4000);
         for text in ["", "{}", "null", "{\"request\":\"format\"}", "\u{7f}", nested.as_str()] {
             let bytes = [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat();
-            assert!(matches!(decode::<Request>(&bytes, AGENT_FIRST_BYTES_MAX), Err(Malformed::Form(_))), "{text:.20}");
+            assert!(
+                matches!(decode::<Request>(&bytes, AGENT_FIRST_BYTES_MAX), Err(Malformed::Form(_))),
+                "{text:.20}"
+            );
         }
     }
 
     #[test]
     fn kinds_of_errors_round_trip() {
-        for kind in [weft_block::ErrorKind::Usage, weft_block::ErrorKind::InUse, weft_block::ErrorKind::Io] {
+        for kind in
+            [weft_block::ErrorKind::Usage, weft_block::ErrorKind::InUse, weft_block::ErrorKind::Io]
+        {
             assert_eq!(weft_block::ErrorKind::from(Kind::from(kind)), kind);
         }
     }

@@ -1,8 +1,11 @@
-//! Studies of several machines: what a study and its agents say to each other, and how what they measured becomes one result.
+//! Studies of several machines: what a study and its agents say to each other, and how what they
+//! measured becomes one result.
 //!
-//! An agent is a machine that runs workloads for a study. This module has no socket: [`message`] has the messages and their form on the wire, [`order`]
-//! a workload that is to be run, [`measured`] what a run found, [`clock`] the comparison of clocks, and [`merged`] the sum of several runs. The program
-//! connects them, after both ends have proved that they have the same key.
+//! An agent is a machine that runs workloads for a study. This module has no socket: [`message`]
+//! has the messages and their form on the wire, [`order`] a workload that is to be run,
+//! [`measured`] what a run found, [`clock`] the comparison of clocks, and [`merged`] the sum of
+//! several runs. The program connects them, after both ends have proved that they have the same
+//! key.
 
 pub mod clock;
 pub mod measured;

@@ -1,4 +1,5 @@
-//! A run that a study orders: what of a [`JobSpec`] goes to an agent. The agent itself chooses its processors.
+//! A run that a study orders: what of a [`JobSpec`] goes to an agent. The agent itself chooses its
+//! processors.
 
 use crate::error::Error;
 use crate::limits::{AGENT_PAYLOAD_BYTES_MAX, AGENT_RUN_MAX};
@@ -69,18 +70,28 @@ impl Order {
     /// What the agent runs, a loop on each of `cpus`.
     ///
     /// # Errors
-    /// A pattern that does not exist, or more memory or time than an agent gives. What depends on the device is checked by the run.
+    /// A pattern that does not exist, or more memory or time than an agent gives. What depends on
+    /// the device is checked by the run.
     pub fn job(&self, cpus: &[usize]) -> Result<JobSpec, Error> {
-        let payload = u64::from(self.jobs).saturating_mul(u64::from(self.iodepth)).saturating_mul(u64::from(self.bs_bytes));
+        let payload = u64::from(self.jobs)
+            .saturating_mul(u64::from(self.iodepth))
+            .saturating_mul(u64::from(self.bs_bytes));
         if payload > AGENT_PAYLOAD_BYTES_MAX {
-            return Err(Error::option("iodepth", format!("an agent gives a run {AGENT_PAYLOAD_BYTES_MAX} bytes of memory")));
+            return Err(Error::option(
+                "iodepth",
+                format!("an agent gives a run {AGENT_PAYLOAD_BYTES_MAX} bytes of memory"),
+            ));
         }
         let time = self.ramp.saturating_add(self.run.unwrap_or_default());
         if time > AGENT_RUN_MAX || self.time_based && self.run.is_none() {
             let hours = AGENT_RUN_MAX.as_secs() / 3600;
-            return Err(Error::option("runtime", format!("a run of an agent ends after {hours} hours at the latest")));
+            return Err(Error::option(
+                "runtime",
+                format!("a run of an agent ends after {hours} hours at the latest"),
+            ));
         }
-        // Without its own limit a run ends with its data, and a slow device would make that take for ever.
+        // Without its own limit a run ends with its data, and a slow device would make that take
+        // for ever.
         let runtime = self.run.or(Some(AGENT_RUN_MAX.saturating_sub(self.ramp)));
         Ok(JobSpec {
             name: self.name.chars().take(100).collect(),
@@ -118,7 +129,14 @@ mod tests {
     fn spec() -> JobSpec {
         let runtime = Some(Duration::from_millis(1500));
         let (rate, rate_spin) = ([Some(1 << 20), Some(4096), None], Duration::from_micros(9));
-        let job = JobSpec { rw: Rw::RandRw, numjobs: 4, iodepth: 8, runtime, time_based: true, ..JobSpec::default() };
+        let job = JobSpec {
+            rw: Rw::RandRw,
+            numjobs: 4,
+            iodepth: 8,
+            runtime,
+            time_based: true,
+            ..JobSpec::default()
+        };
         JobSpec { rate, rate_spin, randseed: Some(7), ..job }
     }
 
@@ -138,8 +156,16 @@ mod tests {
         };
         assert!(!refused(|_| ()));
         assert!(refused(|o| (o.jobs, o.iodepth, o.bs_bytes) = (u32::MAX, u32::MAX, u32::MAX)));
-        assert!(refused(|o| o.ramp = Duration::MAX) && refused(|o| o.run = None) && refused(|o| o.rw = "format".into()));
+        assert!(
+            refused(|o| o.ramp = Duration::MAX)
+                && refused(|o| o.run = None)
+                && refused(|o| o.rw = "format".into())
+        );
         let endless = Order { run: None, time_based: false, ..Order::of(&spec()) };
-        assert_eq!(endless.job(&[]).unwrap().runtime, Some(AGENT_RUN_MAX), "a run without a time has one");
+        assert_eq!(
+            endless.job(&[]).unwrap().runtime,
+            Some(AGENT_RUN_MAX),
+            "a run without a time has one"
+        );
     }
 }

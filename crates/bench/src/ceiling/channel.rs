@@ -14,13 +14,16 @@ use weft_io::tcp::Tcp;
 /// Puts TLS around a connection.
 type Wrap = dyn Fn(Box<dyn Stream>) -> io::Result<Box<dyn Stream>> + Send + Sync;
 
-/// What encrypts the connections of one end. It is that of weft's own connections, so the ceiling is one of the same library.
+/// What encrypts the connections of one end. It is that of weft's own connections, so the ceiling
+/// is one of the same library.
 #[derive(Clone)]
 pub struct Secure(Arc<Wrap>);
 
 impl Secure {
     /// Encrypts by `wrap`, whose streams must not block.
-    pub fn new(wrap: impl Fn(Box<dyn Stream>) -> io::Result<Box<dyn Stream>> + Send + Sync + 'static) -> Self {
+    pub fn new(
+        wrap: impl Fn(Box<dyn Stream>) -> io::Result<Box<dyn Stream>> + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(wrap))
     }
 }
@@ -39,7 +42,8 @@ impl PartialEq for Secure {
 
 /// A connection.
 pub(super) struct Channel {
-    /// The socket. With TLS it is for its options and for the poller: bytes go through `secure`, which has a descriptor of its own.
+    /// The socket. With TLS it is for its options and for the poller: bytes go through `secure`,
+    /// which has a descriptor of its own.
     socket: TcpStream,
     secure: Option<Box<dyn Stream>>,
 }
@@ -65,11 +69,21 @@ impl Channel {
         Tuning::for_any(&self.socket);
     }
 
-    /// Sends `request` and waits for as much as `answer` holds; for the first words, which take a while with TLS.
-    pub(super) fn exchange(&mut self, request: &[u8], answer: &mut [u8], patience: Duration) -> io::Result<()> {
+    /// Sends `request` and waits for as much as `answer` holds; for the first words, which take a
+    /// while with TLS.
+    pub(super) fn exchange(
+        &mut self,
+        request: &[u8],
+        answer: &mut [u8],
+        patience: Duration,
+    ) -> io::Result<()> {
         let (mut sent, mut received, end) = (0, 0, Instant::now() + patience);
         while received < answer.len() {
-            let result = if sent < request.len() { self.write(&request[sent..]) } else { Err(ErrorKind::WouldBlock.into()) };
+            let result = if sent < request.len() {
+                self.write(&request[sent..])
+            } else {
+                Err(ErrorKind::WouldBlock.into())
+            };
             match result {
                 Ok(n) => sent += n,
                 Err(e) if is_later(&e) => {}
@@ -128,11 +142,21 @@ impl Write for Channel {
 
 /// For sleeping until something comes; all that TLS has decrypted has been read by then.
 impl Source for Channel {
-    fn register(&mut self, registry: &Registry, token: Token, interest: Interest) -> io::Result<()> {
+    fn register(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        interest: Interest,
+    ) -> io::Result<()> {
         self.socket.register(registry, token, interest)
     }
 
-    fn reregister(&mut self, registry: &Registry, token: Token, interest: Interest) -> io::Result<()> {
+    fn reregister(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        interest: Interest,
+    ) -> io::Result<()> {
         self.socket.reregister(registry, token, interest)
     }
 

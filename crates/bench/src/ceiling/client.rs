@@ -2,7 +2,9 @@
 
 use super::channel::{Channel, Secure};
 use super::gather::Gather;
-use super::message::{COUNT_NUMBER, HEADER_BYTES, Kind, Malformed, Message, PAYLOAD_BYTES_MAX, Parser};
+use super::message::{
+    COUNT_NUMBER, HEADER_BYTES, Kind, Malformed, Message, PAYLOAD_BYTES_MAX, Parser,
+};
 use super::tuning::Tuning;
 use super::{RECEIVE_BYTES, pause};
 use crate::error::Error;
@@ -33,7 +35,8 @@ pub struct CeilingSpec {
     pub iodepth: u32,
     /// Connections.
     pub connections: u32,
-    /// Writes up to this size are sent with their request; larger ones wait for the server's request.
+    /// Writes up to this size are sent with their request; larger ones wait for the server's
+    /// request.
     pub in_capsule_bytes: u32,
     /// Time to run before measuring.
     pub ramp_time: Duration,
@@ -102,14 +105,16 @@ impl CeilingReport {
 /// Runs with the server at `to`. Polls all the time, so it needs a core of its own.
 ///
 /// # Errors
-/// An invalid option; no connection within five seconds; a server that uses another protocol or ends.
+/// An invalid option; no connection within five seconds; a server that uses another protocol or
+/// ends.
 pub fn run(to: SocketAddr, spec: &CeilingSpec) -> Result<CeilingReport, Error> {
     check(spec)?;
     let spec = spec.clone();
     let thread = std::thread::Builder::new().name("weft-ceiling".into()).spawn(move || {
         weft_io::cpu::be_punctual();
         if let Some(cpu) = spec.cpu {
-            weft_io::cpu::pin_thread(cpu).map_err(|e| Error::io(format!("cannot run on core {cpu}"), e))?;
+            weft_io::cpu::pin_thread(cpu)
+                .map_err(|e| Error::io(format!("cannot run on core {cpu}"), e))?;
         }
         Client::connect(to, &spec)?.run()
     });
@@ -177,14 +182,20 @@ impl<'a> Client<'a> {
         for index in 0..spec.connections {
             let (stream, bytes) = hello(to, spec)?;
             region = region.min(bytes);
-            let free = (0..spec.iodepth).filter(|number| number % spec.connections == index).collect();
-            let (parser, out) = (Parser::new(RECEIVE_BYTES), Gather::new(spec.tuning.copy_bytes_max()));
+            let free =
+                (0..spec.iodepth).filter(|number| number % spec.connections == index).collect();
+            let (parser, out) =
+                (Parser::new(RECEIVE_BYTES), Gather::new(spec.tuning.copy_bytes_max()));
             connections.push(Connection { stream, parser, out, free, granted: Vec::new() });
         }
         if region < spec.bytes.into() {
-            return Err(Error::option("bs", format!("it exceeds the server's region of {region} bytes")));
+            return Err(Error::option(
+                "bs",
+                format!("it exceeds the server's region of {region} bytes"),
+            ));
         }
-        let payload = if spec.rwmixread < 100 { spec.iodepth as usize * spec.bytes as usize } else { 0 };
+        let payload =
+            if spec.rwmixread < 100 { spec.iodepth as usize * spec.bytes as usize } else { 0 };
         Ok(Self {
             connections,
             memory: vec![0x5a; payload],
@@ -193,7 +204,13 @@ impl<'a> Client<'a> {
             rng: Pcg64Mcg::seed_from_u64(1),
             begun: vec![(Instant::now(), Direction::Read); spec.iodepth as usize],
             under_way: 0,
-            measured: Measured { counts: Vec::new(), on: false, ios: [0; 3], latency: Latency::new(), system_calls: 0 },
+            measured: Measured {
+                counts: Vec::new(),
+                on: false,
+                ios: [0; 3],
+                latency: Latency::new(),
+                system_calls: 0,
+            },
             spec,
         })
     }
@@ -206,7 +223,8 @@ impl<'a> Client<'a> {
         self.measured.on = true;
         let (begin, before) = (Instant::now(), (cpu_usage::thread(), server()));
         self.run_until(begin + self.spec.runtime)?;
-        let (runtime, thread, after) = (begin.elapsed(), cpu_usage::thread().since(&before.0), server());
+        let (runtime, thread, after) =
+            (begin.elapsed(), cpu_usage::thread().since(&before.0), server());
         self.measured.on = false;
         self.count();
         let Measured { ios, ref latency, system_calls, .. } = self.measured;
@@ -218,12 +236,22 @@ impl<'a> Client<'a> {
             _ => 0,
         };
         let tuning = self.spec.tuning;
-        Ok(CeilingReport { ios, runtime, latency, thread, system_calls, server_system_calls, server, tuning })
+        Ok(CeilingReport {
+            ios,
+            runtime,
+            latency,
+            thread,
+            system_calls,
+            server_system_calls,
+            server,
+            tuning,
+        })
     }
 
     /// Asks the server how many system calls it has made.
     fn count(&mut self) {
-        let (bytes, count) = Message { kind: Kind::Count, number: COUNT_NUMBER, offset: 0, len: 0 }.encode();
+        let (bytes, count) =
+            Message { kind: Kind::Count, number: COUNT_NUMBER, offset: 0, len: 0 }.encode();
         self.connections[0].out.push(&bytes[..count]);
     }
 
@@ -256,7 +284,10 @@ impl<'a> Client<'a> {
         let begin = Instant::now();
         while self.under_way > 0 || self.measured.counts.len() < 2 {
             if begin.elapsed() > DRAIN_MAX {
-                return Err(Error::io("the ceiling's server no longer answers", io::ErrorKind::TimedOut.into()));
+                return Err(Error::io(
+                    "the ceiling's server no longer answers",
+                    io::ErrorKind::TimedOut.into(),
+                ));
             }
             self.send()?;
             self.receive()?;
@@ -281,7 +312,8 @@ impl<'a> Client<'a> {
             if kind == Kind::Write {
                 out.push_payload(&self.memory, number as usize * len as usize, len as usize);
             }
-            self.begun[number as usize] = (now, if read { Direction::Read } else { Direction::Write });
+            self.begun[number as usize] =
+                (now, if read { Direction::Read } else { Direction::Write });
             self.under_way += 1;
         }
     }
@@ -301,7 +333,11 @@ impl<'a> Client<'a> {
                 let len = self.spec.bytes;
                 let (bytes, count) = Message { kind: Kind::Data, number, offset: 0, len }.encode();
                 connection.out.push(&bytes[..count]);
-                connection.out.push_payload(&self.memory, number as usize * len as usize, len as usize);
+                connection.out.push_payload(
+                    &self.memory,
+                    number as usize * len as usize,
+                    len as usize,
+                );
             }
             let calls = connection.out.send(&self.memory, &mut connection.stream).map_err(lost)?;
             self.measured.system_calls += if self.measured.on { calls } else { 0 };
@@ -316,14 +352,22 @@ impl<'a> Client<'a> {
             let received = match connection.stream.read(connection.parser.room()) {
                 Ok(0) => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
                 Ok(n) => n,
-                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => continue,
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    ) =>
+                {
+                    continue;
+                }
                 Err(e) => return Err(lost(e)),
             };
             any = true;
             let now = Instant::now();
             self.measured.system_calls += u64::from(self.measured.on);
             let (free, granted) = (&mut connection.free, &mut connection.granted);
-            let (measured, begun, under_way) = (&mut self.measured, &self.begun, &mut self.under_way);
+            let (measured, begun, under_way) =
+                (&mut self.measured, &self.begun, &mut self.under_way);
             let result = connection.parser.take(received, |message| {
                 if (message.kind, message.number) == (Kind::Done, COUNT_NUMBER) {
                     measured.counts.push(message.offset);
@@ -369,7 +413,9 @@ fn hello(to: SocketAddr, spec: &CeilingSpec) -> Result<(Channel, u64), Error> {
     let stream = std::net::TcpStream::connect_timeout(&to, CONNECT).map_err(connect)?;
     let mut stream = Channel::new(stream, spec.secure.as_ref()).map_err(connect)?;
     let number = tuning.copy_bytes_max() as u32;
-    let (request, count) = Message { kind: Kind::Hello, number, offset: tuning.flags(), len: tuning.socket_bytes }.encode();
+    let (request, count) =
+        Message { kind: Kind::Hello, number, offset: tuning.flags(), len: tuning.socket_bytes }
+            .encode();
     let mut answer = [0; HEADER_BYTES];
     let exchanged = stream.exchange(&request[..count], &mut answer, CONNECT);
     match (exchanged, Message::decode(&answer)) {

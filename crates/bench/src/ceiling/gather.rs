@@ -2,12 +2,12 @@
 
 use std::io::{self, IoSlice, Write};
 
-/// Payloads up to this size are copied behind their header, unless told otherwise: gathering a piece costs about as much as
-/// copying it.
+/// Payloads up to this size are copied behind their header, unless told otherwise: gathering a
+/// piece costs about as much as copying it.
 pub const COPY_BYTES_MAX: usize = 4096;
 
-/// No more than so many bytes are copied for one send: beyond, the copies fall out of the second-level cache before the system
-/// copies them in turn.
+/// No more than so many bytes are copied for one send: beyond, the copies fall out of the
+/// second-level cache before the system copies them in turn.
 const COPIED_BYTES_MAX: usize = 192 << 10;
 
 /// Pieces of one send; systems take 1024.
@@ -113,7 +113,9 @@ impl Gather {
     }
 
     fn advance(&mut self, mut n: usize) {
-        while let Some(Piece::Own(start, end) | Piece::Lent(start, end)) = self.pieces.get(self.next) {
+        while let Some(Piece::Own(start, end) | Piece::Lent(start, end)) =
+            self.pieces.get(self.next)
+        {
             let left = end - start - self.sent;
             if n < left {
                 self.sent += n;
@@ -150,7 +152,8 @@ mod tests {
             if self.calls.is_multiple_of(3) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            let bytes: Vec<u8> = bufs.iter().flat_map(|b| b.iter().copied()).take(self.step).collect();
+            let bytes: Vec<u8> =
+                bufs.iter().flat_map(|b| b.iter().copied()).take(self.step).collect();
             self.got.extend_from_slice(&bytes);
             Ok(bytes.len())
         }

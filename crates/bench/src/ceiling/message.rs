@@ -1,4 +1,5 @@
-//! The messages. Their lengths are those of NVMe/TCP; of their content only the first bytes are used.
+//! The messages. Their lengths are those of NVMe/TCP; of their content only the first bytes are
+//! used.
 //!
 //! | bytes | field (little endian) |
 //! |---|---|
@@ -8,13 +9,15 @@
 //! | 8..16 | offset in the region, bytes; in an answer to a hello, the region's length; in one to a count, system calls |
 //! | 16..20 | length of the payload, bytes; in a hello, socket buffers |
 //!
-//! A hello says how the connection is tuned on both sides: in the place of the length the socket buffers in bytes (0: the system's),
-//! in that of the number up to how many bytes payloads are copied behind their headers, in that of the offset whether to prefetch.
+//! A hello says how the connection is tuned on both sides: in the place of the length the socket
+//! buffers in bytes (0: the system's), in that of the number up to how many bytes payloads are
+//! copied behind their headers, in that of the offset whether to prefetch.
 
 /// Bytes of a request: a command capsule (NVMe TCP 1.1 §3.6.2.4).
 pub const REQUEST_BYTES: usize = 72;
 
-/// Bytes of all others: the headers of H2CData, C2HData and R2T, and a response capsule, are equally long.
+/// Bytes of all others: the headers of H2CData, C2HData and R2T, and a response capsule, are
+/// equally long.
 pub const HEADER_BYTES: usize = 24;
 
 /// Maximum payload, bytes; a peer that announces more is disconnected.
@@ -43,18 +46,29 @@ pub enum Kind {
     Grant = 6,
     /// Server: the operation is over.
     Done = 7,
-    /// Client: how many productive system calls have you made? A request; the answer is a [`Kind::Done`] of [`COUNT_NUMBER`].
+    /// Client: how many productive system calls have you made? A request; the answer is a
+    /// [`Kind::Done`] of [`COUNT_NUMBER`].
     Count = 8,
 }
 
 impl Kind {
-    const ALL: [Self; 8] =
-        [Self::Hello, Self::Read, Self::Write, Self::WriteLarge, Self::Data, Self::Grant, Self::Done, Self::Count];
+    const ALL: [Self; 8] = [
+        Self::Hello,
+        Self::Read,
+        Self::Write,
+        Self::WriteLarge,
+        Self::Data,
+        Self::Grant,
+        Self::Done,
+        Self::Count,
+    ];
 
     /// Bytes of the message without its payload.
     pub const fn bytes(self) -> usize {
         match self {
-            Self::Hello | Self::Read | Self::Write | Self::WriteLarge | Self::Count => REQUEST_BYTES,
+            Self::Hello | Self::Read | Self::Write | Self::WriteLarge | Self::Count => {
+                REQUEST_BYTES
+            }
             Self::Data | Self::Grant | Self::Done => HEADER_BYTES,
         }
     }
@@ -86,13 +100,20 @@ impl Message {
         (bytes, self.kind.bytes())
     }
 
-    /// The message that `bytes` begin with and its length without payload; `Ok(None)` while it is not all there.
+    /// The message that `bytes` begin with and its length without payload; `Ok(None)` while it is
+    /// not all there.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, Malformed> {
         let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == head[0]).ok_or(Malformed)?;
-        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let message = Self { kind, number: word(4), offset: u64::from(word(8)) | u64::from(word(12)) << 32, len: word(16) };
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let message = Self {
+            kind,
+            number: word(4),
+            offset: u64::from(word(8)) | u64::from(word(12)) << 32,
+            len: word(16),
+        };
         if head[1..4] != MAGIC || message.len > PAYLOAD_BYTES_MAX {
             return Err(Malformed);
         }
@@ -137,7 +158,11 @@ impl Parser {
 
     /// Takes `received` bytes that are now in [`Parser::room`], and hands over each message.
     #[inline]
-    pub fn take(&mut self, received: usize, mut each: impl FnMut(Message) -> Result<(), Malformed>) -> Result<(), Malformed> {
+    pub fn take(
+        &mut self,
+        received: usize,
+        mut each: impl FnMut(Message) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
         let end = self.held + received;
         let mut at = 0;
         loop {
@@ -171,7 +196,14 @@ mod tests {
             let (head, len) = message.encode();
             bytes.extend_from_slice(&head[..len]);
             // Payload that looks like a message.
-            bytes.extend(Message { kind: Kind::Read, ..*message }.encode().0.iter().cycle().take(message.payload()));
+            bytes.extend(
+                Message { kind: Kind::Read, ..*message }
+                    .encode()
+                    .0
+                    .iter()
+                    .cycle()
+                    .take(message.payload()),
+            );
         }
         (bytes, messages)
     }

@@ -25,12 +25,13 @@ const EMPTY_TURNS: u32 = 1024;
 /// Maximum connections; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
 
-/// The region from which reads are served: memory like that of a RAM disk, in huge pages if available.
+/// The region from which reads are served: memory like that of a RAM disk, in huge pages if
+/// available.
 pub struct Memory(Pages);
 
 impl Memory {
-    /// A region of `bytes` bytes that is touched at once: pages that were never written would all be the same one, always in the
-    /// cache.
+    /// A region of `bytes` bytes that is touched at once: pages that were never written would all
+    /// be the same one, always in the cache.
     ///
     /// # Errors
     /// The system's error, if it does not have enough memory.
@@ -41,11 +42,18 @@ impl Memory {
     }
 }
 
-/// Serves until `stop` is true, or while the process lives; with TLS if `secure` is given. Sleeps when idle.
+/// Serves until `stop` is true, or while the process lives; with TLS if `secure` is given. Sleeps
+/// when idle.
 ///
 /// # Errors
-/// The listener's. A connection that fails, or whose peer uses another protocol, is closed; others are not affected.
-pub fn serve(listener: std::net::TcpListener, memory: &Memory, secure: Option<Secure>, stop: &AtomicBool) -> io::Result<()> {
+/// The listener's. A connection that fails, or whose peer uses another protocol, is closed; others
+/// are not affected.
+pub fn serve(
+    listener: std::net::TcpListener,
+    memory: &Memory,
+    secure: Option<Secure>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let mut server = Server {
         listener: TcpListener::from_std(listener),
@@ -107,21 +115,25 @@ impl Server<'_> {
     fn turn(&mut self) -> bool {
         let mut moved = false;
         let (memory, calls, messages) = (self.memory, &mut self.calls, &mut self.messages);
-        self.connections.retain_mut(|connection| match connection.receive(memory, *calls, messages) {
-            Ok(some) => {
-                *calls += u64::from(some);
-                moved |= some;
-                true
+        self.connections.retain_mut(|connection| {
+            match connection.receive(memory, *calls, messages) {
+                Ok(some) => {
+                    *calls += u64::from(some);
+                    moved |= some;
+                    true
+                }
+                Err(_) => false,
             }
-            Err(_) => false,
         });
-        self.connections.retain_mut(|connection| match connection.out.send(memory, &mut connection.stream) {
-            Ok(sent) => {
-                *calls += sent;
-                moved |= sent > 0;
-                true
+        self.connections.retain_mut(|connection| {
+            match connection.out.send(memory, &mut connection.stream) {
+                Ok(sent) => {
+                    *calls += sent;
+                    moved |= sent > 0;
+                    true
+                }
+                Err(_) => false,
             }
-            Err(_) => false,
         });
         moved
     }
@@ -131,10 +143,18 @@ impl Server<'_> {
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     // What cannot be encrypted is closed.
-                    let Ok(stream) = Channel::new(stream.into(), self.secure.as_ref()) else { continue };
+                    let Ok(stream) = Channel::new(stream.into(), self.secure.as_ref()) else {
+                        continue;
+                    };
                     stream.set_up();
                     let (parser, out) = (Parser::new(RECEIVE_BYTES), Gather::new(COPY_BYTES_MAX));
-                    self.connections.push(Connection { stream, parser, out, prefetch: false, several: false });
+                    self.connections.push(Connection {
+                        stream,
+                        parser,
+                        out,
+                        prefetch: false,
+                        several: false,
+                    });
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 // The peer was gone before it was accepted.
@@ -145,12 +165,14 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Sleeps until something happens. Sockets are with the poller only meanwhile: registered ones cost at every packet.
+    /// Sleeps until something happens. Sockets are with the poller only meanwhile: registered ones
+    /// cost at every packet.
     fn sleep(&mut self) -> io::Result<()> {
         let registry = self.poll.registry();
         registry.register(&mut self.listener, Token(0), Interest::READABLE)?;
         for connection in &mut self.connections {
-            let interest = if connection.out.is_empty() { Interest::READABLE } else { Interest::WRITABLE };
+            let interest =
+                if connection.out.is_empty() { Interest::READABLE } else { Interest::WRITABLE };
             registry.register(&mut connection.stream, Token(1), interest)?;
         }
         let result = self.poll.poll(&mut Events::with_capacity(16), Some(SLEEP));
@@ -167,18 +189,28 @@ impl Server<'_> {
 }
 
 impl Connection {
-    /// Receives once and answers what came; whether anything did. A peer that does not take its answers is not heard. `calls` is
-    /// the answer to those who count.
+    /// Receives once and answers what came; whether anything did. A peer that does not take its
+    /// answers is not heard. `calls` is the answer to those who count.
     ///
-    /// All messages are read before the first is answered, so that the requested data can be prefetched meanwhile.
-    fn receive(&mut self, memory: &Pages, calls: u64, messages: &mut Vec<Message>) -> io::Result<bool> {
+    /// All messages are read before the first is answered, so that the requested data can be
+    /// prefetched meanwhile.
+    fn receive(
+        &mut self,
+        memory: &Pages,
+        calls: u64,
+        messages: &mut Vec<Message>,
+    ) -> io::Result<bool> {
         if !self.out.is_empty() {
             return Ok(false);
         }
         let received = match self.stream.read(self.parser.room()) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => n,
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(false),
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+            {
+                return Ok(false);
+            }
             Err(e) => return Err(e),
         };
         messages.clear();
@@ -191,7 +223,9 @@ impl Connection {
             Ok(())
         });
         self.several = messages.len() > 1;
-        let answered = taken.and_then(|()| messages.iter().try_for_each(|&message| self.answer(message, memory, calls)));
+        let answered = taken.and_then(|()| {
+            messages.iter().try_for_each(|&message| self.answer(message, memory, calls))
+        });
         answered.map(|()| true).map_err(|Malformed| io::ErrorKind::InvalidData.into())
     }
 
@@ -201,12 +235,14 @@ impl Connection {
             Kind::Hello => {
                 self.out.copy_bytes_max = message.number as usize;
                 self.prefetch = message.offset & PREFETCH != 0;
-                let (socket_bytes, block) = (message.len.min(SOCKET_BYTES_MAX), message.offset & BLOCK != 0);
+                let (socket_bytes, block) =
+                    (message.len.min(SOCKET_BYTES_MAX), message.offset & BLOCK != 0);
                 let tuning = Tuning { socket_bytes, block, ..Tuning::default() };
                 self.stream.tune(tuning);
             }
             Kind::Count => {
-                let counted = Message { kind: Kind::Done, number: COUNT_NUMBER, offset: calls, len: 0 };
+                let counted =
+                    Message { kind: Kind::Done, number: COUNT_NUMBER, offset: calls, len: 0 };
                 let (bytes, count) = counted.encode();
                 self.out.push(&bytes[..count]);
                 return Ok(());

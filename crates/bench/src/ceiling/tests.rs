@@ -17,7 +17,9 @@ fn server(bytes: usize) -> Server {
     let at = listener.local_addr().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
-    let thread = std::thread::spawn(move || serve(listener, &Memory::new(bytes).unwrap(), None, &seen).unwrap());
+    let thread = std::thread::spawn(move || {
+        serve(listener, &Memory::new(bytes).unwrap(), None, &seen).unwrap()
+    });
     Server { at, stop, thread: Some(thread) }
 }
 
@@ -29,8 +31,11 @@ impl Drop for Server {
 }
 
 fn short(change: impl FnOnce(&mut CeilingSpec)) -> CeilingSpec {
-    let mut spec =
-        CeilingSpec { ramp_time: Duration::from_millis(10), runtime: Duration::from_millis(60), ..CeilingSpec::default() };
+    let mut spec = CeilingSpec {
+        ramp_time: Duration::from_millis(10),
+        runtime: Duration::from_millis(60),
+        ..CeilingSpec::default()
+    };
     change(&mut spec);
     spec
 }
@@ -74,7 +79,11 @@ fn all_shapes_move_operations() {
 fn the_best_tuning_is_one_of_those_tried() {
     let server = server(4 << 20);
     for bytes in [4096, 65_536] {
-        let report = run_best(server.at, &short(|s| (s.bytes, s.server_pid) = (bytes, Some(std::process::id())))).unwrap();
+        let report = run_best(
+            server.at,
+            &short(|s| (s.bytes, s.server_pid) = (bytes, Some(std::process::id()))),
+        )
+        .unwrap();
         assert!(Tuning::worth_trying(bytes).contains(&report.tuning));
         assert!(report.server.is_some_and(|server| !server.total().is_zero()));
     }

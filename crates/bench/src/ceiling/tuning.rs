@@ -33,11 +33,13 @@ const TRY: (u32, Duration) = (8, Duration::from_millis(30));
 pub struct Tuning {
     /// Socket buffers in each direction, bytes; 0 leaves them to the system.
     pub socket_bytes: u32,
-    /// Send payloads of up to 4 KiB from where they lie instead of copying them behind their headers; larger ones always are.
+    /// Send payloads of up to 4 KiB from where they lie instead of copying them behind their
+    /// headers; larger ones always are.
     pub gather: bool,
     /// The server has the processor fetch all that was asked for before it answers the first.
     pub prefetch: bool,
-    /// Both ends sleep in the system until something arrives, instead of polling: for one connection and one operation at a time.
+    /// Both ends sleep in the system until something arrives, instead of polling: for one
+    /// connection and one operation at a time.
     pub block: bool,
 }
 
@@ -48,9 +50,10 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// The tunings to try. None is the best for all sizes and depths: small buffers keep data in flight in the caches, large ones
-    /// let the ends run more independently; a copy is cheaper than a piece of a gather while it stays in the cache, and cache
-    /// misses overlap if they are announced by prefetching.
+    /// The tunings to try. None is the best for all sizes and depths: small buffers keep data in
+    /// flight in the caches, large ones let the ends run more independently; a copy is cheaper than
+    /// a piece of a gather while it stays in the cache, and cache misses overlap if they are
+    /// announced by prefetching.
     pub const ALL: [Self; 11] = [
         Self { socket_bytes: 1 << 20, gather: false, prefetch: false, block: false },
         Self { socket_bytes: 512 << 10, gather: false, prefetch: false, block: false },
@@ -68,15 +71,16 @@ impl Tuning {
     /// Those of [`Tuning::ALL`] that poll.
     const POLLING: usize = Self::ALL.len() - 1;
 
-    /// What is usually good, for who has no time to try: large payloads that all go one way are a fifth faster with small buffers,
-    /// large payloads both ways are a sixth slower with them.
+    /// What is usually good, for who has no time to try: large payloads that all go one way are a
+    /// fifth faster with small buffers, large payloads both ways are a sixth slower with them.
     pub fn typical(bytes: u32, rwmixread: u8) -> Self {
         let one_way = rwmixread == 0 || rwmixread >= 100;
         let socket_bytes = if one_way && bytes >= LARGE_BYTES { 256 << 10 } else { 1 << 20 };
         Self { socket_bytes, ..Self::default() }
     }
 
-    /// What is worth trying for payloads of `bytes` by ends with a core each: beyond 4 KiB nothing is copied in any case.
+    /// What is worth trying for payloads of `bytes` by ends with a core each: beyond 4 KiB nothing
+    /// is copied in any case.
     pub fn worth_trying(bytes: u32) -> &'static [Self] {
         if bytes as usize > COPY_BYTES_MAX { &Self::ALL[..4] } else { &Self::ALL[..Self::POLLING] }
     }
@@ -132,7 +136,10 @@ impl FromStr for Tuning {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let all = || Self::ALL.map(|tuning| tuning.to_string()).join(", ");
-        Self::ALL.into_iter().find(|tuning| tuning.to_string() == text).ok_or_else(|| format!("use one of {}", all()))
+        Self::ALL
+            .into_iter()
+            .find(|tuning| tuning.to_string() == text)
+            .ok_or_else(|| format!("use one of {}", all()))
     }
 }
 
@@ -145,7 +152,10 @@ pub fn run_best(to: SocketAddr, spec: &CeilingSpec) -> Result<CeilingReport, Err
     let mut best = (0.0, spec.tuning);
     for _ in 0..TRIES {
         for &tuning in Tuning::worth_trying(spec.bytes) {
-            let tried = run(to, &CeilingSpec { tuning, ramp_time: each / 2, runtime: each, ..spec.clone() })?;
+            let tried = run(
+                to,
+                &CeilingSpec { tuning, ramp_time: each / 2, runtime: each, ..spec.clone() },
+            )?;
             if tried.iops() > best.0 {
                 best = (tried.iops(), tuning);
             }
@@ -170,6 +180,8 @@ mod tests {
     #[test]
     fn large_payloads_are_never_copied() {
         assert!(Tuning::worth_trying(4096).iter().all(|tuning| !tuning.block));
-        assert!(Tuning::worth_trying(65_536).iter().all(|tuning| !tuning.gather && !tuning.prefetch));
+        assert!(
+            Tuning::worth_trying(65_536).iter().all(|tuning| !tuning.gather && !tuning.prefetch)
+        );
     }
 }

@@ -9,7 +9,8 @@ const DUE: f64 = 0.05;
 
 /// Whether a name means the same workload in both studies, as far as they describe it.
 pub(super) fn same_work(before: &Results, after: &Results, name: &str) -> bool {
-    let find = |of: &'_ Results| of.workloads.iter().find(|workload| workload.name == name).map(work);
+    let find =
+        |of: &'_ Results| of.workloads.iter().find(|workload| workload.name == name).map(work);
     find(before).zip(find(after)).is_none_or(|(before, after)| before == after)
 }
 
@@ -45,7 +46,12 @@ pub(super) fn notes(before: &Results, after: &Results, relations: &[Related]) ->
 fn facts(before: &Results, after: &Results) -> Vec<String> {
     let facts = |of: &Results| {
         [
-            ("weft", of.commit.clone().map_or_else(|| of.weft.clone(), |commit| format!("{} ({commit})", of.weft))),
+            (
+                "weft",
+                of.commit
+                    .clone()
+                    .map_or_else(|| of.weft.clone(), |commit| format!("{} ({commit})", of.weft)),
+            ),
             ("suite", of.suite.clone()),
             ("machine", of.machine.name.clone()),
             ("processor", of.machine.cpu.clone()),
@@ -57,25 +63,41 @@ fn facts(before: &Results, after: &Results) -> Vec<String> {
     };
     let pairs = facts(before).into_iter().zip(facts(after));
     let differ = pairs.filter(|((_, before), (_, after))| before != after);
-    differ.map(|((what, before), (_, after))| format!("Different {what}: {before:?}, then {after:?}.")).collect()
+    differ
+        .map(|((what, before), (_, after))| {
+            format!("Different {what}: {before:?}, then {after:?}.")
+        })
+        .collect()
 }
 
 fn load(before: &Results, after: &Results) -> Option<String> {
-    let steal = |of: &Results| of.conditions.steal.unwrap_or(0.0).max(of.conditions.others.unwrap_or(0.0));
+    let steal =
+        |of: &Results| of.conditions.steal.unwrap_or(0.0).max(of.conditions.others.unwrap_or(0.0));
     let busy = steal(before).max(steal(after)) > 0.05;
     busy.then(|| "The machine was not idle in one of the studies: a change of a rate by itself may be that of its load.".into())
 }
 
 /// Workloads of one name that are not the same.
 fn other_work(before: &Results, after: &Results) -> Option<String> {
-    let other = after.workloads.iter().map(|workload| workload.name.as_str()).filter(|name| !same_work(before, after, name));
+    let other = after
+        .workloads
+        .iter()
+        .map(|workload| workload.name.as_str())
+        .filter(|name| !same_work(before, after, name));
     let names: Vec<&str> = other.collect();
-    (!names.is_empty()).then(|| format!("Not compared, as another workload has the name in each study: {}.", names.join(", ")))
+    (!names.is_empty()).then(|| {
+        format!(
+            "Not compared, as another workload has the name in each study: {}.",
+            names.join(", ")
+        )
+    })
 }
 
 /// Open loops whose operations were due at another rate.
 fn other_rate(before: &Results, after: &Results) -> Vec<String> {
-    let due = |of: &Results, name: &str| of.rows.iter().find(|row| row.workload == name).and_then(|row| row.offered_iops);
+    let due = |of: &Results, name: &str| {
+        of.rows.iter().find(|row| row.workload == name).and_then(|row| row.offered_iops)
+    };
     let differ = |workload: &Workload| {
         let name = &workload.name;
         let (before, after) = due(before, name).zip(due(after, name))?;

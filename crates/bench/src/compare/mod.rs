@@ -1,9 +1,11 @@
 //! Two studies compared: what changed, and whether it is more than noise.
 //!
-//! Machines and days differ, and what a lane does by itself differs with them. So a lane is compared by its relations, which both studies have measured
-//! side by side: to bare TCP, to the device without a network, or to the suite's reference ([`Related`]). Rates stand beside them. They decide only where
-//! there is no relation in common: then a row has changed if the 95 % intervals of its two medians do not overlap, and rows with fewer rounds than an
-//! interval takes are not judged.
+//! Machines and days differ, and what a lane does by itself differs with them. So a lane is
+//! compared by its relations, which both studies have measured side by side: to bare TCP, to the
+//! device without a network, or to the suite's reference ([`Related`]). Rates stand beside them.
+//! They decide only where there is no relation in common: then a row has changed if the 95 %
+//! intervals of its two medians do not overlap, and rows with fewer rounds than an interval takes
+//! are not judged.
 
 mod circumstances;
 mod reading;
@@ -84,7 +86,9 @@ impl Verdict {
 pub fn compare(before: &Results, after: &Results) -> Comparison {
     let mut relations = Vec::new();
     let mut changes = Vec::new();
-    for row in after.rows.iter().filter(|row| circumstances::same_work(before, after, &row.workload)) {
+    for row in
+        after.rows.iter().filter(|row| circumstances::same_work(before, after, &row.workload))
+    {
         let Some(then) = before.row(&row.lane, &row.workload) else { continue };
         let of_row = related::of_row(before, after, row);
         let verdict = if of_row.is_empty() { Verdict::of(then, row) } else { Verdict::Related };

@@ -9,8 +9,11 @@ use crate::results::{Results, SCHEMA, SCHEMA_OLDEST};
 /// Another format, or another version of it than [`SCHEMA_OLDEST`] to [`SCHEMA`].
 pub fn read(place: &str, text: &str) -> Result<Results, Error> {
     let wrong = |problem: String| Error::Results { place: place.to_owned(), problem };
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-    let schema = value["schema"].as_u64().ok_or_else(|| wrong("it is no results.json of weft study".into()))?;
+    let value: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    let schema = value["schema"]
+        .as_u64()
+        .ok_or_else(|| wrong("it is no results.json of weft study".into()))?;
     if !(u64::from(SCHEMA_OLDEST)..=u64::from(SCHEMA)).contains(&schema) {
         return Err(wrong(refusal(schema)));
     }
@@ -18,8 +21,16 @@ pub fn read(place: &str, text: &str) -> Result<Results, Error> {
 }
 
 fn refusal(schema: u64) -> String {
-    let reads = if SCHEMA_OLDEST == SCHEMA { SCHEMA.to_string() } else { format!("{SCHEMA_OLDEST} to {SCHEMA}") };
-    let instead = if schema > u64::from(SCHEMA) { "use a newer weft" } else { "use the weft that wrote it, or measure again" };
+    let reads = if SCHEMA_OLDEST == SCHEMA {
+        SCHEMA.to_string()
+    } else {
+        format!("{SCHEMA_OLDEST} to {SCHEMA}")
+    };
+    let instead = if schema > u64::from(SCHEMA) {
+        "use a newer weft"
+    } else {
+        "use the weft that wrote it, or measure again"
+    };
     format!("its schema is {schema}, and this weft reads {reads}: {instead}")
 }
 
@@ -30,7 +41,8 @@ mod tests {
     #[test]
     fn other_files_are_refused() {
         let refused = |text: &str| read("r.json", text).unwrap_err().to_string();
-        for text in ["{}", "[]", "7", r#"{"schema":"4"}"#, r#"{"schema":-4}"#, r#"{"schema":4.5}"#] {
+        for text in ["{}", "[]", "7", r#"{"schema":"4"}"#, r#"{"schema":-4}"#, r#"{"schema":4.5}"#]
+        {
             assert_eq!(refused(text), "the results r.json: it is no results.json of weft study");
         }
         assert!(refused("x").starts_with("the results r.json: "));
@@ -39,14 +51,20 @@ mod tests {
         for older in [0, 1, oldest - 1] {
             let said = of(older);
             assert!(
-                said.starts_with(&format!("the results r.json: its schema is {older}, and this weft reads {oldest}")),
+                said.starts_with(&format!(
+                    "the results r.json: its schema is {older}, and this weft reads {oldest}"
+                )),
                 "{said}"
             );
             assert!(said.ends_with(": use the weft that wrote it, or measure again"), "{said}");
         }
         for newer in [newest + 1, u64::MAX] {
             let said = of(newer);
-            assert!(said.contains(&format!("its schema is {newer}, ")) && said.ends_with(": use a newer weft"), "{said}");
+            assert!(
+                said.contains(&format!("its schema is {newer}, "))
+                    && said.ends_with(": use a newer weft"),
+                "{said}"
+            );
         }
         // These are read, and lack what makes a study.
         for read in oldest..=newest {

@@ -55,13 +55,23 @@ impl Related {
 pub(super) fn of_row(before: &Results, after: &Results, row: &Row) -> Vec<Related> {
     let of = |quantity| {
         let common = |to: &Option<String>| {
-            let find = |of: &Results| of.relation(&row.lane, to.as_deref(), &row.workload, quantity).copied();
+            let find = |of: &Results| {
+                of.relation(&row.lane, to.as_deref(), &row.workload, quantity).copied()
+            };
             let (before, after) = (find(before)?, find(after)?);
             Some((before, after, after.since(&before)?))
         };
         others(after, &row.lane, quantity).into_iter().find_map(|to| {
             let (before, after, change) = common(&to)?;
-            Some(Related { lane: row.lane.clone(), to, workload: row.workload.clone(), quantity, before, after, change })
+            Some(Related {
+                lane: row.lane.clone(),
+                to,
+                workload: row.workload.clone(),
+                quantity,
+                before,
+                after,
+                change,
+            })
         })
     };
     // Cycles do not change with the clock, so they say more than the time.
@@ -69,8 +79,9 @@ pub(super) fn of_row(before: &Results, after: &Results, row: &Row) -> Vec<Relate
     [of(Quantity::Rate), of(Quantity::Latency), cpu].into_iter().flatten().collect()
 }
 
-/// The lanes that one is compared with, the first that both studies have. They are those of the headline: a rate as a share of the wire, and what the
-/// network adds to latency and processor time.
+/// The lanes that one is compared with, the first that both studies have. They are those of the
+/// headline: a rate as a share of the wire, and what the network adds to latency and processor
+/// time.
 fn others(results: &Results, lane: &str, quantity: Quantity) -> Vec<Option<String>> {
     let lane = results.lanes.iter().find(|it| it.name == lane);
     let local = lane.map(|lane| Some(lane.base().to_owned()));

@@ -8,7 +8,8 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use core::cmp::Ordering;
 use core::fmt::Write;
 
-/// Part by which processor time per operation may differ before it is told, where no relation has it with its interval.
+/// Part by which processor time per operation may differ before it is told, where no relation has
+/// it with its interval.
 const CPU: f64 = 0.10;
 
 impl Comparison {
@@ -16,8 +17,13 @@ impl Comparison {
     pub fn render(&self) -> String {
         let mut out = String::new();
         if !self.relations.is_empty() {
-            let _ = writeln!(out, "By relations, each with its 95 % interval\n\n{}\n", self.by_relations().trim_fmt());
-            let _ = writeln!(out, "Rates and CPU time by themselves: machines and days may differ\n");
+            let _ = writeln!(
+                out,
+                "By relations, each with its 95 % interval\n\n{}\n",
+                self.by_relations().trim_fmt()
+            );
+            let _ =
+                writeln!(out, "Rates and CPU time by themselves: machines and days may differ\n");
         }
         let _ = writeln!(out, "{}\n", self.by_themselves().trim_fmt());
         for sentence in self.sentences().iter().chain(&self.notes) {
@@ -29,9 +35,11 @@ impl Comparison {
     }
 
     fn by_relations(&self) -> Table {
-        let mut table = table(["workload", "lane", "what", "in relation to", "before", "after", "change"]);
+        let mut table =
+            table(["workload", "lane", "what", "in relation to", "before", "after", "change"]);
         for it in &self.relations {
-            let (before, after) = (right(stated(&it.before, it.unit())), right(stated(&it.after, it.unit())));
+            let (before, after) =
+                (right(stated(&it.before, it.unit())), right(stated(&it.after, it.unit())));
             let names = [&it.workload, &it.lane, it.what(), it.other()].map(Cell::new);
             table.add_row(names.into_iter().chain([before, after, Cell::new(it.words())]));
         }
@@ -39,7 +47,16 @@ impl Comparison {
     }
 
     fn by_themselves(&self) -> Table {
-        let mut table = table(["workload", "lane", "IOPS before", "after", "change", "CPU µs before", "after", "verdict"]);
+        let mut table = table([
+            "workload",
+            "lane",
+            "IOPS before",
+            "after",
+            "change",
+            "CPU µs before",
+            "after",
+            "verdict",
+        ]);
         for change in &self.changes {
             let [before, after] = change.intervals.map(interval);
             table.add_row([
@@ -62,11 +79,15 @@ impl Comparison {
     }
 
     fn of_relations(&self) -> Option<String> {
-        let of = |wanted: fn(&Related) -> bool| self.relations.iter().filter(|it| wanted(it)).count();
+        let of =
+            |wanted: fn(&Related) -> bool| self.relations.iter().filter(|it| wanted(it)).count();
         let all = self.relations.len();
-        let (more, less) =
-            (of(|it| it.change.direction() == Some(Ordering::Greater)), of(|it| it.change.direction() == Some(Ordering::Less)));
-        let level = of(|it| it.change.direction().is_none() && level(&it.change, &it.before).is_some());
+        let (more, less) = (
+            of(|it| it.change.direction() == Some(Ordering::Greater)),
+            of(|it| it.change.direction() == Some(Ordering::Less)),
+        );
+        let level =
+            of(|it| it.change.direction().is_none() && level(&it.change, &it.before).is_some());
         let unclear = all - more - less - level;
         (all > 0).then(|| {
             format!(
@@ -77,7 +98,9 @@ impl Comparison {
     }
 
     fn of_rates(&self) -> Option<String> {
-        let of = |verdict: Verdict| self.changes.iter().filter(|change| change.verdict == verdict).count();
+        let of = |verdict: Verdict| {
+            self.changes.iter().filter(|change| change.verdict == verdict).count()
+        };
         let (faster, slower, noise, unknown) =
             (of(Verdict::Faster), of(Verdict::Slower), of(Verdict::Noise), of(Verdict::Unknown));
         let all = self.changes.len() - of(Verdict::Related);
@@ -92,10 +115,17 @@ impl Comparison {
     fn of_cpu(&self) -> Option<String> {
         let judged = |change: &Change| {
             let of_row = |it: &&Related| it.lane == change.lane && it.workload == change.workload;
-            self.relations.iter().filter(of_row).any(|it| matches!(it.quantity, Quantity::Cpu | Quantity::Cycles))
+            self.relations
+                .iter()
+                .filter(of_row)
+                .any(|it| matches!(it.quantity, Quantity::Cpu | Quantity::Cycles))
         };
-        let differs = |change: &&Change| !judged(change) && (change.cpu_ns.1 / change.cpu_ns.0 - 1.0).abs() > CPU;
-        let name = |change: &Change| format!("{} {} ({})", change.lane, change.workload, percent(change.cpu_ns));
+        let differs = |change: &&Change| {
+            !judged(change) && (change.cpu_ns.1 / change.cpu_ns.0 - 1.0).abs() > CPU
+        };
+        let name = |change: &Change| {
+            format!("{} {} ({})", change.lane, change.workload, percent(change.cpu_ns))
+        };
         let names: Vec<String> = self.changes.iter().filter(differs).map(name).collect();
         let percent = CPU * 100.0;
         (!names.is_empty()).then(|| {
@@ -124,5 +154,6 @@ fn interval(of: Option<(f64, f64)>) -> String {
 /// `+4.2 %`.
 fn percent((before, after): (f64, f64)) -> String {
     let change = after / before - 1.0;
-    or_none(change.is_finite().then_some(change), |change| format!("{:+.1} %", change * 100.0)).replace("NaN", NONE)
+    or_none(change.is_finite().then_some(change), |change| format!("{:+.1} %", change * 100.0))
+        .replace("NaN", NONE)
 }

@@ -25,7 +25,14 @@ fn relation(to: Option<&str>, workload: &str, quantity: Quantity, low: f64, high
         _ => (Scale::Difference, f64::midpoint(low, high)),
     };
     let estimate = Estimate { scale, value, low, high, blocks: 6, pairs: 48 };
-    Relation { lane: "l".into(), to: to.map(str::to_owned), workload: workload.into(), quantity, estimate, of_blocks: Vec::new() }
+    Relation {
+        lane: "l".into(),
+        to: to.map(str::to_owned),
+        workload: workload.into(),
+        quantity,
+        estimate,
+        of_blocks: Vec::new(),
+    }
 }
 
 /// A study of one row with these relations; its absolute rate is of another machine.
@@ -78,23 +85,37 @@ fn intervals_decide_where_there_is_no_relation() {
     assert!(!text.contains("By relations"), "{text}");
 }
 
-/// The second machine is twice as fast, and its lane has a smaller share of the wire: what counts is the relation.
+/// The second machine is twice as fast, and its lane has a smaller share of the wire: what counts
+/// is the relation.
 #[test]
 fn relations_decide_where_both_studies_have_them() {
     let bare = |low, high| relation(None, "w", Quantity::Rate, low, high);
     let adds = |low, high| relation(Some(Lane::LOCAL), "w", Quantity::Latency, low, high);
     let cpu = |low, high| relation(Some(Lane::LOCAL), "w", Quantity::Cpu, low, high);
-    let before = related(100.0, vec![bare(0.74, 0.76), adds(9_000.0, 9_400.0), cpu(1_900.0, 2_100.0)]);
-    let after = related(200.0, vec![bare(0.64, 0.66), adds(9_100.0, 9_300.0), cpu(1_500.0, 2_600.0)]);
+    let before =
+        related(100.0, vec![bare(0.74, 0.76), adds(9_000.0, 9_400.0), cpu(1_900.0, 2_100.0)]);
+    let after =
+        related(200.0, vec![bare(0.64, 0.66), adds(9_100.0, 9_300.0), cpu(1_500.0, 2_600.0)]);
     let compared = compare(&before, &after);
     assert_eq!(compared.changes[0].verdict, Verdict::Related);
-    let said: Vec<String> = compared.relations.iter().map(|it| it.words().replace('\u{a0}', " ")).collect();
+    let said: Vec<String> =
+        compared.relations.iter().map(|it| it.words().replace('\u{a0}', " ")).collect();
     assert_eq!(
         said,
-        ["less: 0.85 to 0.88 times as much", "level within 3 %", "cannot be told apart: between −0.51 µs and +0.61 µs"]
+        [
+            "less: 0.85 to 0.88 times as much",
+            "level within 3 %",
+            "cannot be told apart: between −0.51 µs and +0.61 µs"
+        ]
     );
     let text = compared.render().replace('\u{a0}', " ");
-    for words in ["0.75 (0.74 to 0.76)", "bare TCP", "+9.20 µs (+9.00 µs to +9.40 µs)", "+100.0 %", "see its relations"] {
+    for words in [
+        "0.75 (0.74 to 0.76)",
+        "bare TCP",
+        "+9.20 µs (+9.00 µs to +9.40 µs)",
+        "+100.0 %",
+        "see its relations",
+    ] {
         assert!(text.contains(words), "{words}: {text}");
     }
     assert!(
@@ -102,7 +123,9 @@ fn relations_decide_where_both_studies_have_them() {
         "{text}"
     );
     assert!(
-        !text.contains("rows without a relation") && !text.contains("faster") && !text.contains("by itself, which"),
+        !text.contains("rows without a relation")
+            && !text.contains("faster")
+            && !text.contains("by itself, which"),
         "{text}"
     );
     assert!(!text.contains('~'), "{text}");
@@ -117,7 +140,8 @@ fn the_relation_is_one_that_both_have() {
         for of in [&mut before, &mut after] {
             of.reference = Some("iscsi".into());
         }
-        let to: Vec<Option<String>> = compare(&before, &after).relations.into_iter().map(|it| it.to).collect();
+        let to: Vec<Option<String>> =
+            compare(&before, &after).relations.into_iter().map(|it| it.to).collect();
         to
     };
     let (local, reference) = (Some(Lane::LOCAL), Some("iscsi"));
@@ -135,19 +159,32 @@ fn the_same_file_twice_says_that_it_is_one() {
     let study = related(100.0, vec![relation(None, "w", Quantity::Rate, 0.74, 0.76)]);
     let compared = compare(&study, &study);
     assert_eq!((compared.notes.len(), compared.relations[0].change.value), (1, 1.0));
-    assert!(compared.notes[0].starts_with("Both files hold the same study"), "{:?}", compared.notes);
-    // Another seed is another study, and no circumstance: the interval covers the order of the lanes.
+    assert!(
+        compared.notes[0].starts_with("Both files hold the same study"),
+        "{:?}",
+        compared.notes
+    );
+    // Another seed is another study, and no circumstance: the interval covers the order of the
+    // lanes.
     let again = Results { seed: 7, ..study.clone() };
     assert_eq!(compare(&study, &again).notes, [""; 0]);
 }
 
 #[test]
 fn other_suites_are_compared_where_they_do_the_same() {
-    let rows: [Measured<'_>; 3] = [("same", 1.0, None), ("deeper", 1.0, None), ("load50", 1.0, None)];
+    let rows: [Measured<'_>; 3] =
+        [("same", 1.0, None), ("deeper", 1.0, None), ("load50", 1.0, None)];
     let [mut before, mut after] = [results(&rows), results(&rows)];
-    let open = || Workload { open: Some(OpenLoop { of: "same".into(), percent: 50 }), ..work("load50", 128) };
+    let open = || Workload {
+        open: Some(OpenLoop { of: "same".into(), percent: 50 }),
+        ..work("load50", 128)
+    };
     before.workloads = vec![work("same", 32), work("deeper", 1), open()];
-    after.workloads = vec![Workload { title: "Another title".into(), ..work("same", 32) }, work("deeper", 64), open()];
+    after.workloads = vec![
+        Workload { title: "Another title".into(), ..work("same", 32) },
+        work("deeper", 64),
+        open(),
+    ];
     after.suite = "t".into();
     (before.rows[2].offered_iops, after.rows[2].offered_iops) = (Some(50e3), Some(70e3));
     let compared = compare(&before, &after);

@@ -3,8 +3,10 @@
 use super::estimate::{Estimate, Scale};
 
 impl Estimate {
-    /// The change since an earlier study: the ratio of two ratios, or the difference of two differences. Studies do not depend on each other, so half of
-    /// its interval is √(h₁² + h₂²) of theirs, of ratios in logarithms. None if the two are of different kinds, or have no interval.
+    /// The change since an earlier study: the ratio of two ratios, or the difference of two
+    /// differences. Studies do not depend on each other, so half of its interval is √(h₁² + h₂²) of
+    /// theirs, of ratios in logarithms. None if the two are of different kinds, or have no
+    /// interval.
     pub fn since(&self, before: &Self) -> Option<Self> {
         let (after, before, scale) = (self.on_a_line()?, before.on_a_line()?, self.scale);
         if after.scale != before.scale {
@@ -33,7 +35,13 @@ impl Estimate {
             Scale::Difference => (self.value, (self.high - self.low) / 2.0),
         };
         let Self { scale, blocks, pairs, .. } = *self;
-        (centre.is_finite() && half.is_finite() && half >= 0.0).then_some(Line { scale, centre, half, blocks, pairs })
+        (centre.is_finite() && half.is_finite() && half >= 0.0).then_some(Line {
+            scale,
+            centre,
+            half,
+            blocks,
+            pairs,
+        })
     }
 }
 
@@ -57,10 +65,16 @@ mod tests {
     #[test]
     fn half_widths_add_as_squares() {
         // Halves of 3 and 4 make 5.
-        let (before, after) = (of(Scale::Difference, 10.0, 7.0, 13.0), of(Scale::Difference, 16.0, 12.0, 20.0));
-        assert_eq!(after.since(&before).map(|it| (it.value, it.low, it.high)), Some((6.0, 1.0, 11.0)));
+        let (before, after) =
+            (of(Scale::Difference, 10.0, 7.0, 13.0), of(Scale::Difference, 16.0, 12.0, 20.0));
+        assert_eq!(
+            after.since(&before).map(|it| (it.value, it.low, it.high)),
+            Some((6.0, 1.0, 11.0))
+        );
         let e = |power: f64| (power / 100.0).exp();
-        let ratio = of(Scale::Ratio, e(16.0), e(12.0), e(20.0)).since(&of(Scale::Ratio, e(10.0), e(7.0), e(13.0))).unwrap();
+        let ratio = of(Scale::Ratio, e(16.0), e(12.0), e(20.0))
+            .since(&of(Scale::Ratio, e(10.0), e(7.0), e(13.0)))
+            .unwrap();
         for (found, wanted) in [(ratio.value, e(6.0)), (ratio.low, e(1.0)), (ratio.high, e(11.0))] {
             assert!((found - wanted).abs() < 1e-12, "{ratio:?}");
         }
@@ -78,8 +92,9 @@ mod tests {
             of(Scale::Ratio, 1.0, 0.9, f64::NAN),
         ];
         for bad in bad {
-            let finite =
-                |it: Option<Estimate>| it.is_none_or(|it| it.low.is_finite() && it.high.is_finite() && it.low <= it.high);
+            let finite = |it: Option<Estimate>| {
+                it.is_none_or(|it| it.low.is_finite() && it.high.is_finite() && it.low <= it.high)
+            };
             assert!(finite(good.since(&bad)) && finite(bad.since(&good)), "{bad:?}");
         }
         assert_eq!(bad.map(|bad| good.since(&bad).is_none())[..4], [true; 4]);

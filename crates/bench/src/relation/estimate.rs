@@ -35,7 +35,8 @@ pub struct Estimate {
     pub pairs: u32,
 }
 
-/// Of the pairs of a block this part is left out on each side, at least one of three: what happens to a slice now and then is no property of a lane.
+/// Of the pairs of a block this part is left out on each side, at least one of three: what happens
+/// to a slice now and then is no property of a lane.
 const TRIM: f64 = 0.25;
 
 /// Most stretches of time of which the deviation makes the interval of a difference.
@@ -58,7 +59,8 @@ impl Scale {
 
     /// The relation of each block by itself.
     pub(crate) fn of_blocks(self, blocks: &[Vec<Pair>]) -> Vec<f64> {
-        let of = |pairs: &Vec<Pair>| pairs.iter().filter_map(|pair| self.of(*pair)).collect::<Vec<_>>();
+        let of =
+            |pairs: &Vec<Pair>| pairs.iter().filter_map(|pair| self.of(*pair)).collect::<Vec<_>>();
         let values = blocks.iter().map(of).filter(|values| !values.is_empty());
         values.map(|mut values| self.relation(trimmed(&mut values).centre)).collect()
     }
@@ -115,23 +117,32 @@ impl Estimate {
     }
 }
 
-/// The relation of two lanes from the pairs of each block. A block counts by the trimmed mean of its pairs. The interval of a ratio is that of Student's t
-/// over the blocks: what stays the same for the life of a process differs between them and is in it. That of a difference allows for what a clock that
-/// wanders does to blocks side by side, too. None without pairs, or with too few in a single block.
-pub fn estimate<'a>(scale: Scale, blocks: impl IntoIterator<Item = &'a [Pair]>) -> Option<Estimate> {
-    let mut values: Vec<Vec<f64>> =
-        blocks.into_iter().map(|pairs| pairs.iter().filter_map(|pair| scale.of(*pair)).collect()).collect();
+/// The relation of two lanes from the pairs of each block. A block counts by the trimmed mean of
+/// its pairs. The interval of a ratio is that of Student's t over the blocks: what stays the same
+/// for the life of a process differs between them and is in it. That of a difference allows for
+/// what a clock that wanders does to blocks side by side, too. None without pairs, or with too few
+/// in a single block.
+pub fn estimate<'a>(
+    scale: Scale,
+    blocks: impl IntoIterator<Item = &'a [Pair]>,
+) -> Option<Estimate> {
+    let mut values: Vec<Vec<f64>> = blocks
+        .into_iter()
+        .map(|pairs| pairs.iter().filter_map(|pair| scale.of(*pair)).collect())
+        .collect();
     values.retain(|of_block| !of_block.is_empty());
     let pairs = values.iter().map(Vec::len).sum::<usize>() as u32;
     let (centre, half) = match values.as_mut_slice() {
         [] => return None,
         [only] => of_one_block(only)?,
         several => {
-            let of_blocks: Vec<f64> = several.iter_mut().map(|of_block| trimmed(of_block).centre).collect();
+            let of_blocks: Vec<f64> =
+                several.iter_mut().map(|of_block| trimmed(of_block).centre).collect();
             if scale == Scale::Ratio { between(&of_blocks) } else { over_time(&of_blocks) }
         }
     };
-    let [value, low, high] = [centre, centre - half, centre + half].map(|value| scale.relation(value));
+    let [value, low, high] =
+        [centre, centre - half, centre + half].map(|value| scale.relation(value));
     Some(Estimate { scale, value, low, high, blocks: values.len() as u32, pairs })
 }
 
@@ -141,15 +152,19 @@ fn between(values: &[f64]) -> (f64, f64) {
     (mean, two_sided_95(freedom(values.len())) * (variance / values.len() as f64).sqrt())
 }
 
-/// The same of differences. The clock of a processor, and with it every time, wanders for a minute as much as for a second: all lanes alike, so that ratios do
-/// not show it. The mean of twice the time is hardly closer to the truth then, and what a study of the same length finds at another time differs by as much
-/// as its stretches differ from each other: of such noise (flicker) the variance of n stretches is n ln n / (2 (n − 1) ln 2) times that of a mean of all
-/// (D. W. Allan, 1966; J. A. Barnes, 1969). Blocks that follow each other make a stretch, and there are at most [`STRETCHES`]. A clock can do no more to a
-/// difference than in proportion to it: between lanes that are nearly level there is none of it.
+/// The same of differences. The clock of a processor, and with it every time, wanders for a minute
+/// as much as for a second: all lanes alike, so that ratios do not show it. The mean of twice the
+/// time is hardly closer to the truth then, and what a study of the same length finds at another
+/// time differs by as much as its stretches differ from each other: of such noise (flicker) the
+/// variance of n stretches is n ln n / (2 (n − 1) ln 2) times that of a mean of all (D. W. Allan,
+/// 1966; J. A. Barnes, 1969). Blocks that follow each other make a stretch, and there are at most
+/// [`STRETCHES`]. A clock can do no more to a difference than in proportion to it: between lanes
+/// that are nearly level there is none of it.
 fn over_time(values: &[f64]) -> (f64, f64) {
     let ((mean, of_blocks), count) = (between(values), values.len().min(STRETCHES));
     let ends = |at: usize| at * values.len() / count;
-    let stretches: Vec<f64> = (0..count).map(|at| moments(&values[ends(at)..ends(at + 1)]).0).collect();
+    let stretches: Vec<f64> =
+        (0..count).map(|at| moments(&values[ends(at)..ends(at + 1)]).0).collect();
     let n = count as f64;
     let flicker = 2.0 * (n - 1.0) * core::f64::consts::LN_2 / (n * n.ln());
     let of_stretches = two_sided_95(count - 1) * (moments(&stretches).1 * flicker).sqrt();
@@ -163,9 +178,10 @@ fn moments(values: &[f64]) -> (f64, f64) {
     (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0))
 }
 
-/// Degrees of freedom. The first blocks have decided how many there are, and there are few where their deviation was too small by chance: with all the
-/// degrees only 92 to 94 of 100 intervals would hold the truth (`simulated`), and with those of the first blocks alone up to 99 where time has ended the
-/// study. So a later block counts a sixth.
+/// Degrees of freedom. The first blocks have decided how many there are, and there are few where
+/// their deviation was too small by chance: with all the degrees only 92 to 94 of 100 intervals
+/// would hold the truth (`simulated`), and with those of the first blocks alone up to 99 where time
+/// has ended the study. So a later block counts a sixth.
 fn freedom(blocks: usize) -> usize {
     let first = blocks.min(BLOCKS_FIRST as usize);
     first - 1 + (blocks - first) / 6
@@ -196,7 +212,8 @@ fn of_one_block(values: &mut [f64]) -> Option<(f64, f64)> {
     let (low, high) = (values[cut], values[count - cut - 1]);
     let drawn_in: Vec<f64> = values.iter().map(|value| value.clamp(low, high)).collect();
     let mean = drawn_in.iter().sum::<f64>() / count as f64;
-    let variance = drawn_in.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
+    let variance =
+        drawn_in.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
     let kept = count - 2 * cut;
     let error = variance.sqrt() * (count as f64).sqrt() / kept as f64;
     Some((centre, two_sided_95(kept - 1) * error))
@@ -215,12 +232,22 @@ mod tests {
     fn blocks_make_the_interval_of_student() {
         // Logarithms 1, 2, 3: mean 2, deviation 1, 4.3027 / sqrt(3) to each side.
         let e = |power: f64| power.exp();
-        let found = of(Scale::Ratio, &[&[(e(1.0), 1.0)], &[(e(2.0), 1.0), (e(3.0), e(1.0))], &[(e(5.0), e(2.0))]]).unwrap();
-        assert!((found.value - e(2.0)).abs() < 1e-9 && (found.blocks, found.pairs) == (3, 4), "{found:?}");
+        let found = of(
+            Scale::Ratio,
+            &[&[(e(1.0), 1.0)], &[(e(2.0), 1.0), (e(3.0), e(1.0))], &[(e(5.0), e(2.0))]],
+        )
+        .unwrap();
+        assert!(
+            (found.value - e(2.0)).abs() < 1e-9 && (found.blocks, found.pairs) == (3, 4),
+            "{found:?}"
+        );
         assert!(((found.high / found.low).ln() / 2.0 - 2.4842).abs() < 1e-3, "{found:?}");
         assert_eq!(found.direction(), None);
         let ratio = of(Scale::Ratio, &[&[(2.0, 1.0)], &[(4.0, 2.0)], &[(2.02, 1.0)]]).unwrap();
-        assert!(ratio.low > 1.97 && ratio.high < 2.04 && ratio.direction() == Some(Ordering::Greater), "{ratio:?}");
+        assert!(
+            ratio.low > 1.97 && ratio.high < 2.04 && ratio.direction() == Some(Ordering::Greater),
+            "{ratio:?}"
+        );
         let less = of(Scale::Ratio, &[&[(1.0, 2.0)], &[(1.0, 2.01)]]).unwrap();
         assert_eq!(less.direction(), Some(Ordering::Less));
     }
@@ -236,7 +263,9 @@ mod tests {
         let half = 4.3027 * (4.0 * 2f64.ln() / (3.0 * 3f64.ln())).sqrt();
         assert!(found.value == 102.0 && (found.half_width() - half).abs() < 1e-3, "{found:?}");
         // Six stretches of two blocks: 100, 102, 104 and back.
-        let found = study(&[100.0, 100.0, 102.0, 102.0, 104.0, 104.0, 104.0, 104.0, 102.0, 102.0, 100.0, 100.0]);
+        let found = study(&[
+            100.0, 100.0, 102.0, 102.0, 104.0, 104.0, 104.0, 104.0, 102.0, 102.0, 100.0, 100.0,
+        ]);
         let half = 2.5706 * (3.2 * 10.0 * 2f64.ln() / (6.0 * 6f64.ln())).sqrt();
         assert!((found.half_width() - half).abs() < 1e-3, "{found:?}");
         // The same change of a difference that is nearly nothing is not the clock's.
@@ -249,7 +278,8 @@ mod tests {
         let quiet: Vec<Pair> = (0..8).map(|n| (100.0 + f64::from(n), 100.0)).collect();
         let mut disturbed = quiet.clone();
         (disturbed[0].0, disturbed[7].1) = (10.0, 10.0);
-        let [quiet, disturbed] = [&quiet, &disturbed].map(|pairs| of(Scale::Ratio, &[pairs, pairs]).unwrap());
+        let [quiet, disturbed] =
+            [&quiet, &disturbed].map(|pairs| of(Scale::Ratio, &[pairs, pairs]).unwrap());
         assert!((quiet.value - disturbed.value).abs() < 0.01, "{quiet:?} {disturbed:?}");
     }
 
@@ -260,19 +290,37 @@ mod tests {
         let found = of(Scale::Difference, &[&pairs]).unwrap();
         // Drawn in: 2, 2, 3, 4, 5, 5 with the variance 1.9; four are kept.
         assert_eq!((found.value, found.blocks), (3.5, 1));
-        assert!((found.half_width() - 3.1824 * 1.9f64.sqrt() * 6f64.sqrt() / 4.0).abs() < 1e-3, "{found:?}");
+        assert!(
+            (found.half_width() - 3.1824 * 1.9f64.sqrt() * 6f64.sqrt() / 4.0).abs() < 1e-3,
+            "{found:?}"
+        );
     }
 
     #[test]
     fn two_studies_differ_by_more_than_both_are_unsure() {
-        let ratio =
-            |value: f64| Estimate { scale: Scale::Ratio, value, low: value / 1.03, high: value * 1.03, blocks: 6, pairs: 12 };
+        let ratio = |value: f64| Estimate {
+            scale: Scale::Ratio,
+            value,
+            low: value / 1.03,
+            high: value * 1.03,
+            blocks: 6,
+            pairs: 12,
+        };
         let factor = ratio(0.55).since(&ratio(0.5)).unwrap();
-        assert!((factor.value - 1.1).abs() < 1e-9 && (factor.half_width() - 0.0427).abs() < 1e-3, "{factor:?}");
+        assert!(
+            (factor.value - 1.1).abs() < 1e-9 && (factor.half_width() - 0.0427).abs() < 1e-3,
+            "{factor:?}"
+        );
         assert_eq!(factor.direction(), Some(Ordering::Greater));
         assert_eq!(ratio(0.51).since(&ratio(0.5)).unwrap().direction(), None);
-        let at =
-            |value: f64| Estimate { scale: Scale::Difference, value, low: value - 3.0, high: value + 3.0, blocks: 6, pairs: 12 };
+        let at = |value: f64| Estimate {
+            scale: Scale::Difference,
+            value,
+            low: value - 3.0,
+            high: value + 3.0,
+            blocks: 6,
+            pairs: 12,
+        };
         let less = at(10.0).since(&at(16.0)).unwrap();
         assert_eq!((less.value, less.direction()), (-6.0, Some(Ordering::Less)));
         assert!((less.half_width() - 18f64.sqrt()).abs() < 1e-9);

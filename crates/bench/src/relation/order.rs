@@ -3,8 +3,9 @@
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// The order of so many lanes in a round of a block. It is random; each odd round is the round before it backwards, so that over both every lane lies in
-/// the middle of the same time and a drift of the machine meets all alike.
+/// The order of so many lanes in a round of a block. It is random; each odd round is the round
+/// before it backwards, so that over both every lane lies in the middle of the same time and a
+/// drift of the machine meets all alike.
 pub fn turns(lanes: usize, seed: u64, block: u32, round: u32) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lanes).collect();
     shuffle(&mut order, seed, (u64::from(block) << 32) | u64::from(round / 2));
@@ -39,6 +40,9 @@ mod tests {
             orders.insert(there);
         }
         assert!(orders.len() > 15, "{} of 24 orders", orders.len());
-        assert_ne!((0..9).map(|n| turns(4, 1, n, 0)).collect::<Vec<_>>(), (0..9).map(|n| turns(4, 2, n, 0)).collect::<Vec<_>>());
+        assert_ne!(
+            (0..9).map(|n| turns(4, 1, n, 0)).collect::<Vec<_>>(),
+            (0..9).map(|n| turns(4, 2, n, 0)).collect::<Vec<_>>()
+        );
     }
 }

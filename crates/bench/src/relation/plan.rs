@@ -1,16 +1,19 @@
 //! How many blocks a study has.
 //!
-//! The number is decided once, after the first blocks, and from the width of their intervals alone: whether the result pleases cannot matter, and as where
-//! an interval lies says nothing of how wide it is, the interval after all blocks still holds what it promises. (After C. Stein, 1945; `estimate` says
-//! how many degrees of freedom there are then.)
+//! The number is decided once, after the first blocks, and from the width of their intervals alone:
+//! whether the result pleases cannot matter, and as where an interval lies says nothing of how wide
+//! it is, the interval after all blocks still holds what it promises. (After C. Stein, 1945;
+//! `estimate` says how many degrees of freedom there are then.)
 
 use super::estimate::{Estimate, Scale};
 
 /// Blocks after which the number is decided.
 pub const BLOCKS_FIRST: u32 = 6;
 
-/// How many blocks it takes until half of the interval is `within` of the value, from what the first ones say: at least as many as there are. A clock that
-/// wanders makes a difference unsure in a way that more blocks help little against: one that is not narrow enough takes all the time there is.
+/// How many blocks it takes until half of the interval is `within` of the value, from what the
+/// first ones say: at least as many as there are. A clock that wanders makes a difference unsure in
+/// a way that more blocks help little against: one that is not narrow enough takes all the time
+/// there is.
 pub fn blocks_for(first: &Estimate, within: f64) -> u32 {
     let times = first.relative() / within;
     if !times.is_finite() || (first.scale == Scale::Difference && times > 1.0) {
@@ -27,12 +30,21 @@ mod tests {
 
     #[test]
     fn twice_as_wide_takes_four_times_as_many() {
-        let first = estimate(Scale::Ratio, [&[(1.10, 1.0)][..], &[(1.06, 1.0)], &[(1.02, 1.0)]]).unwrap();
+        let first =
+            estimate(Scale::Ratio, [&[(1.10, 1.0)][..], &[(1.06, 1.0)], &[(1.02, 1.0)]]).unwrap();
         let wide = first.relative();
-        assert_eq!([wide, wide / 2.0, wide * 3.0].map(|within| blocks_for(&first, within)), [3, 12, 3]);
-        let first = estimate(Scale::Difference, [&[(110.0, 10.0)][..], &[(106.0, 10.0)], &[(102.0, 10.0)]]).unwrap();
+        assert_eq!(
+            [wide, wide / 2.0, wide * 3.0].map(|within| blocks_for(&first, within)),
+            [3, 12, 3]
+        );
+        let first =
+            estimate(Scale::Difference, [&[(110.0, 10.0)][..], &[(106.0, 10.0)], &[(102.0, 10.0)]])
+                .unwrap();
         let wide = first.relative();
-        assert_eq!([wide, wide / 2.0, wide * 3.0].map(|within| blocks_for(&first, within)), [3, u32::MAX, 3]);
+        assert_eq!(
+            [wide, wide / 2.0, wide * 3.0].map(|within| blocks_for(&first, within)),
+            [3, u32::MAX, 3]
+        );
         let none = estimate(Scale::Difference, [&[(10.0, 10.0)][..], &[(10.0, 10.0)]]).unwrap();
         assert_eq!(blocks_for(&none, 0.05), u32::MAX, "of nothing there is no part");
     }

@@ -1,5 +1,5 @@
-//! Studies of simulated machines, whose truth is known: so many of their intervals hold it as they promise, with the rule that decides how many
-//! blocks there are in force.
+//! Studies of simulated machines, whose truth is known: so many of their intervals hold it as they
+//! promise, with the rule that decides how many blocks there are in force.
 
 use super::estimate::{Estimate, Pair, Scale, estimate};
 use super::order::turns;
@@ -37,10 +37,12 @@ const SECONDS: f64 = 0.07;
 const WITHIN: f64 = 0.012;
 const BLOCKS_MOST: u32 = 30;
 
-/// What the lanes do in truth. The relations are the ratio of the last to the first, and the difference of the first and the second.
+/// What the lanes do in truth. The relations are the ratio of the last to the first, and the
+/// difference of the first and the second.
 const TRUTH: [f64; LANES] = [1.0, 0.2, 0.93];
 
-/// What the wandering of a clock is made of: parts that last so many seconds, each with this deviation.
+/// What the wandering of a clock is made of: parts that last so many seconds, each with this
+/// deviation.
 const WANDERS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
 const CLOCK: f64 = 0.01;
 
@@ -108,12 +110,18 @@ impl Run {
     fn block(&mut self, block: u32) -> Vec<Pair> {
         let mut of_process = [0.0; LANES];
         for lane in 0..LANES {
-            let slow = if self.machine.modes && self.rng.next_u32().is_multiple_of(4) { 0.97 } else { 1.0 };
+            let slow = if self.machine.modes && self.rng.next_u32().is_multiple_of(4) {
+                0.97
+            } else {
+                1.0
+            };
             of_process[lane] = TRUTH[lane] * slow * (PROCESS * normal(&mut self.rng)).exp();
         }
         let round = |this: &mut Self, round: u32| {
             let mut rates = [0.0; LANES];
-            turns(LANES, this.seed, block, round).into_iter().for_each(|lane| rates[lane] = this.slice(of_process[lane]));
+            turns(LANES, this.seed, block, round)
+                .into_iter()
+                .for_each(|lane| rates[lane] = this.slice(of_process[lane]));
             if this.scale() == Scale::Ratio { (rates[2], rates[0]) } else { (rates[0], rates[1]) }
         };
         (0..ROUNDS).map(|n| round(self, n)).collect()
@@ -122,7 +130,9 @@ impl Run {
     /// A whole study: the first blocks, then as many as they ask for.
     fn study(mut self) -> Estimate {
         let scale = self.scale();
-        let of = |blocks: &[Vec<Pair>]| estimate(scale, blocks.iter().map(Vec::as_slice)).expect("there are blocks");
+        let of = |blocks: &[Vec<Pair>]| {
+            estimate(scale, blocks.iter().map(Vec::as_slice)).expect("there are blocks")
+        };
         let mut blocks: Vec<Vec<Pair>> = (0..BLOCKS_FIRST).map(|n| self.block(n)).collect();
         let wanted = blocks_for(&of(&blocks), WITHIN).min(BLOCKS_MOST);
         blocks.extend((BLOCKS_FIRST..wanted).map(|n| self.block(n)));
@@ -144,17 +154,27 @@ fn intervals_hold_the_truth_as_often_as_they_promise() {
         ("all of it", all),
         ("a clock that wanders, differences", Machine { clock: true, times: true, ..quiet }),
     ];
-    println!("| machine | hold the truth | median half-width | median blocks |\n|---|---:|---:|---:|");
+    println!(
+        "| machine | hold the truth | median half-width | median blocks |\n|---|---:|---:|---:|"
+    );
     for (at, (name, machine)) in (1..).zip(kinds) {
-        let found: Vec<Estimate> = (0..STUDIES).map(|n| Run::new(machine, at * STUDIES + n).study()).collect();
+        let found: Vec<Estimate> =
+            (0..STUDIES).map(|n| Run::new(machine, at * STUDIES + n).study()).collect();
         let truth = if machine.times { TRUTH[0] - TRUTH[1] } else { TRUTH[2] / TRUTH[0] };
-        let hold = found.iter().filter(|it| it.low <= truth && truth <= it.high).count() as f64 / STUDIES as f64 * 100.0;
-        let median = |of: fn(&Estimate) -> f64| crate::stats::median(&mut found.iter().map(of).collect::<Vec<_>>());
+        let hold = found.iter().filter(|it| it.low <= truth && truth <= it.high).count() as f64
+            / STUDIES as f64
+            * 100.0;
+        let median = |of: fn(&Estimate) -> f64| {
+            crate::stats::median(&mut found.iter().map(of).collect::<Vec<_>>())
+        };
         println!(
             "| {name} | {hold:.1} % | {:.2} % | {:.0} |",
             median(Estimate::relative) * 100.0,
             median(|it| f64::from(it.blocks))
         );
-        assert!((93.0..=98.0).contains(&hold), "{name}: {hold:.1} % of {STUDIES} intervals hold the truth");
+        assert!(
+            (93.0..=98.0).contains(&hold),
+            "{name}: {hold:.1} % of {STUDIES} intervals hold the truth"
+        );
     }
 }

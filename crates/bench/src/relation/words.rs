@@ -5,7 +5,8 @@ use crate::report::units::{NBSP, Unit, between, signed_time, time};
 use core::cmp::Ordering;
 use core::time::Duration;
 
-/// Lanes whose ratio lies within ±3 % are level for most purposes; a wider interval around 1 says that nobody knows.
+/// Lanes whose ratio lies within ±3 % are level for most purposes; a wider interval around 1 says
+/// that nobody knows.
 const LEVEL: f64 = 0.03;
 
 /// Widths within which lanes can be called level.
@@ -16,53 +17,75 @@ fn level_within(ratio: &Estimate) -> Option<f64> {
     LEVELS.into_iter().find(|level| ratio.low >= 1.0 - level && ratio.high <= 1.0 + level)
 }
 
-/// `iSCSI does 0.86 to 0.90 of NVMe/TCP's rate`: the ratio of two rates, after a study that took so long.
+/// `iSCSI does 0.86 to 0.90 of NVMe/TCP's rate`: the ratio of two rates, after a study that took so
+/// long.
 pub fn does(this: &str, other: &str, ratio: &Estimate, took: Duration) -> String {
-    let level = level_within(ratio).map(|level| format!("level within {:.0}{NBSP}%", level * 100.0));
+    let level =
+        level_within(ratio).map(|level| format!("level within {:.0}{NBSP}%", level * 100.0));
     match (ratio.direction(), level) {
         (None, Some(level)) => format!("{this} and {other} are {level}"),
         (None, None) => format!("{this} and {other} {}", cannot_tell(ratio, took)),
         (Some(_), level) => {
-            let of = if ratio.value < 2.0 { format!("of {other}’s rate") } else { format!("times {other}’s rate") };
+            let of = if ratio.value < 2.0 {
+                format!("of {other}’s rate")
+            } else {
+                format!("times {other}’s rate")
+            };
             let level = level.map_or_else(String::new, |level| format!(", {level}"));
             format!("{this} does {} to {} {of}{level}", decimals(ratio.low), decimals(ratio.high))
         }
     }
 }
 
-/// `adds 9.4 µs to a 4 KiB read (9.1 µs to 9.8 µs)`: what a lane does, from the difference of two times, ns.
+/// `adds 9.4 µs to a 4 KiB read (9.1 µs to 9.8 µs)`: what a lane does, from the difference of two
+/// times, ns.
 pub fn adds(to: &str, difference: &Estimate) -> String {
     let (value, low, high) = (difference.value, difference.low, difference.high);
     match difference.direction() {
-        Some(Ordering::Less) => format!("takes {} off {to} ({})", time(-value), between((-high, -low))),
+        Some(Ordering::Less) => {
+            format!("takes {} off {to} ({})", time(-value), between((-high, -low)))
+        }
         Some(_) => format!("adds {} to {to} ({})", time(value), between((low, high))),
-        None => format!("adds nothing that can be told here to {to}: between {} and {}", signed_time(low), signed_time(high)),
+        None => format!(
+            "adds nothing that can be told here to {to}: between {} and {}",
+            signed_time(low),
+            signed_time(high)
+        ),
     }
 }
 
-/// The least of 1, 2, 3 and 5 % within which the whole change of a relation between two studies lies; of a difference as a part of what it was before,
-/// if that is known to be more or less than nothing.
+/// The least of 1, 2, 3 and 5 % within which the whole change of a relation between two studies
+/// lies; of a difference as a part of what it was before, if that is known to be more or less than
+/// nothing.
 pub(crate) fn level(change: &Estimate, before: &Estimate) -> Option<f64> {
     match change.scale {
         Scale::Ratio => level_within(change),
         Scale::Difference => {
             before.direction()?;
             let whole = before.value.abs();
-            LEVELS.into_iter().find(|level| change.low >= -level * whole && change.high <= level * whole)
+            LEVELS
+                .into_iter()
+                .find(|level| change.low >= -level * whole && change.high <= level * whole)
         }
     }
 }
 
-/// What a relation has become since an earlier study: `more: 1.02 to 1.09 times as much`, `less: by 0.40 µs to 1.20 µs`, `level within 2 %`, or
+/// What a relation has become since an earlier study: `more: 1.02 to 1.09 times as much`,
+/// `less: by 0.40 µs to 1.20 µs`, `level within 2 %`, or
 /// `cannot be told apart: between −12 % and +9 %`.
 pub(crate) fn changed(change: &Estimate, before: &Estimate, unit: Unit) -> String {
-    let level = level(change, before).map(|level| format!("level within {:.0}{NBSP}%", level * 100.0));
+    let level =
+        level(change, before).map(|level| format!("level within {:.0}{NBSP}%", level * 100.0));
     let (low, high) = change.interval();
     let by = match (change.direction(), change.scale) {
         (None, scale) => {
             return level.unwrap_or_else(|| match scale {
                 Scale::Ratio => format!("cannot be told apart: {}", percent_between(change)),
-                Scale::Difference => format!("cannot be told apart: between {} and {}", unit.signed(low), unit.signed(high)),
+                Scale::Difference => format!(
+                    "cannot be told apart: between {} and {}",
+                    unit.signed(low),
+                    unit.signed(high)
+                ),
             });
         }
         (Some(_), Scale::Ratio) => format!("{} to {} times as much", decimals(low), decimals(high)),
@@ -85,7 +108,9 @@ pub(crate) fn stated(relation: &Estimate, unit: Unit) -> String {
 /// `cannot be told apart here: between −12 % and +9 %; about 4 minutes more would tell`.
 fn cannot_tell(ratio: &Estimate, took: Duration) -> String {
     let more = match more_time(ratio, took) {
-        Some(more) if more < Duration::from_secs(24 * 3600) => format!("about {} more would tell", about(more.as_secs_f64())),
+        Some(more) if more < Duration::from_secs(24 * 3600) => {
+            format!("about {} more would tell", about(more.as_secs_f64()))
+        }
         _ => "more time would hardly tell".to_owned(),
     };
     format!("cannot be told apart here: {}; {more}", percent_between(ratio))
@@ -101,8 +126,8 @@ fn percent_between(ratio: &Estimate) -> String {
     format!("between {} and {}", percent(ratio.low), percent(ratio.high))
 }
 
-/// How much longer it would take until lanes whose ratio stays what it is can be told apart, or are level within 5 %. The width of an interval
-/// falls with the square root of the time.
+/// How much longer it would take until lanes whose ratio stays what it is can be told apart, or are
+/// level within 5 %. The width of an interval falls with the square root of the time.
 fn more_time(ratio: &Estimate, took: Duration) -> Option<Duration> {
     if ratio.scale != Scale::Ratio {
         return None;
@@ -137,20 +162,39 @@ mod tests {
     use super::*;
 
     fn ratio(low: f64, high: f64) -> Estimate {
-        Estimate { scale: Scale::Ratio, value: (low * high).sqrt(), low, high, blocks: 6, pairs: 48 }
+        Estimate {
+            scale: Scale::Ratio,
+            value: (low * high).sqrt(),
+            low,
+            high,
+            blocks: 6,
+            pairs: 48,
+        }
     }
 
     fn difference(low: f64, high: f64) -> Estimate {
-        Estimate { scale: Scale::Difference, value: f64::midpoint(low, high), low, high, blocks: 6, pairs: 48 }
+        Estimate {
+            scale: Scale::Difference,
+            value: f64::midpoint(low, high),
+            low,
+            high,
+            blocks: 6,
+            pairs: 48,
+        }
     }
 
     #[test]
     fn there_is_always_a_conclusion() {
-        let said = |low, high| does("iSCSI", "NVMe/TCP", &ratio(low, high), Duration::from_secs(60)).replace(NBSP, " ");
+        let said = |low, high| {
+            does("iSCSI", "NVMe/TCP", &ratio(low, high), Duration::from_secs(60)).replace(NBSP, " ")
+        };
         assert_eq!(said(0.86, 0.90), "iSCSI does 0.86 to 0.90 of NVMe/TCP’s rate");
         assert_eq!(said(2.1, 2.3), "iSCSI does 2.10 to 2.30 times NVMe/TCP’s rate");
         assert_eq!(said(0.975, 1.02), "iSCSI and NVMe/TCP are level within 3 %");
-        assert_eq!(said(1.005, 1.015), "iSCSI does 1.005 to 1.015 of NVMe/TCP’s rate, level within 2 %");
+        assert_eq!(
+            said(1.005, 1.015),
+            "iSCSI does 1.005 to 1.015 of NVMe/TCP’s rate, level within 2 %"
+        );
         // Half of the width is 11.3 % where 2.9 % would tell: 14.8 times as long.
         assert_eq!(
             said(0.88, 1.09),
@@ -161,20 +205,34 @@ mod tests {
 
     #[test]
     fn more_less_and_level_are_said_exactly_when_they_hold() {
-        for (low, high) in [(0.9, 0.99), (0.96, 1.04), (0.9999, 1.0001), (1.0001, 1.2), (0.94, 1.01)] {
+        for (low, high) in
+            [(0.9, 0.99), (0.96, 1.04), (0.9999, 1.0001), (1.0001, 1.2), (0.94, 1.01)]
+        {
             let it = ratio(low, high);
             let said = does("a", "b", &it, Duration::from_secs(60));
             assert_eq!(said.contains(" does "), low > 1.0 || high < 1.0, "{said}");
             let level = LEVELS.iter().any(|level| low >= 1.0 - level && high <= 1.0 + level);
-            assert_eq!((said.contains("level"), level_within(&it).is_some()), (level, level), "{said}");
+            assert_eq!(
+                (said.contains("level"), level_within(&it).is_some()),
+                (level, level),
+                "{said}"
+            );
         }
     }
 
     #[test]
     fn what_a_lane_adds_has_its_interval() {
-        let said = |low, high| format!("NVMe/TCP {}", adds("a 4 KiB read", &difference(low, high))).replace(NBSP, " ");
-        assert_eq!(said(9100.0, 9800.0), "NVMe/TCP adds 9.45 µs to a 4 KiB read (9.10 µs to 9.80 µs)");
-        assert_eq!(said(-3000.0, -1000.0), "NVMe/TCP takes 2.00 µs off a 4 KiB read (1.00 µs to 3.00 µs)");
+        let said = |low, high| {
+            format!("NVMe/TCP {}", adds("a 4 KiB read", &difference(low, high))).replace(NBSP, " ")
+        };
+        assert_eq!(
+            said(9100.0, 9800.0),
+            "NVMe/TCP adds 9.45 µs to a 4 KiB read (9.10 µs to 9.80 µs)"
+        );
+        assert_eq!(
+            said(-3000.0, -1000.0),
+            "NVMe/TCP takes 2.00 µs off a 4 KiB read (1.00 µs to 3.00 µs)"
+        );
         assert_eq!(
             said(-1000.0, 2000.0),
             "NVMe/TCP adds nothing that can be told here to a 4 KiB read: between −1.00 µs and +2.00 µs"
@@ -184,19 +242,33 @@ mod tests {
     #[test]
     fn what_has_changed_is_said_in_the_same_words() {
         let (was, ns) = (ratio(0.74, 0.78), difference(9100.0, 9800.0));
-        let said = |change: Estimate, before: &Estimate| changed(&change, before, Unit::Nanoseconds).replace(NBSP, " ");
+        let said = |change: Estimate, before: &Estimate| {
+            changed(&change, before, Unit::Nanoseconds).replace(NBSP, " ")
+        };
         assert_eq!(said(ratio(1.04, 1.09), &was), "more: 1.04 to 1.09 times as much");
         assert_eq!(said(ratio(0.86, 0.90), &was), "less: 0.86 to 0.90 times as much");
-        assert_eq!(said(ratio(1.005, 1.015), &was), "more: 1.005 to 1.015 times as much, level within 2 %");
+        assert_eq!(
+            said(ratio(1.005, 1.015), &was),
+            "more: 1.005 to 1.015 times as much, level within 2 %"
+        );
         assert_eq!(said(ratio(0.975, 1.02), &was), "level within 3 %");
         assert_eq!(said(ratio(0.88, 1.09), &was), "cannot be told apart: between −12 % and +9.0 %");
         assert_eq!(said(difference(500.0, 1200.0), &ns), "more: by 0.50 µs to 1.20 µs");
         assert_eq!(said(difference(-1200.0, -500.0), &ns), "less: by 0.50 µs to 1.20 µs");
         assert_eq!(said(difference(-100.0, 180.0), &ns), "level within 2 %");
-        assert_eq!(said(difference(-300.0, 900.0), &ns), "cannot be told apart: between −0.30 µs and +0.90 µs");
+        assert_eq!(
+            said(difference(-300.0, 900.0), &ns),
+            "cannot be told apart: between −0.30 µs and +0.90 µs"
+        );
         let nothing = difference(-10.0, 12.0);
-        assert!(said(difference(-0.001, 0.001), &nothing).starts_with("cannot be told apart"), "of nothing there is no part");
+        assert!(
+            said(difference(-0.001, 0.001), &nothing).starts_with("cannot be told apart"),
+            "of nothing there is no part"
+        );
         assert_eq!(stated(&was, Unit::Nanoseconds).replace(NBSP, " "), "0.76 (0.74 to 0.78)");
-        assert_eq!(stated(&ns, Unit::Nanoseconds).replace(NBSP, " "), "+9.45 µs (+9.10 µs to +9.80 µs)");
+        assert_eq!(
+            stated(&ns, Unit::Nanoseconds).replace(NBSP, " "),
+            "+9.45 µs (+9.10 µs to +9.80 µs)"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! One workload in numbers and words: the lanes side by side, and what made the difference between two of them, from what was
-//! counted.
+//! One workload in numbers and words: the lanes side by side, and what made the difference between
+//! two of them, from what was counted.
 
 use super::units::{NONE, count, micros, or_none, percent, time};
 use crate::relation::does;
@@ -45,7 +45,8 @@ pub(crate) fn heads(results: &Results) -> Vec<String> {
 
 /// A line for each lane that was measured.
 pub(crate) fn lines(results: &Results) -> Vec<Line> {
-    let base = results.reference.as_ref().and_then(|name| row_of(results, name)).map(|row| row.iops);
+    let base =
+        results.reference.as_ref().and_then(|name| row_of(results, name)).map(|row| row.iops);
     let lanes = results.lanes.iter().enumerate();
     lanes.filter_map(|(at, lane)| Some(measured(at, row_of(results, &lane.name)?, base))).collect()
 }
@@ -114,9 +115,14 @@ pub(crate) fn compared(results: &Results) -> Option<&str> {
 /// The result in one line, without a full stop.
 pub(crate) fn headline(results: &Results) -> String {
     match pair(results) {
-        Some(pair) => pair
-            .rate(results)
-            .unwrap_or_else(|| format!("{} does {} times the operations of {}", pair.name, times(pair.faster()), pair.base_name)),
+        Some(pair) => pair.rate(results).unwrap_or_else(|| {
+            format!(
+                "{} does {} times the operations of {}",
+                pair.name,
+                times(pair.faster()),
+                pair.base_name
+            )
+        }),
         None => results.title.clone(),
     }
 }
@@ -130,7 +136,13 @@ pub(crate) fn sentences(results: &Results) -> Vec<String> {
 
 /// Reads and their latency, writes and theirs.
 fn figures(reads: f64, read_ns: f64, writes: f64, write_ns: f64) -> String {
-    format!("{} reads a second at {} and {} writes at {}", count(reads), time(read_ns), count(writes), time(write_ns))
+    format!(
+        "{} reads a second at {} and {} writes at {}",
+        count(reads),
+        time(read_ns),
+        count(writes),
+        time(write_ns)
+    )
 }
 
 /// The two lanes that the words are about.
@@ -142,16 +154,25 @@ struct Pair<'a> {
     name: &'a str,
 }
 
-/// The reference, and the lane that the published figures compare it with; without any, the last one over a network.
+/// The reference, and the lane that the published figures compare it with; without any, the last
+/// one over a network.
 fn pair(results: &Results) -> Option<Pair<'_>> {
     let reference = results.reference.as_deref()?;
     let is_other = |name: &str| name != reference && row_of(results, name).is_some();
     let figures = results.published.iter().flat_map(|published| &published.figures);
     let published = figures.filter_map(|figure| figure.lane.as_deref()).find(|name| is_other(name));
-    let last =
-        || results.lanes.iter().rev().filter(|lane| !lane.is_local()).map(|lane| lane.name.as_str()).find(|name| is_other(name));
+    let last = || {
+        results
+            .lanes
+            .iter()
+            .rev()
+            .filter(|lane| !lane.is_local())
+            .map(|lane| lane.name.as_str())
+            .find(|name| is_other(name))
+    };
     let other = published.or_else(last)?;
-    let name = |name: &str| results.lanes.iter().find(|lane| lane.name == name).map(Lane::short_title);
+    let name =
+        |name: &str| results.lanes.iter().find(|lane| lane.name == name).map(Lane::short_title);
     Some(Pair {
         base: row_of(results, reference)?,
         base_name: name(reference)?,
@@ -166,7 +187,12 @@ const SAME: f64 = 0.03;
 impl Pair<'_> {
     /// The relation of the rates in words, if they were measured side by side.
     fn rate(&self, results: &Results) -> Option<String> {
-        let ratio = results.relation(&self.row.lane, Some(&self.base.lane), &self.row.workload, Quantity::Rate)?;
+        let ratio = results.relation(
+            &self.row.lane,
+            Some(&self.base.lane),
+            &self.row.workload,
+            Quantity::Rate,
+        )?;
         Some(does(self.name, self.base_name, ratio, results.took()))
     }
 
@@ -175,7 +201,9 @@ impl Pair<'_> {
     }
 
     fn result(&self) -> String {
-        let of = |row: &Row| figures(row.read_iops, row.reads.mean_ns, row.write_iops, row.writes.mean_ns);
+        let of = |row: &Row| {
+            figures(row.read_iops, row.reads.mean_ns, row.write_iops, row.writes.mean_ns)
+        };
         format!(
             "{} did {} times the operations of {}: {} (means), against {}.",
             self.name,
@@ -189,12 +217,16 @@ impl Pair<'_> {
     /// What a run of so many operations counted, the reference last.
     fn counted(&self) -> Option<String> {
         let (row, base) = (self.row.counts.as_ref()?, self.base.counts.as_ref()?);
-        let both = |of: fn(&Counts) -> Option<f64>, write: fn(f64) -> String| Some((write(of(row)?), write(of(base)?)));
+        let both = |of: fn(&Counts) -> Option<f64>, write: fn(f64) -> String| {
+            Some((write(of(row)?), write(of(base)?)))
+        };
         let wire = both(|counts| Some(counts.wire_bytes), whole);
         let calls = both(|counts| counts.both(|end| end.system_calls), calls);
         let copies = both(copied, whole);
         let part = |what: &str, numbers: Option<(String, String)>| {
-            numbers.map(|(row, base)| format!("{row} {what} over {} and {base} over {}", self.name, self.base_name))
+            numbers.map(|(row, base)| {
+                format!("{row} {what} over {} and {base} over {}", self.name, self.base_name)
+            })
         };
         let parts: Vec<String> = [
             part("bytes on the wire", wire),
@@ -209,8 +241,12 @@ impl Pair<'_> {
 
     /// Processor time of both ends together, the reference last.
     fn processor(&self) -> Option<String> {
-        let part = |row: &Row, of: fn(&CpuPerIo) -> f64| Some(of(&row.initiator) + of(row.target.as_ref()?));
-        let both = |of: fn(&CpuPerIo) -> f64| Some((time(part(self.row, of)?), time(part(self.base, of)?)));
+        let part = |row: &Row, of: fn(&CpuPerIo) -> f64| {
+            Some(of(&row.initiator) + of(row.target.as_ref()?))
+        };
+        let both = |of: fn(&CpuPerIo) -> f64| {
+            Some((time(part(self.row, of)?), time(part(self.base, of)?)))
+        };
         let (row, base) = both(CpuPerIo::total_ns)?;
         let (row_user, base_user) = both(|cpu| cpu.user_ns)?;
         let (row_kernel, base_kernel) = both(|cpu| cpu.system_ns)?;
@@ -221,9 +257,12 @@ impl Pair<'_> {
         ))
     }
 
-    /// How many times as much an operation takes over the reference, of everything that is known for both.
+    /// How many times as much an operation takes over the reference, of everything that is known
+    /// for both.
     fn factors(&self) -> Vec<(&'static str, f64)> {
-        let counts = |of: fn(&Counts) -> Option<f64>| Some((of(self.base.counts.as_ref()?)?, of(self.row.counts.as_ref()?)?));
+        let counts = |of: fn(&Counts) -> Option<f64>| {
+            Some((of(self.base.counts.as_ref()?)?, of(self.row.counts.as_ref()?)?))
+        };
         let of = [
             ("processor time", self.base.cpu_of_both_ns().zip(self.row.cpu_of_both_ns())),
             ("system calls", counts(|counts| counts.both(|end| end.system_calls))),
@@ -240,10 +279,13 @@ impl Pair<'_> {
 
     /// What differs and what does not.
     fn verdict(&self) -> String {
-        let (same, differ): (Vec<_>, Vec<_>) = self.factors().into_iter().partition(|(_, factor)| (factor - 1.0).abs() <= SAME);
+        let (same, differ): (Vec<_>, Vec<_>) =
+            self.factors().into_iter().partition(|(_, factor)| (factor - 1.0).abs() <= SAME);
         let differ: Vec<String> = differ
             .iter()
-            .map(|(what, factor)| format!("{what} ({} takes {} times as much)", self.base_name, times(*factor)))
+            .map(|(what, factor)| {
+                format!("{what} ({} takes {} times as much)", self.base_name, times(*factor))
+            })
             .collect();
         let same: Vec<&str> = same.iter().map(|(what, _)| *what).collect();
         let made = if differ.is_empty() {
@@ -251,7 +293,11 @@ impl Pair<'_> {
         } else {
             format!("What differs is {}", differ.join(", "))
         };
-        let rest = if same.is_empty() { String::new() } else { format!("; what does not is {}", same.join(", ")) };
+        let rest = if same.is_empty() {
+            String::new()
+        } else {
+            format!("; what does not is {}", same.join(", "))
+        };
         format!(
             "{made}{rest}. Both lanes ran in the same program on the same event loop, over as many connections, with one loop at \
              each end, so none of the difference comes from threads, queues or drivers, as it does where the two have \

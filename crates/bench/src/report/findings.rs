@@ -1,7 +1,9 @@
-//! What a study says, computed from its numbers: the figures that lead the report and the sentences under the table.
+//! What a study says, computed from its numbers: the figures that lead the report and the sentences
+//! under the table.
 //!
-//! First what somebody asks who is about to buy: how much later an operation ends, what it costs the processors of both ends, how much of
-//! the wire is used, and how many cores a fast link takes. Then shares of the device without a network.
+//! First what somebody asks who is about to buy: how much later an operation ends, what it costs
+//! the processors of both ends, how much of the wire is used, and how many cores a fast link takes.
+//! Then shares of the device without a network.
 
 use super::units::{NBSP, Unit, between, cores, share, time};
 use crate::relation::{Estimate, adds, does};
@@ -108,12 +110,16 @@ impl Link<'_> {
     /// Both ends in words: `1.2 + 1.3`.
     pub(crate) fn words(&self, gigabits: f64) -> String {
         let (initiator, target) = self.cores(gigabits);
-        target.map_or_else(|| cores(initiator), |target| format!("{} + {}", cores(initiator), cores(target)))
+        target.map_or_else(
+            || cores(initiator),
+            |target| format!("{} + {}", cores(initiator), cores(target)),
+        )
     }
 }
 
-/// A finding for every lane over a network; those to a modelled flash device last: what the network adds there is mostly what waking a
-/// processor takes, which differs between machines, and on virtual ones from minute to minute.
+/// A finding for every lane over a network; those to a modelled flash device last: what the network
+/// adds there is mostly what waking a processor takes, which differs between machines, and on
+/// virtual ones from minute to minute.
 pub(crate) fn find(results: &Results) -> Vec<Finding<'_>> {
     let remote = || results.lanes.iter().filter(|lane| !lane.is_local());
     let flash = |lane: &&Lane| lane.base() == Lane::FLASH;
@@ -122,8 +128,10 @@ pub(crate) fn find(results: &Results) -> Vec<Finding<'_>> {
 }
 
 fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Finding<'a> {
-    let measured: Vec<(&Workload, &Row)> =
-        results.patterns().filter_map(|pattern| Some((pattern, results.row(&lane.name, &pattern.name)?))).collect();
+    let measured: Vec<(&Workload, &Row)> = results
+        .patterns()
+        .filter_map(|pattern| Some((pattern, results.row(&lane.name, &pattern.name)?)))
+        .collect();
     let rows = || results.rows.iter().filter(|row| row.lane == lane.name);
     Finding {
         lane,
@@ -133,7 +141,11 @@ fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Finding<'a> {
         depth_one: depth_one(results, lane),
         cpu: cpu(results, lane),
         link: link(results, lane),
-        limited: measured.iter().filter(|(_, row)| row.generator_limited).map(|(pattern, _)| *pattern).collect(),
+        limited: measured
+            .iter()
+            .filter(|(_, row)| row.generator_limited)
+            .map(|(pattern, _)| *pattern)
+            .collect(),
         unstable: rows().filter(|row| row.is_unstable()).count(),
         patterns: measured.len(),
         rows: rows().count(),
@@ -142,7 +154,8 @@ fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Finding<'a> {
 }
 
 fn span<'a>(measured: &[(&'a Workload, &Row)], value: fn(&Row) -> Option<f64>) -> Option<Span<'a>> {
-    let mut shares: Vec<(f64, &Workload)> = measured.iter().filter_map(|(at, row)| Some((value(row)?, *at))).collect();
+    let mut shares: Vec<(f64, &Workload)> =
+        measured.iter().filter_map(|(at, row)| Some((value(row)?, *at))).collect();
     shares.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (low, high) = (*shares.first()?, *shares.last()?);
     let (below, above) = (shares[(shares.len() - 1) / 2].0, shares[shares.len() / 2].0);
@@ -153,14 +166,27 @@ fn of_base<'a>(results: &'a Results, lane: &Lane, workload: &Workload) -> Option
     results.row(&results.base_of(lane)?.name, &workload.name)
 }
 
-fn to_base(results: &Results, lane: &Lane, workload: &Workload, quantity: Quantity) -> Option<Estimate> {
-    results.relation(&lane.name, Some(&results.base_of(lane)?.name), &workload.name, quantity).copied()
+fn to_base(
+    results: &Results,
+    lane: &Lane,
+    workload: &Workload,
+    quantity: Quantity,
+) -> Option<Estimate> {
+    results
+        .relation(&lane.name, Some(&results.base_of(lane)?.name), &workload.name, quantity)
+        .copied()
 }
 
-/// What the lane adds that goes the same way to a device that answers at once, if this one goes to a modelled one.
+/// What the lane adds that goes the same way to a device that answers at once, if this one goes to
+/// a modelled one.
 fn at_once(results: &Results, lane: &Lane, workload: &Workload) -> Option<Estimate> {
     let name = lane.name.strip_suffix(Lane::FLASH)?.strip_suffix('-')?;
-    to_base(results, results.lanes.iter().find(|other| other.name == name)?, workload, Quantity::Latency)
+    to_base(
+        results,
+        results.lanes.iter().find(|other| other.name == name)?,
+        workload,
+        Quantity::Latency,
+    )
 }
 
 fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
@@ -212,7 +238,8 @@ impl<'a> Link<'a> {
         Some(Link { workload, initiator_ns: per_byte(row.initiator.total_ns()), target_ns })
     }
 
-    /// Those of the smallest random read, and of the largest sequential one; of the largest read at all where there is none.
+    /// Those of the smallest random read, and of the largest sequential one; of the largest read at
+    /// all where there is none.
     pub(crate) fn all(results: &'a Results, lane: &Lane) -> Vec<Link<'a>> {
         let ends = Workload::quoted(results.patterns()).into_iter().chain(results.largest_read());
         ends.filter_map(|workload| Link::of(results, lane, workload)).collect()
@@ -231,22 +258,37 @@ impl Finding<'_> {
     pub(crate) fn headline(&self) -> String {
         let lane = &self.lane.title;
         let is_more = |added: &&Estimate| added.direction() == Some(Ordering::Greater);
-        let adds_more = self.depth_one.as_ref().is_some_and(|at| at.added.as_ref().filter(is_more).is_some());
+        let adds_more =
+            self.depth_one.as_ref().is_some_and(|at| at.added.as_ref().filter(is_more).is_some());
         let cost = self.cpu.as_ref().map(|cpu| {
             if let Some(added) = cpu.cycles.as_ref().filter(is_more).filter(|_| adds_more) {
-                return format!("{} at both ends ({})", Unit::Cycles.show(added.value), Unit::Cycles.between(added.interval()));
+                return format!(
+                    "{} at both ends ({})",
+                    Unit::Cycles.show(added.value),
+                    Unit::Cycles.between(added.interval())
+                );
             }
             if let Some(added) = cpu.added.as_ref().filter(is_more).filter(|_| adds_more) {
-                return format!("{} of processor time at both ends ({})", time(added.value), between(added.interval()));
+                return format!(
+                    "{} of processor time at both ends ({})",
+                    time(added.value),
+                    between(added.interval())
+                );
             }
             let target = cpu.target_ns.map_or_else(String::new, |ns| format!(" + {}", time(ns)));
-            format!("costs {}{}{target} of CPU per I/O", about(cpu.unstable && cpu.added.is_none()), time(cpu.initiator_ns))
+            format!(
+                "costs {}{}{target} of CPU per I/O",
+                about(cpu.unstable && cpu.added.is_none()),
+                time(cpu.initiator_ns)
+            )
         });
         let added = self.depth_one.as_ref().map(|at| {
             let (to, about) = (format!("a {}", title(at.workload)), about(at.unstable));
             match (&at.added, at.added_ns()) {
                 (Some(added), _) => adds(&to, added),
-                (None, Some(added)) if added >= 0.0 => format!("adds {about}{} to {to}", time(added)),
+                (None, Some(added)) if added >= 0.0 => {
+                    format!("adds {about}{} to {to}", time(added))
+                }
                 _ => format!("takes {about}{} for {to}", time(at.here_ns)),
             }
         });
@@ -256,26 +298,43 @@ impl Finding<'_> {
 
     /// The finding in whole sentences, the most telling first.
     pub(crate) fn sentences(&self) -> Vec<String> {
-        let numbers = [self.latency(), self.processor(), self.rate(), self.wire(), self.links(), self.shares(), self.limits()];
+        let numbers = [
+            self.latency(),
+            self.processor(),
+            self.rate(),
+            self.wire(),
+            self.links(),
+            self.shares(),
+            self.limits(),
+        ];
         numbers.into_iter().chain([self.instability(), self.failures()]).flatten().collect()
     }
 
-    /// Whether the lane goes to a modelled flash device: what that does is the limit then, so that bare TCP is no measure of it.
+    /// Whether the lane goes to a modelled flash device: what that does is the limit then, so that
+    /// bare TCP is no measure of it.
     fn is_to_flash(&self) -> bool {
         self.lane.base() == Lane::FLASH
     }
 
     fn latency(&self) -> Option<String> {
-        let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, .. } = self.depth_one.as_ref()?;
+        let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, .. } =
+            self.depth_one.as_ref()?;
         let against = |other: Option<f64>, added: Option<Estimate>, what: &str| {
             let other = other?;
             let more = added.map_or(here_ns - other, |added| added.value);
             let word = if more < 0.0 { "less" } else { "more" };
-            Some(format!("{} {word} than {what} ({}{})", time(more.abs()), time(other), interval(added)))
+            Some(format!(
+                "{} {word} than {what} ({}{})",
+                time(more.abs()),
+                time(other),
+                interval(added)
+            ))
         };
         let base = against(*base_ns, *added, "without a network");
-        let parts: Vec<String> = base.into_iter().chain(against(*ceiling_ns, None, "a bare TCP exchange")).collect();
-        let compared = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", and ")) };
+        let parts: Vec<String> =
+            base.into_iter().chain(against(*ceiling_ns, None, "a bare TCP exchange")).collect();
+        let compared =
+            if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", and ")) };
         let lane = &self.lane.title;
         let waking = self.waking().map_or_else(String::new, |waking| format!(" {waking}"));
         Some(format!(
@@ -297,16 +356,26 @@ impl Finding<'_> {
 
     fn processor(&self) -> Option<String> {
         let cpu = self.cpu.as_ref()?;
-        let target = cpu.target_ns.map_or_else(String::new, |ns| format!(" and {} at the target", time(ns)));
-        let base = cpu.base_ns.map_or_else(String::new, |ns| format!("; without a network it costs {}", time(ns)));
-        let added =
-            cpu.added.map(|added| format!(", and the network adds {} ({})", time(added.value), between(added.interval())));
-        let clock = cpu.added.zip(cpu.cycles).map(|(time, cycles)| cycles.value / time.value).filter(|clock| *clock > 0.0);
+        let target =
+            cpu.target_ns.map_or_else(String::new, |ns| format!(" and {} at the target", time(ns)));
+        let base = cpu
+            .base_ns
+            .map_or_else(String::new, |ns| format!("; without a network it costs {}", time(ns)));
+        let added = cpu.added.map(|added| {
+            format!(", and the network adds {} ({})", time(added.value), between(added.interval()))
+        });
+        let clock = cpu
+            .added
+            .zip(cpu.cycles)
+            .map(|(time, cycles)| cycles.value / time.value)
+            .filter(|clock| *clock > 0.0);
         let clock = clock.map(|clock| format!(" at a clock of {clock:.2}{NBSP}GHz"));
         let base = base + &added.unwrap_or_default() + &clock.unwrap_or_default();
         let initiator = time(cpu.initiator_ns);
         let title = title(cpu.workload);
-        Some(format!("A {title} costs {initiator} of processor time at the initiator{target}{base}."))
+        Some(format!(
+            "A {title} costs {initiator} of processor time at the initiator{target}{base}."
+        ))
     }
 
     fn rate(&self) -> Option<String> {
@@ -322,7 +391,9 @@ impl Finding<'_> {
             return None;
         }
         let span = self.of_ceiling.as_ref()?;
-        let range = span.range("of it").map_or_else(String::new, |range| format!("; the patterns lie {range}"));
+        let range = span
+            .range("of it")
+            .map_or_else(String::new, |range| format!("; the patterns lie {range}"));
         Some(format!(
             "It carries {} of what a bare TCP connection carries, in the median of the patterns{range}.",
             share(span.median)
@@ -341,8 +412,14 @@ impl Finding<'_> {
 
     fn shares(&self) -> Option<String> {
         let (span, base) = (self.of_base.as_ref()?, self.base?);
-        let range = span.range("of them").map_or_else(String::new, |range| format!("; the patterns lie {range}"));
-        Some(format!("It keeps {} of the IOPS of {}, in the median of the patterns{range}.", share(span.median), base.name))
+        let range = span
+            .range("of them")
+            .map_or_else(String::new, |range| format!("; the patterns lie {range}"));
+        Some(format!(
+            "It keeps {} of the IOPS of {}, in the median of the patterns{range}.",
+            share(span.median),
+            base.name
+        ))
     }
 
     fn limits(&self) -> Option<String> {
@@ -370,23 +447,37 @@ impl Finding<'_> {
     }
 
     fn failures(&self) -> Option<String> {
-        let (verb, count) = (if self.failed == 1 { "operation" } else { "operations" }, self.failed);
-        (count > 0)
-            .then(|| format!("{count} {verb} failed over {}: do not trust these numbers before you know why.", self.lane.title))
+        let (verb, count) =
+            (if self.failed == 1 { "operation" } else { "operations" }, self.failed);
+        (count > 0).then(|| {
+            format!(
+                "{count} {verb} failed over {}: do not trust these numbers before you know why.",
+                self.lane.title
+            )
+        })
     }
 }
 
 impl Span<'_> {
     fn range(&self, of: &str) -> Option<String> {
         let ((low, least), (high, most)) = (self.low, self.high);
-        (least.name != most.name)
-            .then(|| format!("between {} ({}) and {} {of} ({})", share(low), title(least), share(high), title(most)))
+        (least.name != most.name).then(|| {
+            format!(
+                "between {} ({}) and {} {of} ({})",
+                share(low),
+                title(least),
+                share(high),
+                title(most)
+            )
+        })
     }
 }
 
 /// The interval behind a number.
 fn interval(of: Option<Estimate>) -> String {
-    of.map_or_else(String::new, |of| format!("; 95{NBSP}% interval of the difference {}", between(of.interval())))
+    of.map_or_else(String::new, |of| {
+        format!("; 95{NBSP}% interval of the difference {}", between(of.interval()))
+    })
 }
 
 /// Before a number whose rounds lie far apart, where there is no interval of it.

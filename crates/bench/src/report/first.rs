@@ -1,4 +1,5 @@
-//! The first screen: a headline, how the lanes relate, what limits, what a fast link takes, and how sure that is.
+//! The first screen: a headline, how the lanes relate, what limits, what a fast link takes, and how
+//! sure that is.
 
 use super::findings::{Finding, LINKS, Link};
 use super::shown::{self, Shown};
@@ -87,7 +88,9 @@ fn fast_links(results: &Results, lane: &Lane) -> Markup {
 /// What the statements rest on, and what disturbed them.
 fn sure(results: &Results, shown: &[Shown<'_>]) -> Vec<String> {
     let failed: u64 = results.rows.iter().map(|row| row.failed).sum();
-    let failures = (failed > 0).then(|| format!("{failed} operations failed: do not trust these numbers before you know why."));
+    let failures = (failed > 0).then(|| {
+        format!("{failed} operations failed: do not trust these numbers before you know why.")
+    });
     let quick = results.quick.then(|| "A quick study, for a first look.".to_owned());
     [failures, Some(basis(results, shown)), noise(results), quick].into_iter().flatten().collect()
 }
@@ -101,7 +104,8 @@ fn basis(results: &Results, shown: &[Shown<'_>]) -> String {
         );
     };
     let (blocks, pairs) = (first.blocks, first.pairs);
-    let width = format!("The first relation above is known within ±{} %", percent(first.relative()));
+    let width =
+        format!("The first relation above is known within ±{} %", percent(first.relative()));
     match blocks {
         0 | 1 => format!(
             "{width}, with 95 % confidence, from {pairs} pairs of measurements side by side. That holds for these processes and connections; \
@@ -117,7 +121,9 @@ fn basis(results: &Results, shown: &[Shown<'_>]) -> String {
 /// What else the machine did.
 fn noise(results: &Results) -> Option<String> {
     let at = &results.conditions;
-    let others = at.others.map(|part| format!("other programs took {} of the processors’ time", share(part)));
+    let others = at
+        .others
+        .map(|part| format!("other programs took {} of the processors’ time", share(part)));
     let steal = at.steal.map(|part| format!("the host took {} (steal)", share(part)));
     let parts: Vec<String> = others.into_iter().chain(steal).collect();
     (!parts.is_empty()).then(|| format!("Meanwhile {}.", parts.join(", and ")))

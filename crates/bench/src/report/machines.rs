@@ -50,7 +50,8 @@ fn shares(results: &Results) -> Markup {
 
 fn line(row: &Row, share: &MachineShare) -> Markup {
     let all: f64 = row.machines.iter().map(|share| share.iops).sum();
-    let part = if all > 0.0 { format!("{:.0} %", share.iops / all * 100.0) } else { NONE.to_owned() };
+    let part =
+        if all > 0.0 { format!("{:.0} %", share.iops / all * 100.0) } else { NONE.to_owned() };
     html! {
         tr {
             td.word { (row.workload) }

@@ -28,7 +28,10 @@ pub fn markdown(results: &Results) -> String {
             text(&row.workload),
             format!("{}{}", text(&row.lane), tables::marks(row).replace('*', "\\*")),
             count(row.iops),
-            row.interval.map_or_else(|| NONE.to_owned(), |(low, high)| format!("{}–{}", count(low), count(high))),
+            row.interval.map_or_else(
+                || NONE.to_owned(),
+                |(low, high)| format!("{}–{}", count(low), count(high)),
+            ),
             micros(row.latency.p50_ns),
             micros(row.latency.p99_ns),
             micros(row.initiator.total_ns()),
@@ -66,7 +69,12 @@ fn published(results: &Results, out: &mut String) {
         *out += "\n| published † | quantity | ratio of | † | here |\n|---|---|---|---:|---:|\n";
         for line in lines {
             let (of, names, here) = (text(line.of), text(&line.names), line.here_text());
-            let _ = writeln!(out, "| {of} | {} | {names} | {} | {here} |", line.metric.title(), line.published_text());
+            let _ = writeln!(
+                out,
+                "| {of} | {} | {names} | {} | {here} |",
+                line.metric.title(),
+                line.published_text()
+            );
         }
         let _ = writeln!(out, "\n{}", text(&published::legend(source)));
     }
@@ -118,7 +126,8 @@ const COLUMNS: [&str; 27] = [
     "failed",
 ];
 
-/// The rows as comma-separated values after RFC 4180: a line for each, numbers in full, nothing where there is none.
+/// The rows as comma-separated values after RFC 4180: a line for each, numbers in full, nothing
+/// where there is none.
 pub fn csv(results: &Results) -> String {
     let mut out = COLUMNS.join(",") + "\r\n";
     let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
@@ -163,5 +172,9 @@ pub fn csv(results: &Results) -> String {
 fn quoted(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = if formula { format!("'{text}") } else { text.to_owned() };
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
 }

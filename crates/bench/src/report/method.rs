@@ -1,4 +1,5 @@
-//! How it was measured, and what makes such numbers worthless: printed in each report, as reports travel without their makers.
+//! How it was measured, and what makes such numbers worthless: printed in each report, as reports
+//! travel without their makers.
 
 use super::units::{duration, seconds};
 use crate::results::Results;

@@ -1,6 +1,7 @@
 //! `report.html`: a study for people, in one file that needs nothing else.
 //!
-//! The first screen answers (`first`); then come words (`findings`), the charts with a table beneath each, all numbers, and how they were come by.
+//! The first screen answers (`first`); then come words (`findings`), the charts with a table
+//! beneath each, all numbers, and how they were come by.
 
 mod chart;
 pub(crate) mod comparison;
@@ -27,7 +28,8 @@ pub use markdown::{csv, markdown};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use units::date;
 
-/// The report as an HTML document (UTF-8). It loads nothing, has no script, and follows the reader's light or dark setting.
+/// The report as an HTML document (UTF-8). It loads nothing, has no script, and follows the
+/// reader's light or dark setting.
 pub fn html(results: &Results) -> String {
     let findings = findings_of(results);
     let page = html! {
@@ -57,12 +59,19 @@ pub fn html(results: &Results) -> String {
 
 /// The charts as SVG files: name, and content in light colours. They are those of the wide page.
 pub fn charts(results: &Results) -> Vec<(String, String)> {
-    on_the_page(results).iter().map(|chart| (chart.words().id.clone(), chart::file(&**chart, results))).collect()
+    on_the_page(results)
+        .iter()
+        .map(|chart| (chart.words().id.clone(), chart::file(&**chart, results)))
+        .collect()
 }
 
-/// The charts as PNG files: name, and content. They are those of the wide page, in light colours and at twice the size.
+/// The charts as PNG files: name, and content. They are those of the wide page, in light colours
+/// and at twice the size.
 pub fn pictures(results: &Results, letters: &Letters) -> Result<Vec<(String, Vec<u8>)>, Error> {
-    on_the_page(results).iter().map(|chart| Ok((chart.words().id.clone(), chart::png(&**chart, results, letters)?))).collect()
+    on_the_page(results)
+        .iter()
+        .map(|chart| Ok((chart.words().id.clone(), chart::png(&**chart, results, letters)?)))
+        .collect()
 }
 
 fn on_the_page(results: &Results) -> Vec<Box<dyn chart::Chart + '_>> {

@@ -9,8 +9,11 @@ pub(crate) fn sentences(results: &Results) -> Vec<String> {
 }
 
 fn sentence(results: &Results, workload: &Workload) -> Option<String> {
-    let rows: Vec<(&Lane, &Row)> =
-        results.lanes.iter().filter_map(|lane| Some((lane, results.row(&lane.name, &workload.name)?))).collect();
+    let rows: Vec<(&Lane, &Row)> = results
+        .lanes
+        .iter()
+        .filter_map(|lane| Some((lane, results.row(&lane.name, &workload.name)?)))
+        .collect();
     let offered = rows.iter().find_map(|(_, row)| row.offered_iops)?;
     let each: Vec<String> = rows
         .iter()

@@ -1,4 +1,5 @@
-//! The sections of the report behind the first screen, from the charts to the facts about the machine.
+//! The sections of the report behind the first screen, from the charts to the facts about the
+//! machine.
 
 use super::findings::Finding;
 use super::units::{NONE, bytes, or_none, rounds, seconds, share};
@@ -236,14 +237,17 @@ fn machine(results: &Results) -> Markup {
         ("Hypervisor", machine.hypervisor.clone().unwrap_or_else(|| NONE.to_owned())),
         (
             "Load before and after",
-            format!("{} and {}", load(results.conditions.load_before), load(results.conditions.load_after)),
+            format!(
+                "{} and {}",
+                load(results.conditions.load_before),
+                load(results.conditions.load_after)
+            ),
         ),
         ("Taken by other programs meanwhile", or_none(results.conditions.others, share)),
         ("Taken by the host meanwhile (steal)", or_none(results.conditions.steal, share)),
         ("Each measurement", format!("{} s, {} rounds", seconds(results), rounds(results))),
     ];
-    let table =
-        html! { tbody { @for (name, value) in &facts { tr.first { th.word scope="row" { (name) } td.word { (value) } } } } };
+    let table = html! { tbody { @for (name, value) in &facts { tr.first { th.word scope="row" { (name) } td.word { (value) } } } } };
     html! {
         (tables::folded("What is known of the machine", "Machine", table))
         (tables::folded("The lanes", "Lanes", lanes(results)))

@@ -57,7 +57,9 @@ pub(crate) fn sources(results: &Results) -> Vec<(&Published, Vec<Line<'_>>)> {
 
 fn lines<'a>(published: &'a Published, results: &Results) -> Vec<Line<'a>> {
     let Some((reference, others)) = published.figures.split_first() else { return Vec::new() };
-    let lane = |name: &Option<String>| results.lanes.iter().position(|lane| Some(&lane.name) == name.as_ref());
+    let lane = |name: &Option<String>| {
+        results.lanes.iter().position(|lane| Some(&lane.name) == name.as_ref())
+    };
     let line = |figure: &crate::results::Figure| Line {
         of: &published.of,
         metric: published.metric,
@@ -82,7 +84,8 @@ pub(crate) fn legend(published: &Published) -> String {
 pub(crate) fn remarks(results: &Results) -> Vec<String> {
     let of = |published: &Published| {
         let (reference, others) = published.figures.split_first()?;
-        let is_local = reference.lane.as_deref() == Some(Lane::LOCAL) && published.metric == Metric::Iops;
+        let is_local =
+            reference.lane.as_deref() == Some(Lane::LOCAL) && published.metric == Metric::Iops;
         let faster: Vec<String> = others
             .iter()
             .filter(|figure| is_local && figure.ratio.0 > 1.0)

@@ -26,18 +26,22 @@ pub(crate) struct Shown<'a> {
     pub estimate: Option<Estimate>,
 }
 
-/// The relations to show: what is compared with the reference, else the first of each lane, then the second of each.
+/// The relations to show: what is compared with the reference, else the first of each lane, then
+/// the second of each.
 pub(crate) fn pick(results: &Results) -> Vec<Shown<'_>> {
     let is_compared = comparison::compared(results).is_some();
     let lanes = lanes(results).into_iter().enumerate();
     let mut all: Vec<(usize, usize, Shown<'_>)> = lanes
-        .flat_map(|(at, lane)| of_lane(results, lane).into_iter().enumerate().map(move |(nth, shown)| (at, nth, shown)))
+        .flat_map(|(at, lane)| {
+            of_lane(results, lane).into_iter().enumerate().map(move |(nth, shown)| (at, nth, shown))
+        })
         .collect();
     all.sort_by_key(|(at, nth, _)| if is_compared { (*at, *nth) } else { (*nth, *at) });
     all.into_iter().map(|(.., shown)| shown).take(MOST).collect()
 }
 
-/// The lane that the first screen is about: the one that is compared with the reference, else one to a device that answers at once.
+/// The lane that the first screen is about: the one that is compared with the reference, else one
+/// to a device that answers at once.
 pub(crate) fn main_lane(results: &Results) -> Option<&Lane> {
     lanes(results).into_iter().next()
 }
@@ -52,10 +56,15 @@ fn lanes(results: &Results) -> Vec<&Lane> {
 
 /// What somebody asks about a lane, the most telling first.
 fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Vec<Shown<'a>> {
-    let named = |name: &String| results.lanes.iter().find(|other| other.name == *name && other.name != lane.name);
+    let named = |name: &String| {
+        results.lanes.iter().find(|other| other.name == *name && other.name != lane.name)
+    };
     let (reference, base) = (results.reference.as_ref().and_then(named), results.base_of(lane));
     let pattern = Workload::quoted(results.patterns());
-    let (read, write) = (Workload::quoted(results.latencies()), results.latencies().find(|workload| workload.rw == "randwrite"));
+    let (read, write) = (
+        Workload::quoted(results.latencies()),
+        results.latencies().find(|workload| workload.rw == "randwrite"),
+    );
     let largest = results.largest_read();
     let (bare, reference, base) = (Some(None), reference.map(Some), base.map(Some));
     let mut wanted = vec![
@@ -71,10 +80,15 @@ fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Vec<Shown<'a>> {
     if reference == base {
         wanted.drain(3..5);
     }
-    let mut shown: Vec<Shown<'_>> =
-        wanted.iter().filter_map(|(to, workload, quantity)| one(results, lane, (*to)?, (*workload)?, *quantity)).collect();
+    let mut shown: Vec<Shown<'_>> = wanted
+        .iter()
+        .filter_map(|(to, workload, quantity)| one(results, lane, (*to)?, (*workload)?, *quantity))
+        .collect();
     if shown.is_empty() {
-        shown.extend(base.zip(pattern).and_then(|(base, pattern)| one(results, lane, base, pattern, Quantity::Rate)));
+        shown.extend(
+            base.zip(pattern)
+                .and_then(|(base, pattern)| one(results, lane, base, pattern, Quantity::Rate)),
+        );
     }
     shown
 }
@@ -86,7 +100,9 @@ fn one<'a>(
     workload: &'a Workload,
     quantity: Quantity,
 ) -> Option<Shown<'a>> {
-    let estimate = results.relation(&lane.name, to.map(|to| to.name.as_str()), &workload.name, quantity).copied();
+    let estimate = results
+        .relation(&lane.name, to.map(|to| to.name.as_str()), &workload.name, quantity)
+        .copied();
     let value = match &estimate {
         Some(estimate) => estimate.value,
         None if results.relations.is_empty() => of_rows(results, lane, to, workload, quantity)?,
@@ -98,14 +114,22 @@ fn one<'a>(
 }
 
 /// The same from two rows, without an interval: an older study has nothing else.
-fn of_rows(results: &Results, lane: &Lane, to: Option<&Lane>, workload: &Workload, quantity: Quantity) -> Option<f64> {
+fn of_rows(
+    results: &Results,
+    lane: &Lane,
+    to: Option<&Lane>,
+    workload: &Workload,
+    quantity: Quantity,
+) -> Option<f64> {
     let row = results.row(&lane.name, &workload.name)?;
     let Some(to) = to else {
         return (quantity == Quantity::Rate).then_some(row.share_of_ceiling?);
     };
     let other = results.row(&to.name, &workload.name)?;
     // The device without a network has no other end.
-    let cpu = |row: &Row, lane: &Lane| if lane.is_local() { Some(row.initiator.total_ns()) } else { row.cpu_of_both_ns() };
+    let cpu = |row: &Row, lane: &Lane| {
+        if lane.is_local() { Some(row.initiator.total_ns()) } else { row.cpu_of_both_ns() }
+    };
     match quantity {
         Quantity::Rate => Some(row.iops / other.iops),
         Quantity::Latency => Some(row.latency.p50_ns - other.latency.p50_ns),
@@ -158,7 +182,9 @@ impl Shown<'_> {
         let lane = self.lane.short_title();
         let said = match (&self.estimate, self.quantity) {
             (Some(estimate), Quantity::Rate) => does(lane, self.other(), estimate, results.took()),
-            (Some(estimate), _) => format!("{lane} {}", adds(&format!("that of {}", self.other()), estimate)),
+            (Some(estimate), _) => {
+                format!("{lane} {}", adds(&format!("that of {}", self.other()), estimate))
+            }
             (None, _) => format!("{}, {}", self.who(), self.number()),
         };
         format!("{}: {said}", self.what())

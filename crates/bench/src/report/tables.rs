@@ -15,15 +15,15 @@ pub(crate) const FAILED: &str = "!";
 pub(crate) const FEWER: &str = "#";
 
 /// What [`FEWER`] means.
-pub(crate) const FEWER_LEGEND: &str =
-    "A machine that was to put load on was lost: the row is without it, or without the rounds after that. The notes name it.";
+pub(crate) const FEWER_LEGEND: &str = "A machine that was to put load on was lost: the row is without it, or without the rounds after that. The notes name it.";
 
 /// What the ceiling is called where a lane stands.
 pub(crate) const CEILING: &str = "bare TCP";
 
 /// The marks of a row.
 pub(crate) fn marks(row: &Row) -> String {
-    let all = [(row.generator_limited, LIMITED), (row.failed > 0, FAILED), (row.lacks_machines(), FEWER)];
+    let all =
+        [(row.generator_limited, LIMITED), (row.failed > 0, FAILED), (row.lacks_machines(), FEWER)];
     all.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect()
 }
 
@@ -110,8 +110,7 @@ pub(super) fn iops(results: &Results) -> Markup {
 
 /// The numbers of the charts of shares.
 pub(super) fn shares(results: &Results) -> Markup {
-    let row =
-        |row: &Row| html! { (number(&or_none(row.share_of_local, percent))) (number(&or_none(row.share_of_ceiling, percent))) };
+    let row = |row: &Row| html! { (number(&or_none(row.share_of_local, percent))) (number(&or_none(row.share_of_ceiling, percent))) };
     let body = results.patterns().map(|pattern| rows_of(results, pattern, &row, None, 2));
     folded(
         "Numbers of these charts",
@@ -142,8 +141,13 @@ pub(super) fn cpu(results: &Results) -> Markup {
 /// The numbers of the curves.
 pub(super) fn curves(results: &Results) -> Markup {
     let heads = ["in flight", "IOPS", "mean µs", "p99 µs", "generator busy, %", "target’s cores"];
-    let title =
-        |name: &str| results.workloads.iter().find(|workload| workload.name == name).map_or(String::new(), |w| w.title.clone());
+    let title = |name: &str| {
+        results
+            .workloads
+            .iter()
+            .find(|workload| workload.name == name)
+            .map_or(String::new(), |w| w.title.clone())
+    };
     let at = |name: &str| results.lanes.iter().position(|lane| lane.name == name).unwrap_or(0);
     folded(
         "Numbers of these charts",
@@ -176,7 +180,8 @@ fn number_of(value: u32) -> Markup {
 
 /// Four cells.
 fn cpu_cells(row: &Row) -> Markup {
-    let target = |part: fn(&crate::results::CpuPerIo) -> f64| or_none(row.target.as_ref().map(part), micros);
+    let target =
+        |part: fn(&crate::results::CpuPerIo) -> f64| or_none(row.target.as_ref().map(part), micros);
     html! {
         (number(&micros(row.initiator.user_ns))) (number(&micros(row.initiator.system_ns)))
         (number(&target(|cpu| cpu.user_ns))) (number(&target(|cpu| cpu.system_ns)))
@@ -195,7 +200,8 @@ fn latency_cells(latency: &Latency) -> Markup {
 pub(super) fn latencies(results: &Results) -> Markup {
     let row = |row: &Row| latency_cells(&row.latency);
     let ceiling = |ceiling: &Ceiling| latency_cells(&ceiling.latency);
-    let body = results.latencies().map(|workload| rows_of(results, workload, &row, Some(&ceiling), 4));
+    let body =
+        results.latencies().map(|workload| rows_of(results, workload, &row, Some(&ceiling), 4));
     let table = html! {
         thead {
             tr {
@@ -230,7 +236,8 @@ fn range((low, high): (f64, f64)) -> String {
     format!("{}–{}", count(low), count(high))
 }
 
-/// Cells of a line of the whole table behind its lane, without those that are there only when needed.
+/// Cells of a line of the whole table behind its lane, without those that are there only when
+/// needed.
 const ALL_COLUMNS: usize = 14;
 
 /// A column that most studies can do without: it would say 0 in every row.

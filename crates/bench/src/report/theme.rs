@@ -1,10 +1,12 @@
-//! Colours in light and dark. The reader's system chooses, unless the page's own switch says otherwise; the switch is plain HTML
-//! (three radio buttons), so the file works where scripts are not allowed, and on paper it is always light.
+//! Colours in light and dark. The reader's system chooses, unless the page's own switch says
+//! otherwise; the switch is plain HTML (three radio buttons), so the file works where scripts are
+//! not allowed, and on paper it is always light.
 
 use core::fmt::Write;
 
-/// Name, light and dark. The lanes are told apart with any colour vision: blue, vermilion, green, purple, amber, grey-blue; each has
-/// a contrast of 4.5:1 or more with the paper, as numbers are written in it.
+/// Name, light and dark. The lanes are told apart with any colour vision: blue, vermilion, green,
+/// purple, amber, grey-blue; each has a contrast of 4.5:1 or more with the paper, as numbers are
+/// written in it.
 const COLOURS: [(&str, &str, &str); 15] = [
     ("page", "#f6f7f9", "#101318"),
     ("paper", "#ffffff", "#181c23"),
@@ -36,9 +38,15 @@ fn variables(dark: bool) -> String {
 
 /// Classes that the charts use in place of colours.
 fn chart_classes() -> String {
-    let used = COLOURS.iter().map(|(name, ..)| *name).filter(|name| name.starts_with("lane-") || PAINTED.contains(name));
+    let used = COLOURS
+        .iter()
+        .map(|(name, ..)| *name)
+        .filter(|name| name.starts_with("lane-") || PAINTED.contains(name));
     used.fold(String::new(), |mut out, name| {
-        let _ = writeln!(out, ".fill-{name}{{fill:var(--{name})}}.stroke-{name}{{stroke:var(--{name})}}");
+        let _ = writeln!(
+            out,
+            ".fill-{name}{{fill:var(--{name})}}.stroke-{name}{{stroke:var(--{name})}}"
+        );
         out
     })
 }
@@ -47,16 +55,27 @@ const PAINTED: [&str; 4] = ["ink", "muted", "grid", "paper"];
 
 /// Red, green and blue of a name in light.
 pub(super) fn light(name: &str) -> [u8; 3] {
-    let hex = COLOURS.iter().find(|(colour, ..)| *colour == name).map_or("#000000", |(_, light, _)| *light);
-    [1, 3, 5].map(|at| hex.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or(0))
+    let hex = COLOURS
+        .iter()
+        .find(|(colour, ..)| *colour == name)
+        .map_or("#000000", |(_, light, _)| *light);
+    [1, 3, 5].map(|at| {
+        hex.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or(0)
+    })
 }
 
-/// The end of the first tag of an SVG file, and the style that its shapes need: light colours, without variables, which few programs but
-/// browsers know.
+/// The end of the first tag of an SVG file, and the style that its shapes need: light colours,
+/// without variables, which few programs but browsers know.
 pub(super) fn of_a_file() -> String {
-    let light =
-        |rules: String| COLOURS.iter().fold(rules, |rules, (name, light, _)| rules.replace(&format!("var(--{name})"), light));
-    format!("><style>text{{font-family:sans-serif}}.hover{{fill:none}}\n{}</style>", light(chart_classes()))
+    let light = |rules: String| {
+        COLOURS
+            .iter()
+            .fold(rules, |rules, (name, light, _)| rules.replace(&format!("var(--{name})"), light))
+    };
+    format!(
+        "><style>text{{font-family:sans-serif}}.hover{{fill:none}}\n{}</style>",
+        light(chart_classes())
+    )
 }
 
 /// The whole style sheet.

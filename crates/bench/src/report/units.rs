@@ -1,4 +1,5 @@
-//! Numbers for people: three digits, the same everywhere, so that columns can be compared at a glance.
+//! Numbers for people: three digits, the same everywhere, so that columns can be compared at a
+//! glance.
 
 use crate::results::Results;
 
@@ -50,7 +51,8 @@ pub(crate) fn tick(value: f64) -> String {
     format!("{}{suffix}", digits.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Nanoseconds as a bare number of microseconds, for a column whose head says so: `0.23`, `22.4`, `1340`, `12.3k`.
+/// Nanoseconds as a bare number of microseconds, for a column whose head says so: `0.23`, `22.4`,
+/// `1340`, `12.3k`.
 pub(crate) fn micros(ns: f64) -> String {
     let value = ns / 1e3;
     match value {
@@ -194,7 +196,8 @@ pub(crate) fn or_none(value: Option<f64>, write: fn(f64) -> String) -> String {
 /// The last second that [`date`] can say: the end of the year 9999.
 const LAST_DATE_S: u64 = 253_402_300_799;
 
-/// A moment, from seconds since 1970: `2026-11-20 09:14 UTC`. Later than the year 9999: the seconds.
+/// A moment, from seconds since 1970: `2026-11-20 09:14 UTC`. Later than the year 9999: the
+/// seconds.
 pub(crate) fn date(since_1970_s: u64) -> String {
     if since_1970_s > LAST_DATE_S {
         return format!("{since_1970_s} s");
@@ -236,13 +239,26 @@ mod tests {
 
     #[test]
     fn rates_are_in_gigabytes() {
-        let cases = [(7.31e9, "7.31"), (5.057e8, "0.51"), (4.1e6, "0.004"), (2.05e10, "20.5"), (f64::NAN, "–")];
+        let cases = [
+            (7.31e9, "7.31"),
+            (5.057e8, "0.51"),
+            (4.1e6, "0.004"),
+            (2.05e10, "20.5"),
+            (f64::NAN, "–"),
+        ];
         assert!(cases.iter().all(|(value, text)| gigabytes(*value) == *text));
     }
 
     #[test]
     fn counts_have_three_digits() {
-        let cases = [(0.0, "0"), (7.0, "7"), (9.87, "9.87"), (950.0, "950"), (999.7, "1.00k"), (12_345.0, "12.3k")];
+        let cases = [
+            (0.0, "0"),
+            (7.0, "7"),
+            (9.87, "9.87"),
+            (950.0, "950"),
+            (999.7, "1.00k"),
+            (12_345.0, "12.3k"),
+        ];
         for (value, text) in cases {
             assert_eq!(count(value), text);
         }
@@ -255,7 +271,14 @@ mod tests {
 
     #[test]
     fn ticks_are_short() {
-        let cases = [(0.0, "0"), (0.5, "0.5"), (100.0, "100"), (50_000.0, "50k"), (1_500_000.0, "1.5M"), (2e6, "2M")];
+        let cases = [
+            (0.0, "0"),
+            (0.5, "0.5"),
+            (100.0, "100"),
+            (50_000.0, "50k"),
+            (1_500_000.0, "1.5M"),
+            (2e6, "2M"),
+        ];
         for (value, text) in cases {
             assert_eq!(tick(value), text);
         }

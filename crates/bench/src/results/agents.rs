@@ -23,7 +23,8 @@ pub struct Agent {
     pub clock_offset_ns: f64,
     /// The greatest uncertainty with which its clock was known when a run began, nanoseconds.
     pub clock_uncertainty_ns: f64,
-    /// The longest time that it began a run after the instant that was agreed on, on its own clock, nanoseconds.
+    /// The longest time that it began a run after the instant that was agreed on, on its own clock,
+    /// nanoseconds.
     pub late_ns: f64,
     /// Why it was lost, in a whole sentence; none if it stayed until the end.
     pub lost: Option<String>,

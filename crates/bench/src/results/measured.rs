@@ -34,11 +34,13 @@ pub struct Row {
     pub writes: Latency,
     /// CPU time of the initiator, per operation.
     pub initiator: CpuPerIo,
-    /// CPU time of the target process, per operation; none for a lane without a target, or if unknown.
+    /// CPU time of the target process, per operation; none for a lane without a target, or if
+    /// unknown.
     pub target: Option<CpuPerIo>,
     /// IOPS as a fraction of those of [`super::Lane::base`].
     pub share_of_local: Option<f64>,
-    /// IOPS as a fraction of the ceiling's; none if the ceiling is unstable, or the machine has one core.
+    /// IOPS as a fraction of the ceiling's; none if the ceiling is unstable, or the machine has one
+    /// core.
     pub share_of_ceiling: Option<f64>,
     /// Lowest and highest IOPS of the rounds.
     pub spread: (f64, f64),
@@ -47,18 +49,19 @@ pub struct Row {
     /// Duration of a round in seconds, the median of the rounds.
     #[serde(default)]
     pub seconds: f64,
-    /// The interval that contains the median of the rounds' IOPS with a probability of at least 95 %, for any distribution; none for fewer
-    /// than [`crate::stats::INTERVAL_VALUES_MIN`] rounds.
+    /// The interval that contains the median of the rounds' IOPS with a probability of at least 95
+    /// %, for any distribution; none for fewer than [`crate::stats::INTERVAL_VALUES_MIN`] rounds.
     #[serde(default)]
     pub interval: Option<(f64, f64)>,
-    /// The IOPS of every round, in the order of measurement. No round is left out, neither here nor from the
-    /// medians, but for those of [`Row::left_out`].
+    /// The IOPS of every round, in the order of measurement. No round is left out, neither here nor
+    /// from the medians, but for those of [`Row::left_out`].
     #[serde(default)]
     pub iops_of_rounds: Vec<f64>,
     /// When each of these rounds began: seconds since the start of the study.
     #[serde(default)]
     pub at_s: Vec<f64>,
-    /// IOPS over time: seconds since the start of the study, and the rate there. Each round has at most [`crate::limits::SERIES_POINTS_MAX`].
+    /// IOPS over time: seconds since the start of the study, and the rate there. Each round has at
+    /// most [`crate::limits::SERIES_POINTS_MAX`].
     #[serde(default)]
     pub series: Vec<(f64, f64)>,
     /// The highest steal during a round, as in [`super::Conditions::steal`].
@@ -67,14 +70,16 @@ pub struct Row {
     /// What all processors that the study could use did meanwhile.
     #[serde(default)]
     pub processors: Option<Processors>,
-    /// Context switches of the initiator's process per operation; 0 if the system does not count them.
+    /// Context switches of the initiator's process per operation; 0 if the system does not count
+    /// them.
     #[serde(default)]
     pub context_switches_per_io: f64,
     /// Productive system calls of the initiator per operation, without empty polls.
     pub system_calls_per_io: f64,
     /// The generator's core was fully used while the device's was not: the device can do more.
     pub generator_limited: bool,
-    /// The 95 % interval of the median of the rounds' 99th percentiles, nanoseconds; none with fewer than six rounds.
+    /// The 95 % interval of the median of the rounds' 99th percentiles, nanoseconds; none with
+    /// fewer than six rounds.
     #[serde(default)]
     pub p99_interval: Option<(f64, f64)>,
     /// The same for the median latency, nanoseconds.
@@ -123,13 +128,14 @@ pub struct MachineShare {
     pub processors: Option<Processors>,
 }
 
-/// Counts of a run with a fixed number of operations, at both ends; each number except the first is per operation. Unlike times,
-/// they do not depend on the load of the machine.
+/// Counts of a run with a fixed number of operations, at both ends; each number except the first is
+/// per operation. Unlike times, they do not depend on the load of the machine.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
 pub struct Counts {
     /// Operations.
     pub ios: u64,
-    /// Bytes that the initiator sent and received on its connections: commands, data and responses, without the overhead of TCP.
+    /// Bytes that the initiator sent and received on its connections: commands, data and responses,
+    /// without the overhead of TCP.
     pub wire_bytes: f64,
     /// At the initiator.
     pub initiator: EndCounts,
@@ -158,9 +164,11 @@ pub struct Latency {
     pub p90_ns: f64,
     /// The 99th percentile.
     pub p99_ns: f64,
-    /// The 99.9th percentile; none if a round had fewer than [`crate::limits::P999_IOS_MIN`] operations.
+    /// The 99.9th percentile; none if a round had fewer than [`crate::limits::P999_IOS_MIN`]
+    /// operations.
     pub p999_ns: Option<f64>,
-    /// The 99.99th percentile; none if a round had fewer than [`crate::limits::P9999_IOS_MIN`] operations.
+    /// The 99.99th percentile; none if a round had fewer than [`crate::limits::P9999_IOS_MIN`]
+    /// operations.
     #[serde(default)]
     pub p9999_ns: Option<f64>,
     /// The longest of all rounds.
@@ -243,7 +251,8 @@ impl Counts {
 }
 
 impl Ceiling {
-    /// Whether there are too few rounds, or their spread is too large, for a meaningful median ([`super::STEADY_WITHIN`]).
+    /// Whether there are too few rounds, or their spread is too large, for a meaningful median
+    /// ([`super::STEADY_WITHIN`]).
     pub fn is_unstable(&self) -> bool {
         !is_steady(self.interval, self.iops)
     }
@@ -255,12 +264,14 @@ impl Row {
         self.left_out > 0 || self.missing > 0
     }
 
-    /// Whether there are too few rounds, or their spread is too large, for a meaningful median ([`super::STEADY_WITHIN`]).
+    /// Whether there are too few rounds, or their spread is too large, for a meaningful median
+    /// ([`super::STEADY_WITHIN`]).
     pub fn is_unstable(&self) -> bool {
         !is_steady(self.interval, self.iops)
     }
 
-    /// Operations per second for each per cent of all processors' time; `of` says which time counts.
+    /// Operations per second for each per cent of all processors' time; `of` says which time
+    /// counts.
     pub fn iops_per_percent(&self, of: fn(&Processors) -> f64) -> Option<f64> {
         let percent = of(self.processors.as_ref()?) * 100.0;
         (percent > 0.0).then(|| self.iops / percent)

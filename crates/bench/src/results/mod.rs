@@ -1,6 +1,8 @@
-//! The results of a study: the content of `results.json`, and the source of the table and the report.
+//! The results of a study: the content of `results.json`, and the source of the table and the
+//! report.
 //!
-//! Times are in nanoseconds, rates per second, sizes in bytes. The schema has a version; the meaning of a field never changes.
+//! Times are in nanoseconds, rates per second, sizes in bytes. The schema has a version; the
+//! meaning of a field never changes.
 
 mod agents;
 mod measured;
@@ -29,11 +31,13 @@ pub const SCHEMA_OLDEST: u32 = 4;
 /// The JSON schema of `results.json`.
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(Results);
-    schema.insert("title".to_owned(), format!("results.json of weft study, version {SCHEMA}").into());
+    schema
+        .insert("title".to_owned(), format!("results.json of weft study, version {SCHEMA}").into());
     schema.to_value()
 }
 
-/// A row is steady if neither end of [`Row::interval`] differs from the median by more than this fraction of the median.
+/// A row is steady if neither end of [`Row::interval`] differs from the median by more than this
+/// fraction of the median.
 pub const STEADY_WITHIN: f64 = 0.05;
 
 /// A whole study.
@@ -85,7 +89,8 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// The bare TCP ceiling, per workload.
     pub ceiling: Vec<Ceiling>,
-    /// How the lanes relate to the device without a network, to the suite's reference, and to bare TCP.
+    /// How the lanes relate to the device without a network, to the suite's reference, and to bare
+    /// TCP.
     #[serde(default)]
     pub relations: Vec<Relation>,
     /// IOPS and latency over the depth.
@@ -100,7 +105,8 @@ pub struct Results {
     /// The machines that put the load on, if that was not [`Results::machine`].
     #[serde(default)]
     pub agents: Vec<Agent>,
-    /// Notes for the reader, in whole sentences: limits that were reached, repeated points, what could not be measured.
+    /// Notes for the reader, in whole sentences: limits that were reached, repeated points, what
+    /// could not be measured.
     pub notes: Vec<String>,
 }
 
@@ -150,7 +156,8 @@ pub struct Lane {
     /// Cores of the target.
     #[serde(default)]
     pub target_cpus: Vec<usize>,
-    /// [`Lane::name`] of the same device without a network, the reference of this lane; [`Lane::LOCAL`] if none is named.
+    /// [`Lane::name`] of the same device without a network, the reference of this lane;
+    /// [`Lane::LOCAL`] if none is named.
     #[serde(default)]
     pub base: Option<String>,
     /// Whether its device is a disk, a file or another machine's, rather than memory or a model.
@@ -161,7 +168,8 @@ pub struct Lane {
     pub agents: Vec<String>,
 }
 
-/// The uncertainty of a median, as a fraction of it: the distance to the end of its interval that is further away.
+/// The uncertainty of a median, as a fraction of it: the distance to the end of its interval that
+/// is further away.
 pub(crate) fn uncertainty((low, high): (f64, f64), median: f64) -> f64 {
     (high - median).max(median - low) / median
 }
@@ -211,7 +219,8 @@ pub enum End {
     Growing,
     /// The time was over.
     Time,
-    /// More depth brought much less: the machine was disturbed, or the lane does not bear more. What it can do is unknown.
+    /// More depth brought much less: the machine was disturbed, or the lane does not bear more.
+    /// What it can do is unknown.
     Fell,
 }
 
@@ -229,7 +238,8 @@ pub struct Preconditioned {
 }
 
 impl Curve {
-    /// By how much the rate may fall with more depth, as a part of the most, before that is no saturation.
+    /// By how much the rate may fall with more depth, as a part of the most, before that is no
+    /// saturation.
     const FALL: f64 = 0.2;
 
     /// What ended the growth, as the points have it.
@@ -307,11 +317,15 @@ impl Results {
         self.workloads.iter().filter(|workload| !workload.latency && workload.open.is_none())
     }
 
-    /// The read of the largest blocks, a sequential one rather than another, if its blocks are larger than those of the quoted pattern.
+    /// The read of the largest blocks, a sequential one rather than another, if its blocks are
+    /// larger than those of the quoted pattern.
     pub(crate) fn largest_read(&self) -> Option<&Workload> {
         let reads = self.patterns().filter(|pattern| pattern.rw.ends_with("read"));
         let largest = reads.max_by_key(|pattern| (pattern.bs_bytes, pattern.rw == "read"));
-        largest.filter(|largest| Workload::quoted(self.patterns()).is_none_or(|quoted| quoted.bs_bytes < largest.bs_bytes))
+        largest.filter(|largest| {
+            Workload::quoted(self.patterns())
+                .is_none_or(|quoted| quoted.bs_bytes < largest.bs_bytes)
+        })
     }
 
     /// The workloads at a fixed rate, in order.

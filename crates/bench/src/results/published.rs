@@ -1,4 +1,5 @@
-//! What others have published, as relations between figures of one source. **Nothing here was measured by weft.**
+//! What others have published, as relations between figures of one source. **Nothing here was
+//! measured by weft.**
 
 use super::{Processors, Results, Row};
 use schemars::JsonSchema;

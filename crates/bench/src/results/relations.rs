@@ -1,4 +1,5 @@
-//! How the lanes of a study relate to each other. Each relation has an interval; what the lanes do by themselves depends on the machine and on its day.
+//! How the lanes of a study relate to each other. Each relation has an interval; what the lanes do
+//! by themselves depends on the machine and on its day.
 
 use super::Results;
 use crate::relation::Estimate;
@@ -39,8 +40,19 @@ pub enum Quantity {
 
 impl Results {
     /// How a lane relates to another one, or to bare TCP.
-    pub fn relation(&self, lane: &str, to: Option<&str>, workload: &str, quantity: Quantity) -> Option<&Estimate> {
-        let is = |it: &&Relation| it.lane == lane && it.to.as_deref() == to && it.workload == workload && it.quantity == quantity;
+    pub fn relation(
+        &self,
+        lane: &str,
+        to: Option<&str>,
+        workload: &str,
+        quantity: Quantity,
+    ) -> Option<&Estimate> {
+        let is = |it: &&Relation| {
+            it.lane == lane
+                && it.to.as_deref() == to
+                && it.workload == workload
+                && it.quantity == quantity
+        };
         self.relations.iter().find(is).map(|it| &it.estimate)
     }
 }

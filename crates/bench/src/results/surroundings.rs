@@ -50,9 +50,11 @@ pub struct Conditions {
     pub load_before: Option<f64>,
     /// The same at the end, including the load of the study.
     pub load_after: Option<f64>,
-    /// Fraction of the time of the CPUs that the study could use, 0 to 1, that the hypervisor gave to others although this machine needed it (steal).
+    /// Fraction of the time of the CPUs that the study could use, 0 to 1, that the hypervisor gave
+    /// to others although this machine needed it (steal).
     pub steal: Option<f64>,
-    /// The same, of what other programs of this machine took meanwhile: all but the load generator, the targets and bare TCP.
+    /// The same, of what other programs of this machine took meanwhile: all but the load generator,
+    /// the targets and bare TCP.
     #[serde(default)]
     pub others: Option<f64>,
     /// Lowest and highest frequency of the cores that was seen at the start of a measurement, MHz.

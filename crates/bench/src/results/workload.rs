@@ -23,7 +23,8 @@ pub struct Workload {
     pub read_percent: u8,
     /// Part of the latency table (queue depth 1), not of the patterns.
     pub latency: bool,
-    /// Bytes that each job has for itself, one after the other; none: all jobs use the whole device.
+    /// Bytes that each job has for itself, one after the other; none: all jobs use the whole
+    /// device.
     #[serde(default)]
     pub job_bytes: Option<u64>,
     /// Rounds before the first that counts: writes change how a device answers.
@@ -34,8 +35,9 @@ pub struct Workload {
     pub open: Option<OpenLoop>,
 }
 
-/// The open loop: operations are due at fixed times, however fast the lane answers. Latency counts from when an operation was due, so what waits
-/// behind a stall counts too (no coordinated omission).
+/// The open loop: operations are due at fixed times, however fast the lane answers. Latency counts
+/// from when an operation was due, so what waits behind a stall counts too (no coordinated
+/// omission).
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 pub struct OpenLoop {
     /// [`Workload::name`] of the closed loop from which the rate is taken.

@@ -7,14 +7,16 @@ use crate::results::{Quantity, Results};
 use core::time::Duration;
 
 impl Rounds<'_> {
-    /// The lane on which this process puts load on the device of a lane that another program measures.
+    /// The lane on which this process puts load on the device of a lane that another program
+    /// measures.
     pub(super) fn twin_of(&self, lane: usize) -> Option<usize> {
         let lanes = &self.spec.stage.lanes;
         let twin = lanes[lane].generator.as_ref()?.twin()?;
         lanes.iter().position(|other| other.name == twin).filter(|at| *at != lane)
     }
 
-    /// A slice of a lane, as long as its generator needs, or that of another lane on the same device: what is compared is of the same length.
+    /// A slice of a lane, as long as its generator needs, or that of another lane on the same
+    /// device: what is compared is of the same length.
     pub(super) fn slice_of(&self, lane: usize, slot: Slot) -> Slot {
         let lanes = &self.spec.stage.lanes;
         let with = (0..lanes.len()).filter(|at| *at == lane || self.twin_of(*at) == Some(lane));
@@ -26,18 +28,31 @@ impl Rounds<'_> {
 /// For each pair of such lanes whether they agree.
 pub(super) fn notes(rounds: &Rounds<'_>, results: &Results) -> Vec<String> {
     let (lanes, took) = (&rounds.spec.stage.lanes, rounds.clock.elapsed());
-    let pairs = (0..lanes.len()).filter_map(|at| Some((&lanes[at].name, &lanes[rounds.twin_of(at)?].name)));
+    let pairs =
+        (0..lanes.len()).filter_map(|at| Some((&lanes[at].name, &lanes[rounds.twin_of(at)?].name)));
     pairs.map(|(lane, twin)| note(results, lane, twin, took)).collect()
 }
 
 fn note(results: &Results, lane: &str, twin: &str, took: Duration) -> String {
-    let title = |name: &str| results.workloads.iter().find(|it| it.name == name).map_or(String::new(), |it| it.title.clone());
-    let of_pair = |it: &&crate::results::Relation| it.lane == lane && it.to.as_deref() == Some(twin);
+    let title = |name: &str| {
+        results
+            .workloads
+            .iter()
+            .find(|it| it.name == name)
+            .map_or(String::new(), |it| it.title.clone())
+    };
+    let of_pair =
+        |it: &&crate::results::Relation| it.lane == lane && it.to.as_deref() == Some(twin);
     let rates = results.relations.iter().filter(of_pair).filter(|it| it.quantity == Quantity::Rate);
-    let said: Vec<String> = rates.map(|it| format!("{}: {}", title(&it.workload), agreement(&it.estimate, took))).collect();
-    let device = format!("The lanes {lane} and {twin} are one device, measured by fio and by weft bench");
+    let said: Vec<String> = rates
+        .map(|it| format!("{}: {}", title(&it.workload), agreement(&it.estimate, took)))
+        .collect();
+    let device =
+        format!("The lanes {lane} and {twin} are one device, measured by fio and by weft bench");
     match said.is_empty() {
-        true => format!("{device}: there are too few rounds to say whether they agree. Give a longer --time-budget."),
+        true => format!(
+            "{device}: there are too few rounds to say whether they agree. Give a longer --time-budget."
+        ),
         false => format!("{device}. {}.", said.join("; ")),
     }
 }
@@ -59,7 +74,14 @@ mod tests {
     #[test]
     fn a_level_ratio_agrees_and_another_is_told() {
         let said = |low: f64, high: f64| {
-            let estimate = Estimate { scale: Scale::Ratio, value: (low * high).sqrt(), low, high, blocks: 6, pairs: 48 };
+            let estimate = Estimate {
+                scale: Scale::Ratio,
+                value: (low * high).sqrt(),
+                low,
+                high,
+                blocks: 6,
+                pairs: 48,
+            };
             agreement(&estimate, Duration::from_secs(60)).replace('\u{a0}', " ")
         };
         assert_eq!(said(0.98, 1.02), "fio and weft bench agree, level within 2 %");

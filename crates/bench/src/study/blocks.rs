@@ -1,8 +1,10 @@
 //! The blocks of a study, and how many there are.
 //!
-//! A block has targets, devices and connections of its own: what stays the same for their life (where their memory lies, which port they have) differs
-//! between blocks, and so is in the interval. It visits the lanes twice, the second time in the opposite order, in slices that are short beside the phases
-//! of a machine. Slices and their warm-up are as short as agrees with longer ones (docs/study/method.md).
+//! A block has targets, devices and connections of its own: what stays the same for their life
+//! (where their memory lies, which port they have) differs between blocks, and so is in the
+//! interval. It visits the lanes twice, the second time in the opposite order, in slices that are
+//! short beside the phases of a machine. Slices and their warm-up are as short as agrees with
+//! longer ones (docs/study/method.md).
 
 use super::clock::Slot;
 use super::rounds::{FAILURES_MAX, Rounds, Who};
@@ -18,7 +20,8 @@ use std::sync::Arc;
 /// Rounds of a block.
 const ROUNDS: u32 = 2;
 
-/// What a lane does before a slice counts: waiting learns for some 30 ms how long it lasts, and connections that were idle open their windows again.
+/// What a lane does before a slice counts: waiting learns for some 30 ms how long it lasts, and
+/// connections that were idle open their windows again.
 const WARM_UP: Duration = Duration::from_millis(30);
 
 /// Bounds of a slice.
@@ -29,13 +32,15 @@ const SLICE_MAX: Duration = Duration::from_millis(120);
 /// So many blocks of slices that are not the shortest fit into the time of a study.
 const BLOCKS: u32 = 12;
 
-/// Fewest blocks, however little time there is: one alone says nothing of what differs between blocks.
+/// Fewest blocks, however little time there is: one alone says nothing of what differs between
+/// blocks.
 const BLOCKS_MIN: u32 = 2;
 
 /// The number of the rounds that do not count.
 const WARM_UP_ROUND: u32 = u32::MAX;
 
-/// See [`StudySpec::within`]. Lanes of the same kind differ by a few per cent for as long as their processes live, so a ratio is asked for more.
+/// See [`StudySpec::within`]. Lanes of the same kind differ by a few per cent for as long as their
+/// processes live, so a ratio is asked for more.
 const WITHIN: f64 = 0.04;
 /// See [`WITHIN`].
 const WITHIN_RATIO: f64 = 0.02;
@@ -69,8 +74,10 @@ impl StudySpec<'_> {
         if let Some(budget) = self.budget.or(times.budget) {
             return budget;
         }
-        let warm_up: u32 = self.suite.workloads.iter().map(|workload| workload.warm_up_rounds).sum();
-        let slices = (self.stage.lanes.len() as u32 + 1) * (self.suite.workloads.len() as u32 * ROUNDS + warm_up);
+        let warm_up: u32 =
+            self.suite.workloads.iter().map(|workload| workload.warm_up_rounds).sum();
+        let slices = (self.stage.lanes.len() as u32 + 1)
+            * (self.suite.workloads.len() as u32 * ROUNDS + warm_up);
         let slot = times.slot().unwrap_or(Slot { warm_up: WARM_UP, run: SLICE_MAX });
         (slot.warm_up + slot.run).mul_f64(f64::from(slices.saturating_mul(times.blocks())) * ROOM)
     }
@@ -89,7 +96,8 @@ impl StudySpec<'_> {
         self.suite.times(self.mode).slot().filter(|_| self.budget.is_none())
     }
 
-    /// Half of the width that the intervals of the headline are to have: of a difference as a part of the difference, of a ratio as a part of the whole.
+    /// Half of the width that the intervals of the headline are to have: of a difference as a part
+    /// of the difference, of a ratio as a part of the whole.
     pub fn within(&self) -> f64 {
         let usual = if self.suite.reference.is_some() { WITHIN_RATIO } else { WITHIN };
         if self.mode == Mode::Full { usual / 5.0 } else { usual }
@@ -97,8 +105,9 @@ impl StudySpec<'_> {
 }
 
 impl Rounds<'_> {
-    /// Block after block, until the intervals of the headline are narrow enough or the time is over, of which the part `kept` is left for what follows.
-    /// The first blocks measure everything; the others what the headline takes.
+    /// Block after block, until the intervals of the headline are narrow enough or the time is
+    /// over, of which the part `kept` is left for what follows. The first blocks measure
+    /// everything; the others what the headline takes.
     pub fn measure(&mut self, times: &Times, kept: f64) -> Result<(), Error> {
         let (until, fixed) = (self.clock.budget().mul_f64(1.0 - kept), self.spec.fixed());
         let slot = fixed.unwrap_or_else(|| self.slice(until));
@@ -115,12 +124,15 @@ impl Rounds<'_> {
             if done == BLOCKS_FIRST && fixed.is_none() {
                 wanted = Some(self.wanted(&headline));
             }
-            let left = wanted.as_ref().map(|all| all.iter().map(|one| one.blocks).max().unwrap_or(0).saturating_sub(done));
+            let left = wanted.as_ref().map(|all| {
+                all.iter().map(|one| one.blocks).max().unwrap_or(0).saturating_sub(done)
+            });
             if let Some(left) = left {
                 let end = self.clock.elapsed().saturating_add(took.saturating_mul(left)).min(until);
                 self.clock.expect(end + self.clock.budget().mul_f64(kept));
             }
-            let is_over = fixed.is_none() && done >= BLOCKS_MIN && self.clock.elapsed() + took > until;
+            let is_over =
+                fixed.is_none() && done >= BLOCKS_MIN && self.clock.elapsed() + took > until;
             if self.stopped() || done >= times.blocks() || left == Some(0) || is_over {
                 return Ok(());
             }
@@ -148,7 +160,10 @@ impl Rounds<'_> {
         let block = until.saturating_sub(self.clock.elapsed()) / BLOCKS;
         // Setting up the lanes and filling them is what was done until now.
         let run = block.saturating_sub(self.clock.elapsed()) / slices.max(1);
-        Slot { warm_up: WARM_UP, run: run.saturating_sub(WARM_UP + self.clock.overhead()).clamp(SLICE_MIN, SLICE_MAX) }
+        Slot {
+            warm_up: WARM_UP,
+            run: run.saturating_sub(WARM_UP + self.clock.overhead()).clamp(SLICE_MIN, SLICE_MAX),
+        }
     }
 
     fn measure_block(&mut self, slot: Slot, wanted: Option<&[Wanted]>) -> Result<(), Error> {
@@ -163,40 +178,62 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Who is measured in this block, with all workloads: what a lane did just before changes what it does, so a later block goes through the same ones.
+    /// Who is measured in this block, with all workloads: what a lane did just before changes what
+    /// it does, so a later block goes through the same ones.
     fn who(&self, wanted: Option<&[Wanted]>) -> Vec<Who> {
         let mut who = self.alive();
         if let Some(wanted) = wanted {
-            who.retain(|who| wanted.iter().any(|one| one.blocks > self.block && one.lanes.contains(who)));
+            who.retain(|who| {
+                wanted.iter().any(|one| one.blocks > self.block && one.lanes.contains(who))
+            });
         }
         who
     }
 
-    /// Rounds that do not count, of the workloads that ask for them: after other writes a device may answer in another way for a while.
+    /// Rounds that do not count, of the workloads that ask for them: after other writes a device
+    /// may answer in another way for a while.
     fn warm_up(&mut self, slot: Slot, wanted: Option<&[Wanted]>) -> Result<(), Error> {
-        for round in 0..self.workloads.iter().map(|workload| workload.warm_up_rounds).max().unwrap_or(0) {
-            let wanting: Vec<usize> = (0..self.workloads.len()).filter(|at| self.workloads[*at].warm_up_rounds > round).collect();
+        for round in
+            0..self.workloads.iter().map(|workload| workload.warm_up_rounds).max().unwrap_or(0)
+        {
+            let wanting: Vec<usize> = (0..self.workloads.len())
+                .filter(|at| self.workloads[*at].warm_up_rounds > round)
+                .collect();
             for at in wanting {
-                let lanes = self.who(wanted).into_iter().filter(|who| matches!(who, Who::Lane(_))).collect();
+                let lanes = self
+                    .who(wanted)
+                    .into_iter()
+                    .filter(|who| matches!(who, Who::Lane(_)))
+                    .collect();
                 self.measure_workload(at, WARM_UP_ROUND, lanes, slot)?;
-                self.samples[at].iter_mut().for_each(|samples| samples.retain(|sample| sample.round != WARM_UP_ROUND));
+                self.samples[at]
+                    .iter_mut()
+                    .for_each(|samples| samples.retain(|sample| sample.round != WARM_UP_ROUND));
             }
         }
         Ok(())
     }
 
-    /// Ends the block and sets up the next one; false if that cannot be done. Then what was measured stays.
+    /// Ends the block and sets up the next one; false if that cannot be done. Then what was
+    /// measured stays.
     fn next_block(&mut self, wanted: Option<&[Wanted]>) -> Result<bool, Error> {
         let Some(set_up) = &mut self.spec.set_up else { return Ok(true) };
         let (fraction, eta) = (self.clock.fraction(), self.clock.left());
-        (self.progress)(StudyProgress { name: "setting up", what: "the next block", fraction, eta, so_far: &self.so_far });
+        (self.progress)(StudyProgress {
+            name: "setting up",
+            what: "the next block",
+            fraction,
+            eta,
+            so_far: &self.so_far,
+        });
         self.meanwhile.leave();
         self.spec.stage.lanes.iter_mut().for_each(Lane::close);
         self.spec.stage.ceiling = None;
         let names = |lanes: &[Lane]| lanes.iter().map(|lane| lane.name.clone()).collect::<Vec<_>>();
         let stage = set_up().and_then(|stage| {
             let same = names(&stage.lanes) == names(&self.spec.stage.lanes);
-            same.then_some(stage).ok_or_else(|| Error::option("lanes", "not all of them could be set up again"))
+            same.then_some(stage)
+                .ok_or_else(|| Error::option("lanes", "not all of them could be set up again"))
         });
         match stage {
             Ok(stage) => {
@@ -207,7 +244,9 @@ impl Rounds<'_> {
             }
             Err(error) => {
                 let done = notes::counted(self.block);
-                self.notes.push(format!("The study ended after {done}, as the lanes could not be set up again: {error}."));
+                self.notes.push(format!(
+                    "The study ended after {done}, as the lanes could not be set up again: {error}."
+                ));
                 self.block -= 1;
                 self.failures.fill(None);
                 Ok(false)
@@ -233,12 +272,17 @@ impl Rounds<'_> {
         self.check_alive()
     }
 
-    /// What leads the report, and so decides how many blocks there are: what the network adds to the quoted read and to the processor time of the quoted
-    /// pattern, and each lane beside the reference.
+    /// What leads the report, and so decides how many blocks there are: what the network adds to
+    /// the quoted read and to the processor time of the quoted pattern, and each lane beside the
+    /// reference.
     fn headline(&self) -> Vec<Relation> {
         let latency = Workload::quoted(self.workloads.iter().filter(|workload| workload.latency));
-        let pattern = Workload::quoted(self.workloads.iter().filter(|workload| !workload.latency && workload.open.is_none()));
-        let is = |relation: &Relation, of: Option<&Workload>| of.is_some_and(|workload| workload.name == relation.workload);
+        let pattern = Workload::quoted(
+            self.workloads.iter().filter(|workload| !workload.latency && workload.open.is_none()),
+        );
+        let is = |relation: &Relation, of: Option<&Workload>| {
+            of.is_some_and(|workload| workload.name == relation.workload)
+        };
         let mut relations = self.relations();
         let known = relations.iter().any(|relation| relation.quantity == Quantity::Cycles);
         let cpu = if known { Quantity::Cycles } else { Quantity::Cpu };
@@ -246,11 +290,20 @@ impl Rounds<'_> {
             let to_reference = relation.to.is_some() && relation.to == self.spec.suite.reference;
             match relation.quantity {
                 Quantity::Rate => to_reference,
-                Quantity::Latency => relation.to.is_some() && !to_reference && is(relation, latency),
-                quantity => quantity == cpu && relation.to.is_some() && !to_reference && is(relation, pattern),
+                Quantity::Latency => {
+                    relation.to.is_some() && !to_reference && is(relation, latency)
+                }
+                quantity => {
+                    quantity == cpu
+                        && relation.to.is_some()
+                        && !to_reference
+                        && is(relation, pattern)
+                }
             }
         });
-        relations.sort_by_key(|relation| (relation.quantity == cpu, relation.to.as_deref() == Some(results::Lane::FLASH)));
+        relations.sort_by_key(|relation| {
+            (relation.quantity == cpu, relation.to.as_deref() == Some(results::Lane::FLASH))
+        });
         relations
     }
 
@@ -267,8 +320,13 @@ impl Rounds<'_> {
                 does(&lane, &other, &relation.estimate, self.clock.elapsed())
             }
             Quantity::Latency => format!("{lane} {}", adds(what, &relation.estimate)),
-            Quantity::Cpu => format!("{lane} {}", adds(&format!("the CPU time of {what}"), &relation.estimate)),
-            Quantity::Cycles => format!("{lane} adds {} to {what}", Unit::Cycles.between(relation.estimate.interval())),
+            Quantity::Cpu => {
+                format!("{lane} {}", adds(&format!("the CPU time of {what}"), &relation.estimate))
+            }
+            Quantity::Cycles => format!(
+                "{lane} adds {} to {what}",
+                Unit::Cycles.between(relation.estimate.interval())
+            ),
         }
     }
 }

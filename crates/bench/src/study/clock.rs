@@ -42,7 +42,12 @@ impl Slot {
 impl Clock {
     /// Starts now.
     pub fn start(budget: Duration) -> Self {
-        Self { start: Instant::now(), budget, expected: budget, overhead: Duration::from_millis(10) }
+        Self {
+            start: Instant::now(),
+            budget,
+            expected: budget,
+            overhead: Duration::from_millis(10),
+        }
     }
 
     /// When it started.
@@ -97,7 +102,10 @@ mod tests {
             let slot = Slot::measuring(Duration::from_millis(ms));
             (slot.warm_up + slot.run, slot.warm_up * 3 == slot.run)
         };
-        assert_eq!([0, 300, 100_000].map(length), [(SLOT_MIN, true), (Duration::from_millis(400), true), (SLOT_MAX, true)]);
+        assert_eq!(
+            [0, 300, 100_000].map(length),
+            [(SLOT_MIN, true), (Duration::from_millis(400), true), (SLOT_MAX, true)]
+        );
     }
 
     #[test]
@@ -106,7 +114,10 @@ mod tests {
         for _ in 0..100 {
             clock.learn(Slot::measuring(Duration::from_millis(300)), Duration::from_millis(450));
         }
-        assert!(clock.overhead() > Duration::from_millis(49) && clock.overhead() < Duration::from_millis(51));
+        assert!(
+            clock.overhead() > Duration::from_millis(49)
+                && clock.overhead() < Duration::from_millis(51)
+        );
         assert!(clock.left() > Duration::from_secs(1));
         clock.expect(Duration::ZERO);
         assert_eq!((clock.left(), clock.fraction()), (Duration::ZERO, 1.0));

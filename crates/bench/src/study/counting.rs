@@ -28,7 +28,9 @@ pub(super) fn run(lane: &Lane, job: JobSpec, stop: &AtomicBool) -> Result<Option
     // The target also saw the first read of each job, which is not measured.
     let seen = ios + u64::from(spec.numjobs);
     let after = [&lane.target_counters, &lane.home_counters].map(read);
-    let [target, home] = core::array::from_fn(|at| before[at].zip(after[at]).map(|(before, after)| after.since(&before)));
+    let [target, home] = core::array::from_fn(|at| {
+        before[at].zip(after[at]).map(|(before, after)| after.since(&before))
+    });
     let home = home.unwrap_or_default();
     let own = [per_io(&counters, ios), per_io(&home, seen)];
     Ok(Some(Counts {
@@ -48,5 +50,8 @@ fn wire_bytes(counters: &Snapshot, ios: u64) -> f64 {
 
 fn per_io(counters: &Snapshot, ios: u64) -> EndCounts {
     let ios = ios as f64;
-    EndCounts { system_calls: workload::system_calls(counters) as f64 / ios, copied_bytes: counters.copied_bytes as f64 / ios }
+    EndCounts {
+        system_calls: workload::system_calls(counters) as f64 / ios,
+        copied_bytes: counters.copied_bytes as f64 / ios,
+    }
 }

@@ -1,7 +1,9 @@
-//! How fast the processor's clock is, by a chain of instructions of which each waits for the one before.
+//! How fast the processor's clock is, by a chain of instructions of which each waits for the one
+//! before.
 //!
-//! The clock of a modern processor differs by several per cent from minute to minute, with what else its package does, and times with it. Cycles do not:
-//! they are what costs of different studies are compared by.
+//! The clock of a modern processor differs by several per cent from minute to minute, with what
+//! else its package does, and times with it. Cycles do not: they are what costs of different
+//! studies are compared by.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -14,15 +14,16 @@ use weft_io::{DriverId, Handle};
 pub enum Purpose {
     /// Load: all generators of the lane put it on.
     Load,
-    /// Writing a device from front to back: each device once, however many machines reach it. The report is that of the device of which the least
-    /// was written.
+    /// Writing a device from front to back: each device once, however many machines reach it. The
+    /// report is that of the device of which the least was written.
     Fill,
 }
 
 /// Who puts the load on in place of this process: other machines, or another program of this one.
 pub trait Generator {
-    /// Runs `spec` on all of them at the same time. The report has a job and a loop for each that did it; [`workload::JobReport::index`] is its number in
-    /// [`Generator::names`]. One that is lost meanwhile is missing.
+    /// Runs `spec` on all of them at the same time. The report has a job and a loop for each that
+    /// did it; [`workload::JobReport::index`] is its number in [`Generator::names`]. One that is
+    /// lost meanwhile is missing.
     ///
     /// # Errors
     /// None of them did it: that of the first.
@@ -37,7 +38,8 @@ pub trait Generator {
     /// The machines, also those that are lost; none if it is a program of this one.
     fn names(&self) -> Vec<String>;
 
-    /// Whether it is a program of this machine. It only puts load on: this process fills the device.
+    /// Whether it is a program of this machine. It only puts load on: this process fills the
+    /// device.
     fn is_here(&self) -> bool {
         false
     }
@@ -73,13 +75,22 @@ impl Lane {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Report, Error> {
         match &self.generator {
-            Some(generator) if purpose == Purpose::Load || self.is_elsewhere() => generator.run(purpose, spec, stop, progress),
-            _ => workload::run_watching(Arc::clone(&self.device), spec, &self.target_pids, stop, progress),
+            Some(generator) if purpose == Purpose::Load || self.is_elsewhere() => {
+                generator.run(purpose, spec, stop, progress)
+            }
+            _ => workload::run_watching(
+                Arc::clone(&self.device),
+                spec,
+                &self.target_pids,
+                stop,
+                progress,
+            ),
         }
     }
 }
 
-/// A device that this process does not reach, as only the machines that put the load on do, or as it was closed with its block. What it is is known.
+/// A device that this process does not reach, as only the machines that put the load on do, or as
+/// it was closed with its block. What it is is known.
 pub struct Known {
     /// Its URL, without secrets.
     pub url: String,
@@ -92,7 +103,11 @@ pub struct Known {
 impl Known {
     /// What is known of a device.
     pub(super) fn of(device: &dyn BlockDevice) -> Self {
-        Self { url: device.url().to_owned(), geometry: device.geometry(), features: device.features() }
+        Self {
+            url: device.url().to_owned(),
+            geometry: device.geometry(),
+            features: device.features(),
+        }
     }
 }
 
@@ -109,7 +124,14 @@ impl BlockDevice for Known {
         self.features
     }
 
-    fn open_queue(&self, _: &Handle, _: DriverId) -> Result<Box<dyn BlockQueue>, weft_block::Error> {
-        Err(weft_block::Error::new(ErrorKind::Unsupported, format!("the study does not reach {} from here", self.url)))
+    fn open_queue(
+        &self,
+        _: &Handle,
+        _: DriverId,
+    ) -> Result<Box<dyn BlockQueue>, weft_block::Error> {
+        Err(weft_block::Error::new(
+            ErrorKind::Unsupported,
+            format!("the study does not reach {} from here", self.url),
+        ))
     }
 }

@@ -30,7 +30,8 @@ fn line(path: &str) -> Option<String> {
 /// Names in a directory, in order; none where there is no such directory.
 fn names(path: &str) -> Vec<String> {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     names
 }
@@ -51,8 +52,12 @@ fn governors() -> Vec<String> {
 
 /// Lowest and highest frequency of the cores now, MHz.
 pub fn mhz() -> Option<(f64, f64)> {
-    let all: Vec<f64> = of_cores("scaling_cur_freq").iter().filter_map(|khz| Some(khz.parse::<f64>().ok()? / 1e3)).collect();
-    let (low, high) = all.iter().fold((f64::MAX, 0.0f64), |(low, high), mhz| (low.min(*mhz), high.max(*mhz)));
+    let all: Vec<f64> = of_cores("scaling_cur_freq")
+        .iter()
+        .filter_map(|khz| Some(khz.parse::<f64>().ok()? / 1e3))
+        .collect();
+    let (low, high) =
+        all.iter().fold((f64::MAX, 0.0f64), |(low, high), mhz| (low.min(*mhz), high.max(*mhz)));
     (!all.is_empty()).then_some((low, high))
 }
 
@@ -61,7 +66,9 @@ fn mitigations() -> Vec<String> {
     const PLACE: &str = "/sys/devices/system/cpu/vulnerabilities";
     let of = |name: String| {
         let state = line(&format!("{PLACE}/{name}"))?;
-        state.starts_with("Mitigation").then(|| format!("{name}: {}", state.trim_start_matches("Mitigation: ")))
+        state
+            .starts_with("Mitigation")
+            .then(|| format!("{name}: {}", state.trim_start_matches("Mitigation: ")))
     };
     names(PLACE).into_iter().filter_map(of).collect()
 }
@@ -74,7 +81,10 @@ fn nics() -> Vec<Nic> {
         let up = file("operstate").is_some_and(|state| state == "up") || name == "lo";
         let driver = std::fs::read_link(format!("{PLACE}/{name}/device/driver")).ok();
         let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
-        let (mtu, mbits) = (file("mtu").and_then(|mtu| mtu.parse().ok()), file("speed").and_then(|speed| speed.parse().ok()));
+        let (mtu, mbits) = (
+            file("mtu").and_then(|mtu| mtu.parse().ok()),
+            file("speed").and_then(|speed| speed.parse().ok()),
+        );
         up.then_some(Nic { driver, mtu, mbits, name })
     };
     names(PLACE).into_iter().filter_map(of).collect()
@@ -83,16 +93,23 @@ fn nics() -> Vec<Nic> {
 /// Who made the machine, if its processor says that it is a virtual one.
 fn hypervisor() -> Option<String> {
     let flags = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let is_virtual =
-        flags.lines().find(|line| line.starts_with("flags")).is_some_and(|line| line.split(' ').any(|f| f == "hypervisor"));
-    is_virtual.then(|| line("/sys/class/dmi/id/sys_vendor").unwrap_or_else(|| "a hypervisor".to_owned()))
+    let is_virtual = flags
+        .lines()
+        .find(|line| line.starts_with("flags"))
+        .is_some_and(|line| line.split(' ').any(|f| f == "hypervisor"));
+    is_virtual
+        .then(|| line("/sys/class/dmi/id/sys_vendor").unwrap_or_else(|| "a hypervisor".to_owned()))
 }
 
 /// A value from a file of `name<separator>value` lines.
 #[cfg(target_os = "linux")]
 fn value(path: &str, name: &str, separator: char) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
-    let line = |line: &str| line.split_once(separator).filter(|(key, _)| key.trim() == name).map(|(_, v)| v.trim().to_owned());
+    let line = |line: &str| {
+        line.split_once(separator)
+            .filter(|(key, _)| key.trim() == name)
+            .map(|(_, v)| v.trim().to_owned())
+    };
     text.lines().find_map(line)
 }
 
@@ -103,8 +120,11 @@ fn name() -> String {
 
 #[cfg(target_os = "linux")]
 fn cpu() -> String {
-    let arm = || line("/proc/device-tree/model").map(|model| model.trim_end_matches('\0').to_owned());
-    value("/proc/cpuinfo", "model name", ':').or_else(arm).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+    let arm =
+        || line("/proc/device-tree/model").map(|model| model.trim_end_matches('\0').to_owned());
+    value("/proc/cpuinfo", "model name", ':')
+        .or_else(arm)
+        .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
 #[cfg(target_os = "linux")]

@@ -21,7 +21,13 @@ pub(super) struct Meanwhile {
 impl Meanwhile {
     pub fn start(stage: &Stage) -> Self {
         let own = cpu_usage::process().total();
-        Self { begin: Instant::now(), ticks: Ticks::now(), others: processes(stage), ended: Duration::ZERO, own }
+        Self {
+            begin: Instant::now(),
+            ticks: Ticks::now(),
+            others: processes(stage),
+            ended: Duration::ZERO,
+            own,
+        }
     }
 
     /// The processes are about to end.
@@ -36,17 +42,22 @@ impl Meanwhile {
     }
 
     fn used_by_others(&self) -> Duration {
-        let used = |(pid, before): &(u32, Duration)| Some(cpu_usage::of_process(*pid).ok()?.total().saturating_sub(*before));
+        let used = |(pid, before): &(u32, Duration)| {
+            Some(cpu_usage::of_process(*pid).ok()?.total().saturating_sub(*before))
+        };
         self.others.iter().filter_map(used).sum()
     }
 
     /// Since the start.
     pub fn conditions(&self) -> results::Conditions {
-        let used = self.ended + self.used_by_others() + cpu_usage::process().total().saturating_sub(self.own);
+        let used = self.ended
+            + self.used_by_others()
+            + cpu_usage::process().total().saturating_sub(self.own);
         let ticks = self.ticks.zip(Ticks::now());
         results::Conditions {
             steal: ticks.and_then(|(before, after)| after.stolen_since(before)),
-            others: ticks.and_then(|(before, after)| after.others_since(before, used, self.begin.elapsed())),
+            others: ticks
+                .and_then(|(before, after)| after.others_since(before, used, self.begin.elapsed())),
             ..results::Conditions::default()
         }
     }

@@ -1,11 +1,14 @@
 //! The study: the workloads of a suite on its lanes, beside the bare TCP ceiling.
 //!
-//! A study is made of blocks, each with targets, devices and connections of its own. Devices are filled first: blocks that were never
-//! written may cost nothing to read; real ones are written until they are steady. A round visits every workload, and for each one all lanes and the
-//! ceiling right after one another, in a random order, and the next round in the opposite one, so that a slow second of the machine hits all of them alike.
-//! Each measurement is short and begins with a warm-up. How many blocks there are is decided once, after the first of them, by how wide the intervals of
-//! the headline are then. Then lanes are driven deeper until they no longer grow. A suite that counts then has each lane do a fixed number of operations, of
-//! which everything is counted.
+//! A study is made of blocks, each with targets, devices and connections of its own. Devices are
+//! filled first: blocks that were never written may cost nothing to read; real ones are written
+//! until they are steady. A round visits every workload, and for each one all lanes and the ceiling
+//! right after one another, in a random order, and the next round in the opposite one, so that a
+//! slow second of the machine hits all of them alike. Each measurement is short and begins with a
+//! warm-up. How many blocks there are is decided once, after the first of them, by how wide the
+//! intervals of the headline are then. Then lanes are driven deeper until they no longer grow. A
+//! suite that counts then has each lane do a fixed number of operations, of which everything is
+//! counted.
 
 mod agreeing;
 mod blocks;
@@ -51,7 +54,8 @@ pub type ReadCounters = Box<dyn Fn() -> Option<Snapshot>>;
 
 /// A way to a device.
 pub struct Lane {
-    /// Short name; [`results::Lane::LOCAL`] for the one that others are a share of where they name none.
+    /// Short name; [`results::Lane::LOCAL`] for the one that others are a share of where they name
+    /// none.
     pub name: String,
     /// For people: `NVMe/TCP over loopback`.
     pub title: String,
@@ -63,8 +67,8 @@ pub struct Lane {
     pub target_pids: Vec<u32>,
     /// Asks the target what its loops have counted so far.
     pub target_counters: Option<ReadCounters>,
-    /// What this process has counted so far on the loop that the device has besides those of the jobs, if it has one: the connections of a
-    /// mirror are there.
+    /// What this process has counted so far on the loop that the device has besides those of the
+    /// jobs, if it has one: the connections of a mirror are there.
     pub home_counters: Option<ReadCounters>,
     /// Cores to run the load generator on, a loop each; empty: one loop, on any.
     pub initiator_cpus: Vec<usize>,
@@ -76,7 +80,8 @@ pub struct Lane {
     pub real: bool,
     /// Who puts the load on, if that is not this process.
     pub generator: Option<Rc<dyn Generator>>,
-    /// [`Lane::name`] of a lane to the same devices: as that one is filled and brought to its steady state, this one is not.
+    /// [`Lane::name`] of a lane to the same devices: as that one is filled and brought to its
+    /// steady state, this one is not.
     pub prepared_by: Option<String>,
 }
 
@@ -115,13 +120,15 @@ pub struct StudySpec<'a> {
     pub command: Vec<String>,
     /// What the first block measures.
     pub stage: Stage,
-    /// Makes it anew for each further block; none: it stays, and what is the same for its life is in no interval.
+    /// Makes it anew for each further block; none: it stays, and what is the same for its life is
+    /// in no interval.
     pub set_up: Option<SetUp<'a>>,
     /// Lanes of the suite that are not measured; only reported.
     pub skipped: Vec<results::Skipped>,
     /// Core to run the ceiling's client on.
     pub ceiling_cpu: Option<usize>,
-    /// Writes up to this size go with their command over the fabric, and so in the ceiling; NVMe calls it the in-capsule data size.
+    /// Writes up to this size go with their command over the fabric, and so in the ceiling; NVMe
+    /// calls it the in-capsule data size.
     pub in_capsule_bytes: u32,
     /// Ends the study early, with what was measured until then.
     pub stop: Arc<AtomicBool>,
@@ -142,12 +149,16 @@ pub struct StudyProgress<'a> {
     pub so_far: &'a str,
 }
 
-/// Runs a study. `progress` hears of each measurement before it begins, and some times a second while one goes on.
+/// Runs a study. `progress` hears of each measurement before it begins, and some times a second
+/// while one goes on.
 ///
 /// # Errors
-/// When nothing could be measured at all: the error of the first lane that failed. A lane that fails later is told in
-/// [`Results::notes`].
-pub fn run(spec: StudySpec<'_>, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Result<Results, Error> {
+/// When nothing could be measured at all: the error of the first lane that failed. A lane that
+/// fails later is told in [`Results::notes`].
+pub fn run(
+    spec: StudySpec<'_>,
+    progress: &mut dyn FnMut(StudyProgress<'_>),
+) -> Result<Results, Error> {
     let (started, load_before) = (SystemTime::now(), machine::load());
     let times = *spec.suite.times(spec.mode);
     let (suite, facts) = (spec.suite.clone(), Facts::of(&spec));

@@ -27,14 +27,23 @@ pub(super) fn counted(blocks: u32) -> String {
 /// How many blocks there were, and what they share.
 pub(super) fn blocks(blocks: u32, anew: bool, is_fixed: bool) -> String {
     let count = counted(blocks);
-    let what = if anew { "each with targets, devices and connections of its own" } else { "all with the same targets" };
+    let what = if anew {
+        "each with targets, devices and connections of its own"
+    } else {
+        "all with the same targets"
+    };
     let lacks = match (blocks, anew) {
-        (1, _) => " What stays the same for the life of a process is in no interval: give a longer --time-budget.",
+        (1, _) => {
+            " What stays the same for the life of a process is in no interval: give a longer --time-budget."
+        }
         (_, false) => " What stays the same for the life of a target is in no interval.",
         _ => "",
     };
-    let later =
-        if blocks > BLOCKS_FIRST && !is_fixed { " Later blocks than the sixth measured the lanes of the headline." } else { "" };
+    let later = if blocks > BLOCKS_FIRST && !is_fixed {
+        " Later blocks than the sixth measured the lanes of the headline."
+    } else {
+        ""
+    };
     format!("The study had {count} of two rounds, {what}.{later}{lacks}")
 }
 
@@ -52,10 +61,12 @@ pub(super) fn conditions(results: &Results) -> Vec<String> {
         format!("The host took {:.0} % of the processors' time away meanwhile (steal): it is shared with others.", steal * 100.0)
     });
     let busy = |load: &f64| *load > LOAD * f64::from(results.machine.cores);
-    let others = at
-        .others
-        .filter(|others| *others > OTHERS)
-        .map(|others| format!("Other programs took {:.0} % of the processors' time away from the study.", others * 100.0));
+    let others = at.others.filter(|others| *others > OTHERS).map(|others| {
+        format!(
+            "Other programs took {:.0} % of the processors' time away from the study.",
+            others * 100.0
+        )
+    });
     let load = at.load_before.filter(busy).map(|load| {
         format!(
             "Something else ran before the study began: the load was {load:.1} on {} {}.",
@@ -89,7 +100,9 @@ pub(super) fn preconditioned(results: &Results) -> Vec<String> {
         let (lane, rounds, passes) = (&device.lane, device.rounds.len(), device.passes);
         let times = if passes == 1 { "once" } else { "twice" };
         if device.steady {
-            format!("{lane}: written {times} from front to back, and at random until five rounds were steady ({rounds} rounds).")
+            format!(
+                "{lane}: written {times} from front to back, and at random until five rounds were steady ({rounds} rounds)."
+            )
         } else {
             format!(
                 "{lane}: written {times} from front to back, and in {rounds} rounds at random, which did not become steady (range at most 20 %, slope at \
@@ -107,7 +120,8 @@ const FREQUENCY: f64 = 0.10;
 pub(super) fn frequency(results: &Results) -> Option<String> {
     let (low, high) = results.conditions.mhz?;
     let governors = results.machine.governors.join(", ");
-    let governor = if governors.is_empty() { String::new() } else { format!(" (governor {governors})") };
+    let governor =
+        if governors.is_empty() { String::new() } else { format!(" (governor {governors})") };
     (high - low > FREQUENCY * high).then(|| {
         format!(
             "The cores ran at {low:.0} to {high:.0} MHz at the start of the measurements{governor}: processor time per operation changes with the clock."

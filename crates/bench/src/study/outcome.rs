@@ -23,7 +23,9 @@ impl Rounds<'_> {
         let lanes = &self.spec.stage.lanes;
         let mut rows = Vec::new();
         for (number, (workload, series)) in self.workloads.iter().zip(&self.samples).enumerate() {
-            for (at, (lane, samples)) in lanes.iter().zip(series).enumerate().filter(|(_, (_, samples))| !samples.is_empty()) {
+            for (at, (lane, samples)) in
+                lanes.iter().zip(series).enumerate().filter(|(_, (_, samples))| !samples.is_empty())
+            {
                 let (all, names) = (samples.len(), lane.facts().agents);
                 let samples = &machines::counting(samples)[..];
                 let mut row = sample::row(&lane.name, &workload.name, samples);
@@ -32,16 +34,25 @@ impl Rounds<'_> {
                 }
                 row.left_out = u32::try_from(all - samples.len()).unwrap_or(u32::MAX);
                 row.machines = machines::shares(samples, &names);
-                row.missing = u32::try_from(names.len().saturating_sub(row.machines.len())).unwrap_or(u32::MAX);
+                row.missing = u32::try_from(names.len().saturating_sub(row.machines.len()))
+                    .unwrap_or(u32::MAX);
                 row.counts = self.counts[number][at];
                 let rate = self.rates[number];
                 row.offered_iops = rate.map(f64::from);
-                // Whoever polls until an operation is due is busy, and does what was asked all the same.
-                row.generator_limited &= row.offered_iops.is_none_or(|offered| row.iops < offered * DUE);
-                row.command =
-                    command_of(workload, lane, Load { rate, ..Load::of(workload) }, self.size, sample::slot_of(samples));
+                // Whoever polls until an operation is due is busy, and does what was asked all the
+                // same.
+                row.generator_limited &=
+                    row.offered_iops.is_none_or(|offered| row.iops < offered * DUE);
+                row.command = command_of(
+                    workload,
+                    lane,
+                    Load { rate, ..Load::of(workload) },
+                    self.size,
+                    sample::slot_of(samples),
+                );
                 if !lane.facts().is_local() {
-                    row.share_of_local = self.base_of(at).and_then(|base| sample::share(samples, &series[base]));
+                    row.share_of_local =
+                        self.base_of(at).and_then(|base| sample::share(samples, &series[base]));
                 }
                 let ceiling = &series[lanes.len()];
                 if !lane.facts().is_local() && !ceiling.is_empty() {
@@ -55,7 +66,8 @@ impl Rounds<'_> {
 
     pub fn ceilings(&self) -> Vec<Ceiling> {
         let last = self.spec.stage.lanes.len();
-        let measured = self.workloads.iter().zip(&self.samples).filter(|(_, series)| !series[last].is_empty());
+        let measured =
+            self.workloads.iter().zip(&self.samples).filter(|(_, series)| !series[last].is_empty());
         measured.map(|(workload, series)| sample::ceiling(&workload.name, &series[last])).collect()
     }
 
@@ -67,10 +79,18 @@ impl Rounds<'_> {
         }
         for lane in &self.spec.stage.lanes {
             if !lane.device.features().write {
-                notes.push(format!("{} cannot be written: only the reading patterns were measured.", lane.name));
+                notes.push(format!(
+                    "{} cannot be written: only the reading patterns were measured.",
+                    lane.name
+                ));
             }
         }
-        notes.extend(results.skipped.iter().map(|skipped| format!("Lane {} was skipped: {}", skipped.lane, skipped.why)));
+        notes.extend(
+            results
+                .skipped
+                .iter()
+                .map(|skipped| format!("Lane {} was skipped: {}", skipped.lane, skipped.why)),
+        );
         // What puts the load on elsewhere shares its processors with nothing here.
         if self.spec.stage.lanes.iter().any(|lane| !lane.is_elsewhere()) {
             notes.extend(notes::cores(results));
@@ -80,7 +100,11 @@ impl Rounds<'_> {
         notes.extend(notes::limited(results));
         notes.extend(notes::preconditioned(results));
         notes.extend(notes::frequency(results));
-        notes.push(notes::blocks(self.block + 1, self.spec.set_up.is_some(), self.spec.fixed().is_some()));
+        notes.push(notes::blocks(
+            self.block + 1,
+            self.spec.set_up.is_some(),
+            self.spec.fixed().is_some(),
+        ));
         notes
     }
 }

@@ -16,21 +16,32 @@ const QUANTITIES: [(Quantity, Scale); 4] = [
 ];
 
 impl Rounds<'_> {
-    /// Each lane over a network in relation to its device without one and to bare TCP, and each lane to the reference of the suite.
+    /// Each lane over a network in relation to its device without one and to bare TCP, and each
+    /// lane to the reference of the suite.
     pub fn relations(&self) -> Vec<Relation> {
         let lanes = &self.spec.stage.lanes;
         let name = |at: usize| lanes[at].name.clone();
-        let reference = lanes.iter().position(|lane| Some(&lane.name) == self.spec.suite.reference.as_ref());
+        let reference =
+            lanes.iter().position(|lane| Some(&lane.name) == self.spec.suite.reference.as_ref());
         let mut relations = Vec::new();
         for (workload, series) in self.workloads.iter().zip(&self.samples) {
-            let series: Vec<Vec<Sample>> = series.iter().map(|samples| machines::counting(samples)).collect();
+            let series: Vec<Vec<Sample>> =
+                series.iter().map(|samples| machines::counting(samples)).collect();
             let mut add = |this: usize, to: usize, of: &[(Quantity, Scale)]| {
                 for &(quantity, scale) in of {
                     let blocks = blocks(&series[this], &series[to], quantity);
                     if let Some(estimate) = estimate(scale, blocks.iter().map(Vec::as_slice)) {
                         let to = (to < lanes.len()).then(|| name(to));
-                        let (workload, of_blocks) = (workload.name.clone(), scale.of_blocks(&blocks));
-                        relations.push(Relation { lane: name(this), to, workload, quantity, estimate, of_blocks });
+                        let (workload, of_blocks) =
+                            (workload.name.clone(), scale.of_blocks(&blocks));
+                        relations.push(Relation {
+                            lane: name(this),
+                            to,
+                            workload,
+                            quantity,
+                            estimate,
+                            of_blocks,
+                        });
                     }
                 }
             };
@@ -40,8 +51,12 @@ impl Rounds<'_> {
                 let is_remote = !lanes[at].facts().is_local();
                 let base = self.base_of(at).filter(|_| is_remote);
                 base.into_iter().for_each(|base| add(at, base, all));
-                reference.filter(|of| *of != at && Some(*of) != base).into_iter().for_each(|of| add(at, of, all));
-                let twin = self.twin_of(at).filter(|of| Some(*of) != base && Some(*of) != reference);
+                reference
+                    .filter(|of| *of != at && Some(*of) != base)
+                    .into_iter()
+                    .for_each(|of| add(at, of, all));
+                let twin =
+                    self.twin_of(at).filter(|of| Some(*of) != base && Some(*of) != reference);
                 twin.into_iter().for_each(|of| add(at, of, all));
                 if is_remote && workload.open.is_none() {
                     // The processor time of the other end of bare TCP is not known.

@@ -3,7 +3,8 @@
 use crate::report::units::count;
 use crate::results::{Curve, End, Point, Results, Row};
 
-/// How much more a greater depth must bring before a row is called not saturated: as a part of its IOPS.
+/// How much more a greater depth must bring before a row is called not saturated: as a part of its
+/// IOPS.
 const MORE: f64 = 0.10;
 
 /// Adds the remarks of all rows.
@@ -16,9 +17,16 @@ pub(super) fn add(results: &mut Results) {
 
 fn of(results: &Results, row: &Row) -> Vec<String> {
     let curve = results.curve(&row.lane, &row.workload);
-    let in_flight = results.workloads.iter().find(|workload| workload.name == row.workload).map(|workload| workload.in_flight());
-    let unsaturated = curve.zip(in_flight).and_then(|(curve, in_flight)| unsaturated(curve, row, in_flight));
-    let limited = row.generator_limited.then(|| "The load generator ran out of CPU: the lane may do more.".to_owned());
+    let in_flight = results
+        .workloads
+        .iter()
+        .find(|workload| workload.name == row.workload)
+        .map(|workload| workload.in_flight());
+    let unsaturated =
+        curve.zip(in_flight).and_then(|(curve, in_flight)| unsaturated(curve, row, in_flight));
+    let limited = row
+        .generator_limited
+        .then(|| "The load generator ran out of CPU: the lane may do more.".to_owned());
     let faster = row.share_of_local.filter(|share| *share > 1.0 && !row.is_unstable());
     let faster = faster.map(|share| {
         format!("It does {share:.2} times what the device does without a network: that lane was not driven to saturation.")
@@ -27,7 +35,8 @@ fn of(results: &Results, row: &Row) -> Vec<String> {
     fewer.chain(unsaturated).chain(limited).chain(faster).collect()
 }
 
-/// Part of the operations that are due which may be missing at the end of a measurement: what is still under way.
+/// Part of the operations that are due which may be missing at the end of a measurement: what is
+/// still under way.
 const UNDER_WAY: f64 = 0.02;
 
 /// A row in the open loop whose lane did not keep up.
@@ -45,12 +54,14 @@ fn fewer(results: &Results, row: &Row) -> Option<String> {
     let took_part = |name: &&String| row.machines.iter().any(|share| share.agent == **name);
     let lost: Vec<&str> = all.iter().filter(|name| !took_part(name)).map(String::as_str).collect();
     let (with, of) = (all.len() - lost.len(), all.len());
-    (!lost.is_empty()).then(|| format!("With {with} of {of} machines: {} was lost.", lost.join(", ")))
+    (!lost.is_empty())
+        .then(|| format!("With {with} of {of} machines: {} was lost.", lost.join(", ")))
 }
 
 /// A row some of whose rounds do not count.
 fn left_out(row: &Row) -> Option<String> {
-    let rounds = if row.left_out == 1 { "One round".to_owned() } else { format!("{} rounds", row.left_out) };
+    let rounds =
+        if row.left_out == 1 { "One round".to_owned() } else { format!("{} rounds", row.left_out) };
     let with = row.machines.len();
     (row.left_out > 0)
         .then(|| format!("{rounds} with another number of machines than {with} did not count, as a machine was lost."))
@@ -58,9 +69,13 @@ fn left_out(row: &Row) -> Option<String> {
 
 /// A row that a greater depth would have made faster.
 fn unsaturated(curve: &Curve, row: &Row, in_flight: u32) -> Option<String> {
-    let best = curve.best().filter(|best| best.in_flight > in_flight && best.iops > row.iops * (1.0 + MORE))?;
+    let best = curve
+        .best()
+        .filter(|best| best.in_flight > in_flight && best.iops > row.iops * (1.0 + MORE))?;
     let Point { in_flight: deeper, iops, .. } = *best;
     let end = if curve.end == End::Growing { ", and was still growing" } else { "" };
     let iops = count(iops);
-    Some(format!("Not saturated with {in_flight} operations in flight: with {deeper} it did {iops} operations per second{end}."))
+    Some(format!(
+        "Not saturated with {in_flight} operations in flight: with {deeper} it did {iops} operations per second{end}."
+    ))
 }

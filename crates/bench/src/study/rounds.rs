@@ -17,7 +17,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// What a measurement gets that saw nothing in time.
-const LONGER: [Duration; 3] = [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
+const LONGER: [Duration; 3] =
+    [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
 
 /// Measurements of a lane that may fail one after the other before it is given up.
 pub(super) const FAILURES_MAX: u32 = 2;
@@ -40,7 +41,8 @@ pub(super) struct Rounds<'a> {
     pub(super) tails: Vec<Vec<Tails>>,
     /// Samples by workload, for each lane and then for the ceiling.
     pub(super) samples: Vec<Vec<Vec<Sample>>>,
-    /// Failures of each lane, and of the ceiling, since its last success; `None` once it is given up.
+    /// Failures of each lane, and of the ceiling, since its last success; `None` once it is given
+    /// up.
     pub(super) failures: Vec<Option<u32>>,
     pub(super) notes: Vec<String>,
     first_error: Option<Error>,
@@ -64,13 +66,19 @@ pub(super) struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    pub fn new(spec: StudySpec<'a>, progress: &'a mut dyn FnMut(StudyProgress<'_>)) -> Result<Self, Error> {
+    pub fn new(
+        spec: StudySpec<'a>,
+        progress: &'a mut dyn FnMut(StudyProgress<'_>),
+    ) -> Result<Self, Error> {
         let workloads = spec.suite.workloads.clone();
         let smallest = spec.stage.lanes.iter().map(|lane| lane.device.geometry().bytes()).min();
-        let Some(size) = smallest else { return Err(Error::option("lanes", "there is nothing to measure")) };
+        let Some(size) = smallest else {
+            return Err(Error::option("lanes", "there is nothing to measure"));
+        };
         let series = spec.stage.lanes.len() + 1;
         let mut failures = vec![Some(0); series];
-        // With one processor the ends of bare TCP, which poll, would take turns on it: no measure for anything.
+        // With one processor the ends of bare TCP, which poll, would take turns on it: no measure
+        // for anything.
         if spec.stage.ceiling.is_none() || machine::facts().cores < 2 {
             failures[series - 1] = None;
         }
@@ -115,12 +123,17 @@ impl<'a> Rounds<'a> {
         all.filter(|&who| self.failures[Self::series(who, lanes)].is_some()).collect()
     }
 
-    /// Longer measurements of what no round has seen an operation end of, or none together with what it is a share of: the device is so slow,
-    /// or the machine so busy.
+    /// Longer measurements of what no round has seen an operation end of, or none together with
+    /// what it is a share of: the device is so slow, or the machine so busy.
     pub fn complete(&mut self) -> Result<(), Error> {
         for (attempt, length) in (0..).zip(LONGER) {
             for at in 0..self.workloads.len() {
-                self.measure_workload(at, self.rounds + attempt, self.missing(at), Slot::measuring(length))?;
+                self.measure_workload(
+                    at,
+                    self.rounds + attempt,
+                    self.missing(at),
+                    Slot::measuring(length),
+                )?;
             }
         }
         Ok(())
@@ -128,14 +141,23 @@ impl<'a> Rounds<'a> {
 
     /// What a workload lacks: see [`Rounds::complete`].
     fn missing(&self, workload: usize) -> Vec<Who> {
-        let (series, lanes, alive) = (&self.samples[workload], self.spec.stage.lanes.len(), self.alive());
-        let base = |who: &Who| if let Who::Lane(at) = who { self.base_of(*at).filter(|_| self.is_remote(who)) } else { None };
+        let (series, lanes, alive) =
+            (&self.samples[workload], self.spec.stage.lanes.len(), self.alive());
+        let base = |who: &Who| {
+            if let Who::Lane(at) = who {
+                self.base_of(*at).filter(|_| self.is_remote(who))
+            } else {
+                None
+            }
+        };
         let lacks = |who: &Who| {
             let samples = &series[Self::series(*who, lanes)];
-            samples.is_empty() || base(who).is_some_and(|base| sample::share(samples, &series[base]).is_none())
+            samples.is_empty()
+                || base(who).is_some_and(|base| sample::share(samples, &series[base]).is_none())
         };
         let lacking: Vec<Who> = alive.iter().copied().filter(lacks).collect();
-        let wanted = |who: &Who| lacking.iter().any(|of| of == who || base(of).map(Who::Lane) == Some(*who));
+        let wanted =
+            |who: &Who| lacking.iter().any(|of| of == who || base(of).map(Who::Lane) == Some(*who));
         alive.into_iter().filter(wanted).collect()
     }
 
@@ -147,10 +169,14 @@ impl<'a> Rounds<'a> {
     pub(super) fn base_of(&self, lane: usize) -> Option<usize> {
         let lanes = &self.spec.stage.lanes;
         let name = lanes[lane].base.as_deref().unwrap_or(results::Lane::LOCAL);
-        lanes.iter().position(|other| other.name == name).filter(|at| lanes[*at].name != lanes[lane].name)
+        lanes
+            .iter()
+            .position(|other| other.name == name)
+            .filter(|at| lanes[*at].name != lanes[lane].name)
     }
 
-    /// Puts the lanes of a round into their order, so that a slow second of the machine does not always hit the same.
+    /// Puts the lanes of a round into their order, so that a slow second of the machine does not
+    /// always hit the same.
     fn order(&self, at: usize, round: u32, who: &mut [Who]) {
         match self.spec.suite.order {
             Order::InTurn => {
@@ -158,7 +184,8 @@ impl<'a> Rounds<'a> {
                 who.rotate_left(first);
             }
             Order::Random => {
-                let turns = turns(who.len(), self.spec.seed.wrapping_add(at as u64), self.block, round);
+                let turns =
+                    turns(who.len(), self.spec.seed.wrapping_add(at as u64), self.block, round);
                 let sorted = who.to_vec();
                 who.iter_mut().zip(turns).for_each(|(place, turn)| *place = sorted[turn]);
             }
@@ -173,7 +200,13 @@ impl<'a> Rounds<'a> {
     }
 
     /// One workload on some lanes and maybe the ceiling, in turns.
-    pub(super) fn measure_workload(&mut self, at: usize, round: u32, mut who: Vec<Who>, slot: Slot) -> Result<(), Error> {
+    pub(super) fn measure_workload(
+        &mut self,
+        at: usize,
+        round: u32,
+        mut who: Vec<Who>,
+        slot: Slot,
+    ) -> Result<(), Error> {
         if self.workloads[at].open.is_some() {
             // It has no rate of its own to compare with.
             who.retain(|who| *who != Who::Ceiling);
@@ -232,10 +265,16 @@ impl<'a> Rounds<'a> {
     /// Fails when no lane is left and nothing was measured.
     pub(super) fn check_alive(&mut self) -> Result<(), Error> {
         let lanes = self.spec.stage.lanes.len();
-        let measured = self.samples.iter().any(|series| series[..lanes].iter().any(|samples| !samples.is_empty()));
+        let measured = self
+            .samples
+            .iter()
+            .any(|series| series[..lanes].iter().any(|samples| !samples.is_empty()));
         if measured || self.failures[..lanes].iter().any(Option::is_some) {
             return Ok(());
         }
-        Err(self.first_error.take().unwrap_or_else(|| Error::option("lanes", "there is nothing to measure")))
+        Err(self
+            .first_error
+            .take()
+            .unwrap_or_else(|| Error::option("lanes", "there is nothing to measure")))
     }
 }

@@ -38,9 +38,17 @@ pub(super) struct Ran {
 }
 
 impl Rounds<'_> {
-    pub(super) fn run_lane(&mut self, lane: usize, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
+    pub(super) fn run_lane(
+        &mut self,
+        lane: usize,
+        at: usize,
+        round: u32,
+        slot: Slot,
+    ) -> Result<Option<Sample>, Error> {
         let Some(load) = self.load_of(at) else { return Ok(None) };
-        let Some(Ran { report, series }) = self.report_of(lane, at, load, round, slot)? else { return Ok(None) };
+        let Some(Ran { report, series }) = self.report_of(lane, at, load, round, slot)? else {
+            return Ok(None);
+        };
         self.tails[at][lane].add(&report);
         let lane = &self.spec.stage.lanes[lane];
         let mut sample = Sample::of_run(round, &report);
@@ -50,7 +58,8 @@ impl Rounds<'_> {
         }
         match report.jobs.iter().find_map(|job| job.errors.first()) {
             Some(error) if sample.is_empty() => {
-                let message = format!("{}: {:?} at LBA {}", lane.url, error.status.kind, error.first_lba);
+                let message =
+                    format!("{}: {:?} at LBA {}", lane.url, error.status.kind, error.first_lba);
                 Err(weft_block::Error::new(weft_block::ErrorKind::Io, message).into())
             }
             _ => Ok((!sample.is_empty() && !report.stopped).then_some(sample)),
@@ -58,7 +67,14 @@ impl Rounds<'_> {
     }
 
     /// Runs a workload with such a load; none if the device cannot be written and should be.
-    pub(super) fn report_of(&mut self, lane: usize, at: usize, load: Load, round: u32, slot: Slot) -> Result<Option<Ran>, Error> {
+    pub(super) fn report_of(
+        &mut self,
+        lane: usize,
+        at: usize,
+        load: Load,
+        round: u32,
+        slot: Slot,
+    ) -> Result<Option<Ran>, Error> {
         let slot = self.slice_of(lane, slot);
         let (lane, workload) = (&self.spec.stage.lanes[lane], &self.workloads[at]);
         if rw_of(workload).has(Direction::Write) && !lane.device.features().write {
@@ -74,7 +90,13 @@ impl Rounds<'_> {
         let (clock, progress, so_far) = (&self.clock, &mut self.progress, &self.so_far);
         let mut tell = || {
             let (fraction, eta) = (clock.fraction(), clock.left());
-            progress(StudyProgress { name: &workload.title, what: &lane.title, fraction, eta, so_far });
+            progress(StudyProgress {
+                name: &workload.title,
+                what: &lane.title,
+                fraction,
+                eta,
+                so_far,
+            });
         };
         tell();
         let mut series = Vec::new();
@@ -87,10 +109,23 @@ impl Rounds<'_> {
         Ok(Some(Ran { report, series }))
     }
 
-    pub(super) fn run_ceiling(&mut self, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
-        let (Some(server), workload) = (&self.spec.stage.ceiling, &self.workloads[at]) else { return Ok(None) };
+    pub(super) fn run_ceiling(
+        &mut self,
+        at: usize,
+        round: u32,
+        slot: Slot,
+    ) -> Result<Option<Sample>, Error> {
+        let (Some(server), workload) = (&self.spec.stage.ceiling, &self.workloads[at]) else {
+            return Ok(None);
+        };
         let (fraction, eta) = (self.clock.fraction(), self.clock.left());
-        (self.progress)(StudyProgress { name: &workload.title, what: "bare TCP", fraction, eta, so_far: &self.so_far });
+        (self.progress)(StudyProgress {
+            name: &workload.title,
+            what: "bare TCP",
+            fraction,
+            eta,
+            so_far: &self.so_far,
+        });
         let spec = CeilingSpec {
             rwmixread: workload.read_percent,
             bytes: workload.bs_bytes,
@@ -103,11 +138,13 @@ impl Rounds<'_> {
             tuning: Tuning::typical(workload.bs_bytes, workload.read_percent),
             ..CeilingSpec::default()
         };
-        let sample = Sample::of_ceiling(round, workload.bs_bytes, &ceiling::run(server.address, &spec)?);
+        let sample =
+            Sample::of_ceiling(round, workload.bs_bytes, &ceiling::run(server.address, &spec)?);
         Ok((!sample.is_empty()).then_some(sample))
     }
 
-    /// Has every lane do all workloads once more, so many operations each, and counts what they take.
+    /// Has every lane do all workloads once more, so many operations each, and counts what they
+    /// take.
     pub(super) fn count(&mut self) {
         for at in 0..self.workloads.len() {
             for lane in 0..self.spec.stage.lanes.len() {
@@ -116,7 +153,13 @@ impl Rounds<'_> {
                 }
                 let lane_spec = &self.spec.stage.lanes[lane];
                 let (fraction, eta) = (self.clock.fraction(), self.clock.left());
-                (self.progress)(StudyProgress { name: "counting", what: &lane_spec.title, fraction, eta, so_far: &self.so_far });
+                (self.progress)(StudyProgress {
+                    name: "counting",
+                    what: &lane_spec.title,
+                    fraction,
+                    eta,
+                    so_far: &self.so_far,
+                });
                 let Some(load) = self.load_of(at) else { continue };
                 let (workload, lane_spec) = (&self.workloads[at], &self.spec.stage.lanes[lane]);
                 let job = job_of(workload, lane_spec, load, self.size);
@@ -155,9 +198,19 @@ pub(super) fn job_of(workload: &Workload, lane: &Lane, load: Load, size: u64) ->
 }
 
 /// The command that measures the same on the same device.
-pub(super) fn command_of(workload: &Workload, lane: &Lane, load: Load, size: u64, slot: Slot) -> String {
-    let job =
-        JobSpec { ramp_time: slot.warm_up, runtime: Some(slot.run), time_based: true, ..job_of(workload, lane, load, size) };
+pub(super) fn command_of(
+    workload: &Workload,
+    lane: &Lane,
+    load: Load,
+    size: u64,
+    slot: Slot,
+) -> String {
+    let job = JobSpec {
+        ramp_time: slot.warm_up,
+        runtime: Some(slot.run),
+        time_based: true,
+        ..job_of(workload, lane, load, size)
+    };
     if let Some(command) = lane.generator.as_ref().and_then(|generator| generator.command(&job)) {
         return command;
     }

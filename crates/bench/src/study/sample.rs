@@ -11,9 +11,9 @@ use crate::workload::{Direction, LoopReport, Report};
 use core::time::Duration;
 use weft_io::cpu_usage::Usage;
 
-/// A generator that finds something to do in so many of its turns hardly ever waits for the device: a turn in which there is
-/// nothing to do takes a tenth of the time of one in which there is, so this is nearly all of its time. Its processor time says
-/// nothing, as it polls while it waits.
+/// A generator that finds something to do in so many of its turns hardly ever waits for the device:
+/// a turn in which there is nothing to do takes a tenth of the time of one in which there is, so
+/// this is nearly all of its time. Its processor time says nothing, as it polls while it waits.
 pub const BUSY_TURNS: f64 = 0.75;
 
 /// What one measurement found.
@@ -37,7 +37,8 @@ pub struct Sample {
     pub at_s: f64,
     /// IOPS over time, after the start of the study.
     pub series: Vec<(f64, f64)>,
-    /// Cycles of the processor's clock in a nanosecond, before and after it; none where another machine put the load on.
+    /// Cycles of the processor's clock in a nanosecond, before and after it; none where another
+    /// machine put the load on.
     pub clock: Option<f64>,
     /// What the host took meanwhile.
     pub steal: Option<f64>,
@@ -65,8 +66,10 @@ impl Sample {
             block: 0,
             ios: all.ios,
             iops: all.iops_mean(),
-            by_direction: [Direction::Read, Direction::Write].map(|direction| report.total(direction).iops_mean()),
-            latency_of: [Direction::Read, Direction::Write].map(|direction| latency(&report.total(direction).total)),
+            by_direction: [Direction::Read, Direction::Write]
+                .map(|direction| report.total(direction).iops_mean()),
+            latency_of: [Direction::Read, Direction::Write]
+                .map(|direction| latency(&report.total(direction).total)),
             seconds: all.runtime.as_secs_f64(),
             warm_up: report.spec.ramp_time,
             at_s: 0.0,
@@ -178,12 +181,18 @@ fn processors_of(samples: &[Sample]) -> Option<Processors> {
     all.and_then(Ticks::parts)
 }
 
-/// The series of all rounds; neighbours are averaged until a round has at most [`SERIES_POINTS_MAX`].
+/// The series of all rounds; neighbours are averaged until a round has at most
+/// [`SERIES_POINTS_MAX`].
 fn series_of(samples: &[Sample]) -> Vec<(f64, f64)> {
     let thin = |series: &Vec<(f64, f64)>| {
         let together = series.len().div_ceil(SERIES_POINTS_MAX).max(1);
-        let mean = |part: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| part.iter().map(of).sum::<f64>() / part.len() as f64;
-        series.chunks(together).map(|part| (mean(part, |p| p.0), mean(part, |p| p.1))).collect::<Vec<_>>()
+        let mean = |part: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
+            part.iter().map(of).sum::<f64>() / part.len() as f64
+        };
+        series
+            .chunks(together)
+            .map(|part| (mean(part, |p| p.0), mean(part, |p| p.1)))
+            .collect::<Vec<_>>()
     };
     samples.iter().flat_map(|s| thin(&s.series)).collect()
 }
@@ -202,25 +211,33 @@ fn iops_of(samples: &[Sample]) -> Vec<f64> {
 }
 
 /// The samples of two lanes that were taken in the same round, right after one another.
-pub fn beside<'a>(samples: &'a [Sample], of: &'a [Sample]) -> impl Iterator<Item = (&'a Sample, &'a Sample)> {
+pub fn beside<'a>(
+    samples: &'a [Sample],
+    of: &'a [Sample],
+) -> impl Iterator<Item = (&'a Sample, &'a Sample)> {
     samples.iter().filter_map(|s| of.iter().find(|o| o.round == s.round).map(|o| (s, o)))
 }
 
-/// `samples` as a share of `of`: the median over the rounds of the share within each. What slows the whole machine down for a
-/// while, slows both in the same round.
+/// `samples` as a share of `of`: the median over the rounds of the share within each. What slows
+/// the whole machine down for a while, slows both in the same round.
 pub fn share(samples: &[Sample], of: &[Sample]) -> Option<f64> {
-    let mut shares: Vec<f64> = beside(samples, of).filter(|(_, o)| o.iops > 0.0).map(|(s, o)| s.iops / o.iops).collect();
+    let mut shares: Vec<f64> =
+        beside(samples, of).filter(|(_, o)| o.iops > 0.0).map(|(s, o)| s.iops / o.iops).collect();
     (!shares.is_empty()).then(|| median(&mut shares))
 }
 
-/// Processor time over all rounds, per operation: what is short of the system's resolution in one round adds up.
+/// Processor time over all rounds, per operation: what is short of the system's resolution in one
+/// round adds up.
 fn cpu_per_io(samples: &[Sample], of: impl Fn(&Sample) -> Option<Usage>) -> Option<CpuPerIo> {
     let mut total = Usage::default();
     for sample in samples {
         total = total.plus(&of(sample)?);
     }
     let ios = samples.iter().map(|s| s.ios).sum::<u64>().max(1) as f64;
-    Some(CpuPerIo { user_ns: total.user.as_nanos() as f64 / ios, system_ns: total.system.as_nanos() as f64 / ios })
+    Some(CpuPerIo {
+        user_ns: total.user.as_nanos() as f64 / ios,
+        system_ns: total.system.as_nanos() as f64 / ios,
+    })
 }
 
 /// A row from the samples of a point, at least one.
@@ -249,12 +266,20 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         at_s: samples.iter().map(|s| s.at_s).collect(),
         series: series_of(samples),
         processors: processors_of(samples),
-        context_switches_per_io: samples.iter().map(|s| s.initiator.context_switches).sum::<u64>() as f64 / ios,
+        context_switches_per_io: samples.iter().map(|s| s.initiator.context_switches).sum::<u64>()
+            as f64
+            / ios,
         steal: samples.iter().filter_map(|s| s.steal).reduce(f64::max),
         system_calls_per_io: samples.iter().map(|s| s.system_calls).sum::<u64>() as f64 / ios,
-        p50_interval: median_interval(&samples.iter().map(|s| s.latency.p50_ns).collect::<Vec<_>>()),
-        cpu_interval: median_interval(&samples.iter().map(|s| s.value(Quantity::Cpu)).collect::<Vec<_>>()),
-        p99_interval: median_interval(&samples.iter().map(|s| s.latency.p99_ns).collect::<Vec<_>>()),
+        p50_interval: median_interval(
+            &samples.iter().map(|s| s.latency.p50_ns).collect::<Vec<_>>(),
+        ),
+        cpu_interval: median_interval(
+            &samples.iter().map(|s| s.value(Quantity::Cpu)).collect::<Vec<_>>(),
+        ),
+        p99_interval: median_interval(
+            &samples.iter().map(|s| s.latency.p99_ns).collect::<Vec<_>>(),
+        ),
         generator_limited: median_of(samples, |s| s.busy_turns) >= BUSY_TURNS,
         failed: samples.iter().map(|s| s.failed).sum(),
         counts: None,
@@ -293,7 +318,11 @@ mod tests {
             ios: iops as u64,
             iops,
             by_direction: [iops * 0.7, iops * 0.3],
-            latency_of: [2e9, 1e9].map(|ns| Latency { mean_ns: ns / iops, max_ns: ns, ..Latency::default() }),
+            latency_of: [2e9, 1e9].map(|ns| Latency {
+                mean_ns: ns / iops,
+                max_ns: ns,
+                ..Latency::default()
+            }),
             seconds: 0.5,
             warm_up: Duration::from_millis(100),
             at_s: f64::from(round),
@@ -317,14 +346,27 @@ mod tests {
         let row = row("l", "w", &samples);
         assert_eq!((row.iops, row.spread, row.rounds), (1000.0, (400.0, 1200.0), 3));
         assert_eq!((row.read_iops, row.write_iops), (700.0, 300.0));
-        assert_eq!((row.reads.mean_ns, row.writes.mean_ns, row.seconds, row.steal), (2e6, 1e6, 0.5, Some(0.0012)));
+        assert_eq!(
+            (row.reads.mean_ns, row.writes.mean_ns, row.seconds, row.steal),
+            (2e6, 1e6, 0.5, Some(0.0012))
+        );
         assert_eq!((row.reads.max_ns, row.at_s.len(), row.processors), (2e9, 3, None));
-        assert_eq!((row.series.len(), row.series[0]), (75, (1.5, 1000.0)), "four together, 25 a round");
+        assert_eq!(
+            (row.series.len(), row.series[0]),
+            (75, (1.5, 1000.0)),
+            "four together, 25 a round"
+        );
         assert_eq!(slot_of(&samples).run, Duration::from_millis(500));
-        assert!(row.is_unstable() && row.interval.is_none(), "three rounds say nothing of where the median is");
+        assert!(
+            row.is_unstable() && row.interval.is_none(),
+            "three rounds say nothing of where the median is"
+        );
         assert_eq!(row.iops_of_rounds, [1000.0, 400.0, 1200.0]);
         assert_eq!(row.latency.p999_ns, None);
-        assert_eq!((row.latency.mean_ns, row.system_calls_per_io, row.generator_limited), (1e6, 0.1, true));
+        assert_eq!(
+            (row.latency.mean_ns, row.system_calls_per_io, row.generator_limited),
+            (1e6, 0.1, true)
+        );
         assert!((row.initiator.user_ns - 1000.0).abs() < 1e-9 && row.target.is_some());
         assert_eq!(ceiling("w", &samples).iops, 1000.0);
     }

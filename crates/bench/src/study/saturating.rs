@@ -1,4 +1,5 @@
-//! Driving lanes until they no longer grow: a curve of IOPS and latency over the depth, and what ended it.
+//! Driving lanes until they no longer grow: a curve of IOPS and latency over the depth, and what
+//! ended it.
 
 use super::clock::Slot;
 use super::rounds::{Rounds, Who};
@@ -9,10 +10,12 @@ use crate::results::{Curve, End, Point};
 use crate::suite::Saturation;
 use core::time::Duration;
 
-/// Steps in a row that bring too little before the growth counts as ended: one may be a disturbance.
+/// Steps in a row that bring too little before the growth counts as ended: one may be a
+/// disturbance.
 const FLAT_STEPS: usize = 2;
 
-/// How often a depth is measured at most, and how much less than a smaller one it brings before it is measured again.
+/// How often a depth is measured at most, and how much less than a smaller one it brings before it
+/// is measured again.
 const ATTEMPTS: u32 = 3;
 const DISTURBED: f64 = 0.1;
 
@@ -20,10 +23,12 @@ const DISTURBED: f64 = 0.1;
 const STEP_MAX: Duration = Duration::from_secs(3);
 
 impl Rounds<'_> {
-    /// All lanes with the workloads of the suite that are to be driven until they no longer grow; the lanes take turns at each depth.
+    /// All lanes with the workloads of the suite that are to be driven until they no longer grow;
+    /// the lanes take turns at each depth.
     pub fn saturate(&mut self) -> Result<(), Error> {
         let Some(plan) = self.spec.suite.saturation.clone() else { return Ok(()) };
-        let named = |name: &String| self.workloads.iter().position(|workload| workload.name == *name);
+        let named =
+            |name: &String| self.workloads.iter().position(|workload| workload.name == *name);
         let workloads: Vec<usize> = plan.workloads.iter().filter_map(named).collect();
         let depths: Vec<u32> = (0..=plan.most.ilog2()).map(|power| 1 << power).collect();
         let lanes = self.alive().iter().filter(|who| matches!(who, Who::Lane(_))).count();
@@ -46,8 +51,12 @@ impl Rounds<'_> {
         slot: Slot,
         until: Duration,
     ) -> Result<Vec<Curve>, Error> {
-        let lanes = self.alive().into_iter().filter_map(|who| if let Who::Lane(lane) = who { Some(lane) } else { None });
-        let mut growing: Vec<(usize, Vec<Point>, Option<End>)> = lanes.map(|lane| (lane, Vec::new(), None)).collect();
+        let lanes = self
+            .alive()
+            .into_iter()
+            .filter_map(|who| if let Who::Lane(lane) = who { Some(lane) } else { None });
+        let mut growing: Vec<(usize, Vec<Point>, Option<End>)> =
+            lanes.map(|lane| (lane, Vec::new(), None)).collect();
         for (step, depth) in depths.iter().enumerate() {
             for (lane, points, end) in growing.iter_mut().filter(|(_, _, end)| end.is_none()) {
                 if self.stopped() || self.clock.elapsed() > until {
@@ -69,14 +78,27 @@ impl Rounds<'_> {
         let name = self.workloads[at].name.clone();
         let lane_name = |lane: usize| self.spec.stage.lanes[lane].name.clone();
         let curve = |(lane, points, end): (usize, Vec<Point>, Option<End>)| {
-            let curve = Curve { lane: lane_name(lane), workload: name.clone(), points, end: end.unwrap_or(End::Growing) };
+            let curve = Curve {
+                lane: lane_name(lane),
+                workload: name.clone(),
+                points,
+                end: end.unwrap_or(End::Growing),
+            };
             Curve { end: curve.verdict(), ..curve }
         };
         Ok(growing.into_iter().map(curve).filter(|curve| !curve.points.is_empty()).collect())
     }
 
     /// The best of some measurements, as a disturbance only takes; one does if it reaches `least`.
-    fn best_of(&mut self, lane: usize, at: usize, depth: u32, step: u32, slot: Slot, least: f64) -> Result<Option<Point>, Error> {
+    fn best_of(
+        &mut self,
+        lane: usize,
+        at: usize,
+        depth: u32,
+        step: u32,
+        slot: Slot,
+        least: f64,
+    ) -> Result<Option<Point>, Error> {
         let mut best: Option<Point> = None;
         for _ in 0..ATTEMPTS {
             let Some(point) = self.point_of(lane, at, depth, step, slot)? else { break };
@@ -89,13 +111,25 @@ impl Rounds<'_> {
     }
 
     /// A workload with so many operations in flight, distributed over as many of its jobs.
-    fn point_of(&mut self, lane: usize, at: usize, depth: u32, step: u32, slot: Slot) -> Result<Option<Point>, Error> {
+    fn point_of(
+        &mut self,
+        lane: usize,
+        at: usize,
+        depth: u32,
+        step: u32,
+        slot: Slot,
+    ) -> Result<Option<Point>, Error> {
         let jobs = self.workloads[at].jobs.min(depth);
         let load = Load { jobs, iodepth: depth / jobs, rate: None };
-        let Some(Ran { report, .. }) = self.report_of(lane, at, load, step, slot)? else { return Ok(None) };
+        let Some(Ran { report, .. }) = self.report_of(lane, at, load, step, slot)? else {
+            return Ok(None);
+        };
         let (all, counters) = (report.all(), report.counters());
         let seconds = report.loops.iter().map(|one| one.time.as_secs_f64()).fold(0.0, f64::max);
-        let cores = report.watched.filter(|_| seconds > 0.0).map(|usage| usage.total().as_secs_f64() / seconds);
+        let cores = report
+            .watched
+            .filter(|_| seconds > 0.0)
+            .map(|usage| usage.total().as_secs_f64() / seconds);
         Ok((all.ios > 0).then(|| Point {
             in_flight: load.jobs * load.iodepth,
             iops: all.iops_mean(),
@@ -106,7 +140,8 @@ impl Rounds<'_> {
     }
 }
 
-/// Whether the growth has ended, and by what: in the last steps twice the depth brought less than `growth_percent` more than the best before.
+/// Whether the growth has ended, and by what: in the last steps twice the depth brought less than
+/// `growth_percent` more than the best before.
 fn end_of(points: &[Point], growth_percent: f64) -> Option<End> {
     let flat_from = points.len().checked_sub(FLAT_STEPS).filter(|from| *from > 0)?;
     let (before, last) = points.split_at(flat_from);
@@ -123,7 +158,12 @@ mod tests {
     use super::*;
 
     fn points(iops: &[f64], generator: f64) -> Vec<Point> {
-        let point = |(at, iops): (usize, &f64)| Point { in_flight: 1 << at, iops: *iops, generator, ..Point::default() };
+        let point = |(at, iops): (usize, &f64)| Point {
+            in_flight: 1 << at,
+            iops: *iops,
+            generator,
+            ..Point::default()
+        };
         iops.iter().enumerate().map(point).collect()
     }
 
@@ -139,8 +179,10 @@ mod tests {
 
     #[test]
     fn a_rate_that_falls_is_no_saturation() {
-        let verdict =
-            |iops: &[f64], end| Curve { lane: String::new(), workload: String::new(), points: points(iops, 0.2), end }.verdict();
+        let verdict = |iops: &[f64], end| {
+            Curve { lane: String::new(), workload: String::new(), points: points(iops, 0.2), end }
+                .verdict()
+        };
         assert_eq!(verdict(&[100.0, 190.0, 195.0, 180.0], End::Saturated), End::Saturated);
         assert_eq!(verdict(&[100.0, 190.0, 60.0, 70.0], End::Saturated), End::Fell);
         assert_eq!(verdict(&[100.0, 190.0, 60.0, 70.0], End::Time), End::Time);

@@ -1,5 +1,6 @@
-//! Bringing a real device to its steady state, after SNIA's Solid State Storage Performance Test Specification: a fresh SSD writes faster than one
-//! whose free blocks are used up, so all of it is written twice from front to back and then at random, until the rate no longer changes.
+//! Bringing a real device to its steady state, after SNIA's Solid State Storage Performance Test
+//! Specification: a fresh SSD writes faster than one whose free blocks are used up, so all of it is
+//! written twice from front to back and then at random, until the rate no longer changes.
 
 use super::clock::Slot;
 use super::rounds::{Rounds, Who};
@@ -15,7 +16,8 @@ const WINDOW: usize = 5;
 /// Highest minus lowest rate of the window, as a part of its average, at most.
 const RANGE: f64 = 0.20;
 
-/// How far the line through the window may rise or fall from its first to its last round, as a part of the average.
+/// How far the line through the window may rise or fall from its first to its last round, as a part
+/// of the average.
 const SLOPE: f64 = 0.10;
 
 /// Part of the time of a study that the random writes may take, all lanes together.
@@ -29,9 +31,13 @@ const WRITES: (u32, u32) = (4096, 32);
 
 /// Whether the last rounds are steady.
 pub(super) fn is_steady(rounds: &[f64]) -> bool {
-    let Some(window) = rounds.len().checked_sub(WINDOW).map(|from| &rounds[from..]) else { return false };
+    let Some(window) = rounds.len().checked_sub(WINDOW).map(|from| &rounds[from..]) else {
+        return false;
+    };
     let average = window.iter().sum::<f64>() / WINDOW as f64;
-    let (low, high) = window.iter().fold((f64::MAX, 0.0f64), |(low, high), iops| (low.min(*iops), high.max(*iops)));
+    let (low, high) = window
+        .iter()
+        .fold((f64::MAX, 0.0f64), |(low, high), iops| (low.min(*iops), high.max(*iops)));
     // The line through the window by least squares; rounds are one apart.
     let middle = (WINDOW - 1) as f64 / 2.0;
     let (mut together, mut squares) = (0.0, 0.0);
@@ -58,7 +64,8 @@ impl Rounds<'_> {
         (0..self.spec.stage.lanes.len()).filter(alive).filter(own).collect()
     }
 
-    /// Writes real devices a second time and then at random, until they are steady or the time for that is over.
+    /// Writes real devices a second time and then at random, until they are steady or the time for
+    /// that is over.
     pub fn precondition(&mut self) -> Result<(), Error> {
         let lanes = self.real_lanes();
         let share = self.clock.left().mul_f64(TIME / lanes.len().max(1) as f64);
@@ -79,7 +86,11 @@ impl Rounds<'_> {
             let left = until.saturating_sub(self.clock.elapsed());
             let slot = Slot::measuring(left / (2 * WINDOW as u32));
             let mut rounds = Vec::new();
-            while rounds.len() < ROUNDS_MAX as usize && !is_steady(&rounds) && !self.stopped() && self.clock.elapsed() < until {
+            while rounds.len() < ROUNDS_MAX as usize
+                && !is_steady(&rounds)
+                && !self.stopped()
+                && self.clock.elapsed() < until
+            {
                 match self.random_writes(at, slot.run) {
                     Ok(iops) => rounds.push(iops),
                     Err(error) => {
@@ -111,7 +122,13 @@ impl Rounds<'_> {
         let (clock, progress, so_far) = (&self.clock, &mut self.progress, &self.so_far);
         let report = lane.run(Purpose::Load, &job, &self.spec.stop, &mut |_| {
             let (fraction, eta) = (clock.fraction(), clock.left());
-            progress(StudyProgress { name: "preconditioning", what: &lane.title, fraction, eta, so_far });
+            progress(StudyProgress {
+                name: "preconditioning",
+                what: &lane.title,
+                fraction,
+                eta,
+                so_far,
+            });
         })?;
         Ok(report.all().iops_mean())
     }

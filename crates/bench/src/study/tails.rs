@@ -1,4 +1,5 @@
-//! Percentiles of rare operations, from all slices of a row together: one slice has too few of them.
+//! Percentiles of rare operations, from all slices of a row together: one slice has too few of
+//! them.
 
 use super::sample::latency;
 use crate::results::{Latency, Row};
@@ -25,7 +26,9 @@ impl Tails {
         let [reads, writes] = &self.0;
         let mut all = reads.clone();
         all.merge(writes);
-        for (to, from) in [(&mut row.latency, &all), (&mut row.reads, reads), (&mut row.writes, writes)] {
+        for (to, from) in
+            [(&mut row.latency, &all), (&mut row.reads, reads), (&mut row.writes, writes)]
+        {
             if from.count() > 0 {
                 let Latency { p999_ns, p9999_ns, max_ns, .. } = latency(from);
                 *to = Latency { p999_ns, p9999_ns, max_ns, ..*to };

@@ -30,7 +30,10 @@ fn spec(lanes: Vec<Lane>, ceiling: Option<SocketAddr>) -> StudySpec<'static> {
         budget: Some(Duration::from_secs(1)),
         seed: 7,
         command: vec!["weft".into(), "study".into()],
-        stage: Stage { lanes, ceiling: ceiling.map(|address| Server { address, pid: None, process: Box::new(()) }) },
+        stage: Stage {
+            lanes,
+            ceiling: ceiling.map(|address| Server { address, pid: None, process: Box::new(()) }),
+        },
         set_up: None,
         skipped: Vec::new(),
         ceiling_cpu: None,
@@ -39,7 +42,8 @@ fn spec(lanes: Vec<Lane>, ceiling: Option<SocketAddr>) -> StudySpec<'static> {
     }
 }
 
-/// A suite in two rounds, with some of its workloads only: two that mix, write or read at depth, and one of the latencies.
+/// A suite in two rounds, with some of its workloads only: two that mix, write or read at depth,
+/// and one of the latencies.
 fn short(name: &str) -> Suite {
     let mut suite = Suite::named(name).unwrap();
     let chosen = ["4k-randrw50", "64k-seqread", "qd1-4k-randwrite", "4k-randrw70-256jobs"];
@@ -54,10 +58,13 @@ fn a_study_has_a_row_for_each_lane_and_workload() {
     let at = listener.local_addr().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
-    let server = std::thread::spawn(move || serve(listener, &Memory::new(16 << 20).unwrap(), None, &seen).unwrap());
+    let server = std::thread::spawn(move || {
+        serve(listener, &Memory::new(16 << 20).unwrap(), None, &seen).unwrap()
+    });
     let mut heard = Vec::new();
     let lanes = vec![lane(Facts::LOCAL, "ram:16MiB"), lane("other", "ram:24MiB")];
-    let results = run(spec(lanes, Some(at)), &mut |p| heard.push((p.what.to_owned(), p.fraction))).unwrap();
+    let results =
+        run(spec(lanes, Some(at)), &mut |p| heard.push((p.what.to_owned(), p.fraction))).unwrap();
     stop.store(true, Ordering::Relaxed);
     server.join().unwrap();
     assert_eq!(
@@ -70,7 +77,10 @@ fn a_study_has_a_row_for_each_lane_and_workload() {
         let local = results.row(Facts::LOCAL, &workload.name).unwrap();
         let other = results.row("other", &workload.name).unwrap();
         assert!(local.iops > 0.0 && local.latency.p50_ns > 0.0 && local.failed == 0);
-        assert_eq!((local.share_of_local, local.share_of_ceiling, local.target), (None, None, None));
+        assert_eq!(
+            (local.share_of_local, local.share_of_ceiling, local.target),
+            (None, None, None)
+        );
         assert!(other.share_of_local.is_some() && other.target.is_some());
         // With one processor nothing can be a share of bare TCP.
         assert_eq!(other.share_of_ceiling.is_some(), results.machine.cores > 1);
@@ -92,30 +102,46 @@ fn a_study_has_a_row_for_each_lane_and_workload() {
 #[test]
 fn in_the_open_loop_all_lanes_have_the_same_rate() {
     let mut suite = Suite::named("patterns").unwrap();
-    suite.workloads.retain(|workload| ["4k-randread", "load50-4k-randread"].contains(&&*workload.name));
+    suite
+        .workloads
+        .retain(|workload| ["4k-randread", "load50-4k-randread"].contains(&&*workload.name));
     suite.times.iter_mut().for_each(|times| times.rounds = Some(2));
     let slow = lane("slow", "limit:iops=2000,ram:16MiB");
     let all = vec![lane(Facts::LOCAL, "ram:16MiB"), slow];
     let results = run(StudySpec { suite, ..spec(all, None) }, &mut |_| ()).unwrap();
-    let row = |lane: &str| results.row(lane, "load50-4k-randread").unwrap_or_else(|| panic!("{:?}", results.notes));
+    let row = |lane: &str| {
+        results.row(lane, "load50-4k-randread").unwrap_or_else(|| panic!("{:?}", results.notes))
+    };
     let offered = [row(Facts::LOCAL), row("slow")].map(|row| row.offered_iops.unwrap());
     assert_eq!(offered[0], offered[1], "the rate is the same");
-    assert!(offered[0] >= 1.0 && offered[0] <= 1500.0, "half of 2000, whatever the burst: {}", offered[0]);
+    assert!(
+        offered[0] >= 1.0 && offered[0] <= 1500.0,
+        "half of 2000, whatever the burst: {}",
+        offered[0]
+    );
     assert!(row("slow").command.contains("--rate="), "{}", row("slow").command);
     assert!(results.row("slow", "4k-randread").unwrap().offered_iops.is_none());
     for row in [row(Facts::LOCAL), row("slow")] {
         let kept_up = row.iops >= 0.98 * row.offered_iops.unwrap();
-        assert!(!(kept_up && row.generator_limited), "it polled until operations were due, and began them all: {row:?}");
+        assert!(
+            !(kept_up && row.generator_limited),
+            "it polled until operations were due, and began them all: {row:?}"
+        );
     }
 }
 
 #[test]
 fn a_lane_that_fails_is_told_and_the_others_go_on() {
     let broken = lane("broken", "error:rate=1,ram:16MiB");
-    let results = run(spec(vec![lane(Facts::LOCAL, "ram:16MiB"), broken], None), &mut |_| ()).unwrap();
+    let results =
+        run(spec(vec![lane(Facts::LOCAL, "ram:16MiB"), broken], None), &mut |_| ()).unwrap();
     assert!(results.rows.iter().all(|row| row.lane == Facts::LOCAL));
     assert_eq!(results.rows.len(), 3);
-    assert!(results.notes.iter().any(|note| note.contains("broken") && note.contains("given up")), "{:?}", results.notes);
+    assert!(
+        results.notes.iter().any(|note| note.contains("broken") && note.contains("given up")),
+        "{:?}",
+        results.notes
+    );
     let only = run(spec(vec![lane("broken", "error:rate=1,ram:16MiB")], None), &mut |_| ());
     assert!(only.is_err());
 }
@@ -151,16 +177,26 @@ fn a_device_that_cannot_be_written_is_read() {
 /// An operation takes longer than a measurement of a study that has so little time.
 #[test]
 fn what_is_too_slow_for_its_measurement_gets_a_longer_one() {
-    let slow = Lane { base: Some(Facts::LOCAL.into()), ..lane("slow", "delay:read=200ms,write=200ms,null:16MiB") };
-    let results = run(spec(vec![lane(Facts::LOCAL, "ram:16MiB"), slow], None), &mut |_| ()).unwrap();
+    let slow = Lane {
+        base: Some(Facts::LOCAL.into()),
+        ..lane("slow", "delay:read=200ms,write=200ms,null:16MiB")
+    };
+    let results =
+        run(spec(vec![lane(Facts::LOCAL, "ram:16MiB"), slow], None), &mut |_| ()).unwrap();
     assert_eq!(results.rows.len(), 6, "{:?}", results.notes);
     let remote = || results.rows.iter().filter(|row| row.lane == "slow");
-    assert!(remote().all(|row| row.share_of_local.is_some() && row.is_unstable()), "measured beside what it is a share of");
+    assert!(
+        remote().all(|row| row.share_of_local.is_some() && row.is_unstable()),
+        "measured beside what it is a share of"
+    );
 }
 
 #[test]
 fn a_study_can_be_stopped() {
-    let spec = StudySpec { budget: Some(Duration::from_secs(600)), ..spec(vec![lane("local", "ram:16MiB")], None) };
+    let spec = StudySpec {
+        budget: Some(Duration::from_secs(600)),
+        ..spec(vec![lane("local", "ram:16MiB")], None)
+    };
     let stop = spec.stop.clone();
     let mut heard = 0;
     let results = run(spec, &mut |_| {
@@ -183,20 +219,33 @@ fn the_null_suite_measures_its_jobs_and_counts() {
     }));
     let spec = StudySpec { suite: short("null"), ..spec(lanes, None) };
     let results = run(spec, &mut |_| ()).unwrap();
-    assert_eq!((results.suite.as_str(), results.workloads[0].jobs, results.rows.len()), ("null", 256, 2), "{:?}", results.notes);
+    assert_eq!(
+        (results.suite.as_str(), results.workloads[0].jobs, results.rows.len()),
+        ("null", 256, 2),
+        "{:?}",
+        results.notes
+    );
     for row in &results.rows {
-        assert!(row.read_iops > row.write_iops && row.write_iops > 0.0 && row.failed == 0, "{row:?}");
-        assert!(row.counts.is_some_and(|counts| counts.ios > 0 && counts.initiator.system_calls >= 0.0));
+        assert!(
+            row.read_iops > row.write_iops && row.write_iops > 0.0 && row.failed == 0,
+            "{row:?}"
+        );
+        assert!(
+            row.counts.is_some_and(|counts| counts.ios > 0 && counts.initiator.system_calls >= 0.0)
+        );
     }
     let counts = results.rows[0].counts.unwrap();
     let target = counts.target.unwrap();
     assert_eq!(target.system_calls, 512.0 / (counts.ios + 256) as f64);
     assert_eq!((target.copied_bytes, results.rows[1].counts.unwrap().target), (0.0, None));
     let here = |published: &results::Published| published.here(&published.figures[1], &results);
-    assert!(results.published.iter().all(|published| here(published).is_some_and(|ratio| ratio > 0.0)));
+    assert!(
+        results.published.iter().all(|published| here(published).is_some_and(|ratio| ratio > 0.0))
+    );
 }
 
-/// Ten operations are to lie above the 99.9th percentile of a round, and it is told only where each round has it.
+/// Ten operations are to lie above the 99.9th percentile of a round, and it is told only where each
+/// round has it.
 #[test]
 fn a_percentile_takes_enough_operations() {
     let round = |round: u32, ios: u64| {
@@ -217,7 +266,9 @@ fn a_percentile_takes_enough_operations() {
     let told = |samples: &[sample::Sample]| sample::ceiling("w", samples).latency.p999_ns;
     let (few, enough) = (crate::limits::P999_IOS_MIN - 1, crate::limits::P999_IOS_MIN);
     assert_eq!(told(&[round(0, few)]), None);
-    assert!(told(&[round(0, enough), round(1, enough)]).is_some_and(|ns| (990.0..1010.0).contains(&ns)));
+    assert!(
+        told(&[round(0, enough), round(1, enough)]).is_some_and(|ns| (990.0..1010.0).contains(&ns))
+    );
     assert_eq!(told(&[round(0, enough), round(1, few)]), None);
 }
 
@@ -231,9 +282,16 @@ fn a_row_names_its_command_its_times_and_its_processors() {
     for option in ["--rw=randrw", "--bs=4096", "--iodepth=32", "--rwmixread=50", "--time_based=1"] {
         assert!(options.contains(&option), "{option}: {}", row.command);
     }
-    assert_eq!((row.at_s.len(), row.iops_of_rounds.len()), (row.rounds as usize, row.rounds as usize));
+    assert_eq!(
+        (row.at_s.len(), row.iops_of_rounds.len()),
+        (row.rounds as usize, row.rounds as usize)
+    );
     assert!(row.at_s.windows(2).all(|pair| pair[0] < pair[1]));
-    assert!(row.reads.p90_ns >= row.reads.p50_ns && row.writes.max_ns >= row.writes.p99_ns && row.reads.mean_ns > 0.0);
+    assert!(
+        row.reads.p90_ns >= row.reads.p50_ns
+            && row.writes.max_ns >= row.writes.p99_ns
+            && row.reads.mean_ns > 0.0
+    );
     assert_eq!((results.seed, results.command.len(), results.title.is_empty()), (7, 2, false));
 }
 
@@ -245,7 +303,9 @@ fn rounds_of_warm_up_do_not_count() {
     suite.workloads[0].warm_up_rounds = 3;
     let mut measurements = 0;
     let spec = StudySpec { suite, ..spec(vec![lane(Facts::LOCAL, "ram:16MiB")], None) };
-    let results = run(spec, &mut |progress| measurements += u32::from(progress.what == "local device")).unwrap();
+    let results =
+        run(spec, &mut |progress| measurements += u32::from(progress.what == "local device"))
+            .unwrap();
     let row = &results.rows[0];
     assert!(measurements >= row.rounds + 3, "{measurements} of {}", row.rounds);
 }
@@ -259,10 +319,14 @@ fn regions_of_jobs_shrink_until_they_fit() {
     let spec = StudySpec { suite, ..spec(vec![lane(Facts::LOCAL, "ram:16MiB")], None) };
     let results = run(spec, &mut |_| ()).unwrap();
     let command = &results.rows[0].command;
-    assert!(command.contains("--size=4194304") && command.contains("--offset_increment=4194304"), "{command}");
+    assert!(
+        command.contains("--size=4194304") && command.contains("--offset_increment=4194304"),
+        "{command}"
+    );
 }
 
-/// A modelled device that serves four operations at a time is saturated by four, whatever the machine.
+/// A modelled device that serves four operations at a time is saturated by four, whatever the
+/// machine.
 #[test]
 fn a_lane_is_driven_until_it_no_longer_grows() {
     let mut suite = Suite::named("initiators").unwrap();
@@ -274,10 +338,18 @@ fn a_lane_is_driven_until_it_no_longer_grows() {
     let spec = StudySpec { suite, budget: Some(Duration::from_secs(6)), ..spec(vec![slow], None) };
     let results = run(spec, &mut |_| ()).unwrap();
     let curve = results.curve(Facts::LOCAL, "4k-randread").unwrap();
-    assert_eq!(curve.points.iter().map(|point| point.in_flight).take(4).collect::<Vec<_>>(), [1, 2, 4, 8], "{curve:?}");
+    assert_eq!(
+        curve.points.iter().map(|point| point.in_flight).take(4).collect::<Vec<_>>(),
+        [1, 2, 4, 8],
+        "{curve:?}"
+    );
     assert!(curve.best().unwrap().in_flight >= 4, "{curve:?}");
     // A machine that is too busy may end it early; it never calls the device faster than it is.
-    assert!(curve.points.iter().all(|point| point.iops <= 900.0) && curve.end != results::End::Generator, "{curve:?}");
+    assert!(
+        curve.points.iter().all(|point| point.iops <= 900.0)
+            && curve.end != results::End::Generator,
+        "{curve:?}"
+    );
 }
 
 /// A file is real: it is written again, and at random, before the rounds.
@@ -288,22 +360,42 @@ fn real_devices_are_brought_to_their_steady_state() {
     let real = Lane { real: true, ..lane(Facts::LOCAL, "ram:16MiB") };
     let also = Lane { real: true, base: Some(Facts::LOCAL.into()), ..lane("other", "ram:16MiB") };
     let results = run(StudySpec { suite, ..spec(vec![real, also], None) }, &mut |_| ()).unwrap();
-    let [device] = results.preconditioned.as_slice() else { panic!("{:?}", results.preconditioned) };
-    assert!(device.lane == Facts::LOCAL && (1..=2).contains(&device.passes) && !device.rounds.is_empty(), "{device:?}");
-    assert!(results.notes.iter().any(|note| note.starts_with("local: written")), "{:?}", results.notes);
+    let [device] = results.preconditioned.as_slice() else {
+        panic!("{:?}", results.preconditioned)
+    };
+    assert!(
+        device.lane == Facts::LOCAL
+            && (1..=2).contains(&device.passes)
+            && !device.rounds.is_empty(),
+        "{device:?}"
+    );
+    assert!(
+        results.notes.iter().any(|note| note.starts_with("local: written")),
+        "{:?}",
+        results.notes
+    );
 }
 
-/// Each block has devices of its own, the old ones are let go of before, and each relation tells what each block says.
+/// Each block has devices of its own, the old ones are let go of before, and each relation tells
+/// what each block says.
 #[test]
 fn each_block_is_set_up_anew() {
     let mut suite = short("patterns");
     suite.workloads.retain(|workload| workload.name == "qd1-4k-randwrite");
     suite.times.iter_mut().for_each(|times| times.rounds = Some(6));
-    let both = || vec![lane(Facts::LOCAL, "ram:16MiB"), Lane { base: Some(Facts::LOCAL.into()), ..lane("other", "ram:24MiB") }];
+    let both = || {
+        vec![
+            lane(Facts::LOCAL, "ram:16MiB"),
+            Lane { base: Some(Facts::LOCAL.into()), ..lane("other", "ram:24MiB") },
+        ]
+    };
     let first = both();
     let old = std::cell::RefCell::new(vec![Arc::downgrade(&first[0].device)]);
     let set_up = || {
-        assert!(old.borrow().iter().all(|device| device.strong_count() == 0), "a block's devices end with it");
+        assert!(
+            old.borrow().iter().all(|device| device.strong_count() == 0),
+            "a block's devices end with it"
+        );
         let lanes = both();
         old.borrow_mut().push(Arc::downgrade(&lanes[0].device));
         Ok(Stage { lanes, ceiling: None })
@@ -312,10 +404,18 @@ fn each_block_is_set_up_anew() {
     let spec = StudySpec { suite, budget, set_up: Some(Box::new(set_up)), ..spec(first, None) };
     let results = run(spec, &mut |_| ()).unwrap();
     assert_eq!(old.borrow().len(), 3, "six rounds at most are three blocks");
-    assert!(results.notes.iter().any(|note| note.contains("3 blocks of two rounds, each with targets")), "{:?}", results.notes);
+    assert!(
+        results.notes.iter().any(|note| note.contains("3 blocks of two rounds, each with targets")),
+        "{:?}",
+        results.notes
+    );
     assert_eq!(results.relations.len(), 4, "rate, latency, CPU and cycles");
     for relation in &results.relations {
-        assert_eq!((relation.estimate.blocks, relation.estimate.pairs, relation.of_blocks.len()), (3, 6, 3), "{relation:?}");
+        assert_eq!(
+            (relation.estimate.blocks, relation.estimate.pairs, relation.of_blocks.len()),
+            (3, 6, 3),
+            "{relation:?}"
+        );
     }
 }
 
@@ -334,19 +434,25 @@ fn a_block_that_cannot_be_set_up_ends_the_study() {
     assert!(results.notes.iter().any(told), "{:?}", results.notes);
 }
 
-/// The number of blocks is decided after the first ones, by the headline: where that is narrow at once there are no more.
+/// The number of blocks is decided after the first ones, by the headline: where that is narrow at
+/// once there are no more.
 #[test]
 fn there_are_as_many_blocks_as_the_headline_takes() {
     let mut suite = short("patterns");
     suite.workloads.retain(|workload| workload.name == "qd1-4k-randwrite");
     suite.times.iter_mut().for_each(|times| times.rounds = None);
     // What the slow lane adds is the model's: the same in each block, on any machine.
-    let slow = Lane { base: Some(Facts::LOCAL.into()), ..lane("slow", "delay:read=20ms,write=20ms,null:16MiB") };
+    let slow = Lane {
+        base: Some(Facts::LOCAL.into()),
+        ..lane("slow", "delay:read=20ms,write=20ms,null:16MiB")
+    };
     let lanes = vec![lane(Facts::LOCAL, "null:16MiB"), slow];
     let mut so_far = String::new();
     let spec = StudySpec { suite, budget: Some(Duration::from_secs(20)), ..spec(lanes, None) };
     let results = run(spec, &mut |progress| so_far = progress.so_far.to_owned()).unwrap();
-    let added = results.relation("slow", Some(Facts::LOCAL), "qd1-4k-randwrite", crate::results::Quantity::Latency).unwrap();
+    let added = results
+        .relation("slow", Some(Facts::LOCAL), "qd1-4k-randwrite", crate::results::Quantity::Latency)
+        .unwrap();
     assert!(added.blocks >= crate::relation::BLOCKS_FIRST && added.value > 19e6, "{added:?}");
     assert!(so_far.starts_with("slow device adds "), "{so_far}");
 }

@@ -22,7 +22,8 @@ impl Ticks {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?, &weft_io::cpu::allowed())
     }
 
-    /// A line for each processor, `cpuN user nice system idle iowait irq softirq steal …` (proc_stat(5)); guests are within user and nice.
+    /// A line for each processor, `cpuN user nice system idle iowait irq softirq steal …`
+    /// (proc_stat(5)); guests are within user and nice.
     fn parse(text: &str, processors: &[usize]) -> Option<Self> {
         let mut sum = Self::default();
         for line in text.lines().filter_map(|line| line.strip_prefix("cpu")) {
@@ -30,8 +31,12 @@ impl Ticks {
             if !number.parse().is_ok_and(|number| processors.contains(&number)) {
                 continue;
             }
-            let ticks: Vec<u64> = ticks.split_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
-            let [user, nice, system, _idle, _wait, interrupts, soft_interrupts, stolen] = ticks[..] else { return None };
+            let ticks: Vec<u64> =
+                ticks.split_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
+            let [user, nice, system, _idle, _wait, interrupts, soft_interrupts, stolen] = ticks[..]
+            else {
+                return None;
+            };
             sum.user += user + nice;
             sum.system += system;
             sum.interrupts += interrupts;
@@ -86,7 +91,8 @@ impl Ticks {
         self.since(before).parts().map(|parts| parts.steal)
     }
 
-    /// The part of the time since `before` that went to programs other than those that used `ours` of processor time in `elapsed`.
+    /// The part of the time since `before` that went to programs other than those that used `ours`
+    /// of processor time in `elapsed`.
     pub fn others_since(self, before: Self, ours: Duration, elapsed: Duration) -> Option<f64> {
         // Interrupts are apart: the network's are those of the study itself.
         let programs = self.since(before).parts().map(|parts| parts.user + parts.system)?;
@@ -102,15 +108,27 @@ mod tests {
     #[test]
     fn what_the_host_took_is_a_part_of_all_time() {
         let parse = |text: &str| Ticks::parse(text, &[1, 2]);
-        let before = parse("cpu  9 9 9 9 9 9 9 9\ncpu0 9 9 9 9 9 9 9 9\ncpu1 100 0 50 800 10 0 5 35 7 0\nintr 1").unwrap();
-        let after = parse("cpu  9 9 9 9 9 9 9 9\ncpu0 999 9 9 9 9 9 9 9\ncpu1 120 0 60 860 10 0 5 45 9 0\nintr 1").unwrap();
+        let before = parse(
+            "cpu  9 9 9 9 9 9 9 9\ncpu0 9 9 9 9 9 9 9 9\ncpu1 100 0 50 800 10 0 5 35 7 0\nintr 1",
+        )
+        .unwrap();
+        let after = parse(
+            "cpu  9 9 9 9 9 9 9 9\ncpu0 999 9 9 9 9 9 9 9\ncpu1 120 0 60 860 10 0 5 45 9 0\nintr 1",
+        )
+        .unwrap();
         assert_eq!(after.stolen_since(before), Some(0.1));
         let parts = after.since(before).plus(Ticks::default()).parts().unwrap();
         assert_eq!((parts.user, parts.system, parts.soft_interrupts), (0.2, 0.1, 0.0));
         assert!((parts.busy() - 0.3).abs() < 1e-9 && (parts.kernel() - 0.1).abs() < 1e-9);
-        assert_eq!((before.stolen_since(before), parse("cpu1 1 2 3"), parse("cpu0 1 2 3 4 5 6 7 8")), (None, None, None));
-        // 30 of 100 ticks went to programs: of one processor's second, 0.3 s, of which the study used 0.2 s.
-        let others = |ours| after.others_since(before, Duration::from_millis(ours), Duration::from_secs(1)).unwrap();
+        assert_eq!(
+            (before.stolen_since(before), parse("cpu1 1 2 3"), parse("cpu0 1 2 3 4 5 6 7 8")),
+            (None, None, None)
+        );
+        // 30 of 100 ticks went to programs: of one processor's second, 0.3 s, of which the study
+        // used 0.2 s.
+        let others = |ours| {
+            after.others_since(before, Duration::from_millis(ours), Duration::from_secs(1)).unwrap()
+        };
         assert!((others(200) - 0.1).abs() < 1e-9 && others(400) == 0.0);
         assert_eq!(before.others_since(before, Duration::ZERO, Duration::ZERO), None);
     }

@@ -52,16 +52,21 @@ fn one() -> u32 {
 
 impl File {
     pub(super) fn into_suite(self, text: &str) -> Result<Suite, String> {
-        let numbered = |what: &str, at: usize, problem: String| format!("{what} {}: {problem}", at + 1);
+        let numbered =
+            |what: &str, at: usize, problem: String| format!("{what} {}: {problem}", at + 1);
         let workloads = self.workloads.into_iter().enumerate();
         let published = self.published.into_iter().enumerate();
         Ok(Suite {
             times: [self.quick.read("quick")?, self.usual.read("usual")?, self.full.read("full")?],
             workloads: workloads
-                .map(|(at, entry)| entry.read().map_err(|problem| numbered("workload", at, problem)))
+                .map(|(at, entry)| {
+                    entry.read().map_err(|problem| numbered("workload", at, problem))
+                })
                 .collect::<Result<_, _>>()?,
             published: published
-                .map(|(at, entry)| entry.read().map_err(|problem| numbered("[[published]]", at, problem)))
+                .map(|(at, entry)| {
+                    entry.read().map_err(|problem| numbered("[[published]]", at, problem))
+                })
                 .collect::<Result<Vec<_>, _>>()?
                 .concat(),
             name: self.name,
@@ -90,8 +95,10 @@ pub(super) fn mistake(place: &str, text: &str, error: &toml::de::Error) -> Error
     let place = error.span().and_then(|span| text.get(..span.start)).map_or_else(
         || place.to_owned(),
         |before| {
-            let (line, column) =
-                (before.matches('\n').count() + 1, before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1);
+            let (line, column) = (
+                before.matches('\n').count() + 1,
+                before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1,
+            );
             format!("{place}:{line}:{column}")
         },
     );

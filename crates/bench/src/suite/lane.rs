@@ -19,7 +19,8 @@ pub struct LaneTemplate {
     pub title: Option<String>,
     /// How the device is reached.
     pub through: Through,
-    /// The device of a target that only this lane has; none: the one of the study, whose target all plain lanes share.
+    /// The device of a target that only this lane has; none: the one of the study, whose target all
+    /// plain lanes share.
     pub source: Option<String>,
     /// Targets, each a process with a device of its own, below a mirror; 1: no mirror.
     #[serde(default = "one")]
@@ -83,7 +84,15 @@ pub enum Policy {
 
 impl Through {
     /// All, in the order of their columns.
-    pub const ALL: [Self; 7] = [Self::Local, Self::Flash, Self::NvmeTcp, Self::NvmeRdma, Self::Iscsi, Self::Nbd, Self::Given];
+    pub const ALL: [Self; 7] = [
+        Self::Local,
+        Self::Flash,
+        Self::NvmeTcp,
+        Self::NvmeRdma,
+        Self::Iscsi,
+        Self::Nbd,
+        Self::Given,
+    ];
 
     /// As in a suite's file; the scheme of the URLs of a protocol.
     pub fn name(self) -> &'static str {
@@ -155,17 +164,23 @@ impl LaneTemplate {
                 Err(format!("lane {name:?}: a name has no space, comma or equals sign"))
             }
             () if (self.is_composed() || self.source.is_some()) && !self.through.is_protocol() => {
-                Err(format!("lane {name}: only a lane through a protocol has `source`, `targets`, `paths` or `behind`"))
+                Err(format!(
+                    "lane {name}: only a lane through a protocol has `source`, `targets`, `paths` or `behind`"
+                ))
             }
-            () if self.is_composed() && self.source.is_some() => {
-                Err(format!("lane {name}: a lane with `source` has no `targets`, `paths` or `behind`"))
+            () if self.is_composed() && self.source.is_some() => Err(format!(
+                "lane {name}: a lane with `source` has no `targets`, `paths` or `behind`"
+            )),
+            () if !(1..=TARGETS_MAX).contains(&self.targets) => {
+                Err(format!("lane {name}: `targets` is 1 to {TARGETS_MAX}"))
             }
-            () if !(1..=TARGETS_MAX).contains(&self.targets) => Err(format!("lane {name}: `targets` is 1 to {TARGETS_MAX}")),
-            () if !(1..=PATHS_MAX).contains(&self.paths) => Err(format!("lane {name}: `paths` is 1 to {PATHS_MAX}")),
+            () if !(1..=PATHS_MAX).contains(&self.paths) => {
+                Err(format!("lane {name}: `paths` is 1 to {PATHS_MAX}"))
+            }
             () if !gateway => Err(format!("lane {name}: `behind` is a protocol")),
-            () if (self.through == Through::Given) != self.needs.is_some() => {
-                Err(format!("lane {name}: `needs` says what a lane with `through = \"given\"` is, and belongs to such a lane"))
-            }
+            () if (self.through == Through::Given) != self.needs.is_some() => Err(format!(
+                "lane {name}: `needs` says what a lane with `through = \"given\"` is, and belongs to such a lane"
+            )),
             () => Ok(()),
         }
     }

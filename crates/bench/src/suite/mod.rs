@@ -1,7 +1,8 @@
-//! Suites: which lanes and workloads a study has, for how long, what is drawn, and what was published elsewhere. Each is a TOML file.
+//! Suites: which lanes and workloads a study has, for how long, what is drawn, and what was
+//! published elsewhere. Each is a TOML file.
 //!
-//! Those that ship with weft are in `suites/` of this crate. `weft study --suite NAME --print` prints one, and a changed copy runs by its
-//! path. Unknown keys are refused.
+//! Those that ship with weft are in `suites/` of this crate. `weft study --suite NAME --print`
+//! prints one, and a changed copy runs by its path. Unknown keys are refused.
 
 mod file;
 mod lane;
@@ -30,7 +31,8 @@ pub struct Suite {
     pub about: String,
     /// The device that weft's own targets serve, without a modelled one.
     pub source: String,
-    /// Whether devices are written from front to back first: blocks that were never written may cost nothing to read.
+    /// Whether devices are written from front to back first: blocks that were never written may
+    /// cost nothing to read.
     pub fill: bool,
     /// Whether a run of a fixed number of operations is counted at both ends.
     pub count: bool,
@@ -135,15 +137,21 @@ impl Suite {
     /// # Panics
     /// Never: a test reads each of them.
     pub fn shipped() -> Vec<Self> {
-        SHIPPED.iter().map(|(name, text)| Self::parse(name, text).expect("a shipped suite is correct")).collect()
+        SHIPPED
+            .iter()
+            .map(|(name, text)| Self::parse(name, text).expect("a shipped suite is correct"))
+            .collect()
     }
 
-    /// A suite that ships with weft, or that of a file: what has a slash or ends with `.toml` is a path.
+    /// A suite that ships with weft, or that of a file: what has a slash or ends with `.toml` is a
+    /// path.
     ///
     /// # Errors
-    /// Neither, with the names of those that ship; a file that cannot be read, is too long, or has a mistake, with its line.
+    /// Neither, with the names of those that ship; a file that cannot be read, is too long, or has
+    /// a mistake, with its line.
     pub fn named(name: &str) -> Result<Self, Error> {
-        let is_path = name.contains(['/', '\\']) || Path::new(name).extension().is_some_and(|extension| extension == "toml");
+        let is_path = name.contains(['/', '\\'])
+            || Path::new(name).extension().is_some_and(|extension| extension == "toml");
         if is_path {
             return Self::parse(name, &read(name)?);
         }
@@ -151,8 +159,10 @@ impl Suite {
             Some((_, text)) => Self::parse(name, text),
             None => {
                 let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-                let problem =
-                    format!("there is no suite {name:?}: use {}, or the path of a file (./mine.toml)", names.join(", "));
+                let problem = format!(
+                    "there is no suite {name:?}: use {}, or the path of a file (./mine.toml)",
+                    names.join(", ")
+                );
                 Err(Error::option("suite", problem))
             }
         }
@@ -164,7 +174,8 @@ impl Suite {
     /// A mistake, with line and column.
     pub fn parse(place: &str, text: &str) -> Result<Self, Error> {
         let wrong = |problem: String| Error::Suite { place: place.to_owned(), problem };
-        let file: file::File = toml::from_str(text).map_err(|error| file::mistake(place, text, &error))?;
+        let file: file::File =
+            toml::from_str(text).map_err(|error| file::mistake(place, text, &error))?;
         let suite = file.into_suite(text).map_err(wrong)?;
         suite.check().map_err(wrong)?;
         Ok(suite)
@@ -179,31 +190,44 @@ impl Suite {
     fn check(&self) -> Result<(), String> {
         for (what, count) in [("lanes", self.lanes.len()), ("workloads", self.workloads.len())] {
             if count == 0 || count > SUITE_ENTRIES_MAX {
-                return Err(format!("there are {count} {what}; a suite has 1 to {SUITE_ENTRIES_MAX}"));
+                return Err(format!(
+                    "there are {count} {what}; a suite has 1 to {SUITE_ENTRIES_MAX}"
+                ));
             }
         }
         let lanes: Vec<&str> = self.lanes.iter().map(|lane| lane.name.as_str()).collect();
-        let workloads: Vec<&str> = self.workloads.iter().map(|workload| workload.name.as_str()).collect();
+        let workloads: Vec<&str> =
+            self.workloads.iter().map(|workload| workload.name.as_str()).collect();
         unique("lane", &lanes)?;
         unique("workload", &workloads)?;
         self.lanes.iter().try_for_each(LaneTemplate::check)?;
         let known = |what: &str, name: &str, names: &[&str]| {
             let list = names.join(", ");
-            if names.contains(&name) { Ok(()) } else { Err(format!("there is no {what} {name:?}: the suite has {list}")) }
+            if names.contains(&name) {
+                Ok(())
+            } else {
+                Err(format!("there is no {what} {name:?}: the suite has {list}"))
+            }
         };
-        let closed =
-            |all: &[Workload]| -> Vec<String> { all.iter().filter(|it| it.open.is_none()).map(|it| it.name.clone()).collect() };
+        let closed = |all: &[Workload]| -> Vec<String> {
+            all.iter().filter(|it| it.open.is_none()).map(|it| it.name.clone()).collect()
+        };
         for name in self.saturation.iter().flat_map(|saturation| &saturation.workloads) {
             known("workload", name, &workloads)?;
             if !closed(&self.workloads).contains(name) {
-                return Err(format!("saturation: the workload {name:?} has a fixed rate, so depth does not change it"));
+                return Err(format!(
+                    "saturation: the workload {name:?} has a fixed rate, so depth does not change it"
+                ));
             }
         }
         for (at, workload) in self.workloads.iter().enumerate() {
             let Some(open) = &workload.open else { continue };
             known("workload", &open.of, &workloads)?;
             if !closed(&self.workloads[..at]).contains(&open.of) {
-                return Err(format!("{}: `of` names a workload without `load` that stands before it", workload.name));
+                return Err(format!(
+                    "{}: `of` names a workload without `load` that stands before it",
+                    workload.name
+                ));
             }
         }
         for name in self.published.iter().filter_map(|published| published.workload.as_ref()) {
@@ -215,8 +239,11 @@ impl Suite {
 
 fn unique(what: &str, names: &[&str]) -> Result<(), String> {
     let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
-    twice
-        .map_or(Ok(()), |(_, name)| Err(format!("there are two {what}s with the name {name:?}: give one of them another `name`")))
+    twice.map_or(Ok(()), |(_, name)| {
+        Err(format!(
+            "there are two {what}s with the name {name:?}: give one of them another `name`"
+        ))
+    })
 }
 
 fn read(path: &str) -> Result<String, Error> {

@@ -48,9 +48,15 @@ impl PublishedEntry {
 
 impl RelationEntry {
     fn read(self, source: &str, url: Option<&str>) -> Result<Published, String> {
-        let [first, _, ..] = self.figures.as_slice() else { return Err("figures: a relation takes two".into()) };
+        let [first, _, ..] = self.figures.as_slice() else {
+            return Err("figures: a relation takes two".into());
+        };
         let (reference, is_time) = (first.value, self.metric.is_time());
-        let figures = self.figures.iter().enumerate().map(|(at, figure)| figure.read(at == 0, reference, is_time));
+        let figures = self
+            .figures
+            .iter()
+            .enumerate()
+            .map(|(at, figure)| figure.read(at == 0, reference, is_time));
         Ok(Published {
             figures: figures.collect::<Result<_, _>>()?,
             source: source.to_owned(),
@@ -66,7 +72,12 @@ impl FigureEntry {
     fn read(&self, first: bool, reference: Option<f64>, is_time: bool) -> Result<Figure, String> {
         let ratio = match (first, self.ratio, self.value.zip(reference)) {
             (true, None, _) => (1.0, 1.0),
-            (true, Some(_), _) => return Err(format!("{}: the first figure is the reference and has no `ratio`", self.name)),
+            (true, Some(_), _) => {
+                return Err(format!(
+                    "{}: the first figure is the reference and has no `ratio`",
+                    self.name
+                ));
+            }
             (false, Some(Ratio::One(ratio)), None) => (ratio, ratio),
             (false, Some(Ratio::Range([low, high])), None) if low <= high => (low, high),
             (false, None, Some((value, reference))) => (value / reference, value / reference),

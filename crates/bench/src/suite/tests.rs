@@ -21,7 +21,11 @@ fn shipped_suites_are_correct_and_named_as_their_files() {
     for suite in Suite::shipped() {
         assert!(!suite.title.is_empty() && !suite.about.is_empty(), "{}", suite.name);
         let [quick, usual, _] = suite.times;
-        assert!(quick.budget.unwrap() <= Duration::from_secs(45) && quick.budget < usual.budget, "{}", suite.name);
+        assert!(
+            quick.budget.unwrap() <= Duration::from_secs(45) && quick.budget < usual.budget,
+            "{}",
+            suite.name
+        );
         for workload in &suite.workloads {
             let rw: Rw = workload.rw.parse().unwrap();
             assert_eq!(rw.has(Direction::Read), workload.read_percent > 0, "{}", workload.name);
@@ -35,10 +39,20 @@ fn thirteen_patterns_and_a_latency_table() {
     for name in ["patterns", "initiators"] {
         let all = shipped(name).workloads;
         let (open, closed): (Vec<_>, Vec<_>) = all.iter().partition(|w| w.open.is_some());
-        assert_eq!((closed.iter().filter(|w| !w.latency).count(), closed.iter().filter(|w| w.latency).count()), (13, 4));
+        assert_eq!(
+            (
+                closed.iter().filter(|w| !w.latency).count(),
+                closed.iter().filter(|w| w.latency).count()
+            ),
+            (13, 4)
+        );
         assert_eq!((all[0].name.as_str(), all[12].name.as_str()), ("4k-randrw50", "8k-randrw30"));
-        assert_eq!((closed[12].title.as_str(), closed[13].name.as_str()), ("8 KiB random 70 % write", "qd1-4k-randread"));
-        let names: Vec<(&str, &str)> = open.iter().map(|w| (w.name.as_str(), w.title.as_str())).collect();
+        assert_eq!(
+            (closed[12].title.as_str(), closed[13].name.as_str()),
+            ("8 KiB random 70 % write", "qd1-4k-randread")
+        );
+        let names: Vec<(&str, &str)> =
+            open.iter().map(|w| (w.name.as_str(), w.title.as_str())).collect();
         let expected = [
             ("load50-4k-randread", "4 KiB random read at 50 % load"),
             ("load50-4k-randwrite", "4 KiB random write at 50 % load"),
@@ -73,10 +87,12 @@ fn published_figures_are_relations() {
     let ratio = |suite: &str, metric: Metric, name: &str| {
         let published = shipped(suite).published;
         let of = published.iter().filter(|p| p.metric == metric).flat_map(|p| &p.figures);
-        let found = of.filter(|figure| figure.name == name).map(|figure| figure.ratio).collect::<Vec<_>>();
+        let found =
+            of.filter(|figure| figure.name == name).map(|figure| figure.ratio).collect::<Vec<_>>();
         found.into_iter().find(|ratio| *ratio != (1.0, 1.0)).unwrap()
     };
-    let near = |(low, high): (f64, f64), value: f64| low == high && (low / value - 1.0).abs() < 0.005;
+    let near =
+        |(low, high): (f64, f64), value: f64| low == high && (low / value - 1.0).abs() < 0.005;
     assert!(near(ratio("null", Metric::ReadIops, "NVMe/TCP"), 104.0 / 24.8));
     assert!(near(ratio("null", Metric::WriteMean, "NVMe/TCP"), 1.73 / 4.86));
     assert!(near(ratio("initiators", Metric::Iops, "loopback"), 1.27));
@@ -86,13 +102,19 @@ fn published_figures_are_relations() {
     assert_eq!(ratio("clients", Metric::CpuPerIo, "Windows"), (2.7, 3.7));
     assert_eq!(ratio("protocols", Metric::CpuPerIo, "NVMe"), (0.62, 0.74));
     let latency = &shipped("initiators").published[1];
-    assert_eq!((latency.figures[0].value, latency.figures[0].lane.as_deref()), (Some(5600.0), Some(Lane::LOCAL)));
+    assert_eq!(
+        (latency.figures[0].value, latency.figures[0].lane.as_deref()),
+        (Some(5600.0), Some(Lane::LOCAL))
+    );
 }
 
 #[test]
 fn mistakes_are_told_with_their_line() {
     let message = with("budget = \"8s\"", "budget = \"8s\"\nbugdet = \"1s\"").unwrap_err();
-    assert!(message.starts_with("the suite mine.toml:") && message.contains("unknown field `bugdet`"), "{message}");
+    assert!(
+        message.starts_with("the suite mine.toml:") && message.contains("unknown field `bugdet`"),
+        "{message}"
+    );
     let line: usize = message.split(':').nth(1).unwrap().parse().unwrap();
     let text = shipped("null").text;
     assert_eq!(text.lines().nth(line - 2), Some("budget = \"8s\""), "{message}");
@@ -109,18 +131,42 @@ fn mistakes_are_told_with_their_line() {
         ("jobs = 256", "load = 0, of = \"4k\"", "workload 1: load: it is 1 to 100"),
         ("jobs = 256", "load = 50, of = \"4k\", latency = true", "workload 1: latency: "),
         ("jobs = 256", "load = 50, of = \"4k\"", "there is no workload \"4k\""),
-        ("jobs = 256", "load = 50, of = \"itself\", name = \"itself\"", "itself: `of` names a workload without `load`"),
+        (
+            "jobs = 256",
+            "load = 50, of = \"itself\", name = \"itself\"",
+            "itself: `of` names a workload without `load`",
+        ),
         ("budget = \"8s\"", "", "[quick] has either `budget`"),
         ("budget = \"8s\"", "budget = \"8s\"\nrounds = 0", "[quick] rounds: it is 1 to"),
         ("budget = \"8s\"", "each = \"8s\"", "[quick] `each`, the time of a row, takes `rounds`"),
-        ("reference = \"iscsi\"", "reference = \"fc\"", "there is no lane \"fc\": the suite has iscsi, nvme+tcp"),
+        (
+            "reference = \"iscsi\"",
+            "reference = \"fc\"",
+            "there is no lane \"fc\": the suite has iscsi, nvme+tcp",
+        ),
         ("workload = \"4k-randrw70-256jobs\"", "workload = \"4k\"", "there is no workload \"4k\""),
-        ("{ name = \"nvme+tcp\",", "{ name = \"iscsi\",", "there are two lanes with the name \"iscsi\""),
+        (
+            "{ name = \"nvme+tcp\",",
+            "{ name = \"iscsi\",",
+            "there are two lanes with the name \"iscsi\"",
+        ),
         ("{ name = \"nvme+tcp\",", "{ name = \"nvme tcp\",", "a name has no space"),
         ("through = \"nvme+tcp\"", "through = \"nvme+tcp\", targets = 9", "`targets` is 1 to 3"),
-        ("through = \"nvme+tcp\"", "through = \"local\", paths = 2", "only a lane through a protocol"),
-        ("through = \"nvme+tcp\"", "through = \"local\", source = \"ram:1MiB\"", "only a lane through a protocol"),
-        ("through = \"nvme+tcp\"", "through = \"nvme+tcp\", source = \"ram:1MiB\", paths = 2", "has no `targets`"),
+        (
+            "through = \"nvme+tcp\"",
+            "through = \"local\", paths = 2",
+            "only a lane through a protocol",
+        ),
+        (
+            "through = \"nvme+tcp\"",
+            "through = \"local\", source = \"ram:1MiB\"",
+            "only a lane through a protocol",
+        ),
+        (
+            "through = \"nvme+tcp\"",
+            "through = \"nvme+tcp\", source = \"ram:1MiB\", paths = 2",
+            "has no `targets`",
+        ),
         ("through = \"nvme+tcp\"", "through = \"given\"", "`needs` says what"),
         ("value = 104000", "ratio = [2.0, 1.0]", "[[published]] 1: NVMe/TCP: give `ratio`"),
         ("value = 24800", "ratio = 2.0", "the first figure is the reference"),
@@ -135,6 +181,14 @@ fn mistakes_are_told_with_their_line() {
 #[test]
 fn names_are_suites_and_paths_are_files() {
     let message = Suite::named("nul").unwrap_err().to_string();
-    assert!(message.contains("there is no suite \"nul\"") && message.contains("initiators"), "{message}");
-    assert!(Suite::named("./no-such.toml").unwrap_err().to_string().contains("cannot read the suite ./no-such.toml"));
+    assert!(
+        message.contains("there is no suite \"nul\"") && message.contains("initiators"),
+        "{message}"
+    );
+    assert!(
+        Suite::named("./no-such.toml")
+            .unwrap_err()
+            .to_string()
+            .contains("cannot read the suite ./no-such.toml")
+    );
 }

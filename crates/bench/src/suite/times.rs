@@ -21,7 +21,8 @@ pub enum Mode {
 pub struct Times {
     /// In all, at most. None: as long as `each` asks for.
     pub budget: Option<Duration>,
-    /// Rounds of each row, and with a budget at most so many; none: as many as it takes and there is time for.
+    /// Rounds of each row, and with a budget at most so many; none: as many as it takes and there
+    /// is time for.
     pub rounds: Option<u32>,
     /// How long each row is measured, all its rounds together.
     pub each: Option<Duration>,
@@ -45,7 +46,9 @@ const ROUNDS_MAX: u32 = 1000;
 impl TimesEntry {
     pub(super) fn read(self, table: &str) -> Result<Times, String> {
         let time = |key: &str, text: &Option<String>| {
-            let parse = |text: &String| parse_duration(text).map_err(|problem| format!("[{table}] {key}: {problem}"));
+            let parse = |text: &String| {
+                parse_duration(text).map_err(|problem| format!("[{table}] {key}: {problem}"))
+            };
             text.as_ref().map(parse).transpose()
         };
         let times = Times {
@@ -58,10 +61,14 @@ impl TimesEntry {
             return Err(format!("[{table}] rounds: it is 1 to {ROUNDS_MAX}"));
         }
         if times.each.is_some() && times.rounds.is_none() {
-            return Err(format!("[{table}] `each`, the time of a row, takes `rounds`, into which it is divided"));
+            return Err(format!(
+                "[{table}] `each`, the time of a row, takes `rounds`, into which it is divided"
+            ));
         }
         if times.budget.is_none() == times.each.is_none() {
-            return Err(format!("[{table}] has either `budget`, the time of all, or `each`, that of a row"));
+            return Err(format!(
+                "[{table}] has either `budget`, the time of all, or `each`, that of a row"
+            ));
         }
         Ok(times)
     }

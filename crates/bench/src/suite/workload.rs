@@ -42,7 +42,9 @@ impl WorkloadEntry {
     pub(super) fn read(self) -> Result<Workload, String> {
         let rw: Rw = self.rw.parse()?;
         let read_percent = match self.read {
-            _ if rw.has(Direction::Trim) => return Err(format!("rw: a suite reads and writes, and does not {rw}")),
+            _ if rw.has(Direction::Trim) => {
+                return Err(format!("rw: a suite reads and writes, and does not {rw}"));
+            }
             Some(percent) if rw.is_mixed() && percent <= 100 => percent,
             Some(_) => return Err("read: it is 0 to 100, and only of a mix (rw, randrw)".into()),
             None if rw.is_mixed() => 50,
@@ -54,9 +56,12 @@ impl WorkloadEntry {
                 }
             }
         };
-        let size = |key: &str, text: &str| parse_size(text).map_err(|problem| format!("{key}: {problem}"));
+        let size =
+            |key: &str, text: &str| parse_size(text).map_err(|problem| format!("{key}: {problem}"));
         let bytes = size("block", &self.block)?;
-        let bs_bytes = u32::try_from(bytes).ok().filter(|bytes| (1..=crate::limits::BLOCK_BYTES_MAX).contains(bytes));
+        let bs_bytes = u32::try_from(bytes)
+            .ok()
+            .filter(|bytes| (1..=crate::limits::BLOCK_BYTES_MAX).contains(bytes));
         let bs_bytes = bs_bytes.ok_or("block: it is too large, or nothing")?;
         for (key, value) in [("jobs", self.jobs), ("depth", self.depth)] {
             if !(1..=SUITE_IN_FLIGHT_MAX).contains(&value) {

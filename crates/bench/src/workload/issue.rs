@@ -17,8 +17,9 @@ struct Choice {
 }
 
 impl Job {
-    /// Begins as many operations as the depth, the schedule and the stage allow, and submits. Tells whether the device took any.
-    /// What takes the place of operations that completed begins when they did: `reaped`.
+    /// Begins as many operations as the depth, the schedule and the stage allow, and submits. Tells
+    /// whether the device took any. What takes the place of operations that completed begins when
+    /// they did: `reaped`.
     pub(super) fn fill(&mut self, on: &Handle, reaped: Option<Time>) -> bool {
         if !self.spare.is_empty() {
             let now = reaped.unwrap_or_else(|| on.clock());
@@ -38,7 +39,12 @@ impl Job {
     fn choose(&mut self, now: Time) -> Option<Choice> {
         match self.stage {
             Stage::Running => self.choose_running(now),
-            Stage::Verifying => self.choose_written().map(|unit| Choice { direction: Direction::Read, unit, span: 1, due: now }),
+            Stage::Verifying => self.choose_written().map(|unit| Choice {
+                direction: Direction::Read,
+                unit,
+                span: 1,
+                due: now,
+            }),
             Stage::Connecting if self.spare.len() + 1 == self.slots.len() => {
                 Some(Choice { direction: Direction::Read, unit: 0, span: self.shortest, due: now })
             }
@@ -53,7 +59,9 @@ impl Job {
         }
         let (paced, due) = match &self.pace {
             None => (None, now),
-            Some(pace) => self.next_paced(*pace, now).map(|(direction, due)| (Some(direction), due))?,
+            Some(pace) => {
+                self.next_paced(*pace, now).map(|(direction, due)| (Some(direction), due))?
+            }
         };
         let (direction, unit, span) = match self.held.take() {
             Some((direction, unit)) => (direction, unit, 1),
@@ -75,7 +83,8 @@ impl Job {
         Some(Choice { direction, unit, span, due })
     }
 
-    /// The next direction that is due, and since when; none before it is, and after the end of the schedule.
+    /// The next direction that is due, and since when; none before it is, and after the end of the
+    /// schedule.
     fn next_paced(&mut self, pace: Pace, now: Time) -> Option<(Direction, Time)> {
         let (direction, due) = match pace.free() {
             None => pace.next(),
@@ -98,7 +107,8 @@ impl Job {
     #[inline]
     fn draw_span(&mut self, direction: Direction) -> Option<u64> {
         let Some(sizes) = &self.sizes else { return Some(1) };
-        let left = self.share.unit_limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.begun_units));
+        let left =
+            self.share.unit_limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.begun_units));
         sizes.draw(direction, left.min(self.share.units), &mut self.rng)
     }
 
@@ -108,7 +118,11 @@ impl Job {
         if !spec.rw.is_mixed() {
             return spec.rw.first_direction();
         }
-        if below(100, &mut self.rng) < u64::from(spec.rwmixread) { Direction::Read } else { Direction::Write }
+        if below(100, &mut self.rng) < u64::from(spec.rwmixread) {
+            Direction::Read
+        } else {
+            Direction::Write
+        }
     }
 
     /// The next unit that was written; at the end the job drains.
@@ -119,7 +133,11 @@ impl Job {
     }
 
     /// Makes the operation that was chosen.
-    fn begin(&mut self, Spare { user, data }: Spare, Choice { direction, unit, span, due }: Choice) {
+    fn begin(
+        &mut self,
+        Spare { user, data }: Spare,
+        Choice { direction, unit, span, due }: Choice,
+    ) {
         let (lba, blocks) = self.blocks_of(unit, span);
         let data = self.sizes.as_mut().map_or(data, |sizes| sizes.take(span));
         let generation = self.ledger.as_mut().map_or(0, |ledger| match direction {
@@ -133,7 +151,8 @@ impl Job {
         };
         let mut op = Op::new(kind, lba, blocks, user, data);
         if direction == Direction::Trim {
-            // A discard carries no data; a job that discards does nothing else, so the memory is not missed.
+            // A discard carries no data; a job that discards does nothing else, so the memory is
+            // not missed.
             op.data.clear();
         }
         if direction == Direction::Write && generation != 0 {
@@ -173,7 +192,8 @@ impl Job {
         true
     }
 
-    /// Notes when the device took the first `taken` of the queued operations. Those that were due together are recorded together.
+    /// Notes when the device took the first `taken` of the queued operations. Those that were due
+    /// together are recorded together.
     fn note_taken(&mut self, taken: usize, now: Time) {
         let mut run: Option<(Direction, Time, u64)> = None;
         for user in self.queued_slots.drain(..taken) {
@@ -183,7 +203,9 @@ impl Job {
                 continue;
             }
             match &mut run {
-                Some((direction, due, n)) if (*direction, *due) == (slot.direction, slot.due) => *n += 1,
+                Some((direction, due, n)) if (*direction, *due) == (slot.direction, slot.due) => {
+                    *n += 1
+                }
                 _ => {
                     if let Some((direction, due, n)) = run.replace((slot.direction, slot.due, 1)) {
                         self.recorder.submitted(direction, (now - due).as_nanos() as u64, n);

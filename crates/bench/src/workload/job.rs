@@ -1,8 +1,10 @@
 //! A job: one queue on one loop, kept at its depth.
 //!
-//! Stages: *connecting* (one read that is not measured, so that connections stand before the clock starts), *waiting* for all
-//! jobs, *running*, *draining*, and where blocks were written to be checked *verifying* and draining again. One turn reaps what
-//! completed, moves to the next stage if it is time, and submits as many as fit. The clock is read when something completed and when something was submitted.
+//! Stages: *connecting* (one read that is not measured, so that connections stand before the clock
+//! starts), *waiting* for all jobs, *running*, *draining*, and where blocks were written to be
+//! checked *verifying* and draining again. One turn reaps what completed, moves to the next stage
+//! if it is time, and submits as many as fit. The clock is read when something completed and when
+//! something was submitted.
 
 use super::order::Order;
 use super::pace::Pace;
@@ -26,8 +28,8 @@ use weft_io::event_loop::TimerSlot;
 use weft_io::limits::BUF_BYTES_MAX;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
 
-/// Rounds of reaping and submitting in one turn. Some devices are done with an operation when they have taken it, and it would be
-/// unfair to charge them for the rest of the loop's turn.
+/// Rounds of reaping and submitting in one turn. Some devices are done with an operation when they
+/// have taken it, and it would be unfair to charge them for the rest of the loop's turn.
 const PASSES: usize = 4;
 
 /// The purpose of an operation in flight, found by [`Op::user`].
@@ -136,10 +138,17 @@ impl Job {
         let seed = plan.seed.wrapping_add(u64::from(index));
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let pattern = Pattern::new(plan.seed, plan.run, plan.geometry.block_bytes as usize);
-        let slot = Slot { direction: Direction::Read, unit: 0, due: Time::ZERO, taken: Time::ZERO, generation: 0 };
+        let slot = Slot {
+            direction: Direction::Read,
+            unit: 0,
+            due: Time::ZERO,
+            taken: Time::ZERO,
+            generation: 0,
+        };
         let verify = spec.verify == Verify::Crc32c;
         let memory = |bytes: usize| memory(on, bytes, &pattern);
-        let sizes = spec.bssplit.as_ref().map(|split| Sizes::new(split, depth, memory)).transpose()?;
+        let sizes =
+            spec.bssplit.as_ref().map(|split| Sizes::new(split, depth, memory)).transpose()?;
         // Where there are sizes, an operation takes its memory when it begins.
         let at_rest = if sizes.is_some() { 0 } else { spec.bs_bytes as usize };
         Ok(Self {
@@ -152,7 +161,11 @@ impl Job {
             schedule: Schedule::default(),
             recording: false,
             recorder: Recorder::new(spec.rw),
-            report: JobReport { index, verify: verify.then(VerifyReport::default), ..JobReport::default() },
+            report: JobReport {
+                index,
+                verify: verify.then(VerifyReport::default),
+                ..JobReport::default()
+            },
             order: Order::new(spec.rw, share.units, spec.norandommap, &mut rng),
             rng,
             pace: None,
@@ -229,7 +242,8 @@ impl Job {
         let Completion { op, outcome } = completion;
         let slot = self.slots[op.user as usize];
         if self.stage == Stage::Connecting {
-            // Whatever it ended with: what matters is that the way to the device stands as far as it ever will.
+            // Whatever it ended with: what matters is that the way to the device stands as far as
+            // it ever will.
             self.ledger.iter_mut().for_each(|ledger| ledger.end_read(slot.unit));
             return self.rest(op);
         }
@@ -237,7 +251,13 @@ impl Job {
             self.check(&slot, &op);
             if self.recording {
                 let bytes = u64::from(op.blocks) * u64::from(self.shared.plan.geometry.block_bytes);
-                self.recorder.completed(slot.direction, bytes, now - slot.taken, now - slot.due, now);
+                self.recorder.completed(
+                    slot.direction,
+                    bytes,
+                    now - slot.taken,
+                    now - slot.due,
+                    now,
+                );
             }
         } else {
             self.report.fail(slot.direction, &outcome, op.lba);
@@ -245,7 +265,9 @@ impl Job {
         }
         if let Some(ledger) = &mut self.ledger {
             match (slot.direction, outcome) {
-                (Direction::Write, Outcome::Done(status)) if status.is_success() => ledger.end_write(slot.unit),
+                (Direction::Write, Outcome::Done(status)) if status.is_success() => {
+                    ledger.end_write(slot.unit)
+                }
                 (Direction::Write, Outcome::NotSent(_)) => ledger.withdraw_write(slot.unit),
                 (Direction::Write, _) => ledger.end_failed_write(slot.unit),
                 _ => ledger.end_read(slot.unit),
@@ -256,14 +278,24 @@ impl Job {
 
     /// Checks the blocks of a read whose content is known.
     fn check(&mut self, slot: &Slot, op: &Op) {
-        let Some(found) = self.report.verify.as_mut().filter(|_| slot.direction == Direction::Read) else { return };
+        let Some(found) = self.report.verify.as_mut().filter(|_| slot.direction == Direction::Read)
+        else {
+            return;
+        };
         let plan = &self.shared.plan;
         let expected = match &self.ledger {
             Some(_) if slot.generation == 0 => return,
-            Some(_) => Expected { seed: Some(plan.seed), run: Some(plan.run), generation: Some(slot.generation) },
+            Some(_) => Expected {
+                seed: Some(plan.seed),
+                run: Some(plan.run),
+                generation: Some(slot.generation),
+            },
             None => Expected { seed: plan.spec.randseed, ..Expected::default() },
         };
-        let blocks = op.data.iter().flat_map(|segment| segment.chunks_exact(plan.geometry.block_bytes as usize));
+        let blocks = op
+            .data
+            .iter()
+            .flat_map(|segment| segment.chunks_exact(plan.geometry.block_bytes as usize));
         for (lba, block) in (op.lba..).zip(blocks) {
             if let Err(fault) = verify::check(block, lba, &expected) {
                 found.add(Finding { lba, fault });
@@ -274,7 +306,8 @@ impl Job {
 
     /// Makes sure that the next paced operation is not late.
     fn await_due(&self, on: &Handle) -> Activity {
-        let (Stage::Running, Some(pace), false) = (self.stage, &self.pace, self.spare.is_empty()) else {
+        let (Stage::Running, Some(pace), false) = (self.stage, &self.pace, self.spare.is_empty())
+        else {
             return Activity::Idle;
         };
         let (_, due) = pace.next();
@@ -282,7 +315,11 @@ impl Job {
         if due <= on.now() || due - on.now() < spin {
             return Activity::Busy;
         }
-        self.timer.arm(on, self.id, Time::from_nanos(due.as_nanos().saturating_sub(spin.as_nanos() as u64)));
+        self.timer.arm(
+            on,
+            self.id,
+            Time::from_nanos(due.as_nanos().saturating_sub(spin.as_nanos() as u64)),
+        );
         Activity::Idle
     }
 }
@@ -312,13 +349,16 @@ impl Driver for Job {
             }
         }
         match self.await_due(on) {
-            Activity::Idle => Activity::busy_if(busy).or_settled_if(!more && self.stage == Stage::Running),
+            Activity::Idle => {
+                Activity::busy_if(busy).or_settled_if(!more && self.stage == Stage::Running)
+            }
             due => due,
         }
     }
 }
 
-/// Memory for an operation of so many bytes. It holds noise: zeroes would be a gift to devices that compress.
+/// Memory for an operation of so many bytes. It holds noise: zeroes would be a gift to devices that
+/// compress.
 fn memory(on: &Handle, bytes: usize, pattern: &Pattern) -> Result<Segments, Error> {
     let mut data = Segments::new();
     let mut left = bytes;

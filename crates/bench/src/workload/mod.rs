@@ -1,18 +1,21 @@
 //! The workload engine: fio's jobs on any block device.
 //!
-//! A [`JobSpec`] has fio's options with fio's meaning. Each job is a driver with a queue. Jobs are distributed over loops, so
-//! hundreds of jobs do not need hundreds of threads. If a device grants fewer queues than there are jobs, the jobs of a loop
-//! share its queues. Operations do not allocate: a completed operation is reused with its memory.
+//! A [`JobSpec`] has fio's options with fio's meaning. Each job is a driver with a queue. Jobs are
+//! distributed over loops, so hundreds of jobs do not need hundreds of threads. If a device grants
+//! fewer queues than there are jobs, the jobs of a loop share its queues. Operations do not
+//! allocate: a completed operation is reused with its memory.
 //!
 //! # Latency
-//! There are three histograms for each direction, as in fio: *submission* (until the device accepted the operation), *completion*
-//! (from then until the completion was seen) and *total*. The clock is read once per batch.
+//! There are three histograms for each direction, as in fio: *submission* (until the device
+//! accepted the operation), *completion* (from then until the completion was seen) and *total*. The
+//! clock is read once per batch.
 //!
-//! A closed loop (the default) starts the next operation when one has completed. If the device stalls, such a generator stalls
-//! with it, and measures one slow operation where an application that continues to send requests would see many: *coordinated
-//! omission*. With `rate_iops` the loop is open: operations are due on a fixed schedule, and latency counts from the time an
-//! operation was due, even if the queue had no room for it then. `rate` does the same by bytes. Operations that never started are
-//! reported as *missed*.
+//! A closed loop (the default) starts the next operation when one has completed. If the device
+//! stalls, such a generator stalls with it, and measures one slow operation where an application
+//! that continues to send requests would see many: *coordinated omission*. With `rate_iops` the
+//! loop is open: operations are due on a fixed schedule, and latency counts from the time an
+//! operation was due, even if the queue had no room for it then. `rate` does the same by bytes.
+//! Operations that never started are reported as *missed*.
 
 mod issue;
 mod job;
@@ -31,7 +34,8 @@ mod values;
 pub mod verify;
 
 pub use report::{
-    Batches, Depths, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report, VerifyReport, system_calls,
+    Batches, Depths, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report,
+    VerifyReport, system_calls,
 };
 pub use runner::{Gate, Phase, Progress, run, run_gated, run_until, run_watching};
 pub use spec::{Direction, JobSpec, Rw, Verify};

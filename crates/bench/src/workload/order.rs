@@ -1,7 +1,8 @@
 //! The order of units: sequential, random with every unit once in a pass, or independently random.
 //!
-//! A *unit* is a piece of the region with the size of one operation. fio uses a bitmap to visit each unit of a random pass once;
-//! here a keyed permutation of the unit numbers does this without memory, for any size of the device.
+//! A *unit* is a piece of the region with the size of one operation. fio uses a bitmap to visit
+//! each unit of a random pass once; here a keyed permutation of the unit numbers does this without
+//! memory, for any size of the device.
 
 use super::spec::{Direction, Rw};
 use rand_core::Rng;
@@ -20,13 +21,19 @@ impl Permutation {
     /// The permutation of `0..len` that `rng` chooses.
     pub fn new(len: u64, rng: &mut Pcg64Mcg) -> Self {
         let bits = (64 - len.saturating_sub(1).leading_zeros()).max(1);
-        Self { len, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2), key: core::array::from_fn(|_| rng.next_u64() | 1) }
+        Self {
+            len,
+            mask: u64::MAX >> (64 - bits),
+            shift: bits.div_ceil(2),
+            key: core::array::from_fn(|_| rng.next_u64() | 1),
+        }
     }
 
     /// Where `index`, which is below `len`, goes.
     ///
-    /// Each step of `mix` can be undone within the mask's bits, so it permutes `0..=mask`; walking on until the value is in
-    /// range makes that a permutation of `0..len`, in less than two steps on average.
+    /// Each step of `mix` can be undone within the mask's bits, so it permutes `0..=mask`; walking
+    /// on until the value is in range makes that a permutation of `0..len`, in less than two steps
+    /// on average.
     #[inline]
     pub fn at(&self, index: u64) -> u64 {
         let mut value = index;
@@ -84,7 +91,8 @@ impl Order {
         Self { units, kind }
     }
 
-    /// The first unit for an operation of `span` units, at most those of the region, in `direction`.
+    /// The first unit for an operation of `span` units, at most those of the region, in
+    /// `direction`.
     #[inline]
     pub fn next(&mut self, direction: Direction, span: u64, rng: &mut Pcg64Mcg) -> u64 {
         let units = self.units;
@@ -132,7 +140,8 @@ mod tests {
         let mut rng = Pcg64Mcg::seed_from_u64(2);
         let len = 1 << 16;
         let permutation = Permutation::new(len, &mut rng);
-        let steps: Vec<u64> = (1..len).map(|i| permutation.at(i).abs_diff(permutation.at(i - 1))).collect();
+        let steps: Vec<u64> =
+            (1..len).map(|i| permutation.at(i).abs_diff(permutation.at(i - 1))).collect();
         // Two random places of a line of length 1 are a third apart on average.
         let mean = steps.iter().sum::<u64>() as f64 / steps.len() as f64 / len as f64;
         assert!((0.31..0.36).contains(&mean), "{mean}");
@@ -140,7 +149,8 @@ mod tests {
         assert!(neighbours < 20, "{neighbours}");
         // Each sixteenth of the pass visits each sixteenth of the region about equally.
         for part in 0..16 {
-            let visits = (0..len / 16).filter(|i| permutation.at(part * (len / 16) + i) < len / 16).count();
+            let visits =
+                (0..len / 16).filter(|i| permutation.at(part * (len / 16) + i) < len / 16).count();
             assert!((180..340).contains(&visits), "{visits}");
         }
     }
@@ -149,7 +159,8 @@ mod tests {
     fn passes_of_an_order_differ_and_each_is_whole() {
         let mut rng = Pcg64Mcg::seed_from_u64(3);
         let mut order = Order::new(Rw::RandRead, 500, false, &mut rng);
-        let mut pass = || (0..500).map(|_| order.next(Direction::Read, 1, &mut rng)).collect::<Vec<_>>();
+        let mut pass =
+            || (0..500).map(|_| order.next(Direction::Read, 1, &mut rng)).collect::<Vec<_>>();
         let (mut first, mut second) = (pass(), pass());
         assert_ne!(first, second);
         first.sort_unstable();
@@ -163,8 +174,14 @@ mod tests {
         let mut rng = Pcg64Mcg::seed_from_u64(4);
         let mut order = Order::new(Rw::ReadWrite, 3, false, &mut rng);
         let mut next = |direction| order.next(direction, 1, &mut rng);
-        assert_eq!([next(Direction::Read), next(Direction::Read), next(Direction::Write)], [0, 1, 0]);
-        assert_eq!([next(Direction::Read), next(Direction::Read), next(Direction::Write)], [2, 0, 1]);
+        assert_eq!(
+            [next(Direction::Read), next(Direction::Read), next(Direction::Write)],
+            [0, 1, 0]
+        );
+        assert_eq!(
+            [next(Direction::Read), next(Direction::Read), next(Direction::Write)],
+            [2, 0, 1]
+        );
     }
 
     #[test]

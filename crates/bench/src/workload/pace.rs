@@ -1,8 +1,9 @@
 //! Open-loop pacing: the time of the next operation, independent of the device's speed.
 //!
-//! Each direction has its own clock, as with fio's `rate_iops` and `rate`; the first counts operations, the second bytes. An
-//! operation that cannot start when it is due, because the queue is full, stays due at that time, and its latency counts from
-//! then. A direction without a rate is always due.
+//! Each direction has its own clock, as with fio's `rate_iops` and `rate`; the first counts
+//! operations, the second bytes. An operation that cannot start when it is due, because the queue
+//! is full, stays due at that time, and its latency counts from then. A direction without a rate is
+//! always due.
 
 use super::spec::{Direction, JobSpec};
 use core::time::Duration;
@@ -30,7 +31,8 @@ struct Clock {
 }
 
 impl Clock {
-    /// When so many operations or bytes are due: by multiplication, so that rounding does not add up.
+    /// When so many operations or bytes are due: by multiplication, so that rounding does not add
+    /// up.
     #[inline]
     fn due(&self, start: Time) -> Time {
         let Some(per_second) = self.per_second else { return start };
@@ -41,34 +43,50 @@ impl Clock {
     /// Operations that are due before `ns` and have not begun.
     fn missed(&self, ns: u64) -> u64 {
         let Some(per_second) = self.per_second else { return 0 };
-        let due = (u128::from(ns) * u128::from(per_second)).div_ceil(1_000_000_000 * u128::from(self.mean));
+        let due = (u128::from(ns) * u128::from(per_second))
+            .div_ceil(1_000_000_000 * u128::from(self.mean));
         u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(self.begun.div_ceil(self.mean))
     }
 }
 
 impl Pace {
-    /// The schedule that `spec` asks for, the first operation at `start`; none where it has no rate for what it does.
+    /// The schedule that `spec` asks for, the first operation at `start`; none where it has no rate
+    /// for what it does.
     pub fn new(spec: &JobSpec, start: Time) -> Option<Self> {
         let clock = |direction: Direction| {
             let bytes = spec.rate[direction.index()];
             let mean = if bytes.is_some() { spec.mean_bytes(direction).max(1) } else { 1 };
             let per_second = bytes.or(spec.rate_iops.map(u64::from));
-            spec.rw.has(direction).then_some(Clock { per_second, bytes: bytes.is_some(), begun: 0, mean })
+            spec.rw.has(direction).then_some(Clock {
+                per_second,
+                bytes: bytes.is_some(),
+                begun: 0,
+                mean,
+            })
         };
         let clocks = Direction::ALL.map(clock);
-        clocks.iter().flatten().any(|clock| clock.per_second.is_some()).then_some(Self { start, clocks })
+        clocks
+            .iter()
+            .flatten()
+            .any(|clock| clock.per_second.is_some())
+            .then_some(Self { start, clocks })
     }
 
     /// The direction that is due next, and when.
     #[inline]
     pub fn next(&self) -> (Direction, Time) {
         let due = |d: &Direction| self.clocks[d.index()].map(|clock| (*d, clock.due(self.start)));
-        Direction::ALL.iter().filter_map(due).min_by_key(|(_, at)| *at).unwrap_or((Direction::Read, self.start))
+        Direction::ALL
+            .iter()
+            .filter_map(due)
+            .min_by_key(|(_, at)| *at)
+            .unwrap_or((Direction::Read, self.start))
     }
 
     /// The direction that has no rate beside one that has.
     pub fn free(&self) -> Option<Direction> {
-        let free = |d: &Direction| self.clocks[d.index()].is_some_and(|clock| clock.per_second.is_none());
+        let free =
+            |d: &Direction| self.clocks[d.index()].is_some_and(|clock| clock.per_second.is_none());
         Direction::ALL.into_iter().find(free)
     }
 
@@ -135,10 +153,20 @@ mod tests {
 
     #[test]
     fn a_rate_in_bytes_counts_bytes() {
-        let spec = JobSpec { rw: Rw::RandRw, rate: [Some(40_960), Some(8192), None], ..JobSpec::default() };
+        let spec = JobSpec {
+            rw: Rw::RandRw,
+            rate: [Some(40_960), Some(8192), None],
+            ..JobSpec::default()
+        };
         let mut pace = Pace::new(&spec, Time::ZERO).unwrap();
         assert_eq!(count(&mut pace, 1_000_000_000), [10, 2, 0]);
-        assert_eq!((pace.missed(Time::from_nanos(1_000_000_000)), pace.missed(Time::from_nanos(2_000_000_000))), (0, 12));
+        assert_eq!(
+            (
+                pace.missed(Time::from_nanos(1_000_000_000)),
+                pace.missed(Time::from_nanos(2_000_000_000))
+            ),
+            (0, 12)
+        );
         assert_eq!(pace.free(), None);
     }
 
@@ -149,6 +177,9 @@ mod tests {
         pace.begin(Direction::Write, 4096);
         assert_eq!((pace.free(), pace.next().1), (Some(Direction::Read), Time::ZERO));
         assert_eq!(pace.due(Direction::Write), Time::from_nanos(1_000_000_000));
-        assert!(Pace::new(&JobSpec { rate: [None, Some(1), None], ..JobSpec::default() }, Time::ZERO).is_none());
+        assert!(
+            Pace::new(&JobSpec { rate: [None, Some(1), None], ..JobSpec::default() }, Time::ZERO)
+                .is_none()
+        );
     }
 }

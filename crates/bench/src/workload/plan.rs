@@ -2,7 +2,9 @@
 
 use super::spec::{Direction, JobSpec, SEED_DEFAULT, Verify};
 use crate::error::Error;
-use crate::limits::{BLOCK_BYTES_MAX, IODEPTH_MAX, JOBS_MAX, PAYLOAD_BYTES_MAX, THREADS_MAX, VERIFIED_UNITS_MAX};
+use crate::limits::{
+    BLOCK_BYTES_MAX, IODEPTH_MAX, JOBS_MAX, PAYLOAD_BYTES_MAX, THREADS_MAX, VERIFIED_UNITS_MAX,
+};
 use weft_block::{Features, Geometry};
 
 /// What all jobs have in common.
@@ -36,8 +38,15 @@ pub(super) struct Share {
 impl Plan {
     /// Checks the options against one another and the device. `run` names the run.
     ///
-    /// There are no more loops than `queues`, which the device grants: a further one could only hand its work to them.
-    pub fn new(spec: &JobSpec, geometry: Geometry, features: Features, queues: usize, run: u64) -> Result<Self, Error> {
+    /// There are no more loops than `queues`, which the device grants: a further one could only
+    /// hand its work to them.
+    pub fn new(
+        spec: &JobSpec,
+        geometry: Geometry,
+        features: Features,
+        queues: usize,
+        run: u64,
+    ) -> Result<Self, Error> {
         check_numbers(spec)?;
         check_device(spec, geometry, features)?;
         let plan = Self {
@@ -46,7 +55,11 @@ impl Plan {
             unit_blocks: spec.unit_bytes() / geometry.block_bytes,
             seed: spec.randseed.unwrap_or(SEED_DEFAULT),
             run,
-            threads: spec.threads.min(spec.numjobs).min(u32::try_from(queues).unwrap_or(u32::MAX)).max(1),
+            threads: spec
+                .threads
+                .min(spec.numjobs)
+                .min(u32::try_from(queues).unwrap_or(u32::MAX))
+                .max(1),
             queues,
         };
         plan.check_regions()?;
@@ -60,7 +73,8 @@ impl Plan {
         let units = self.region_bytes() / u64::from(self.unit_bytes());
         let block_bytes = u64::from(self.geometry.block_bytes);
         let (first_unit, units) = if self.is_divided() {
-            let at = |job: u32| (u128::from(units) * u128::from(job) / u128::from(spec.numjobs)) as u64;
+            let at =
+                |job: u32| (u128::from(units) * u128::from(job) / u128::from(spec.numjobs)) as u64;
             (at(index), at(index + 1) - at(index))
         } else {
             (0, units)
@@ -68,9 +82,19 @@ impl Plan {
         let by_units = (!spec.time_based).then_some(units);
         let (limit, unit_limit) = match spec.bssplit {
             Some(_) => (spec.number_ios, by_units),
-            None => (spec.number_ios.map_or(by_units, |ios| Some(by_units.map_or(ios, |units| units.min(ios)))), None),
+            None => (
+                spec.number_ios
+                    .map_or(by_units, |ios| Some(by_units.map_or(ios, |units| units.min(ios)))),
+                None,
+            ),
         };
-        Share { index, unit_limit, first_lba: begin / block_bytes + first_unit * u64::from(self.unit_blocks), units, limit }
+        Share {
+            index,
+            unit_limit,
+            first_lba: begin / block_bytes + first_unit * u64::from(self.unit_blocks),
+            units,
+            limit,
+        }
     }
 
     /// Jobs of loop `thread`.
@@ -86,7 +110,12 @@ impl Plan {
 
     /// Bytes of payload memory for `jobs` jobs.
     pub fn payload_bytes(&self, jobs: u32) -> u64 {
-        let each = self.spec.sizes().into_iter().map(|bytes| u64::from(bytes).next_power_of_two().max(4096)).sum::<u64>();
+        let each = self
+            .spec
+            .sizes()
+            .into_iter()
+            .map(|bytes| u64::from(bytes).next_power_of_two().max(4096))
+            .sum::<u64>();
         u64::from(jobs) * u64::from(self.spec.iodepth) * each
     }
 
@@ -112,7 +141,8 @@ impl Plan {
 
     /// Bytes of a job's region, or of the whole where it is divided.
     fn region_bytes(&self) -> u64 {
-        let last_begin = self.spec.offset + self.spec.offset_increment * u64::from(self.spec.numjobs - 1);
+        let last_begin =
+            self.spec.offset + self.spec.offset_increment * u64::from(self.spec.numjobs - 1);
         let left = self.geometry.bytes().saturating_sub(last_begin);
         match self.spec.size_percent {
             Some(percent) => {
@@ -126,27 +156,45 @@ impl Plan {
 
     fn check_regions(&self) -> Result<(), Error> {
         let spec = &self.spec;
-        let last = u128::from(spec.offset) + u128::from(spec.offset_increment) * u128::from(spec.numjobs - 1);
+        let last = u128::from(spec.offset)
+            + u128::from(spec.offset_increment) * u128::from(spec.numjobs - 1);
         if last >= u128::from(self.geometry.bytes()) {
-            return Err(Error::option("offset", format!("the device ends at {} bytes", self.geometry.bytes())));
+            return Err(Error::option(
+                "offset",
+                format!("the device ends at {} bytes", self.geometry.bytes()),
+            ));
         }
         let bytes = self.region_bytes();
         if last + u128::from(bytes) > u128::from(self.geometry.bytes()) {
-            let problem = format!("offset and size reach beyond the device's {} bytes", self.geometry.bytes());
+            let problem = format!(
+                "offset and size reach beyond the device's {} bytes",
+                self.geometry.bytes()
+            );
             return Err(Error::option("size", problem));
         }
-        if spec.verify == Verify::Crc32c && spec.numjobs > 1 && (1..bytes).contains(&spec.offset_increment) {
-            return Err(Error::option("offset_increment", "jobs that verify must not overlap: use at least the size, or none"));
+        if spec.verify == Verify::Crc32c
+            && spec.numjobs > 1
+            && (1..bytes).contains(&spec.offset_increment)
+        {
+            return Err(Error::option(
+                "offset_increment",
+                "jobs that verify must not overlap: use at least the size, or none",
+            ));
         }
         let units = bytes / u64::from(self.unit_bytes());
         let largest = spec.sizes().last().map_or(1, |bytes| u64::from(bytes / self.unit_bytes()));
         let shares = if self.is_divided() { u64::from(spec.numjobs) } else { 1 };
         if units < shares * largest {
             let bs = largest * u64::from(self.unit_bytes());
-            return Err(Error::option("size", format!("{bytes} bytes are too few for a block of {bs} for each job")));
+            return Err(Error::option(
+                "size",
+                format!("{bytes} bytes are too few for a block of {bs} for each job"),
+            ));
         }
         if self.writes_pattern() && units > VERIFIED_UNITS_MAX {
-            let problem = format!("at most {VERIFIED_UNITS_MAX} blocks of bs bytes can be verified: set size, or raise bs");
+            let problem = format!(
+                "at most {VERIFIED_UNITS_MAX} blocks of bs bytes can be verified: set size, or raise bs"
+            );
             return Err(Error::option("size", problem));
         }
         Ok(())
@@ -163,7 +211,10 @@ fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
     between("threads", spec.threads, THREADS_MAX)?;
     between("rate_iops", spec.rate_iops.unwrap_or(1), u32::MAX)?;
     if spec.rwmixread > 100 {
-        return Err(Error::option("rwmixread", format!("it is {} but must be 0 to 100", spec.rwmixread)));
+        return Err(Error::option(
+            "rwmixread",
+            format!("it is {} but must be 0 to 100", spec.rwmixread),
+        ));
     }
     if spec.time_based && spec.runtime.is_none_or(|runtime| runtime.is_zero()) {
         return Err(Error::option("time_based", "it needs runtime"));
@@ -182,7 +233,10 @@ fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
     }
     let bytes: u64 = spec.sizes().into_iter().map(u64::from).sum();
     if u64::from(spec.numjobs) * u64::from(spec.iodepth) * bytes > PAYLOAD_BYTES_MAX {
-        let problem = format!("numjobs × iodepth × bs exceeds {} GiB of memory: lower one of them", PAYLOAD_BYTES_MAX >> 30);
+        let problem = format!(
+            "numjobs × iodepth × bs exceeds {} GiB of memory: lower one of them",
+            PAYLOAD_BYTES_MAX >> 30
+        );
         return Err(Error::option("iodepth", problem));
     }
     Ok(())
@@ -193,15 +247,24 @@ fn check_device(spec: &JobSpec, geometry: Geometry, features: Features) -> Resul
     let multiple = |bytes: u64| bytes.is_multiple_of(block.into());
     for bs in spec.sizes() {
         if bs == 0 || !multiple(bs.into()) {
-            return Err(Error::option("bs", format!("{bs} is not a multiple of the device's block size, {block}")));
+            return Err(Error::option(
+                "bs",
+                format!("{bs} is not a multiple of the device's block size, {block}"),
+            ));
         }
         if bs > BLOCK_BYTES_MAX {
-            return Err(Error::option("bs", format!("{bs} exceeds the maximum block size, {} MiB", BLOCK_BYTES_MAX >> 20)));
+            return Err(Error::option(
+                "bs",
+                format!("{bs} exceeds the maximum block size, {} MiB", BLOCK_BYTES_MAX >> 20),
+            ));
         }
     }
     for (option, value) in [("offset", spec.offset), ("offset_increment", spec.offset_increment)] {
         if !multiple(value) {
-            return Err(Error::option(option, format!("{value} is not a multiple of the device's block size, {block}")));
+            return Err(Error::option(
+                option,
+                format!("{value} is not a multiple of the device's block size, {block}"),
+            ));
         }
     }
     let needs_write = spec.rw.has(Direction::Write) || spec.rw.has(Direction::Trim);
@@ -234,7 +297,10 @@ mod tests {
     #[test]
     fn a_job_covers_the_device_once() {
         let plan = plan(|_| ()).unwrap();
-        assert_eq!(plan.share(0), Share { index: 0, first_lba: 0, units: 256, limit: Some(256), unit_limit: None });
+        assert_eq!(
+            plan.share(0),
+            Share { index: 0, first_lba: 0, units: 256, limit: Some(256), unit_limit: None }
+        );
     }
 
     #[test]
@@ -252,7 +318,10 @@ mod tests {
         let limit = |change: fn(&mut JobSpec)| plan(change).unwrap().share(0).limit;
         assert_eq!(limit(|s| s.number_ios = Some(7)), Some(7));
         assert_eq!(limit(|s| s.number_ios = Some(7000)), Some(256));
-        assert_eq!(limit(|s| (s.time_based, s.runtime) = (true, Some(Duration::from_secs(1)))), None);
+        assert_eq!(
+            limit(|s| (s.time_based, s.runtime) = (true, Some(Duration::from_secs(1)))),
+            None
+        );
         assert_eq!(limit(|s| s.size = Some(65_536)), Some(16));
     }
 
@@ -280,7 +349,10 @@ mod tests {
             let plan = Plan::new(&spec, GEOMETRY, Features::default(), queues, 1).unwrap();
             (0..plan.threads).map(|thread| plan.queues_of(thread)).collect::<Vec<_>>()
         };
-        assert_eq!((granted(128), granted(3), granted(2), granted(0)), (vec![43, 43, 42], vec![1; 3], vec![1; 2], vec![0]));
+        assert_eq!(
+            (granted(128), granted(3), granted(2), granted(0)),
+            (vec![43, 43, 42], vec![1; 3], vec![1; 2], vec![0])
+        );
     }
 
     #[test]
@@ -293,21 +365,42 @@ mod tests {
         assert_eq!(wrong(|s| s.bs_bytes = BLOCK_BYTES_MAX + 512), "bs");
         assert_eq!(wrong(|s| s.bs_bytes = 2 << 20), "size");
         assert_eq!(wrong(|s| (s.rate, s.rate_iops) = ([Some(1); 3], Some(1))), "rate");
-        assert_eq!(wrong(|s| (s.bssplit, s.verify) = ("4k:8k".parse().ok(), Verify::Crc32c)), "bssplit");
+        assert_eq!(
+            wrong(|s| (s.bssplit, s.verify) = ("4k:8k".parse().ok(), Verify::Crc32c)),
+            "bssplit"
+        );
         assert_eq!(wrong(|s| s.bssplit = "512:700".parse().ok()), "bs");
-        assert_eq!(wrong(|s| (s.size_percent, s.bssplit) = (Some(1), "4k:64k".parse().ok())), "size");
+        assert_eq!(
+            wrong(|s| (s.size_percent, s.bssplit) = (Some(1), "4k:64k".parse().ok())),
+            "size"
+        );
         assert_eq!(wrong(|s| s.iodepth = 0), "iodepth");
         assert_eq!(wrong(|s| s.rwmixread = 101), "rwmixread");
         assert_eq!(wrong(|s| s.time_based = true), "time_based");
         assert_eq!(wrong(|s| s.offset = 100), "offset");
         assert_eq!(wrong(|s| s.offset = 1 << 20), "offset");
-        assert_eq!(wrong(|s| (s.offset, s.offset_increment, s.numjobs) = (0, 1 << 40, 4000)), "offset");
+        assert_eq!(
+            wrong(|s| (s.offset, s.offset_increment, s.numjobs) = (0, 1 << 40, 4000)),
+            "offset"
+        );
         assert_eq!(wrong(|s| s.size = Some(2 << 20)), "size");
         assert_eq!(wrong(|s| s.size = Some(100)), "size");
-        assert_eq!(wrong(|s| (s.numjobs, s.verify, s.size) = (5, Verify::Crc32c, Some(16_384))), "size");
-        assert_eq!(wrong(|s| (s.numjobs, s.verify, s.offset_increment) = (2, Verify::Crc32c, 512)), "offset_increment");
+        assert_eq!(
+            wrong(|s| (s.numjobs, s.verify, s.size) = (5, Verify::Crc32c, Some(16_384))),
+            "size"
+        );
+        assert_eq!(
+            wrong(|s| (s.numjobs, s.verify, s.offset_increment) = (2, Verify::Crc32c, 512)),
+            "offset_increment"
+        );
         assert_eq!(wrong(|s| (s.bs_bytes, s.iodepth, s.numjobs) = (1 << 20, 65_536, 2)), "iodepth");
-        let read_only = Plan::new(&JobSpec { rw: Rw::RandRw, ..JobSpec::default() }, GEOMETRY, Features::default(), 1, 1);
+        let read_only = Plan::new(
+            &JobSpec { rw: Rw::RandRw, ..JobSpec::default() },
+            GEOMETRY,
+            Features::default(),
+            1,
+            1,
+        );
         assert!(matches!(read_only, Err(Error::Option { option: "rw", .. })));
     }
 }

@@ -1,4 +1,5 @@
-//! Assigns the queues of a loop to its jobs: one each if the device grants enough, otherwise shared ones.
+//! Assigns the queues of a loop to its jobs: one each if the device grants enough, otherwise shared
+//! ones.
 
 use crate::error::Error;
 use weft_block::sharing::SharedQueue;
@@ -17,12 +18,14 @@ pub(super) struct Queues<'a> {
 }
 
 impl<'a> Queues<'a> {
-    /// For `jobs` jobs, on a loop that may open at most `granted` queues of the device, at least one.
+    /// For `jobs` jobs, on a loop that may open at most `granted` queues of the device, at least
+    /// one.
     pub fn new(device: &'a dyn BlockDevice, granted: usize, jobs: usize) -> Self {
         Self { device, granted: granted.max(1), jobs, shared: Vec::new(), opened: 0 }
     }
 
-    /// A queue for the next job, whose driver is `owner`: its own if there are enough, otherwise a share of one.
+    /// A queue for the next job, whose driver is `owner`: its own if there are enough, otherwise a
+    /// share of one.
     ///
     /// # Errors
     /// Those of [`BlockDevice::open_queue`].

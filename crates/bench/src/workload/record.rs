@@ -30,7 +30,8 @@ impl Recorder {
     /// For a job that does `rw`.
     pub fn new(rw: Rw) -> Self {
         Self {
-            directions: Direction::ALL.map(|d| rw.has(d).then(|| Box::new(DirectionReport::recording()))),
+            directions: Direction::ALL
+                .map(|d| rw.has(d).then(|| Box::new(DirectionReport::recording()))),
             begin: Time::ZERO,
             last: [Time::ZERO; 3],
             depths: Depths::default(),
@@ -69,7 +70,14 @@ impl Recorder {
 
     /// An operation was done.
     #[inline]
-    pub fn completed(&mut self, direction: Direction, bytes: u64, completion: Duration, total: Duration, now: Time) {
+    pub fn completed(
+        &mut self,
+        direction: Direction,
+        bytes: u64,
+        completion: Duration,
+        total: Duration,
+        now: Time,
+    ) {
         self.last[direction.index()] = now;
         if let Some(report) = &mut self.directions[direction.index()] {
             report.ios += 1;
@@ -130,17 +138,32 @@ mod tests {
         for i in 1..=1500 {
             let now = ms(1000 + i);
             recorder.submitted(Direction::Write, 100, 1);
-            recorder.completed(Direction::Write, 4096, Duration::from_nanos(900), Duration::from_nanos(1000), now);
+            recorder.completed(
+                Direction::Write,
+                4096,
+                Duration::from_nanos(900),
+                Duration::from_nanos(1000),
+                now,
+            );
             recorder.sample(now);
         }
         recorder.batch_submitted(4, 32);
         let mut report = JobReport::default();
         recorder.finish(&mut report);
         let write = &report.directions[Direction::Write.index()];
-        assert_eq!((write.ios, write.bytes, write.runtime), (1500, 1500 * 4096, Duration::from_millis(1500)));
+        assert_eq!(
+            (write.ios, write.bytes, write.runtime),
+            (1500, 1500 * 4096, Duration::from_millis(1500))
+        );
         assert_eq!((write.iops_mean(), write.iops.count()), (1000.0, 3));
-        assert!((write.iops.mean() - 1000.0).abs() < 1e-6 && (write.bandwidth_kib.mean() - 4000.0).abs() < 1e-6);
-        assert_eq!((write.completion.count(), write.total.mean_ns(), write.submission.max_ns()), (1500, 1000.0, 100));
+        assert!(
+            (write.iops.mean() - 1000.0).abs() < 1e-6
+                && (write.bandwidth_kib.mean() - 4000.0).abs() < 1e-6
+        );
+        assert_eq!(
+            (write.completion.count(), write.total.mean_ns(), write.submission.max_ns()),
+            (1500, 1000.0, 100)
+        );
         assert_eq!((report.depths.0[5], report.submitted.0[1]), (4, 1));
         assert_eq!(report.directions[Direction::Read.index()].ios, 0);
     }

@@ -39,7 +39,8 @@ pub struct Report {
 pub struct JobReport {
     /// Its number.
     pub index: u32,
-    /// The measured operations, by [`Direction::index`]. For the reads of the verify phase see `verify`.
+    /// The measured operations, by [`Direction::index`]. For the reads of the verify phase see
+    /// `verify`.
     pub directions: [DirectionReport; 3],
     /// From the start of the measurement to the last completion.
     pub runtime: Duration,
@@ -83,7 +84,12 @@ pub struct DirectionReport {
 impl DirectionReport {
     /// With room for latencies.
     pub(super) fn recording() -> Self {
-        Self { submission: Latency::new(), completion: Latency::new(), total: Latency::new(), ..Self::default() }
+        Self {
+            submission: Latency::new(),
+            completion: Latency::new(),
+            total: Latency::new(),
+            ..Self::default()
+        }
     }
 
     /// Operations per second; 0 when nothing ran.
@@ -120,7 +126,8 @@ fn per_second(count: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }
 
-/// How often the queue had which depth when operations were submitted: 1, 2–3, 4–7, 8–15, 16–31, 32–63, and above.
+/// How often the queue had which depth when operations were submitted: 1, 2–3, 4–7, 8–15, 16–31,
+/// 32–63, and above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depths(pub [u64; 7]);
 
@@ -132,7 +139,8 @@ impl Depths {
     }
 }
 
-/// How often how many operations were handled together: none, 1–4, 5–8, 9–16, 17–32, 33–64, and above.
+/// How often how many operations were handled together: none, 1–4, 5–8, 9–16, 17–32, 33–64, and
+/// above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches(pub [u64; 7]);
 
@@ -140,7 +148,11 @@ impl Batches {
     /// Counts a batch of `n`.
     #[inline]
     pub(super) fn add(&mut self, n: usize) {
-        let level = if n == 0 { 0 } else { (n.next_power_of_two().ilog2() as usize).saturating_sub(1).clamp(1, 6) };
+        let level = if n == 0 {
+            0
+        } else {
+            (n.next_power_of_two().ilog2() as usize).saturating_sub(1).clamp(1, 6)
+        };
         self.0[level] += 1;
     }
 }
@@ -193,7 +205,8 @@ pub struct VerifyReport {
     pub bad: [u64; 3],
     /// The first bad blocks, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
-    /// Units that could not be verified, because their last write failed and their content is unknown.
+    /// Units that could not be verified, because their last write failed and their content is
+    /// unknown.
     pub unknown_units: u64,
     /// The reads of the verify phase; empty if there was none.
     pub phase: DirectionReport,
@@ -236,10 +249,14 @@ impl JobReport {
     /// Notes a failed operation.
     pub(super) fn fail(&mut self, direction: Direction, outcome: &Outcome, lba: u64) {
         let (known, status) = (Known::from(outcome), outcome.status());
-        let alike = |e: &&mut ErrorCount| (e.direction, e.known, e.status.kind) == (direction, known, status.kind);
+        let alike = |e: &&mut ErrorCount| {
+            (e.direction, e.known, e.status.kind) == (direction, known, status.kind)
+        };
         match self.errors.iter_mut().find(alike) {
             Some(error) => error.count += 1,
-            None => self.errors.push(ErrorCount { direction, known, status, first_lba: lba, count: 1 }),
+            None => {
+                self.errors.push(ErrorCount { direction, known, status, first_lba: lba, count: 1 })
+            }
         }
     }
 
@@ -253,8 +270,10 @@ impl JobReport {
         self.missed += other.missed;
         self.unfinished += other.unfinished;
         for error in &other.errors {
-            let alike =
-                |e: &&mut ErrorCount| (e.direction, e.known, e.status.kind) == (error.direction, error.known, error.status.kind);
+            let alike = |e: &&mut ErrorCount| {
+                (e.direction, e.known, e.status.kind)
+                    == (error.direction, error.known, error.status.kind)
+            };
             match self.errors.iter_mut().find(alike) {
                 Some(sum) => sum.count += error.count,
                 None => self.errors.push(*error),
@@ -262,8 +281,9 @@ impl JobReport {
         }
     }
 
-    /// An error number as fio reports it: 0 when all went well, 5 (`EIO`) or that of the kind of the first failure, 84
-    /// (`EILSEQ`) for bad blocks, 110 (`ETIMEDOUT`) for operations that never completed. The numbers are Linux's on any system.
+    /// An error number as fio reports it: 0 when all went well, 5 (`EIO`) or that of the kind of
+    /// the first failure, 84 (`EILSEQ`) for bad blocks, 110 (`ETIMEDOUT`) for operations that never
+    /// completed. The numbers are Linux's on any system.
     pub fn error_number(&self) -> u32 {
         if let Some(error) = self.errors.first() {
             return match error.status.kind {
@@ -310,8 +330,8 @@ pub fn system_calls(c: &Snapshot) -> u64 {
 }
 
 impl LoopReport {
-    /// System calls that did something: moved bytes, submitted to a disk, slept. Empty polls and receives, which a loop that is
-    /// waiting for work makes by the million, are apart.
+    /// System calls that did something: moved bytes, submitted to a disk, slept. Empty polls and
+    /// receives, which a loop that is waiting for work makes by the million, are apart.
     pub fn system_calls(&self) -> u64 {
         system_calls(&self.counters)
     }
@@ -323,7 +343,11 @@ impl LoopReport {
 
     /// How busy its thread was: 1 is all of a core.
     pub fn load(&self) -> f64 {
-        if self.time.is_zero() { 0.0 } else { self.thread.total().as_secs_f64() / self.time.as_secs_f64() }
+        if self.time.is_zero() {
+            0.0
+        } else {
+            self.thread.total().as_secs_f64() / self.time.as_secs_f64()
+        }
     }
 }
 
@@ -372,11 +396,14 @@ impl Report {
 
     /// What verifying found in all jobs, if it was asked for.
     pub fn verify(&self) -> Option<VerifyReport> {
-        self.jobs.iter().filter_map(|job| job.verify.as_ref()).fold(None, |all: Option<VerifyReport>, job| {
-            let mut all = all.unwrap_or_default();
-            all.merge(job);
-            Some(all)
-        })
+        self.jobs.iter().filter_map(|job| job.verify.as_ref()).fold(
+            None,
+            |all: Option<VerifyReport>, job| {
+                let mut all = all.unwrap_or_default();
+                all.merge(job);
+                Some(all)
+            },
+        )
     }
 
     /// Whether every operation was done and every checked block was good.
@@ -392,10 +419,17 @@ impl Report {
     /// The part of `job`, by operations, in what its loop's thread used.
     pub fn usage_of(&self, job: &JobReport) -> Usage {
         let loops = self.loops.len().max(1);
-        let Some(its_loop) = self.loops.get(job.index as usize % loops) else { return Usage::default() };
+        let Some(its_loop) = self.loops.get(job.index as usize % loops) else {
+            return Usage::default();
+        };
         let ios = |job: &JobReport| job.directions.iter().map(|d| d.ios).sum::<u64>();
-        let all: u64 = self.jobs.iter().skip(job.index as usize % loops).step_by(loops).map(ios).sum();
-        let part = if all == 0 { 1.0 / f64::from(its_loop.jobs.max(1)) } else { ios(job) as f64 / all as f64 };
+        let all: u64 =
+            self.jobs.iter().skip(job.index as usize % loops).step_by(loops).map(ios).sum();
+        let part = if all == 0 {
+            1.0 / f64::from(its_loop.jobs.max(1))
+        } else {
+            ios(job) as f64 / all as f64
+        };
         let count = |n: u64| (n as f64 * part).round() as u64;
         Usage {
             user: its_loop.thread.user.mul_f64(part),
@@ -430,7 +464,10 @@ mod tests {
         job.fail(Direction::Read, &Outcome::Done(media), 9);
         job.fail(Direction::Read, &Outcome::settled(media), 7);
         job.fail(Direction::Write, &Outcome::Done(Status::new(StatusKind::NoSpace)), 8);
-        assert_eq!(job.errors.iter().map(|e| (e.count, e.first_lba)).collect::<Vec<_>>(), [(2, 5), (1, 7), (1, 8)]);
+        assert_eq!(
+            job.errors.iter().map(|e| (e.count, e.first_lba)).collect::<Vec<_>>(),
+            [(2, 5), (1, 7), (1, 8)]
+        );
         assert_eq!((job.failed(), job.error_number()), (4, 5));
     }
 
@@ -466,7 +503,10 @@ mod tests {
             spec: JobSpec::default(),
             started: SystemTime::UNIX_EPOCH,
             jobs: vec![job(0, 3), job(1, 100), job(2, 1)],
-            loops: vec![LoopReport { jobs: 2, thread, ..LoopReport::default() }, LoopReport { jobs: 1, ..LoopReport::default() }],
+            loops: vec![
+                LoopReport { jobs: 2, thread, ..LoopReport::default() },
+                LoopReport { jobs: 1, ..LoopReport::default() },
+            ],
             process: Usage::default(),
             watched: None,
             stopped: false,

@@ -39,7 +39,8 @@ pub struct Progress {
     pub phase: Phase,
     /// Time since the jobs started.
     pub elapsed: Duration,
-    /// The completed fraction, 0 to 1: of verifying in that phase, otherwise of everything before it.
+    /// The completed fraction, 0 to 1: of verifying in that phase, otherwise of everything before
+    /// it.
     pub fraction: f64,
     /// Estimated remaining time of the same; `None` if unknown.
     pub eta: Option<Duration>,
@@ -51,12 +52,17 @@ pub struct Progress {
     pub failed: u64,
 }
 
-/// Runs the jobs of `spec` on `device`. Calls `progress` a few times per second, on the calling thread.
+/// Runs the jobs of `spec` on `device`. Calls `progress` a few times per second, on the calling
+/// thread.
 ///
 /// # Errors
-/// An invalid option, a device that cannot open its queues, a lack of memory or threads. Failed operations are not an error of
-/// the run: the report lists them.
-pub fn run(device: Arc<dyn BlockDevice>, spec: &JobSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+/// An invalid option, a device that cannot open its queues, a lack of memory or threads. Failed
+/// operations are not an error of the run: the report lists them.
+pub fn run(
+    device: Arc<dyn BlockDevice>,
+    spec: &JobSpec,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
     run_until(device, spec, &AtomicBool::new(false), progress)
 }
 
@@ -93,7 +99,8 @@ impl Gate for Open {
     fn opened(&mut self, _: Instant) {}
 }
 
-/// Like [`run_until`], and also measures the CPU time of another process, for example the target, over the same time.
+/// Like [`run_until`], and also measures the CPU time of another process, for example the target,
+/// over the same time.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -120,9 +127,16 @@ pub fn run_gated(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
     let started = SystemTime::now();
-    // Blocks that are longer than the device takes at once go in parts; the latency is that of the whole.
+    // Blocks that are longer than the device takes at once go in parts; the latency is that of the
+    // whole.
     let device = split::up_to(device, spec.sizes().into_iter().max().unwrap_or(0));
-    let plan = Plan::new(spec, device.geometry(), device.features(), device.max_queues(), run_name(started))?;
+    let plan = Plan::new(
+        spec,
+        device.geometry(),
+        device.features(),
+        device.max_queues(),
+        run_name(started),
+    )?;
     let mut runner = Runner::start(&device, plan, watched)?;
     let collected = runner.collect(gate, stop, progress);
     runner.shut_down(collected.is_err())?;
@@ -159,7 +173,8 @@ struct OneLoop {
     jobs: Vec<DriverId>,
 }
 
-/// What was collected: jobs, loops, and the processor time of this process and of those that are watched.
+/// What was collected: jobs, loops, and the processor time of this process and of those that are
+/// watched.
 type Collected = (Vec<super::report::JobReport>, Vec<LoopReport>, [Usage; 2]);
 
 impl Runner {
@@ -201,7 +216,11 @@ impl Runner {
         let mut last_report = Instant::now();
         while jobs.len() < self.shared.plan.spec.numjobs as usize {
             let connected = ready == self.shared.plan.spec.numjobs;
-            let wait = if connected && self.view.started.is_none() { self.try_gate(gate) } else { PROGRESS_EVERY };
+            let wait = if connected && self.view.started.is_none() {
+                self.try_gate(gate)
+            } else {
+                PROGRESS_EVERY
+            };
             match self.events.recv_timeout(wait) {
                 Ok(Event::Ready) => ready += 1,
                 Ok(Event::Done(report)) => jobs.push(*report),
@@ -209,11 +228,14 @@ impl Runner {
                     loops[ended.thread as usize] = ended.report;
                     let [first, last] = ended.processes;
                     // Of loops that overlap, the first to begin and the last to end.
-                    begin = Some(begin.filter(|b| b[0].total() < first[0].total()).unwrap_or(first));
+                    begin =
+                        Some(begin.filter(|b| b[0].total() < first[0].total()).unwrap_or(first));
                     end = Some(end.filter(|e| e[0].total() > last[0].total()).unwrap_or(last));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(Error::Thread("its jobs did not report".into())),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::Thread("its jobs did not report".into()));
+                }
             }
             if stop.load(Relaxed) && !self.shared.stop.swap(true, Relaxed) {
                 self.wake();
@@ -228,9 +250,12 @@ impl Runner {
         Ok((jobs, loops, [0, 1].map(|i| end[i].since(&begin[i]))))
     }
 
-    /// All jobs are connected: starts them if it is time. Returns how long to wait before it is worth asking again.
+    /// All jobs are connected: starts them if it is time. Returns how long to wait before it is
+    /// worth asking again.
     fn try_gate(&mut self, gate: &mut dyn Gate) -> Duration {
-        let Some(left) = gate.opens().map(|at| at.saturating_duration_since(Instant::now())) else { return GATE_EVERY };
+        let Some(left) = gate.opens().map(|at| at.saturating_duration_since(Instant::now())) else {
+            return GATE_EVERY;
+        };
         if !left.is_zero() {
             return left.min(PROGRESS_EVERY);
         }
@@ -265,23 +290,32 @@ fn panic_text(panic: &(dyn core::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }
 
-fn start_loop(device: &Arc<dyn BlockDevice>, shared: &Arc<Shared>, thread: u32, give: &Sender<Event>) -> Result<OneLoop, Error> {
+fn start_loop(
+    device: &Arc<dyn BlockDevice>,
+    shared: &Arc<Shared>,
+    thread: u32,
+    give: &Sender<Event>,
+) -> Result<OneLoop, Error> {
     let spec = &shared.plan.spec;
     let cpu = spec.cpus_allowed.get(thread as usize % spec.cpus_allowed.len().max(1)).copied();
     let jobs: Vec<u32> = shared.plan.jobs_of(thread).collect();
     let config = LoopConfig {
         name: format!("weft-bench-{thread}"),
         spin: if spec.poll { Duration::MAX } else { LoopConfig::default().spin },
-        pool_bytes: limits::POOL_BYTES_DEFAULT + shared.plan.payload_bytes(jobs.len() as u32) as usize,
+        pool_bytes: limits::POOL_BYTES_DEFAULT
+            + shared.plan.payload_bytes(jobs.len() as u32) as usize,
         cpu,
         disk: spec.disk,
         ..LoopConfig::default()
     };
     let (device, shared, give) = (Arc::clone(device), Arc::clone(shared), give.clone());
     let setup = move |on: &Handle| {
-        let state = Rc::new(LoopState::new(thread, cpu, jobs.len() as u32, Arc::clone(&shared.watched)));
+        let state =
+            Rc::new(LoopState::new(thread, cpu, jobs.len() as u32, Arc::clone(&shared.watched)));
         let mut queues = Queues::new(&*device, shared.plan.queues_of(thread), jobs.len());
-        let open = |&index: &u32| on.try_spawn(|id| Job::new(id, on, queues.open(on, id)?, index, &shared, &state, &give));
+        let open = |&index: &u32| {
+            on.try_spawn(|id| Job::new(id, on, queues.open(on, id)?, index, &shared, &state, &give))
+        };
         let opened = jobs.iter().map(open).collect::<Result<Vec<_>, _>>();
         if opened.is_err() {
             on.stop();
@@ -314,9 +348,12 @@ impl View {
     fn update(&mut self, shared: &Shared) -> Progress {
         let now = Instant::now();
         let counts = shared.progress.iter().map(|job| job.counts()).fold([(0, 0); 3], add);
-        let (before, since) = self.last.map_or(([(0, 0); 3], None), |(at, counts)| (counts, Some(now - at)));
+        let (before, since) =
+            self.last.map_or(([(0, 0); 3], None), |(at, counts)| (counts, Some(now - at)));
         self.last = Some((now, counts));
-        let rate = |now: u64, before: u64| since.map_or(0.0, |s| now.saturating_sub(before) as f64 / s.as_secs_f64().max(1e-9));
+        let rate = |now: u64, before: u64| {
+            since.map_or(0.0, |s| now.saturating_sub(before) as f64 / s.as_secs_f64().max(1e-9))
+        };
         let elapsed = self.started.map(|started| now - started).unwrap_or_default();
         let phase = self.phase(shared, elapsed);
         let fraction = fraction(shared, phase, elapsed, &counts);
@@ -352,21 +389,30 @@ fn add(sum: [(u64, u64); 3], one: [(u64, u64); 3]) -> [(u64, u64); 3] {
     core::array::from_fn(|i| (sum[i].0 + one[i].0, sum[i].1 + one[i].1))
 }
 
-/// How much is done: by time where time ends the run, by operations where their number does, by the larger where both may.
+/// How much is done: by time where time ends the run, by operations where their number does, by the
+/// larger where both may.
 fn fraction(shared: &Shared, phase: Phase, elapsed: Duration, counts: &[(u64, u64); 3]) -> f64 {
     if phase == Phase::Verifying {
-        let of = |job: &JobProgress| (job.to_verify.load(Relaxed), job.counts()[Direction::Read.index()].0);
+        let of = |job: &JobProgress| {
+            (job.to_verify.load(Relaxed), job.counts()[Direction::Read.index()].0)
+        };
         let jobs = shared.progress.iter().map(of).filter(|(all, _)| *all > 0);
         let (all, done) = jobs.fold((0, 0), |(all, done), (a, d)| (all + a, done + d.min(a)));
         return done as f64 / all.max(1) as f64;
     }
     let plan = &shared.plan;
-    let by_time = plan.spec.runtime.map_or(0.0, |runtime| elapsed.as_secs_f64() / (plan.spec.ramp_time + runtime).as_secs_f64());
+    let by_time = plan.spec.runtime.map_or(0.0, |runtime| {
+        elapsed.as_secs_f64() / (plan.spec.ramp_time + runtime).as_secs_f64()
+    });
     let shares = || (0..plan.spec.numjobs).map(|job| plan.share(job));
-    let part = |limit: Option<u64>, done: u64| limit.map_or(0.0, |limit| done as f64 / limit.max(1) as f64);
+    let part = |limit: Option<u64>, done: u64| {
+        limit.map_or(0.0, |limit| done as f64 / limit.max(1) as f64)
+    };
     let sum = |of: fn(&(u64, u64)) -> u64| counts.iter().map(of).sum::<u64>();
     let by_ios = part(shares().map(|share| share.limit).sum(), sum(|count| count.0));
-    let bytes = shares().map(|share| share.unit_limit.map(|units| units * u64::from(plan.unit_bytes()))).sum();
+    let bytes = shares()
+        .map(|share| share.unit_limit.map(|units| units * u64::from(plan.unit_bytes())))
+        .sum();
     let by_count = by_ios.max(part(bytes, sum(|count| count.1)));
     by_time.max(by_count).min(1.0)
 }

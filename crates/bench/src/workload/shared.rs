@@ -1,4 +1,5 @@
-//! What jobs share: the signal to start and to stop across threads, and the measurement of a loop among its own jobs.
+//! What jobs share: the signal to start and to stop across threads, and the measurement of a loop
+//! among its own jobs.
 
 use super::plan::Plan;
 use super::report::{JobReport, LoopReport};
@@ -23,7 +24,8 @@ pub(super) enum Event {
 pub(super) struct LoopEnd {
     pub thread: u32,
     pub report: LoopReport,
-    /// Processor time at the beginning and at the end: of this whole process, and of those that are watched.
+    /// Processor time at the beginning and at the end: of this whole process, and of those that are
+    /// watched.
     pub processes: [[Usage; 2]; 2],
 }
 
@@ -66,7 +68,13 @@ impl JobProgress {
 impl Shared {
     pub fn new(plan: Plan, watched: &[u32]) -> Self {
         let progress = (0..plan.spec.numjobs).map(|_| JobProgress::default()).collect();
-        Self { plan, go: AtomicBool::new(false), stop: AtomicBool::new(false), watched: watched.into(), progress }
+        Self {
+            plan,
+            go: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            watched: watched.into(),
+            progress,
+        }
     }
 }
 
@@ -98,13 +106,26 @@ impl Mark {
         let watched = watched.iter().filter_map(|pid| cpu_usage::of_process(*pid).ok());
         let watched = watched.fold(Usage::default(), |sum, one| sum.plus(&one));
         let (thread, process) = (cpu_usage::thread(), cpu_usage::process());
-        Self { at: on.clock(), counters: on.counters().snapshot(), thread, processes: [process, watched] }
+        Self {
+            at: on.clock(),
+            counters: on.counters().snapshot(),
+            thread,
+            processes: [process, watched],
+        }
     }
 }
 
 impl LoopState {
     pub fn new(thread: u32, cpu: Option<usize>, jobs: u32, watched: Arc<[u32]>) -> Self {
-        Self { thread, cpu, jobs, watched, measuring: Cell::new(jobs), alive: Cell::new(jobs), begin: Cell::new(None) }
+        Self {
+            thread,
+            cpu,
+            jobs,
+            watched,
+            measuring: Cell::new(jobs),
+            alive: Cell::new(jobs),
+            begin: Cell::new(None),
+        }
     }
 
     /// A job begins to measure: the first one marks the beginning.
@@ -130,7 +151,11 @@ impl LoopState {
             counters: end.counters.since(&begin.counters),
             machine: None,
         };
-        Some(Event::Loop(Box::new(LoopEnd { thread: self.thread, report, processes: [begin.processes, end.processes] })))
+        Some(Event::Loop(Box::new(LoopEnd {
+            thread: self.thread,
+            report,
+            processes: [begin.processes, end.processes],
+        })))
     }
 
     /// A job is over: after the last one the loop ends.

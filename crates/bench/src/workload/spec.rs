@@ -1,5 +1,5 @@
-//! The specification of a run, in fio's terms: names, defaults and meanings of options are those of fio 3 unless a field says
-//! otherwise.
+//! The specification of a run, in fio's terms: names, defaults and meanings of options are those of
+//! fio 3 unless a field says otherwise.
 
 use super::split::BlockSplit;
 use core::fmt;
@@ -22,7 +22,8 @@ pub enum Rw {
     RandWrite,
     /// `randtrim`: random discards.
     RandTrim,
-    /// `rw`, `readwrite`: sequential reads and writes mixed by `rwmixread`, each with its own position.
+    /// `rw`, `readwrite`: sequential reads and writes mixed by `rwmixread`, each with its own
+    /// position.
     ReadWrite,
     /// `randrw`: random reads and writes mixed by `rwmixread`.
     RandRw,
@@ -145,20 +146,23 @@ pub struct JobSpec {
     pub rw: Rw,
     /// `bs`: bytes per operation; a multiple of the device's block size.
     pub bs_bytes: u32,
-    /// `bssplit`, or `bs` with a size for each direction: several sizes of operations, instead of `bs_bytes`.
+    /// `bssplit`, or `bs` with a size for each direction: several sizes of operations, instead of
+    /// `bs_bytes`.
     pub bssplit: Option<BlockSplit>,
     /// `iodepth`: operations that each job keeps in flight.
     pub iodepth: u32,
-    /// `numjobs`: number of jobs, each with its own queue if the device grants enough; otherwise jobs of one loop share queues.
+    /// `numjobs`: number of jobs, each with its own queue if the device grants enough; otherwise
+    /// jobs of one loop share queues.
     pub numjobs: u32,
-    /// Loops (threads) for the jobs. Unlike in fio a job is not a thread, so 256 jobs do not need 256 threads.
+    /// Loops (threads) for the jobs. Unlike in fio a job is not a thread, so 256 jobs do not need
+    /// 256 threads.
     pub threads: u32,
     /// `runtime`: time to measure, after `ramp_time`.
     pub runtime: Option<Duration>,
     /// `ramp_time`: time to run before measuring.
     pub ramp_time: Duration,
-    /// `time_based`: repeat the region until `runtime` is over. Without it a job ends when it has transferred `size` bytes, or
-    /// earlier after `runtime`.
+    /// `time_based`: repeat the region until `runtime` is over. Without it a job ends when it has
+    /// transferred `size` bytes, or earlier after `runtime`.
     pub time_based: bool,
     /// `rwmixread`: percentage of reads, for the mixed patterns.
     pub rwmixread: u8,
@@ -166,38 +170,47 @@ pub struct JobSpec {
     pub offset: u64,
     /// `offset_increment`: distance between the regions of successive jobs, bytes.
     pub offset_increment: u64,
-    /// `size`: bytes of the region, and bytes to transfer; by default the whole device from `offset`.
+    /// `size`: bytes of the region, and bytes to transfer; by default the whole device from
+    /// `offset`.
     pub size: Option<u64>,
     /// `size=10%`: the same as a percentage of the whole device; instead of `size`.
     pub size_percent: Option<u8>,
-    /// `number_ios`: operations after which a job ends, even if it transferred fewer than `size` bytes.
+    /// `number_ios`: operations after which a job ends, even if it transferred fewer than `size`
+    /// bytes.
     pub number_ios: Option<u64>,
-    /// `verify`. Several jobs then share the region instead of each using all of it: the content of a block that two jobs write
-    /// would be unknown.
+    /// `verify`. Several jobs then share the region instead of each using all of it: the content of
+    /// a block that two jobs write would be unknown.
     pub verify: Verify,
     /// `do_verify`: read and verify all written blocks after the writing; only with `verify`.
     pub do_verify: bool,
     /// `verify_fatal`: end a job at its first bad block.
     pub verify_fatal: bool,
-    /// `randseed`; a constant by default. If one is given, reads verify that the blocks were written with it.
+    /// `randseed`; a constant by default. If one is given, reads verify that the blocks were
+    /// written with it.
     pub randseed: Option<u64>,
-    /// `norandommap`: choose each random block independently. Without it each pass over the region visits every block once.
+    /// `norandommap`: choose each random block independently. Without it each pass over the region
+    /// visits every block once.
     pub norandommap: bool,
-    /// `rate_iops`: operations per second that each job starts, in each direction. Latency then counts from the time an operation
-    /// was *due*, so a stall of the device counts for all operations that it delayed: no coordinated omission.
+    /// `rate_iops`: operations per second that each job starts, in each direction. Latency then
+    /// counts from the time an operation was *due*, so a stall of the device counts for all
+    /// operations that it delayed: no coordinated omission.
     pub rate_iops: Option<u32>,
-    /// `rate`: bytes per second that each job starts, by [`Direction::index`]; instead of `rate_iops`, with the same meaning of
-    /// latency. A direction without a rate runs as fast as it can.
+    /// `rate`: bytes per second that each job starts, by [`Direction::index`]; instead of
+    /// `rate_iops`, with the same meaning of latency. A direction without a rate runs as fast as it
+    /// can.
     pub rate: [Option<u64>; 3],
-    /// Time before a paced operation is due at which its job stops sleeping. Without it, the operation starts late by the time
-    /// that the system takes to wake a thread; with it, a job that keeps its depth below the rate uses a whole core.
+    /// Time before a paced operation is due at which its job stops sleeping. Without it, the
+    /// operation starts late by the time that the system takes to wake a thread; with it, a job
+    /// that keeps its depth below the rate uses a whole core.
     pub rate_spin: Duration,
-    /// `cpus_allowed`, like `cpus_allowed_policy=split`: loop *n* runs on core *n* of this list, cyclically. Empty: not pinned.
+    /// `cpus_allowed`, like `cpus_allowed_policy=split`: loop *n* runs on core *n* of this list,
+    /// cyclically. Empty: not pinned.
     pub cpus_allowed: Vec<usize>,
-    /// `continue_on_error`: count failed operations and continue, instead of ending the job at the first.
+    /// `continue_on_error`: count failed operations and continue, instead of ending the job at the
+    /// first.
     pub continue_on_error: bool,
-    /// `group_reporting`: report the sum of all jobs instead of each. By default the text sums more than
-    /// [`GROUPED_ABOVE`](crate::limits::GROUPED_ABOVE) jobs, and JSON lists each, as in fio.
+    /// `group_reporting`: report the sum of all jobs instead of each. By default the text sums more
+    /// than [`GROUPED_ABOVE`](crate::limits::GROUPED_ABOVE) jobs, and JSON lists each, as in fio.
     pub group_reporting: Option<bool>,
     /// Never sleep, even when there is nothing to do.
     pub poll: bool,
@@ -265,7 +278,8 @@ impl JobSpec {
         self.bssplit.as_ref().map_or_else(|| vec![self.bs_bytes], BlockSplit::sizes)
     }
 
-    /// fio's names and values of the options that differ from their defaults, and of those that always interest.
+    /// fio's names and values of the options that differ from their defaults, and of those that
+    /// always interest.
     pub fn options(&self) -> Vec<(&'static str, String)> {
         let default = Self::default();
         let mut options = vec![
@@ -278,7 +292,8 @@ impl JobSpec {
             ("iodepth", self.iodepth.to_string()),
             ("numjobs", self.numjobs.to_string()),
         ];
-        let mut more = |name, set: bool, value: String| options.extend(set.then_some((name, value)));
+        let mut more =
+            |name, set: bool, value: String| options.extend(set.then_some((name, value)));
         more("threads", self.threads != default.threads, self.threads.to_string());
         more("runtime", self.runtime.is_some(), seconds(self.runtime.unwrap_or_default()));
         more("ramp_time", !self.ramp_time.is_zero(), seconds(self.ramp_time));
@@ -305,7 +320,11 @@ impl JobSpec {
 }
 
 fn seconds(duration: Duration) -> String {
-    if duration.subsec_nanos() == 0 { duration.as_secs().to_string() } else { format!("{}us", duration.as_micros()) }
+    if duration.subsec_nanos() == 0 {
+        duration.as_secs().to_string()
+    } else {
+        format!("{}us", duration.as_micros())
+    }
 }
 
 fn list(cpus: &[usize]) -> String {
@@ -327,7 +346,11 @@ mod tests {
 
     #[test]
     fn options_name_what_was_set() {
-        let spec = JobSpec { runtime: Some(Duration::from_millis(1500)), rate_iops: Some(7), ..JobSpec::default() };
+        let spec = JobSpec {
+            runtime: Some(Duration::from_millis(1500)),
+            rate_iops: Some(7),
+            ..JobSpec::default()
+        };
         let options = spec.options();
         assert!(options.contains(&("runtime", "1500000us".into())));
         assert!(options.contains(&("rate_iops", "7".into())));

@@ -35,11 +35,19 @@ impl Job {
             Stage::Connecting | Stage::Waiting if self.stopped() => self.end_measurement(on),
             Stage::Waiting => self.start(on),
             Stage::Running => self.run_on(on),
-            Stage::Draining { give_up } if self.in_flight() + self.queued.len() == 0 || now >= give_up => {
+            Stage::Draining { give_up }
+                if self.in_flight() + self.queued.len() == 0 || now >= give_up =>
+            {
                 self.end_measurement(on)
             }
-            Stage::Draining { give_up } | Stage::DrainingVerify { give_up } => self.hurry(on, give_up),
-            Stage::Verifying if self.cursor >= self.share.units || self.stopped() || self.has_failed() => self.drain(on),
+            Stage::Draining { give_up } | Stage::DrainingVerify { give_up } => {
+                self.hurry(on, give_up)
+            }
+            Stage::Verifying
+                if self.cursor >= self.share.units || self.stopped() || self.has_failed() =>
+            {
+                self.drain(on)
+            }
             _ => {}
         }
         if let Stage::DrainingVerify { give_up } = self.stage
@@ -53,7 +61,8 @@ impl Job {
         if !self.shared.go.load(Relaxed) {
             return;
         }
-        // By the clock of now: a loop that was kept from running until now does not lose measuring time.
+        // By the clock of now: a loop that was kept from running until now does not lose measuring
+        // time.
         let start = on.clock();
         let spec = &self.shared.plan.spec;
         let record = start + spec.ramp_time;
@@ -75,7 +84,8 @@ impl Job {
             self.on_loop.begin(on);
             self.recorder.begin(on.clock());
         }
-        let over = self.schedule.end.is_some_and(|end| now >= end) || self.stopped() || self.has_failed();
+        let over =
+            self.schedule.end.is_some_and(|end| now >= end) || self.stopped() || self.has_failed();
         if over {
             self.missed();
             self.withdraw();

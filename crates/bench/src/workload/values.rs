@@ -22,11 +22,14 @@ impl FromStr for Size {
             return parse_size(text).map(Self::Bytes).map_err(|e| e.to_string());
         };
         let percent = percent.parse().ok().filter(|percent| (1..=100).contains(percent));
-        percent.map(Self::Percent).ok_or_else(|| format!("{text} is not a valid percentage: use 1% to 100%"))
+        percent
+            .map(Self::Percent)
+            .ok_or_else(|| format!("{text} is not a valid percentage: use 1% to 100%"))
     }
 }
 
-/// `rate`: bytes per second for reads, writes and trims, as in `10m`, `10m,5m`; an empty one is none. One alone is for all directions.
+/// `rate`: bytes per second for reads, writes and trims, as in `10m`, `10m,5m`; an empty one is
+/// none. One alone is for all directions.
 ///
 /// # Errors
 /// A value that is no size, or 0.
@@ -40,7 +43,8 @@ pub fn rates(text: &str) -> Result<[Option<u64>; 3], String> {
     })
 }
 
-/// A time: a bare number is seconds; `m` is minutes and `d` days, beside the units of [`parse_duration`].
+/// A time: a bare number is seconds; `m` is minutes and `d` days, beside the units of
+/// [`parse_duration`].
 ///
 /// # Errors
 /// A value that is none.
@@ -48,10 +52,13 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string());
     }
-    let times =
-        |number: &str, seconds: u32| number.parse::<u32>().ok().map(|n| Duration::from_secs(u64::from(n) * u64::from(seconds)));
-    let long =
-        text.strip_suffix('m').and_then(|n| times(n, 60)).or_else(|| text.strip_suffix('d').and_then(|n| times(n, 86_400)));
+    let times = |number: &str, seconds: u32| {
+        number.parse::<u32>().ok().map(|n| Duration::from_secs(u64::from(n) * u64::from(seconds)))
+    };
+    let long = text
+        .strip_suffix('m')
+        .and_then(|n| times(n, 60))
+        .or_else(|| text.strip_suffix('d').and_then(|n| times(n, 86_400)));
     long.map_or_else(|| parse_duration(text).map_err(|e| e.to_string()), Ok)
 }
 
@@ -78,9 +85,15 @@ mod tests {
 
     #[test]
     fn times_have_fios_units() {
-        for (text, ms) in
-            [("2", 2000), ("0.5", 500), ("2s", 2000), ("2m", 120_000), ("100ms", 100), ("1d", 86_400_000), ("1h", 3_600_000)]
-        {
+        for (text, ms) in [
+            ("2", 2000),
+            ("0.5", 500),
+            ("2s", 2000),
+            ("2m", 120_000),
+            ("100ms", 100),
+            ("1d", 86_400_000),
+            ("1h", 3_600_000),
+        ] {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         assert!(duration("-1").is_err() && duration("x").is_err() && duration("m").is_err());

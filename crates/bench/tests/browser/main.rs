@@ -1,4 +1,5 @@
-//! The report in a browser: headless Chromium lays it out in both themes, for a wide window and for a telephone, and prints it.
+//! The report in a browser: headless Chromium lays it out in both themes, for a wide window and for
+//! a telephone, and prints it.
 
 #[path = "../sample/mod.rs"]
 #[allow(dead_code, reason = "the other tests use the rest")]
@@ -18,10 +19,12 @@ const PROBE: &str = include_str!("probe.html");
 /// Widths of windows: a desk, a telephone, and the smallest telephone.
 const WIDTHS: [u32; 3] = [1200, 390, 320];
 
-/// Chromium's numbers for what the reader's system prefers, with the colour of paper that follows from it.
+/// Chromium's numbers for what the reader's system prefers, with the colour of paper that follows
+/// from it.
 const THEMES: [(u32, &str); 2] = [(0, "rgb(24, 28, 35)"), (1, "rgb(255, 255, 255)")];
 
-/// Runs the browser in `folder` on the page there, and returns what it printed. `None`: there is no browser.
+/// Runs the browser in `folder` on the page there, and returns what it printed. `None`: there is no
+/// browser.
 fn browse(folder: &Path, options: &[&str]) -> Option<(String, String)> {
     let output = Command::new(BROWSER)
         // Its sandbox needs rights that containers and root do not have.
@@ -39,7 +42,10 @@ fn browse(folder: &Path, options: &[&str]) -> Option<(String, String)> {
         }
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some((String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    Some((
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    ))
 }
 
 /// What the probe found on a page in a window.
@@ -48,7 +54,11 @@ fn probe(folder: &Path, width: u32, theme: u32) -> Option<Value> {
     let preferred = format!("--blink-settings=preferredColorScheme={theme}");
     let (page, log) = browse(folder, &[&window, &preferred, "--dump-dom"])?;
     assert!(!log.contains(":CONSOLE"), "the console is empty: {log}");
-    let found = page.split_once("<pre id=\"probe\">").and_then(|(_, rest)| rest.split_once("</pre>")).expect("the probe ran").0;
+    let found = page
+        .split_once("<pre id=\"probe\">")
+        .and_then(|(_, rest)| rest.split_once("</pre>"))
+        .expect("the probe ran")
+        .0;
     let found = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
     Some(serde_json::from_str(&found).expect("the probe writes JSON"))
 }
@@ -56,7 +66,8 @@ fn probe(folder: &Path, width: u32, theme: u32) -> Option<Value> {
 /// Looks at a report in every window and theme.
 fn look(results: &Results, charts: bool) {
     let folder = tempfile::tempdir().expect("there is room");
-    std::fs::write(folder.path().join("page.html"), html(results) + PROBE).expect("the page is written");
+    std::fs::write(folder.path().join("page.html"), html(results) + PROBE)
+        .expect("the page is written");
     for width in WIDTHS {
         for (theme, paper) in THEMES {
             let Some(found) = probe(folder.path(), width, theme) else { return };
@@ -104,7 +115,8 @@ fn names_of_others_do_not_become_parts_of_the_page() {
 #[test]
 fn it_is_printed_on_white() {
     let folder = tempfile::tempdir().expect("there is room");
-    std::fs::write(folder.path().join("page.html"), html(&sample::with_curves())).expect("the page is written");
+    std::fs::write(folder.path().join("page.html"), html(&sample::with_curves()))
+        .expect("the page is written");
     let pdf = folder.path().join("page.pdf");
     let to = format!("--print-to-pdf={}", pdf.display());
     // A reader whose screen is dark has white paper.

@@ -2,19 +2,29 @@
 
 use weft_bench::relation::{Estimate, Scale};
 use weft_bench::results::{
-    Counts, CpuPerIo, Curve, Drawing, End, EndCounts, Figure, Lane, Latency, Machine, Metric, OpenLoop, Point, Published,
-    Quantity, Relation, Results, Row, Workload,
+    Counts, CpuPerIo, Curve, Drawing, End, EndCounts, Figure, Lane, Latency, Machine, Metric,
+    OpenLoop, Point, Published, Quantity, Relation, Results, Row, Workload,
 };
 
 /// Studies of all kinds, without the hostile one.
 pub fn all() -> Vec<Results> {
-    vec![study(), unstable(), remote_only(), many_lanes(), empty(), not_numbers(), null_suite(), with_open_loop(), with_curves()]
+    vec![
+        study(),
+        unstable(),
+        remote_only(),
+        many_lanes(),
+        empty(),
+        not_numbers(),
+        null_suite(),
+        with_open_loop(),
+        with_curves(),
+    ]
 }
 
 /// A study of a RAM disk over NVMe/TCP: made-up, plausible numbers.
 pub fn study() -> Results {
-    let mut results: Results =
-        serde_json::from_str(include_str!("../fixtures/study.json")).expect("the fixture follows the schema");
+    let mut results: Results = serde_json::from_str(include_str!("../fixtures/study.json"))
+        .expect("the fixture follows the schema");
     results.draw = vec![Drawing::Iops, Drawing::Shares, Drawing::Latency, Drawing::Cpu];
     let around = |iops: f64| Some((iops * 0.98, iops * 1.02));
     results.rows.iter_mut().for_each(|row| row.interval = around(row.iops));
@@ -44,7 +54,12 @@ pub fn relations() -> Vec<Relation> {
 }
 
 /// One with this interval.
-pub fn relation((lane, to): (&str, Option<&str>), workload: &str, quantity: Quantity, (low, high): (f64, f64)) -> Relation {
+pub fn relation(
+    (lane, to): (&str, Option<&str>),
+    workload: &str,
+    quantity: Quantity,
+    (low, high): (f64, f64),
+) -> Relation {
     let (scale, value) = match quantity {
         Quantity::Rate => (Scale::Ratio, (low * high).sqrt()),
         _ => (Scale::Difference, (low + high) / 2.0 - (high - low) / 14.0),
@@ -66,8 +81,16 @@ pub fn many_lanes() -> Results {
     let (lane, rows) = (results.lanes[1].clone(), results.rows.clone());
     for at in 2..8 {
         let name = format!("lane-number-{at}");
-        results.lanes.push(Lane { name: name.clone(), title: format!("Lane number {at}"), ..lane.clone() });
-        results.rows.extend(rows.iter().filter(|row| row.lane == lane.name).map(|row| Row { lane: name.clone(), ..row.clone() }));
+        results.lanes.push(Lane {
+            name: name.clone(),
+            title: format!("Lane number {at}"),
+            ..lane.clone()
+        });
+        results.rows.extend(
+            rows.iter()
+                .filter(|row| row.lane == lane.name)
+                .map(|row| Row { lane: name.clone(), ..row.clone() }),
+        );
     }
     results
 }
@@ -93,7 +116,9 @@ pub fn empty() -> Results {
 /// Numbers that a division by zero leaves.
 pub fn not_numbers() -> Results {
     let mut results = study();
-    for (row, value) in results.rows.iter_mut().zip([f64::NAN, f64::INFINITY, 0.0, -1.0].into_iter().cycle()) {
+    for (row, value) in
+        results.rows.iter_mut().zip([f64::NAN, f64::INFINITY, 0.0, -1.0].into_iter().cycle())
+    {
         (row.iops, row.bytes_per_second, row.spread) = (value, value, (value, value));
         row.latency.p50_ns = value;
         row.latency.p999_ns = Some(value);
@@ -117,11 +142,16 @@ pub fn hostile() -> Results {
     results
 }
 
-/// A null suite of two lanes: iSCSI costs twice the processor time and system calls, and the same bytes.
+/// A null suite of two lanes: iSCSI costs twice the processor time and system calls, and the same
+/// bytes.
 pub fn null_suite() -> Results {
     let mut results = study();
-    let workload =
-        Workload { name: "4k-randrw70-256jobs".into(), rw: "randrw".into(), jobs: 256, ..results.workloads[0].clone() };
+    let workload = Workload {
+        name: "4k-randrw70-256jobs".into(),
+        rw: "randrw".into(),
+        jobs: 256,
+        ..results.workloads[0].clone()
+    };
     let (lane, row) = (results.lanes[1].clone(), results.rows[1].clone());
     let of = |name: &str, factor: f64| {
         let end = EndCounts { system_calls: 0.02 * factor, copied_bytes: 0.0 };
@@ -135,17 +165,29 @@ pub fn null_suite() -> Results {
             read_iops: 140_000.0 / factor,
             write_iops: 60_000.0 / factor,
             latency: Latency { mean_ns: 1.25e6 * factor, ..row.latency },
-            reads: Latency { mean_ns: 1.5e6 * factor, p90_ns: 1.8e6 * factor, ..Latency::default() },
+            reads: Latency {
+                mean_ns: 1.5e6 * factor,
+                p90_ns: 1.8e6 * factor,
+                ..Latency::default()
+            },
             writes: Latency { mean_ns: 1e6 * factor, p90_ns: 1.2e6 * factor, ..Latency::default() },
             initiator: cpu,
             target: Some(cpu),
-            counts: Some(Counts { ios: 51_200, wire_bytes: 4192.0, initiator: end, target: Some(end) }),
+            counts: Some(Counts {
+                ios: 51_200,
+                wire_bytes: 4192.0,
+                initiator: end,
+                target: Some(end),
+            }),
             ..row.clone()
         }
     };
     results.rows = vec![of(Lane::ISCSI, 2.0), of(Lane::NVME_TCP, 1.0)];
-    let titled = [(Lane::ISCSI, "iSCSI over the loopback"), (Lane::NVME_TCP, "NVMe/TCP over the loopback")];
-    results.lanes = titled.map(|(name, title)| Lane { name: name.into(), title: title.into(), ..lane.clone() }).into();
+    let titled =
+        [(Lane::ISCSI, "iSCSI over the loopback"), (Lane::NVME_TCP, "NVMe/TCP over the loopback")];
+    results.lanes = titled
+        .map(|(name, title)| Lane { name: name.into(), title: title.into(), ..lane.clone() })
+        .into();
     results.published = published();
     results.draw = vec![Drawing::SideBySide, Drawing::Published];
     (results.suite, results.reference) = ("null".into(), Some(Lane::ISCSI.into()));
@@ -175,14 +217,27 @@ fn published() -> Vec<Published> {
 pub fn with_open_loop() -> Results {
     let mut results = study();
     let open = Some(OpenLoop { of: "4k-randread".into(), percent: 50 });
-    let like = results.workloads.iter().find(|workload| workload.latency).expect("there are latencies").clone();
+    let like = results
+        .workloads
+        .iter()
+        .find(|workload| workload.latency)
+        .expect("there are latencies")
+        .clone();
     let name = "load50-4k-randread".to_owned();
     let title = "4 KiB random read at 50 % load".to_owned();
-    let rows: Vec<Row> = results.rows.iter().filter(|row| row.workload == like.name).cloned().collect();
+    let rows: Vec<Row> =
+        results.rows.iter().filter(|row| row.workload == like.name).cloned().collect();
     for (row, iops) in rows.into_iter().zip([100e3, 70e3]) {
         let (offered_iops, interval) = (Some(100e3), Some((iops * 0.99, iops * 1.01)));
         let p99_interval = Some((row.latency.p99_ns * 0.9, row.latency.p99_ns * 1.2));
-        results.rows.push(Row { workload: name.clone(), iops, offered_iops, interval, p99_interval, ..row });
+        results.rows.push(Row {
+            workload: name.clone(),
+            iops,
+            offered_iops,
+            interval,
+            p99_interval,
+            ..row
+        });
     }
     results.workloads.push(Workload { name, title, latency: false, open, iodepth: 128, ..like });
     results
@@ -192,7 +247,12 @@ pub fn with_open_loop() -> Results {
 pub fn with_curves() -> Results {
     let mut results = study();
     results.draw.extend([Drawing::Curves, Drawing::Series]);
-    let point = |in_flight: u32, iops: f64| Point { in_flight, iops, latency: results.rows[0].latency, ..Point::default() };
+    let point = |in_flight: u32, iops: f64| Point {
+        in_flight,
+        iops,
+        latency: results.rows[0].latency,
+        ..Point::default()
+    };
     let curve = |lane: &str, end| Curve {
         lane: lane.into(),
         workload: "4k-randread".into(),
@@ -200,6 +260,9 @@ pub fn with_curves() -> Results {
         end,
     };
     results.curves = vec![curve("local", End::Generator), curve("nvme+tcp", End::Saturated)];
-    results.rows.iter_mut().for_each(|row| row.at_s = (0..row.iops_of_rounds.len()).map(|at| at as f64).collect());
+    results
+        .rows
+        .iter_mut()
+        .for_each(|row| row.at_s = (0..row.iops_of_rounds.len()).map(|at| at as f64).collect());
     results
 }

@@ -1,24 +1,28 @@
-//! `delay:[OPTIONS,]URL`: another device with the service times of a slower one. A RAM disk behind it behaves like a flash
-//! device, so that the time which a network adds has a realistic proportion.
+//! `delay:[OPTIONS,]URL`: another device with the service times of a slower one. A RAM disk behind
+//! it behaves like a flash device, so that the time which a network adds has a realistic
+//! proportion.
 //!
-//! The device serves `depth` operations at a time, over all its queues, in order of arrival. A service takes a fixed time,
-//! whatever the size of the operation; only `rate` depends on the size. An operation completes when its service is over and the inner device has completed it,
-//! whichever is later. Options:
+//! The device serves `depth` operations at a time, over all its queues, in order of arrival. A
+//! service takes a fixed time, whatever the size of the operation; only `rate` depends on the size.
+//! An operation completes when its service is over and the inner device has completed it, whichever
+//! is later. Options:
 //!
 //! * `read=80us`: mean service time of reads and comparisons.
 //! * `write=20us`: mean service time of all other operations: writes, flushes, discards.
-//! * `depth=32`: operations served at a time, 1 to [`DELAY_DEPTH_MAX`]. With the defaults the device completes at most 400,000
-//!   reads per second.
-//! * `spread=fixed|uniform|exponential|lognormal`: how service times spread around the mean: not at all (the default); evenly, from half to one and
-//!   a half times of it; as independent events do; or with a long tail, as flash does, whose 99th percentile is `tail=5` times the median.
+//! * `depth=32`: operations served at a time, 1 to [`DELAY_DEPTH_MAX`]. With the defaults the
+//!   device completes at most 400,000 reads per second.
+//! * `spread=fixed|uniform|exponential|lognormal`: how service times spread around the mean: not at
+//!   all (the default); evenly, from half to one and a half times of it; as independent events do;
+//!   or with a long tail, as flash does, whose 99th percentile is `tail=5` times the median.
 //!   `seed=N` draws other times.
-//! * `rate=7GB`: bytes per second that all operations together transfer, one after the other, each before its service. `0`, the default, is
-//!   no limit.
+//! * `rate=7GB`: bytes per second that all operations together transfer, one after the other, each
+//!   before its service. `0`, the default, is no limit.
 //!
 //! The other values are the defaults: they model a flash drive for servers. `0s` means no delay.
 //!
-//! The filter uses the loop's timers. If the loop sleeps, a completion is late by the time that the system takes to wake a
-//! thread. Nothing is done in place, because a delayed operation owns its memory meanwhile.
+//! The filter uses the loop's timers. If the loop sleeps, a completion is late by the time that the
+//! system takes to wake a thread. Nothing is done in place, because a delayed operation owns its
+//! memory meanwhile.
 
 mod queue;
 mod schedule;
@@ -54,19 +58,30 @@ pub struct DelayDevice {
 
 impl DelayDevice {
     /// Begins to open `[name=value,]…URL`, which follows `delay:`; `begin` opens the inner URL.
-    pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
+    pub(crate) fn begin(
+        url: &str,
+        rest: &str,
+        begin: impl FnOnce(&str) -> Result<Opening, Error>,
+    ) -> Result<Opening, Error> {
         let (inner, mut spec) = Spec::filter(url, rest);
-        let mut time = |name| spec.parsed(name, |text| parse_duration(text).map_err(|e| e.to_string()));
-        let times = Times { read: time("read")?.unwrap_or(READ), write: time("write")?.unwrap_or(WRITE), rate: 0 };
+        let mut time =
+            |name| spec.parsed(name, |text| parse_duration(text).map_err(|e| e.to_string()));
+        let times = Times {
+            read: time("read")?.unwrap_or(READ),
+            write: time("write")?.unwrap_or(WRITE),
+            rate: 0,
+        };
         let rate = spec.parsed("rate", |text| parse_size(text).map_err(|e| e.to_string()))?;
         let times = Times { rate: rate.unwrap_or(0), ..times };
         let depth = spec.parsed("depth", depth)?.unwrap_or(DEPTH);
         let spread = spread(&mut spec)?;
-        let seed = spec.parsed("seed", |text| text.parse::<u64>().map_err(|_| "use a whole number".into()))?;
+        let seed = spec
+            .parsed("seed", |text| text.parse::<u64>().map_err(|_| "use a whole number".into()))?;
         spec.finish()?;
         let schedule = Schedule::new(depth).with_spread(spread, Random::new(seed.unwrap_or(0), 0));
         let (url, schedule) = (url.to_owned(), Arc::new(Mutex::new(schedule)));
-        Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { url, inner, times, schedule }) as Device)))
+        Ok(begin(inner)?
+            .and_then(move |inner| Ok(Arc::new(Self { url, inner, times, schedule }) as Device)))
     }
 }
 
@@ -75,7 +90,8 @@ fn spread(spec: &mut Spec<'_>) -> Result<Spread, Error> {
     match (spread, spec.parsed("tail", Spread::parse_p99)?) {
         (_, None) => Ok(spread),
         (Spread::LogNormal { .. }, Some(multiple)) => Ok(Spread::with_p99(multiple)),
-        _ => Err(spec.wrong(Refusal::Contradiction { why: "tail= belongs to spread=lognormal; add that" })),
+        _ => Err(spec
+            .wrong(Refusal::Contradiction { why: "tail= belongs to spread=lognormal; add that" })),
     }
 }
 

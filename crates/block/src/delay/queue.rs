@@ -19,7 +19,8 @@ pub(super) struct DelayQueue {
     schedule: Arc<Mutex<Schedule>>,
     /// Operations in flight; the inner queue knows an operation by its index here.
     begun: Slots<Begun>,
-    /// Operations that completed before the end of their service: the end of the service, and their names.
+    /// Operations that completed before the end of their service: the end of the service, and their
+    /// names.
     early: BinaryHeap<Reverse<(Time, u64)>>,
     timer: TimerSlot,
 }
@@ -35,10 +36,18 @@ struct Begun {
 
 impl DelayQueue {
     pub(super) fn new(relay: Relay, times: Times, schedule: Arc<Mutex<Schedule>>) -> Self {
-        Self { relay, times, schedule, begun: Slots::default(), early: BinaryHeap::new(), timer: TimerSlot::default() }
+        Self {
+            relay,
+            times,
+            schedule,
+            begun: Slots::default(),
+            early: BinaryHeap::new(),
+            timer: TimerSlot::default(),
+        }
     }
 
-    /// Passes on as many operations as there is room for. Service begins as soon as the device has a free place.
+    /// Passes on as many operations as there is room for. Service begins as soon as the device has
+    /// a free place.
     fn take(&mut self, ops: &mut VecDeque<Op>) {
         if ops.is_empty() || self.begun.len() >= DELAY_QUEUE_OPS {
             return;
@@ -125,7 +134,8 @@ impl QueueFilter for DelayQueue {
         self.relay.finish(done, self.begun.len() < DELAY_QUEUE_OPS);
     }
 
-    /// An operation that the inner device has completed ends now, with its outcome; others are no longer held.
+    /// An operation that the inner device has completed ends now, with its outcome; others are no
+    /// longer held.
     fn cancel(&mut self, user: u64) {
         let Some(name) = self.begun.find(|begun| begun.user == user) else { return };
         if let Some(mut op) = self.relay.recall(name) {

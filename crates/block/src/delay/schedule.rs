@@ -27,11 +27,16 @@ impl Times {
 
     /// How long it takes to move so many bytes.
     pub(super) fn transfer(&self, bytes: u64) -> Duration {
-        if self.rate == 0 { Duration::ZERO } else { Duration::from_secs_f64(bytes as f64 / self.rate as f64) }
+        if self.rate == 0 {
+            Duration::ZERO
+        } else {
+            Duration::from_secs_f64(bytes as f64 / self.rate as f64)
+        }
     }
 }
 
-/// The places of a device; each serves one operation at a time. Loops share it, and their clocks have the same epoch.
+/// The places of a device; each serves one operation at a time. Loops share it, and their clocks
+/// have the same epoch.
 pub(super) struct Schedule {
     /// The time at which each place becomes free, the earliest first.
     free: BinaryHeap<Reverse<Time>>,
@@ -57,8 +62,9 @@ impl Schedule {
         Self { spread, random, ..self }
     }
 
-    /// Transfers the data of the next operation, which arrives at `now`, as soon as the link is free, and then assigns the operation to the
-    /// first free place; returns the end of its service.
+    /// Transfers the data of the next operation, which arrives at `now`, as soon as the link is
+    /// free, and then assigns the operation to the first free place; returns the end of its
+    /// service.
     pub(super) fn serve(&mut self, now: Time, transfer: Duration, service: Duration) -> Time {
         let service = self.spread.draw(service, &mut self.random);
         let mut begin = now;
@@ -79,19 +85,31 @@ mod tests {
     #[test]
     fn places_are_used_in_parallel_and_each_by_one_at_a_time() {
         let mut schedule = Schedule::new(2);
-        let mut serve =
-            |now, service| schedule.serve(Time::from_nanos(now), Duration::ZERO, Duration::from_nanos(service)).as_nanos();
-        assert_eq!([serve(100, 80), serve(100, 20), serve(100, 20), serve(100, 80)], [180, 120, 140, 220]);
+        let mut serve = |now, service| {
+            schedule
+                .serve(Time::from_nanos(now), Duration::ZERO, Duration::from_nanos(service))
+                .as_nanos()
+        };
+        assert_eq!(
+            [serve(100, 80), serve(100, 20), serve(100, 20), serve(100, 80)],
+            [180, 120, 140, 220]
+        );
         // The one that ended at 180 is free first. A place that was free for long begins at once.
         assert_eq!([serve(150, 10), serve(1000, 5)], [190, 1005]);
     }
 
     #[test]
     fn data_goes_one_after_the_other_whatever_places_are_free() {
-        let times = Times { read: Duration::from_nanos(80), write: Duration::ZERO, rate: 4_000_000_000 };
+        let times =
+            Times { read: Duration::from_nanos(80), write: Duration::ZERO, rate: 4_000_000_000 };
         let mut schedule = Schedule::new(32);
-        let mut read = |now, bytes| schedule.serve(Time::from_nanos(now), times.transfer(bytes), times.read).as_nanos();
-        assert_eq!([read(100, 4096), read(100, 400), read(100, 0), read(2000, 4000)], [1204, 1304, 180, 3080]);
+        let mut read = |now, bytes| {
+            schedule.serve(Time::from_nanos(now), times.transfer(bytes), times.read).as_nanos()
+        };
+        assert_eq!(
+            [read(100, 4096), read(100, 400), read(100, 0), read(2000, 4000)],
+            [1204, 1304, 180, 3080]
+        );
         assert_eq!(Times { rate: 0, ..times }.transfer(u64::MAX), Duration::ZERO);
     }
 }

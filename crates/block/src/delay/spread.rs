@@ -9,10 +9,12 @@ const NORMAL_P99: f64 = 2.326_347_874;
 /// A service takes at most so many times the mean: distributions have no end.
 const MOST: f64 = 1000.0;
 
-/// The 99th percentile of `lognormal` in multiples of the median, if the URL gives none: like a flash drive under mixed load.
+/// The 99th percentile of `lognormal` in multiples of the median, if the URL gives none: like a
+/// flash drive under mixed load.
 pub(super) const P99: f64 = 5.0;
 
-/// A distribution. Each has the mean that is given, so that the throughput of the device does not depend on it.
+/// A distribution. Each has the mean that is given, so that the throughput of the device does not
+/// depend on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Spread {
     /// All alike.
@@ -45,7 +47,9 @@ impl Spread {
     /// Parses that multiple.
     pub(super) fn parse_p99(text: &str) -> Result<f64, String> {
         let number = text.parse().ok().filter(|multiple: &f64| (1.0..=100.0).contains(multiple));
-        number.ok_or_else(|| "use a number from 1 to 100: how many times the median the 99th percentile is".into())
+        number.ok_or_else(|| {
+            "use a number from 1 to 100: how many times the median the 99th percentile is".into()
+        })
     }
 
     /// The next service time.
@@ -62,7 +66,8 @@ impl Spread {
 
 /// A number of the standard normal distribution (Box and Muller).
 fn normal(random: &mut Random) -> f64 {
-    let (radius, angle) = ((-2.0 * random.unit().ln()).sqrt(), core::f64::consts::TAU * random.unit());
+    let (radius, angle) =
+        ((-2.0 * random.unit().ln()).sqrt(), core::f64::consts::TAU * random.unit());
     radius * angle.cos()
 }
 
@@ -74,8 +79,9 @@ mod tests {
 
     fn sorted(spread: Spread) -> Vec<f64> {
         let mut random = Random::new(7, 0);
-        let mut times: Vec<f64> =
-            (0..100_000).map(|_| spread.draw(MEAN, &mut random).as_secs_f64() / MEAN.as_secs_f64()).collect();
+        let mut times: Vec<f64> = (0..100_000)
+            .map(|_| spread.draw(MEAN, &mut random).as_secs_f64() / MEAN.as_secs_f64())
+            .collect();
         times.sort_by(f64::total_cmp);
         times
     }
@@ -94,7 +100,12 @@ mod tests {
             let close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.05;
             let mean = times.iter().sum::<f64>() / times.len() as f64;
             assert!(close(mean, 1.0), "{spread:?}: the mean is {mean}");
-            assert!(close(times[50_000], median) && close(times[99_000], p99), "{spread:?}: {} {}", times[50_000], times[99_000]);
+            assert!(
+                close(times[50_000], median) && close(times[99_000], p99),
+                "{spread:?}: {} {}",
+                times[50_000],
+                times[99_000]
+            );
         }
     }
 }

@@ -12,7 +12,8 @@ use weft_io::{Activity, Driver, Handle, LoopConfig, Segments, Time};
 const WRITE: OpKind = OpKind::Write { fua: false };
 
 fn device(options: &str) -> Device {
-    open(&format!("delay:{options},ram:1MiB"), &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+    open(&format!("delay:{options},ram:1MiB"), &OpenOptions::default())
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Submits all at once, and notes when what completed.
@@ -42,7 +43,9 @@ impl Driver for User {
 fn world() -> (World, [LoopId; 2]) {
     let mut world = World::with_net(1, NetConfig::default());
     let host = world.host("10.0.0.1");
-    let loops = [(); 2].map(|()| world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() }));
+    let loops = [(); 2].map(|()| {
+        world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() })
+    });
     (world, loops)
 }
 
@@ -51,7 +54,9 @@ type Seen = Rc<RefCell<Vec<(u64, Time)>>>;
 fn start(world: &World, at: LoopId, device: &Device, kinds: &[OpKind], cancel: &[u64]) -> Seen {
     let on = world.handle(at);
     let op = |(user, kind): (u64, &OpKind)| {
-        let data = Segments::from_iter((kind.data_factor() > 0).then(|| on.pool().take(512).unwrap().into()));
+        let data = Segments::from_iter(
+            (kind.data_factor() > 0).then(|| on.pool().take(512).unwrap().into()),
+        );
         Op::new(*kind, user, u32::from(*kind != OpKind::Flush), user + 100, data)
     };
     let ops = (0..).zip(kinds).map(op).collect();
@@ -67,16 +72,26 @@ fn start(world: &World, at: LoopId, device: &Device, kinds: &[OpKind], cancel: &
     seen
 }
 
-/// When each operation ended, in whole units of `unit` since the beginning: a turn of a loop takes far less.
+/// When each operation ended, in whole units of `unit` since the beginning: a turn of a loop takes
+/// far less.
 fn ends(seen: &Seen, start: Time, unit: Duration) -> Vec<(u64, u128)> {
-    seen.borrow().iter().map(|(user, at)| (user - 100, (*at - start).as_nanos() / unit.as_nanos())).collect()
+    seen.borrow()
+        .iter()
+        .map(|(user, at)| (user - 100, (*at - start).as_nanos() / unit.as_nanos()))
+        .collect()
 }
 
 #[test]
 fn so_many_are_served_at_a_time_and_each_takes_its_time() {
     let (mut world, [one, _]) = world();
     let begin = world.now();
-    let seen = start(&world, one, &device("read=400us,write=100us,depth=2"), &[OpKind::Read, WRITE, WRITE, OpKind::Flush], &[]);
+    let seen = start(
+        &world,
+        one,
+        &device("read=400us,write=100us,depth=2"),
+        &[OpKind::Read, WRITE, WRITE, OpKind::Flush],
+        &[],
+    );
     world.run_for(Duration::from_millis(10));
     // The read takes one place, the others follow one another in the other.
     assert_eq!(ends(&seen, begin, Duration::from_micros(100)), [(1, 1), (2, 2), (3, 3), (0, 4)]);
@@ -88,7 +103,11 @@ fn queues_share_the_depth_of_their_device() {
     let (begin, device) = (world.now(), device("read=1ms,depth=4"));
     let seen = [one, two].map(|at| start(&world, at, &device, &[OpKind::Read; 40], &[]));
     world.run_for(Duration::from_millis(100));
-    let mut all: Vec<_> = seen.iter().flat_map(|seen| ends(seen, begin, Duration::from_millis(1))).map(|(_, end)| end).collect();
+    let mut all: Vec<_> = seen
+        .iter()
+        .flat_map(|seen| ends(seen, begin, Duration::from_millis(1)))
+        .map(|(_, end)| end)
+        .collect();
     all.sort_unstable();
     // 80 reads of 1 ms, four at a time.
     assert_eq!(all, (1..=20).flat_map(|ms| [ms; 4]).collect::<Vec<_>>());
@@ -119,7 +138,14 @@ fn nothing_is_done_in_place() {
     let (world, [one, _]) = world();
     let on = world.handle(one);
     let id = on.spawn(|_| Nobody);
-    assert!(open("ram:1MiB", &OpenOptions::default()).unwrap().open_queue(&on, id).unwrap().in_place().is_some());
+    assert!(
+        open("ram:1MiB", &OpenOptions::default())
+            .unwrap()
+            .open_queue(&on, id)
+            .unwrap()
+            .in_place()
+            .is_some()
+    );
     assert!(device("read=1us").open_queue(&on, id).unwrap().in_place().is_none());
 }
 
@@ -146,7 +172,9 @@ fn mistakes_are_told() {
         ),
     ];
     for (options, says) in mistakes {
-        let error = open(&format!("delay:{options}ram:1MiB"), &OpenOptions::default()).err().expect(options);
+        let error = open(&format!("delay:{options}ram:1MiB"), &OpenOptions::default())
+            .err()
+            .expect(options);
         assert!(says(error.refusal().unwrap()), "{options}: {error}");
     }
     let plain = open("delay:ram:1MiB", &OpenOptions::default()).unwrap();
@@ -156,9 +184,19 @@ fn mistakes_are_told() {
 
 #[test]
 fn mistakes_in_the_spread_are_told() {
-    let refusal = |url: &str| open(url, &OpenOptions::default()).err().unwrap().refusal().cloned().unwrap();
-    assert!(matches!(refusal("delay:spread=wide,ram:1MiB"), Refusal::OptionValue { name: "spread", .. }));
-    assert!(matches!(refusal("delay:spread=lognormal,tail=0.5,ram:1MiB"), Refusal::OptionValue { name: "tail", .. }));
+    let refusal =
+        |url: &str| open(url, &OpenOptions::default()).err().unwrap().refusal().cloned().unwrap();
+    assert!(matches!(
+        refusal("delay:spread=wide,ram:1MiB"),
+        Refusal::OptionValue { name: "spread", .. }
+    ));
+    assert!(matches!(
+        refusal("delay:spread=lognormal,tail=0.5,ram:1MiB"),
+        Refusal::OptionValue { name: "tail", .. }
+    ));
     assert!(matches!(refusal("delay:tail=5,ram:1MiB"), Refusal::Contradiction { .. }));
-    assert!(open("delay:read=1us,spread=lognormal,tail=9.5,seed=3,ram:1MiB", &OpenOptions::default()).is_ok());
+    assert!(
+        open("delay:read=1us,spread=lognormal,tail=9.5,seed=3,ram:1MiB", &OpenOptions::default())
+            .is_ok()
+    );
 }

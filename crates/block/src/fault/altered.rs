@@ -52,11 +52,18 @@ impl Altered {
     }
 
     /// Corrupts an operation now, or when it comes back. `false`: `pool` has no memory for that.
-    pub(super) fn corrupt(&mut self, op: &mut Op, how: Corruption, random: &mut Random, pool: &Pool) -> bool {
+    pub(super) fn corrupt(
+        &mut self,
+        op: &mut Op,
+        how: Corruption,
+        random: &mut Random,
+        pool: &Pool,
+    ) -> bool {
         let reads = op.kind == OpKind::Read;
         let size = self.block_bytes();
         let Spot { block, bit } = Spot::draw(random, op.blocks, size);
-        let stays = reads || how == Corruption::Misplaced || op.data.iter().all(Segment::is_writable);
+        let stays =
+            reads || how == Corruption::Misplaced || op.data.iter().all(Segment::is_writable);
         let own = if stays { None } else { replace_by_copy(&mut op.data, pool) };
         if !stays && own.is_none() {
             return false;
@@ -94,7 +101,9 @@ impl Altered {
         let Some(undo) = self.on_return.remove(&completion.op.user) else { return completion };
         let op = &mut completion.op;
         match undo {
-            OnReturn::Flip(bit) => _ = change(&mut op.data, (bit / 8) as usize, 1, |byte| byte ^ (1 << (bit % 8))),
+            OnReturn::Flip(bit) => {
+                _ = change(&mut op.data, (bit / 8) as usize, 1, |byte| byte ^ (1 << (bit % 8)))
+            }
             OnReturn::Zero(at, len) => _ = change(&mut op.data, at, len, |_| 0),
             OnReturn::Restore(at, old) => {
                 let mut old = old.into_iter();

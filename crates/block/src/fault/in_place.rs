@@ -33,23 +33,30 @@ impl FaultQueue {
     fn store_half(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
         let half = blocks / 2;
         if half > 0 {
-            self.pass_store(lba, half, &data[..half as usize * self.altered.geometry.block_bytes as usize]);
+            self.pass_store(
+                lba,
+                half,
+                &data[..half as usize * self.altered.geometry.block_bytes as usize],
+            );
         }
         Outcome::Done(Status::new(StatusKind::Media))
     }
 
     fn pass_store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
         let own = self.relay.inner.in_place();
-        own.map_or(Outcome::NotSent(Status::new(StatusKind::Unsupported)), |own| own.store(lba, blocks, data))
+        own.map_or(Outcome::NotSent(Status::new(StatusKind::Unsupported)), |own| {
+            own.store(lba, blocks, data)
+        })
     }
 }
 
 impl InPlace for FaultQueue {
-    /// Declines if the next read is to be affected: it then arrives as an operation, which can fail and whose memory can be
-    /// corrupted.
+    /// Declines if the next read is to be affected: it then arrives as an operation, which can fail
+    /// and whose memory can be corrupted.
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         let struck = self.draw.next_strike(OpKind::Read).is_some();
-        let lent = !struck && self.relay.inner.in_place().is_some_and(|own| own.lend(lba, blocks, into));
+        let lent =
+            !struck && self.relay.inner.in_place().is_some_and(|own| own.lend(lba, blocks, into));
         if lent {
             self.draw.strike(OpKind::Read);
         }
@@ -73,8 +80,12 @@ impl InPlace for FaultQueue {
                 GONE
             }
             Some(Fault::Short) => self.store_half(lba, blocks, data),
-            Some(Fault::Held | Fault::Hangs(_)) => Outcome::NotSent(Status::new(StatusKind::Unsupported)),
-            Some(Fault::Corrupted(how)) if !data.is_empty() => self.store_corrupted(lba, blocks, data, how),
+            Some(Fault::Held | Fault::Hangs(_)) => {
+                Outcome::NotSent(Status::new(StatusKind::Unsupported))
+            }
+            Some(Fault::Corrupted(how)) if !data.is_empty() => {
+                self.store_corrupted(lba, blocks, data, how)
+            }
             Some(Fault::Corrupted(_)) | None => self.pass_store(lba, blocks, data),
         }
     }

@@ -2,20 +2,27 @@
 //!
 //! Each operation is affected with the probability `rate`, 0 to 1. Options:
 //!
-//! * `ops=read+write`: the operations that may be affected: `read`, `write`, `discard`, `flush`, joined with `+`. Comparisons
-//!   count as reads, write-zeroes and compare-and-write as writes. Default: reads and writes.
-//! * `kind=media|nospace|protected|busy|transport|path|gone|internal`: the operation fails with this error and does not reach the device
-//!   (default: `media`). `enospc` is `nospace`.
-//! * `kind=short`: a read, write or comparison is executed for the first half of its blocks only, and fails with `media`.
-//! * `kind=vanish`: from the first affected operation on, every operation of every queue fails with `gone`, and so does the device.
-//! * `kind=hang`: the operation does not complete, even if it is cancelled; with `for=90s` it is executed after this time.
+//! * `ops=read+write`: the operations that may be affected: `read`, `write`, `discard`, `flush`,
+//!   joined with `+`. Comparisons count as reads, write-zeroes and compare-and-write as writes.
+//!   Default: reads and writes.
+//! * `kind=media|nospace|protected|busy|transport|path|gone|internal`: the operation fails with
+//!   this error and does not reach the device (default: `media`). `enospc` is `nospace`.
+//! * `kind=short`: a read, write or comparison is executed for the first half of its blocks only,
+//!   and fails with `media`.
+//! * `kind=vanish`: from the first affected operation on, every operation of every queue fails with
+//!   `gone`, and so does the device.
+//! * `kind=hang`: the operation does not complete, even if it is cancelled; with `for=90s` it is
+//!   executed after this time.
 //! * `kind=timeout`: the operation does not complete until it is cancelled.
 //! * `after=N`: the first N operations of each queue are not affected (default: 0).
-//! * `corrupt=bitflip|zero|misplaced|stale`: the operation succeeds, but with wrong data. `bitflip`: one bit of the data that is
-//!   read or stored is wrong. `zero`: one block is zeroes. `misplaced`: other blocks are read, or overwritten. `stale`: the write
-//!   is dropped, so the old data remains. Only plain reads and writes are corrupted. The data of a write that this filter must not change
-//!   is copied first; the write fails with `busy` if the loop has no memory for the copy.
-//! * `seed=N`: with the same seed the same operations are affected, counted from the opening of each queue (default: 0).
+//! * `corrupt=bitflip|zero|misplaced|stale`: the operation succeeds, but with wrong data.
+//!   `bitflip`: one bit of the data that is read or stored is wrong. `zero`: one block is zeroes.
+//!   `misplaced`: other blocks are read, or overwritten. `stale`: the write is dropped, so the old
+//!   data remains. Only plain reads and writes are corrupted. The data of a write that this filter
+//!   must not change is copied first; the write fails with `busy` if the loop has no memory for the
+//!   copy.
+//! * `seed=N`: with the same seed the same operations are affected, counted from the opening of
+//!   each queue (default: 0).
 
 mod altered;
 mod draw;
@@ -53,13 +60,23 @@ struct Vanished {
 
 impl FaultDevice {
     /// Begins to open `[name=value,]…URL`, which follows `error:`; `begin` opens the inner URL.
-    pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
+    pub(crate) fn begin(
+        url: &str,
+        rest: &str,
+        begin: impl FnOnce(&str) -> Result<Opening, Error>,
+    ) -> Result<Opening, Error> {
         let (inner, mut spec) = Spec::filter(url, rest);
         let plan = Plan::parse(&mut spec)?;
         spec.finish()?;
         let url = url.to_owned();
         Ok(begin(inner)?.and_then(move |inner| {
-            Ok(Arc::new(Self { url, inner, plan, queues: AtomicU64::new(0), vanished: Arc::default() }) as Device)
+            Ok(Arc::new(Self {
+                url,
+                inner,
+                plan,
+                queues: AtomicU64::new(0),
+                vanished: Arc::default(),
+            }) as Device)
         }))
     }
 }
@@ -74,14 +91,24 @@ impl Filter for FaultDevice {
     }
 
     fn presence(&self) -> Presence {
-        if self.vanished.gone.load(Ordering::Acquire) { Presence::Gone } else { self.inner.presence() }
+        if self.vanished.gone.load(Ordering::Acquire) {
+            Presence::Gone
+        } else {
+            self.inner.presence()
+        }
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let relay = Relay::new(self.inner.open_queue(on, owner)?, on, owner);
         let number = self.queues.fetch_add(1, Ordering::Relaxed);
         let vanished = Arc::clone(&self.vanished);
-        Ok(Box::new(queue::FaultQueue::new(relay, self.plan, self.inner.geometry(), number, vanished)))
+        Ok(Box::new(queue::FaultQueue::new(
+            relay,
+            self.plan,
+            self.inner.geometry(),
+            number,
+            vanished,
+        )))
     }
 }
 

@@ -63,7 +63,12 @@ impl Operations {
                 "write" => all.write = true,
                 "discard" => all.discard = true,
                 "flush" => all.flush = true,
-                _ => return Err("use read, write, discard or flush, or several of them separated by +".into()),
+                _ => {
+                    return Err(
+                        "use read, write, discard or flush, or several of them separated by +"
+                            .into(),
+                    );
+                }
             }
         }
         Ok(all)
@@ -72,7 +77,9 @@ impl Operations {
     const fn include(self, kind: OpKind) -> bool {
         match kind {
             OpKind::Read | OpKind::Compare => self.read,
-            OpKind::Write { .. } | OpKind::WriteZeroes { .. } | OpKind::CompareAndWrite { .. } => self.write,
+            OpKind::Write { .. } | OpKind::WriteZeroes { .. } | OpKind::CompareAndWrite { .. } => {
+                self.write
+            }
             OpKind::Discard => self.discard,
             OpKind::Flush => self.flush,
             OpKind::Reserve(_) | OpKind::ReservationReport => false,
@@ -124,19 +131,21 @@ fn lasting(spec: &mut Spec<'_>) -> Result<Option<Fault>, Error> {
     let lasts = spec.parsed("for", |text| parse_duration(text).map_err(|e| e.to_string()))?;
     match (kind, lasts) {
         (Some(Fault::Hangs(_)), lasts) => Ok(Some(Fault::Hangs(lasts))),
-        (_, Some(_)) => Err(spec.wrong(Refusal::Contradiction { why: "only kind=hang lasts for a time; omit for=" })),
+        (_, Some(_)) => Err(spec
+            .wrong(Refusal::Contradiction { why: "only kind=hang lasts for a time; omit for=" })),
         (kind, None) => Ok(kind),
     }
 }
 
 impl Plan {
     pub(super) fn parse(spec: &mut Spec<'_>) -> Result<Self, Error> {
-        let rate = spec
-            .parsed("rate", rate)?
-            .ok_or_else(|| spec.wrong(Refusal::OptionMissing { name: "rate", example: "rate=0.01" }))?;
+        let rate = spec.parsed("rate", rate)?.ok_or_else(|| {
+            spec.wrong(Refusal::OptionMissing { name: "rate", example: "rate=0.01" })
+        })?;
         let failure = lasting(spec)?;
         let corruption = spec.parsed("corrupt", corruption)?;
-        let mut number = |name| spec.parsed(name, |text| text.parse().map_err(|_| "use a whole number".into()));
+        let mut number =
+            |name| spec.parsed(name, |text| text.parse().map_err(|_| "use a whole number".into()));
         let (seed, after) = (number("seed")?.unwrap_or(0), number("after")?.unwrap_or(0));
         let strikes = spec.parsed("ops", Operations::parse)?;
         let fault = match (failure, corruption) {
@@ -145,15 +154,17 @@ impl Plan {
                     why: "an operation can either fail or be corrupted; use kind= or corrupt=",
                 }));
             }
-            (failure, corruption) => failure.or(corruption).unwrap_or(Fault::Fails(StatusKind::Media)),
+            (failure, corruption) => {
+                failure.or(corruption).unwrap_or(Fault::Fails(StatusKind::Media))
+            }
         };
         let stale = fault == Fault::Corrupted(Corruption::Stale);
         let usual = Operations { read: !stale, write: true, ..Operations::default() };
         let strikes = strikes.unwrap_or(usual);
         if stale && strikes.read {
-            return Err(
-                spec.wrong(Refusal::Contradiction { why: "stale blocks come from dropped writes; omit ops= or use ops=write" })
-            );
+            return Err(spec.wrong(Refusal::Contradiction {
+                why: "stale blocks come from dropped writes; omit ops= or use ops=write",
+            }));
         }
         if matches!(fault, Fault::Corrupted(_)) && (strikes.discard || strikes.flush) {
             return Err(spec.wrong(Refusal::Contradiction {

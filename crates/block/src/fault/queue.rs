@@ -31,7 +31,13 @@ pub(super) struct FaultQueue {
 }
 
 impl FaultQueue {
-    pub(super) fn new(relay: Relay, plan: Plan, geometry: Geometry, number: u64, vanished: Arc<Vanished>) -> Self {
+    pub(super) fn new(
+        relay: Relay,
+        plan: Plan,
+        geometry: Geometry,
+        number: u64,
+        vanished: Arc<Vanished>,
+    ) -> Self {
         vanished.owners.enter(relay.on.remote(), relay.owner);
         Self {
             relay,
@@ -59,7 +65,8 @@ impl FaultQueue {
             Some(Fault::Short) => self.altered.shorten(&mut op),
             Some(Fault::Corrupted(Corruption::Stale)) => return end(op, Outcome::SUCCESS),
             Some(Fault::Corrupted(how)) if op.blocks > 0 => {
-                if !self.altered.corrupt(&mut op, how, &mut self.draw.random, self.relay.on.pool()) {
+                if !self.altered.corrupt(&mut op, how, &mut self.draw.random, self.relay.on.pool())
+                {
                     return end(op, Outcome::NotSent(Status::new(StatusKind::Busy)));
                 }
             }
@@ -83,7 +90,8 @@ impl FaultQueue {
             return;
         }
         let now = self.relay.on.now();
-        let over = self.hanging.extract_if(.., |(until, _)| until.is_some_and(|until| until <= now));
+        let over =
+            self.hanging.extract_if(.., |(until, _)| until.is_some_and(|until| until <= now));
         self.relay.passing.extend(over.map(|(_, op)| op));
         if let Some(next) = self.hanging.iter().filter_map(|(until, _)| *until).min() {
             self.timer.arm(&self.relay.on, self.relay.owner, next);
@@ -106,7 +114,8 @@ impl QueueFilter for FaultQueue {
 
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         self.relay.pass();
-        while self.relay.passing.is_empty() && self.held.len() + self.hanging.len() < FAULT_HELD_OPS {
+        while self.relay.passing.is_empty() && self.held.len() + self.hanging.len() < FAULT_HELD_OPS
+        {
             let Some(op) = ops.pop_front() else { break };
             self.take(op);
         }
@@ -123,8 +132,11 @@ impl QueueFilter for FaultQueue {
     }
 
     fn cancel(&mut self, user: u64) {
-        let held = self.held.iter().position(|op| op.user == user).map(|at| self.held.swap_remove(at));
-        let Some(op) = held.or_else(|| self.relay.recall(user)) else { return self.relay.inner.cancel(user) };
+        let held =
+            self.held.iter().position(|op| op.user == user).map(|at| self.held.swap_remove(at));
+        let Some(op) = held.or_else(|| self.relay.recall(user)) else {
+            return self.relay.inner.cancel(user);
+        };
         let ended = self.altered.undo(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
         self.relay.ready.push(ended);
         self.relay.wake();

@@ -17,7 +17,10 @@ impl CreatedFiles {
     pub fn remove(&self) {
         for path in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if let Err(e) = std::fs::remove_file(&path) {
-                tracing::warn!("cannot remove {}, which was created for nothing: {e}", path.display());
+                tracing::warn!(
+                    "cannot remove {}, which was created for nothing: {e}",
+                    path.display()
+                );
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What the system tells of a disk or partition: sizes, limits and identity, from `/sys/dev/block` (Linux; documented in the kernel's
-//! `Documentation/ABI/stable/sysfs-block`).
+//! What the system tells of a disk or partition: sizes, limits and identity, from `/sys/dev/block`
+//! (Linux; documented in the kernel's `Documentation/ABI/stable/sysfs-block`).
 
 use super::system;
 use std::fs::Metadata;
@@ -26,7 +26,8 @@ pub(super) struct Facts {
     pub(super) volatile_cache: bool,
     /// Whether the system refuses to write to it.
     pub(super) read_only: bool,
-    /// A name that the disk, or the mapping, has on every machine, with the number of the partition.
+    /// A name that the disk, or the mapping, has on every machine, with the number of the
+    /// partition.
     pub(super) name: Option<String>,
     pub(super) serial: Option<String>,
     pub(super) model: Option<String>,
@@ -62,13 +63,19 @@ impl Disk {
 
     pub(super) fn facts(&self) -> Facts {
         let number = |name| self.whole(name).and_then(|text| text.parse::<u64>().ok());
-        let bytes = |name| number(name).and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| bytes.is_power_of_two());
+        let bytes = |name| {
+            number(name)
+                .and_then(|bytes| u32::try_from(bytes).ok())
+                .filter(|bytes| bytes.is_power_of_two())
+        };
         Facts {
             logical_bytes: bytes("queue/logical_block_size"),
             physical_bytes: bytes("queue/physical_block_size"),
             discards: number("queue/discard_max_bytes").is_some_and(|most| most > 0),
             // What does not tell may have one.
-            volatile_cache: self.whole("queue/write_cache").is_none_or(|kind| kind != "write through"),
+            volatile_cache: self
+                .whole("queue/write_cache")
+                .is_none_or(|kind| kind != "write through"),
             read_only: self.read("ro").is_some_and(|flag| flag == "1"),
             name: self.name(),
             serial: self.whole("device/serial"),
@@ -77,7 +84,9 @@ impl Disk {
     }
 
     fn name(&self) -> Option<String> {
-        let of_disk = ["wwid", "device/wwid", "dm/uuid", "md/uuid"].iter().find_map(|attribute| self.whole(attribute))?;
+        let of_disk = ["wwid", "device/wwid", "dm/uuid", "md/uuid"]
+            .iter()
+            .find_map(|attribute| self.whole(attribute))?;
         Some(match self.partition() {
             Some(number) => format!("{of_disk}\0{number}"),
             None => of_disk,

@@ -1,10 +1,11 @@
 //! Whether writes that the source reports as durable are durable.
 //!
-//! When the system fails to write back cached data, it reports this only once, to the first caller of fsync(2). The data is lost,
-//! and the next caller gets success. Therefore the first failure is kept: from then on every flush and every durable write fails,
-//! from any submitter and queue, until the source is opened again. A caller that is concurrent with the one that got the error
-//! also gets success. Therefore an operation is reported as durable only when all operations that were in progress when it ended
-//! have ended too.
+//! When the system fails to write back cached data, it reports this only once, to the first caller
+//! of fsync(2). The data is lost, and the next caller gets success. Therefore the first failure is
+//! kept: from then on every flush and every durable write fails, from any submitter and queue,
+//! until the source is opened again. A caller that is concurrent with the one that got the error
+//! also gets success. Therefore an operation is reported as durable only when all operations that
+//! were in progress when it ended have ended too.
 
 use crate::op::OpKind;
 use crate::status::{Status, StatusKind};
@@ -39,8 +40,14 @@ pub(super) struct Before(u64);
 pub(super) const fn is_durable(kind: OpKind) -> bool {
     match kind {
         OpKind::Flush => true,
-        OpKind::Write { fua } | OpKind::WriteZeroes { fua, .. } | OpKind::CompareAndWrite { fua } => fua,
-        OpKind::Read | OpKind::Discard | OpKind::Compare | OpKind::Reserve(_) | OpKind::ReservationReport => false,
+        OpKind::Write { fua }
+        | OpKind::WriteZeroes { fua, .. }
+        | OpKind::CompareAndWrite { fua } => fua,
+        OpKind::Read
+        | OpKind::Discard
+        | OpKind::Compare
+        | OpKind::Reserve(_)
+        | OpKind::ReservationReport => false,
     }
 }
 
@@ -80,9 +87,13 @@ impl Durability {
         is_news
     }
 
-    /// The outcome of a successful operation; `None` while earlier operations are outstanding. `waiter` is woken when one of
-    /// these ends.
-    pub(super) fn verdict(&self, before: Before, waiter: impl FnOnce() -> (Remote, DriverId)) -> Option<Status> {
+    /// The outcome of a successful operation; `None` while earlier operations are outstanding.
+    /// `waiter` is woken when one of these ends.
+    pub(super) fn verdict(
+        &self,
+        before: Before,
+        waiter: impl FnOnce() -> (Remote, DriverId),
+    ) -> Option<Status> {
         let ledger = &mut *self.ledger();
         if let Some(failure) = ledger.failure {
             return Some(failure);

@@ -1,19 +1,25 @@
-//! Who uses a disk that cannot be opened for writing: a mounted file system, swap, or a device on top of it (Linux: proc(5), and the kernel's
-//! `Documentation/ABI/stable/sysfs-block`).
+//! Who uses a disk that cannot be opened for writing: a mounted file system, swap, or a device on
+//! top of it (Linux: proc(5), and the kernel's `Documentation/ABI/stable/sysfs-block`).
 
 use super::system;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A sentence without its end that says who uses the disk at `path`, or a partition of it: `it is mounted at /srv`.
+/// A sentence without its end that says who uses the disk at `path`, or a partition of it:
+/// `it is mounted at /srv`.
 pub(super) fn of(path: &Path) -> String {
-    let found = fs::metadata(path).ok().and_then(|metadata| system::device_number(&metadata)).and_then(|(major, minor)| {
-        let disk = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-        let itself = user(&disk).map(|user| format!("it {user}"));
-        itself.or_else(|| {
-            partitions(&disk).into_iter().find_map(|part| Some(format!("its partition {} {}", name(&part), user(&part)?)))
-        })
-    });
+    let found = fs::metadata(path)
+        .ok()
+        .and_then(|metadata| system::device_number(&metadata))
+        .and_then(|(major, minor)| {
+            let disk = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+            let itself = user(&disk).map(|user| format!("it {user}"));
+            itself.or_else(|| {
+                partitions(&disk).into_iter().find_map(|part| {
+                    Some(format!("its partition {} {}", name(&part), user(&part)?))
+                })
+            })
+        });
     found.unwrap_or_else(|| "another program or a part of the kernel has it for itself".into())
 }
 
@@ -36,16 +42,19 @@ fn user(place: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
     let device = PathBuf::from("/dev").join(name(place));
-    let mounted = mount_point(&mounts, number.trim(), &device).map(|at| format!("is mounted at {at}"));
+    let mounted =
+        mount_point(&mounts, number.trim(), &device).map(|at| format!("is mounted at {at}"));
     let swap = || is_swap(&swaps, &device).then(|| "is swap space".to_owned());
     mounted.or_else(swap).or_else(|| holder(place).map(|holder| format!("belongs to {holder}")))
 }
 
-/// Where a device is mounted: by its number, or by its name where a file system has numbers of its own (btrfs).
+/// Where a device is mounted: by its number, or by its name where a file system has numbers of its
+/// own (btrfs).
 fn mount_point(mounts: &str, number: &str, device: &Path) -> Option<String> {
     let mount = mounts.lines().find(|line| {
         let source = line.split_once(" - ").and_then(|(_, end)| end.split(' ').nth(1));
-        line.split(' ').nth(2) == Some(number) || source.is_some_and(|source| Path::new(source) == device)
+        line.split(' ').nth(2) == Some(number)
+            || source.is_some_and(|source| Path::new(source) == device)
     })?;
     // A space in the name is written \040.
     Some(mount.split(' ').nth(4)?.replace("\\040", " "))
@@ -58,7 +67,8 @@ fn is_swap(swaps: &str, device: &Path) -> bool {
 
 /// The device on top of it: a mapping with its name, or a RAID.
 fn holder(place: &Path) -> Option<String> {
-    let mut holders: Vec<_> = fs::read_dir(place.join("holders")).ok()?.flatten().map(|entry| entry.path()).collect();
+    let mut holders: Vec<_> =
+        fs::read_dir(place.join("holders")).ok()?.flatten().map(|entry| entry.path()).collect();
     holders.sort();
     let first = holders.first()?;
     let device = format!("/dev/{}", name(first));
@@ -89,7 +99,8 @@ mod tests {
     #[cfg(unix)] // Other systems know no such paths.
     #[test]
     fn swap_is_found_by_name() {
-        let swaps = "Filename Type Size Used Priority\n/dev/null partition 1 0 -2\n/no/such file 1 0 -3\n";
+        let swaps =
+            "Filename Type Size Used Priority\n/dev/null partition 1 0 -2\n/no/such file 1 0 -3\n";
         assert!(is_swap(swaps, Path::new("/dev/null")) && !is_swap(swaps, Path::new("/dev/zero")));
     }
 }

@@ -1,31 +1,36 @@
 //! `file:PATH` or a plain path: a file, or a disk or partition of this machine.
 //!
-//! Options: `size=1GiB` creates the file, sparse, if it does not exist; otherwise the file must have this size.
-//! `direct=on|off|auto` sets whether I/O bypasses the page cache (`auto`, the default: if the file system supports it with these
-//! blocks). `block=` and `uuid=` are those of all sources. `lock=off` lets several processes open the file for writing; use it
-//! only for measurements.
+//! Options: `size=1GiB` creates the file, sparse, if it does not exist; otherwise the file must
+//! have this size. `direct=on|off|auto` sets whether I/O bypasses the page cache (`auto`, the
+//! default: if the file system supports it with these blocks). `block=` and `uuid=` are those of
+//! all sources. `lock=off` lets several processes open the file for writing; use it only for
+//! measurements.
 //!
-//! A file or disk that weft serves for writing is locked; a second weft refuses it. A disk is opened exclusively (`O_EXCL`), so that it is
-//! refused if it, or a partition of it, is mounted or used in another way, and cannot be mounted meanwhile. `readonly:` opens it nevertheless.
+//! A file or disk that weft serves for writing is locked; a second weft refuses it. A disk is
+//! opened exclusively (`O_EXCL`), so that it is refused if it, or a partition of it, is mounted or
+//! used in another way, and cannot be mounted meanwhile. `readonly:` opens it nevertheless.
 //!
-//! A disk (on Linux only) has the block size, physical block size, cache and discards that the system tells of it (`/sys/dev/block`);
-//! `block=4096` is possible on one of 512 bytes, but not the reverse. Every [`DISK_LOOK_MS`](crate::limits::DISK_LOOK_MS), and after an
-//! error, its queues look whether it has another size, or is gone.
+//! A disk (on Linux only) has the block size, physical block size, cache and discards that the
+//! system tells of it (`/sys/dev/block`); `block=4096` is possible on one of 512 bytes, but not the
+//! reverse. Every [`DISK_LOOK_MS`](crate::limits::DISK_LOOK_MS), and after an error, its queues
+//! look whether it has another size, or is gone.
 //!
-//! Writes are durable after a flush (`fdatasync`) or with FUA (`RWF_DSYNC`). Discards punch holes. I/O is asynchronous
-//! ([`weft_io::disk`]). Overlapping operations are separated, so blocks are never torn and compare-and-write is atomic among all
-//! queues of the device (but not with respect to other programs, which do not see the lock).
+//! Writes are durable after a flush (`fdatasync`) or with FUA (`RWF_DSYNC`). Discards punch holes.
+//! I/O is asynchronous ([`weft_io::disk`]). Overlapping operations are separated, so blocks are
+//! never torn and compare-and-write is atomic among all queues of the device (but not with respect
+//! to other programs, which do not see the lock).
 //!
-//! The UUID (version 5) is derived from the machine's identifier and the canonical path, so it is the same as long as the file is
-//! not moved. A file that is moved, or served from another machine, gets another UUID; `uuid=` keeps it. The UUID of a disk is derived from the
-//! name that the disk gives itself (WWID), if it has one, so it is the same under every path and on every machine.
+//! The UUID (version 5) is derived from the machine's identifier and the canonical path, so it is
+//! the same as long as the file is not moved. A file that is moved, or served from another machine,
+//! gets another UUID; `uuid=` keeps it. The UUID of a disk is derived from the name that the disk
+//! gives itself (WWID), if it has one, so it is the same under every path and on every machine.
 //!
-//! If cached data could not be written back, the system fails a flush or a write with FUA only once. Here they fail from then on,
-//! for all hosts, until the source is opened again.
+//! If cached data could not be written back, the system fails a flush or a write with FUA only
+//! once. Here they fail from then on, for all hosts, until the source is opened again.
 //!
-//! If the file is truncated, reads and writes of the missing blocks fail with [`StatusKind::Media`](crate::StatusKind::Media),
-//! and one line is logged. If the file cannot grow because the disk is full, writes fail with
-//! [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
+//! If the file is truncated, reads and writes of the missing blocks fail with
+//! [`StatusKind::Media`](crate::StatusKind::Media), and one line is logged. If the file cannot grow
+//! because the disk is full, writes fail with [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
 
 mod created;
 mod disk;
@@ -77,7 +82,8 @@ struct Shared {
 
 impl FileDevice {
     /// Opens `rest`, a path with options, for `url`; `read_only` if a `readonly:` filter precedes.
-    /// With `shared` other processes serve it as well. A file that is created is added to `created`.
+    /// With `shared` other processes serve it as well. A file that is created is added to
+    /// `created`.
     pub(crate) fn open(
         url: &str,
         rest: &str,
@@ -93,7 +99,9 @@ impl FileDevice {
         let features = Features {
             write,
             // What bypasses the cache of the system is in that of the disk, if it has one.
-            volatile_cache: write && (opened.direct.is_none() || facts.as_ref().is_none_or(|facts| facts.volatile_cache)),
+            volatile_cache: write
+                && (opened.direct.is_none()
+                    || facts.as_ref().is_none_or(|facts| facts.volatile_cache)),
             cache_unknown: false,
             discard: holes || (write && facts.as_ref().is_some_and(|facts| facts.discards)),
             discard_zeroes: holes,
@@ -207,13 +215,16 @@ impl BlockDevice for FileDevice {
         if self.0.gone.load(Ordering::Acquire) { Presence::Gone } else { Presence::Here }
     }
 
-    /// What was written is in the cache of the system, or of the disk: a process that ends takes nothing with it.
+    /// What was written is in the cache of the system, or of the disk: a process that ends takes
+    /// nothing with it.
     fn cache_epoch(&self) -> Option<u64> {
         self.0.epoch
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let io = |e: std::io::Error| Error::io(format!("{}: no disk I/O on this loop: {e}", self.0.url), e);
+        let io = |e: std::io::Error| {
+            Error::io(format!("{}: no disk I/O on this loop: {e}", self.0.url), e)
+        };
         let disk = on.disk().open(on, Arc::clone(&self.0.file), owner).map_err(io)?;
         // The system discards blocks of disks within a call.
         let trim = (self.0.disk.is_some() && self.0.features.discard)

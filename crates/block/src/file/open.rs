@@ -54,7 +54,8 @@ enum Kind {
     Created,
 }
 
-/// Opens `url`; `rest` is the path with its options. A file that is created is added to `created`, or removed again if it cannot be used.
+/// Opens `url`; `rest` is the path with its options. A file that is created is added to `created`,
+/// or removed again if it cannot be used.
 pub(super) fn open(
     url: &str,
     rest: &str,
@@ -79,7 +80,8 @@ pub(super) fn open(
 
 /// Measures a file or disk that is open.
 fn inspect(url: &str, wanted: &Wanted, file: File, kind: Kind) -> Result<Opened, Error> {
-    let bytes = measure(&file).map_err(|e| Error::io(format!("{url}: cannot read its size: {e}"), e))?;
+    let bytes =
+        measure(&file).map_err(|e| Error::io(format!("{url}: cannot read its size: {e}"), e))?;
     let disk = if kind == Kind::Disk { Some(disk(url, &file)?) } else { None };
     let facts = disk.as_ref().map(|(_, facts)| facts);
     if !wanted.read_only && facts.is_some_and(|facts| facts.read_only) {
@@ -99,13 +101,15 @@ fn inspect(url: &str, wanted: &Wanted, file: File, kind: Kind) -> Result<Opened,
         return Err(Error::refused(url, Refusal::NotDirect { block_bytes }));
     }
     let name = facts.and_then(|facts| facts.name.as_deref());
-    let uuid = wanted.uuid.unwrap_or_else(|| name.map_or_else(|| uuid_of(&wanted.path), uuid_of_disk));
+    let uuid =
+        wanted.uuid.unwrap_or_else(|| name.map_or_else(|| uuid_of(&wanted.path), uuid_of_disk));
     Ok(Opened { file, block_bytes, blocks, direct, read_only: wanted.read_only, disk, uuid })
 }
 
 /// What the system tells of an open disk.
 fn disk(url: &str, file: &File) -> Result<(Disk, Facts), Error> {
-    let metadata = file.metadata().map_err(|e| Error::io(format!("{url}: cannot be looked at: {e}"), e))?;
+    let metadata =
+        file.metadata().map_err(|e| Error::io(format!("{url}: cannot be looked at: {e}"), e))?;
     let disk = Disk::of(&metadata).ok_or_else(|| Error::refused(url, Refusal::NoDisks))?;
     let facts = disk.facts();
     Ok((disk, facts))
@@ -142,7 +146,9 @@ fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
 
 fn open_or_create(url: &str, wanted: &Wanted, shared: bool) -> Result<(File, Kind), Error> {
     let metadata = match std::fs::metadata(&wanted.path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((create(url, wanted)?, Kind::Created)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Ok((create(url, wanted)?, Kind::Created));
+        }
         Err(e) => return Err(refused(url, wanted, e)),
         Ok(metadata) => metadata,
     };
@@ -169,15 +175,28 @@ fn create(url: &str, wanted: &Wanted) -> Result<File, Error> {
     let Some(bytes) = wanted.bytes.filter(|_| !wanted.read_only) else {
         return Err(Error::refused(url, Refusal::NoSuchFile));
     };
-    let file = File::options().read(true).write(true).create_new(true).open(&wanted.path).map_err(|e| refused(url, wanted, e))?;
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&wanted.path)
+        .map_err(|e| refused(url, wanted, e))?;
     if let Err(e) = weft_io::disk::make_sparse(&file) {
         tracing::debug!("{url}: the file takes up its whole size: {e}");
     }
-    let made = file.set_len(bytes).and_then(|()| file.sync_all()).and_then(|()| system::sync_directory(&wanted.path));
+    let made = file
+        .set_len(bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| system::sync_directory(&wanted.path));
     if let Err(e) = made {
         let _ = std::fs::remove_file(&wanted.path);
         let size = format_size(bytes);
-        return Err(Error::io(format!("{url}: cannot create a file of {size} here: {e}; choose another size or place"), e));
+        return Err(Error::io(
+            format!(
+                "{url}: cannot create a file of {size} here: {e}; choose another size or place"
+            ),
+            e,
+        ));
     }
     Ok(file)
 }
@@ -190,16 +209,23 @@ fn refused(url: &str, wanted: &Wanted, error: io::Error) -> Error {
     }
     let message = match error.kind() {
         E::PermissionDenied | E::ReadOnlyFilesystem if !wanted.read_only => {
-            format!("{url}: no permission to write; run as a user with permission, or put readonly: in front of the source")
+            format!(
+                "{url}: no permission to write; run as a user with permission, or put readonly: in front of the source"
+            )
         }
-        E::PermissionDenied => format!("{url}: no permission to read; run as a user with permission"),
-        E::NotFound | E::NotADirectory => format!("{url}: there is no such directory; create it or correct the path"),
+        E::PermissionDenied => {
+            format!("{url}: no permission to read; run as a user with permission")
+        }
+        E::NotFound | E::NotADirectory => {
+            format!("{url}: there is no such directory; create it or correct the path")
+        }
         _ => format!("{url}: cannot open it: {error}"),
     };
     Error::io(message, error)
 }
 
-/// Locks the file against other weft processes: one writer, or any number of readers or of those that share it.
+/// Locks the file against other weft processes: one writer, or any number of readers or of those
+/// that share it.
 fn lock(url: &str, file: &File, shared: bool) -> Result<(), Error> {
     let locked = if shared { file.try_lock_shared() } else { file.try_lock() };
     match locked {
@@ -213,7 +239,9 @@ fn lock(url: &str, file: &File, shared: bool) -> Result<(), Error> {
         }
         Err(TryLockError::Error(e)) => {
             // Some network file systems do not support locks.
-            tracing::warn!("{url}: it cannot be locked ({e}); see to it that nobody else serves it");
+            tracing::warn!(
+                "{url}: it cannot be locked ({e}); see to it that nobody else serves it"
+            );
             Ok(())
         }
     }
@@ -243,6 +271,7 @@ fn uuid_of_disk(name: &str) -> Uuid {
 /// The UUID of the data at a path of this machine: always the same, until the file is moved.
 fn uuid_of(path: &Path) -> Uuid {
     let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let name = [system::machine().as_bytes(), b"\0", canonical.as_os_str().as_encoded_bytes()].concat();
+    let name =
+        [system::machine().as_bytes(), b"\0", canonical.as_os_str().as_encoded_bytes()].concat();
     Uuid::new_v5(&PATHS, &name)
 }

@@ -20,7 +20,8 @@ use weft_io::disk::{DiskDone, DiskFile, DiskKind, DiskOp};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Remote, Time};
 
-/// The queue. If it is dropped with operations in flight, these continue; a driver waits for them and releases their locks.
+/// The queue. If it is dropped with operations in flight, these continue; a driver waits for them
+/// and releases their locks.
 pub(super) struct FileQueue(Option<Core>);
 
 struct Core {
@@ -38,7 +39,8 @@ struct Core {
     remote: Remote,
     owner: DriverId,
     flying: Slots<Flying>,
-    /// Operations that cannot start yet, because of an overlap or because there is no memory or no room at the disk.
+    /// Operations that cannot start yet, because of an overlap or because there is no memory or no
+    /// room at the disk.
     aside: VecDeque<Op>,
     /// The second half of a compare-and-write for which the disk had no room.
     stalled: Option<DiskOp>,
@@ -69,7 +71,13 @@ struct Plan {
 }
 
 impl FileQueue {
-    pub(super) fn new(shared: Arc<Shared>, disk: DiskFile, trim: Option<DiskFile>, on: &Handle, owner: DriverId) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        disk: DiskFile,
+        trim: Option<DiskFile>,
+        on: &Handle,
+        owner: DriverId,
+    ) -> Self {
         if shared.disk.is_some() {
             shared.owners.enter(on.remote(), owner);
         }
@@ -142,7 +150,8 @@ impl BlockQueue for FileQueue {
             return (!core::mem::replace(&mut core.told_gone, true)).then_some(Change::Gone);
         }
         let blocks = core.shared.geometry().blocks;
-        (core::mem::replace(&mut core.told_blocks, blocks) != blocks).then_some(Change::Resized { blocks })
+        (core::mem::replace(&mut core.told_blocks, blocks) != blocks)
+            .then_some(Change::Resized { blocks })
     }
 }
 
@@ -191,10 +200,17 @@ impl Core {
     }
 
     fn plan(&self, op: &Op) -> Plan {
-        let direct = self.shared.direct.is_some_and(|direct| !scratch::suits(op, direct, self.shared.geometry.block_bytes));
+        let direct = self
+            .shared
+            .direct
+            .is_some_and(|direct| !scratch::suits(op, direct, self.shared.geometry.block_bytes));
         let (kind, mode, scratch) = match op.kind {
             OpKind::Read => (DiskKind::Read, Some(Mode::Shared), direct.then_some(Use::Read)),
-            OpKind::Write { fua } => (DiskKind::Write { dsync: fua }, Some(Mode::Exclusive), direct.then_some(Use::Write)),
+            OpKind::Write { fua } => (
+                DiskKind::Write { dsync: fua },
+                Some(Mode::Exclusive),
+                direct.then_some(Use::Write),
+            ),
             OpKind::Flush => (DiskKind::Sync, None, None),
             OpKind::Discard => (DiskKind::Discard, Some(Mode::Exclusive), None),
             OpKind::WriteZeroes { deallocate, fua } => {
@@ -202,13 +218,18 @@ impl Core {
                 (DiskKind::WriteZeroes { free, dsync: fua }, Some(Mode::Exclusive), None)
             }
             OpKind::Compare => (DiskKind::Read, Some(Mode::Shared), Some(Use::Compare)),
-            OpKind::CompareAndWrite { fua } => (DiskKind::Read, Some(Mode::Exclusive), Some(Use::CompareAndWrite { fua })),
-            OpKind::Reserve(_) | OpKind::ReservationReport => unreachable!("a file refuses them before it plans"),
+            OpKind::CompareAndWrite { fua } => {
+                (DiskKind::Read, Some(Mode::Exclusive), Some(Use::CompareAndWrite { fua }))
+            }
+            OpKind::Reserve(_) | OpKind::ReservationReport => {
+                unreachable!("a file refuses them before it plans")
+            }
         };
         Plan { kind, mode, scratch }
     }
 
-    /// Passes an operation to the disk, or returns it if it must wait. `again` marks one that has waited.
+    /// Passes an operation to the disk, or returns it if it must wait. `again` marks one that has
+    /// waited.
     fn start(&mut self, mut op: Op, again: bool) -> Result<(), Op> {
         let Plan { kind, mode, scratch } = self.plan(&op);
         if scratch.is_some() && self.room.is_some() {
@@ -222,7 +243,8 @@ impl Core {
         {
             return Err(op);
         }
-        let room = scratch.and_then(|_| self.shared.room.take(again, || (self.remote.clone(), self.owner)));
+        let room = scratch
+            .and_then(|_| self.shared.room.take(again, || (self.remote.clone(), self.owner)));
         if scratch.is_some() && room.is_none() {
             self.unlock(span);
             return Err(op);
@@ -239,7 +261,8 @@ impl Core {
                 }
             },
         };
-        let durable = match is_durable(op.kind).then(|| self.shared.durability.begin()).transpose() {
+        let durable = match is_durable(op.kind).then(|| self.shared.durability.begin()).transpose()
+        {
             Ok(durable) => durable,
             Err(status) => {
                 self.unlock(span);
@@ -252,8 +275,10 @@ impl Core {
         };
         self.room = room.or(self.room.take());
         let user = self.flying.insert(Flying { op, span, scratch, durable });
-        let disk = self.trim.as_mut().filter(|_| kind == DiskKind::Discard).unwrap_or(&mut self.disk);
-        disk.submit(DiskOp { kind, offset, len, data, user }).map_err(|refused| self.take_back(refused))
+        let disk =
+            self.trim.as_mut().filter(|_| kind == DiskKind::Discard).unwrap_or(&mut self.disk);
+        disk.submit(DiskOp { kind, offset, len, data, user })
+            .map_err(|refused| self.take_back(refused))
     }
 
     /// Undoes `start`.
@@ -301,14 +326,21 @@ impl Core {
 
     fn finish(&mut self, done: DiskDone) {
         let DiskDone { op: disk_op, result } = done;
-        let Some(Flying { mut op, span, scratch, durable }) = self.flying.remove(disk_op.user) else { return };
+        let Some(Flying { mut op, span, scratch, durable }) = self.flying.remove(disk_op.user)
+        else {
+            return;
+        };
         let status = match (result, scratch) {
             // A discard is a hint; some disks accept it only for some ranges.
             (Err(error), _) if op.kind == OpKind::Discard && is_refusal(&error) => Status::SUCCESS,
             (Err(error), _) => self.status_of(&error),
             (Ok(()), None) => Status::SUCCESS,
             (Ok(()), Some(Use::CompareAndWrite { fua })) if scratch::equal(&disk_op.data, &op) => {
-                return self.store(Flying { op, span, scratch: Some(Use::Write), durable }, disk_op, fua);
+                return self.store(
+                    Flying { op, span, scratch: Some(Use::Write), durable },
+                    disk_op,
+                    fua,
+                );
             }
             (Ok(()), Some(usage)) => scratch::end(usage, &disk_op.data, &mut op),
         };
@@ -320,7 +352,8 @@ impl Core {
         match durable {
             Some(ticket) => {
                 // The first half of a compare-and-write only reads.
-                let lost = !matches!(scratch, Some(Use::CompareAndWrite { .. })) && self.has_lost_data(op.kind, status);
+                let lost = !matches!(scratch, Some(Use::CompareAndWrite { .. }))
+                    && self.has_lost_data(op.kind, status);
                 self.durable_ended(ticket, op, status, lost);
             }
             None => self.ready.push(op.done(Outcome::Done(status))),
@@ -350,7 +383,10 @@ impl Core {
     /// Whether a failure may concern cached data, whose error the system reports only once.
     fn has_lost_data(&self, kind: OpKind, status: Status) -> bool {
         match status.kind {
-            StatusKind::Success | StatusKind::CompareFailed | StatusKind::Unsupported | StatusKind::Invalid => false,
+            StatusKind::Success
+            | StatusKind::CompareFailed
+            | StatusKind::Unsupported
+            | StatusKind::Invalid => false,
             // With direct I/O the error means that there is no space for these blocks.
             StatusKind::NoSpace => kind == OpKind::Flush || self.shared.direct.is_none(),
             _ => true,
@@ -408,7 +444,8 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 impl Drop for Core {
-    /// The locks of operations in flight must not outlive this, nor the memory that others wait for.
+    /// The locks of operations in flight must not outlive this, nor the memory that others wait
+    /// for.
     fn drop(&mut self) {
         for Flying { op, span, durable, .. } in self.flying.drain() {
             span.into_iter().for_each(|span| self.shared.interlock.unlock(span));

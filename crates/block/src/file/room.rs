@@ -1,5 +1,6 @@
-//! How many operations on one file go by memory of ours at a time, over all loops. That memory is beyond the cap of the loops' pools, as a disk
-//! that has begun must not wait for what others hold; so the number is bounded for the file, however many queues it has.
+//! How many operations on one file go by memory of ours at a time, over all loops. That memory is
+//! beyond the cap of the loops' pools, as a disk that has begun must not wait for what others hold;
+//! so the number is bounded for the file, however many queues it has.
 
 use crate::limits::FILE_SCRATCH_OPS;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,9 +24,13 @@ impl Room {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for one operation. Without any, `waiter` is woken when there may be some; it then tries again with `again`, which puts it before
-    /// those that did not wait yet.
-    pub(super) fn take(self: &Arc<Self>, again: bool, waiter: impl FnOnce() -> (Remote, DriverId)) -> Option<Part> {
+    /// Room for one operation. Without any, `waiter` is woken when there may be some; it then tries
+    /// again with `again`, which puts it before those that did not wait yet.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        again: bool,
+        waiter: impl FnOnce() -> (Remote, DriverId),
+    ) -> Option<Part> {
         let mut state = self.lock();
         if state.taken < FILE_SCRATCH_OPS && (again || state.waiters.is_empty()) {
             state.taken += 1;

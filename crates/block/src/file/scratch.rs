@@ -1,5 +1,5 @@
-//! Operations that use a buffer of the queue: comparisons, which first read the stored data, and operations whose memory is not
-//! aligned as the disk requires.
+//! Operations that use a buffer of the queue: comparisons, which first read the stored data, and
+//! operations whose memory is not aligned as the disk requires.
 
 use super::system::Direct;
 use crate::op::Op;
@@ -25,8 +25,10 @@ pub(super) enum Use {
 
 /// Whether the disk accepts the memory of the operation.
 pub(super) fn suits(op: &Op, direct: Direct, block_bytes: u32) -> bool {
-    let fits =
-        |s: &Segment| s.as_ptr().addr().is_multiple_of(direct.memory_align) && s.len().is_multiple_of(block_bytes as usize);
+    let fits = |s: &Segment| {
+        s.as_ptr().addr().is_multiple_of(direct.memory_align)
+            && s.len().is_multiple_of(block_bytes as usize)
+    };
     op.data.iter().all(fits)
 }
 
@@ -44,7 +46,11 @@ pub(super) fn end(usage: Use, memory: &[Segment], op: &mut Op) -> Status {
         Use::Write => {}
         Use::Read => {
             let mut bytes = memory.iter().flat_map(|s| s.iter());
-            op.data.iter_mut().flat_map(|s| s.iter_mut()).zip(&mut bytes).for_each(|(to, from)| *to = *from);
+            op.data
+                .iter_mut()
+                .flat_map(|s| s.iter_mut())
+                .zip(&mut bytes)
+                .for_each(|(to, from)| *to = *from);
         }
         Use::Compare | Use::CompareAndWrite { .. } => {
             if !equal(memory, op) {

@@ -1,4 +1,5 @@
-//! Functions that depend on the operating system: the size of a block device, lock holders, bypassing the page cache.
+//! Functions that depend on the operating system: the size of a block device, lock holders,
+//! bypassing the page cache.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +12,8 @@ pub(super) struct Direct {
     pub(super) memory_align: usize,
 }
 
-/// An identifier of this machine, so that equal paths on two machines get different UUIDs. Empty if unknown.
+/// An identifier of this machine, so that equal paths on two machines get different UUIDs. Empty if
+/// unknown.
 pub(super) fn machine() -> String {
     let files = ["/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostid"];
     let from_file = files.iter().find_map(|path| std::fs::read_to_string(path).ok());
@@ -42,7 +44,8 @@ pub(super) fn is_block_device(_: &std::fs::Metadata) -> bool {
 #[cfg(target_os = "linux")]
 pub(super) fn device_number(metadata: &std::fs::Metadata) -> Option<(u32, u32)> {
     use std::os::unix::fs::MetadataExt;
-    is_block_device(metadata).then(|| (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev())))
+    is_block_device(metadata)
+        .then(|| (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev())))
 }
 
 /// Not supported on this system.
@@ -95,8 +98,8 @@ pub(super) fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Switches to I/O that bypasses the page cache. Returns `None` and changes nothing if the file system does not support it, or
-/// requires larger blocks; it reads a block to find out.
+/// Switches to I/O that bypasses the page cache. Returns `None` and changes nothing if the file
+/// system does not support it, or requires larger blocks; it reads a block to find out.
 #[cfg(target_os = "linux")]
 pub(super) fn go_direct(file: &File, block_bytes: u32, bytes: u64) -> Option<Direct> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};

@@ -1,14 +1,17 @@
 //! Devices in front of another one, which change one thing and pass everything else on.
 //!
-//! A filter implements [`Filter`], and its queues [`QueueFilter`]; it is a [`BlockDevice`] and a [`BlockQueue`] by that. What it does not
-//! override is answered by the device behind it, also what a later version of the contract adds: a lint demands that the two
-//! implementations below name every method.
+//! A filter implements [`Filter`], and its queues [`QueueFilter`]; it is a [`BlockDevice`] and a
+//! [`BlockQueue`] by that. What it does not override is answered by the device behind it, also what
+//! a later version of the contract adds: a lint demands that the two implementations below name
+//! every method.
 
 mod relay;
 
 pub(crate) use relay::Relay;
 
-use crate::device::{AccessState, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence};
+use crate::device::{
+    AccessState, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence,
+};
 use crate::error::Error;
 use crate::op::{Completion, Op};
 use crate::path::PathStatus;
@@ -18,12 +21,14 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segments};
 
-/// A device in front of another one. The methods with a default are those that some filter overrides.
+/// A device in front of another one. The methods with a default are those that some filter
+/// overrides.
 pub trait Filter: Send + Sync {
     /// The device behind it.
     fn inner(&self) -> &dyn BlockDevice;
 
-    /// Opens a queue: one of the device behind it, usually in a [`QueueFilter`]. See [`BlockDevice::open_queue`].
+    /// Opens a queue: one of the device behind it, usually in a [`QueueFilter`]. See
+    /// [`BlockDevice::open_queue`].
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error>;
 
     /// See [`BlockDevice::url`].
@@ -70,7 +75,8 @@ pub trait QueueFilter {
     /// The queue behind it.
     fn inner_mut(&mut self) -> &mut dyn BlockQueue;
 
-    /// See [`BlockQueue::in_place`]. There is no default: a filter that looks at operations must not let them pass it here.
+    /// See [`BlockQueue::in_place`]. There is no default: a filter that looks at operations must
+    /// not let them pass it here.
     fn in_place(&mut self) -> Option<&mut dyn InPlace>;
 
     /// See [`BlockQueue::submit`].

@@ -6,8 +6,8 @@ use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle};
 
-/// The queue behind a filter, with what the filter has taken and that queue has not accepted, and with what has ended and the filter's user
-/// has not reaped.
+/// The queue behind a filter, with what the filter has taken and that queue has not accepted, and
+/// with what has ended and the filter's user has not reaped.
 pub(crate) struct Relay {
     pub(crate) inner: Box<dyn BlockQueue>,
     /// Operations that the inner queue has not accepted yet.
@@ -25,10 +25,19 @@ pub(crate) struct Relay {
 impl Relay {
     /// A relay to `inner`, whose owner is `owner` on the loop of `on`.
     pub(crate) fn new(inner: Box<dyn BlockQueue>, on: &Handle, owner: DriverId) -> Self {
-        Self { inner, passing: VecDeque::new(), ready: Vec::new(), returned: Vec::new(), refused: false, on: on.clone(), owner }
+        Self {
+            inner,
+            passing: VecDeque::new(),
+            ready: Vec::new(),
+            returned: Vec::new(),
+            refused: false,
+            on: on.clone(),
+            owner,
+        }
     }
 
-    /// Operations that are neither the inner queue's nor reaped, and those that the inner queue has.
+    /// Operations that are neither the inner queue's nor reaped, and those that the inner queue
+    /// has.
     pub(crate) fn in_flight(&self) -> usize {
         self.passing.len() + self.inner.in_flight() + self.ready.len()
     }
@@ -62,7 +71,8 @@ impl Relay {
         self.returned = returned;
     }
 
-    /// The end of a reaping: appends what has ended, and wakes the user if it had to wait and there is room again.
+    /// The end of a reaping: appends what has ended, and wakes the user if it had to wait and there
+    /// is room again.
     #[inline]
     pub(crate) fn finish(&mut self, done: &mut Vec<Completion>, has_room: bool) {
         done.append(&mut self.ready);

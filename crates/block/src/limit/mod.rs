@@ -1,15 +1,20 @@
-//! `limit:[iops=10k,][bw=100MB,]URL`: another device that is used only so much. At least one limit is given:
+//! `limit:[iops=10k,][bw=100MB,]URL`: another device that is used only so much. At least one limit
+//! is given:
 //!
 //! * `iops=10k`: operations per second, of any kind; `k` is a thousand, `M` a million.
 //! * `bw=100MB`: bytes per second that all operations together transfer.
-//! * `read-iops=`, `read-bw=`: the same for reads and comparisons alone. `write-iops=`, `write-bw=`: for all other operations.
-//! * `burst=1s`: after a pause, as much begins at once as otherwise takes so long; [`LIMIT_BURST_MS`] by default.
+//! * `read-iops=`, `read-bw=`: the same for reads and comparisons alone. `write-iops=`,
+//!   `write-bw=`: for all other operations.
+//! * `burst=1s`: after a pause, as much begins at once as otherwise takes so long;
+//!   [`LIMIT_BURST_MS`] by default.
 //!
-//! All queues share the limits. Operations begin in order of arrival; reads do not wait for writes that exceed only a limit of writes, and the
-//! reverse. What exceeds the limits waits, up to [`LIMIT_QUEUE_OPS`] operations of a queue, and then the queue accepts no more. Nothing is done in
-//! place.
+//! All queues share the limits. Operations begin in order of arrival; reads do not wait for writes
+//! that exceed only a limit of writes, and the reverse. What exceeds the limits waits, up to
+//! [`LIMIT_QUEUE_OPS`] operations of a queue, and then the queue accepts no more. Nothing is done
+//! in place.
 //!
-//! The same limits apply to all devices that a host uses, if its queues are wrapped with one [`Rate`] ([`with_rate`]).
+//! The same limits apply to all devices that a host uses, if its queues are wrapped with one
+//! [`Rate`] ([`with_rate`]).
 //!
 //! [`LIMIT_QUEUE_OPS`]: crate::limits::LIMIT_QUEUE_OPS
 //! [`LIMIT_BURST_MS`]: crate::limits::LIMIT_BURST_MS
@@ -49,18 +54,27 @@ struct Rates {
 
 impl LimitDevice {
     /// Begins to open `[name=value,]…URL`, which follows `limit:`; `begin` opens the inner URL.
-    pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
+    pub(crate) fn begin(
+        url: &str,
+        rest: &str,
+        begin: impl FnOnce(&str) -> Result<Opening, Error>,
+    ) -> Result<Opening, Error> {
         let (inner, mut spec) = Spec::filter(url, rest);
         let all = limit(&mut spec, ["iops", "bw"])?;
-        let apart = [limit(&mut spec, ["read-iops", "read-bw"])?, limit(&mut spec, ["write-iops", "write-bw"])?];
+        let apart = [
+            limit(&mut spec, ["read-iops", "read-bw"])?,
+            limit(&mut spec, ["write-iops", "write-bw"])?,
+        ];
         if all == Limit::NONE && apart == [Limit::NONE; 2] {
-            return Err(spec.wrong(Refusal::OptionMissing { name: "iops", example: "iops=10k or bw=100MB" }));
+            return Err(spec
+                .wrong(Refusal::OptionMissing { name: "iops", example: "iops=10k or bw=100MB" }));
         }
         let burst = spec.parsed("burst", |text| parse_duration(text).map_err(|e| e.to_string()))?;
         let burst = burst.unwrap_or(Duration::from_millis(LIMIT_BURST_MS));
         spec.finish()?;
         let rate = |limit| Arc::new(Rate::with_burst(limit, burst));
-        let rates = Rates { all: rate(all), apart: (apart != [Limit::NONE; 2]).then(|| apart.map(rate)) };
+        let rates =
+            Rates { all: rate(all), apart: (apart != [Limit::NONE; 2]).then(|| apart.map(rate)) };
         let url = url.to_owned();
         Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { url, inner, rates }) as Device)))
     }
@@ -74,8 +88,14 @@ fn limit(spec: &mut Spec<'_>, [operations, bytes]: [&'static str; 2]) -> Result<
     })
 }
 
-/// `queue`, whose operations begin as `rate` allows. It belongs to the loop of `on` and wakes `owner`.
-pub fn with_rate(queue: Box<dyn BlockQueue>, rate: &Arc<Rate>, on: &Handle, owner: DriverId) -> Box<dyn BlockQueue> {
+/// `queue`, whose operations begin as `rate` allows. It belongs to the loop of `on` and wakes
+/// `owner`.
+pub fn with_rate(
+    queue: Box<dyn BlockQueue>,
+    rate: &Arc<Rate>,
+    on: &Handle,
+    owner: DriverId,
+) -> Box<dyn BlockQueue> {
     let rates = Rates { all: Arc::clone(rate), apart: None };
     Box::new(queue::LimitQueue::new(Relay::new(queue, on, owner), rates))
 }

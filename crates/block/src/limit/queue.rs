@@ -16,7 +16,8 @@ pub(super) struct LimitQueue {
     rates: Rates,
     /// The generation of the rate in which operations were given their times.
     generation: u32,
-    /// Operations, each with the time at which it may begin, in order: reads and others, or all in the first if no limit is of one kind.
+    /// Operations, each with the time at which it may begin, in order: reads and others, or all in
+    /// the first if no limit is of one kind.
     waiting: [VecDeque<(Time, Op)>; 2],
     timer: TimerSlot,
 }
@@ -34,7 +35,13 @@ impl Rates {
 
 impl LimitQueue {
     pub(super) fn new(relay: Relay, rates: Rates) -> Self {
-        Self { relay, generation: rates.all.generation(), rates, waiting: Default::default(), timer: TimerSlot::default() }
+        Self {
+            relay,
+            generation: rates.all.generation(),
+            rates,
+            waiting: Default::default(),
+            timer: TimerSlot::default(),
+        }
     }
 
     fn len(&self) -> usize {

@@ -1,5 +1,5 @@
-//! Limits of operations and bytes per second, shared by queues on any loops: a token bucket for each, kept as the time at which it is full
-//! again (the generic cell rate algorithm).
+//! Limits of operations and bytes per second, shared by queues on any loops: a token bucket for
+//! each, kept as the time at which it is full again (the generic cell rate algorithm).
 
 use crate::limits::LIMIT_BURST_MS;
 use crate::units::parse_size;
@@ -31,7 +31,11 @@ impl Limit {
             match part.split_once('=') {
                 Some(("iops", value)) => limit.operations = parse_operations(value)?,
                 Some(("bw", value)) => limit.bytes = parse_bytes(value)?,
-                _ => return Err(format!("\"{part}\" is not a limit: use iops=10k, bw=100MB or both, separated by a comma")),
+                _ => {
+                    return Err(format!(
+                        "\"{part}\" is not a limit: use iops=10k, bw=100MB or both, separated by a comma"
+                    ));
+                }
             }
         }
         Ok(limit)
@@ -44,7 +48,11 @@ pub(super) fn parse_operations(text: &str) -> Result<u64, String> {
         Some(digits) => (digits, 1_000),
         None => text.strip_suffix('M').map_or((text, 1), |digits| (digits, 1_000_000)),
     };
-    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).filter(|number| *number > 0);
+    let number = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .filter(|number| *number > 0);
     number.ok_or_else(|| "use a number of operations per second, as in 500, 10k or 1M".into())
 }
 
@@ -99,7 +107,8 @@ impl Rate {
         self.lock().limit
     }
 
-    /// Changes the limit, also for what waits: what was used under the one of before does not count any more.
+    /// Changes the limit, also for what waits: what was used under the one of before does not count
+    /// any more.
     pub fn set(&self, limit: Limit) {
         let mut state = self.lock();
         if state.limit != limit {
@@ -108,7 +117,8 @@ impl Rate {
         }
     }
 
-    /// Another number whenever the limit has changed: times that [`Self::admit`] gave before are void.
+    /// Another number whenever the limit has changed: times that [`Self::admit`] gave before are
+    /// void.
     pub(super) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
     }
@@ -117,12 +127,18 @@ impl Rate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time at which an operation with so many bytes may begin that arrives at `now`. Times of successive calls do not decrease.
+    /// The time at which an operation with so many bytes may begin that arrives at `now`. Times of
+    /// successive calls do not decrease.
     pub(super) fn admit(&self, now: Time, bytes: u64) -> Time {
         let state = &mut *self.lock();
         let burst = state.burst;
-        let begin =
-            |paid: Time| if paid.since_epoch() > burst { Time::from_epoch(paid.since_epoch() - burst).max(now) } else { now };
+        let begin = |paid: Time| {
+            if paid.since_epoch() > burst {
+                Time::from_epoch(paid.since_epoch() - burst).max(now)
+            } else {
+                now
+            }
+        };
         let at = begin(state.operations).max(begin(state.bytes));
         state.operations = state.operations.max(now) + cost(1, state.limit.operations);
         state.bytes = state.bytes.max(now) + cost(bytes, state.limit.bytes);

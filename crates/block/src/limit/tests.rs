@@ -18,13 +18,18 @@ fn so_many_operations_begin_in_a_second_after_a_burst() {
     let rate = Rate::new(Limit { operations: 1000, bytes: 0 });
     let begin = at(100 * S);
     let times: Vec<Time> = (0..2000).map(|_| rate.admit(begin, 0)).collect();
-    let within = |time: u64| times.iter().filter(|at| **at <= begin + Duration::from_nanos(time)).count() as u64;
+    let within = |time: u64| {
+        times.iter().filter(|at| **at <= begin + Duration::from_nanos(time)).count() as u64
+    };
     assert!(times.is_sorted());
     assert_eq!(within(0), LIMIT_BURST_MS + 1);
     assert_eq!(within(S) - within(0), 1000);
     // What was not used is lost, but for a burst.
     let later = at(200 * S);
-    assert_eq!((0..100).filter(|_| rate.admit(later, 0) == later).count() as u64, LIMIT_BURST_MS + 1);
+    assert_eq!(
+        (0..100).filter(|_| rate.admit(later, 0) == later).count() as u64,
+        LIMIT_BURST_MS + 1
+    );
 }
 
 #[test]
@@ -41,10 +46,15 @@ fn both_limits_apply_and_each_can_be_changed() {
 
 #[test]
 fn limits_are_written_as_everywhere() {
-    assert_eq!(Limit::parse("iops=10k,bw=100MB"), Ok(Limit { operations: 10_000, bytes: 100_000_000 }));
+    assert_eq!(
+        Limit::parse("iops=10k,bw=100MB"),
+        Ok(Limit { operations: 10_000, bytes: 100_000_000 })
+    );
     assert_eq!(Limit::parse("bw=1MiB"), Ok(Limit { operations: 0, bytes: 1 << 20 }));
     assert_eq!(Limit::parse("iops=2M"), Ok(Limit { operations: 2_000_000, bytes: 0 }));
-    for wrong in ["", "iops", "iops=", "iops=0", "iops=-1", "iops=1.5k", "bw=0", "bw=fast", "speed=9"] {
+    for wrong in
+        ["", "iops", "iops=", "iops=0", "iops=-1", "iops=1.5k", "bw=0", "bw=fast", "speed=9"]
+    {
         assert!(Limit::parse(wrong).is_err(), "{wrong}");
     }
 }
@@ -68,11 +78,14 @@ fn a_longer_burst_begins_at_once() {
 /// The writes that wait would take a thousand seconds.
 #[test]
 fn reads_do_not_wait_for_writes_that_exceed_their_own_limit() {
-    let device = open("limit:write-iops=1,read-bw=100MB,ram:1MiB", &OpenOptions::default()).unwrap();
+    let device =
+        open("limit:write-iops=1,read-bw=100MB,ram:1MiB", &OpenOptions::default()).unwrap();
     let rig = Rig::new(&device, Plan::default());
     let write = OpKind::Write { fua: false };
     let writes = rig.start(0, (0..100).map(|n| rig.request(write, n, vec![1; 512])).collect());
-    assert!(rig.run(0, vec![rig.request(OpKind::Read, 0, vec![0; 512])]).remove(0).outcome.is_success());
+    assert!(
+        rig.run(0, vec![rig.request(OpKind::Read, 0, vec![0; 512])]).remove(0).outcome.is_success()
+    );
     writes.iter().for_each(|&name| rig.cancel(0, name));
     let ended = rig.wait(0, &writes);
     assert!(ended.iter().any(|answer| !answer.outcome.is_success()), "some had to wait");
@@ -81,9 +94,15 @@ fn reads_do_not_wait_for_writes_that_exceed_their_own_limit() {
 
 #[test]
 fn mistakes_are_told() {
-    let refusal = |url: &str| open(url, &OpenOptions::default()).err().unwrap().refusal().cloned().unwrap();
+    let refusal =
+        |url: &str| open(url, &OpenOptions::default()).err().unwrap().refusal().cloned().unwrap();
     assert!(matches!(refusal("limit:ram:1MiB"), Refusal::OptionMissing { name: "iops", .. }));
-    assert!(matches!(refusal("limit:iops=fast,ram:1MiB"), Refusal::OptionValue { name: "iops", .. }));
+    assert!(matches!(
+        refusal("limit:iops=fast,ram:1MiB"),
+        Refusal::OptionValue { name: "iops", .. }
+    ));
     assert!(matches!(refusal("limit:bw=0,ram:1MiB"), Refusal::OptionValue { name: "bw", .. }));
-    assert!(matches!(refusal("limit:iops=1,rate=9,ram:1MiB"), Refusal::UnknownOption { name, .. } if name == "rate"));
+    assert!(
+        matches!(refusal("limit:iops=1,rate=9,ram:1MiB"), Refusal::UnknownOption { name, .. } if name == "rate")
+    );
 }

@@ -1,4 +1,5 @@
-//! What the core does for the engine: actions on ports, what becomes of them, and what the log says.
+//! What the core does for the engine: actions on ports, what becomes of them, and what the log
+//! says.
 
 use super::core::Core;
 use super::engine::{Event, Io, Target};
@@ -14,7 +15,9 @@ impl Core {
     /// Begins an action of the engine.
     pub(super) fn act(&mut self, name: u64, target: Target, io: Io) {
         let place = match target {
-            Target::Leg(number) => self.legs.iter().position(|leg| leg.phase.number() == Some(number)),
+            Target::Leg(number) => {
+                self.legs.iter().position(|leg| leg.phase.number() == Some(number))
+            }
             Target::State => Some(self.legs.len()),
         };
         let (legs, state) = (&mut self.legs, &mut self.state);
@@ -23,13 +26,17 @@ impl Core {
             None => state.as_mut().and_then(|state| state.port.as_mut()),
         });
         let (run, pool) = (self.run, &self.pool);
-        let Some(port) = port else { return self.engine_done(run, name, Outcome::NotSent(Status::new(StatusKind::Gone))) };
+        let Some(port) = port else {
+            return self.engine_done(run, name, Outcome::NotSent(Status::new(StatusKind::Gone)));
+        };
         let block = port.block_bytes as usize;
         let plain = What::Plain { run, name };
         match io {
             Io::Flush => port.send(OpKind::Flush, 0, 0, Segments::new(), plain),
             Io::Page { offset, bytes } => port.write_page(pool, offset, &bytes, plain),
-            Io::Label { slot, old, new } => port.write_slot(pool, (run, name), slot, [old, new], target == Target::State),
+            Io::Label { slot, old, new } => {
+                port.write_slot(pool, (run, name), slot, [old, new], target == Target::State)
+            }
             Io::Fetch { copy, lba, blocks } => {
                 let data = memory(pool, blocks as usize * block);
                 port.send(OpKind::Read, lba, blocks, data, What::Fetch { run, name, copy });
@@ -49,7 +56,13 @@ impl Core {
         }
     }
 
-    pub(super) fn take_in(&mut self, place: usize, index: usize, what: What, mut completion: Completion) {
+    pub(super) fn take_in(
+        &mut self,
+        place: usize,
+        index: usize,
+        what: What,
+        mut completion: Completion,
+    ) {
         let outcome = completion.outcome;
         match what {
             What::Plain { run, name } => self.engine_done(run, name, outcome),
@@ -77,7 +90,9 @@ impl Core {
             }
             What::Slot { .. } => {
                 let pool = self.pool.clone();
-                let end = self.port_at(place, index).and_then(|port| port.slot_done(&pool, what, &completion));
+                let end = self
+                    .port_at(place, index)
+                    .and_then(|port| port.slot_done(&pool, what, &completion));
                 if let Some((run, name, outcome)) = end {
                     self.engine_done(run, name, outcome);
                 }
@@ -94,11 +109,18 @@ impl Core {
         let url = &self.options.url;
         let leg_url = |number: usize| {
             let leg = self.legs.iter().find(|leg| leg.phase.number() == Some(number));
-            leg.map_or_else(|| names(1 << number), |leg| format!("leg {number} ({})", leg.source.url))
+            leg.map_or_else(
+                || names(1 << number),
+                |leg| format!("leg {number} ({})", leg.source.url),
+            )
         };
         match event {
             Event::Dropped { leg, why } => {
-                tracing::error!("{url}: {} failed ({:?}) and is out of sync; the others serve alone", leg_url(leg), why.kind);
+                tracing::error!(
+                    "{url}: {} failed ({:?}) and is out of sync; the others serve alone",
+                    leg_url(leg),
+                    why.kind
+                );
             }
             Event::Resync { leg, regions, bytes, is_whole } => {
                 let how = if is_whole {
@@ -106,10 +128,16 @@ impl Core {
                 } else {
                     "what it missed is copied"
                 };
-                tracing::warn!("{url}: {} is back; {how}: {regions} regions of {bytes} bytes", leg_url(leg));
+                tracing::warn!(
+                    "{url}: {} is back; {how}: {regions} regions of {bytes} bytes",
+                    leg_url(leg)
+                );
             }
             Event::InSync { leg, copied } => {
-                tracing::warn!("{url}: {} is in sync again; {copied} bytes were copied", leg_url(leg))
+                tracing::warn!(
+                    "{url}: {} is in sync again; {copied} bytes were copied",
+                    leg_url(leg)
+                )
             }
             Event::Equalising { regions } => {
                 tracing::warn!(
@@ -123,13 +151,22 @@ impl Core {
                 "{url}: more blocks can be read from no leg than a mirror remembers; legs that are copied to stay out of sync until some of them \
                  are written"
             ),
-            Event::Equal { copied } => tracing::warn!("{url}: the legs are equal; {copied} bytes were copied"),
+            Event::Equal { copied } => {
+                tracing::warn!("{url}: the legs are equal; {copied} bytes were copied")
+            }
         }
     }
 }
 
 /// Begins an action for an operation of a user.
-fn act_for(of: &mut Held, held: u64, port: &mut Port, pool: &Pool, (run, name): (u32, u64), io: &Io) {
+fn act_for(
+    of: &mut Held,
+    held: u64,
+    port: &mut Port,
+    pool: &Pool,
+    (run, name): (u32, u64),
+    io: &Io,
+) {
     let (lba, blocks) = (of.op.lba, of.op.blocks);
     match io {
         Io::Read { .. } => {

@@ -6,7 +6,8 @@ use super::start::{Found, first_area, first_record, read};
 use crate::error::{Error, ErrorKind};
 use uuid::Uuid;
 
-/// Where the label of a leg is, and how long it and the bitmaps are, in bytes; `None` if the leg is too small.
+/// Where the label of a leg is, and how long it and the bitmaps are, in bytes; `None` if the leg is
+/// too small.
 pub fn area(leg_bytes: u64) -> Option<(u64, usize)> {
     data_bytes(leg_bytes)?;
     Some((area_of_leg(leg_bytes)?, AREA_BYTES))
@@ -37,7 +38,8 @@ pub struct Label {
     pub has_state: bool,
     /// Host and time (seconds since 1970) of who has it open, or did not close it.
     pub claim: Option<(String, u64)>,
-    /// Blocks that no leg can be read from until they are written: the first one of each range, and how many.
+    /// Blocks that no leg can be read from until they are written: the first one of each range, and
+    /// how many.
     pub unreadable: Vec<(u64, u64)>,
 }
 
@@ -70,13 +72,15 @@ pub fn label(url: &str, area: &[u8], block_bytes: u32) -> Result<Option<Label>, 
 /// What the legs of a new mirror hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
-    /// Anything: the others are made equal to the first leg, whose data is kept, except for its last MiB.
+    /// Anything: the others are made equal to the first leg, whose data is kept, except for its
+    /// last MiB.
     Anything,
     /// The same, as new devices do that are all zeroes: nothing is copied.
     TheSame,
 }
 
-/// The areas of the legs of a new mirror. `legs` are the sizes in bytes, `min_legs` the number of legs that have to be in sync.
+/// The areas of the legs of a new mirror. `legs` are the sizes in bytes, `min_legs` the number of
+/// legs that have to be in sync.
 ///
 /// # Errors
 /// Sizes or numbers that are not possible.
@@ -95,7 +99,9 @@ pub fn create(
     }
     let min_legs = min_legs.unwrap_or(count - 1);
     if !(1..=count).contains(&min_legs) {
-        return Err(wrong(format!("{min_legs} legs cannot be in sync at least: there are {count}; use 1 to {count}")));
+        return Err(wrong(format!(
+            "{min_legs} legs cannot be in sync at least: there are {count}; use 1 to {count}"
+        )));
     }
     let bytes = legs.iter().map(|bytes| data_bytes(*bytes)).min().flatten();
     let Some(bytes) = bytes else {
@@ -105,14 +111,23 @@ pub fn create(
     };
     let record = first_record(mirror, count as u8, min_legs as u8, block_bytes, bytes, tag | 1);
     let is_clean = holding == Holding::TheSame;
-    Ok((0..count).map(|leg| first_area(&Record { leg: leg as u8, is_clean, ..record.clone() })).collect())
+    Ok((0..count)
+        .map(|leg| first_area(&Record { leg: leg as u8, is_clean, ..record.clone() }))
+        .collect())
 }
 
-/// The area of a leg that takes the place of the lost leg `leg`, by the area of a leg of the same mirror. It is copied to when the mirror is open.
+/// The area of a leg that takes the place of the lost leg `leg`, by the area of a leg of the same
+/// mirror. It is copied to when the mirror is open.
 ///
 /// # Errors
 /// A leg that does not exist, or is too small.
-pub fn replace(url: &str, area: &[u8], block_bytes: u32, leg: usize, leg_bytes: u64) -> Result<Vec<u8>, Error> {
+pub fn replace(
+    url: &str,
+    area: &[u8],
+    block_bytes: u32,
+    leg: usize,
+    leg_bytes: u64,
+) -> Result<Vec<u8>, Error> {
     let found = Found { url: url.to_owned(), area: area.to_vec(), block_bytes };
     let (_, record) = read(&found).map_err(|why| Error::new(ErrorKind::Refused, why))?;
     let wrong = |text: String| Err(Error::new(ErrorKind::Usage, text));
@@ -123,7 +138,10 @@ pub fn replace(url: &str, area: &[u8], block_bytes: u32, leg: usize, leg_bytes: 
         ));
     }
     if area_of_leg(leg_bytes).unwrap_or(0) < record.data_bytes {
-        return wrong(format!("the new leg is too small: it needs {} bytes and one MiB", record.data_bytes));
+        return wrong(format!(
+            "the new leg is too small: it needs {} bytes and one MiB",
+            record.data_bytes
+        ));
     }
     let fresh = Record {
         leg: leg as u8,

@@ -1,6 +1,7 @@
 //! A set of regions, and the pages in which it is stored.
 //!
-//! A page has a checksum over its bits. A page that cannot be trusted counts as full: too many regions are copied then, and none is missed.
+//! A page has a checksum over its bits. A page that cannot be trusted counts as full: too many
+//! regions are copied then, and none is missed.
 
 use super::layout::{PAGE_BITS, UNIT};
 

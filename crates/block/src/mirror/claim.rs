@@ -1,7 +1,8 @@
 //! Whether a leg may be reserved: decided from what its target reports, without I/O.
 //!
-//! Each opening of a mirror registers with a key of its own. The upper half of a key is the mirror's, so that the keys of other openers are known
-//! from those of hosts that have nothing to do with it.
+//! Each opening of a mirror registers with a key of its own. The upper half of a key is the
+//! mirror's, so that the keys of other openers are known from those of hosts that have nothing to
+//! do with it.
 
 use crate::reservation::{ReservationHolder, ReservationReport, opener_of};
 use uuid::Uuid;
@@ -9,7 +10,8 @@ use uuid::Uuid;
 /// What to do about a leg.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It may be reserved, once these keys of openers before this one are removed; which of them holds it.
+    /// It may be reserved, once these keys of openers before this one are removed; which of them
+    /// holds it.
     Take { keys: Vec<u64>, holder: Option<u64> },
     /// Another opener has it since this one had it.
     Taken,
@@ -51,8 +53,11 @@ fn is_of(mirror: Uuid, key: u64) -> bool {
 
 pub(super) fn judge(report: &ReservationReport, known: Known) -> Verdict {
     let own = key(known.mirror, known.opening);
-    let is_other = |registrant: &&ReservationHolder| registrant.key != own && is_of(known.mirror, registrant.key);
-    let holder = report.registrants.iter().find(|registrant| registrant.holds && registrant.key != own);
+    let is_other = |registrant: &&ReservationHolder| {
+        registrant.key != own && is_of(known.mirror, registrant.key)
+    };
+    let holder =
+        report.registrants.iter().find(|registrant| registrant.holds && registrant.key != own);
     let is_held = holder.is_some_and(|holder| is_other(&holder));
     if known.was_held && (is_held || known.is_newer) {
         return Verdict::Taken;
@@ -62,7 +67,8 @@ pub(super) fn judge(report: &ReservationReport, known: Known) -> Verdict {
             "more hosts are registered at it than weft looks at; remove those registrations that are not used".into(),
         );
     }
-    let is_unknown = report.kind.is_some() && !report.registrants.iter().any(|registrant| registrant.holds);
+    let is_unknown =
+        report.kind.is_some() && !report.registrants.iter().any(|registrant| registrant.holds);
     match holder {
         _ if is_unknown => {
             Verdict::Refuse("it is reserved, and its target does not tell by whom; release that reservation".into())

@@ -1,4 +1,5 @@
-//! What lives on the home loop of a mirror: the engine, the ports of legs and state file, and the operations of users.
+//! What lives on the home loop of a mirror: the engine, the ports of legs and state file, and the
+//! operations of users.
 
 use super::engine::{Engine, Output};
 use super::gather::{Leg, Phase, Store, millis, pause};
@@ -98,11 +99,20 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(on: &Handle, id: DriverId, options: Options, promise: Promise<Device>, waker: Waker) -> Self {
+    pub(super) fn new(
+        on: &Handle,
+        id: DriverId,
+        options: Options,
+        promise: Promise<Device>,
+        waker: Waker,
+    ) -> Self {
         let now = on.now();
         let mut options = options;
         let opening = options.opener;
-        let legs = core::mem::take(&mut options.legs).into_iter().map(|source| Leg::new(source, now)).collect();
+        let legs = core::mem::take(&mut options.legs)
+            .into_iter()
+            .map(|source| Leg::new(source, now))
+            .collect();
         let state = options.state.take().map(|source| Store::new(source, now));
         Self {
             on: on.clone(),
@@ -183,7 +193,9 @@ impl Core {
 
     /// Gives an operation to the engine.
     fn give(&mut self, name: u64) {
-        let (Some(engine), Some(held)) = (&mut self.engine, self.held.get_mut(name)) else { return };
+        let (Some(engine), Some(held)) = (&mut self.engine, self.held.get_mut(name)) else {
+            return;
+        };
         let op = engine.submit(held.op.kind, held.op.lba, held.op.blocks);
         held.name = Some(op);
         self.by_name.insert(op, name);
@@ -219,7 +231,8 @@ impl Core {
     pub(super) fn end_held(&mut self, name: u64, kind: StatusKind) {
         let Some(held) = self.held.remove(name) else { return };
         let status = Status::new(kind);
-        let outcome = if held.is_sent { Outcome::settled(status) } else { Outcome::NotSent(status) };
+        let outcome =
+            if held.is_sent { Outcome::settled(status) } else { Outcome::NotSent(status) };
         self.complete(held.op.done(outcome));
     }
 
@@ -238,7 +251,8 @@ impl Core {
         self.on.wake(self.id);
     }
 
-    /// What there is to do now, for so long that others get their turn. Returns whether something was done.
+    /// What there is to do now, for so long that others get their turn. Returns whether something
+    /// was done.
     pub(super) fn turn(&mut self) -> bool {
         let mut busy = false;
         for _ in 0..MIRROR_ROUNDS {
@@ -280,7 +294,8 @@ impl Core {
         some
     }
 
-    /// Ports of a place: a leg, or behind the last one the state file. The first one is in use, the others end.
+    /// Ports of a place: a leg, or behind the last one the state file. The first one is in use, the
+    /// others end.
     fn ports(&self, place: usize) -> usize {
         let old = self.legs.get(place).map(|leg| leg.old.len());
         1 + old.or_else(|| self.state.as_ref().map(|state| state.old.len())).unwrap_or(0)
@@ -304,7 +319,9 @@ impl Core {
 
     fn turn_engine(&mut self) -> bool {
         let mut some = false;
-        while let Some(outputs) = self.engine.as_mut().map(Engine::outputs).filter(|outputs| !outputs.is_empty()) {
+        while let Some(outputs) =
+            self.engine.as_mut().map(Engine::outputs).filter(|outputs| !outputs.is_empty())
+        {
             some = true;
             outputs.into_iter().for_each(|output| self.follow(output));
         }
@@ -315,7 +332,8 @@ impl Core {
         match output {
             Output::Io { name, target, io } => self.act(name, target, io),
             Output::Complete { op, outcome } => {
-                if let Some(held) = self.by_name.remove(&op).and_then(|name| self.held.remove(name)) {
+                if let Some(held) = self.by_name.remove(&op).and_then(|name| self.held.remove(name))
+                {
                     if outcome.is_success() {
                         self.unflushed.ended(held.op.kind, held.covers);
                     }
@@ -352,7 +370,9 @@ impl Core {
         self.by_name.clear();
         let names: Vec<u64> = self.held.names().collect();
         for name in names {
-            let is_doubtful = |held: &Held| matches!(held.op.kind, OpKind::CompareAndWrite { .. }) && held.is_sent;
+            let is_doubtful = |held: &Held| {
+                matches!(held.op.kind, OpKind::CompareAndWrite { .. }) && held.is_sent
+            };
             if self.held.get(name).is_some_and(is_doubtful) {
                 // It would now compare with its own data.
                 self.end_held(name, StatusKind::Path);
@@ -392,16 +412,22 @@ impl Core {
                 engine.tidy();
             }
         }
-        let patience = self.halted_since.zip(self.options.patience).map(|(since, patience)| since + patience);
+        let patience =
+            self.halted_since.zip(self.options.patience).map(|(since, patience)| since + patience);
         if patience.is_some_and(|at| at <= now) {
             let idle = |name: &u64| self.held.get(*name).is_some_and(|held| !held.is_lent);
             let names: Vec<u64> = self.held.names().filter(idle).collect();
             names.into_iter().for_each(|name| self.end_held(name, StatusKind::Path));
         }
         self.see_legs();
-        let settled = if let Before::Until(at) = self.before { Some(at).filter(|at| *at > now) } else { None };
+        let settled = if let Before::Until(at) = self.before {
+            Some(at).filter(|at| *at > now)
+        } else {
+            None
+        };
         let tidy = self.engine.is_some().then_some(self.tidy_at);
-        let times = [tidy, self.copies_at, settled, patience.filter(|at| *at > now), self.next_attempt()];
+        let times =
+            [tidy, self.copies_at, settled, patience.filter(|at| *at > now), self.next_attempt()];
         if let Some(at) = times.into_iter().flatten().min() {
             self.timer.arm(&self.on, self.id, at);
         }
@@ -414,7 +440,8 @@ impl Core {
         }
     }
 
-    /// Ends the port of a place; it is opened again when nothing that it was sent can be executed any more.
+    /// Ends the port of a place; it is opened again when nothing that it was sent can be executed
+    /// any more.
     pub(super) fn retire(&mut self, place: usize) {
         let now = self.on.now();
         let mut ended = Vec::new();
@@ -443,7 +470,11 @@ impl Core {
     /// A leg whose label was not asked for yet is shown to the engine.
     pub(super) fn greet(&mut self, place: usize) -> bool {
         let bound_ms = millis(self.stated_bound());
-        let Some(engine) = self.engine.as_mut().filter(|_| self.mode == Mode::Running && !self.is_closing) else { return false };
+        let Some(engine) =
+            self.engine.as_mut().filter(|_| self.mode == Mode::Running && !self.is_closing)
+        else {
+            return false;
+        };
         let Phase::Here(found) = &self.legs[place].phase else { return false };
         let label = match engine.label_of(found) {
             Ok((_, label)) => label,
@@ -456,7 +487,9 @@ impl Core {
         if self.reserve(place, label.mirror, is_newer) {
             return true;
         }
-        let (Some(engine), Phase::Here(found)) = (&mut self.engine, &self.legs[place].phase) else { return false };
+        let (Some(engine), Phase::Here(found)) = (&mut self.engine, &self.legs[place].phase) else {
+            return false;
+        };
         engine.bound(bound_ms);
         match engine.leg_back(found) {
             Ok(number) => self.legs[place].used(number),

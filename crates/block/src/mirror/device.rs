@@ -1,4 +1,5 @@
-//! The device: its queue lives on the home loop; [`crate::sharing`] takes operations there from other loops.
+//! The device: its queue lives on the home loop; [`crate::sharing`] takes operations there from
+//! other loops.
 
 use super::core::Core;
 use super::seen::Seen;
@@ -76,7 +77,8 @@ impl BlockDevice for HomeDevice {
     }
 
     fn counted(&self) -> Vec<(String, Totals)> {
-        let devices: Vec<_> = self.seen().devices.iter().filter_map(std::sync::Weak::upgrade).collect();
+        let devices: Vec<_> =
+            self.seen().devices.iter().filter_map(std::sync::Weak::upgrade).collect();
         devices.iter().flat_map(|device| device.counted()).collect()
     }
 

@@ -1,6 +1,7 @@
-//! Legs whose target lets no other session of this host take what an earlier opener of the mirror has reserved: Linux' LIO knows who is registered by
-//! the name of the host as soon as the session that asks is not the one that holds. There the new opener connects under the earlier one's name, which
-//! ends that one's session, gives the reservation back, and asks for it again as itself.
+//! Legs whose target lets no other session of this host take what an earlier opener of the mirror
+//! has reserved: Linux' LIO knows who is registered by the name of the host as soon as the session
+//! that asks is not the one that holds. There the new opener connects under the earlier one's name,
+//! which ends that one's session, gives the reservation back, and asks for it again as itself.
 
 use super::core::Core;
 use super::gather::Phase;
@@ -37,7 +38,8 @@ impl Phase {
 }
 
 impl Core {
-    /// The target refuses the reservation, though the holder's was preempted. Returns whether there is another way.
+    /// The target refuses the reservation, though the holder's was preempted. Returns whether there
+    /// is another way.
     pub(super) fn displace(&mut self, place: usize) -> bool {
         let leg = &mut self.legs[place];
         let Phase::Reserving(reserving) = &mut leg.phase else { return false };
@@ -59,7 +61,9 @@ impl Core {
         let Some(leg) = self.legs.get_mut(place) else { return false };
         let Phase::Reserving(reserving) = &mut leg.phase else { return false };
         let Some((key, opening)) = &mut reserving.displacing.opening else { return false };
-        let Poll::Ready(opened) = Pin::new(opening).poll(&mut Context::from_waker(&waker)) else { return false };
+        let Poll::Ready(opened) = Pin::new(opening).poll(&mut Context::from_waker(&waker)) else {
+            return false;
+        };
         let key = *key;
         reserving.displacing.opening = None;
         match opened.and_then(|device| Port::open(device, false, most, &self.on, self.id)) {
@@ -67,7 +71,10 @@ impl Core {
                 port.ask(ReserveAction::Unregister { key }, What::Displace);
                 leg.old.push(port);
             }
-            Err(e) => self.refuse_leg_in_words(place, &format!("it cannot be reserved in the place of an earlier opener: {e}")),
+            Err(e) => self.refuse_leg_in_words(
+                place,
+                &format!("it cannot be reserved in the place of an earlier opener: {e}"),
+            ),
         }
         true
     }
@@ -76,10 +83,14 @@ impl Core {
     pub(super) fn displaced(&mut self, place: usize) {
         let pool = self.pool.clone();
         let Some(leg) = self.legs.get_mut(place) else { return };
-        let (Phase::Reserving(reserving), Some(port)) = (&mut leg.phase, &mut leg.port) else { return };
+        let (Phase::Reserving(reserving), Some(port)) = (&mut leg.phase, &mut leg.port) else {
+            return;
+        };
         reserving.steps.clear();
         match leg.hold {
-            Hold::Leaving => port.ask(ReserveAction::Unregister { key: reserving.own() }, What::GiveBack),
+            Hold::Leaving => {
+                port.ask(ReserveAction::Unregister { key: reserving.own() }, What::GiveBack)
+            }
             _ => port.ask_report(&pool),
         }
     }
@@ -87,7 +98,9 @@ impl Core {
     /// The mirror is closed meanwhile: the leg is given back.
     pub(super) fn give_up_displacing(&mut self, place: usize) {
         let leg = &mut self.legs[place];
-        let (Phase::Reserving(reserving), Some(port)) = (&mut leg.phase, &mut leg.port) else { return };
+        let (Phase::Reserving(reserving), Some(port)) = (&mut leg.phase, &mut leg.port) else {
+            return;
+        };
         reserving.displacing.opening = None;
         port.ask(ReserveAction::Unregister { key: reserving.own() }, What::GiveBack);
     }

@@ -1,4 +1,5 @@
-//! How a mirror ends: closed in order, refused, or because it is somebody else's now. What it has reserved is given back first.
+//! How a mirror ends: closed in order, refused, or because it is somebody else's now. What it has
+//! reserved is given back first.
 
 use super::core::{Core, Mode};
 use super::engine::Halt;
@@ -18,9 +19,16 @@ impl Core {
     pub(super) fn halted(&mut self, why: Halt) {
         let url = &self.options.url;
         let text = match why {
-            Halt::TooFewLegs => format!("{url}: too few legs can be reached; operations wait until they are back"),
-            Halt::State(status) => format!("{url}: the state file cannot be written ({:?}); operations wait", status.kind),
-            Halt::Taken => format!("{url}: another process has taken the mirror; this one does nothing with it any more"),
+            Halt::TooFewLegs => {
+                format!("{url}: too few legs can be reached; operations wait until they are back")
+            }
+            Halt::State(status) => format!(
+                "{url}: the state file cannot be written ({:?}); operations wait",
+                status.kind
+            ),
+            Halt::Taken => format!(
+                "{url}: another process has taken the mirror; this one does nothing with it any more"
+            ),
             Halt::Fenced(number) => {
                 let leg = self.legs.iter().find(|leg| leg.phase.number() == Some(number));
                 let leg = leg.map_or_else(|| names(1 << number), |leg| leg.source.url.clone());
@@ -53,8 +61,9 @@ impl Core {
         self.runs = self.engine.as_ref().map(|engine| of(engine.durable())).or(self.runs);
     }
 
-    /// Whether the last run in which the mirror was used, by this record, was one of this process, as far as it has had the mirror open. Runs that only
-    /// began do not count: nothing was written in them.
+    /// Whether the last run in which the mirror was used, by this record, was one of this process,
+    /// as far as it has had the mirror open. Runs that only began do not count: nothing was written
+    /// in them.
     pub(super) fn is_own_run(&self, record: &Record) -> bool {
         self.runs.is_none_or(|runs| runs.contains(&record.base))
     }

@@ -1,4 +1,5 @@
-//! What the fuzz target of labels calls: areas of legs and of a state file as a target or a disk might return them, read, and started from.
+//! What the fuzz target of labels calls: areas of legs and of a state file as a target or a disk
+//! might return them, read, and started from.
 
 use super::bitmap::checksum;
 use super::engine::Engine;
@@ -12,11 +13,13 @@ const BLOCK_BYTES: u32 = 512;
 /// Begins of a record that counts as one of this version, so that its fields are looked at.
 const HEAD: &[u8; 12] = b"WEFTMIRR\x02\0\0\0";
 
-/// Takes areas from these bytes, and starts from them as often as it is allowed: nothing panics, and what is read is written again.
+/// Takes areas from these bytes, and starts from them as often as it is allowed: nothing panics,
+/// and what is read is written again.
 pub fn start(mut bytes: &[u8]) {
     let choices = take(&mut bytes, 1)[0];
     let legs = 2 + usize::from(choices & 1);
-    let found: Vec<Option<Found>> = (0..legs).map(|leg| (choices >> (leg + 1) & 1 == 0).then(|| found(&mut bytes))).collect();
+    let found: Vec<Option<Found>> =
+        (0..legs).map(|leg| (choices >> (leg + 1) & 1 == 0).then(|| found(&mut bytes))).collect();
     let state = (choices >> 4 & 1 != 0).then(|| self::found(&mut bytes));
     let late = found.iter().flatten().next().cloned();
     for force in [false, true] {
@@ -59,7 +62,10 @@ fn found(bytes: &mut &[u8]) -> Found {
     }
     if let Ok((_, record)) = Slots::of(&area, BLOCK_BYTES).newest() {
         let is_known = record.claim.as_ref().is_none_or(|claim| claim.host.is_ascii());
-        assert!(!is_known || Record::decode(&record.encode(BLOCK_BYTES)) == Ok(record.clone()), "{record:?}");
+        assert!(
+            !is_known || Record::decode(&record.encode(BLOCK_BYTES)) == Ok(record.clone()),
+            "{record:?}"
+        );
         assert!(usize::from(record.legs) <= LEGS_MAX);
     }
     Found { url: "leg".into(), area, block_bytes: BLOCK_BYTES }

@@ -1,5 +1,5 @@
-//! Opens the legs and the state file, reads what they say, and starts the engine when that is enough. It goes on with legs that are missing, and
-//! begins anew when too few legs were left.
+//! Opens the legs and the state file, reads what they say, and starts the engine when that is
+//! enough. It goes on with legs that are missing, and begins anew when too few legs were left.
 
 use super::claim::name;
 use super::core::{Before, Core, Mode};
@@ -29,8 +29,9 @@ pub(super) enum Phase {
     /// It is opened at this time.
     Waiting(Time),
     Opening(Opening),
-    /// It is open, and its area is read when what was sent to it before is settled. Being open may settle that: by a reset of the controller that
-    /// was lost, or by a session that takes the place of the one that was.
+    /// It is open, and its area is read when what was sent to it before is settled. Being open may
+    /// settle that: by a reset of the controller that was lost, or by a session that takes the
+    /// place of the one that was.
     Settling,
     /// Its area is being read.
     Reading,
@@ -38,7 +39,8 @@ pub(super) enum Phase {
     Here(Found),
     /// It is being reserved.
     Reserving(Reserving),
-    /// It was taken from another opener, and its area is read again when its target has ended what that one has sent.
+    /// It was taken from another opener, and its area is read again when its target has ended what
+    /// that one has sent.
     Quiet(Time),
     /// The engine uses it, as the leg of this number (any for the state file).
     Used(usize),
@@ -143,7 +145,8 @@ impl Leg {
 
     /// It is as far as it comes for now.
     fn is_decided(&self) -> bool {
-        matches!(self.phase, Phase::Here(_)) || self.is_tried && matches!(self.phase, Phase::Waiting(_) | Phase::Settling)
+        matches!(self.phase, Phase::Here(_))
+            || self.is_tried && matches!(self.phase, Phase::Waiting(_) | Phase::Settling)
     }
 }
 
@@ -170,7 +173,8 @@ impl Core {
     }
 
     fn step_leg(&mut self, place: usize) -> bool {
-        let (now, waker, is_state, pool) = (self.on.now(), self.waker.clone(), place == self.legs.len(), self.pool.clone());
+        let (now, waker, is_state, pool) =
+            (self.on.now(), self.waker.clone(), place == self.legs.len(), self.pool.clone());
         let name = name(self.opening);
         let Some(leg) = self.place(place) else { return false };
         if leg.port.as_mut().is_some_and(Port::look) {
@@ -185,25 +189,27 @@ impl Core {
                 }
                 true
             }
-            Phase::Opening(opening) => match Pin::new(opening).poll(&mut Context::from_waker(&waker)) {
-                Poll::Pending => false,
-                Poll::Ready(Ok(device)) => {
-                    match Port::open(device, is_state, self.most, &self.on, self.id) {
-                        Ok(port) => {
-                            if let Some(leg) = self.place(place) {
-                                (leg.port, leg.phase) = (Some(port), Phase::Settling);
+            Phase::Opening(opening) => {
+                match Pin::new(opening).poll(&mut Context::from_waker(&waker)) {
+                    Poll::Pending => false,
+                    Poll::Ready(Ok(device)) => {
+                        match Port::open(device, is_state, self.most, &self.on, self.id) {
+                            Ok(port) => {
+                                if let Some(leg) = self.place(place) {
+                                    (leg.port, leg.phase) = (Some(port), Phase::Settling);
+                                }
+                                self.see_devices();
                             }
-                            self.see_devices();
+                            Err(e) => self.failed(place, &e),
                         }
-                        Err(e) => self.failed(place, &e),
+                        true
                     }
-                    true
+                    Poll::Ready(Err(e)) => {
+                        self.failed(place, &e);
+                        true
+                    }
                 }
-                Poll::Ready(Err(e)) => {
-                    self.failed(place, &e);
-                    true
-                }
-            },
+            }
             Phase::Settling if is_settled => {
                 leg.phase = Phase::Reading;
                 leg.port.iter_mut().for_each(|port| port.read_area(&pool));
@@ -242,24 +248,37 @@ impl Core {
 
     /// The area of a leg or of the state file was read.
     pub(super) fn area_read(&mut self, place: usize, completion: &Completion) {
-        let Some(leg) = self.place(place).filter(|leg| matches!(leg.phase, Phase::Reading)) else { return };
+        let Some(leg) = self.place(place).filter(|leg| matches!(leg.phase, Phase::Reading)) else {
+            return;
+        };
         let Some(port) = &leg.port else { return };
         if !completion.outcome.is_success() {
-            let text = format!("{}: its label cannot be read ({:?})", port.url, completion.outcome.status().kind);
+            let text = format!(
+                "{}: its label cannot be read ({:?})",
+                port.url,
+                completion.outcome.status().kind
+            );
             self.failed(place, &Error::new(ErrorKind::Io, text));
             return self.retire(place);
         }
         let area = completion.op.data.iter().flat_map(|segment| segment.iter().copied()).collect();
-        leg.phase = Phase::Here(Found { url: leg.source.url.clone(), area, block_bytes: port.block_bytes });
+        leg.phase =
+            Phase::Here(Found { url: leg.source.url.clone(), area, block_bytes: port.block_bytes });
     }
 
     /// Starts when every leg has answered or failed.
     fn try_start(&mut self) -> bool {
-        let is_state_ready = self.state.as_ref().is_none_or(|state| matches!(state.phase, Phase::Here(_)));
-        let is_state_lost = self.state.as_ref().is_some_and(|state| state.is_decided() && !is_state_ready);
+        let is_state_ready =
+            self.state.as_ref().is_none_or(|state| matches!(state.phase, Phase::Here(_)));
+        let is_state_lost =
+            self.state.as_ref().is_some_and(|state| state.is_decided() && !is_state_ready);
         if is_state_lost && self.promise.is_some() {
-            let why = self.state.as_ref().and_then(|state| state.complaint.clone()).unwrap_or_default();
-            self.fail(Error::new(ErrorKind::Io, format!("{}: the state file cannot be opened: {why}", self.options.url)));
+            let why =
+                self.state.as_ref().and_then(|state| state.complaint.clone()).unwrap_or_default();
+            self.fail(Error::new(
+                ErrorKind::Io,
+                format!("{}: the state file cannot be opened: {why}", self.options.url),
+            ));
             return true;
         }
         let waits = matches!(self.before, Before::Until(at) if self.on.now() < at);
@@ -270,10 +289,14 @@ impl Core {
             self.before = Before::Settled;
             return self.read_again();
         }
-        let found: Vec<Option<Found>> =
-            self.legs.iter().map(|leg| if let Phase::Here(found) = &leg.phase { Some(found.clone()) } else { None }).collect();
-        let state =
-            self.state.as_ref().and_then(|state| if let Phase::Here(found) = &state.phase { Some(found.clone()) } else { None });
+        let found: Vec<Option<Found>> = self
+            .legs
+            .iter()
+            .map(|leg| if let Phase::Here(found) = &leg.phase { Some(found.clone()) } else { None })
+            .collect();
+        let state = self.state.as_ref().and_then(|state| {
+            if let Phase::Here(found) = &state.phase { Some(found.clone()) } else { None }
+        });
         let force = self.options.force && self.promise.is_some();
         let started = decide(&found, state.as_ref(), Some(self.options.opener), force);
         match started.and_then(|start| self.check(&start).map(|()| start)) {
@@ -286,15 +309,20 @@ impl Core {
                 if self.reserve_members(&start) {
                     return true;
                 }
-                if start.was_open && self.waits_for_the_last() { self.wait_for_the_last() } else { self.start(start) }
+                if start.was_open && self.waits_for_the_last() {
+                    self.wait_for_the_last()
+                } else {
+                    self.start(start)
+                }
             }
             Err(why) => return self.refused(why),
         }
         true
     }
 
-    /// The longest that any target may go on with what the last process has sent: by what that one has stored, by what the targets state to this
-    /// one, and by its options for those that cannot be reached.
+    /// The longest that any target may go on with what the last process has sent: by what that one
+    /// has stored, by what the targets state to this one, and by its options for those that cannot
+    /// be reached.
     fn learn_bound(&mut self, start: &Start) {
         self.bound = self.options.settle.max(start.bound).max(self.stated_bound());
         #[cfg(feature = "planted-bugs")]
@@ -309,7 +337,8 @@ impl Core {
         self.legs.iter().filter_map(stated).max().unwrap_or_default()
     }
 
-    /// Whether a process before this one may have left anything behind, and nobody has waited for that.
+    /// Whether a process before this one may have left anything behind, and nobody has waited for
+    /// that.
     fn waits_for_the_last(&self) -> bool {
         #[cfg(feature = "planted-bugs")]
         if crate::planted::has(crate::planted::Bug::LateWritesIgnored) {
@@ -318,8 +347,9 @@ impl Core {
         self.before == Before::Unknown && !self.bound.is_zero()
     }
 
-    /// The process that had the mirror open has not closed it. What it sent to targets must not be executed after what this one writes, or
-    /// between two reads: nothing begins before that is over.
+    /// The process that had the mirror open has not closed it. What it sent to targets must not be
+    /// executed after what this one writes, or between two reads: nothing begins before that is
+    /// over.
     fn wait_for_the_last(&mut self) {
         let at = self.began + self.bound;
         self.before = Before::Until(at);
@@ -337,7 +367,12 @@ impl Core {
 
     /// Reads labels and state file again, as they may have changed meanwhile.
     fn read_again(&mut self) -> bool {
-        for leg in self.legs.iter_mut().chain(&mut self.state).filter(|leg| matches!(leg.phase, Phase::Here(_))) {
+        for leg in self
+            .legs
+            .iter_mut()
+            .chain(&mut self.state)
+            .filter(|leg| matches!(leg.phase, Phase::Here(_)))
+        {
             if let Some(port) = &mut leg.port {
                 port.read_area(&self.pool);
                 leg.phase = Phase::Reading;
@@ -348,8 +383,12 @@ impl Core {
 
     fn refused(&mut self, why: String) -> bool {
         if self.promise.is_some() {
-            let why: Vec<String> = self.legs.iter().filter_map(|leg| leg.complaint.clone()).chain([why]).collect();
-            self.fail(Error::new(ErrorKind::Refused, format!("{}: {}", self.options.url, why.join("; "))));
+            let why: Vec<String> =
+                self.legs.iter().filter_map(|leg| leg.complaint.clone()).chain([why]).collect();
+            self.fail(Error::new(
+                ErrorKind::Refused,
+                format!("{}: {}", self.options.url, why.join("; ")),
+            ));
             return true;
         }
         if self.complaint.as_ref() != Some(&why) {
@@ -362,11 +401,17 @@ impl Core {
     /// Whether the legs fit what they say, and what users were told before.
     fn check(&self, start: &Start) -> Result<(), String> {
         let record = &start.record;
-        for place in (0..LEGS_MAX).filter(|leg| start.members >> leg & 1 != 0).filter_map(|leg| start.places[leg]) {
+        for place in (0..LEGS_MAX)
+            .filter(|leg| start.members >> leg & 1 != 0)
+            .filter_map(|leg| start.places[leg])
+        {
             let Some(port) = &self.legs[place].port else { continue };
             let room = super::layout::area_of_leg(port.device.geometry().bytes()).unwrap_or(0);
             if port.block_bytes != record.block_bytes || room < record.data_bytes {
-                return Err(format!("{} is smaller than the mirror, or has other blocks", port.url));
+                return Err(format!(
+                    "{} is smaller than the mirror, or has other blocks",
+                    port.url
+                ));
             }
         }
         Ok(())
@@ -376,7 +421,8 @@ impl Core {
         let now = self.on.now();
         // From now on this process counts, and what the last one has sent is over.
         let own = self.options.settle.max(self.stated_bound());
-        start.record.bound_ms = millis(if self.is_left_behind(&start) { own.max(start.bound) } else { own });
+        start.record.bound_ms =
+            millis(if self.is_left_behind(&start) { own.max(start.bound) } else { own });
         self.run += 1;
         if self.before == Before::Unknown {
             // From now on it is this process that was there before, and it knows what it has sent.
@@ -396,7 +442,8 @@ impl Core {
             self.options.opener = opener;
         }
         let options = &self.options;
-        let claim = Claim { opener: options.opener, time: options.time, host: options.host.clone() };
+        let claim =
+            Claim { opener: options.opener, time: options.time, host: options.host.clone() };
         let kept = self.kept(&start);
         if self.run == 1 && !record.is_clean {
             self.unflushed.inherit();
@@ -407,17 +454,24 @@ impl Core {
             }
         }
         self.state.iter_mut().for_each(|state| state.used(LEGS_MAX));
-        // A leg that is not here may still be busy with what the last process sent to it, however that ended.
+        // A leg that is not here may still be busy with what the last process sent to it, however
+        // that ended.
         self.copies_at = Some(if is_whole { now } else { now.max(self.began + self.bound) });
-        self.engine = Some(Engine::new(start, claim, self.options.seed.wrapping_add(u64::from(self.run))));
+        self.engine =
+            Some(Engine::new(start, claim, self.options.seed.wrapping_add(u64::from(self.run))));
         self.trust(kept);
         self.give_all();
     }
 
-    /// The members that have all that was acknowledged, by what their devices say: those whose targets have not started again.
+    /// The members that have all that was acknowledged, by what their devices say: those whose
+    /// targets have not started again.
     fn kept(&self, start: &Start) -> Mask {
-        let has_kept = |leg: &usize| start.places[*leg].is_some_and(|place| self.legs[place].has_kept());
-        (0..LEGS_MAX).filter(|leg| start.members >> leg & 1 != 0).filter(has_kept).fold(0, |mask, leg| mask | 1 << leg)
+        let has_kept =
+            |leg: &usize| start.places[*leg].is_some_and(|place| self.legs[place].has_kept());
+        (0..LEGS_MAX)
+            .filter(|leg| start.members >> leg & 1 != 0)
+            .filter(has_kept)
+            .fold(0, |mask, leg| mask | 1 << leg)
     }
 
     /// Whether a leg that is not here may be busy still with what an earlier process has sent.
@@ -427,12 +481,19 @@ impl Core {
 
     /// What users are told of the device.
     fn shape(&self, start: &Start) -> (Geometry, Features) {
-        let members = (0..LEGS_MAX).filter(|leg| start.members >> leg & 1 != 0).filter_map(|leg| start.places[leg]);
-        let devices: Vec<&Device> = members.filter_map(|place| self.legs[place].port.as_ref()).map(|port| &port.device).collect();
+        let members = (0..LEGS_MAX)
+            .filter(|leg| start.members >> leg & 1 != 0)
+            .filter_map(|leg| start.places[leg]);
+        let devices: Vec<&Device> = members
+            .filter_map(|place| self.legs[place].port.as_ref())
+            .map(|port| &port.device)
+            .collect();
         let record = &start.record;
         let block_bytes = record.block_bytes;
         let all = |has: fn(&Features) -> bool| devices.iter().all(|device| has(&device.features()));
-        let least = |of: fn(&Atomicity) -> u32| devices.iter().map(|device| of(&device.geometry().atomic)).min().unwrap_or(1);
+        let least = |of: fn(&Atomicity) -> u32| {
+            devices.iter().map(|device| of(&device.geometry().atomic)).min().unwrap_or(1)
+        };
         let most_blocks = self.most / block_bytes;
         let atomic = Atomicity {
             write_blocks: most_blocks,
@@ -442,7 +503,11 @@ impl Core {
         let geometry = Geometry {
             block_bytes,
             blocks: record.data_bytes / u64::from(block_bytes),
-            optimal_blocks: devices.iter().map(|device| device.geometry().optimal_blocks).max().unwrap_or(1),
+            optimal_blocks: devices
+                .iter()
+                .map(|device| device.geometry().optimal_blocks)
+                .max()
+                .unwrap_or(1),
             max_transfer_bytes: self.most,
             atomic,
         };
@@ -464,7 +529,14 @@ impl Core {
     pub(super) fn device(&self, geometry: Geometry, features: Features) -> Device {
         let uuid = self.engine.as_ref().map(|engine| engine.durable().mirror).unwrap_or_default();
         let (seen, home) = (Arc::clone(&self.seen), self.on.remote());
-        let home_device = HomeDevice { url: self.options.url.clone(), geometry, features, uuid, seen, home: home.clone() };
+        let home_device = HomeDevice {
+            url: self.options.url.clone(),
+            geometry,
+            features,
+            uuid,
+            seen,
+            home: home.clone(),
+        };
         share(Arc::new(home_device), &[home])
     }
 

@@ -1,7 +1,8 @@
 //! Operations of users, and their memory.
 //!
-//! The data of a write is copied once, and all legs are sent the copy. So a user has the memory back when the write is acknowledged, also when a
-//! lost leg still has it; and all legs get the same bytes, whatever the owner of the memory does to it meanwhile.
+//! The data of a write is copied once, and all legs are sent the copy. So a user has the memory
+//! back when the write is acknowledged, also when a lost leg still has it; and all legs get the
+//! same bytes, whatever the owner of the memory does to it meanwhile.
 
 use crate::op::{Op, OpKind};
 use weft_io::segment::{Divided, pieces, total_len};
@@ -27,7 +28,8 @@ impl Held {
         let len = total_len(&op.data);
         let skip = if matches!(op.kind, OpKind::CompareAndWrite { .. }) { len / 2 } else { 0 };
         let is_copied = matches!(op.kind, OpKind::Write { .. } | OpKind::CompareAndWrite { .. });
-        let mut held = Self { op, copy: None, is_lent: false, is_sent: false, name: None, covers: 0 };
+        let mut held =
+            Self { op, copy: None, is_lent: false, is_sent: false, name: None, covers: 0 };
         if is_copied {
             let Some(mut buf) = pool.take(len - skip) else { return Err(held.op) };
             let mut at = 0;

@@ -1,7 +1,9 @@
-//! Where a mirror keeps what it knows: in the last MiB of each leg, and at the beginning of the state file.
+//! Where a mirror keeps what it knows: in the last MiB of each leg, and at the beginning of the
+//! state file.
 //!
-//! Both have the same layout, in units of 4 KiB: two slots for a record ([`super::record`]), which are written in turn, then the pages of two
-//! bitmaps. A record fills one block, the smallest unit that devices write entirely or not at all.
+//! Both have the same layout, in units of 4 KiB: two slots for a record ([`super::record`]), which
+//! are written in turn, then the pages of two bitmaps. A record fills one block, the smallest unit
+//! that devices write entirely or not at all.
 
 /// Bytes of a unit.
 pub(crate) const UNIT: usize = 4096;

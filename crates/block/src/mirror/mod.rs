@@ -1,15 +1,19 @@
-//! `mirror:[state=PATH,][force=on,]URL,URL[,URL]`: RAID 1 in this process, one device over two or three others with the same data.
+//! `mirror:[state=PATH,][force=on,]URL,URL[,URL]`: RAID 1 in this process, one device over two or
+//! three others with the same data.
 //!
-//! Each leg has a label in its last MiB (`record`), which [`create`](admin::create) makes. Writes go to all legs, reads to one of them. A leg
-//! that fails is dropped, and comes back with a copy of what it missed. What may differ between legs is known from a bitmap, which is durable
-//! before anything is written: in the state file, or without one on the legs.
+//! Each leg has a label in its last MiB (`record`), which [`create`](admin::create) makes. Writes
+//! go to all legs, reads to one of them. A leg that fails is dropped, and comes back with a copy of
+//! what it missed. What may differ between legs is known from a bitmap, which is durable before
+//! anything is written: in the state file, or without one on the legs.
 //!
 //! * `engine`: the rules, without I/O. `start`: what a mirror may start from.
-//! * `core`: the engine, the queues of legs and state file, and operations, on one loop, the *home* of the mirror. [`crate::sharing`] brings
-//!   operations there from other loops.
-//! * `gather`: opens legs, and opens them again. `reserve`: the claim as a reservation on the legs that have them. `ending`: how a mirror ends.
+//! * `core`: the engine, the queues of legs and state file, and operations, on one loop, the *home*
+//!   of the mirror. [`crate::sharing`] brings operations there from other loops.
+//! * `gather`: opens legs, and opens them again. `reserve`: the claim as a reservation on the legs
+//!   that have them. `ending`: how a mirror ends.
 //!
-//! One process has a mirror open at a time: its claim is in the labels. There is no cluster here. See `docs/mirror.md`, and decision 26.
+//! One process has a mirror open at a time: its claim is in the labels. There is no cluster here.
+//! See `docs/mirror.md`, and decision 26.
 
 mod actions;
 pub mod admin;
@@ -54,7 +58,8 @@ use weft_io::{Activity, Driver, DriverId, Handle, Remote};
 /// A wrong number of legs. Later: why the mirror cannot start, and what to do.
 pub fn begin(home: &Remote, options: Options) -> Result<Opening, Error> {
     if !(2..=LEGS_MAX).contains(&options.legs.len()) {
-        let text = format!("{}: a mirror has two or three legs, not {}", options.url, options.legs.len());
+        let text =
+            format!("{}: a mirror has two or three legs, not {}", options.url, options.legs.len());
         return Err(Error::new(ErrorKind::Usage, text));
     }
     let (promise, opening) = Pending::promised();

@@ -14,9 +14,11 @@ pub type Opener = Box<dyn Fn(Uuid) -> Result<Opening, Error> + Send>;
 pub struct LegSource {
     /// Its URL, without secrets.
     pub url: String,
-    /// Opens it. What it opens must end when its connection is lost, instead of waiting: the mirror goes on without it, and opens it again.
+    /// Opens it. What it opens must end when its connection is lost, instead of waiting: the mirror
+    /// goes on without it, and opens it again.
     pub open: Opener,
-    /// It is behind a connection: opening it again may settle what was sent by one that was lost, so it is opened before that is settled.
+    /// It is behind a connection: opening it again may settle what was sent by one that was lost,
+    /// so it is opened before that is settled.
     pub is_remote: bool,
 }
 
@@ -30,8 +32,8 @@ pub struct Options {
     pub state: Option<LegSource>,
     /// Starts from what is here, and takes the mirror from another opener.
     pub force: bool,
-    /// How long after an unclean end legs may still execute what the process before has sent them, if neither that process nor their targets state
-    /// a longer time.
+    /// How long after an unclean end legs may still execute what the process before has sent them,
+    /// if neither that process nor their targets state a longer time.
     pub settle: Duration,
     /// How long operations wait while too few legs can be reached; `None`: for ever.
     pub patience: Option<Duration>,
@@ -59,7 +61,8 @@ pub struct MirrorUrl<'a> {
 }
 
 impl<'a> MirrorUrl<'a> {
-    /// The parts of `mirror:[state=PATH,][force=on,]URL,URL[,URL]`; `None` if this is not the URL of a mirror.
+    /// The parts of `mirror:[state=PATH,][force=on,]URL,URL[,URL]`; `None` if this is not the URL
+    /// of a mirror.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -70,7 +73,9 @@ impl<'a> MirrorUrl<'a> {
         if !main.is_empty() {
             return Err(Error::new(
                 ErrorKind::Usage,
-                format!("{url}: \"{main}\" is neither an option nor a leg; use state=PATH or force=on"),
+                format!(
+                    "{url}: \"{main}\" is neither an option nor a leg; use state=PATH or force=on"
+                ),
             ));
         }
         let state = spec.text("state")?;
@@ -86,14 +91,24 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_url() {
-        let parse = |url| MirrorUrl::parse(url).map(|parsed| parsed.map(|url: MirrorUrl<'_>| (url.state, url.force, url.legs)));
+        let parse = |url| {
+            MirrorUrl::parse(url)
+                .map(|parsed| parsed.map(|url: MirrorUrl<'_>| (url.state, url.force, url.legs)))
+        };
         assert_eq!(parse("ram:1MiB").unwrap(), None);
-        assert_eq!(parse("mirror:ram:1MiB,block=512,/b").unwrap(), Some((None, false, vec!["ram:1MiB,block=512", "/b"])));
+        assert_eq!(
+            parse("mirror:ram:1MiB,block=512,/b").unwrap(),
+            Some((None, false, vec!["ram:1MiB,block=512", "/b"]))
+        );
         let url = "mirror:state=/var/lib/m0,force=on,nvme+tcp://h/nqn.2014-08.org.example:x/1,error:rate=1,/b";
         let legs = vec!["nvme+tcp://h/nqn.2014-08.org.example:x/1", "error:rate=1,/b"];
         assert_eq!(parse(url).unwrap(), Some((Some("/var/lib/m0"), true, legs)));
-        for wrong in ["mirror:", "mirror:64KiB,ram:1MiB,ram:1MiB", "mirror:speed=9,ram:1MiB,ram:1MiB", "mirror:force=maybe,/a,/b"]
-        {
+        for wrong in [
+            "mirror:",
+            "mirror:64KiB,ram:1MiB,ram:1MiB",
+            "mirror:speed=9,ram:1MiB,ram:1MiB",
+            "mirror:force=maybe,/a,/b",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

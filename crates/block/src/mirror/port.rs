@@ -59,7 +59,13 @@ impl Port {
     ///
     /// # Errors
     /// What is wrong with the device.
-    pub(super) fn open(device: Device, is_state: bool, most: u32, on: &Handle, owner: DriverId) -> Result<Self, Error> {
+    pub(super) fn open(
+        device: Device,
+        is_state: bool,
+        most: u32,
+        on: &Handle,
+        owner: DriverId,
+    ) -> Result<Self, Error> {
         let (url, geometry) = (device.url().to_owned(), device.geometry());
         let wrong = |what: &str| Err(Error::new(ErrorKind::Unsupported, format!("{url}: {what}")));
         if !matches!(geometry.block_bytes, 512 | 4096) {
@@ -122,7 +128,13 @@ impl Port {
             self.send(OpKind::Write { fua: true }, lba, 1, data, What::Plain { run, name });
         } else if self.device.features().compare {
             let data = filled(pool, &[&old, &new]);
-            self.send(OpKind::CompareAndWrite { fua: true }, lba, 1, data, What::Plain { run, name });
+            self.send(
+                OpKind::CompareAndWrite { fua: true },
+                lba,
+                1,
+                data,
+                What::Plain { run, name },
+            );
         } else {
             self.slot_step(pool, What::Slot { run, name, lba, old, new, step: SlotStep::Look });
         }
@@ -138,9 +150,15 @@ impl Port {
     }
 
     /// The next step of a slot, or its end.
-    pub(super) fn slot_done(&mut self, pool: &Pool, what: What, completion: &Completion) -> Option<(u32, u64, Outcome)> {
+    pub(super) fn slot_done(
+        &mut self,
+        pool: &Pool,
+        what: What,
+        completion: &Completion,
+    ) -> Option<(u32, u64, Outcome)> {
         let What::Slot { run, name, lba, old, new, step } = what else { return None };
-        let holds = |bytes: &[u8]| completion.op.data.iter().flat_map(|segment| segment.iter()).eq(bytes);
+        let holds =
+            |bytes: &[u8]| completion.op.data.iter().flat_map(|segment| segment.iter()).eq(bytes);
         let end = |outcome| Some((run, name, outcome));
         if !completion.outcome.is_success() {
             return end(completion.outcome);
@@ -149,7 +167,9 @@ impl Port {
             SlotStep::Look if holds(&old) => SlotStep::Write,
             SlotStep::Write => SlotStep::LookAgain,
             SlotStep::LookAgain if holds(&new) => return end(Outcome::SUCCESS),
-            SlotStep::Look | SlotStep::LookAgain => return end(Outcome::Done(Status::new(StatusKind::CompareFailed))),
+            SlotStep::Look | SlotStep::LookAgain => {
+                return end(Outcome::Done(Status::new(StatusKind::CompareFailed)));
+            }
         };
         self.slot_step(pool, What::Slot { run, name, lba, old, new, step: next });
         None
@@ -190,7 +210,8 @@ impl Port {
         self.queue.holds_back()
     }
 
-    /// Whether nothing that was sent can be executed any more, not even by a device that has not answered in time.
+    /// Whether nothing that was sent can be executed any more, not even by a device that has not
+    /// answered in time.
     pub(super) fn is_settled(&mut self) -> bool {
         self.under_way.is_empty() && self.queue.overdue(&mut Vec::new()) == 0
     }

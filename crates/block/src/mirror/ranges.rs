@@ -1,7 +1,9 @@
-//! Which operations may be under way together: those that read, and those whose blocks do not overlap.
+//! Which operations may be under way together: those that read, and those whose blocks do not
+//! overlap.
 //!
-//! Overlapping writes that reach two legs in different orders would leave the legs different for ever, and a read next to a write could see the
-//! new data at one leg and, later, the old data at another. So an operation waits for earlier ones that overlap it, unless both only read.
+//! Overlapping writes that reach two legs in different orders would leave the legs different for
+//! ever, and a read next to a write could see the new data at one leg and, later, the old data at
+//! another. So an operation waits for earlier ones that overlap it, unless both only read.
 
 use std::collections::VecDeque;
 
@@ -27,7 +29,8 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// Asks for the blocks `start..end`; `true` if they are granted at once. Otherwise [`Ranges::release`] names `name` later.
+    /// Asks for the blocks `start..end`; `true` if they are granted at once. Otherwise
+    /// [`Ranges::release`] names `name` later.
     pub(crate) fn request(&mut self, name: u64, start: u64, end: u64, exclusive: bool) -> bool {
         let range = Range { name, start, end, exclusive };
         let is_free = !self.held.iter().chain(&self.waiting).any(|other| other.conflicts(&range));

@@ -1,11 +1,13 @@
 //! The record: what a leg's label and the state file say of a mirror.
 //!
-//! It fills 512 bytes of a slot, little-endian: magic, version, CRC32C of the rest, the mirror's constants (UUID, this leg's number, number of
-//! legs, minimum of legs, block size, data size), and what changes: the sequence number, by which the newer of two slots is found; the
-//! generation with its random tag and the tag of the generation before; which legs are in sync; for each other leg the generation and tag with
-//! which it left; whether the end was clean; where the bitmaps are; who has the mirror open. Since version 2 also: the run ([`super::runs`]), and
-//! with which one each other leg left; how long targets may go on with what the opener has sent; the blocks that no leg can be read from. These are zero in
-//! a record of version 1.
+//! It fills 512 bytes of a slot, little-endian: magic, version, CRC32C of the rest, the mirror's
+//! constants (UUID, this leg's number, number of legs, minimum of legs, block size, data size), and
+//! what changes: the sequence number, by which the newer of two slots is found; the generation with
+//! its random tag and the tag of the generation before; which legs are in sync; for each other leg
+//! the generation and tag with which it left; whether the end was clean; where the bitmaps are; who
+//! has the mirror open. Since version 2 also: the run ([`super::runs`]), and with which one each
+//! other leg left; how long targets may go on with what the opener has sent; the blocks that no leg
+//! can be read from. These are zero in a record of version 1.
 
 use super::bitmap::checksum;
 use super::layout::{SLOTS, UNIT, slot_offset};
@@ -30,7 +32,8 @@ const CLEAN: u8 = 1;
 const BITMAP_IN_STATE: u8 = 2;
 const SYNCING: u8 = 4;
 const HOST_BYTES_MAX: usize = 63;
-/// Numbers that count up never come near this one: what names a larger one was not written by a mirror.
+/// Numbers that count up never come near this one: what names a larger one was not written by a
+/// mirror.
 const NUMBER_MAX: u64 = u64::MAX / 2;
 
 /// Where the blocks that no leg can be read from begin.
@@ -85,11 +88,13 @@ pub(crate) struct Record {
     pub(crate) claim: Option<Claim>,
     /// The run: changed by each opening and each close.
     pub(crate) run: Generation,
-    /// The tag of the last run that all legs in sync had in their labels; the run's own as soon as they have that.
+    /// The tag of the last run that all legs in sync had in their labels; the run's own as soon as
+    /// they have that.
     pub(crate) base: u64,
     /// The tag of the run with which each other leg left.
     pub(crate) left_runs: [u64; LEGS_MAX],
-    /// How long targets of the legs may still execute what the opener has sent to them, in milliseconds.
+    /// How long targets of the legs may still execute what the opener has sent to them, in
+    /// milliseconds.
     pub(crate) bound_ms: u32,
     /// Blocks that no leg can be read from.
     pub(crate) unreadable: Blocks,
@@ -142,13 +147,24 @@ impl Record {
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(self.mirror.as_bytes());
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        let flags = flag(self.is_clean, CLEAN) | flag(self.bitmap_in_state, BITMAP_IN_STATE) | flag(self.is_syncing, SYNCING);
+        let flags = flag(self.is_clean, CLEAN)
+            | flag(self.bitmap_in_state, BITMAP_IN_STATE)
+            | flag(self.is_syncing, SYNCING);
         out.extend_from_slice(&[self.leg, self.legs, self.min_legs, self.members, flags, 0, 0, 0]);
         out.extend_from_slice(&self.block_bytes.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
-        let numbers = [self.data_bytes, self.sequence, self.generation.number, self.generation.tag, self.previous_tag];
+        let numbers = [
+            self.data_bytes,
+            self.sequence,
+            self.generation.number,
+            self.generation.tag,
+            self.previous_tag,
+        ];
         let left = self.left.iter().flat_map(|left| [left.number, left.tag]);
-        numbers.into_iter().chain(left).for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+        numbers
+            .into_iter()
+            .chain(left)
+            .for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
         if let Some(claim) = &self.claim {
             let mut len = claim.host.len().min(HOST_BYTES_MAX);
             while !claim.host.is_char_boundary(len) {
@@ -187,12 +203,17 @@ impl Record {
             return Err(Unreadable::Damaged);
         }
         let record = Self::fields(&mut from).ok_or(Unreadable::Damaged)?;
-        let record = if version == VERSION_MIN { record } else { record.with_since_2(&mut Reader(&bytes[SINCE_2..])) };
+        let record = if version == VERSION_MIN {
+            record
+        } else {
+            record.with_since_2(&mut Reader(&bytes[SINCE_2..]))
+        };
         if !record.is_possible() {
             return Err(Unreadable::Damaged);
         }
         let blocks = record.data_bytes / u64::from(record.block_bytes);
-        let unreadable = bytes[UNREADABLE_AT..].try_into().ok().and_then(|bytes| Blocks::decode(bytes, blocks));
+        let unreadable =
+            bytes[UNREADABLE_AT..].try_into().ok().and_then(|bytes| Blocks::decode(bytes, blocks));
         Ok(Self { unreadable: unreadable.ok_or(Unreadable::Damaged)?, ..record })
     }
 
@@ -213,7 +234,8 @@ impl Record {
         let left = core::array::from_fn(|_| Generation { number: from.u64(), tag: from.u64() });
         let (is_claimed, host_len) = (from.u8(), from.u8());
         let (opener, time) = (Uuid::from_bytes(from.bytes()), from.u64());
-        let host = from.0.get(..usize::from(host_len)).filter(|host| host.len() <= HOST_BYTES_MAX)?;
+        let host =
+            from.0.get(..usize::from(host_len)).filter(|host| host.len() <= HOST_BYTES_MAX)?;
         let host = String::from_utf8_lossy(host).into_owned();
         Some(Self {
             mirror,
@@ -246,7 +268,9 @@ impl Record {
             && self.members & !self.all() == 0
             && matches!(self.block_bytes, 512 | 4096)
             && self.data_bytes > 0
-            && [self.sequence, self.generation.number, self.run.number].iter().all(|number| *number <= NUMBER_MAX)
+            && [self.sequence, self.generation.number, self.run.number]
+                .iter()
+                .all(|number| *number <= NUMBER_MAX)
     }
 }
 
@@ -281,7 +305,8 @@ impl Slots {
         }
     }
 
-    /// Puts a record into the slot that is written next, with the next sequence number. Returns the slot, what it held and what it holds.
+    /// Puts a record into the slot that is written next, with the next sequence number. Returns the
+    /// slot, what it held and what it holds.
     pub(crate) fn put(&mut self, record: &Record, block_bytes: u32) -> (usize, Vec<u8>, Vec<u8>) {
         let (slot, sequence) = match self.newest() {
             Ok((slot, newest)) => (1 - slot, newest.sequence + 1),
@@ -315,7 +340,11 @@ pub(super) mod tests {
             is_clean: false,
             bitmap_in_state: true,
             is_syncing: false,
-            claim: Some(Claim { opener: Uuid::from_u128(8), time: 1_700_000_000, host: "host-ü".into() }),
+            claim: Some(Claim {
+                opener: Uuid::from_u128(8),
+                time: 1_700_000_000,
+                host: "host-ü".into(),
+            }),
             run: Generation { number: 12, tag: 55 },
             base: 44,
             left_runs: [0, 33, 0],
@@ -326,10 +355,16 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for record in [example(), Record { claim: None, is_clean: true, leg: STATE, is_syncing: true, ..example() }] {
+        for record in [
+            example(),
+            Record { claim: None, is_clean: true, leg: STATE, is_syncing: true, ..example() },
+        ] {
             for block_bytes in [512, 4096] {
                 let block = record.encode(block_bytes);
-                assert_eq!((block.len(), Record::decode(&block)), (block_bytes as usize, Ok(record.clone())));
+                assert_eq!(
+                    (block.len(), Record::decode(&block)),
+                    (block_bytes as usize, Ok(record.clone()))
+                );
             }
         }
         let long = Claim { host: "ü".repeat(60), ..example().claim.unwrap() };
@@ -357,7 +392,10 @@ pub(super) mod tests {
     fn a_host_longer_than_any_that_is_written_is_damage() {
         let mut block = example().encode(512);
         let claim = [1, "host-ü".len() as u8];
-        let at = (0..SINCE_2).find(|at| block[*at..].starts_with(&claim) && block[at + 26..].starts_with(b"host")).unwrap() + 1;
+        let at = (0..SINCE_2)
+            .find(|at| block[*at..].starts_with(&claim) && block[at + 26..].starts_with(b"host"))
+            .unwrap()
+            + 1;
         block[at] = HOST_BYTES_MAX as u8 + 1;
         block[12..16].fill(0);
         let sum = checksum(&block[..RECORD_BYTES]);
@@ -375,7 +413,11 @@ pub(super) mod tests {
         }
         assert_eq!((places, slots.newest().unwrap().1.sequence), (vec![0, 1, 0], 3));
         slots.blocks[0][100] ^= 1;
-        assert_eq!(slots.newest().unwrap().1.sequence, 2, "a slot that was torn leaves the other one");
+        assert_eq!(
+            slots.newest().unwrap().1.sequence,
+            2,
+            "a slot that was torn leaves the other one"
+        );
         slots.blocks[1][8] = 9;
         assert_eq!(slots.newest().unwrap_err(), Unreadable::Version(9));
     }

@@ -1,8 +1,10 @@
-//! The claim of a mirror as a reservation: a leg that can be reserved is, before anything but its label is read or written. Whoever opened the
-//! mirror before is shut out by that, and notices when it next writes ([`super::engine::Halt::Fenced`]).
+//! The claim of a mirror as a reservation: a leg that can be reserved is, before anything but its
+//! label is read or written. Whoever opened the mirror before is shut out by that, and notices when
+//! it next writes ([`super::engine::Halt::Fenced`]).
 //!
-//! The steps at a leg: the report of its target, registration, removal of the registrations of openers before this one, and the reservation. Then
-//! the area is read again, as a superseded opener may have written to it until then.
+//! The steps at a leg: the report of its target, registration, removal of the registrations of
+//! openers before this one, and the reservation. Then the area is read again, as a superseded
+//! opener may have written to it until then.
 
 use super::claim::{Known, Verdict, judge, key};
 use super::core::Core;
@@ -55,7 +57,13 @@ impl Reserving {
 impl Port {
     pub(super) fn ask_report(&mut self, pool: &weft_io::Pool) {
         let blocks = RESERVATION_REPORT_BYTES as u32 / self.block_bytes;
-        self.send(OpKind::ReservationReport, 0, blocks, memory(pool, RESERVATION_REPORT_BYTES), What::Reserve);
+        self.send(
+            OpKind::ReservationReport,
+            0,
+            blocks,
+            memory(pool, RESERVATION_REPORT_BYTES),
+            What::Reserve,
+        );
     }
 
     pub(super) fn ask(&mut self, action: ReserveAction, what: What) {
@@ -64,9 +72,12 @@ impl Port {
 }
 
 impl Core {
-    /// Begins to reserve the legs that the mirror starts with; `false` if all of them are, or cannot be.
+    /// Begins to reserve the legs that the mirror starts with; `false` if all of them are, or
+    /// cannot be.
     pub(super) fn reserve_members(&mut self, start: &Start) -> bool {
-        let members = (0..LEGS_MAX).filter(|leg| start.members >> leg & 1 != 0).filter_map(|leg| start.places[leg]);
+        let members = (0..LEGS_MAX)
+            .filter(|leg| start.members >> leg & 1 != 0)
+            .filter_map(|leg| start.places[leg]);
         members.fold(false, |some, place| some | self.reserve(place, start.record.mirror, false))
     }
 
@@ -74,7 +85,9 @@ impl Core {
     pub(super) fn reserve(&mut self, place: usize, mirror: Uuid, is_newer: bool) -> bool {
         let (opening, pool) = (self.opening, self.pool.clone());
         let leg = &mut self.legs[place];
-        let Some(port) = leg.port.as_mut().filter(|_| leg.hold == Hold::Unknown) else { return false };
+        let Some(port) = leg.port.as_mut().filter(|_| leg.hold == Hold::Unknown) else {
+            return false;
+        };
         if !has_reservations(port) {
             leg.hold = Hold::Nothing;
             return false;
@@ -82,7 +95,12 @@ impl Core {
         let known = Known { mirror, opening, was_held: leg.was_held, is_newer };
         port.ask_report(&pool);
         let displacing = Displacing::default();
-        leg.phase = Phase::Reserving(Reserving { known, steps: VecDeque::new(), is_taken_over: false, displacing });
+        leg.phase = Phase::Reserving(Reserving {
+            known,
+            steps: VecDeque::new(),
+            is_taken_over: false,
+            displacing,
+        });
         true
     }
 
@@ -93,23 +111,35 @@ impl Core {
         let known = reserving.known;
         if leg.hold == Hold::Leaving {
             let key = key(known.mirror, known.opening);
-            return leg.port.iter_mut().for_each(|port| port.ask(ReserveAction::Unregister { key }, What::GiveBack));
+            return leg
+                .port
+                .iter_mut()
+                .for_each(|port| port.ask(ReserveAction::Unregister { key }, What::GiveBack));
         }
         let why = completion.outcome.status().kind;
         if !completion.outcome.is_success() {
             return match why {
-                StatusKind::Unsupported | StatusKind::Invalid => self.reserved(place, Hold::Nothing),
-                // Nobody is registered with that key any more. Whether somebody else holds the leg is seen next.
-                StatusKind::ReservationConflict if is_preempt(completion.op.kind) => self.next_step(place),
-                StatusKind::ReservationConflict if is_acquire(completion.op.kind) && self.displace(place) => {}
+                StatusKind::Unsupported | StatusKind::Invalid => {
+                    self.reserved(place, Hold::Nothing)
+                }
+                // Nobody is registered with that key any more. Whether somebody else holds the leg
+                // is seen next.
+                StatusKind::ReservationConflict if is_preempt(completion.op.kind) => {
+                    self.next_step(place)
+                }
+                StatusKind::ReservationConflict
+                    if is_acquire(completion.op.kind) && self.displace(place) => {}
                 _ => self.refuse_leg_in_words(place, &format!("it cannot be reserved ({why:?})")),
             };
         }
         if completion.op.kind == OpKind::ReservationReport {
-            let bytes: Vec<u8> = completion.op.data.iter().flat_map(|segment| segment.iter().copied()).collect();
+            let bytes: Vec<u8> =
+                completion.op.data.iter().flat_map(|segment| segment.iter().copied()).collect();
             let verdict = match ReservationReport::decode(&bytes) {
                 Some(report) => judge(&report, known),
-                None => Verdict::Refuse("its target reports reservations of a type that weft does not know".into()),
+                None => Verdict::Refuse(
+                    "its target reports reservations of a type that weft does not know".into(),
+                ),
             };
             match verdict {
                 Verdict::Take { keys, holder } => {
@@ -146,7 +176,8 @@ impl Core {
         self.refuse_leg(place, &text);
     }
 
-    /// The area of a leg is read again, at once unless its target may have something of another opener.
+    /// The area of a leg is read again, at once unless its target may have something of another
+    /// opener.
     fn reserved(&mut self, place: usize, hold: Hold) {
         let (until, pool) = (self.on.now() + self.bound, self.pool.clone());
         let is_late = !self.bound.is_zero() && !are_late_writes_ignored();
@@ -174,8 +205,12 @@ impl Core {
             let leg = &mut self.legs[place];
             match (&mut leg.port, leg.hold) {
                 // Whoever unregisters holds nothing any more.
-                (Some(port), Hold::Leg(key)) => port.ask(ReserveAction::Unregister { key }, What::GiveBack),
-                (Some(_), Hold::Unknown) if leg.phase.is_displacing() => self.give_up_displacing(place),
+                (Some(port), Hold::Leg(key)) => {
+                    port.ask(ReserveAction::Unregister { key }, What::GiveBack)
+                }
+                (Some(_), Hold::Unknown) if leg.phase.is_displacing() => {
+                    self.give_up_displacing(place)
+                }
                 // When the step under way has ended.
                 (Some(_), Hold::Unknown) if matches!(leg.phase, Phase::Reserving(_)) => {}
                 _ => continue,

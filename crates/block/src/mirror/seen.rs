@@ -38,7 +38,12 @@ impl Core {
     }
 
     pub(super) fn see_devices(&self) {
-        let devices = self.legs.iter().filter_map(|leg| leg.port.as_ref()).map(|port| Arc::downgrade(&port.device)).collect();
+        let devices = self
+            .legs
+            .iter()
+            .filter_map(|leg| leg.port.as_ref())
+            .map(|port| Arc::downgrade(&port.device))
+            .collect();
         self.seen().devices = devices;
     }
 }
@@ -47,23 +52,34 @@ impl Core {
 fn unreadable(engine: &Engine) -> Option<String> {
     let unreadable = engine.unreadable();
     let first = unreadable.ranges().next()?.0;
-    Some(format!("{} blocks can be read from no leg until they are written, the first is block {first}", unreadable.blocks()))
+    Some(format!(
+        "{} blocks can be read from no leg until they are written, the first is block {first}",
+        unreadable.blocks()
+    ))
 }
 
 fn status(leg: &Leg, engine: Option<&Engine>) -> PathStatus {
     let number = leg.phase.number().filter(|number| *number < LEGS_MAX);
-    let (state, why) = match engine.zip(number).map(|(engine, number)| (engine, number, engine.roles()[number])) {
-        Some((engine, _, Role::Member)) => (PathState::Live, unreadable(engine)),
-        Some((_, _, Role::Greeted)) => (PathState::Connecting, Some("is about to be made equal".into())),
-        Some((engine, number, Role::Copying)) => {
-            let (left, all) = (engine.backlog()[number], engine.regions());
-            let equal = 100.0 * (all - left.min(all)) as f64 / all.max(1) as f64;
-            // Never 100 while anything is left.
-            let equal = (equal * 10.0).floor() / 10.0;
-            (PathState::Connecting, Some(format!("is being made equal: {equal:.1} % are, {left} of {all} regions are left")))
-        }
-        _ => (PathState::Waiting, leg.complaint.clone()),
-    };
+    let (state, why) =
+        match engine.zip(number).map(|(engine, number)| (engine, number, engine.roles()[number])) {
+            Some((engine, _, Role::Member)) => (PathState::Live, unreadable(engine)),
+            Some((_, _, Role::Greeted)) => {
+                (PathState::Connecting, Some("is about to be made equal".into()))
+            }
+            Some((engine, number, Role::Copying)) => {
+                let (left, all) = (engine.backlog()[number], engine.regions());
+                let equal = 100.0 * (all - left.min(all)) as f64 / all.max(1) as f64;
+                // Never 100 while anything is left.
+                let equal = (equal * 10.0).floor() / 10.0;
+                (
+                    PathState::Connecting,
+                    Some(format!(
+                        "is being made equal: {equal:.1} % are, {left} of {all} regions are left"
+                    )),
+                )
+            }
+            _ => (PathState::Waiting, leg.complaint.clone()),
+        };
     PathStatus {
         url: leg.source.url.clone(),
         state,

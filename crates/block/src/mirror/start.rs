@@ -1,9 +1,12 @@
-//! What a mirror may start from: decided from the labels that were read and from the state file alone.
+//! What a mirror may start from: decided from the labels that were read and from the state file
+//! alone.
 //!
-//! A run acknowledges a write only when the labels of all its legs, `min_legs` at least, name the generation that excludes the legs which missed
-//! it. So whoever sees more than `legs - min_legs` labels sees one of the last run, and the highest generation among them is the last one. Or the
-//! state file, which is written before any label, names the generation. A leg whose label is one generation behind counts if the newer record
-//! names the tag of that generation and this leg as in sync: the crash came between two labels, and nothing was acknowledged in between.
+//! A run acknowledges a write only when the labels of all its legs, `min_legs` at least, name the
+//! generation that excludes the legs which missed it. So whoever sees more than `legs - min_legs`
+//! labels sees one of the last run, and the highest generation among them is the last one. Or the
+//! state file, which is written before any label, names the generation. A leg whose label is one
+//! generation behind counts if the newer record names the tag of that generation and this leg as in
+//! sync: the crash came between two labels, and nothing was acknowledged in between.
 
 use super::bitmap::Bitmap;
 use super::layout::{Map, PAGES, UNIT, page_offset, region_bytes};
@@ -38,12 +41,14 @@ pub(crate) struct Start {
     pub(crate) suspect: Bitmap,
     /// Regions that absent legs may have missed.
     pub(crate) missed: Bitmap,
-    /// A new generation is due at once, so that neither a leg that is not here nor a state file that is not used is taken for current.
+    /// A new generation is due at once, so that neither a leg that is not here nor a state file
+    /// that is not used is taken for current.
     pub(crate) is_new: bool,
-    /// The name under which the mirror was opened by a process that has ended: it is kept, so that whoever is stopped half-way leaves nothing
-    /// that looks foreign.
+    /// The name under which the mirror was opened by a process that has ended: it is kept, so that
+    /// whoever is stopped half-way leaves nothing that looks foreign.
     pub(crate) opener: Option<Uuid>,
-    /// Somebody has opened it and not closed it: what that process sent to the legs may still be executed.
+    /// Somebody has opened it and not closed it: what that process sent to the legs may still be
+    /// executed.
     pub(crate) was_open: bool,
     /// How long targets may go on with that, by what labels and state file say.
     pub(crate) bound: Duration,
@@ -81,14 +86,21 @@ fn explain(url: &str, why: Unreadable) -> String {
             )
         }
         Unreadable::Damaged => {
-            format!("the label of {url} is damaged; if the other legs are good, label this one anew with \"weft mirror replace\"")
+            format!(
+                "the label of {url} is damaged; if the other legs are good, label this one anew with \"weft mirror replace\""
+            )
         }
     }
 }
 
 impl<'a> Labels<'a> {
     fn of(found: &'a [Option<Found>]) -> Result<Self, String> {
-        let mut labels = Self { found, places: [None; LEGS_MAX], records: Default::default(), slots: Default::default() };
+        let mut labels = Self {
+            found,
+            places: [None; LEGS_MAX],
+            records: Default::default(),
+            slots: Default::default(),
+        };
         let mut mirror: Option<(Uuid, usize)> = None;
         for (place, leg) in found.iter().enumerate() {
             let Some(leg) = leg else { continue };
@@ -103,13 +115,21 @@ impl<'a> Labels<'a> {
             }
             let number = usize::from(record.leg);
             if usize::from(record.legs) != found.len() || number >= found.len() {
-                return Err(format!("mirror {uuid} has {} legs, and {} were named; name all of them", record.legs, found.len()));
+                return Err(format!(
+                    "mirror {uuid} has {} legs, and {} were named; name all of them",
+                    record.legs,
+                    found.len()
+                ));
             }
             if let Some(other) = labels.places[number] {
                 let other = labels.url(other);
-                return Err(format!("{} and {other} are both leg {number} of mirror {uuid}; leave out the copy", leg.url));
+                return Err(format!(
+                    "{} and {other} are both leg {number} of mirror {uuid}; leave out the copy",
+                    leg.url
+                ));
             }
-            (labels.places[number], labels.slots[number], labels.records[number]) = (Some(place), Some(slots), Some(record));
+            (labels.places[number], labels.slots[number], labels.records[number]) =
+                (Some(place), Some(slots), Some(record));
         }
         Ok(labels)
     }
@@ -124,7 +144,9 @@ impl<'a> Labels<'a> {
 
     /// Legs from which a start is possible: they were in sync at some time.
     fn candidates(&self) -> impl Iterator<Item = &Record> {
-        self.present().map(|(_, label)| label).filter(|label| !label.is_syncing && label.generation.number > 0)
+        self.present()
+            .map(|(_, label)| label)
+            .filter(|label| !label.is_syncing && label.generation.number > 0)
     }
 
     /// The highest generation.
@@ -144,20 +166,25 @@ impl<'a> Labels<'a> {
         self.present().any(|(leg, label)| holders >> leg & 1 != 0 && label.bitmap_in_state)
     }
 
-    /// Whether as many legs as the mirror needs hold what the state file speaks of, and say that there is one: since then nobody has started
-    /// without it.
+    /// Whether as many legs as the mirror needs hold what the state file speaks of, and say that
+    /// there is one: since then nobody has started without it.
     fn follow_state(&self, said: &Record) -> bool {
         let holders = self.holders(said);
-        let following = self.present().filter(|(leg, label)| holders >> leg & 1 != 0 && label.bitmap_in_state);
+        let following =
+            self.present().filter(|(leg, label)| holders >> leg & 1 != 0 && label.bitmap_in_state);
         following.count() >= usize::from(said.min_legs)
     }
 
-    /// Whether no leg was in sync later than the state file says, or at the same time apart from it.
+    /// Whether no leg was in sync later than the state file says, or at the same time apart from
+    /// it.
     fn is_newest(&self, said: &Record) -> bool {
-        let is_not_later = |label: &Record| label.run.number < said.run.number || said.is_same_run(label);
+        let is_not_later =
+            |label: &Record| label.run.number < said.run.number || said.is_same_run(label);
         let generation = said.generation;
-        self.candidates()
-            .all(|label| label.generation.number < generation.number || label.generation == generation && is_not_later(label))
+        self.candidates().all(|label| {
+            label.generation.number < generation.number
+                || label.generation == generation && is_not_later(label)
+        })
     }
 
     /// The newest label comes last in this order.
@@ -169,8 +196,14 @@ impl<'a> Labels<'a> {
     /// Refuses legs that have data which the newest record knows nothing of.
     fn refuse_diverged(&self, said: Option<&Record>) -> Result<(), String> {
         let newest = self.candidates().max_by_key(|label| self.rank(label)).into_iter().chain(said);
-        let Some(newest) = newest.max_by_key(|record| (record.generation.number, record.run.number)) else { return Ok(()) };
-        let Some((leg, label)) = self.present().find(|(_, label)| newest.is_diverged(label)) else { return Ok(()) };
+        let Some(newest) =
+            newest.max_by_key(|record| (record.generation.number, record.run.number))
+        else {
+            return Ok(());
+        };
+        let Some((leg, label)) = self.present().find(|(_, label)| newest.is_diverged(label)) else {
+            return Ok(());
+        };
         let url = |leg: usize| self.places.get(leg).copied().flatten().map(|place| self.url(place));
         let other = match url(usize::from(newest.leg)) {
             Some(url) => format!("leg {} ({url})", newest.leg),
@@ -199,7 +232,8 @@ impl<'a> Labels<'a> {
         let needed = usize::from(most.legs - most.min_legs) + 1;
         // A leg that was never in sync says nothing of earlier runs.
         let witnesses = self.present().filter(|(_, label)| label.generation.number > 0).count();
-        let is_split = top().any(|label| is_apart(label, most)) && (self.holders(most).count_ones() as usize) < needed;
+        let is_split = top().any(|label| is_apart(label, most))
+            && (self.holders(most).count_ones() as usize) < needed;
         (witnesses >= needed && !is_split && self.are_enough(most)).then_some(most)
     }
 
@@ -209,12 +243,19 @@ impl<'a> Labels<'a> {
 
     /// The legs that hold everything that was acknowledged up to the generation of `record`.
     fn holders(&self, record: &Record) -> Mask {
-        let before = Generation { number: record.generation.number.wrapping_sub(1), tag: record.previous_tag };
+        let before = Generation {
+            number: record.generation.number.wrapping_sub(1),
+            tag: record.previous_tag,
+        };
         let holds = |leg: usize, label: &Record| {
             let is_member = record.members >> leg & 1 != 0 && !label.is_syncing;
-            is_member && (label.generation == record.generation || label.generation == before) && record.is_same_run(label)
+            is_member
+                && (label.generation == record.generation || label.generation == before)
+                && record.is_same_run(label)
         };
-        self.present().filter(|(leg, label)| holds(*leg, label)).fold(0, |mask, (leg, _)| mask | 1 << leg)
+        self.present()
+            .filter(|(leg, label)| holds(*leg, label))
+            .fold(0, |mask, (leg, _)| mask | 1 << leg)
     }
 }
 
@@ -223,21 +264,27 @@ fn state_record(state: Option<&Found>, mirror: Uuid) -> Result<Option<Record>, S
     let Some(state) = state else { return Ok(None) };
     match Slots::of(&state.area, state.block_bytes).newest() {
         Ok((_, record)) if record.mirror == mirror => Ok(Some(record)),
-        Ok((_, record)) => {
-            Err(format!("the state file {} belongs to mirror {}, not to mirror {mirror}", state.url, record.mirror))
-        }
+        Ok((_, record)) => Err(format!(
+            "the state file {} belongs to mirror {}, not to mirror {mirror}",
+            state.url, record.mirror
+        )),
         Err(Unreadable::Nothing) => Ok(None),
         Err(Unreadable::Version(version)) => Err(explain(&state.url, Unreadable::Version(version))),
         Err(Unreadable::Damaged) => Ok(None),
     }
 }
 
-/// Decides how to start from what was found: the legs in any order, `None` for one that cannot be reached. `own` is the name under which this
-/// process had the mirror open before, if it had.
+/// Decides how to start from what was found: the legs in any order, `None` for one that cannot be
+/// reached. `own` is the name under which this process had the mirror open before, if it had.
 ///
 /// # Errors
 /// Why not, and what to do.
-pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option<Uuid>, force: bool) -> Result<Start, String> {
+pub(crate) fn decide(
+    found: &[Option<Found>],
+    state: Option<&Found>,
+    own: Option<Uuid>,
+    force: bool,
+) -> Result<Start, String> {
     let labels = Labels::of(found)?;
     let Some(mirror) = labels.present().next().map(|(_, record)| record.mirror) else {
         return Err("no leg can be reached; connect at least one".into());
@@ -282,7 +329,8 @@ pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option
         return Err("no leg that can be reached holds complete data by what its own label says; connect another leg".into());
     }
     check_claims(&labels, members, said.as_ref(), own, force)?;
-    let is_clean = record.is_clean && !is_forced && (by_state.is_some() || labels.are_clean(members));
+    let is_clean =
+        record.is_clean && !is_forced && (by_state.is_some() || labels.are_clean(members));
     let record = Record { is_clean, ..record.clone() };
     Ok(begin(labels, record, members, is_forced, state, said.as_ref()))
 }
@@ -300,7 +348,11 @@ fn is_apart(one: &Record, other: &Record) -> bool {
 }
 
 /// Refuses legs or a state file that were put back from an older copy.
-fn refuse_older(record: &Record, state: Option<&Found>, said: Option<&Record>) -> Result<(), String> {
+fn refuse_older(
+    record: &Record,
+    state: Option<&Found>,
+    said: Option<&Record>,
+) -> Result<(), String> {
     let (Some(said), Some(state)) = (said, state) else { return Ok(()) };
     if record.is_same_run(said) || !record.bitmap_in_state && record.run.number > said.run.number {
         return Ok(());
@@ -319,8 +371,11 @@ fn refuse_older(record: &Record, state: Option<&Found>, said: Option<&Record>) -
 
 /// Why no start is possible: which leg is old, or how many are missing.
 fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
-    let newest =
-        labels.present().map(|(_, record)| record).chain(said).max_by_key(|record| (record.generation.number, record.run.number));
+    let newest = labels
+        .present()
+        .map(|(_, record)| record)
+        .chain(said)
+        .max_by_key(|record| (record.generation.number, record.run.number));
     let mut text = String::new();
     for (leg, record) in labels.present() {
         let url = labels.url(labels.places[leg].unwrap_or_default());
@@ -328,7 +383,8 @@ fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
         let is_member = newest.members >> leg & 1 != 0;
         if record.generation.number < newest.generation.number || !is_member {
             // The newest label says that it was in sync, so somebody has put it back.
-            let is_copy = is_member && !(record.generation.tag == newest.previous_tag && newest.is_same_run(record));
+            let is_copy = is_member
+                && !(record.generation.tag == newest.previous_tag && newest.is_same_run(record));
             let what = if is_copy { "an older copy" } else { "old" };
             let _ = write!(
                 text,
@@ -344,11 +400,16 @@ fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
         }
     }
     let (legs, min_legs) = newest.map_or((0, 0), |record| (record.legs, record.min_legs));
-    let missing: Vec<String> =
-        (0..usize::from(legs)).filter(|leg| labels.records[*leg].is_none()).map(|leg| format!("leg {leg}")).collect();
-    let is_split = labels.candidates().any(|one| labels.candidates().any(|other| is_apart(one, other)));
+    let missing: Vec<String> = (0..usize::from(legs))
+        .filter(|leg| labels.records[*leg].is_none())
+        .map(|leg| format!("leg {leg}"))
+        .collect();
+    let is_split =
+        labels.candidates().any(|one| labels.candidates().any(|other| is_apart(one, other)));
     if is_split {
-        text.push_str("legs were used apart from each other, and each has data that the other one lacks; ");
+        text.push_str(
+            "legs were used apart from each other, and each has data that the other one lacks; ",
+        );
     }
     let _ = write!(
         text,
@@ -361,7 +422,13 @@ fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
 }
 
 /// Refuses a mirror that somebody else has open.
-fn check_claims(labels: &Labels<'_>, members: Mask, said: Option<&Record>, own: Option<Uuid>, force: bool) -> Result<(), String> {
+fn check_claims(
+    labels: &Labels<'_>,
+    members: Mask,
+    said: Option<&Record>,
+    own: Option<Uuid>,
+    force: bool,
+) -> Result<(), String> {
     #[cfg(feature = "planted-bugs")]
     if crate::planted::has(crate::planted::Bug::ClaimIgnored) {
         return Ok(());
@@ -369,7 +436,10 @@ fn check_claims(labels: &Labels<'_>, members: Mask, said: Option<&Record>, own: 
     let by_state = said.and_then(|said| said.claim.as_ref()).map(|claim| claim.opener);
     let foreign = |claim: &&Claim| Some(claim.opener) != by_state && Some(claim.opener) != own;
     let of_members = labels.present().filter(|(leg, _)| members >> leg & 1 != 0);
-    let Some(claim) = of_members.filter_map(|(_, record)| record.claim.as_ref()).find(foreign) else { return Ok(()) };
+    let Some(claim) = of_members.filter_map(|(_, record)| record.claim.as_ref()).find(foreign)
+    else {
+        return Ok(());
+    };
     if force {
         return Ok(());
     }
@@ -389,14 +459,19 @@ fn begin(
     said: Option<&Record>,
 ) -> Start {
     let regions = (record.data_bytes / region_bytes(record.data_bytes)).max(1);
-    let regions = (regions + u64::from(!record.data_bytes.is_multiple_of(region_bytes(record.data_bytes)))) as usize;
+    let regions = (regions
+        + u64::from(!record.data_bytes.is_multiple_of(region_bytes(record.data_bytes))))
+        as usize;
     // The state file knows the regions if it was in use until the end.
     let is_state_current = said.is_some_and(|said| speaks_of(said, &record));
     let areas: Option<Vec<&[u8]>> = if record.bitmap_in_state {
         is_state_current.then(|| state.map(|state| state.area.as_slice()).into_iter().collect())
     } else {
-        let of_leg =
-            |leg: usize| labels.places[leg].and_then(|place| labels.found[place].as_ref()).map(|found| found.area.as_slice());
+        let of_leg = |leg: usize| {
+            labels.places[leg]
+                .and_then(|place| labels.found[place].as_ref())
+                .map(|found| found.area.as_slice())
+        };
         Some((0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0).filter_map(of_leg).collect())
     };
     let map = |map: Map| match &areas {
@@ -438,7 +513,8 @@ fn begin(
 
 /// The numbers of legs, for messages.
 pub(crate) fn names(mask: Mask) -> String {
-    let legs: Vec<String> = (0..LEGS_MAX).filter(|leg| mask >> leg & 1 != 0).map(|leg| format!("leg {leg}")).collect();
+    let legs: Vec<String> =
+        (0..LEGS_MAX).filter(|leg| mask >> leg & 1 != 0).map(|leg| format!("leg {leg}")).collect();
     if legs.is_empty() { "none".into() } else { legs.join(", ") }
 }
 
@@ -455,7 +531,14 @@ fn stored(areas: &[&[u8]], map: Map, regions: usize) -> Bitmap {
 }
 
 /// The record of a new mirror: all legs are in sync once they are made equal.
-pub(crate) fn first_record(mirror: Uuid, legs: u8, min_legs: u8, block_bytes: u32, data_bytes: u64, tag: u64) -> Record {
+pub(crate) fn first_record(
+    mirror: Uuid,
+    legs: u8,
+    min_legs: u8,
+    block_bytes: u32,
+    data_bytes: u64,
+    tag: u64,
+) -> Record {
     Record {
         mirror,
         leg: 0,
@@ -480,7 +563,8 @@ pub(crate) fn first_record(mirror: Uuid, legs: u8, min_legs: u8, block_bytes: u3
     }
 }
 
-/// The area of a leg with this record, in which no region counts as equal, unless the record says that the mirror is clean.
+/// The area of a leg with this record, in which no region counts as equal, unless the record says
+/// that the mirror is clean.
 pub(crate) fn first_area(record: &Record) -> Vec<u8> {
     let regions = super::engine::regions(record);
     let all = if record.is_clean { Bitmap::new(regions) } else { Bitmap::full(regions) };

@@ -1,6 +1,7 @@
-//! What becomes of writes that were acknowledged and not flushed when a mirror halts because too few legs are left, and goes on in the same process. The
-//! regions of such writes are made equal then. Legs whose targets have started again may have lost them, so it is another one that is copied from.
-//! Where there is none, the loss is told: flushes fail.
+//! What becomes of writes that were acknowledged and not flushed when a mirror halts because too
+//! few legs are left, and goes on in the same process. The regions of such writes are made equal
+//! then. Legs whose targets have started again may have lost them, so it is another one that is
+//! copied from. Where there is none, the loss is told: flushes fail.
 
 use super::core::Core;
 use super::record::Mask;
@@ -26,7 +27,8 @@ impl Unflushed {
         self.acknowledged
     }
 
-    /// The process before did not close the mirror: it may have acknowledged writes that it has not flushed.
+    /// The process before did not close the mirror: it may have acknowledged writes that it has not
+    /// flushed.
     pub(super) fn inherit(&mut self) {
         self.acknowledged += 1;
     }
@@ -35,7 +37,9 @@ impl Unflushed {
     pub(super) fn ended(&mut self, kind: OpKind, covers: u64) {
         match kind {
             OpKind::Flush => self.flushed = self.flushed.max(covers),
-            OpKind::Write { fua: true } | OpKind::WriteZeroes { fua: true, .. } | OpKind::CompareAndWrite { fua: true } => {}
+            OpKind::Write { fua: true }
+            | OpKind::WriteZeroes { fua: true, .. }
+            | OpKind::CompareAndWrite { fua: true } => {}
             kind => self.acknowledged += u64::from(kind.is_write()),
         }
     }
@@ -80,8 +84,11 @@ impl Core {
         self.unflushed.flushed = self.unflushed.acknowledged;
         self.unflushed.sound = None;
         self.see_loss();
-        let flushes: Vec<u64> =
-            self.held.names().filter(|name| self.held.get(*name).is_some_and(|it| it.op.kind == OpKind::Flush)).collect();
+        let flushes: Vec<u64> = self
+            .held
+            .names()
+            .filter(|name| self.held.get(*name).is_some_and(|it| it.op.kind == OpKind::Flush))
+            .collect();
         for name in flushes {
             let Some(held) = self.held.remove(name) else { continue };
             if let Some(name) = held.name {

@@ -1,5 +1,6 @@
-//! Blocks that no leg in sync could be read from when they were to be copied. What legs hold there may differ, so nobody is shown any of it: whoever
-//! reads them gets a medium error, until they are written.
+//! Blocks that no leg in sync could be read from when they were to be copied. What legs hold there
+//! may differ, so nobody is shown any of it: whoever reads them gets a medium error, until they are
+//! written.
 
 use crate::limits::MIRROR_UNREADABLE_RANGES;
 
@@ -16,7 +17,8 @@ struct Range {
 }
 
 impl Range {
-    /// As it is stored: the first block and the number of blocks, several times where one number does not hold them all.
+    /// As it is stored: the first block and the number of blocks, several times where one number
+    /// does not hold them all.
     fn stored(&self) -> impl Iterator<Item = (u64, u32)> {
         let Self { mut start, end } = *self;
         core::iter::from_fn(move || {
@@ -63,7 +65,8 @@ impl Unreadable {
         rest
     }
 
-    /// Adds blocks; `false`, and nothing is added, if that would be more ranges than there is room for.
+    /// Adds blocks; `false`, and nothing is added, if that would be more ranges than there is room
+    /// for.
     pub(crate) fn add(&mut self, start: u64, end: u64) -> bool {
         let (touching, mut others): (Vec<Range>, Vec<Range>) =
             self.0.iter().copied().partition(|range| range.start <= end && start <= range.end);
@@ -76,7 +79,8 @@ impl Unreadable {
         self.replace(others)
     }
 
-    /// Takes blocks away that were written; `false`, and none is taken away, if that would leave more ranges than there is room for.
+    /// Takes blocks away that were written; `false`, and none is taken away, if that would leave
+    /// more ranges than there is room for.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> bool {
         let left = self.0.iter().flat_map(|range| {
             let before = Range { start: range.start, end: range.end.min(start) };
@@ -98,7 +102,9 @@ impl Unreadable {
     /// As they are stored: the first block of each and the number of its blocks, then zeroes.
     pub(crate) fn encode(&self) -> [u8; UNREADABLE_BYTES] {
         let mut out = [0; UNREADABLE_BYTES];
-        for (place, (start, blocks)) in out.chunks_exact_mut(RANGE_BYTES).zip(self.0.iter().flat_map(Range::stored)) {
+        for (place, (start, blocks)) in
+            out.chunks_exact_mut(RANGE_BYTES).zip(self.0.iter().flat_map(Range::stored))
+        {
             place[..8].copy_from_slice(&start.to_le_bytes());
             place[8..].copy_from_slice(&blocks.to_le_bytes());
         }
@@ -150,7 +156,10 @@ mod tests {
     fn ranges_that_touch_are_one_and_what_is_written_is_taken_away() {
         let mut all: Unreadable = [(8, 8), (32, 8), (16, 8)].into_iter().collect();
         assert_eq!((ranges(&all), all.blocks()), (vec![(8, 16), (32, 8)], 24));
-        assert_eq!([all.overlaps(0, 8), all.overlaps(7, 9), all.overlaps(24, 32)], [false, true, false]);
+        assert_eq!(
+            [all.overlaps(0, 8), all.overlaps(7, 9), all.overlaps(24, 32)],
+            [false, true, false]
+        );
         assert_eq!(all.rest(0, 36), [(0, 8), (24, 32)]);
         assert!(all.remove(10, 12) && all.remove(30, 100));
         assert_eq!(ranges(&all), [(8, 2), (12, 12)]);
@@ -159,7 +168,8 @@ mod tests {
 
     #[test]
     fn there_are_never_more_than_there_is_room_for() {
-        let mut all: Unreadable = (0..MIRROR_UNREADABLE_RANGES as u64).map(|n| (n * 8, 4)).collect();
+        let mut all: Unreadable =
+            (0..MIRROR_UNREADABLE_RANGES as u64).map(|n| (n * 8, 4)).collect();
         let full = all.clone();
         assert!(!all.add(1000, 1001) && !all.remove(1, 2));
         assert_eq!(all, full);
@@ -177,9 +187,13 @@ mod tests {
             let all: Unreadable = [(8, end - 8), (end + 8, 1)].into_iter().collect();
             assert_eq!(Unreadable::decode(&all.encode(), u64::MAX), Some(all));
         }
-        let mut all: Unreadable = (0..MIRROR_UNREADABLE_RANGES as u64).map(|n| (n * 8, 4)).collect();
+        let mut all: Unreadable =
+            (0..MIRROR_UNREADABLE_RANGES as u64).map(|n| (n * 8, 4)).collect();
         let full = all.clone();
-        assert!(!all.add((MIRROR_UNREADABLE_RANGES as u64 - 1) * 8, 2 * long), "it takes more places than there are");
+        assert!(
+            !all.add((MIRROR_UNREADABLE_RANGES as u64 - 1) * 8, 2 * long),
+            "it takes more places than there are"
+        );
         assert_eq!(all, full);
     }
 }

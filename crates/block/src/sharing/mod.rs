@@ -1,11 +1,13 @@
-//! Shared queues of a device: by all users on a loop, and by loops if the device grants fewer queues than there are loops.
+//! Shared queues of a device: by all users on a loop, and by loops if the device grants fewer
+//! queues than there are loops.
 //!
 //! [`share`] wraps a device with a limited number of queues ([`BlockDevice::max_queues`]). Then
 //!
-//! * all users on a loop share the one queue of that loop ([`SharedQueue`]). It is opened for the first user and closed after the
-//!   last. Operations are passed on within the loop, without a lock or an allocation.
-//! * as many loops as the device grants queues have a queue of the device. Each other loop sends its operations to one of these
-//!   by mailbox, assigned in turn.
+//! * all users on a loop share the one queue of that loop ([`SharedQueue`]). It is opened for the
+//!   first user and closed after the last. Operations are passed on within the loop, without a lock
+//!   or an allocation.
+//! * as many loops as the device grants queues have a queue of the device. Each other loop sends
+//!   its operations to one of these by mailbox, assigned in turn.
 //!
 //! Each user is told of losses ([`crate::losses`]).
 //!
@@ -29,8 +31,9 @@ use std::rc::Weak;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Remote};
 
-/// Wraps the device for any number of users on any loops. `loops` are the loops that get a queue of the device, as far as it
-/// grants that many, in this order. A device without a limit of queues is returned unchanged.
+/// Wraps the device for any number of users on any loops. `loops` are the loops that get a queue of
+/// the device, as far as it grants that many, in this order. A device without a limit of queues is
+/// returned unchanged.
 pub fn share(device: Device, loops: &[Remote]) -> Device {
     static NAMES: AtomicU64 = AtomicU64::new(0);
     if device.max_queues() == usize::MAX || loops.is_empty() {
@@ -38,7 +41,8 @@ pub fn share(device: Device, loops: &[Remote]) -> Device {
     }
     let homes = loops.iter().take(device.max_queues().max(1)).cloned().collect();
     let name = NAMES.fetch_add(1, Ordering::Relaxed);
-    let inside = Arc::new(Inside { name, homes, strangers: AtomicUsize::new(0), loops: loops.into() });
+    let inside =
+        Arc::new(Inside { name, homes, strangers: AtomicUsize::new(0), loops: loops.into() });
     telling(Arc::new(Shared { device, inside }))
 }
 
@@ -79,7 +83,9 @@ impl Shared {
     fn open_shared(&self, on: &Handle) -> Result<SharedQueue, Error> {
         match self.home(on) {
             None => SharedQueue::open(self.device.as_ref(), on),
-            Some(home) => SharedQueue::open_with(on, |owner| Ok(mailbox::open(Arc::new(self.clone()), home, on, owner))),
+            Some(home) => SharedQueue::open_with(on, |owner| {
+                Ok(mailbox::open(Arc::new(self.clone()), home, on, owner))
+            }),
         }
     }
 }
@@ -96,7 +102,13 @@ impl Filter for Shared {
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let open = on.local::<OnLoop>();
         let name = self.inside.name;
-        let known = open.0.borrow().iter().find(|(of, _)| *of == name).and_then(|(_, core)| core.upgrade()).map(SharedQueue);
+        let known = open
+            .0
+            .borrow()
+            .iter()
+            .find(|(of, _)| *of == name)
+            .and_then(|(_, core)| core.upgrade())
+            .map(SharedQueue);
         if let Some(queue) = known.filter(SharedQueue::is_open) {
             return Ok(queue.join(owner));
         }

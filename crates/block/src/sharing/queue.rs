@@ -12,10 +12,11 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use weft_io::{Activity, Driver, DriverId, Handle};
 
-/// A queue of a device for any number of drivers on its loop. It is closed when the last of them has dropped its end and the
-/// device has released everything.
+/// A queue of a device for any number of drivers on its loop. It is closed when the last of them
+/// has dropped its end and the device has released everything.
 ///
-/// Operations for which the queue has no room wait with their sharer. Waiting sharers get room in turn, one operation each.
+/// Operations for which the queue has no room wait with their sharer. Waiting sharers get room in
+/// turn, one operation each.
 #[derive(Clone)]
 pub struct SharedQueue(pub(super) Rc<RefCell<Core>>);
 
@@ -33,7 +34,8 @@ pub(super) struct Core {
     origins: Slots<(u64, u64)>,
     /// Sharers with waiting operations, each once; the first is served next.
     turns: VecDeque<u64>,
-    /// Operations to be passed to the queue. Between calls: those for which it had no room, at most one per sharer.
+    /// Operations to be passed to the queue. Between calls: those for which it had no room, at most
+    /// one per sharer.
     offered: VecDeque<Op>,
     done: Vec<Completion>,
     /// The device is gone: no new sharers.
@@ -166,7 +168,8 @@ impl Core {
         self.turns.push_back(sharer);
     }
 
-    /// Offers waiting operations to the queue, one per sharer in turn, while there is room. Returns whether there was room.
+    /// Offers waiting operations to the queue, one per sharer in turn, while there is room. Returns
+    /// whether there was room.
     fn serve(&mut self) -> bool {
         let Some(queue) = &mut self.queue else { return false };
         let mut some = false;
@@ -196,8 +199,9 @@ impl Core {
         }
     }
 
-    /// Reaps the queue, reads changes of the device, and passes on waiting operations. Wakes the sharers concerned, except the
-    /// caller. Returns whether something completed, and whether something was passed on.
+    /// Reaps the queue, reads changes of the device, and passes on waiting operations. Wakes the
+    /// sharers concerned, except the caller. Returns whether something completed, and whether
+    /// something was passed on.
     #[inline]
     pub(super) fn advance(&mut self, asks: Option<u64>) -> (bool, bool) {
         let Some(queue) = &mut self.queue else { return (false, false) };
@@ -291,12 +295,15 @@ impl Core {
         self.sharers.get_mut(sharer)?.changes.pop_front()
     }
 
-    /// A sharer drops its end: its waiting operations are given up, and its operations in the queue are cancelled. Returns the
-    /// queue if nobody uses it any more.
+    /// A sharer drops its end: its waiting operations are given up, and its operations in the queue
+    /// are cancelled. Returns the queue if nobody uses it any more.
     pub(super) fn leave(&mut self, sharer: u64) -> Option<Box<dyn BlockQueue>> {
         self.joined -= 1;
-        let names: Vec<u64> =
-            self.origins.names().filter(|name| self.origins.get(*name).is_some_and(|of| of.0 == sharer)).collect();
+        let names: Vec<u64> = self
+            .origins
+            .names()
+            .filter(|name| self.origins.get(*name).is_some_and(|of| of.0 == sharer))
+            .collect();
         let (queue, offered) = (&mut self.queue, &mut self.offered);
         let mut withdrawn = 0;
         for name in names {

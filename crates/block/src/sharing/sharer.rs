@@ -60,7 +60,8 @@ impl BlockQueue for Sharer {
         self.core.borrow().queue.as_ref().is_some_and(|queue| queue.holds_back())
     }
 
-    /// Those of all sharers. Their memory has been given back ([`crate::time_limit::limited_with_own_memory`]).
+    /// Those of all sharers. Their memory has been given back
+    /// ([`crate::time_limit::limited_with_own_memory`]).
     fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
         self.core.borrow_mut().queue.as_mut().map_or(0, |queue| queue.overdue(given_back))
     }
@@ -88,14 +89,17 @@ impl InPlace for Sharer {
 
     #[inline]
     fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
-        self.with_in_place(Outcome::NotSent(Status::new(StatusKind::Gone)), |own| own.store(lba, blocks, data))
+        self.with_in_place(Outcome::NotSent(Status::new(StatusKind::Gone)), |own| {
+            own.store(lba, blocks, data)
+        })
     }
 }
 
 impl Drop for Sharer {
     fn drop(&mut self) {
         let closed = self.core.borrow_mut().leave(self.name);
-        // In this turn of the loop, so that everything the queue holds of its device is released afterwards.
+        // In this turn of the loop, so that everything the queue holds of its device is released
+        // afterwards.
         drop(closed);
     }
 }

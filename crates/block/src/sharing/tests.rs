@@ -1,6 +1,8 @@
 use super::*;
 use crate::testing::{Plan, Rig, conformance_of};
-use crate::{Change, Completion, Features, Geometry, Op, OpKind, OpenOptions, Outcome, StatusKind, open};
+use crate::{
+    Change, Completion, Features, Geometry, Op, OpKind, OpenOptions, Outcome, StatusKind, open,
+};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use weft_io::{Activity, Driver, Loop, LoopConfig, Segments};
@@ -158,7 +160,8 @@ impl One {
     }
 
     fn reads(&self, lbas: impl IntoIterator<Item = u64>) -> VecDeque<Op> {
-        let memory = || Segments::from_iter([self.event_loop.handle().pool().take(512).unwrap().into()]);
+        let memory =
+            || Segments::from_iter([self.event_loop.handle().pool().take(512).unwrap().into()]);
         lbas.into_iter().map(|lba| Op::new(OpKind::Read, lba, 1, lba, memory())).collect()
     }
 
@@ -181,9 +184,14 @@ fn names(done: &[Completion]) -> Vec<u64> {
 fn however_few_queues_there_are_every_loop_has_one() {
     for (queues, loops) in [(1, 1), (1, 2), (2, 4), (3, 2)] {
         let (device, knobs) = few("ram:16MiB,block=4096", queues);
-        let rig = Rig::with(Plan { loops, rounds: 100, ..Plan::default() }, |loops| share(device, loops));
+        let rig =
+            Rig::with(Plan { loops, rounds: 100, ..Plan::default() }, |loops| share(device, loops));
         conformance_of(rig);
-        assert_eq!(knobs.most_open.load(Ordering::SeqCst), queues.min(loops), "{queues} queues, {loops} loops");
+        assert_eq!(
+            knobs.most_open.load(Ordering::SeqCst),
+            queues.min(loops),
+            "{queues} queues, {loops} loops"
+        );
         assert_eq!(knobs.open.load(Ordering::SeqCst), 0);
     }
 }
@@ -227,11 +235,14 @@ fn what_the_loop_of_the_queue_takes_with_it_completes_all_the_same() {
     rig.write(0, 9, &[1; 512]);
     home.1.post(|on| on.stop());
     for answer in rig.wait(0, &reads) {
-        assert!(matches!(answer.outcome, Outcome::MayHaveExecuted { status, settled: false } if status.kind == StatusKind::Gone));
+        assert!(
+            matches!(answer.outcome, Outcome::MayHaveExecuted { status, settled: false } if status.kind == StatusKind::Gone)
+        );
     }
     assert_eq!(rig.change(0), Change::Gone);
     home.2.join().unwrap().unwrap();
-    let late = rig.run(0, vec![rig.request(OpKind::Write { fua: false }, 9, vec![2; 512])]).remove(0);
+    let late =
+        rig.run(0, vec![rig.request(OpKind::Write { fua: false }, 9, vec![2; 512])]).remove(0);
     assert!(matches!(late.outcome, Outcome::NotSent(status) if status.kind == StatusKind::Gone));
     rig.end();
 }
@@ -301,7 +312,10 @@ fn sharers_of_a_loop_have_one_queue_and_their_own_completions() {
         assert!(done.drain(..).all(|completion| completion.outcome.is_success()));
         assert_eq!(sharer.in_flight(), 0);
     }
-    assert_eq!((one.knobs.opened.load(Ordering::SeqCst), one.knobs.open.load(Ordering::SeqCst)), (1, 1));
+    assert_eq!(
+        (one.knobs.opened.load(Ordering::SeqCst), one.knobs.open.load(Ordering::SeqCst)),
+        (1, 1)
+    );
     drop(sharers);
     assert_eq!(one.knobs.open.load(Ordering::SeqCst), 0, "closed with the last, in the same turn");
     one.turns(1);
@@ -328,7 +342,10 @@ fn those_who_wait_are_served_in_turn() {
     assert_eq!(done.len(), 56);
     let ended = one.knobs.ended.lock().unwrap();
     // One of each in turn, but for what had been taken when the others came.
-    assert!([100, 101, 102, 103, 200, 201].iter().all(|lba| ended[..14].contains(lba)), "{ended:?}");
+    assert!(
+        [100, 101, 102, 103, 200, 201].iter().all(|lba| ended[..14].contains(lba)),
+        "{ended:?}"
+    );
     assert!(ended.iter().filter(|lba| **lba < 50).is_sorted(), "{ended:?}");
 }
 
@@ -348,7 +365,10 @@ fn one_sharer_cancels_and_leaves_and_the_others_go_on() {
     stays.reap(&mut done);
     assert!(done.is_empty());
     leaves.reap(&mut done);
-    assert!(names(&done) == [3] && matches!(done[0].outcome, Outcome::NotSent(status) if status.kind == StatusKind::Aborted));
+    assert!(
+        names(&done) == [3]
+            && matches!(done[0].outcome, Outcome::NotSent(status) if status.kind == StatusKind::Aborted)
+    );
     stays.cancel(0);
     assert_eq!(one.knobs.cancelled.load(Ordering::SeqCst), 1);
     one.turns(1);
@@ -384,7 +404,10 @@ fn a_queue_with_something_in_flight_closes_when_that_has_ended() {
     drop(second);
     one.knobs.may_end.store(usize::MAX, Ordering::SeqCst);
     one.turns(3);
-    assert_eq!((one.knobs.open.load(Ordering::SeqCst), one.event_loop.handle().pool().taken_bytes()), (0, 0));
+    assert_eq!(
+        (one.knobs.open.load(Ordering::SeqCst), one.event_loop.handle().pool().taken_bytes()),
+        (0, 0)
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What a magic number alone does not tell, and where the numbers are whose place depends on the size of the disk.
+//! What a magic number alone does not tell, and where the numbers are whose place depends on the
+//! size of the disk.
 
 use super::{END_BYTES, Ends};
 
@@ -28,7 +29,8 @@ pub(super) fn is_ext4(ends: &Ends<'_>, at: u64) -> bool {
     is_ext(ends, at) && incompatible & OF_EXT4 != 0
 }
 
-/// The version stands behind the magic number, with the high byte first; the first version has no label.
+/// The version stands behind the magic number, with the high byte first; the first version has no
+/// label.
 pub(super) fn is_luks2(ends: &Ends<'_>, at: u64) -> bool {
     ends.has(at + 6, &[0, 2])
 }
@@ -46,8 +48,11 @@ pub(super) fn is_mbr(ends: &Ends<'_>, _: u64) -> bool {
     let mut used = 0;
     for entry in 0..4 {
         let at = 446 + entry * 16;
-        let (Some(&[status]), Some(&[kind])) = (ends.at(at, 1), ends.at(at + 4, 1)) else { return false };
-        let (first, sectors) = (ends.u32_le(at + 8).unwrap_or(0), ends.u32_le(at + 12).unwrap_or(0));
+        let (Some(&[status]), Some(&[kind])) = (ends.at(at, 1), ends.at(at + 4, 1)) else {
+            return false;
+        };
+        let (first, sectors) =
+            (ends.u32_le(at + 8).unwrap_or(0), ends.u32_le(at + 12).unwrap_or(0));
         if !matches!(status, 0 | 0x80) {
             return false;
         }
@@ -81,11 +86,16 @@ pub(super) fn md_0_places(bytes: u64) -> Vec<u64> {
     (bytes & !(64 * KIB - 1)).checked_sub(64 * KIB).into_iter().collect()
 }
 
-/// A label of 256 KiB has uberblocks from its half on; there are two labels at the start and two at the end.
+/// A label of 256 KiB has uberblocks from its half on; there are two labels at the start and two at
+/// the end.
 pub(super) fn zfs_places(bytes: u64) -> Vec<u64> {
     let end = bytes & !(256 * KIB - 1);
     let labels = [Some(0), Some(256 * KIB), end.checked_sub(512 * KIB), end.checked_sub(256 * KIB)];
-    labels.into_iter().flatten().flat_map(|label| (128..256).map(move |n| label + n * KIB)).collect()
+    labels
+        .into_iter()
+        .flatten()
+        .flat_map(|label| (128..256).map(move |n| label + n * KIB))
+        .collect()
 }
 
 /// The number is 60 bytes into the last whole 4 KiB.

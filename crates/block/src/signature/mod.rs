@@ -1,8 +1,9 @@
-//! What a disk already holds, by the magic numbers at its start and end: a partition table, a file system, swap space, or a part of a volume
-//! manager, of an array or of encryption. Each format documents its numbers; `table` lists them.
+//! What a disk already holds, by the magic numbers at its start and end: a partition table, a file
+//! system, swap space, or a part of a volume manager, of an array or of encryption. Each format
+//! documents its numbers; `table` lists them.
 //!
-//! Recognition is for people who are about to overwrite a disk. So it prefers to recognise too much: also a signature that was left
-//! over counts.
+//! Recognition is for people who are about to overwrite a disk. So it prefers to recognise too
+//! much: also a signature that was left over counts.
 
 mod checks;
 mod table;
@@ -33,7 +34,8 @@ impl<'a> Ends<'a> {
             let from = usize::try_from(offset.checked_sub(first)?).ok()?;
             bytes.get(from..from.checked_add(len)?)
         };
-        within(self.start, 0).or_else(|| within(self.end, self.bytes.checked_sub(self.end.len() as u64)?))
+        within(self.start, 0)
+            .or_else(|| within(self.end, self.bytes.checked_sub(self.end.len() as u64)?))
     }
 
     fn has(&self, offset: u64, magic: &[u8]) -> bool {

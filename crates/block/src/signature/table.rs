@@ -1,4 +1,5 @@
-//! The signatures. Formats that contain one another's numbers stand in order: a FAT file system has the mark of an MBR.
+//! The signatures. Formats that contain one another's numbers stand in order: a FAT file system has
+//! the mark of an MBR.
 
 use super::checks;
 use super::{Content, Ends};
@@ -52,12 +53,16 @@ impl Signature {
     pub(super) fn find(&self, ends: &Ends<'_>) -> Option<Content> {
         let places = match self.at {
             At::Start(places) => places.to_vec(),
-            At::End(places) => places.iter().filter_map(|back| ends.bytes.checked_sub(*back)).collect(),
+            At::End(places) => {
+                places.iter().filter_map(|back| ends.bytes.checked_sub(*back)).collect()
+            }
             At::Rule(places) => places(ends.bytes),
         };
         let mut found = places.into_iter().filter(|at| ends.has(*at, self.magic));
         let at = found.find(|at| self.check.is_none_or(|check| check(ends, *at)))?;
-        let label = self.label.and_then(|Label(offset, len)| text(ends.at(at.checked_add_signed(offset)?, len)?));
+        let label = self
+            .label
+            .and_then(|Label(offset, len)| text(ends.at(at.checked_add_signed(offset)?, len)?));
         Some(Content { what: self.what, label })
     }
 }
@@ -86,8 +91,13 @@ pub(super) const SIGNATURES: &[Signature] = &[
     Signature::start("a partition table (GPT)", &[512, 4096], b"EFI PART"),
     Signature::start("a LUKS volume", &[0], b"LUKS\xba\xbe").label(24, 48).if_(checks::is_luks2),
     Signature::start("a LUKS volume", &[0], b"LUKS\xba\xbe"),
-    Signature::start("a LUKS volume", &[0x4000, 0x8000, 0x10000, 0x20000, 0x40000, 0x80000], b"SKUL\xba\xbe"),
-    Signature::start("an LVM physical volume", &[0, 512, 1024, 1536], b"LABELONE").if_(checks::is_lvm2),
+    Signature::start(
+        "a LUKS volume",
+        &[0x4000, 0x8000, 0x10000, 0x20000, 0x40000, 0x80000],
+        b"SKUL\xba\xbe",
+    ),
+    Signature::start("an LVM physical volume", &[0, 512, 1024, 1536], b"LABELONE")
+        .if_(checks::is_lvm2),
     Signature::start("an ext4 file system", EXT_AT, EXT_MAGIC).label(0x40, 16).if_(checks::is_ext4),
     Signature::start("an ext3 file system", EXT_AT, EXT_MAGIC).label(0x40, 16).if_(checks::is_ext3),
     Signature::start("an ext2 file system", EXT_AT, EXT_MAGIC).label(0x40, 16).if_(checks::is_ext),
@@ -97,9 +107,15 @@ pub(super) const SIGNATURES: &[Signature] = &[
     Signature::start("a ReFS file system", &[3], b"ReFS\0"),
     Signature::start("a BitLocker volume", &[3], b"-FVE-FS-"),
     Signature::start("an exFAT file system", &[3], b"EXFAT   "),
-    Signature::start("a FAT file system", &[82], b"FAT32   ").label(71 - 82, 11).if_(checks::is_boot_sector),
-    Signature::start("a FAT file system", &[54], b"FAT16   ").label(43 - 54, 11).if_(checks::is_boot_sector),
-    Signature::start("a FAT file system", &[54], b"FAT12   ").label(43 - 54, 11).if_(checks::is_boot_sector),
+    Signature::start("a FAT file system", &[82], b"FAT32   ")
+        .label(71 - 82, 11)
+        .if_(checks::is_boot_sector),
+    Signature::start("a FAT file system", &[54], b"FAT16   ")
+        .label(43 - 54, 11)
+        .if_(checks::is_boot_sector),
+    Signature::start("a FAT file system", &[54], b"FAT12   ")
+        .label(43 - 54, 11)
+        .if_(checks::is_boot_sector),
     Signature::start("a partition table (MBR)", &[510], BOOT_MARK).if_(checks::is_mbr),
     Signature::start(SWAP, SWAP_AT, b"SWAPSPACE2").if_(checks::is_swap),
     Signature::start(SWAP, SWAP_AT, b"SWAP-SPACE"),
@@ -109,8 +125,16 @@ pub(super) const SIGNATURES: &[Signature] = &[
     Signature::new(MD, At::Rule(checks::md_0_places), MD_MAGIC_BIG_ENDIAN),
     Signature::new(ZFS, At::Rule(checks::zfs_places), &[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0]),
     Signature::new(ZFS, At::Rule(checks::zfs_places), &[0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]),
-    Signature::start("a bcache device", &[4096 + 24], b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf7\x7f\x48\xba\x6d\x81"),
-    Signature::start("a bcachefs file system", &[4096 + 24], b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"),
+    Signature::start(
+        "a bcache device",
+        &[4096 + 24],
+        b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf7\x7f\x48\xba\x6d\x81",
+    ),
+    Signature::start(
+        "a bcachefs file system",
+        &[4096 + 24],
+        b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef",
+    ),
     Signature::start("a Ceph OSD (BlueStore)", &[0], b"bluestore block device"),
     Signature::start("a VMFS volume", &[0x10_0000], &[0x0d, 0xd0, 0x01, 0xc0]),
     Signature::start("a VDO volume", &[0], b"dmvdo001"),

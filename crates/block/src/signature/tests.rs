@@ -1,4 +1,5 @@
-//! Images made by the programs of the formats, where they are installed, and fixed bytes for the others.
+//! Images made by the programs of the formats, where they are installed, and fixed bytes for the
+//! others.
 
 use super::*;
 #[cfg(target_os = "linux")]
@@ -21,8 +22,10 @@ fn disk(parts: &[Part<'_>]) -> Vec<u8> {
 }
 
 fn found(disk: &[u8]) -> Option<String> {
-    let (start, end) = (START_BYTES.min(disk.len() as u64) as usize, END_BYTES.min(disk.len() as u64) as usize);
-    let ends = Ends { start: &disk[..start], end: &disk[disk.len() - end..], bytes: disk.len() as u64 };
+    let (start, end) =
+        (START_BYTES.min(disk.len() as u64) as usize, END_BYTES.min(disk.len() as u64) as usize);
+    let ends =
+        Ends { start: &disk[..start], end: &disk[disk.len() - end..], bytes: disk.len() as u64 };
     find(&ends).map(|content| content.to_string())
 }
 
@@ -58,12 +61,18 @@ fn signatures_are_recognised_where_they_belong() {
         (&[(512, b"LABELONE"), (536, b"LVM2 001")], "an LVM physical volume"),
         (&[(0, b"LUKS\xba\xbe\0\x02"), (24, b"secret")], "a LUKS volume (label \"secret\")"),
         (&[(0, b"LUKS\xba\xbe\0\x01"), (24, b"xts")], "a LUKS volume"),
-        (&[(4096, &[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]), (4128, b"host:0")], "a member of a Linux RAID (md) (label \"host:0\")"),
+        (
+            &[(4096, &[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]), (4128, b"host:0")],
+            "a member of a Linux RAID (md) (label \"host:0\")",
+        ),
         (&[(-8192, &[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0])], "a member of a Linux RAID (md)"),
         (&[(-65_536, &[0xfc, 0x4e, 0x2b, 0xa9, 0, 0, 0, 0])], "a member of a Linux RAID (md)"),
         (&[(131_072 + 5 * 1024, &[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0])], "a member of a ZFS pool"),
         (&[(-131_072, &[0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c])], "a member of a ZFS pool"),
-        (&[(4120, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf7\x7f\x48\xba\x6d\x81")], "a bcache device"),
+        (
+            &[(4120, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf7\x7f\x48\xba\x6d\x81")],
+            "a bcache device",
+        ),
         (&[(0, b"bluestore block device\n")], "a Ceph OSD (BlueStore)"),
         (&[(0x10_0000, &[0x0d, 0xd0, 0x01, 0xc0])], "a VMFS volume"),
         (&[(0, b"dmvdo001")], "a VDO volume"),
@@ -98,7 +107,8 @@ fn what_only_looks_like_a_signature_is_none() {
 #[cfg(target_os = "linux")]
 fn made_by(program: &str, arguments: &[&str], input: &str) -> Option<Vec<u8>> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("weft-signature-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let name =
+        format!("weft-signature-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, vec![0; BYTES as usize]).unwrap();
     std::fs::write(path.with_extension("in"), input).unwrap();
@@ -110,7 +120,11 @@ fn made_by(program: &str, arguments: &[&str], input: &str) -> Option<Vec<u8>> {
     }
     match output {
         Ok(output) => {
-            assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "{program}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             Some(image)
         }
         Err(_) => {
@@ -126,13 +140,23 @@ fn what_programs_make_is_recognised() {
     let cases: &[(&str, &[&str], &str, &str)] = &[
         ("mkfs.ext4", &["-q", "-F", "-L", "home"], "", "an ext4 file system (label \"home\")"),
         ("mke2fs", &["-q", "-F", "-t", "ext3"], "", "an ext3 file system"),
-        ("mke2fs", &["-q", "-F", "-t", "ext2", "-L", "old"], "", "an ext2 file system (label \"old\")"),
+        (
+            "mke2fs",
+            &["-q", "-F", "-t", "ext2", "-L", "old"],
+            "",
+            "an ext2 file system (label \"old\")",
+        ),
         ("mkswap", &["--quiet"], "", "swap space"),
         ("sfdisk", &["--quiet"], "label: gpt\n,8M\n", "a partition table (GPT)"),
         ("sfdisk", &["--quiet"], "label: dos\n,8M\n", "a partition table (MBR)"),
         ("mkfs.vfat", &["-n", "STICK"], "", "a FAT file system (label \"STICK\")"),
         ("mkfs.ntfs", &["-Q", "-F", "-q"], "", "an NTFS file system"),
-        ("cryptsetup", &["luksFormat", "--batch-mode", "--pbkdf", "pbkdf2", "--key-file", "-"], "key", "a LUKS volume"),
+        (
+            "cryptsetup",
+            &["luksFormat", "--batch-mode", "--pbkdf", "pbkdf2", "--key-file", "-"],
+            "key",
+            "a LUKS volume",
+        ),
     ];
     for (program, arguments, input, what) in cases {
         if let Some(image) = made_by(program, arguments, input) {

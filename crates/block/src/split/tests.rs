@@ -43,7 +43,10 @@ impl BlockDevice for Small {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        Ok(Box::new(SmallQueue { inner: self.inner.open_queue(on, owner)?, given: Arc::clone(&self.given) }))
+        Ok(Box::new(SmallQueue {
+            inner: self.inner.open_queue(on, owner)?,
+            given: Arc::clone(&self.given),
+        }))
     }
 }
 
@@ -72,7 +75,10 @@ impl BlockQueue for SmallQueue {
 #[test]
 fn a_device_with_a_greater_limit_keeps_the_contract() {
     // Comparing and writing in one goes to the limit of the device itself.
-    conformance(&Small::open("ram:4MiB").0, Plan { loops: 2, rounds: 20, compare_blocks: 3, ..Plan::default() });
+    conformance(
+        &Small::open("ram:4MiB").0,
+        Plan { loops: 2, rounds: 20, compare_blocks: 3, ..Plan::default() },
+    );
 }
 
 #[test]

@@ -39,7 +39,14 @@ impl Default for KindCounts {
     fn default() -> Self {
         let zero = AtomicU64::default;
         let bins = [const { AtomicU64::new(0) }; BINS];
-        Self { operations: zero(), failed: zero(), bytes: zero(), nanos: zero(), most: zero(), bins }
+        Self {
+            operations: zero(),
+            failed: zero(),
+            bytes: zero(),
+            nanos: zero(),
+            most: zero(),
+            bins,
+        }
     }
 }
 
@@ -179,9 +186,15 @@ impl Totals {
         let kinds = self.kinds().filter(|(_, of)| of.operations > 0);
         let line = |(name, of): (&str, &KindTotals)| {
             let seconds = within.as_secs_f64();
-            let rate = if seconds > 0.0 { format!(", {:.0} per second", of.operations as f64 / seconds) } else { String::new() };
-            let failed = if of.failed > 0 { format!(", {} failed", of.failed) } else { String::new() };
-            let bytes = if of.bytes > 0 { format!(", {}", format_size(of.bytes)) } else { String::new() };
+            let rate = if seconds > 0.0 {
+                format!(", {:.0} per second", of.operations as f64 / seconds)
+            } else {
+                String::new()
+            };
+            let failed =
+                if of.failed > 0 { format!(", {} failed", of.failed) } else { String::new() };
+            let bytes =
+                if of.bytes > 0 { format!(", {}", format_size(of.bytes)) } else { String::new() };
             let [mean, half, most] = [of.mean(), of.percentile(50.0), of.percentile(99.0)];
             format!(
                 "{name} {}{rate}{failed}{bytes}, mean {mean:.1?}, 50 % {half:.1?}, 99 % {most:.1?}, most {:.1?}",
@@ -202,7 +215,11 @@ mod tests {
     fn a_time_is_in_the_bin_that_ends_above_it() {
         for nanos in (0..200).chain([1000, 4095, 4096, 80_000, 1 << 39, (1 << 40) - 1]) {
             let bin = bin(nanos);
-            assert!(end_of(bin) > nanos && (nanos < 9 || end_of(bin) <= nanos + nanos / 8 + 1), "{nanos}: {bin} {}", end_of(bin));
+            assert!(
+                end_of(bin) > nanos && (nanos < 9 || end_of(bin) <= nanos + nanos / 8 + 1),
+                "{nanos}: {bin} {}",
+                end_of(bin)
+            );
             assert!(bin == 0 || end_of(bin - 1) <= nanos, "{nanos}");
         }
         assert_eq!(bin(u64::MAX), BINS - 1);
@@ -215,12 +232,21 @@ mod tests {
         let totals = counts.totals();
         let read = totals.of(OpKind::Read);
         assert_eq!((read.operations, read.failed, read.bytes), (1000, 1, 999 * 4096));
-        assert_eq!((read.mean(), read.most()), (Duration::from_nanos(500_500), Duration::from_millis(1)));
+        assert_eq!(
+            (read.mean(), read.most()),
+            (Duration::from_nanos(500_500), Duration::from_millis(1))
+        );
         let half = read.percentile(50.0);
-        assert!(half >= Duration::from_micros(500) && half < Duration::from_micros(563), "{half:?}");
+        assert!(
+            half >= Duration::from_micros(500) && half < Duration::from_micros(563),
+            "{half:?}"
+        );
         assert_eq!(read.percentile(100.0), Duration::from_millis(1));
         let twice = totals.plus(&totals);
-        assert_eq!((twice.of(OpKind::Read).operations, twice.minus(&totals) == totals), (2000, true));
+        assert_eq!(
+            (twice.of(OpKind::Read).operations, twice.minus(&totals) == totals),
+            (2000, true)
+        );
         assert_eq!(Totals::default().text(Duration::ZERO), None);
     }
 }

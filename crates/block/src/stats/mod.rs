@@ -1,10 +1,12 @@
-//! `stats:[every=10s,]URL`: another device, whose operations are counted and timed. What they were is logged every `every` while there are any, and
-//! in the end: for reads, writes, flushes and everything else the number, the failures, the bytes, the rate, and the mean, the percentiles and the
-//! maximum of the time from submission to completion. [`BlockDevice::counted`] has the same numbers since the device was opened; `weft status`
-//! and the metrics show them.
+//! `stats:[every=10s,]URL`: another device, whose operations are counted and timed. What they were
+//! is logged every `every` while there are any, and in the end: for reads, writes, flushes and
+//! everything else the number, the failures, the bytes, the rate, and the mean, the percentiles and
+//! the maximum of the time from submission to completion. [`BlockDevice::counted`] has the same
+//! numbers since the device was opened; `weft status` and the metrics show them.
 //!
-//! It shows what a device does below other filters, below one member of a stripe, or where nothing is served (`weft bench`). What was served, and
-//! to whom, is counted without it. Each queue counts for itself, without locks; times are those at which its driver looked.
+//! It shows what a device does below other filters, below one member of a stripe, or where nothing
+//! is served (`weft bench`). What was served, and to whom, is counted without it. Each queue counts
+//! for itself, without locks; times are those at which its driver looked.
 
 mod counts;
 mod queue;
@@ -50,7 +52,11 @@ struct Log {
 
 impl StatsDevice {
     /// Begins to open `[every=10s,]URL`, which follows `stats:`; `begin` opens the inner URL.
-    pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
+    pub(crate) fn begin(
+        url: &str,
+        rest: &str,
+        begin: impl FnOnce(&str) -> Result<Opening, Error>,
+    ) -> Result<Opening, Error> {
         let (inner, mut spec) = Spec::filter(url, rest);
         let every = spec.parsed("every", |text| match parse_duration(text) {
             Ok(Duration::ZERO) => Err("use a time above 0, as in 10s".into()),
@@ -79,7 +85,8 @@ impl Shared {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs what was done since the last time, if that is long enough ago. When it is due again, if anything was done since.
+    /// Logs what was done since the last time, if that is long enough ago. When it is due again, if
+    /// anything was done since.
     fn tell(&self, now: Time) -> Time {
         let mut log = self.lock();
         let since = *log.at.get_or_insert(now);
@@ -133,7 +140,14 @@ impl Filter for StatsDevice {
         let counts = Arc::new(Counts::default());
         self.shared.lock().counts.push(Arc::clone(&counts));
         let block_bytes = u64::from(self.inner.geometry().block_bytes);
-        Ok(Box::new(queue::StatsQueue::new(inner, Arc::clone(&self.shared), counts, block_bytes, on, owner)))
+        Ok(Box::new(queue::StatsQueue::new(
+            inner,
+            Arc::clone(&self.shared),
+            counts,
+            block_bytes,
+            on,
+            owner,
+        )))
     }
 }
 

@@ -17,7 +17,8 @@ pub(super) struct StatsQueue {
     shared: Arc<Shared>,
     counts: Arc<Counts>,
     block_bytes: u64,
-    /// Operations in flight: the submitter's name, and when it was submitted. The inner queue knows an operation by its index here.
+    /// Operations in flight: the submitter's name, and when it was submitted. The inner queue knows
+    /// an operation by its index here.
     begun: Slots<(u64, Time)>,
     /// When it is due to tell.
     due: Time,
@@ -39,7 +40,18 @@ impl StatsQueue {
     ) -> Self {
         let due = shared.tell(on.now());
         let (begun, timer) = (Slots::default(), TimerSlot::default());
-        Self { inner, shared, counts, block_bytes, begun, due, news: false, timer, on: on.clone(), owner }
+        Self {
+            inner,
+            shared,
+            counts,
+            block_bytes,
+            begun,
+            due,
+            news: false,
+            timer,
+            on: on.clone(),
+            owner,
+        }
     }
 
     fn count(&mut self, kind: OpKind, blocks: u32, took: Duration, succeeded: bool) {

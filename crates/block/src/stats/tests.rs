@@ -7,7 +7,11 @@ use crate::{OpKind, OpenOptions, Refusal, open};
 const WRITE: OpKind = OpKind::Write { fua: false };
 
 fn stats(inner: &str) -> Arc<StatsDevice> {
-    let shared = Arc::new(Shared { url: format!("stats:{inner}"), every: Duration::from_secs(1000), log: Mutex::default() });
+    let shared = Arc::new(Shared {
+        url: format!("stats:{inner}"),
+        every: Duration::from_secs(1000),
+        log: Mutex::default(),
+    });
     Arc::new(StatsDevice { inner: open(inner, &OpenOptions::default()).unwrap(), shared })
 }
 
@@ -20,7 +24,10 @@ fn operations_are_counted_by_kind_over_all_queues() {
     }
     rig.read(0, 0, 8);
     rig.one(1, Request { kind: OpKind::Flush, lba: 0, blocks: 0, data: vec![], cuts: vec![] });
-    rig.run(0, vec![Request { kind: OpKind::Discard, lba: 0, blocks: 8, data: vec![], cuts: vec![] }]);
+    rig.run(
+        0,
+        vec![Request { kind: OpKind::Discard, lba: 0, blocks: 8, data: vec![], cuts: vec![] }],
+    );
     rig.reopen(0);
     rig.write(0, 0, &[2; 512]);
     rig.end();
@@ -33,7 +40,9 @@ fn operations_are_counted_by_kind_over_all_queues() {
     assert_eq!((of(OpKind::Flush), of(OpKind::Discard)), ((1, 0, 0), (1, 1, 0)));
     let text = totals.text(Duration::from_secs(2)).unwrap();
     assert!(
-        text.starts_with("read 1, ") && text.contains("; write 21, ") && text.contains("other 1, 0 per second, 1 failed"),
+        text.starts_with("read 1, ")
+            && text.contains("; write 21, ")
+            && text.contains("other 1, 0 per second, 1 failed"),
         "{text}"
     );
 }
@@ -50,7 +59,13 @@ fn times_are_those_of_the_device() {
 
 #[test]
 fn mistakes_are_told() {
-    let refusal = |url: &str| open(url, &OpenOptions::default()).err().unwrap().refusal().cloned().unwrap();
-    assert!(matches!(refusal("stats:every=0s,ram:1MiB"), Refusal::OptionValue { name: "every", .. }));
-    assert!(matches!(refusal("stats:often=1s,ram:1MiB"), Refusal::UnknownOption { name, .. } if name == "often"));
+    let refusal =
+        |url: &str| open(url, &OpenOptions::default()).err().unwrap().refusal().cloned().unwrap();
+    assert!(matches!(
+        refusal("stats:every=0s,ram:1MiB"),
+        Refusal::OptionValue { name: "every", .. }
+    ));
+    assert!(
+        matches!(refusal("stats:often=1s,ram:1MiB"), Refusal::UnknownOption { name, .. } if name == "often")
+    );
 }

@@ -1,4 +1,5 @@
-//! Where the blocks of a stripe are: chunk `n` of the stripe is chunk `n / members` of member `n % members`.
+//! Where the blocks of a stripe are: chunk `n` of the stripe is chunk `n / members` of member
+//! `n % members`.
 
 /// The layout of a stripe.
 #[derive(Clone, Copy, Debug)]
@@ -24,10 +25,15 @@ impl Layout {
     pub(super) fn place(&self, lba: u64) -> Place {
         let (chunk, within) = (lba / self.chunk_blocks, lba % self.chunk_blocks);
         let first = chunk / self.members * self.chunk_blocks;
-        Place { member: (chunk % self.members) as usize, lba: first + within, run: self.chunk_blocks - within }
+        Place {
+            member: (chunk % self.members) as usize,
+            lba: first + within,
+            run: self.chunk_blocks - within,
+        }
     }
 
-    /// The first block and the number of blocks that a range has on a member. Chunks that follow each other there are one range.
+    /// The first block and the number of blocks that a range has on a member. Chunks that follow
+    /// each other there are one range.
     pub(super) fn extent(&self, member: usize, lba: u64, blocks: u64) -> (u64, u64) {
         let (from, to) = (self.below(member, lba), self.below(member, lba + blocks));
         (from, to - from)
@@ -36,7 +42,8 @@ impl Layout {
     /// How many blocks below `lba` are on a member.
     fn below(&self, member: usize, lba: u64) -> u64 {
         let row = self.chunk_blocks * self.members;
-        let own = (lba % row).saturating_sub(member as u64 * self.chunk_blocks).min(self.chunk_blocks);
+        let own =
+            (lba % row).saturating_sub(member as u64 * self.chunk_blocks).min(self.chunk_blocks);
         lba / row * self.chunk_blocks + own
     }
 
@@ -49,7 +56,9 @@ impl Layout {
 
     /// Blocks of the stripe if the smallest member has so many.
     pub(super) fn blocks(&self, smallest: u64) -> u64 {
-        (smallest / self.chunk_blocks).saturating_mul(self.chunk_blocks).saturating_mul(self.members)
+        (smallest / self.chunk_blocks)
+            .saturating_mul(self.chunk_blocks)
+            .saturating_mul(self.members)
     }
 }
 
@@ -80,8 +89,13 @@ mod tests {
                     let mut left = blocks;
                     for member in 0..members as usize {
                         let (first, count) = layout.extent(member, lba, blocks);
-                        let mut own = (lba..lba + blocks).map(|lba| layout.place(lba)).filter(|place| place.member == member);
-                        assert!((first..first + count).all(|at| own.next().is_some_and(|place| place.lba == at)));
+                        let mut own = (lba..lba + blocks)
+                            .map(|lba| layout.place(lba))
+                            .filter(|place| place.member == member);
+                        assert!(
+                            (first..first + count)
+                                .all(|at| own.next().is_some_and(|place| place.lba == at))
+                        );
                         assert!(own.next().is_none());
                         left -= count;
                     }

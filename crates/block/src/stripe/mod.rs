@@ -1,18 +1,23 @@
-//! `stripe:[CHUNK,]URL,URL,…`: several devices as one (RAID 0), which is as fast as all of them together and lost with any of them.
+//! `stripe:[CHUNK,]URL,URL,…`: several devices as one (RAID 0), which is as fast as all of them
+//! together and lost with any of them.
 //!
-//! Chunk `n` of the stripe is on member `n % members`. `CHUNK` is a size, [`STRIPE_CHUNK_BYTES`] by default: a multiple of the block size, at
-//! least [`STRIPE_CHUNK_BYTES_MIN`]. A stripe opened with another chunk or order of members has other contents. `uuid=…` before the first
-//! member sets the UUID; by default it follows from those of the members, if they all have one.
+//! Chunk `n` of the stripe is on member `n % members`. `CHUNK` is a size, [`STRIPE_CHUNK_BYTES`] by
+//! default: a multiple of the block size, at least [`STRIPE_CHUNK_BYTES_MIN`]. A stripe opened with
+//! another chunk or order of members has other contents. `uuid=…` before the first member sets the
+//! UUID; by default it follows from those of the members, if they all have one.
 //!
-//! The members have one block size. The smallest determines the size; what others have in addition is unused.
+//! The members have one block size. The smallest determines the size; what others have in addition
+//! is unused.
 //!
-//! * An operation becomes at most one operation of each member, because the chunks that it has on a member follow each other there. Their
-//!   memory is cut from that of the original. It completes with the last of them; its outcome combines theirs, so that it is not sent if none
-//!   was, and may have been executed if one may.
+//! * An operation becomes at most one operation of each member, because the chunks that it has on a
+//!   member follow each other there. Their memory is cut from that of the original. It completes
+//!   with the last of them; its outcome combines theirs, so that it is not sent if none was, and
+//!   may have been executed if one may.
 //! * A flush goes to all members. Force unit access, discard and write-zeroes are passed on.
-//! * Nothing is atomic across chunks, so the atomic sizes are one block. A longer compare-and-write is passed on if it is within one chunk, and
-//!   refused otherwise.
-//! * The stripe is away while any member is, and gone with the first. Its access state is the worst.
+//! * Nothing is atomic across chunks, so the atomic sizes are one block. A longer compare-and-write
+//!   is passed on if it is within one chunk, and refused otherwise.
+//! * The stripe is away while any member is, and gone with the first. Its access state is the
+//!   worst.
 //! * Reservations are not passed to the members, and it lends no memory.
 //!
 //! [`STRIPE_CHUNK_BYTES`]: crate::limits::STRIPE_CHUNK_BYTES
@@ -21,7 +26,9 @@
 mod layout;
 mod queue;
 
-use crate::device::{AccessState, Atomicity, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::device::{
+    AccessState, Atomicity, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence,
+};
 use crate::error::Error;
 use crate::grammar::{self, LISTS};
 use crate::limits::{MAX_TRANSFER_BYTES, STRIPE_CHUNK_BYTES, STRIPE_CHUNK_BYTES_MIN};
@@ -55,7 +62,11 @@ struct Shared {
 
 impl StripeDevice {
     /// Begins to open the list after `stripe:`; `begin` opens a member.
-    pub(crate) fn begin(url: &str, rest: &str, begin: impl Fn(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
+    pub(crate) fn begin(
+        url: &str,
+        rest: &str,
+        begin: impl Fn(&str) -> Result<Opening, Error>,
+    ) -> Result<Opening, Error> {
         let list = grammar::list(rest, LISTS)?;
         let (chunk, mut spec) = Spec::list(url, list.head);
         let chunk_bytes = match chunk {
@@ -67,18 +78,29 @@ impl StripeDevice {
             return Err(spec.wrong(Refusal::Chunk { bytes: chunk_bytes, multiple: 512 }));
         }
         spec.finish()?;
-        let members = list.sources.iter().map(|member| begin(member)).collect::<Result<Vec<_>, _>>()?;
+        let members =
+            list.sources.iter().map(|member| begin(member)).collect::<Result<Vec<_>, _>>()?;
         let url = url.to_owned();
-        Ok(Pending::all(members).and_then(move |members| Ok(Arc::new(Self::of(url, members, chunk_bytes, uuid)?) as Device)))
+        Ok(Pending::all(members).and_then(move |members| {
+            Ok(Arc::new(Self::of(url, members, chunk_bytes, uuid)?) as Device)
+        }))
     }
 
-    fn of(url: String, members: Vec<Device>, chunk_bytes: u64, uuid: Option<Uuid>) -> Result<Self, Error> {
+    fn of(
+        url: String,
+        members: Vec<Device>,
+        chunk_bytes: u64,
+        uuid: Option<Uuid>,
+    ) -> Result<Self, Error> {
         let wrong = |refusal| Error::refused(&url, refusal);
         let block_bytes = members.first().map_or(512, |first| first.geometry().block_bytes);
         if !chunk_bytes.is_multiple_of(block_bytes.into()) {
             return Err(wrong(Refusal::Chunk { bytes: chunk_bytes, multiple: block_bytes }));
         }
-        let layout = Layout { chunk_blocks: chunk_bytes / u64::from(block_bytes), members: members.len() as u64 };
+        let layout = Layout {
+            chunk_blocks: chunk_bytes / u64::from(block_bytes),
+            members: members.len() as u64,
+        };
         for (nth, member) in members.iter().enumerate() {
             let at_fault = |why| wrong(Refusal::Member { url: member.url().into(), why });
             let geometry = member.geometry();
@@ -90,7 +112,9 @@ impl StripeDevice {
             }
             if layout.blocks(geometry.blocks) == 0 {
                 let (has, chunk) = (format_size(geometry.bytes()), format_size(chunk_bytes));
-                return Err(at_fault(format!("it has {has}, which is less than a chunk of {chunk}")));
+                return Err(at_fault(format!(
+                    "it has {has}, which is less than a chunk of {chunk}"
+                )));
             }
             let uuid = member.identity().uuid;
             if uuid.is_some() && members[..nth].iter().any(|other| other.identity().uuid == uuid) {
@@ -98,7 +122,8 @@ impl StripeDevice {
             }
         }
         let uuid = uuid.or_else(|| derived(&members, chunk_bytes));
-        let members = members.into_iter().map(|member| split::up_to(member, MAX_TRANSFER_BYTES)).collect();
+        let members =
+            members.into_iter().map(|member| split::up_to(member, MAX_TRANSFER_BYTES)).collect();
         Ok(Self(Arc::new(Shared { url, members, layout, block_bytes, uuid })))
     }
 }
@@ -114,7 +139,8 @@ fn derived(members: &[Device], chunk_bytes: u64) -> Option<Uuid> {
 
 impl Shared {
     fn blocks(&self) -> u64 {
-        self.layout.blocks(self.members.iter().map(|member| member.geometry().blocks).min().unwrap_or(0))
+        self.layout
+            .blocks(self.members.iter().map(|member| member.geometry().blocks).min().unwrap_or(0))
     }
 
     fn geometry(&self) -> Geometry {
@@ -150,7 +176,11 @@ impl Shared {
             AccessState::Inaccessible => 3,
             AccessState::PersistentLoss => 4,
         };
-        self.members.iter().map(|member| member.access_state()).max_by_key(badness).unwrap_or_default()
+        self.members
+            .iter()
+            .map(|member| member.access_state())
+            .max_by_key(badness)
+            .unwrap_or_default()
     }
 }
 
@@ -190,7 +220,8 @@ impl BlockDevice for StripeDevice {
 
     /// Another one when any member has another one.
     fn cache_epoch(&self) -> Option<u64> {
-        let mix = |all: u64, one: u64| (all ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        let mix =
+            |all: u64, one: u64| (all ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         self.0.members.iter().try_fold(0, |all, member| Some(mix(all, member.cache_epoch()?)))
     }
 

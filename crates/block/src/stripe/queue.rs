@@ -57,7 +57,11 @@ impl StripeQueue {
     pub(super) fn open(shared: Arc<Shared>, on: &Handle, owner: DriverId) -> Result<Self, Error> {
         let open = |device: &crate::Device| -> Result<Member, Error> {
             let queue = device.open_queue(on, owner)?;
-            Ok(Member { queue, passing: VecDeque::new(), away: device.presence() == Presence::Away })
+            Ok(Member {
+                queue,
+                passing: VecDeque::new(),
+                away: device.presence() == Presence::Away,
+            })
         };
         let members: Vec<_> = shared.members.iter().map(open).collect::<Result<_, _>>()?;
         Ok(Self {
@@ -80,16 +84,23 @@ impl StripeQueue {
     fn take(&mut self, mut op: Op) {
         if op.kind == OpKind::Flush {
             let name = self.begin(op, None, self.members.len());
-            return self.members.iter_mut().for_each(|m| m.passing.push_back(Op::bare(OpKind::Flush, 0, 0, name)));
+            return self
+                .members
+                .iter_mut()
+                .for_each(|m| m.passing.push_back(Op::bare(OpKind::Flush, 0, 0, name)));
         }
         let place = self.shared.layout.place(op.lba);
         if u64::from(op.blocks) <= place.run {
             let (kind, blocks, data) = (op.kind, op.blocks, core::mem::take(&mut op.data));
             let name = self.begin(op, None, 1);
-            return self.members[place.member].passing.push_back(Op::new(kind, place.lba, blocks, name, data));
+            return self.members[place.member]
+                .passing
+                .push_back(Op::new(kind, place.lba, blocks, name, data));
         }
         match op.kind {
-            OpKind::CompareAndWrite { .. } => self.ready.push(op.done(Outcome::Done(Status::new(StatusKind::Invalid)))),
+            OpKind::CompareAndWrite { .. } => {
+                self.ready.push(op.done(Outcome::Done(Status::new(StatusKind::Invalid))))
+            }
             _ => self.spread(op),
         }
     }
@@ -147,7 +158,9 @@ impl StripeQueue {
         if begun.pending > 0 {
             return;
         }
-        let Some(Begun { mut op, memory, outcome, .. }) = self.begun.remove(part.user) else { return };
+        let Some(Begun { mut op, memory, outcome, .. }) = self.begun.remove(part.user) else {
+            return;
+        };
         if let Some(mut memory) = memory
             && let Some(data) = memory.take_back()
         {
@@ -188,11 +201,13 @@ impl StripeQueue {
 
     fn resized(&mut self) -> Option<Change> {
         let blocks = self.shared.blocks();
-        (core::mem::replace(&mut self.blocks, blocks) != blocks).then_some(Change::Resized { blocks })
+        (core::mem::replace(&mut self.blocks, blocks) != blocks)
+            .then_some(Change::Resized { blocks })
     }
 }
 
-/// The outcome on a member, with the blocks of the stripe. `in_parts`: the operation has other parts.
+/// The outcome on a member, with the blocks of the stripe. `in_parts`: the operation has other
+/// parts.
 fn of_the_whole(shared: &Shared, member: usize, outcome: Outcome, in_parts: bool) -> Outcome {
     let translate = |status: Status| match status.raw {
         Some(Raw::Scsi(raw)) => {
@@ -208,7 +223,9 @@ fn of_the_whole(shared: &Shared, member: usize, outcome: Outcome, in_parts: bool
     match outcome {
         Outcome::Done(status) => Outcome::Done(translate(status)),
         Outcome::NotSent(status) => Outcome::NotSent(translate(status)),
-        Outcome::MayHaveExecuted { status, settled } => Outcome::MayHaveExecuted { status: translate(status), settled },
+        Outcome::MayHaveExecuted { status, settled } => {
+            Outcome::MayHaveExecuted { status: translate(status), settled }
+        }
     }
 }
 
@@ -251,7 +268,10 @@ impl BlockQueue for StripeQueue {
             let at = self.members[member].passing.iter().position(|part| part.user == name);
             match at.and_then(|at| self.members[member].passing.remove(at)) {
                 Some(part) => {
-                    self.come_back(member, part.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
+                    self.come_back(
+                        member,
+                        part.done(Outcome::NotSent(Status::new(StatusKind::Aborted))),
+                    );
                     self.on.wake(self.owner);
                 }
                 None => self.members[member].queue.cancel(name),

@@ -80,7 +80,10 @@ impl Filter for Watched {
 
     fn geometry(&self) -> Geometry {
         let geometry = self.0.inner.geometry();
-        Geometry { blocks: self.0.state.lock().unwrap().blocks.unwrap_or(geometry.blocks), ..geometry }
+        Geometry {
+            blocks: self.0.state.lock().unwrap().blocks.unwrap_or(geometry.blocks),
+            ..geometry
+        }
     }
 
     fn presence(&self) -> Presence {
@@ -154,14 +157,20 @@ fn each_member_gets_at_most_one_part() {
     let given = members.each_ref().map(Watched::given);
     assert_eq!(given, [vec![(WRITE, 5, 18)], vec![(WRITE, 0, 16)], vec![(WRITE, 0, 16)]]);
     rig.one(0, rig.request(OpKind::Read, 8, vec![1; 8 * 512]));
-    assert_eq!(members.each_ref().map(Watched::given), [vec![], vec![(OpKind::Read, 0, 8)], vec![]]);
+    assert_eq!(
+        members.each_ref().map(Watched::given),
+        [vec![], vec![(OpKind::Read, 0, 8)], vec![]]
+    );
     rig.one(0, bare(OpKind::Flush, 0, 0));
     assert!(members.iter().all(|member| member.given() == [(OpKind::Flush, 0, 0)]));
     rig.one(0, bare(OpKind::Discard, 0, 3 * 2048));
     assert!(members.iter().all(|member| member.given() == [(OpKind::Discard, 0, 2048)]));
     let zeroes = OpKind::WriteZeroes { deallocate: true, fua: true };
     rig.one(0, bare(zeroes, 1, 9));
-    assert_eq!(members.each_ref().map(Watched::given), [vec![(zeroes, 1, 7)], vec![(zeroes, 0, 2)], vec![]]);
+    assert_eq!(
+        members.each_ref().map(Watched::given),
+        [vec![(zeroes, 1, 7)], vec![(zeroes, 0, 2)], vec![]]
+    );
     rig.end();
 }
 
@@ -176,7 +185,8 @@ fn blocks_are_where_the_layout_has_them() {
         let (member, at) = ((lba / 8 % 3) as usize, lba / 24 * 8 + lba % 8);
         assert!(disks[member].read(0, at, 1) == block, "block {lba}");
     }
-    let read = Request { cuts: vec![512, 4097], ..rig.request(OpKind::Read, 3, vec![0xee; data.len()]) };
+    let read =
+        Request { cuts: vec![512, 4097], ..rig.request(OpKind::Read, 3, vec![0xee; data.len()]) };
     assert!(rig.one(0, read) == data);
     disks.into_iter().chain([rig]).for_each(Rig::end);
 }
@@ -199,7 +209,10 @@ fn the_whole_tells_what_is_known_of_its_parts() {
     let path = Status::new(StatusKind::Path);
     let outcome = || rig.run(0, vec![rig.request(WRITE, 0, vec![1; 24 * 512])]).remove(0).outcome;
     let cases = [
-        (Outcome::Done(Status::new(StatusKind::Media)), Outcome::Done(Status::new(StatusKind::Media))),
+        (
+            Outcome::Done(Status::new(StatusKind::Media)),
+            Outcome::Done(Status::new(StatusKind::Media)),
+        ),
         (Outcome::NotSent(path), Outcome::settled(path)),
         (Outcome::unsettled(path), Outcome::unsettled(path)),
     ];
@@ -207,7 +220,9 @@ fn the_whole_tells_what_is_known_of_its_parts() {
         members[1].set(|state| state.outcome = Some(of_one));
         assert_eq!(outcome(), of_all);
     }
-    members.iter().for_each(|member| member.set(|state| state.outcome = Some(Outcome::NotSent(path))));
+    members
+        .iter()
+        .for_each(|member| member.set(|state| state.outcome = Some(Outcome::NotSent(path))));
     assert_eq!(outcome(), Outcome::NotSent(path), "nothing was sent");
     members[0].set(|state| state.outcome = None);
     let one = rig.run(0, vec![rig.request(WRITE, 1, vec![1; 512])]).remove(0);
@@ -219,7 +234,8 @@ fn the_whole_tells_what_is_known_of_its_parts() {
 fn sense_data_tells_of_blocks_of_the_stripe() {
     let (rig, members) = rig();
     let sense = |information| {
-        let raw = Raw::Scsi(RawScsi { status: 2, sense_key: 3, additional_sense: 0x1100, information });
+        let raw =
+            Raw::Scsi(RawScsi { status: 2, sense_key: 3, additional_sense: 0x1100, information });
         Outcome::Done(Status::with_raw(StatusKind::Media, raw))
     };
     for (on_member, of_all) in [(Some(9), Some(33)), (Some(u64::MAX), None), (None, None)] {
@@ -234,14 +250,20 @@ fn sense_data_tells_of_blocks_of_the_stripe() {
 fn what_a_full_member_has_not_taken_can_be_cancelled() {
     let (rig, members) = rig();
     members[2].set(|state| state.full = true);
-    let names = rig.start(0, vec![rig.request(WRITE, 16, vec![1; 512]), rig.request(WRITE, 0, vec![1; 24 * 512])]);
+    let names = rig.start(
+        0,
+        vec![rig.request(WRITE, 16, vec![1; 512]), rig.request(WRITE, 0, vec![1; 24 * 512])],
+    );
     while members[0].given().is_empty() {
         std::thread::yield_now();
     }
     names.iter().for_each(|&name| rig.cancel(0, name));
     let answers = rig.wait(0, &names);
     let aborted = Status::new(StatusKind::Aborted);
-    assert_eq!([answers[0].outcome, answers[1].outcome], [Outcome::NotSent(aborted), Outcome::settled(aborted)]);
+    assert_eq!(
+        [answers[0].outcome, answers[1].outcome],
+        [Outcome::NotSent(aborted), Outcome::settled(aborted)]
+    );
     rig.end();
 }
 
@@ -252,7 +274,11 @@ fn changes_of_members_are_told() {
     assert_eq!((device.geometry().blocks, device.presence()), (3 * 2048, Presence::Here));
     members[0].change(Change::Resized { blocks: 4096 });
     members[1].change(Change::Resized { blocks: 1023 });
-    assert_eq!(rig.change(0), Change::Resized { blocks: 3 * 1016 }, "the smallest counts, and whole chunks of it");
+    assert_eq!(
+        rig.change(0),
+        Change::Resized { blocks: 3 * 1016 },
+        "the smallest counts, and whole chunks of it"
+    );
     members[0].change(Change::Away);
     assert_eq!((rig.change(0), device.presence()), (Change::Away, Presence::Away));
     members[2].change(Change::Away);
@@ -268,27 +294,41 @@ fn changes_of_members_are_told() {
 #[test]
 fn identities_follow_from_those_of_the_members() {
     let with = |chunk: &str, uuids: [u128; 2]| {
-        let members = uuids.map(|uuid| format!("ram:1MiB,volatile=on,uuid={}", Uuid::from_u128(uuid)));
+        let members =
+            uuids.map(|uuid| format!("ram:1MiB,volatile=on,uuid={}", Uuid::from_u128(uuid)));
         let url = format!("stripe:{chunk}{}", members.join(","));
         open(&url, &OpenOptions::default()).map(|device| device.identity().uuid.unwrap())
     };
     let one = with("", [1, 2]).unwrap();
     assert_eq!(one, with("64KiB,", [1, 2]).unwrap());
-    assert!([with("", [2, 1]), with("4KiB,", [1, 2])].into_iter().all(|other| other.unwrap() != one));
+    assert!(
+        [with("", [2, 1]), with("4KiB,", [1, 2])].into_iter().all(|other| other.unwrap() != one)
+    );
     assert_eq!(with(&format!("uuid={},", Uuid::from_u128(7)), [1, 2]).unwrap(), Uuid::from_u128(7));
     assert!(with("", [1, 1]).unwrap_err().to_string().contains("a member already"));
 }
 
 #[test]
 fn mistakes_are_told() {
-    let refusal = |url: &str| open(url, &OpenOptions::default()).err().unwrap().refusal().cloned().unwrap();
+    let refusal =
+        |url: &str| open(url, &OpenOptions::default()).err().unwrap().refusal().cloned().unwrap();
     assert_eq!(refusal("stripe:64KiB"), Refusal::NoSources);
     assert_eq!(refusal("stripe:3000,ram:1MiB"), Refusal::Chunk { bytes: 3000, multiple: 512 });
-    assert_eq!(refusal("stripe:4608,ram:1MiB,block=4096"), Refusal::Chunk { bytes: 4608, multiple: 4096 });
-    assert!(matches!(refusal("stripe:64KiB,speed=1,ram:1MiB"), Refusal::UnknownOption { name, .. } if name == "speed"));
+    assert_eq!(
+        refusal("stripe:4608,ram:1MiB,block=4096"),
+        Refusal::Chunk { bytes: 4608, multiple: 4096 }
+    );
+    assert!(
+        matches!(refusal("stripe:64KiB,speed=1,ram:1MiB"), Refusal::UnknownOption { name, .. } if name == "speed")
+    );
     assert!(matches!(refusal("stripe:fast,ram:1MiB"), Refusal::NotASize(_)));
-    let (small, odd) = (refusal("stripe:2MiB,ram:2MiB,ram:1MiB"), refusal("stripe:ram:1MiB,null:1MiB,block=4096"));
-    assert!(matches!(small, Refusal::Member { url, why } if url == "ram:1MiB" && why.contains("less than a chunk")));
-    assert!(matches!(odd, Refusal::Member { url, why } if url == "null:1MiB,block=4096" && why.contains("4096")));
+    let (small, odd) =
+        (refusal("stripe:2MiB,ram:2MiB,ram:1MiB"), refusal("stripe:ram:1MiB,null:1MiB,block=4096"));
+    assert!(
+        matches!(small, Refusal::Member { url, why } if url == "ram:1MiB" && why.contains("less than a chunk"))
+    );
+    assert!(
+        matches!(odd, Refusal::Member { url, why } if url == "null:1MiB,block=4096" && why.contains("4096"))
+    );
     assert_eq!(refusal("stripe:ram:1MiB,stripe:ram:1MiB"), Refusal::ListInList);
 }

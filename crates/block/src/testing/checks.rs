@@ -27,14 +27,27 @@ pub(super) fn geometry(rig: &Rig) {
     let geometry = rig.geometry();
     assert!(geometry.block_bytes >= 512 && geometry.block_bytes.is_power_of_two());
     assert!(geometry.bytes() >= 4 << 20, "the device is too small for this test");
-    assert!(geometry.max_transfer_bytes.is_multiple_of(geometry.block_bytes) && geometry.max_transfer_bytes > 0);
-    assert!(geometry.optimal_blocks > 0 && geometry.atomic.power_fail_blocks > 0 && geometry.atomic.write_blocks > 0);
+    assert!(
+        geometry.max_transfer_bytes.is_multiple_of(geometry.block_bytes)
+            && geometry.max_transfer_bytes > 0
+    );
+    assert!(
+        geometry.optimal_blocks > 0
+            && geometry.atomic.power_fail_blocks > 0
+            && geometry.atomic.write_blocks > 0
+    );
 }
 
 pub(super) fn reads(rig: &Rig) {
     let geometry = rig.geometry();
     let most = geometry.max_transfer_bytes / geometry.block_bytes;
-    for (lba, blocks) in [(0, 1), (1, 2), (0, most), (geometry.blocks - 1, 1), (geometry.blocks - u64::from(most), most)] {
+    for (lba, blocks) in [
+        (0, 1),
+        (1, 2),
+        (0, most),
+        (geometry.blocks - 1, 1),
+        (geometry.blocks - u64::from(most), most),
+    ] {
         rig.read(0, lba, blocks);
     }
     assert_eq!(rig.one(0, bare(OpKind::Flush, 0, 0)), []);
@@ -42,7 +55,9 @@ pub(super) fn reads(rig: &Rig) {
 
 pub(super) fn refusals(rig: &Rig) {
     let (blocks, size) = (rig.geometry().blocks, rig.block_bytes());
-    for (lba, count) in [(blocks, 1), (blocks - 1, 2), (u64::MAX, 1), (u64::MAX - 1, 2), (blocks * 2, 8)] {
+    for (lba, count) in
+        [(blocks, 1), (blocks - 1, 2), (u64::MAX, 1), (u64::MAX - 1, 2), (blocks * 2, 8)]
+    {
         rig.fails(0, rig.request(OpKind::Read, lba, vec![0; count * size]), StatusKind::OutOfRange);
     }
     if rig.features().write {
@@ -58,11 +73,13 @@ pub(super) fn sizes_and_places(rig: &Rig) {
     let (geometry, size) = (rig.geometry(), rig.block_bytes());
     let most = (geometry.max_transfer_bytes as usize) / size;
     let end = geometry.blocks;
-    let lengths =
-        [1, 2, 3, 7, 8, 9, geometry.optimal_blocks as usize, most - 1, most].into_iter().filter(|&n| n > 0 && n <= most);
+    let lengths = [1, 2, 3, 7, 8, 9, geometry.optimal_blocks as usize, most - 1, most]
+        .into_iter()
+        .filter(|&n| n > 0 && n <= most);
     for (round, length) in lengths.enumerate() {
         for lba in [0, 1, 5, end - length as u64] {
-            let around = (lba.saturating_sub(1), (length as u64 + 2).min(end - lba.saturating_sub(1)));
+            let around =
+                (lba.saturating_sub(1), (length as u64 + 2).min(end - lba.saturating_sub(1)));
             let data = pattern(length * size, lba + round as u64);
             let before = pattern(around.1 as usize * size, 99 + round as u64);
             write_long(rig, around.0, &before);
@@ -70,7 +87,10 @@ pub(super) fn sizes_and_places(rig: &Rig) {
             let mut expected = before;
             let at = (lba - around.0) as usize * size;
             expected[at..at + data.len()].copy_from_slice(&data);
-            assert!(read_long(rig, around.0, expected.len()) == rig.kept(&expected), "{length} blocks at {lba}");
+            assert!(
+                read_long(rig, around.0, expected.len()) == rig.kept(&expected),
+                "{length} blocks at {lba}"
+            );
         }
     }
 }
@@ -85,16 +105,26 @@ fn write_long(rig: &Rig, lba: u64, data: &[u8]) {
 fn read_long(rig: &Rig, lba: u64, len: usize) -> Vec<u8> {
     let (most, size) = (rig.geometry().max_transfer_bytes as usize, rig.block_bytes());
     let starts = (0..len).step_by(most);
-    starts.flat_map(|at| rig.read(0, lba + (at / size) as u64, ((len - at).min(most) / size) as u32)).collect()
+    starts
+        .flat_map(|at| rig.read(0, lba + (at / size) as u64, ((len - at).min(most) / size) as u32))
+        .collect()
 }
 
 pub(super) fn memory_in_pieces(rig: &Rig) {
     let size = rig.block_bytes();
     let data = pattern(8 * size, 4);
-    for cuts in [vec![size], vec![size, 2 * size, 7 * size], vec![1, size - 1, 5 * size + 17], vec![8 * size - 1]] {
+    for cuts in [
+        vec![size],
+        vec![size, 2 * size, 7 * size],
+        vec![1, size - 1, 5 * size + 17],
+        vec![8 * size - 1],
+    ] {
         rig.write(0, 40, &pattern(8 * size, 5));
         rig.one(0, Request { cuts: cuts.clone(), ..rig.request(WRITE, 40, data.clone()) });
-        let back = rig.one(0, Request { cuts: cuts.clone(), ..rig.request(OpKind::Read, 40, vec![0xee; 8 * size]) });
+        let back = rig.one(
+            0,
+            Request { cuts: cuts.clone(), ..rig.request(OpKind::Read, 40, vec![0xee; 8 * size]) },
+        );
         assert!(back == rig.kept(&data), "cut at {cuts:?}");
     }
 }
@@ -105,7 +135,9 @@ pub(super) fn durability(rig: &Rig) {
     rig.one(0, rig.request(OpKind::Write { fua: true }, 9, data.clone()));
     rig.one(0, bare(OpKind::Flush, 0, 0));
     assert!(rig.read(0, 9, 2) == rig.kept(&data));
-    let many = (0..20).map(|n| if n % 4 == 0 { bare(OpKind::Flush, 0, 0) } else { rig.request(WRITE, n, vec![3; size]) });
+    let many = (0..20).map(|n| {
+        if n % 4 == 0 { bare(OpKind::Flush, 0, 0) } else { rig.request(WRITE, n, vec![3; size]) }
+    });
     assert!(rig.run(0, many.collect()).iter().all(|answer| answer.outcome.is_success()));
 }
 
@@ -123,12 +155,18 @@ pub(super) fn zeroing(rig: &Rig) {
             continue;
         }
         rig.one(0, request);
-        assert!(read_long(rig, 0, full.len()) == rig.kept(&zeroed), "write zeroes, deallocate {deallocate}");
+        assert!(
+            read_long(rig, 0, full.len()) == rig.kept(&zeroed),
+            "write zeroes, deallocate {deallocate}"
+        );
     }
     write_long(rig, 0, &full);
     rig.one(0, bare(OpKind::Discard, first as u64, blocks as u32));
     let now = read_long(rig, 0, full.len());
-    assert!(now == rig.kept(&zeroed) || (!features.discard_zeroes && outside(&now, &full, first * size, blocks * size)));
+    assert!(
+        now == rig.kept(&zeroed)
+            || (!features.discard_zeroes && outside(&now, &full, first * size, blocks * size))
+    );
 }
 
 /// Whether two byte strings are equal outside of a range.
@@ -145,28 +183,44 @@ pub(super) fn comparing(rig: &Rig) {
     if !features.compare {
         return rig.fails(0, rig.request(OpKind::Compare, 21, old), StatusKind::Unsupported);
     }
-    assert!(rig.one(0, rig.request(OpKind::Compare, 21, old.clone())) == old, "a comparison changes nothing");
+    assert!(
+        rig.one(0, rig.request(OpKind::Compare, 21, old.clone())) == old,
+        "a comparison changes nothing"
+    );
     for place in [0, size / 2, bytes - 1] {
         let mut other = old.clone();
         other[place] ^= 0x10;
         rig.fails(0, rig.request(OpKind::Compare, 21, other.clone()), StatusKind::CompareFailed);
         let pair = [other, new.clone()].concat();
-        rig.fails(0, rig.request(OpKind::CompareAndWrite { fua: false }, 21, pair), StatusKind::CompareFailed);
+        rig.fails(
+            0,
+            rig.request(OpKind::CompareAndWrite { fua: false }, 21, pair),
+            StatusKind::CompareFailed,
+        );
         assert!(rig.read(0, 21, count as u32) == old, "a failed comparison stores nothing");
     }
     let pair = [old, new.clone()].concat();
     for cuts in [vec![], vec![bytes], vec![100, bytes + size / 2 + 5]] {
         rig.write(0, 21, &pair[..bytes]);
-        let request = Request { cuts, ..rig.request(OpKind::CompareAndWrite { fua: true }, 21, pair.clone()) };
+        let request = Request {
+            cuts,
+            ..rig.request(OpKind::CompareAndWrite { fua: true }, 21, pair.clone())
+        };
         assert!(rig.one(0, request) == pair);
-        assert!(rig.read(0, 21, count as u32) == rig.kept(&new), "a comparison that holds stores the new data");
+        assert!(
+            rig.read(0, 21, count as u32) == rig.kept(&new),
+            "a comparison that holds stores the new data"
+        );
     }
 }
 
 pub(super) fn cancelling(rig: &Rig) {
     rig.cancel(0, 4_000_000_000);
     let size = rig.block_bytes();
-    let names = rig.start(0, (0..100).map(|n| rig.request(OpKind::Read, n % 50, vec![0xee; 8 * size])).collect());
+    let names = rig.start(
+        0,
+        (0..100).map(|n| rig.request(OpKind::Read, n % 50, vec![0xee; 8 * size])).collect(),
+    );
     names.iter().rev().step_by(3).for_each(|&name| rig.cancel(0, name));
     for answer in rig.wait(0, &names) {
         let (kind, done) = (answer.outcome.status().kind, answer.outcome.is_success());
@@ -194,6 +248,9 @@ pub(super) fn dropping(rig: &Rig) {
         rig.reopen(0);
         let data = pattern(480 * size, round + 10);
         write_long(rig, 0, &data);
-        assert!(read_long(rig, 0, data.len()) == rig.kept(&data), "no write of a dropped queue comes late");
+        assert!(
+            read_long(rig, 0, data.len()) == rig.kept(&data),
+            "no write of a dropped queue comes late"
+        );
     }
 }

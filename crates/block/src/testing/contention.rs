@@ -18,7 +18,8 @@ pub(super) fn visibility(rig: &Rig) {
     }
 }
 
-/// Loops write the same few blocks, each block full of one value, while all read them: no block is a mixture, ever.
+/// Loops write the same few blocks, each block full of one value, while all read them: no block is
+/// a mixture, ever.
 pub(super) fn tearing(rig: &Rig) {
     let size = rig.block_bytes();
     const BLOCKS: usize = 4;
@@ -28,7 +29,11 @@ pub(super) fn tearing(rig: &Rig) {
             .map(|on_loop| {
                 let value = (round * rig.loops() + on_loop) as u8;
                 let write = |n: usize| {
-                    let (lba, blocks) = if n.is_multiple_of(2) { (100, BLOCKS) } else { (100 + n as u64 % BLOCKS as u64, 1) };
+                    let (lba, blocks) = if n.is_multiple_of(2) {
+                        (100, BLOCKS)
+                    } else {
+                        (100 + n as u64 % BLOCKS as u64, 1)
+                    };
                     rig.request(WRITE, lba, vec![value; blocks * size])
                 };
                 let read = || rig.request(OpKind::Read, 100, vec![0xee; BLOCKS * size]);
@@ -38,7 +43,10 @@ pub(super) fn tearing(rig: &Rig) {
         for (on_loop, names) in started.iter().enumerate() {
             for answer in rig.wait(on_loop, names) {
                 assert_eq!(answer.outcome, Outcome::SUCCESS);
-                let torn = answer.data.chunks(size).position(|block| block.iter().any(|&byte| byte != block[0]));
+                let torn = answer
+                    .data
+                    .chunks(size)
+                    .position(|block| block.iter().any(|&byte| byte != block[0]));
                 assert_eq!(torn, None, "a torn block in round {round}");
             }
         }
@@ -58,12 +66,26 @@ pub(super) fn counting(rig: &Rig) {
     let mut steps = 0;
     for _ in 0..rounds {
         let now = u64::from_le_bytes(rig.read(0, 200, 1)[..8].try_into().expect("8 bytes"));
-        let request = || rig.request(OpKind::CompareAndWrite { fua: false }, 200, [block(now), block(now + 1)].concat());
-        let started: Vec<_> = (0..rig.loops()).map(|on_loop| rig.start(on_loop, vec![request(), request()])).collect();
-        let answers = started.iter().enumerate().flat_map(|(on_loop, names)| rig.wait(on_loop, names));
+        let request = || {
+            rig.request(
+                OpKind::CompareAndWrite { fua: false },
+                200,
+                [block(now), block(now + 1)].concat(),
+            )
+        };
+        let started: Vec<_> = (0..rig.loops())
+            .map(|on_loop| rig.start(on_loop, vec![request(), request()]))
+            .collect();
+        let answers =
+            started.iter().enumerate().flat_map(|(on_loop, names)| rig.wait(on_loop, names));
         let outcomes: Vec<_> = answers.map(|answer| answer.outcome.status().kind).collect();
         let won = outcomes.iter().filter(|kind| **kind == StatusKind::Success).count();
-        assert!(outcomes.iter().all(|kind| matches!(kind, StatusKind::Success | StatusKind::CompareFailed)), "{outcomes:?}");
+        assert!(
+            outcomes
+                .iter()
+                .all(|kind| matches!(kind, StatusKind::Success | StatusKind::CompareFailed)),
+            "{outcomes:?}"
+        );
         assert_eq!(won, 1, "exactly one of those that expect the same value stores the next");
         steps += 1;
     }

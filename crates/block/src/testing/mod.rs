@@ -1,7 +1,9 @@
-//! What every block device must do, as code that runs on any of them: local ones here, network sources where they live.
+//! What every block device must do, as code that runs on any of them: local ones here, network
+//! sources where they live.
 //!
-//! [`conformance`] takes a device through the contract of [`crate::device`]. It works with a [`Rig`]: event loops on threads of
-//! their own, a queue of the device on each, and plain blocking calls for the test.
+//! [`conformance`] takes a device through the contract of [`crate::device`]. It works with a
+//! [`Rig`]: event loops on threads of their own, a queue of the device on each, and plain blocking
+//! calls for the test.
 
 mod checks;
 mod contention;
@@ -17,7 +19,8 @@ use std::sync::Arc;
 /// What a device is put through.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Event loops, each with a queue of its own; at least 1. Two or more are needed to see whether blocks are torn.
+    /// Event loops, each with a queue of its own; at least 1. Two or more are needed to see whether
+    /// blocks are torn.
     pub loops: usize,
     /// Whether the device keeps what is written; [`crate::null`] does not.
     pub keeps_data: bool,
@@ -25,13 +28,20 @@ pub struct Plan {
     pub disk: weft_io::disk::DiskMode,
     /// Rounds of the tests in which loops fight for the same blocks.
     pub rounds: usize,
-    /// Blocks of the longest compare-and-write that is tried, at least 1: a path may take fewer than the device itself.
+    /// Blocks of the longest compare-and-write that is tried, at least 1: a path may take fewer
+    /// than the device itself.
     pub compare_blocks: usize,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { loops: 1, keeps_data: true, disk: weft_io::disk::DiskMode::Auto, rounds: 200, compare_blocks: 3 }
+        Self {
+            loops: 1,
+            keeps_data: true,
+            disk: weft_io::disk::DiskMode::Auto,
+            rounds: 200,
+            compare_blocks: 3,
+        }
     }
 }
 

@@ -129,7 +129,10 @@ impl Rig {
         let what = format!("{:?} of {} blocks at {}", request.kind, request.blocks, request.lba);
         let answer = self.run(on_loop, vec![request]).remove(0);
         assert_eq!(answer.outcome.status().kind, kind, "{what}");
-        assert!(!matches!(answer.outcome, Outcome::MayHaveExecuted { .. }), "{what}: the outcome is known");
+        assert!(
+            !matches!(answer.outcome, Outcome::MayHaveExecuted { .. }),
+            "{what}: the outcome is known"
+        );
     }
 
     /// Writes blocks.
@@ -139,7 +142,10 @@ impl Rig {
 
     /// Reads blocks, into memory that holds something else before.
     pub fn read(&self, on_loop: usize, lba: u64, blocks: u32) -> Vec<u8> {
-        self.one(on_loop, self.request(OpKind::Read, lba, vec![0xee; blocks as usize * self.block_bytes()]))
+        self.one(
+            on_loop,
+            self.request(OpKind::Read, lba, vec![0xee; blocks as usize * self.block_bytes()]),
+        )
     }
 
     /// What was written to blocks, as it reads: zeroes on a device that keeps nothing.
@@ -153,7 +159,8 @@ impl Rig {
         self.ends[on_loop].wake();
     }
 
-    /// Drops the queue of a loop with all that is in flight, opens another, and waits until all memory has come back.
+    /// Drops the queue of a loop with all that is in flight, opens another, and waits until all
+    /// memory has come back.
     ///
     /// # Panics
     /// If it does not.
@@ -194,7 +201,8 @@ impl Rig {
 type EmptyLoop = ((), Remote, JoinHandle<std::io::Result<()>>);
 
 fn start_loop(plan: Plan, index: usize) -> EmptyLoop {
-    let config = LoopConfig { name: format!("rig-{index}"), disk: plan.disk, ..LoopConfig::default() };
+    let config =
+        LoopConfig { name: format!("rig-{index}"), disk: plan.disk, ..LoopConfig::default() };
     weft_io::event_loop::spawn(config, |_| ()).expect("a loop starts")
 }
 

@@ -1,4 +1,5 @@
-//! The end of a [`super::Rig`] that lives on an event loop: it owns the queue, and holds it to its word.
+//! The end of a [`super::Rig`] that lives on an event loop: it owns the queue, and holds it to its
+//! word.
 
 use crate::device::{BlockDevice, BlockQueue, Change};
 use crate::op::{Completion, Op, OpKind, Outcome};
@@ -37,7 +38,8 @@ pub(super) enum Command {
     /// Submit, and answer under this name.
     Submit(u64, Request),
     Cancel(u64),
-    /// Drop the queue and what waits for it, and open another; answer when the memory has come back.
+    /// Drop the queue and what waits for it, and open another; answer when the memory has come
+    /// back.
     Reopen(Sender<()>),
     /// Tell the next change of the device.
     Change(Sender<Change>),
@@ -87,13 +89,22 @@ impl Worker {
                 let data = segments(on, &request);
                 let places = data.iter().map(|s| s.as_ptr().addr()).collect();
                 self.asked.insert(user, (request.kind, request.lba, request.blocks, places));
-                self.waiting.push_back(Op::new(request.kind, request.lba, request.blocks, user, data));
+                self.waiting.push_back(Op::new(
+                    request.kind,
+                    request.lba,
+                    request.blocks,
+                    user,
+                    data,
+                ));
             }
             Command::Cancel(user) => self.queue.cancel(user),
             Command::Reopen(reply) => {
                 self.waiting.drain(..).for_each(Op::give_up);
                 self.asked.clear();
-                self.queue = self.device.open_queue(on, self.id).unwrap_or_else(|e| panic!("no second queue: {e}"));
+                self.queue = self
+                    .device
+                    .open_queue(on, self.id)
+                    .unwrap_or_else(|e| panic!("no second queue: {e}"));
                 self.reopened = Some(reply);
             }
             Command::Change(reply) => self.wants_change = Some(reply),
@@ -103,11 +114,18 @@ impl Worker {
 
     fn take_in(&mut self, completion: Completion) {
         let Completion { op, outcome } = completion;
-        let asked = self.asked.remove(&op.user).expect("an operation completes once, under the name it was given");
-        assert_eq!((op.kind, op.lba, op.blocks), (asked.0, asked.1, asked.2), "an operation comes back as it was");
+        let asked = self
+            .asked
+            .remove(&op.user)
+            .expect("an operation completes once, under the name it was given");
+        assert_eq!(
+            (op.kind, op.lba, op.blocks),
+            (asked.0, asked.1, asked.2),
+            "an operation comes back as it was"
+        );
         let places: Vec<_> = op.data.iter().map(|s| s.as_ptr().addr()).collect();
-        let lost =
-            matches!(outcome, Outcome::MayHaveExecuted { status, .. } if status.kind == StatusKind::Gone) && places.is_empty();
+        let lost = matches!(outcome, Outcome::MayHaveExecuted { status, .. } if status.kind == StatusKind::Gone)
+            && places.is_empty();
         assert!(places == asked.3 || lost, "an operation comes back with its own memory");
         let mut data = Vec::with_capacity(total_len(&op.data));
         op.data.iter().for_each(|segment| data.extend_from_slice(segment));
@@ -126,7 +144,10 @@ fn segments(on: &Handle, request: &Request) -> Segments {
     let mut start = 0;
     let mut all = Segments::new();
     for end in ends.filter(|&end| end > 0) {
-        let mut buf = on.pool().take(end - start).expect("the rig does not ask for more memory than a loop has");
+        let mut buf = on
+            .pool()
+            .take(end - start)
+            .expect("the rig does not ask for more memory than a loop has");
         buf.copy_from_slice(&request.data[start..end]);
         all.push(buf.into());
         start = end;
@@ -143,10 +164,18 @@ impl Driver for Worker {
         }
         let before = (self.waiting.len(), self.queue.in_flight());
         self.queue.submit(&mut self.waiting);
-        assert_eq!(before.0 - self.waiting.len(), self.queue.in_flight() - before.1, "what is taken is in flight");
+        assert_eq!(
+            before.0 - self.waiting.len(),
+            self.queue.in_flight() - before.1,
+            "what is taken is in flight"
+        );
         let in_flight = self.queue.in_flight();
         self.queue.reap(&mut self.done);
-        assert_eq!(in_flight - self.queue.in_flight(), self.done.len(), "what is reaped is in flight no more");
+        assert_eq!(
+            in_flight - self.queue.in_flight(),
+            self.done.len(),
+            "what is reaped is in flight no more"
+        );
         busy |= !self.done.is_empty();
         let mut done = core::mem::take(&mut self.done);
         done.drain(..).for_each(|completion| self.take_in(completion));

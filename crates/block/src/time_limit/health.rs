@@ -41,7 +41,10 @@ impl Health {
     #[cold]
     pub(super) fn came_back(&self, count: usize) {
         if count > 0 && self.overdue.fetch_sub(count, Ordering::AcqRel) == count {
-            tracing::warn!("{}: the device has completed all overdue operations and is served again", self.url);
+            tracing::warn!(
+                "{}: the device has completed all overdue operations and is served again",
+                self.url
+            );
             self.owners.wake_all();
         }
     }

@@ -1,16 +1,20 @@
 //! A time limit for the operations of a device that may hang.
 //!
-//! The system may hold an operation for ever: a disk that does not answer, a file on a server that is gone. Hosts do not wait that long, so an
-//! operation that the device has not completed within the limit is *overdue*:
+//! The system may hold an operation for ever: a disk that does not answer, a file on a server that
+//! is gone. Hosts do not wait that long, so an operation that the device has not completed within
+//! the limit is *overdue*:
 //!
-//! * It completes with [`StatusKind::TimedOut`], as possibly executed and not settled, and **without its memory**: the device may still
-//!   read or fill it. The queue keeps the memory and gives it back by [`BlockQueue::overdue`] when the device has completed the operation.
-//! * While any operation is overdue the device counts as away ([`Presence::Away`]) on all its queues, and takes no other operation: these end
-//!   as not sent. So nothing that is accepted later can be overwritten by an overdue write.
+//! * It completes with [`StatusKind::TimedOut`], as possibly executed and not settled, and
+//!   **without its memory**: the device may still read or fill it. The queue keeps the memory and
+//!   gives it back by [`BlockQueue::overdue`] when the device has completed the operation.
+//! * While any operation is overdue the device counts as away ([`Presence::Away`]) on all its
+//!   queues, and takes no other operation: these end as not sent. So nothing that is accepted later
+//!   can be overwritten by an overdue write.
 //! * When the last overdue operation has come back, the device is back.
 //!
-//! An overdue operation still counts as in flight. Exports finish a reset, an abort of commands, or the end of a connection only when none is
-//! left, because these promise that the device holds no write any more.
+//! An overdue operation still counts as in flight. Exports finish a reset, an abort of commands, or
+//! the end of a connection only when none is left, because these promise that the device holds no
+//! write any more.
 //!
 //! [`StatusKind::TimedOut`]: crate::StatusKind::TimedOut
 
@@ -38,14 +42,16 @@ struct TimeLimited {
     has_own_memory: bool,
 }
 
-/// `device`, with this limit for every operation. For devices whose queues are not shared ([`BlockDevice::max_queues`]): the memory of overdue
-/// operations comes back only to the queue's direct user.
+/// `device`, with this limit for every operation. For devices whose queues are not shared
+/// ([`BlockDevice::max_queues`]): the memory of overdue operations comes back only to the queue's
+/// direct user.
 pub fn limited(device: Device, limit: Duration) -> Device {
     with_memory(device, limit, false)
 }
 
-/// The same for a device in a composite one, whose users need their memory back, or whose queues are shared: the device gets memory of the queue's own,
-/// and the data is copied. An overdue operation completes *with* its memory then.
+/// The same for a device in a composite one, whose users need their memory back, or whose queues
+/// are shared: the device gets memory of the queue's own, and the data is copied. An overdue
+/// operation completes *with* its memory then.
 pub fn limited_with_own_memory(device: Device, limit: Duration) -> Device {
     with_memory(device, limit, true)
 }

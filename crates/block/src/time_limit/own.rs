@@ -1,4 +1,5 @@
-//! Memory that a device gets in the place of its users', so that an operation which is overdue completes with the memory with which it came.
+//! Memory that a device gets in the place of its users', so that an operation which is overdue
+//! completes with the memory with which it came.
 
 use crate::limits::TIME_LIMIT_POOL_BYTES;
 use crate::op::Op;
@@ -13,8 +14,9 @@ impl OwnMemory {
         Self(Pool::new(TIME_LIMIT_POOL_BYTES))
     }
 
-    /// Puts memory of the queue, with the data of the operation, in the place of that of the user, which is returned. `None`: there is none left. The
-    /// only operation under way (`is_only`) gets some in any case.
+    /// Puts memory of the queue, with the data of the operation, in the place of that of the user,
+    /// which is returned. `None`: there is none left. The only operation under way (`is_only`) gets
+    /// some in any case.
     pub(super) fn put_in(&self, op: &mut Op, is_only: bool) -> Option<Segments> {
         let len = total_len(&op.data);
         if len == 0 {

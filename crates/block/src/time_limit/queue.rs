@@ -28,10 +28,24 @@ pub(super) struct TimeLimitedQueue {
 }
 
 impl TimeLimitedQueue {
-    pub(super) fn new(relay: Relay, limit: Duration, health: Arc<Health>, own: Option<OwnMemory>) -> Self {
+    pub(super) fn new(
+        relay: Relay,
+        limit: Duration,
+        health: Arc<Health>,
+        own: Option<OwnMemory>,
+    ) -> Self {
         health.owners.enter(relay.on.remote(), relay.owner);
         let under_way = UnderWay::new(limit);
-        Self { relay, limit, health, own, under_way, given_back: Vec::new(), told_away: false, timer: TimerSlot::default() }
+        Self {
+            relay,
+            limit,
+            health,
+            own,
+            under_way,
+            given_back: Vec::new(),
+            told_away: false,
+            timer: TimerSlot::default(),
+        }
     }
 
     /// Passes on as many operations as there is room for.
@@ -41,7 +55,8 @@ impl TimeLimitedQueue {
         while self.under_way.len() < TIME_LIMIT_QUEUE_OPS
             && let Some(mut op) = ops.pop_front()
         {
-            let memory = self.own.as_ref().map(|own| own.put_in(&mut op, self.under_way.len() == 0));
+            let memory =
+                self.own.as_ref().map(|own| own.put_in(&mut op, self.under_way.len() == 0));
             if matches!(memory, Some(None)) {
                 // What is under way gives memory back.
                 ops.push_front(op);
@@ -111,7 +126,11 @@ impl QueueFilter for TimeLimitedQueue {
             self.sweep();
         }
         done.append(&mut self.relay.ready);
-        let has_room = if self.own.is_some() { !done.is_empty() } else { self.under_way.len() < TIME_LIMIT_QUEUE_OPS };
+        let has_room = if self.own.is_some() {
+            !done.is_empty()
+        } else {
+            self.under_way.len() < TIME_LIMIT_QUEUE_OPS
+        };
         self.relay.finish(done, has_room);
     }
 
@@ -144,7 +163,10 @@ impl Drop for TimeLimitedQueue {
     fn drop(&mut self) {
         self.health.owners.leave(&self.relay.on.remote(), self.relay.owner);
         if self.under_way.overdue > 0 {
-            tracing::error!("a queue with {} overdue operations was dropped; its device stays refused", self.under_way.overdue);
+            tracing::error!(
+                "a queue with {} overdue operations was dropped; its device stays refused",
+                self.under_way.overdue
+            );
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::limited;
 use crate::{
-    AccessState, BlockQueue, Change, Completion, Device, Op, OpKind, OpenOptions, Outcome, Presence, Status, StatusKind, open,
+    AccessState, BlockQueue, Change, Completion, Device, Op, OpKind, OpenOptions, Outcome,
+    Presence, Status, StatusKind, open,
 };
 use core::cell::RefCell;
 use core::time::Duration;
@@ -66,7 +67,10 @@ impl Stage {
         let loops: [LoopId; 2] = [(); 2].map(|()| world.add_loop(host, &config));
         let users = loops.map(|at| {
             let (on, seen) = (world.handle(at), Rc::<RefCell<Seen>>::default());
-            let id = on.spawn(|id| User { queue: device.open_queue(&on, id).unwrap(), seen: Rc::clone(&seen) });
+            let id = on.spawn(|id| User {
+                queue: device.open_queue(&on, id).unwrap(),
+                seen: Rc::clone(&seen),
+            });
             (on, id, seen)
         });
         Self { world, device, users }
@@ -74,8 +78,16 @@ impl Stage {
 
     fn put(&mut self, user: usize, name: u64, kind: OpKind) {
         let (on, id, seen) = &self.users[user];
-        let data = Segments::from_iter((kind.data_factor() > 0).then(|| on.pool().take(512).unwrap().into()));
-        seen.borrow_mut().ops.push_back(Op::new(kind, name, u32::from(kind != OpKind::Flush), name, data));
+        let data = Segments::from_iter(
+            (kind.data_factor() > 0).then(|| on.pool().take(512).unwrap().into()),
+        );
+        seen.borrow_mut().ops.push_back(Op::new(
+            kind,
+            name,
+            u32::from(kind != OpKind::Flush),
+            name,
+            data,
+        ));
         on.wake(*id);
         self.run(Duration::from_millis(1));
     }
@@ -87,7 +99,9 @@ impl Stage {
     /// What has ended since the last call: name, outcome, and whether its memory came with it.
     fn ended(&self, user: usize) -> Vec<(u64, Outcome, bool)> {
         let done = core::mem::take(&mut self.users[user].2.borrow_mut().done);
-        done.into_iter().map(|Completion { op, outcome }| (op.user, outcome, !op.data.is_empty())).collect()
+        done.into_iter()
+            .map(|Completion { op, outcome }| (op.user, outcome, !op.data.is_empty()))
+            .collect()
     }
 
     fn held(&self, user: usize) -> (usize, usize) {
@@ -109,12 +123,18 @@ fn what_hangs_is_answered_at_the_limit_and_its_memory_comes_when_the_device_give
     stage.run(LIMIT - Duration::from_millis(100));
     assert_eq!((stage.ended(0), stage.device.presence()), (vec![], Presence::Here));
     stage.run(Duration::from_millis(200));
-    assert_eq!((stage.ended(0), stage.device.presence()), (vec![(2, OVERDUE, false)], Presence::Away));
+    assert_eq!(
+        (stage.ended(0), stage.device.presence()),
+        (vec![(2, OVERDUE, false)], Presence::Away)
+    );
     assert_eq!((stage.held(0), stage.users[0].2.borrow().in_flight), ((1, 0), 1));
     let held = stage.pool_bytes();
     assert!(held > 0, "the device has it");
     stage.run(Duration::from_secs(60));
-    assert_eq!((stage.held(0), stage.device.presence(), stage.ended(0)), ((0, 1), Presence::Here, vec![]));
+    assert_eq!(
+        (stage.held(0), stage.device.presence(), stage.ended(0)),
+        ((0, 1), Presence::Here, vec![])
+    );
     stage.users[0].2.borrow_mut().given_back.clear();
     assert_eq!(stage.pool_bytes(), 0);
     assert_eq!(stage.users[0].2.borrow().changes, [Change::Away, Change::Back]);
@@ -136,7 +156,10 @@ fn nothing_passes_an_overdue_operation_on_any_queue() {
     assert_eq!(stage.users[1].2.borrow().changes, [Change::Away]);
     stage.run(Duration::from_secs(60));
     stage.put(1, 6, WRITE);
-    assert_eq!((stage.ended(1), stage.device.presence()), (vec![(6, Outcome::SUCCESS, true)], Presence::Here));
+    assert_eq!(
+        (stage.ended(1), stage.device.presence()),
+        (vec![(6, Outcome::SUCCESS, true)], Presence::Here)
+    );
     assert_eq!(stage.users[1].2.borrow().changes, [Change::Away, Change::Back]);
 }
 
@@ -146,8 +169,14 @@ fn a_device_that_never_answers_stays_away() {
     stage.put(0, 1, OpKind::Read);
     stage.put(1, 2, OpKind::Read);
     stage.run(Duration::from_secs(24 * 3600));
-    assert_eq!((stage.ended(0), stage.ended(1)), (vec![(1, OVERDUE, false)], vec![(2, OVERDUE, false)]));
-    assert_eq!((stage.held(0), stage.held(1), stage.device.presence()), ((1, 0), (1, 0), Presence::Away));
+    assert_eq!(
+        (stage.ended(0), stage.ended(1)),
+        (vec![(1, OVERDUE, false)], vec![(2, OVERDUE, false)])
+    );
+    assert_eq!(
+        (stage.held(0), stage.held(1), stage.device.presence()),
+        ((1, 0), (1, 0), Presence::Away)
+    );
     assert_eq!(stage.device.access_state(), AccessState::Optimized);
 }
 

@@ -55,7 +55,8 @@ impl UnderWay {
     #[inline]
     pub(super) fn begin(&mut self, op: &mut Op, memory: Option<Segments>, since: Time) {
         let &mut Op { user, kind, lba, blocks, .. } = op;
-        op.user = self.begun.insert(Begun { user, kind, lba, blocks, since, overdue: false, memory });
+        op.user =
+            self.begun.insert(Begun { user, kind, lba, blocks, since, overdue: false, memory });
     }
 
     #[inline]
@@ -80,7 +81,11 @@ impl UnderWay {
 
     /// Marks those whose limit is over, and gives their names and their ends with `outcome`.
     #[cold]
-    pub(super) fn sweep(&mut self, now: Time, outcome: Outcome) -> Vec<(u64, crate::op::Completion)> {
+    pub(super) fn sweep(
+        &mut self,
+        now: Time,
+        outcome: Outcome,
+    ) -> Vec<(u64, crate::op::Completion)> {
         let (mut swept, mut next) = (Vec::new(), None::<Time>);
         for (name, begun) in self.begun.iter_mut().filter(|(_, begun)| !begun.overdue) {
             let due = begun.since + self.limit;

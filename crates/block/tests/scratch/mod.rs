@@ -9,7 +9,8 @@ pub struct Scratch(pub PathBuf);
 impl Scratch {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weft-block-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("weft-block-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         Self(std::env::temp_dir().join(name))
     }
 

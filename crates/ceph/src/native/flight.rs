@@ -1,5 +1,6 @@
-//! Operations on images. Each one owns its memory while the library has it. The library tells of its end on a thread of its own, by a list without a
-//! lock and, if the loop waits, an event descriptor; the loop that began it takes it from there.
+//! Operations on images. Each one owns its memory while the library has it. The library tells of
+//! its end on a thread of its own, by a list without a lock and, if the loop waits, an event
+//! descriptor; the loop that began it takes it from there.
 
 use super::image::Image;
 use super::library::Library;
@@ -82,8 +83,9 @@ struct Inbox<R> {
     event: OwnedFd,
 }
 
-// SAFETY: threads of the library only touch the list and the event. What hangs in the list belongs to the loop, which alone takes it out (`Arrivals` does
-// not leave its thread); what nobody takes is leaked.
+// SAFETY: threads of the library only touch the list and the event. What hangs in the list belongs
+// to the loop, which alone takes it out (`Arrivals` does not leave its thread); what nobody takes
+// is leaked.
 unsafe impl<R> Send for Inbox<R> {}
 // SAFETY: as above.
 unsafe impl<R> Sync for Inbox<R> {}
@@ -103,24 +105,37 @@ impl<R> Arrivals<R> {
     /// The system has no event descriptor.
     pub(crate) fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let inbox = Inbox { last: AtomicPtr::new(null_mut()), waiting: AtomicBool::new(false), event };
+        let inbox =
+            Inbox { last: AtomicPtr::new(null_mut()), waiting: AtomicBool::new(false), event };
         Ok(Self { inbox: Arc::new(inbox), spare: RefCell::default(), _here: Rc::new(()) })
     }
 
-    /// The descriptor that becomes readable when an operation ends after [`Arrivals::take`] found none.
+    /// The descriptor that becomes readable when an operation ends after [`Arrivals::take`] found
+    /// none.
     pub(crate) fn fd(&self) -> RawFd {
         self.inbox.event.as_raw_fd()
     }
 
     /// Gives an operation to the library. It comes out of [`Arrivals::take`], once, on this thread.
-    pub(crate) fn start(&self, image: &Image, request: Request, memory: Segments, rest: R) -> Result<(), Refused<R>> {
-        let mut flight = self.spare.borrow_mut().pop().unwrap_or_else(|| Box::new(Flight::empty(&self.inbox, image.library())));
+    pub(crate) fn start(
+        &self,
+        image: &Image,
+        request: Request,
+        memory: Segments,
+        rest: R,
+    ) -> Result<(), Refused<R>> {
+        let mut flight = self
+            .spare
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| Box::new(Flight::empty(&self.inbox, image.library())));
         flight.image = Some(image.clone());
         flight.memory = memory;
         flight.rest = Some(rest);
         flight.prepare(request);
         let flight = Box::into_raw(flight);
-        // SAFETY: the record is of this loop, complete, and in no list. It is not used here afterwards unless the library has refused it.
+        // SAFETY: the record is of this loop, complete, and in no list. It is not used here
+        // afterwards unless the library has refused it.
         match unsafe { begin(image, flight, request) } {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -131,11 +146,13 @@ impl<R> Arrivals<R> {
         }
     }
 
-    /// Passes on all operations that have ended, in the order in which they did; returns how many. After 0 the descriptor announces the next one.
+    /// Passes on all operations that have ended, in the order in which they did; returns how many.
+    /// After 0 the descriptor announces the next one.
     pub(crate) fn take(&self, mut each: impl FnMut(Landed<R>)) -> usize {
         let mut list = self.inbox.last.swap(null_mut(), Ordering::AcqRel);
         if list.is_null() {
-            // The one who ends an operation puts it into the list and then looks whether the loop waits; so one of the two sees the other.
+            // The one who ends an operation puts it into the list and then looks whether the loop
+            // waits; so one of the two sees the other.
             self.inbox.waiting.store(true, Ordering::SeqCst);
             list = self.inbox.last.swap(null_mut(), Ordering::SeqCst);
             if list.is_null() {
@@ -145,7 +162,8 @@ impl<R> Arrivals<R> {
         }
         let mut first = null_mut();
         while !list.is_null() {
-            // SAFETY: what is in the list belongs to this loop, and its links were written before it was put there.
+            // SAFETY: what is in the list belongs to this loop, and its links were written before
+            // it was put there.
             let next = unsafe { core::mem::replace(&mut (*list).next, first) };
             (first, list) = (list, next);
         }
@@ -205,7 +223,8 @@ impl<R> Flight<R> {
                 Vector { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
             })),
             Request::CompareAndWrite { .. } if self.memory.len() > 1 => {
-                pieces(&self.memory, 0, total_len(&self.memory)).for_each(|piece| self.gathered.extend_from_slice(piece));
+                pieces(&self.memory, 0, total_len(&self.memory))
+                    .for_each(|piece| self.gathered.extend_from_slice(piece));
             }
             _ => {}
         }
@@ -224,26 +243,36 @@ impl<R> Flight<R> {
 /// Gives a record to the library.
 ///
 /// # Safety
-/// `flight` points to a complete record that was boxed, is in no list and is used by nobody else; unless this fails it belongs to the library until it has
-/// called `ended`.
+/// `flight` points to a complete record that was boxed, is in no list and is used by nobody else;
+/// unless this fails it belongs to the library until it has called `ended`.
 unsafe fn begin<R>(image: &Image, flight: *mut Flight<R>, request: Request) -> Result<(), i32> {
     let (library, handle) = (image.library(), image.raw());
     let mut completion: CompletionHandle = null_mut();
     // SAFETY: `completion` is written to; the record stays until `ended` has been called with it.
-    super::check(unsafe { (library.rbd_aio_create_completion)(flight.cast(), ended::<R>, &mut completion) })?;
-    // SAFETY: nobody else uses the record before the calls below; what is borrowed of it lies behind these pointers until it has ended.
+    super::check(unsafe {
+        (library.rbd_aio_create_completion)(flight.cast(), ended::<R>, &mut completion)
+    })?;
+    // SAFETY: nobody else uses the record before the calls below; what is borrowed of it lies
+    // behind these pointers until it has ended.
     let (vectors, count, (old, new)) = unsafe {
         let record = &*flight;
         (record.vectors.as_ptr(), record.vectors.len() as c_int, record.halves())
     };
-    // SAFETY: the record keeps the image open until the operation has ended. It owns the memory at which the vectors and the halves point, the vectors
-    // themselves and `mismatch`, and none of them is moved, used or freed before that. Memory that is read into is writable.
+    // SAFETY: the record keeps the image open until the operation has ended. It owns the memory at
+    // which the vectors and the halves point, the vectors themselves and `mismatch`, and none of
+    // them is moved, used or freed before that. Memory that is read into is writable.
     let begun = unsafe {
         match request {
-            Request::Read { offset } => (library.rbd_aio_readv)(handle, vectors, count, offset, completion),
-            Request::Write { offset } => (library.rbd_aio_writev)(handle, vectors, count, offset, completion),
+            Request::Read { offset } => {
+                (library.rbd_aio_readv)(handle, vectors, count, offset, completion)
+            }
+            Request::Write { offset } => {
+                (library.rbd_aio_writev)(handle, vectors, count, offset, completion)
+            }
             Request::Flush => (library.rbd_aio_flush)(handle, completion),
-            Request::Discard { offset, len } => (library.rbd_aio_discard)(handle, offset, len, completion),
+            Request::Discard { offset, len } => {
+                (library.rbd_aio_discard)(handle, offset, len, completion)
+            }
             Request::WriteZeroes { offset, len, thick } => {
                 let flags = if thick { WRITE_ZEROES_THICK } else { 0 };
                 (library.rbd_aio_write_zeroes)(handle, offset, len as usize, completion, flags, 0)
@@ -251,7 +280,9 @@ unsafe fn begin<R>(image: &Image, flight: *mut Flight<R>, request: Request) -> R
             Request::CompareAndWrite { offset } => {
                 let (first, second, len) = (old.as_ptr().cast(), new.as_ptr().cast(), old.len());
                 let mismatch = &raw mut (*flight).mismatch;
-                (library.rbd_aio_compare_and_write)(handle, offset, len, first, second, completion, mismatch, 0) as c_int
+                (library.rbd_aio_compare_and_write)(
+                    handle, offset, len, first, second, completion, mismatch, 0,
+                ) as c_int
             }
         }
     };
@@ -265,8 +296,9 @@ unsafe fn begin<R>(image: &Image, flight: *mut Flight<R>, request: Request) -> R
 /// The library calls this on one of its threads when an operation has ended.
 unsafe extern "C" fn ended<R>(completion: CompletionHandle, flight: *mut c_void) {
     let flight = flight.cast::<Flight<R>>();
-    // SAFETY: the record belongs to the library, which has done with it, until it is in the list: only this thread uses it, and only those of its fields
-    // that any thread may use. The completion is released once, here.
+    // SAFETY: the record belongs to the library, which has done with it, until it is in the list:
+    // only this thread uses it, and only those of its fields that any thread may use. The
+    // completion is released once, here.
     let inbox = unsafe {
         let library = (*flight).library;
         (*flight).result = (library.rbd_aio_get_return_value)(completion) as i64;
@@ -278,7 +310,8 @@ unsafe extern "C" fn ended<R>(completion: CompletionHandle, flight: *mut c_void)
     loop {
         // SAFETY: as above.
         unsafe { (*flight).next = before };
-        match inbox.last.compare_exchange_weak(before, flight, Ordering::SeqCst, Ordering::Relaxed) {
+        match inbox.last.compare_exchange_weak(before, flight, Ordering::SeqCst, Ordering::Relaxed)
+        {
             Ok(_) => break,
             Err(now) => before = now,
         }

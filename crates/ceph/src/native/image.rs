@@ -1,5 +1,5 @@
-//! An open image: what it is, the watch that tells of its changes, and closing, which may wait for the cluster and therefore happens on a thread of its
-//! own.
+//! An open image: what it is, the watch that tells of its changes, and closing, which may wait for
+//! the cluster and therefore happens on a thread of its own.
 
 use super::library::Library;
 use super::rados::Pool;
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 
-/// An open image. Clones are the same one; operations on it keep it open. When the last clone is dropped, on whatever thread, its keeper closes it.
+/// An open image. Clones are the same one; operations on it keep it open. When the last clone is
+/// dropped, on whatever thread, its keeper closes it.
 #[derive(Clone)]
 pub(crate) struct Image(Arc<Open>);
 
@@ -80,25 +81,52 @@ pub(crate) struct Shape {
 }
 
 impl Image {
-    /// Opens an image by its name, or a snapshot of one, which is only read. Waits for the cluster. This thread is its keeper from now on.
-    pub(crate) fn open(pool: Pool, name: &str, snapshot: Option<&str>, read_only: bool) -> Result<Opened, (Pool, i32)> {
+    /// Opens an image by its name, or a snapshot of one, which is only read. Waits for the cluster.
+    /// This thread is its keeper from now on.
+    pub(crate) fn open(
+        pool: Pool,
+        name: &str,
+        snapshot: Option<&str>,
+        read_only: bool,
+    ) -> Result<Opened, (Pool, i32)> {
         let library = pool.cluster.library;
         let (name, snapshot) = (c_string(name), snapshot.map(c_string));
         let snapshot = snapshot.as_ref().map_or(null(), |name| name.as_ptr());
         let mut image = null_mut();
         let read_only = read_only || !snapshot.is_null();
         let open = if read_only { library.rbd_open_read_only } else { library.rbd_open };
-        // SAFETY: the context exists, and `Handle` keeps it; `image` is written to; the strings live until the call returns, and null stands
-        // for no snapshot.
-        if let Err(error) = check(unsafe { open(pool.handle, name.as_ptr(), &mut image, snapshot) }) {
+        // SAFETY: the context exists, and `Handle` keeps it; `image` is written to; the strings
+        // live until the call returns, and null stands for no snapshot.
+        if let Err(error) = check(unsafe { open(pool.handle, name.as_ptr(), &mut image, snapshot) })
+        {
             return Err((pool, error));
         }
-        let post = Arc::new(Post { updated: AtomicBool::new(false), over: Mutex::new(None), keeper: std::thread::current() });
+        let post = Arc::new(Post {
+            updated: AtomicBool::new(false),
+            over: Mutex::new(None),
+            keeper: std::thread::current(),
+        });
         let mut watch = 0;
-        // SAFETY: the image is open; `watch` is written to; the post lives until the watch is over (`Keeper::close`).
-        let watched = unsafe { (library.rbd_update_watch)(image, &mut watch, updated, Arc::as_ptr(&post).cast_mut().cast()) };
-        let keeper = Keeper { post: Arc::clone(&post), watch: check(watched).ok().map(|_| watch), library };
-        Ok(Opened { image: Self(Arc::new(Open { handle: Some(Handle { image, pool }), read_only, keeper: post })), keeper })
+        // SAFETY: the image is open; `watch` is written to; the post lives until the watch is over
+        // (`Keeper::close`).
+        let watched = unsafe {
+            (library.rbd_update_watch)(
+                image,
+                &mut watch,
+                updated,
+                Arc::as_ptr(&post).cast_mut().cast(),
+            )
+        };
+        let keeper =
+            Keeper { post: Arc::clone(&post), watch: check(watched).ok().map(|_| watch), library };
+        Ok(Opened {
+            image: Self(Arc::new(Open {
+                handle: Some(Handle { image, pool }),
+                read_only,
+                keeper: post,
+            })),
+            keeper,
+        })
     }
 
     fn handle(&self) -> &Handle {
@@ -127,13 +155,16 @@ impl Image {
     pub(crate) fn shape(&self) -> Result<Shape, i32> {
         let mut info = MaybeUninit::<ImageInfo>::zeroed();
         // SAFETY: the image is open; `info` has as many bytes as are stated.
-        check(unsafe { (self.library().rbd_stat)(self.raw(), info.as_mut_ptr(), size_of::<ImageInfo>()) })?;
+        check(unsafe {
+            (self.library().rbd_stat)(self.raw(), info.as_mut_ptr(), size_of::<ImageInfo>())
+        })?;
         // SAFETY: all bytes are zero or were written by the library, and every such value is valid.
         let info = unsafe { info.assume_init() };
         Ok(Shape { bytes: info.size, object_bytes: info.object_size })
     }
 
-    /// Whether one client at a time may write, with a lock that is passed on. May wait for the cluster.
+    /// Whether one client at a time may write, with a lock that is passed on. May wait for the
+    /// cluster.
     pub(crate) fn has_exclusive_lock(&self) -> Result<bool, i32> {
         let mut features = 0;
         // SAFETY: the image is open; `features` is written to.
@@ -145,7 +176,8 @@ impl Image {
     pub(crate) fn id(&self) -> Option<String> {
         let mut id = [0u8; ID_BYTES];
         // SAFETY: the image is open; `id` has as many bytes as are stated.
-        check(unsafe { (self.library().rbd_get_id)(self.raw(), id.as_mut_ptr().cast(), ID_BYTES) }).ok()?;
+        check(unsafe { (self.library().rbd_get_id)(self.raw(), id.as_mut_ptr().cast(), ID_BYTES) })
+            .ok()?;
         Some(text(&id))
     }
 
@@ -153,21 +185,29 @@ impl Image {
     pub(crate) fn snapshot_id(&self, name: &str) -> Option<u64> {
         let (name, mut id) = (c_string(name), 0);
         // SAFETY: the image is open; `id` is written to; the string lives until the call returns.
-        check(unsafe { (self.library().rbd_snap_get_id)(self.raw(), name.as_ptr(), &mut id) }).ok().map(|_| id)
+        check(unsafe { (self.library().rbd_snap_get_id)(self.raw(), name.as_ptr(), &mut id) })
+            .ok()
+            .map(|_| id)
     }
 
-    /// Whether one of these options is on for this image, by whatever configuration. May wait for the cluster.
+    /// Whether one of these options is on for this image, by whatever configuration. May wait for
+    /// the cluster.
     pub(crate) fn has_any(&self, options: &[&str]) -> Result<bool, i32> {
         const MOST: usize = 256;
         let empty = ConfigOption { name: null_mut(), value: null_mut(), source: 0 };
         let mut list = vec![empty; MOST];
         let mut count = MOST as c_int;
-        // SAFETY: the image is open; `list` has as many entries as `count` says, and both are written to.
-        check(unsafe { (self.library().rbd_config_image_list)(self.raw(), list.as_mut_ptr(), &mut count) })?;
+        // SAFETY: the image is open; `list` has as many entries as `count` says, and both are
+        // written to.
+        check(unsafe {
+            (self.library().rbd_config_image_list)(self.raw(), list.as_mut_ptr(), &mut count)
+        })?;
         let filled = &list[..(count.max(0) as usize).min(MOST)];
         let found = filled.iter().any(|option| {
-            // SAFETY: the library has filled the entry with two strings, which live until they are given back below.
-            let (name, value) = unsafe { (CStr::from_ptr(option.name), CStr::from_ptr(option.value)) };
+            // SAFETY: the library has filled the entry with two strings, which live until they are
+            // given back below.
+            let (name, value) =
+                unsafe { (CStr::from_ptr(option.name), CStr::from_ptr(option.value)) };
             let off = [c"false", c"disabled", c"0", c"no", c""].contains(&value);
             !off && options.iter().any(|wanted| name.to_bytes() == wanted.as_bytes())
         });
@@ -185,7 +225,8 @@ impl Drop for Open {
 }
 
 impl Keeper {
-    /// Waits for the next news of the image. It is to be called until it says that the image is closed.
+    /// Waits for the next news of the image. It is to be called until it says that the image is
+    /// closed.
     pub(crate) fn wait(&mut self) -> News {
         loop {
             let over = self.post.over.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -207,8 +248,8 @@ impl Keeper {
 
     fn close(&mut self, handle: Handle) {
         let Handle { image, pool } = handle;
-        // SAFETY: the image is open, and nobody else has it: the last one who used it has sent it here. Callbacks of the watch are over when
-        // `rbd_update_unwatch` returns.
+        // SAFETY: the image is open, and nobody else has it: the last one who used it has sent it
+        // here. Callbacks of the watch are over when `rbd_update_unwatch` returns.
         unsafe {
             if let Some(watch) = self.watch.take() {
                 (self.library.rbd_update_unwatch)(image, watch);

@@ -1,8 +1,9 @@
 //! The libraries librados and librbd, loaded when they are first asked for.
 
 use super::types::{
-    AttributesHandle, Callback, CompletionHandle, ConfigOption, ImageHandle, ImageInfo, IoContextHandle, NotifyCallback,
-    RadosHandle, ReadHandle, UpdateCallback, Vector, WatchErrorCallback, WriteHandle,
+    AttributesHandle, Callback, CompletionHandle, ConfigOption, ImageHandle, ImageInfo,
+    IoContextHandle, NotifyCallback, RadosHandle, ReadHandle, UpdateCallback, Vector,
+    WatchErrorCallback, WriteHandle,
 };
 use core::ffi::{c_char, c_int, c_void};
 use libloading::Library as File;
@@ -12,7 +13,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The libraries are missing, or too old.
-    #[error("images of Ceph need its libraries: install librbd1 (Debian, Ubuntu, Fedora, RHEL), of release 16 or later ({0})")]
+    #[error(
+        "images of Ceph need its libraries: install librbd1 (Debian, Ubuntu, Fedora, RHEL), of release 16 or later ({0})"
+    )]
     NoLibrary(String),
 }
 
@@ -26,8 +29,9 @@ macro_rules! library {
         impl Library {
             fn of(files: &Files) -> Result<Self, Unavailable> {
                 $(
-                    // SAFETY: the function has this type in the headers of version 2 of librados's interface and version 1 of librbd's, and a
-                    // library of that version, which its file name states, keeps it.
+                    // SAFETY: the function has this type in the headers of version 2 of librados's
+                    // interface and version 1 of librbd's, and a library of that version, which its
+                    // file name states, keeps it.
                     let $name = unsafe {
                         files.$of.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>(concat!(stringify!($name), "\0").as_bytes())
                     };
@@ -111,16 +115,18 @@ library! {
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
-/// Whether the libraries were loaded. Their threads may still be at work then, and what they use is destroyed by `exit` before they end: a program leaves with
-/// `_exit` instead.
+/// Whether the libraries were loaded. Their threads may still be at work then, and what they use is
+/// destroyed by `exit` before they end: a program leaves with `_exit` instead.
 pub fn is_loaded() -> bool {
     LIBRARY.get().is_some()
 }
 
-/// The functions, which the first call loads. If that fails the next one tries again: the libraries may have been installed meanwhile.
+/// The functions, which the first call loads. If that fails the next one tries again: the libraries
+/// may have been installed meanwhile.
 pub(crate) fn library() -> Result<&'static Library, Unavailable> {
     static LOADING: Mutex<()> = Mutex::new(());
-    // One at a time: their initialisers take a while, and several images may be opened side by side.
+    // One at a time: their initialisers take a while, and several images may be opened side by
+    // side.
     let _one = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(library) = LIBRARY.get() {
         return Ok(library);

@@ -1,10 +1,13 @@
 //! librados and librbd, behind an interface of safe code.
 //!
-//! * [`library`]: their functions, loaded when they are first asked for; [`types`]: their types and constants.
+//! * [`library`]: their functions, loaded when they are first asked for; [`types`]: their types and
+//!   constants.
 //! * [`rados`]: a client of a cluster, and its pools.
 //! * [`image`]: an image: opening, properties, its watch, closing.
-//! * [`objects`]: objects of a pool, and keeping clients out; [`watch`]: what clients tell each other of an object.
-//! * [`flight`]: operations on images, each with its memory, and how their ends get to the loop that began them.
+//! * [`objects`]: objects of a pool, and keeping clients out; [`watch`]: what clients tell each
+//!   other of an object.
+//! * [`flight`]: operations on images, each with its memory, and how their ends get to the loop
+//!   that began them.
 
 mod flight;
 mod image;
@@ -35,7 +38,9 @@ fn c_string(text: impl Into<Vec<u8>>) -> CString {
 
 /// The text in a buffer that a library has filled, up to its zero byte.
 fn text(buffer: &[u8]) -> String {
-    CStr::from_bytes_until_nul(buffer).map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
+    CStr::from_bytes_until_nul(buffer)
+        .map(|text| text.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 /// The positive error number of a negative result.

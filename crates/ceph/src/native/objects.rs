@@ -1,4 +1,5 @@
-//! Objects of a pool: small ones that several clients change by compare-and-set. And keeping a client out of the cluster.
+//! Objects of a pool: small ones that several clients change by compare-and-set. And keeping a
+//! client out of the cluster.
 
 use super::library::Library;
 use super::rados::{Cluster, Pool};
@@ -9,7 +10,8 @@ use core::ffi::{CStr, c_int};
 use core::ptr::{null, null_mut};
 use std::collections::BTreeMap;
 
-/// The attribute of an object that counts its changes, as decimal digits. An object without it was not made by [`Pool::replace`].
+/// The attribute of an object that counts its changes, as decimal digits. An object without it was
+/// not made by [`Pool::replace`].
 pub(crate) const GENERATION: &str = "generation";
 const GENERATION_C: &CStr = c"generation";
 
@@ -49,7 +51,14 @@ impl Cluster {
     pub(crate) fn keep_out(&self, address: &str) -> Result<(), i32> {
         let mut address = c_string(address).into_bytes_with_nul();
         // SAFETY: the client is connected; the string lives until the call returns.
-        check(unsafe { (self.library.rados_blocklist_add)(self.raw(), address.as_mut_ptr().cast(), RADOS_FENCE_S) }).map(drop)
+        check(unsafe {
+            (self.library.rados_blocklist_add)(
+                self.raw(),
+                address.as_mut_ptr().cast(),
+                RADOS_FENCE_S,
+            )
+        })
+        .map(drop)
     }
 
     /// Waits until this client knows all that the cluster has decided so far.
@@ -71,8 +80,11 @@ impl Attributes {
         let mut all = BTreeMap::new();
         loop {
             let (mut name, mut value, mut len) = (null(), null(), 0);
-            // SAFETY: the iterator was made by the library and is not ended; the rest is written to.
-            check(unsafe { (self.library.rados_getxattrs_next)(self.handle, &mut name, &mut value, &mut len) })?;
+            // SAFETY: the iterator was made by the library and is not ended; the rest is written
+            // to.
+            check(unsafe {
+                (self.library.rados_getxattrs_next)(self.handle, &mut name, &mut value, &mut len)
+            })?;
             if name.is_null() {
                 return Ok(all);
             }
@@ -139,10 +151,18 @@ impl Change {
         // SAFETY: the operation was made just now; the library copies the strings.
         unsafe {
             match unless {
-                Unless::Exists => (library.rados_write_op_create)(change.handle, CREATE_EXCLUSIVE, null()),
+                Unless::Exists => {
+                    (library.rados_write_op_create)(change.handle, CREATE_EXCLUSIVE, null())
+                }
                 Unless::Differs(digits) => {
                     let (value, len) = (digits.as_ptr().cast(), digits.len());
-                    (library.rados_write_op_cmpxattr)(change.handle, GENERATION_C.as_ptr(), ATTRIBUTE_EQUALS, value, len);
+                    (library.rados_write_op_cmpxattr)(
+                        change.handle,
+                        GENERATION_C.as_ptr(),
+                        ATTRIBUTE_EQUALS,
+                        value,
+                        len,
+                    );
                 }
             }
         }
@@ -152,8 +172,17 @@ impl Change {
     fn write(&self, after: &str, bytes: &[u8]) {
         // SAFETY: the operation exists; the library copies the bytes and the strings.
         unsafe {
-            (self.library.rados_write_op_write_full)(self.handle, bytes.as_ptr().cast(), bytes.len());
-            (self.library.rados_write_op_setxattr)(self.handle, GENERATION_C.as_ptr(), after.as_ptr().cast(), after.len());
+            (self.library.rados_write_op_write_full)(
+                self.handle,
+                bytes.as_ptr().cast(),
+                bytes.len(),
+            );
+            (self.library.rados_write_op_setxattr)(
+                self.handle,
+                GENERATION_C.as_ptr(),
+                after.as_ptr().cast(),
+                after.len(),
+            );
         }
     }
 
@@ -164,8 +193,17 @@ impl Change {
 
     /// Makes the change; whether what has to hold did. Waits for the cluster.
     fn make(self, pool: &Pool, object: &CStr) -> Result<bool, i32> {
-        // SAFETY: operation and context exist; the string lives until the call returns; null stands for the present time.
-        let made = unsafe { (self.library.rados_write_op_operate)(self.handle, pool.handle, object.as_ptr(), null_mut(), 0) };
+        // SAFETY: operation and context exist; the string lives until the call returns; null stands
+        // for the present time.
+        let made = unsafe {
+            (self.library.rados_write_op_operate)(
+                self.handle,
+                pool.handle,
+                object.as_ptr(),
+                null_mut(),
+                0,
+            )
+        };
         match check(made) {
             Ok(_) => Ok(true),
             Err(ECANCELED | EEXIST | ENODATA | ENOENT) => Ok(false),
@@ -179,7 +217,8 @@ fn number(digits: &[u8]) -> Result<u64, i32> {
 }
 
 impl Pool {
-    /// An object of at most `most` bytes, and the generation that these bytes have. Waits for the cluster.
+    /// An object of at most `most` bytes, and the generation that these bytes have. Waits for the
+    /// cluster.
     pub(crate) fn read(&self, object: &str, most: usize) -> Result<Found, i32> {
         let library = self.cluster.library;
         let (object, mut bytes) = (c_string(object), vec![0u8; most.saturating_add(1)]);
@@ -187,11 +226,19 @@ impl Pool {
         let mut attributes = Attributes { library, handle: null_mut() };
         // SAFETY: the function has no requirements.
         let reading = Reading { library, handle: unsafe { (library.rados_create_read_op)() } };
-        // SAFETY: operation and context exist; `bytes` has as many bytes as are stated; that, all else that is written to, and the string live until
-        // the last call returns, which is when the library has done with them.
+        // SAFETY: operation and context exist; `bytes` has as many bytes as are stated; that, all
+        // else that is written to, and the string live until the last call returns, which is when
+        // the library has done with them.
         let done = unsafe {
             (library.rados_read_op_getxattrs)(reading.handle, &mut attributes.handle, &mut listed);
-            (library.rados_read_op_read)(reading.handle, 0, bytes.len(), bytes.as_mut_ptr().cast(), &mut count, &mut read);
+            (library.rados_read_op_read)(
+                reading.handle,
+                0,
+                bytes.len(),
+                bytes.as_mut_ptr().cast(),
+                &mut count,
+                &mut read,
+            );
             (library.rados_read_op_operate)(reading.handle, self.handle, object.as_ptr(), 0)
         };
         drop(reading);
@@ -201,7 +248,9 @@ impl Pool {
         };
         check(listed)?;
         check(read)?;
-        let Some(generation) = attributes.all()?.remove(GENERATION) else { return Ok(Found::Nothing) };
+        let Some(generation) = attributes.all()?.remove(GENERATION) else {
+            return Ok(Found::Nothing);
+        };
         if count > most {
             return Ok(Found::TooLong);
         }
@@ -209,12 +258,16 @@ impl Pool {
         Ok(Found::Bytes(number(&generation)?, bytes))
     }
 
-    /// How often an object was replaced; 0: there is none, or it has no generation. Waits for the cluster.
+    /// How often an object was replaced; 0: there is none, or it has no generation. Waits for the
+    /// cluster.
     pub(crate) fn generation(&self, object: &str) -> Result<u64, i32> {
         let (object, mut digits) = (c_string(object), [0u8; DIGITS]);
         let (name, into) = (GENERATION_C.as_ptr(), digits.as_mut_ptr().cast());
-        // SAFETY: the context exists; `digits` has as many bytes as are stated; the strings live until the call returns.
-        let read = unsafe { (self.cluster.library.rados_getxattr)(self.handle, object.as_ptr(), name, into, DIGITS) };
+        // SAFETY: the context exists; `digits` has as many bytes as are stated; the strings live
+        // until the call returns.
+        let read = unsafe {
+            (self.cluster.library.rados_getxattr)(self.handle, object.as_ptr(), name, into, DIGITS)
+        };
         match check(read) {
             Err(ENOENT | ENODATA) => Ok(0),
             Err(error) => Err(error),
@@ -222,8 +275,14 @@ impl Pool {
         }
     }
 
-    /// Replaces what an object holds, if it has the generation `before` (0: see [`Pool::generation`]); whether it had. Waits for the cluster.
-    pub(crate) fn replace(&self, object: &str, (before, after): (u64, u64), bytes: &[u8]) -> Result<bool, i32> {
+    /// Replaces what an object holds, if it has the generation `before` (0: see
+    /// [`Pool::generation`]); whether it had. Waits for the cluster.
+    pub(crate) fn replace(
+        &self,
+        object: &str,
+        (before, after): (u64, u64),
+        bytes: &[u8],
+    ) -> Result<bool, i32> {
         let (object, library) = (c_string(object), self.cluster.library);
         let (before, after) = (digits(before), after.to_string());
         let made = |unless| {
@@ -231,7 +290,8 @@ impl Pool {
             change.write(&after, bytes);
             change.make(self, &object)
         };
-        // An object that does not exist has no attributes to compare. One that only has attributes of its users has an empty generation.
+        // An object that does not exist has no attributes to compare. One that only has attributes
+        // of its users has an empty generation.
         Ok(before.is_empty() && made(Unless::Exists)? || made(Unless::Differs(&before))?)
     }
 
@@ -246,9 +306,18 @@ impl Pool {
     pub(crate) fn set_attribute(&self, object: &str, name: &str, value: &[u8]) -> Result<(), i32> {
         let (object, name) = (c_string(object), c_string(name));
         let (from, count) = (value.as_ptr().cast(), value.len());
-        // SAFETY: the context exists; `value` has as many bytes as are stated; the strings live until the call returns.
-        check(unsafe { (self.cluster.library.rados_setxattr)(self.handle, object.as_ptr(), name.as_ptr(), from, count) })
-            .map(drop)
+        // SAFETY: the context exists; `value` has as many bytes as are stated; the strings live
+        // until the call returns.
+        check(unsafe {
+            (self.cluster.library.rados_setxattr)(
+                self.handle,
+                object.as_ptr(),
+                name.as_ptr(),
+                from,
+                count,
+            )
+        })
+        .map(drop)
     }
 
     /// All attributes of an object; none if there is no such object. Waits for the cluster.
@@ -256,8 +325,10 @@ impl Pool {
         let library = self.cluster.library;
         let object = c_string(object);
         let mut handle = null_mut();
-        // SAFETY: the context exists; `handle` is written to; the string lives until the call returns.
-        match check(unsafe { (library.rados_getxattrs)(self.handle, object.as_ptr(), &mut handle) }) {
+        // SAFETY: the context exists; `handle` is written to; the string lives until the call
+        // returns.
+        match check(unsafe { (library.rados_getxattrs)(self.handle, object.as_ptr(), &mut handle) })
+        {
             Err(ENOENT) => Ok(BTreeMap::new()),
             Err(error) => Err(error),
             Ok(_) => Attributes { library, handle }.all(),

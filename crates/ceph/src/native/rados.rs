@@ -15,12 +15,14 @@ const FSID_BYTES: usize = 37;
 
 /// What every client of ours is set to, over what its configuration says.
 ///
-/// * No cache in this process: a write that is acknowledged is with the cluster, whichever gateway dies next, and a gateway reads what another one
-///   has written. An image or a pool can have the cache switched on all the same (`rbd config image set`).
+/// * No cache in this process: a write that is acknowledged is with the cluster, whichever gateway
+///   dies next, and a gateway reads what another one has written. An image or a pool can have the
+///   cache switched on all the same (`rbd config image set`).
 /// * Submitting does not wait: not for room, nor for the lock of an image.
 const SETTINGS: [(&str, &str); 2] = [("rbd_cache", "false"), ("rbd_non_blocking_aio", "true")];
 
-/// A client of a cluster. Dropping it says goodbye to the cluster, which may wait: not on a thread of a loop.
+/// A client of a cluster. Dropping it says goodbye to the cluster, which may wait: not on a thread
+/// of a loop.
 pub(crate) struct Cluster {
     pub(super) library: &'static Library,
     handle: RadosHandle,
@@ -37,8 +39,13 @@ unsafe impl Send for Cluster {}
 unsafe impl Sync for Cluster {}
 
 impl Cluster {
-    /// A client that is configured and not connected. One is made at a time: the library has a static buffer for it.
-    pub(crate) fn configured(library: &'static Library, access: &Access, limit: Duration) -> Result<Unconnected, i32> {
+    /// A client that is configured and not connected. One is made at a time: the library has a
+    /// static buffer for it.
+    pub(crate) fn configured(
+        library: &'static Library,
+        access: &Access,
+        limit: Duration,
+    ) -> Result<Unconnected, i32> {
         let mut handle = null_mut();
         let (name, user) = (c_string("ceph"), c_string(access.user()));
         // SAFETY: `handle` is written to; the strings live until the call returns.
@@ -51,10 +58,12 @@ impl Cluster {
     fn configure(&self, access: &Access, limit: Duration) -> Result<(), i32> {
         let file = access.conf.as_ref().map(|path| c_string(path.as_os_str().as_bytes()));
         let file = file.as_ref().map_or(null(), |path| path.as_ptr());
-        // SAFETY: the client is not connected; the string lives until the call returns, and null stands for the usual places.
+        // SAFETY: the client is not connected; the string lives until the call returns, and null
+        // stands for the usual places.
         check(unsafe { (self.library.rados_conf_read_file)(self.handle, file) })?;
-        // SAFETY: the client is not connected; null stands for CEPH_ARGS. The library's static buffer is used by one thread at a time, as
-        // clients are configured one after the other (`crate::cluster`).
+        // SAFETY: the client is not connected; null stands for CEPH_ARGS. The library's static
+        // buffer is used by one thread at a time, as clients are configured one after the other
+        // (`crate::cluster`).
         check(unsafe { (self.library.rados_conf_parse_env)(self.handle, null::<c_char>()) })?;
         if let Some(keyring) = &access.keyring {
             self.set("keyring", keyring.as_os_str().as_bytes())?;
@@ -68,7 +77,10 @@ impl Cluster {
     fn set(&self, option: &str, value: &[u8]) -> Result<(), i32> {
         let (option, value) = (c_string(option), c_string(value));
         // SAFETY: the client is not connected; the strings live until the call returns.
-        check(unsafe { (self.library.rados_conf_set)(self.handle, option.as_ptr(), value.as_ptr()) }).map(drop)
+        check(unsafe {
+            (self.library.rados_conf_set)(self.handle, option.as_ptr(), value.as_ptr())
+        })
+        .map(drop)
     }
 
     pub(super) fn raw(&self) -> RadosHandle {
@@ -90,7 +102,9 @@ impl Unconnected {
         check(unsafe { (library.rados_connect)(cluster.handle) })?;
         let mut fsid = [0u8; FSID_BYTES];
         // SAFETY: the client is connected; `fsid` has as many bytes as are stated.
-        check(unsafe { (library.rados_cluster_fsid)(cluster.handle, fsid.as_mut_ptr().cast(), FSID_BYTES) })?;
+        check(unsafe {
+            (library.rados_cluster_fsid)(cluster.handle, fsid.as_mut_ptr().cast(), FSID_BYTES)
+        })?;
         cluster.fsid = text(&fsid);
         Ok(cluster)
     }
@@ -109,7 +123,8 @@ pub(crate) struct Pool {
     pub(super) handle: IoContextHandle,
 }
 
-// SAFETY: librados permits the use of a context by several threads at a time, as long as none changes its settings; those are made in `open`.
+// SAFETY: librados permits the use of a context by several threads at a time, as long as none
+// changes its settings; those are made in `open`.
 unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
@@ -120,7 +135,8 @@ impl Pool {
         let library = cluster.library;
         let (name, namespace) = (c_string(name), c_string(namespace));
         let mut handle = null_mut();
-        // SAFETY: the client is connected, and `Pool` keeps it; `handle` is written to; the string lives until the call returns.
+        // SAFETY: the client is connected, and `Pool` keeps it; `handle` is written to; the string
+        // lives until the call returns.
         check(unsafe { (library.rados_ioctx_create)(cluster.handle, name.as_ptr(), &mut handle) })?;
         // SAFETY: the context was made just now, and nobody else has it.
         unsafe {

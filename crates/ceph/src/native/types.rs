@@ -1,4 +1,5 @@
-//! Types and constants of the headers `rados/librados.h` and `rbd/librbd.h`. Handles are opaque: only the libraries look into them.
+//! Types and constants of the headers `rados/librados.h` and `rbd/librbd.h`. Handles are opaque:
+//! only the libraries look into them.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -22,8 +23,10 @@ pub(super) type Callback = unsafe extern "C" fn(CompletionHandle, *mut c_void);
 /// `rbd_update_callback_t`.
 pub(super) type UpdateCallback = unsafe extern "C" fn(*mut c_void);
 
-/// `rados_watchcb2_t`: argument, number of the message, watch, who sent it, the message and its length.
-pub(super) type NotifyCallback = unsafe extern "C" fn(*mut c_void, u64, u64, u64, *mut c_void, usize);
+/// `rados_watchcb2_t`: argument, number of the message, watch, who sent it, the message and its
+/// length.
+pub(super) type NotifyCallback =
+    unsafe extern "C" fn(*mut c_void, u64, u64, u64, *mut c_void, usize);
 /// `rados_watcherrcb_t`: argument, watch, error number.
 pub(super) type WatchErrorCallback = unsafe extern "C" fn(*mut c_void, u64, c_int);
 
@@ -63,5 +66,6 @@ pub(super) const CREATE_EXCLUSIVE: c_int = 1;
 /// Bytes of an image's id with its end, at most (`RBD_MAX_IMAGE_ID_LENGTH`, with room).
 pub(super) const ID_BYTES: usize = 64;
 
-const _: () = assert!(size_of::<ImageInfo>() == 160 && core::mem::offset_of!(ImageInfo, parent_pool) == 56);
+const _: () =
+    assert!(size_of::<ImageInfo>() == 160 && core::mem::offset_of!(ImageInfo, parent_pool) == 56);
 const _: () = assert!(size_of::<ConfigOption>() == 3 * size_of::<*mut c_char>());

@@ -15,7 +15,8 @@ const EMSGSIZE: i32 = 90;
 /// What is called with each message.
 pub(crate) type Hearing = Box<dyn Fn(Message) + Send + Sync>;
 
-/// A message to those who watch an object. Whoever sent it waits for an answer; dropping it is an empty one.
+/// A message to those who watch an object. Whoever sent it waits for an answer; dropping it is an
+/// empty one.
 pub struct Message {
     bytes: Vec<u8>,
     reply: Option<Reply>,
@@ -50,32 +51,55 @@ impl Reply {
     fn send(&self, bytes: &[u8]) {
         let Self { pool, object, id, cookie } = self;
         let len = c_int::try_from(bytes.len()).unwrap_or(0);
-        // SAFETY: the context exists; there are so many bytes, which the library copies; the string lives until the call returns. That the watch may be over by
-        // now is the cluster's matter.
+        // SAFETY: the context exists; there are so many bytes, which the library copies; the string
+        // lives until the call returns. That the watch may be over by now is the cluster's matter.
         unsafe {
-            (pool.cluster.library.rados_notify_ack)(pool.handle, object.as_ptr(), *id, *cookie, bytes.as_ptr().cast(), len)
+            (pool.cluster.library.rados_notify_ack)(
+                pool.handle,
+                object.as_ptr(),
+                *id,
+                *cookie,
+                bytes.as_ptr().cast(),
+                len,
+            )
         };
     }
 }
 
 impl Pool {
-    /// Tells all who watch an object; waits until they have acknowledged it, or for `limit` (whole seconds, rounded up). Whether all have, and their answers.
-    pub(crate) fn notify(&self, object: &str, message: &[u8], limit: Duration) -> Result<(bool, Vec<Vec<u8>>), i32> {
+    /// Tells all who watch an object; waits until they have acknowledged it, or for `limit` (whole
+    /// seconds, rounded up). Whether all have, and their answers.
+    pub(crate) fn notify(
+        &self,
+        object: &str,
+        message: &[u8],
+        limit: Duration,
+    ) -> Result<(bool, Vec<Vec<u8>>), i32> {
         let library = self.cluster.library;
         let (object, mut reply, mut reply_len) = (c_string(object), null_mut(), 0);
         let len = c_int::try_from(message.len()).map_err(|_| EMSGSIZE)?;
         // The library drops what is less than a second, and takes 0 for a default of its own.
-        let seconds = (limit.as_secs() + u64::from(limit.subsec_nanos() > 0)).clamp(1, u64::from(u32::MAX));
+        let seconds =
+            (limit.as_secs() + u64::from(limit.subsec_nanos() > 0)).clamp(1, u64::from(u32::MAX));
         let from = message.as_ptr().cast();
-        // SAFETY: the context exists; `message` has as many bytes as are stated; `reply` and `reply_len` are written to; message and string live until
-        // the call returns.
+        // SAFETY: the context exists; `message` has as many bytes as are stated; `reply` and
+        // `reply_len` are written to; message and string live until the call returns.
         let told = unsafe {
-            (library.rados_notify2)(self.handle, object.as_ptr(), from, len, seconds * 1000, &mut reply, &mut reply_len)
+            (library.rados_notify2)(
+                self.handle,
+                object.as_ptr(),
+                from,
+                len,
+                seconds * 1000,
+                &mut reply,
+                &mut reply_len,
+            )
         };
         let mut answered = Vec::new();
         if !reply.is_null() {
             // SAFETY: the library has put so many bytes there.
-            answered = answers(unsafe { core::slice::from_raw_parts(reply.cast::<u8>(), reply_len) });
+            answered =
+                answers(unsafe { core::slice::from_raw_parts(reply.cast::<u8>(), reply_len) });
             // SAFETY: the library has made it, and nobody else has it.
             unsafe { (library.rados_buffer_free)(reply) };
         }
@@ -86,22 +110,36 @@ impl Pool {
         }
     }
 
-    /// Has `heard` called, on a thread of the library, with each message to those who watch an object, and with an empty one when the cluster has ended the
-    /// watch. Waits for the cluster.
+    /// Has `heard` called, on a thread of the library, with each message to those who watch an
+    /// object, and with an empty one when the cluster has ended the watch. Waits for the cluster.
     pub(crate) fn watch(self: &Arc<Self>, object: &str, heard: Hearing) -> Result<Watch, i32> {
         let library = self.cluster.library;
-        let mut watch = Watch { of: Arc::new(Watched { pool: Arc::clone(self), object: c_string(object), heard }), cookie: 0 };
+        let mut watch = Watch {
+            of: Arc::new(Watched { pool: Arc::clone(self), object: c_string(object), heard }),
+            cookie: 0,
+        };
         let place = Arc::as_ptr(&watch.of).cast_mut().cast::<c_void>();
         let object = watch.of.object.as_ptr();
-        // SAFETY: the context exists; `cookie` is written to; the string, and what the callbacks get, live until `Watch` is dropped, which waits for them to
-        // be over.
-        check(unsafe { (library.rados_watch3)(self.handle, object, &mut watch.cookie, told, lost, RADOS_WATCH_S, place) })?;
+        // SAFETY: the context exists; `cookie` is written to; the string, and what the callbacks
+        // get, live until `Watch` is dropped, which waits for them to be over.
+        check(unsafe {
+            (library.rados_watch3)(
+                self.handle,
+                object,
+                &mut watch.cookie,
+                told,
+                lost,
+                RADOS_WATCH_S,
+                place,
+            )
+        })?;
         Ok(watch)
     }
 }
 
-/// The answers in what the library gives: a count, then for each a client (u64), a watch (u64), a length and so many bytes; numbers are little-endian. Behind
-/// them are those who have not answered.
+/// The answers in what the library gives: a count, then for each a client (u64), a watch (u64), a
+/// length and so many bytes; numbers are little-endian. Behind them are those who have not
+/// answered.
 fn answers(mut rest: &[u8]) -> Vec<Vec<u8>> {
     let mut take = |count: usize| {
         let (taken, behind) = rest.split_at_checked(count)?;
@@ -146,16 +184,25 @@ impl Drop for Watch {
         let Watched { pool, .. } = &*self.of;
         let library = pool.cluster.library;
         if self.cookie != 0 {
-            // SAFETY: the watch was made with this context, and is ended once. It is over after that even if the cluster did not agree.
+            // SAFETY: the watch was made with this context, and is ended once. It is over after
+            // that even if the cluster did not agree.
             unsafe { (library.rados_unwatch2)(pool.handle, self.cookie) };
         }
-        // SAFETY: the client is connected. Callbacks that were on their way have returned after this, also those of a watch that could not be made.
+        // SAFETY: the client is connected. Callbacks that were on their way have returned after
+        // this, also those of a watch that could not be made.
         unsafe { (library.rados_watch_flush)(pool.cluster.raw()) };
     }
 }
 
 /// The library calls this with a message to those who watch.
-unsafe extern "C" fn told(of: *mut c_void, id: u64, cookie: u64, _: u64, message: *mut c_void, len: usize) {
+unsafe extern "C" fn told(
+    of: *mut c_void,
+    id: u64,
+    cookie: u64,
+    _: u64,
+    message: *mut c_void,
+    len: usize,
+) {
     // SAFETY: it lives until the watch is over: see `Pool::watch`.
     let Watched { pool, object, heard } = unsafe { &*of.cast::<Watched>() };
     let bytes = match len {

@@ -36,7 +36,8 @@ fn nothing_of_a_fenced_client_arrives_later() {
         }
         until("all of them write", || written.iter().all(|count| count.load(Ordering::SeqCst) > 3));
         one.fence(&address).unwrap();
-        let at_the_fence: Vec<u64> = names.iter().map(|name| one.generation(name).unwrap()).collect();
+        let at_the_fence: Vec<u64> =
+            names.iter().map(|name| one.generation(name).unwrap()).collect();
         // Further writes of this client come after whatever arrives.
         for _ in 0..10 {
             let now: Vec<u64> = names.iter().map(|name| one.generation(name).unwrap()).collect();
@@ -52,10 +53,17 @@ fn nothing_of_a_fenced_client_arrives_later() {
     assert_eq!(fenced.generation("fenced 0"), Err(ObjectError::Blocklisted));
     assert_eq!(fenced.read("fenced 0", 10), Err(ObjectError::Blocklisted));
     assert_eq!(fenced.attributes("fenced 0"), Err(ObjectError::Blocklisted));
-    assert_eq!(fenced.notify("fenced 0", b"", Duration::from_secs(1)), Err(ObjectError::Blocklisted));
+    assert_eq!(
+        fenced.notify("fenced 0", b"", Duration::from_secs(1)),
+        Err(ObjectError::Blocklisted)
+    );
     assert!(matches!(fenced.watch("fenced 0", |_| ()), Err(ObjectError::Blocklisted)));
     one.fence(&address).unwrap();
-    assert_eq!(one.replace("fenced 0", one.generation("fenced 0").unwrap(), b"y").map(|after| after.is_some()), Ok(true));
+    assert_eq!(
+        one.replace("fenced 0", one.generation("fenced 0").unwrap(), b"y")
+            .map(|after| after.is_some()),
+        Ok(true)
+    );
 }
 
 /// Another one that connects anew is another client.
@@ -66,7 +74,10 @@ fn a_fenced_client_loses_its_watches() {
     one.replace("guarded", 0, b"").unwrap();
     let (tell, told) = channel();
     let tell = Mutex::new(tell);
-    let watch = fenced.watch("guarded", move |message| drop(tell.lock().unwrap().send(message.bytes().to_vec()))).ok().unwrap();
+    let watch = fenced
+        .watch("guarded", move |message| drop(tell.lock().unwrap().send(message.bytes().to_vec())))
+        .ok()
+        .unwrap();
     one.fence(&fenced.client().unwrap()).unwrap();
     assert_eq!(told.recv_timeout(Duration::from_secs(100)).unwrap(), b"");
     until("the watch is lost", || !watch.is_kept());

@@ -13,6 +13,10 @@ use weft_testing::ceph::Cluster;
 fn client(cluster: &Cluster, user: &str, which: &str) -> Objects {
     let other = cluster.dir().join(format!("client.{which}"));
     std::fs::create_dir_all(&other).expect("a directory beside the keyring");
-    let access = Access { conf: Some(cluster.conf()), id: Some(user.into()), keyring: Some(other.join("../keyring")) };
+    let access = Access {
+        conf: Some(cluster.conf()),
+        id: Some(user.into()),
+        keyring: Some(other.join("../keyring")),
+    };
     Objects::open(&access, "rbd", "", Duration::from_secs(60)).unwrap_or_else(|e| panic!("{e}"))
 }

@@ -7,7 +7,8 @@ use weft_testing::ceph::Cluster;
 
 const MOST: usize = 1 << 16;
 
-/// Two clients with different users: of those who compare the same generation one wins, and no count is lost.
+/// Two clients with different users: of those who compare the same generation one wins, and no
+/// count is lost.
 #[test]
 fn of_those_who_replace_one_generation_one_wins() {
     const THREADS: u64 = 8;
@@ -19,7 +20,9 @@ fn of_those_who_replace_one_generation_one_wins() {
             let (before, bytes) = objects.read("counter", 8).unwrap().unwrap_or_default();
             let count = bytes.try_into().map_or(0, u64::from_le_bytes);
             assert_eq!(count, before, "bytes and generation are of one instant");
-            if let Some(after) = objects.replace("counter", before, &(count + 1).to_le_bytes()).unwrap() {
+            if let Some(after) =
+                objects.replace("counter", before, &(count + 1).to_le_bytes()).unwrap()
+            {
                 assert_eq!(after, before + 1);
                 return;
             }
@@ -33,7 +36,10 @@ fn of_those_who_replace_one_generation_one_wins() {
     });
     for objects in &clients {
         assert_eq!(objects.generation("counter"), Ok(THREADS * EACH));
-        assert_eq!(objects.read("counter", 8), Ok(Some((THREADS * EACH, (THREADS * EACH).to_le_bytes().to_vec()))));
+        assert_eq!(
+            objects.read("counter", 8),
+            Ok(Some((THREADS * EACH, (THREADS * EACH).to_le_bytes().to_vec())))
+        );
     }
 }
 
@@ -43,8 +49,14 @@ fn an_object_comes_and_goes() {
     let (objects, other) = (client(cluster, "admin", "goes"), client(cluster, "user", "goes"));
     assert_eq!((objects.generation("goes"), objects.read("goes", MOST)), (Ok(0), Ok(None)));
     assert_eq!(objects.attributes("goes").unwrap().len(), 0);
-    assert_eq!((objects.replace("goes", 1, b"x"), objects.remove("goes", 1)), (Ok(None), Ok(false)));
-    assert_eq!((objects.replace("goes", 0, b"one"), other.replace("goes", 0, b"two")), (Ok(Some(1)), Ok(None)));
+    assert_eq!(
+        (objects.replace("goes", 1, b"x"), objects.remove("goes", 1)),
+        (Ok(None), Ok(false))
+    );
+    assert_eq!(
+        (objects.replace("goes", 0, b"one"), other.replace("goes", 0, b"two")),
+        (Ok(Some(1)), Ok(None))
+    );
     assert_eq!(other.replace("goes", 1, b"second"), Ok(Some(2)));
     assert_eq!(objects.read("goes", MOST), Ok(Some((2, b"second".to_vec()))));
     assert_eq!(objects.replace("goes", 2, b""), Ok(Some(3)), "it gets shorter");
@@ -66,12 +78,17 @@ fn attributes_are_beside_the_bytes() {
     assert_eq!(objects.replace("beside", 0, b"bytes"), Ok(Some(1)));
     assert_eq!(objects.replace("beside", 0, b"others"), Ok(None));
     let long = vec![7; 3000];
-    for (name, value) in [("gateway 1", &b"gone"[..]), ("ü/\n", b"\0\xff"), ("empty", b""), ("long", &long)] {
+    for (name, value) in
+        [("gateway 1", &b"gone"[..]), ("ü/\n", b"\0\xff"), ("empty", b""), ("long", &long)]
+    {
         objects.set_attribute("beside", name, value).unwrap();
     }
     let all = objects.attributes("beside").unwrap();
     assert_eq!(all.keys().collect::<Vec<_>>(), ["empty", "gateway 1", "long", "ü/\n"]);
-    assert_eq!((&all["gateway 1"][..], &all["ü/\n"][..], &all["empty"][..]), (&b"gone"[..], &b"\0\xff"[..], &b""[..]));
+    assert_eq!(
+        (&all["gateway 1"][..], &all["ü/\n"][..], &all["empty"][..]),
+        (&b"gone"[..], &b"\0\xff"[..], &b""[..])
+    );
     assert_eq!(all["long"], long);
     assert_eq!(objects.read("beside", MOST), Ok(Some((1, b"bytes".to_vec()))));
     let said = objects.set_attribute("beside", "generation", b"9").unwrap_err().to_string();
@@ -97,7 +114,8 @@ fn sizes_have_ends() {
 fn names_are_what_they_are() {
     let Some(cluster) = Cluster::shared() else { return };
     let objects = client(cluster, "user", "names");
-    let names = ["a b", "a/b", "a\nb", "ümläut", "'\"$()", "nqn.2014-08.org.example:disk", "..", "\u{1}"];
+    let names =
+        ["a b", "a/b", "a\nb", "ümläut", "'\"$()", "nqn.2014-08.org.example:disk", "..", "\u{1}"];
     for (n, name) in (1u8..).zip(names) {
         assert_eq!(objects.replace(name, 0, &[n]), Ok(Some(1)), "{name:?}");
     }
@@ -116,16 +134,24 @@ fn names_are_what_they_are() {
 fn pools_and_namespaces_are_apart() {
     let Some(cluster) = Cluster::shared() else { return };
     let access = Access { conf: Some(cluster.conf()), id: Some("user".into()), keyring: None };
-    let open = |access: &Access, pool, namespace| Objects::open(access, pool, namespace, Duration::from_secs(60));
-    let (here, there) = (open(&access, "rbd", "here").unwrap(), open(&access, "rbd", "there").unwrap());
+    let open = |access: &Access, pool, namespace| {
+        Objects::open(access, pool, namespace, Duration::from_secs(60))
+    };
+    let (here, there) =
+        (open(&access, "rbd", "here").unwrap(), open(&access, "rbd", "there").unwrap());
     assert_eq!(here.client(), there.client(), "they share a client");
-    assert_eq!((here.replace("one", 0, b"here"), there.replace("one", 0, b"there")), (Ok(Some(1)), Ok(Some(1))));
+    assert_eq!(
+        (here.replace("one", 0, b"here"), there.replace("one", 0, b"there")),
+        (Ok(Some(1)), Ok(Some(1)))
+    );
     assert_eq!(here.read("one", MOST), Ok(Some((1, b"here".to_vec()))));
     let said = open(&access, "absent", "").err().expect("there is no such pool").to_string();
     assert!(said.contains("ceph osd pool ls"), "{said}");
     let reader = open(&Access { id: Some("reader".into()), ..access }, "rbd", "here").unwrap();
     assert_eq!(reader.read("one", MOST), Ok(Some((1, b"here".to_vec()))));
-    for refused in [reader.replace("one", 1, b"x").err(), reader.set_attribute("one", "a", b"").err()] {
+    for refused in
+        [reader.replace("one", 1, b"x").err(), reader.set_attribute("one", "a", b"").err()]
+    {
         assert!(refused.is_some_and(|e| e.to_string().contains("ceph auth caps")));
     }
 }

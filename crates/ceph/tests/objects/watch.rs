@@ -31,7 +31,10 @@ fn all_who_watch_hear_it() {
     for message in [&b"hello"[..], b"", &long] {
         assert_eq!(other.notify("heard", message, LONG).map(|heard| heard.all), Ok(true));
         // It has returned, so both have acknowledged, and so both were told.
-        assert_eq!((first_told.try_recv().unwrap(), second_told.try_recv().unwrap()), (message.to_vec(), message.to_vec()));
+        assert_eq!(
+            (first_told.try_recv().unwrap(), second_told.try_recv().unwrap()),
+            (message.to_vec(), message.to_vec())
+        );
     }
     assert!(first.is_kept() && second.is_kept());
     drop(first);
@@ -55,7 +58,10 @@ fn whoever_does_not_acknowledge_is_told_of() {
         at.wait();
     };
     let watch = slow.watch("slow", wait).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(one.notify("slow", b"are you there?", Duration::from_millis(1)).map(|heard| heard.all), Ok(false));
+    assert_eq!(
+        one.notify("slow", b"are you there?", Duration::from_millis(1)).map(|heard| heard.all),
+        Ok(false)
+    );
     assert_eq!(told.try_recv().unwrap(), b"are you there?", "the other one has heard it");
     gate.wait();
     drop((watch, quick));
@@ -101,7 +107,8 @@ fn a_watch_that_is_lost_is_told() {
 #[test]
 fn a_watch_outlives_a_daemon() {
     let Some(cluster) = Cluster::start(1) else { return };
-    let (one, other) = (client(&cluster, "admin", "outlives"), client(&cluster, "user", "outlives"));
+    let (one, other) =
+        (client(&cluster, "admin", "outlives"), client(&cluster, "user", "outlives"));
     one.replace("kept", 0, b"").unwrap();
     let (watch, told) = watch(&one, "kept");
     cluster.signal("osd.0", "KILL");

@@ -26,7 +26,11 @@ fn another_size_is_told_under_load() {
     let rig = rig(&cluster.url(&image), 2);
     rig.write(1, 3, &[9; 512]);
     for (size, bytes) in [("32M", 32u64 << 20), ("24M", 24 << 20)] {
-        under_load(cluster, &rig, &["resize", "--allow-shrink", "--no-progress", "--size", size, &image]);
+        under_load(
+            cluster,
+            &rig,
+            &["resize", "--allow-shrink", "--no-progress", "--size", size, &image],
+        );
         for on_loop in 0..2 {
             assert_eq!(rig.change(on_loop), Change::Resized { blocks: bytes / 512 });
         }
@@ -48,7 +52,11 @@ fn a_snapshot_stays_as_it_was() {
     live.write(0, 5, &[2; 4096]);
     let device = open(&cluster.url(&format!("{image}@monday")));
     assert!(!device.features().write);
-    assert_ne!(device.identity().uuid, open(&cluster.url(&image)).identity().uuid, "it is another disk");
+    assert_ne!(
+        device.identity().uuid,
+        open(&cluster.url(&image)).identity().uuid,
+        "it is another disk"
+    );
     drop(device);
     let snapshot = rig(&cluster.url(&format!("{image}@monday")), 1);
     assert_eq!(snapshot.read(0, 5, 8), [1; 4096]);
@@ -70,12 +78,15 @@ fn whoever_may_only_read_reads() {
     rig.end();
 }
 
-/// Whatever it is called, and by whichever user: hosts that see it by two gateways know that it is one.
+/// Whatever it is called, and by whichever user: hosts that see it by two gateways know that it is
+/// one.
 #[test]
 fn an_image_keeps_its_uuid() {
     let Some(cluster) = Cluster::shared() else { return };
     let image = cluster.image("named", "16M");
-    let uuid = |image: &str, options: &str| open(&format!("{}{options}", cluster.url(image))).identity().uuid.unwrap();
+    let uuid = |image: &str, options: &str| {
+        open(&format!("{}{options}", cluster.url(image))).identity().uuid.unwrap()
+    };
     let before = uuid(&image, "");
     cluster.run("rbd", &["rename", &image, "rbd/renamed"]);
     assert_eq!(uuid("rbd/renamed", ",id=user"), before);

@@ -50,8 +50,10 @@ fn one_with_a_cache_of_the_library_tells_of_it() {
 fn two_clients_without_a_lock_see_the_same_at_once() {
     let Some(cluster) = Cluster::shared() else { return };
     let image = cluster.image("shared", "16M");
-    cluster.run("rbd", &["feature", "disable", &image, "object-map", "fast-diff", "exclusive-lock"]);
-    let (one, other) = (rig(&cluster.url(&image), 1), rig(&format!("{},id=user", cluster.url(&image)), 1));
+    cluster
+        .run("rbd", &["feature", "disable", &image, "object-map", "fast-diff", "exclusive-lock"]);
+    let (one, other) =
+        (rig(&cluster.url(&image), 1), rig(&format!("{},id=user", cluster.url(&image)), 1));
     for round in 0..50u8 {
         let (writer, reader) = if round % 2 == 0 { (&one, &other) } else { (&other, &one) };
         writer.write(0, 7, &[round; 4096]);
@@ -62,7 +64,8 @@ fn two_clients_without_a_lock_see_the_same_at_once() {
     for count in 0..20u8 {
         let (first, second) = if count % 2 == 0 { (&one, &other) } else { (&other, &one) };
         let pair = [[count; 512], [count + 1; 512]].concat();
-        let swap = |rig: &Rig| rig.request(OpKind::CompareAndWrite { fua: false }, 100, pair.clone());
+        let swap =
+            |rig: &Rig| rig.request(OpKind::CompareAndWrite { fua: false }, 100, pair.clone());
         first.one(0, swap(first));
         second.fails(0, swap(second), StatusKind::CompareFailed);
     }
@@ -75,7 +78,8 @@ fn two_clients_without_a_lock_see_the_same_at_once() {
 fn two_clients_pass_the_lock_on() {
     let Some(cluster) = Cluster::shared() else { return };
     let image = cluster.image("locked", "16M");
-    let (one, other) = (rig(&cluster.url(&image), 1), rig(&format!("{},id=user", cluster.url(&image)), 1));
+    let (one, other) =
+        (rig(&cluster.url(&image), 1), rig(&format!("{},id=user", cluster.url(&image)), 1));
     for round in 0..4u8 {
         let (writer, reader) = if round % 2 == 0 { (&one, &other) } else { (&other, &one) };
         writer.write(0, 7, &[round; 4096]);

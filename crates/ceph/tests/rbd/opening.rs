@@ -17,7 +17,10 @@ fn what_is_not_there_is_told_with_a_way_out() {
     assert!(fails(&cluster.url("absent/there"), ErrorKind::NotFound).contains("ceph osd pool ls"));
     assert!(fails(&cluster.url("rbd/tenant/there"), ErrorKind::NotFound).contains("rbd ls"));
     assert!(fails(&cluster.url("rbd/there@absent"), ErrorKind::NotFound).contains("rbd snap ls"));
-    assert!(fails(&format!("rbd:{image},conf=/absent/ceph.conf"), ErrorKind::NotFound).contains("conf=FILE"));
+    assert!(
+        fails(&format!("rbd:{image},conf=/absent/ceph.conf"), ErrorKind::NotFound)
+            .contains("conf=FILE")
+    );
     let said = fails(&cluster.url("rbd/there,id=nobody"), ErrorKind::PermissionDenied);
     assert!(said.contains("id=USER"), "{said}");
     open(&cluster.url("rbd/there,id=user"));

@@ -1,4 +1,5 @@
-//! A cluster in trouble: daemons that are killed, that stop, that shut a client out, and pools without room.
+//! A cluster in trouble: daemons that are killed, that stop, that shut a client out, and pools
+//! without room.
 
 use crate::image::{open, rig};
 use std::time::Duration;
@@ -25,7 +26,10 @@ fn operations_wait_for_daemons_that_are_killed_or_stop() {
     cluster.signal("osd.0", "KILL");
     let names = writes(&rig, 100, 2);
     cluster.launch("osd.0");
-    assert!(rig.wait(0, &names).iter().all(|answer| answer.outcome.is_success()), "they are done when it is back");
+    assert!(
+        rig.wait(0, &names).iter().all(|answer| answer.outcome.is_success()),
+        "they are done when it is back"
+    );
     assert_eq!(rig.read(0, 99 * 8, 8), [2; 4096]);
 
     cluster.signal("osd.0", "STOP");
@@ -35,7 +39,9 @@ fn operations_wait_for_daemons_that_are_killed_or_stop() {
     rig.cancel(0, names[0]);
     rig.fails(0, rig.request(OpKind::Read, 1 << 30, vec![0; 512]), StatusKind::OutOfRange);
     drop(device);
-    let late = weft_ceph::begin(&RbdUrl::parse(&cluster.url(&image)).unwrap(), Duration::from_secs(1), ()).unwrap();
+    let late =
+        weft_ceph::begin(&RbdUrl::parse(&cluster.url(&image)).unwrap(), Duration::from_secs(1), ())
+            .unwrap();
     let late = late.wait().err().expect("it cannot be opened");
     assert_eq!(late.kind(), ErrorKind::TimedOut, "{late}");
     assert!(late.to_string().contains("ceph status"), "{late}");
@@ -59,18 +65,36 @@ fn a_client_that_is_shut_out_says_so() {
     let Some(cluster) = Cluster::shared() else { return };
     let image = cluster.image("fenced", "16M");
     // A client that no other test has.
-    let url = format!("{},id=user,keyring={}", cluster.url(&image), cluster.dir().join("keyring").display());
+    let url = format!(
+        "{},id=user,keyring={}",
+        cluster.url(&image),
+        cluster.dir().join("keyring").display()
+    );
     let rig = rig(&url, 1);
     rig.write(0, 0, &[1; 4096]);
     let watchers = cluster.run("rbd", &["status", &image]);
-    let address = watchers.split("watcher=").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("it is watched");
+    let address = watchers
+        .split("watcher=")
+        .nth(1)
+        .and_then(|rest| rest.split_whitespace().next())
+        .expect("it is watched");
     cluster.run("ceph", &["osd", "blocklist", "add", address]);
     let answer = rig.run(0, vec![rig.request(WRITE, 0, vec![2; 4096])]).remove(0);
-    let Outcome::MayHaveExecuted { status, settled: true } = answer.outcome else { panic!("{:?}", answer.outcome) };
-    assert_eq!(status.kind, StatusKind::Path, "it was sent, and nobody says that it was not executed");
+    let Outcome::MayHaveExecuted { status, settled: true } = answer.outcome else {
+        panic!("{:?}", answer.outcome)
+    };
+    assert_eq!(
+        status.kind,
+        StatusKind::Path,
+        "it was sent, and nobody says that it was not executed"
+    );
     assert_eq!(rig.change(0), Change::Gone);
     let answer = rig.run(0, vec![rig.request(OpKind::Read, 0, vec![0; 4096])]).remove(0);
-    assert!(matches!(answer.outcome, Outcome::NotSent(status) if status.kind == StatusKind::Path), "{:?}", answer.outcome);
+    assert!(
+        matches!(answer.outcome, Outcome::NotSent(status) if status.kind == StatusKind::Path),
+        "{:?}",
+        answer.outcome
+    );
     rig.end();
     let other = self::rig(&cluster.url(&image), 1);
     assert_eq!(other.read(0, 0, 8), [1; 4096]);
@@ -88,7 +112,11 @@ fn full_is_an_error_and_not_a_wait() {
     let mut write = || {
         next += 8;
         let answer = rig.run(0, vec![rig.request(WRITE, next, vec![1; 4096])]).remove(0);
-        assert!(matches!(answer.outcome.status().kind, StatusKind::Success | StatusKind::NoSpace), "{:?}", answer.outcome);
+        assert!(
+            matches!(answer.outcome.status().kind, StatusKind::Success | StatusKind::NoSpace),
+            "{:?}",
+            answer.outcome
+        );
         answer.outcome.is_success()
     };
     assert!(write());
@@ -97,12 +125,20 @@ fn full_is_an_error_and_not_a_wait() {
             cluster.run("ceph", &["osd", which, ratio]);
         }
     };
-    full_at([("set-nearfull-ratio", "0.0001"), ("set-backfillfull-ratio", "0.0002"), ("set-full-ratio", "0.0003")]);
+    full_at([
+        ("set-nearfull-ratio", "0.0001"),
+        ("set-backfillfull-ratio", "0.0002"),
+        ("set-full-ratio", "0.0003"),
+    ]);
     // The daemon looks from time to time.
     weft_testing::wait::until("the cluster is full", || !write());
     assert_eq!(rig.read(0, 8, 8), [1; 4096]);
     rig.write(0, 8, &[2; 4096]);
-    full_at([("set-full-ratio", "0.95"), ("set-backfillfull-ratio", "0.9"), ("set-nearfull-ratio", "0.85")]);
+    full_at([
+        ("set-full-ratio", "0.95"),
+        ("set-backfillfull-ratio", "0.9"),
+        ("set-nearfull-ratio", "0.85"),
+    ]);
     weft_testing::wait::until("the cluster has room", write);
     rig.end();
 }
@@ -113,7 +149,11 @@ fn a_cluster_without_monitors_is_told() {
     let Some(cluster) = Cluster::start(0) else { return };
     cluster.signal("mon.a", "STOP");
     let url = RbdUrl::parse(&cluster.url("rbd/disk")).unwrap();
-    let error = weft_ceph::begin(&url, Duration::from_secs(1), ()).unwrap().wait().err().expect("nobody answers");
+    let error = weft_ceph::begin(&url, Duration::from_secs(1), ())
+        .unwrap()
+        .wait()
+        .err()
+        .expect("nobody answers");
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
     cluster.signal("mon.a", "CONT");
 }

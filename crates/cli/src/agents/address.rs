@@ -22,7 +22,10 @@ impl Address {
         };
         let is_one = |text: &String| text.strip_prefix("sha256:").and_then(unhex).is_some();
         if fingerprint.as_ref().is_some_and(|text| !is_one(text)) {
-            return Err("a fingerprint is sha256: and 64 hexadecimal digits, as weft agent prints it".into());
+            return Err(
+                "a fingerprint is sha256: and 64 hexadecimal digits, as weft agent prints it"
+                    .into(),
+            );
         }
         let place = HostPort::parse(place, PORT).map_err(|e| e.to_string())?;
         Ok(Self { place, fingerprint })
@@ -42,7 +45,10 @@ mod tests {
     fn an_agent_is_a_host_with_or_without_port_and_fingerprint() {
         let digits = "0A".repeat(32);
         let parsed = Address::parse(&format!("rack1@sha256:{digits}")).unwrap();
-        assert_eq!((parsed.name(), parsed.fingerprint), ("rack1:4430".into(), Some(format!("sha256:{}", digits.to_lowercase()))));
+        assert_eq!(
+            (parsed.name(), parsed.fingerprint),
+            ("rack1:4430".into(), Some(format!("sha256:{}", digits.to_lowercase())))
+        );
         assert_eq!(Address::parse("[fd00::1]:99").unwrap().name(), "[fd00::1]:99");
         for wrong in ["", "a@", "a@sha256:00", "a@md5:00", "a@sha256:zz", "a:b"] {
             assert!(Address::parse(wrong).is_err(), "{wrong}");

@@ -1,4 +1,5 @@
-//! Messages over TLS on a blocking socket, with time limits. Nothing that arrives takes more memory than a message may have.
+//! Messages over TLS on a blocking socket, with time limits. Nothing that arrives takes more memory
+//! than a message may have.
 
 use super::proof::Exported;
 use crate::limits::AGENT_SEND_S;
@@ -40,9 +41,10 @@ pub enum Lost {
 impl From<io::Error> for Lost {
     fn from(e: io::Error) -> Self {
         match e.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
-                Self::Closed
-            }
+            ErrorKind::UnexpectedEof
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe => Self::Closed,
             ErrorKind::WouldBlock | ErrorKind::TimedOut => Self::Silent,
             _ => Self::Io(e),
         }
@@ -66,10 +68,15 @@ fn is_wait(e: &io::Error) -> bool {
 
 impl Channel {
     /// Shakes hands, until `deadline` at the latest.
-    pub fn open(socket: TcpStream, tls: impl Into<Connection>, deadline: Instant) -> Result<Self, Lost> {
+    pub fn open(
+        socket: TcpStream,
+        tls: impl Into<Connection>,
+        deadline: Instant,
+    ) -> Result<Self, Lost> {
         socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
-        let mut channel = Self { socket, tls: tls.into(), staged: Vec::new(), most: AGENT_FIRST_BYTES_MAX };
+        let mut channel =
+            Self { socket, tls: tls.into(), staged: Vec::new(), most: AGENT_FIRST_BYTES_MAX };
         channel.tls.set_buffer_limit(None);
         while channel.tls.is_handshaking() {
             channel.flush(deadline)?;
@@ -107,13 +114,15 @@ impl Channel {
             }
             match self.take_in(deadline) {
                 // What came before the end still counts.
-                Err(Lost::Closed) if self.staged.len() > LENGTH_BYTES => match decode(&self.staged, self.most)? {
-                    Some((message, _)) => {
-                        self.staged.clear();
-                        return Ok(message);
+                Err(Lost::Closed) if self.staged.len() > LENGTH_BYTES => {
+                    match decode(&self.staged, self.most)? {
+                        Some((message, _)) => {
+                            self.staged.clear();
+                            return Ok(message);
+                        }
+                        None => return Err(Lost::Closed),
                     }
-                    None => return Err(Lost::Closed),
-                },
+                }
                 other => other?,
             }
         }
@@ -147,7 +156,11 @@ impl Channel {
             return Err(Lost::Tls(e));
         }
         self.take_decrypted()?;
-        if self.tls.is_handshaking() { Ok(()) } else { self.flush(deadline.max(Instant::now() + WAIT_MIN)) }
+        if self.tls.is_handshaking() {
+            Ok(())
+        } else {
+            self.flush(deadline.max(Instant::now() + WAIT_MIN))
+        }
     }
 
     fn take_decrypted(&mut self) -> Result<(), Lost> {

@@ -45,7 +45,9 @@ impl Config {
         let wrong = |problem: String| Failure::of(ErrorKind::Usage, format!("{place}: {problem}"));
         let mut config: Self = toml::from_str(&text).map_err(|e| {
             // The message without the lines of the file around it: they may hold a password.
-            let line = e.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
+            let line = e.span().map_or(1, |span| {
+                text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
+            });
             wrong(format!("line {line}: {}", e.message()))
         })?;
         config.check().map_err(wrong)?;
@@ -60,20 +62,32 @@ impl Config {
         }
         for (at, device) in self.devices.iter().enumerate() {
             weft_endpoint::check(&device.url).map_err(|e| e.to_string())?;
-            let same = |other: &Device| other.url == device.url || other.name.is_some() && other.name == device.name;
+            let same = |other: &Device| {
+                other.url == device.url || other.name.is_some() && other.name == device.name
+            };
             if self.devices[..at].iter().any(same) {
-                return Err(format!("{} is listed twice, or its name is", without_secret(&device.url)));
+                return Err(format!(
+                    "{} is listed twice, or its name is",
+                    without_secret(&device.url)
+                ));
             }
-            if device.name.as_ref().is_some_and(|name| name.is_empty() || name.contains([':', '/', ' ', ','])) {
+            if device
+                .name
+                .as_ref()
+                .is_some_and(|name| name.is_empty() || name.contains([':', '/', ' ', ',']))
+            {
                 return Err("a name of a device has no colon, slash, space or comma".into());
             }
         }
         Ok(())
     }
 
-    /// The device that a study asks for: exactly the URL of one, or its name. A part of a URL, or another way to write the same, is no permission.
+    /// The device that a study asks for: exactly the URL of one, or its name. A part of a URL, or
+    /// another way to write the same, is no permission.
     pub fn device(&self, asked: &str) -> Option<&Device> {
-        self.devices.iter().find(|device| device.url == asked || device.name.as_deref() == Some(asked))
+        self.devices
+            .iter()
+            .find(|device| device.url == asked || device.name.as_deref() == Some(asked))
     }
 }
 
@@ -93,7 +107,15 @@ mod tests {
         let config = config(text).unwrap();
         assert!(!config.device("a").unwrap().write && config.device("ram:1GiB").unwrap().write);
         assert!(!config.device("nvme+tcp://h:4420/nqn.2014-08.org.example:a").unwrap().write);
-        for other in ["", "ram:", "ram:1GiB ", "ram:1024MiB", "nvme+tcp://h/nqn.2014-08.org.example:a", "A", "/dev/sda"] {
+        for other in [
+            "",
+            "ram:",
+            "ram:1GiB ",
+            "ram:1024MiB",
+            "nvme+tcp://h/nqn.2014-08.org.example:a",
+            "A",
+            "/dev/sda",
+        ] {
             assert!(config.device(other).is_none(), "{other}");
         }
     }
@@ -102,8 +124,13 @@ mod tests {
     fn mistakes_are_refused() {
         let head = "listen = \"127.0.0.1:0\"\n";
         let twice = "[[device]]\nurl = \"ram:1GiB\"\n".repeat(2);
-        for wrong in ["", "[[device]]\n", "[[device]]\nurl = \"ram:1GiB\"\nwritable = true\n", &twice, "[[device]]\nurl = \"\"\n"]
-        {
+        for wrong in [
+            "",
+            "[[device]]\n",
+            "[[device]]\nurl = \"ram:1GiB\"\nwritable = true\n",
+            &twice,
+            "[[device]]\nurl = \"\"\n",
+        ] {
             assert!(config(&format!("{head}{wrong}")).is_err(), "{wrong}");
         }
     }

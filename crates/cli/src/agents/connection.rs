@@ -44,22 +44,35 @@ pub struct Opened {
 /// The failure that an answer tells of.
 pub fn failure(name: &str, answer: Answer) -> Failure {
     match answer {
-        Answer::Refused { kind, why } => Failure::of(kind.into(), format!("agent {name}: {}", Printable(&why))),
-        _ => Failure::of(ErrorKind::Protocol, format!("agent {name}: its answer is to another question")),
+        Answer::Refused { kind, why } => {
+            Failure::of(kind.into(), format!("agent {name}: {}", Printable(&why)))
+        }
+        _ => Failure::of(
+            ErrorKind::Protocol,
+            format!("agent {name}: its answer is to another question"),
+        ),
     }
 }
 
-/// The failure that an agent tells of which has not proved that it has the key: anybody may have said it, so its words are not shown.
+/// The failure that an agent tells of which has not proved that it has the key: anybody may have
+/// said it, so its words are not shown.
 fn refused_unproved(name: &str, answer: &Answer) -> Failure {
     let (kind, why) = match answer {
         Answer::Refused { kind: Kind::Protocol, .. } => {
             (ErrorKind::Protocol, "its version is another one: use the same weft on all machines")
         }
-        Answer::Refused { kind: Kind::PermissionDenied, .. } => (ErrorKind::PermissionDenied, "the study does not have its key"),
-        Answer::Refused { kind: Kind::InUse, .. } => (ErrorKind::InUse, "it works for another study; one at a time"),
+        Answer::Refused { kind: Kind::PermissionDenied, .. } => {
+            (ErrorKind::PermissionDenied, "the study does not have its key")
+        }
+        Answer::Refused { kind: Kind::InUse, .. } => {
+            (ErrorKind::InUse, "it works for another study; one at a time")
+        }
         _ => (ErrorKind::Protocol, "it does not begin with its proof"),
     };
-    Failure::of(kind, format!("agent {name}: {why}. It has not proved that it is the agent that it seems to be"))
+    Failure::of(
+        kind,
+        format!("agent {name}: {why}. It has not proved that it is the agent that it seems to be"),
+    )
 }
 
 /// The failure of a lost connection.
@@ -83,14 +96,21 @@ fn socket(address: &Address, patience: Duration) -> Result<TcpStream, Failure> {
         }
     }
     let e = last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into());
-    Err(Error::io(format!("agent {name}: cannot connect: {e}; start it there with weft agent --config FILE"), e).into())
+    Err(Error::io(
+        format!("agent {name}: cannot connect: {e}; start it there with weft agent --config FILE"),
+        e,
+    )
+    .into())
 }
 
 /// What was expected of an agent's certificate, and why it is not that.
 fn changed(name: &str, expected: &str, shown: &str, given: bool, known: Option<&Known>) -> Failure {
     let where_from = match known {
         Some(known) if !given => {
-            format!("If its certificate was made anew, remove its line from {}", known.path().display())
+            format!(
+                "If its certificate was made anew, remove its line from {}",
+                known.path().display()
+            )
         }
         _ => "If its certificate was made anew, give the new one".to_owned(),
     };
@@ -102,32 +122,51 @@ fn changed(name: &str, expected: &str, shown: &str, given: bool, known: Option<&
 }
 
 impl Agent {
-    /// Connects, compares the fingerprint, exchanges proofs and compares clocks. The fingerprint of an agent that was met for the first time is kept, once it
-    /// has proved that it has the key.
-    pub fn connect(address: &Address, key: &Key, clock: Clock, patience: Duration) -> Result<Self, Failure> {
+    /// Connects, compares the fingerprint, exchanges proofs and compares clocks. The fingerprint of
+    /// an agent that was met for the first time is kept, once it has proved that it has the key.
+    pub fn connect(
+        address: &Address,
+        key: &Key,
+        clock: Clock,
+        patience: Duration,
+    ) -> Result<Self, Failure> {
         let name = address.name();
         let known = Known::of_this_user();
         let met = match &known {
-            Some(known) if address.fingerprint.is_none() => known
-                .fingerprint(&name)
-                .map_err(|e| Error::io(format!("cannot read the known agents in {}: {e}", known.path().display()), e))?,
+            Some(known) if address.fingerprint.is_none() => {
+                known.fingerprint(&name).map_err(|e| {
+                    Error::io(
+                        format!("cannot read the known agents in {}: {e}", known.path().display()),
+                        e,
+                    )
+                })?
+            }
             _ => None,
         };
         let given = address.fingerprint.is_some();
         let expected = address.fingerprint.clone().or(met);
         let socket = socket(address, patience)?;
-        let wrong = |e: rustls::Error| Failure::of(ErrorKind::Protocol, format!("agent {name}: TLS: {e}"));
+        let wrong =
+            |e: rustls::Error| Failure::of(ErrorKind::Protocol, format!("agent {name}: TLS: {e}"));
         let (tls, shown): (_, Shown) = tls::client(expected.clone()).map_err(wrong)?;
         let deadline = Instant::now() + Duration::from_secs(AGENT_PROOF_S);
-        let channel = Channel::open(socket, tls, deadline).map_err(|e| match (&expected, shown.fingerprint()) {
-            (Some(expected), Some(shown)) if *expected != shown => changed(&name, expected, &shown, given, known.as_ref()),
-            _ => lost(&name, &e),
+        let channel = Channel::open(socket, tls, deadline).map_err(|e| {
+            match (&expected, shown.fingerprint()) {
+                (Some(expected), Some(shown)) if *expected != shown => {
+                    changed(&name, expected, &shown, given, known.as_ref())
+                }
+                _ => lost(&name, &e),
+            }
         })?;
         let fingerprint = shown.fingerprint().unwrap_or_default();
         let mut agent = Self::prove(name, fingerprint, channel, key, clock, deadline)?;
         if let (None, Some(known)) = (&expected, &known) {
             known.keep(&agent.name, &agent.fingerprint).unwrap_or_else(|e| {
-                tracing::warn!("cannot keep the fingerprint of agent {} in {}: {e}", agent.name, known.path().display());
+                tracing::warn!(
+                    "cannot keep the fingerprint of agent {} in {}: {e}",
+                    agent.name,
+                    known.path().display()
+                );
             });
         }
         agent.compare(AGENT_CLOCK_TRIPS).map_err(|e| lost(&agent.name, &e))?;
@@ -144,29 +183,44 @@ impl Agent {
     ) -> Result<Self, Failure> {
         let gone = |e: Lost| lost(&name, &e);
         let exported = channel.exported().map_err(gone)?;
-        channel.send(&Request::Hello { version: VERSION, proof: exported.proof(key, Role::Study) }).map_err(gone)?;
+        channel
+            .send(&Request::Hello { version: VERSION, proof: exported.proof(key, Role::Study) })
+            .map_err(gone)?;
         channel.allow(AGENT_MESSAGE_BYTES_MAX);
         match channel.receive(deadline).map_err(gone)? {
             Answer::Welcome { proof, .. } if !exported.is_proof(key, Role::Agent, &proof) => {
-                let text = format!("agent {name} does not have the key: it is not the agent that it seems to be");
+                let text = format!(
+                    "agent {name} does not have the key: it is not the agent that it seems to be"
+                );
                 Err(Failure::of(ErrorKind::PermissionDenied, text))
             }
             Answer::Welcome { weft, machine, .. } => {
                 let offset = Offset { ns: 0, uncertainty_ns: i64::MAX };
                 let weft = Printable(&weft).to_string();
-                Ok(Self { name, fingerprint, weft, machine: *machine, channel, clock, offset, asked: 0 })
+                Ok(Self {
+                    name,
+                    fingerprint,
+                    weft,
+                    machine: *machine,
+                    channel,
+                    clock,
+                    offset,
+                    asked: 0,
+                })
             }
             other => Err(refused_unproved(&name, &other)),
         }
     }
 
-    /// Compares its clock with ours by so many round trips. What else it says meanwhile is not heard: there is no run.
+    /// Compares its clock with ours by so many round trips. What else it says meanwhile is not
+    /// heard: there is no run.
     pub fn compare(&mut self, trips: u32) -> Result<(), Lost> {
         let mut all = Vec::new();
         let deadline = Instant::now() + Duration::from_secs(AGENT_SILENCE_S);
         for _ in 0..trips {
             let asked_ns = self.clock.now_ns();
-            // Answers to earlier questions may still be on their way: the time in them is an old one.
+            // Answers to earlier questions may still be on their way: the time in them is an old
+            // one.
             self.asked += 1;
             let asked = self.asked;
             self.channel.send(&Request::Clock { number: asked })?;

@@ -1,4 +1,5 @@
-//! All agents of a study: they run the same at the same instant, and what they measured becomes one report.
+//! All agents of a study: they run the same at the same instant, and what they measured becomes one
+//! report.
 
 use super::connection::{Agent, Opened, lost};
 use super::work::{Event, Order, Over, idle, work};
@@ -18,7 +19,8 @@ use weft_block::{ErrorKind, Geometry};
 /// Least time between the word to start and the start.
 const LEAD: Duration = Duration::from_millis(20);
 
-/// The start lies so many times the longest uncertainty of a clock in the future: a message takes about twice that.
+/// The start lies so many times the longest uncertainty of a clock in the future: a message takes
+/// about twice that.
 const LEAD_TRIPS: u32 = 8;
 
 /// An agent, also one that is lost.
@@ -67,8 +69,14 @@ struct Worker {
 }
 
 impl Fleet {
-    /// Of agents and what they opened; `asked` is the device of each, as the study names it, and `urls` the same for people.
-    pub fn new(clock: Clock, agents: Vec<(Agent, Opened)>, asked: Vec<String>, urls: Vec<String>) -> Self {
+    /// Of agents and what they opened; `asked` is the device of each, as the study names it, and
+    /// `urls` the same for people.
+    pub fn new(
+        clock: Clock,
+        agents: Vec<(Agent, Opened)>,
+        asked: Vec<String>,
+        urls: Vec<String>,
+    ) -> Self {
         let slot = |(((agent, opened), asked), url): (((Agent, Opened), String), String)| {
             let facts = results::Agent {
                 name: agent.name.clone(),
@@ -92,7 +100,8 @@ impl Fleet {
     /// Adds what is known of the agents to the results.
     pub fn add_to(&self, results: &mut results::Results) {
         results.agents = self.slots.borrow().iter().map(|slot| slot.facts.clone()).collect();
-        let worst = results.agents.iter().map(|agent| agent.clock_uncertainty_ns).fold(0.0, f64::max);
+        let worst =
+            results.agents.iter().map(|agent| agent.clock_uncertainty_ns).fold(0.0, f64::max);
         let apart = self.apart_ns.get() as f64;
         let known = format!("known to ±{:.3} ms or better when runs began", worst / 1e6);
         let mut notes = self.notes.take();
@@ -129,7 +138,8 @@ impl Fleet {
                 slot.agent = None;
                 let after = self.began.elapsed().as_secs();
                 let failure = lost(&slot.facts.name, &why);
-                let text = format!("The agent {} was lost after {after} s: {why}.", slot.facts.name);
+                let text =
+                    format!("The agent {} was lost after {after} s: {why}.", slot.facts.name);
                 slot.facts.lost = Some(text.clone());
                 self.note(format!("{text} The others went on without it."));
                 Some(Err(failure))
@@ -143,8 +153,12 @@ impl Fleet {
         for (number, measured) in all {
             let slot = &mut slots[*number as usize];
             let (Some(agent), Some(started)) = (&slot.agent, measured.started_ns) else { continue };
-            slot.facts.clock_uncertainty_ns = slot.facts.clock_uncertainty_ns.max(agent.offset.uncertainty_ns as f64);
-            slot.facts.late_ns = slot.facts.late_ns.max(started.saturating_sub(agent.offset.to_theirs(at_ns)) as f64);
+            slot.facts.clock_uncertainty_ns =
+                slot.facts.clock_uncertainty_ns.max(agent.offset.uncertainty_ns as f64);
+            slot.facts.late_ns = slot
+                .facts
+                .late_ns
+                .max(started.saturating_sub(agent.offset.to_theirs(at_ns)) as f64);
             starts.push(agent.offset.to_ours(started));
         }
         if let (Some(first), Some(last)) = (starts.iter().min(), starts.iter().max()) {
@@ -155,12 +169,19 @@ impl Fleet {
 
 /// Which of the first agents take part: all, or to fill the first that is there of each device.
 fn taking_part(slots: &[Slot], machines: usize, purpose: Purpose) -> Vec<usize> {
-    let there: Vec<usize> = (0..machines.min(slots.len())).filter(|at| slots[*at].agent.is_some()).collect();
-    let first = |at: &usize| !there.iter().take_while(|other| *other != at).any(|other| slots[*other].asked == slots[*at].asked);
+    let there: Vec<usize> =
+        (0..machines.min(slots.len())).filter(|at| slots[*at].agent.is_some()).collect();
+    let first = |at: &usize| {
+        !there
+            .iter()
+            .take_while(|other| *other != at)
+            .any(|other| slots[*other].asked == slots[*at].asked)
+    };
     there.iter().copied().filter(|at| purpose == Purpose::Load || first(at)).collect()
 }
 
-/// Waits until each is connected or cannot be, and says when they start. Then waits until all are done; gives the instant of the start.
+/// Waits until each is connected or cannot be, and says when they start. Then waits until all are
+/// done; gives the instant of the start.
 fn conduct(
     workers: &mut [Worker],
     events: &Receiver<(usize, Event)>,
@@ -173,7 +194,9 @@ fn conduct(
     while workers.iter().any(|worker| worker.outcome.is_none()) {
         match events.recv_timeout(PROGRESS_EVERY) {
             Ok((number, event)) => {
-                let Some(worker) = workers.iter_mut().find(|worker| worker.number == number) else { continue };
+                let Some(worker) = workers.iter_mut().find(|worker| worker.number == number) else {
+                    continue;
+                };
                 match event {
                     Event::Ready => worker.ready = true,
                     Event::Over(over) => worker.outcome = Some(over),
@@ -203,7 +226,8 @@ fn conduct(
 type Ends = (Vec<(usize, Over)>, Option<i64>);
 
 impl Crew {
-    /// Has the chosen ones run it, each by a thread of ours; the others hear that the study is still there.
+    /// Has the chosen ones run it, each by a thread of ours; the others hear that the study is
+    /// still there.
     fn together(
         &self,
         slots: &mut [Slot],
@@ -213,8 +237,10 @@ impl Crew {
         progress: &mut dyn FnMut(Progress),
     ) -> Ends {
         let (begun, clock) = (Instant::now(), self.fleet.clock);
-        let uncertainty = slots.iter().filter_map(|slot| Some(slot.agent.as_ref()?.offset.uncertainty_ns)).max();
-        let lead = LEAD + Duration::from_nanos(uncertainty.unwrap_or(0).unsigned_abs()) * LEAD_TRIPS;
+        let uncertainty =
+            slots.iter().filter_map(|slot| Some(slot.agent.as_ref()?.offset.uncertainty_ns)).max();
+        let lead =
+            LEAD + Duration::from_nanos(uncertainty.unwrap_or(0).unsigned_abs()) * LEAD_TRIPS;
         let (give, events) = mpsc::channel();
         let (mut workers, mut started) = (Vec::new(), None);
         std::thread::scope(|scope| {
@@ -236,10 +262,18 @@ impl Crew {
             }
             drop(give);
             let at = || clock.now_ns().saturating_add(i64::try_from(lead.as_nanos()).unwrap_or(0));
-            started = conduct(&mut workers, &events, shared, at, &mut || progress(seen(shared, spec, begun)));
+            started = conduct(&mut workers, &events, shared, at, &mut || {
+                progress(seen(shared, spec, begun))
+            });
             shared.over.store(true, Relaxed);
         });
-        (workers.into_iter().filter_map(|worker| Some((worker.number, worker.outcome?))).collect(), started)
+        (
+            workers
+                .into_iter()
+                .filter_map(|worker| Some((worker.number, worker.outcome?)))
+                .collect(),
+            started,
+        )
     }
 }
 
@@ -263,7 +297,9 @@ impl Generator for Crew {
         let (mut all, mut failed) = (Vec::new(), None);
         for (number, over) in ends {
             match self.fleet.take(&mut slots[number], over) {
-                Some(Ok(measured)) => all.push((u32::try_from(number).unwrap_or(u32::MAX), measured)),
+                Some(Ok(measured)) => {
+                    all.push((u32::try_from(number).unwrap_or(u32::MAX), measured))
+                }
                 Some(Err(failure)) => failed = failed.or(Some(failure)),
                 None => {}
             }
@@ -272,7 +308,11 @@ impl Generator for Crew {
             self.fleet.compare_starts(&mut slots, at_ns, &all);
         }
         if let (Some(failure), true) = (failed, all.is_empty()) {
-            return Err(weft_block::Error::new(failure.kind().unwrap_or(ErrorKind::Io), failure.to_string()).into());
+            return Err(weft_block::Error::new(
+                failure.kind().unwrap_or(ErrorKind::Io),
+                failure.to_string(),
+            )
+            .into());
         }
         let all = if purpose == Purpose::Fill { least(all) } else { all };
         let mut report = merged(&self.url, self.geometry, spec, &all);
@@ -281,7 +321,13 @@ impl Generator for Crew {
     }
 
     fn names(&self) -> Vec<String> {
-        self.fleet.slots.borrow().iter().take(self.machines).map(|slot| slot.facts.name.clone()).collect()
+        self.fleet
+            .slots
+            .borrow()
+            .iter()
+            .take(self.machines)
+            .map(|slot| slot.facts.name.clone())
+            .collect()
     }
 }
 
@@ -291,7 +337,11 @@ fn seen(shared: &Shared<'_>, spec: &JobSpec, begun: Instant) -> Progress {
     let measuring = rates.iter().any(|(_, measuring)| *measuring);
     let iops = rates.iter().map(|(iops, _)| iops).sum();
     // The study counts what comes after the warm-up.
-    let elapsed = if measuring { begun.elapsed().max(spec.ramp_time + Duration::from_millis(1)) } else { Duration::ZERO };
+    let elapsed = if measuring {
+        begun.elapsed().max(spec.ramp_time + Duration::from_millis(1))
+    } else {
+        Duration::ZERO
+    };
     Progress {
         phase: if measuring { Phase::Running } else { Phase::Ramp },
         elapsed,

@@ -31,7 +31,10 @@ impl Identity {
     /// That of this machine's agent; made the first time.
     pub fn lasting() -> Result<Self, Failure> {
         let dir = state_dir().ok_or_else(|| {
-            Failure::of(ErrorKind::NotFound, "there is no place for the agent's certificate: set WEFT_STATE_DIR to a directory")
+            Failure::of(
+                ErrorKind::NotFound,
+                "there is no place for the agent's certificate: set WEFT_STATE_DIR to a directory",
+            )
         })?;
         Self::in_directory(&dir)
     }
@@ -41,7 +44,12 @@ impl Identity {
         // The certificate is written last, so it says that both are there.
         if !certificate.exists() {
             let made = Self::made()?;
-            let cannot = |e| Error::io(format!("cannot keep the agent's certificate in {}: {e}", dir.display()), e);
+            let cannot = |e| {
+                Error::io(
+                    format!("cannot keep the agent's certificate in {}: {e}", dir.display()),
+                    e,
+                )
+            };
             std::fs::create_dir_all(dir).map_err(cannot)?;
             place(&key, made.key.secret_der()).map_err(cannot)?;
             place(&certificate, &made.certificate).map_err(cannot)?;
@@ -50,7 +58,8 @@ impl Identity {
     }
 
     fn made() -> Result<Self, Failure> {
-        let unusable = |e: rcgen::Error| Failure::of(ErrorKind::Io, format!("cannot make a certificate: {e}"));
+        let unusable =
+            |e: rcgen::Error| Failure::of(ErrorKind::Io, format!("cannot make a certificate: {e}"));
         let key = rcgen::KeyPair::generate().map_err(unusable)?;
         let params = rcgen::CertificateParams::new(vec![NAME.to_owned()]).map_err(unusable)?;
         let certificate = params.self_signed(&key).map_err(unusable)?;
@@ -60,7 +69,9 @@ impl Identity {
 
     fn read(certificate: &Path, key: &Path) -> Result<Self, Failure> {
         let read = |path: &Path| {
-            std::fs::read(path).map_err(|e| Error::io(format!("cannot read the agent's certificate {}: {e}", path.display()), e))
+            std::fs::read(path).map_err(|e| {
+                Error::io(format!("cannot read the agent's certificate {}: {e}", path.display()), e)
+            })
         };
         let (certificate, secret) = (CertificateDer::from(read(certificate)?), bytes_of_file(key)?);
         let key = PrivatePkcs8KeyDer::from(secret.to_vec());
@@ -98,7 +109,11 @@ mod tests {
         #[cfg(unix)]
         for name in FILES {
             use std::os::unix::fs::PermissionsExt;
-            assert_eq!(std::fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+            assert_eq!(
+                std::fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777,
+                0o600,
+                "{name}"
+            );
         }
         std::fs::remove_dir_all(&dir).unwrap();
         assert_ne!(Identity::in_directory(&dir).unwrap().fingerprint(), first.fingerprint());

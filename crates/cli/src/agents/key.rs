@@ -1,4 +1,5 @@
-//! The key that a study and its agents share. It is read from a file or the environment, and never sent.
+//! The key that a study and its agents share. It is read from a file or the environment, and never
+//! sent.
 
 use crate::exit::Failure;
 use crate::secret;
@@ -9,8 +10,8 @@ use weft_endpoint::identity::Identities;
 /// The environment variable with the key, for those who give no file.
 pub const VARIABLE: &str = "WEFT_AGENT_KEY";
 
-/// Least length of a key, characters: whoever pretends to be an agent may try keys offline against the proof that the study sends it, so a key must be too
-/// long to be found.
+/// Least length of a key, characters: whoever pretends to be an agent may try keys offline against
+/// the proof that the study sends it, so a key must be too long to be found.
 const CHARS_MIN: usize = 32;
 
 /// A key.
@@ -34,7 +35,8 @@ impl Key {
 
     /// From its bytes; none if they are too few.
     pub fn of(secret: &[u8]) -> Option<Self> {
-        (secret.len() >= CHARS_MIN).then(|| Self(ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret)))
+        (secret.len() >= CHARS_MIN)
+            .then(|| Self(ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret)))
     }
 
     pub(super) fn hmac(&self) -> &ring::hmac::Key {

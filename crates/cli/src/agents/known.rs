@@ -1,4 +1,5 @@
-//! The fingerprints of agents that a study has met, like ssh's known_hosts: a line `HOST:PORT FINGERPRINT` for each.
+//! The fingerprints of agents that a study has met, like ssh's known_hosts: a line
+//! `HOST:PORT FINGERPRINT` for each.
 
 use crate::limits::AGENT_FILE_BYTES_MAX;
 use crate::secret::private;
@@ -31,7 +32,11 @@ impl Known {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e),
         };
-        let of = |line: &str| line.split_once(' ').filter(|(known, _)| *known == name).map(|(_, print)| print.trim().to_owned());
+        let of = |line: &str| {
+            line.split_once(' ')
+                .filter(|(known, _)| *known == name)
+                .map(|(_, print)| print.trim().to_owned())
+        };
         Ok(text.lines().find_map(of))
     }
 

@@ -1,7 +1,9 @@
 //! The proofs: each end shows that it has the key, for this one connection and for its own role.
 //!
-//! A proof is HMAC-SHA-256 with the key over a name, the role and a value that TLS derives from the secrets of the connection (RFC 8446 §7.5, RFC 5705). Somebody
-//! in the middle has another value at each end, so that a proof is worth nothing elsewhere; and as the roles differ, it cannot be sent back.
+//! A proof is HMAC-SHA-256 with the key over a name, the role and a value that TLS derives from the
+//! secrets of the connection (RFC 8446 §7.5, RFC 5705). Somebody in the middle has another value at
+//! each end, so that a proof is worth nothing elsewhere; and as the roles differ, it cannot be sent
+//! back.
 
 use super::key::Key;
 use ring::hmac;
@@ -86,7 +88,9 @@ mod tests {
         assert!(!here.is_proof(&key(b'l'), Role::Study, &proof));
         assert!(!here.is_proof(&key(b'k'), Role::Agent, &proof), "it cannot be sent back");
         assert!(!elsewhere.is_proof(&key(b'k'), Role::Study, &proof), "nor be passed on");
-        for wrong in ["", "00", &proof[1..], &format!("{proof}0"), &"é".repeat(32), &"+f".repeat(32)] {
+        for wrong in
+            ["", "00", &proof[1..], &format!("{proof}0"), &"é".repeat(32), &"+f".repeat(32)]
+        {
             assert!(!here.is_proof(&key(b'k'), Role::Study, wrong), "{wrong}");
         }
     }

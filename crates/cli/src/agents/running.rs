@@ -48,13 +48,21 @@ impl Running {
     pub fn prepare(device: Device, job: JobSpec, clock: Clock) -> Result<Self, Failure> {
         let (answers, received) = mpsc::channel();
         let (stop, start) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
-        let gate = AtWord { start: Arc::clone(&start), answers: answers.clone(), said_ready: false, started: None, watch: None };
+        let gate = AtWord {
+            start: Arc::clone(&start),
+            answers: answers.clone(),
+            said_ready: false,
+            started: None,
+            watch: None,
+        };
         let stopped = Arc::clone(&stop);
         let work = move || {
             let _ = answers.send(measure(device, &job, &clock, gate, &stopped, &answers));
         };
         let thread = std::thread::Builder::new().name("weft-agent-run".into()).spawn(work);
-        let thread = thread.map_err(|e| Failure::of(ErrorKind::NoResources, format!("cannot start a thread: {e}")))?;
+        let thread = thread.map_err(|e| {
+            Failure::of(ErrorKind::NoResources, format!("cannot start a thread: {e}"))
+        })?;
         Ok(Self { stop, start, answers: received, thread: Some(thread) })
     }
 

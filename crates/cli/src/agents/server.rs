@@ -1,4 +1,5 @@
-//! Listening for studies: few strangers at a time, each with little time for its proof, and one study.
+//! Listening for studies: few strangers at a time, each with little time for its proof, and one
+//! study.
 
 use super::channel::{Channel, Lost};
 use super::identity::Identity;
@@ -20,7 +21,8 @@ use weft_bench::limits::AGENT_MESSAGE_BYTES_MAX;
 use weft_bench::study::machine_facts;
 use weft_block::{Error, ErrorKind};
 
-/// How often a listener without connections looks whether the agent is to end, and how long it waits after a failure.
+/// How often a listener without connections looks whether the agent is to end, and how long it
+/// waits after a failure.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// An agent that listens.
@@ -56,10 +58,17 @@ impl Server {
         let listener = TcpListener::bind(place).map_err(cannot)?;
         // A listener that waits cannot be told to end.
         listener.set_nonblocking(true).map_err(cannot)?;
-        let tls = tls::server(identity)
-            .map_err(|e| Failure::of(ErrorKind::Io, format!("TLS cannot be set up with the agent's certificate: {e}")))?;
+        let tls = tls::server(identity).map_err(|e| {
+            Failure::of(
+                ErrorKind::Io,
+                format!("TLS cannot be set up with the agent's certificate: {e}"),
+            )
+        })?;
         let (strangers, busy) = (Arc::default(), AtomicBool::new(false));
-        Ok(Self { listener, desk: Arc::new(Desk { tls, key, shop, strangers, busy, logged: Mutex::new(None) }) })
+        Ok(Self {
+            listener,
+            desk: Arc::new(Desk { tls, key, shop, strangers, busy, logged: Mutex::new(None) }),
+        })
     }
 
     /// Where it listens.
@@ -85,7 +94,11 @@ impl Server {
 }
 
 impl Desk {
-    fn admit(desk: &Arc<Self>, socket: TcpStream, peer: SocketAddr) -> Option<std::thread::JoinHandle<()>> {
+    fn admit(
+        desk: &Arc<Self>,
+        socket: TcpStream,
+        peer: SocketAddr,
+    ) -> Option<std::thread::JoinHandle<()>> {
         let stranger = match Strangers::admit(&desk.strangers, &socket, peer) {
             Ok((stranger, None)) => stranger,
             Ok((stranger, Some(gone))) => {
@@ -98,7 +111,10 @@ impl Desk {
             }
         };
         let (name, desk) = ("weft-agent-study".to_owned(), Arc::clone(desk));
-        std::thread::Builder::new().name(name).spawn(move || Self::serve(&desk, stranger, socket, peer)).ok()
+        std::thread::Builder::new()
+            .name(name)
+            .spawn(move || Self::serve(&desk, stranger, socket, peer))
+            .ok()
     }
 
     fn serve(desk: &Arc<Self>, stranger: Stranger, socket: TcpStream, peer: SocketAddr) {
@@ -115,7 +131,11 @@ impl Desk {
     }
 
     /// The handshake and the proofs, all within [`AGENT_PROOF_S`].
-    fn prove(self: &Arc<Self>, stranger: &Stranger, socket: TcpStream) -> Result<(Channel, Place), String> {
+    fn prove(
+        self: &Arc<Self>,
+        stranger: &Stranger,
+        socket: TcpStream,
+    ) -> Result<(Channel, Place), String> {
         let deadline = Instant::now() + Duration::from_secs(AGENT_PROOF_S);
         let tls = ServerConnection::new(Arc::clone(&self.tls)).map_err(|e| e.to_string())?;
         let told = |lost: Lost| lost.to_string();
@@ -131,8 +151,9 @@ impl Desk {
             why
         };
         if version != VERSION {
-            let why =
-                format!("the study speaks version {version} and the agent version {VERSION}: use the same weft on all machines");
+            let why = format!(
+                "the study speaks version {version} and the agent version {VERSION}: use the same weft on all machines"
+            );
             return Err(turn_away(&mut channel, ErrorKind::Protocol, why));
         }
         if !exported.is_proof(&self.key, Role::Study, &proof) {
@@ -146,7 +167,9 @@ impl Desk {
         let place = Place(Arc::clone(self));
         let proof = exported.proof(&self.key, Role::Agent);
         let weft = env!("CARGO_PKG_VERSION").to_owned();
-        channel.send(&Answer::Welcome { proof, weft, machine: Box::new(machine_facts()) }).map_err(told)?;
+        channel
+            .send(&Answer::Welcome { proof, weft, machine: Box::new(machine_facts()) })
+            .map_err(told)?;
         Ok((channel, place))
     }
 
@@ -155,7 +178,9 @@ impl Desk {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.is_none_or(|at| at.elapsed() > Duration::from_secs(AGENT_LOG_S)) {
             *logged = Some(Instant::now());
-            tracing::warn!("a connection of {peer} was refused: {why}; others within {AGENT_LOG_S} s are not logged");
+            tracing::warn!(
+                "a connection of {peer} was refused: {why}; others within {AGENT_LOG_S} s are not logged"
+            );
         }
     }
 }

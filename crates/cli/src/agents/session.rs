@@ -1,4 +1,5 @@
-//! A study at an agent, after the proof: one device, and one run at a time. When the study goes, so does the run.
+//! A study at an agent, after the proof: one device, and one run at a time. When the study goes, so
+//! does the run.
 
 use super::channel::{Channel, Lost};
 use super::config::Config;
@@ -64,7 +65,9 @@ impl Session {
                     // Opening a device takes as long as it takes.
                     heard = Instant::now();
                 }
-                Ok(None) if heard.elapsed() > Duration::from_secs(AGENT_SILENCE_S) => return Lost::Silent,
+                Ok(None) if heard.elapsed() > Duration::from_secs(AGENT_SILENCE_S) => {
+                    return Lost::Silent;
+                }
                 Ok(None) if self.shop.stop.load(Relaxed) => return Lost::Closed,
                 Ok(None) => {}
                 Err(lost) => return lost,
@@ -91,11 +94,16 @@ impl Session {
 
     fn answer(&mut self, request: Request) -> Result<(), Lost> {
         let answer = match request {
-            Request::Clock { number } => Some(Answer::Time { number, now_ns: self.shop.clock.now_ns() }),
-            Request::Open { url, write, destroy_data, threads, queue_size } => {
-                Some(self.open(&url, write, destroy_data, threads, queue_size).unwrap_or_else(|failure| refused(&failure)))
+            Request::Clock { number } => {
+                Some(Answer::Time { number, now_ns: self.shop.clock.now_ns() })
             }
-            Request::Prepare { order } => self.prepare(&order).err().map(|failure| refused(&failure)),
+            Request::Open { url, write, destroy_data, threads, queue_size } => Some(
+                self.open(&url, write, destroy_data, threads, queue_size)
+                    .unwrap_or_else(|failure| refused(&failure)),
+            ),
+            Request::Prepare { order } => {
+                self.prepare(&order).err().map(|failure| refused(&failure))
+            }
             Request::Start { at_ns } => {
                 let at = self.shop.clock.instant(at_ns).unwrap_or_else(Instant::now);
                 self.running.iter().for_each(|running| running.start(at));
@@ -105,7 +113,9 @@ impl Session {
                 self.running.iter().for_each(Running::stop);
                 None
             }
-            Request::Hello { .. } => Some(refused(&Failure::of(ErrorKind::Protocol, "the proof was given already"))),
+            Request::Hello { .. } => {
+                Some(refused(&Failure::of(ErrorKind::Protocol, "the proof was given already")))
+            }
         };
         answer.map_or(Ok(()), |answer| self.channel.send(&answer))
     }
@@ -119,13 +129,16 @@ impl Session {
         queue_size: Option<u16>,
     ) -> Result<Answer, Failure> {
         (self.running, self.opened) = (None, None);
-        let listed = (url.len() <= AGENT_URL_BYTES_MAX).then(|| self.shop.config.device(url)).flatten();
+        let listed =
+            (url.len() <= AGENT_URL_BYTES_MAX).then(|| self.shop.config.device(url)).flatten();
         let listed = listed.ok_or_else(|| {
-            let text = "the device is not listed in the agent's configuration, and it touches no other";
+            let text =
+                "the device is not listed in the agent's configuration, and it touches no other";
             Failure::of(ErrorKind::PermissionDenied, text)
         })?;
         let allowed = weft_io::cpu::allowed();
-        let cpus: Vec<usize> = allowed.into_iter().take(threads.clamp(1, THREADS_MAX) as usize).collect();
+        let cpus: Vec<usize> =
+            allowed.into_iter().take(threads.clamp(1, THREADS_MAX) as usize).collect();
         let loops = u16::try_from(cpus.len()).unwrap_or(u16::MAX);
         let mut options = self.shop.connect.options(loops, &self.shop.control)?;
         options.queue_size = options.queue_size.max(queue_size.unwrap_or(0).min(1024));
@@ -135,7 +148,11 @@ impl Session {
         if write && !destroy_data {
             overwrite::refuse_data(&device)?;
         }
-        tracing::info!("a study opens {}{}", device.url(), if write { " and overwrites it" } else { "" });
+        tracing::info!(
+            "a study opens {}{}",
+            device.url(),
+            if write { " and overwrites it" } else { "" }
+        );
         let geometry = device.geometry();
         let answer = Answer::Opened {
             block_bytes: geometry.block_bytes,
@@ -150,7 +167,9 @@ impl Session {
 
     fn prepare(&mut self, order: &Order) -> Result<(), Failure> {
         self.running = None;
-        let Some(opened) = &self.opened else { return Err(Failure::of(ErrorKind::Usage, "no device is open")) };
+        let Some(opened) = &self.opened else {
+            return Err(Failure::of(ErrorKind::Usage, "no device is open"));
+        };
         let job = order.job(&opened.cpus)?;
         if Order::writes(&job) && !opened.write {
             let text = "the agent may not write to this device: its configuration does not say write = true, or the study did not ask for it";

@@ -1,4 +1,5 @@
-//! Connections that have not proved yet that they have the key: few at a time, and few of one address, so that none keeps the others out.
+//! Connections that have not proved yet that they have the key: few at a time, and few of one
+//! address, so that none keeps the others out.
 
 use crate::limits::{AGENT_STRANGERS_ADDRESS_MAX, AGENT_STRANGERS_MAX};
 use std::io;
@@ -38,8 +39,9 @@ impl Waiting {
         self.all.iter().filter(|other| other.address == address).count()
     }
 
-    /// Which one goes so that another one of `address` can come: of that address if it has its share, otherwise of the one that has most. Those that have
-    /// said nothing go first, and of them the oldest.
+    /// Which one goes so that another one of `address` can come: of that address if it has its
+    /// share, otherwise of the one that has most. Those that have said nothing go first, and of
+    /// them the oldest.
     fn victim(&self, address: IpAddr) -> Option<usize> {
         let from = if self.of(address) >= AGENT_STRANGERS_ADDRESS_MAX {
             address
@@ -62,7 +64,11 @@ impl Strangers {
     }
 
     /// Takes a connection in, and ends another one if there is no room; tells whose that was.
-    pub fn admit(all: &Arc<Self>, socket: &TcpStream, peer: SocketAddr) -> io::Result<(Stranger, Option<SocketAddr>)> {
+    pub fn admit(
+        all: &Arc<Self>,
+        socket: &TcpStream,
+        peer: SocketAddr,
+    ) -> io::Result<(Stranger, Option<SocketAddr>)> {
         let socket = socket.try_clone()?;
         let address = origin(&peer.to_string()).unwrap_or(peer.ip());
         let mut waiting = all.waiting();
@@ -82,7 +88,11 @@ impl Stranger {
     /// Its handshake of TLS is complete.
     pub fn has_spoken(&self) {
         let mut waiting = self.all.waiting();
-        waiting.all.iter_mut().filter(|other| other.number == self.number).for_each(|it| it.spoke = true);
+        waiting
+            .all
+            .iter_mut()
+            .filter(|other| other.number == self.number)
+            .for_each(|it| it.spoke = true);
     }
 }
 
@@ -102,7 +112,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let of = |(port, host): (usize, &u8)| {
-            Strangers::admit(all, &socket, SocketAddr::from(([192, 0, 2, *host], port as u16))).unwrap()
+            Strangers::admit(all, &socket, SocketAddr::from(([192, 0, 2, *host], port as u16)))
+                .unwrap()
         };
         hosts.iter().enumerate().map(of).collect()
     }
@@ -130,7 +141,11 @@ mod tests {
         assert!(kept.iter().all(|(_, gone)| gone.is_none()));
         let further = admitted(&all, &[100, 101]);
         assert_eq!(further[0].1.map(|gone| gone.ip()), Some([192, 0, 2, 1].into()));
-        assert_eq!(further[1].1.map(|gone| gone.ip()), Some([192, 0, 2, 10].into()), "all have one: the oldest");
+        assert_eq!(
+            further[1].1.map(|gone| gone.ip()),
+            Some([192, 0, 2, 10].into()),
+            "all have one: the oldest"
+        );
         assert_eq!(all.waiting().all.len(), AGENT_STRANGERS_MAX);
         drop((kept, further));
         assert!(all.waiting().all.is_empty());

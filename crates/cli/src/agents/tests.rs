@@ -45,7 +45,8 @@ struct Running {
 
 impl Running {
     fn start(name: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("weft-agent-{name}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("weft-agent-{name}-{}", std::process::id()));
         let identity = Identity::in_directory(&directory).unwrap();
         let text = "listen = \"127.0.0.1:0\"\n[[device]]\nurl = \"ram:16MiB\"\n";
         let config: Config = toml::from_str(text).unwrap();
@@ -111,7 +112,8 @@ fn before_the_proof_only_a_short_hello_is_heard() {
     let elsewhere = agent.channel().exported().unwrap().proof(&key(b'k'), Role::Study);
     for proof in [None, Some(elsewhere), Some(String::new())] {
         let mut channel = agent.channel();
-        let proof = proof.unwrap_or_else(|| channel.exported().unwrap().proof(&key(b'k'), Role::Agent));
+        let proof =
+            proof.unwrap_or_else(|| channel.exported().unwrap().proof(&key(b'k'), Role::Agent));
         channel.send(&Request::Hello { version: VERSION, proof }).unwrap();
         assert!(refusal(&mut channel).contains("does not have the agent's key"));
         assert!(ended(&mut channel));
@@ -123,7 +125,10 @@ fn before_the_proof_only_a_short_hello_is_heard() {
 fn after_it_what_is_not_allowed_is_refused_in_words() {
     let agent = Running::start("session");
     let mut channel = agent.admitted();
-    let order = |rw: &str| weft_bench::agents::Order { rw: rw.into(), ..weft_bench::agents::Order::of(&Default::default()) };
+    let order = |rw: &str| weft_bench::agents::Order {
+        rw: rw.into(),
+        ..weft_bench::agents::Order::of(&Default::default())
+    };
     channel.send(&Request::Prepare { order: order("read") }).unwrap();
     assert!(refusal(&mut channel).contains("no device is open"));
     let open = |url: &str| Request::Open {
@@ -155,7 +160,8 @@ fn after_it_what_is_not_allowed_is_refused_in_words() {
 #[test]
 fn silent_connections_keep_nobody_out() {
     let agent = Running::start("silent");
-    let silent: Vec<_> = (0..4 * AGENT_STRANGERS_MAX).map(|_| TcpStream::connect(agent.address).unwrap()).collect();
+    let silent: Vec<_> =
+        (0..4 * AGENT_STRANGERS_MAX).map(|_| TcpStream::connect(agent.address).unwrap()).collect();
     drop(agent.admitted());
     drop(silent);
 }
@@ -172,7 +178,9 @@ fn told_by(name: &str, answer: impl FnOnce(String) -> Answer + Send + 'static) -
         let (socket, _) = listener.accept().unwrap();
         let tls = rustls::ServerConnection::new(tls::server(&identity).unwrap()).unwrap();
         let mut channel = Channel::open(socket, tls, soon()).unwrap();
-        let Request::Hello { proof, .. } = channel.receive(soon()).unwrap() else { panic!("no hello") };
+        let Request::Hello { proof, .. } = channel.receive(soon()).unwrap() else {
+            panic!("no hello")
+        };
         channel.send(&answer(proof)).unwrap();
         let _ = channel.receive::<Request>(soon());
     });
@@ -183,16 +191,28 @@ fn told_by(name: &str, answer: impl FnOnce(String) -> Answer + Send + 'static) -
     connected.err().map(|failure| failure.to_string()).unwrap_or_default()
 }
 
-/// Nothing is shown of what an agent says before its proof, and what it says afterwards does nothing to a terminal.
+/// Nothing is shown of what an agent says before its proof, and what it says afterwards does
+/// nothing to a terminal.
 #[test]
 fn the_words_of_an_agent_are_not_trusted() {
-    let said = told_by("words", |_| Answer::Refused { kind: Kind::PermissionDenied, why: "\u{1b}]0;call 555 0100\u{7}".into() });
-    assert!(!said.contains("555") && said.contains("does not have its key. It has not proved"), "{said:?}");
-    let said = failure("a", Answer::Refused { kind: Kind::Io, why: format!("\u{1b}[2J\n{}", "x".repeat(100_000)) }).to_string();
+    let said = told_by("words", |_| Answer::Refused {
+        kind: Kind::PermissionDenied,
+        why: "\u{1b}]0;call 555 0100\u{7}".into(),
+    });
+    assert!(
+        !said.contains("555") && said.contains("does not have its key. It has not proved"),
+        "{said:?}"
+    );
+    let said = failure(
+        "a",
+        Answer::Refused { kind: Kind::Io, why: format!("\u{1b}[2J\n{}", "x".repeat(100_000)) },
+    )
+    .to_string();
     assert!(said.starts_with("agent a: \\u{1b}[2J\\u{a}x") && said.len() < 1000, "{said:.300}");
 }
 
-/// Whoever pretends to be an agent, without the key, learns nothing that it could use, and is not believed.
+/// Whoever pretends to be an agent, without the key, learns nothing that it could use, and is not
+/// believed.
 #[test]
 fn an_agent_without_the_key_is_not_believed() {
     // It sends back what it was given.

@@ -1,11 +1,15 @@
-//! TLS 1.3 with a certificate that is known by its fingerprint. Names, authorities and dates in it say nothing.
+//! TLS 1.3 with a certificate that is known by its fingerprint. Names, authorities and dates in it
+//! say nothing.
 
 use super::identity::{Identity, fingerprint};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::TLS13;
-use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, ServerConfig,
+    SignatureScheme,
+};
 use std::sync::{Arc, Mutex, PoisonError};
 
 fn provider() -> Arc<CryptoProvider> {
@@ -14,8 +18,11 @@ fn provider() -> Arc<CryptoProvider> {
 
 /// What an agent's connections need.
 pub fn server(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
-    let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?.with_no_client_auth();
-    let mut config = builder.with_single_cert(vec![identity.certificate.clone()], identity.key.clone_key())?;
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])?
+        .with_no_client_auth();
+    let mut config =
+        builder.with_single_cert(vec![identity.certificate.clone()], identity.key.clone_key())?;
     // A session that is resumed shows no certificate.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
@@ -32,12 +39,21 @@ impl Shown {
     }
 }
 
-/// A connection of a study. With `expected`, another fingerprint ends the handshake, before anything that the key made is sent.
+/// A connection of a study. With `expected`, another fingerprint ends the handshake, before
+/// anything that the key made is sent.
 pub fn client(expected: Option<String>) -> Result<(ClientConnection, Shown), Error> {
     let shown = Shown::default();
-    let verifier = Verifier { expected, shown: shown.clone(), algorithms: provider().signature_verification_algorithms };
-    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
-    let mut config = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
+    let verifier = Verifier {
+        expected,
+        shown: shown.clone(),
+        algorithms: provider().signature_verification_algorithms,
+    };
+    let builder =
+        ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+    let mut config = builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
     config.resumption = rustls::client::Resumption::disabled();
     config.enable_sni = false;
     let name = ServerName::try_from("weft-agent").map_err(|_| Error::General("no name".into()))?;

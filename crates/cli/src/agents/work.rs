@@ -88,8 +88,15 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// Runs the order on one agent. `ready` is called when its jobs are connected; then `start` gives the instant, on our clock, or nothing.
-pub fn work(agent: &mut Agent, number: usize, shared: &Shared<'_>, ready: impl FnOnce(), start: &Receiver<Option<i64>>) -> Over {
+/// Runs the order on one agent. `ready` is called when its jobs are connected; then `start` gives
+/// the instant, on our clock, or nothing.
+pub fn work(
+    agent: &mut Agent,
+    number: usize,
+    shared: &Shared<'_>,
+    ready: impl FnOnce(),
+    start: &Receiver<Option<i64>>,
+) -> Over {
     let name = agent.name.clone();
     match converse(agent, number, shared, ready, start) {
         Ok(measured) => Over::Measured(measured),
@@ -135,7 +142,11 @@ fn connect(talk: &mut Talk<'_>, shared: &Shared<'_>) -> Result<(), End> {
 }
 
 /// Until the others are connected, too: the instant of the start, or none.
-fn word(talk: &mut Talk<'_>, shared: &Shared<'_>, start: &Receiver<Option<i64>>) -> Result<Option<i64>, End> {
+fn word(
+    talk: &mut Talk<'_>,
+    shared: &Shared<'_>,
+    start: &Receiver<Option<i64>>,
+) -> Result<Option<i64>, End> {
     loop {
         match start.recv_timeout(STEP) {
             Ok(word) => return Ok(word),
@@ -153,7 +164,9 @@ fn word(talk: &mut Talk<'_>, shared: &Shared<'_>, start: &Receiver<Option<i64>>)
 
 /// Until its result is there.
 fn finish(talk: &mut Talk<'_>, number: usize, shared: &Shared<'_>) -> Result<Box<Measured>, End> {
-    let run = shared.order.run.map(|run| shared.order.ramp.saturating_add(run).saturating_add(Duration::from_secs(AGENT_OPEN_S)));
+    let run = shared.order.run.map(|run| {
+        shared.order.ramp.saturating_add(run).saturating_add(Duration::from_secs(AGENT_OPEN_S))
+    });
     let until = run.and_then(|run| Instant::now().checked_add(run));
     while until.is_none_or(|until| Instant::now() < until) {
         match talk.step(shared, STEP)? {
@@ -171,7 +184,8 @@ fn finish(talk: &mut Talk<'_>, number: usize, shared: &Shared<'_>) -> Result<Box
     Err(Lost::Silent.into())
 }
 
-/// Keeps the connection to an agent that has nothing to do. One that goes meanwhile is missed when it is needed.
+/// Keeps the connection to an agent that has nothing to do. One that goes meanwhile is missed when
+/// it is needed.
 pub fn idle(agent: &mut Agent, shared: &Shared<'_>) {
     let mut talk = Talk::new(agent);
     // The user's wish to stop is for those that run.

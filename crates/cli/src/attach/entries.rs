@@ -1,8 +1,10 @@
-//! Records of connections: one file per connection. A directory that weft makes has mode 0700, each file in it 0600; one that is there keeps its mode.
+//! Records of connections: one file per connection. A directory that weft makes has mode 0700, each
+//! file in it 0600; one that is there keeps its mode.
 //!
-//! The directory is `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`, `/run/weft` for root, `%LOCALAPPDATA%\weft\run`, or one with
-//! the user's name in the directory for temporary files. The server of a connection locks the file `NAME.lock` while it lives,
-//! however it ends. If the lock is free, the server is dead and its record is removed.
+//! The directory is `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`, `/run/weft` for root,
+//! `%LOCALAPPDATA%\weft\run`, or one with the user's name in the directory for temporary files. The
+//! server of a connection locks the file `NAME.lock` while it lives, however it ends. If the lock
+//! is free, the server is dead and its record is removed.
 
 use crate::places::{lock_file, make_private, private};
 use serde::{Deserialize, Serialize};
@@ -73,8 +75,15 @@ impl Runtime {
     /// The current user's directory, created if necessary.
     pub fn open() -> Result<Self, Error> {
         let path = place();
-        let failed =
-            |e| Error::io(format!("cannot use the directory {}: {e}; set WEFT_RUNTIME_DIR to another one", path.display()), e);
+        let failed = |e| {
+            Error::io(
+                format!(
+                    "cannot use the directory {}: {e}; set WEFT_RUNTIME_DIR to another one",
+                    path.display()
+                ),
+                e,
+            )
+        };
         make_private(&path).map_err(failed)?;
         Ok(Self(path))
     }
@@ -99,7 +108,8 @@ impl Runtime {
         self.file(name, "secret")
     }
 
-    /// The file with the CHAP secret by which the server of a connection authenticates itself, for iSCSI.
+    /// The file with the CHAP secret by which the server of a connection authenticates itself, for
+    /// iSCSI.
     pub fn target_secret(&self, name: &str) -> PathBuf {
         self.file(name, "target-secret")
     }
@@ -114,9 +124,11 @@ impl Runtime {
         self.file(name, "stop")
     }
 
-    /// Records that the source of a connection is lost. If that fails, weft continues: the loss is also in the log.
+    /// Records that the source of a connection is lost. If that fails, weft continues: the loss is
+    /// also in the log.
     pub fn note_loss(&self, name: &str) {
-        let noted = self.find(name).map_or(Ok(()), |entry| self.write(&Entry { lost: true, ..entry }));
+        let noted =
+            self.find(name).map_or(Ok(()), |entry| self.write(&Entry { lost: true, ..entry }));
         if let Err(e) = noted {
             tracing::warn!("{e}");
         }
@@ -136,10 +148,14 @@ impl Runtime {
                 Ok(Held { runtime: self.clone(), name: name.to_owned(), _lock: lock })
             }
             Err(TryLockError::WouldBlock) => {
-                let text = format!("\"{name}\" is already connected; `weft list` shows it, `weft disconnect {name}` ends it");
+                let text = format!(
+                    "\"{name}\" is already connected; `weft list` shows it, `weft disconnect {name}` ends it"
+                );
                 Err(Error::new(ErrorKind::InUse, text))
             }
-            Err(TryLockError::Error(e)) => Err(Error::io(format!("cannot lock {}: {e}", path.display()), e)),
+            Err(TryLockError::Error(e)) => {
+                Err(Error::io(format!("cannot lock {}: {e}", path.display()), e))
+            }
         }
     }
 
@@ -181,8 +197,8 @@ impl Runtime {
         fs::rename(&fresh, self.file(&entry.name, "json"))
     }
 
-    /// Removes the files of a server, except its log, which may say why it ended, and its lock file: another server may be taking
-    /// the lock.
+    /// Removes the files of a server, except its log, which may say why it ended, and its lock
+    /// file: another server may be taking the lock.
     fn forget(&self, name: &str) {
         for kind in ["json", "sock", "secret", "target-secret", "stop", "new"] {
             let _ = fs::remove_file(self.file(name, kind));
@@ -213,7 +229,9 @@ fn read(path: &Path) -> Option<Entry> {
 fn place() -> PathBuf {
     let of = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let own = || {
-        let user = of("USER").or_else(|| of("USERNAME")).and_then(|user| user.file_name().map(ToOwned::to_owned));
+        let user = of("USER")
+            .or_else(|| of("USERNAME"))
+            .and_then(|user| user.file_name().map(ToOwned::to_owned));
         env::temp_dir().join(format!("weft-{}", user.unwrap_or_default().to_string_lossy()))
     };
     of("WEFT_RUNTIME_DIR")
@@ -263,12 +281,15 @@ mod tests {
         runtime.write(&entry("a")).unwrap();
         runtime.write(&entry("b")).unwrap();
         fs::write(runtime.file("c", "json"), "{").unwrap();
-        let names = |runtime: &Runtime| runtime.list().unwrap().into_iter().map(|entry| entry.name).collect::<Vec<_>>();
+        let names = |runtime: &Runtime| {
+            runtime.list().unwrap().into_iter().map(|entry| entry.name).collect::<Vec<_>>()
+        };
         assert_eq!(names(&runtime), ["a"]);
         assert!(!runtime.file("b", "json").exists() && !runtime.file("c", "json").exists());
         assert!(runtime.find("a").is_some() && runtime.find("b").is_none());
         drop(held);
-        // A process that another test is just starting has the lock's descriptor until its program begins.
+        // A process that another test is just starting has the lock's descriptor until its program
+        // begins.
         while runtime.hold("a").is_err() || !names(&runtime).is_empty() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }

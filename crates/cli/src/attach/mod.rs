@@ -1,7 +1,9 @@
-//! Attaching a device to this system: a server on the loopback, the system's own initiator, and a record of both.
+//! Attaching a device to this system: a server on the loopback, the system's own initiator, and a
+//! record of both.
 //!
 //! * [`plan`]: the commands that attach and detach on each system; this module runs nothing.
-//! * [`entries`]: the records, one per connection, in a directory of the user; those of dead servers are removed.
+//! * [`entries`]: the records, one per connection, in a directory of the user; those of dead
+//!   servers are removed.
 //! * [`run`]: runs the commands, and finds the name of the disk in the system.
 //! * [`server`]: the server of a connection, in the background or in the foreground.
 

@@ -25,7 +25,11 @@ impl fmt::Display for Protocol {
 
 impl Protocol {
     /// The default protocol of a system; none if it has no program for any.
-    pub fn of(system: System, serve_only: bool, is_installed: impl Fn(&str) -> bool) -> Option<Self> {
+    pub fn of(
+        system: System,
+        serve_only: bool,
+        is_installed: impl Fn(&str) -> bool,
+    ) -> Option<Self> {
         match system {
             System::Windows => Some(Self::Iscsi),
             // A Unix socket needs no secret.
@@ -87,19 +91,26 @@ impl fmt::Display for Line {
         for (n, word) in self.0.iter().enumerate() {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_=/.:,+[]@%$".contains(c);
             let quote = if word.chars().all(plain) { "" } else { "'" };
-            write!(f, "{}{quote}{}{quote}", if n > 0 { " " } else { "" }, word.replace('\'', r"'\''"))?;
+            write!(
+                f,
+                "{}{quote}{}{quote}",
+                if n > 0 { " " } else { "" },
+                word.replace('\'', r"'\''")
+            )?;
         }
         Ok(())
     }
 }
 
-/// Adds the CHAP user names and secrets of both directions to a node record of open-iscsi, which uses the last of several values. Node
-/// records have mode 0600. An argument of `iscsiadm -o update` would be readable by every user.
+/// Adds the CHAP user names and secrets of both directions to a node record of open-iscsi, which
+/// uses the last of several values. Node records have mode 0600. An argument of
+/// `iscsiadm -o update` would be readable by every user.
 ///
-/// The target authenticates itself too: after weft was killed, open-iscsi keeps connecting to a port that any user may then listen on.
+/// The target authenticates itself too: after weft was killed, open-iscsi keeps connecting to a
+/// port that any user may then listen on.
 ///
-/// `$1` is the file with the initiator's secret, `$2` that with the target's, `$3` the record's path relative to one of the directories
-/// `$4`, ….
+/// `$1` is the file with the initiator's secret, `$2` that with the target's, `$3` the record's
+/// path relative to one of the directories `$4`, ….
 const NODE_SECRET: &str = r#"secret=$1 own=$2 record=$3
 shift 3
 for nodes; do
@@ -115,7 +126,8 @@ done
 echo "open-iscsi has no node record $record in $*" >&2
 exit 1"#;
 
-/// The directories of open-iscsi's node records: the default, and that of distributions which reserve `/etc` for administrators.
+/// The directories of open-iscsi's node records: the default, and that of distributions which
+/// reserve `/etc` for administrators.
 const NODES: [&str; 2] = ["/etc/iscsi/nodes", "/var/lib/iscsi/nodes"];
 
 /// What to attach.
@@ -143,27 +155,36 @@ pub enum Served {
 }
 
 impl Served {
-    /// The commands that attach it; none if the system has no such commands. Their arguments contain no secret.
+    /// The commands that attach it; none if the system has no such commands. Their arguments
+    /// contain no secret.
     pub fn attach(&self, system: System) -> Vec<Line> {
         match (self, system) {
             (Self::Iscsi { iqn, port, secret, target_secret }, System::Linux) => {
-                let (portal, record) = (format!("127.0.0.1:{port}"), format!("{iqn}/127.0.0.1,{port}"));
-                let (secret, own) = (secret.display().to_string(), target_secret.display().to_string());
+                let (portal, record) =
+                    (format!("127.0.0.1:{port}"), format!("{iqn}/127.0.0.1,{port}"));
+                let (secret, own) =
+                    (secret.display().to_string(), target_secret.display().to_string());
                 let node = ["iscsiadm", "-m", "node", "-T", iqn, "-p", &portal];
                 vec![
                     Line::new(&[&node[..], &["-o", "new"]].concat()),
-                    Line::new(&[&["sh", "-c", NODE_SECRET, "sh", &secret, &own, &record], &NODES[..]].concat()),
+                    Line::new(
+                        &[&["sh", "-c", NODE_SECRET, "sh", &secret, &own, &record], &NODES[..]]
+                            .concat(),
+                    ),
                     Line::new(&[&node[..], &["--login"]].concat()),
                 ]
             }
             (Self::Iscsi { iqn, port, secret, .. }, System::Windows) => {
-                let portal = format!("-TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber {port}");
+                let portal =
+                    format!("-TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber {port}");
                 let file = secret.display().to_string().replace('\'', "''");
                 let chap = format!(
                     "-AuthenticationType ONEWAYCHAP -ChapUsername {CHAP_USER} -ChapSecret (Get-Content -LiteralPath '{file}')"
                 );
                 vec![
-                    powershell("Set-Service -Name MSiSCSI -StartupType Automatic; Start-Service -Name MSiSCSI"),
+                    powershell(
+                        "Set-Service -Name MSiSCSI -StartupType Automatic; Start-Service -Name MSiSCSI",
+                    ),
                     powershell(&format!("New-IscsiTargetPortal {portal} {chap}")),
                     powershell(&format!("Connect-IscsiTarget -NodeAddress {iqn} {portal} {chap}")),
                 ]
@@ -171,10 +192,14 @@ impl Served {
             (Self::Nbd { socket, device, block_bytes }, System::Linux) => {
                 let socket = socket.display().to_string();
                 let bytes = block_bytes.map(|bytes| bytes.to_string());
-                // nbd-client does not pass on the size that the server asks for. It takes this option in front of the others only.
+                // nbd-client does not pass on the size that the server asks for. It takes this
+                // option in front of the others only.
                 let size = bytes.iter().flat_map(|bytes| ["-b", bytes]);
-                let client: Vec<&str> =
-                    ["nbd-client"].into_iter().chain(size).chain(["-unix", &socket, device, "-N", "1"]).collect();
+                let client: Vec<&str> = ["nbd-client"]
+                    .into_iter()
+                    .chain(size)
+                    .chain(["-unix", &socket, device, "-N", "1"])
+                    .collect();
                 vec![Line::new(&["modprobe", "nbd"]), Line::new(&client)]
             }
             _ => Vec::new(),
@@ -187,7 +212,10 @@ impl Served {
             (Self::Iscsi { iqn, port, .. }, System::Linux) => {
                 let portal = format!("127.0.0.1:{port}");
                 let node = ["iscsiadm", "-m", "node", "-T", iqn, "-p", &portal];
-                vec![Line::new(&[&node[..], &["--logout"]].concat()), Line::new(&[&node[..], &["-o", "delete"]].concat())]
+                vec![
+                    Line::new(&[&node[..], &["--logout"]].concat()),
+                    Line::new(&[&node[..], &["-o", "delete"]].concat()),
+                ]
             }
             (Self::Iscsi { iqn, port, .. }, System::Windows) => vec![
                 powershell(&format!("Disconnect-IscsiTarget -NodeAddress {iqn} -Confirm:$false")),
@@ -195,7 +223,9 @@ impl Served {
                     "Remove-IscsiTargetPortal -TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber {port} -Confirm:$false"
                 )),
             ],
-            (Self::Nbd { device, .. }, System::Linux) => vec![Line::new(&["nbd-client", "-d", device])],
+            (Self::Nbd { device, .. }, System::Linux) => {
+                vec![Line::new(&["nbd-client", "-d", device])]
+            }
             _ => Vec::new(),
         }
     }
@@ -241,7 +271,9 @@ mod tests {
 
     #[test]
     fn without_a_protocol_what_is_installed_is_used() {
-        let of = |system, serve_only, programs: &'static [&str]| Protocol::of(system, serve_only, |it| programs.contains(&it));
+        let of = |system, serve_only, programs: &'static [&str]| {
+            Protocol::of(system, serve_only, |it| programs.contains(&it))
+        };
         assert_eq!(of(System::Linux, false, &["iscsiadm", "nbd-client"]), Some(Protocol::Iscsi));
         assert_eq!(of(System::Linux, false, &["nbd-client"]), Some(Protocol::Nbd));
         assert_eq!(of(System::Linux, false, &[]), None);
@@ -254,10 +286,16 @@ mod tests {
         let served = iscsi(3260, "/run/weft/a.secret");
         let node = "iscsiadm -m node -T iqn.2026-01.local.weft:a -p 127.0.0.1:3260";
         let attach = lines(&served.attach(System::Linux));
-        assert_eq!([&attach[0], &attach[2]], [&format!("{node} -o new"), &format!("{node} --login")]);
+        assert_eq!(
+            [&attach[0], &attach[2]],
+            [&format!("{node} -o new"), &format!("{node} --login")]
+        );
         let words = "' sh /run/weft/a.secret /run/weft/a.secret-of-target iqn.2026-01.local.weft:a/127.0.0.1,3260 /etc/iscsi/nodes /var/lib/iscsi/nodes";
         assert!(attach[1].ends_with(words), "{}", attach[1]);
-        assert_eq!(lines(&served.detach(System::Linux)), [format!("{node} --logout"), format!("{node} -o delete")]);
+        assert_eq!(
+            lines(&served.detach(System::Linux)),
+            [format!("{node} --logout"), format!("{node} -o delete")]
+        );
         assert!(served.attach(System::Other).is_empty());
     }
 
@@ -266,13 +304,25 @@ mod tests {
     #[cfg(unix)]
     fn open_iscsi_reads_the_secret_from_its_record() {
         let root = std::env::temp_dir().join(format!("weft-nodes-{}", std::process::id()));
-        let (secret, record) = (root.join("run/a.secret"), root.join("second/iqn.2026-01.local.weft:a/127.0.0.1,3260"));
+        let (secret, record) = (
+            root.join("run/a.secret"),
+            root.join("second/iqn.2026-01.local.weft:a/127.0.0.1,3260"),
+        );
         let served = iscsi(3260, secret.to_str().unwrap());
-        let run = |line: &Line| std::process::Command::new(line.program()).args(&line.0[1..]).status().unwrap().success();
+        let run = |line: &Line| {
+            std::process::Command::new(line.program())
+                .args(&line.0[1..])
+                .status()
+                .unwrap()
+                .success()
+        };
         assert!(served.prepare(System::Linux).iter().all(run));
-        let [random, own] =
-            [secret.clone(), root.join("run/a.secret-of-target")].map(|file| std::fs::read_to_string(file).unwrap());
-        assert!(random.len() == 16 && random.bytes().all(|b| b.is_ascii_alphanumeric()), "{random}");
+        let [random, own] = [secret.clone(), root.join("run/a.secret-of-target")]
+            .map(|file| std::fs::read_to_string(file).unwrap());
+        assert!(
+            random.len() == 16 && random.bytes().all(|b| b.is_ascii_alphanumeric()),
+            "{random}"
+        );
         assert_ne!(random, own, "the secrets of the two directions differ");
         let mut line = served.attach(System::Linux).remove(1);
         assert!(!line.to_string().contains(&random) && !line.to_string().contains(&own));
@@ -283,9 +333,11 @@ mod tests {
         std::fs::create_dir_all(record.parent().unwrap()).unwrap();
         std::fs::write(&record, "node.session.auth.authmethod = None\n# END RECORD\n").unwrap();
         assert!(run(&line));
-        let (password, password_in) = (format!("password = {random}"), format!("password_in = {own}"));
-        let auth = ["authmethod = CHAP", "username = weft", "username_in = weft", &password, &password_in]
-            .map(|it| format!("node.session.auth.{it}\n"));
+        let (password, password_in) =
+            (format!("password = {random}"), format!("password_in = {own}"));
+        let auth =
+            ["authmethod = CHAP", "username = weft", "username_in = weft", &password, &password_in]
+                .map(|it| format!("node.session.auth.{it}\n"));
         assert!(std::fs::read_to_string(&record).unwrap().ends_with(&auth.concat()));
         std::fs::remove_dir_all(root).unwrap();
     }
@@ -297,14 +349,22 @@ mod tests {
         let portal = "-TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber 3261";
         let chap = r"-AuthenticationType ONEWAYCHAP -ChapUsername weft -ChapSecret (Get-Content -LiteralPath 'C:\Users\o''hara\a.secret')";
         assert_eq!(commands[1], format!("New-IscsiTargetPortal {portal} {chap}"));
-        assert_eq!(commands[2], format!("Connect-IscsiTarget -NodeAddress iqn.2026-01.local.weft:a {portal} {chap}"));
+        assert_eq!(
+            commands[2],
+            format!("Connect-IscsiTarget -NodeAddress iqn.2026-01.local.weft:a {portal} {chap}")
+        );
         assert_eq!(served.detach(System::Windows).len(), 2);
     }
 
     #[test]
     fn nbd_client() {
-        let served = Served::Nbd { socket: "/run/weft/a b.sock".into(), device: "/dev/nbd3".into(), block_bytes: Some(4096) };
-        let attach = ["modprobe nbd", "nbd-client -b 4096 -unix '/run/weft/a b.sock' /dev/nbd3 -N 1"];
+        let served = Served::Nbd {
+            socket: "/run/weft/a b.sock".into(),
+            device: "/dev/nbd3".into(),
+            block_bytes: Some(4096),
+        };
+        let attach =
+            ["modprobe nbd", "nbd-client -b 4096 -unix '/run/weft/a b.sock' /dev/nbd3 -N 1"];
         assert_eq!(lines(&served.attach(System::Linux)), attach);
         assert_eq!(lines(&served.detach(System::Linux)), ["nbd-client -d /dev/nbd3"]);
         assert!(served.attach(System::Windows).is_empty());

@@ -33,7 +33,10 @@ fn run(line: &Line) -> Result<(), Failure> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.trim().lines().last().unwrap_or("it printed nothing");
-    Err(Failure::of(ErrorKind::Refused, format!("`{line}` failed: {said}; --print shows all commands, to run them yourself")))
+    Err(Failure::of(
+        ErrorKind::Refused,
+        format!("`{line}` failed: {said}; --print shows all commands, to run them yourself"),
+    ))
 }
 
 fn missing(program: &str, error: std::io::Error) -> Failure {
@@ -50,7 +53,9 @@ fn missing(program: &str, error: std::io::Error) -> Failure {
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let administration = ["/usr/sbin", "/sbin"].map(Into::into);
-    std::env::split_paths(&path).chain(administration).any(|directory| directory.join(program).is_file())
+    std::env::split_paths(&path)
+        .chain(administration)
+        .any(|directory| directory.join(program).is_file())
 }
 
 /// An unused `/dev/nbdN`.
@@ -71,7 +76,8 @@ pub fn free_nbd() -> Result<String, Failure> {
     Err(Failure::of(ErrorKind::NoResources, text))
 }
 
-/// The device name of LUN 0 of an iSCSI target; waits until it appears. Empty if it cannot be found.
+/// The device name of LUN 0 of an iSCSI target; waits until it appears. Empty if it cannot be
+/// found.
 pub fn iscsi_disk(iqn: &str, system: System) -> String {
     let until = Instant::now() + APPEARS;
     while system == System::Linux && Instant::now() < until {
@@ -83,14 +89,17 @@ pub fn iscsi_disk(iqn: &str, system: System) -> String {
     String::new()
 }
 
-/// Has Linux wait for commands to a SCSI disk while weft waits for its source: by default it aborts them after 30 s, resets the disk and, in the
-/// end, takes it offline.
+/// Has Linux wait for commands to a SCSI disk while weft waits for its source: by default it aborts
+/// them after 30 s, resets the disk and, in the end, takes it offline.
 pub fn wait_for_commands(device: &str) {
     let Some(name) = device.strip_prefix("/dev/").filter(|name| !name.is_empty()) else { return };
     let file = format!("/sys/block/{name}/device/timeout");
     match std::fs::write(&file, COMMAND_S.to_string()) {
         Ok(()) => {
-            let _ = writeln!(std::io::stdout(), "{device}: the system now waits up to {COMMAND_S} s for a command ({file})");
+            let _ = writeln!(
+                std::io::stdout(),
+                "{device}: the system now waits up to {COMMAND_S} s for a command ({file})"
+            );
         }
         Err(e) => tracing::warn!(
             "cannot write {COMMAND_S} to {file}: {e}; the system may take the disk offline when its source is away"
@@ -98,16 +107,25 @@ pub fn wait_for_commands(device: &str) {
     }
 }
 
-/// Searches the kernel's sessions: `sessionN/targetname`, `sessionN/device/targetH:C:T/H:C:T:0/block/sdX`.
+/// Searches the kernel's sessions: `sessionN/targetname`,
+/// `sessionN/device/targetH:C:T/H:C:T:0/block/sdX`.
 fn find_iscsi_disk(sessions: &Path, iqn: &str) -> Option<String> {
-    let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_ours = |session: &Path| std::fs::read_to_string(session.join("targetname")).is_ok_and(|name| name.trim() == iqn);
+    let entries = |path: &Path| {
+        std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path())
+    };
+    let is_ours = |session: &Path| {
+        std::fs::read_to_string(session.join("targetname")).is_ok_and(|name| name.trim() == iqn)
+    };
     let session = entries(sessions).find(|session| is_ours(session))?;
-    let is_target = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("target"));
-    let units =
-        entries(&session.join("device")).filter(|path| is_target(path)).flat_map(|target| entries(&target).collect::<Vec<_>>());
-    let disk =
-        units.filter(|unit| unit.to_string_lossy().ends_with(":0")).find_map(|unit| entries(&unit.join("block")).next())?;
+    let is_target = |path: &Path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("target"))
+    };
+    let units = entries(&session.join("device"))
+        .filter(|path| is_target(path))
+        .flat_map(|target| entries(&target).collect::<Vec<_>>());
+    let disk = units
+        .filter(|unit| unit.to_string_lossy().ends_with(":0"))
+        .find_map(|unit| entries(&unit.join("block")).next())?;
     Some(format!("/dev/{}", disk.file_name()?.to_string_lossy()))
 }
 

@@ -1,4 +1,5 @@
-//! The server of a connection: opens the source, listens on the loopback, keeps a record, and ends when told to.
+//! The server of a connection: opens the source, listens on the loopback, keeps a record, and ends
+//! when told to.
 
 use super::entries::{Entry, Held, Runtime, create};
 use super::plan::{Protocol, Served};
@@ -49,7 +50,9 @@ impl Plan {
     pub fn listen(&self, runtime: &Runtime) -> String {
         match self.protocol {
             Protocol::Iscsi => format!("iscsi://127.0.0.1:{}", self.port),
-            Protocol::Nbd if cfg!(unix) => format!("nbd+unix:///?socket={}", runtime.socket(&self.name).display()),
+            Protocol::Nbd if cfg!(unix) => {
+                format!("nbd+unix:///?socket={}", runtime.socket(&self.name).display())
+            }
             Protocol::Nbd => format!("nbd://127.0.0.1:{}", self.port),
         }
     }
@@ -74,8 +77,10 @@ impl Server {
         discovered::look_up(&plan.url, &mut options)?;
         let device = weft_endpoint::open(&plan.url, &options)?;
         let iqn = if plan.protocol == Protocol::Iscsi { plan.iqn() } else { String::new() };
-        let name = Name::new(&plan.iqn()).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
-        let (geometry, identity, url) = (device.geometry(), device.identity(), device.url().to_owned());
+        let name =
+            Name::new(&plan.iqn()).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
+        let (geometry, identity, url) =
+            (device.geometry(), device.identity(), device.url().to_owned());
         let (chap, chap_target) = if plan.protocol == Protocol::Iscsi {
             let initiator = new_credentials(&runtime.secret(&plan.name))?;
             let target = new_credentials(&runtime.target_secret(&plan.name))?;
@@ -85,13 +90,24 @@ impl Server {
         };
         let chap_user = chap.first().map(|user| user.credentials.name.clone()).unwrap_or_default();
         let config = ExportConfig {
-            inventory: LiveInventory::of_devices(SubsystemConfig::new(subsystem_nqn()?), vec![device]).map_err(Error::from)?,
-            iscsi: Settings { name: Some(name), chap, chap_target, random_secrets: true, ..Settings::default() },
+            inventory: LiveInventory::of_devices(
+                SubsystemConfig::new(subsystem_nqn()?),
+                vec![device],
+            )
+            .map_err(Error::from)?,
+            iscsi: Settings {
+                name: Some(name),
+                chap,
+                chap_target,
+                random_secrets: true,
+                ..Settings::default()
+            },
             tls: TlsFiles::default(),
         };
         let listen = plan.listen(&runtime);
         if plan.protocol == Protocol::Nbd {
-            // A socket left behind by a killed server; no process listens on it, because we hold the lock.
+            // A socket left behind by a killed server; no process listens on it, because we hold
+            // the lock.
             let _ = std::fs::remove_file(runtime.socket(&plan.name));
         }
         let exports = export::start(&config, &[listen], loops.remotes())?;
@@ -149,21 +165,28 @@ fn new_credentials(path: &Path) -> Result<Credentials, Failure> {
 
 /// The port of a URL, if it has one.
 fn port_of(url: &str) -> u16 {
-    let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    let authority =
+        url.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
     authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
 }
 
 /// What an entry serves, as input for the commands that attach it.
 pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
     if entry.protocol == "iscsi" {
-        let (secret, target_secret) = (runtime.secret(&entry.name), runtime.target_secret(&entry.name));
+        let (secret, target_secret) =
+            (runtime.secret(&entry.name), runtime.target_secret(&entry.name));
         Served::Iscsi { iqn: entry.iqn.clone(), port: entry.port, secret, target_secret }
     } else {
-        Served::Nbd { socket: runtime.socket(&entry.name), device: entry.device.clone(), block_bytes: Some(entry.block_bytes) }
+        Served::Nbd {
+            socket: runtime.socket(&entry.name),
+            device: entry.device.clone(),
+            block_bytes: Some(entry.block_bytes),
+        }
     }
 }
 
-/// The beginning of a server's process: protects its memory, and makes a channel that receives SIGTERM and SIGINT.
+/// The beginning of a server's process: protects its memory, and makes a channel that receives
+/// SIGTERM and SIGINT.
 pub fn begin() -> Result<Receiver<()>, Failure> {
     // Before there are threads, that of the signals too: they inherit it.
     super::memory::protect();
@@ -179,8 +202,8 @@ pub fn begin() -> Result<Receiver<()>, Failure> {
     Ok(take)
 }
 
-/// Waits for a signal or, on systems without signals, for the file that replaces it. Records the loss of the source; if the loss
-/// ends the server, returns the source's URL.
+/// Waits for a signal or, on systems without signals, for the file that replaces it. Records the
+/// loss of the source; if the loss ends the server, returns the source's URL.
 pub fn wait_for_end(signal: &Receiver<()>, server: &Server, loss: LossArgs) -> Option<String> {
     let runtime = server.held.runtime();
     let stop = runtime.stop(&server.entry.name);

@@ -65,7 +65,13 @@ pub fn run(args: AgentArgs, control: &Control) -> Result<(), Failure> {
     let config = Config::read(&path)?;
     let key = Key::read(args.key_file.as_deref().or(config.key_file.as_deref()))?;
     let stop = AtomicBool::new(false);
-    let shop = Arc::new(Shop { config, connect: args.connect, control: control.clone(), clock: Clock::new(), stop });
+    let shop = Arc::new(Shop {
+        config,
+        connect: args.connect,
+        control: control.clone(),
+        clock: Clock::new(),
+        stop,
+    });
     let server = Server::bind(Arc::clone(&shop), &identity, key)?;
     signals::watch(move || shop.stop.store(true, Relaxed), None::<fn()>)?;
     writeln!(out, "agent at {}\nfingerprint {}", server.address()?, identity.fingerprint())?;

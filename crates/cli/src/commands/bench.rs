@@ -49,13 +49,15 @@ pub struct BenchArgs {
     taken: Taken,
     #[command(flatten)]
     connect: ConnectArgs,
-    /// Measure the bare TCP ceiling of this machine with the same workload, instead of a device; with --tls a bare TLS stream
+    /// Measure the bare TCP ceiling of this machine with the same workload, instead of a device;
+    /// with --tls a bare TLS stream
     #[arg(long, conflicts_with = "url")]
     ceiling: bool,
     /// A running `weft ceiling` to use, instead of starting one
     #[arg(long, hide = true, requires = "ceiling")]
     ceiling_server: Option<std::net::SocketAddr>,
-    /// Tuning of the ceiling's connections, instead of finding the best: 1MiB+copy, default+gather, …
+    /// Tuning of the ceiling's connections, instead of finding the best: 1MiB+copy, default+gather,
+    /// …
     #[arg(long, hide = true, requires = "ceiling")]
     ceiling_tuning: Option<Tuning>,
     /// Process ID of the target on this machine, to add its CPU time to the JSON
@@ -90,13 +92,24 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
         return ceiling(args);
     }
     let groups = args.groups()?;
-    let runs = Runs { connect: &args.connect, watch_pid: args.watch_pid, destroy_data: args.destroy_data, control };
+    let runs = Runs {
+        connect: &args.connect,
+        watch_pid: args.watch_pid,
+        destroy_data: args.destroy_data,
+        control,
+    };
     let done = runs.all(groups)?;
     let text = match (args.output_format, &done[..]) {
         (OutputFormat::Normal, groups) => groups.iter().flatten().map(fio_output::normal).collect(),
-        (OutputFormat::Json, [group]) if group.len() == 1 => format!("{:#}\n", fio_output::json(&group[0])),
-        (OutputFormat::JsonPlus, [group]) if group.len() == 1 => format!("{:#}\n", fio_output::json_plus(&group[0])),
-        (format, groups) => format!("{:#}\n", fio_output::json_of_groups(groups, format == OutputFormat::JsonPlus)),
+        (OutputFormat::Json, [group]) if group.len() == 1 => {
+            format!("{:#}\n", fio_output::json(&group[0]))
+        }
+        (OutputFormat::JsonPlus, [group]) if group.len() == 1 => {
+            format!("{:#}\n", fio_output::json_plus(&group[0]))
+        }
+        (format, groups) => {
+            format!("{:#}\n", fio_output::json_of_groups(groups, format == OutputFormat::JsonPlus))
+        }
     };
     write(args.output.as_deref(), &text)?;
     done.iter().flatten().try_for_each(verdict)
@@ -105,8 +118,12 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
 fn ceiling(args: BenchArgs) -> Result<(), Failure> {
     args.taken.say(false, args.job.direct());
     let spec = args.job.spec()?;
-    if spec.bssplit.is_some() || spec.size_percent.is_some() || spec.rate.iter().any(Option::is_some) {
-        let problem = "--ceiling takes one --bs, a --size in bytes, and --rate_iops instead of --rate";
+    if spec.bssplit.is_some()
+        || spec.size_percent.is_some()
+        || spec.rate.iter().any(Option::is_some)
+    {
+        let problem =
+            "--ceiling takes one --bs, a --size in bytes, and --rate_iops instead of --rate";
         return Err(Failure::of(ErrorKind::Usage, problem));
     }
     let (server, pid) = (args.ceiling_server, args.watch_pid);
@@ -116,13 +133,16 @@ fn ceiling(args: BenchArgs) -> Result<(), Failure> {
     let report = super::ceiling::measure(&spec, against)?;
     let text = match args.output_format {
         OutputFormat::Normal => super::ceiling::text(&spec, &report, is_secure),
-        OutputFormat::Json | OutputFormat::JsonPlus => format!("{:#}\n", super::ceiling::json(&report)),
+        OutputFormat::Json | OutputFormat::JsonPlus => {
+            format!("{:#}\n", super::ceiling::json(&report))
+        }
     };
     write(args.output.as_deref(), &text)
 }
 
 impl BenchArgs {
-    /// What runs: the jobs of the file or line that was given, or the one that the options describe. A device that is given is used by all.
+    /// What runs: the jobs of the file or line that was given, or the one that the options
+    /// describe. A device that is given is used by all.
     fn groups(&self) -> Result<Vec<Vec<(JobSpec, String)>>, Failure> {
         let given = || match &self.filename {
             Some(name) => Ok(name.clone()),
@@ -131,7 +151,11 @@ impl BenchArgs {
         let Some(imported) = self.import.read()? else {
             let direct = self.job.direct();
             let spec = self.job.clone().spec()?;
-            let url = if self.filename.is_some() { source::of_filename(&given()?, spec.size) } else { given()? };
+            let url = if self.filename.is_some() {
+                source::of_filename(&given()?, spec.size)
+            } else {
+                given()?
+            };
             self.taken.say(source::is_file(&url), direct);
             return Ok(vec![vec![(spec, source::with_direct(url, direct))]]);
         };
@@ -141,9 +165,14 @@ impl BenchArgs {
             let direct = job.direct();
             let mut spec = job.spec()?;
             // There each job is a thread or a process.
-            spec.threads = spec.numjobs.min(std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32));
+            spec.threads = spec
+                .numjobs
+                .min(std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32));
             let Some(name) = common.clone().or(target) else {
-                let text = format!("job {} names no file or device; give one in front, as in weft bench URL …", spec.name);
+                let text = format!(
+                    "job {} names no file or device; give one in front, as in weft bench URL …",
+                    spec.name
+                );
                 return Err(Failure::of(ErrorKind::Usage, text));
             };
             let url = source::with_direct(source::of_filename(&name, spec.size), direct);
@@ -157,7 +186,11 @@ impl BenchArgs {
 fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
     match path {
         Some(path) => std::fs::write(path, text).map_err(|e| {
-            weft_block::Error::io(format!("cannot write {}: {e}; choose another --output", path.display()), e).into()
+            weft_block::Error::io(
+                format!("cannot write {}: {e}; choose another --output", path.display()),
+                e,
+            )
+            .into()
         }),
         None => Ok(std::io::stdout().write_all(text.as_bytes())?),
     }
@@ -165,7 +198,12 @@ fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
 
 /// Returns the exit status for failed operations, bad blocks and an interrupted run.
 fn verdict(report: &Report) -> Result<(), Failure> {
-    let bad: u64 = report.jobs.iter().filter_map(|job| job.verify.as_ref()).map(|verify| verify.bad_blocks()).sum();
+    let bad: u64 = report
+        .jobs
+        .iter()
+        .filter_map(|job| job.verify.as_ref())
+        .map(|verify| verify.bad_blocks())
+        .sum();
     if bad > 0 {
         return Err(Failure::new(
             Failure::VERIFICATION,
@@ -174,10 +212,16 @@ fn verdict(report: &Report) -> Result<(), Failure> {
     }
     let failed: u64 = report.jobs.iter().map(|job| job.failed()).sum();
     if failed > 0 {
-        return Err(Failure::new(Failure::OPERATIONS, format!("{failed} operations failed; see the report above")));
+        return Err(Failure::new(
+            Failure::OPERATIONS,
+            format!("{failed} operations failed; see the report above"),
+        ));
     }
     if report.stopped {
-        return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report above covers the time until then"));
+        return Err(Failure::new(
+            Failure::INTERRUPTED,
+            "interrupted; the report above covers the time until then",
+        ));
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! `weft ceiling`: the server of the bare TCP ceiling. The study starts it; it ends when its standard input closes.
+//! `weft ceiling`: the server of the bare TCP ceiling. The study starts it; it ends when its
+//! standard input closes.
 
 use super::child::{Spawned, wait_for_end_of_input};
 use crate::exit::Failure;
@@ -72,15 +73,21 @@ pub fn run(args: &CeilingArgs) -> Result<(), Failure> {
 }
 
 fn accepting(server: Server) -> Secure {
-    Secure::new(move |stream| server.wrap(stream).map(|(stream, _)| stream).map_err(std::io::Error::other))
+    Secure::new(move |stream| {
+        server.wrap(stream).map(|(stream, _)| stream).map_err(std::io::Error::other)
+    })
 }
 
-/// What encrypts the client's connections. The subsystem that keys are asked for is that of discovery, as the ceiling has none.
+/// What encrypts the client's connections. The subsystem that keys are asked for is that of
+/// discovery, as the ceiling has none.
 fn connecting(keys: &TlsPsk) -> Result<Secure, Failure> {
     let name = |name| Nqn::new(name).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()));
     let bound = keys.bound(&name(CEILING_HOST)?, &name(Nqn::DISCOVERY)?)?;
-    let client = bound.client().cloned().ok_or_else(|| Failure::of(ErrorKind::Usage, "TLS needs a key"))?;
-    Ok(Secure::new(move |stream| client.wrap(stream).map(|(stream, _)| stream).map_err(std::io::Error::other)))
+    let client =
+        bound.client().cloned().ok_or_else(|| Failure::of(ErrorKind::Usage, "TLS needs a key"))?;
+    Ok(Secure::new(move |stream| {
+        client.wrap(stream).map(|(stream, _)| stream).map_err(std::io::Error::other)
+    }))
 }
 
 /// The host NQN under which the ceiling's client offers a key.
@@ -106,14 +113,19 @@ pub struct Against {
     pub keys: Option<(TlsPsk, Vec<String>)>,
 }
 
-/// `weft bench --ceiling`: transfers the bytes of the workload over bare TCP, with server and client on one core each.
+/// `weft bench --ceiling`: transfers the bytes of the workload over bare TCP, with server and
+/// client on one core each.
 pub fn measure(job: &JobSpec, against: Against) -> Result<CeilingReport, Failure> {
     let mut own = None;
     let (to, server_pid) = match against.server {
         Some(server) => (server, against.pid),
         None => {
-            let own = own.insert(start(job, against.keys.as_ref().map_or(&[], |(_, options)| options))?);
-            let to = own.url().parse().map_err(|_| Failure::of(ErrorKind::Io, "the ceiling's server has no address"))?;
+            let own =
+                own.insert(start(job, against.keys.as_ref().map_or(&[], |(_, options)| options))?);
+            let to = own
+                .url()
+                .parse()
+                .map_err(|_| Failure::of(ErrorKind::Io, "the ceiling's server has no address"))?;
             (to, Some(own.pid()))
         }
     };
@@ -133,12 +145,19 @@ pub fn measure(job: &JobSpec, against: Against) -> Result<CeilingReport, Failure
         server_pid,
         secure: against.keys.as_ref().map(|(keys, _)| connecting(keys)).transpose()?,
     };
-    Ok(if against.tuning.is_some() { ceiling::run(to, &spec)? } else { ceiling::run_best(to, &spec)? })
+    Ok(if against.tuning.is_some() {
+        ceiling::run(to, &spec)?
+    } else {
+        ceiling::run_best(to, &spec)?
+    })
 }
 
 fn start(job: &JobSpec, options: &[String]) -> Result<Spawned, Failure> {
     let taken = job.cpus_allowed.first().copied();
-    let free = weft_io::cpu::allowed().into_iter().find(|&cpu| Some(cpu) != taken).map(|cpu| cpu.to_string());
+    let free = weft_io::cpu::allowed()
+        .into_iter()
+        .find(|&cpu| Some(cpu) != taken)
+        .map(|cpu| cpu.to_string());
     let memory = job.size.unwrap_or(REGION_BYTES).to_string();
     let mut args = vec!["ceiling", "--memory", &memory];
     if let Some(cpu) = &free {
@@ -152,7 +171,8 @@ fn start(job: &JobSpec, options: &[String]) -> Result<Spawned, Failure> {
 pub fn text(job: &JobSpec, report: &CeilingReport, is_secure: bool) -> String {
     let ios = report.ios.iter().sum::<u64>().max(1) as f64;
     let micros = |percent: f64| report.latency.percentile_ns(percent) as f64 / 1e3;
-    let [client, server] = [report.system_calls, report.server_system_calls].map(|calls| calls as f64 / ios);
+    let [client, server] =
+        [report.system_calls, report.server_system_calls].map(|calls| calls as f64 / ios);
     let bare = if is_secure { "TLS" } else { "TCP" };
     format!(
         "ceiling (bare {bare}): IOPS={:.0}, {} in flight, {} bytes each, {}\n  latency (usec): mean={:.2}, 50th={:.2}, 99th={:.2}\n  \

@@ -1,4 +1,5 @@
-//! `weft check-tls-key`: checks a pre-shared key for NVMe/TCP with TLS, with nvme-cli's options and results.
+//! `weft check-tls-key`: checks a pre-shared key for NVMe/TCP with TLS, with nvme-cli's options and
+//! results.
 
 use super::gen_tls_key::{InsertArgs, Names};
 use crate::exit::Failure;
@@ -46,9 +47,15 @@ pub fn run(args: &CheckTlsKeyArgs) -> Result<(), Failure> {
         Some(given) => private_text(named_file("--keydata @FILE", given)?, KEY_BYTES_MAX)?,
         None => of_input()?,
     };
-    let key = InterchangeKey::parse(&text).map_err(|e| Failure::of(ErrorKind::Usage, format!("the key is not valid: {e}")))?;
+    let key = InterchangeKey::parse(&text)
+        .map_err(|e| Failure::of(ErrorKind::Usage, format!("the key is not valid: {e}")))?;
     let mut out = std::io::stdout();
-    writeln!(out, "Key is valid (HMAC {}, length {})", key.hash().map_or(0, Hash::id), key.key_bytes())?;
+    writeln!(
+        out,
+        "Key is valid (HMAC {}, length {})",
+        key.hash().map_or(0, Hash::id),
+        key.key_bytes()
+    )?;
     if let Some(subsystem) = &args.subsysnqn {
         let names = Names::of(args.hostnqn.as_deref(), subsystem)?;
         let identity = names.identity(&key, args.identity, args.compat)?;

@@ -1,4 +1,5 @@
-//! Child processes that run this program for a study. They end when their standard input closes, so they never outlive the study.
+//! Child processes that run this program for a study. They end when their standard input closes, so
+//! they never outlive the study.
 
 use crate::children::this_program;
 use crate::exit::Failure;
@@ -28,23 +29,32 @@ pub struct Spawned {
 }
 
 impl Spawned {
-    /// Starts this program with `args` and waits until it has printed `listening on URL` once for each `--listen` in `args`, at
-    /// least once.
+    /// Starts this program with `args` and waits until it has printed `listening on URL` once for
+    /// each `--listen` in `args`, at least once.
     pub fn start(args: &[&str]) -> Result<Self, Failure> {
-        let mut child = this_program()?.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let Some(out) = child.stdout.take() else { return Err(Failure::of(ErrorKind::Io, "a child without output")) };
+        let mut child =
+            this_program()?.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let Some(out) = child.stdout.take() else {
+            return Err(Failure::of(ErrorKind::Io, "a child without output"));
+        };
         let mut lines = BufReader::new(out).lines().map_while(Result::ok);
         let wanted = args.iter().filter(|arg| **arg == "--listen").count().max(1);
         let url = |line: String| line.strip_prefix("listening on ").map(str::to_owned);
         let urls: Vec<String> = lines.by_ref().filter_map(url).take(wanted).collect();
         if urls.len() < wanted {
             let status = child.wait()?;
-            return Err(Failure::of(ErrorKind::Io, format!("`weft {}` ended with {status} before it listened", args.join(" "))));
+            return Err(Failure::of(
+                ErrorKind::Io,
+                format!("`weft {}` ended with {status} before it listened", args.join(" ")),
+            ));
         }
         let (give, answers) = mpsc::channel();
-        // Read all other output so that the pipe does not fill up. The receiver is gone if the caller has given up.
+        // Read all other output so that the pipe does not fill up. The receiver is gone if the
+        // caller has given up.
         let counters = |line: String| line.strip_prefix("counters ").map(str::to_owned);
-        std::thread::spawn(move || lines.filter_map(counters).for_each(|answer| drop(give.send(answer))));
+        std::thread::spawn(move || {
+            lines.filter_map(counters).for_each(|answer| drop(give.send(answer)))
+        });
         Ok(Self { child, urls, answers })
     }
 
@@ -63,7 +73,8 @@ impl Spawned {
         self.urls.iter().find(|url| url.starts_with(scheme)).map(String::as_str)
     }
 
-    /// The sum of the counters of all loops of a `weft serve --until-eof` that a study needs; none if it does not answer.
+    /// The sum of the counters of all loops of a `weft serve --until-eof` that a study needs; none
+    /// if it does not answer.
     pub fn counters(&self) -> Option<Snapshot> {
         writeln!(self.child.stdin.as_ref()?, "counters").ok()?;
         let answer = self.answers.recv_timeout(ANSWER).ok()?;

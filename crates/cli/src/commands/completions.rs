@@ -1,4 +1,5 @@
-//! `weft completions` and `weft man`: shell completions and manual pages, generated from the definition of the command line.
+//! `weft completions` and `weft man`: shell completions and manual pages, generated from the
+//! definition of the command line.
 
 use crate::args::Cli;
 use crate::exit::Failure;
@@ -40,8 +41,9 @@ pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
 
 /// Writes the manual pages.
 pub fn man(args: &ManArgs) -> Result<(), Failure> {
-    let written =
-        std::fs::create_dir_all(&args.directory).and_then(|()| clap_mangen::generate_to(Cli::command(), &args.directory));
-    let failed = |e| Error::io(format!("cannot write manual pages to {}: {e}", args.directory.display()), e);
+    let written = std::fs::create_dir_all(&args.directory)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.directory));
+    let failed =
+        |e| Error::io(format!("cannot write manual pages to {}: {e}", args.directory.display()), e);
     Ok(written.map_err(failed)?)
 }

@@ -57,7 +57,8 @@ Example:
       the configuration of the Linux kernel's target, as nvmetcli saved it; what is not carried over is said
   rados -p rbd get gateway.conf gateway.json && weft config import gateway.json > weft.toml
       that of Ceph's iSCSI gateway; passwords are not carried over")]
-    /// Print a configuration made from that of another target: a file of nvmetcli, of SPDK's save_config, or the gateway.conf of Ceph's iSCSI gateway
+    /// Print a configuration made from that of another target: a file of nvmetcli, of SPDK's
+    /// save_config, or the gateway.conf of Ceph's iSCSI gateway
     Import {
         /// The file
         file: PathBuf,
@@ -75,7 +76,8 @@ pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
         ConfigCommand::Example => out.write_all(EXAMPLE.as_bytes())?,
         ConfigCommand::Schema => writeln!(out, "{:#}", schema())?,
         ConfigCommand::Import { file, group } => {
-            let (text, left) = import::import(&text_of(file)?, &file.display().to_string(), *group)?;
+            let (text, left) =
+                import::import(&text_of(file)?, &file.display().to_string(), *group)?;
             out.write_all(text.as_bytes())?;
             left.iter().for_each(|sentence| tell(&format!("not carried over: {sentence}")));
         }
@@ -99,7 +101,10 @@ fn check(file: &Path, is_group: bool) -> Result<(), Failure> {
         [one] => Err(Failure::of(ErrorKind::Usage, one)),
         many => {
             many.iter().for_each(|line| tell(line));
-            Err(Failure::of(ErrorKind::Usage, format!("{} has {} mistakes", file.display(), many.len())))
+            Err(Failure::of(
+                ErrorKind::Usage,
+                format!("{} has {} mistakes", file.display(), many.len()),
+            ))
         }
     }
 }

@@ -3,7 +3,9 @@
 use crate::attach::entries::{Entry, Runtime, create};
 use crate::attach::plan::{Line, Protocol, Served, System};
 use crate::attach::run;
-use crate::attach::server::{CHAP_USER, Plan, Server, begin, end, leave_terminal, served_by, wait_for_end};
+use crate::attach::server::{
+    CHAP_USER, Plan, Server, begin, end, leave_terminal, served_by, wait_for_end,
+};
 use crate::children::this_program;
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
@@ -33,7 +35,8 @@ Examples:
 pub struct ConnectCommand {
     #[command(flatten)]
     address: Address,
-    /// Protocol between weft and this system [default: iscsi if the system has an iSCSI initiator, otherwise nbd]
+    /// Protocol between weft and this system [default: iscsi if the system has an iSCSI initiator,
+    /// otherwise nbd]
     #[arg(long = "as", value_enum)]
     protocol: Option<Protocol>,
     /// Name of the connection, for weft disconnect [default: derived from the URL]
@@ -54,7 +57,8 @@ pub struct ConnectCommand {
     /// Run as the background server
     #[arg(long, hide = true, conflicts_with_all = ["foreground", "print"])]
     background: bool,
-    /// Other hosts write to the data, too: if the target restarts and has lost unflushed data, nothing is written again [default: if another host is registered with the NVMe namespace]
+    /// Other hosts write to the data, too: if the target restarts and has lost unflushed data,
+    /// nothing is written again [default: if another host is registered with the NVMe namespace]
     #[arg(long, conflicts_with = "only_writer")]
     shared: bool,
     #[command(flatten)]
@@ -81,12 +85,14 @@ impl ConnectCommand {
         let url = self.address.device_url()?;
         let name = match &self.name {
             Some(name) => checked(name)?,
-            None => Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes()).simple().to_string()[..8].to_owned(),
+            None => Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes()).simple().to_string()[..8]
+                .to_owned(),
         };
         Ok(Plan { name, url, protocol: self.protocol()?, port: self.port })
     }
 
-    /// How the source is opened. A disk of this system has no other writer, unless the user says so or another host is registered with it.
+    /// How the source is opened. A disk of this system has no other writer, unless the user says so
+    /// or another host is registered with it.
     fn options(&self, control: &Control) -> Result<ConnectOptions, Failure> {
         let mut options = self.loss.limit(self.connect.options(1, control)?);
         options.paths.only_writer_if_alone = !self.shared;
@@ -108,14 +114,18 @@ impl ConnectCommand {
     /// Rejects early what this system cannot attach.
     fn check_system(&self, protocol: Protocol) -> Result<(), Failure> {
         let why = match (self.serve_only, protocol, System::here()) {
-            (true, ..) | (_, _, System::Linux) | (_, Protocol::Iscsi, System::Windows) => return Ok(()),
+            (true, ..) | (_, _, System::Linux) | (_, Protocol::Iscsi, System::Windows) => {
+                return Ok(());
+            }
             (_, Protocol::Nbd, System::Windows) => {
                 "Windows has no NBD client; use --as iscsi, or use --serve-only with another client"
             }
             (_, Protocol::Iscsi, System::Other) => {
                 "weft knows no iSCSI initiator on this system; use --serve-only with another initiator"
             }
-            (_, Protocol::Nbd, System::Other) => "weft knows no NBD client on this system; use --serve-only with another client",
+            (_, Protocol::Nbd, System::Other) => {
+                "weft knows no NBD client on this system; use --serve-only with another client"
+            }
         };
         Err(Failure::of(ErrorKind::Unsupported, why))
     }
@@ -125,7 +135,9 @@ impl ConnectCommand {
 fn checked(name: &str) -> Result<String, Failure> {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > 64 || !name.chars().all(good) {
-        let text = format!("\"{name}\" is not a valid connection name: use up to 64 lower-case letters, digits and hyphens");
+        let text = format!(
+            "\"{name}\" is not a valid connection name: use up to 64 lower-case letters, digits and hyphens"
+        );
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     Ok(name.to_owned())
@@ -138,14 +150,23 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
     let directory = if cfg!(windows) { "" } else { "/run/weft/" };
     let place = |kind: &str| PathBuf::from(format!("{directory}{}.{kind}", plan.name));
     let served = match plan.protocol {
-        Protocol::Iscsi => Served::Iscsi { iqn, port, secret: place("secret"), target_secret: place("target-secret") },
-        Protocol::Nbd => Served::Nbd { socket: place("sock"), device: "/dev/nbd0".into(), block_bytes: None },
+        Protocol::Iscsi => Served::Iscsi {
+            iqn,
+            port,
+            secret: place("secret"),
+            target_secret: place("target-secret"),
+        },
+        Protocol::Nbd => {
+            Served::Nbd { socket: place("sock"), device: "/dev/nbd0".into(), block_bytes: None }
+        }
     };
     let listen = match &served {
         Served::Iscsi { iqn, port, secret, target_secret } => {
-            let [secret, own] = [secret, target_secret].map(|file| Line(vec![file.display().to_string()]));
+            let [secret, own] =
+                [secret, target_secret].map(|file| Line(vec![file.display().to_string()]));
             let initiator = format!("--login-user {CHAP_USER} --login-secret-file {secret}");
-            let target = format!("--login-target-user {CHAP_USER} --login-target-secret-file {own}");
+            let target =
+                format!("--login-target-user {CHAP_USER} --login-target-secret-file {own}");
             format!("iscsi://127.0.0.1:{port} --iqn {iqn} {initiator} {target}")
         }
         Served::Nbd { socket, .. } => format!("nbd+unix:///?socket={}", socket.display()),
@@ -161,10 +182,17 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
         writeln!(out, "{line}")?;
     }
     if plan.protocol == Protocol::Nbd {
-        writeln!(out, "# for blocks of 4096 bytes: nbd-client -b 4096 …, as nbd-client does not learn their size")?;
+        writeln!(
+            out,
+            "# for blocks of 4096 bytes: nbd-client -b 4096 …, as nbd-client does not learn their size"
+        )?;
     }
     if plan.protocol == Protocol::Iscsi && System::here() == System::Linux {
-        writeln!(out, "echo {} >/sys/block/sdX/device/timeout # sdX: the new disk", run::COMMAND_S)?;
+        writeln!(
+            out,
+            "echo {} >/sys/block/sdX/device/timeout # sdX: the new disk",
+            run::COMMAND_S
+        )?;
     }
     for line in served.detach(System::here()) {
         writeln!(out, "# to detach: {line}")?;
@@ -237,7 +265,8 @@ fn start_server(log: &std::path::Path) -> Result<Child, Failure> {
 
 /// The reason why a server did not start to listen, from its own messages.
 fn failure_of(child: &mut Child, log: &std::path::Path) -> Failure {
-    let status = child.wait().ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok());
+    let status =
+        child.wait().ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok());
     let said = std::fs::read_to_string(log).unwrap_or_default();
     let _ = std::fs::remove_file(log);
     let sentence = said.lines().rev().find_map(|line| line.strip_prefix("weft: "));
@@ -283,10 +312,18 @@ fn announce(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
     }
     if !entry.attached && !entry.chap_user.is_empty() {
         let secret = runtime.secret(name);
-        writeln!(out, "initiators log in with CHAP as \"{}\", with the secret in {}", entry.chap_user, secret.display())?;
+        writeln!(
+            out,
+            "initiators log in with CHAP as \"{}\", with the secret in {}",
+            entry.chap_user,
+            secret.display()
+        )?;
     }
     if entry.protocol == "nbd" && !cfg!(unix) {
-        writeln!(out, "warning: every user of this machine can read and write it at that address: NBD has no passwords")?;
+        writeln!(
+            out,
+            "warning: every user of this machine can read and write it at that address: NBD has no passwords"
+        )?;
     }
     Ok(out.flush()?)
 }

@@ -28,7 +28,13 @@ pub struct ControlArgs {
 /// Asks, and prints the result.
 pub fn run(args: &ControlArgs) -> Result<(), Failure> {
     let wrong = |e| Failure::of(ErrorKind::Usage, format!("the parameters are not JSON: {e}"));
-    let params: Value = args.params.as_deref().map(serde_json::from_str).transpose().map_err(wrong)?.unwrap_or_default();
+    let params: Value = args
+        .params
+        .as_deref()
+        .map(serde_json::from_str)
+        .transpose()
+        .map_err(wrong)?
+        .unwrap_or_default();
     let result: Value = Client::of(&args.server)?.ask(&args.method, params)?;
     printed(writeln!(std::io::stdout().lock(), "{result:#}"))
 }

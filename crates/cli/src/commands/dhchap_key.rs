@@ -1,4 +1,5 @@
-//! `weft gen-dhchap-key` and `weft check-dhchap-key`: secrets for NVMe in-band authentication, with nvme-cli's options and results.
+//! `weft gen-dhchap-key` and `weft check-dhchap-key`: secrets for NVMe in-band authentication, with
+//! nvme-cli's options and results.
 
 use crate::connection::parse_nqn;
 use crate::dhchap_args;
@@ -27,7 +28,8 @@ pub struct GenDhchapKeyArgs {
     /// Bytes of the secret: 32, 48 or 64 [default: as many as the hash function has]
     #[arg(short = 'l', long)]
     key_length: Option<usize>,
-    /// Name of the host, or of the subsystem, that the secret is for; it counts with --hmac only [default: this host]
+    /// Name of the host, or of the subsystem, that the secret is for; it counts with --hmac only
+    /// [default: this host]
     #[arg(short = 'n', long)]
     nqn: Option<String>,
     /// Hash function of the transformation: 0 none, 1 SHA-256, 2 SHA-384, 3 SHA-512
@@ -47,7 +49,8 @@ pub struct CheckDhchapKeyArgs {
     /// File with the secret
     #[arg(short = 'f', long, value_name = "FILE", required_unless_present = "key")]
     keyfile: Option<PathBuf>,
-    /// The same, as @FILE; a secret itself is refused, because every user of the machine could read it
+    /// The same, as @FILE; a secret itself is refused, because every user of the machine could read
+    /// it
     #[arg(short = 'k', long, value_name = "@FILE")]
     key: Option<String>,
 }
@@ -68,8 +71,12 @@ pub fn check(args: &CheckDhchapKeyArgs) -> Result<(), Failure> {
         (None, key) => named_file("--key @FILE", key.as_deref().unwrap_or_default())?.to_owned(),
     };
     let secret = dhchap_args::read(&file)?;
-    let (hash, bytes, crc) = (secret.transformation().map_or(0, Hash::id), secret.key_bytes(), secret.crc());
-    printed(writeln!(std::io::stdout().lock(), "Key is valid (HMAC {hash}, length {bytes}, CRC {crc:08x})"))
+    let (hash, bytes, crc) =
+        (secret.transformation().map_or(0, Hash::id), secret.key_bytes(), secret.crc());
+    printed(writeln!(
+        std::io::stdout().lock(),
+        "Key is valid (HMAC {hash}, length {bytes}, CRC {crc:08x})"
+    ))
 }
 
 impl GenDhchapKeyArgs {
@@ -96,11 +103,15 @@ impl GenDhchapKeyArgs {
         match (self.key_length, hash) {
             (None, None) => Ok(Hash::Sha256.bytes()),
             (None, Some(hash)) => Ok(hash.bytes()),
-            (Some(bytes), Some(hash)) if bytes != hash.bytes() => {
-                wrong(format!("{bytes} bytes do not go with {}: give {} or leave --key-length out", hash.name(), hash.bytes()))
-            }
+            (Some(bytes), Some(hash)) if bytes != hash.bytes() => wrong(format!(
+                "{bytes} bytes do not go with {}: give {} or leave --key-length out",
+                hash.name(),
+                hash.bytes()
+            )),
             (Some(bytes @ (32 | 48 | 64)), _) => Ok(bytes),
-            (Some(bytes), _) => wrong(format!("a secret cannot have {bytes} bytes: give 32, 48 or 64")),
+            (Some(bytes), _) => {
+                wrong(format!("a secret cannot have {bytes} bytes: give 32, 48 or 64"))
+            }
         }
     }
 
@@ -126,9 +137,18 @@ mod tests {
     #[test]
     fn lengths_are_those_of_the_hash_functions() {
         let made = |hmac, bytes| {
-            args(hmac, bytes).make().map(|secret| (secret.transformation().map_or(0, Hash::id), secret.key_bytes()))
+            args(hmac, bytes)
+                .make()
+                .map(|secret| (secret.transformation().map_or(0, Hash::id), secret.key_bytes()))
         };
-        let fine = [(0, None, 32), (1, None, 32), (2, None, 48), (3, None, 64), (0, Some(48), 48), (3, Some(64), 64)];
+        let fine = [
+            (0, None, 32),
+            (1, None, 32),
+            (2, None, 48),
+            (3, None, 64),
+            (0, Some(48), 48),
+            (3, Some(64), 64),
+        ];
         for (hmac, given, bytes) in fine {
             assert_eq!(made(hmac, given).unwrap(), (hmac, bytes));
         }
@@ -143,7 +163,11 @@ mod tests {
         let _ = std::fs::remove_file(&path);
         let digits: String = (0..32).map(|byte| format!("{byte:02x}")).collect();
         create_private(&path, &digits).unwrap();
-        let given = |hmac| GenDhchapKeyArgs { secret: Some(format!("@{}", path.display())), ..args(hmac, None) }.make().unwrap();
+        let given = |hmac| {
+            GenDhchapKeyArgs { secret: Some(format!("@{}", path.display())), ..args(hmac, None) }
+                .make()
+                .unwrap()
+        };
         let key: Vec<u8> = (0..32).collect();
         assert!(given(0) == Secret::of_key(&key, None).unwrap());
         assert!(

@@ -53,8 +53,12 @@ impl DisconnectArgs {
             let url = NvmeUrl::parse(&entry.url);
             url.is_ok_and(|url| url.subsystem.is_some_and(|subsystem| subsystem.as_str() == nqn))
         };
-        let is_device = |device: &String| entry.device.trim_start_matches("/dev/") == device.trim_start_matches("/dev/");
-        self.what.as_ref().is_none_or(|what| *what == entry.name || *what == entry.url || *what == entry.device)
+        let is_device = |device: &String| {
+            entry.device.trim_start_matches("/dev/") == device.trim_start_matches("/dev/")
+        };
+        self.what
+            .as_ref()
+            .is_none_or(|what| *what == entry.name || *what == entry.url || *what == entry.device)
             && self.nqn.as_ref().is_none_or(has_nqn)
             && self.device.as_ref().is_none_or(is_device)
     }
@@ -63,7 +67,10 @@ impl DisconnectArgs {
 fn disconnect(runtime: &Runtime, entry: &Entry, force: bool) -> Result<(), Failure> {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     if let Some(place) = mounted_at(&mounts, &entry.device).filter(|_| !force) {
-        let text = format!("{} is mounted at {place}; unmount it first, or use --force and lose unwritten data", entry.device);
+        let text = format!(
+            "{} is mounted at {place}; unmount it first, or use --force and lose unwritten data",
+            entry.device
+        );
         return Err(Failure::of(ErrorKind::InUse, text));
     }
     match detach(runtime, entry) {
@@ -75,8 +82,10 @@ fn disconnect(runtime: &Runtime, entry: &Entry, force: bool) -> Result<(), Failu
 
 /// Where a disk or one of its partitions is mounted, from `/proc/mounts`.
 fn mounted_at<'a>(mounts: &'a str, device: &str) -> Option<&'a str> {
-    let is_part =
-        |of: &str| of.strip_prefix(device).is_some_and(|rest| rest.trim_start_matches('p').chars().all(|c| c.is_ascii_digit()));
+    let is_part = |of: &str| {
+        of.strip_prefix(device)
+            .is_some_and(|rest| rest.trim_start_matches('p').chars().all(|c| c.is_ascii_digit()))
+    };
     let mut lines = mounts.lines().filter(|_| !device.is_empty()).map(|line| line.split(' '));
     lines.find_map(|mut words| words.next().filter(|of| is_part(of)).and(words.next()))
 }
@@ -87,10 +96,12 @@ mod tests {
 
     #[test]
     fn mounted_disks_are_seen() {
-        let mounts =
-            "proc /proc proc rw 0 0\n/dev/sdb /mnt ext4 rw 0 0\n/dev/sdc1 /srv ext4 rw 0 0\n/dev/nbd0p2 /opt xfs rw 0 0\n";
+        let mounts = "proc /proc proc rw 0 0\n/dev/sdb /mnt ext4 rw 0 0\n/dev/sdc1 /srv ext4 rw 0 0\n/dev/nbd0p2 /opt xfs rw 0 0\n";
         let at = |device| mounted_at(mounts, device);
-        assert_eq!([at("/dev/sdb"), at("/dev/sdc"), at("/dev/nbd0")], [Some("/mnt"), Some("/srv"), Some("/opt")]);
+        assert_eq!(
+            [at("/dev/sdb"), at("/dev/sdc"), at("/dev/nbd0")],
+            [Some("/mnt"), Some("/srv"), Some("/opt")]
+        );
         assert_eq!([at("/dev/sd"), at("/dev/sdd"), at("")], [None; 3]);
     }
 }

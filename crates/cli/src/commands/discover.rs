@@ -34,7 +34,8 @@ Examples:
 pub struct DiscoverArgs {
     #[command(flatten)]
     address: Address,
-    /// Without an address: time for which discovery controllers are searched for in the local network (mDNS)
+    /// Without an address: time for which discovery controllers are searched for in the local
+    /// network (mDNS)
     #[arg(long, default_value = "2s", value_parser = units::parse_duration)]
     search_time: Duration,
     /// Output format
@@ -64,7 +65,8 @@ pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     Ok(print_log(&mut std::io::stdout().lock(), &log)?)
 }
 
-/// Prints what each discovery controller tells that is found by mDNS. One that does not answer is reported, and no error.
+/// Prints what each discovery controller tells that is found by mDNS. One that does not answer is
+/// reported, and no error.
 fn everywhere(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     let found = mdns::search(args.search_time)?;
     if found.is_empty() {
@@ -77,7 +79,9 @@ fn everywhere(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
         let url = format!("{NVME_TCP}{address}");
         let log = discover(NvmeTransport::Tcp, &address, &options);
         if args.output_format == Listing::Json {
-            let log = log.as_ref().map_or_else(|e| json!({ "error": e.to_string() }), nvme_json::discovery);
+            let log = log
+                .as_ref()
+                .map_or_else(|e| json!({ "error": e.to_string() }), nvme_json::discovery);
             all.push(json!({ "name": name, "url": url, "nqn": nqn, "log": log }));
             continue;
         }
@@ -94,7 +98,12 @@ fn everywhere(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
 }
 
 fn print_log(out: &mut impl Write, log: &DiscoveryResult) -> std::io::Result<()> {
-    writeln!(out, "Discovery Log Number of Records {}, Generation counter {}", log.entries.len(), log.generation)?;
+    writeln!(
+        out,
+        "Discovery Log Number of Records {}, Generation counter {}",
+        log.entries.len(),
+        log.generation
+    )?;
     for (n, entry) in log.entries.iter().enumerate() {
         writeln!(out, "=====Discovery Log Entry {n}======")?;
         print(out, entry)?;
@@ -110,7 +119,10 @@ fn targets(args: &DiscoverArgs, url: &IscsiUrl, control: &Control) -> Result<(),
     }
     let targets = iscsi::discover(url, &args.connect.options(1, control)?)?;
     if args.output_format == Listing::Json {
-        let targets: Vec<_> = targets.iter().map(|it| json!({"targetname": it.name, "addresses": it.addresses})).collect();
+        let targets: Vec<_> = targets
+            .iter()
+            .map(|it| json!({"targetname": it.name, "addresses": it.addresses}))
+            .collect();
         return Ok(nvme_json::print_json(&json!({ "targets": targets }))?);
     }
     let mut out = std::io::stdout().lock();

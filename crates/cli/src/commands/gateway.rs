@@ -69,14 +69,23 @@ fn print_json(group: &ShownGroup) -> std::io::Result<()> {
 
 fn print(group: &ShownGroup) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "group {}, configuration {}, as {} sees it", group.group, group.configuration, group.gateway)?;
+    writeln!(
+        out,
+        "group {}, configuration {}, as {} sees it",
+        group.group, group.configuration, group.gateway
+    )?;
     if !group.serves {
-        writeln!(out, "{} serves nothing: it has had no answer of the cluster for too long", group.gateway)?;
+        writeln!(
+            out,
+            "{} serves nothing: it has had no answer of the cluster for too long",
+            group.gateway
+        )?;
     }
     if let Some(why) = &group.behind {
         writeln!(out, "{} does not serve the last configuration: {why}", group.gateway)?;
     }
-    let head = ["Gateway", "State", "Controllers", "Optimized for ANA groups", "By order", "Listens at"];
+    let head =
+        ["Gateway", "State", "Controllers", "Optimized for ANA groups", "By order", "Listens at"];
     let row = |gateway: &crate::group::verbs::ShownGateway| {
         let (first, last) = gateway.cntlids;
         vec![

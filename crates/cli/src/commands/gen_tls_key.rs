@@ -1,4 +1,5 @@
-//! `weft gen-tls-key`: makes a pre-shared key for NVMe/TCP with TLS, with nvme-cli's options and results.
+//! `weft gen-tls-key`: makes a pre-shared key for NVMe/TCP with TLS, with nvme-cli's options and
+//! results.
 
 use crate::connection::parse_nqn;
 use crate::exit::Failure;
@@ -72,8 +73,11 @@ impl InsertArgs {
         if !self.insert {
             return Ok(());
         }
-        let keyring = Keyring::open(&self.keyring).map_err(|e| Failure::of(ErrorKind::NotFound, e.to_string()))?;
-        let cannot = |e| Error::io(format!("cannot insert the key into the keyring {}: {e}", self.keyring), e);
+        let keyring = Keyring::open(&self.keyring)
+            .map_err(|e| Failure::of(ErrorKind::NotFound, e.to_string()))?;
+        let cannot = |e| {
+            Error::io(format!("cannot insert the key into the keyring {}: {e}", self.keyring), e)
+        };
         let serial = keyring.insert(&identity.text, identity.psk.as_bytes()).map_err(cannot)?;
         Ok(writeln!(std::io::stdout(), "Inserted TLS key {serial:08x}")?)
     }
@@ -99,7 +103,12 @@ impl GenTlsKeyArgs {
             Some(secret) => hexadecimal(named_file("--secret @FILE", secret)?, bytes)?,
             None => Zeroizing::new(Identities::system().random::<48>()[..bytes].to_vec()),
         };
-        let wrong = || Failure::of(ErrorKind::Usage, format!("a key for --hmac {} has {bytes} bytes", self.hmac));
+        let wrong = || {
+            Failure::of(
+                ErrorKind::Usage,
+                format!("a key for --hmac {} has {bytes} bytes", self.hmac),
+            )
+        };
         InterchangeKey::of_key(&key, Some(hash)).ok_or_else(wrong)
     }
 }
@@ -118,13 +127,19 @@ impl Names {
     }
 
     /// The identity and the TLS PSK of a key.
-    pub fn identity(&self, key: &InterchangeKey, version: u8, compat: bool) -> Result<Identity, Failure> {
+    pub fn identity(
+        &self,
+        key: &InterchangeKey,
+        version: u8,
+        compat: bool,
+    ) -> Result<Identity, Failure> {
         let derivation = if compat { Derivation::Compat } else { Derivation::Standard };
         let version = IdentityVersion::of(version).unwrap_or_default();
         let names = (self.host.as_str(), self.subsystem.as_str());
         let retained = key.retained(names.0, derivation);
-        let identity =
-            retained.and_then(|retained| Identity::new(&retained, key.cipher_hash(), false, version, names, derivation));
+        let identity = retained.and_then(|retained| {
+            Identity::new(&retained, key.cipher_hash(), false, version, names, derivation)
+        });
         identity.ok_or_else(|| {
             let text = "these names make no TLS identity: it must not have spaces in them, and one of version 0 has 255 bytes at most; try --identity 1";
             Failure::of(ErrorKind::Usage, text)

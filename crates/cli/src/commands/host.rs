@@ -55,7 +55,8 @@ Example:
     },
     /// Forget that an NVMe host has proved its name, so that another name may use its identifier
     ///
-    /// What is registered stays: it is that of the first host that proves its name with the identifier from then on.
+    /// What is registered stays: it is that of the first host that proves its name with the
+    /// identifier from then on.
     #[command(after_help = "\
 Example:
   weft host forget 11111111-2222-3333-4444-555555555555

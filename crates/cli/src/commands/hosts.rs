@@ -22,7 +22,9 @@ pub struct HostsArgs {
 /// Holds the connections until standard input is closed.
 pub fn run(args: &HostsArgs, control: &Control) -> Result<(), Failure> {
     let options = args.connect.options(1, control)?;
-    let hosts = (0..args.count).map(|_| weft_endpoint::open(&args.url, &options)).collect::<Result<Vec<_>, _>>()?;
+    let hosts = (0..args.count)
+        .map(|_| weft_endpoint::open(&args.url, &options))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "holding {} hosts", hosts.len())?;
     out.flush()?;

@@ -101,7 +101,13 @@ pub struct ListNsArgs {
 impl Common {
     fn connect(&self, control: &Control) -> Result<(Box<dyn AdminSession>, NvmeUrl), Failure> {
         let url = self.address.url()?;
-        Ok((nvme::connect(&NvmeUrl { nsid: None, ..url.clone() }, &self.connect.options(1, control)?)?, url))
+        Ok((
+            nvme::connect(
+                &NvmeUrl { nsid: None, ..url.clone() },
+                &self.connect.options(1, control)?,
+            )?,
+            url,
+        ))
     }
 
     fn output(&self) -> Output {
@@ -134,7 +140,10 @@ struct Shown {
 
 impl Details {
     fn shown(&self, verbose: bool, of: Structure, vendor: Range<usize>) -> Shown {
-        Shown { explained: self.human_readable.then_some(of), vendor: (self.vendor_specific || verbose).then_some(vendor) }
+        Shown {
+            explained: self.human_readable.then_some(of),
+            vendor: (self.vendor_specific || verbose).then_some(vendor),
+        }
     }
 }
 
@@ -144,7 +153,10 @@ fn print_vendor(bytes: &[u8]) -> Result<(), Failure> {
     writeln!(out, "vs[]:")?;
     for (n, line) in bytes.chunks(16).enumerate() {
         let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
-        let text: String = line.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect();
+        let text: String = line
+            .iter()
+            .map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '.' })
+            .collect();
         writeln!(out, "{:04x}: {} \"{text}\"", n * 16, hex.join(" "))?;
     }
     Ok(())
@@ -155,7 +167,11 @@ pub fn id_ctrl(args: &IdCtrlArgs, verbose: bool, control: &Control) -> Result<()
     let (session, _) = args.common.connect(control)?;
     let raw = session.identify(Cns::CONTROLLER.0, Nsid(0))?;
     let id = decoded(IdentifyController::decode(&raw))?;
-    args.common.print(&args.details.shown(verbose, Structure::Controller, 3072..4096), &raw, nvme_json::controller(&id))
+    args.common.print(
+        &args.details.shown(verbose, Structure::Controller, 3072..4096),
+        &raw,
+        nvme_json::controller(&id),
+    )
 }
 
 /// Prints Identify Namespace.
@@ -164,15 +180,22 @@ pub fn id_ns(args: &IdNsArgs, verbose: bool, control: &Control) -> Result<(), Fa
     let first = || active(&*session).map(|(_, list)| list.first().copied());
     let nsid = match args.namespace_id.or(url.nsid) {
         Some(nsid) => nsid,
-        None => first()?.ok_or_else(|| Failure::of(ErrorKind::NotFound, "the subsystem has no active namespace"))?,
+        None => first()?.ok_or_else(|| {
+            Failure::of(ErrorKind::NotFound, "the subsystem has no active namespace")
+        })?,
     };
     let raw = session.identify(Cns::NAMESPACE.0, nsid)?;
     let id = decoded(IdentifyNamespace::decode(&raw))?;
     if id.nsze == 0 {
-        let text = format!("there is no active namespace {nsid}; `weft list-ns` lists the active ones");
+        let text =
+            format!("there is no active namespace {nsid}; `weft list-ns` lists the active ones");
         return Err(Failure::of(ErrorKind::NotFound, text));
     }
-    args.common.print(&args.details.shown(verbose, Structure::Namespace, 384..4096), &raw, nvme_json::namespace(&id))
+    args.common.print(
+        &args.details.shown(verbose, Structure::Namespace, 384..4096),
+        &raw,
+        nvme_json::namespace(&id),
+    )
 }
 
 /// Lists the active namespaces.
@@ -202,5 +225,7 @@ fn active(session: &dyn AdminSession) -> Result<(Vec<u8>, Vec<Nsid>), Failure> {
 }
 
 fn decoded<T>(result: Result<T, weft_proto::nvme::wire::DecodeError>) -> Result<T, Failure> {
-    result.map_err(|e| Failure::of(ErrorKind::Protocol, format!("the controller sent a malformed structure: {e}")))
+    result.map_err(|e| {
+        Failure::of(ErrorKind::Protocol, format!("the controller sent a malformed structure: {e}"))
+    })
 }

@@ -1,6 +1,7 @@
 //! `weft limits`: every limit, with its value and its meaning.
 //!
-//! The values are the constants themselves; the descriptions are their doc comments in the `limits.rs` of each crate.
+//! The values are the constants themselves; the descriptions are their doc comments in the
+//! `limits.rs` of each crate.
 
 use crate as weft_cli;
 use crate::exit::Failure;
@@ -288,7 +289,8 @@ fn limit(name: &'static str, value: &dyn Debug, source: &str) -> Limit {
 fn documentation(source: &str, name: &str) -> String {
     let head = format!("pub const {name}:");
     let before = source.split(&head).next().unwrap_or_default();
-    let mut lines: Vec<&str> = before.lines().rev().map_while(|line| line.strip_prefix("///")).map(str::trim).collect();
+    let mut lines: Vec<&str> =
+        before.lines().rev().map_while(|line| line.strip_prefix("///")).map(str::trim).collect();
     lines.reverse();
     let text: String = lines.join(" ");
     text.replace(['[', ']', '`'], "").replace("crate::", "")
@@ -299,7 +301,8 @@ pub fn run(args: &LimitsArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if args.output_format == super::list::Listing::Json {
         let object = |limit: &Limit| json!({"name": limit.name, "value": limit.value, "meaning": limit.text});
-        let crates = all().map(|(name, limits)| (name.to_owned(), limits.iter().map(object).collect()));
+        let crates =
+            all().map(|(name, limits)| (name.to_owned(), limits.iter().map(object).collect()));
         writeln!(out, "{:#}", serde_json::Value::Object(crates.into_iter().collect()))?;
         return Ok(());
     }
@@ -329,9 +332,13 @@ mod tests {
     fn every_limit_is_printed_with_words() {
         for (package, limits) in all() {
             let name = package.trim_start_matches("weft_");
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src/limits.rs");
+            let path =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src/limits.rs");
             let source = std::fs::read_to_string(path).unwrap();
-            let mut declared: Vec<_> = source.lines().filter_map(|l| l.strip_prefix("pub const ")?.split(':').next()).collect();
+            let mut declared: Vec<_> = source
+                .lines()
+                .filter_map(|l| l.strip_prefix("pub const ")?.split(':').next())
+                .collect();
             declared.retain(|name| !name.starts_with("fn "));
             let mut printed: Vec<_> = limits.iter().map(|limit| limit.name).collect();
             declared.sort_unstable();

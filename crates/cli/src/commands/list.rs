@@ -50,10 +50,23 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
             json!({ "Devices": entries.iter().map(|entry| device(&runtime, entry)).collect::<Vec<_>>() })
         )?);
     }
-    let head =
-        ["Node", "Generic", "SN", "Model", "Namespace", "Usage", "Format", "FW Rev", "Name", "Attached"].map(str::to_owned);
+    let head = [
+        "Node",
+        "Generic",
+        "SN",
+        "Model",
+        "Namespace",
+        "Usage",
+        "Format",
+        "FW Rev",
+        "Name",
+        "Attached",
+    ]
+    .map(str::to_owned);
     let rows: Vec<[String; 10]> = entries.iter().map(row).collect();
-    let width = |column: usize| rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0)
+    };
     let widths: [usize; 10] = std::array::from_fn(width);
     let rule = widths.map(|width| "-".repeat(width));
     for row in [&head, &rule].into_iter().chain(&rows) {

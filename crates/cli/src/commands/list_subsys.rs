@@ -1,4 +1,5 @@
-//! `weft list-subsys`: lists the NVMe subsystems of the connections of `weft connect`, in the format of `nvme list-subsys`.
+//! `weft list-subsys`: lists the NVMe subsystems of the connections of `weft connect`, in the
+//! format of `nvme list-subsys`.
 
 use super::list::{ListArgs, Listing};
 use crate::attach::entries::{Entry, Runtime};
@@ -26,7 +27,11 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if args.output() == Listing::Json {
         let host = HostIdentity::of_this_host()?;
-        let listed: Vec<_> = subsystems.iter().enumerate().map(|(n, (nqn, paths))| subsystem(n, nqn, paths)).collect();
+        let listed: Vec<_> = subsystems
+            .iter()
+            .enumerate()
+            .map(|(n, (nqn, paths))| subsystem(n, nqn, paths))
+            .collect();
         let hosts = json!([{ "HostNQN": host.nqn.as_str(), "HostID": uuid::Uuid::from_bytes(host.id.0).to_string(), "Subsystems": listed }]);
         return Ok(writeln!(out, "{hosts:#}")?);
     }

@@ -1,4 +1,5 @@
-//! `weft mirror`: makes mirrors, shows what their labels say, compares the legs, and replaces a lost one. A mirror is used by its URL.
+//! `weft mirror`: makes mirrors, shows what their labels say, compares the legs, and replaces a
+//! lost one. A mirror is used by its URL.
 
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
@@ -26,7 +27,8 @@ pub struct MirrorArgs {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Make a mirror of two or three sources; what the first one holds is kept, except for its last MiB
+    /// Make a mirror of two or three sources; what the first one holds is kept, except for its last
+    /// MiB
     #[command(after_help = "\
 Example:
   weft mirror create --state /var/lib/weft/m0.state nvme+tcp://192.0.2.1/nqn.2014-08.org.example:a nvme+tcp://192.0.2.2/nqn.2014-08.org.example:b")]
@@ -62,7 +64,8 @@ struct CreateArgs {
     /// The legs hold the same already, as new disks of zeroes do: copy nothing
     #[arg(long)]
     assume_clean: bool,
-    /// Write also where a label of another mirror, a partition table, a file system or the like is recognised
+    /// Write also where a label of another mirror, a partition table, a file system or the like is
+    /// recognised
     #[arg(long)]
     destroy_data: bool,
     #[command(flatten)]
@@ -87,7 +90,8 @@ struct ReplaceArgs {
     /// Number of the leg that is lost
     #[arg(long, value_name = "N")]
     leg: usize,
-    /// Write also where a label of another mirror, a partition table, a file system or the like is recognised
+    /// Write also where a label of another mirror, a partition table, a file system or the like is
+    /// recognised
     #[arg(long)]
     destroy_data: bool,
     #[command(flatten)]
@@ -114,7 +118,9 @@ impl Leg {
         let disk = Disk::on(Device::clone(&device))?;
         let (url, geometry) = (without_secret(url), disk.geometry());
         let Some((offset, area_bytes)) = admin::area(geometry.bytes()) else {
-            return Err(usage(format!("{url} is too small for a mirror, which keeps the last MiB of each leg")));
+            return Err(usage(format!(
+                "{url} is too small for a mirror, which keeps the last MiB of each leg"
+            )));
         };
         Ok(Self { url, area: offset / u64::from(geometry.block_bytes), area_bytes, device, disk })
     }
@@ -133,7 +139,8 @@ impl Leg {
         Ok(admin::label(&self.url, &self.read_area()?, self.block_bytes())?)
     }
 
-    /// Refuses a leg that belongs to a mirror already or holds data; `rest` says what becomes of it.
+    /// Refuses a leg that belongs to a mirror already or holds data; `rest` says what becomes of
+    /// it.
     fn refuse_data(&self, rest: &str) -> Result<(), Failure> {
         if let Ok(Some(label)) = self.label() {
             let text = format!(
@@ -152,7 +159,11 @@ impl Leg {
     }
 }
 
-fn open_all(urls: &[String], connect: &ConnectArgs, control: &Control) -> Result<Vec<Leg>, Failure> {
+fn open_all(
+    urls: &[String],
+    connect: &ConnectArgs,
+    control: &Control,
+) -> Result<Vec<Leg>, Failure> {
     let options = ConnectOptions { paths: PathOptions::once(), ..connect.options(1, control)? };
     urls.iter().map(|url| Leg::open(url, &options)).collect()
 }
@@ -171,10 +182,16 @@ fn create(args: &CreateArgs, control: &Control) -> Result<(), Failure> {
     let legs = open_all(&args.urls, &args.connect, control)?;
     let holding = if args.assume_clean { Holding::TheSame } else { Holding::Anything };
     let (uuid, areas) = label(&legs, args.min_legs, holding, control)?;
-    let file = args.state.as_deref().map(|path| weft_endpoint::open(&state_url(path), &connect_local(control))).transpose()?;
+    let file = args
+        .state
+        .as_deref()
+        .map(|path| weft_endpoint::open(&state_url(path), &connect_local(control)))
+        .transpose()?;
     // Nothing is written before everything has been looked at.
     if !args.destroy_data {
-        legs[0].refuse_data(". Of the first leg only the last MiB is overwritten: make room there first")?;
+        legs[0].refuse_data(
+            ". Of the first leg only the last MiB is overwritten: make room there first",
+        )?;
         legs[1..].iter().try_for_each(|leg| leg.refuse_data(""))?;
         file.iter().try_for_each(refuse_state)?;
     }
@@ -200,7 +217,12 @@ pub fn label_new(urls: &[String], options: &ConnectOptions) -> Result<(), Failur
 }
 
 /// The name of a new mirror, and the areas of its legs.
-fn label(legs: &[Leg], min_legs: Option<usize>, holding: Holding, control: &Control) -> Result<(Uuid, Vec<Vec<u8>>), Failure> {
+fn label(
+    legs: &[Leg],
+    min_legs: Option<usize>,
+    holding: Holding,
+    control: &Control,
+) -> Result<(Uuid, Vec<Vec<u8>>), Failure> {
     let block_bytes = legs[0].block_bytes();
     if let Some(other) = legs.iter().find(|leg| leg.block_bytes() != block_bytes) {
         return Err(usage(format!(
@@ -227,7 +249,10 @@ fn refuse_state(device: &Device) -> Result<(), Failure> {
     let mut start = vec![0; STATE_BYTES];
     file.read(0, &mut start)?;
     if file.geometry().bytes() != STATE_BYTES as u64 || start.iter().any(|byte| *byte != 0) {
-        let text = format!("{} is no new state file; name another one, or give --destroy-data to overwrite it", device.url());
+        let text = format!(
+            "{} is no new state file; name another one, or give --destroy-data to overwrite it",
+            device.url()
+        );
         return Err(Failure::of(ErrorKind::InUse, text));
     }
     Ok(())
@@ -245,7 +270,11 @@ fn status(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
             continue;
         };
         let in_sync: Vec<String> = label.in_sync.iter().map(usize::to_string).collect();
-        writeln!(out, "{}: leg {} of {} of mirror {}", leg.url, label.leg, label.legs, label.mirror)?;
+        writeln!(
+            out,
+            "{}: leg {} of {} of mirror {}",
+            leg.url, label.leg, label.legs, label.mirror
+        )?;
         writeln!(
             out,
             "  {}, generation {}, legs in sync then: {}, {} needed{}",
@@ -257,14 +286,18 @@ fn status(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
         )?;
         let place = if label.has_state { "in the state file" } else { "on the legs" };
         match &label.claim {
-            Some((host, time)) => {
-                writeln!(out, "  open at {host} since {time} (seconds since 1970), or not closed there; bitmaps {place}")?
-            }
+            Some((host, time)) => writeln!(
+                out,
+                "  open at {host} since {time} (seconds since 1970), or not closed there; bitmaps {place}"
+            )?,
             None if label.is_clean => writeln!(out, "  closed in order; bitmaps {place}")?,
             None => writeln!(out, "  not equal yet; bitmaps {place}")?,
         }
         for (first, blocks) in &label.unreadable {
-            writeln!(out, "  {blocks} blocks from block {first} on can be read from no leg until they are written")?;
+            writeln!(
+                out,
+                "  {blocks} blocks from block {first} on can be read from no leg until they are written"
+            )?;
         }
     }
     Ok(())
@@ -274,17 +307,23 @@ fn scrub(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
     let legs = open_all(&args.urls, &args.connect, control)?;
     let mut compared: Vec<(&Leg, Label)> = Vec::new();
     for leg in &legs {
-        let label = leg.label()?.ok_or_else(|| usage(format!("{} has no label of a mirror", leg.url)))?;
+        let label =
+            leg.label()?.ok_or_else(|| usage(format!("{} has no label of a mirror", leg.url)))?;
         if let Some((host, _)) = &label.claim {
-            let text =
-                format!("the mirror is open at {host}, or was not closed there; open and close it once before it is compared");
+            let text = format!(
+                "the mirror is open at {host}, or was not closed there; open and close it once before it is compared"
+            );
             return Err(Failure::of(ErrorKind::InUse, text));
         }
         compared.push((leg, label));
     }
     let newest = compared.iter().map(|(_, label)| label.generation).max().unwrap_or(0);
-    compared.retain(|(_, label)| label.generation == newest && label.in_sync.contains(&label.leg) && !label.is_syncing);
-    let [(first, label), others @ ..] = &compared[..] else { return Err(usage("no leg is in sync".into())) };
+    compared.retain(|(_, label)| {
+        label.generation == newest && label.in_sync.contains(&label.leg) && !label.is_syncing
+    });
+    let [(first, label), others @ ..] = &compared[..] else {
+        return Err(usage("no leg is in sync".into()));
+    };
     if others.is_empty() || others.iter().any(|(_, other)| other.mirror != label.mirror) {
         return Err(usage("two legs of one mirror that are in sync are needed to compare".into()));
     }
@@ -300,7 +339,13 @@ fn scrub(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
             let pairs = ours.chunks(block as usize).zip(theirs.chunks(block as usize));
             for (n, _) in pairs.enumerate().filter(|(_, (our, their))| our != their) {
                 differences += 1;
-                writeln!(std::io::stdout(), "block {}: {} and {} differ", at / block + n as u64, first.url, other.url)?;
+                writeln!(
+                    std::io::stdout(),
+                    "block {}: {} and {} differ",
+                    at / block + n as u64,
+                    first.url,
+                    other.url
+                )?;
             }
         }
         at += len;
@@ -311,7 +356,12 @@ fn scrub(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
             format!("{differences} blocks differ; replace the leg whose data is wrong"),
         ));
     }
-    writeln!(std::io::stdout(), "{} of {} legs are equal", format_size(label.data_bytes), compared.len())?;
+    writeln!(
+        std::io::stdout(),
+        "{} of {} legs are equal",
+        format_size(label.data_bytes),
+        compared.len()
+    )?;
     Ok(())
 }
 
@@ -321,11 +371,22 @@ fn replace(args: &ReplaceArgs, control: &Control) -> Result<(), Failure> {
     if good.block_bytes() != new.block_bytes() {
         return Err(usage(format!("{} has other blocks than {}", new.url, good.url)));
     }
-    let area = admin::replace(&good.url, &good.read_area()?, good.block_bytes(), args.leg, new.disk.geometry().bytes())?;
+    let area = admin::replace(
+        &good.url,
+        &good.read_area()?,
+        good.block_bytes(),
+        args.leg,
+        new.disk.geometry().bytes(),
+    )?;
     if !args.destroy_data {
         new.refuse_data("")?;
     }
     new.write_area(&area)?;
-    writeln!(std::io::stdout(), "{} is leg {} now; it is copied to when the mirror is open", new.url, args.leg)?;
+    writeln!(
+        std::io::stdout(),
+        "{} is leg {} now; it is copied to when the mirror is open",
+        new.url,
+        args.leg
+    )?;
     Ok(())
 }

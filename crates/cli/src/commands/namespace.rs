@@ -104,18 +104,46 @@ pub fn run(args: NamespaceArgs) -> Result<(), Failure> {
     let changed = match args.command {
         NamespaceCommand::Add(args) => add(*args)?,
         NamespaceCommand::Remove(Which { nsid, subsystem, force: ForceArgs { force }, server }) => {
-            Client::of(&server)?.ask("namespace.remove", RemoveNamespace { subsystem, nsid, force })?
+            Client::of(&server)?
+                .ask("namespace.remove", RemoveNamespace { subsystem, nsid, force })?
         }
-        NamespaceCommand::Resize { which: Which { nsid, subsystem, force: ForceArgs { force }, server }, size } => {
+        NamespaceCommand::Resize {
+            which: Which { nsid, subsystem, force: ForceArgs { force }, server },
+            size,
+        } => {
             let size = Some(size).filter(|size| size != "all");
-            Client::of(&server)?.ask("namespace.resize", ResizeNamespace { subsystem, nsid, size, force })?
+            Client::of(&server)?
+                .ask("namespace.resize", ResizeNamespace { subsystem, nsid, size, force })?
         }
     };
     print(&changed, false)
 }
 
 fn add(args: AddArgs) -> Result<crate::served::Changed, Failure> {
-    let AddArgs { source, subsystem, nsid, name, uuid, nguid, eui64, size, read_only, ana_group, server } = args;
-    let params = AddNamespace { subsystem, nsid, source, name, uuid, nguid, eui64, size, read_only, ana_group };
+    let AddArgs {
+        source,
+        subsystem,
+        nsid,
+        name,
+        uuid,
+        nguid,
+        eui64,
+        size,
+        read_only,
+        ana_group,
+        server,
+    } = args;
+    let params = AddNamespace {
+        subsystem,
+        nsid,
+        source,
+        name,
+        uuid,
+        nguid,
+        eui64,
+        size,
+        read_only,
+        ana_group,
+    };
     Client::of(&server)?.ask("namespace.add", params)
 }

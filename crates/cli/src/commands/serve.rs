@@ -70,13 +70,18 @@ Examples:
   weft serve --cluster /etc/ceph/ceph.conf,id=weft --group hall --gateway a --listen 0.0.0.0:4420
       a gateway of the group hall, which serves images of Ceph; weft apply says which")]
 pub struct ServeArgs {
-    /// Sources: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, nbd://HOST/NAME, rbd:POOL/IMAGE, readonly:SOURCE, …; they become namespaces 1, 2, … of one subsystem
+    /// Sources: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN,
+    /// iscsi://HOST/IQN/LUN, nbd://HOST/NAME, rbd:POOL/IMAGE, readonly:SOURCE, …; they become
+    /// namespaces 1, 2, … of one subsystem
     #[arg(required_unless_present_any = ["config", "group"])]
     source: Vec<String>,
-    /// Configuration file instead of sources and most other options; SIGHUP applies it again, as weft apply does
+    /// Configuration file instead of sources and most other options; SIGHUP applies it again, as
+    /// weft apply does
     #[arg(long, value_name = "FILE", conflicts_with_all = check::OF_FILE)]
     config: Option<PathBuf>,
-    /// Address to listen on: [nvme+tcp://]ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT, nbds://ADDR:PORT or nbd+unix:///?socket=PATH; port 0 picks a free port; may be repeated [default: nvme+tcp://127.0.0.1:4420]
+    /// Address to listen on: [nvme+tcp://]ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT,
+    /// nbds://ADDR:PORT or nbd+unix:///?socket=PATH; port 0 picks a free port; may be repeated
+    /// [default: nvme+tcp://127.0.0.1:4420]
     #[arg(long)]
     listen: Vec<String>,
     /// Name of a source, for NBD; the first --name belongs to the first source [default: 1, 2, …]
@@ -85,10 +90,12 @@ pub struct ServeArgs {
     /// Name of the NVMe subsystem [default: generated once and kept]
     #[arg(long)]
     nqn: Option<String>,
-    /// NVMe host that may connect, optionally with the namespaces that it sees; may be repeated [default: any host]
+    /// NVMe host that may connect, optionally with the namespaces that it sees; may be repeated
+    /// [default: any host]
     #[arg(long, value_name = "NQN[=NSID,…]")]
     allow_host: Vec<String>,
-    /// Pre-shared keys for sources of NVMe/TCP, which are then connected to with TLS only; --tls is about the hosts of this server
+    /// Pre-shared keys for sources of NVMe/TCP, which are then connected to with TLS only; --tls is
+    /// about the hosts of this server
     #[arg(long, value_name = "FILE")]
     source_tls_key_file: Option<PathBuf>,
     /// Event loops [default: one per core that this process may use]
@@ -103,7 +110,8 @@ pub struct ServeArgs {
     /// Refuse writes to all sources; readonly:SOURCE does this for one source
     #[arg(long)]
     read_only: bool,
-    /// Offer no reservations: needed where other processes or gateways serve the same data, whose hosts would not be kept out
+    /// Offer no reservations: needed where other processes or gateways serve the same data, whose
+    /// hosts would not be kept out
     #[arg(long)]
     no_reservations: bool,
     /// I/O method for files
@@ -115,14 +123,17 @@ pub struct ServeArgs {
     /// Time within which a file or disk of this machine must complete an operation; 0s: no limit
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = units::parse_duration)]
     disk_timeout: Duration,
-    /// What a host may use of all sources together: operations per second, bytes per second, or both, as in iops=10k,bw=100MB; a host is a host NQN, an iSCSI initiator name or an NBD client's address; may be repeated
+    /// What a host may use of all sources together: operations per second, bytes per second, or
+    /// both, as in iops=10k,bw=100MB; a host is a host NQN, an iSCSI initiator name or an NBD
+    /// client's address; may be repeated
     #[arg(long, value_name = "HOST=iops=N[,bw=SIZE]")]
     host_limit: Vec<String>,
-    /// End when standard input is closed; answer the line `counters` with the loops' counters as JSON; `inventory …` changes what
-    /// is served
+    /// End when standard input is closed; answer the line `counters` with the loops' counters as
+    /// JSON; `inventory …` changes what is served
     #[arg(long, hide = true)]
     until_eof: bool,
-    /// Socket for commands that manage this server, as a path or a name [default: one in the runtime directory, named by the process]
+    /// Socket for commands that manage this server, as a path or a name [default: one in the
+    /// runtime directory, named by the process]
     #[arg(long, value_name = "PATH|NAME")]
     control: Option<String>,
     #[command(flatten)]
@@ -225,7 +236,12 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
 }
 
 /// Does what is asked, until it is time to end; the source that is lost, if that is why.
-fn serve(signal: &mpsc::Receiver<Asked>, served: &Arc<Served>, loops: &Loops, looks: bool) -> Result<Option<String>, Failure> {
+fn serve(
+    signal: &mpsc::Receiver<Asked>,
+    served: &Arc<Served>,
+    loops: &Loops,
+    looks: bool,
+) -> Result<Option<String>, Failure> {
     loop {
         match next(signal, looks) {
             Asked::Counters => tell_counters(loops)?,
@@ -236,7 +252,8 @@ fn serve(signal: &mpsc::Receiver<Asked>, served: &Arc<Served>, loops: &Loops, lo
                     return Ok(Some(url));
                 }
             }
-            // Nothing that is under way is of any effect any more: hosts are served best by connections that close at once.
+            // Nothing that is under way is of any effect any more: hosts are served best by
+            // connections that close at once.
             Asked::Out(ending) => at_once(&Failure::of(ErrorKind::Refused, ending.to_string())),
             Asked::End => return Ok(None),
         }
@@ -270,16 +287,20 @@ impl ServeArgs {
     fn source_options(&self, queues: u16, control: &Control) -> Result<ConnectOptions, Failure> {
         let mut options = self.connect.options_with(queues, control, self.source_secrets()?)?;
         let keys = self.source_tls_key_file.as_deref();
-        options.tls.psk = keys.map(|file| psk::required(Some(file), None).map(|keys| self.connect.placed(keys))).transpose()?;
+        options.tls.psk = keys
+            .map(|file| psk::required(Some(file), None).map(|keys| self.connect.placed(keys)))
+            .transpose()?;
         options.tls.concat = self.security.source_concat();
         if options.tls.concat && options.secrets.host.is_none() {
-            let text = "--source-concat needs the secret of this server: give --source-dhchap-secret-file";
+            let text =
+                "--source-concat needs the secret of this server: give --source-dhchap-secret-file";
             return Err(Failure::of(ErrorKind::Usage, text));
         }
         Ok(options)
     }
 
-    /// Opens the sources and listens. A gateway of a group that cannot serve what the group has serves nothing at first, and tries again.
+    /// Opens the sources and listens. A gateway of a group that cannot serve what the group has
+    /// serves nothing at first, and tries again.
     fn begin(
         &self,
         desired: &mut Desired,
@@ -297,7 +318,8 @@ impl ServeArgs {
         }
     }
 
-    /// Opens the sources and listens. By default a remote source has as many connections as there are loops.
+    /// Opens the sources and listens. By default a remote source has as many connections as there
+    /// are loops.
     fn start(
         &self,
         (desired, group): (&Desired, Option<&Arc<Group>>),
@@ -318,18 +340,33 @@ impl ServeArgs {
             desired.subsystems.iter().try_for_each(|subsystem| claims.claim(&subsystem.nqn))?;
             Ok(opener.open(desired.namespaces().map(|(_, namespace)| namespace))?)
         })?;
-        let inventory = served::inventory(&State::of(desired), devices, (range, reservations)).map_err(Error::from)?;
+        let inventory = served::inventory(&State::of(desired), devices, (range, reservations))
+            .map_err(Error::from)?;
         self.limit_hosts(&inventory)?;
-        let config = ExportConfig { inventory: Arc::clone(&inventory), iscsi: desired.iscsi.clone(), tls: desired.tls.clone() };
+        let config = ExportConfig {
+            inventory: Arc::clone(&inventory),
+            iscsi: desired.iscsi.clone(),
+            tls: desired.tls.clone(),
+        };
         self.announce.refer(&config.inventory)?;
         let exports = Arc::new(export::start(&config, &desired.listen, loops.remotes())?);
-        Ok(Served::new(inventory, exports, (opener, claims), desired, (self.config.clone(), group.cloned())))
+        Ok(Served::new(
+            inventory,
+            exports,
+            (opener, claims),
+            desired,
+            (self.config.clone(), group.cloned()),
+        ))
     }
 
     /// Applies `--host-limit`.
-    fn limit_hosts(&self, inventory: &weft_endpoint::inventory::LiveInventory) -> Result<(), Failure> {
+    fn limit_hosts(
+        &self,
+        inventory: &weft_endpoint::inventory::LiveInventory,
+    ) -> Result<(), Failure> {
         for (host, limit) in self.host_limits()? {
-            let wrong = |why: String| Failure::of(ErrorKind::Usage, format!("--host-limit {host}: {why}"));
+            let wrong =
+                |why: String| Failure::of(ErrorKind::Usage, format!("--host-limit {host}: {why}"));
             inventory.host_limits().set(host, limit).map_err(wrong)?;
         }
         Ok(())
@@ -338,7 +375,8 @@ impl ServeArgs {
 
 fn log_counters(loops: &Loops) {
     for (n, counters) in loops.counters().iter().enumerate() {
-        let counted: Vec<String> = counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
+        let counted: Vec<String> =
+            counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
         tracing::info!("loop {n}: {}", counted.join(" "));
     }
 }
@@ -346,19 +384,30 @@ fn log_counters(loops: &Loops) {
 /// Prints the sum of the counters of all loops.
 fn tell_counters(loops: &Loops) -> Result<(), Failure> {
     let sum = loops.counters().iter().fold(Snapshot::default(), |sum, counters| sum.plus(counters));
-    let counters: serde_json::Map<_, _> = sum.entries().map(|(name, count)| (name.to_owned(), count.into())).collect();
+    let counters: serde_json::Map<_, _> =
+        sum.entries().map(|(name, count)| (name.to_owned(), count.into())).collect();
     let mut out = std::io::stdout().lock();
     writeln!(out, "counters {}", serde_json::Value::Object(counters))?;
     Ok(out.flush()?)
 }
 
-fn announce(exports: &Exports, inventory: &Inventory, desired: &Desired, metrics: Option<&MetricsServer>) -> std::io::Result<()> {
+fn announce(
+    exports: &Exports,
+    inventory: &Inventory,
+    desired: &Desired,
+    metrics: Option<&MetricsServer>,
+) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for namespace in inventory.namespaces() {
         let (nsid, device) = (namespace.nsid, &namespace.device);
         let geometry = device.geometry();
         let size = units::format_size(geometry.bytes());
-        writeln!(out, "namespace {nsid}: {}, {size} in blocks of {} bytes", device.url(), geometry.block_bytes)?;
+        writeln!(
+            out,
+            "namespace {nsid}: {}, {size} in blocks of {} bytes",
+            device.url(),
+            geometry.block_bytes
+        )?;
     }
     let urls = exports.urls();
     // Each subsystem has URLs of its own, and a group may have none yet.
@@ -368,15 +417,24 @@ fn announce(exports: &Exports, inventory: &Inventory, desired: &Desired, metrics
     if let Some(metrics) = metrics {
         writeln!(out, "metrics at {}", metrics.url())?;
     }
-    for any in ["0.0.0.0", "[::]"].into_iter().filter(|any| desired.listen.iter().any(|url| url.contains(&format!("://{any}")))) {
-        writeln!(out, "{any} means every address of this machine; these URLs and commands use one of them")?;
+    for any in ["0.0.0.0", "[::]"]
+        .into_iter()
+        .filter(|any| desired.listen.iter().any(|url| url.contains(&format!("://{any}"))))
+    {
+        writeln!(
+            out,
+            "{any} means every address of this machine; these URLs and commands use one of them"
+        )?;
     }
     for (system, command) in exports.each().iter().filter_map(|export| export.attach_hint()) {
         writeln!(out, "{:<12} {command}", format!("from {system}:"))?;
     }
     if let Some(url) = exports.urls().first() {
         let proof = security::proof(desired, url);
-        writeln!(out, "from weft:   weft bench {url}{proof} --rw=randread --bs=4k --iodepth=32 --runtime=5s")?;
+        writeln!(
+            out,
+            "from weft:   weft bench {url}{proof} --rw=randread --bs=4k --iodepth=32 --runtime=5s"
+        )?;
     }
     out.flush()
 }

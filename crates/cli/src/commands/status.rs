@@ -53,14 +53,23 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         report.open_connections,
         count(total as f64)
     )?;
-    let per_command = report.loops_cpu_ns().checked_div(total).map_or_else(|| "-".to_owned(), duration);
-    writeln!(out, "CPU {}, {per_command} of the loops per command", duration(report.cpu.total_ns()))?;
+    let per_command =
+        report.loops_cpu_ns().checked_div(total).map_or_else(|| "-".to_owned(), duration);
+    writeln!(
+        out,
+        "CPU {}, {per_command} of the loops per command",
+        duration(report.cpu.total_ns())
+    )?;
     for listener in &report.listeners {
         writeln!(out, "listening on {listener}")?;
     }
     namespaces(out, report)?;
     let host = |name: &str, connections: usize| [name.to_owned(), connections.to_string()];
-    let hosts = report.hosts.iter().map(|of| (host(&of.name, of.connections), &of.counts)).collect::<Vec<_>>();
+    let hosts = report
+        .hosts
+        .iter()
+        .map(|of| (host(&of.name, of.connections), &of.counts))
+        .collect::<Vec<_>>();
     counted(out, ["Host", "Connections"], &hosts)?;
     let connections = report.connections.iter().map(|of| {
         let queue = of.queue.map_or_else(String::new, |queue| format!(" queue {queue}"));
@@ -87,7 +96,17 @@ fn namespaces(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
 
 /// A table of the paths of remote devices.
 fn paths(out: &mut impl Write, subsystem: &SubsystemReport) -> std::io::Result<()> {
-    let head = ["Path", "State", "Operations", "Data", "Errors", "Retries", "Reconnects", "Latency", "Why"];
+    let head = [
+        "Path",
+        "State",
+        "Operations",
+        "Data",
+        "Errors",
+        "Retries",
+        "Reconnects",
+        "Latency",
+        "Why",
+    ];
     let each = subsystem.namespaces.iter().flat_map(|namespace| &namespace.paths);
     let row = |path: &PathReport| {
         vec![
@@ -110,11 +129,17 @@ fn paths(out: &mut impl Write, subsystem: &SubsystemReport) -> std::io::Result<(
 fn filters(out: &mut impl Write, subsystem: &SubsystemReport) -> std::io::Result<()> {
     let head = ["Filter", "Kind", "Operations", "Data", "Errors", "Mean", "p50", "p99", "Longest"];
     let each = subsystem.namespaces.iter().flat_map(|namespace| &namespace.filters);
-    let all = each.flat_map(|filter| filter.kinds.iter().map(move |(kind, counts)| (&filter.url, kind, counts)));
+    let all = each.flat_map(|filter| {
+        filter.kinds.iter().map(move |(kind, counts)| (&filter.url, kind, counts))
+    });
     let row = |(url, kind, counts): (&String, &String, &FilterCounts)| {
         let mean = counts.time_ns.checked_div(counts.operations).unwrap_or(0);
         let times = [mean, counts.p50_ns, counts.p99_ns, counts.max_ns].map(duration);
-        let figures = [count(counts.operations as f64), bytes(counts.bytes as f64), counts.errors.to_string()];
+        let figures = [
+            count(counts.operations as f64),
+            bytes(counts.bytes as f64),
+            counts.errors.to_string(),
+        ];
         [url.clone(), kind.clone()].into_iter().chain(figures).chain(times).collect::<Vec<_>>()
     };
     let rows: Vec<_> = all.filter(|(_, _, counts)| counts.operations > 0).map(row).collect();
@@ -122,11 +147,18 @@ fn filters(out: &mut impl Write, subsystem: &SubsystemReport) -> std::io::Result
 }
 
 /// A table of counts, after two columns of names.
-fn counted(out: &mut impl Write, names: [&str; 2], rows: &[([String; 2], &Counts)]) -> std::io::Result<()> {
+fn counted(
+    out: &mut impl Write,
+    names: [&str; 2],
+    rows: &[([String; 2], &Counts)],
+) -> std::io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let head = [names[0], names[1], "Reads", "Read", "Writes", "Written", "Other", "Errors", "Depth", "p50", "p99", "p99.9"];
+    let head = [
+        names[0], names[1], "Reads", "Read", "Writes", "Written", "Other", "Errors", "Depth",
+        "p50", "p99", "p99.9",
+    ];
     let row = |(names, counts): &([String; 2], &Counts)| {
         let total = counts.total();
         let figures = [
@@ -138,7 +170,8 @@ fn counted(out: &mut impl Write, names: [&str; 2], rows: &[([String; 2], &Counts
             total.errors.to_string(),
             counts.in_flight.to_string(),
         ];
-        let times = [50.0, 99.0, 99.9].map(|percent| duration(total.latency.percentile_ns(percent)));
+        let times =
+            [50.0, 99.0, 99.9].map(|percent| duration(total.latency.percentile_ns(percent)));
         names.iter().cloned().chain(figures).chain(times).collect::<Vec<_>>()
     };
     table::print(out, &head, rows.iter().map(row).collect())

@@ -93,19 +93,24 @@ pub struct StudyArgs {
     /// Print the suite's file, and exit
     #[arg(long)]
     print: bool,
-    /// Lanes of the suite, or protocols, measured in turn [default: all of the suite's; with --source without flash]
+    /// Lanes of the suite, or protocols, measured in turn [default: all of the suite's; with
+    /// --source without flash]
     #[arg(long, value_delimiter = ',', value_name = "LANES", conflicts_with = "target")]
     lanes: Vec<String>,
-    /// A lane of your own: a URL, or a disk that another initiator attached, with fio: before it measured by fio; weft overwrites it; may be repeated
+    /// A lane of your own: a URL, or a disk that another initiator attached, with fio: before it
+    /// measured by fio; weft overwrites it; may be repeated
     #[arg(long = "lane", value_name = "NAME=URL", value_parser = given, conflicts_with = "target")]
     given: Vec<Given>,
-    /// Results of fio (JSON), DISKSPD (XML) or vdbench (flatfile.html) as a lane; several files of one name are its rounds
+    /// Results of fio (JSON), DISKSPD (XML) or vdbench (flatfile.html) as a lane; several files of
+    /// one name are its rounds
     #[arg(long = "import", value_name = "NAME=FILE", value_parser = imported::named)]
     imports: Vec<imported::Named>,
-    /// Device to measure; weft overwrites it [default: the suite's; of network ram:256MiB, of null null:250GiB]
+    /// Device to measure; weft overwrites it [default: the suite's; of network ram:256MiB, of null
+    /// null:250GiB]
     #[arg(long, conflicts_with = "target")]
     source: Option<String>,
-    /// Address of this machine at which the lanes' targets listen; for nvme+rdma that of an RDMA device [default: 127.0.0.1]
+    /// Address of this machine at which the lanes' targets listen; for nvme+rdma that of an RDMA
+    /// device [default: 127.0.0.1]
     #[arg(long, value_name = "IP", conflicts_with = "target")]
     address: Option<std::net::IpAddr>,
     /// Existing target to measure, instead of weft's; weft overwrites the namespace
@@ -114,17 +119,20 @@ pub struct StudyArgs {
     /// Overwrite also where a partition table, a file system or the like is recognised
     #[arg(long)]
     destroy_data: bool,
-    /// Machines with weft agent that put the load on instead of this one: HOST, HOST:PORT, or either with @sha256:FINGERPRINT
+    /// Machines with weft agent that put the load on instead of this one: HOST, HOST:PORT, or
+    /// either with @sha256:FINGERPRINT
     #[arg(long, value_delimiter = ',', value_name = "AGENTS", value_parser = agents::agent,
           conflicts_with_all = ["lanes", "given", "imports", "source", "address", "target"])]
     agents: Vec<Address>,
-    /// Device that the agents open and overwrite, as their configuration lists it: one for all, or one for each
+    /// Device that the agents open and overwrite, as their configuration lists it: one for all, or
+    /// one for each
     #[arg(value_name = "URL", requires = "agents")]
     urls: Vec<String>,
     /// File with the key of the agents; otherwise WEFT_AGENT_KEY has it
     #[arg(long, value_name = "FILE", requires = "agents")]
     key_file: Option<PathBuf>,
-    /// Most time [default: the suite's; of network 80s, with --quick 30s; of null 45s, with --quick 8s]
+    /// Most time [default: the suite's; of network 80s, with --quick 30s; of null 45s, with --quick
+    /// 8s]
     #[arg(long, alias = "budget", value_name = "TIME", value_parser = duration)]
     time_budget: Option<Duration>,
     /// Seed of the order in which the lanes take turns [default: the time]
@@ -156,7 +164,8 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     let again = fleet.is_none().then(|| args.again(suite.clone(), &cores, control));
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&stop);
-    // Without the handler a signal ends the study without a report; that is no reason to refuse to run.
+    // Without the handler a signal ends the study without a report; that is no reason to refuse to
+    // run.
     let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
     let spec = StudySpec {
         suite,
@@ -174,13 +183,18 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     let stopped = Arc::clone(&spec.stop);
     let mut bar = Bar::new();
     eprintln!("{}", announced(&spec));
-    let mut results = run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &shown(&p)))?;
+    let mut results =
+        run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &shown(&p)))?;
     bar.finish();
     fleet.iter().for_each(|fleet| fleet.add_to(&mut results));
-    weft_formats::import::measured::add(&mut results, &imports).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
+    weft_formats::import::measured::add(&mut results, &imports)
+        .map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
     publisher.publish(&results)?;
     if stopped.load(Ordering::Relaxed) {
-        return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report covers the time until then"));
+        return Err(Failure::new(
+            Failure::INTERRUPTED,
+            "interrupted; the report covers the time until then",
+        ));
     }
     Ok(())
 }
@@ -200,7 +214,11 @@ fn announced(spec: &StudySpec<'_>) -> String {
         return format!("weft study: about {}", seconds(most));
     }
     let percent = spec.within() * 100.0;
-    format!("weft study: {} to {}, until the headline is within ±{percent} %", seconds(least), seconds(most))
+    format!(
+        "weft study: {} to {}, until the headline is within ±{percent} %",
+        seconds(least),
+        seconds(most)
+    )
 }
 
 /// What the progress line says: the headline so far, as soon as there is one.
@@ -265,7 +283,9 @@ impl StudyArgs {
     fn again<'a>(&'a self, suite: Suite, cores: &'a Cores, control: &'a Control) -> SetUp<'a> {
         Box::new(move || {
             let again = Stage::set_up(self, &suite, cores, control).and_then(Stage::into_measured);
-            again.map_err(|failure| weft_block::Error::new(ErrorKind::Io, failure.to_string()).into())
+            again.map_err(|failure| {
+                weft_block::Error::new(ErrorKind::Io, failure.to_string()).into()
+            })
         })
     }
 }

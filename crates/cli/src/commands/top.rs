@@ -68,7 +68,19 @@ fn shown(before: &Report, now: &Report) -> std::io::Result<String> {
         duration(now.uptime_ns),
         now.open_connections
     );
-    let head = ["", "Name", "IOPS", "Read/s", "Written/s", "Errors/s", "Depth", "p50", "p99", "p99.9", "State"];
+    let head = [
+        "",
+        "Name",
+        "IOPS",
+        "Read/s",
+        "Written/s",
+        "Errors/s",
+        "Depth",
+        "p50",
+        "p99",
+        "p99.9",
+        "State",
+    ];
     let mut table = Vec::new();
     table::print(&mut table, &head, rows(before, now, seconds))?;
     text.push_str(&String::from_utf8_lossy(&table));
@@ -83,22 +95,32 @@ fn rows(before: &Report, now: &Report, seconds: f64) -> Vec<Vec<String>> {
         let earlier = was.map_or(&none, |was| &was.counts);
         rows.push(row("subsystem", &subsystem.nqn, earlier, &subsystem.counts, seconds, ""));
         for namespace in &subsystem.namespaces {
-            let was = was.and_then(|was| was.namespaces.iter().find(|was| was.nsid == namespace.nsid));
+            let was =
+                was.and_then(|was| was.namespaces.iter().find(|was| was.nsid == namespace.nsid));
             let earlier = was.map_or(&none, |was| &was.counts);
             let name = format!("{} {}", namespace.nsid, namespace.device);
-            rows.push(row("namespace", &name, earlier, &namespace.counts, seconds, &namespace.presence));
+            rows.push(row(
+                "namespace",
+                &name,
+                earlier,
+                &namespace.counts,
+                seconds,
+                &namespace.presence,
+            ));
             let before = was.map_or(&[][..], |was| &was.paths);
             rows.extend(namespace.paths.iter().map(|path| path_row(before, path, seconds)));
         }
     }
     for host in &now.hosts {
-        let earlier = before.hosts.iter().find(|was| was.name == host.name).map_or(&none, |was| &was.counts);
+        let earlier =
+            before.hosts.iter().find(|was| was.name == host.name).map_or(&none, |was| &was.counts);
         let state = format!("{} connections", host.connections);
         rows.push(row("host", &host.name, earlier, &host.counts, seconds, &state));
     }
     for connection in &now.connections {
         let same = |was: &&weft_endpoint::report::ConnectionReport| {
-            (&was.peer, was.queue, &was.host) == (&connection.peer, connection.queue, &connection.host)
+            (&was.peer, was.queue, &was.host)
+                == (&connection.peer, connection.queue, &connection.host)
         };
         let earlier = before.connections.iter().find(same).map_or(&none, |was| &was.counts);
         let queue = connection.queue.map_or_else(String::new, |queue| format!(" queue {queue}"));
@@ -108,22 +130,47 @@ fn rows(before: &Report, now: &Report, seconds: f64) -> Vec<Vec<String>> {
     rows
 }
 
-/// The row of a path. Of its operations only the average latency is known, and not which of them read.
+/// The row of a path. Of its operations only the average latency is known, and not which of them
+/// read.
 fn path_row(before: &[PathReport], now: &PathReport, seconds: f64) -> Vec<String> {
     let none = PathReport::default();
     let was = before.iter().find(|was| was.url == now.url).unwrap_or(&none);
     let rate = |now: u64, was: u64| now.saturating_sub(was) as f64 / seconds;
-    let (iops, errors) = (count(rate(now.operations, was.operations)), count(rate(now.errors, was.errors)));
+    let (iops, errors) =
+        (count(rate(now.operations, was.operations)), count(rate(now.errors, was.errors)));
     let (data, dash) = (bytes(rate(now.bytes, was.bytes)), || "-".to_owned());
     let state = format!("{} {}", now.state, now.access);
-    vec!["path".to_owned(), now.url.clone(), iops, data, dash(), errors, dash(), duration(now.latency_ns), dash(), dash(), state]
+    vec![
+        "path".to_owned(),
+        now.url.clone(),
+        iops,
+        data,
+        dash(),
+        errors,
+        dash(),
+        duration(now.latency_ns),
+        dash(),
+        dash(),
+        state,
+    ]
 }
 
-fn row(what: &str, name: &str, earlier: &Counts, now: &Counts, seconds: f64, state: &str) -> Vec<String> {
+fn row(
+    what: &str,
+    name: &str,
+    earlier: &Counts,
+    now: &Counts,
+    seconds: f64,
+    state: &str,
+) -> Vec<String> {
     let rates = Rates::between(earlier, now, seconds);
     let since = now.since(earlier);
     let per_second = |n: u64| bytes(n as f64 / seconds);
-    let errors = if rates.errors_per_second > 0.0 { format!("{:.1}", rates.errors_per_second) } else { "0".to_owned() };
+    let errors = if rates.errors_per_second > 0.0 {
+        format!("{:.1}", rates.errors_per_second)
+    } else {
+        "0".to_owned()
+    };
     [
         what.to_owned(),
         name.to_owned(),
@@ -147,7 +194,11 @@ mod tests {
     #[test]
     fn a_table_shows_what_was_done_in_between() {
         let mut before = Report { pid: 7, uptime_ns: 1_000_000_000, ..Report::default() };
-        before.hosts.push(HostReport { name: "h".into(), connections: 1, counts: Counts::default() });
+        before.hosts.push(HostReport {
+            name: "h".into(),
+            connections: 1,
+            counts: Counts::default(),
+        });
         let mut now = before.clone();
         now.uptime_ns = 3_000_000_000;
         (now.hosts[0].counts.read.operations, now.hosts[0].counts.read.bytes) = (4000, 16_384_000);

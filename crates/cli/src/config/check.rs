@@ -1,12 +1,17 @@
 //! From tables to what is desired, with all mistakes of the file.
 
 use super::authentication::authentication;
-use super::desired::{Desired, DesiredNamespace, DesiredState, DesiredSubsystem, Fixed, beside, concatenate};
+use super::desired::{
+    Desired, DesiredNamespace, DesiredState, DesiredSubsystem, Fixed, beside, concatenate,
+};
 use super::host_identifiers::host_identifiers;
 use super::limits::limits;
 use super::options::arguments;
 use super::read::{Finder, no_such};
-use super::tables::{AnaTable, At, ConfigFile, IscsiTable, NamespaceTable, ServerTable, SubsystemTable, Text, TlsTable};
+use super::tables::{
+    AnaTable, At, ConfigFile, IscsiTable, NamespaceTable, ServerTable, SubsystemTable, Text,
+    TlsTable,
+};
 use crate::connection::parse_nqn;
 use crate::psk;
 use crate::secret::{conceal, from_file};
@@ -35,11 +40,17 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> Desired {
     let connect = arguments(&tables.connect, directory, finder);
     let (cntlids, shared) = sharing(&tables.server, finder);
-    let (iscsi, tls) = (iscsi(&tables.iscsi, directory, finder), tls(&tables.tls, directory, finder));
+    let (iscsi, tls) =
+        (iscsi(&tables.iscsi, directory, finder), tls(&tables.tls, directory, finder));
     let mut subsystems = subsystems(&tables.subsystem, directory, finder);
-    let mut discovery = tables.discovery_authentication.as_ref().map(|table| authentication(table, directory, finder));
+    let mut discovery = tables
+        .discovery_authentication
+        .as_ref()
+        .map(|table| authentication(table, directory, finder));
     concatenate(&mut subsystems, &mut discovery, tls.concat);
-    for table in tables.subsystem.iter().filter(|table| tls.concat && table.authentication.is_none()) {
+    for table in
+        tables.subsystem.iter().filter(|table| tls.concat && table.authentication.is_none())
+    {
         let text = "concat of [tls] needs the secrets of the hosts: give the subsystem a table [subsystem.authentication]";
         finder.add(table.nqn.place(), text);
     }
@@ -51,7 +62,11 @@ pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> 
         disk_timeout: disk_timeout(&tables.server, finder),
         subsystems,
         discovery,
-        states: tables.ana.iter().filter_map(|table| state(table, &tables.listen, finder)).collect(),
+        states: tables
+            .ana
+            .iter()
+            .filter_map(|table| state(table, &tables.listen, finder))
+            .collect(),
         limits: limits(&tables.host_limit, finder),
         identifiers: host_identifiers(&tables.host_identifier, finder),
         cntlids,
@@ -65,7 +80,12 @@ pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> 
 
 fn fixed(tables: &ConfigFile, connect: &[String], iscsi: &Settings, tls: &TlsFiles) -> Fixed {
     let server = &tables.server;
-    let loops = (server.threads.as_deref(), server.cpus_allowed.as_deref(), server.poll, server.disk_io.as_deref());
+    let loops = (
+        server.threads.as_deref(),
+        server.cpus_allowed.as_deref(),
+        server.poll,
+        server.disk_io.as_deref(),
+    );
     let memory = (server.pool.as_deref(), server.disk_timeout.as_deref());
     let sharing = (server.cntlid_range.as_deref(), server.shared.as_deref());
     let tables = vec![
@@ -82,17 +102,25 @@ fn state(table: &AnaTable, listen: &[Text], finder: &mut Finder<'_>) -> Option<D
     let group = group(&table.group, finder);
     let state = finder.take(table.state.place(), parse_state(&table.state));
     let listener = table.listener.as_ref().map(|text| {
-        let parsed = text.parse::<SocketAddr>().map_err(|_| format!("\"{}\" is not an ADDR:PORT", **text));
+        let parsed =
+            text.parse::<SocketAddr>().map_err(|_| format!("\"{}\" is not an ADDR:PORT", **text));
         let at = finder.take(text.place(), parsed)?;
         // Names, and ports that are to be chosen, are known only when the server listens.
-        let known: Option<Vec<SocketAddr>> = listen.iter().map(|url| listen_place(url).filter(|of| of.port() != 0)).collect();
-        let is_at = |of: &SocketAddr| *of == at || (of.ip().is_unspecified() && of.port() == at.port());
+        let known: Option<Vec<SocketAddr>> =
+            listen.iter().map(|url| listen_place(url).filter(|of| of.port() != 0)).collect();
+        let is_at =
+            |of: &SocketAddr| *of == at || (of.ip().is_unspecified() && of.port() == at.port());
         if known.is_some_and(|known| !known.iter().any(is_at)) {
-            finder.add(text.place(), format!("there is no listener {at}: use an address of listen"));
+            finder
+                .add(text.place(), format!("there is no listener {at}: use an address of listen"));
         }
         Some(at)
     });
-    Some(DesiredState { group, state: state?, listener: listener.map_or(Some(None), |listener| listener.map(Some))? })
+    Some(DesiredState {
+        group,
+        state: state?,
+        listener: listener.map_or(Some(None), |listener| listener.map(Some))?,
+    })
 }
 
 /// The address in a URL to listen at, if it is a number.
@@ -103,7 +131,10 @@ pub fn listen_place(url: &str) -> Option<SocketAddr> {
 
 pub(super) fn group(group: &At<u32>, finder: &mut Finder<'_>) -> u32 {
     if !(1..=ANA_GROUPS_MAX).contains(&**group) {
-        finder.add(group.place(), format!("{} is not an ANA group: use 1 to {ANA_GROUPS_MAX}", **group));
+        finder.add(
+            group.place(),
+            format!("{} is not an ANA group: use 1 to {ANA_GROUPS_MAX}", **group),
+        );
     }
     **group
 }
@@ -119,12 +150,13 @@ pub const STATES: [(&str, AccessState); 4] = [
 /// The ANA state of a word.
 pub fn parse_state(text: &str) -> Result<AccessState, String> {
     let found = STATES.iter().find(|(word, _)| *word == text);
-    found.map(|(_, state)| *state).ok_or_else(|| no_such("ANA state", text, STATES.map(|(word, _)| word)))
+    found
+        .map(|(_, state)| *state)
+        .ok_or_else(|| no_such("ANA state", text, STATES.map(|(word, _)| word)))
 }
 
 /// What the name of a server has to be.
-pub const SERVER_NAMES: &str =
-    "the name of a server has up to 64 letters, digits, \"-\", \"_\" and \".\", of which \".\" is not the first";
+pub const SERVER_NAMES: &str = "the name of a server has up to 64 letters, digits, \"-\", \"_\" and \".\", of which \".\" is not the first";
 
 /// Whether a server can have this name: it becomes part of the name of a file.
 pub fn is_server_name(name: &str) -> bool {
@@ -142,11 +174,15 @@ fn server_name(name: &Text, finder: &mut Finder<'_>) -> Option<String> {
 fn listen(urls: &[Text], tls: &TlsFiles, finder: &mut Finder<'_>) -> Vec<String> {
     let mut seen = HashSet::new();
     if urls.is_empty() {
-        finder.add(0..0, "there is no address to listen at: give listen = [\"nvme+tcp://127.0.0.1:4420\"]");
+        finder.add(
+            0..0,
+            "there is no address to listen at: give listen = [\"nvme+tcp://127.0.0.1:4420\"]",
+        );
     }
     let mut all = Vec::new();
     for url in urls {
-        let full = if url.contains("://") { url.to_string() } else { format!("{NVME_TCP}{}", **url) };
+        let full =
+            if url.contains("://") { url.to_string() } else { format!("{NVME_TCP}{}", **url) };
         if !seen.insert(full.clone()) {
             finder.add(url.place(), format!("\"{full}\" is given twice: remove one of them"));
         }
@@ -160,7 +196,8 @@ fn listen(urls: &[Text], tls: &TlsFiles, finder: &mut Finder<'_>) -> Vec<String>
 }
 
 fn loops(table: &ServerTable, finder: &mut Finder<'_>) -> LoopsConfig {
-    const WAYS: [(&str, DiskMode); 3] = [("auto", DiskMode::Auto), ("uring", DiskMode::Uring), ("threads", DiskMode::Threads)];
+    const WAYS: [(&str, DiskMode); 3] =
+        [("auto", DiskMode::Auto), ("uring", DiskMode::Uring), ("threads", DiskMode::Threads)];
     let mut config = LoopsConfig { poll: table.poll, ..LoopsConfig::default() };
     config.threads = table.threads.as_ref().map(|threads| usize::from(**threads));
     if let Some(threads) = table.threads.as_ref().filter(|threads| ***threads == 0) {
@@ -170,7 +207,8 @@ fn loops(table: &ServerTable, finder: &mut Finder<'_>) -> LoopsConfig {
         config.cpus = finder.take(list.place(), crate::cpus::parse(list));
     }
     if let Some(pool) = &table.pool {
-        config.pool_bytes = finder.take(pool.place(), crate::loop_args::pool(pool)).unwrap_or_default() as usize;
+        config.pool_bytes =
+            finder.take(pool.place(), crate::loop_args::pool(pool)).unwrap_or_default() as usize;
     }
     if let Some(way) = &table.disk_io {
         match WAYS.iter().find(|(word, _)| *word == way.as_str()) {
@@ -183,7 +221,8 @@ fn loops(table: &ServerTable, finder: &mut Finder<'_>) -> LoopsConfig {
 
 /// Identifiers of controllers, and whether other processes serve the same sources.
 fn sharing(table: &ServerTable, finder: &mut Finder<'_>) -> (Option<(u16, u16)>, bool) {
-    let cntlids = table.cntlid_range.as_ref().and_then(|text| finder.take(text.place(), parse_cntlids(text)));
+    let cntlids =
+        table.cntlid_range.as_ref().and_then(|text| finder.take(text.place(), parse_cntlids(text)));
     let shared = table.shared.as_ref().filter(|shared| ***shared);
     if let Some(shared) = shared.filter(|_| table.cntlid_range.is_none()) {
         let text = "shared needs cntlid_range, another one for each process: \"1-1000\" and \"1001-2000\", for example";
@@ -198,7 +237,12 @@ fn disk_timeout(table: &ServerTable, finder: &mut Finder<'_>) -> Duration {
     finder.take(text.place(), units::parse_duration(text)).unwrap_or(DEFAULT)
 }
 
-fn secret(name: &str, file: &At<PathBuf>, directory: &Path, finder: &mut Finder<'_>) -> Option<Credentials> {
+fn secret(
+    name: &str,
+    file: &At<PathBuf>,
+    directory: &Path,
+    finder: &mut Finder<'_>,
+) -> Option<Credentials> {
     let secret = finder.take(file.place(), from_file(&beside(directory, file)))?;
     Some(Credentials { name: name.to_owned(), secret: secret.into() })
 }
@@ -207,7 +251,8 @@ fn iscsi(table: &IscsiTable, directory: &Path, finder: &mut Finder<'_>) -> Setti
     let name = table.name.as_ref().and_then(|name| initiator(name, finder));
     let mut settings = Settings { name, ..Settings::default() };
     for user in &table.user {
-        let initiators = user.initiators.iter().filter_map(|name| initiator(name, finder)).collect();
+        let initiators =
+            user.initiators.iter().filter_map(|name| initiator(name, finder)).collect();
         let credentials = secret(&user.name, &user.secret_file, directory, finder);
         settings.chap.extend(credentials.map(|credentials| ChapUser { credentials, initiators }));
     }
@@ -224,10 +269,12 @@ fn tls(table: &TlsTable, directory: &Path, finder: &mut Finder<'_>) -> TlsFiles 
     let mut file = |path: &Option<At<PathBuf>>| {
         let path = path.as_ref()?;
         let full = beside(directory, path);
-        let readable = std::fs::File::open(&full).map_err(|e| format!("cannot read {}: {e}", full.display()));
+        let readable =
+            std::fs::File::open(&full).map_err(|e| format!("cannot read {}: {e}", full.display()));
         finder.take(path.place(), readable).map(|_| full)
     };
-    let (certificate, key, ca) = (file(&table.cert_file), file(&table.cert_key_file), file(&table.ca_file));
+    let (certificate, key, ca) =
+        (file(&table.cert_file), file(&table.cert_key_file), file(&table.ca_file));
     if key.is_some() {
         conceal();
     }
@@ -239,7 +286,14 @@ fn tls(table: &TlsTable, directory: &Path, finder: &mut Finder<'_>) -> TlsFiles 
     if let Some(file) = table.psk_file.as_ref().filter(|_| table.concat) {
         finder.add(file.place(), "psk_file and concat exclude each other: leave one of them out");
     }
-    TlsFiles { certificate, key, ca, psk, concat: table.concat, concat_in_user_space: table.kernel == Some(false) }
+    TlsFiles {
+        certificate,
+        key,
+        ca,
+        psk,
+        concat: table.concat,
+        concat_in_user_space: table.kernel == Some(false),
+    }
 }
 
 fn host(name: &Text, finder: &mut Finder<'_>) -> Option<Nqn> {
@@ -256,11 +310,17 @@ fn access<T: Ord + Clone>(
     finder: &mut Finder<'_>,
     parse: impl Fn(&Text, &mut Finder<'_>) -> Option<T>,
 ) -> Access<T> {
-    names.map(|names| names.iter().filter_map(|name| parse(name, finder)).collect::<Vec<_>>()).into()
+    names
+        .map(|names| names.iter().filter_map(|name| parse(name, finder)).collect::<Vec<_>>())
+        .into()
 }
 
 /// The subsystems of a file, at least one.
-pub(super) fn subsystems(tables: &[SubsystemTable], directory: &Path, finder: &mut Finder<'_>) -> Vec<DesiredSubsystem> {
+pub(super) fn subsystems(
+    tables: &[SubsystemTable],
+    directory: &Path,
+    finder: &mut Finder<'_>,
+) -> Vec<DesiredSubsystem> {
     Names::new(directory).subsystems(tables, finder)
 }
 
@@ -281,35 +341,62 @@ impl<'a> Names<'a> {
         Self { directory, nqns, uuids, names, files }
     }
 
-    fn subsystems(&mut self, tables: &[SubsystemTable], finder: &mut Finder<'_>) -> Vec<DesiredSubsystem> {
+    fn subsystems(
+        &mut self,
+        tables: &[SubsystemTable],
+        finder: &mut Finder<'_>,
+    ) -> Vec<DesiredSubsystem> {
         if tables.is_empty() {
             finder.add(0..0, "there is no subsystem to serve: give a [[subsystem]] with an nqn");
         }
         tables.iter().filter_map(|table| self.subsystem(table, finder)).collect()
     }
 
-    fn subsystem(&mut self, table: &SubsystemTable, finder: &mut Finder<'_>) -> Option<DesiredSubsystem> {
+    fn subsystem(
+        &mut self,
+        table: &SubsystemTable,
+        finder: &mut Finder<'_>,
+    ) -> Option<DesiredSubsystem> {
         once(&mut self.nqns, table.nqn.to_string(), &table.nqn, "subsystems have the NQN", finder);
         let mut nsids = HashSet::new();
         let mut namespaces = Vec::new();
         for namespace in &table.namespace {
-            once(&mut nsids, *namespace.nsid, &namespace.nsid, "namespaces of a subsystem have the nsid", finder);
+            once(
+                &mut nsids,
+                *namespace.nsid,
+                &namespace.nsid,
+                "namespaces of a subsystem have the nsid",
+                finder,
+            );
             namespaces.extend(self.namespace(namespace, finder));
         }
         let nqn = host(&table.nqn, finder)?;
         if nqn == Nqn::discovery() {
-            finder.add(table.nqn.place(), format!("{nqn} is the name of discovery: give the subsystem another NQN"));
+            finder.add(
+                table.nqn.place(),
+                format!("{nqn} is the name of discovery: give the subsystem another NQN"),
+            );
         }
         let hosts = access(table.hosts.as_ref(), finder, host);
         let initiators = access(table.initiators.as_ref(), finder, initiator);
-        let authentication = table.authentication.as_ref().map(|table| authentication(table, self.directory, finder));
+        let authentication = table
+            .authentication
+            .as_ref()
+            .map(|table| authentication(table, self.directory, finder));
         Some(DesiredSubsystem { nqn, hosts, initiators, authentication, namespaces })
     }
 
-    fn namespace(&mut self, table: &NamespaceTable, finder: &mut Finder<'_>) -> Option<DesiredNamespace> {
+    fn namespace(
+        &mut self,
+        table: &NamespaceTable,
+        finder: &mut Finder<'_>,
+    ) -> Option<DesiredNamespace> {
         let nsid = Nsid(*table.nsid);
         if nsid.0 == 0 || nsid == Nsid::ALL {
-            finder.add(table.nsid.place(), format!("{nsid} is not a namespace identifier: use 1 to 4294967294"));
+            finder.add(
+                table.nsid.place(),
+                format!("{nsid} is not a namespace identifier: use 1 to 4294967294"),
+            );
         }
         let identity = [&table.uuid, &table.nguid, &table.eui64].into_iter().flatten().next();
         if let Some(identity) = identity.filter(|_| forgets(&table.source)) {
@@ -317,13 +404,20 @@ impl<'a> Names<'a> {
         }
         let source = source(&table.source, table.read_only, finder);
         for file in written(&source) {
-            once(&mut self.files, file.to_owned(), &table.source, "namespaces that are not read_only have the file", finder);
+            once(
+                &mut self.files,
+                file.to_owned(),
+                &table.source,
+                "namespaces that are not read_only have the file",
+                finder,
+            );
         }
         if let Some(name) = &table.name {
             once(&mut self.names, name.to_string(), name, "namespaces have the name", finder);
         }
         let uuid = table.uuid.as_ref().and_then(|text| {
-            let parsed = Uuid::parse_str(text).map_err(|_| format!("\"{}\" is not a UUID: `uuidgen` makes one", **text));
+            let parsed = Uuid::parse_str(text)
+                .map_err(|_| format!("\"{}\" is not a UUID: `uuidgen` makes one", **text));
             let uuid = finder.take(text.place(), parsed)?;
             once(&mut self.uuids, uuid, text, "namespaces have the UUID", finder);
             Some(uuid)
@@ -336,7 +430,10 @@ impl<'a> Names<'a> {
             uuid,
             nguid: table.nguid.as_ref().and_then(|text| digits("nguid", text, finder)),
             eui64: table.eui64.as_ref().and_then(|text| digits("eui64", text, finder)),
-            bytes: table.size.as_ref().and_then(|size| finder.take(size.place(), units::parse_size(size))),
+            bytes: table
+                .size
+                .as_ref()
+                .and_then(|size| finder.take(size.place(), units::parse_size(size))),
             group: table.ana_group.as_ref().map_or(DEFAULT_GROUP, |of| group(of, finder)),
             reservations: table.reservations.unwrap_or(true),
             hosts: access(table.hosts.as_ref(), finder, host),
@@ -350,7 +447,9 @@ pub const FORGETS: &str = "a RAM disk is empty after a restart, and hosts would 
 
 /// Whether a source, or a part of it, comes back empty after a restart, which nobody consented to.
 pub fn forgets(source: &str) -> bool {
-    let forgets = |url: &str| url.starts_with("ram:") && !grammar::options(url).1.contains(&("volatile", "on"));
+    let forgets = |url: &str| {
+        url.starts_with("ram:") && !grammar::options(url).1.contains(&("volatile", "on"))
+    };
     grammar::sources(source).iter().any(|source| forgets(source.url))
 }
 
@@ -362,7 +461,8 @@ fn source(url: &Text, read_only: bool, finder: &mut Finder<'_>) -> String {
 
 /// The files of a source that are not only read.
 fn written(source: &str) -> impl Iterator<Item = &str> {
-    let written = grammar::sources(source).into_iter().filter(|source| !source.above.contains(&"readonly"));
+    let written =
+        grammar::sources(source).into_iter().filter(|source| !source.above.contains(&"readonly"));
     written.filter_map(|source| grammar::path(source.url))
 }
 
@@ -370,7 +470,8 @@ fn written(source: &str) -> impl Iterator<Item = &str> {
 fn paths(urls: &[Text], finder: &mut Finder<'_>) -> Vec<String> {
     for url in urls.iter().filter(|url| discovered::asks(url).is_none()) {
         if !url.contains("://") {
-            let text = format!("\"{}\" cannot be a path; a path is a URL of NVMe, iSCSI or NBD", **url);
+            let text =
+                format!("\"{}\" cannot be a path; a path is a URL of NVMe, iSCSI or NBD", **url);
             finder.add(url.place(), text);
         } else {
             finder.take(url.place(), weft_endpoint::check(url));
@@ -379,7 +480,13 @@ fn paths(urls: &[Text], finder: &mut Finder<'_>) -> Vec<String> {
     urls.iter().map(|url| url.to_string()).collect()
 }
 
-fn once<T: Hash + Eq + ToString, U>(seen: &mut HashSet<T>, value: T, at: &At<U>, what: &str, finder: &mut Finder<'_>) {
+fn once<T: Hash + Eq + ToString, U>(
+    seen: &mut HashSet<T>,
+    value: T,
+    at: &At<U>,
+    what: &str,
+    finder: &mut Finder<'_>,
+) {
     let text = value.to_string();
     if !seen.insert(value) {
         finder.add(at.place(), format!("two {what} {text}: change one of them"));
@@ -387,7 +494,8 @@ fn once<T: Hash + Eq + ToString, U>(seen: &mut HashSet<T>, value: T, at: &At<U>,
 }
 
 fn digits<const N: usize>(what: &str, text: &Text, finder: &mut Finder<'_>) -> Option<[u8; N]> {
-    let bytes = from_digits(text).ok_or_else(|| format!("{what} \"{}\" is not {} hexadecimal digits", **text, 2 * N));
+    let bytes = from_digits(text)
+        .ok_or_else(|| format!("{what} \"{}\" is not {} hexadecimal digits", **text, 2 * N));
     finder.take(text.place(), bytes)
 }
 

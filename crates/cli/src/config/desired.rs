@@ -71,7 +71,8 @@ impl Fixed {
     pub fn differences(&self, other: &Self) -> Vec<&'static str> {
         let both = self.tables.iter().zip(&other.tables);
         let mut names: Vec<_> = both.filter(|(a, b)| a != b).map(|((name, _), _)| *name).collect();
-        if (&self.users, &self.target) != (&other.users, &other.target) && !names.contains(&"iscsi") {
+        if (&self.users, &self.target) != (&other.users, &other.target) && !names.contains(&"iscsi")
+        {
             names.push("iscsi");
         }
         names
@@ -151,9 +152,23 @@ pub struct DesiredLimit {
 impl DesiredNamespace {
     /// A namespace of a source with nothing special.
     pub fn new(nsid: Nsid, source: String) -> Self {
-        let (name, uuid, nguid, eui64, bytes, group) = (None, None, None, None, None, DEFAULT_GROUP);
+        let (name, uuid, nguid, eui64, bytes, group) =
+            (None, None, None, None, None, DEFAULT_GROUP);
         let (paths, hosts, initiators) = (Vec::new(), Access::Any, Access::Any);
-        Self { nsid, source, paths, name, uuid, nguid, eui64, bytes, group, reservations: true, hosts, initiators }
+        Self {
+            nsid,
+            source,
+            paths,
+            name,
+            uuid,
+            nguid,
+            eui64,
+            bytes,
+            group,
+            reservations: true,
+            hosts,
+            initiators,
+        }
     }
 
     /// What its device is opened by.
@@ -164,8 +179,12 @@ impl DesiredNamespace {
 
 impl Desired {
     /// All namespaces with their subsystems.
-    pub fn namespaces(&self) -> impl Iterator<Item = (&DesiredSubsystem, &DesiredNamespace)> + Clone {
-        self.subsystems.iter().flat_map(|subsystem| subsystem.namespaces.iter().map(move |namespace| (subsystem, namespace)))
+    pub fn namespaces(
+        &self,
+    ) -> impl Iterator<Item = (&DesiredSubsystem, &DesiredNamespace)> + Clone {
+        self.subsystems.iter().flat_map(|subsystem| {
+            subsystem.namespaces.iter().map(move |namespace| (subsystem, namespace))
+        })
     }
 }
 
@@ -174,9 +193,13 @@ pub fn beside(directory: &std::path::Path, path: &std::path::Path) -> PathBuf {
     directory.join(path)
 }
 
-/// Whether hosts of all subsystems that authenticate have to connect with TLS and a key that comes of that (secure channel concatenation). For
-/// discovery they may.
-pub fn concatenate(subsystems: &mut [DesiredSubsystem], discovery: &mut Option<Authentication>, concat: bool) {
+/// Whether hosts of all subsystems that authenticate have to connect with TLS and a key that comes
+/// of that (secure channel concatenation). For discovery they may.
+pub fn concatenate(
+    subsystems: &mut [DesiredSubsystem],
+    discovery: &mut Option<Authentication>,
+    concat: bool,
+) {
     let channel = |of| if concat { of } else { SecureChannel::None };
     let demanded = subsystems.iter_mut().filter_map(|subsystem| subsystem.authentication.as_mut());
     demanded.for_each(|demanded| demanded.channel = channel(SecureChannel::Required));

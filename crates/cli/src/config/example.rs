@@ -22,10 +22,16 @@ mod tests {
     /// With all that is in comments taken out of them, except where that names files.
     fn without_comments() -> String {
         let line = |line: &str| match line.strip_prefix("# ") {
-            Some(rest) if rest.starts_with('[') || rest.split(' ').nth(1) == Some("=") => rest.to_owned(),
+            Some(rest) if rest.starts_with('[') || rest.split(' ').nth(1) == Some("=") => {
+                rest.to_owned()
+            }
             _ => line.to_owned(),
         };
-        EXAMPLE.lines().map(|text| line(text) + "\n").filter(|text| !text.contains(".pem") && !text.contains(".key")).collect()
+        EXAMPLE
+            .lines()
+            .map(|text| line(text) + "\n")
+            .filter(|text| !text.contains(".pem") && !text.contains(".key"))
+            .collect()
     }
 
     #[test]
@@ -47,11 +53,15 @@ mod tests {
         crate::secret::create_private(&directory.join("keys"), &key.text()).unwrap();
         let desired = read(&without_comments(), "example", &directory);
         std::fs::remove_dir_all(&directory).unwrap();
-        let desired = desired.unwrap_or_else(|faults| panic!("{:?}\n{}", faults.lines(), without_comments()));
+        let desired =
+            desired.unwrap_or_else(|faults| panic!("{:?}\n{}", faults.lines(), without_comments()));
         assert_eq!(desired.subsystems[0].namespaces.len(), 2);
         assert_eq!(desired.iscsi.chap.len(), 1);
         assert_eq!(desired.subsystems[0].authentication.as_ref().unwrap().hosts.len(), 1);
-        assert_eq!((desired.limits[0].limit.operations, desired.limits[0].limit.bytes), (10_000, 100_000_000));
+        assert_eq!(
+            (desired.limits[0].limit.operations, desired.limits[0].limit.bytes),
+            (10_000, 100_000_000)
+        );
         assert_eq!((desired.cntlids, desired.shared), (Some((1, 1000)), true));
         assert_eq!(desired.connect, ["--io-timeout=30s", "--keep-alive-tmo=5"]);
     }
@@ -60,7 +70,8 @@ mod tests {
     fn the_schema_knows_every_key() {
         let text = schema().to_string();
         let keys = without_comments();
-        let keys = keys.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key.trim());
+        let keys =
+            keys.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key.trim());
         for key in keys.filter(|key| !key.starts_with('#')) {
             assert!(text.contains(&format!("\"{key}\":")), "{key}");
         }

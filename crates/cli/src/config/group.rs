@@ -1,4 +1,5 @@
-//! The configuration that all gateways of a group share: the part of a server's that says what is served to whom. It lives in the cluster.
+//! The configuration that all gateways of a group share: the part of a server's that says what is
+//! served to whom. It lives in the cluster.
 
 use super::authentication::authentication;
 use super::check::{group, subsystems};
@@ -7,7 +8,9 @@ use super::host_identifiers::host_identifiers;
 use super::limits::limits;
 use super::read::{Faults, Finder, with_finder};
 use super::shape;
-use super::tables::{AuthenticationTable, ConfigFile, IscsiTable, NamespaceTable, ServerTable, TlsTable};
+use super::tables::{
+    AuthenticationTable, ConfigFile, IscsiTable, NamespaceTable, ServerTable, TlsTable,
+};
 use crate::group::spread;
 use crate::served::State;
 use std::collections::BTreeMap;
@@ -34,20 +37,31 @@ pub struct GroupConfig {
 
 /// Reads and checks a group's configuration; `file` is its name for messages.
 pub fn read(text: &str, file: &str) -> Result<GroupConfig, Faults> {
-    with_finder(text, file, |finder| shape::parse(text, finder).map(|tables| check(&tables, finder)))
+    with_finder(text, file, |finder| {
+        shape::parse(text, finder).map(|tables| check(&tables, finder))
+    })
 }
 
 /// Whether a text is meant for a group: a server's own configuration says where to listen.
 pub fn is_of_group(text: &str) -> bool {
-    text.parse::<Table>().is_ok_and(|root| !root.contains_key("listen") && root.contains_key("subsystem"))
+    text.parse::<Table>()
+        .is_ok_and(|root| !root.contains_key("listen") && root.contains_key("subsystem"))
 }
 
 fn check(tables: &ConfigFile, finder: &mut Finder<'_>) -> GroupConfig {
     refuse_own(tables, finder);
-    let each = tables.subsystem.iter().filter_map(|of| of.authentication.as_ref()).chain(&tables.discovery_authentication);
+    let each = tables
+        .subsystem
+        .iter()
+        .filter_map(|of| of.authentication.as_ref())
+        .chain(&tables.discovery_authentication);
     each.for_each(|table| absolute(table, finder));
     let directory = Path::new("/");
-    let mut served = if tables.subsystem.is_empty() { Vec::new() } else { subsystems(&tables.subsystem, directory, finder) };
+    let mut served = if tables.subsystem.is_empty() {
+        Vec::new()
+    } else {
+        subsystems(&tables.subsystem, directory, finder)
+    };
     for table in tables.subsystem.iter().flat_map(|subsystem| &subsystem.namespace) {
         check_namespace(table, finder);
     }
@@ -59,8 +73,12 @@ fn check(tables: &ConfigFile, finder: &mut Finder<'_>) -> GroupConfig {
             }
         }
     }
-    let discovery = tables.discovery_authentication.as_ref().map(|table| authentication(table, directory, finder));
-    let (limits, identifiers) = (limits(&tables.host_limit, finder), host_identifiers(&tables.host_identifier, finder));
+    let discovery = tables
+        .discovery_authentication
+        .as_ref()
+        .map(|table| authentication(table, directory, finder));
+    let (limits, identifiers) =
+        (limits(&tables.host_limit, finder), host_identifiers(&tables.host_identifier, finder));
     GroupConfig { subsystems: served, discovery, limits, identifiers }
 }
 
@@ -85,9 +103,13 @@ fn refuse_own(tables: &ConfigFile, finder: &mut Finder<'_>) {
 
 /// Each gateway reads files of its own.
 fn absolute(table: &AuthenticationTable, finder: &mut Finder<'_>) {
-    let files = table.host.iter().flat_map(|host| &host.secret_files).chain(&table.ctrl_secret_file);
+    let files =
+        table.host.iter().flat_map(|host| &host.secret_files).chain(&table.ctrl_secret_file);
     for file in files.filter(|file| !file.is_absolute()) {
-        finder.add(file.place(), "each gateway of a group reads this file on its own machine: give its whole path");
+        finder.add(
+            file.place(),
+            "each gateway of a group reads this file on its own machine: give its whole path",
+        );
     }
 }
 
@@ -131,18 +153,22 @@ pub fn unfit(source: &str) -> Option<String> {
 /// # Errors
 /// Why that cannot be written.
 pub fn text(wanted: &State, before: &str) -> Result<String, String> {
-    let mut root: Table = before.parse().map_err(|e| format!("the group's configuration is damaged: {e}"))?;
+    let mut root: Table =
+        before.parse().map_err(|e| format!("the group's configuration is damaged: {e}"))?;
     let known = match root.remove("subsystem") {
         Some(Value::Array(known)) => known,
         _ => Vec::new(),
     };
     let table = |of: &DesiredSubsystem| {
-        let is_it = |table: &&Value| table.get("nqn").and_then(Value::as_str) == Some(of.nqn.as_str());
-        let mut table = known.iter().find(is_it).and_then(Value::as_table).cloned().unwrap_or_default();
+        let is_it =
+            |table: &&Value| table.get("nqn").and_then(Value::as_str) == Some(of.nqn.as_str());
+        let mut table =
+            known.iter().find(is_it).and_then(Value::as_table).cloned().unwrap_or_default();
         table.insert("nqn".into(), of.nqn.as_str().into());
         put_names(&mut table, "hosts", &of.hosts);
         put_names(&mut table, "initiators", &of.initiators);
-        let namespaces: Vec<Value> = of.namespaces.iter().map(|it| Value::Table(namespace(of, it))).collect();
+        let namespaces: Vec<Value> =
+            of.namespaces.iter().map(|it| Value::Table(namespace(of, it))).collect();
         put(&mut table, "namespace", (!namespaces.is_empty()).then_some(namespaces));
         Value::Table(table)
     };
@@ -150,7 +176,12 @@ pub fn text(wanted: &State, before: &str) -> Result<String, String> {
     put(&mut root, "subsystem", (!subsystems.is_empty()).then_some(subsystems));
     let text = toml::to_string(&root).map_err(|e| e.to_string())?;
     let read = read(&text, "the new configuration").map_err(|faults| faults.to_string())?;
-    if read.subsystems.iter().map(|of| &of.namespaces).ne(wanted.subsystems.iter().map(|of| &of.namespaces)) {
+    if read
+        .subsystems
+        .iter()
+        .map(|of| &of.namespaces)
+        .ne(wanted.subsystems.iter().map(|of| &of.namespaces))
+    {
         return Err("this cannot be written into the group's configuration: use weft apply".into());
     }
     Ok(text)
@@ -163,8 +194,14 @@ fn put(table: &mut Table, key: &str, value: Option<impl Into<Value>>) {
     }
 }
 
-fn put_names<T: ToString + Ord + Clone>(table: &mut Table, key: &str, access: &inventory::Access<T>) {
-    let names = access.names().map(|names| names.iter().map(|name| Value::from(name.to_string())).collect::<Vec<_>>());
+fn put_names<T: ToString + Ord + Clone>(
+    table: &mut Table,
+    key: &str,
+    access: &inventory::Access<T>,
+) {
+    let names = access
+        .names()
+        .map(|names| names.iter().map(|name| Value::from(name.to_string())).collect::<Vec<_>>());
     put(table, key, names);
 }
 
@@ -178,7 +215,11 @@ fn namespace(subsystem: &DesiredSubsystem, of: &DesiredNamespace) -> Table {
     put(&mut table, "nguid", of.nguid.map(|id| hex(&id)));
     put(&mut table, "eui64", of.eui64.map(|id| hex(&id)));
     put(&mut table, "size", of.bytes.map(|bytes| bytes.to_string()));
-    put(&mut table, "ana_group", (of.group != spread(&subsystem.nqn, of.nsid.0)).then(|| i64::from(of.group)));
+    put(
+        &mut table,
+        "ana_group",
+        (of.group != spread(&subsystem.nqn, of.nsid.0)).then(|| i64::from(of.group)),
+    );
     put(&mut table, "reservations", (!of.reservations).then_some(false));
     put_names(&mut table, "hosts", &of.hosts);
     put_names(&mut table, "initiators", &of.initiators);

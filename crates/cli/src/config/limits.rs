@@ -14,10 +14,16 @@ pub fn limits(tables: &[HostLimitTable], finder: &mut Finder<'_>) -> Vec<Desired
     for table in tables {
         let (host, place) = (&table.host, table.host.place());
         if !seen.insert(host.as_str()) {
-            finder.add(place.clone(), format!("two limits are for the host \"{}\": remove one of them", **host));
+            finder.add(
+                place.clone(),
+                format!("two limits are for the host \"{}\": remove one of them", **host),
+            );
         }
         if table.iops.is_none() && table.bw.is_none() {
-            finder.add(place.clone(), "a limit needs iops, bw or both, as in iops = \"10k\", bw = \"100MB\"");
+            finder.add(
+                place.clone(),
+                "a limit needs iops, bw or both, as in iops = \"10k\", bw = \"100MB\"",
+            );
         }
         if seen.len() == HOST_LIMITS_MAX + 1 {
             finder.add(place, format!("at most {HOST_LIMITS_MAX} hosts can have a limit"));
@@ -34,7 +40,10 @@ fn limit(table: &HostLimitTable, finder: &mut Finder<'_>) -> Limit {
         limit.operations = finder.take(iops.place(), parsed).unwrap_or_default().operations;
     }
     if let Some(bw) = &table.bw {
-        limit.bytes = finder.take(bw.place(), Limit::parse(&format!("bw={}", **bw))).unwrap_or_default().bytes;
+        limit.bytes = finder
+            .take(bw.place(), Limit::parse(&format!("bw={}", **bw)))
+            .unwrap_or_default()
+            .bytes;
     }
     limit
 }

@@ -7,7 +7,8 @@
 //! * [`authentication`]: what hosts have to prove.
 //! * [`host_identifiers`]: the identifiers of hosts.
 //! * [`limits`]: the limits of hosts.
-//! * [`options`]: the options of connections to remote sources, which are those of the command line.
+//! * [`options`]: the options of connections to remote sources, which are those of the command
+//!   line.
 //! * [`group`]: the configuration that gateways of a group share.
 //! * [`example`], [`import`]: files to begin with.
 
@@ -42,5 +43,6 @@ pub fn load(path: &Path) -> Result<Desired, Failure> {
 
 /// The text of a file.
 pub fn text_of(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|e| Error::io(format!("cannot read {}: {e}", path.display()), e))
+    std::fs::read_to_string(path)
+        .map_err(|e| Error::io(format!("cannot read {}: {e}", path.display()), e))
 }

@@ -1,4 +1,5 @@
-//! The options of connections to remote sources in a configuration: those of the command line, so that there is one list of them.
+//! The options of connections to remote sources in a configuration: those of the command line, so
+//! that there is one list of them.
 
 use super::desired::beside;
 use super::read::{Finder, no_such};
@@ -20,7 +21,11 @@ fn command() -> Command {
 /// The table `[connect]` as the arguments of a command line.
 ///
 /// Paths of files begin at `directory`; the files have to be readable.
-pub fn arguments(table: &BTreeMap<Text, At<Value>>, directory: &Path, finder: &mut Finder<'_>) -> Vec<String> {
+pub fn arguments(
+    table: &BTreeMap<Text, At<Value>>,
+    directory: &Path,
+    finder: &mut Finder<'_>,
+) -> Vec<String> {
     let (known, paths) = (names(&command()), names_of_paths(&command()));
     let mut all = Vec::new();
     for (key, value) in table {
@@ -32,8 +37,12 @@ pub fn arguments(table: &BTreeMap<Text, At<Value>>, directory: &Path, finder: &m
         let given = match &**value {
             Value::String(file) if paths.contains(name) => {
                 let full = beside(directory, Path::new(file));
-                let readable = std::fs::File::open(&full).map_err(|e| format!("cannot read {}: {e}", full.display()));
-                finder.take(value.place(), readable.map(|_| vec![format!("--{name}={}", full.display())]))
+                let readable = std::fs::File::open(&full)
+                    .map_err(|e| format!("cannot read {}: {e}", full.display()));
+                finder.take(
+                    value.place(),
+                    readable.map(|_| vec![format!("--{name}={}", full.display())]),
+                )
             }
             other => finder.take(value.place(), argument(name, other)),
         };
@@ -80,14 +89,25 @@ fn argument(name: &str, value: &Value) -> Result<Vec<String>, String> {
         Value::String(text) => with(text),
         Value::Integer(number) => with(number),
         Value::Float(number) => with(number),
-        Value::Array(values) => Ok(values.iter().map(|value| argument(name, value)).collect::<Result<Vec<_>, _>>()?.concat()),
-        Value::Datetime(_) | Value::Table(_) => Err(format!("{name} takes a text, a number, true or false")),
+        Value::Array(values) => Ok(values
+            .iter()
+            .map(|value| argument(name, value))
+            .collect::<Result<Vec<_>, _>>()?
+            .concat()),
+        Value::Datetime(_) | Value::Table(_) => {
+            Err(format!("{name} takes a text, a number, true or false"))
+        }
     }
 }
 
 fn is_of_value(error: &clap::Error) -> bool {
-    use clap::error::ErrorKind::{InvalidValue, TooFewValues, TooManyValues, ValueValidation, WrongNumberOfValues};
-    matches!(error.kind(), InvalidValue | ValueValidation | TooFewValues | TooManyValues | WrongNumberOfValues)
+    use clap::error::ErrorKind::{
+        InvalidValue, TooFewValues, TooManyValues, ValueValidation, WrongNumberOfValues,
+    };
+    matches!(
+        error.kind(),
+        InvalidValue | ValueValidation | TooFewValues | TooManyValues | WrongNumberOfValues
+    )
 }
 
 /// The first line of clap's message.
@@ -113,7 +133,8 @@ impl JsonSchema for ConnectTable {
                 _ => &["string", "number", "array"],
             };
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-            properties.insert(name.to_owned(), serde_json::json!({"type": kinds, "description": help}));
+            properties
+                .insert(name.to_owned(), serde_json::json!({"type": kinds, "description": help}));
         }
         json_schema!({"type": "object", "additionalProperties": false, "properties": properties})
     }

@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::path::Path;
 use weft_block::ErrorKind;
 
-/// The mistakes of a file, at least one. The text has one sentence for each, in a line with file, line and column.
+/// The mistakes of a file, at least one. The text has one sentence for each, in a line with file,
+/// line and column.
 #[derive(Debug)]
 pub struct Faults(Vec<String>);
 
@@ -27,7 +28,11 @@ impl Finder<'_> {
     }
 
     /// The value of an outcome, or a mistake at a place.
-    pub fn take<T, E: fmt::Display>(&mut self, place: Range<usize>, outcome: Result<T, E>) -> Option<T> {
+    pub fn take<T, E: fmt::Display>(
+        &mut self,
+        place: Range<usize>,
+        outcome: Result<T, E>,
+    ) -> Option<T> {
         outcome.map_err(|e| self.add(place, e.to_string())).ok()
     }
 
@@ -36,7 +41,9 @@ impl Finder<'_> {
             return Ok(value);
         }
         self.found.sort();
-        let line = |(at, sentence): &(usize, String)| format!("{}:{}: {sentence}", self.file, position(self.text, *at));
+        let line = |(at, sentence): &(usize, String)| {
+            format!("{}:{}: {sentence}", self.file, position(self.text, *at))
+        };
         Err(Faults(self.found.iter().map(line).collect()))
     }
 }
@@ -49,13 +56,20 @@ fn position(text: &str, at: usize) -> String {
     format!("{line}:{column}")
 }
 
-/// Reads and checks a configuration. `file` is its name for messages; paths of further files begin at `directory`.
+/// Reads and checks a configuration. `file` is its name for messages; paths of further files begin
+/// at `directory`.
 pub fn read(text: &str, file: &str, directory: &Path) -> Result<Desired, Faults> {
-    with_finder(text, file, |finder| shape::parse(text, finder).map(|tables| check(&tables, directory, finder)))
+    with_finder(text, file, |finder| {
+        shape::parse(text, finder).map(|tables| check(&tables, directory, finder))
+    })
 }
 
 /// What `read` makes of a text, or the mistakes that it finds.
-pub(super) fn with_finder<T>(text: &str, file: &str, read: impl FnOnce(&mut Finder<'_>) -> Option<T>) -> Result<T, Faults> {
+pub(super) fn with_finder<T>(
+    text: &str,
+    file: &str,
+    read: impl FnOnce(&mut Finder<'_>) -> Option<T>,
+) -> Result<T, Faults> {
     let mut finder = Finder { file, text, found: Vec::new() };
     let made = read(&mut finder);
     finder.end(made)?.ok_or_else(|| Faults(vec![format!("{file}: cannot be read")]))
@@ -73,7 +87,10 @@ pub fn no_such<'a>(what: &str, unknown: &str, known: impl IntoIterator<Item = &'
 /// The word that is most like another one, if any is.
 pub fn nearest<'a>(to: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.7;
-    let rated = words.into_iter().map(|word| (strsim::jaro(to, word), word)).filter(|(likeness, _)| *likeness > ALIKE);
+    let rated = words
+        .into_iter()
+        .map(|word| (strsim::jaro(to, word), word))
+        .filter(|(likeness, _)| *likeness > ALIKE);
     rated.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, word)| word)
 }
 
@@ -87,7 +104,8 @@ impl Faults {
 impl fmt::Display for Faults {
     /// The first mistake, and how many more there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, more) = self.0.split_first().map_or(("", 0), |(first, more)| (first, more.len()));
+        let (first, more) =
+            self.0.split_first().map_or(("", 0), |(first, more)| (first, more.len()));
         match more {
             0 => f.write_str(first),
             _ => write!(f, "{first} (`weft config check` tells of {more} more)"),

@@ -1,6 +1,8 @@
-//! From text to tables, with all mistakes of form: keys that do not exist, values of a wrong type, and those that are missing.
+//! From text to tables, with all mistakes of form: keys that do not exist, values of a wrong type,
+//! and those that are missing.
 //!
-//! The deserializer ends at the first mistake. What it found is taken out of the parsed text, and it begins again, until it finds nothing more.
+//! The deserializer ends at the first mistake. What it found is taken out of the parsed text, and
+//! it begins again, until it finds nothing more.
 
 use super::read::{Finder, no_such};
 use super::tables::ConfigFile;
@@ -44,16 +46,24 @@ pub fn parse(text: &str, finder: &mut Finder<'_>) -> Option<ConfigFile> {
 
 /// Whether a key is missing only because its value was wrong.
 fn is_consequence(error: &Error, place: &Range<usize>, taken: &[TakenOut]) -> bool {
-    let missing = error.message().strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    let missing =
+        error.message().strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
     missing.is_some_and(|missing| taken.iter().any(|(table, key)| table == place && key == missing))
 }
 
-/// Takes out the key or value at a place, wherever it is in a table. The innermost one: an array of tables has the place of its first table.
-fn take_out(table: &mut DeTable<'_>, table_place: &Range<usize>, place: &Range<usize>) -> Option<TakenOut> {
+/// Takes out the key or value at a place, wherever it is in a table. The innermost one: an array of
+/// tables has the place of its first table.
+fn take_out(
+    table: &mut DeTable<'_>,
+    table_place: &Range<usize>,
+    place: &Range<usize>,
+) -> Option<TakenOut> {
     if let Some(taken) = table.iter_mut().find_map(|(_, value)| take_out_of(value, place)) {
         return Some(taken);
     }
-    let is_it = |(key, value): &(&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| key.span() == *place || value.span() == *place;
+    let is_it = |(key, value): &(&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| {
+        key.span() == *place || value.span() == *place
+    };
     let key = table.iter().find(is_it).map(|(key, _)| key.clone())?;
     table.remove(&key);
     Some((table_place.clone(), key.get_ref().to_string()))
@@ -69,7 +79,11 @@ fn take_out_of(value: &mut Spanned<DeValue<'_>>, place: &Range<usize>) -> Option
             }
             let at = values.iter().position(|value| value.span() == *place)?;
             let mut rest = DeArray::new();
-            values.iter().enumerate().filter(|(n, _)| *n != at).for_each(|(_, value)| rest.push(value.clone()));
+            values
+                .iter()
+                .enumerate()
+                .filter(|(n, _)| *n != at)
+                .for_each(|(_, value)| rest.push(value.clone()));
             *values = rest;
             Some((own, String::new()))
         }
@@ -77,7 +91,8 @@ fn take_out_of(value: &mut Spanned<DeValue<'_>>, place: &Range<usize>) -> Option
     }
 }
 
-/// The parser's message as a sentence, with the range of a number, and a suggestion for a key that does not exist.
+/// The parser's message as a sentence, with the range of a number, and a suggestion for a key that
+/// does not exist.
 fn explain(message: &str) -> String {
     let message = message.trim().replace('\n', ", ");
     let words: Vec<&str> = message.split('`').collect();
@@ -85,7 +100,9 @@ fn explain(message: &str) -> String {
         let message = message.replace('`', "\"");
         return [("u16", u64::from(u16::MAX)), ("u32", u64::from(u32::MAX)), ("u64", u64::MAX)]
             .iter()
-            .find_map(|(name, max)| Some(format!("{} a number from 0 to {max}", message.strip_suffix(name)?.trim_end())))
+            .find_map(|(name, max)| {
+                Some(format!("{} a number from 0 to {max}", message.strip_suffix(name)?.trim_end()))
+            })
             .unwrap_or(message);
     };
     let known = words.iter().skip(3).step_by(2).copied();

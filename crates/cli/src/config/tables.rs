@@ -1,4 +1,5 @@
-//! What a configuration file holds, as it is written. The comments are the descriptions in the JSON schema.
+//! What a configuration file holds, as it is written. The comments are the descriptions in the JSON
+//! schema.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -51,11 +52,13 @@ pub type Text = At<String>;
 pub struct ConfigFile {
     /// Name of the server, for --control of the commands that manage it.
     pub name: Option<Text>,
-    /// URLs to listen at, as for --listen: nvme+tcp://ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT, nbds://ADDR:PORT, nbd+unix:///?socket=PATH.
+    /// URLs to listen at, as for --listen: nvme+tcp://ADDR:PORT, iscsi://ADDR:PORT,
+    /// nbd://ADDR:PORT, nbds://ADDR:PORT, nbd+unix:///?socket=PATH.
     pub listen: Vec<Text>,
     /// The process: its event loops and memory.
     pub server: ServerTable,
-    /// Options of connections to remote sources: those of the command line without the dashes in front, as in keep-alive-tmo = 5.
+    /// Options of connections to remote sources: those of the command line without the dashes in
+    /// front, as in keep-alive-tmo = 5.
     #[schemars(with = "super::options::ConnectTable")]
     pub connect: BTreeMap<Text, At<toml::Value>>,
     /// The iSCSI target.
@@ -88,13 +91,16 @@ pub struct ServerTable {
     pub disk_io: Option<Text>,
     /// Payload memory of each event loop, as in "256MiB".
     pub pool: Option<Text>,
-    /// Time within which a file or disk of this machine must complete an operation, as in "20s", the default; "0s": no limit.
+    /// Time within which a file or disk of this machine must complete an operation, as in "20s",
+    /// the default; "0s": no limit.
     pub disk_timeout: Option<Text>,
     /// End with status 13 when a source is permanently lost.
     pub exit_on_loss: bool,
-    /// Identifiers of this process's NVMe controllers, as in "1-1000"; processes that serve one subsystem need ranges that do not overlap.
+    /// Identifiers of this process's NVMe controllers, as in "1-1000"; processes that serve one
+    /// subsystem need ranges that do not overlap.
     pub cntlid_range: Option<Text>,
-    /// Serve the sources together with other processes, as controllers of one subsystem; needs cntlid_range.
+    /// Serve the sources together with other processes, as controllers of one subsystem; needs
+    /// cntlid_range.
     pub shared: Option<At<bool>>,
 }
 
@@ -133,7 +139,8 @@ pub struct TargetUserTable {
     pub secret_file: At<PathBuf>,
 }
 
-/// Certificate files in PEM format, and pre-shared keys; relative paths begin at the configuration file.
+/// Certificate files in PEM format, and pre-shared keys; relative paths begin at the configuration
+/// file.
 #[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsTable {
@@ -143,11 +150,13 @@ pub struct TlsTable {
     pub cert_key_file: Option<At<PathBuf>>,
     /// CA certificates; with them clients must have a certificate.
     pub ca_file: Option<At<PathBuf>>,
-    /// Pre-shared keys for NVMe/TCP, one a line, as for --tls-key-file; with them NVMe/TCP is accepted with TLS only.
+    /// Pre-shared keys for NVMe/TCP, one a line, as for --tls-key-file; with them NVMe/TCP is
+    /// accepted with TLS only.
     pub psk_file: Option<At<PathBuf>>,
     /// Whether the kernel may encrypt, where it can; otherwise OpenSSL does in user space.
     pub kernel: Option<bool>,
-    /// NVMe/TCP hosts authenticate, and then use TLS with keys that come of that (secure channel concatenation), as with --concat.
+    /// NVMe/TCP hosts authenticate, and then use TLS with keys that come of that (secure channel
+    /// concatenation), as with --concat.
     pub concat: bool,
 }
 
@@ -175,7 +184,8 @@ pub struct HostLimitTable {
     pub bw: Option<Text>,
 }
 
-/// The identifier of an NVMe host, by which it reserves. Changes take effect for hosts that connect from then on.
+/// The identifier of an NVMe host, by which it reserves. Changes take effect for hosts that connect
+/// from then on.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostIdentifierTable {
@@ -185,17 +195,21 @@ pub struct HostIdentifierTable {
     pub id: Text,
 }
 
-/// Authentication of NVMe hosts (DH-HMAC-CHAP). Changes take effect for hosts that connect or authenticate from then on.
+/// Authentication of NVMe hosts (DH-HMAC-CHAP). Changes take effect for hosts that connect or
+/// authenticate from then on.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthenticationTable {
     /// The hosts and their secrets.
     pub host: Vec<HostSecretTable>,
-    /// File with the secret by which controllers prove to hosts who they are; a relative path begins at the configuration file.
+    /// File with the secret by which controllers prove to hosts who they are; a relative path
+    /// begins at the configuration file.
     pub ctrl_secret_file: Option<At<PathBuf>>,
-    /// Hash functions that are accepted, the preferred one first; by default "sha256", "sha384" and "sha512".
+    /// Hash functions that are accepted, the preferred one first; by default "sha256", "sha384" and
+    /// "sha512".
     pub hashes: Vec<Text>,
-    /// Diffie-Hellman groups that are accepted, the preferred one first; by default "ffdhe2048", "ffdhe3072" and "ffdhe4096".
+    /// Diffie-Hellman groups that are accepted, the preferred one first; by default "ffdhe2048",
+    /// "ffdhe3072" and "ffdhe4096".
     pub dhgroups: Vec<Text>,
 }
 
@@ -205,7 +219,8 @@ pub struct AuthenticationTable {
 pub struct HostSecretTable {
     /// Its NQN; without one the secrets are those of all hosts that are not named.
     pub nqn: Option<Text>,
-    /// Files with its secret: one, or several while it is changed; relative paths begin at the configuration file.
+    /// Files with its secret: one, or several while it is changed; relative paths begin at the
+    /// configuration file.
     pub secret_files: Vec<At<PathBuf>>,
 }
 
@@ -232,7 +247,8 @@ pub struct SubsystemTable {
 pub struct NamespaceTable {
     /// Namespace identifier, from 1. The LUN of iSCSI is one less.
     pub nsid: At<u32>,
-    /// Source URL, as for weft serve: file:/srv/disk.img, /dev/nvme0n1, ram:1GiB, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, …
+    /// Source URL, as for weft serve: file:/srv/disk.img, /dev/nvme0n1, ram:1GiB,
+    /// nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, …
     pub source: Text,
     /// URLs of further paths to a remote source, or discover, as for --path.
     #[serde(default)]
@@ -252,7 +268,8 @@ pub struct NamespaceTable {
     pub size: Option<Text>,
     /// ANA group, from 1, the default.
     pub ana_group: Option<At<u32>>,
-    /// Hosts can reserve it, the default. Switch it off where others serve the same data, whose hosts would not be kept out.
+    /// Hosts can reserve it, the default. Switch it off where others serve the same data, whose
+    /// hosts would not be kept out.
     pub reservations: Option<bool>,
     /// NQNs of the hosts that see it, of those that may connect; by default all.
     pub hosts: Option<Vec<Text>>,

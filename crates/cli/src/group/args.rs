@@ -16,16 +16,23 @@ use weft_group::{Name, RecordError};
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Several gateways in front of one Ceph cluster")]
 pub struct GroupArgs {
-    /// Ceph cluster that holds what the group of gateways shares: its configuration file, the user, and the pool in which the objects of the group are
-    #[arg(long, value_name = "CONF[,id=USER][,keyring=FILE][,pool=POOL][,namespace=NAME]", requires = "group")]
+    /// Ceph cluster that holds what the group of gateways shares: its configuration file, the user,
+    /// and the pool in which the objects of the group are
+    #[arg(
+        long,
+        value_name = "CONF[,id=USER][,keyring=FILE][,pool=POOL][,namespace=NAME]",
+        requires = "group"
+    )]
     cluster: Option<String>,
-    /// Name of the group of gateways, which serve the same subsystems; weft apply, weft namespace and weft host at any of them change what all serve
+    /// Name of the group of gateways, which serve the same subsystems; weft apply, weft namespace
+    /// and weft host at any of them change what all serve
     #[arg(long, value_name = "NAME", requires = "cluster", conflicts_with_all = OF_GROUP)]
     group: Option<String>,
     /// Name of this gateway, the same after each start [default: the name of this machine]
     #[arg(long, value_name = "NAME", requires = "group")]
     gateway: Option<String>,
-    /// Address at which hosts reach this gateway, where --listen names all addresses of the machine; may be repeated [default: the one of the way to the cluster]
+    /// Address at which hosts reach this gateway, where --listen names all addresses of the
+    /// machine; may be repeated [default: the one of the way to the cluster]
     #[arg(long, value_name = "ADDR", requires = "group")]
     advertise: Vec<std::net::IpAddr>,
 }
@@ -82,7 +89,12 @@ impl GroupArgs {
     /// Joins the group, if one is named, and puts what it serves into what is desired.
     pub fn join(&self, desired: &mut Desired) -> Result<Joined, Failure> {
         let Some(joining) = self.joining()? else { return Ok(Joined(None)) };
-        let listeners = desired.listen.iter().map(|url| self.advertised(url)).collect::<Result<Vec<_>, _>>()?.concat();
+        let listeners = desired
+            .listen
+            .iter()
+            .map(|url| self.advertised(url))
+            .collect::<Result<Vec<_>, _>>()?
+            .concat();
         if listeners.len() > LISTENERS_MAX {
             return Err(usage(RecordError::Listeners.to_string()));
         }
@@ -118,7 +130,9 @@ impl GroupArgs {
             }
         }
         if conf.is_empty() || joining.pool.is_empty() {
-            return Err(usage("--cluster names the cluster's configuration file, as in --cluster /etc/ceph/ceph.conf,id=weft"));
+            return Err(usage(
+                "--cluster names the cluster's configuration file, as in --cluster /etc/ceph/ceph.conf,id=weft",
+            ));
         }
         Ok(Some(joining))
     }
@@ -140,12 +154,17 @@ impl GroupArgs {
                 "{url}: an iSCSI port that is told of has one address: give one --advertise, or each address a --listen of its own"
             )));
         }
-        let all = if self.advertise.is_empty() { vec![outward(at)?] } else { self.advertise.clone() };
-        Ok(all.into_iter().map(|ip| format!("{scheme}://{}", SocketAddr::new(ip, at.port()))).collect())
+        let all =
+            if self.advertise.is_empty() { vec![outward(at)?] } else { self.advertise.clone() };
+        Ok(all
+            .into_iter()
+            .map(|ip| format!("{scheme}://{}", SocketAddr::new(ip, at.port())))
+            .collect())
     }
 }
 
-/// Where a URL has this server listen, with the port that it means and the address that a name stands for. `None`: nowhere in the network.
+/// Where a URL has this server listen, with the port that it means and the address that a name
+/// stands for. `None`: nowhere in the network.
 fn place(url: &str) -> Result<Option<SocketAddr>, Failure> {
     let address = if NVME_SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
         NvmeUrl::parse(url)?.address
@@ -170,13 +189,17 @@ fn machine() -> Result<String, Failure> {
 
 /// The address from which this machine reaches others. Nothing is sent.
 fn outward(like: SocketAddr) -> Result<std::net::IpAddr, Failure> {
-    let (any, far) = if like.is_ipv4() { ("0.0.0.0:0", "192.0.2.1:9") } else { ("[::]:0", "[2001:db8::1]:9") };
+    let (any, far) =
+        if like.is_ipv4() { ("0.0.0.0:0", "192.0.2.1:9") } else { ("[::]:0", "[2001:db8::1]:9") };
     let own = UdpSocket::bind(any).and_then(|socket| {
         socket.connect(far)?;
         socket.local_addr()
     });
-    own.map(|own| own.ip())
-        .map_err(|_| usage(format!("{like} is every address of this machine; say which one hosts use with --advertise")))
+    own.map(|own| own.ip()).map_err(|_| {
+        usage(format!(
+            "{like} is every address of this machine; say which one hosts use with --advertise"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -205,14 +228,29 @@ mod tests {
 
     #[test]
     fn others_are_told_addresses_that_they_can_use() {
-        let more = GroupArgs { advertise: ["192.0.2.7", "192.0.2.8"].map(|ip| ip.parse().unwrap()).to_vec(), ..args("x") };
+        let more = GroupArgs {
+            advertise: ["192.0.2.7", "192.0.2.8"].map(|ip| ip.parse().unwrap()).to_vec(),
+            ..args("x")
+        };
         let args = args("x");
-        assert_eq!(args.advertised("nvme+tcp://0.0.0.0:4420").unwrap(), ["nvme+tcp://192.0.2.7:4420"]);
+        assert_eq!(
+            args.advertised("nvme+tcp://0.0.0.0:4420").unwrap(),
+            ["nvme+tcp://192.0.2.7:4420"]
+        );
         assert_eq!(args.advertised("iscsi://192.0.2.1:3260").unwrap(), ["iscsi://192.0.2.1:3260"]);
-        assert_eq!(args.advertised("nvme+rdma://192.0.2.1").unwrap(), ["nvme+rdma://192.0.2.1:4420"]);
-        assert_eq!(args.advertised("iscsi://[2001:db8::1]").unwrap(), ["iscsi://[2001:db8::1]:3260"]);
+        assert_eq!(
+            args.advertised("nvme+rdma://192.0.2.1").unwrap(),
+            ["nvme+rdma://192.0.2.1:4420"]
+        );
+        assert_eq!(
+            args.advertised("iscsi://[2001:db8::1]").unwrap(),
+            ["iscsi://[2001:db8::1]:3260"]
+        );
         assert_eq!(more.advertised("nvme+tcp://0.0.0.0").unwrap().len(), 2);
-        assert!(more.advertised("iscsi://0.0.0.0").is_err(), "its portal group would be another one than it says itself");
+        assert!(
+            more.advertised("iscsi://0.0.0.0").is_err(),
+            "its portal group would be another one than it says itself"
+        );
         assert!(args.advertised("nvme+tcp://192.0.2.1:0").is_err());
         assert!(args.advertised("nbd+unix:///?socket=/run/x").unwrap().is_empty());
     }

@@ -1,4 +1,5 @@
-//! What a group serves: a configuration in the cluster (`docs/ceph.md`), which any gateway changes by compare-and-set and all follow.
+//! What a group serves: a configuration in the cluster (`docs/ceph.md`), which any gateway changes
+//! by compare-and-set and all follow.
 
 use super::driver::Event;
 use super::store::{Store, Word};
@@ -46,7 +47,10 @@ fn failed(e: &ObjectError) -> Fault {
 }
 
 fn conflict() -> Fault {
-    Fault::new(Code::Conflict, "another gateway has changed the group's configuration at the same moment: try again")
+    Fault::new(
+        Code::Conflict,
+        "another gateway has changed the group's configuration at the same moment: try again",
+    )
 }
 
 fn behind(why: &str) -> Fault {
@@ -75,20 +79,31 @@ impl Configuration {
     }
 
     fn fetch(&self) -> Result<(u64, String), String> {
-        let found = self.store.configuration().map_err(|e| format!("the group's configuration cannot be read: {e}"))?;
+        let found = self
+            .store
+            .configuration()
+            .map_err(|e| format!("the group's configuration cannot be read: {e}"))?;
         let (generation, bytes) = found.unwrap_or_default();
-        let text = String::from_utf8(bytes).map_err(|_| "the group's configuration is damaged: it is no text".to_owned())?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| "the group's configuration is damaged: it is no text".to_owned())?;
         Ok((generation, text))
     }
 
     /// Begins to follow what others change.
-    pub(super) fn serve(self: &Arc<Self>, served: &Arc<Served>, events: Sender<Event>) -> Result<(), Error> {
+    pub(super) fn serve(
+        self: &Arc<Self>,
+        served: &Arc<Served>,
+        events: Sender<Event>,
+    ) -> Result<(), Error> {
         let Some(looking) = lock(&self.looking).take() else { return Ok(()) };
         let (this, served) = (Arc::downgrade(self), Arc::downgrade(served));
         let follow = move || {
             let mut weights = None;
             loop {
-                let (Some(this), Some(served)) = (Weak::upgrade(&this), Weak::upgrade(&served)) else { return };
+                let (Some(this), Some(served)) = (Weak::upgrade(&this), Weak::upgrade(&served))
+                else {
+                    return;
+                };
                 this.follow(&served);
                 served.listen_late();
                 let now = Some(weights_of(&served.inventory.now()));
@@ -135,12 +150,17 @@ impl Configuration {
             served.follow(&config, is_news, adopt).map_err(|fault| fault.message)
         });
         match followed {
-            Ok(Some(changed)) => tracing::info!("the group's configuration was followed: {} changes", changed.changes.len()),
+            Ok(Some(changed)) => tracing::info!(
+                "the group's configuration was followed: {} changes",
+                changed.changes.len()
+            ),
             Ok(None) => {}
             Err(why) => {
                 let mut known = lock(&self.known);
                 if known.behind.as_ref() != Some(&why) {
-                    tracing::error!("this gateway cannot follow the group's configuration, and tries again: {why}");
+                    tracing::error!(
+                        "this gateway cannot follow the group's configuration, and tries again: {why}"
+                    );
                 }
                 known.behind = Some(why);
             }
@@ -163,12 +183,17 @@ impl Configuration {
         let known = self.known();
         match known.behind {
             Some(why) => Err(behind(&why)),
-            None if self.store.configuration_generation().map_err(|e| failed(&e))? != known.generation => Err(conflict()),
+            None if self.store.configuration_generation().map_err(|e| failed(&e))?
+                != known.generation =>
+            {
+                Err(conflict())
+            }
             None => Ok(()),
         }
     }
 
-    /// Makes a change for all gateways, before it is carried out here. `text`: as the administrator wrote it.
+    /// Makes a change for all gateways, before it is carried out here. `text`: as the administrator
+    /// wrote it.
     ///
     /// # Errors
     /// [`Code::Conflict`]: another gateway has made one. Otherwise what the cluster said; the change may have been made then.
@@ -183,7 +208,9 @@ impl Configuration {
         }
         let text = match text {
             Some(text) => text.to_owned(),
-            None => group::text(wanted, &known.text).map_err(|why| Fault::new(Code::Invalid, why))?,
+            None => {
+                group::text(wanted, &known.text).map_err(|why| Fault::new(Code::Invalid, why))?
+            }
         };
         if text.len() > GROUP_CONFIGURATION_BYTES_MAX {
             let why = format!(
@@ -203,7 +230,11 @@ impl Configuration {
     }
 
     /// Makes a change that depends on what is served, again if another gateway was faster.
-    pub fn retried<T>(&self, served: &Served, mut change: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+    pub fn retried<T>(
+        &self,
+        served: &Served,
+        mut change: impl FnMut() -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         // What others have changed is there, whether this gateway was told of it or not.
         self.follow(served);
         for _ in 1..TRIES {

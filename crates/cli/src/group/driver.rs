@@ -1,6 +1,7 @@
 //! Runs the engine of `weft-group` on a thread of its own, and has hosts served as it says.
 //!
-//! The thread never waits for the cluster: other threads do. So a gateway that cannot reach it stops serving when its lease ends.
+//! The thread never waits for the cluster: other threads do. So a gateway that cannot reach it
+//! stops serving when its lease ends.
 
 use super::lost::{Lost, Monitors, Step};
 use super::store::{Store, Worker};
@@ -11,7 +12,9 @@ use std::time::{Duration, Instant};
 use weft_block::{AccessState, Error};
 use weft_endpoint::inventory::{LiveInventory, OtherGateway};
 use weft_group::placement::Weights;
-use weft_group::{Access, Answer, Ending, Gateway, Other, Output, Record, Request, Role, Settings, Wish};
+use weft_group::{
+    Access, Answer, Ending, Gateway, Other, Output, Record, Request, Role, Settings, Wish,
+};
 
 /// What the driver is told.
 pub enum Event {
@@ -62,7 +65,10 @@ impl Serving {
         if let Err(e) = changed {
             tracing::error!("the ANA states that the group asks for cannot be set: {e}");
         }
-        let other = |other: &Other| OtherGateway { first_cntlid: other.cntlids.0, urls: other.listeners.clone() };
+        let other = |other: &Other| OtherGateway {
+            first_cntlid: other.cntlids.0,
+            urls: other.listeners.clone(),
+        };
         self.inventory.set_others(&role.others.iter().map(other).collect::<Vec<_>>());
     }
 }
@@ -150,8 +156,13 @@ impl Driver {
                 Step::Wait(at) => Some(at),
                 Step::Ask | Step::Nothing => None,
             };
-            let wait =
-                self.gateway.deadline().into_iter().chain(look_at).min().map_or(Duration::MAX, |at| at.saturating_sub(now));
+            let wait = self
+                .gateway
+                .deadline()
+                .into_iter()
+                .chain(look_at)
+                .min()
+                .map_or(Duration::MAX, |at| at.saturating_sub(now));
             match self.events.recv_timeout(wait) {
                 Ok(event) => self.take(event),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -162,7 +173,9 @@ impl Driver {
 
     fn take(&mut self, event: Event) {
         let now = self.epoch.elapsed();
-        if let Event::Record(Answer::Failed(why)) | Event::Beats(Answer::Failed(why)) | Event::Fence(Answer::Failed(why)) = &event
+        if let Event::Record(Answer::Failed(why))
+        | Event::Beats(Answer::Failed(why))
+        | Event::Fence(Answer::Failed(why)) = &event
         {
             lock(&self.seen).trouble = Some(why.clone());
         }
@@ -196,10 +209,14 @@ impl Driver {
     /// Why the gateway ends, if it does.
     fn carry_out(&mut self, output: Output) -> Option<Ending> {
         match output {
-            Output::Request(request @ (Request::Read | Request::Write { .. })) => self.record.ask(request),
+            Output::Request(request @ (Request::Read | Request::Write { .. })) => {
+                self.record.ask(request)
+            }
             Output::Request(request @ Request::Beat(_)) => self.beats.ask(request),
             Output::Request(Request::Fence(client)) => {
-                tracing::warn!("the cluster is asked to keep out {client}, a gateway that has died");
+                tracing::warn!(
+                    "the cluster is asked to keep out {client}, a gateway that has died"
+                );
                 self.fence.ask(Request::Fence(client));
             }
             Output::Joined { cntlids } => {
@@ -229,23 +246,33 @@ impl Driver {
                 role.access.len()
             );
         }
-        let now_other = role.access.iter().filter(|(_, access)| **access != Access::Optimized).map(|(group, _)| *group);
+        let now_other = role
+            .access
+            .iter()
+            .filter(|(_, access)| **access != Access::Optimized)
+            .map(|(group, _)| *group);
         now_other.for_each(|group| self.gateway.released(group));
     }
 
     /// Whether hosts may use this gateway.
     fn serves(&self) -> bool {
-        self.role.as_ref().is_some_and(|role| role.access.values().any(|access| *access != Access::Inaccessible))
+        self.role
+            .as_ref()
+            .is_some_and(|role| role.access.values().any(|access| *access != Access::Inaccessible))
     }
 
-    /// Asks the monitors while this gateway does not reach the cluster; says when to look again, or to end.
+    /// Asks the monitors while this gateway does not reach the cluster; says when to look again, or
+    /// to end.
     fn look_after_monitors(&mut self, now: Duration) -> Step {
-        let is_other = |record: &Record| record.members().any(|(of, member)| *of != self.name && member.ready);
+        let is_other =
+            |record: &Record| record.members().any(|(of, member)| *of != self.name && member.ready);
         let has_company = self.gateway.record().is_some_and(is_other);
         let serves = self.serves();
         match self.lost.look(now, serves, has_company) {
             Step::Ask => {
-                tracing::warn!("the cluster does not answer, so this gateway does not serve: the monitors are asked");
+                tracing::warn!(
+                    "the cluster does not answer, so this gateway does not serve: the monitors are asked"
+                );
                 self.monitors.ask();
                 self.lost.look(now, serves, has_company)
             }
@@ -258,21 +285,28 @@ impl Driver {
         let serves = self.serves();
         let record = self.gateway.record();
         let is_in = |wish: &Wish| match wish {
-            Wish::Pin(group, to) => {
-                record.is_some_and(|record| record.groups.get(group).is_some_and(|group| group.pinned == *to))
-            }
+            Wish::Pin(group, to) => record.is_some_and(|record| {
+                record.groups.get(group).is_some_and(|group| group.pinned == *to)
+            }),
             Wish::Forget(name) => record.is_some_and(|record| !record.gateways.contains_key(name)),
         };
         for (_, done) in self.wishes.extract_if(.., |(wish, _)| is_in(wish)) {
             let _ = done.send(());
         }
         let mut seen = lock(&self.seen);
-        if let Some(why) = self.gateway.unreadable().map(ToString::to_string).filter(|why| seen.trouble.as_ref() != Some(why)) {
+        if let Some(why) = self
+            .gateway
+            .unreadable()
+            .map(ToString::to_string)
+            .filter(|why| seen.trouble.as_ref() != Some(why))
+        {
             tracing::error!("this gateway goes on with what it has, and tries again: {why}");
             seen.trouble = Some(why);
         }
         seen.serves = serves;
-        if seen.record.as_ref().map(|record| record.generation) != record.map(|record| record.generation) {
+        if seen.record.as_ref().map(|record| record.generation)
+            != record.map(|record| record.generation)
+        {
             seen.record = record.cloned();
         }
     }

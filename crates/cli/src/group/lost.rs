@@ -1,7 +1,9 @@
-//! When a gateway that has lost the cluster ends: so that its hosts turn to others, and that it never does what it still has from them.
+//! When a gateway that has lost the cluster ends: so that its hosts turn to others, and that it
+//! never does what it still has from them.
 //!
-//! Closing its connections alone would not do: a write that waits in the library for the image's lock cannot be taken back, and would be executed when the
-//! cluster is there again, over what the host has written elsewhere since (decision 31). It dies with the process.
+//! Closing its connections alone would not do: a write that waits in the library for the image's
+//! lock cannot be taken back, and would be executed when the cluster is there again, over what the
+//! host has written elsewhere since (decision 31). It dies with the process.
 
 use super::driver::Event;
 use super::store::Store;
@@ -42,7 +44,8 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// What to do, given whether this gateway serves, and whether there are others to which its hosts can turn.
+    /// What to do, given whether this gateway serves, and whether there are others to which its
+    /// hosts can turn.
     pub fn look(&mut self, now: Duration, serves: bool, has_company: bool) -> Step {
         self.has_served |= serves;
         if serves || !self.has_served || !has_company {
@@ -125,7 +128,8 @@ mod tests {
         assert_eq!(lost.look(S(98) + SILENCE, false, true), Step::End);
     }
 
-    /// An answer from before does not count for a gateway that stood still, nor does the time in which it did.
+    /// An answer from before does not count for a gateway that stood still, nor does the time in
+    /// which it did.
     #[test]
     fn a_gateway_that_stood_still_asks_first() {
         let mut lost = Lost::default();

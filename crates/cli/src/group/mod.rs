@@ -1,8 +1,10 @@
-//! This server as a gateway of a group: several servers in front of one Ceph cluster that are one target (`docs/ceph.md`).
+//! This server as a gateway of a group: several servers in front of one Ceph cluster that are one
+//! target (`docs/ceph.md`).
 //!
 //! * [`args`]: how a group is named on the command line.
 //! * [`store`]: the objects of the group in the cluster, and the threads that wait for them.
-//! * [`driver`]: runs the engine of `weft-group` on a thread of its own, and has hosts served as it says.
+//! * [`driver`]: runs the engine of `weft-group` on a thread of its own, and has hosts served as it
+//!   says.
 //! * [`lost`]: ends a gateway that has lost the cluster.
 //! * [`watch`]: hears of changes that other gateways make.
 //! * [`reservations`]: those of hosts, which all gateways keep.
@@ -90,7 +92,8 @@ fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error>
     started.map(drop).map_err(|e| Error::io(format!("no thread can be started: {e}"), e))
 }
 
-/// The ANA group of a namespace for which none is configured: namespaces are spread over all of them.
+/// The ANA group of a namespace for which none is configured: namespaces are spread over all of
+/// them.
 pub fn spread(nqn: &Nqn, nsid: u32) -> u32 {
     weft_proto::crc32c::crc32c(nqn.as_str().as_bytes()).wrapping_add(nsid) % ANA_GROUPS + 1
 }
@@ -106,7 +109,8 @@ fn without_iscsi(desired: &mut Desired) {
     desired.listen.retain(|url| !url.starts_with(ISCSI));
 }
 
-/// A server that has joined its group, if it has one, and does not serve yet. It leaves again if it is dropped.
+/// A server that has joined its group, if it has one, and does not serve yet. It leaves again if it
+/// is dropped.
 pub struct Joined(Option<Arc<Group>>);
 
 impl Joined {
@@ -116,7 +120,11 @@ impl Joined {
     }
 
     /// From now on hosts are served: see [`Group::serve`].
-    pub fn serve(mut self, served: &Arc<Served>, end: impl FnOnce(Ending) + Send + 'static) -> Result<Option<Arc<Group>>, Error> {
+    pub fn serve(
+        mut self,
+        served: &Arc<Served>,
+        end: impl FnOnce(Ending) + Send + 'static,
+    ) -> Result<Option<Arc<Group>>, Error> {
         if let Some(group) = &self.0 {
             group.serve(served, end)?;
         }
@@ -134,7 +142,11 @@ impl Drop for Joined {
 
 impl Group {
     /// Joins a group, whose hosts reach this gateway at `listeners`; waits until it belongs to it.
-    fn join(args: &args::Joining, listen: Vec<String>, listeners: Vec<String>) -> Result<Arc<Self>, Failure> {
+    fn join(
+        args: &args::Joining,
+        listen: Vec<String>,
+        listeners: Vec<String>,
+    ) -> Result<Arc<Self>, Failure> {
         let store = Arc::new(Store::open(args, CONNECT)?);
         let settings = Settings {
             name: args.gateway.clone(),
@@ -147,25 +159,35 @@ impl Group {
         let (events, taken) = mpsc::channel();
         let seen = Arc::new(Mutex::new(Seen::default()));
         let configuration = Configuration::new(Arc::clone(&store));
-        let started = driver::start(settings, Arc::clone(&store), (events.clone(), taken), Arc::clone(&seen))?;
+        let started = driver::start(
+            settings,
+            Arc::clone(&store),
+            (events.clone(), taken),
+            Arc::clone(&seen),
+        )?;
         let cntlids = match started.joined.recv_timeout(JOIN) {
             Ok(cntlids) => cntlids,
             Err(RecvTimeoutError::Timeout) => {
                 let why = lock(&seen).trouble.clone();
-                let why = why.unwrap_or_else(|| "the cluster does not answer; check `ceph status`".to_owned());
+                let why = why.unwrap_or_else(|| {
+                    "the cluster does not answer; check `ceph status`".to_owned()
+                });
                 let text = format!("the gateway cannot join the group \"{}\": {why}", args.group);
                 return Err(Failure::of(ErrorKind::TimedOut, text));
             }
             Err(RecvTimeoutError::Disconnected) => {
-                let why =
-                    started.ended.try_recv().map_or_else(|_| "its driver has ended".to_owned(), |ending| ending.to_string());
+                let why = started.ended.try_recv().map_or_else(
+                    |_| "its driver has ended".to_owned(),
+                    |ending| ending.to_string(),
+                );
                 return Err(Failure::of(
                     ErrorKind::Refused,
                     format!("the gateway cannot join the group \"{}\": {why}", args.group),
                 ));
             }
         };
-        let reservations = ReservationTable::shared(Arc::new(SharedReservations::new(Arc::clone(&store))?));
+        let reservations =
+            ReservationTable::shared(Arc::new(SharedReservations::new(Arc::clone(&store))?));
         watch::start(&store, events.clone(), &configuration, reservations.clone())?;
         Ok(Arc::new(Self {
             name: args.group.to_string(),
@@ -186,7 +208,8 @@ impl Group {
         desired.states = inaccessible();
         match self.configuration.read() {
             Ok(shared) => {
-                (desired.subsystems, desired.discovery, desired.limits) = (shared.subsystems, shared.discovery, shared.limits);
+                (desired.subsystems, desired.discovery, desired.limits) =
+                    (shared.subsystems, shared.discovery, shared.limits);
                 desired.identifiers = shared.identifiers;
                 concatenate(&mut desired.subsystems, &mut desired.discovery, desired.tls.concat);
             }
@@ -199,15 +222,22 @@ impl Group {
 
     /// What the group has cannot be served here, for this reason: nothing is, until it can.
     pub fn serve_nothing(&self, desired: &mut Desired, why: &Failure) {
-        tracing::error!("this gateway cannot serve what the group has, so it serves nothing, and tries again: {why}");
+        tracing::error!(
+            "this gateway cannot serve what the group has, so it serves nothing, and tries again: {why}"
+        );
         self.configuration.fell_behind(&why.to_string());
         desired.subsystems.clear();
         (desired.discovery, desired.limits) = (None, Vec::new());
         without_iscsi(desired);
     }
 
-    /// From now on hosts are served, as the group says; `end` is called when this gateway does not belong to it any more.
-    pub fn serve(&self, served: &Arc<Served>, end: impl FnOnce(Ending) + Send + 'static) -> Result<(), Error> {
+    /// From now on hosts are served, as the group says; `end` is called when this gateway does not
+    /// belong to it any more.
+    pub fn serve(
+        &self,
+        served: &Arc<Served>,
+        end: impl FnOnce(Ending) + Send + 'static,
+    ) -> Result<(), Error> {
         let serving = Serving::new(Arc::clone(&served.inventory));
         self.configuration.serve(served, self.events.clone())?;
         let _ = self.events.send(Event::Serve(serving));
@@ -219,13 +249,15 @@ impl Group {
         })
     }
 
-    /// Gives what this gateway serves to the others, and waits until they have it, for a bounded time. It still belongs to the group.
+    /// Gives what this gateway serves to the others, and waits until they have it, for a bounded
+    /// time. It still belongs to the group.
     pub fn leave(&self) {
         self.wait_for(Event::Leave);
     }
 
-    /// Leaves the group, as nothing of this gateway can be executed any more, and waits for that for a bounded time. Without this call the others keep its
-    /// client out of the cluster when they do not hear of it any more.
+    /// Leaves the group, as nothing of this gateway can be executed any more, and waits for that
+    /// for a bounded time. Without this call the others keep its client out of the cluster when
+    /// they do not hear of it any more.
     pub fn closed(&self) {
         self.wait_for(Event::Closed);
     }

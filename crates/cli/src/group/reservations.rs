@@ -1,4 +1,5 @@
-//! The reservations of a group's namespaces: objects in the cluster, and how each gateway has changes put in force at all of them.
+//! The reservations of a group's namespaces: objects in the cluster, and how each gateway has
+//! changes put in force at all of them.
 
 use super::store::{Store, Word};
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use weft_group::{FORMAT, Name, Record, Telling};
 /// How long one message waits for answers. Who has not answered then is told again.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// After how long a change fails that some gateway has not put in force, though it is not dead: longer than it takes to replace one.
+/// After how long a change fails that some gateway has not put in force, though it is not dead:
+/// longer than it takes to replace one.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long until those are told again that have not answered.
@@ -65,7 +67,10 @@ impl SharedStore for SharedReservations {
     }
 
     fn read(&self, namespace: Uuid) -> Result<Option<(u64, Vec<u8>)>, Error> {
-        self.store.objects.read(&self.object(namespace), RESERVATION_RECORD_BYTES_MAX).map_err(|e| error(&e))
+        self.store
+            .objects
+            .read(&self.object(namespace), RESERVATION_RECORD_BYTES_MAX)
+            .map_err(|e| error(&e))
     }
 
     fn replace(&self, namespace: Uuid, before: u64, object: &[u8]) -> Result<Option<u64>, Error> {
@@ -88,7 +93,10 @@ impl SharedStore for SharedReservations {
             telling.look(&self.record()?);
             if Instant::now() > end {
                 let names: Vec<&str> = telling.missing().map(Name::as_str).collect();
-                let text = format!("the gateways {} have not put a reservation in force: look at their logs", names.join(", "));
+                let text = format!(
+                    "the gateways {} have not put a reservation in force: look at their logs",
+                    names.join(", ")
+                );
                 return Err(Error::new(ErrorKind::TimedOut, text));
             }
             std::thread::sleep(AGAIN);

@@ -41,7 +41,8 @@ pub enum Word {
 }
 
 impl Word {
-    /// What was told; `None`: something that this program does not know, or that something may have been missed.
+    /// What was told; `None`: something that this program does not know, or that something may have
+    /// been missed.
     pub fn parse(message: &[u8]) -> Option<Self> {
         serde_json::from_slice(message).ok()
     }
@@ -51,7 +52,8 @@ impl Word {
     }
 }
 
-/// How long one who tells waits for those that are told. They read what has changed in any case, with their next beat at the latest.
+/// How long one who tells waits for those that are told. They read what has changed in any case,
+/// with their next beat at the latest.
 const TELLING: Duration = Duration::from_secs(2);
 
 /// The group's objects.
@@ -75,7 +77,8 @@ impl Store {
         let objects = Objects::open(&args.access, &args.pool, &args.namespace, limit)?;
         let (prefix, instance) = (format!("weft.{}", args.group), weft_io::random::number());
         let object = |what: &str| format!("{prefix}.{what}");
-        let (record, gateways, configuration) = (object("record"), object("gateways"), object("configuration"));
+        let (record, gateways, configuration) =
+            (object("record"), object("gateways"), object("configuration"));
         let (gateway, caught_up) = (args.gateway.clone(), AtomicU64::new(0));
         Ok(Self { objects, gateway, instance, prefix, caught_up, record, gateways, configuration })
     }
@@ -132,7 +135,10 @@ impl Store {
     }
 
     /// Has `heard` called with what others tell.
-    pub fn watch(&self, heard: impl Fn(Message) + Send + Sync + 'static) -> Result<Watch, ObjectError> {
+    pub fn watch(
+        &self,
+        heard: impl Fn(Message) + Send + Sync + 'static,
+    ) -> Result<Watch, ObjectError> {
         self.objects.watch(&self.gateways, heard)
     }
 
@@ -142,18 +148,24 @@ impl Store {
                 let record = self.objects.read(&self.record, RECORD_BYTES_MAX)?;
                 let version = record.as_ref().map_or(0, |(version, _)| *version);
                 if self.caught_up.load(Relaxed) != version {
-                    // What this process does from now on comes behind the fences of which the record knows.
+                    // What this process does from now on comes behind the fences of which the
+                    // record knows.
                     self.objects.catch_up()?;
                     self.caught_up.store(version, Relaxed);
                 }
                 Answer::Record(record)
             }
-            Request::Write { version, text } => {
-                self.objects.replace(&self.record, *version, text)?.map_or(Answer::Conflict, Answer::Written)
-            }
+            Request::Write { version, text } => self
+                .objects
+                .replace(&self.record, *version, text)?
+                .map_or(Answer::Conflict, Answer::Written),
             Request::Beat(beat) => {
                 let text = serde_json::to_vec(beat).unwrap_or_default();
-                self.objects.set_attribute(&self.gateways, &format!("beat.{}", self.gateway), &text)?;
+                self.objects.set_attribute(
+                    &self.gateways,
+                    &format!("beat.{}", self.gateway),
+                    &text,
+                )?;
                 Answer::Beats(self.objects.generation(&self.record)?, self.beats()?)
             }
             Request::Fence(client) => {
@@ -177,7 +189,11 @@ pub struct Worker(Sender<Request>);
 
 impl Worker {
     /// Starts one, whose answers become events.
-    pub fn start(name: &str, store: &Arc<Store>, (events, event): (Sender<Event>, fn(Answer) -> Event)) -> Result<Self, Error> {
+    pub fn start(
+        name: &str,
+        store: &Arc<Store>,
+        (events, event): (Sender<Event>, fn(Answer) -> Event),
+    ) -> Result<Self, Error> {
         let (requests, taken) = mpsc::channel::<Request>();
         let store = Arc::clone(store);
         let work = move || {
@@ -187,7 +203,9 @@ impl Worker {
                     other => Answer::Failed(other.to_string()),
                 });
                 if let Answer::Failed(why) = &answer {
-                    tracing::warn!("the cluster did not do what the group needs, and is asked again: {why}");
+                    tracing::warn!(
+                        "the cluster did not do what the group needs, and is asked again: {why}"
+                    );
                 }
                 if let (Request::Write { .. }, Answer::Written(_)) = (&request, &answer) {
                     store.tell(Word::Record);

@@ -74,13 +74,16 @@ pub fn check_source(params: &AddNamespace) -> Result<(), Fault> {
         return Err(invalid(why));
     }
     match params.ana_group.filter(|group| !(1..=ANA_GROUPS).contains(group)) {
-        Some(group) => Err(invalid(format!("{group} is not an ANA group of gateways: use 1 to {ANA_GROUPS}, or none"))),
+        Some(group) => Err(invalid(format!(
+            "{group} is not an ANA group of gateways: use 1 to {ANA_GROUPS}, or none"
+        ))),
         None => Ok(()),
     }
 }
 
 impl Group {
-    /// Refuses a change while the cluster does not answer. One that has only just started is waited for.
+    /// Refuses a change while the cluster does not answer. One that has only just started is waited
+    /// for.
     pub fn check_lease(&self) -> Result<(), Fault> {
         let end = Instant::now() + LEASE_WAIT;
         while Instant::now() < end {
@@ -118,7 +121,11 @@ impl Group {
             ShownGateway {
                 name: name.to_string(),
                 state: state.into(),
-                listeners: gateway.member.iter().flat_map(|member| member.listeners.clone()).collect(),
+                listeners: gateway
+                    .member
+                    .iter()
+                    .flat_map(|member| member.listeners.clone())
+                    .collect(),
                 cntlids: gateway.cntlids(),
                 ana_groups,
                 pinned,
@@ -135,15 +142,23 @@ impl Group {
         }
     }
 
-    /// `weft ana set` at a gateway: `optimized` makes it the one that has the group, `by-rule` takes that back.
-    pub fn set_state(&self, params: &SetState, inventory: &LiveInventory) -> Result<Changed, Fault> {
+    /// `weft ana set` at a gateway: `optimized` makes it the one that has the group, `by-rule`
+    /// takes that back.
+    pub fn set_state(
+        &self,
+        params: &SetState,
+        inventory: &LiveInventory,
+    ) -> Result<Changed, Fault> {
         if params.listener.is_some() {
             return Err(invalid(
                 "in a group of gateways each gateway has one state for all of its listeners: leave out --listener",
             ));
         }
         if !(1..=ANA_GROUPS).contains(&params.group) {
-            return Err(invalid(format!("{} is not an ANA group of gateways: use 1 to {ANA_GROUPS}", params.group)));
+            return Err(invalid(format!(
+                "{} is not an ANA group of gateways: use 1 to {ANA_GROUPS}",
+                params.group
+            )));
         }
         let to = match params.state.as_str() {
             BY_RULE => None,
@@ -157,7 +172,11 @@ impl Group {
             }
         };
         self.wish(Wish::Pin(params.group, to)).map_err(|why| Fault::new(Code::TimedOut, why))?;
-        Ok(Changed { generation: inventory.now().generation(), changes: Vec::new(), notes: Vec::new() })
+        Ok(Changed {
+            generation: inventory.now().generation(),
+            changes: Vec::new(),
+            notes: Vec::new(),
+        })
     }
 
     /// Forgets a gateway that is gone for ever.
@@ -166,9 +185,10 @@ impl Group {
         let record = self.seen().record.unwrap_or_default();
         match record.gateways.get(&name) {
             None => Err(Fault::new(Code::NotFound, format!("the group has no gateway {name}"))),
-            Some(known) if known.member.is_some() => {
-                Err(Fault::new(Code::InUse, format!("the gateway {name} belongs to the group: end it first")))
-            }
+            Some(known) if known.member.is_some() => Err(Fault::new(
+                Code::InUse,
+                format!("the gateway {name} belongs to the group: end it first"),
+            )),
             Some(_) => self.wish(Wish::Forget(name)).map_err(|why| Fault::new(Code::TimedOut, why)),
         }
     }

@@ -1,4 +1,5 @@
-//! Hears of changes that other gateways make: at once by a watch, and by looking now and then, should the watch be lost.
+//! Hears of changes that other gateways make: at once by a watch, and by looking now and then,
+//! should the watch be lost.
 
 use super::configuration::Configuration;
 use super::driver::Event;
@@ -28,10 +29,17 @@ pub fn start(
             if kept.as_ref().is_none_or(|watch: &weft_ceph::Watch| !watch.is_kept()) {
                 // The old one ends before there is a new one.
                 drop(kept.take());
-                let heard = hearing(store.instance, events.clone(), Arc::downgrade(&known), reservations.clone());
+                let heard = hearing(
+                    store.instance,
+                    events.clone(),
+                    Arc::downgrade(&known),
+                    reservations.clone(),
+                );
                 match store.watch(heard) {
                     Ok(watch) => kept = Some(watch),
-                    Err(e) => tracing::debug!("changes of other gateways are not heard of at once: {e}"),
+                    Err(e) => {
+                        tracing::debug!("changes of other gateways are not heard of at once: {e}")
+                    }
                 }
                 // What happened meanwhile was not told.
                 known.look();

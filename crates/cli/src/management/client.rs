@@ -30,8 +30,12 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Self, Failure> {
         let failed = |e: std::io::Error| {
             let hint = match e.kind() {
-                std::io::ErrorKind::PermissionDenied => "only the user that runs the server, and root, may ask it",
-                std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => "it is busy, or hangs",
+                std::io::ErrorKind::PermissionDenied => {
+                    "only the user that runs the server, and root, may ask it"
+                }
+                std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => {
+                    "it is busy, or hangs"
+                }
                 _ => "`weft serve` starts one, and --control names it",
             };
             Error::io(format!("no server answers at {}: {e}; {hint}", path.display()), e)
@@ -43,26 +47,41 @@ impl Client {
     }
 
     /// Asks, and waits for the answer.
-    pub fn ask<R: DeserializeOwned>(&mut self, method: &str, params: impl Serialize) -> Result<R, Failure> {
+    pub fn ask<R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: impl Serialize,
+    ) -> Result<R, Failure> {
         Ok(self.try_ask(method, params)??)
     }
 
     /// Like [`Client::ask`], and tells the server's refusals apart.
-    pub fn try_ask<R: DeserializeOwned>(&mut self, method: &str, params: impl Serialize) -> Result<Result<R, Fault>, Failure> {
+    pub fn try_ask<R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: impl Serialize,
+    ) -> Result<Result<R, Fault>, Failure> {
         let strange = |why: String| {
-            Failure::of(ErrorKind::Protocol, format!("the server at {} sent no proper answer: {why}", self.path.display()))
+            Failure::of(
+                ErrorKind::Protocol,
+                format!("the server at {} sent no proper answer: {why}", self.path.display()),
+            )
         };
         let unusual = |e: serde_json::Error| strange(e.to_string());
         self.id += 1;
         let params = serde_json::to_value(params).map_err(unusual)?;
-        let request = Request { version: VERSION, id: self.id.into(), method: method.to_owned(), params };
+        let request =
+            Request { version: VERSION, id: self.id.into(), method: method.to_owned(), params };
         let mut line = serde_json::to_vec(&request).map_err(unusual)?;
         line.push(b'\n');
-        let lost = |e| Error::io(format!("the server at {} does not answer: {e}", self.path.display()), e);
+        let lost =
+            |e| Error::io(format!("the server at {} does not answer: {e}", self.path.display()), e);
         // A server that refuses a client says so without waiting for its request.
         let sent = self.stream.get_mut().write_all(&line);
         let mut answer = String::new();
-        if (&mut self.stream).take(CONTROL_ANSWER_BYTES_MAX).read_line(&mut answer).map_err(lost)? == 0 {
+        if (&mut self.stream).take(CONTROL_ANSWER_BYTES_MAX).read_line(&mut answer).map_err(lost)?
+            == 0
+        {
             sent.map_err(lost)?;
             return Err(strange("it closed the connection".into()));
         }

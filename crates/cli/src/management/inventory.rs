@@ -105,7 +105,8 @@ fn words<T: ToString>(names: Option<Vec<T>>) -> Option<Vec<String>> {
 impl ShownInventory {
     /// Shows an inventory that hosts reach at these URLs.
     pub fn of(inventory: &Inventory, urls: Vec<String>) -> Self {
-        let subsystems = inventory.subsystems().iter().map(|subsystem| ShownSubsystem::of(subsystem)).collect();
+        let subsystems =
+            inventory.subsystems().iter().map(|subsystem| ShownSubsystem::of(subsystem)).collect();
         Self { generation: inventory.generation(), urls, subsystems }
     }
 }
@@ -116,7 +117,10 @@ impl ShownSubsystem {
             nqn: subsystem.nqn.to_string(),
             hosts: words(subsystem.hosts.names()),
             initiators: words(subsystem.initiators.names()),
-            namespaces: subsystem.namespaces().map(|namespace| ShownNamespace::of(namespace)).collect(),
+            namespaces: subsystem
+                .namespaces()
+                .map(|namespace| ShownNamespace::of(namespace))
+                .collect(),
         }
     }
 }

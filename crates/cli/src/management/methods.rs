@@ -17,7 +17,8 @@ type Method = Box<dyn Fn(Value) -> Result<Value, Fault> + Send + Sync>;
 /// What is done when an answer has been sent, or cannot be sent.
 pub type Afterwards = Box<dyn Fn() + Send + Sync>;
 
-/// The methods of a server. They are called on the thread of the client that asks; several may run at a time.
+/// The methods of a server. They are called on the thread of the client that asks; several may run
+/// at a time.
 #[derive(Default)]
 pub struct Methods {
     all: BTreeMap<&'static str, Method>,
@@ -33,17 +34,24 @@ impl Methods {
     ) -> &mut Self {
         let call = move |params: Value| {
             let params = if params.is_null() { Value::Object(Map::new()) } else { params };
-            let params = serde_json::from_value(params)
-                .map_err(|e| Fault::new(Code::Invalid, format!("the parameters of {name} are wrong: {e}")))?;
-            let unshown = |e| Fault::new(Code::Io, format!("cannot write the result of {name}: {e}"));
+            let params = serde_json::from_value(params).map_err(|e| {
+                Fault::new(Code::Invalid, format!("the parameters of {name} are wrong: {e}"))
+            })?;
+            let unshown =
+                |e| Fault::new(Code::Io, format!("cannot write the result of {name}: {e}"));
             serde_json::to_value(method(params)?).map_err(unshown)
         };
         self.all.insert(name, Box::new(call));
         self
     }
 
-    /// Adds a method without parameters and result that is answered before it is done: the end of the server, which no answer outlasts.
-    pub fn add_answered_first(&mut self, name: &'static str, method: impl Fn() + Send + Sync + 'static) -> &mut Self {
+    /// Adds a method without parameters and result that is answered before it is done: the end of
+    /// the server, which no answer outlasts.
+    pub fn add_answered_first(
+        &mut self,
+        name: &'static str,
+        method: impl Fn() + Send + Sync + 'static,
+    ) -> &mut Self {
         self.afterwards.insert(name, Box::new(method));
         self.add(name, |NoParams {}| Ok(()))
     }
@@ -56,7 +64,8 @@ impl Methods {
     /// Answers one line; says what is to be done then.
     pub fn answer(&self, line: &[u8]) -> (Answer, Option<&Afterwards>) {
         if line.len() > REQUEST_BYTES_MAX {
-            let text = format!("the request is longer than {REQUEST_BYTES_MAX} bytes; send a shorter one");
+            let text =
+                format!("the request is longer than {REQUEST_BYTES_MAX} bytes; send a shorter one");
             return (Answer::to(Value::Null, Err(Fault::new(Code::Malformed, text))), None);
         }
         match serde_json::from_slice::<Request>(line) {
@@ -67,8 +76,12 @@ impl Methods {
                 (Answer::to(id, result), afterwards)
             }
             Err(e) => {
-                let id = serde_json::from_slice::<Value>(line).ok().and_then(|value| value.get("id").cloned());
-                let text = format!("the line is not a request: {e}; send {{\"version\":{VERSION},\"method\":\"server.info\"}}");
+                let id = serde_json::from_slice::<Value>(line)
+                    .ok()
+                    .and_then(|value| value.get("id").cloned());
+                let text = format!(
+                    "the line is not a request: {e}; send {{\"version\":{VERSION},\"method\":\"server.info\"}}"
+                );
                 (Answer::to(id.unwrap_or_default(), Err(Fault::new(Code::Malformed, text))), None)
             }
         }
@@ -76,11 +89,15 @@ impl Methods {
 
     fn call(&self, request: Request) -> Result<Value, Fault> {
         if request.version != VERSION {
-            let text = format!("this server speaks version {VERSION} of the protocol, not {}", request.version);
+            let text = format!(
+                "this server speaks version {VERSION} of the protocol, not {}",
+                request.version
+            );
             return Err(Fault::new(Code::Version, text));
         }
         let unknown = || {
-            let text = format!("there is no method \"{}\"; server.info lists the methods", request.method);
+            let text =
+                format!("there is no method \"{}\"; server.info lists the methods", request.method);
             Fault::new(Code::UnknownMethod, text)
         };
         self.all.get(request.method.as_str()).ok_or_else(unknown)?(request.params)
@@ -108,7 +125,8 @@ mod tests {
 
     #[test]
     fn requests_are_answered_or_refused_with_a_code() {
-        let doubled = asked(r#"{"version": 1, "id": "a", "method": "double", "params": {"of": 21}}"#);
+        let doubled =
+            asked(r#"{"version": 1, "id": "a", "method": "double", "params": {"of": 21}}"#);
         assert_eq!(doubled, json!({"version": 1, "id": "a", "result": 42}));
         for (line, id, code) in [
             ("", json!(null), "malformed"),
@@ -118,7 +136,11 @@ mod tests {
             (r#"{"version": 2, "id": 6, "method": "double"}"#, json!(6), "version"),
             (r#"{"version": 1, "id": 7, "method": "treble"}"#, json!(7), "unknown-method"),
             (r#"{"version": 1, "id": 8, "method": "double"}"#, json!(8), "invalid"),
-            (r#"{"version": 1, "id": 9, "method": "double", "params": {"of": 1, "by": 2}}"#, json!(9), "invalid"),
+            (
+                r#"{"version": 1, "id": 9, "method": "double", "params": {"of": 1, "by": 2}}"#,
+                json!(9),
+                "invalid",
+            ),
         ] {
             let answer = asked(line);
             assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(code)), "{line}");
@@ -133,7 +155,8 @@ mod tests {
         let after = |line: &str| methods.answer(line.as_bytes()).1.is_some();
         assert!(after(r#"{"version": 1, "method": "end"}"#));
         assert!(
-            !after(r#"{"version": 2, "method": "end"}"#) && !after(r#"{"version": 1, "method": "end", "params": {"now": 1}}"#)
+            !after(r#"{"version": 2, "method": "end"}"#)
+                && !after(r#"{"version": 1, "method": "end", "params": {"now": 1}}"#)
         );
     }
 }

@@ -1,4 +1,5 @@
-//! Managing a server while it runs: a socket of its owner's, and a protocol of JSON lines (`docs/control.md`).
+//! Managing a server while it runs: a socket of its owner's, and a protocol of JSON lines
+//! (`docs/control.md`).
 //!
 //! * [`protocol`]: requests, answers and the codes of errors.
 //! * [`methods`]: what can be asked of a server, by name.

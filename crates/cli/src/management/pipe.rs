@@ -1,12 +1,15 @@
 //! Control sockets on Windows: named pipes of this user's.
 //!
-//! Two things keep others out. The pipe's descriptor admits its owner, administrators and the system alone, and nobody from the network; its name is
-//! drawn by chance and stands in the file `NAME.control` of the runtime directory, which belongs to the user. So nobody can take the name before the
-//! server does, and a client that finds the file speaks to the server that wrote it.
+//! Two things keep others out. The pipe's descriptor admits its owner, administrators and the
+//! system alone, and nobody from the network; its name is drawn by chance and stands in the file
+//! `NAME.control` of the runtime directory, which belongs to the user. So nobody can take the name
+//! before the server does, and a client that finds the file speaks to the server that wrote it.
 
 use crate::limits::CONTROL_ANSWER_S;
 use interprocess::ConnectWaitMode;
-use interprocess::os::windows::named_pipe::{DuplexPipeStream, PipeListener, PipeListenerOptions, pipe_mode::Bytes};
+use interprocess::os::windows::named_pipe::{
+    DuplexPipeStream, PipeListener, PipeListenerOptions, pipe_mode::Bytes,
+};
 use interprocess::os::windows::security_descriptor::SecurityDescriptor;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -24,12 +27,17 @@ pub type Stream = DuplexPipeStream<Bytes>;
 pub struct Listener(PipeListener<Bytes, Bytes>);
 
 impl Listener {
-    /// Listens on a new pipe and notes its name at `path`, replacing what is there: the caller holds the claim to the path.
+    /// Listens on a new pipe and notes its name at `path`, replacing what is there: the caller
+    /// holds the claim to the path.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let name = format!("{PREFIX}{:016x}{:016x}", chance(), chance());
         // Owner, system and administrators: everything. Nothing is inherited.
-        let descriptor = SecurityDescriptor::deserialize(u16cstr!("D:P(A;;GA;;;OW)(A;;GA;;;SY)(A;;GA;;;BA)"))?;
-        let options = PipeListenerOptions::new().path(name.as_str()).security_descriptor(Some(descriptor)).accept_remote(false);
+        let descriptor =
+            SecurityDescriptor::deserialize(u16cstr!("D:P(A;;GA;;;OW)(A;;GA;;;SY)(A;;GA;;;BA)"))?;
+        let options = PipeListenerOptions::new()
+            .path(name.as_str())
+            .security_descriptor(Some(descriptor))
+            .accept_remote(false);
         let listener = options.create_duplex::<Bytes>()?;
         std::fs::write(path, name)?;
         Ok(Self(listener))
@@ -46,7 +54,8 @@ fn chance() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Pipes that block know no time limits: a client that stays silent keeps its place among this user's.
+/// Pipes that block know no time limits: a client that stays silent keeps its place among this
+/// user's.
 pub fn limit(_: &Stream, _: Duration, _: Duration) -> io::Result<()> {
     Ok(())
 }
@@ -55,7 +64,10 @@ pub fn limit(_: &Stream, _: Duration, _: Duration) -> io::Result<()> {
 pub fn connect(path: &Path) -> io::Result<Stream> {
     let name = std::fs::read_to_string(path)?;
     if !name.starts_with(PREFIX) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file does not name a pipe of weft's"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the file does not name a pipe of weft's",
+        ));
     }
     let limit = ConnectWaitMode::Timeout(Duration::from_secs(CONTROL_ANSWER_S));
     Stream::connect_by_path_with_wait_mode(name.as_str(), limit)

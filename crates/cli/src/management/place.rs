@@ -1,4 +1,5 @@
-//! Where control sockets are: `NAME.control` in the runtime directory, which only its owner can enter, or wherever `--control` says.
+//! Where control sockets are: `NAME.control` in the runtime directory, which only its owner can
+//! enter, or wherever `--control` says.
 
 use crate::attach::entries::Runtime;
 use crate::config::check::{SERVER_NAMES, is_server_name};
@@ -19,7 +20,8 @@ const VARIABLE: &str = "WEFT_CONTROL";
 /// Which server a command asks.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ServerArgs {
-    /// Control socket of the server, or its name [default: the only server of this user] [env: WEFT_CONTROL]
+    /// Control socket of the server, or its name [default: the only server of this user] [env:
+    /// WEFT_CONTROL]
     #[arg(long, value_name = "PATH|NAME", help_heading = "Server")]
     pub control: Option<String>,
 }
@@ -28,7 +30,8 @@ impl ServerArgs {
     /// The socket of the server that is meant.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if no server runs, [`ErrorKind::Usage`] if it is not clear which is meant.
+    /// [`ErrorKind::NotFound`] if no server runs, [`ErrorKind::Usage`] if it is not clear which is
+    /// meant.
     pub fn socket(&self) -> Result<PathBuf, Failure> {
         let variable = || std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
         match self.control.clone().or_else(variable) {
@@ -44,19 +47,25 @@ pub fn named(given: &str) -> Result<PathBuf, Error> {
         return Ok(given.into());
     }
     if !is_server_name(given) {
-        let text = format!("{given:?} is neither a name nor a path of a control socket: {SERVER_NAMES}; a path has a \"/\"");
+        let text = format!(
+            "{given:?} is neither a name nor a path of a control socket: {SERVER_NAMES}; a path has a \"/\""
+        );
         return Err(Error::new(ErrorKind::Usage, text));
     }
     Ok(Runtime::open()?.file(given, KIND))
 }
 
-/// Refuses a path at which something else than a socket is: a server removes what it finds where it is to listen.
+/// Refuses a path at which something else than a socket is: a server removes what it finds where it
+/// is to listen.
 ///
 /// # Errors
 /// [`ErrorKind::InUse`].
 pub fn check(path: &Path) -> Result<(), Error> {
     if is_foreign(path) {
-        return Err(Error::new(ErrorKind::InUse, format!("{} is not a socket; choose another --control", path.display())));
+        return Err(Error::new(
+            ErrorKind::InUse,
+            format!("{} is not a socket; choose another --control", path.display()),
+        ));
     }
     Ok(())
 }
@@ -93,8 +102,10 @@ fn is_foreign(path: &Path) -> bool {
 
 /// The servers of this user that are alive. Removes the sockets of dead ones.
 fn live(runtime: &Runtime) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(runtime.path()).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut sockets: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|kind| kind == KIND)).collect();
+    let entries =
+        std::fs::read_dir(runtime.path()).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut sockets: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|kind| kind == KIND)).collect();
     sockets.retain(|socket| !is_foreign(socket));
     sockets.retain(|socket| match Claim::take(socket) {
         Ok(claim) => {
@@ -119,13 +130,17 @@ fn only(servers: &[PathBuf]) -> Result<PathBuf, Failure> {
             let names: Vec<String> = many.iter().map(name).collect();
             Err(Failure::of(
                 ErrorKind::Usage,
-                format!("several servers are running; choose one with --control: {}", names.join(", ")),
+                format!(
+                    "several servers are running; choose one with --control: {}",
+                    names.join(", ")
+                ),
             ))
         }
     }
 }
 
-/// A path at which this process alone may listen, for as long as this lives: it holds a lock next to it.
+/// A path at which this process alone may listen, for as long as this lives: it holds a lock next
+/// to it.
 pub struct Claim {
     path: PathBuf,
     lock_path: PathBuf,
@@ -136,21 +151,28 @@ impl Claim {
     /// Takes a path.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`] if a living process has it, [`ErrorKind::PermissionDenied`] if another user could take it.
+    /// [`ErrorKind::InUse`] if a living process has it, [`ErrorKind::PermissionDenied`] if another
+    /// user could take it.
     pub fn take(path: &Path) -> Result<Self, Error> {
         let mut lock_path = OsString::from(path);
         lock_path.push(".lock");
         let lock_path = PathBuf::from(lock_path);
-        let failed = |e| Error::io(format!("cannot use {} for the control socket: {e}", path.display()), e);
+        let failed =
+            |e| Error::io(format!("cannot use {} for the control socket: {e}", path.display()), e);
         check_directory(path.parent().unwrap_or(path)).map_err(failed)?;
         loop {
             let lock = lock_file(&lock_path).map_err(failed)?;
             match lock.try_lock() {
                 // Whoever had it may have removed the file meanwhile.
-                Ok(()) if is_at(&lock, &lock_path) => return Ok(Self { path: path.to_owned(), lock_path, lock }),
+                Ok(()) if is_at(&lock, &lock_path) => {
+                    return Ok(Self { path: path.to_owned(), lock_path, lock });
+                }
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    let text = format!("another weft serve listens at {}; give this one another --control", path.display());
+                    let text = format!(
+                        "another weft serve listens at {}; give this one another --control",
+                        path.display()
+                    );
                     return Err(Error::new(ErrorKind::InUse, text));
                 }
                 Err(TryLockError::Error(e)) => return Err(failed(e)),
@@ -207,7 +229,11 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"data");
         let link = directory.join("link.control");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(check(&link).is_err() && check(&directory).is_err() && check(&directory.join("new")).is_ok());
+        assert!(
+            check(&link).is_err()
+                && check(&directory).is_err()
+                && check(&directory.join("new")).is_ok()
+        );
         std::fs::remove_dir_all(directory).unwrap();
     }
 
@@ -215,7 +241,10 @@ mod tests {
     fn names_are_no_paths() {
         for wrong in ["", "..", ".hidden", "a b", "a\u{1b}[2J"] {
             let error = named(wrong).unwrap_err();
-            assert!(error.kind() == ErrorKind::Usage && !error.to_string().contains('\u{1b}'), "{error}");
+            assert!(
+                error.kind() == ErrorKind::Usage && !error.to_string().contains('\u{1b}'),
+                "{error}"
+            );
         }
         assert_eq!(named("/run/a b").unwrap(), Path::new("/run/a b"));
     }
@@ -231,7 +260,8 @@ mod tests {
         assert_eq!(Claim::take(&path).err().unwrap().kind(), ErrorKind::InUse);
         drop(first);
         assert!(!path.exists());
-        // A process that another test is just starting has the lock's descriptor until its program begins.
+        // A process that another test is just starting has the lock's descriptor until its program
+        // begins.
         while Claim::take(&path).is_err() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -243,6 +273,8 @@ mod tests {
         let path = |name: &str| PathBuf::from(format!("/run/weft/{name}.control"));
         assert_eq!(only(&[path("a")]).unwrap(), path("a"));
         assert!(only(&[]).unwrap_err().to_string().contains("no weft serve"));
-        assert!(only(&[path("a"), path("b")]).unwrap_err().to_string().ends_with("--control: a, b"));
+        assert!(
+            only(&[path("a"), path("b")]).unwrap_err().to_string().ends_with("--control: a, b")
+        );
     }
 }

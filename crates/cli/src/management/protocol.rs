@@ -180,8 +180,12 @@ mod tests {
     fn errors_are_words_and_keep_their_kind() {
         let fault = Fault::from(Error::new(ErrorKind::InUse, "it is used"));
         let answer = serde_json::to_value(Answer::to(json!(3), Err(fault))).unwrap();
-        assert_eq!(answer, json!({"version": 1, "id": 3, "error": {"code": "in-use", "message": "it is used"}}));
-        let newer: Fault = serde_json::from_value(json!({"code": "on-fire", "message": "it burns"})).unwrap();
+        assert_eq!(
+            answer,
+            json!({"version": 1, "id": 3, "error": {"code": "in-use", "message": "it is used"}})
+        );
+        let newer: Fault =
+            serde_json::from_value(json!({"code": "on-fire", "message": "it burns"})).unwrap();
         assert_eq!(newer.code, Code::Other);
     }
 }

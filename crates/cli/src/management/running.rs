@@ -55,7 +55,9 @@ impl Running {
         let observed = Arc::clone(&running);
         methods.add("server.status", move |NoParams {}| Ok(observed.report()));
         let shown = Arc::clone(&running);
-        methods.add("inventory.show", move |NoParams {}| Ok(ShownInventory::of(&shown.inventory.now(), shown.exports.urls())));
+        methods.add("inventory.show", move |NoParams {}| {
+            Ok(ShownInventory::of(&shown.inventory.now(), shown.exports.urls()))
+        });
         let connected = Arc::clone(&running);
         methods.add("host.list", move |NoParams {}| Ok(ShownHost::all(&connected.exports)));
         verbs::add(&mut methods, &running.served);
@@ -77,10 +79,12 @@ impl Running {
     }
 }
 
-/// Opens the control socket of a server: where it is told, or one that is named by the process, without which the server works, too.
+/// Opens the control socket of a server: where it is told, or one that is named by the process,
+/// without which the server works, too.
 pub fn manage(given: Option<&str>, running: Running) -> Result<Option<ControlServer>, Failure> {
     let own = format!("serve-{}", std::process::id());
-    let started = named(given.unwrap_or(&own)).and_then(|path| ControlServer::start(&path, running.methods()));
+    let started = named(given.unwrap_or(&own))
+        .and_then(|path| ControlServer::start(&path, running.methods()));
     match started {
         Ok(server) => {
             tracing::info!("the control socket is {}", server.path().display());
@@ -88,7 +92,9 @@ pub fn manage(given: Option<&str>, running: Running) -> Result<Option<ControlSer
         }
         Err(e) if given.is_some() => Err(e.into()),
         Err(e) => {
-            tracing::warn!("there is no control socket, so this server cannot be asked or changed: {e}");
+            tracing::warn!(
+                "there is no control socket, so this server cannot be asked or changed: {e}"
+            );
             Ok(None)
         }
     }

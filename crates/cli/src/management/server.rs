@@ -1,5 +1,6 @@
-//! The threads that answer: one that accepts clients, and one for each client. A client that does not read its answers, or asks nothing for
-//! long, loses its connection; it never delays another one, or any I/O.
+//! The threads that answer: one that accepts clients, and one for each client. A client that does
+//! not read its answers, or asks nothing for long, loses its connection; it never delays another
+//! one, or any I/O.
 
 use super::methods::Methods;
 use super::place::{self, Claim};
@@ -50,7 +51,15 @@ impl ControlServer {
     pub fn start(path: &Path, methods: Methods) -> Result<Self, Error> {
         place::check(path)?;
         let claim = Claim::take(path)?;
-        let failed = |e| Error::io(format!("cannot listen at {}: {e}; choose another path with --control", path.display()), e);
+        let failed = |e| {
+            Error::io(
+                format!(
+                    "cannot listen at {}: {e}; choose another path with --control",
+                    path.display()
+                ),
+                e,
+            )
+        };
         let listener = system::Listener::bind(path).map_err(failed)?;
         let shared = Arc::new(Shared { methods, clients: AtomicUsize::new(0) });
         let stopping = Arc::new(AtomicBool::new(false));
@@ -91,13 +100,20 @@ fn refuse(error: &io::Error) {
 }
 
 fn serve(shared: &Arc<Shared>, mut client: system::Stream) {
-    let prepared = system::limit(&client, Duration::from_secs(CONTROL_IDLE_S), Duration::from_secs(CONTROL_SEND_S));
+    let prepared = system::limit(
+        &client,
+        Duration::from_secs(CONTROL_IDLE_S),
+        Duration::from_secs(CONTROL_SEND_S),
+    );
     if let Err(e) = prepared {
         return refuse(&e);
     }
     let Some(seat) = Seat::take(shared) else {
-        let text = format!("the control socket has {CONTROL_CLIENTS_MAX} clients, the maximum; end one of them");
-        let _ = say(&mut client, &Answer::to(Value::Null, Err(Fault::new(Code::NoResources, text))));
+        let text = format!(
+            "the control socket has {CONTROL_CLIENTS_MAX} clients, the maximum; end one of them"
+        );
+        let _ =
+            say(&mut client, &Answer::to(Value::Null, Err(Fault::new(Code::NoResources, text))));
         return;
     };
     let work = move || {
@@ -109,7 +125,8 @@ fn serve(shared: &Arc<Shared>, mut client: system::Stream) {
     }
 }
 
-/// Answers a client until it has gone. A line that is too long is answered, and ends the conversation.
+/// Answers a client until it has gone. A line that is too long is answered, and ends the
+/// conversation.
 fn converse(methods: &Methods, client: impl Read + Write) -> io::Result<()> {
     let mut client = BufReader::new(client);
     let mut line = Vec::new();
@@ -154,7 +171,8 @@ pub mod system {
     pub struct Listener(UnixListener);
 
     impl Listener {
-        /// Listens at `path`, replacing a socket that is there: the caller holds the claim to the path.
+        /// Listens at `path`, replacing a socket that is there: the caller holds the claim to the
+        /// path.
         pub fn bind(path: &Path) -> io::Result<Self> {
             crate::management::place::remove(path)?;
             Ok(Self(places::bind(path)?))
@@ -220,7 +238,10 @@ mod tests {
         let mut refused = String::new();
         connect().read_line(&mut refused).unwrap();
         assert!(refused.contains("no-resources"), "{refused}");
-        assert_eq!(asked(&mut clients[0], &format!("{}\n", "x".repeat(REQUEST_BYTES_MAX)))["error"]["code"], "malformed");
+        assert_eq!(
+            asked(&mut clients[0], &format!("{}\n", "x".repeat(REQUEST_BYTES_MAX)))["error"]["code"],
+            "malformed"
+        );
         drop(clients);
         drop(server);
         assert!(!path.exists());
@@ -235,8 +256,13 @@ mod tests {
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let _server = ControlServer::start(&path, methods()).unwrap();
         let mut client = BufReader::new(system::connect(&path).unwrap());
-        assert_eq!(asked(&mut client, "{\"version\":1,\"method\":\"echo\",\"params\":1}\n")["result"], 1);
-        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+        assert_eq!(
+            asked(&mut client, "{\"version\":1,\"method\":\"echo\",\"params\":1}\n")["result"],
+            1
+        );
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &std::fs::metadata(&path).unwrap().permissions(),
+        );
         assert_eq!(mode & 0o777, 0o600);
         std::fs::remove_dir_all(directory).unwrap();
     }

@@ -1,7 +1,10 @@
-//! The HTTP server of the metrics: one resource, one request for each connection. A client that sends too much, or takes too long, loses its
-//! connection. httparse parses the requests.
+//! The HTTP server of the metrics: one resource, one request for each connection. A client that
+//! sends too much, or takes too long, loses its connection. httparse parses the requests.
 
-use crate::limits::{METRICS_CLIENTS_MAX, METRICS_LOG_S, METRICS_REQUEST_BYTES_MAX, METRICS_REQUEST_S, METRICS_SEND_S};
+use crate::limits::{
+    METRICS_CLIENTS_MAX, METRICS_LOG_S, METRICS_REQUEST_BYTES_MAX, METRICS_REQUEST_S,
+    METRICS_SEND_S,
+};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -70,7 +73,9 @@ impl MetricsServer {
             let mut ids = 0..;
             while !stop.load(Ordering::Acquire) {
                 match listener.accept() {
-                    Ok((client, _)) if !stop.load(Ordering::Acquire) => serve(&shared, client, ids.next().unwrap_or_default()),
+                    Ok((client, _)) if !stop.load(Ordering::Acquire) => {
+                        serve(&shared, client, ids.next().unwrap_or_default())
+                    }
                     Ok(_) => {}
                     // No descriptors, mostly: to try again at once would not help.
                     Err(_) => std::thread::sleep(Duration::from_millis(100)),
@@ -104,7 +109,10 @@ impl Drop for MetricsServer {
 
 /// Why listening failed.
 pub fn cannot(at: SocketAddr, e: io::Error) -> Error {
-    Error::io(format!("cannot listen at {at} for metrics: {e}; choose another address with --metrics"), e)
+    Error::io(
+        format!("cannot listen at {at} for metrics: {e}; choose another address with --metrics"),
+        e,
+    )
 }
 
 /// The place of a client.
@@ -116,13 +124,15 @@ impl Drop for Seat {
     }
 }
 
-/// Answers a client on a thread of its own; there are few of these. Where all are taken, the client that has been silent for longest goes: nobody
-/// who only connects keeps others out.
+/// Answers a client on a thread of its own; there are few of these. Where all are taken, the client
+/// that has been silent for longest goes: nobody who only connects keeps others out.
 fn serve(shared: &Arc<Shared>, client: TcpStream, id: u64) {
     if shared.clients.load(Ordering::Acquire) >= METRICS_CLIENTS_MAX {
         match shared.lock_silent().pop_front() {
             // Its thread ends at once, and frees its place then.
-            Some((_, oldest)) => shared.turn_away(&oldest, "was disconnected before it sent a request"),
+            Some((_, oldest)) => {
+                shared.turn_away(&oldest, "was disconnected before it sent a request")
+            }
             None => return shared.turn_away(&client, "was refused"),
         }
     }
@@ -175,7 +185,9 @@ fn receive(client: &mut TcpStream) -> io::Result<Received> {
         match client.read(&mut piece) {
             Ok(0) => return Ok(Received::Nothing),
             Ok(n) => request.extend_from_slice(&piece[..n]),
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => return Ok(Received::TooSlow),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Ok(Received::TooSlow);
+            }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
@@ -198,15 +210,22 @@ impl Shared {
         self.lock_silent().retain(|(of, _)| *of != id);
     }
 
-    /// Ends the connection of a client for which there is no place. The few bytes fit into the socket's buffer: this does not wait.
+    /// Ends the connection of a client for which there is no place. The few bytes fit into the
+    /// socket's buffer: this does not wait.
     fn turn_away(&self, mut client: &TcpStream, what: &str) {
-        let _ = client.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let _ = client.write(
+            b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        );
         let _ = client.shutdown(std::net::Shutdown::Both);
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.is_none_or(|last| last.elapsed() > Duration::from_secs(METRICS_LOG_S)) {
             *logged = Some(Instant::now());
-            let peer = client.peer_addr().map_or_else(|_| "that has gone".to_owned(), |peer| peer.to_string());
-            tracing::warn!("a client of the metrics, {peer}, {what}: there are {METRICS_CLIENTS_MAX} at a time");
+            let peer = client
+                .peer_addr()
+                .map_or_else(|_| "that has gone".to_owned(), |peer| peer.to_string());
+            tracing::warn!(
+                "a client of the metrics, {peer}, {what}: there are {METRICS_CLIENTS_MAX} at a time"
+            );
         }
     }
 
@@ -215,18 +234,26 @@ impl Shared {
         let mut parsed = httparse::Request::new(&mut fields);
         match parsed.parse(request) {
             Ok(httparse::Status::Complete(_)) => {}
-            Err(httparse::Error::TooManyHeaders) => return refusal("431 Request Header Fields Too Large"),
+            Err(httparse::Error::TooManyHeaders) => {
+                return refusal("431 Request Header Fields Too Large");
+            }
             _ => return refusal("400 Bad Request"),
         }
         if !self.allows(parsed.headers) {
-            return Response { fields: "WWW-Authenticate: Bearer realm=\"weft metrics\"\r\n", ..refusal("401 Unauthorized") };
+            return Response {
+                fields: "WWW-Authenticate: Bearer realm=\"weft metrics\"\r\n",
+                ..refusal("401 Unauthorized")
+            };
         }
         let (method, path) = (parsed.method.unwrap_or_default(), parsed.path.unwrap_or_default());
         if path.split('?').next() != Some(PATH) {
             return refusal("404 Not Found");
         }
         if !matches!(method, "GET" | "HEAD") {
-            return Response { fields: "Allow: GET, HEAD\r\n", ..refusal("405 Method Not Allowed") };
+            return Response {
+                fields: "Allow: GET, HEAD\r\n",
+                ..refusal("405 Method Not Allowed")
+            };
         }
         Response {
             status: "200 OK",
@@ -236,7 +263,8 @@ impl Shared {
         }
     }
 
-    /// Whether a request shows the token. The comparison takes the same time wherever the two differ.
+    /// Whether a request shows the token. The comparison takes the same time wherever the two
+    /// differ.
     fn allows(&self, fields: &[httparse::Header]) -> bool {
         let Some(token) = &self.token else { return true };
         let shown = fields.iter().filter(|field| field.name.eq_ignore_ascii_case("authorization"));
@@ -249,13 +277,21 @@ impl Shared {
 }
 
 fn refusal(status: &'static str) -> Response {
-    Response { status, fields: "Content-Type: text/plain\r\n", body: format!("{status}\n"), head_only: false }
+    Response {
+        status,
+        fields: "Content-Type: text/plain\r\n",
+        body: format!("{status}\n"),
+        head_only: false,
+    }
 }
 
 /// Sends a response within a bounded time altogether.
 fn send(client: &mut TcpStream, response: &Response) -> io::Result<()> {
     let Response { status, fields, body, head_only } = response;
-    let mut bytes = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let mut bytes = format!(
+        "HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
     if !head_only {
         bytes.push_str(body);
     }
@@ -273,7 +309,8 @@ fn send(client: &mut TcpStream, response: &Response) -> io::Result<()> {
         }
     }
     client.shutdown(std::net::Shutdown::Write)?;
-    // What the client still sends is read, so that it is not reset before it has the response; no longer than that, either.
+    // What the client still sends is read, so that it is not reset before it has the response; no
+    // longer than that, either.
     client.set_read_timeout(Some(Duration::from_secs(1)))?;
     let _ = client.take(METRICS_REQUEST_BYTES_MAX as u64).read_to_end(&mut Vec::new());
     Ok(())

@@ -1,6 +1,7 @@
 //! `--metrics`: the state of a server for Prometheus.
 //!
-//! * [`exposition`]: a report as metrics, by the conventions of Prometheus: base units, `_total` on counters.
+//! * [`exposition`]: a report as metrics, by the conventions of Prometheus: base units, `_total` on
+//!   counters.
 //! * [`http`]: the server that answers a scrape, on threads of its own.
 
 mod exposition;
@@ -23,7 +24,8 @@ pub struct MetricsArgs {
     /// Answer Prometheus at http://ADDR:PORT/metrics; port 0 picks a free port
     #[arg(long, value_name = "ADDR:PORT", help_heading = "Metrics")]
     metrics: Option<String>,
-    /// File with the token that a scrape has to show ("Authorization: Bearer …"); needed for addresses other than the loopback
+    /// File with the token that a scrape has to show ("Authorization: Bearer …"); needed for
+    /// addresses other than the loopback
     #[arg(long, value_name = "FILE", requires = "metrics", help_heading = "Metrics")]
     metrics_token_file: Option<PathBuf>,
 }
@@ -56,7 +58,10 @@ impl MetricsArgs {
     fn address(&self) -> Result<Option<SocketAddr>, Failure> {
         let Some(given) = &self.metrics else { return Ok(None) };
         let wrong = |why: &dyn std::fmt::Display| {
-            Failure::of(ErrorKind::Usage, format!("--metrics {given}: {why}; give ADDR:PORT, as in 127.0.0.1:9464"))
+            Failure::of(
+                ErrorKind::Usage,
+                format!("--metrics {given}: {why}; give ADDR:PORT, as in 127.0.0.1:9464"),
+            )
         };
         let mut found = given.to_socket_addrs().map_err(|e| wrong(&e))?;
         let address = found.next().ok_or_else(|| wrong(&"the name has no address"))?;

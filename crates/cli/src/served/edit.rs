@@ -4,7 +4,9 @@ use super::state::State;
 use super::steps::Step;
 use crate::config::desired::{DesiredNamespace, DesiredState};
 use weft_block::Device;
-use weft_endpoint::inventory::{InventoryBuilder, InventoryError, NamespaceConfig, SubsystemConfig};
+use weft_endpoint::inventory::{
+    InventoryBuilder, InventoryError, NamespaceConfig, SubsystemConfig,
+};
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// The devices of namespaces that are added or replaced.
@@ -14,7 +16,10 @@ pub struct Devices(Vec<((Nqn, Nsid), Device)>);
 impl Devices {
     /// Devices in the order in which steps need them.
     pub fn of(steps: &[Step], devices: Vec<Device>) -> Self {
-        let names = steps.iter().filter_map(Step::opens).map(|(nqn, namespace)| (nqn.clone(), namespace.nsid));
+        let names = steps
+            .iter()
+            .filter_map(Step::opens)
+            .map(|(nqn, namespace)| (nqn.clone(), namespace.nsid));
         Self(names.zip(devices).collect())
     }
 
@@ -39,15 +44,24 @@ pub fn carry_out(
     steps.iter().try_for_each(|step| one(step, wanted, builder, devices))
 }
 
-fn one(step: &Step, wanted: &State, to: &mut InventoryBuilder, devices: &mut Devices) -> Result<(), InventoryError> {
-    let mut configured = |nqn: &Nqn, of: &DesiredNamespace| devices.take(nqn, of.nsid).map(|device| configure(of, device));
+fn one(
+    step: &Step,
+    wanted: &State,
+    to: &mut InventoryBuilder,
+    devices: &mut Devices,
+) -> Result<(), InventoryError> {
+    let mut configured = |nqn: &Nqn, of: &DesiredNamespace| {
+        devices.take(nqn, of.nsid).map(|device| configure(of, device))
+    };
     match step {
         Step::Unlisten(url) => to.remove_listener(url).map(drop),
         Step::Listen(url) => to.add_listener(url).map(drop),
         Step::RemoveSubsystem(of) => to.remove_subsystem(&of.nqn).map(drop),
         Step::AddSubsystem(of) => {
-            let (nqn, hosts, initiators) = (of.nqn.clone(), of.hosts.clone(), of.initiators.clone());
-            to.add_subsystem(SubsystemConfig { hosts, initiators, ..SubsystemConfig::new(nqn) }).map(drop)
+            let (nqn, hosts, initiators) =
+                (of.nqn.clone(), of.hosts.clone(), of.initiators.clone());
+            to.add_subsystem(SubsystemConfig { hosts, initiators, ..SubsystemConfig::new(nqn) })
+                .map(drop)
         }
         Step::Admit(nqn, hosts, initiators) => to.subsystem_mut(nqn).map(|subsystem| {
             (subsystem.hosts, subsystem.initiators) = (hosts.clone(), initiators.clone());
@@ -68,11 +82,15 @@ fn one(step: &Step, wanted: &State, to: &mut InventoryBuilder, devices: &mut Dev
         Step::Rename(nqn, nsid, name) => to.name_namespace(nqn, *nsid, name.clone()).map(drop),
         // Limits and secrets are no part of the inventory.
         Step::Limit(..) | Step::Identify(_) | Step::Authenticate(..) | Step::Keys(_) => Ok(()),
-        Step::Show(nqn, nsid, shown, seen) => {
-            to.show_namespace(nqn, *nsid, |hosts, initiators| (*hosts, *initiators) = (shown.clone(), seen.clone())).map(drop)
-        }
+        Step::Show(nqn, nsid, shown, seen) => to
+            .show_namespace(nqn, *nsid, |hosts, initiators| {
+                (*hosts, *initiators) = (shown.clone(), seen.clone())
+            })
+            .map(drop),
         Step::Group(nqn, nsid, group) => to.group_namespace(nqn, *nsid, *group).map(drop),
-        Step::SetState(DesiredState { group, listener, state }) => to.set_access_state(*group, *listener, *state).map(drop),
+        Step::SetState(DesiredState { group, listener, state }) => {
+            to.set_access_state(*group, *listener, *state).map(drop)
+        }
     }?;
     debug_assert!(step.opens().is_none_or(|(nqn, it)| wanted.namespace(nqn, it.nsid).is_some()));
     Ok(())

@@ -32,7 +32,9 @@ use steps::{Step, between};
 use weft_block::file::CreatedFiles;
 use weft_block::{Device, Error, ErrorKind, Opening};
 use weft_endpoint::export::Exports;
-use weft_endpoint::inventory::{ControllerClaims, ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory};
+use weft_endpoint::inventory::{
+    ControllerClaims, ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory,
+};
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::source::discovered;
 use weft_endpoint::url::without_secret;
@@ -106,10 +108,12 @@ pub struct Opener {
 
 impl Opener {
     /// Refuses options that do not go together.
-    pub fn check<'a>(&self, namespaces: impl Iterator<Item = &'a DesiredNamespace>) -> Result<(), Error> {
+    pub fn check<'a>(
+        &self,
+        namespaces: impl Iterator<Item = &'a DesiredNamespace>,
+    ) -> Result<(), Error> {
         if !self.options.paths.further.is_empty() && namespaces.count() > 1 {
-            let text =
-                "--path belongs to one source; serve several from a configuration file, where each namespace has its own paths";
+            let text = "--path belongs to one source; serve several from a configuration file, where each namespace has its own paths";
             return Err(Error::new(ErrorKind::Usage, text));
         }
         Ok(())
@@ -125,7 +129,10 @@ impl Opener {
     ///
     /// # Errors
     /// That of one of them, with its URL.
-    pub fn open<'a>(&self, namespaces: impl Iterator<Item = &'a DesiredNamespace> + Clone) -> Result<Vec<Device>, Error> {
+    pub fn open<'a>(
+        &self,
+        namespaces: impl Iterator<Item = &'a DesiredNamespace> + Clone,
+    ) -> Result<Vec<Device>, Error> {
         self.check(namespaces.clone())?;
         let begin = |namespace: &DesiredNamespace| {
             let url = namespace.source.clone();
@@ -139,7 +146,10 @@ impl Opener {
         let mut devices = Vec::new();
         let all: Vec<&DesiredNamespace> = namespaces.collect();
         for some in all.chunks(OPENINGS) {
-            devices.extend(Opening::all(some.iter().copied().map(begin).collect::<Result<Vec<_>, _>>()?).wait()?);
+            devices.extend(
+                Opening::all(some.iter().copied().map(begin).collect::<Result<Vec<_>, _>>()?)
+                    .wait()?,
+            );
         }
         Ok(devices)
     }
@@ -163,9 +173,12 @@ pub fn inventory(
     Ok(inventory)
 }
 
-/// Gives hosts the limits that steps ask for. There are never more than configurations are checked for, and `--host-limit` comes later.
+/// Gives hosts the limits that steps ask for. There are never more than configurations are checked
+/// for, and `--host-limit` comes later.
 fn limit_hosts(steps: &[Step], inventory: &LiveInventory) {
-    let limits = steps.iter().filter_map(|step| if let Step::Limit(host, limit) = step { Some((host, limit)) } else { None });
+    let limits = steps.iter().filter_map(|step| {
+        if let Step::Limit(host, limit) = step { Some((host, limit)) } else { None }
+    });
     for (host, limit) in limits {
         if let Err(e) = inventory.host_limits().set(host, *limit) {
             tracing::error!("host {host} gets no limit: {e}");
@@ -175,20 +188,25 @@ fn limit_hosts(steps: &[Step], inventory: &LiveInventory) {
 
 /// Gives hosts the identifiers that steps ask for.
 fn identify_hosts(steps: &[Step], inventory: &LiveInventory) {
-    let given = steps.iter().filter_map(|step| if let Step::Identify(given) = step { Some(given) } else { None });
+    let given = steps
+        .iter()
+        .filter_map(|step| if let Step::Identify(given) = step { Some(given) } else { None });
     given.for_each(|given| inventory.give_identifiers(given.clone()));
 }
 
 /// Has hosts prove what steps ask for.
 fn authenticate(steps: &[Step], inventory: &LiveInventory) {
-    let demanded =
-        steps.iter().filter_map(|step| if let Step::Authenticate(nqn, demanded) = step { Some((nqn, demanded)) } else { None });
+    let demanded = steps.iter().filter_map(|step| {
+        if let Step::Authenticate(nqn, demanded) = step { Some((nqn, demanded)) } else { None }
+    });
     demanded.for_each(|(nqn, demanded)| inventory.authentications().set(nqn, demanded.clone()));
 }
 
 /// What subsystems demanded that are gone is not that of others which take their names.
 fn forget_demands(steps: &[Step], inventory: &LiveInventory) {
-    let gone = steps.iter().filter_map(|step| if let Step::RemoveSubsystem(of) = step { Some(&of.nqn) } else { None });
+    let gone = steps
+        .iter()
+        .filter_map(|step| if let Step::RemoveSubsystem(of) = step { Some(&of.nqn) } else { None });
     gone.for_each(|nqn| inventory.authentications().set(nqn, None));
 }
 
@@ -201,9 +219,22 @@ impl Served {
         desired: &Desired,
         (file, group): (Option<PathBuf>, Option<Arc<Group>>),
     ) -> Arc<Self> {
-        let (fixed, psk, state) = (desired.fixed.clone(), desired.tls.psk.clone(), Mutex::new(State::of(desired)));
+        let (fixed, psk, state) =
+            (desired.fixed.clone(), desired.tls.psk.clone(), Mutex::new(State::of(desired)));
         let concat = desired.tls.concat;
-        Arc::new(Self { inventory, exports, opener, claims, psk, concat, fixed, group, file, state, freed: Mutex::default() })
+        Arc::new(Self {
+            inventory,
+            exports,
+            opener,
+            claims,
+            psk,
+            concat,
+            fixed,
+            group,
+            file,
+            state,
+            freed: Mutex::default(),
+        })
     }
 
     fn freed(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -214,7 +245,8 @@ impl Served {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same; at a gateway of a group a change that waits for the cluster does not hold up others for ever.
+    /// The same; at a gateway of a group a change that waits for the cluster does not hold up
+    /// others for ever.
     fn state_in_time(&self) -> Result<MutexGuard<'_, State>, Fault> {
         if self.group.is_none() {
             return Ok(self.state());
@@ -224,10 +256,11 @@ impl Served {
             match self.state.try_lock() {
                 Ok(state) => return Ok(state),
                 Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+                Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(20))
+                }
                 Err(TryLockError::WouldBlock) => {
-                    let text =
-                        "another change is under way, and waits: try again; `ceph status` shows whether the cluster answers";
+                    let text = "another change is under way, and waits: try again; `ceph status` shows whether the cluster answers";
                     return Err(Fault::new(Code::TimedOut, text));
                 }
             }
@@ -237,11 +270,16 @@ impl Served {
     /// Applies the configuration file again, and logs what became of it.
     pub fn reload(&self) {
         let Some(file) = &self.file else { return };
-        let applied = load(file).map_err(Fault::from).and_then(|desired| self.apply(How::default(), &desired));
+        let applied = load(file)
+            .map_err(Fault::from)
+            .and_then(|desired| self.apply(How::default(), &desired));
         match applied {
             Ok(changed) => {
                 let (file, count) = (file.display(), changed.changes.len());
-                tracing::warn!("{file} was applied: {count} changes, generation {}", changed.generation);
+                tracing::warn!(
+                    "{file} was applied: {count} changes, generation {}",
+                    changed.generation
+                );
                 changed.notes.iter().for_each(|note| tracing::warn!("{note}"));
             }
             Err(e) => tracing::error!("{} was not applied: {e}", file.display()),
@@ -251,18 +289,31 @@ impl Served {
     /// Makes a change: all of it, or nothing. At a gateway of a group it is made for all gateways.
     ///
     /// # Errors
-    /// `edit`'s; [`Code::InUse`] if connected hosts use what goes; what opening a source or listening says; the inventory's.
-    pub fn change(&self, how: How, mut edit: impl FnMut(&mut State) -> Result<(), Fault>) -> Result<Changed, Fault> {
+    /// `edit`'s; [`Code::InUse`] if connected hosts use what goes; what opening a source or
+    /// listening says; the inventory's.
+    pub fn change(
+        &self,
+        how: How,
+        mut edit: impl FnMut(&mut State) -> Result<(), Fault>,
+    ) -> Result<Changed, Fault> {
         let Some(group) = &self.group else { return self.change_here(how, edit, |_, _| Ok(())) };
         group.check_lease()?;
         let configuration = &group.configuration;
-        let commit = |wanted: &State, is_same| if is_same { configuration.confirm() } else { configuration.commit(wanted, None) };
+        let commit = |wanted: &State, is_same| {
+            if is_same { configuration.confirm() } else { configuration.commit(wanted, None) }
+        };
         let change = || self.change_here(how, &mut edit, commit);
         group.configuration.retried(self, change)
     }
 
-    /// Serves what another gateway of the group has asked for. `None`: `is_news` says that something newer is served already.
-    pub fn follow(&self, config: &GroupConfig, is_news: impl Fn() -> bool, adopt: impl Fn()) -> Result<Option<Changed>, Fault> {
+    /// Serves what another gateway of the group has asked for. `None`: `is_news` says that
+    /// something newer is served already.
+    pub fn follow(
+        &self,
+        config: &GroupConfig,
+        is_news: impl Fn() -> bool,
+        adopt: impl Fn(),
+    ) -> Result<Option<Changed>, Fault> {
         let mut is_followed = false;
         let how = How { force: true, dry_run: false };
         let edit = |state: &mut State| {
@@ -296,14 +347,19 @@ impl Served {
         }
     }
 
-    fn put(&self, state: &mut State, GroupConfig { subsystems, discovery, limits, identifiers }: &GroupConfig) {
-        (state.subsystems, state.discovery, state.limits) = (subsystems.clone(), discovery.clone(), limits.clone());
+    fn put(
+        &self,
+        state: &mut State,
+        GroupConfig { subsystems, discovery, limits, identifiers }: &GroupConfig,
+    ) {
+        (state.subsystems, state.discovery, state.limits) =
+            (subsystems.clone(), discovery.clone(), limits.clone());
         state.identifiers.clone_from(identifiers);
         concatenate(&mut state.subsystems, &mut state.discovery, self.concat);
     }
 
-    /// Changes what this process serves. `commit` is told what is wanted, and whether that is what is served already, when nothing is left that could be
-    /// refused; then it may refuse.
+    /// Changes what this process serves. `commit` is told what is wanted, and whether that is what
+    /// is served already, when nothing is left that could be refused; then it may refuse.
     fn change_here(
         &self,
         how: How,
@@ -315,8 +371,13 @@ impl Served {
         edit(&mut wanted)?;
         let steps = between(&state, &wanted);
         let (now, hosts) = (self.inventory.now(), self.exports.hosts());
-        let users: Vec<Vec<String>> = steps.iter().map(|step| users::of(step, &now, &hosts)).collect();
-        let shown = |(step, hosts): (&Step, Vec<String>)| Shown { kind: step.kind().to_owned(), text: step.to_string(), hosts };
+        let users: Vec<Vec<String>> =
+            steps.iter().map(|step| users::of(step, &now, &hosts)).collect();
+        let shown = |(step, hosts): (&Step, Vec<String>)| Shown {
+            kind: step.kind().to_owned(),
+            text: step.to_string(),
+            hosts,
+        };
         let changes: Vec<Shown> = steps.iter().zip(users).map(shown).collect();
         if how.dry_run || steps.is_empty() {
             if !how.dry_run {
@@ -333,10 +394,13 @@ impl Served {
         {
             return Err(unknown_users(taking));
         }
-        let claimed = wanted.subsystems.iter().try_for_each(|subsystem| self.claims.claim(&subsystem.nqn));
+        let claimed =
+            wanted.subsystems.iter().try_for_each(|subsystem| self.claims.claim(&subsystem.nqn));
         let created = Arc::<CreatedFiles>::default();
         let devices = claimed.and_then(|()| self.devices(&steps, &self.opener.noting(&created)));
-        let carried = devices.map_err(Fault::from).and_then(|devices| self.carry_out((&steps, &wanted), &devices, commit));
+        let carried = devices
+            .map_err(Fault::from)
+            .and_then(|devices| self.carry_out((&steps, &wanted), &devices, commit));
         if carried.is_err() {
             created.remove();
             authenticate(&between(&wanted, &state), &self.inventory);
@@ -350,7 +414,9 @@ impl Served {
         limit_hosts(&steps, &self.inventory);
         identify_hosts(&steps, &self.inventory);
         forget_demands(&steps, &self.inventory);
-        let keys = steps.iter().filter_map(|step| if let Step::Keys(keys) = step { Some(keys) } else { None });
+        let keys = steps
+            .iter()
+            .filter_map(|step| if let Step::Keys(keys) = step { Some(keys) } else { None });
         self.psk.iter().zip(keys).for_each(|(psk, keys)| psk.set_keys(Arc::clone(keys)));
         *state = wanted;
         Ok(Changed { generation, changes, notes: Vec::new() })
@@ -362,13 +428,16 @@ impl Served {
         devices: &Devices,
         commit: impl FnOnce(&State, bool) -> Result<(), Fault>,
     ) -> Result<Arc<Inventory>, Fault> {
-        let carried = |builder: &mut InventoryBuilder| carry_out(steps, wanted, builder, &mut devices.clone());
+        let carried = |builder: &mut InventoryBuilder| {
+            carry_out(steps, wanted, builder, &mut devices.clone())
+        };
         let mut kept = None;
         if self.group.is_some() {
             // What is committed is not to be refused here.
             let mut trial = self.inventory.now().edit();
             carried(&mut trial)?;
-            // A change of the inventory holds up event loops, so nothing is read from the cluster in it.
+            // A change of the inventory holds up event loops, so nothing is read from the cluster
+            // in it.
             kept = Some(self.inventory.prepared(trial.build()?)?);
         }
         commit(wanted, false)?;
@@ -386,7 +455,8 @@ impl Served {
     pub fn apply_text(&self, how: How, (text, file): (&str, &Path)) -> Result<Changed, Fault> {
         let name = file.display().to_string();
         let Some(group) = &self.group else {
-            let desired = read(text, &name, file.parent().unwrap_or(Path::new(""))).map_err(Failure::from)?;
+            let desired =
+                read(text, &name, file.parent().unwrap_or(Path::new(""))).map_err(Failure::from)?;
             return self.apply(how, &desired);
         };
         let config = crate::config::group::read(text, &name).map_err(Failure::from)?;
@@ -411,20 +481,24 @@ impl Served {
             Ok(())
         })?;
         let note = |table: &str| {
-            format!("{table} differs from what the server started with: it takes effect when the server starts again")
+            format!(
+                "{table} differs from what the server started with: it takes effect when the server starts again"
+            )
         };
         changed.notes = desired.fixed.differences(&self.fixed).into_iter().map(note).collect();
         Ok(changed)
     }
 
-    /// The devices of the namespaces that steps add or replace: those of namespaces that go, if they have the same source, and new ones.
+    /// The devices of the namespaces that steps add or replace: those of namespaces that go, if
+    /// they have the same source, and new ones.
     fn devices(&self, steps: &[Step], opener: &Opener) -> Result<Devices, Error> {
         let now = self.inventory.now();
         let given = |(nqn, was): (_, &DesiredNamespace)| {
             let device = Arc::clone(now.namespace(nqn, was.nsid)?.given());
             Some((was.origin(), device))
         };
-        let mut free: Vec<((String, Vec<String>), Device)> = steps.iter().filter_map(Step::frees).filter_map(given).collect();
+        let mut free: Vec<((String, Vec<String>), Device)> =
+            steps.iter().filter_map(Step::frees).filter_map(given).collect();
         let mut devices = Devices::default();
         let mut missing = Vec::new();
         for (nqn, namespace) in steps.iter().filter_map(Step::opens) {
@@ -433,11 +507,15 @@ impl Served {
                 None => missing.push((nqn, namespace)),
             }
         }
-        let namespaces: Vec<&DesiredNamespace> = missing.iter().map(|(_, namespace)| *namespace).collect();
+        let namespaces: Vec<&DesiredNamespace> =
+            missing.iter().map(|(_, namespace)| *namespace).collect();
         let open = || opener.open(namespaces.iter().copied());
         let freed = *self.freed();
         let opened = let_go::open(freed, open, |e| Some(e.kind()))?;
-        missing.iter().zip(opened).for_each(|((nqn, namespace), device)| devices.add(nqn, namespace.nsid, device));
+        missing
+            .iter()
+            .zip(opened)
+            .for_each(|((nqn, namespace), device)| devices.add(nqn, namespace.nsid, device));
         Ok(devices)
     }
 }
@@ -446,7 +524,9 @@ impl Served {
 const CHANGES_WAIT: Duration = Duration::from_secs(20);
 
 fn unknown_users(step: &Step) -> Fault {
-    let text = format!("cannot {step}: hosts of other gateways may use it, and are not known here; --force does it anyway");
+    let text = format!(
+        "cannot {step}: hosts of other gateways may use it, and are not known here; --force does it anyway"
+    );
     Fault::new(Code::InUse, text)
 }
 
@@ -456,7 +536,11 @@ const NAMED_MAX: usize = 5;
 fn in_use(refused: &Shown) -> Fault {
     let (named, more) = refused.hosts.split_at(refused.hosts.len().min(NAMED_MAX));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    let text = format!("cannot {}: in use by {}{more}; --force does it anyway", refused.text, named.join(", "));
+    let text = format!(
+        "cannot {}: in use by {}{more}; --force does it anyway",
+        refused.text,
+        named.join(", ")
+    );
     Fault { hosts: refused.hosts.clone(), ..Fault::new(Code::InUse, text) }
 }
 

@@ -7,10 +7,12 @@ use std::io::Write;
 use weft_endpoint::inventory::Access;
 use weft_proto::nvme::types::Nsid;
 
-/// Executes one command on the first subsystem: `add NSID SOURCE`, `remove NSID`, `resize NSID BLOCKS`, `deny` or `allow` (all hosts). Prints
-/// the new generation, or the reason why the command failed, in a sentence.
+/// Executes one command on the first subsystem: `add NSID SOURCE`, `remove NSID`,
+/// `resize NSID BLOCKS`, `deny` or `allow` (all hosts). Prints the new generation, or the reason
+/// why the command failed, in a sentence.
 pub fn carry_out(order: &str, served: &Served) -> std::io::Result<()> {
-    let changed = served.change(How { force: true, dry_run: false }, |state| edit(order, state, served));
+    let changed =
+        served.change(How { force: true, dry_run: false }, |state| edit(order, state, served));
     let mut out = std::io::stdout().lock();
     match changed {
         Ok(changed) => writeln!(out, "inventory: generation {}", changed.generation)?,
@@ -27,7 +29,10 @@ fn edit(order: &str, state: &mut State, served: &Served) -> Result<(), Fault> {
     match words[..] {
         ["add", at, url] => {
             let name = Some(at.to_owned());
-            subsystem.namespaces.push(DesiredNamespace { name, ..DesiredNamespace::new(number(at)?, url.to_owned()) });
+            subsystem.namespaces.push(DesiredNamespace {
+                name,
+                ..DesiredNamespace::new(number(at)?, url.to_owned())
+            });
         }
         ["remove", at] => {
             let at = number(at)?;
@@ -36,10 +41,14 @@ fn edit(order: &str, state: &mut State, served: &Served) -> Result<(), Fault> {
         ["resize", at, blocks] => {
             let (at, blocks): (_, u64) = (number(at)?, blocks.parse().map_err(|_| unknown())?);
             let now = served.inventory.now();
-            let block_bytes = now.namespace(&subsystem.nqn, at).map_or(0, |it| it.device.geometry().block_bytes);
+            let block_bytes =
+                now.namespace(&subsystem.nqn, at).map_or(0, |it| it.device.geometry().block_bytes);
             subsystem.namespace_mut(at)?.bytes = Some(blocks * u64::from(block_bytes));
         }
-        ["deny"] => (subsystem.hosts, subsystem.initiators) = (Access::Only([].into()), Access::Only([].into())),
+        ["deny"] => {
+            (subsystem.hosts, subsystem.initiators) =
+                (Access::Only([].into()), Access::Only([].into()))
+        }
         ["allow"] => (subsystem.hosts, subsystem.initiators) = (Access::Any, Access::Any),
         _ => return Err(unknown()),
     }

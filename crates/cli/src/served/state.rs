@@ -1,6 +1,8 @@
 //! What is served, as it was asked for.
 
-use crate::config::desired::{Desired, DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem};
+use crate::config::desired::{
+    Desired, DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem,
+};
 use crate::management::protocol::{Code, Fault};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +33,8 @@ pub struct State {
 impl State {
     /// What is desired.
     pub fn of(desired: &Desired) -> Self {
-        let Desired { listen, subsystems, discovery, states, limits, identifiers, tls, .. } = desired;
+        let Desired { listen, subsystems, discovery, states, limits, identifiers, tls, .. } =
+            desired;
         let mut once: Vec<String> = Vec::with_capacity(listen.len());
         listen.iter().for_each(|url| {
             if !once.contains(url) {
@@ -63,15 +66,22 @@ impl State {
         match nqn {
             Some(nqn) => {
                 let found = self.subsystems.iter_mut().find(|subsystem| subsystem.nqn == *nqn);
-                found.ok_or_else(|| Fault::new(Code::NotFound, format!("there is no subsystem {nqn}")))
+                found.ok_or_else(|| {
+                    Fault::new(Code::NotFound, format!("there is no subsystem {nqn}"))
+                })
             }
             None if many => {
-                let names: Vec<String> = self.subsystems.iter().map(|subsystem| subsystem.nqn.to_string()).collect();
-                let text = format!("there are several subsystems: choose one with --subsystem: {}", names.join(", "));
+                let names: Vec<String> =
+                    self.subsystems.iter().map(|subsystem| subsystem.nqn.to_string()).collect();
+                let text = format!(
+                    "there are several subsystems: choose one with --subsystem: {}",
+                    names.join(", ")
+                );
                 Err(Fault::new(Code::Invalid, text))
             }
             None => {
-                let none = || Fault::new(Code::NotFound, "there is no subsystem; `weft apply` adds one");
+                let none =
+                    || Fault::new(Code::NotFound, "there is no subsystem; `weft apply` adds one");
                 self.subsystems.first_mut().ok_or_else(none)
             }
         }
@@ -84,7 +94,10 @@ impl DesiredSubsystem {
     /// # Errors
     /// [`Code::NotFound`].
     pub fn namespace_mut(&mut self, nsid: Nsid) -> Result<&mut DesiredNamespace, Fault> {
-        let none = Fault::new(Code::NotFound, format!("the subsystem {} has no namespace {nsid}", self.nqn));
+        let none = Fault::new(
+            Code::NotFound,
+            format!("the subsystem {} has no namespace {nsid}", self.nqn),
+        );
         self.namespaces.iter_mut().find(|namespace| namespace.nsid == nsid).ok_or(none)
     }
 }

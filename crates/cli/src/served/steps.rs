@@ -1,4 +1,5 @@
-//! The differences between two states, in an order in which they can be carried out: what goes, then what comes.
+//! The differences between two states, in an order in which they can be carried out: what goes,
+//! then what comes.
 
 use super::state::State;
 use crate::config::check::STATES;
@@ -77,25 +78,46 @@ pub fn between(before: &State, after: &State) -> Vec<Step> {
             Some(was) => within(was, subsystem, &mut steps),
             None => {
                 steps.push(Step::AddSubsystem(subsystem.clone()));
-                steps.extend(subsystem.namespaces.iter().map(|it| Step::AddNamespace(subsystem.nqn.clone(), it.clone())));
+                steps.extend(
+                    subsystem
+                        .namespaces
+                        .iter()
+                        .map(|it| Step::AddNamespace(subsystem.nqn.clone(), it.clone())),
+                );
             }
         }
     }
-    steps.extend(after.states.iter().filter(|state| !before.states.contains(state)).copied().map(Step::SetState));
+    steps.extend(
+        after
+            .states
+            .iter()
+            .filter(|state| !before.states.contains(state))
+            .copied()
+            .map(Step::SetState),
+    );
     let is_unlimited = |of: &&DesiredLimit| !after.limits.iter().any(|limit| limit.host == of.host);
-    steps.extend(before.limits.iter().filter(is_unlimited).map(|of| Step::Limit(of.host.clone(), Limit::NONE)));
+    steps.extend(
+        before
+            .limits
+            .iter()
+            .filter(is_unlimited)
+            .map(|of| Step::Limit(of.host.clone(), Limit::NONE)),
+    );
     let limited = after.limits.iter().filter(|limit| !before.limits.contains(limit));
     steps.extend(limited.map(|of| Step::Limit(of.host.clone(), of.limit)));
     if before.identifiers != after.identifiers {
         steps.push(Step::Identify(after.identifiers.clone()));
     }
-    steps.extend(after.listen.iter().filter(|url| !before.listen.contains(url)).cloned().map(Step::Listen));
+    steps.extend(
+        after.listen.iter().filter(|url| !before.listen.contains(url)).cloned().map(Step::Listen),
+    );
     steps
 }
 
 fn within(was: &DesiredSubsystem, is: &DesiredSubsystem, steps: &mut Vec<Step>) {
     let nqn = &is.nqn;
-    let find = |of: &DesiredSubsystem, nsid| of.namespaces.iter().find(|it| it.nsid == nsid).cloned();
+    let find =
+        |of: &DesiredSubsystem, nsid| of.namespaces.iter().find(|it| it.nsid == nsid).cloned();
     let gone = was.namespaces.iter().filter(|it| find(is, it.nsid).is_none());
     steps.extend(gone.map(|it| Step::RemoveNamespace(nqn.clone(), it.clone())));
     if (&was.hosts, &was.initiators) != (&is.hosts, &is.initiators) {
@@ -179,8 +201,12 @@ impl fmt::Display for Step {
             Self::Listen(url) => write!(f, "listen at {url}"),
             Self::RemoveSubsystem(of) => write!(f, "remove subsystem {}", of.nqn),
             Self::AddSubsystem(of) => write!(f, "add subsystem {}", of.nqn),
-            Self::RemoveNamespace(nqn, was) => write!(f, "remove namespace {} of {nqn} ({})", was.nsid, was.source),
-            Self::AddNamespace(nqn, is) => write!(f, "add namespace {} to {nqn} ({})", is.nsid, is.source),
+            Self::RemoveNamespace(nqn, was) => {
+                write!(f, "remove namespace {} of {nqn} ({})", was.nsid, was.source)
+            }
+            Self::AddNamespace(nqn, is) => {
+                write!(f, "add namespace {} to {nqn} ({})", is.nsid, is.source)
+            }
             Self::Replace(nqn, was, is) if was.origin() == is.origin() => {
                 write!(f, "change the identity of namespace {} of {nqn}", is.nsid)
             }
@@ -188,28 +214,53 @@ impl fmt::Display for Step {
                 write!(f, "replace namespace {} of {nqn} ({} with other paths)", is.nsid, is.source)
             }
             Self::Replace(nqn, was, is) => {
-                write!(f, "replace namespace {} of {nqn} ({} by {})", is.nsid, was.source, is.source)
+                write!(
+                    f,
+                    "replace namespace {} of {nqn} ({} by {})",
+                    is.nsid, was.source, is.source
+                )
             }
             Self::Resize(nqn, nsid, Some(bytes)) => {
                 write!(f, "resize namespace {nsid} of {nqn} to {}", units::format_size(*bytes))
             }
-            Self::Resize(nqn, nsid, None) => write!(f, "resize namespace {nsid} of {nqn} to all of its source"),
-            Self::Rename(nqn, nsid, Some(name)) => write!(f, "name namespace {nsid} of {nqn} \"{name}\""),
-            Self::Rename(nqn, nsid, None) => write!(f, "take the name of namespace {nsid} of {nqn}"),
-            Self::Authenticate(nqn, Some(_)) => write!(f, "change the secrets of the hosts of {nqn}"),
-            Self::Authenticate(nqn, None) => write!(f, "let hosts use {nqn} without authentication"),
-            Self::Keys(keys) => write!(f, "change the pre-shared keys of NVMe/TCP hosts ({} now)", keys.len()),
-            Self::Admit(nqn, hosts, initiators) => write!(f, "admit to {nqn} {}", both(hosts, initiators)),
+            Self::Resize(nqn, nsid, None) => {
+                write!(f, "resize namespace {nsid} of {nqn} to all of its source")
+            }
+            Self::Rename(nqn, nsid, Some(name)) => {
+                write!(f, "name namespace {nsid} of {nqn} \"{name}\"")
+            }
+            Self::Rename(nqn, nsid, None) => {
+                write!(f, "take the name of namespace {nsid} of {nqn}")
+            }
+            Self::Authenticate(nqn, Some(_)) => {
+                write!(f, "change the secrets of the hosts of {nqn}")
+            }
+            Self::Authenticate(nqn, None) => {
+                write!(f, "let hosts use {nqn} without authentication")
+            }
+            Self::Keys(keys) => {
+                write!(f, "change the pre-shared keys of NVMe/TCP hosts ({} now)", keys.len())
+            }
+            Self::Admit(nqn, hosts, initiators) => {
+                write!(f, "admit to {nqn} {}", both(hosts, initiators))
+            }
             Self::Show(nqn, nsid, hosts, initiators) => {
                 write!(f, "show namespace {nsid} of {nqn} to {}", both(hosts, initiators))
             }
-            Self::Group(nqn, nsid, group) => write!(f, "move namespace {nsid} of {nqn} to ANA group {group}"),
+            Self::Group(nqn, nsid, group) => {
+                write!(f, "move namespace {nsid} of {nqn} to ANA group {group}")
+            }
             Self::SetState(DesiredState { group, listener, state }) => {
-                let word = STATES.iter().find(|(_, of)| of == state).map_or("changing", |(word, _)| word);
-                let at = listener.map(|listener| format!(" for hosts at {listener}")).unwrap_or_default();
+                let word =
+                    STATES.iter().find(|(_, of)| of == state).map_or("changing", |(word, _)| word);
+                let at = listener
+                    .map(|listener| format!(" for hosts at {listener}"))
+                    .unwrap_or_default();
                 write!(f, "make ANA group {group} {word}{at}")
             }
-            Self::Identify(given) => write!(f, "change the identifiers of hosts ({} are given now)", given.len()),
+            Self::Identify(given) => {
+                write!(f, "change the identifiers of hosts ({} are given now)", given.len())
+            }
             Self::Limit(host, Limit::NONE) => write!(f, "take the limit of host {host}"),
             Self::Limit(host, Limit { operations, bytes }) => {
                 let of = |number: &u64, text: String| Some(text).filter(|_| *number > 0);

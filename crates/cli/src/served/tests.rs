@@ -12,7 +12,10 @@ const TWO: &str = "[[subsystem.namespace]]\nnsid = 2\nsource = \"ram:2MiB\"\n";
 
 fn state(parts: &[&str]) -> State {
     let text = parts.concat();
-    State::of(&read(&text, "weft.toml", Path::new("")).unwrap_or_else(|e| panic!("{:?}\n{text}", e.lines())))
+    State::of(
+        &read(&text, "weft.toml", Path::new(""))
+            .unwrap_or_else(|e| panic!("{:?}\n{text}", e.lines())),
+    )
 }
 
 /// What is told of the way from one state to another one.
@@ -71,7 +74,10 @@ fn states_of_which_nothing_is_said_stay() {
 fn limits_of_hosts_come_change_and_go() {
     let limit = |rest: &str| format!("[[host_limit]]\nhost = \"h\"\n{rest}");
     let (one, two) = (limit("iops = \"10k\"\n"), limit("iops = \"500\"\nbw = \"64MiB\"\n"));
-    assert_eq!(told(&[LISTEN, A], &[LISTEN, &one, A]), ["change: limit host h to 10000 operations per second"]);
+    assert_eq!(
+        told(&[LISTEN, A], &[LISTEN, &one, A]),
+        ["change: limit host h to 10000 operations per second"]
+    );
     assert_eq!(told(&[LISTEN, &one, A], &[LISTEN, &one, A]), [""; 0]);
     let both = "change: limit host h to 500 operations and 64MiB per second";
     assert_eq!(told(&[LISTEN, &one, A], &[LISTEN, &two, A]), [both]);
@@ -81,15 +87,35 @@ fn limits_of_hosts_come_change_and_go() {
 #[test]
 fn identifiers_of_hosts_come_and_go() {
     let given = "[[host_identifier]]\nhost = \"nqn.2026-01.example:h\"\nid = \"11111111-2222-3333-4444-555555555555\"\n";
-    assert_eq!(told(&[LISTEN, A], &[LISTEN, given, A]), ["change: change the identifiers of hosts (1 are given now)"]);
+    assert_eq!(
+        told(&[LISTEN, A], &[LISTEN, given, A]),
+        ["change: change the identifiers of hosts (1 are given now)"]
+    );
     assert_eq!(told(&[LISTEN, given, A], &[LISTEN, given, A]), [""; 0]);
-    assert_eq!(told(&[LISTEN, given, A], &[LISTEN, A]), ["change: change the identifiers of hosts (0 are given now)"]);
+    assert_eq!(
+        told(&[LISTEN, given, A], &[LISTEN, A]),
+        ["change: change the identifiers of hosts (0 are given now)"]
+    );
 }
 
 #[test]
 fn sources_that_are_freed_can_be_used_again() {
-    let steps = between(&state(&[LISTEN, A, ONE]), &state(&[LISTEN, A, &ONE.replace("nsid = 1", "nsid = 5")]));
-    let freed: Vec<_> = steps.iter().filter_map(Step::frees).map(|(_, it)| (it.nsid.0, it.source.clone())).collect();
-    let opened: Vec<_> = steps.iter().filter_map(Step::opens).map(|(_, it)| (it.nsid.0, it.source.clone())).collect();
-    assert_eq!((freed, opened), (vec![(1, "ram:1MiB".to_owned())], vec![(5, "ram:1MiB".to_owned())]));
+    let steps = between(
+        &state(&[LISTEN, A, ONE]),
+        &state(&[LISTEN, A, &ONE.replace("nsid = 1", "nsid = 5")]),
+    );
+    let freed: Vec<_> = steps
+        .iter()
+        .filter_map(Step::frees)
+        .map(|(_, it)| (it.nsid.0, it.source.clone()))
+        .collect();
+    let opened: Vec<_> = steps
+        .iter()
+        .filter_map(Step::opens)
+        .map(|(_, it)| (it.nsid.0, it.source.clone()))
+        .collect();
+    assert_eq!(
+        (freed, opened),
+        (vec![(1, "ram:1MiB".to_owned())], vec![(5, "ram:1MiB".to_owned())])
+    );
 }

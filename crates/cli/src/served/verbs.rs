@@ -180,7 +180,10 @@ fn invalid(why: impl ToString) -> Fault {
     Fault::new(Code::Invalid, why.to_string())
 }
 
-fn meant<'a>(state: &'a mut State, nqn: Option<&str>) -> Result<&'a mut crate::config::desired::DesiredSubsystem, Fault> {
+fn meant<'a>(
+    state: &'a mut State,
+    nqn: Option<&str>,
+) -> Result<&'a mut crate::config::desired::DesiredSubsystem, Fault> {
     let nqn = nqn.map(parse_nqn).transpose()?;
     state.meant(nqn.as_ref())
 }
@@ -205,24 +208,44 @@ fn add_namespace(state: &mut State, params: &AddNamespace, in_group: bool) -> Re
     let taken = |nsid: &u32| subsystem.namespaces.iter().any(|namespace| namespace.nsid.0 == *nsid);
     let nsid = params.nsid.or_else(|| (1..).find(|nsid| !taken(nsid))).unwrap_or(1);
     if taken(&nsid) {
-        let text = format!("the subsystem {} already has a namespace {nsid}: remove it, or choose another nsid", subsystem.nqn);
+        let text = format!(
+            "the subsystem {} already has a namespace {nsid}: remove it, or choose another nsid",
+            subsystem.nqn
+        );
         return Err(invalid(text));
     }
-    let digits = |what: &str, count: usize| invalid(format!("the {what} is not {count} hexadecimal digits"));
-    let nguid = params.nguid.as_deref().map(|text| from_digits(text).ok_or_else(|| digits("NGUID", 32))).transpose()?;
-    let eui64 = params.eui64.as_deref().map(|text| from_digits(text).ok_or_else(|| digits("EUI-64", 16))).transpose()?;
-    let uuid = params
-        .uuid
+    let digits =
+        |what: &str, count: usize| invalid(format!("the {what} is not {count} hexadecimal digits"));
+    let nguid = params
+        .nguid
         .as_deref()
-        .map(|text| Uuid::parse_str(text).map_err(|_| invalid(format!("\"{text}\" is not a UUID: `uuidgen` makes one"))));
-    let source = if params.read_only { format!("readonly:{}", params.source) } else { params.source.clone() };
+        .map(|text| from_digits(text).ok_or_else(|| digits("NGUID", 32)))
+        .transpose()?;
+    let eui64 = params
+        .eui64
+        .as_deref()
+        .map(|text| from_digits(text).ok_or_else(|| digits("EUI-64", 16)))
+        .transpose()?;
+    let uuid = params.uuid.as_deref().map(|text| {
+        Uuid::parse_str(text)
+            .map_err(|_| invalid(format!("\"{text}\" is not a UUID: `uuidgen` makes one")))
+    });
+    let source = if params.read_only {
+        format!("readonly:{}", params.source)
+    } else {
+        params.source.clone()
+    };
     subsystem.namespaces.push(DesiredNamespace {
         name: params.name.clone(),
         uuid: uuid.transpose()?,
         nguid,
         eui64,
         bytes: params.size.as_deref().map(bytes).transpose()?,
-        group: params.ana_group.unwrap_or(if in_group { spread(&subsystem.nqn, nsid) } else { DEFAULT_GROUP }),
+        group: params.ana_group.unwrap_or(if in_group {
+            spread(&subsystem.nqn, nsid)
+        } else {
+            DEFAULT_GROUP
+        }),
         ..DesiredNamespace::new(Nsid(nsid), source)
     });
     Ok(())
@@ -246,7 +269,10 @@ fn forget_host(served: &Served, ForgetHost { host }: &ForgetHost) -> Result<Chan
         Ok(id) => Forgotten::Identifier(Id128(*id.as_bytes())),
         Err(_) => Forgotten::Name(parse_nqn(host)?),
     };
-    let forgotten = served.inventory.forget_host(&whom).map_err(|e| Fault::new(Code::Refused, e.to_string()))?;
+    let forgotten = served
+        .inventory
+        .forget_host(&whom)
+        .map_err(|e| Fault::new(Code::Refused, e.to_string()))?;
     let shown = |(id, name)| Shown {
         kind: "remove".to_owned(),
         text: format!("the identifier {id} is no longer that of host {name}"),
@@ -260,18 +286,27 @@ fn forget_host(served: &Served, ForgetHost { host }: &ForgetHost) -> Result<Chan
     Ok(Changed { generation: served.inventory.now().generation(), changes, notes })
 }
 
-fn change_host(state: &mut State, params: &ChangeHost, allow: bool) -> Result<Option<String>, Fault> {
+fn change_host(
+    state: &mut State,
+    params: &ChangeHost,
+    allow: bool,
+) -> Result<Option<String>, Fault> {
     let subsystem = meant(state, params.subsystem.as_deref())?;
     let is_initiator = ["iqn.", "eui.", "naa."].iter().any(|start| params.host.starts_with(start));
     if is_initiator {
-        let name = Name::new(&params.host).map_err(|e| invalid(format!("\"{}\" is not an iSCSI name: {e}", params.host)))?;
+        let name = Name::new(&params.host)
+            .map_err(|e| invalid(format!("\"{}\" is not an iSCSI name: {e}", params.host)))?;
         return change(&mut subsystem.initiators, name, allow);
     }
     change(&mut subsystem.hosts, parse_nqn(&params.host)?, allow)
 }
 
 /// Changes who has access; gives what is to be said where nothing changes.
-fn change<T: Ord + Clone + ToString>(access: &mut Access<T>, name: T, allow: bool) -> Result<Option<String>, Fault> {
+fn change<T: Ord + Clone + ToString>(
+    access: &mut Access<T>,
+    name: T,
+    allow: bool,
+) -> Result<Option<String>, Fault> {
     let text = name.to_string();
     match (allow, &*access) {
         (true, Access::Any) => {
@@ -280,7 +315,9 @@ fn change<T: Ord + Clone + ToString>(access: &mut Access<T>, name: T, allow: boo
                  with weft serve --allow-host or --allow-initiator"
             )));
         }
-        (true, Access::Only(names)) if names.contains(&name) => return Ok(Some(format!("{text} may connect already"))),
+        (true, Access::Only(names)) if names.contains(&name) => {
+            return Ok(Some(format!("{text} may connect already")));
+        }
         (true, _) => access.allow(name),
         (false, Access::Only(_)) => {
             if !access.deny(&name) {
@@ -298,7 +335,8 @@ fn change<T: Ord + Clone + ToString>(access: &mut Access<T>, name: T, allow: boo
     Ok(None)
 }
 
-/// Whether a server that listens at `listen`, and is reached at `urls`, has a listener; an address of all means each of the machine.
+/// Whether a server that listens at `listen`, and is reached at `urls`, has a listener; an address
+/// of all means each of the machine.
 fn is_listener(at: SocketAddr, listen: &[String], urls: &[String]) -> bool {
     let ports = || urls.iter().chain(listen).filter_map(|url| address(url));
     let any = listen.iter().filter_map(|url| address(url)).any(|of| of.ip().is_unspecified());
@@ -307,17 +345,27 @@ fn is_listener(at: SocketAddr, listen: &[String], urls: &[String]) -> bool {
 
 fn set_state(state: &mut State, params: &SetState, urls: &[String]) -> Result<(), Fault> {
     let not_an_address = |text: &str| invalid(format!("\"{text}\" is not an ADDR:PORT"));
-    let listener = params.listener.as_deref().map(|text| text.parse::<SocketAddr>().map_err(|_| not_an_address(text)));
+    let listener = params
+        .listener
+        .as_deref()
+        .map(|text| text.parse::<SocketAddr>().map_err(|_| not_an_address(text)));
     let (group, listener) = (params.group, listener.transpose()?);
     if let Some(at) = listener.filter(|at| !is_listener(*at, &state.listen, urls)) {
         // Each namespace has a URL.
         let known: BTreeSet<SocketAddr> = urls.iter().filter_map(|url| address(url)).collect();
         let known: Vec<String> = known.iter().map(SocketAddr::to_string).collect();
-        return Err(invalid(format!("this server has no listener {at}: it has {}", known.join(", "))));
+        return Err(invalid(format!(
+            "this server has no listener {at}: it has {}",
+            known.join(", ")
+        )));
     }
     // What is said of all listeners holds for single ones, too.
     state.states.retain(|of| of.group != group || (listener.is_some() && of.listener != listener));
-    state.states.push(DesiredState { group, listener, state: parse_state(&params.state).map_err(invalid)? });
+    state.states.push(DesiredState {
+        group,
+        listener,
+        state: parse_state(&params.state).map_err(invalid)?,
+    });
     Ok(())
 }
 
@@ -328,19 +376,36 @@ mod tests {
     #[test]
     fn listeners_are_known_by_address_or_port() {
         let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let urls = texts(&["nvme+tcp://192.0.2.1:4420/nqn.2026-01.example:a", "nbd+unix:///?socket=/run/x"]);
-        let is = |at: &str, listen: &str| is_listener(at.parse().unwrap(), &texts(&[listen]), &urls);
-        assert!(is("192.0.2.1:4420", "nvme+tcp://192.0.2.1:4420") && !is("192.0.2.2:4420", "nvme+tcp://192.0.2.1:4420"));
-        assert!(is("192.0.2.2:4420", "nvme+tcp://0.0.0.0:4420") && is("192.0.2.2:4420", "nvme+tcp://[::]:0"));
+        let urls = texts(&[
+            "nvme+tcp://192.0.2.1:4420/nqn.2026-01.example:a",
+            "nbd+unix:///?socket=/run/x",
+        ]);
+        let is =
+            |at: &str, listen: &str| is_listener(at.parse().unwrap(), &texts(&[listen]), &urls);
+        assert!(
+            is("192.0.2.1:4420", "nvme+tcp://192.0.2.1:4420")
+                && !is("192.0.2.2:4420", "nvme+tcp://192.0.2.1:4420")
+        );
+        assert!(
+            is("192.0.2.2:4420", "nvme+tcp://0.0.0.0:4420")
+                && is("192.0.2.2:4420", "nvme+tcp://[::]:0")
+        );
         assert!(!is("192.0.2.2:4421", "nvme+tcp://0.0.0.0:4420"));
     }
 
     #[test]
     fn what_changes_nothing_is_told() {
         let mut all = Access::<String>::Any;
-        assert!(change(&mut all, "a".into(), true).unwrap().unwrap().contains("every host may connect already"));
+        assert!(
+            change(&mut all, "a".into(), true)
+                .unwrap()
+                .unwrap()
+                .contains("every host may connect already")
+        );
         let mut some = Access::Only(["a".to_owned()].into());
-        assert!(change(&mut some, "a".into(), true).unwrap().unwrap().contains("may connect already"));
+        assert!(
+            change(&mut some, "a".into(), true).unwrap().unwrap().contains("may connect already")
+        );
         assert!(change(&mut some, "b".into(), false).unwrap().unwrap().contains("not among"));
         assert_eq!(change(&mut some, "b".into(), true).unwrap(), None);
         assert_eq!(change(&mut some, "b".into(), false).unwrap(), None);

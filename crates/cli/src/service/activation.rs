@@ -6,15 +6,16 @@ use weft_block::ErrorKind;
 use weft_endpoint::url::{ISCSI, NVME_TCP};
 use weft_io::listening::Listening;
 
-/// Gives the sockets that systemd passed to `listening`. Their URLs: the name of a socket (`FileDescriptorName=`) is its protocol: `iscsi`,
-/// `nbd`, or anything else for NVMe/TCP.
+/// Gives the sockets that systemd passed to `listening`. Their URLs: the name of a socket
+/// (`FileDescriptorName=`) is its protocol: `iscsi`, `nbd`, or anything else for NVMe/TCP.
 ///
 /// # Errors
 /// [`ErrorKind::Usage`] for a socket that is not a listening TCP socket.
 pub fn take(listening: &Listening) -> Result<Vec<String>, Failure> {
     let mut urls = Vec::new();
     for (name, socket) in system::sockets()? {
-        let unusable = |e| Failure::new(1, format!("cannot use a socket of the service manager: {e}"));
+        let unusable =
+            |e| Failure::new(1, format!("cannot use a socket of the service manager: {e}"));
         let at = socket.local_addr().map_err(unusable)?;
         urls.push(url(&name, at));
         listening.give(at, socket);
@@ -30,7 +31,9 @@ pub fn check(listening: &Listening) -> Result<(), Failure> {
     match listening.unused().first() {
         None => Ok(()),
         Some(at) => {
-            let text = format!("no --listen has the address {at} of a given socket; add one, or remove the socket");
+            let text = format!(
+                "no --listen has the address {at} of a given socket; add one, or remove the socket"
+            );
             Err(Failure::of(ErrorKind::Usage, text))
         }
     }
@@ -56,7 +59,9 @@ mod system {
         let mut passed = listenfd::ListenFd::from_env();
         let mut names = names.split(':').map(str::to_owned);
         let wrong = |e: &dyn std::fmt::Display| {
-            let text = format!("a socket of the service manager is not a listening TCP socket: {e}; use ListenStream=ADDR:PORT");
+            let text = format!(
+                "a socket of the service manager is not a listening TCP socket: {e}; use ListenStream=ADDR:PORT"
+            );
             Failure::of(ErrorKind::Usage, text)
         };
         let each = (0..passed.len()).map(|n| {
@@ -86,7 +91,15 @@ mod tests {
     fn the_name_of_a_socket_is_its_protocol() {
         let at: SocketAddr = "127.0.0.1:5".parse().unwrap();
         let urls = ["iscsi", "nbd", "weft.socket", ""].map(|name| url(name, at));
-        assert_eq!(urls, ["iscsi://127.0.0.1:5", "nbd://127.0.0.1:5", "nvme+tcp://127.0.0.1:5", "nvme+tcp://127.0.0.1:5"]);
+        assert_eq!(
+            urls,
+            [
+                "iscsi://127.0.0.1:5",
+                "nbd://127.0.0.1:5",
+                "nvme+tcp://127.0.0.1:5",
+                "nvme+tcp://127.0.0.1:5"
+            ]
+        );
     }
 
     #[test]
@@ -95,6 +108,11 @@ mod tests {
         assert!(check(&listening).is_ok());
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listening.give(socket.local_addr().unwrap(), socket);
-        assert!(check(&listening).unwrap_err().to_string().contains("no --listen has the address 127.0.0.1:"));
+        assert!(
+            check(&listening)
+                .unwrap_err()
+                .to_string()
+                .contains("no --listen has the address 127.0.0.1:")
+        );
     }
 }

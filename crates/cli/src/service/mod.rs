@@ -1,4 +1,5 @@
-//! A server as a part of its system: signals, the service manager, and the process that takes over from it.
+//! A server as a part of its system: signals, the service manager, and the process that takes over
+//! from it.
 //!
 //! * [`signals`]: the first signal drains, the second ends at once.
 //! * [`notify`]: tells systemd of the start, the end, and that the process is alive.

@@ -1,4 +1,5 @@
-//! Tells systemd about the process (sd_notify(3)), if it has asked for that. On other systems nothing happens.
+//! Tells systemd about the process (sd_notify(3)), if it has asked for that. On other systems
+//! nothing happens.
 
 use weft_io::Remote;
 
@@ -12,7 +13,8 @@ pub fn stopping() {
     system::stopping();
 }
 
-/// Tells systemd that the process is alive while all of its loops answer, if systemd watches it (WatchdogSec=).
+/// Tells systemd that the process is alive while all of its loops answer, if systemd watches it
+/// (WatchdogSec=).
 pub fn watch(loops: &[Remote]) {
     system::watch(loops.to_vec());
 }
@@ -62,7 +64,9 @@ mod system {
             each.post(move |_| _ = give.send(()));
         }
         let end = Instant::now() + limit;
-        loops.iter().all(|_| take.recv_timeout(end.saturating_duration_since(Instant::now())).is_ok())
+        loops
+            .iter()
+            .all(|_| take.recv_timeout(end.saturating_duration_since(Instant::now())).is_ok())
     }
 }
 

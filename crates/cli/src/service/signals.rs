@@ -1,14 +1,18 @@
-//! SIGTERM, SIGINT and SIGHUP: the first drains the server, the second ends it at once. SIGHUP may have another meaning.
+//! SIGTERM, SIGINT and SIGHUP: the first drains the server, the second ends it at once. SIGHUP may
+//! have another meaning.
 
 use crate::exit::{Failure, tell};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Calls `first` at the first signal. At the second one the process ends, without waiting for anything: operations under way may be lost. With
-/// `hang_up`, SIGHUP calls that instead.
+/// Calls `first` at the first signal. At the second one the process ends, without waiting for
+/// anything: operations under way may be lost. With `hang_up`, SIGHUP calls that instead.
 ///
 /// # Errors
 /// The system does not let signals be caught.
-pub fn watch(first: impl Fn() + Send + 'static, hang_up: Option<impl Fn() + Send + 'static>) -> Result<(), Failure> {
+pub fn watch(
+    first: impl Fn() + Send + 'static,
+    hang_up: Option<impl Fn() + Send + 'static>,
+) -> Result<(), Failure> {
     let came = AtomicBool::new(false);
     let end = move || {
         if came.swap(true, Ordering::AcqRel) {
@@ -21,7 +25,10 @@ pub fn watch(first: impl Fn() + Send + 'static, hang_up: Option<impl Fn() + Send
 }
 
 #[cfg(unix)]
-fn catch(end: impl Fn() + Send + 'static, hang_up: Option<impl Fn() + Send + 'static>) -> std::io::Result<()> {
+fn catch(
+    end: impl Fn() + Send + 'static,
+    hang_up: Option<impl Fn() + Send + 'static>,
+) -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     let listen = move || {
@@ -37,6 +44,9 @@ fn catch(end: impl Fn() + Send + 'static, hang_up: Option<impl Fn() + Send + 'st
 
 /// Systems without SIGHUP.
 #[cfg(not(unix))]
-fn catch(end: impl Fn() + Send + 'static, _: Option<impl Fn() + Send + 'static>) -> Result<(), ctrlc::Error> {
+fn catch(
+    end: impl Fn() + Send + 'static,
+    _: Option<impl Fn() + Send + 'static>,
+) -> Result<(), ctrlc::Error> {
     ctrlc::set_handler(end)
 }

@@ -1,7 +1,9 @@
-//! A new process takes over from an old one, without closing the sockets on which that listens: no connection attempt is refused meanwhile.
+//! A new process takes over from an old one, without closing the sockets on which that listens: no
+//! connection attempt is refused meanwhile.
 //!
-//! The new process asks the old one, by its control socket, to send duplicates of its listening sockets, and then to end. The old one drains its
-//! connections and flushes; hosts that connect meanwhile wait in the queues of the sockets. When it has gone, its files are free, and the new
+//! The new process asks the old one, by its control socket, to send duplicates of its listening
+//! sockets, and then to end. The old one drains its connections and flushes; hosts that connect
+//! meanwhile wait in the queues of the sockets. When it has gone, its files are free, and the new
 //! process opens them and listens.
 
 use crate::exit::Failure;
@@ -22,12 +24,14 @@ use weft_io::listening::Listening;
 /// Options of the handover.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TakeoverArgs {
-    /// Take over the listening sockets of a running server, which drains and ends: its control socket, or its name
+    /// Take over the listening sockets of a running server, which drains and ends: its control
+    /// socket, or its name
     #[arg(long, value_name = "PATH|NAME")]
     takeover: Option<String>,
 }
 
-/// What the new process asks the old one for: the Unix socket at which it waits for the listening sockets.
+/// What the new process asks the old one for: the Unix socket at which it waits for the listening
+/// sockets.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handover {
@@ -67,7 +71,9 @@ impl Giver {
 
     /// Sends the sockets.
     pub fn give(&self, Handover { socket }: &Handover) -> Result<HandedOver, Fault> {
-        let failed = |e| Error::io(format!("cannot send the listening sockets to {}: {e}", socket.display()), e);
+        let failed = |e| {
+            Error::io(format!("cannot send the listening sockets to {}: {e}", socket.display()), e)
+        };
         let open = self.listening.open();
         let waiting = system::give(socket, &open).map_err(failed)?;
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
@@ -84,19 +90,25 @@ impl TakeoverArgs {
 
     /// Takes over, if that is wanted: gets the sockets, and waits until the old process has gone.
     ///
-    /// `places`: the addresses at which this process is to listen. The other one goes on if its sockets do not fit them, or where listening at the
-    /// remaining ones is not possible.
+    /// `places`: the addresses at which this process is to listen. The other one goes on if its
+    /// sockets do not fit them, or where listening at the remaining ones is not possible.
     pub fn run(&self, listening: &Listening, mut places: Vec<SocketAddr>) -> Result<(), Failure> {
         let Some(from) = &self.takeover else { return Ok(()) };
         let own = listening.unused();
         let path = named(from)?;
-        let failed = |e| Error::io(format!("cannot take over from the server at {}: {e}", path.display()), e);
+        let failed = |e| {
+            Error::io(format!("cannot take over from the server at {}: {e}", path.display()), e)
+        };
         let receiver = system::Receiver::new(&path).map_err(failed)?;
         let mut client = Client::connect(&path)?;
-        let HandedOver { sockets } = client.ask("server.handover", Handover { socket: receiver.path().to_owned() })?;
+        let HandedOver { sockets } =
+            client.ask("server.handover", Handover { socket: receiver.path().to_owned() })?;
         let (received, gone) = receiver.receive().map_err(failed)?;
         if received.len() != sockets {
-            let text = format!("the server sent {sockets} listening sockets, of which {} arrived", received.len());
+            let text = format!(
+                "the server sent {sockets} listening sockets, of which {} arrived",
+                received.len()
+            );
             return Err(Failure::of(ErrorKind::Protocol, text));
         }
         for at in received.iter().map(|(at, _)| at) {
@@ -110,7 +122,12 @@ impl TakeoverArgs {
             places.swap_remove(place);
         }
         for at in places.into_iter().filter(|at| !own.contains(at)) {
-            let failed = |e| Error::io(format!("cannot listen at {at}: {e}; the server at {} goes on", path.display()), e);
+            let failed = |e| {
+                Error::io(
+                    format!("cannot listen at {at}: {e}; the server at {} goes on", path.display()),
+                    e,
+                )
+            };
             TcpListener::bind(at).map_err(failed)?;
         }
         received.into_iter().for_each(|(at, socket)| listening.give(at, socket));
@@ -133,8 +150,8 @@ mod system {
     use crate::limits::HANDOVER_SOCKETS_MAX;
     use crate::places;
     use rustix::net::{
-        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
-        sendmsg,
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
     };
     use std::io::{self, IoSlice, IoSliceMut, Read};
     use std::mem::MaybeUninit;
@@ -167,7 +184,8 @@ mod system {
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
             return Err(io::Error::other("they do not fit into a message"));
         }
-        let sent = sendmsg(&stream, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::empty())?;
+        let sent =
+            sendmsg(&stream, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::empty())?;
         if sent < text.len() {
             return Err(io::ErrorKind::WriteZero.into());
         }
@@ -177,7 +195,8 @@ mod system {
     /// Whether the other process still waits. It sends nothing.
     pub fn is_there(waiting: &Waiting) -> bool {
         let mut waiting: &UnixStream = waiting;
-        waiting.set_nonblocking(true).is_err() || waiting.read(&mut [0]).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
+        waiting.set_nonblocking(true).is_err()
+            || waiting.read(&mut [0]).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Where a process waits for sockets.
@@ -190,7 +209,8 @@ mod system {
     pub struct Gone(UnixStream);
 
     impl Receiver {
-        /// Waits next to the control socket of the other process, where no other user can connect, or replace the socket.
+        /// Waits next to the control socket of the other process, where no other user can connect,
+        /// or replace the socket.
         pub fn new(control: &Path) -> io::Result<Self> {
             let path = control.with_extension(format!("handover-{}", std::process::id()));
             places::check_directory(control.parent().unwrap_or(control))?;
@@ -213,7 +233,8 @@ mod system {
             let mut space = [MaybeUninit::uninit(); SPACE];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let flags = RecvFlags::CMSG_CLOEXEC;
-            let mut length = recvmsg(&stream, &mut [IoSliceMut::new(&mut text)], &mut control, flags)?.bytes;
+            let mut length =
+                recvmsg(&stream, &mut [IoSliceMut::new(&mut text)], &mut control, flags)?.bytes;
             for message in control.drain() {
                 if let RecvAncillaryMessage::ScmRights(received) = message {
                     descriptors.extend(received);
@@ -225,9 +246,11 @@ mod system {
                     more => length += more,
                 }
             }
-            let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it sent no list of addresses");
+            let wrong =
+                || io::Error::new(io::ErrorKind::InvalidData, "it sent no list of addresses");
             let text = std::str::from_utf8(&text[..length]).map_err(|_| wrong())?;
-            let addresses = text.split_whitespace().map(str::parse).collect::<Result<Vec<SocketAddr>, _>>();
+            let addresses =
+                text.split_whitespace().map(str::parse).collect::<Result<Vec<SocketAddr>, _>>();
             let sockets = descriptors.into_iter().map(TcpListener::from);
             Ok((addresses.map_err(|_| wrong())?.into_iter().zip(sockets).collect(), Gone(stream)))
         }
@@ -244,8 +267,13 @@ mod system {
         pub fn wait(mut self, limit: Duration) -> io::Result<()> {
             self.0.set_read_timeout(Some(limit))?;
             match self.0.read(&mut [0]) {
-                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    Err(io::Error::new(io::ErrorKind::TimedOut, format!("it has not ended in {} s", limit.as_secs())))
+                Err(e)
+                    if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+                {
+                    Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        format!("it has not ended in {} s", limit.as_secs()),
+                    ))
                 }
                 _ => Ok(()),
             }

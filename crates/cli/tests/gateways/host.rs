@@ -38,7 +38,8 @@ impl Host {
         let start = |nsid| {
             let mut urls = rig.urls(nsid);
             let options = ConnectOptions {
-                // No command is given up for its time alone: gateways that are lost close their connections, or answer no keep-alive.
+                // No command is given up for its time alone: gateways that are lost close their
+                // connections, or answer no keep-alive.
                 io_timeout: Duration::from_secs(3600),
                 paths: PathOptions { further: urls.split_off(1), ..PathOptions::default() },
                 ..ConnectOptions::default()
@@ -51,14 +52,26 @@ impl Host {
         Self { disks: (1..=NAMESPACES).map(start).collect(), ends }
     }
 
-    /// Waits until all disks have done some more; prints how long they waited at most since the last time.
+    /// Waits until all disks have done some more; prints how long they waited at most since the
+    /// last time.
     pub fn works(&mut self, when: &str) {
-        let before: Vec<u64> = self.disks.iter().map(|(done, _)| done.rounds.load(SeqCst)).collect();
+        let before: Vec<u64> =
+            self.disks.iter().map(|(done, _)| done.rounds.load(SeqCst)).collect();
         until("all disks are written and read", || {
-            self.disks.iter().for_each(|(_, thread)| assert!(!thread.is_finished(), "a disk has failed"));
-            self.disks.iter().zip(&before).all(|((done, _), before)| done.rounds.load(SeqCst) >= before + ENOUGH)
+            self.disks
+                .iter()
+                .for_each(|(_, thread)| assert!(!thread.is_finished(), "a disk has failed"));
+            self.disks
+                .iter()
+                .zip(&before)
+                .all(|((done, _), before)| done.rounds.load(SeqCst) >= before + ENOUGH)
         });
-        let longest = self.disks.iter().map(|(done, _)| done.longest_ms.swap(0, SeqCst)).max().unwrap_or_default();
+        let longest = self
+            .disks
+            .iter()
+            .map(|(done, _)| done.longest_ms.swap(0, SeqCst))
+            .max()
+            .unwrap_or_default();
         println!("{when}: the longest write and read took {:.1} s", longest as f64 / 1000.0);
     }
 

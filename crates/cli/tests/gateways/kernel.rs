@@ -1,4 +1,5 @@
-//! Linux's own hosts, in the lab's virtual machine, on the gateways of a group: `lab/hosts` has their side.
+//! Linux's own hosts, in the lab's virtual machine, on the gateways of a group: `lab/hosts` has
+//! their side.
 
 use crate::rig::{NAMESPACES, Rig};
 use crate::support::Scratch;
@@ -17,8 +18,11 @@ const LOOK: Duration = Duration::from_millis(20);
 fn lab(script: &str) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["xtask", "lab", "run", &format!("lab/hosts/{script}.sh")]);
-    // RUSTC_BOOTSTRAP is set for the tests' own harness, and for another value of it cargo builds much anew.
-    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).env_remove("RUSTC_BOOTSTRAP");
+    // RUSTC_BOOTSTRAP is set for the tests' own harness, and for another value of it cargo builds
+    // much anew.
+    command
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .env_remove("RUSTC_BOOTSTRAP");
     command
 }
 
@@ -37,7 +41,12 @@ impl Linux {
         let mut command = lab("gateways");
         command.arg("--share").arg(share).arg("--").args(rig.ports().iter().map(u16::to_string));
         let log = File::create(said).unwrap();
-        let child = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
         let mut linux = Self { child, scratch, steps: 0 };
         match linux.until_written("ready") {
             Ok(()) => Some(linux),
@@ -115,12 +124,15 @@ impl Drop for Linux {
 fn add(rig: &Rig, at: &str, serve: &[&str], nth: u32) -> u32 {
     let (image, nsid) = (rig.cluster.image(&format!("more-{nth}"), "16M"), NAMESPACES + nth);
     rig.weft(at, &["namespace", "add", &format!("rbd:{image}"), "--nsid", &nsid.to_string()]);
-    serve.iter().for_each(|gateway| until("it serves what was added", || rig.namespaces(gateway) == nsid as usize));
+    serve.iter().for_each(|gateway| {
+        until("it serves what was added", || rig.namespaces(gateway) == nsid as usize)
+    });
     nsid
 }
 
-/// A gateway that is optimized is killed, another one stands still for longer than its lease, all are replaced one by one, and each time a namespace is
-/// added meanwhile: the kernel's host loses nothing, sees no error, and has all of its paths again.
+/// A gateway that is optimized is killed, another one stands still for longer than its lease, all
+/// are replaced one by one, and each time a namespace is added meanwhile: the kernel's host loses
+/// nothing, sees no error, and has all of its paths again.
 #[test]
 #[ignore = "needs the lab's virtual machine: cargo xtask test lab"]
 fn linux_goes_on_whatever_happens_to_a_gateway() {
@@ -161,13 +173,15 @@ fn linux_goes_on_whatever_happens_to_a_gateway() {
     rig.end();
 }
 
-/// What a host reserves at one gateway keeps the others out at all: hosts with nvme-cli, initiators with sg_persist, and both beside each other.
+/// What a host reserves at one gateway keeps the others out at all: hosts with nvme-cli, initiators
+/// with sg_persist, and both beside each other.
 #[test]
 #[ignore = "needs the lab's virtual machine: cargo xtask test lab"]
 fn linux_reserves_at_all_gateways() {
     let Some(mut rig) = Rig::start_with_iscsi("reserved", &["a", "b", "c"]) else { return };
     let ports = [rig.ports(), rig.iscsi_ports()].concat();
-    let ran = lab("reservations").arg("--").args(ports.iter().map(u16::to_string)).output().unwrap();
+    let ran =
+        lab("reservations").arg("--").args(ports.iter().map(u16::to_string)).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
     println!("{}", said.trim());
     assert!(ran.status.success() || ran.status.code() == Some(SKIPPED), "{}", ran.status);

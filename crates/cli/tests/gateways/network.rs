@@ -1,5 +1,6 @@
-//! Networks of a test's own: the cluster, the hosts and most gateways are in one, and one gateway is in another, linked to the cluster and to the hosts by a link
-//! each, so that each can be cut alone.
+//! Networks of a test's own: the cluster, the hosts and most gateways are in one, and one gateway
+//! is in another, linked to the cluster and to the hosts by a link each, so that each can be cut
+//! alone.
 
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
@@ -22,7 +23,8 @@ pub enum Link {
     Hosts,
 }
 
-/// Runs this test again in a network of its own, unless it is there already. `false`: it was run there, or the system does not let us make one.
+/// Runs this test again in a network of its own, unless it is there already. `false`: it was run
+/// there, or the system does not let us make one.
 pub fn enter(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
@@ -33,14 +35,20 @@ pub fn enter(test: &str) -> bool {
         command
     };
     // What root may without a user's own rights, a system may refuse with them.
-    let works =
-        |rights: &&[&str]| unshare(rights).arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let works = |rights: &&[&str]| {
+        unshare(rights)
+            .arg("true")
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    };
     let Some(rights) = [&[][..], &["--map-root-user"]].into_iter().find(works) else {
         println!("skipped: the system does not let this user make a network");
         return false;
     };
     let own = std::env::current_exe().unwrap();
-    let status = unshare(rights).arg(own).args(["--exact", test, "--nocapture"]).env(INSIDE, "1").status();
+    let status =
+        unshare(rights).arg(own).args(["--exact", test, "--nocapture"]).env(INSIDE, "1").status();
     assert!(status.unwrap().success(), "{test} failed in its network");
     false
 }
@@ -83,7 +91,10 @@ impl Far {
     /// The same command, there. It has the process id of what is started.
     pub fn moved(&self, command: &Command) -> Command {
         let mut moved = Command::new("nsenter");
-        moved.arg(format!("--net=/proc/{}/ns/net", self.0.id())).arg(command.get_program()).args(command.get_args());
+        moved
+            .arg(format!("--net=/proc/{}/ns/net", self.0.id()))
+            .arg(command.get_program())
+            .args(command.get_args());
         for (name, value) in command.get_envs() {
             moved.env(name, value.unwrap_or_default());
         }

@@ -58,22 +58,36 @@ impl Rig {
         Self::of(Cluster::start_at(network::CLUSTER, 1)?, Some(far), name, gateways, false)
     }
 
-    fn of(cluster: Cluster, far: Option<Far>, name: &str, gateways: &[&str], iscsi: bool) -> Option<Self> {
+    fn of(
+        cluster: Cluster,
+        far: Option<Far>,
+        name: &str,
+        gateways: &[&str],
+        iscsi: bool,
+    ) -> Option<Self> {
         let scratch = Scratch::new(&format!("gateways-{name}"));
         let (addresses, running) = (BTreeMap::new(), BTreeMap::new());
         let mut rig = Self { cluster, far, scratch, addresses, iscsi: BTreeMap::new(), running };
         let mut text = format!("[[subsystem]]\nnqn = \"{NQN}\"\n");
         for nsid in 1..=NAMESPACES {
             let image = rig.cluster.image(&format!("disk-{nsid}"), &format!("{NAMESPACE_MIB}M"));
-            text += &format!("[[subsystem.namespace]]\nnsid = {nsid}\nana_group = {nsid}\nsource = \"rbd:{image}\"\n");
+            text += &format!(
+                "[[subsystem.namespace]]\nnsid = {nsid}\nana_group = {nsid}\nsource = \"rbd:{image}\"\n"
+            );
         }
         let file = rig.scratch.path().join("hall.toml");
         std::fs::write(&file, text).unwrap();
         for (n, gateway) in gateways.iter().enumerate() {
             let at = if *gateway == "far" { network::FAR } else { Ipv4Addr::LOCALHOST };
-            rig.addresses.insert((*gateway).to_owned(), SocketAddr::from((at, port::free(Ipv4Addr::LOCALHOST))));
+            rig.addresses.insert(
+                (*gateway).to_owned(),
+                SocketAddr::from((at, port::free(Ipv4Addr::LOCALHOST))),
+            );
             if iscsi {
-                rig.iscsi.insert((*gateway).to_owned(), SocketAddr::from((at, port::free(Ipv4Addr::LOCALHOST))));
+                rig.iscsi.insert(
+                    (*gateway).to_owned(),
+                    SocketAddr::from((at, port::free(Ipv4Addr::LOCALHOST))),
+                );
             }
             rig.launch(gateway);
             if n == 0 {
@@ -83,7 +97,9 @@ impl Rig {
         // Each has its part.
         until("all gateways serve", || {
             let states = gateways.iter().map(|gateway| rig.gateway(gateway));
-            states.into_iter().all(|gateway| gateway.state == "serving" && !gateway.groups.is_empty())
+            states
+                .into_iter()
+                .all(|gateway| gateway.state == "serving" && !gateway.groups.is_empty())
         });
         Some(rig)
     }
@@ -102,7 +118,8 @@ impl Rig {
         std::fs::create_dir_all(&directory).unwrap();
         let listen = format!("nvme+tcp://{}", self.addresses[gateway]);
         let iscsi = self.iscsi.get(gateway).map(|at| format!("iscsi://{at}"));
-        let (conf, socket) = (self.cluster.conf().display().to_string(), self.socket(gateway).display().to_string());
+        let (conf, socket) =
+            (self.cluster.conf().display().to_string(), self.socket(gateway).display().to_string());
         let group = ["serve", "--cluster", &conf, "--group", "hall", "--gateway", gateway];
         let own = ["--listen", &listen, "--control", &socket, "--threads", "2"];
         let log = std::fs::File::create(self.said(gateway)).unwrap();
@@ -116,7 +133,12 @@ impl Rig {
         let mut child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let asked = |rig: &Self| run(rig.command(gateway, &["gateway", "list"])).status.success();
         until("the gateway answers", || {
-            assert_eq!(child.try_wait().unwrap(), None, "{}", std::fs::read_to_string(self.said(gateway)).unwrap());
+            assert_eq!(
+                child.try_wait().unwrap(),
+                None,
+                "{}",
+                std::fs::read_to_string(self.said(gateway)).unwrap()
+            );
             asked(self)
         });
         self.running.insert(gateway.to_owned(), child);
@@ -141,11 +163,21 @@ impl Rig {
 
     fn listed(&self, at: &str) -> Vec<(String, Gateway)> {
         let ran = self.ran(at, &["gateway", "list", "--json"]);
-        let shown: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+        let shown: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let one = |gateway: &Value| {
-            let groups = gateway["ana_groups"].as_array().unwrap().iter().map(|group| group.as_u64().unwrap() as u32).collect();
-            let is = Gateway { state: text(&gateway["state"]).unwrap(), client: text(&gateway["client"]), groups };
+            let groups = gateway["ana_groups"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|group| group.as_u64().unwrap() as u32)
+                .collect();
+            let is = Gateway {
+                state: text(&gateway["state"]).unwrap(),
+                client: text(&gateway["client"]),
+                groups,
+            };
             (text(&gateway["name"]).unwrap(), is)
         };
         shown["gateways"].as_array().unwrap().iter().map(one).collect()
@@ -153,14 +185,22 @@ impl Rig {
 
     /// A gateway that answers; not one that stands still.
     fn witness(&self) -> &str {
-        let answers = |child: &Child| !process::stands_still(child.id()) && !process::has_ended(child.id());
-        self.running.iter().find(|(_, child)| answers(child)).map(|(name, _)| name).expect("one gateway is left")
+        let answers =
+            |child: &Child| !process::stands_still(child.id()) && !process::has_ended(child.id());
+        self.running
+            .iter()
+            .find(|(_, child)| answers(child))
+            .map(|(name, _)| name)
+            .expect("one gateway is left")
     }
 
     /// What the others know of a gateway.
     pub fn gateway(&self, name: &str) -> Gateway {
         let found = self.listed(self.witness()).into_iter().find(|(of, _)| of == name);
-        found.map_or_else(|| Gateway { state: "unknown".into(), client: None, groups: Vec::new() }, |(_, gateway)| gateway)
+        found.map_or_else(
+            || Gateway { state: "unknown".into(), client: None, groups: Vec::new() },
+            |(_, gateway)| gateway,
+        )
     }
 
     /// The state of a gateway, as another one sees it.
@@ -172,7 +212,10 @@ impl Rig {
     pub fn optimized(&self, group: u32) -> String {
         let mut found = String::new();
         until("the group has a gateway", || {
-            let owner = self.listed(self.witness()).into_iter().find(|(_, gateway)| gateway.groups.contains(&group));
+            let owner = self
+                .listed(self.witness())
+                .into_iter()
+                .find(|(_, gateway)| gateway.groups.contains(&group));
             owner.is_some_and(|(name, _)| {
                 found = name;
                 true
@@ -184,14 +227,21 @@ impl Rig {
     /// How many namespaces a gateway serves.
     pub fn namespaces(&self, at: &str) -> usize {
         let ran = self.ran(at, &["control", "inventory.show"]);
-        let shown: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
-        shown["subsystems"].as_array().unwrap().iter().map(|of| of["namespaces"].as_array().unwrap().len()).sum()
+        let shown: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+        shown["subsystems"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|of| of["namespaces"].as_array().unwrap().len())
+            .sum()
     }
 
     /// How many commands of hosts a gateway has in its hands.
     pub fn in_flight(&self, at: &str) -> u64 {
         let ran = self.ran(at, &["control", "server.status"]);
-        let shown: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+        let shown: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
         let subsystems = shown["subsystems"].as_array().unwrap().iter();
         let namespaces = subsystems.flat_map(|of| of["namespaces"].as_array().unwrap());
         namespaces.map(|namespace| namespace["counts"]["in_flight"].as_u64().unwrap()).sum()
@@ -199,10 +249,17 @@ impl Rig {
 
     /// What a gateway's discovery tells.
     pub fn discovered(&self, at: &str) -> Vec<String> {
-        let ran = run(weft(self.scratch.path(), &["discover", &format!("nvme+tcp://{}", self.addresses[at])]));
+        let ran = run(weft(
+            self.scratch.path(),
+            &["discover", &format!("nvme+tcp://{}", self.addresses[at])],
+        ));
         assert!(ran.status.success(), "{ran:?}");
-        let mut ports: Vec<String> =
-            ran.out.lines().filter_map(|line| line.strip_prefix("trsvcid: ")).map(str::to_owned).collect();
+        let mut ports: Vec<String> = ran
+            .out
+            .lines()
+            .filter_map(|line| line.strip_prefix("trsvcid: "))
+            .map(str::to_owned)
+            .collect();
         ports.sort();
         ports.dedup();
         ports
@@ -231,7 +288,8 @@ impl Rig {
         self.cluster.run("ceph", &["osd", "blocklist", "ls"])
     }
 
-    /// Sends a signal to a gateway, and after `STOP` waits until it stands still: a processor that runs it may take a while.
+    /// Sends a signal to a gateway, and after `STOP` waits until it stands still: a processor that
+    /// runs it may take a while.
     pub fn signal(&self, gateway: &str, signal: &str) {
         let pid = self.running[gateway].id();
         let sent = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
@@ -282,7 +340,8 @@ impl Drop for Rig {
             if std::thread::panicking() {
                 eprintln!(
                     "{name} said:\n{}",
-                    std::fs::read_to_string(self.scratch.path().join(format!("{name}.log"))).unwrap_or_default()
+                    std::fs::read_to_string(self.scratch.path().join(format!("{name}.log")))
+                        .unwrap_or_default()
                 );
             }
         }

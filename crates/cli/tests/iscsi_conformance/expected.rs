@@ -1,6 +1,8 @@
-//! What `iscsi-test-cu` skips or fails on `weft serve`, and why. docs/iscsi.md has the same in fewer words.
+//! What `iscsi-test-cu` skips or fails on `weft serve`, and why. docs/iscsi.md has the same in
+//! fewer words.
 
-const ONE_BLOCK: &str = "for disks whose physical blocks are larger than their logical ones; weft's are alike";
+const ONE_BLOCK: &str =
+    "for disks whose physical blocks are larger than their logical ones; weft's are alike";
 const NOT_REMOVABLE: &str = "for removable media";
 const NO_COPY: &str = "third-party copy is not offered: hosts copy by reading and writing";
 const NO_SANITIZE: &str = "SANITIZE is not offered: a served device is not the target's to destroy";

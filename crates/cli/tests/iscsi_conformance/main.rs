@@ -1,7 +1,8 @@
 //! libiscsi's conformance suite (`iscsi-test-cu`) on `weft serve`, and on tgt beside it.
 //!
-//! Every test of every suite passes or is skipped for a reason that stands in [`expected`]; a reason that does not hold any more fails the
-//! test as well. Each suite has a target of its own, as some count on blocks that nobody has written.
+//! Every test of every suite passes or is skipped for a reason that stands in [`expected`]; a
+//! reason that does not hold any more fails the test as well. Each suite has a target of its own,
+//! as some count on blocks that nobody has written.
 #![cfg(unix)]
 
 mod expected;
@@ -43,13 +44,15 @@ fn on_tgt() -> Option<Outcomes> {
 
 fn count(outcomes: &Outcomes) -> String {
     let of = |verdict| outcomes.values().filter(|outcome| outcome.verdict == verdict).count();
-    let (passed, failed, skipped) = (of(Verdict::Passed), of(Verdict::Failed), of(Verdict::Skipped));
+    let (passed, failed, skipped) =
+        (of(Verdict::Passed), of(Verdict::Failed), of(Verdict::Skipped));
     format!("{passed:>4} pass, {failed:>3} fail, {skipped:>3} do not apply, of {}", outcomes.len())
 }
 
 /// What is not as the tables say.
 fn surprises(outcomes: &Outcomes) -> Vec<String> {
-    let listed = |table: &[(&str, &str)], name: &str| table.iter().any(|(entry, _)| means(entry, name));
+    let listed =
+        |table: &[(&str, &str)], name: &str| table.iter().any(|(entry, _)| means(entry, name));
     let mut surprises = Vec::new();
     for (name, Outcome { verdict, why }) in outcomes {
         let expected = match (listed(SKIPS, name), listed(FAILS, name)) {
@@ -61,7 +64,10 @@ fn surprises(outcomes: &Outcomes) -> Vec<String> {
             surprises.push(format!("{name}: {verdict:?}, not {expected:?}: {why}"));
         }
     }
-    let missing = SKIPS.iter().chain(FAILS).filter(|(entry, _)| !outcomes.keys().any(|name| means(entry, name)));
+    let missing = SKIPS
+        .iter()
+        .chain(FAILS)
+        .filter(|(entry, _)| !outcomes.keys().any(|name| means(entry, name)));
     surprises.extend(missing.map(|(name, _)| format!("{name}: listed, but there is no such test")));
     surprises
 }

@@ -27,7 +27,12 @@ pub struct Outcome {
 
 /// Whether the program is there. Without it the test is skipped, which CI does not accept.
 pub fn is_installed() -> bool {
-    let there = Command::new(PROGRAM).arg("--list").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let there = Command::new(PROGRAM)
+        .arg("--list")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok();
     if !there {
         assert!(std::env::var_os("CI").is_none(), "{PROGRAM} is missing");
         println!("skipped: {PROGRAM} is missing; `cargo xtask setup` installs it");
@@ -38,7 +43,8 @@ pub fn is_installed() -> bool {
 /// The suites of SCSI and iSCSI, as FAMILY.SUITE. (The other families repeat some of them.)
 pub fn suites() -> BTreeSet<String> {
     let list = Command::new(PROGRAM).arg("--list").output().unwrap();
-    let list = String::from_utf8_lossy(&list.stdout).into_owned() + &String::from_utf8_lossy(&list.stderr);
+    let list =
+        String::from_utf8_lossy(&list.stdout).into_owned() + &String::from_utf8_lossy(&list.stderr);
     let suite = |line: &str| {
         let mut parts = line.trim().split('.');
         let (family, suite) = (parts.next()?, parts.next()?);
@@ -47,12 +53,21 @@ pub fn suites() -> BTreeSet<String> {
     list.lines().filter_map(suite).collect()
 }
 
-/// Runs one suite on a target by two sessions; gives the outcome of each test by the name SUITE.TEST.
+/// Runs one suite on a target by two sessions; gives the outcome of each test by the name
+/// SUITE.TEST.
 pub fn run(suite: &str, url: &str) -> Vec<(String, Outcome)> {
     let log = tempfile(suite);
     let output = std::fs::File::create(&log).unwrap();
     let mut child = Command::new(PROGRAM)
-        .args(["--dataloss", "--allow-sanitize", "--ignore", "-V", &format!("--test={suite}"), url, url])
+        .args([
+            "--dataloss",
+            "--allow-sanitize",
+            "--ignore",
+            "-V",
+            &format!("--test={suite}"),
+            url,
+            url,
+        ])
         .stdin(Stdio::null())
         .stdout(output.try_clone().unwrap())
         .stderr(output)
@@ -68,7 +83,12 @@ pub fn run(suite: &str, url: &str) -> Vec<(String, Outcome)> {
     std::fs::remove_file(&log).unwrap();
     let outcomes = read(&text);
     if outcomes.is_empty() {
-        let why = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();
+        let why = text
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or("it says nothing")
+            .to_owned();
         return vec![(suite.to_owned(), Outcome { verdict: Verdict::Failed, why })];
     }
     outcomes
@@ -88,7 +108,9 @@ fn read(text: &str) -> Vec<(String, Outcome)> {
         if let Some(name) = line.strip_prefix("Suite: ") {
             outcomes.extend(test.take().map(judge));
             suite = name.to_owned();
-        } else if let Some((name, rest)) = line.strip_prefix("Test: ").and_then(|line| line.split_once(" ...")) {
+        } else if let Some((name, rest)) =
+            line.strip_prefix("Test: ").and_then(|line| line.split_once(" ..."))
+        {
             outcomes.extend(test.take().map(judge));
             test = Some((format!("{suite}.{name}"), format!("{rest}\n")));
         } else if line.starts_with("Run Summary:") {
@@ -103,7 +125,9 @@ fn read(text: &str) -> Vec<(String, Outcome)> {
 }
 
 fn judge((name, said): (String, String)) -> (String, Outcome) {
-    let first = |what: &str| said.lines().map(str::trim).find(|line| line.contains(what)).unwrap_or_default().to_owned();
+    let first = |what: &str| {
+        said.lines().map(str::trim).find(|line| line.contains(what)).unwrap_or_default().to_owned()
+    };
     let passed = said.lines().any(|line| line.trim().starts_with("passed"));
     let outcome = if !passed {
         Outcome { verdict: Verdict::Failed, why: format!("{} {}", first("[FAILED]"), first("CU_")) }

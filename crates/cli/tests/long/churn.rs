@@ -1,4 +1,5 @@
-//! Hosts that connect, read a block and disconnect, again and again: nothing grows, neither in the target nor in the initiator.
+//! Hosts that connect, read a block and disconnect, again and again: nothing grows, neither in the
+//! target nor in the initiator.
 
 use crate::process::{self, Holds, own, own_sockets};
 use crate::support::{Scratch, Server};
@@ -13,8 +14,8 @@ use weft_testing::wait::until;
 
 const LISTEN: [&str; 3] = ["nvme+tcp://127.0.0.1:0", "iscsi://127.0.0.1:0", "nbd://127.0.0.1:0"];
 
-/// Memory that a process may have more at the end than in between: pages that the allocator happens to touch, far less than a leak
-/// of a hundred bytes for each of ten thousand times.
+/// Memory that a process may have more at the end than in between: pages that the allocator happens
+/// to touch, far less than a leak of a hundred bytes for each of ten thousand times.
 const GROWTH_KIB: u64 = 768;
 
 /// Reads one block, and is done.
@@ -54,7 +55,12 @@ fn visit(url: &str, options: &ConnectOptions, on: &Remote) {
         let once = on.try_spawn(|id| {
             let data = [on.pool().take(512).unwrap().into()].into_iter().collect();
             let ops = [Op::new(OpKind::Read, 0, 1, 0, data)].into();
-            Ok::<_, weft_block::Error>(Once { queue: read.open_queue(on, id)?, ops, done: Vec::new(), told })
+            Ok::<_, weft_block::Error>(Once {
+                queue: read.open_queue(on, id)?,
+                ops,
+                done: Vec::new(),
+                told,
+            })
         });
         let _ = give.send(once.unwrap());
     });
@@ -64,7 +70,8 @@ fn visit(url: &str, options: &ConnectOptions, on: &Remote) {
     drop(device);
 }
 
-/// What this process holds once it has no more descriptors than `before`; those that stay are named.
+/// What this process holds once it has no more descriptors than `before`; those that stay are
+/// named.
 fn settled(before: Holds) -> Holds {
     let mut named = false;
     until("the initiator has no more descriptors than after half of the connections", || {
@@ -81,8 +88,11 @@ fn come_and_go(listen: &str, times: usize) {
     let dir = Scratch::new(&format!("churn-{}", &listen[..3]));
     let server = Server::start(dir.path(), &["ram:16MiB", "--listen", listen, "--threads", "1"]);
     let loops = process::loops(1);
-    let options =
-        ConnectOptions { paths: PathOptions::once(), connect_timeout: Duration::from_secs(60), ..ConnectOptions::default() };
+    let options = ConnectOptions {
+        paths: PathOptions::once(),
+        connect_timeout: Duration::from_secs(60),
+        ..ConnectOptions::default()
+    };
     let pids = [server.pid(), own()];
     let before = pids.map(Holds::of);
     // Tests beside a short one have connections and threads in this process, too.
@@ -90,7 +100,9 @@ fn come_and_go(listen: &str, times: usize) {
     let round = || {
         (0..times / 2).for_each(|_| visit(server.url(), &options, &loops.remotes()[0]));
         options.control.finish();
-        until("the target has closed its connections", || Holds::of(server.pid()).descriptors <= before[0].descriptors);
+        until("the target has closed its connections", || {
+            Holds::of(server.pid()).descriptors <= before[0].descriptors
+        });
         if alone {
             until("the initiator has closed its connections", || own_sockets() == 0);
         }
@@ -115,13 +127,27 @@ fn come_and_go(listen: &str, times: usize) {
             to.memory_kib
         );
         if who == "target" {
-            assert_eq!((from.descriptors, from.threads), (to.descriptors, to.threads), "{listen}: {who}");
+            assert_eq!(
+                (from.descriptors, from.threads),
+                (to.descriptors, to.threads),
+                "{listen}: {who}"
+            );
         }
-        assert!(to.memory_kib <= from.memory_kib + GROWTH_KIB || who != "target", "{listen}: {who}: {from:?}, {to:?}");
+        assert!(
+            to.memory_kib <= from.memory_kib + GROWTH_KIB || who != "target",
+            "{listen}: {who}: {from:?}, {to:?}"
+        );
     }
     if alone {
-        assert_eq!((half[1].descriptors, half[1].threads), (whole[1].descriptors, whole[1].threads), "{listen}: initiator");
-        assert!(whole[1].memory_kib <= half[1].memory_kib + GROWTH_KIB, "{listen}: initiator: {half:?}, {whole:?}");
+        assert_eq!(
+            (half[1].descriptors, half[1].threads),
+            (whole[1].descriptors, whole[1].threads),
+            "{listen}: initiator"
+        );
+        assert!(
+            whole[1].memory_kib <= half[1].memory_kib + GROWTH_KIB,
+            "{listen}: initiator: {half:?}, {whole:?}"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! Thousands of connections from one initiator to one target, all at work: what they cost in memory and in processor time.
+//! Thousands of connections from one initiator to one target, all at work: what they cost in memory
+//! and in processor time.
 
 use crate::process::{self, Holds, cpu, own};
 use crate::support::{Scratch, Server};
@@ -72,7 +73,8 @@ impl Driver for Load {
         for Completion { op, outcome } in self.done.drain(..) {
             assert!(outcome.is_success(), "{outcome:?}");
             let nth = self.shared.counts[self.nth].fetch_add(1, Relaxed);
-            let kind = if nth.is_multiple_of(2) { OpKind::Read } else { OpKind::Write { fua: false } };
+            let kind =
+                if nth.is_multiple_of(2) { OpKind::Read } else { OpKind::Write { fua: false } };
             self.ops.push_back(Op::new(kind, op.lba, op.blocks, op.user, op.data));
         }
         if !self.shared.pause.load(Relaxed) {
@@ -90,7 +92,14 @@ fn start(loops: &Loops, device: &Arc<dyn BlockDevice>, nth: usize, shared: &Arc<
             let queue = device.open_queue(on, id)?;
             let data = [on.pool().take(BYTES as usize).unwrap().into()].into_iter().collect();
             let blocks = BYTES / 512;
-            let ops = [Op::new(OpKind::Write { fua: false }, nth as u64 * u64::from(blocks), blocks, 0, data)].into();
+            let ops = [Op::new(
+                OpKind::Write { fua: false },
+                nth as u64 * u64::from(blocks),
+                blocks,
+                0,
+                data,
+            )]
+            .into();
             Ok::<_, weft_block::Error>(Load { queue, ops, done: Vec::new(), nth, shared })
         })
         .unwrap();
@@ -98,7 +107,14 @@ fn start(loops: &Loops, device: &Arc<dyn BlockDevice>, nth: usize, shared: &Arc<
 }
 
 /// Prints what a process holds for each connection, and has spent for each operation.
-fn print_costs(who: &str, connections: usize, [before, after]: [Holds; 2], spent: Duration, operations: u64, quiet: Duration) {
+fn print_costs(
+    who: &str,
+    connections: usize,
+    [before, after]: [Holds; 2],
+    spent: Duration,
+    operations: u64,
+    quiet: Duration,
+) {
     let memory = after.memory_kib.saturating_sub(before.memory_kib);
     println!(
         "{who}: {} MiB more memory, {:.1} KiB a connection; {:.1} µs of processor time an operation; {} ms in the quiet time; {} threads",
@@ -117,7 +133,8 @@ fn all_work(size: &Size) {
         return;
     }
     let dir = Scratch::new("connections");
-    let server = Server::start(dir.path(), &["ram:64MiB", "--nqn", "nqn.2026-01.example.weft:many"]);
+    let server =
+        Server::start(dir.path(), &["ram:64MiB", "--nqn", "nqn.2026-01.example.weft:many"]);
     let pids = [server.pid(), own()];
     let loops = process::loops(2);
     let before = pids.map(Holds::of);
@@ -128,10 +145,15 @@ fn all_work(size: &Size) {
         io_timeout: Duration::from_secs(120),
         ..ConnectOptions::default()
     };
-    let devices: Vec<_> = (0..size.associations).map(|_| open(server.url(), &options).unwrap()).collect();
+    let devices: Vec<_> =
+        (0..size.associations).map(|_| open(server.url(), &options).unwrap()).collect();
     let count = size.associations * usize::from(size.queues);
-    let shared = Arc::new(Shared { counts: (0..count).map(|_| AtomicU64::new(0)).collect(), ..Shared::default() });
-    (0..count).for_each(|nth| start(&loops, &devices[nth / usize::from(size.queues)], nth, &shared));
+    let shared = Arc::new(Shared {
+        counts: (0..count).map(|_| AtomicU64::new(0)).collect(),
+        ..Shared::default()
+    });
+    (0..count)
+        .for_each(|nth| start(&loops, &devices[nth / usize::from(size.queues)], nth, &shared));
     until("each connection has done something", || shared.least() > 0);
     let (start, cpu_before, done_before) = (Instant::now(), pids.map(cpu), shared.sum());
     let enough = shared.least() + size.operations;
@@ -145,7 +167,10 @@ fn all_work(size: &Size) {
     std::thread::sleep(size.quiet);
     let quiet = pids.map(cpu);
     println!();
-    println!("{connections} connections of one host ({} associations with {} I/O queues)", size.associations, size.queues);
+    println!(
+        "{connections} connections of one host ({} associations with {} I/O queues)",
+        size.associations, size.queues
+    );
     println!(
         "{operations} operations of 4 KiB, depth 1 on each connection, at least {} on each: {:.0} a second",
         shared.least(),
@@ -159,7 +184,9 @@ fn all_work(size: &Size) {
     loops.stop().unwrap();
     drop(devices);
     options.control.finish();
-    until("the target has closed all connections", || Holds::of(server.pid()).descriptors <= before[0].descriptors);
+    until("the target has closed all connections", || {
+        Holds::of(server.pid()).descriptors <= before[0].descriptors
+    });
 }
 
 #[test]
@@ -170,5 +197,10 @@ fn forty_connections_of_one_host_all_work() {
 #[test]
 #[ignore = "long: cargo xtask long connections"]
 fn two_thousand_connections_of_one_host_all_work() {
-    all_work(&Size { associations: 16, queues: 125, operations: 200, quiet: Duration::from_secs(10) });
+    all_work(&Size {
+        associations: 16,
+        queues: 125,
+        operations: 200,
+        quiet: Duration::from_secs(10),
+    });
 }

@@ -1,5 +1,5 @@
-//! A host that reads 4 KiB at depth 1, with and without another one that writes 1 MiB at depth 128, on a target with one core: what the neighbour does
-//! to the reader's latency.
+//! A host that reads 4 KiB at depth 1, with and without another one that writes 1 MiB at depth 128,
+//! on a target with one core: what the neighbour does to the reader's latency.
 
 use crate::support::{Scratch, Server, weft};
 use serde_json::Value;
@@ -15,8 +15,9 @@ fn cores() -> (String, String) {
     (allowed.first().copied().unwrap_or(0).to_string(), last.to_string())
 }
 
-/// Real-time priorities, if this process may use them: other programs of the machine then wait. The reader goes before its neighbour where both
-/// share a core, as if it had its own; hosts usually do.
+/// Real-time priorities, if this process may use them: other programs of the machine then wait. The
+/// reader goes before its neighbour where both share a core, as if it had its own; hosts usually
+/// do.
 #[derive(Clone, Copy, Debug)]
 struct Priorities {
     others: Option<&'static str>,
@@ -28,7 +29,11 @@ impl Priorities {
 
     fn allowed() -> Self {
         let tried = Command::new("chrt").args(["--rr", "2", "true"]).stderr(Stdio::null()).status();
-        if tried.is_ok_and(|status| status.success()) { Self { others: Some("1"), reader: Some("2") } } else { Self::NONE }
+        if tried.is_ok_and(|status| status.success()) {
+            Self { others: Some("1"), reader: Some("2") }
+        } else {
+            Self::NONE
+        }
     }
 }
 
@@ -51,7 +56,8 @@ fn pinned(core: &str, priority: Option<&str>, command: &Command) -> Command {
 
 /// A bench that runs.
 fn bench(dir: &Path, core: &str, priority: Option<&str>, url: &str, args: &[&str]) -> Child {
-    let mut command = weft(dir, &["bench", url, "--output-format=json", "--threads=1", "--time_based"]);
+    let mut command =
+        weft(dir, &["bench", url, "--output-format=json", "--threads=1", "--time_based"]);
     command.args(args);
     pinned(core, priority, &command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -91,12 +97,14 @@ struct Figures {
 
 impl Figures {
     fn of(reader: &Value, writer: Option<&Value>) -> Self {
-        let percentile = |which: &str| reader["read"]["clat_ns"]["percentile"][which].as_f64().unwrap() / 1e3;
+        let percentile =
+            |which: &str| reader["read"]["clat_ns"]["percentile"][which].as_f64().unwrap() / 1e3;
         Self {
             reads: reader["read"]["iops"].as_f64().unwrap(),
             p50_us: percentile("50.000000"),
             p99_us: percentile("99.000000"),
-            written_mib: writer.map_or(0.0, |job| job["write"]["bw_bytes"].as_f64().unwrap() / f64::from(1 << 20)),
+            written_mib: writer
+                .map_or(0.0, |job| job["write"]["bw_bytes"].as_f64().unwrap() / f64::from(1 << 20)),
         }
     }
 }
@@ -128,11 +136,26 @@ impl Stage {
         };
         let longer = format!("--runtime={}", seconds + 2);
         let write = ["--rw=write", "--bs=1M", "--iodepth=128", "--size=128M", &longer];
-        let writer = writer.map(|url| bench(self.dir.path(), &self.hosts, self.priorities.others, url, &write));
+        let writer = writer
+            .map(|url| bench(self.dir.path(), &self.hosts, self.priorities.others, url, &write));
         let runtime = format!("--runtime={seconds}");
         // Not what is being written: a read of that waits for the write.
-        let read = ["--rw=randread", "--bs=4k", "--iodepth=1", "--offset=128M", "--size=128M", "--ramp_time=1", &runtime];
-        let reader = report(bench(self.dir.path(), &self.hosts, self.priorities.reader, self.targets[0].url(), &read));
+        let read = [
+            "--rw=randread",
+            "--bs=4k",
+            "--iodepth=1",
+            "--offset=128M",
+            "--size=128M",
+            "--ramp_time=1",
+            &runtime,
+        ];
+        let reader = report(bench(
+            self.dir.path(),
+            &self.hosts,
+            self.priorities.reader,
+            self.targets[0].url(),
+            &read,
+        ));
         Figures::of(&reader, writer.map(report).as_ref())
     }
 }
@@ -156,7 +179,9 @@ fn compare(listen: &str, rounds: usize, seconds: u32, priorities: Priorities) {
         let (p50, p99) = (of(|figures| figures.p50_us), of(|figures| figures.p99_us));
         let (reads, written) = (of(|figures| figures.reads), of(|figures| figures.written_mib));
         let protocol = listen.split(':').next().unwrap_or(listen);
-        println!("{protocol}, {what}: {reads:.0} reads/s, p50 {p50:.0} µs, p99 {p99:.0} µs; written {written:.0} MiB/s");
+        println!(
+            "{protocol}, {what}: {reads:.0} reads/s, p50 {p50:.0} µs, p99 {p99:.0} µs; written {written:.0} MiB/s"
+        );
         assert!(figures.iter().all(|figures| figures.reads > 0.0), "{listen}: {what}: {figures:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Many connections, and connections that come and go: small versions run in every test run, the ignored ones by `cargo xtask long`, which
-//! keeps what they print.
+//! Many connections, and connections that come and go: small versions run in every test run, the
+//! ignored ones by `cargo xtask long`, which keeps what they print.
 #![cfg(target_os = "linux")]
 
 mod churn;

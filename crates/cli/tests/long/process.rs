@@ -19,9 +19,13 @@ pub fn own() -> u32 {
 
 impl Holds {
     pub fn of(pid: u32) -> Self {
-        let count = |what: &str| std::fs::read_dir(format!("/proc/{pid}/{what}")).map_or(0, Iterator::count);
+        let count = |what: &str| {
+            std::fs::read_dir(format!("/proc/{pid}/{what}")).map_or(0, Iterator::count)
+        };
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let memory = status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse().ok());
+        let memory = status.lines().find_map(|line| {
+            line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse().ok()
+        });
         Self { descriptors: count("fd"), threads: count("task"), memory_kib: memory.unwrap_or(0) }
     }
 }
@@ -41,18 +45,24 @@ pub fn own_sockets() -> usize {
 /// Processor time of a process, user and system.
 pub fn cpu(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in parentheses, may hold anything; `utime` and `stime` are the 14th and 15th field, in ticks of 10 ms.
+    // The name, in parentheses, may hold anything; `utime` and `stime` are the 14th and 15th field,
+    // in ticks of 10 ms.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
-    Duration::from_millis(fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10)
+    Duration::from_millis(
+        fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10,
+    )
 }
 
-/// Makes sure that this process, and those that it starts, may have so many descriptors; otherwise tells why not.
+/// Makes sure that this process, and those that it starts, may have so many descriptors; otherwise
+/// tells why not.
 pub fn descriptors(needed: u64) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if limit.maximum.is_some_and(|most| most < needed) {
         let most = limit.maximum.unwrap_or(0);
-        return Err(format!("{needed} open files are needed, and the hard limit is {most} (ulimit -Hn)"));
+        return Err(format!(
+            "{needed} open files are needed, and the hard limit is {most} (ulimit -Hn)"
+        ));
     }
     if limit.current.is_none_or(|now| now >= needed) {
         return Ok(());

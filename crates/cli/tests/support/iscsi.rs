@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use weft_proto::iscsi::pdu::{
-    CommandFlags, DataIn, Isid, LoginFlags, LoginRequest, LoginResponse, LoginStatus, Opcode, ScsiCommand, ScsiResponse, Stage,
-    TaskTag, padding,
+    CommandFlags, DataIn, Isid, LoginFlags, LoginRequest, LoginResponse, LoginStatus, Opcode,
+    ScsiCommand, ScsiResponse, Stage, TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
 
@@ -60,7 +60,14 @@ impl Initiator {
         let flags = CommandFlags(if data.is_empty() { 0xc1 } else { 0xa1 });
         let (task, cmd_sn) = (TaskTag(self.next), Serial(self.next));
         self.next += 1;
-        let command = ScsiCommand { flags, task, expected_bytes: 512, cmd_sn, cdb: padded, ..ScsiCommand::default() };
+        let command = ScsiCommand {
+            flags,
+            task,
+            expected_bytes: 512,
+            cmd_sn,
+            cdb: padded,
+            ..ScsiCommand::default()
+        };
         self.send(&command.encode(data.len() as u32), data);
     }
 

@@ -20,7 +20,8 @@ impl Scratch {
         std::fs::create_dir_all(&path).unwrap();
         // Whatever the user's umask lets others do.
         #[cfg(unix)]
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
         Self(path)
     }
 
@@ -33,7 +34,8 @@ impl Scratch {
         let path = self.0.join(name);
         std::fs::write(&path, text).unwrap();
         #[cfg(unix)]
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
     }
 }
 
@@ -150,7 +152,8 @@ impl Server {
         self.child.id()
     }
 
-    /// Waits until it ends by itself; gives its exit status and what it said on standard error, if that is piped.
+    /// Waits until it ends by itself; gives its exit status and what it said on standard error, if
+    /// that is piped.
     pub fn wait(&mut self) -> (ExitStatus, String) {
         let said = self.child.stderr.take().map(|mut err| text(&mut err)).unwrap_or_default();
         (self.child.wait().unwrap(), said)
@@ -159,7 +162,8 @@ impl Server {
     /// Ends it as a service manager does; gives its exit status.
     #[cfg(unix)]
     pub fn terminate(mut self) -> ExitStatus {
-        let kill = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        let kill =
+            Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(kill.success());
         self.child.wait().unwrap()
     }

@@ -1,8 +1,10 @@
-//! The share of its loop's payload memory that one connection may use. The commands of one client leave room for those of
-//! another, however many there are and however slowly it receives data; the same applies to all connections of one host.
+//! The share of its loop's payload memory that one connection may use. The commands of one client
+//! leave room for those of another, however many there are and however slowly it receives data; the
+//! same applies to all connections of one host.
 //!
-//! A part of the pool is reserved for small allocations, so that each connection has some memory whatever others hold. The rest
-//! is common: a connection may hold as much of it as it leaves to others, and a host three times as much.
+//! A part of the pool is reserved for small allocations, so that each connection has some memory
+//! whatever others hold. The rest is common: a connection may hold as much of it as it leaves to
+//! others, and a host three times as much.
 
 use crate::limits::{GUARANTEED_BYTES, GUARANTEED_PARTS, HOST_TIMES_LEFT};
 use std::rc::Rc;
@@ -48,7 +50,9 @@ impl Budget {
             return true;
         }
         let kept = pool.cap_bytes() / GUARANTEED_PARTS;
-        let Some(left) = pool.cap_bytes().checked_sub(pool.taken_bytes() + kept + bytes) else { return false };
+        let Some(left) = pool.cap_bytes().checked_sub(pool.taken_bytes() + kept + bytes) else {
+            return false;
+        };
         let own = self.held_bytes == 0 || self.held_bytes + bytes <= left;
         own && self.host.bytes() + bytes <= HOST_TIMES_LEFT * left
     }
@@ -111,7 +115,8 @@ mod tests {
     #[test]
     fn a_connection_leaves_as_much_as_it_has() {
         let (_world, on) = on();
-        let (common, mut first, mut second) = (CAP - CAP / GUARANTEED_PARTS, Budget::new(&on, "a:1"), Budget::new(&on, "b:1"));
+        let (common, mut first, mut second) =
+            (CAP - CAP / GUARANTEED_PARTS, Budget::new(&on, "a:1"), Budget::new(&on, "b:1"));
         let mut one = all(&mut first, &on, 64 << 10);
         assert_eq!(held(&one), common / 2);
         assert_eq!(held(&all(&mut second, &on, 64 << 10)), common / 4);
@@ -122,8 +127,10 @@ mod tests {
     fn a_host_leaves_some_for_others_and_everybody_has_a_little() {
         let (_world, on) = on();
         let common = CAP - CAP / GUARANTEED_PARTS;
-        let mut many: Vec<_> = (0..100).map(|port| Budget::new(&on, &format!("a:{port}"))).collect();
-        let held_by_host: Vec<_> = many.iter_mut().map(|budget| all(budget, &on, 64 << 10)).collect();
+        let mut many: Vec<_> =
+            (0..100).map(|port| Budget::new(&on, &format!("a:{port}"))).collect();
+        let held_by_host: Vec<_> =
+            many.iter_mut().map(|budget| all(budget, &on, 64 << 10)).collect();
         let bytes: usize = held_by_host.iter().map(held).sum();
         assert_eq!(bytes, common / 4 * 3);
         let mut other = Budget::new(&on, "b:1");

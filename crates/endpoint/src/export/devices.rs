@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::limit::{Rate, with_rate};
-use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, InPlace, Op, Outcome, Status, StatusKind};
+use weft_block::{
+    BlockDevice, BlockQueue, Change, Completion, Error, InPlace, Op, Outcome, Status, StatusKind,
+};
 use weft_io::{DriverId, Handle, Segments};
 
 /// The device of each number; `None`: none.
@@ -46,11 +48,13 @@ pub(crate) struct OpenDevices {
     places: Vec<u16>,
     /// Removed devices that still have operations.
     leaving: Vec<OpenDevice>,
-    /// Operations that ended without a device: reads from lent memory, and operations for a missing device.
+    /// Operations that ended without a device: reads from lent memory, and operations for a missing
+    /// device.
     ended: Vec<Completion>,
     /// What the host may use of all devices together; `None`: all there is.
     rate: Option<Arc<Rate>>,
-    /// Operations that devices still had at the last look although they were completed at a time limit.
+    /// Operations that devices still had at the last look although they were completed at a time
+    /// limit.
     overdue: usize,
 }
 
@@ -60,7 +64,12 @@ fn gone(op: Op) -> Completion {
 
 impl OpenDevices {
     /// Opens a queue of each device, for a host that may use so much.
-    pub(crate) fn open(wanted: &Wanted, rate: Option<Arc<Rate>>, on: &Handle, owner: DriverId) -> Result<Self, Error> {
+    pub(crate) fn open(
+        wanted: &Wanted,
+        rate: Option<Arc<Rate>>,
+        on: &Handle,
+        owner: DriverId,
+    ) -> Result<Self, Error> {
         let mut open = Self { rate, ..Self::default() };
         for number in 0..wanted.len() {
             open.add(wanted, number, on, owner)?;
@@ -69,11 +78,10 @@ impl OpenDevices {
         Ok(open)
     }
 
-    /// Replaces the devices. A removed device keeps the operations that it has and is released after the last one; operations
-    /// that wait for it end.
+    /// Replaces the devices. A removed device keeps the operations that it has and is released
+    /// after the last one; operations that wait for it end.
     pub(crate) fn follow(&mut self, wanted: &Wanted, on: &Handle, owner: DriverId) {
-        let stays =
-            |open: &mut OpenDevice| matches!(wanted.get(open.number), Some(Some(device)) if Arc::ptr_eq(device, &open.device));
+        let stays = |open: &mut OpenDevice| matches!(wanted.get(open.number), Some(Some(device)) if Arc::ptr_eq(device, &open.device));
         for mut open in self.devices.extract_if(.., |open| !stays(open)) {
             self.ended.extend(open.waiting.drain(..).map(gone));
             self.leaving.push(open);
@@ -88,14 +96,26 @@ impl OpenDevices {
         self.find_places(wanted.len());
     }
 
-    fn add(&mut self, wanted: &Wanted, number: usize, on: &Handle, owner: DriverId) -> Result<(), Error> {
+    fn add(
+        &mut self,
+        wanted: &Wanted,
+        number: usize,
+        on: &Handle,
+        owner: DriverId,
+    ) -> Result<(), Error> {
         if let Some(device) = &wanted[number] {
             let (device, mut queue) = (Arc::clone(device), device.open_queue(on, owner)?);
             if let Some(rate) = &self.rate {
                 queue = with_rate(queue, rate, on, owner);
             }
             let operation_bytes = device.geometry().max_transfer_bytes;
-            self.devices.push(OpenDevice { number, device, queue, waiting: VecDeque::new(), operation_bytes });
+            self.devices.push(OpenDevice {
+                number,
+                device,
+                queue,
+                waiting: VecDeque::new(),
+                operation_bytes,
+            });
         }
         Ok(())
     }
@@ -134,15 +154,28 @@ impl OpenDevices {
         }
     }
 
-    /// Appends the result of a read, in the device's own memory, to `into`; `false` if the device does not lend it.
+    /// Appends the result of a read, in the device's own memory, to `into`; `false` if the device
+    /// does not lend it.
     #[inline]
-    pub(crate) fn lend(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+    pub(crate) fn lend(
+        &mut self,
+        device: usize,
+        lba: u64,
+        blocks: u32,
+        into: &mut Segments,
+    ) -> bool {
         self.in_place(device).is_some_and(|own| own.lend(lba, blocks, into))
     }
 
     /// Appends the device's own memory for a write to `into`; `false` if it has none.
     #[inline]
-    pub(crate) fn spare(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+    pub(crate) fn spare(
+        &mut self,
+        device: usize,
+        lba: u64,
+        blocks: u32,
+        into: &mut Segments,
+    ) -> bool {
         self.in_place(device).is_some_and(|own| own.spare(lba, blocks, into))
     }
 
@@ -193,11 +226,14 @@ impl OpenDevices {
         }
     }
 
-    /// Notes whether a failed operation is overdue: it came without its memory, which its device will give back.
+    /// Notes whether a failed operation is overdue: it came without its memory, which its device
+    /// will give back.
     #[cold]
     pub(crate) fn note_overdue(&mut self, failed: &Completion) -> bool {
-        let overdue =
-            matches!(failed.outcome, Outcome::MayHaveExecuted { status: Status { kind: StatusKind::TimedOut, .. }, .. });
+        let overdue = matches!(
+            failed.outcome,
+            Outcome::MayHaveExecuted { status: Status { kind: StatusKind::TimedOut, .. }, .. }
+        );
         self.overdue += usize::from(overdue);
         overdue
     }
@@ -208,7 +244,8 @@ impl OpenDevices {
         self.overdue > 0
     }
 
-    /// Whether devices have overdue operations. The memory of those that have come back is passed to `give`.
+    /// Whether devices have overdue operations. The memory of those that have come back is passed
+    /// to `give`.
     #[inline]
     pub(crate) fn holds_overdue(&mut self, give: impl FnMut(Segments)) -> bool {
         self.overdue > 0 && self.look_at_overdue(give)
@@ -225,7 +262,9 @@ impl OpenDevices {
 
     /// The next unreported change of a device.
     pub(crate) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
-        self.devices.iter_mut().find_map(|open| Some((Arc::clone(&open.device), open.queue.change()?)))
+        self.devices
+            .iter_mut()
+            .find_map(|open| Some((Arc::clone(&open.device), open.queue.change()?)))
     }
 
     /// Cancels one operation.
@@ -249,7 +288,12 @@ impl OpenDevices {
 
     /// Cancels all operations of the tags 0 to `tags`.
     pub(crate) fn cancel_all(&mut self, tags: u64) {
-        for device in self.devices.iter_mut().chain(&mut self.leaving).filter(|device| device.queue.in_flight() > 0) {
+        for device in self
+            .devices
+            .iter_mut()
+            .chain(&mut self.leaving)
+            .filter(|device| device.queue.in_flight() > 0)
+        {
             (0..tags).for_each(|user| device.queue.cancel(user));
         }
     }

@@ -1,8 +1,9 @@
 //! The driver of exports' connections, for all protocols.
 //!
-//! In each turn a connection receives, reads its mailbox, serves commands that wait for memory, submits to and reaps the devices,
-//! handles their changes, and sends. It ends when its link has ended and no device holds any of its operations. The protocol is a
-//! [`Service`]; this file does not depend on whether the link carries a stream or messages.
+//! In each turn a connection receives, reads its mailbox, serves commands that wait for memory,
+//! submits to and reaps the devices, handles their changes, and sends. It ends when its link has
+//! ended and no device holds any of its operations. The protocol is a [`Service`]; this file does
+//! not depend on whether the link carries a stream or messages.
 
 use super::listen::Homes;
 use super::mailbox::Mailbox;
@@ -36,10 +37,12 @@ pub(crate) trait Service: Sized + 'static {
     /// Handles a message of the protocol.
     fn told(&mut self, on: &Handle, link: &mut Self::Link, own: Self::Own);
 
-    /// Accepts no more commands and lets those in flight end; closes the link then, or at once if there can be none.
+    /// Accepts no more commands and lets those in flight end; closes the link then, or at once if
+    /// there can be none.
     fn drain(&mut self, link: &mut Self::Link);
 
-    /// Accepts no more commands and cancels operations of the devices; closes the link then, or at once if there can be none.
+    /// Accepts no more commands and cancels operations of the devices; closes the link then, or at
+    /// once if there can be none.
     fn stop(&mut self, link: &mut Self::Link);
 
     /// Handles changes that the devices report.
@@ -57,8 +60,9 @@ pub(crate) trait Service: Sized + 'static {
     /// Submits to the devices, reaps and answers, once; returns whether something happened.
     fn work(&mut self, on: &Handle, link: &mut Self::Link) -> bool;
 
-    /// Does the remaining work of a turn while the link exists, such as admitting a peer, or closing when everything is done.
-    /// Returns whether the link is to be passed to [`Service::replace`].
+    /// Does the remaining work of a turn while the link exists, such as admitting a peer, or
+    /// closing when everything is done. Returns whether the link is to be passed to
+    /// [`Service::replace`].
     fn advance(&mut self, on: &Handle, link: &mut Self::Link) -> bool;
 
     /// Moves or replaces the link: see [`Place`].
@@ -71,15 +75,18 @@ pub(crate) trait Service: Sized + 'static {
         false
     }
 
-    /// Whether everything that it waits for wakes it: the driver then becomes settled, without polling for a while.
+    /// Whether everything that it waits for wakes it: the driver then becomes settled, without
+    /// polling for a while.
     fn settles(&self) -> bool {
         false
     }
 
-    /// The link has ended: cancels operations. Returns whether no device holds any operation of the connection.
+    /// The link has ended: cancels operations. Returns whether no device holds any operation of the
+    /// connection.
     fn end(&mut self, link: &mut Self::Link) -> bool;
 
-    /// What is to be said of the peer when its connection has ended: why this end closed it, if it did.
+    /// What is to be said of the peer when its connection has ended: why this end closed it, if it
+    /// did.
     fn violation(link: &mut Self::Link) -> Option<String>;
 }
 
@@ -93,8 +100,10 @@ pub(crate) enum Place<S: Service> {
     Nowhere,
 }
 
-/// Creates the service of a connection on its loop, where the link is already registered. On failure the link is dropped.
-pub(crate) type Make<S> = Box<dyn FnOnce(&Handle, DriverId, &mut <S as Service>::Link, &MailboxOf<S>) -> S + Send>;
+/// Creates the service of a connection on its loop, where the link is already registered. On
+/// failure the link is dropped.
+pub(crate) type Make<S> =
+    Box<dyn FnOnce(&Handle, DriverId, &mut <S as Service>::Link, &MailboxOf<S>) -> S + Send>;
 
 /// The mailbox of a connection, for the creator of its [`Service`].
 pub(crate) type MailboxOf<S> = Arc<Mailbox<Message<<S as Service>::Own>>>;
@@ -117,13 +126,14 @@ pub(crate) struct Connection<S: Service> {
 /// See [`next_retry`].
 const NO_RETRY: (Time, Duration) = (Time::ZERO, Duration::ZERO);
 
-/// The time of the next attempt to get memory, and the pause before it, after a failed one. An attempt that came early, because the connection
-/// had something else to do, changes nothing.
+/// The time of the next attempt to get memory, and the pause before it, after a failed one. An
+/// attempt that came early, because the connection had something else to do, changes nothing.
 fn next_retry((at, pause): (Time, Duration), now: Time) -> (Time, Duration) {
     if now < at {
         return (at, pause);
     }
-    let (least, most) = (Duration::from_millis(STARVED_RETRY_MS), Duration::from_millis(STARVED_RETRY_MS_MAX));
+    let (least, most) =
+        (Duration::from_millis(STARVED_RETRY_MS), Duration::from_millis(STARVED_RETRY_MS_MAX));
     let pause = (pause * 2).clamp(least, most);
     (now + pause, pause)
 }
@@ -135,8 +145,8 @@ struct Homeless<S: Service> {
     seat: Seat,
 }
 
-/// Takes an accepted connection to the next loop in turn, where `make` creates its service. The service drops the [`Newcomer`] when the peer
-/// is admitted.
+/// Takes an accepted connection to the next loop in turn, where `make` creates its service. The
+/// service drops the [`Newcomer`] when the peer is admitted.
 pub(crate) fn accept<S: Service>(
     on: &Handle,
     link: S::Link,
@@ -146,7 +156,9 @@ pub(crate) fn accept<S: Service>(
 ) {
     let Some((connection, newcomer)) = Homeless::<S>::new(on, link, members) else { return };
     let members = Arc::clone(members);
-    homes.next().post(move |on| connection.enter(on, &members, |_, id, link, mailbox| make(id, link, mailbox, newcomer)));
+    homes.next().post(move |on| {
+        connection.enter(on, &members, |_, id, link, mailbox| make(id, link, mailbox, newcomer))
+    });
 }
 
 /// Like [`accept`], but on this loop.
@@ -180,14 +192,26 @@ impl<S: Service> Homeless<S> {
     }
 
     /// Starts the driver on this loop.
-    fn settle(self, on: &Handle, make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S) {
+    fn settle(
+        self,
+        on: &Handle,
+        make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S,
+    ) {
         let Self { mut link, mailbox, seat } = self;
         let spawned = on.try_spawn(|id| {
             link.register(on, id)?;
             let service = make(on, id, &mut link, &mailbox);
             mailbox.settle(on.remote(), id);
             let (link, seat, timer) = (Some(link), Some(seat), TimerSlot::default());
-            Ok::<_, std::io::Error>(Connection { id, link, service, mailbox, timer, retry: NO_RETRY, seat })
+            Ok::<_, std::io::Error>(Connection {
+                id,
+                link,
+                service,
+                mailbox,
+                timer,
+                retry: NO_RETRY,
+                seat,
+            })
         });
         if let Err(e) = spawned {
             tracing::error!("cannot watch an accepted connection: {e}");
@@ -254,18 +278,25 @@ impl<S: Service> Connection<S> {
         to.post(move |on| connection.settle(on, make));
     }
 
-    /// The link has ended: removes the driver once no device holds any operation. Returns whether it did.
+    /// The link has ended: removes the driver once no device holds any operation. Returns whether
+    /// it did.
     #[cold]
     fn leave(&mut self, on: &Handle) -> bool {
         let Some(link) = &mut self.link else { return false };
         if !self.service.end(link) {
             return false;
         }
-        // A peer that is slow, sends what TLS does not take, or wants what this system's TLS cannot do; others went away.
-        let is_told = |kind| matches!(kind, ErrorKind::TimedOut | ErrorKind::InvalidData | ErrorKind::Unsupported);
-        let why = S::violation(link).or_else(|| link.error().filter(|e| is_told(e.kind())).map(|e| e.to_string()));
+        // A peer that is slow, sends what TLS does not take, or wants what this system's TLS cannot
+        // do; others went away.
+        let is_told = |kind| {
+            matches!(kind, ErrorKind::TimedOut | ErrorKind::InvalidData | ErrorKind::Unsupported)
+        };
+        let why = S::violation(link)
+            .or_else(|| link.error().filter(|e| is_told(e.kind())).map(|e| e.to_string()));
         if let (Some(why), Some(seat)) = (why, &self.seat) {
-            seat.refusals().log(on.now().since_epoch(), || format!("{}: {why}; connection closed", link.peer()));
+            seat.refusals().log(on.now().since_epoch(), || {
+                format!("{}: {why}; connection closed", link.peer())
+            });
         } else if let Some(e) = link.error() {
             tracing::debug!("connection ended: {e}");
         }
@@ -332,10 +363,17 @@ mod tests {
 
     #[test]
     fn who_waits_for_memory_in_vain_looks_ever_less_often() {
-        let (mut retry, mut now, mut attempts) = (NO_RETRY, Time::from_epoch(Duration::from_secs(100)), 0);
+        let (mut retry, mut now, mut attempts) =
+            (NO_RETRY, Time::from_epoch(Duration::from_secs(100)), 0);
         let end = now + Duration::from_secs(1);
         let first = next_retry(retry, now);
-        assert_eq!(first, (now + Duration::from_millis(STARVED_RETRY_MS), Duration::from_millis(STARVED_RETRY_MS)));
+        assert_eq!(
+            first,
+            (
+                now + Duration::from_millis(STARVED_RETRY_MS),
+                Duration::from_millis(STARVED_RETRY_MS)
+            )
+        );
         assert_eq!(next_retry(first, now), first, "one that comes too early changes nothing");
         while now < end {
             retry = next_retry(retry, now);

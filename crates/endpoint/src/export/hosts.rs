@@ -8,7 +8,8 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 pub struct ConnectedHost {
     /// How it came.
     pub protocol: HostProtocol,
-    /// NVMe: the host's NQN, or its identifier if it gave none; iSCSI: the initiator's name; NBD: the client's address, as it has no name.
+    /// NVMe: the host's NQN, or its identifier if it gave none; iSCSI: the initiator's name; NBD:
+    /// the client's address, as it has no name.
     pub name: String,
     /// What it is connected to.
     pub subsystem: Nqn,

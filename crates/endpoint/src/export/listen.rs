@@ -11,7 +11,8 @@ use weft_io::accept::{Accept, Acceptor};
 use weft_io::rdma::QueuePair;
 use weft_io::{DriverId, Handle, Remote, Stream};
 
-/// The listeners of one export, each with the URL of its configuration and the place at which clients reach it. Dropping this closes them.
+/// The listeners of one export, each with the URL of its configuration and the place at which
+/// clients reach it. Dropping this closes them.
 pub(crate) struct Listeners<P>(Mutex<Vec<Listener<P>>>);
 
 struct Listener<P> {
@@ -61,8 +62,8 @@ impl<P: Clone> Listeners<P> {
 }
 
 impl Open {
-    /// Listens at `at` on the loop of `on`; port 0 picks a free port. `accepted` receives each connection, on that loop and not
-    /// registered with it. Returns the listen address.
+    /// Listens at `at` on the loop of `on`; port 0 picks a free port. `accepted` receives each
+    /// connection, on that loop and not registered with it. Returns the listen address.
     pub(crate) fn tcp(
         on: &Handle,
         at: SocketAddr,
@@ -112,7 +113,10 @@ impl Open {
         at: &std::path::Path,
         _: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
     ) -> Result<Self, Error> {
-        Err(Error::new(ErrorKind::Unsupported, format!("cannot listen at {}: this system has no Unix sockets", at.display())))
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("cannot listen at {}: this system has no Unix sockets", at.display()),
+        ))
     }
 
     fn on<L: Accept>(
@@ -125,10 +129,13 @@ impl Open {
         let (lines, name) = (Refusals::default(), at.to_owned());
         let trouble = move |on: &Handle, e: &std::io::Error, pause: Duration| {
             let pause = pause.as_millis();
-            let hint = if is_out_of_descriptors(e) { " (raise the limit of open files)" } else { "" };
+            let hint =
+                if is_out_of_descriptors(e) { " (raise the limit of open files)" } else { "" };
             let name = &name;
             lines.log(on.now().since_epoch(), || {
-                format!("cannot accept connections at {name}: {e}; trying again in {pause} ms{hint}")
+                format!(
+                    "cannot accept connections at {name}: {e}; trying again in {pause} ms{hint}"
+                )
             });
         };
         let driver = Acceptor::spawn(on, listener, accepted, trouble).map_err(|e| cannot(at, e))?;
@@ -151,8 +158,12 @@ impl Drop for Open {
 /// Why listening at `at` failed, and what to do.
 fn cannot(at: &str, e: std::io::Error) -> Error {
     let hint = match e.kind() {
-        std::io::ErrorKind::AddrInUse => "; another program uses this port: choose another one, or 0 for a free one",
-        std::io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose a higher one",
+        std::io::ErrorKind::AddrInUse => {
+            "; another program uses this port: choose another one, or 0 for a free one"
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need privileges: choose a higher one"
+        }
         std::io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
         _ => "",
     };

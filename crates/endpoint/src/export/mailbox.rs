@@ -1,4 +1,5 @@
-//! Messages between connections on different loops, and from whoever starts and stops exports. Not used per command.
+//! Messages between connections on different loops, and from whoever starts and stops exports. Not
+//! used per command.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +35,9 @@ impl<M> Mailbox<M> {
     }
 
     fn ring(&self) {
-        if let Some((remote, driver)) = self.home.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+        if let Some((remote, driver)) =
+            self.home.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        {
             remote.wake(driver);
         }
     }

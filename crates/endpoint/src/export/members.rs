@@ -50,9 +50,12 @@ impl<M> Members<M> {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// A seat for an accepted connection. If there is none, the reason is logged and the connection must be dropped.
+    /// A seat for an accepted connection. If there is none, the reason is logged and the connection
+    /// must be dropped.
     pub(crate) fn seat(&self, now: Duration, peer: &str) -> Option<(Seat, Newcomer)> {
-        let refused = |why: &String| self.refusals().log(now, || format!("{peer}: connection refused: {why}"));
+        let refused = |why: &String| {
+            self.refusals().log(now, || format!("{peer}: connection refused: {why}"))
+        };
         self.seats.take(peer).inspect_err(refused).ok()
     }
 
@@ -88,7 +91,8 @@ impl<M> Members<M> {
 
     /// Admits no more connections, and tells all to finish and close.
     pub(crate) fn drain(&self) {
-        // Under the lock of `enter`: a new connection either gets the message below or sees that the export stops.
+        // Under the lock of `enter`: a new connection either gets the message below or sees that
+        // the export stops.
         let list = self.list();
         self.stopping.store(true, Ordering::Release);
         drop(list);

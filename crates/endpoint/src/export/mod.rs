@@ -1,7 +1,8 @@
 //! Targets: serve block devices to other hosts. One directory per protocol; none imports a source.
 //!
-//! [`start`] listens at URLs of any protocol. The code shared by all protocols is next to their directories: listening, assigning
-//! connections to loops, counting them, the queues of devices, mailboxes, and the orderly end.
+//! [`start`] listens at URLs of any protocol. The code shared by all protocols is next to their
+//! directories: listening, assigning connections to loops, counting them, the queues of devices,
+//! mailboxes, and the orderly end.
 
 pub(crate) mod budget;
 pub(crate) mod devices;

@@ -4,7 +4,8 @@ use crate::limits::{REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_STEP_S};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The refusals of one export. Some are logged at once; after that one per time step, with the number of omitted ones.
+/// The refusals of one export. Some are logged at once; after that one per time step, with the
+/// number of omitted ones.
 #[derive(Default)]
 pub(crate) struct Refusals(Mutex<Count>);
 
@@ -24,7 +25,9 @@ impl Refusals {
         match self.count(now) {
             None => {}
             Some(0) => tracing::warn!("{}", what()),
-            Some(left_out) => tracing::warn!("{} ({left_out} earlier lines of this kind were not logged)", what()),
+            Some(left_out) => {
+                tracing::warn!("{} ({left_out} earlier lines of this kind were not logged)", what())
+            }
         }
     }
 
@@ -53,12 +56,14 @@ mod tests {
     fn a_few_at_once_then_one_in_each_step() {
         let refusals = Refusals::default();
         let at = |steps: u64| Duration::from_secs(100 + steps * REFUSALS_LOGGED_STEP_S);
-        let burst = (0..REFUSALS_LOGGED_MAX + 5).filter(|_| refusals.count(at(0)) == Some(0)).count();
+        let burst =
+            (0..REFUSALS_LOGGED_MAX + 5).filter(|_| refusals.count(at(0)) == Some(0)).count();
         assert_eq!(burst, REFUSALS_LOGGED_MAX as usize);
         assert_eq!(refusals.count(at(1)), Some(5), "the five that were left out are told of");
         assert_eq!(refusals.count(at(1)), None);
         assert_eq!(refusals.count(at(2)), Some(1));
-        let later = (0..REFUSALS_LOGGED_MAX).filter(|_| refusals.count(at(1000)) == Some(0)).count();
+        let later =
+            (0..REFUSALS_LOGGED_MAX).filter(|_| refusals.count(at(1000)) == Some(0)).count();
         assert_eq!(later, REFUSALS_LOGGED_MAX as usize, "after a quiet time it starts afresh");
     }
 }

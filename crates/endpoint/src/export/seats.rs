@@ -1,4 +1,5 @@
-//! Counts connections, up to an export's limit; a host with many connections leaves room for others ([`shares`](super::shares)).
+//! Counts connections, up to an export's limit; a host with many connections leaves room for others
+//! ([`shares`](super::shares)).
 
 use super::refusals::Refusals;
 use super::shares::{Bounds, NewShare, Refused, Share, Shares};
@@ -42,15 +43,23 @@ impl Seats {
     /// The reason for which the connection must be dropped.
     pub(crate) fn take(self: &Arc<Self>, peer: &str) -> Result<(Seat, Newcomer), String> {
         match self.shares.take(peer, 1) {
-            Ok((share, newcomer)) => Ok((Seat { seats: Arc::clone(self), _share: share }, newcomer)),
-            Err(Refused { of_newcomers, is_left_to_others, all, own }) => Err(match (of_newcomers, is_left_to_others) {
-                (false, true) => {
-                    format!("{own} of {all} open connections are from this address; the rest is reserved for others")
-                }
-                (false, false) => format!("{all} connections are already open"),
-                (true, true) => format!("{own} of {all} connections that have not logged in are from this address"),
-                (true, false) => format!("{all} connections have not logged in yet"),
-            }),
+            Ok((share, newcomer)) => {
+                Ok((Seat { seats: Arc::clone(self), _share: share }, newcomer))
+            }
+            Err(Refused { of_newcomers, is_left_to_others, all, own }) => {
+                Err(match (of_newcomers, is_left_to_others) {
+                    (false, true) => {
+                        format!(
+                            "{own} of {all} open connections are from this address; the rest is reserved for others"
+                        )
+                    }
+                    (false, false) => format!("{all} connections are already open"),
+                    (true, true) => format!(
+                        "{own} of {all} connections that have not logged in are from this address"
+                    ),
+                    (true, false) => format!("{all} connections have not logged in yet"),
+                })
+            }
         }
     }
 }
@@ -68,7 +77,8 @@ mod tests {
 
     /// As many as are had from an address, let in or not.
     fn all(seats: &Arc<Seats>, peer: &str, let_in: bool) -> Vec<(Seat, Option<Newcomer>)> {
-        let one = || seats.take(peer).ok().map(|(seat, newcomer)| (seat, (!let_in).then_some(newcomer)));
+        let one =
+            || seats.take(peer).ok().map(|(seat, newcomer)| (seat, (!let_in).then_some(newcomer)));
         std::iter::from_fn(one).collect()
     }
 
@@ -89,7 +99,8 @@ mod tests {
     fn who_has_little_gets_the_last_one() {
         let seats = Seats::new(4);
         assert_eq!(all(&seats, "192.0.2.1:1000", true).len(), 4);
-        let crowd: Vec<_> = (0..40).flat_map(|n| all(&seats, &format!("192.0.2.{n}:1"), true)).collect();
+        let crowd: Vec<_> =
+            (0..40).flat_map(|n| all(&seats, &format!("192.0.2.{n}:1"), true)).collect();
         assert_eq!(crowd.len(), 4);
     }
 

@@ -1,4 +1,5 @@
-//! Starts and stops exports of any protocol. All serve the same devices; each has its own way to listen.
+//! Starts and stops exports of any protocol. All serve the same devices; each has its own way to
+//! listen.
 
 use super::hosts::ConnectedHost;
 use super::{iscsi, nbd, nvme_tcp};
@@ -17,8 +18,8 @@ use weft_io::Remote;
 /// Configuration of exports of any protocol.
 #[derive(Clone)]
 pub struct ExportConfig {
-    /// What to serve: NVMe subsystems; iSCSI logical units; NBD exports by name, the first also under the empty name. The URLs
-    /// say where to listen.
+    /// What to serve: NVMe subsystems; iSCSI logical units; NBD exports by name, the first also
+    /// under the empty name. The URLs say where to listen.
     pub inventory: Arc<LiveInventory>,
     /// The settings of the iSCSI target.
     pub iscsi: iscsi::Settings,
@@ -26,7 +27,8 @@ pub struct ExportConfig {
     pub tls: TlsFiles,
 }
 
-/// A running export. To stop it, call [`Export::drain`], wait, call [`Export::close`] and wait again: see [`stop_all`].
+/// A running export. To stop it, call [`Export::drain`], wait, call [`Export::close`] and wait
+/// again: see [`stop_all`].
 pub trait Export: Send + Sync {
     /// Listens at one more URL of its protocol. Waits for a loop.
     fn listen(&self, url: &str) -> Result<(), Error>;
@@ -40,19 +42,22 @@ pub trait Export: Send + Sync {
     /// The URLs at which clients reach the export.
     fn urls(&self) -> Vec<String>;
 
-    /// A command that attaches the first of them on a host, if there is one: the operating system, and the command.
+    /// A command that attaches the first of them on a host, if there is one: the operating system,
+    /// and the command.
     fn attach_hint(&self) -> Option<(&'static str, String)>;
 
     /// Open connections, in any state.
     fn connections(&self) -> usize;
 
-    /// Tells hosts that keep a connection for discovery that what is served is no longer reached here.
+    /// Tells hosts that keep a connection for discovery that what is served is no longer reached
+    /// here.
     fn withdraw(&self) {}
 
     /// Accepts no more connections or commands; lets commands in flight end. Does not wait.
     fn drain(&self);
 
-    /// Connections that, after [`Export::drain`], still have commands in flight or responses to send.
+    /// Connections that, after [`Export::drain`], still have commands in flight or responses to
+    /// send.
     fn draining(&self) -> usize;
 
     /// Closes every connection as soon as no device holds any of its operations. Does not wait.
@@ -65,7 +70,8 @@ struct Protocol {
     schemes: &'static [&'static str],
     /// Checks the text of a URL to listen at.
     check: fn(&str) -> Result<(), Error>,
-    /// The TCP address of a URL to listen at, if it has one, which may be looked up; loads its certificates, too.
+    /// The TCP address of a URL to listen at, if it has one, which may be looked up; loads its
+    /// certificates, too.
     place: fn(&str, &TlsFiles) -> Result<Option<SocketAddr>, Error>,
     /// Starts one export that listens nowhere yet.
     start: Start,
@@ -75,19 +81,29 @@ type Start = fn(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Expor
 
 /// All protocols of exports.
 const PROTOCOLS: [Protocol; 3] = [
-    Protocol { schemes: &NVME_SCHEMES, check: nvme_tcp::check, place: nvme_tcp::place, start: nvme_tcp::start },
+    Protocol {
+        schemes: &NVME_SCHEMES,
+        check: nvme_tcp::check,
+        place: nvme_tcp::place,
+        start: nvme_tcp::start,
+    },
     Protocol { schemes: &[ISCSI], check: iscsi::check, place: iscsi::place, start: iscsi::start },
     Protocol { schemes: &NBD_SCHEMES, check: nbd::check, place: nbd::place, start: nbd::start },
 ];
 
 /// The protocol of a URL.
 fn protocol_of(url: &str) -> Result<usize, Error> {
-    let speaks = |protocol: &Protocol| protocol.schemes.iter().any(|scheme| url.starts_with(scheme));
+    let speaks =
+        |protocol: &Protocol| protocol.schemes.iter().any(|scheme| url.starts_with(scheme));
     PROTOCOLS.iter().position(speaks).ok_or_else(|| {
-        let known: Vec<&str> = PROTOCOLS.iter().flat_map(|protocol| protocol.schemes).copied().collect();
+        let known: Vec<&str> =
+            PROTOCOLS.iter().flat_map(|protocol| protocol.schemes).copied().collect();
         Error::new(
             ErrorKind::Usage,
-            format!("\"{url}\" is not an address to listen on: it must start with {}", known.join(" or ")),
+            format!(
+                "\"{url}\" is not an address to listen on: it must start with {}",
+                known.join(" or ")
+            ),
         )
     })
 }
@@ -100,10 +116,12 @@ pub fn check_listen(url: &str) -> Result<(), Error> {
     (PROTOCOLS[protocol_of(url)?].check)(url)
 }
 
-/// The TCP address at which a URL has a server listen; none for a Unix socket or RDMA. Looks up names, and loads what TLS needs.
+/// The TCP address at which a URL has a server listen; none for a Unix socket or RDMA. Looks up
+/// names, and loads what TLS needs.
 ///
 /// # Errors
-/// [`ErrorKind::Usage`] for what is no URL to listen at, or needs a certificate that is not named; otherwise what makes listening impossible.
+/// [`ErrorKind::Usage`] for what is no URL to listen at, or needs a certificate that is not named;
+/// otherwise what makes listening impossible.
 pub fn listen_address(url: &str, tls: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
     (PROTOCOLS[protocol_of(url)?].place)(url, tls)
 }
@@ -121,15 +139,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Listens at all of `urls`, of any protocols. Connections are distributed over `loops`. A device with a limited number of queues
-/// is shared by all connections ([`weft_block::sharing`]).
+/// Listens at all of `urls`, of any protocols. Connections are distributed over `loops`. A device
+/// with a limited number of queues is shared by all connections ([`weft_block::sharing`]).
 ///
 /// # Errors
 /// [`ErrorKind::Usage`] for an invalid URL; otherwise the error of listening. Nothing listens then.
 pub fn start(config: &ExportConfig, urls: &[String], loops: &[Remote]) -> Result<Exports, Error> {
     urls.iter().try_for_each(|url| protocol_of(url).map(drop))?;
     config.inventory.share_on(loops);
-    let exports = Exports { config: config.clone(), loops: loops.to_vec(), each: Mutex::default(), changing: Mutex::default() };
+    let exports = Exports {
+        config: config.clone(),
+        loops: loops.to_vec(),
+        each: Mutex::default(),
+        changing: Mutex::default(),
+    };
     // Exports that already listen end when they are dropped.
     urls.iter().try_for_each(|url| exports.listen(url))?;
     Ok(exports)
@@ -148,7 +171,8 @@ impl Exports {
         if let Some((_, export)) = each.iter().find(|(of, _)| *of == protocol) {
             return export.listen(url);
         }
-        let export: Arc<dyn Export> = (PROTOCOLS[protocol].start)(&self.config, &self.loops)?.into();
+        let export: Arc<dyn Export> =
+            (PROTOCOLS[protocol].start)(&self.config, &self.loops)?.into();
         export.listen(url)?;
         each.push((protocol, export));
         each.sort_by_key(|(of, _)| *of);
@@ -160,12 +184,15 @@ impl Exports {
         self.each().iter().for_each(|export| _ = export.unlisten(url));
     }
 
-    /// One change of the inventory, together with its listen addresses: listens at all that `edit` adds to them, and no more at those that it
-    /// removes. Connections stay.
+    /// One change of the inventory, together with its listen addresses: listens at all that `edit`
+    /// adds to them, and no more at those that it removes. Connections stay.
     ///
     /// # Errors
     /// The builder's error, or that of listening. All is as before then.
-    pub fn change(&self, edit: impl Fn(&mut InventoryBuilder) -> Result<(), InventoryError>) -> Result<Arc<Inventory>, Error> {
+    pub fn change(
+        &self,
+        edit: impl Fn(&mut InventoryBuilder) -> Result<(), InventoryError>,
+    ) -> Result<Arc<Inventory>, Error> {
         let _one_at_a_time = lock(&self.changing);
         let before = self.config.inventory.now();
         let mut trial = before.edit();
@@ -177,7 +204,8 @@ impl Exports {
         let (added, removed) = (missing(&wanted, &before), missing(&before, &wanted));
         let mut opened = Vec::new();
         let changed = added.iter().try_for_each(|url| self.listen(url).map(|()| opened.push(url)));
-        let changed = changed.and_then(|()| self.config.inventory.change(edit).map_err(Error::from));
+        let changed =
+            changed.and_then(|()| self.config.inventory.change(edit).map_err(Error::from));
         let stale = if changed.is_ok() { removed.iter().collect() } else { opened };
         stale.into_iter().for_each(|url| self.unlisten(url));
         changed
@@ -198,12 +226,14 @@ impl Exports {
         self.each().iter().map(|export| export.connections()).sum()
     }
 
-    /// Tells hosts that what is served is no longer reached here. Before [`Exports::stop`], unless another process takes over.
+    /// Tells hosts that what is served is no longer reached here. Before [`Exports::stop`], unless
+    /// another process takes over.
     pub fn withdraw(&self) {
         self.each().iter().for_each(|export| export.withdraw());
     }
 
-    /// Stops all: accepts no more connections or commands, lets commands in flight end (for a bounded time), closes, and flushes.
+    /// Stops all: accepts no more connections or commands, lets commands in flight end (for a
+    /// bounded time), closes, and flushes.
     pub fn stop(&self) -> Result<(), Error> {
         let each = self.each();
         let each: Vec<&dyn Export> = each.iter().map(AsRef::as_ref).collect();
@@ -211,12 +241,15 @@ impl Exports {
     }
 }
 
-/// Stops exports in order, then flushes each of their devices, even if another fails, and returns the first error.
+/// Stops exports in order, then flushes each of their devices, even if another fails, and returns
+/// the first error.
 pub fn stop_all(exports: &[&dyn Export], devices: &[Arc<dyn BlockDevice>]) -> Result<(), Error> {
     exports.iter().for_each(|export| export.drain());
     wait(Duration::from_secs(DRAIN_S), || exports.iter().all(|export| export.draining() == 0));
     exports.iter().for_each(|export| export.close());
-    wait(Duration::from_secs(DRAIN_CLOSE_S), || exports.iter().all(|export| export.connections() == 0));
+    wait(Duration::from_secs(DRAIN_CLOSE_S), || {
+        exports.iter().all(|export| export.connections() == 0)
+    });
     let devices = devices.iter().filter(|device| device.features().volatile_cache);
     let flush = |device: &Device| {
         let flushed = Disk::on(Arc::clone(device))?.flush_within(Duration::from_secs(DRAIN_S));

@@ -1,5 +1,6 @@
-//! Shares of what an export has once, in any unit: connections, or bytes. A host that holds much leaves room for others. There are two counts: of
-//! everything, and of what is held by those who are not admitted yet. A host is identified by its address, because a name is whatever the peer
+//! Shares of what an export has once, in any unit: connections, or bytes. A host that holds much
+//! leaves room for others. There are two counts: of everything, and of what is held by those who
+//! are not admitted yet. A host is identified by its address, because a name is whatever the peer
 //! claims. For the cold path only.
 
 use super::origin::origin;
@@ -67,7 +68,8 @@ pub(crate) struct Share(Part);
 #[derive(Debug)]
 pub(crate) struct NewShare(Part);
 
-/// Whether a host that holds `own` of the `all` in use may have `amount` more, of which there are `max`.
+/// Whether a host that holds `own` of the `all` in use may have `amount` more, of which there are
+/// `max`.
 fn is_free(max: usize, guaranteed: usize, all: usize, own: usize, amount: usize) -> bool {
     let Some(left) = max.checked_sub(all + amount) else { return false };
     own + amount <= guaranteed || own + amount <= HOST_TIMES_LEFT * left
@@ -98,17 +100,27 @@ impl Shares {
     ///
     /// # Errors
     /// There is too little left.
-    pub(crate) fn take(self: &Arc<Self>, peer: &str, amount: usize) -> Result<(Share, NewShare), Refused> {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        peer: &str,
+        amount: usize,
+    ) -> Result<(Share, NewShare), Refused> {
         let (host, mut state) = (origin(peer), self.lock());
         let own = host.and_then(|host| state.hosts.get(&host).copied()).unwrap_or_default();
         let Held { taken, new } = state.all;
         let counts = [(self.bounds.all, taken, own.taken), (self.bounds.new, new, own.new)];
         for (number, (max, all, own)) in counts.into_iter().enumerate() {
             if !is_free(max, self.bounds.guaranteed, all, own, amount) {
-                return Err(Refused { of_newcomers: number == 1, is_left_to_others: all + amount <= max, all, own });
+                return Err(Refused {
+                    of_newcomers: number == 1,
+                    is_left_to_others: all + amount <= max,
+                    all,
+                    own,
+                });
             }
         }
-        state.change(host, |held| (held.taken, held.new) = (held.taken + amount, held.new + amount));
+        state
+            .change(host, |held| (held.taken, held.new) = (held.taken + amount, held.new + amount));
         drop(state);
         let part = || Part { shares: Arc::clone(self), host, amount };
         Ok((Share(part()), NewShare(part())))

@@ -28,7 +28,8 @@ impl<T: Ord + Clone> Access<T> {
         }
     }
 
-    /// Removes the access of `name`; if all had access, nobody has it afterwards. Returns whether something changed.
+    /// Removes the access of `name`; if all had access, nobody has it afterwards. Returns whether
+    /// something changed.
     pub fn deny(&mut self, name: &T) -> bool {
         match self {
             Self::Only(names) => names.remove(name),

@@ -21,20 +21,25 @@ pub struct Authentication {
     pub hashes: Vec<Hash>,
     /// Diffie-Hellman groups, likewise.
     pub groups: Vec<Group>,
-    /// Whether authentications make keys for TLS (secure channel concatenation), which only NVMe/TCP exports use that expect it.
+    /// Whether authentications make keys for TLS (secure channel concatenation), which only
+    /// NVMe/TCP exports use that expect it.
     pub channel: SecureChannel,
 }
 
 impl Default for Authentication {
-    /// Without any secret, with every hash function, and with every group of moderate cost that is one: an exchange that was recorded is of no use for
-    /// guessing, and strangers cannot choose what costs most.
+    /// Without any secret, with every hash function, and with every group of moderate cost that is
+    /// one: an exchange that was recorded is of no use for guessing, and strangers cannot choose
+    /// what costs most.
     fn default() -> Self {
         Self {
             hosts: BTreeMap::new(),
             others: Vec::new(),
             controller: None,
             hashes: Hash::ALL.to_vec(),
-            groups: Group::ALL.into_iter().filter(|group| (1..=AUTHENTICATION_GROUP_BITS).contains(&group.bits())).collect(),
+            groups: Group::ALL
+                .into_iter()
+                .filter(|group| (1..=AUTHENTICATION_GROUP_BITS).contains(&group.bits()))
+                .collect(),
             channel: SecureChannel::None,
         }
     }
@@ -47,7 +52,12 @@ impl Authentication {
     }
 
     /// What is known of a host that calls itself so; `subsystem` is the name by which it came.
-    pub(crate) fn keys(&self, host: Option<&Nqn>, subsystem: &Nqn, is_admin: bool) -> ControllerKeys {
+    pub(crate) fn keys(
+        &self,
+        host: Option<&Nqn>,
+        subsystem: &Nqn,
+        is_admin: bool,
+    ) -> ControllerKeys {
         let secrets = host.and_then(|host| self.hosts.get(host)).unwrap_or(&self.others);
         ControllerKeys {
             hostnqn: host.map(|host| host.as_str().to_owned()).unwrap_or_default(),
@@ -67,7 +77,8 @@ impl Authentication {
 impl fmt::Debug for Authentication {
     /// Without the secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hosts: Vec<_> = self.hosts.iter().map(|(host, secrets)| (host, secrets.len())).collect();
+        let hosts: Vec<_> =
+            self.hosts.iter().map(|(host, secrets)| (host, secrets.len())).collect();
         f.debug_struct("Authentication")
             .field("hosts", &hosts)
             .field("others", &self.others.len())
@@ -79,8 +90,8 @@ impl fmt::Debug for Authentication {
     }
 }
 
-/// The authentications of an inventory, by subsystem. A change counts for what begins to authenticate from then on: associations that there are
-/// stay.
+/// The authentications of an inventory, by subsystem. A change counts for what begins to
+/// authenticate from then on: associations that there are stay.
 #[derive(Debug, Default)]
 pub struct Authentications {
     demanded: Mutex<HashMap<Nqn, Arc<Authentication>>>,
@@ -120,7 +131,8 @@ impl Authentications {
         Arc::clone(&self.computing().0)
     }
 
-    /// Sets what a subsystem demands, or that it demands nothing. The discovery subsystem has its well-known name here.
+    /// Sets what a subsystem demands, or that it demands nothing. The discovery subsystem has its
+    /// well-known name here.
     pub fn set(&self, subsystem: &Nqn, demanded: Option<Authentication>) {
         match demanded {
             Some(demanded) => _ = self.lock().insert(subsystem.clone(), Arc::new(demanded)),
@@ -146,9 +158,14 @@ mod tests {
     fn a_host_has_its_own_secrets_or_those_of_others() {
         let secret = |byte| Secret::of_key(&[byte; 32], None).unwrap();
         let hosts = BTreeMap::from([(nqn("one"), vec![secret(1), secret(2)])]);
-        let demanded = Authentication { hosts, others: vec![secret(3)], ..Authentication::default() };
-        let secrets = |host: Option<&Nqn>| demanded.keys(host, &nqn("subsystem"), true).secrets.len();
-        assert_eq!((secrets(Some(&nqn("one"))), secrets(Some(&nqn("other"))), secrets(None)), (2, 1, 0));
+        let demanded =
+            Authentication { hosts, others: vec![secret(3)], ..Authentication::default() };
+        let secrets =
+            |host: Option<&Nqn>| demanded.keys(host, &nqn("subsystem"), true).secrets.len();
+        assert_eq!(
+            (secrets(Some(&nqn("one"))), secrets(Some(&nqn("other"))), secrets(None)),
+            (2, 1, 0)
+        );
         assert!(!demanded.groups.contains(&Group::Null));
         let text = format!("{demanded:?}");
         assert!(!text.contains("DHHC") && text.contains("one"), "{text}");

@@ -1,7 +1,10 @@
 //! Builds an inventory, and rejects an invalid one.
 
 use super::states::is_group;
-use super::{Access, AccessStates, ControllerRange, DEFAULT_GROUP, Inventory, InventoryError, Namespace, Sharing, Subsystem};
+use super::{
+    Access, AccessStates, ControllerRange, DEFAULT_GROUP, Inventory, InventoryError, Namespace,
+    Sharing, Subsystem,
+};
 use crate::identity::namespace_uuid;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
@@ -31,7 +34,8 @@ pub struct NamespaceConfig {
     pub device: Arc<dyn BlockDevice>,
     /// Export name for NBD clients; `None`: not exported over NBD.
     pub name: Option<String>,
-    /// UUID; `None`: that of the device or, if it has none, one derived from subsystem and identifier.
+    /// UUID; `None`: that of the device or, if it has none, one derived from subsystem and
+    /// identifier.
     pub uuid: Option<Uuid>,
     /// NGUID; `None`: the UUID.
     pub nguid: Option<[u8; 16]>,
@@ -39,13 +43,15 @@ pub struct NamespaceConfig {
     pub eui64: Option<[u8; 8]>,
     /// Maximum blocks to serve; `None`: all blocks of the device, as it grows and shrinks.
     pub blocks: Option<u64>,
-    /// The group that it shares its access state with (ANAGRPID), 1 to [`weft_proto::limits::ANA_GROUPS_MAX`].
+    /// The group that it shares its access state with (ANAGRPID), 1 to
+    /// [`weft_proto::limits::ANA_GROUPS_MAX`].
     pub group: u32,
     /// NVMe hosts that see it.
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that see it.
     pub initiators: Access<Name>,
-    /// Hosts can reserve it. Switch it off where others serve the same data, whose hosts would not be kept out.
+    /// Hosts can reserve it. Switch it off where others serve the same data, whose hosts would not
+    /// be kept out.
     pub reservations: bool,
 }
 
@@ -61,7 +67,18 @@ impl NamespaceConfig {
     pub fn new(device: Arc<dyn BlockDevice>) -> Self {
         let (hosts, initiators) = (Access::Any, Access::Any);
         let (name, uuid, nguid, eui64, blocks) = (None, None, None, None, None);
-        Self { device, name, uuid, nguid, eui64, blocks, group: DEFAULT_GROUP, hosts, initiators, reservations: true }
+        Self {
+            device,
+            name,
+            uuid,
+            nguid,
+            eui64,
+            blocks,
+            group: DEFAULT_GROUP,
+            hosts,
+            initiators,
+            reservations: true,
+        }
     }
 
     /// The same, also for NBD clients.
@@ -82,7 +99,8 @@ pub struct InventoryBuilder {
 
 impl InventoryBuilder {
     pub(super) fn of(before: &Inventory) -> Self {
-        let subsystems = before.subsystems.iter().map(|subsystem| Subsystem::clone(subsystem)).collect();
+        let subsystems =
+            before.subsystems.iter().map(|subsystem| Subsystem::clone(subsystem)).collect();
         Self {
             before: before.clone(),
             subsystems,
@@ -92,7 +110,8 @@ impl InventoryBuilder {
         }
     }
 
-    /// Sets what this process is among those that serve the same subsystems; before any subsystem is added.
+    /// Sets what this process is among those that serve the same subsystems; before any subsystem
+    /// is added.
     pub fn set_range(&mut self, range: ControllerRange) -> Result<&mut Self, InventoryError> {
         let (first, last) = range.cntlids;
         if first == 0 || first > last || last > CNTLID_MAX {
@@ -112,7 +131,14 @@ impl InventoryBuilder {
         if self.subsystems.iter().any(|subsystem| subsystem.nqn == nqn) {
             return Err(InventoryError::DuplicateSubsystem(nqn));
         }
-        self.subsystems.push(Subsystem { nqn, hosts, initiators, cntlids, sharing, namespaces: BTreeMap::new() });
+        self.subsystems.push(Subsystem {
+            nqn,
+            hosts,
+            initiators,
+            cntlids,
+            sharing,
+            namespaces: BTreeMap::new(),
+        });
         Ok(self)
     }
 
@@ -130,7 +156,12 @@ impl InventoryBuilder {
     }
 
     /// Adds a namespace with a free identifier.
-    pub fn add_namespace(&mut self, nqn: &Nqn, nsid: Nsid, config: NamespaceConfig) -> Result<&mut Self, InventoryError> {
+    pub fn add_namespace(
+        &mut self,
+        nqn: &Nqn,
+        nsid: Nsid,
+        config: NamespaceConfig,
+    ) -> Result<&mut Self, InventoryError> {
         let (generation, range) = (self.next_generation(), self.range);
         let known = self.before.namespace(nqn, nsid).cloned();
         let subsystem = self.subsystem_mut(nqn)?;
@@ -149,17 +180,28 @@ impl InventoryBuilder {
     /// Adds a namespace with the lowest free identifier, and returns the identifier.
     pub fn add_next(&mut self, nqn: &Nqn, config: NamespaceConfig) -> Result<Nsid, InventoryError> {
         let subsystem = self.subsystem_mut(nqn)?;
-        let free = (1..).map(Nsid).find(|nsid| !subsystem.namespaces.contains_key(nsid)).unwrap_or(Nsid(1));
+        let free = (1..)
+            .map(Nsid)
+            .find(|nsid| !subsystem.namespaces.contains_key(nsid))
+            .unwrap_or(Nsid(1));
         self.add_namespace(nqn, free, config)?;
         Ok(free)
     }
 
-    /// Replaces a namespace. It has the same data if its UUID (given, or the device's own) is the same as before; otherwise hosts
-    /// see another disk, with another UUID.
-    pub fn replace_namespace(&mut self, nqn: &Nqn, nsid: Nsid, config: NamespaceConfig) -> Result<&mut Self, InventoryError> {
+    /// Replaces a namespace. It has the same data if its UUID (given, or the device's own) is the
+    /// same as before; otherwise hosts see another disk, with another UUID.
+    pub fn replace_namespace(
+        &mut self,
+        nqn: &Nqn,
+        nsid: Nsid,
+        config: NamespaceConfig,
+    ) -> Result<&mut Self, InventoryError> {
         let (generation, range) = (self.next_generation(), self.range);
         let subsystem = self.subsystem_mut(nqn)?;
-        let was = subsystem.namespaces.get(&nsid).ok_or_else(|| InventoryError::NoNamespace(nqn.clone(), nsid))?;
+        let was = subsystem
+            .namespaces
+            .get(&nsid)
+            .ok_or_else(|| InventoryError::NoNamespace(nqn.clone(), nsid))?;
         let namespace = make(nqn, nsid, config, Some(&**was), generation, range)?;
         subsystem.namespaces.insert(nsid, Arc::new(namespace));
         Ok(self)
@@ -172,7 +214,12 @@ impl InventoryBuilder {
     }
 
     /// Sets the number of blocks to serve; `None`: all blocks of the device.
-    pub fn resize_namespace(&mut self, nqn: &Nqn, nsid: Nsid, blocks: Option<u64>) -> Result<&mut Self, InventoryError> {
+    pub fn resize_namespace(
+        &mut self,
+        nqn: &Nqn,
+        nsid: Nsid,
+        blocks: Option<u64>,
+    ) -> Result<&mut Self, InventoryError> {
         let namespace = self.namespace_mut(nqn, nsid)?;
         let size = served_blocks(namespace.device.as_ref(), nsid, blocks)?;
         (namespace.limit, namespace.blocks) = (blocks, size);
@@ -198,20 +245,31 @@ impl InventoryBuilder {
     }
 
     /// Sets or removes the export name for NBD clients.
-    pub fn name_namespace(&mut self, nqn: &Nqn, nsid: Nsid, name: Option<String>) -> Result<&mut Self, InventoryError> {
+    pub fn name_namespace(
+        &mut self,
+        nqn: &Nqn,
+        nsid: Nsid,
+        name: Option<String>,
+    ) -> Result<&mut Self, InventoryError> {
         self.namespace_mut(nqn, nsid)?.name = name;
         Ok(self)
     }
 
     /// Moves a namespace to another group.
-    pub fn group_namespace(&mut self, nqn: &Nqn, nsid: Nsid, group: u32) -> Result<&mut Self, InventoryError> {
+    pub fn group_namespace(
+        &mut self,
+        nqn: &Nqn,
+        nsid: Nsid,
+        group: u32,
+    ) -> Result<&mut Self, InventoryError> {
         check_group(group)?;
         self.namespace_mut(nqn, nsid)?.group = group;
         Ok(self)
     }
 
-    /// Sets how well hosts reach the namespaces of a group: those that came by this listener, or all. In [`AccessState::Transition`] a group must
-    /// not stay longer than [`weft_proto::limits::ANA_TRANSITION_S`].
+    /// Sets how well hosts reach the namespaces of a group: those that came by this listener, or
+    /// all. In [`AccessState::Transition`] a group must not stay longer than
+    /// [`weft_proto::limits::ANA_TRANSITION_S`].
     pub fn set_access_state(
         &mut self,
         group: u32,
@@ -239,8 +297,8 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Reads the current sizes of the devices, and whether they can be reached. If a device has become smaller than the configured size, all
-    /// of its blocks are served.
+    /// Reads the current sizes of the devices, and whether they can be reached. If a device has
+    /// become smaller than the configured size, all of its blocks are served.
     pub(super) fn look_at_devices(&mut self) {
         for subsystem in &mut self.subsystems {
             for namespace in subsystem.namespaces.values_mut() {
@@ -257,16 +315,19 @@ impl InventoryBuilder {
         }
     }
 
-    /// Marks the namespaces of a permanently lost device as gone. They stay in the list, so that hosts use another path to the data if there
-    /// is one: a host does not do so if the namespace no longer exists.
+    /// Marks the namespaces of a permanently lost device as gone. They stay in the list, so that
+    /// hosts use another path to the data if there is one: a host does not do so if the namespace
+    /// no longer exists.
     pub(super) fn lose(&mut self, device: &Arc<dyn BlockDevice>) {
-        let namespaces = self.subsystems.iter_mut().flat_map(|subsystem| subsystem.namespaces.values_mut());
+        let namespaces =
+            self.subsystems.iter_mut().flat_map(|subsystem| subsystem.namespaces.values_mut());
         for namespace in namespaces.filter(|namespace| Arc::ptr_eq(&namespace.device, device)) {
             Arc::make_mut(namespace).presence = Presence::Gone;
         }
     }
 
-    /// The inventory: with a new generation if something changed since the builder was created; otherwise the original one.
+    /// The inventory: with a new generation if something changed since the builder was created;
+    /// otherwise the original one.
     pub fn build(self) -> Result<Inventory, InventoryError> {
         self.check()?;
         let generation = self.next_generation();
@@ -275,7 +336,13 @@ impl InventoryBuilder {
             Some(was) if **was == subsystem => Arc::clone(was),
             _ => Arc::new(subsystem),
         };
-        let next = Inventory { generation, subsystems: subsystems.into_iter().map(kept).collect(), listeners, access, range };
+        let next = Inventory {
+            generation,
+            subsystems: subsystems.into_iter().map(kept).collect(),
+            listeners,
+            access,
+            range,
+        };
         let rest = |inventory: &Inventory| (inventory.listeners.clone(), inventory.access.clone());
         let is_same = next.subsystems == before.subsystems && rest(&next) == rest(&before);
         Ok(if is_same { before } else { next })
@@ -292,7 +359,8 @@ impl InventoryBuilder {
 
     /// The check that no single call can make: whether all names differ.
     fn check(&self) -> Result<(), InventoryError> {
-        let (mut uuids, mut nguids, mut eui64s, mut names) = (HashSet::new(), HashSet::new(), HashSet::new(), HashSet::new());
+        let (mut uuids, mut nguids, mut eui64s, mut names) =
+            (HashSet::new(), HashSet::new(), HashSet::new(), HashSet::new());
         for namespace in self.subsystems.iter().flat_map(Subsystem::namespaces) {
             if !uuids.insert(namespace.uuid) {
                 return Err(InventoryError::DuplicateUuid(namespace.uuid));
@@ -321,7 +389,11 @@ fn check_group(group: u32) -> Result<(), InventoryError> {
 }
 
 /// Blocks of a device to serve.
-fn served_blocks(device: &dyn BlockDevice, nsid: Nsid, wanted: Option<u64>) -> Result<u64, InventoryError> {
+fn served_blocks(
+    device: &dyn BlockDevice,
+    nsid: Nsid,
+    wanted: Option<u64>,
+) -> Result<u64, InventoryError> {
     let (geometry, url) = (device.geometry(), || device.url().to_owned());
     let (blocks, block_bytes) = (geometry.blocks, geometry.block_bytes);
     match wanted {
@@ -341,10 +413,21 @@ fn make(
     generation: u64,
     range: ControllerRange,
 ) -> Result<Namespace, InventoryError> {
-    let NamespaceConfig { device: given, name, uuid, nguid, eui64, blocks: limit, group, hosts, initiators, reservations } =
-        config;
+    let NamespaceConfig {
+        device: given,
+        name,
+        uuid,
+        nguid,
+        eui64,
+        blocks: limit,
+        group,
+        hosts,
+        initiators,
+        reservations,
+    } = config;
     check_group(group)?;
-    let is_zero = uuid.is_some_and(|uuid| uuid.is_nil()) || nguid == Some([0; 16]) || eui64 == Some([0; 8]);
+    let is_zero =
+        uuid.is_some_and(|uuid| uuid.is_nil()) || nguid == Some([0; 16]) || eui64 == Some([0; 8]);
     if is_zero {
         return Err(InventoryError::ZeroIdentity(nsid));
     }
@@ -360,13 +443,24 @@ fn make(
     };
     let geometry = device.geometry();
     let blocks = served_blocks(device.as_ref(), nsid, limit)?;
-    let is_same = |was: &&Namespace| was.uuid == uuid && was.device.geometry().block_bytes == geometry.block_bytes;
+    let is_same = |was: &&Namespace| {
+        was.uuid == uuid && was.device.geometry().block_bytes == geometry.block_bytes
+    };
     let incarnation = was.filter(is_same).map_or(generation, |was| was.incarnation);
-    let shown = controller::Namespace::new(nsid, geometry.block_bytes, blocks, Id128(*uuid.as_bytes()));
+    let shown =
+        controller::Namespace::new(nsid, geometry.block_bytes, blocks, Id128(*uuid.as_bytes()));
     match shown.check() {
         Ok(()) => {}
-        Err(controller::NamespaceError::Identifier) => return Err(InventoryError::Identifier(nsid)),
-        Err(e) => return Err(InventoryError::Device { url: device.url().to_owned(), nsid, reason: e.to_string() }),
+        Err(controller::NamespaceError::Identifier) => {
+            return Err(InventoryError::Identifier(nsid));
+        }
+        Err(e) => {
+            return Err(InventoryError::Device {
+                url: device.url().to_owned(),
+                nsid,
+                reason: e.to_string(),
+            });
+        }
     }
     let nguid = nguid.unwrap_or(*uuid.as_bytes());
     let presence = device.presence();

@@ -17,8 +17,8 @@ pub enum Change {
     AccessChanged(Nqn),
     /// The data of a namespace was replaced.
     NamespaceReplaced(Nqn, Nsid),
-    /// A namespace with the same data has another device, size, name, identity or visibility, or its device was lost or came back. `shrunk`: it
-    /// has fewer blocks.
+    /// A namespace with the same data has another device, size, name, identity or visibility, or
+    /// its device was lost or came back. `shrunk`: it has fewer blocks.
     NamespaceChanged {
         /// The subsystem.
         subsystem: Nqn,
@@ -40,19 +40,32 @@ pub enum Change {
 pub(super) fn between(before: &Inventory, now: &Inventory) -> Vec<Change> {
     let mut changes = Vec::new();
     let absent = |from: &Inventory, listener: &&String| !from.listeners.contains(listener);
-    changes.extend(before.listeners.iter().filter(|it| absent(now, it)).cloned().map(Change::ListenerRemoved));
+    changes.extend(
+        before.listeners.iter().filter(|it| absent(now, it)).cloned().map(Change::ListenerRemoved),
+    );
     let gone = before.subsystems.iter().filter(|subsystem| now.subsystem(&subsystem.nqn).is_none());
     changes.extend(gone.map(|subsystem| Change::SubsystemRemoved(subsystem.nqn.clone())));
     for subsystem in &now.subsystems {
-        if let Some(was) = before.subsystem(&subsystem.nqn).filter(|was| !Arc::ptr_eq(was, subsystem)) {
+        if let Some(was) =
+            before.subsystem(&subsystem.nqn).filter(|was| !Arc::ptr_eq(was, subsystem))
+        {
             within(was, subsystem, &mut changes);
         }
     }
-    for subsystem in now.subsystems.iter().filter(|subsystem| before.subsystem(&subsystem.nqn).is_none()) {
+    for subsystem in
+        now.subsystems.iter().filter(|subsystem| before.subsystem(&subsystem.nqn).is_none())
+    {
         changes.push(Change::SubsystemAdded(subsystem.nqn.clone()));
-        changes.extend(subsystem.namespaces.keys().map(|nsid| Change::NamespaceAdded(subsystem.nqn.clone(), *nsid)));
+        changes.extend(
+            subsystem
+                .namespaces
+                .keys()
+                .map(|nsid| Change::NamespaceAdded(subsystem.nqn.clone(), *nsid)),
+        );
     }
-    changes.extend(now.listeners.iter().filter(|it| absent(before, it)).cloned().map(Change::ListenerAdded));
+    changes.extend(
+        now.listeners.iter().filter(|it| absent(before, it)).cloned().map(Change::ListenerAdded),
+    );
     if before.access != now.access {
         changes.push(Change::AccessStatesChanged);
     }

@@ -1,8 +1,10 @@
-//! The identifiers of controllers that each of several processes gives, which serve one subsystem: ranges that overlap are refused.
+//! The identifiers of controllers that each of several processes gives, which serve one subsystem:
+//! ranges that overlap are refused.
 //!
-//! The processes of one user know of each other by files in the directory `controllers` of the state directory: one directory for each
-//! subsystem, with a file `MIN-MAX-PID` for each process, which it holds locked for as long as it lives. A file that nobody holds was left by a
-//! process that has died.
+//! The processes of one user know of each other by files in the directory `controllers` of the
+//! state directory: one directory for each subsystem, with a file `MIN-MAX-PID` for each process,
+//! which it holds locked for as long as it lives. A file that nobody holds was left by a process
+//! that has died.
 
 use super::{ControllerRange, Sharing};
 use crate::identity::state_dir;
@@ -41,9 +43,12 @@ impl Drop for Claim {
 }
 
 impl ControllerClaims {
-    /// The claims of a process with this range, which are of effect where others are not known otherwise.
+    /// The claims of a process with this range, which are of effect where others are not known
+    /// otherwise.
     pub fn new(range: ControllerRange) -> Self {
-        let directory = state_dir().filter(|_| range.sharing == Sharing::Blind).map(|dir| dir.join("controllers"));
+        let directory = state_dir()
+            .filter(|_| range.sharing == Sharing::Blind)
+            .map(|dir| dir.join("controllers"));
         Self { range: range.cntlids, directory, held: Mutex::default() }
     }
 
@@ -58,8 +63,11 @@ impl ControllerClaims {
     /// [`ErrorKind::InUse`]: another process gives some of the same identifiers. Where files cannot be written there is a warning only.
     pub fn claim(&self, nqn: &Nqn) -> Result<(), Error> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(directory) = self.directory.as_ref().filter(|_| !held.contains_key(nqn)) else { return Ok(()) };
-        let directory = directory.join(Uuid::new_v5(&SUBSYSTEMS, nqn.as_str().as_bytes()).to_string());
+        let Some(directory) = self.directory.as_ref().filter(|_| !held.contains_key(nqn)) else {
+            return Ok(());
+        };
+        let directory =
+            directory.join(Uuid::new_v5(&SUBSYSTEMS, nqn.as_str().as_bytes()).to_string());
         match enter(&directory, self.range) {
             Ok(Ok(claim)) => drop(held.insert(nqn.clone(), claim)),
             Ok(Err((other, process))) => return Err(overlap(nqn, self.range, other, &process)),
@@ -93,11 +101,14 @@ type Taken = ((u16, u16), String);
 fn enter(directory: &Path, range: (u16, u16)) -> io::Result<Result<Claim, Taken>> {
     fs::create_dir_all(directory)?;
     // One process looks at a time.
-    let door = File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
+    let door =
+        File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
     door.lock()?;
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        let Some((other, process)) = path.file_name().and_then(|name| parse(name.to_str()?)) else { continue };
+        let Some((other, process)) = path.file_name().and_then(|name| parse(name.to_str()?)) else {
+            continue;
+        };
         if is_left(&path) {
             fs::remove_file(&path)?;
         } else if other.0 <= range.1 && range.0 <= other.1 {
@@ -151,7 +162,8 @@ mod tests {
         process((1, 1000)).claim(&one).unwrap();
         // What a process that has died leaves behind.
         drop(second);
-        let left = fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path().join("1-65519-1");
+        let left =
+            fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path().join("1-65519-1");
         fs::write(&left, "").unwrap();
         process((1, 1000)).claim(&one).unwrap();
         process((1, 1000)).claim(&other).unwrap();

@@ -1,7 +1,9 @@
-//! Host identifiers (HOSTID) of NVMe hosts, and whose they are. A reservation is that of an identifier, and anybody may put any identifier into a Connect;
-//! what is proved is HOSTNQN. An identifier is that of the host to which a configuration gives it, or else that of the name which had proved itself when it
-//! was registered: the registration tells, wherever it is stored (`docs/decisions/0038-a-proven-name-belongs-to-the-identifier.md`). Here is what a
-//! configuration gives, and who proved itself first with an identifier that had been registered without a proof.
+//! Host identifiers (HOSTID) of NVMe hosts, and whose they are. A reservation is that of an
+//! identifier, and anybody may put any identifier into a Connect; what is proved is HOSTNQN. An
+//! identifier is that of the host to which a configuration gives it, or else that of the name which
+//! had proved itself when it was registered: the registration tells, wherever it is stored
+//! (`docs/decisions/0038-a-proven-name-belongs-to-the-identifier.md`). Here is what a configuration
+//! gives, and who proved itself first with an identifier that had been registered without a proof.
 
 use super::{Inventory, LiveInventory};
 use crate::limits::HOST_IDENTIFIERS_MAX;
@@ -52,8 +54,8 @@ impl LiveInventory {
         self.identifiers.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives hosts their identifiers: where hosts prove their names, nobody else may use one of these, and these hosts may use no others. For hosts that
-    /// connect from now on.
+    /// Gives hosts their identifiers: where hosts prove their names, nobody else may use one of
+    /// these, and these hosts may use no others. For hosts that connect from now on.
     pub fn give_identifiers(&self, given: BTreeMap<Nqn, Id128>) {
         self.host_identifiers().given = given;
     }
@@ -79,10 +81,12 @@ impl LiveInventory {
         let first = known.first.get(&id).cloned();
         drop(known);
         let (inventory, registrant) = (self.now(), Registrant::Host(id));
-        any(&inventory, |state| state.proven(&registrant).cloned()).or_else(|| first.filter(|_| is_registered(&inventory, id)))
+        any(&inventory, |state| state.proven(&registrant).cloned())
+            .or_else(|| first.filter(|_| is_registered(&inventory, id)))
     }
 
-    /// A host has proved its name. If its identifier was registered without a proof, it is this host's from now on.
+    /// A host has proved its name. If its identifier was registered without a proof, it is this
+    /// host's from now on.
     pub(crate) fn proved(&self, id: Id128, name: &Nqn) {
         let inventory = self.now();
         if self.owner(id).is_some() || !is_registered(&inventory, id) {
@@ -97,8 +101,9 @@ impl LiveInventory {
         }
     }
 
-    /// Forgets who has proved itself with an identifier; returns what was forgotten. Registrations stay, of the first that proves its name with their identifier
-    /// from now on. Waits for what is stored.
+    /// Forgets who has proved itself with an identifier; returns what was forgotten. Registrations
+    /// stay, of the first that proves its name with their identifier from now on. Waits for what is
+    /// stored.
     ///
     /// # Errors
     /// A configuration gives the identifier, or what is stored cannot be changed.
@@ -109,25 +114,32 @@ impl LiveInventory {
         };
         let mut known = self.host_identifiers();
         if let Some((name, id)) = known.given.iter().find(|(name, id)| is_meant(**id, name)) {
-            let text =
-                format!("the configuration gives the identifier {id} to host {name}: change its table [[host_identifier]]");
+            let text = format!(
+                "the configuration gives the identifier {id} to host {name}: change its table [[host_identifier]]"
+            );
             return Err(Error::new(ErrorKind::Refused, text));
         }
-        let mut forgotten: Vec<(Id128, Nqn)> = known.first.extract_if(|id, name| is_meant(*id, name)).collect();
+        let mut forgotten: Vec<(Id128, Nqn)> =
+            known.first.extract_if(|id, name| is_meant(*id, name)).collect();
         drop(known);
-        for kept in self.now().namespaces().filter_map(|namespace| namespace.reservations.as_ref()) {
+        for kept in self.now().namespaces().filter_map(|namespace| namespace.reservations.as_ref())
+        {
             let of = |state: &State| {
-                let hosts = state.registrations().iter().filter_map(|known| match &known.registrant {
-                    Registrant::Host(id) => Some((*id, known.proven.clone()?)),
-                    Registrant::Nexus(_) => None,
-                });
+                let hosts =
+                    state.registrations().iter().filter_map(|known| match &known.registrant {
+                        Registrant::Host(id) => Some((*id, known.proven.clone()?)),
+                        Registrant::Nexus(_) => None,
+                    });
                 hosts.filter(|(id, name)| is_meant(*id, name)).collect::<Vec<_>>()
             };
             for (id, name) in kept.shared().look(of) {
                 let (answer, answered) = mpsc::channel();
                 kept.forget(id, Box::new(move |outcome| _ = answer.send(outcome)));
                 if let Ok(Err(refusal)) = answered.recv() {
-                    let text = format!("the host {name} could not be forgotten with namespace {}: {refusal}", kept.uuid());
+                    let text = format!(
+                        "the host {name} could not be forgotten with namespace {}: {refusal}",
+                        kept.uuid()
+                    );
                     return Err(Error::new(ErrorKind::Io, text));
                 }
                 forgotten.push((id, name));

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_block::limit::{Limit, Rate};
 
-/// The limits of hosts by name: the host NQN of NVMe, the initiator name of iSCSI, the address of an NBD client without its port.
+/// The limits of hosts by name: the host NQN of NVMe, the initiator name of iSCSI, the address of
+/// an NBD client without its port.
 #[derive(Debug, Default)]
 pub struct HostLimits(Mutex<HashMap<String, Arc<Rate>>>);
 
@@ -14,8 +15,8 @@ impl HostLimits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Limits a host. A limit that it has changes at once; a first one applies to connections that it makes from now on. [`Limit::NONE`]
-    /// removes the limit.
+    /// Limits a host. A limit that it has changes at once; a first one applies to connections that
+    /// it makes from now on. [`Limit::NONE`] removes the limit.
     ///
     /// # Errors
     /// [`HOST_LIMITS_MAX`] hosts have one.
@@ -29,7 +30,9 @@ impl HostLimits {
                 limits.retain(|_, rate| rate.limit() != Limit::NONE || Arc::strong_count(rate) > 1);
             }
             if limits.len() == HOST_LIMITS_MAX {
-                return Err(format!("{HOST_LIMITS_MAX} hosts have a limit; remove another one first"));
+                return Err(format!(
+                    "{HOST_LIMITS_MAX} hosts have a limit; remove another one first"
+                ));
             }
             limits.insert(host.to_owned(), Arc::new(Rate::new(limit)));
         }

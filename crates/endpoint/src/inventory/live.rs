@@ -2,8 +2,8 @@
 
 use super::host_identifiers::HostIdentifiers;
 use super::{
-    Authentications, Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, OtherGateway,
-    Others, Sharing, Subsystem, SubsystemConfig,
+    Authentications, Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace,
+    NamespaceConfig, OtherGateway, Others, Sharing, Subsystem, SubsystemConfig,
 };
 use crate::reservations::ReservationTable;
 use crate::statistics::Statistics;
@@ -17,8 +17,9 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// A follower of an inventory: an export.
 pub trait Follower: Send + Sync {
-    /// The inventory is now `now`, with these `changes` (at least one) since the last call. Called on the thread that makes the
-    /// change, one change at a time; must not wait for a loop or change the inventory.
+    /// The inventory is now `now`, with these `changes` (at least one) since the last call. Called
+    /// on the thread that makes the change, one change at a time; must not wait for a loop or
+    /// change the inventory.
     fn follow(&self, now: &Arc<Inventory>, changes: &[Change]);
 
     /// Other processes serve the same subsystems than before. Called like [`Self::follow`].
@@ -28,7 +29,8 @@ pub trait Follower: Send + Sync {
 /// The inventory that exports serve now. Any thread may change it, including loops.
 pub struct LiveInventory {
     now: Mutex<Arc<Inventory>>,
-    /// Held during a change, so that all followers are notified in the same order. Followers never take it.
+    /// Held during a change, so that all followers are notified in the same order. Followers never
+    /// take it.
     followers: Mutex<Vec<Weak<dyn Follower>>>,
     sharing: Mutex<Sharers>,
     reservations: ReservationTable,
@@ -60,14 +62,18 @@ impl LiveInventory {
     /// # Panics
     /// Never: such reservations are read from nowhere.
     pub fn new(inventory: Inventory) -> Arc<Self> {
-        Self::with_reservations(inventory, ReservationTable::volatile()).expect("nothing is stored that could be damaged")
+        Self::with_reservations(inventory, ReservationTable::volatile())
+            .expect("nothing is stored that could be damaged")
     }
 
     /// Begins with `inventory`, whose namespaces have their reservations in `reservations`.
     ///
     /// # Errors
     /// Those of a namespace were stored, and cannot be read.
-    pub fn with_reservations(mut inventory: Inventory, reservations: ReservationTable) -> Result<Arc<Self>, InventoryError> {
+    pub fn with_reservations(
+        mut inventory: Inventory,
+        reservations: ReservationTable,
+    ) -> Result<Arc<Self>, InventoryError> {
         find_reservations(&mut inventory, &reservations)?;
         let now = Mutex::new(Arc::new(inventory));
         Ok(Arc::new(Self {
@@ -90,13 +96,21 @@ impl LiveInventory {
         &self.reservations
     }
 
-    /// Starts with one subsystem whose namespaces 1, 2, … are these devices, named by their identifiers.
-    pub fn of_devices(subsystem: SubsystemConfig, devices: Vec<Arc<dyn BlockDevice>>) -> Result<Arc<Self>, InventoryError> {
+    /// Starts with one subsystem whose namespaces 1, 2, … are these devices, named by their
+    /// identifiers.
+    pub fn of_devices(
+        subsystem: SubsystemConfig,
+        devices: Vec<Arc<dyn BlockDevice>>,
+    ) -> Result<Arc<Self>, InventoryError> {
         let nqn = subsystem.nqn.clone();
         let mut builder = InventoryBuilder::default();
         builder.add_subsystem(subsystem)?;
         for (nsid, device) in (1..).zip(devices) {
-            builder.add_namespace(&nqn, Nsid(nsid), NamespaceConfig::named(device, &nsid.to_string()))?;
+            builder.add_namespace(
+                &nqn,
+                Nsid(nsid),
+                NamespaceConfig::named(device, &nsid.to_string()),
+            )?;
         }
         Ok(Self::new(builder.build()?))
     }
@@ -106,13 +120,16 @@ impl LiveInventory {
         Arc::clone(&lock(&self.now))
     }
 
-    /// Sets the other discovery controllers that the discovery log refers to. Before exports start: they do not follow a change.
+    /// Sets the other discovery controllers that the discovery log refers to. Before exports start:
+    /// they do not follow a change.
     pub fn set_referrals(&self, to: &[TransportAddress]) {
         *lock(&self.referrals) = to.to_vec();
     }
 
-    /// Sets which other processes serve the same subsystems: the discovery of each export tells of their ports from now on, also to hosts that
-    /// are connected. Of [`OTHER_PORTS_MAX`](crate::limits::OTHER_PORTS_MAX) of each protocol. Any thread may call this at any time.
+    /// Sets which other processes serve the same subsystems: the discovery of each export tells of
+    /// their ports from now on, also to hosts that are connected. Of
+    /// [`OTHER_PORTS_MAX`](crate::limits::OTHER_PORTS_MAX) of each protocol. Any thread may call
+    /// this at any time.
     pub fn set_others(&self, others: &[OtherGateway]) {
         let mut followers = lock(&self.followers);
         if self.others().is(others) {
@@ -120,7 +137,9 @@ impl LiveInventory {
         }
         *lock(&self.others) = Arc::new(Others::new(others));
         tracing::info!("other gateways: {others:?}");
-        followers.retain(|follower| follower.upgrade().map(|follower| follower.others_changed()).is_some());
+        followers.retain(|follower| {
+            follower.upgrade().map(|follower| follower.others_changed()).is_some()
+        });
     }
 
     /// See [`LiveInventory::set_others`].
@@ -128,7 +147,8 @@ impl LiveInventory {
         Arc::clone(&lock(&self.others))
     }
 
-    /// Gives the discovery subsystem a name of its own beside the well-known one (TP 8013). Before exports start: they do not follow a change.
+    /// Gives the discovery subsystem a name of its own beside the well-known one (TP 8013). Before
+    /// exports start: they do not follow a change.
     pub fn set_discovery_nqn(&self, name: Nqn) {
         *lock(&self.discovery_nqn) = Some(name);
     }
@@ -158,8 +178,8 @@ impl LiveInventory {
         &self.authentications
     }
 
-    /// Changes the inventory, and returns the new one. On return all followers have been notified; their loops apply the change
-    /// asynchronously.
+    /// Changes the inventory, and returns the new one. On return all followers have been notified;
+    /// their loops apply the change asynchronously.
     ///
     /// # Errors
     /// The builder's error. Nothing has changed then.
@@ -192,8 +212,9 @@ impl LiveInventory {
         Ok(now)
     }
 
-    /// An inventory that is about to be served, with the reservations of its namespaces. Reading those may wait for the store of a group; a change that follows while
-    /// this one is kept finds them read.
+    /// An inventory that is about to be served, with the reservations of its namespaces. Reading
+    /// those may wait for the store of a group; a change that follows while this one is kept finds
+    /// them read.
     ///
     /// # Errors
     /// Those of a namespace cannot be read.
@@ -202,7 +223,8 @@ impl LiveInventory {
         Ok(inventory)
     }
 
-    /// Sets how well hosts reach the namespaces of a group, while they use them: those that came by this listener, or all.
+    /// Sets how well hosts reach the namespaces of a group, while they use them: those that came by
+    /// this listener, or all.
     ///
     /// # Errors
     /// There can be no such group.
@@ -215,8 +237,9 @@ impl LiveInventory {
         self.change(|builder| builder.set_access_state(group, listener, state).map(drop))
     }
 
-    /// Shares devices with a limited number of queues among all users on these loops ([`weft_block::sharing`]), also devices that
-    /// are added later. For the first export; later calls change nothing.
+    /// Shares devices with a limited number of queues among all users on these loops
+    /// ([`weft_block::sharing`]), also devices that are added later. For the first export; later
+    /// calls change nothing.
     pub(crate) fn share_on(&self, loops: &[Remote]) {
         let _no_change_meanwhile = lock(&self.followers);
         let mut sharing = lock(&self.sharing);
@@ -228,8 +251,12 @@ impl LiveInventory {
         }
     }
 
-    /// Adds a follower, until it is dropped. `start` creates it from the current inventory, before any change is reported.
-    pub(crate) fn join<F: Follower + 'static>(&self, start: impl FnOnce(&Arc<Inventory>) -> Arc<F>) -> Arc<F> {
+    /// Adds a follower, until it is dropped. `start` creates it from the current inventory, before
+    /// any change is reported.
+    pub(crate) fn join<F: Follower + 'static>(
+        &self,
+        start: impl FnOnce(&Arc<Inventory>) -> Arc<F>,
+    ) -> Arc<F> {
         let mut followers = lock(&self.followers);
         let follower = start(&self.now());
         let weak: Weak<F> = Arc::downgrade(&follower);
@@ -237,11 +264,13 @@ impl LiveInventory {
         follower
     }
 
-    /// Reads the sizes of the devices again, and whether they can be reached. For users that learnt of a change, or may have missed one.
+    /// Reads the sizes of the devices again, and whether they can be reached. For users that learnt
+    /// of a change, or may have missed one.
     pub fn look_at_devices(&self) {
         let is_right = |namespace: &Arc<Namespace>| {
             let blocks = namespace.device.geometry().blocks;
-            let size_is = namespace.blocks == namespace.limit.map_or(blocks, |limit| limit.min(blocks));
+            let size_is =
+                namespace.blocks == namespace.limit.map_or(blocks, |limit| limit.min(blocks));
             size_is && namespace.presence == namespace.presence_now()
         };
         if !self.now().namespaces().all(is_right) {
@@ -252,7 +281,8 @@ impl LiveInventory {
         }
     }
 
-    /// A queue of a device reported a change: updates the inventory, and notifies all exports that serve it.
+    /// A queue of a device reported a change: updates the inventory, and notifies all exports that
+    /// serve it.
     pub(crate) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: weft_block::Change) {
         use weft_block::Change::{Access, Away, Back, Gone, Resized};
         match change {
@@ -271,14 +301,23 @@ impl LiveInventory {
     }
 }
 
-/// Gives the namespaces that are new their reservations. What a group serves has none where they are not the group's.
-fn find_reservations(inventory: &mut Inventory, table: &ReservationTable) -> Result<(), InventoryError> {
+/// Gives the namespaces that are new their reservations. What a group serves has none where they
+/// are not the group's.
+fn find_reservations(
+    inventory: &mut Inventory,
+    table: &ReservationTable,
+) -> Result<(), InventoryError> {
     let lacks = |namespace: &Namespace| namespace.reserves && namespace.reservations.is_none();
     let can = |of: &Subsystem| of.sharing != Sharing::Group || table.is_shared();
-    let is_meant = |of: &&mut Arc<Subsystem>| can(of) && of.namespaces().any(|namespace| lacks(namespace));
+    let is_meant =
+        |of: &&mut Arc<Subsystem>| can(of) && of.namespaces().any(|namespace| lacks(namespace));
     for subsystem in inventory.subsystems.iter_mut().filter(is_meant) {
-        for namespace in Arc::make_mut(subsystem).namespaces.values_mut().filter(|namespace| lacks(namespace)) {
-            let found = table.of(namespace.uuid).map_err(|e| InventoryError::Reservations(e.to_string()))?;
+        for namespace in
+            Arc::make_mut(subsystem).namespaces.values_mut().filter(|namespace| lacks(namespace))
+        {
+            let found = table
+                .of(namespace.uuid)
+                .map_err(|e| InventoryError::Reservations(e.to_string()))?;
             Arc::make_mut(namespace).reservations = Some(found);
         }
     }
@@ -293,12 +332,21 @@ impl Sharers {
             return;
         }
         // One device may be several namespaces.
-        let pair = |namespace: &Arc<Namespace>| (Arc::clone(&namespace.given), Arc::clone(&namespace.device));
-        let mut known: Vec<_> = inventory.namespaces().filter(|namespace| !needs(namespace)).map(pair).collect();
+        let pair = |namespace: &Arc<Namespace>| {
+            (Arc::clone(&namespace.given), Arc::clone(&namespace.device))
+        };
+        let mut known: Vec<_> =
+            inventory.namespaces().filter(|namespace| !needs(namespace)).map(pair).collect();
         for subsystem in &mut inventory.subsystems {
-            for namespace in Arc::make_mut(subsystem).namespaces.values_mut().filter(|namespace| needs(namespace)) {
-                let found =
-                    known.iter().find(|(given, _)| Arc::ptr_eq(given, &namespace.given)).map(|(_, shared)| Arc::clone(shared));
+            for namespace in Arc::make_mut(subsystem)
+                .namespaces
+                .values_mut()
+                .filter(|namespace| needs(namespace))
+            {
+                let found = known
+                    .iter()
+                    .find(|(given, _)| Arc::ptr_eq(given, &namespace.given))
+                    .map(|(_, shared)| Arc::clone(shared));
                 let shared = found.unwrap_or_else(|| self.share_one(&namespace.given));
                 known.push((Arc::clone(&namespace.given), Arc::clone(&shared)));
                 Arc::make_mut(namespace).device = shared;

@@ -1,11 +1,13 @@
-//! The inventory: one value with what is served, to which hosts and at which addresses; every export follows it.
+//! The inventory: one value with what is served, to which hosts and at which addresses; every
+//! export follows it.
 //!
-//! * [`Inventory`] is the value: [`Subsystem`]s with their [`Namespace`]s, their visibility, and listen addresses. It never
-//!   changes, and has a generation number.
+//! * [`Inventory`] is the value: [`Subsystem`]s with their [`Namespace`]s, their visibility, and
+//!   listen addresses. It never changes, and has a generation number.
 //! * [`InventoryBuilder`] builds one, from nothing or from another one, and rejects an invalid one.
 //! * [`Inventory::changes_since`] lists the differences to another one.
-//! * [`LiveInventory`] is the one that is served at present. Its followers are notified of each change once, in order, on the
-//!   thread that makes it, and send messages to the loops. No command takes a lock for it.
+//! * [`LiveInventory`] is the one that is served at present. Its followers are notified of each
+//!   change once, in order, on the thread that makes it, and send messages to the loops. No command
+//!   takes a lock for it.
 //!
 //! A namespace is a namespace of NVMe, a logical unit of iSCSI, and an export of NBD.
 
@@ -61,7 +63,8 @@ pub struct Inventory {
 /// What this process is among those that serve the same subsystems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerRange {
-    /// Identifiers that it gives to controllers, the lowest and the highest: ranges of processes that serve one subsystem do not overlap.
+    /// Identifiers that it gives to controllers, the lowest and the highest: ranges of processes
+    /// that serve one subsystem do not overlap.
     pub cntlids: (u16, u16),
     /// Whether others serve the same namespaces, as controllers of the same subsystems.
     pub sharing: Sharing,
@@ -75,8 +78,9 @@ pub enum Sharing {
     Alone,
     /// They know nothing of each other: reservations are not offered.
     Blind,
-    /// They are a group and share their reservations ([`ReservationTable::shared`](crate::reservations::ReservationTable::shared)). Compare, and compare and
-    /// write, are what the device makes of them.
+    /// They are a group and share their reservations
+    /// ([`ReservationTable::shared`](crate::reservations::ReservationTable::shared)). Compare, and
+    /// compare and write, are what the device makes of them.
     Group,
 }
 
@@ -116,12 +120,14 @@ pub struct Namespace {
     pub nguid: [u8; 16],
     /// EUI-64, where there is one.
     pub eui64: Option<[u8; 8]>,
-    /// What holds the blocks: the device that was given, or what shares its queues among all loops that serve it.
+    /// What holds the blocks: the device that was given, or what shares its queues among all loops
+    /// that serve it.
     pub device: Arc<dyn BlockDevice>,
     given: Arc<dyn BlockDevice>,
     /// Blocks that are served: those of the device, or fewer.
     pub blocks: u64,
-    /// Whether the device can be reached. Where not, the namespace stays, and commands fail in a way that lets hosts try another path.
+    /// Whether the device can be reached. Where not, the namespace stays, and commands fail in a
+    /// way that lets hosts try another path.
     pub presence: Presence,
     /// The group that it shares its access state with (ANAGRPID).
     pub group: u32,
@@ -129,8 +135,8 @@ pub struct Namespace {
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that see it, of those that may log in.
     pub initiators: Access<Name>,
-    /// The generation in which other data than before came behind the identifier. What was meant for the data of before must not reach
-    /// this device.
+    /// The generation in which other data than before came behind the identifier. What was meant
+    /// for the data of before must not reach this device.
     pub incarnation: u64,
     /// Its reservations, which all exports keep; `None`: no export has any.
     pub(crate) reservations: Option<Arc<NamespaceReservations>>,
@@ -141,7 +147,8 @@ pub struct Namespace {
 }
 
 impl Inventory {
-    /// Counts changes: of two inventories of which one was made from the other, the one with the higher generation is the newer one.
+    /// Counts changes: of two inventories of which one was made from the other, the one with the
+    /// higher generation is the newer one.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -202,7 +209,8 @@ impl Inventory {
         InventoryBuilder::of(self)
     }
 
-    /// What is different here from what was in `before`, in an order in which it can be carried out: what goes, then what comes.
+    /// What is different here from what was in `before`, in an order in which it can be carried
+    /// out: what goes, then what comes.
     pub fn changes_since(&self, before: &Self) -> Vec<Change> {
         change::between(before, self)
     }
@@ -221,7 +229,8 @@ impl Subsystem {
 }
 
 impl Namespace {
-    /// The number of the logical unit: one less than the identifier. Those of high identifiers are none.
+    /// The number of the logical unit: one less than the identifier. Those of high identifiers are
+    /// none.
     pub fn lun(&self) -> Option<usize> {
         Some(self.nsid.0 as usize - 1).filter(|&number| number < SCSI_UNITS_MAX)
     }
@@ -231,7 +240,8 @@ impl Namespace {
         &self.given
     }
 
-    /// Whether it is the same data as in `other`, so that commands that were meant for one may reach the other.
+    /// Whether it is the same data as in `other`, so that commands that were meant for one may
+    /// reach the other.
     pub fn is_same_data(&self, other: &Self) -> bool {
         self.incarnation == other.incarnation
     }
@@ -252,14 +262,32 @@ impl PartialEq for Namespace {
         let value = |it: &Self| {
             let access = (it.hosts.clone(), it.initiators.clone());
             let size = (it.blocks, it.limit, it.presence);
-            (it.nsid, it.name.clone(), it.uuid, it.nguid, it.eui64, size, access, (it.incarnation, it.group, it.reserves))
+            (
+                it.nsid,
+                it.name.clone(),
+                it.uuid,
+                it.nguid,
+                it.eui64,
+                size,
+                access,
+                (it.incarnation, it.group, it.reserves),
+            )
         };
-        Arc::ptr_eq(&self.device, &other.device) && Arc::ptr_eq(&self.given, &other.given) && value(self) == value(other)
+        Arc::ptr_eq(&self.device, &other.device)
+            && Arc::ptr_eq(&self.given, &other.given)
+            && value(self) == value(other)
     }
 }
 
 impl fmt::Debug for Namespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "namespace {} ({}, {} blocks, {})", self.nsid, self.device.url(), self.blocks, self.uuid)
+        write!(
+            f,
+            "namespace {} ({}, {} blocks, {})",
+            self.nsid,
+            self.device.url(),
+            self.blocks,
+            self.uuid
+        )
     }
 }

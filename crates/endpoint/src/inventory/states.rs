@@ -1,5 +1,5 @@
-//! How well hosts reach namespaces through this target: a state per group of namespaces (asymmetric namespace access of NVMe, asymmetric logical
-//! unit access of SCSI), for all listeners or for one.
+//! How well hosts reach namespaces through this target: a state per group of namespaces (asymmetric
+//! namespace access of NVMe, asymmetric logical unit access of SCSI), for all listeners or for one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,8 +17,8 @@ pub struct AccessStates {
 }
 
 impl AccessStates {
-    /// The state of a group for hosts that came by this listener, by the address that it was given (a free port as it was chosen); `None`: for hosts
-    /// of whose listener nothing is said.
+    /// The state of a group for hosts that came by this listener, by the address that it was given
+    /// (a free port as it was chosen); `None`: for hosts of whose listener nothing is said.
     pub fn of(&self, listener: Option<SocketAddr>, group: u32) -> AccessState {
         let at = listener.and_then(|listener| self.at.get(&(listener, group)));
         at.or_else(|| self.groups.get(&group)).copied().unwrap_or_default()
@@ -27,10 +27,13 @@ impl AccessStates {
     /// Everything that was said: listener (`None`: any other), group, state.
     pub fn iter(&self) -> impl Iterator<Item = (Option<SocketAddr>, u32, AccessState)> {
         let everywhere = self.groups.iter().map(|(&group, &state)| (None, group, state));
-        everywhere.chain(self.at.iter().map(|(&(listener, group), &state)| (Some(listener), group, state)))
+        everywhere.chain(
+            self.at.iter().map(|(&(listener, group), &state)| (Some(listener), group, state)),
+        )
     }
 
-    /// Sets a state. Said of a group for any listener, it replaces what was said of that group for single ones.
+    /// Sets a state. Said of a group for any listener, it replaces what was said of that group for
+    /// single ones.
     pub(super) fn set(&mut self, listener: Option<SocketAddr>, group: u32, state: AccessState) {
         match listener {
             Some(listener) => _ = self.at.insert((listener, group), state),

@@ -59,7 +59,10 @@ fn what_is_there_twice_is_refused() {
         InventoryError::DuplicateSubsystem(a.clone())
     );
     let discovery = SubsystemConfig::new(Nqn::discovery());
-    assert_eq!(builder.add_subsystem(discovery).unwrap_err(), InventoryError::ReservedName(Nqn::discovery()));
+    assert_eq!(
+        builder.add_subsystem(discovery).unwrap_err(),
+        InventoryError::ReservedName(Nqn::discovery())
+    );
     let again = builder.add_namespace(&a, Nsid(1), config(5)).unwrap_err();
     assert_eq!(again, InventoryError::DuplicateNamespace(a.clone(), Nsid(1)));
 
@@ -88,15 +91,27 @@ fn what_cannot_be_served_is_refused() {
     let a = nqn("a");
     let mut builder = two().edit();
     for nsid in [Nsid(0), Nsid::ALL] {
-        assert_eq!(builder.add_namespace(&a, nsid, config(5)).unwrap_err(), InventoryError::Identifier(nsid));
+        assert_eq!(
+            builder.add_namespace(&a, nsid, config(5)).unwrap_err(),
+            InventoryError::Identifier(nsid)
+        );
     }
     let zero = NamespaceConfig { uuid: Some(Uuid::nil()), ..config(5) };
-    assert_eq!(builder.add_namespace(&a, Nsid(2), zero).unwrap_err(), InventoryError::ZeroIdentity(Nsid(2)));
+    assert_eq!(
+        builder.add_namespace(&a, Nsid(2), zero).unwrap_err(),
+        InventoryError::ZeroIdentity(Nsid(2))
+    );
     let more = NamespaceConfig { blocks: Some(6), ..config(5) };
     let refused = builder.add_namespace(&a, Nsid(2), more).unwrap_err();
     assert!(matches!(refused, InventoryError::Size { blocks: 5, wanted: 6, .. }), "{refused}");
-    assert_eq!(builder.remove_namespace(&a, Nsid(2)).unwrap_err(), InventoryError::NoNamespace(a.clone(), Nsid(2)));
-    assert_eq!(builder.remove_subsystem(&nqn("b")).unwrap_err(), InventoryError::NoSubsystem(nqn("b")));
+    assert_eq!(
+        builder.remove_namespace(&a, Nsid(2)).unwrap_err(),
+        InventoryError::NoNamespace(a.clone(), Nsid(2))
+    );
+    assert_eq!(
+        builder.remove_subsystem(&nqn("b")).unwrap_err(),
+        InventoryError::NoSubsystem(nqn("b"))
+    );
     builder.name_namespace(&a, Nsid(1), Some(String::new())).unwrap();
     assert_eq!(builder.build().unwrap_err(), InventoryError::Name(String::new()));
 }
@@ -107,7 +122,11 @@ fn changes_say_what_is_different() {
     assert_eq!(changes(|_| ()), []);
     let added = changes(|builder| {
         assert_eq!(builder.add_next(&a(), config(5)), Ok(Nsid(2)));
-        builder.add_subsystem(SubsystemConfig::new(nqn("b"))).unwrap().add_namespace(&nqn("b"), Nsid(9), config(1)).unwrap();
+        builder
+            .add_subsystem(SubsystemConfig::new(nqn("b")))
+            .unwrap()
+            .add_namespace(&nqn("b"), Nsid(9), config(1))
+            .unwrap();
         builder.add_listener("iscsi://127.0.0.1").unwrap();
     });
     let expected = [
@@ -119,16 +138,26 @@ fn changes_say_what_is_different() {
     assert_eq!(added, expected);
     let removed = changes(|builder| _ = builder.remove_namespace(&a(), Nsid(70_000)).unwrap());
     assert_eq!(removed, [Change::NamespaceRemoved(a(), Nsid(70_000))]);
-    assert_eq!(changes(|builder| _ = builder.remove_subsystem(&a()).unwrap()), [Change::SubsystemRemoved(a())]);
-    let denied = changes(|builder| _ = builder.subsystem_mut(&a()).unwrap().hosts.deny(&nqn("host")));
+    assert_eq!(
+        changes(|builder| _ = builder.remove_subsystem(&a()).unwrap()),
+        [Change::SubsystemRemoved(a())]
+    );
+    let denied =
+        changes(|builder| _ = builder.subsystem_mut(&a()).unwrap().hosts.deny(&nqn("host")));
     assert_eq!(denied, [Change::AccessChanged(a())]);
     let changed = |shrunk| [Change::NamespaceChanged { subsystem: a(), nsid: Nsid(1), shrunk }];
-    assert_eq!(changes(|builder| _ = builder.resize_namespace(&a(), Nsid(1), Some(99)).unwrap()), changed(true));
+    assert_eq!(
+        changes(|builder| _ = builder.resize_namespace(&a(), Nsid(1), Some(99)).unwrap()),
+        changed(true)
+    );
     let hidden = |builder: &mut InventoryBuilder| {
         _ = builder.show_namespace(&a(), Nsid(1), |hosts, _| _ = hosts.deny(&nqn("host"))).unwrap();
     };
     assert_eq!(changes(hidden), changed(false));
-    assert_eq!(changes(|builder| _ = builder.name_namespace(&a(), Nsid(1), None).unwrap()), changed(false));
+    assert_eq!(
+        changes(|builder| _ = builder.name_namespace(&a(), Nsid(1), None).unwrap()),
+        changed(false)
+    );
 }
 
 #[test]
@@ -190,7 +219,9 @@ fn followers_hear_of_each_change_once_and_in_order() {
             std::thread::spawn(move || {
                 for n in 0..25 {
                     let add = |builder: &mut InventoryBuilder| {
-                        builder.add_namespace(&nqn("a"), Nsid(100 + thread * 100 + n), config(1)).map(drop)
+                        builder
+                            .add_namespace(&nqn("a"), Nsid(100 + thread * 100 + n), config(1))
+                            .map(drop)
                     };
                     live.change(add).unwrap();
                 }
@@ -198,7 +229,10 @@ fn followers_hear_of_each_change_once_and_in_order() {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!(*listening.0.lock().unwrap(), (2..102).map(|generation| (generation, 1)).collect::<Vec<_>>());
+    assert_eq!(
+        *listening.0.lock().unwrap(),
+        (2..102).map(|generation| (generation, 1)).collect::<Vec<_>>()
+    );
     // One that fails, and one that changes nothing, are not told.
     assert!(live.change(|builder| builder.remove_subsystem(&nqn("b")).map(drop)).is_err());
     live.change(|_| Ok(())).unwrap();

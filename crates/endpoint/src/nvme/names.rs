@@ -1,4 +1,5 @@
-//! Log messages about names that do not have the form that NVMe requires and are used anyway, and about other tolerated deviations of peers.
+//! Log messages about names that do not have the form that NVMe requires and are used anyway, and
+//! about other tolerated deviations of peers.
 
 use crate::limits::REMARKED_HOSTS_MAX;
 use std::collections::HashMap;
@@ -7,10 +8,13 @@ use weft_proto::nvme::controller::HostIdentity;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::types::Nqn;
 
-/// Logs that the name of `what` does not have the form that Base §4.7 requires. Call it at the first use of the name.
+/// Logs that the name of `what` does not have the form that Base §4.7 requires. Call it at the
+/// first use of the name.
 pub(crate) fn remark(what: &str, nqn: &Nqn) {
     if !nqn.is_qualified() {
-        tracing::warn!("{what} \"{nqn}\" does not have the form nqn.YYYY-MM.DOMAIN:NAME; using it unchanged");
+        tracing::warn!(
+            "{what} \"{nqn}\" does not have the form nqn.YYYY-MM.DOMAIN:NAME; using it unchanged"
+        );
     }
 }
 
@@ -20,7 +24,8 @@ pub(crate) fn remark_all(peer: &dyn std::fmt::Display, noted: Deviations) {
     noted.iter().for_each(|deviation| tracing::warn!("{peer} {deviation}"));
 }
 
-/// The deviations of its hosts that a target has logged: each once per host name, however often the host connects.
+/// The deviations of its hosts that a target has logged: each once per host name, however often the
+/// host connects.
 #[derive(Default)]
 pub(crate) struct HostRemarks(Mutex<HashMap<Option<Nqn>, Deviations>>);
 
@@ -31,8 +36,8 @@ impl HostRemarks {
         remark_all(&format_args!("host {host}"), self.unsaid(host.nqn.as_ref(), noted));
     }
 
-    /// The deviations that were not logged for this host yet. Above a number of hosts all others count as one, so that invented names fill
-    /// neither memory nor the log.
+    /// The deviations that were not logged for this host yet. Above a number of hosts all others
+    /// count as one, so that invented names fill neither memory nor the log.
     fn unsaid(&self, host: Option<&Nqn>, noted: Deviations) -> Deviations {
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = host.cloned();
@@ -69,7 +74,8 @@ mod tests {
     #[test]
     fn names_without_end_do_not_fill_the_log() {
         let remarks = HostRemarks::default();
-        let lines = (0..3 * REMARKED_HOSTS_MAX).map(|n| said(&remarks, Some(&format!("host{n}")), Deviation::HostName));
+        let lines = (0..3 * REMARKED_HOSTS_MAX)
+            .map(|n| said(&remarks, Some(&format!("host{n}")), Deviation::HostName));
         assert_eq!(lines.sum::<usize>(), REMARKED_HOSTS_MAX + 1);
         assert!(remarks.0.lock().unwrap().len() <= REMARKED_HOSTS_MAX + 1);
         assert_eq!(said(&remarks, Some("host7"), Deviation::LastPdu), 1);

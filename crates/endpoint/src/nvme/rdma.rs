@@ -1,4 +1,5 @@
-//! What both ends of a connection over RDMA do alike: a queue pair of `weft_io` and an engine of `weft_proto`, and what passes between them.
+//! What both ends of a connection over RDMA do alike: a queue pair of `weft_io` and an engine of
+//! `weft_proto`, and what passes between them.
 
 use crate::limits::RDMA_EVENTS_PER_TURN;
 use std::io;
@@ -7,7 +8,8 @@ use weft_io::event_loop::TimerSlot;
 use weft_io::rdma::{DeviceLimits, Event, NotLent, QueuePair};
 use weft_io::{Activity, DriverId, Handle, Segments};
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, HostQueuePair, QueuePairLimits, Received, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
+    Buffer, Ended, HostQueuePair, QueuePairLimits, Received, TargetQueuePair, Work, WorkError,
+    WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -114,7 +116,8 @@ fn flush(end: &mut impl End, held: Work) {
     }
 }
 
-/// An engine on its queue pair, whose commands are with `C`: what both ends of a connection do alike in a turn.
+/// An engine on its queue pair, whose commands are with `C`: what both ends of a connection do
+/// alike in a turn.
 pub(crate) trait Turn<C> {
     /// The engine.
     type End: End;
@@ -164,7 +167,8 @@ pub(crate) trait Turn<C> {
         if some && (end.has_ended() || wire.pair.has_own_event()) {
             wire.wake(on);
         }
-        // Who has the commands goes on with what was told in the next turn. Whatever else it waits for wakes the driver.
+        // Who has the commands goes on with what was told in the next turn. Whatever else it waits
+        // for wakes the driver.
         Activity::busy_if(some).or_settled_if(!told)
     }
 }
@@ -202,7 +206,17 @@ impl Wire {
     /// For commands of so many tags.
     pub(crate) fn new(pair: Box<dyn QueuePair>, slots: u16) -> Self {
         let (driver, timer, slots) = (None, TimerSlot::default(), vec![Slot::Empty; slots.into()]);
-        Self { pair, driver, timer, destroyed: false, refused: false, error: None, slots, in_use: 0, held: None }
+        Self {
+            pair,
+            driver,
+            timer,
+            destroyed: false,
+            refused: false,
+            error: None,
+            slots,
+            in_use: 0,
+            held: None,
+        }
     }
 
     pub(crate) fn register(&mut self, on: &Handle, driver: DriverId) -> io::Result<()> {
@@ -291,7 +305,11 @@ impl Wire {
     }
 
     /// Gives the slot of a tag memory.
-    pub(crate) fn prepare(&mut self, tag: Tag, bytes: u32) -> Result<Result<(), NoMemoryNow>, io::Error> {
+    pub(crate) fn prepare(
+        &mut self,
+        tag: Tag,
+        bytes: u32,
+    ) -> Result<Result<(), NoMemoryNow>, io::Error> {
         self.release(tag);
         match self.pair.prepare(tag.0, bytes) {
             Ok(()) => {
@@ -320,7 +338,8 @@ impl Wire {
         }
     }
 
-    /// Lends memory to the slot of a tag. Where that is impossible it comes back, and the user copies.
+    /// Lends memory to the slot of a tag. Where that is impossible it comes back, and the user
+    /// copies.
     #[inline]
     pub(crate) fn lend(&mut self, tag: Tag, memory: Segments) -> Result<(), Segments> {
         match self.pair.lend(tag.0, memory) {
@@ -355,7 +374,13 @@ impl Wire {
 
     /// Copies to the slot of a tag what `piece` gives of the bytes from `offset` on.
     #[inline]
-    pub(crate) fn copy_in<'a>(&mut self, tag: Tag, offset: u32, bytes: u32, piece: impl Fn(u32, u32) -> &'a [u8]) {
+    pub(crate) fn copy_in<'a>(
+        &mut self,
+        tag: Tag,
+        offset: u32,
+        bytes: u32,
+        piece: impl Fn(u32, u32) -> &'a [u8],
+    ) {
         let mut at = 0;
         while at < bytes {
             let from = piece(offset + at, bytes - at);

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_block::limits::RESERVATION_REPORT_BYTES;
-use weft_block::{BlockQueue, Completion, Device, Error, ErrorKind, Op, OpKind, Outcome, Pending, ReservationReport, StatusKind};
+use weft_block::{
+    BlockQueue, Completion, Device, Error, ErrorKind, Op, OpKind, Outcome, Pending,
+    ReservationReport, StatusKind,
+};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
 
@@ -26,16 +29,22 @@ const RETURN: Duration = Duration::from_millis(1);
 ///
 /// # Errors
 /// That the loop cannot be started.
-pub(super) fn ask_from(control: &Control, device: &Device, kind: OpKind) -> Result<Pending<Answer>, Error> {
+pub(super) fn ask_from(
+    control: &Control,
+    device: &Device,
+    kind: OpKind,
+) -> Result<Pending<Answer>, Error> {
     let device = Arc::clone(device);
     control.begin(move |on, done| ask(on, &device, kind, done))
 }
 
-/// Asks; this is the control loop. `done` is called when the connection that was used is free again.
+/// Asks; this is the control loop. `done` is called when the connection that was used is free
+/// again.
 pub(super) fn ask(on: &Handle, device: &Device, kind: OpKind, done: Done<Answer>) {
     let mut done = Some(done);
     let is_report = kind == OpKind::ReservationReport;
-    let blocks = if is_report { RESERVATION_REPORT_BYTES as u32 / device.geometry().block_bytes } else { 0 };
+    let blocks =
+        if is_report { RESERVATION_REPORT_BYTES as u32 / device.geometry().block_bytes } else { 0 };
     let spawned = on.try_spawn(|id| {
         let queue = Some(device.open_queue(on, id)?);
         let asked = Ask {
@@ -80,7 +89,9 @@ impl Ask {
             return self.ops.push_back(Op::bare(kind, 0, 0, 0));
         }
         match on.pool().take(RESERVATION_REPORT_BYTES) {
-            Some(buf) => self.ops.push_back(Op::new(kind, 0, self.blocks, 0, Segments::from([buf.into()]))),
+            Some(buf) => {
+                self.ops.push_back(Op::new(kind, 0, self.blocks, 0, Segments::from([buf.into()])))
+            }
             None => {
                 self.kind = Some(kind);
                 self.timer.arm(on, self.id, on.now() + RETURN);
@@ -94,12 +105,21 @@ fn read(Completion { op, outcome }: Completion) -> Result<Answer, Error> {
     match outcome {
         Outcome::Done(status) if status.is_success() => {
             let report = op.data.first().and_then(|bytes| ReservationReport::decode(bytes));
-            let other = if op.kind == OpKind::ReservationReport { StatusKind::Invalid } else { StatusKind::Success };
+            let other = if op.kind == OpKind::ReservationReport {
+                StatusKind::Invalid
+            } else {
+                StatusKind::Success
+            };
             Ok(report.map_or(Answer::Done(other), Answer::Report))
         }
-        Outcome::Done(status) if !status.kind.is_passing() && status.kind != StatusKind::Gone => Ok(Answer::Done(status.kind)),
+        Outcome::Done(status) if !status.kind.is_passing() && status.kind != StatusKind::Gone => {
+            Ok(Answer::Done(status.kind))
+        }
         _ => {
-            let text = format!("its reservation could not be asked for or changed: {:?}", outcome.status().kind);
+            let text = format!(
+                "its reservation could not be asked for or changed: {:?}",
+                outcome.status().kind
+            );
             Err(Error::new(ErrorKind::Io, text))
         }
     }

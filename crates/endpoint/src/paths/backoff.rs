@@ -1,10 +1,12 @@
-//! The pauses between attempts to reconnect: they double from a short one up to the maximum, and each is shortened by a random part, so that
-//! many hosts of one target do not come back at the same time.
+//! The pauses between attempts to reconnect: they double from a short one up to the maximum, and
+//! each is shortened by a random part, so that many hosts of one target do not come back at the
+//! same time.
 
 use crate::limits::RECONNECT_FIRST_MS;
 use std::time::Duration;
 
-/// The pause before attempt number `attempt` (from 0). `random` is any number; a quarter of the pause depends on it.
+/// The pause before attempt number `attempt` (from 0). `random` is any number; a quarter of the
+/// pause depends on it.
 pub(super) fn pause(attempt: u32, most: Duration, random: u16) -> Duration {
     let doubled = Duration::from_millis(RECONNECT_FIRST_MS).saturating_mul(1 << attempt.min(20));
     let whole = doubled.min(most);

@@ -20,7 +20,8 @@ impl Chooser {
         Self { policy, last: 0, since_probe: 0 }
     }
 
-    /// The path of the next operation; none if no path takes operations. Paths that are not optimized are used if no other is left.
+    /// The path of the next operation; none if no path takes operations. Paths that are not
+    /// optimized are used if no other is left.
     #[inline]
     pub(super) fn choose(&mut self, routes: &[Route], now: Time) -> Option<usize> {
         let chosen = self
@@ -32,7 +33,9 @@ impl Chooser {
 
     fn among(&mut self, routes: &[Route], takes: impl Fn(&Route) -> bool) -> Option<usize> {
         let first = self.last + 1;
-        let in_turn = || (first..first + routes.len()).map(|n| n % routes.len()).filter(|&n| takes(&routes[n]));
+        let in_turn = || {
+            (first..first + routes.len()).map(|n| n % routes.len()).filter(|&n| takes(&routes[n]))
+        };
         match self.policy {
             IoPolicy::Numa => (0..routes.len()).find(|&n| takes(&routes[n])),
             IoPolicy::RoundRobin => in_turn().next(),
@@ -43,7 +46,12 @@ impl Chooser {
                     self.since_probe = 0;
                     return in_turn().next();
                 }
-                in_turn().min_by_key(|&n| routes[n].counters.latency_ns().saturating_mul(u64::from(routes[n].in_flight) + 1))
+                in_turn().min_by_key(|&n| {
+                    routes[n]
+                        .counters
+                        .latency_ns()
+                        .saturating_mul(u64::from(routes[n].in_flight) + 1)
+                })
             }
         }
     }

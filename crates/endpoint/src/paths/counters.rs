@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Counters of one path. Each queue has its own, which only its loop writes; so counting needs no synchronisation.
+/// Counters of one path. Each queue has its own, which only its loop writes; so counting needs no
+/// synchronisation.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     operations: AtomicU64,

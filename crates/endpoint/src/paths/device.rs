@@ -34,7 +34,8 @@ impl PathsDevice {
     fn give_back(&self) {
         let device = self.group.paths().into_iter().find_map(|(_, live)| Some(live?.device));
         if let (Some(key), Some(device)) = (self.group.key, device) {
-            // It goes on by itself; what cannot be given back is taken over by the next opening of this host.
+            // It goes on by itself; what cannot be given back is taken over by the next opening of
+            // this host.
             drop(ask_from(&self.group.control, &device, key.given_back()));
         }
     }
@@ -70,7 +71,11 @@ impl BlockDevice for PathsDevice {
     }
 
     fn late_writes_bound(&self) -> Option<Duration> {
-        self.group.paths().into_iter().filter_map(|(_, live)| live?.device.late_writes_bound()).max()
+        self.group
+            .paths()
+            .into_iter()
+            .filter_map(|(_, live)| live?.device.late_writes_bound())
+            .max()
     }
 
     fn max_queues(&self) -> usize {

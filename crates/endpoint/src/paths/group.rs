@@ -1,4 +1,5 @@
-//! What the paths of a device share: which of them are open, who uses them, and what to tell the users.
+//! What the paths of a device share: which of them are open, who uses them, and what to tell the
+//! users.
 
 use super::admit::Base;
 use super::counters::{Counted, Counters};
@@ -36,7 +37,8 @@ pub(super) struct Group {
     gates: AtomicUsize,
     /// How often unflushed writes were lost for good.
     losses: AtomicU64,
-    /// Another host was registered with the device once. A target that restarts may have forgotten it, and it may still write.
+    /// Another host was registered with the device once. A target that restarts may have forgotten
+    /// it, and it may still write.
     has_others: AtomicBool,
     /// Grows whenever queues have something to look at.
     version: AtomicU64,
@@ -110,8 +112,8 @@ impl Group {
             counters: Vec::new(),
         };
         let state = State { paths: urls.into_iter().map(entry).collect(), ..State::default() };
-        let log =
-            (base.features.volatile_cache && base.features.write).then(|| Arc::new(Unflushed::new(options.unflushed_bytes)));
+        let log = (base.features.volatile_cache && base.features.write)
+            .then(|| Arc::new(Unflushed::new(options.unflushed_bytes)));
         Self {
             log,
             replays: AtomicU64::new(0),
@@ -227,7 +229,8 @@ impl Group {
         !self.state().users.is_empty()
     }
 
-    /// Unflushed writes will be written again: queues send nothing until [`Group::open_gate`]. Returns the number of this replay.
+    /// Unflushed writes will be written again: queues send nothing until [`Group::open_gate`].
+    /// Returns the number of this replay.
     pub(super) fn close_gate(&self) -> u64 {
         self.gates.fetch_add(1, Ordering::AcqRel);
         let number = self.replays.fetch_add(1, Ordering::AcqRel) + 1;
@@ -257,7 +260,8 @@ impl Group {
         }
     }
 
-    /// Whether nobody else writes to the data as far as is known, so that it depends on who is registered with the device now.
+    /// Whether nobody else writes to the data as far as is known, so that it depends on who is
+    /// registered with the device now.
     pub(super) fn may_be_only_writer(&self) -> bool {
         self.options.only_writer_if_alone && !self.has_others.load(Ordering::Acquire)
     }
@@ -271,11 +275,13 @@ impl Group {
         self.replays.load(Ordering::Acquire)
     }
 
-    /// A queue has nothing under way that would disturb a replay, and has taken in all that had completed before.
+    /// A queue has nothing under way that would disturb a replay, and has taken in all that had
+    /// completed before.
     pub(super) fn report_quiet(&self, name: u64, replay: u64) {
         let is_news = {
             let state = &mut *self.state();
-            let user = state.users.iter_mut().find(|user| user.name == name && user.quiet_for < replay);
+            let user =
+                state.users.iter_mut().find(|user| user.name == name && user.quiet_for < replay);
             user.map(|user| user.quiet_for = replay).is_some()
         };
         if let Some(keeper) = self.keeper().filter(|_| is_news) {
@@ -376,11 +382,17 @@ impl Group {
     /// What is known of the paths.
     pub(super) fn report(&self) -> Vec<PathStatus> {
         let report = |entry: &Entry| {
-            let counted = entry.counters.iter().fold(entry.counted, |sum, counters| sum.plus(counters.read()));
+            let counted = entry
+                .counters
+                .iter()
+                .fold(entry.counted, |sum, counters| sum.plus(counters.read()));
             PathStatus {
                 url: entry.url.clone(),
                 state: entry.state,
-                access: entry.live.as_ref().map_or(AccessState::Inaccessible, |live| live.device.access_state()),
+                access: entry
+                    .live
+                    .as_ref()
+                    .map_or(AccessState::Inaccessible, |live| live.device.access_state()),
                 operations: counted.operations,
                 bytes: counted.bytes,
                 errors: counted.errors,

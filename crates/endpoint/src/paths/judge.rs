@@ -29,22 +29,32 @@ pub(super) fn verdict(flight: &Flight, outcome: &Outcome, failover: Failover) ->
                 Verdict::Deliver
             }
         }
-        // The device has aborted it, or its data was damaged in transit: it is repeated as after a loss, but not for ever.
-        Outcome::Done(Status { kind: StatusKind::Aborted | StatusKind::Transport, .. }) if !is_swap => {
-            if flight.repeats < PATH_REPEATS_MAX { Verdict::Again } else { Verdict::Deliver }
+        // The device has aborted it, or its data was damaged in transit: it is repeated as after a
+        // loss, but not for ever.
+        Outcome::Done(Status { kind: StatusKind::Aborted | StatusKind::Transport, .. })
+            if !is_swap =>
+        {
+            if flight.repeats < PATH_REPEATS_MAX {
+                Verdict::Again
+            } else {
+                Verdict::Deliver
+            }
         }
         Outcome::Done(_) => Verdict::Deliver,
         Outcome::NotSent(_) => Verdict::AgainAfterPause,
         Outcome::MayHaveExecuted { .. } if is_swap => Verdict::Deliver,
         Outcome::MayHaveExecuted { settled: true, .. } => Verdict::Again,
-        Outcome::MayHaveExecuted { settled: false, .. } if !flight.kind.is_write() || failover == Failover::Fast => {
+        Outcome::MayHaveExecuted { settled: false, .. }
+            if !flight.kind.is_write() || failover == Failover::Fast =>
+        {
             Verdict::Again
         }
         Outcome::MayHaveExecuted { settled: false, .. } => Verdict::Deliver,
     }
 }
 
-/// Whether a device that answered did so for the path and not for the data: the command was not executed, and another path may work.
+/// Whether a device that answered did so for the path and not for the data: the command was not
+/// executed, and another path may work.
 fn speaks_of_path(status: &Status) -> bool {
     matches!(status.kind, StatusKind::Path | StatusKind::Gone)
 }
@@ -68,7 +78,11 @@ mod tests {
     #[test]
     fn what_was_not_sent_or_changes_nothing_is_sent_again() {
         let reserve = OpKind::Reserve(weft_block::ReserveAction::Register { key: 1 });
-        for outcome in [Outcome::settled(GONE), Outcome::unsettled(GONE), Outcome::Done(Status::new(StatusKind::Aborted))] {
+        for outcome in [
+            Outcome::settled(GONE),
+            Outcome::unsettled(GONE),
+            Outcome::Done(Status::new(StatusKind::Aborted)),
+        ] {
             assert_eq!(judge(reserve, outcome), Verdict::Deliver, "{outcome:?}");
             assert_eq!(judge(OpKind::ReservationReport, outcome), Verdict::Again, "{outcome:?}");
         }
@@ -86,8 +100,17 @@ mod tests {
     fn errors_of_the_data_end_and_errors_of_the_path_do_not() {
         let path = Status::new(StatusKind::Path);
         assert_eq!(judge(WRITE, Outcome::Done(path)), Verdict::AgainAfterPause);
-        for kind in [StatusKind::Media, StatusKind::NoSpace, StatusKind::ReservationConflict, StatusKind::OutOfRange] {
-            assert_eq!(judge(WRITE, Outcome::Done(Status::new(kind))), Verdict::Deliver, "{kind:?}");
+        for kind in [
+            StatusKind::Media,
+            StatusKind::NoSpace,
+            StatusKind::ReservationConflict,
+            StatusKind::OutOfRange,
+        ] {
+            assert_eq!(
+                judge(WRITE, Outcome::Done(Status::new(kind))),
+                Verdict::Deliver,
+                "{kind:?}"
+            );
         }
     }
 }

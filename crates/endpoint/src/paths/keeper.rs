@@ -1,4 +1,5 @@
-//! The driver on the control loop that opens the paths of a device, and opens them again after their loss.
+//! The driver on the control loop that opens the paths of a device, and opens them again after
+//! their loss.
 
 use super::asking::{self, Answer, Asked};
 use super::backoff::pause;
@@ -23,7 +24,8 @@ use weft_io::{Activity, Driver, DriverId, Handle, Remote, Time};
 pub(super) enum Phase {
     /// It is being opened.
     Connecting(Opening),
-    /// It is open again, but may have lost writes; queues finish what they have under way on other paths, for the replay of this number.
+    /// It is open again, but may have lost writes; queues finish what they have under way on other
+    /// paths, for the replay of this number.
     Settling(Device, u64),
     /// It is asked who else is registered with it.
     Asking(Device, Asked),
@@ -120,15 +122,20 @@ impl Keeper {
                 self.lose(on, path);
                 true
             }
-            Phase::Connecting(opening) => match Pin::new(opening).poll(&mut Context::from_waker(&self.waker)) {
-                Poll::Pending => self.give_up(on, path),
-                Poll::Ready(Ok(device)) => self.opened(on, path, device),
-                Poll::Ready(Err(e)) => self.failed(on, path, e.to_string(), true),
-            },
+            Phase::Connecting(opening) => {
+                match Pin::new(opening).poll(&mut Context::from_waker(&self.waker)) {
+                    Poll::Pending => self.give_up(on, path),
+                    Poll::Ready(Ok(device)) => self.opened(on, path, device),
+                    Poll::Ready(Err(e)) => self.failed(on, path, e.to_string(), true),
+                }
+            }
             Phase::Settling(_, number) => {
                 let number = *number;
                 // One at a time: the older write of one path could undo the newer one of another.
-                let is_free = !self.paths.iter().any(|path| matches!(path.phase, Phase::Asking(..) | Phase::Replaying(..)));
+                let is_free = !self
+                    .paths
+                    .iter()
+                    .any(|path| matches!(path.phase, Phase::Asking(..) | Phase::Replaying(..)));
                 is_free && self.group.is_quiet(number) && self.settled(on, path)
             }
             Phase::Asking(_, asked) => {
@@ -185,7 +192,9 @@ impl Keeper {
 
     fn opened(&mut self, on: &Handle, path: usize, device: Device) -> bool {
         if let Some(difference) = self.group.base.difference(device.as_ref()) {
-            let why = format!("what is there is another device: {difference}; it is not used. Check the target's configuration");
+            let why = format!(
+                "what is there is another device: {difference}; it is not used. Check the target's configuration"
+            );
             return self.failed(on, path, why, false);
         }
         if self.may_have_lost_writes(device.as_ref()) {
@@ -200,15 +209,18 @@ impl Keeper {
         true
     }
 
-    /// Whether a device that was opened may have lost completed writes that no flush covers. So may one that is opened for the first time: its target may
-    /// have started again with that of another path, whose loss nobody has noticed yet.
+    /// Whether a device that was opened may have lost completed writes that no flush covers. So may
+    /// one that is opened for the first time: its target may have started again with that of
+    /// another path, whose loss nobody has noticed yet.
     fn may_have_lost_writes(&self, device: &dyn BlockDevice) -> bool {
         let epoch = device.cache_epoch();
-        let is_known = epoch.is_some() && self.paths.iter().any(|path| path.again && path.epoch == epoch);
+        let is_known =
+            epoch.is_some() && self.paths.iter().any(|path| path.again && path.epoch == epoch);
         self.group.log.is_some() && (self.is_unfinished || !is_known)
     }
 
-    /// No queue has anything under way that would disturb: finds out whether what is not flushed may be written again.
+    /// No queue has anything under way that would disturb: finds out whether what is not flushed
+    /// may be written again.
     fn settled(&mut self, on: &Handle, path: usize) -> bool {
         let Phase::Settling(device, _) = &self.paths[path].phase else { return false };
         let device = Arc::clone(device);
@@ -219,7 +231,8 @@ impl Keeper {
             return true;
         }
         let (is_told, may_be) = (self.group.is_only_writer(), self.group.may_be_only_writer());
-        let asks = self.group.key.is_some() || may_be && registered::decides(&self.group.options, device.as_ref());
+        let asks = self.group.key.is_some()
+            || may_be && registered::decides(&self.group.options, device.as_ref());
         if is_told || !asks {
             return self.begin_replay(on, path, device, is_told || may_be);
         }
@@ -266,7 +279,13 @@ impl Keeper {
     }
 
     /// Writes again what is not flushed, or looks for it.
-    fn begin_replay(&mut self, on: &Handle, path: usize, device: Device, only_writer: bool) -> bool {
+    fn begin_replay(
+        &mut self,
+        on: &Handle,
+        path: usize,
+        device: Device,
+        only_writer: bool,
+    ) -> bool {
         let (before, now) = (self.paths[path].epoch, device.cache_epoch());
         let Some(log) = &self.group.log else { return false };
         let is_certain = before.is_some() && now.is_some();
@@ -281,8 +300,18 @@ impl Keeper {
             self.group.lose_writes();
             self.is_told = true;
         }
-        let writers = if only_writer { Writers::OnlyThis } else { Writers::Several(self.group.unresolved.ranges()) };
-        match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), &writers, self.id) {
+        let writers = if only_writer {
+            Writers::OnlyThis
+        } else {
+            Writers::Several(self.group.unresolved.ranges())
+        };
+        match replay(
+            on,
+            &self.group.base.fit(Arc::clone(&device), &[]),
+            Arc::clone(log),
+            &writers,
+            self.id,
+        ) {
             Ok(told) => {
                 self.paths[path].phase = Phase::Replaying(device, told);
                 true
@@ -316,21 +345,31 @@ impl Keeper {
         true
     }
 
-    /// Says what became of the unflushed writes. What is still there stays in the log, and nobody has to notice.
+    /// Says what became of the unflushed writes. What is still there stays in the log, and nobody
+    /// has to notice.
     fn tell_of(&mut self, path: usize, ended: &Ended) {
         let is_told = core::mem::take(&mut self.is_told);
         match *ended {
-            Ended::Written(0, Lost { blocks: 0, .. }) | Ended::Looked(Lost { blocks: 0, .. }, _) => {}
+            Ended::Written(0, Lost { blocks: 0, .. })
+            | Ended::Looked(Lost { blocks: 0, .. }, _) => {}
             Ended::Written(count, Lost { blocks: 0, .. }) => {
-                tracing::warn!("{}: the target may have restarted; {count} unflushed writes were written again", self.name(path));
+                tracing::warn!(
+                    "{}: the target may have restarted; {count} unflushed writes were written again",
+                    self.name(path)
+                );
             }
-            Ended::Looked(Lost { blocks, first }, _) | Ended::Written(_, Lost { blocks, first }) => {
+            Ended::Looked(Lost { blocks, first }, _)
+            | Ended::Written(_, Lost { blocks, first }) => {
                 tracing::error!(
                     "{}: {blocks} blocks (the first is {first}) do not have the data that was written and not flushed: the target has lost it, or \
                      another host has written there. They were not written again, and the next flush fails; check file systems and databases on the \
                      disk.{}",
                     self.name(path),
-                    if matches!(ended, Ended::Looked(..)) { " Give --only-writer if nobody else writes to it" } else { "" }
+                    if matches!(ended, Ended::Looked(..)) {
+                        " Give --only-writer if nobody else writes to it"
+                    } else {
+                        ""
+                    }
                 );
                 if !is_told {
                     self.group.lose_writes();
@@ -339,12 +378,19 @@ impl Keeper {
         }
     }
 
-    /// Older data may have been written over newer data: nothing else is sent until all is written again, by whatever path. Paths that are live
-    /// connect again for that. A device that answers with an error each time has lost the writes for good.
+    /// Older data may have been written over newer data: nothing else is sent until all is written
+    /// again, by whatever path. Paths that are live connect again for that. A device that answers
+    /// with an error each time has lost the writes for good.
     fn replay_failed(&mut self, on: &Handle, path: usize, failure: &Failure) {
         self.replay_errors += u32::from(failure.is_answered);
-        if self.replay_errors >= REPLAY_ATTEMPTS || self.group.options.ctrl_loss_timeout == Some(Duration::ZERO) {
-            tracing::error!("{}: unflushed data cannot be written again ({}): the next flush fails", self.group.url, failure.why);
+        if self.replay_errors >= REPLAY_ATTEMPTS
+            || self.group.options.ctrl_loss_timeout == Some(Duration::ZERO)
+        {
+            tracing::error!(
+                "{}: unflushed data cannot be written again ({}): the next flush fails",
+                self.group.url,
+                failure.why
+            );
             self.group.log.iter().for_each(|log| log.give_up());
             self.group.lose_writes();
             return self.replay_ended();
@@ -373,7 +419,10 @@ impl Keeper {
         state.epoch = device.cache_epoch();
         let again = core::mem::replace(&mut state.again, true);
         match state.down_since.take() {
-            Some(since) => tracing::warn!("{name}: connected again after {:.1} s", (on.now() - since).as_secs_f32()),
+            Some(since) => tracing::warn!(
+                "{name}: connected again after {:.1} s",
+                (on.now() - since).as_secs_f32()
+            ),
             None => tracing::info!("{name}: connected"),
         }
         (state.phase, state.attempts, state.complaint) = (Phase::Live, 0, None);
@@ -404,9 +453,13 @@ impl Keeper {
         if on.now() < since + limit {
             return false;
         }
-        let why = self.paths[path].complaint.clone().unwrap_or_else(|| "the connection was lost".into());
+        let why =
+            self.paths[path].complaint.clone().unwrap_or_else(|| "the connection was lost".into());
         let name = self.name(path);
-        tracing::error!("{name}: the path is given up after {} s (--ctrl-loss-tmo): {why}", limit.as_secs_f32());
+        tracing::error!(
+            "{name}: the path is given up after {} s (--ctrl-loss-tmo): {why}",
+            limit.as_secs_f32()
+        );
         self.paths[path].phase = Phase::Lost;
         self.group.note(path, PathState::Lost, Some(why));
         true
@@ -414,7 +467,9 @@ impl Keeper {
 
     /// Whether a path takes operations.
     fn is_usable(live: Option<&Live>) -> bool {
-        live.is_some_and(|live| live.device.presence() == Presence::Here && is_reached(live.device.as_ref()))
+        live.is_some_and(|live| {
+            live.device.presence() == Presence::Here && is_reached(live.device.as_ref())
+        })
     }
 
     /// Whether operations wait, fail, or have nothing to wait for any more.
@@ -428,11 +483,16 @@ impl Keeper {
         let limit = self.group.options.fast_io_fail_timeout;
         if limit.is_some_and(|limit| on.now() >= since + limit) {
             if self.group.presence() == Presence::Here {
-                tracing::error!("{}: no path can be used; operations fail (--fast_io_fail_tmo)", self.group.url);
+                tracing::error!(
+                    "{}: no path can be used; operations fail (--fast_io_fail_tmo)",
+                    self.group.url
+                );
             }
             self.group.set_failing(true);
         }
-        if self.paths.iter().all(|path| matches!(path.phase, Phase::Lost)) && self.group.presence() != Presence::Gone {
+        if self.paths.iter().all(|path| matches!(path.phase, Phase::Lost))
+            && self.group.presence() != Presence::Gone
+        {
             tracing::error!("{}: the device is lost: all paths were given up", self.group.url);
             self.group.set_gone();
         }
@@ -444,13 +504,20 @@ impl Keeper {
         let of_path = |path: &Path| {
             let retry = if let Phase::Waiting(at) = path.phase { Some(at) } else { None };
             let running = matches!(path.phase, Phase::Waiting(_) | Phase::Connecting(_));
-            let end = limits.ctrl_loss_timeout.zip(path.down_since).map(|(limit, since)| since + limit).filter(|_| running);
+            let end = limits
+                .ctrl_loss_timeout
+                .zip(path.down_since)
+                .map(|(limit, since)| since + limit)
+                .filter(|_| running);
             // Queues tell of a loss; without any the path is looked at.
             let look = matches!(path.phase, Phase::Live) && !self.group.has_users();
             let look = look.then(|| on.now() + Duration::from_secs(PATH_LOOK_S));
             [retry, end, look].into_iter().flatten().min()
         };
-        let failing = self.stranded_since.zip(limits.fast_io_fail_timeout).map(|(since, limit)| since + limit);
+        let failing = self
+            .stranded_since
+            .zip(limits.fast_io_fail_timeout)
+            .map(|(since, limit)| since + limit);
         let failing = failing.filter(|at| *at > on.now());
         self.paths.iter().filter_map(of_path).chain(failing).min()
     }

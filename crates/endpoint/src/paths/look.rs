@@ -1,4 +1,5 @@
-//! Whether a device that was opened again still has what was not flushed: it is read back and compared, and nothing is written.
+//! Whether a device that was opened again still has what was not flushed: it is read back and
+//! compared, and nothing is written.
 
 use super::unflushed::{Piece, Unflushed};
 use crate::limits::{LOOK_BYTES, LOOK_ZEROES_BYTES_MAX, REPLAY_OPS};
@@ -33,7 +34,12 @@ pub(super) struct Look {
 
 impl Look {
     pub(super) fn new(block_bytes: u32) -> Self {
-        Self { block_bytes, reading: [None; REPLAY_OPS], zeroes: LOOK_ZEROES_BYTES_MAX, lost: Vec::new() }
+        Self {
+            block_bytes,
+            reading: [None; REPLAY_OPS],
+            zeroes: LOOK_ZEROES_BYTES_MAX,
+            lost: Vec::new(),
+        }
     }
 
     /// Takes what is read next from the pieces, at most [`LOOK_BYTES`] of it.
@@ -62,16 +68,38 @@ impl Look {
             self.zeroes -= self.bytes(&piece) as u64;
         }
         self.reading[slot] = Some(piece);
-        Some(Op::new(OpKind::Read, piece.lba, piece.blocks, slot as u64, Segments::from([into.into()])))
+        Some(Op::new(
+            OpKind::Read,
+            piece.lba,
+            piece.blocks,
+            slot as u64,
+            Segments::from([into.into()]),
+        ))
     }
 
     /// A read has ended. Returns why it says nothing of the data, if so.
-    pub(super) fn take(&mut self, log: &Unflushed, Completion { op, outcome }: Completion) -> Option<String> {
+    pub(super) fn take(
+        &mut self,
+        log: &Unflushed,
+        Completion { op, outcome }: Completion,
+    ) -> Option<String> {
         let piece = self.reading.get_mut(op.user as usize)?.take()?;
         let has_it = match outcome {
-            _ if outcome.is_success() => op.data.first().is_some_and(|read| log.agrees(&piece, read)),
-            Outcome::Done(status) if !status.kind.is_passing() && status.kind != StatusKind::Gone => false,
-            _ => return Some(format!("reading unflushed data back failed at block {}: {:?}", op.lba, outcome.status().kind)),
+            _ if outcome.is_success() => {
+                op.data.first().is_some_and(|read| log.agrees(&piece, read))
+            }
+            Outcome::Done(status)
+                if !status.kind.is_passing() && status.kind != StatusKind::Gone =>
+            {
+                false
+            }
+            _ => {
+                return Some(format!(
+                    "reading unflushed data back failed at block {}: {:?}",
+                    op.lba,
+                    outcome.status().kind
+                ));
+            }
         };
         if !has_it {
             self.lost.push(piece);
@@ -79,9 +107,11 @@ impl Look {
         None
     }
 
-    /// All was compared: what the device does not have is not looked for again, unless it lies below an unresolved write.
+    /// All was compared: what the device does not have is not looked for again, unless it lies
+    /// below an unresolved write.
     pub(super) fn lost(&mut self, log: &Unflushed) -> (Lost, Vec<Piece>) {
-        let (below, certain): (Vec<Piece>, Vec<Piece>) = self.lost.drain(..).partition(|piece| piece.is_under);
+        let (below, certain): (Vec<Piece>, Vec<Piece>) =
+            self.lost.drain(..).partition(|piece| piece.is_under);
         let mut lost = Lost::default();
         for piece in &certain {
             log.lose(piece);

@@ -1,19 +1,24 @@
-//! Reconnect and multipath: one device over any number of paths, each of which is a source that is opened again after its loss.
+//! Reconnect and multipath: one device over any number of paths, each of which is a source that is
+//! opened again after its loss.
 //!
-//! Sources stay single-shot: they are opened, they work, and they end with truthful outcomes. This layer is written once for all protocols and
-//! decides by [`weft_block::Outcome`], [`weft_block::Presence`], [`weft_block::AccessState`] and [`weft_block::Identity`] alone:
+//! Sources stay single-shot: they are opened, they work, and they end with truthful outcomes. This
+//! layer is written once for all protocols and decides by [`weft_block::Outcome`],
+//! [`weft_block::Presence`], [`weft_block::AccessState`] and [`weft_block::Identity`] alone:
 //!
 //! * `keeper` opens the paths on the control loop and opens them again after their loss;
 //! * `group` is what queues and the keeper share;
-//! * `queue` gives each operation to a path (`choose`), and sends it again when that is right (`judge`);
-//! * `unflushed` keeps completed writes until a flush; when the target has restarted, `replay` reads them back and compares (`look`), or writes
-//!   them again where weft is the only writer;
-//! * `registered` asks a device who else is registered with it, where that decides whether weft is its only writer;
+//! * `queue` gives each operation to a path (`choose`), and sends it again when that is right
+//!   (`judge`);
+//! * `unflushed` keeps completed writes until a flush; when the target has restarted, `replay`
+//!   reads them back and compares (`look`), or writes them again where weft is the only writer;
+//! * `registered` asks a device who else is registered with it, where that decides whether weft is
+//!   its only writer;
 //! * `ordered` lets overlapping writes over a volatile cache out one after the other;
 //! * `unresolved` holds back operations that overlap a lost write;
 //! * `admit` refuses another device in the place of the one that was opened.
 //!
-//! While no path can be used, operations wait in bounded memory. See `docs/reconnect.md`, `docs/multipath.md`, and decision 23.
+//! While no path can be used, operations wait in bounded memory. See `docs/reconnect.md`,
+//! `docs/multipath.md`, and decision 23.
 
 mod admit;
 mod asking;
@@ -55,11 +60,13 @@ use uuid::Uuid;
 use weft_block::losses::telling;
 use weft_block::{Device, Error, ErrorKind, OpKind, Opening};
 
-/// Begins to open a device over the paths of `openers` (at least one). It is open with the first path that is; the others are opened in the
-/// background. The paths are reconnected as the options of the first opener say.
+/// Begins to open a device over the paths of `openers` (at least one). It is open with the first
+/// path that is; the others are opened in the background. The paths are reconnected as the options
+/// of the first opener say.
 ///
 /// # Errors
-/// What is wrong with a URL or the options. Later: that no path could be opened, and why the first one could not.
+/// What is wrong with a URL or the options. Later: that no path could be opened, and why the first
+/// one could not.
 pub(crate) fn begin(mut openers: Vec<Opener>) -> Result<Opening, Error> {
     let Some(options) = openers.first().map(|opener| opener.options.clone()) else {
         return Err(Error::new(ErrorKind::Usage, "a device needs at least one path"));
@@ -78,11 +85,15 @@ pub(crate) fn begin(mut openers: Vec<Opener>) -> Result<Opening, Error> {
         let first = poll_fn(|context| first_opened(&mut openings, &mut problems, context)).await;
         let Some((path, device)) = first else {
             let first = problems.into_iter().flatten().next();
-            return Err(first.unwrap_or_else(|| Error::new(ErrorKind::Io, "no path could be opened")));
+            return Err(
+                first.unwrap_or_else(|| Error::new(ErrorKind::Io, "no path could be opened"))
+            );
         };
         let mut others = Others::None;
-        if registered::decides(&options.paths, device.as_ref()) && device.features().volatile_cache {
-            // Without an answer weft looks, which is the safe side; the paths deal with a lost connection.
+        if registered::decides(&options.paths, device.as_ref()) && device.features().volatile_cache
+        {
+            // Without an answer weft looks, which is the safe side; the paths deal with a lost
+            // connection.
             let asked = asking::ask_from(&options.control, &device, OpKind::ReservationReport)?;
             others = asked.await.map_or(Others::Unreadable, |answer| Others::of(&answer));
             registered::tell(device.url(), others);
@@ -131,15 +142,27 @@ fn assemble(
     openers[open].settle_on(device.as_ref());
     let (url, base) = (device.url().to_owned(), Base::of(device.as_ref()));
     if base.identity.uuid.is_none() && openers.len() > 1 {
-        tracing::warn!("{url}: the device has no UUID; weft trusts that all paths lead to the same data");
+        tracing::warn!(
+            "{url}: the device has no UUID; weft trusts that all paths lead to the same data"
+        );
     }
     let urls = openers.iter().map(|opener| opener.url.clone()).collect();
-    let group = Arc::new(Group::new(url, options.control.clone(), (options.paths.clone(), key), base, urls));
+    let group = Arc::new(Group::new(
+        url,
+        options.control.clone(),
+        (options.paths.clone(), key),
+        base,
+        urls,
+    ));
     let epoch = device.cache_epoch();
     group.admit(open, device, false);
     for (path, problem) in (0..).zip(&problems) {
         if let Some(e) = problem {
-            tracing::warn!("path {} ({}): cannot connect: {e}; weft keeps trying", path + 1, openers[path].url);
+            tracing::warn!(
+                "path {} ({}): cannot connect: {e}; weft keeps trying",
+                path + 1,
+                openers[path].url
+            );
         }
     }
     let phase = |(path, opening): (usize, Option<Opening>)| match opening {
@@ -148,7 +171,11 @@ fn assemble(
         None => Phase::Waiting(weft_io::Time::ZERO),
     };
     let phases = openings.into_iter().enumerate().map(phase);
-    let paths: Vec<Path> = openers.into_iter().zip(phases).map(|(opener, phase)| Path::new(opener, phase, epoch)).collect();
+    let paths: Vec<Path> = openers
+        .into_iter()
+        .zip(phases)
+        .map(|(opener, phase)| Path::new(opener, phase, epoch))
+        .collect();
     let kept = Arc::clone(&group);
     options.control.remote()?.post(move |on| Keeper::spawn(on, kept, paths));
     Ok(group)

@@ -26,7 +26,8 @@ impl Opener {
         (self.begin)(&self.url, &ConnectOptions { opener: Some(opener), ..self.options.clone() })
     }
 
-    /// From now on opens what was opened the first time: the first namespace of a subsystem may be another one later.
+    /// From now on opens what was opened the first time: the first namespace of a subsystem may be
+    /// another one later.
     pub(super) fn settle_on(&mut self, device: &dyn BlockDevice) {
         if NVME_SCHEMES.iter().any(|scheme| self.url.starts_with(scheme)) {
             self.url = device.url().to_owned();

@@ -1,4 +1,5 @@
-//! How the connection to a device is kept: the options of reconnect and multipath, with nvme-cli's names where it has one.
+//! How the connection to a device is kept: the options of reconnect and multipath, with nvme-cli's
+//! names where it has one.
 
 use crate::limits::{RECONNECT_DELAY_S, UNFLUSHED_BYTES};
 use std::time::Duration;
@@ -8,27 +9,33 @@ use std::time::Duration;
 pub struct PathOptions {
     /// URLs of further paths to the same data.
     pub further: Vec<String>,
-    /// How long to try to reconnect a path (`ctrl_loss_tmo`). `None`: for ever. Zero: not at all; with a single path the device is then the
-    /// source itself.
+    /// How long to try to reconnect a path (`ctrl_loss_tmo`). `None`: for ever. Zero: not at all;
+    /// with a single path the device is then the source itself.
     pub ctrl_loss_timeout: Option<Duration>,
-    /// Maximum pause between two attempts to reconnect (`reconnect_delay`). The first pauses are shorter.
+    /// Maximum pause between two attempts to reconnect (`reconnect_delay`). The first pauses are
+    /// shorter.
     pub reconnect_delay: Duration,
-    /// How long operations wait while no path can be used; then they fail (`fast_io_fail_tmo`). `None`: they wait for ever.
+    /// How long operations wait while no path can be used; then they fail (`fast_io_fail_tmo`).
+    /// `None`: they wait for ever.
     pub fast_io_fail_timeout: Option<Duration>,
     /// Which path an operation takes.
     pub io_policy: IoPolicy,
     /// When a write whose connection was lost is sent again.
     pub failover: Failover,
-    /// Maximum bytes of completed writes that are kept until a flush, to write them again if the target restarts and has lost them.
+    /// Maximum bytes of completed writes that are kept until a flush, to write them again if the
+    /// target restarts and has lost them.
     pub unflushed_bytes: usize,
-    /// Nobody else writes to the data while the device is open: what a target has lost is written again. Otherwise weft reads it back, writes
-    /// nothing, and the next flush fails if the target does not have it any more.
+    /// Nobody else writes to the data while the device is open: what a target has lost is written
+    /// again. Otherwise weft reads it back, writes nothing, and the next flush fails if the target
+    /// does not have it any more.
     pub only_writer: bool,
-    /// The same as [`Self::only_writer`] as long as nobody else is registered with the device for reservations. A device that knows reservations is asked
-    /// when it is opened, for the log, and each time before anything is written to it again.
+    /// The same as [`Self::only_writer`] as long as nobody else is registered with the device for
+    /// reservations. A device that knows reservations is asked when it is opened, for the log, and
+    /// each time before anything is written to it again.
     pub only_writer_if_alone: bool,
-    /// Reserves the device (Write Exclusive) while it is open. What a target has lost is written again if it says that the reservation is still held, as
-    /// nobody else can have written meanwhile. Opening fails if another host holds one.
+    /// Reserves the device (Write Exclusive) while it is open. What a target has lost is written
+    /// again if it says that the reservation is still held, as nobody else can have written
+    /// meanwhile. Opening fails if another host holds one.
     pub reserve: bool,
 }
 
@@ -71,7 +78,8 @@ pub enum IoPolicy {
     RoundRobin,
     /// The one with the fewest operations in flight.
     QueueDepth,
-    /// The one that is expected to answer first: by the average of its measured latencies, and its operations in flight.
+    /// The one that is expected to answer first: by the average of its measured latencies, and its
+    /// operations in flight.
     Latency,
 }
 
@@ -81,6 +89,7 @@ pub enum Failover {
     /// When the old controller certainly does not execute it any more.
     #[default]
     Safe,
-    /// At once. If the old controller executes it late, it may overwrite later data: the risk that Linux takes.
+    /// At once. If the old controller executes it late, it may overwrite later data: the risk that
+    /// Linux takes.
     Fast,
 }

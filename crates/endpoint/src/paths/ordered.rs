@@ -1,7 +1,9 @@
-//! The order of overlapping writes over a volatile cache: one goes out when those before it have completed.
+//! The order of overlapping writes over a volatile cache: one goes out when those before it have
+//! completed.
 //!
-//! Of two that are in flight together nobody knows which one the target executed last, and a read may have shown it. If the target
-//! loses its cache then, neither a comparison nor a repetition could tell which data is the right one.
+//! Of two that are in flight together nobody knows which one the target executed last, and a read
+//! may have shown it. If the target loses its cache then, neither a comparison nor a repetition
+//! could tell which data is the right one.
 
 use super::unresolved::Key;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +19,8 @@ pub(super) struct Ordered {
 
 #[derive(Default)]
 struct Ranges {
-    /// First blocks, and those behind the last, of what has gone out: in order, and without overlaps.
+    /// First blocks, and those behind the last, of what has gone out: in order, and without
+    /// overlaps.
     out: Vec<(u64, u64)>,
     /// What waits, in the order in which it came.
     waiting: Vec<(Key, u64, u64)>,
@@ -44,7 +47,8 @@ impl Ordered {
     #[inline]
     pub(super) fn go(&self, first: u64, blocks: u32) -> bool {
         let (ranges, end) = (&mut *self.lock(), first + u64::from(blocks));
-        let goes = ranges.is_free(first, end) && !ranges.waiting.iter().any(|(_, other, stop)| *other < end && first < *stop);
+        let goes = ranges.is_free(first, end)
+            && !ranges.waiting.iter().any(|(_, other, stop)| *other < end && first < *stop);
         if goes {
             ranges.go(first, end);
         }
@@ -56,7 +60,8 @@ impl Ordered {
         let (ranges, end) = (&mut *self.lock(), first + u64::from(blocks));
         let place = ranges.waiting.iter().position(|(other, ..)| *other == key);
         let earlier = &ranges.waiting[..place.unwrap_or(ranges.waiting.len())];
-        let goes = ranges.is_free(first, end) && !earlier.iter().any(|(_, other, stop)| *other < end && first < *stop);
+        let goes = ranges.is_free(first, end)
+            && !earlier.iter().any(|(_, other, stop)| *other < end && first < *stop);
         match place {
             Some(place) if goes => drop(ranges.waiting.remove(place)),
             None if !goes => ranges.waiting.push((key, first, end)),
@@ -109,12 +114,19 @@ mod tests {
     fn overlapping_writes_go_out_in_the_order_in_which_they_came() {
         let ordered = Ordered::default();
         assert!(ordered.go(10, 4) && ordered.go(20, 1) && ordered.go(14, 6) && ordered.go(0, 10));
-        assert!([(9, 2), (13, 1), (0, 100), (20, 1)].iter().all(|&(lba, blocks)| !ordered.go(lba, blocks)));
+        assert!(
+            [(9, 2), (13, 1), (0, 100), (20, 1)]
+                .iter()
+                .all(|&(lba, blocks)| !ordered.go(lba, blocks))
+        );
         assert!(!ordered.go_or_wait((1, 1), 8, 4));
         assert!(!ordered.go_or_wait((2, 1), 11, 1));
         assert!(ordered.end(0) && !ordered.go_or_wait((1, 1), 8, 4));
         assert!(!ordered.go(8, 1), "another one was there first");
-        assert!(ordered.end(10) && !ordered.go_or_wait((2, 1), 11, 1), "behind the first that waits");
+        assert!(
+            ordered.end(10) && !ordered.go_or_wait((2, 1), 11, 1),
+            "behind the first that waits"
+        );
         assert!(ordered.go_or_wait((1, 1), 8, 4) && ordered.end(8));
         assert!(ordered.go_or_wait((2, 1), 11, 1) && !ordered.end(11));
     }
@@ -122,7 +134,11 @@ mod tests {
     #[test]
     fn what_never_goes_out_holds_nothing_back() {
         let ordered = Ordered::default();
-        assert!(ordered.go(5, 1) && !ordered.go_or_wait((1, 1), 5, 2) && !ordered.go_or_wait((2, 7), 6, 1));
+        assert!(
+            ordered.go(5, 1)
+                && !ordered.go_or_wait((1, 1), 5, 2)
+                && !ordered.go_or_wait((2, 7), 6, 1)
+        );
         assert!(ordered.forget((1, 1)) && ordered.go_or_wait((2, 7), 6, 1));
         assert!(!ordered.go_or_wait((3, 1), 6, 1) && !ordered.forget_all(3));
         assert!(!ordered.end(6) && ordered.go(6, 1));

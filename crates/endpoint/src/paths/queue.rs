@@ -1,4 +1,5 @@
-//! The queue of a device with paths: each operation is given to the queue of one path, and waits if there is none.
+//! The queue of a device with paths: each operation is given to the queue of one path, and waits if
+//! there is none.
 
 mod gate;
 mod order;
@@ -13,7 +14,10 @@ use super::unflushed::Unflushed;
 use crate::limits::{PATH_BATCH_OPS, PATH_WAITING_OPS};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weft_block::{BlockQueue, Change, Completion, Error, ErrorKind, Op, OpKind, Outcome, Presence, Status, StatusKind};
+use weft_block::{
+    BlockQueue, Change, Completion, Error, ErrorKind, Op, OpKind, Outcome, Presence, Status,
+    StatusKind,
+};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle};
 #[cfg(feature = "planted-bugs")]
@@ -22,7 +26,8 @@ use weft_proto::planted;
 /// The queue of a path that was lost.
 struct Leaving {
     open: Open,
-    /// The replays of unflushed writes that the queue knew of when it was lost; `None`: one was due, or under way.
+    /// The replays of unflushed writes that the queue knew of when it was lost; `None`: one was
+    /// due, or under way.
     replays: Option<u64>,
 }
 
@@ -108,7 +113,8 @@ impl PathsQueue {
     #[cold]
     fn look_around(&mut self) {
         self.seen = self.group.version();
-        // Paths that are retired now were lost before a replay that begins now: the number of before counts for them.
+        // Paths that are retired now were lost before a replay that begins now: the number of
+        // before counts for them.
         let replays = self.group.replays();
         let is_gated = self.group.is_gated();
         self.look_at_paths();
@@ -164,11 +170,14 @@ impl PathsQueue {
         Some(e)
     }
 
-    /// The queue of a path is used no more. Operations that it has come back in time; those that change data are unresolved.
+    /// The queue of a path is used no more. Operations that it has come back in time; those that
+    /// change data are unresolved.
     fn retire(&mut self, path: usize) {
         let Some(open) = self.routes[path].open.take() else { return };
         self.routes[path].in_flight = 0;
-        for (name, flight) in self.flights.iter_mut().filter(|(_, flight)| usize::from(flight.place) == path) {
+        for (name, flight) in
+            self.flights.iter_mut().filter(|(_, flight)| usize::from(flight.place) == path)
+        {
             flight.place = LEAVING;
             if flight.kind.is_write() && !flight.unresolved {
                 flight.unresolved = true;
@@ -181,12 +190,16 @@ impl PathsQueue {
     /// The only path, if there is no choice and nothing waits.
     #[inline]
     fn only_route(&self) -> Option<usize> {
-        let plain = self.routes.len() == 1 && self.waiting.is_empty() && !self.group.unresolved.any() && !self.is_gated;
+        let plain = self.routes.len() == 1
+            && self.waiting.is_empty()
+            && !self.group.unresolved.any()
+            && !self.is_gated;
         let plain = plain && self.group.losses() == self.losses;
         (plain && self.routes[0].usable(self.on.now()).is_some()).then_some(0)
     }
 
-    /// Gives operations to a path; those for which it has no room stay. Returns whether the first of those that stay has to wait for another.
+    /// Gives operations to a path; those for which it has no room stay. Returns whether the first
+    /// of those that stay has to wait for another.
     fn pass(&mut self, path: usize, ops: &mut VecDeque<Op>) -> bool {
         let now = self.on.now();
         let mut waits = false;
@@ -202,7 +215,8 @@ impl PathsQueue {
                     break;
                 }
                 count += 1;
-                let mut flight = Flight { losses: self.losses, went_out, ..Flight::of(&op, path as u16, now) };
+                let mut flight =
+                    Flight { losses: self.losses, went_out, ..Flight::of(&op, path as u16, now) };
                 if let (Some(log), OpKind::Flush) = (&self.log, op.kind) {
                     flight.mark = log.mark();
                 }
@@ -216,7 +230,8 @@ impl PathsQueue {
         waits
     }
 
-    /// Gives waiting operations to paths, as far as they may be sent and there is room. Returns whether something was sent.
+    /// Gives waiting operations to paths, as far as they may be sent and there is room. Returns
+    /// whether something was sent.
     fn dispatch(&mut self) -> bool {
         if self.presence != Presence::Here {
             self.fail_waiting();
@@ -255,7 +270,9 @@ impl PathsQueue {
     fn send_offered(&mut self) -> bool {
         let mut sent = false;
         for route in &mut self.routes {
-            let (Some(open), count @ 1..) = (&mut route.open, route.offered.len()) else { continue };
+            let (Some(open), count @ 1..) = (&mut route.open, route.offered.len()) else {
+                continue;
+            };
             open.queue.submit(&mut route.offered);
             let taken = count - route.offered.len();
             route.in_flight += taken as u32;
@@ -272,7 +289,13 @@ impl PathsQueue {
 
     /// Wakes the owner when a path that pauses may be asked again.
     fn arm(&self) {
-        if let Some(at) = self.routes.iter().filter_map(|route| route.paused_until).filter(|at| *at > self.on.now()).min() {
+        if let Some(at) = self
+            .routes
+            .iter()
+            .filter_map(|route| route.paused_until)
+            .filter(|at| *at > self.on.now())
+            .min()
+        {
             self.timer.arm(&self.on, self.owner, at);
         }
     }
@@ -280,7 +303,9 @@ impl PathsQueue {
     fn reap_route(&mut self, path: usize, done: &mut Vec<Completion>) {
         let Some(open) = &mut self.routes[path].open else { return };
         open.queue.reap(&mut self.returned);
-        while let Some(change) = self.routes[path].open.as_mut().and_then(|open| open.queue.change()) {
+        while let Some(change) =
+            self.routes[path].open.as_mut().and_then(|open| open.queue.change())
+        {
             self.path_changed(path, change);
         }
         self.take_returned(done);
@@ -320,7 +345,11 @@ impl PathsQueue {
         if let Some(route) = self.routes.get_mut(usize::from(flight.place)) {
             route.in_flight -= 1;
             let bytes = u64::from(flight.blocks) * u64::from(self.group.base.geometry.block_bytes);
-            route.counters.ended(bytes, !completion.outcome.is_success(), self.on.now() - flight.at);
+            route.counters.ended(
+                bytes,
+                !completion.outcome.is_success(),
+                self.on.now() - flight.at,
+            );
         }
         if flight.unresolved {
             self.resolve(name, completion.outcome.is_success());
@@ -332,7 +361,9 @@ impl PathsQueue {
         completion.op.user = flight.user;
         #[cfg(feature = "planted-bugs")]
         if flight.may_have_executed && planted::has(planted::Bug::SecondCompletion) {
-            done.push(Op::bare(weft_block::OpKind::Flush, 0, 0, flight.user).done(completion.outcome));
+            done.push(
+                Op::bare(weft_block::OpKind::Flush, 0, 0, flight.user).done(completion.outcome),
+            );
         }
         done.push(completion);
     }
@@ -346,7 +377,8 @@ impl PathsQueue {
         if verdict == Verdict::Deliver {
             return self.finish(Completion { op, outcome }, done);
         }
-        let route = self.routes.get_mut(usize::from(core::mem::replace(&mut flight.place, WAITING)));
+        let route =
+            self.routes.get_mut(usize::from(core::mem::replace(&mut flight.place, WAITING)));
         if let Some(route) = route {
             route.in_flight -= 1;
             route.counters.retried();
@@ -354,14 +386,18 @@ impl PathsQueue {
                 route.pause(&self.on);
             }
         }
-        flight.repeats = flight.repeats.saturating_add(u8::from(matches!(outcome, Outcome::Done(_))));
+        flight.repeats =
+            flight.repeats.saturating_add(u8::from(matches!(outcome, Outcome::Done(_))));
         // Also one that was aborted, or damaged on its way: some of it may have been.
         let executed = verdict == Verdict::Again && flight.kind.is_write();
         flight.may_have_executed |= executed;
         if executed && !flight.unresolved {
             flight.unresolved = true;
             self.group.unresolved.add((self.name, name), flight.lba, flight.blocks);
-        } else if !flight.may_have_executed && flight.unresolved && self.group.unresolved.remove_if_open((self.name, name)) {
+        } else if !flight.may_have_executed
+            && flight.unresolved
+            && self.group.unresolved.remove_if_open((self.name, name))
+        {
             flight.unresolved = false;
             self.group.tell_queues();
         }
@@ -380,7 +416,8 @@ impl PathsQueue {
                 self.group.resize(blocks);
             }
             #[cfg(feature = "planted-bugs")]
-            Change::Access(weft_block::AccessState::Optimized) if planted::has(planted::Bug::MissedAccessChange) => {}
+            Change::Access(weft_block::AccessState::Optimized)
+                if planted::has(planted::Bug::MissedAccessChange) => {}
             Change::Access(access) => open.access = access,
             Change::Gone => {
                 let generation = self.routes[path].generation;
@@ -404,7 +441,9 @@ impl BlockQueue for PathsQueue {
         let count = PATH_WAITING_OPS.saturating_sub(self.waiting.len()).min(ops.len());
         let now = self.on.now();
         for mut op in ops.drain(..count) {
-            op.user = self.flights.insert(Flight { losses: self.losses, ..Flight::of(&op, WAITING, now) });
+            op.user = self
+                .flights
+                .insert(Flight { losses: self.losses, ..Flight::of(&op, WAITING, now) });
             self.waiting.push_back(op);
         }
         self.refused |= !ops.is_empty();
@@ -420,7 +459,9 @@ impl BlockQueue for PathsQueue {
         if !self.leaving.is_empty() {
             self.reap_leaving(done);
         }
-        if self.routes.iter().any(|route| route.wants_queue && route.paused_until.is_some_and(|at| at <= self.on.now())) {
+        if self.routes.iter().any(|route| {
+            route.wants_queue && route.paused_until.is_some_and(|at| at <= self.on.now())
+        }) {
             self.look_at_paths();
         }
         if !self.waiting.is_empty() && self.dispatch() {
@@ -451,7 +492,9 @@ impl BlockQueue for PathsQueue {
         }
         let Some(flight) = self.flights.get_mut(name) else { return };
         flight.cancelled = true;
-        if let Some(open) = self.routes.get_mut(usize::from(flight.place)).and_then(|route| route.open.as_mut()) {
+        if let Some(open) =
+            self.routes.get_mut(usize::from(flight.place)).and_then(|route| route.open.as_mut())
+        {
             open.queue.cancel(name);
         } else {
             self.leaving.iter_mut().for_each(|leaving| leaving.open.queue.cancel(name));
@@ -463,7 +506,10 @@ impl BlockQueue for PathsQueue {
     }
 
     fn holds_back(&self) -> bool {
-        self.routes.iter().filter_map(|route| route.open.as_ref()).any(|open| open.queue.holds_back())
+        self.routes
+            .iter()
+            .filter_map(|route| route.open.as_ref())
+            .any(|open| open.queue.holds_back())
     }
 
     fn change(&mut self) -> Option<Change> {
@@ -471,7 +517,9 @@ impl BlockQueue for PathsQueue {
         if self.changes.is_empty() && self.flights.is_empty() {
             // An owner that only waits for changes.
             for path in 0..self.routes.len() {
-                while let Some(change) = self.routes[path].open.as_mut().and_then(|open| open.queue.change()) {
+                while let Some(change) =
+                    self.routes[path].open.as_mut().and_then(|open| open.queue.change())
+                {
                     self.path_changed(path, change);
                 }
             }

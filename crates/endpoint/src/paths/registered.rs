@@ -1,4 +1,5 @@
-//! Who else is registered with a device, by its Reservation Report: whoever is, may write to it as well.
+//! Who else is registered with a device, by its Reservation Report: whoever is, may write to it as
+//! well.
 
 use super::asking::Answer;
 use weft_block::BlockDevice;
@@ -24,9 +25,13 @@ impl Others {
     }
 }
 
-/// Whether who is registered with a device decides about writing again what it has lost, and it can say so.
+/// Whether who is registered with a device decides about writing again what it has lost, and it can
+/// say so.
 pub(super) fn decides(options: &super::PathOptions, device: &dyn BlockDevice) -> bool {
-    options.only_writer_if_alone && !options.only_writer && !options.reserve && device.features().reservations
+    options.only_writer_if_alone
+        && !options.only_writer
+        && !options.reserve
+        && device.features().reservations
 }
 
 /// Says once, when a device was opened, that others may write to it.
@@ -35,7 +40,9 @@ pub(super) fn tell(url: &str, others: Others) {
         Others::None => return,
         Others::Some(1) => "another host is registered with the disk".to_owned(),
         Others::Some(count) => format!("{count} hosts are registered with the disk"),
-        Others::Unreadable => "the disk does not say whether other hosts are registered with it".to_owned(),
+        Others::Unreadable => {
+            "the disk does not say whether other hosts are registered with it".to_owned()
+        }
     };
     tracing::warn!(
         "{url}: {why}, so weft does not take itself for its only writer: if the target restarts and has lost unflushed data, nothing is written again \

@@ -1,4 +1,5 @@
-//! Looks for the unflushed writes, or writes them again, on the control loop, at a device that has just been opened.
+//! Looks for the unflushed writes, or writes them again, on the control loop, at a device that has
+//! just been opened.
 
 use super::group::Group;
 use super::look::{Look, Lost};
@@ -12,14 +13,16 @@ use weft_io::{Activity, Driver, DriverId, Handle, Segments};
 
 /// How it ended.
 pub(super) enum Ended {
-    /// So many were written again. Where nobody knows which of two writes is the last one, neither was found in these blocks.
+    /// So many were written again. Where nobody knows which of two writes is the last one, neither
+    /// was found in these blocks.
     Written(usize, Lost),
     /// All were looked for; this was not found, and these, which lie below unresolved writes.
     Looked(Lost, Vec<Piece>),
 }
 
 impl Ended {
-    /// What the device does not have is hidden by the unresolved writes over it, or lost if one of them has ended meanwhile.
+    /// What the device does not have is hidden by the unresolved writes over it, or lost if one of
+    /// them has ended meanwhile.
     pub(super) fn hide(self, group: &Group) -> Self {
         let Self::Looked(mut lost, below) = self else { return self };
         for piece in below {
@@ -38,7 +41,8 @@ pub(super) type Replayed = Arc<Mutex<Option<Result<Ended, Failure>>>>;
 /// Why not all were written or looked for. Some may have been written, over newer data.
 pub(super) struct Failure {
     pub(super) why: String,
-    /// The device answered with an error about the data that does not pass. Otherwise its connection was lost, say.
+    /// The device answered with an error about the data that does not pass. Otherwise its
+    /// connection was lost, say.
     pub(super) is_answered: bool,
     /// Some may have been written.
     pub(super) is_begun: bool,
@@ -55,7 +59,8 @@ impl Failure {
 pub(super) enum Writers {
     /// Nobody else: what is not flushed is written again.
     OnlyThis,
-    /// Perhaps others: it is looked for. These blocks (the first, and the one behind the last) have unresolved writes.
+    /// Perhaps others: it is looked for. These blocks (the first, and the one behind the last) have
+    /// unresolved writes.
     Several(Vec<(u64, u64)>),
 }
 
@@ -135,7 +140,11 @@ impl Replay {
             let Some(buf) = on.pool().take(look.bytes(&piece)) else {
                 self.pieces.push_front(piece);
                 // Those under way give memory back.
-                return self.timer.arm(on, self.id, on.now() + core::time::Duration::from_millis(1));
+                return self.timer.arm(
+                    on,
+                    self.id,
+                    on.now() + core::time::Duration::from_millis(1),
+                );
             };
             self.ops.extend(look.read(piece, buf));
             self.under_way += 1;
@@ -153,7 +162,11 @@ impl Replay {
             if piece.len > 0 {
                 let Some(mut buf) = on.pool().take(piece.len) else {
                     // Those under way give memory back.
-                    return self.timer.arm(on, self.id, on.now() + core::time::Duration::from_millis(1));
+                    return self.timer.arm(
+                        on,
+                        self.id,
+                        on.now() + core::time::Duration::from_millis(1),
+                    );
                 };
                 if !self.log.copy(piece, &mut buf) {
                     self.pieces.pop_front();
@@ -161,7 +174,13 @@ impl Replay {
                 }
                 data.push(buf.into());
             }
-            self.ops.push_back(Op::new(piece.kind, piece.lba, piece.blocks, self.pieces.len() as u64, data));
+            self.ops.push_back(Op::new(
+                piece.kind,
+                piece.lba,
+                piece.blocks,
+                self.pieces.len() as u64,
+                data,
+            ));
             self.under_way += 1;
             self.pieces.pop_front();
         }
@@ -177,7 +196,8 @@ impl Replay {
         }
         let Completion { op, outcome } = completion;
         let is_refused = match outcome {
-            Outcome::Done(Status { kind: StatusKind::Path | StatusKind::Gone, .. }) | Outcome::NotSent(_) => true,
+            Outcome::Done(Status { kind: StatusKind::Path | StatusKind::Gone, .. })
+            | Outcome::NotSent(_) => true,
             Outcome::Done(_) | Outcome::MayHaveExecuted { .. } => false,
         };
         self.is_begun |= !is_refused;
@@ -188,13 +208,18 @@ impl Replay {
         }
         // What passes was not refused: this path does not reach the data at present, say.
         let is_answered = matches!(outcome, Outcome::Done(status) if !status.kind.is_passing());
-        let why = format!("writing unflushed data again failed at block {}: {:?}", op.lba, outcome.status().kind);
+        let why = format!(
+            "writing unflushed data again failed at block {}: {:?}",
+            op.lba,
+            outcome.status().kind
+        );
         self.fail(Failure { why, is_answered, is_begun: true });
     }
 
     fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
-        // What is under way ends before the next attempt begins: executed after that, it would undo newer data.
+        // What is under way ends before the next attempt begins: executed after that, it would undo
+        // newer data.
         self.under_way -= self.ops.len();
         self.ops.drain(..).for_each(Op::give_up);
     }

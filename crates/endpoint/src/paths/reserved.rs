@@ -1,13 +1,18 @@
-//! A device that its opener has reserved: nobody else writes to it as long as its target says that this opener holds the reservation.
+//! A device that its opener has reserved: nobody else writes to it as long as its target says that
+//! this opener holds the reservation.
 //!
-//! Each opening registers with a key that no other one has, so a report in which that key holds says that nobody has taken the reservation since, also
-//! after a restart of the target, where the generation begins anew. The upper half of a key is the host's: an opening of the same host takes the place
-//! of an earlier one, which is shut out by that, whether it still runs or not.
+//! Each opening registers with a key that no other one has, so a report in which that key holds
+//! says that nobody has taken the reservation since, also after a restart of the target, where the
+//! generation begins anew. The upper half of a key is the host's: an opening of the same host takes
+//! the place of an earlier one, which is shut out by that, whether it still runs or not.
 
 use super::asking::{Answer, ask_from};
 use super::opener::Opener;
 use uuid::Uuid;
-use weft_block::{Device, Error, ErrorKind, OpKind, ReservationKind, ReservationReport, ReserveAction, StatusKind, opener_of};
+use weft_block::{
+    Device, Error, ErrorKind, OpKind, ReservationKind, ReservationReport, ReserveAction,
+    StatusKind, opener_of,
+};
 
 /// Everybody may read.
 const KIND: ReservationKind = ReservationKind::WriteExclusive;
@@ -21,14 +26,17 @@ fn half(name: Uuid) -> u64 {
     u64::from(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).as_fields().0)
 }
 
-/// Gives the reservation of an earlier opening back in its place, where a target lets no other session of a host take it ([`opener_of`]).
+/// Gives the reservation of an earlier opening back in its place, where a target lets no other
+/// session of a host take it ([`opener_of`]).
 async fn displace(opener: &Opener, key: u64) -> Result<(), Error> {
     let device = opener.begin_as(opener_of(key))?.await?;
     tracing::warn!(
         "{}: its target lets nobody take the reservation of an earlier connection of this host; weft has connected in that one's place and gives it back",
         device.url()
     );
-    ask_from(&opener.options.control, &device, OpKind::Reserve(ReserveAction::Unregister { key }))?.await.map(drop)
+    ask_from(&opener.options.control, &device, OpKind::Reserve(ReserveAction::Unregister { key }))?
+        .await
+        .map(drop)
 }
 
 impl Key {
@@ -54,10 +62,17 @@ impl Key {
         }
         if let Some(holder) = holder.filter(|holder| !is_own(holder.key)) {
             let host = Uuid::from_bytes(holder.host);
-            return Err(format!("another host has reserved it (host identifier {host}, key {:#x})", holder.key));
+            return Err(format!(
+                "another host has reserved it (host identifier {host}, key {:#x})",
+                holder.key
+            ));
         }
-        let mut keys: Vec<u64> =
-            report.registrants.iter().map(|it| it.key).filter(|key| is_own(*key) && *key != self.0).collect();
+        let mut keys: Vec<u64> = report
+            .registrants
+            .iter()
+            .map(|it| it.key)
+            .filter(|key| is_own(*key) && *key != self.0)
+            .collect();
         keys.sort_unstable();
         keys.dedup();
         keys.sort_by_key(|key| holder.is_some_and(|holder| holder.key == *key));
@@ -67,8 +82,15 @@ impl Key {
     /// Whether this opening, and nobody else, may write, by what a device has answered.
     pub(super) fn holds(self, answer: &Answer) -> bool {
         let Answer::Report(report) = answer else { return false };
-        let excludes = matches!(report.kind, Some(ReservationKind::WriteExclusive | ReservationKind::ExclusiveAccess));
-        excludes && report.registrants.iter().any(|registrant| registrant.holds && registrant.key == self.0)
+        let excludes = matches!(
+            report.kind,
+            Some(ReservationKind::WriteExclusive | ReservationKind::ExclusiveAccess)
+        );
+        excludes
+            && report
+                .registrants
+                .iter()
+                .any(|registrant| registrant.holds && registrant.key == self.0)
     }
 
     /// What ends the registration, and with it the reservation.
@@ -90,30 +112,51 @@ impl Key {
             Error::new(kind, text)
         };
         if !device.features().reservations {
-            let text = format!("{}: the device has no reservations; leave out --reserve", device.url());
+            let text =
+                format!("{}: the device has no reservations; leave out --reserve", device.url());
             return Err(Error::new(ErrorKind::Usage, text));
         }
         let predecessors = match ask_from(control, device, OpKind::ReservationReport)?.await? {
-            Answer::Report(report) => self.predecessors(&report).map_err(|why| fail(&why, ErrorKind::InUse))?,
-            Answer::Done(status) => return Err(fail(&format!("its report cannot be read ({status:?})"), ErrorKind::Refused)),
+            Answer::Report(report) => {
+                self.predecessors(&report).map_err(|why| fail(&why, ErrorKind::InUse))?
+            }
+            Answer::Done(status) => {
+                return Err(fail(
+                    &format!("its report cannot be read ({status:?})"),
+                    ErrorKind::Refused,
+                ));
+            }
         };
         let key = self.0;
         let acquire = ReserveAction::Acquire { key, kind: KIND };
         let preempt = |of: &u64| ReserveAction::Preempt { key, of: *of, kind: KIND };
-        let steps = [ReserveAction::Register { key }].into_iter().chain(predecessors.iter().map(preempt)).chain([acquire]);
+        let steps = [ReserveAction::Register { key }]
+            .into_iter()
+            .chain(predecessors.iter().map(preempt))
+            .chain([acquire]);
         let mut is_refused = false;
         for action in steps {
             match ask_from(control, device, OpKind::Reserve(action))?.await? {
                 Answer::Done(StatusKind::Success) => is_refused = false,
                 // A predecessor is not registered any more, say.
                 Answer::Done(StatusKind::ReservationConflict) => is_refused = true,
-                answer => return Err(fail(&format!("{action:?} was answered with {answer:?}"), ErrorKind::Refused)),
+                answer => {
+                    return Err(fail(
+                        &format!("{action:?} was answered with {answer:?}"),
+                        ErrorKind::Refused,
+                    ));
+                }
             }
         }
         if let Some(holder) = predecessors.last().filter(|_| is_refused) {
             displace(opener, *holder).await?;
-            is_refused = ask_from(control, device, OpKind::Reserve(acquire))?.await? != Answer::Done(StatusKind::Success);
+            is_refused = ask_from(control, device, OpKind::Reserve(acquire))?.await?
+                != Answer::Done(StatusKind::Success);
         }
-        if is_refused { Err(fail("another host has just reserved it", ErrorKind::InUse)) } else { Ok(()) }
+        if is_refused {
+            Err(fail("another host has just reserved it", ErrorKind::InUse))
+        } else {
+            Ok(())
+        }
     }
 }

@@ -78,6 +78,7 @@ impl Route {
     pub(super) fn usable(&self, now: Time) -> Option<AccessState> {
         let open = self.open.as_ref()?;
         let works = matches!(open.access, AccessState::Optimized | AccessState::NonOptimized);
-        (works && !open.is_away && self.paused_until.is_none_or(|until| until <= now)).then_some(open.access)
+        (works && !open.is_away && self.paused_until.is_none_or(|until| until <= now))
+            .then_some(open.access)
     }
 }

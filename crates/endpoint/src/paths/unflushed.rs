@@ -1,9 +1,11 @@
-//! Completed writes that no flush covers yet, of a device with a volatile cache: if its target restarts, its data is compared with them, or they
-//! are written again before anything else, where nobody else writes. Of each block only the last write is: where nothing was lost after all, no older data comes to light, not
-//! even if writing again ends half-way.
+//! Completed writes that no flush covers yet, of a device with a volatile cache: if its target
+//! restarts, its data is compared with them, or they are written again before anything else, where
+//! nobody else writes. Of each block only the last write is: where nothing was lost after all, no
+//! older data comes to light, not even if writing again ends half-way.
 //!
-//! The log has a fixed size. If it is full, the oldest writes make room: what stays is always the end of the sequence, so that writing it again
-//! never brings back older data. What was removed cannot be restored; after a restart the next flush of each queue then fails.
+//! The log has a fixed size. If it is full, the oldest writes make room: what stays is always the
+//! end of the sequence, so that writing it again never brings back older data. What was removed
+//! cannot be restored; after a restart the next flush of each queue then fails.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,7 +41,8 @@ struct Entry {
     len: usize,
     /// A device does not have all of it any more, and that was told.
     is_lost: bool,
-    /// It may have been executed or not: a device has it, or what is older on its blocks. Neither can be written again.
+    /// It may have been executed or not: a device has it, or what is older on its blocks. Neither
+    /// can be written again.
     is_doubtful: bool,
 }
 
@@ -139,7 +142,8 @@ impl Unflushed {
         self.lock().lost_before = 0;
     }
 
-    /// All that is not flushed is lost, and that is told: none of it is written again or looked for.
+    /// All that is not flushed is lost, and that is told: none of it is written again or looked
+    /// for.
     pub(super) fn give_up(&self) {
         let log = &mut *self.lock();
         while !log.entries.is_empty() {
@@ -153,26 +157,42 @@ impl Unflushed {
         self.lock().entries.len()
     }
 
-    /// What has to be written again, in any order: of each block the last write. What was told to be lost stays so.
+    /// What has to be written again, in any order: of each block the last write. What was told to
+    /// be lost stays so.
     pub(super) fn pieces(&self) -> VecDeque<Piece> {
         self.pieces_of(|_| true, |entry| !entry.is_doubtful && !entry.is_lost)
     }
 
-    /// What a device has to have still: of each block the last write. What was durable at once cannot have been lost, what a discard leaves is
-    /// not defined, and what was told is not told again. Pieces lie below one of these unresolved writes (the
-    /// first block, and the one behind the last) as a whole, or not at all.
+    /// What a device has to have still: of each block the last write. What was durable at once
+    /// cannot have been lost, what a discard leaves is not defined, and what was told is not told
+    /// again. Pieces lie below one of these unresolved writes (the first block, and the one behind
+    /// the last) as a whole, or not at all.
     pub(super) fn pieces_to_look_at(&self, unresolved: &[(u64, u64)]) -> VecDeque<Piece> {
         let whole = self.pieces_of(|entry| !entry.is_doubtful, Entry::counts);
         cut(whole, unresolved)
     }
 
-    /// What is neither written again nor certain to be there: pieces below writes of which nobody knows whether they were executed.
+    /// What is neither written again nor certain to be there: pieces below writes of which nobody
+    /// knows whether they were executed.
     pub(super) fn pieces_in_doubt(&self) -> VecDeque<Piece> {
         let whole = self.pieces_of(|entry| !entry.is_doubtful, Entry::counts);
-        let doubtful: Vec<_> = self.lock().entries.iter().filter(|it| it.is_doubtful).map(|it| (it.number, it.range())).collect();
+        let doubtful: Vec<_> = self
+            .lock()
+            .entries
+            .iter()
+            .filter(|it| it.is_doubtful)
+            .map(|it| (it.number, it.range()))
+            .collect();
         let below = |piece: Piece| {
-            let over: Vec<_> = doubtful.iter().filter(|(number, _)| *number > piece.number).map(|(_, range)| *range).collect();
-            cut([piece].into(), &over).into_iter().filter(|piece| piece.is_under).map(|piece| Piece { is_under: false, ..piece })
+            let over: Vec<_> = doubtful
+                .iter()
+                .filter(|(number, _)| *number > piece.number)
+                .map(|(_, range)| *range)
+                .collect();
+            cut([piece].into(), &over)
+                .into_iter()
+                .filter(|piece| piece.is_under)
+                .map(|piece| Piece { is_under: false, ..piece })
         };
         whole.into_iter().flat_map(below).collect()
     }
@@ -180,7 +200,9 @@ impl Unflushed {
     /// The device does not have a piece any more.
     pub(super) fn lose(&self, piece: &Piece) {
         let log = &mut *self.lock();
-        let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else { return };
+        let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else {
+            return;
+        };
         let at = (piece.number - first.number) as usize;
         if let Some(entry) = log.entries.get_mut(at) {
             entry.is_lost = true;
@@ -188,7 +210,11 @@ impl Unflushed {
     }
 
     /// The parts of entries that no later one that covers has changed.
-    fn pieces_of(&self, covers: impl Fn(&Entry) -> bool, wanted: impl Fn(&Entry) -> bool) -> VecDeque<Piece> {
+    fn pieces_of(
+        &self,
+        covers: impl Fn(&Entry) -> bool,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> VecDeque<Piece> {
         let log = self.lock();
         let (mut pieces, mut later) = (VecDeque::new(), Covered::default());
         for entry in log.entries.iter().rev().filter(|entry| covers(entry)) {
@@ -197,7 +223,15 @@ impl Unflushed {
                 let (blocks, skip) = ((end - lba) as u32, (lba - entry.lba) as usize * block_bytes);
                 let (kind, number, len) = (entry.kind, entry.number, blocks as usize * block_bytes);
                 if wanted(entry) {
-                    pieces.push_front(Piece { kind, lba, blocks, len, is_under: false, number, skip });
+                    pieces.push_front(Piece {
+                        kind,
+                        lba,
+                        blocks,
+                        len,
+                        is_under: false,
+                        number,
+                        skip,
+                    });
                 }
             }
         }
@@ -207,25 +241,33 @@ impl Unflushed {
     /// Copies the data of a piece; `false` if its write has been removed.
     pub(super) fn copy(&self, piece: &Piece, into: &mut [u8]) -> bool {
         let log = self.lock();
-        let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else { return false };
-        let Some(entry) = log.entries.get((piece.number - first.number) as usize) else { return false };
+        let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else {
+            return false;
+        };
+        let Some(entry) = log.entries.get((piece.number - first.number) as usize) else {
+            return false;
+        };
         let (first, second) = log.parts((entry.at + piece.skip) % log.ring.len(), piece.len);
         into[..first.len()].copy_from_slice(first);
         into[first.len()..piece.len].copy_from_slice(second);
         true
     }
 
-    /// Whether a device that has read these bytes where a piece lies has its data, or that of a later write that may have been executed. So does what is
-    /// not in the log any more.
+    /// Whether a device that has read these bytes where a piece lies has its data, or that of a
+    /// later write that may have been executed. So does what is not in the log any more.
     pub(super) fn agrees(&self, piece: &Piece, read: &[u8]) -> bool {
         let log = self.lock();
-        let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else { return true };
+        let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else {
+            return true;
+        };
         let at = (piece.number - first.number) as usize;
         let Some(entry) = log.entries.get(at) else { return true };
         let later = || log.entries.range(at + 1..).filter(|entry| entry.is_doubtful);
         let block_bytes = read.len() / (piece.blocks as usize).max(1);
         let blocks = (piece.lba..).zip(read.chunks(block_bytes.max(1)));
-        blocks.into_iter().all(|(lba, block)| log.holds(entry, lba, block) || later().any(|entry| log.holds(entry, lba, block)))
+        blocks.into_iter().all(|(lba, block)| {
+            log.holds(entry, lba, block) || later().any(|entry| log.holds(entry, lba, block))
+        })
     }
 }
 
@@ -281,8 +323,14 @@ struct Covered(BTreeMap<u64, u64>);
 impl Covered {
     /// Adds a range; the parts of it that were not covered.
     fn cover(&mut self, first: u64, end: u64) -> Vec<(u64, u64)> {
-        let before = self.0.range(..first).next_back().filter(|(_, other)| **other >= first).map(|(at, _)| *at);
-        let touched: Vec<_> = self.0.range(before.unwrap_or(first)..=end).map(|(at, other)| (*at, *other)).collect();
+        let before = self
+            .0
+            .range(..first)
+            .next_back()
+            .filter(|(_, other)| **other >= first)
+            .map(|(at, _)| *at);
+        let touched: Vec<_> =
+            self.0.range(before.unwrap_or(first)..=end).map(|(at, other)| (*at, *other)).collect();
         let (mut fresh, mut at) = (Vec::new(), first);
         for (start, stop) in &touched {
             if at < *start {
@@ -335,13 +383,23 @@ impl Log {
             return;
         }
         while self.used + charge > self.ring.len() {
-            self.lost_before = self.entries.front().map_or(self.lost_before, |oldest| oldest.number + 1);
+            self.lost_before =
+                self.entries.front().map_or(self.lost_before, |oldest| oldest.number + 1);
             self.drop_oldest();
         }
         let at = (self.start + self.used) % self.ring.len();
         self.used += charge;
         self.store(at, data, skip);
-        self.entries.push_back(Entry { number, kind, lba, blocks, at, len, is_lost: false, is_doubtful: false });
+        self.entries.push_back(Entry {
+            number,
+            kind,
+            lba,
+            blocks,
+            at,
+            len,
+            is_lost: false,
+            is_doubtful: false,
+        });
     }
 
     fn store(&mut self, mut at: usize, data: &[Segment], mut skip: usize) {
@@ -384,7 +442,8 @@ impl Log {
         let Some(entry) = self.entries.pop_front() else { return };
         let charge = entry.len.max(BARE_BYTES);
         self.used -= charge;
-        self.start = if self.entries.is_empty() { 0 } else { (self.start + charge) % self.ring.len() };
+        self.start =
+            if self.entries.is_empty() { 0 } else { (self.start + charge) % self.ring.len() };
     }
 }
 
@@ -396,7 +455,13 @@ mod tests {
     fn write(log: &Unflushed, pool: &Pool, lba: u64, bytes: usize, value: u8) {
         let mut data = pool.take(bytes).unwrap();
         data.fill(value);
-        let op = Op::new(OpKind::Write { fua: false }, lba, (bytes / 512) as u32, 0, [data.into()].into());
+        let op = Op::new(
+            OpKind::Write { fua: false },
+            lba,
+            (bytes / 512) as u32,
+            0,
+            [data.into()].into(),
+        );
         log.add(&op);
         op.give_up();
     }

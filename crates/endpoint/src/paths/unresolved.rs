@@ -1,10 +1,14 @@
-//! Writes whose path was lost and that are not completed: they may have been executed, may be executed late, and will be sent again.
+//! Writes whose path was lost and that are not completed: they may have been executed, may be
+//! executed late, and will be sent again.
 //!
-//! Until such a write is completed, no later operation on its blocks is sent: a later write would be undone by the repetition, and a read
-//! could show first the new data and then the old. Writes that were lost together do not wait for each other; they were in flight together.
+//! Until such a write is completed, no later operation on its blocks is sent: a later write would
+//! be undone by the repetition, and a read could show first the new data and then the old. Writes
+//! that were lost together do not wait for each other; they were in flight together.
 //!
-//! After a restart of the target, such a write *hides* what was acknowledged and not flushed on its blocks, if they hold something else: either the write
-//! has been executed, or that is lost, which does not matter when the write succeeds. Until then no flush is sent, as it would vouch for what may be lost.
+//! After a restart of the target, such a write *hides* what was acknowledged and not flushed on its
+//! blocks, if they hold something else: either the write has been executed, or that is lost, which
+//! does not matter when the write succeeds. Until then no flush is sent, as it would vouch for what
+//! may be lost.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -77,13 +81,17 @@ impl Unresolved {
         self.lock().iter().map(|write| (write.lba, write.end)).collect()
     }
 
-    /// The target has restarted, and these blocks (the first, and the one behind the last) do not hold what they should. Returns whether writes are on all
-    /// of them, which hide that from now on.
+    /// The target has restarted, and these blocks (the first, and the one behind the last) do not
+    /// hold what they should. Returns whether writes are on all of them, which hide that from now
+    /// on.
     pub(super) fn hide(&self, first: u64, end: u64) -> bool {
         let mut writes = self.lock();
-        let mut over: Vec<&mut Write> = writes.iter_mut().filter(|write| write.lba < end && first < write.end).collect();
+        let mut over: Vec<&mut Write> =
+            writes.iter_mut().filter(|write| write.lba < end && first < write.end).collect();
         over.sort_unstable_by_key(|write| write.lba);
-        let covered = over.iter().fold(first, |at, write| if write.lba <= at { at.max(write.end) } else { at });
+        let covered = over
+            .iter()
+            .fold(first, |at, write| if write.lba <= at { at.max(write.end) } else { at });
         if covered < end {
             return false;
         }
@@ -118,8 +126,16 @@ mod tests {
         assert!(!unresolved.any());
         unresolved.add((1, 1), 10, 4);
         unresolved.add((2, 1), 20, 1);
-        assert!([(9, 2), (13, 1), (0, 100), (20, 1)].iter().all(|&(lba, blocks)| unresolved.overlaps(lba, blocks)));
-        assert!([(9, 1), (14, 6), (21, 1), (11, 0)].iter().all(|&(lba, blocks)| !unresolved.overlaps(lba, blocks)));
+        assert!(
+            [(9, 2), (13, 1), (0, 100), (20, 1)]
+                .iter()
+                .all(|&(lba, blocks)| unresolved.overlaps(lba, blocks))
+        );
+        assert!(
+            [(9, 1), (14, 6), (21, 1), (11, 0)]
+                .iter()
+                .all(|&(lba, blocks)| !unresolved.overlaps(lba, blocks))
+        );
         unresolved.remove((1, 1));
         assert!(!unresolved.overlaps(10, 4));
         unresolved.forget(2);

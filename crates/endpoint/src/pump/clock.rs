@@ -1,4 +1,5 @@
-//! Time: the engine's limits, that of a peer which stops half-way, and that of one which does not take the last that there is for it.
+//! Time: the engine's limits, that of a peer which stops half-way, and that of one which does not
+//! take the last that there is for it.
 
 use super::stream::{End, Flow, Handler, State, StreamPump};
 use crate::limits::CLOSE_S;
@@ -7,9 +8,15 @@ use weft_io::{Handle, Time};
 use weft_proto::stream::StreamEngine;
 
 impl<E: StreamEngine> StreamPump<E> {
-    /// Tells the engine the time, if something was `received` or its time has come, and the handler what came of it.
+    /// Tells the engine the time, if something was `received` or its time has come, and the handler
+    /// what came of it.
     #[inline]
-    pub(super) fn pass_time<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H, received: bool) {
+    pub(super) fn pass_time<H: Handler<E>>(
+        &mut self,
+        on: &Handle,
+        handler: &mut H,
+        received: bool,
+    ) {
         if received || self.engine.deadline().is_some_and(|at| at <= on.now().since_epoch()) {
             self.tick(on, handler);
         }
@@ -21,7 +28,9 @@ impl<E: StreamEngine> StreamPump<E> {
         }
         self.engine.tick(on.now().since_epoch());
         while let Some(event) = self.engine.poll_event() {
-            if handler.event(on, &mut self.engine, event) == Flow::Pause && matches!(self.state, State::Open | State::Resumed) {
+            if handler.event(on, &mut self.engine, event) == Flow::Pause
+                && matches!(self.state, State::Open | State::Resumed)
+            {
                 self.state = State::Paused;
             }
         }
@@ -31,7 +40,8 @@ impl<E: StreamEngine> StreamPump<E> {
         }
     }
 
-    /// Has the driver woken when time is up next. A connection that is closing for too long ends here.
+    /// Has the driver woken when time is up next. A connection that is closing for too long ends
+    /// here.
     #[inline]
     pub(super) fn arm(&mut self, on: &Handle) {
         let (closes, stalls) = (self.close_limit(on), self.stall_limit(on));

@@ -1,19 +1,25 @@
-//! Commands that nobody waits for any more: what a target finds in a connection that its host has ended, and what a host leaves behind.
+//! Commands that nobody waits for any more: what a target finds in a connection that its host has
+//! ended, and what a host leaves behind.
 //!
-//! A host that ends a connection takes the commands without an answer for lost, and sends them again elsewhere. A process that stood still
-//! (stopped, or starved of its processor or disk) finds the old ones in its socket when it goes on. Executed then, an old write undoes a newer one
-//! that was acknowledged meanwhile. The standards bind the host: it has to wait until the old controller cannot execute anything any more. Not
-//! every host does. So a target does what it can: it executes nothing that it reads from a connection whose other end it knows to be closed.
+//! A host that ends a connection takes the commands without an answer for lost, and sends them
+//! again elsewhere. A process that stood still (stopped, or starved of its processor or disk) finds
+//! the old ones in its socket when it goes on. Executed then, an old write undoes a newer one that
+//! was acknowledged meanwhile. The standards bind the host: it has to wait until the old controller
+//! cannot execute anything any more. Not every host does. So a target does what it can: it executes
+//! nothing that it reads from a connection whose other end it knows to be closed.
 //!
-//! That costs no well-behaved host anything: a host that ends an association or a session in order has had its answers before. (NBD is different: a
-//! client may send its last requests and disconnect without waiting for answers, and there is no other server at which they could be repeated.)
+//! That costs no well-behaved host anything: a host that ends an association or a session in order
+//! has had its answers before. (NBD is different: a client may send its last requests and
+//! disconnect without waiting for answers, and there is no other server at which they could be
+//! repeated.)
 
 use super::stream::{End, State, StreamPump};
 use weft_io::Handle;
 use weft_proto::stream::StreamEngine;
 
 impl<E: StreamEngine> StreamPump<E> {
-    /// Has the connection end as soon as its peer is known to have closed or reset it: what the peer has sent and was not executed is thrown away.
+    /// Has the connection end as soon as its peer is known to have closed or reset it: what the
+    /// peer has sent and was not executed is thrown away.
     #[must_use]
     pub fn heeding(mut self) -> Self {
         self.heeds_end = true;
@@ -33,7 +39,10 @@ impl<E: StreamEngine> StreamPump<E> {
     /// What was held back is thrown away if the peer has ended the connection since.
     #[inline]
     pub(super) fn look_at_peer(&mut self, on: &Handle) {
-        if self.heeds_end && matches!(self.state, State::Paused | State::Resumed) && self.has_peer_left(on) {
+        if self.heeds_end
+            && matches!(self.state, State::Paused | State::Resumed)
+            && self.has_peer_left(on)
+        {
             self.leave_unexecuted(0);
         }
     }
@@ -50,8 +59,9 @@ impl<E: StreamEngine> StreamPump<E> {
         self.finish(End::Peer);
     }
 
-    /// Has the connection reset, not closed in order, if it is dropped while `owes_answers` says that the peer does. Otherwise the system would go on
-    /// sending commands that nobody waits for, for minutes if a network is away, and the peer would take them for meant. For sources.
+    /// Has the connection reset, not closed in order, if it is dropped while `owes_answers` says
+    /// that the peer does. Otherwise the system would go on sending commands that nobody waits for,
+    /// for minutes if a network is away, and the peer would take them for meant. For sources.
     #[must_use]
     pub fn resetting(mut self, owes_answers: fn(&E) -> bool) -> Self {
         self.owes_answers = Some(owes_answers);
@@ -70,7 +80,8 @@ impl<E> StreamPump<E> {
 
 impl<E> Drop for StreamPump<E> {
     fn drop(&mut self) {
-        // What is closed in order was told to be by the layer above, and not by an engine that has given up.
+        // What is closed in order was told to be by the layer above, and not by an engine that has
+        // given up.
         if self.engine_gave_up || !matches!(self.state, State::Closing { .. }) {
             self.reset_if_owed();
         }

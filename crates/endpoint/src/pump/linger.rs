@@ -1,6 +1,7 @@
-//! The end of a connection whose peer violated the protocol. The last bytes sent tell the peer the reason. A system discards them
-//! if the socket is closed with unread input, and so does the peer's system (RFC 1122 §4.2.2.13). So further input is received
-//! and discarded, up to a limit of time and bytes.
+//! The end of a connection whose peer violated the protocol. The last bytes sent tell the peer the
+//! reason. A system discards them if the socket is closed with unread input, and so does the peer's
+//! system (RFC 1122 §4.2.2.13). So further input is received and discarded, up to a limit of time
+//! and bytes.
 
 use super::scratch::with_staging;
 use crate::limits::{LINGER_BYTES, LINGER_MS, LINGERING_MAX};
@@ -41,7 +42,8 @@ struct Linger {
     _place: Place,
 }
 
-/// Keeps a stream whose sending direction has ended until the peer ends it too. Where there is no room it is closed at once.
+/// Keeps a stream whose sending direction has ended until the peer ends it too. Where there is no
+/// room it is closed at once.
 pub(super) fn linger(on: &Handle, mut stream: Box<dyn Stream>) {
     let Some(_place) = Place::take() else { return };
     let until = on.now() + Duration::from_millis(LINGER_MS);

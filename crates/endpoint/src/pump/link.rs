@@ -4,7 +4,8 @@ use super::stream::{End, Handler, StreamPump};
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::stream::StreamEngine;
 
-/// A connection whose commands `H` handles. One that is quiet may move to another loop, if its engine may.
+/// A connection whose commands `H` handles. One that is quiet may move to another loop, if its
+/// engine may.
 pub trait Link<H> {
     /// What the layer above submits to and completes on.
     type Engine;
@@ -12,8 +13,8 @@ pub trait Link<H> {
     /// The engine.
     fn engine(&mut self) -> &mut Self::Engine;
 
-    /// Has the loop wake `driver` when there is something to receive or room to send, when the engine's time comes, and when the
-    /// connection ends.
+    /// Has the loop wake `driver` when there is something to receive or room to send, when the
+    /// engine's time comes, and when the connection ends.
     fn register(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()>;
 
     /// Undoes that: the connection may move to another loop.
@@ -37,7 +38,8 @@ pub trait Link<H> {
     /// Goes on after a pause.
     fn resume(&mut self);
 
-    /// Sends what there is and then ends; takes nothing more. A peer that does not take it within `CLOSE_S` seconds is cut off.
+    /// Sends what there is and then ends; takes nothing more. A peer that does not take it within
+    /// `CLOSE_S` seconds is cut off.
     fn close(&mut self);
 
     /// Whether it has ended: the memory of no command is touched any more.

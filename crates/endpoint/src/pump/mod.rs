@@ -1,7 +1,8 @@
 //! The only drivers of engines.
 //!
-//! A pump owns a socket, the staged bytes and the gather list of one connection; a [`StreamEngine`] says what they mean, and a
-//! [`Handler`] (one per source and export) owns the payload memory and speaks to the layer above.
+//! A pump owns a socket, the staged bytes and the gather list of one connection; a [`StreamEngine`]
+//! says what they mean, and a [`Handler`] (one per source and export) owns the payload memory and
+//! speaks to the layer above.
 //!
 //! [`StreamEngine`]: weft_proto::stream::StreamEngine
 

@@ -1,9 +1,11 @@
-//! Receiving: one vectored call brings in dozens of small commands, or the rest of a large payload straight into its place.
+//! Receiving: one vectored call brings in dozens of small commands, or the rest of a large payload
+//! straight into its place.
 
 use super::scratch::with_staging;
 use super::stream::{End, Flow, Handler, Pieces, State, StreamPump};
 use crate::limits::{
-    DIRECT_BYTES_MAX, DIRECT_BYTES_MIN, LARGE_PAYLOAD_BYTES, RECEIVES_PER_TURN, STAGED_BEFORE_LARGE_BYTES, WHOLE_BYTES_MAX,
+    DIRECT_BYTES_MAX, DIRECT_BYTES_MIN, LARGE_PAYLOAD_BYTES, RECEIVES_PER_TURN,
+    STAGED_BEFORE_LARGE_BYTES, WHOLE_BYTES_MAX,
 };
 use std::io::{ErrorKind, IoSliceMut};
 use weft_io::{Activity, Handle};
@@ -39,7 +41,8 @@ impl<E: StreamEngine> StreamPump<E> {
         activity
     }
 
-    /// As [`StreamPump::receive`], for a caller who looks only now and then: what came in several pieces is received whole before time passes.
+    /// As [`StreamPump::receive`], for a caller who looks only now and then: what came in several
+    /// pieces is received whole before time passes.
     pub(crate) fn receive_all<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Activity {
         let mut activity = Activity::Idle;
         for _ in 0..RECEIVES_PER_TURN {
@@ -95,11 +98,16 @@ impl<E: StreamEngine> StreamPump<E> {
             let mut pieces = self.direct_target(handler);
             let direct: usize = pieces.iter().map(|piece| piece.len()).sum();
             let (room, result) = if direct > 0 {
-                let behind = if direct == self.moving_left() { STAGED_BEFORE_LARGE_BYTES } else { 0 };
+                let behind =
+                    if direct == self.moving_left() { STAGED_BEFORE_LARGE_BYTES } else { 0 };
                 pieces.push(IoSliceMut::new(&mut staging[..behind]));
                 (direct + behind, self.stream.recv(&mut pieces))
             } else {
-                let room = if self.large { STAGED_BEFORE_LARGE_BYTES } else { self.share.bytes().min(staging.len() - held) };
+                let room = if self.large {
+                    STAGED_BEFORE_LARGE_BYTES
+                } else {
+                    self.share.bytes().min(staging.len() - held)
+                };
                 staging[..held].copy_from_slice(&self.carry);
                 (room, self.stream.recv(&mut [IoSliceMut::new(&mut staging[held..held + room])]))
             };
@@ -138,7 +146,8 @@ impl<E: StreamEngine> StreamPump<E> {
         })
     }
 
-    /// The destination of what comes next of a large payload, if one is being received; otherwise none.
+    /// The destination of what comes next of a large payload, if one is being received; otherwise
+    /// none.
     fn direct_target<'h, H: Handler<E>>(&self, handler: &'h mut H) -> Pieces<'h> {
         let mut pieces = Pieces::new();
         if let Some(Moving { to: Some((tag, offset)), left, whole: false, .. }) = self.moving
@@ -203,7 +212,8 @@ impl<E: StreamEngine> StreamPump<E> {
                     self.large = len >= LARGE_PAYLOAD_BYTES;
                     self.share.payload();
                     let whole = !digest && len <= WHOLE_BYTES_MAX && handler.wants_whole(tag);
-                    self.moving = Some(Moving { to: Some((tag, offset)), left: len, digest, whole });
+                    self.moving =
+                        Some(Moving { to: Some((tag, offset)), left: len, digest, whole });
                     continue;
                 }
                 Rx::Discard { len } => {
@@ -211,7 +221,9 @@ impl<E: StreamEngine> StreamPump<E> {
                     continue;
                 }
                 #[cfg(feature = "planted-bugs")]
-                Rx::Digest { .. } if planted::has(planted::Bug::UncheckedDigest) => self.engine.payload_checked(true),
+                Rx::Digest { .. } if planted::has(planted::Bug::UncheckedDigest) => {
+                    self.engine.payload_checked(true)
+                }
                 Rx::Digest { expected } => self.engine.payload_checked(self.crc == expected),
                 Rx::Event(event) => Some(event),
                 Rx::Closed => {
@@ -238,10 +250,17 @@ impl<E: StreamEngine> StreamPump<E> {
     }
 
     /// Moves what is there of the current payload; gives the bytes behind it.
-    fn move_payload<'b, H: Handler<E>>(&mut self, on: &Handle, handler: &mut H, mut bytes: &'b [u8]) -> &'b [u8] {
+    fn move_payload<'b, H: Handler<E>>(
+        &mut self,
+        on: &Handle,
+        handler: &mut H,
+        mut bytes: &'b [u8],
+    ) -> &'b [u8] {
         let Some(moving) = &mut self.moving else { return bytes };
         if moving.whole {
-            let Some((payload, later)) = bytes.split_at_checked(moving.left as usize) else { return bytes };
+            let Some((payload, later)) = bytes.split_at_checked(moving.left as usize) else {
+                return bytes;
+            };
             if let Some((tag, _)) = moving.to {
                 handler.place(tag, payload);
                 on.counters().copied_bytes.add(payload.len() as u64);
@@ -275,7 +294,10 @@ impl<E: StreamEngine> StreamPump<E> {
     }
 
     /// `None` while bytes are missing; then the event that the payload made due, if any.
-    #[allow(clippy::option_option, reason = "two different questions: whether it is complete, and what that means")]
+    #[allow(
+        clippy::option_option,
+        reason = "two different questions: whether it is complete, and what that means"
+    )]
     fn finish_moving(&mut self) -> Option<Option<E::Event>> {
         let moving = self.moving.take_if(|m| m.left == 0)?;
         Some(if moving.digest { None } else { self.engine.payload_received() })

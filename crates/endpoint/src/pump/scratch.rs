@@ -1,4 +1,5 @@
-//! Memory that a pump needs only while it runs, shared by all pumps of a thread, so that an idle connection holds none of it.
+//! Memory that a pump needs only while it runs, shared by all pumps of a thread, so that an idle
+//! connection holds none of it.
 
 use crate::limits::{GATHER_PARTS, STAGING_BYTES};
 use std::cell::RefCell;

@@ -1,12 +1,16 @@
 //! How much of what has arrived one turn takes in before it answers.
 //!
-//! An end that receives everything available and then answers all of it leaves the other end idle meanwhile, and is idle itself
-//! while the other end does the same: they alternate instead of overlapping. With small portions both always have work, but each
-//! turn costs some system calls. The right portion is a time, not a number of bytes: a turn should take a few times as long as
-//! its system calls, and less than the time for which the other end polls before it sleeps. So the share follows from the
-//! duration of recent turns.
+//! An end that receives everything available and then answers all of it leaves the other end idle
+//! meanwhile, and is idle itself while the other end does the same: they alternate instead of
+//! overlapping. With small portions both always have work, but each turn costs some system calls.
+//! The right portion is a time, not a number of bytes: a turn should take a few times as long as
+//! its system calls, and less than the time for which the other end polls before it sleeps. So the
+//! share follows from the duration of recent turns.
 
-use crate::limits::{ANSWER_US_MAX, ANSWER_US_MIN, SHARE_BYTES_FIRST, SHARE_BYTES_MIN, SHARE_BYTES_MIN_BARE, STAGING_BYTES};
+use crate::limits::{
+    ANSWER_US_MAX, ANSWER_US_MIN, SHARE_BYTES_FIRST, SHARE_BYTES_MIN, SHARE_BYTES_MIN_BARE,
+    STAGING_BYTES,
+};
 use std::time::Duration;
 use weft_io::Handle;
 
@@ -52,8 +56,9 @@ impl Share {
         self.used_up = true;
     }
 
-    /// The turn begins to send. If it received enough to take long, its time tells how much the next ones may receive. Other connections of the
-    /// loop had their part of that time, and are to be answered soon too.
+    /// The turn begins to send. If it received enough to take long, its time tells how much the
+    /// next ones may receive. Other connections of the loop had their part of that time, and are to
+    /// be answered soon too.
     #[inline]
     pub(super) fn answered(&mut self, on: &Handle) {
         if self.received >= SHARE_BYTES_MIN_BARE || self.used_up {
@@ -77,7 +82,8 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// Turns of a connection on which `waiting` bytes always wait to be received, of which a KiB takes so long.
+    /// Turns of a connection on which `waiting` bytes always wait to be received, of which a KiB
+    /// takes so long.
     fn settle(waiting: usize, payload: bool, ns_per_kib: u64) -> (usize, u64) {
         let mut share = Share::default();
         let took = |bytes: usize| (bytes as u64 * ns_per_kib) >> 10;
@@ -94,7 +100,10 @@ mod tests {
         for ns_per_kib in [40, 250, 400, 1000, 4000] {
             let (bytes, took) = settle(1 << 20, true, ns_per_kib);
             let bound = bytes == SHARE_BYTES_MIN || bytes == STAGING_BYTES;
-            assert!(bound || (ANSWER_US_MIN..=ANSWER_US_MAX).contains(&took), "{ns_per_kib} ns: {bytes} bytes in {took} µs");
+            assert!(
+                bound || (ANSWER_US_MIN..=ANSWER_US_MAX).contains(&took),
+                "{ns_per_kib} ns: {bytes} bytes in {took} µs"
+            );
         }
     }
 
@@ -102,7 +111,10 @@ mod tests {
     fn many_commands_without_payload_are_answered_in_parts() {
         // 128 of 72 bytes, half a microsecond each.
         let (bytes, took) = settle(128 * 72, false, 7100);
-        assert!((SHARE_BYTES_MIN_BARE..128 * 72).contains(&bytes) && took <= ANSWER_US_MAX, "{bytes} bytes in {took} µs");
+        assert!(
+            (SHARE_BYTES_MIN_BARE..128 * 72).contains(&bytes) && took <= ANSWER_US_MAX,
+            "{bytes} bytes in {took} µs"
+        );
         // A few are not worth it.
         assert_eq!(settle(8 * 72, false, 7100).0, SHARE_BYTES_FIRST);
     }

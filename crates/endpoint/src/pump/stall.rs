@@ -1,5 +1,5 @@
-//! Peers that stop half-way: that send no more of the data which they announced or were asked for, or take no more of what is sent to
-//! them. Memory is held meanwhile, so it may not last.
+//! Peers that stop half-way: that send no more of the data which they announced or were asked for,
+//! or take no more of what is sent to them. Memory is held meanwhile, so it may not last.
 
 use super::stream::{End, State, StreamPump};
 use crate::limits::{STALL_BYTES_MIN, STALL_S};
@@ -24,7 +24,8 @@ impl Progress {
         self.bytes += bytes as u64;
     }
 
-    /// Whether the peer, which `owes` something or does not, has moved too little. The time counts while it owes something all along.
+    /// Whether the peer, which `owes` something or does not, has moved too little. The time counts
+    /// while it owes something all along.
     #[inline]
     fn has_stalled(&mut self, now: Time, owes: bool) -> bool {
         if !owes {
@@ -50,8 +51,8 @@ pub(super) struct Stalls {
 }
 
 impl<E: StreamEngine> StreamPump<E> {
-    /// Has the connection end when its peer stops half-way for [`STALL_S`] seconds. For exports: a source has limits of its own for what it
-    /// waits for.
+    /// Has the connection end when its peer stops half-way for [`STALL_S`] seconds. For exports: a
+    /// source has limits of its own for what it waits for.
     #[must_use]
     pub fn watched(mut self) -> Self {
         self.stalls.is_watched = true;
@@ -65,7 +66,8 @@ impl<E: StreamEngine> StreamPump<E> {
             return None;
         }
         // What is not received because of a pause is not the peer's debt.
-        let receives = matches!(self.state, State::Open) && (self.moving.is_some() || self.engine.awaits_data());
+        let receives = matches!(self.state, State::Open)
+            && (self.moving.is_some() || self.engine.awaits_data());
         if self.stalls.received.has_stalled(on.now(), receives) {
             self.end_stalled("sent too little of the data that it announced or was asked for");
         }
@@ -77,7 +79,10 @@ impl<E: StreamEngine> StreamPump<E> {
 
     #[cold]
     fn end_stalled(&mut self, what: &str) {
-        self.finish(End::Error(Error::new(ErrorKind::TimedOut, format!("the peer {what} for {STALL_S} s"))));
+        self.finish(End::Error(Error::new(
+            ErrorKind::TimedOut,
+            format!("the peer {what} for {STALL_S} s"),
+        )));
     }
 }
 

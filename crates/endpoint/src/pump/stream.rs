@@ -18,18 +18,19 @@ use weft_proto::stream::{HEADER_MAX, StreamEngine, Tag};
 pub enum Flow {
     /// Go on.
     Continue,
-    /// Nothing more is parsed or received until [`StreamPump::resume`]: the layer above has no memory for what comes next.
+    /// Nothing more is parsed or received until [`StreamPump::resume`]: the layer above has no
+    /// memory for what comes next.
     Pause,
 }
 
 /// What a pump asks of its source or export.
 pub trait Handler<E: StreamEngine> {
-    /// The memory of `tag` from `offset` on: at least one and at most `len` contiguous bytes. `None` throws the bytes away: the
-    /// command was given up.
+    /// The memory of `tag` from `offset` on: at least one and at most `len` contiguous bytes.
+    /// `None` throws the bytes away: the command was given up.
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]>;
 
-    /// The memory of `tag` from `offset` on, up to `len` bytes, piece by piece and in order, to be received into at once. Fewer bytes
-    /// than asked for are received by further calls.
+    /// The memory of `tag` from `offset` on, up to `len` bytes, piece by piece and in order, to be
+    /// received into at once. Fewer bytes than asked for are received by further calls.
     fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
         into.extend(self.memory_mut(tag, offset, len).map(IoSliceMut::new));
     }
@@ -37,11 +38,13 @@ pub trait Handler<E: StreamEngine> {
     /// The same for sending.
     ///
     /// # Panics
-    /// May panic when the tag has no such memory: the engine sends only what the layer above offered.
+    /// May panic when the tag has no such memory: the engine sends only what the layer above
+    /// offered.
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8];
 
-    /// Whether a payload without digest, whose command has no memory of its own, is to be shown whole to [`Handler::place`]. It is no
-    /// longer than [`WHOLE_BYTES_MAX`](crate::limits::WHOLE_BYTES_MAX).
+    /// Whether a payload without digest, whose command has no memory of its own, is to be shown
+    /// whole to [`Handler::place`]. It is no longer than
+    /// [`WHOLE_BYTES_MAX`](crate::limits::WHOLE_BYTES_MAX).
     fn wants_whole(&self, tag: Tag) -> bool {
         let _ = tag;
         false
@@ -108,11 +111,13 @@ pub struct StreamPump<E> {
 pub(super) enum State {
     /// It receives and sends.
     Open,
-    /// The layer above wants nothing more for now: nothing is parsed or received. What has come behind is in `carry`.
+    /// The layer above wants nothing more for now: nothing is parsed or received. What has come
+    /// behind is in `carry`.
     Paused,
     /// The layer above wants more again: the next receive starts with what is in `carry`.
     Resumed,
-    /// Nothing more is received. It ends once everything is sent, and is cut off at `by`, which the next send sets.
+    /// Nothing more is received. It ends once everything is sent, and is cut off at `by`, which the
+    /// next send sets.
     Closing { by: Option<Time> },
     /// It is over.
     Ended(End),
@@ -141,7 +146,8 @@ impl<E: StreamEngine> StreamPump<E> {
         }
     }
 
-    /// Has the loop wake `driver` when the socket becomes ready, when the engine's time comes, and when the connection ends.
+    /// Has the loop wake `driver` when the socket becomes ready, when the engine's time comes, and
+    /// when the connection ends.
     pub fn register(&mut self, on: &Handle, driver: DriverId) -> io::Result<()> {
         on.registrar(driver, |r| self.stream.register(r))?;
         (self.driver, self.timer) = (Some(driver), TimerSlot::default());
@@ -150,7 +156,8 @@ impl<E: StreamEngine> StreamPump<E> {
         Ok(())
     }
 
-    /// Undoes [`StreamPump::register`]: the pump may then move to another thread, if its engine may.
+    /// Undoes [`StreamPump::register`]: the pump may then move to another thread, if its engine
+    /// may.
     pub fn deregister(&mut self, on: &Handle, driver: DriverId) -> io::Result<()> {
         self.driver = None;
         on.registrar(driver, |r| self.stream.deregister(r))
@@ -171,9 +178,12 @@ impl<E: StreamEngine> StreamPump<E> {
         if let State::Ended(end) = &self.state { Some(end) } else { None }
     }
 
-    /// Wraps the stream in another one, for example TLS, and continues with that. Nothing may be in transit in either direction:
-    /// see [`StreamPump::is_quiet`].
-    pub fn wrap<F>(mut self, wrapping: impl FnOnce(Box<dyn Stream>) -> Result<Box<dyn Stream>, F>) -> Result<Self, F> {
+    /// Wraps the stream in another one, for example TLS, and continues with that. Nothing may be in
+    /// transit in either direction: see [`StreamPump::is_quiet`].
+    pub fn wrap<F>(
+        mut self,
+        wrapping: impl FnOnce(Box<dyn Stream>) -> Result<Box<dyn Stream>, F>,
+    ) -> Result<Self, F> {
         let departed = Departed::of(&*self.stream);
         self.stream = wrapping(core::mem::replace(&mut self.stream, departed))?;
         Ok(self)
@@ -184,7 +194,8 @@ impl<E: StreamEngine> StreamPump<E> {
         self.sending.is_some() || self.engine.wants_transmit()
     }
 
-    /// Whether nothing more can be received until the socket becomes readable again, which wakes the driver.
+    /// Whether nothing more can be received until the socket becomes readable again, which wakes
+    /// the driver.
     pub fn is_drained(&self) -> bool {
         self.drained && matches!(self.state, State::Open)
     }
@@ -201,7 +212,8 @@ impl<E: StreamEngine> StreamPump<E> {
         matches!(self.state, State::Paused)
     }
 
-    /// Sends what the engine has and then closes; receives nothing more. A peer that does not take it within `CLOSE_S` seconds is cut off.
+    /// Sends what the engine has and then closes; receives nothing more. A peer that does not take
+    /// it within `CLOSE_S` seconds is cut off.
     pub fn close(&mut self) {
         if self.is_live() {
             self.state = State::Closing { by: None };

@@ -108,7 +108,8 @@ impl Sending {
 }
 
 impl<E: StreamEngine> StreamPump<E> {
-    /// Sends what the engine has, until it has nothing, the socket is full, or the turn's share is used up.
+    /// Sends what the engine has, until it has nothing, the socket is full, or the turn's share is
+    /// used up.
     pub fn send<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Activity {
         if self.end().is_some() {
             return Activity::Idle;

@@ -45,13 +45,15 @@ impl Rates {
 }
 
 impl Report {
-    /// Seconds from an earlier report of the same process to this one; `None` if it is of another process.
+    /// Seconds from an earlier report of the same process to this one; `None` if it is of another
+    /// process.
     pub fn seconds_since(&self, earlier: &Self) -> Option<f64> {
         let same = self.pid == earlier.pid && self.uptime_ns >= earlier.uptime_ns;
         same.then(|| (self.uptime_ns - earlier.uptime_ns) as f64 / 1e9)
     }
 
-    /// CPU time of the loops for each command since `earlier`, nanoseconds; `None` without commands.
+    /// CPU time of the loops for each command since `earlier`, nanoseconds; `None` without
+    /// commands.
     pub fn cpu_ns_per_operation(&self, earlier: &Self) -> Option<u64> {
         let operations = self.total().operations.saturating_sub(earlier.total().operations);
         self.loops_cpu_ns().saturating_sub(earlier.loops_cpu_ns()).checked_div(operations)

@@ -1,8 +1,8 @@
-//! What a serving process tells of itself: what it serves, to whom, and what it has done. The JSON of `weft status`; metrics and `weft top` are
-//! made of the same values.
+//! What a serving process tells of itself: what it serves, to whom, and what it has done. The JSON
+//! of `weft status`; metrics and `weft top` are made of the same values.
 //!
-//! Making a report waits for no I/O. The loops are asked for their CPU time and given a moment to answer; a loop that does not is reported as one
-//! that did not answer.
+//! Making a report waits for no I/O. The loops are asked for their CPU time and given a moment to
+//! answer; a loop that does not is reported as one that did not answer.
 
 mod difference;
 mod filter;
@@ -36,7 +36,8 @@ pub struct Report {
     pub generation: u64,
     /// URLs at which clients reach what is served.
     pub listeners: Vec<String>,
-    /// Open connections of any kind, also those that are not admitted yet and those of admin queues.
+    /// Open connections of any kind, also those that are not admitted yet and those of admin
+    /// queues.
     pub open_connections: usize,
     /// CPU time of the whole process.
     pub cpu: CpuReport,
@@ -253,7 +254,9 @@ fn ask_all(loops: &[Remote]) -> Vec<LoopReport> {
     let silent = |number| LoopReport { number, ..LoopReport::default() };
     let mut reports: Vec<LoopReport> = (0..loops.len()).map(silent).collect();
     let deadline = Instant::now() + Duration::from_millis(REPORT_LOOP_MS);
-    while let Ok((number, usage, counters)) = take.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+    while let Ok((number, usage, counters)) =
+        take.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
         let counters = counters.entries().map(|(name, value)| (name.to_owned(), value)).collect();
         reports[number] = LoopReport { number, answered: true, cpu: usage.into(), counters };
     }

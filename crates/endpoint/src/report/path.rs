@@ -11,7 +11,8 @@ pub struct PathReport {
     pub url: String,
     /// `connecting`, `live`, `waiting` (to be opened again), or `lost`.
     pub state: String,
-    /// The access state (ANA, ALUA) that the target reports: `optimized`, `non-optimized`, `inaccessible`, `persistent-loss` or `transition`.
+    /// The access state (ANA, ALUA) that the target reports: `optimized`, `non-optimized`,
+    /// `inaccessible`, `persistent-loss` or `transition`.
     pub access: String,
     /// Whether it is open.
     pub open: bool,

@@ -17,7 +17,13 @@ fn nqn() -> Nqn {
 #[test]
 fn a_report_survives_its_json() {
     let inventory = inventory();
-    let name = ConnectionName { protocol: "iscsi", host: "h".to_owned(), peer: "192.0.2.1:9".to_owned(), queue: None, tls: None };
+    let name = ConnectionName {
+        protocol: "iscsi",
+        host: "h".to_owned(),
+        peer: "192.0.2.1:9".to_owned(),
+        queue: None,
+        tls: None,
+    };
     let mut meter = inventory.statistics().enter(name, 1);
     meter.follow([Some((nqn(), Nsid(1)))].into_iter());
     for failed in [false, true] {
@@ -30,7 +36,12 @@ fn a_report_survives_its_json() {
     assert_eq!(read, report);
     let namespace = &report.subsystems[0].namespaces[0];
     assert_eq!((namespace.nsid, namespace.blocks, namespace.presence.as_str()), (1, 2048, "here"));
-    for counts in [&namespace.counts, &report.subsystems[0].counts, &report.hosts[0].counts, &report.connections[0].counts] {
+    for counts in [
+        &namespace.counts,
+        &report.subsystems[0].counts,
+        &report.hosts[0].counts,
+        &report.connections[0].counts,
+    ] {
         assert_eq!((counts.read.operations, counts.read.bytes, counts.read.errors), (2, 4096, 1));
     }
     assert_eq!((report.total().operations, report.hosts[0].connections), (2, 1));
@@ -41,7 +52,13 @@ fn rates_are_differences_over_time() {
     let inventory = inventory();
     let mut before = Report::of(&inventory, &[]);
     before.uptime_ns = 1_000_000_000;
-    let name = ConnectionName { protocol: "nbd", host: "h".to_owned(), peer: String::new(), queue: None, tls: None };
+    let name = ConnectionName {
+        protocol: "nbd",
+        host: "h".to_owned(),
+        peer: String::new(),
+        queue: None,
+        tls: None,
+    };
     let mut meter = inventory.statistics().enter(name, 1);
     meter.follow([Some((nqn(), Nsid(1)))].into_iter());
     for _ in 0..100 {
@@ -51,10 +68,16 @@ fn rates_are_differences_over_time() {
     }
     let mut after = Report::of(&inventory, &[]);
     after.uptime_ns = 3_000_000_000;
-    after.loops.push(LoopReport { cpu: CpuReport { user_ns: 30_000, system_ns: 20_000 }, ..LoopReport::default() });
+    after.loops.push(LoopReport {
+        cpu: CpuReport { user_ns: 30_000, system_ns: 20_000 },
+        ..LoopReport::default()
+    });
     let seconds = after.seconds_since(&before).unwrap();
     let rates = Rates::between(&before.subsystems[0].counts, &after.subsystems[0].counts, seconds);
-    assert_eq!((rates.iops, rates.bytes_per_second, rates.errors_per_second), (50.0, 25_600.0, 0.0));
+    assert_eq!(
+        (rates.iops, rates.bytes_per_second, rates.errors_per_second),
+        (50.0, 25_600.0, 0.0)
+    );
     assert_eq!(after.cpu_ns_per_operation(&before), Some(500));
     assert_eq!((before.seconds_since(&after), before.cpu_ns_per_operation(&before)), (None, None));
 }
@@ -62,7 +85,8 @@ fn rates_are_differences_over_time() {
 #[test]
 fn a_loop_that_does_not_answer_is_not_waited_for() {
     let (give, take) = mpsc::channel::<()>();
-    let ((), remote, thread) = weft_io::event_loop::spawn(weft_io::LoopConfig::default(), |_| ()).unwrap();
+    let ((), remote, thread) =
+        weft_io::event_loop::spawn(weft_io::LoopConfig::default(), |_| ()).unwrap();
     remote.post(move |_| _ = take.recv());
     let report = Report::of(&inventory(), std::slice::from_ref(&remote));
     assert!(!report.loops[0].answered);

@@ -1,8 +1,10 @@
-//! The state file of one namespace: registrations and reservation that outlast a restart and a loss of power.
+//! The state file of one namespace: registrations and reservation that outlast a restart and a loss
+//! of power.
 //!
-//! `UUID.json` is replaced as a whole: a new file is written and made durable, takes the place of the old one by renaming, and then the
-//! directory is made durable. So after a crash at any moment there is the old file or the new one. While nothing has to persist there is
-//! no file. `UUID.lock` is held by the one process that may write it.
+//! `UUID.json` is replaced as a whole: a new file is written and made durable, takes the place of
+//! the old one by renaming, and then the directory is made durable. So after a crash at any moment
+//! there is the old file or the new one. While nothing has to persist there is no file. `UUID.lock`
+//! is held by the one process that may write it.
 
 use super::stored::{self, Document, StoredRegistration, StoredReservation, VERSION};
 use serde::{Deserialize, Serialize};
@@ -44,7 +46,13 @@ pub(super) enum Opened {
 impl StateFile {
     /// Reads the file of a namespace.
     pub(super) fn open(directory: &Path, uuid: Uuid) -> Result<Opened, Error> {
-        let mut file = Self { directory: directory.to_owned(), uuid, lock: None, stored: None, uncertain: false };
+        let mut file = Self {
+            directory: directory.to_owned(),
+            uuid,
+            lock: None,
+            stored: None,
+            uncertain: false,
+        };
         if matches!(file.path().try_exists(), Ok(false)) {
             return Ok(Opened::State(State::default(), file));
         }
@@ -62,14 +70,19 @@ impl StateFile {
         }
         let text = match fs::read_to_string(file.path()) {
             Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Opened::State(State::default(), file)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Ok(Opened::State(State::default(), file));
+            }
             Err(e) => return Err(file.damaged(&e.to_string())),
         };
         let state = decode(&text, uuid).map_err(|reason| file.damaged(&reason))?;
         file.stored = Some(text);
-        // One of an older version becomes one of this. Where that cannot be now, it does with the next change.
+        // One of an older version becomes one of this. Where that cannot be now, it does with the
+        // next change.
         if let Err(e) = file.store(&state) {
-            tracing::warn!("the reservations of the namespace {uuid} stay in their old form for now: {e}");
+            tracing::warn!(
+                "the reservations of the namespace {uuid} stay in their old form for now: {e}"
+            );
         }
         Ok(Opened::State(state, file))
     }
@@ -94,7 +107,9 @@ impl StateFile {
             let path = self.directory.join(format!("{}.lock", self.uuid));
             let lock = File::options().create(true).truncate(false).write(true).open(path)?;
             lock.try_lock().map_err(|e| match e {
-                TryLockError::WouldBlock => io::Error::new(io::ErrorKind::WouldBlock, "another process keeps them"),
+                TryLockError::WouldBlock => {
+                    io::Error::new(io::ErrorKind::WouldBlock, "another process keeps them")
+                }
                 TryLockError::Error(e) => e,
             })?;
             self.lock = Some(lock);
@@ -136,7 +151,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the names in a directory durable. Windows does so by itself, and opens no directory as a file.
+/// Makes the names in a directory durable. Windows does so by itself, and opens no directory as a
+/// file.
 fn sync_directory(directory: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }

@@ -1,11 +1,13 @@
-//! The reservations of one namespace that several gateways serve: the state is in a store that all of them reach, and each keeps a copy in force.
+//! The reservations of one namespace that several gateways serve: the state is in a store that all
+//! of them reach, and each keeps a copy in force.
 //!
-//! An operation reads the state, leads it to the next one, replaces it by compare-and-set, puts it in force here, and tells the other gateways. It is
-//! answered when all of them have it in force, and when no gateway's devices have commands any more that it aborts. So whatever a host is told of the
-//! state, also by a refusal or a report, holds at all gateways.
+//! An operation reads the state, leads it to the next one, replaces it by compare-and-set, puts it
+//! in force here, and tells the other gateways. It is answered when all of them have it in force,
+//! and when no gateway's devices have commands any more that it aborts. So whatever a host is told
+//! of the state, also by a refusal or a report, holds at all gateways.
 //!
-//! Nothing that another gateway waits for waits for another gateway: what others have changed is read on threads of its own, and no lock is held while others
-//! are told.
+//! Nothing that another gateway waits for waits for another gateway: what others have changed is
+//! read on threads of its own, and no lock is held while others are told.
 
 use super::pending::{Answer, Done, Pending};
 use super::record::Record;
@@ -88,7 +90,10 @@ impl<'a> Attempts<'a> {
     /// The cluster could not be asked. What was asked of it may have been done all the same.
     fn failed(&mut self, e: &Error) -> Result<(), Refusal> {
         self.failures += 1;
-        tracing::warn!("namespace {}: its reservations cannot be shared with other gateways now: {e}", self.of.uuid);
+        tracing::warn!(
+            "namespace {}: its reservations cannot be shared with other gateways now: {e}",
+            self.of.uuid
+        );
         if self.failures >= RESERVATION_FAILURES_MAX {
             return Err(Refusal::NotStored);
         }
@@ -104,7 +109,12 @@ impl<'a> Attempts<'a> {
 }
 
 impl InGroup {
-    pub fn new(uuid: Uuid, shared: Arc<Reservations>, store: Arc<dyn SharedStore>, common: Arc<Common>) -> Self {
+    pub fn new(
+        uuid: Uuid,
+        shared: Arc<Reservations>,
+        store: Arc<dyn SharedStore>,
+        common: Arc<Common>,
+    ) -> Self {
         let (operations, readings) = (Mutex::default(), Mutex::default());
         Self { uuid, shared, store, common, installed: Mutex::default(), operations, readings }
     }
@@ -124,7 +134,8 @@ impl InGroup {
         Ok(())
     }
 
-    /// Executes an operation, or only makes sure that what is stored is in force everywhere; answers sooner or later.
+    /// Executes an operation, or only makes sure that what is stored is in force everywhere;
+    /// answers sooner or later.
     pub fn execute(self: &Arc<Self>, operation: Option<Step>, answer: Answer) {
         let is_first = lock(&self.operations).push((operation, answer));
         if is_first {
@@ -159,12 +170,15 @@ impl InGroup {
             return answer(Err(Refusal::NotStored));
         }
         #[cfg(feature = "planted-bugs")]
-        if planted::has(Bug::ReservationRefusedEarly) && outcome.is_err() || planted::has(Bug::ReservationAnsweredEarly) {
+        if planted::has(Bug::ReservationRefusedEarly) && outcome.is_err()
+            || planted::has(Bug::ReservationAnsweredEarly)
+        {
             answer(outcome);
             let _ = self.tell(&mut attempts);
             return;
         }
-        // Also a refusal says something of the state: that another host is kept out already, for example.
+        // Also a refusal says something of the state: that another host is kept out already, for
+        // example.
         match self.tell(&mut attempts) {
             Err(refusal) => answer(Err(refusal)),
             Ok(()) => self.pending().attach(Box::new(move || answer(outcome))),
@@ -185,7 +199,11 @@ impl InGroup {
             let changes = step.apply(&mut state)?;
             let next = record.after(state, token, changes);
             let replaced = self.store.version().and_then(|version| {
-                self.store.replace(self.uuid, generation, &next.encode(self.uuid, self.store.life(), version))
+                self.store.replace(
+                    self.uuid,
+                    generation,
+                    &next.encode(self.uuid, self.store.life(), version),
+                )
             });
             match replaced {
                 Ok(Some(_)) => {
@@ -198,8 +216,9 @@ impl InGroup {
         }
     }
 
-    /// Puts in force here what is stored. A gateway may have stored a change and ended before it told anybody: what nobody acts by yet will be in force
-    /// sooner or later, so nobody is told what was before it.
+    /// Puts in force here what is stored. A gateway may have stored a change and ended before it
+    /// told anybody: what nobody acts by yet will be in force sooner or later, so nobody is told
+    /// what was before it.
     fn refresh(&self, attempts: &mut Attempts<'_>) -> Result<(), Refusal> {
         let (_, record) = self.read_newest(attempts)?;
         drop(self.install(&record));
@@ -210,15 +229,19 @@ impl InGroup {
     fn read_newest(&self, attempts: &mut Attempts<'_>) -> Result<(u64, Record), Refusal> {
         loop {
             match self.read() {
-                // Meanwhile a newer one has come in force. One that stays behind is none of this group's.
-                Ok((_, record)) if lock(&self.installed).number > Some(record.number) => attempts.conflict()?,
+                // Meanwhile a newer one has come in force. One that stays behind is none of this
+                // group's.
+                Ok((_, record)) if lock(&self.installed).number > Some(record.number) => {
+                    attempts.conflict()?
+                }
                 Ok(read) => return Ok(read),
                 Err(e) => attempts.failed(&e)?,
             }
         }
     }
 
-    /// Has what is in force here put in force at all other gateways. Nothing that others wait for may wait for this: they may be telling this gateway, too.
+    /// Has what is in force here put in force at all other gateways. Nothing that others wait for
+    /// may wait for this: they may be telling this gateway, too.
     fn tell(&self, attempts: &mut Attempts<'_>) -> Result<(), Refusal> {
         while self.shared.is_ahead() {
             let number = lock(&self.installed).number;
@@ -248,19 +271,24 @@ impl InGroup {
 
     /// What is stored, and its generation there.
     fn read(&self) -> Result<(u64, Record), Error> {
-        let Some((generation, bytes)) = self.store.read(self.uuid)? else { return Ok((0, Record::default())) };
+        let Some((generation, bytes)) = self.store.read(self.uuid)? else {
+            return Ok((0, Record::default()));
+        };
         match Record::decode(&bytes, self.uuid, self.store.life()) {
             Ok(record) => Ok((generation, record)),
             Err(reason) => {
-                let text =
-                    format!("what the group stores of the reservations of the namespace {} is damaged: {reason}", self.uuid);
+                let text = format!(
+                    "what the group stores of the reservations of the namespace {} is damaged: {reason}",
+                    self.uuid
+                );
                 Err(Error::new(ErrorKind::Io, text))
             }
         }
     }
 
-    /// Puts a record in force, unless a newer one is, and tells the exports. What is returned is kept until no device here has commands any more that this
-    /// change, or one before, has aborted.
+    /// Puts a record in force, unless a newer one is, and tells the exports. What is returned is
+    /// kept until no device here has commands any more that this change, or one before, has
+    /// aborted.
     fn install(&self, record: &Record) -> Arc<Pending> {
         let mut installed = lock(&self.installed);
         if installed.number.is_some_and(|number| number >= record.number) {
@@ -303,8 +331,8 @@ impl InGroup {
         }));
     }
 
-    /// Reads once for all who wait now. What cannot be read is asked for again for as long as the namespace is served: nobody is told that it is in force
-    /// before it is.
+    /// Reads once for all who wait now. What cannot be read is asked for again for as long as the
+    /// namespace is served: nobody is told that it is in force before it is.
     fn next_reading(self: &Arc<Self>) {
         let told = core::mem::take(&mut lock(&self.readings).waiting);
         match self.read() {

@@ -1,12 +1,16 @@
-//! The reservations of each namespace: one state, for hosts of all protocols, which is known by the namespace's UUID.
+//! The reservations of each namespace: one state, for hosts of all protocols, which is known by the
+//! namespace's UUID.
 //!
-//! * [`ReservationTable`] finds the [`NamespaceReservations`] of a UUID. It belongs to the inventory, so all exports use the same.
-//! * [`NamespaceReservations`] executes operations, one after the other: the new state is stored if it has to outlast a restart, put in
-//!   force, and told to all exports (`Follower`); when those whose commands are aborted have nothing in a device any more
-//!   (`Pending`), the operation is answered.
+//! * [`ReservationTable`] finds the [`NamespaceReservations`] of a UUID. It belongs to the
+//!   inventory, so all exports use the same.
+//! * [`NamespaceReservations`] executes operations, one after the other: the new state is stored if
+//!   it has to outlast a restart, put in force, and told to all exports (`Follower`); when those
+//!   whose commands are aborted have nothing in a device any more (`Pending`), the operation is
+//!   answered.
 //! * `file` is the state file. It is written on a thread of its own, never on a loop.
-//! * [`SharedStore`] is what a group of gateways has in its place: all of them keep each other's hosts out. `group` does that, [`Record`] is what is
-//!   stored. `step` is what all of them execute.
+//! * [`SharedStore`] is what a group of gateways has in its place: all of them keep each other's
+//!   hosts out. `group` does that, [`Record`] is what is stored. `step` is what all of them
+//!   execute.
 
 mod file;
 mod group;
@@ -38,6 +42,7 @@ use weft_proto::reservation::Changes;
 
 /// An export, which has hosts to tell of changes.
 pub(crate) trait Follower: Send + Sync {
-    /// The reservations of a namespace have changed. Who has commands to abort keeps `pending` until no device holds any of them.
+    /// The reservations of a namespace have changed. Who has commands to abort keeps `pending`
+    /// until no device holds any of them.
     fn reservations_changed(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>);
 }

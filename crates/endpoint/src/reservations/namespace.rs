@@ -28,7 +28,12 @@ pub(super) enum Keeping {
 }
 
 impl NamespaceReservations {
-    pub(super) fn new(uuid: Uuid, shared: Arc<Reservations>, keeping: Keeping, common: Arc<Common>) -> Arc<Self> {
+    pub(super) fn new(
+        uuid: Uuid,
+        shared: Arc<Reservations>,
+        keeping: Keeping,
+        common: Arc<Common>,
+    ) -> Arc<Self> {
         Arc::new(Self { uuid, shared, keeping, common })
     }
 
@@ -42,17 +47,24 @@ impl NamespaceReservations {
         &self.shared
     }
 
-    /// Executes an operation and answers, sooner or later. What may have to wait is done on another thread.
+    /// Executes an operation and answers, sooner or later. What may have to wait is done on another
+    /// thread.
     pub(crate) fn execute(self: &Arc<Self>, operation: Operation, answer: Answer) {
         self.execute_as(operation, None, answer);
     }
 
     /// The same for a host that has proved this name, with which its registration is stored.
-    pub(crate) fn execute_as(self: &Arc<Self>, operation: Operation, proven: Option<Nqn>, answer: Answer) {
+    pub(crate) fn execute_as(
+        self: &Arc<Self>,
+        operation: Operation,
+        proven: Option<Nqn>,
+        answer: Answer,
+    ) {
         self.take(Step::Operation { operation, proven }, answer);
     }
 
-    /// Forgets which name the host has proved that is registered with this identifier; answers like [`Self::execute`].
+    /// Forgets which name the host has proved that is registered with this identifier; answers like
+    /// [`Self::execute`].
     pub(crate) fn forget(self: &Arc<Self>, id: Id128, answer: Answer) {
         self.take(Step::Forget(id), answer);
     }
@@ -60,7 +72,9 @@ impl NamespaceReservations {
     fn take(self: &Arc<Self>, step: Step, answer: Answer) {
         match &self.keeping {
             Keeping::Group(group) => group.execute(Some(step), answer),
-            Keeping::Here(file) if !self.shared.can_persist() => self.execute_here(file, &step, answer),
+            Keeping::Here(file) if !self.shared.can_persist() => {
+                self.execute_here(file, &step, answer)
+            }
             Keeping::Here(_) => {
                 let this = Arc::clone(self);
                 self.common.storing.run(Box::new(move || {
@@ -72,7 +86,8 @@ impl NamespaceReservations {
         }
     }
 
-    /// Has what a group has stored put in force at all gateways, after which it is told to hosts ([`Reservations::is_ahead`]).
+    /// Has what a group has stored put in force at all gateways, after which it is told to hosts
+    /// ([`Reservations::is_ahead`]).
     pub(crate) fn confirm(&self, answer: Answer) {
         match &self.keeping {
             Keeping::Group(group) => group.execute(None, answer),
@@ -105,7 +120,10 @@ impl NamespaceReservations {
         if let Some(file) = &mut *file
             && let Err(e) = file.store(&next)
         {
-            tracing::error!("namespace {}: cannot store its reservations, so they stay as they are: {e}", self.uuid);
+            tracing::error!(
+                "namespace {}: cannot store its reservations, so they stay as they are: {e}",
+                self.uuid
+            );
             return answer(Err(Refusal::NotStored));
         }
         self.shared.install(next, &changes);

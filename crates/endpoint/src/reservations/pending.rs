@@ -1,4 +1,5 @@
-//! A change that is in force, and is answered when the commands that it aborts are out of the devices.
+//! A change that is in force, and is answered when the commands that it aborts are out of the
+//! devices.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_proto::reservation::Refusal;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads that run jobs, begun in the order in which they came. A thread begins with a job, and ends when none is left.
+/// Threads that run jobs, begun in the order in which they came. A thread begins with a job, and
+/// ends when none is left.
 pub(super) struct Pool {
     name: &'static str,
     threads_max: usize,

@@ -1,10 +1,14 @@
-//! What a group of gateways stores of one namespace: the state, and who has to be told what of the last changes.
+//! What a group of gateways stores of one namespace: the state, and who has to be told what of the
+//! last changes.
 //!
-//! A gateway that reads it learns from the changes whom of its hosts to tell, and whose commands to abort. Should more have changed since it read last
-//! than is kept, it compares the states: whoever has lost its registration is treated as one that was preempted and aborted.
+//! A gateway that reads it learns from the changes whom of its hosts to tell, and whose commands to
+//! abort. Should more have changed since it read last than is kept, it compares the states: whoever
+//! has lost its registration is treated as one that was preempted and aborted.
 
 use super::stored::{self, Document, StoredRegistrant, StoredRegistration, StoredReservation};
-use crate::limits::{RESERVATION_CHANGES_KEPT, RESERVATION_MENTIONS_KEPT, RESERVATION_RECORD_BYTES_MAX};
+use crate::limits::{
+    RESERVATION_CHANGES_KEPT, RESERVATION_MENTIONS_KEPT, RESERVATION_RECORD_BYTES_MAX,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use uuid::Uuid;
@@ -65,14 +69,17 @@ enum StoredNotice {
 impl Record {
     /// Reads what [`Self::encode`] has written.
     ///
-    /// After the life of the group in which it was written, it is as after a loss of power: what is not to persist is gone, and the generation of the
-    /// state begins anew.
+    /// After the life of the group in which it was written, it is as after a loss of power: what is
+    /// not to persist is gone, and the generation of the state begins anew.
     ///
     /// # Errors
     /// Why it is none, for this namespace.
     pub fn decode(bytes: &[u8], namespace: Uuid, life: u64) -> Result<Self, String> {
         if bytes.len() > RESERVATION_RECORD_BYTES_MAX {
-            return Err(format!("it has {} bytes, and {RESERVATION_RECORD_BYTES_MAX} are the most", bytes.len()));
+            return Err(format!(
+                "it has {} bytes, and {RESERVATION_RECORD_BYTES_MAX} are the most",
+                bytes.len()
+            ));
         }
         let content: Content = stored::document(bytes)?;
         if content.namespace != namespace {
@@ -84,7 +91,8 @@ impl Record {
             (false, true) => state,
             (false, false) => State::default(),
         };
-        let recent: Option<VecDeque<Change>> = content.recent.iter().map(StoredChange::restored).collect();
+        let recent: Option<VecDeque<Change>> =
+            content.recent.iter().map(StoredChange::restored).collect();
         let recent = recent.ok_or("it has a registrant that is none")?;
         let numbers = recent.iter().rev().map(|change| change.number);
         if !numbers.eq((0..=content.number).rev().take(recent.len())) {
@@ -93,7 +101,8 @@ impl Record {
         Ok(Self { number: content.number, state, recent })
     }
 
-    /// The text to store, in this life of the group, for gateways of which all know this version of the format. What it does not have is left out.
+    /// The text to store, in this life of the group, for gateways of which all know this version of
+    /// the format. What it does not have is left out.
     pub fn encode(&self, namespace: Uuid, life: u64, version: u32) -> Vec<u8> {
         let (registrants, reservation) = stored::parts(&self.state, version);
         let content = Content {
@@ -114,7 +123,11 @@ impl Record {
         let mut next = Self { number: self.number + 1, state, recent: self.recent.clone() };
         next.recent.push_back(Change { number: next.number, token, changes });
         let mentions = |recent: &VecDeque<Change>| -> usize {
-            recent.iter().skip(1).map(|it| it.changes.notices.len() + it.changes.aborted.len()).sum()
+            recent
+                .iter()
+                .skip(1)
+                .map(|it| it.changes.notices.len() + it.changes.aborted.len())
+                .sum()
         };
         // The newest one stays, however long it is.
         while next.recent.len() > RESERVATION_CHANGES_KEPT
@@ -133,7 +146,8 @@ impl Record {
     /// What has changed for hosts since the record of this number, with this state.
     pub(super) fn changes_since(&self, number: u64, before: &State) -> Changes {
         let all_known = self.recent.front().is_some_and(|oldest| oldest.number <= number + 1);
-        let mut changes = if all_known { Changes::default() } else { difference(before, &self.state) };
+        let mut changes =
+            if all_known { Changes::default() } else { difference(before, &self.state) };
         for change in self.recent.iter().filter(|change| change.number > number) {
             changes.notices.extend(change.changes.notices.iter().cloned());
             changes.aborted.extend(change.changes.aborted.iter().cloned());
@@ -144,26 +158,38 @@ impl Record {
 
 /// Whom the way from one state to another can have affected.
 fn difference(before: &State, now: &State) -> Changes {
-    let lost = before.registrations().iter().map(|known| &known.registrant).filter(|known| now.key(known).is_none());
+    let lost = before
+        .registrations()
+        .iter()
+        .map(|known| &known.registrant)
+        .filter(|known| now.key(known).is_none());
     let aborted: Vec<Registrant> = lost.cloned().collect();
-    let mut notices: Vec<_> = aborted.iter().map(|lost| (lost.clone(), Notice::RegistrationPreempted)).collect();
+    let mut notices: Vec<_> =
+        aborted.iter().map(|lost| (lost.clone(), Notice::RegistrationPreempted)).collect();
     let kind = |state: &State| state.reservation().map(|held| held.kind);
     if kind(before).is_some_and(|kind| kind.is_shared()) && kind(before) != kind(now) {
-        let stay = now.registrations().iter().map(|known| &known.registrant).filter(|known| before.key(known).is_some());
+        let stay = now
+            .registrations()
+            .iter()
+            .map(|known| &known.registrant)
+            .filter(|known| before.key(known).is_some());
         notices.extend(stay.map(|known| (known.clone(), Notice::ReservationReleased)));
     }
     Changes { notices, aborted }
 }
 
 fn stored_registrant(of: &Registrant) -> StoredRegistrant {
-    let all_ports = matches!(of, Registrant::Nexus(nexus) if nexus.target_port == NexusName::ALL_PORTS);
+    let all_ports =
+        matches!(of, Registrant::Nexus(nexus) if nexus.target_port == NexusName::ALL_PORTS);
     StoredRegistrant::of(of, all_ports)
 }
 
 impl StoredChange {
     fn of(change: &Change) -> Self {
         let Change { number, token, changes } = change;
-        let notice = |(to, notice): &(Registrant, Notice)| (stored_registrant(to), StoredNotice::of(*notice));
+        let notice = |(to, notice): &(Registrant, Notice)| {
+            (stored_registrant(to), StoredNotice::of(*notice))
+        };
         Self {
             number: *number,
             token: *token,
@@ -173,7 +199,8 @@ impl StoredChange {
     }
 
     fn restored(&self) -> Option<Change> {
-        let notices = self.notices.iter().map(|(to, notice)| Some((to.restored()?, notice.restored())));
+        let notices =
+            self.notices.iter().map(|(to, notice)| Some((to.restored()?, notice.restored())));
         let aborted = self.aborted.iter().map(StoredRegistrant::restored).collect::<Option<_>>()?;
         let changes = Changes { notices: notices.collect::<Option<_>>()?, aborted };
         Some(Change { number: self.number, token: self.token, changes })
@@ -216,7 +243,10 @@ mod tests {
     /// The initiator port with the longest name.
     fn initiator(n: usize) -> Registrant {
         let name = format!("iqn.2026-01.example:{n:0203}");
-        Registrant::Nexus(NexusName { initiator: TransportId::iscsi(&name, [0xff; 6]), target_port: 65535 })
+        Registrant::Nexus(NexusName {
+            initiator: TransportId::iscsi(&name, [0xff; 6]),
+            target_port: 65535,
+        })
     }
 
     fn apply(record: &Record, by: Registrant, action: Action, persist: Option<bool>) -> Record {
@@ -226,32 +256,46 @@ mod tests {
     }
 
     fn register(record: &Record, by: Registrant, persist: bool) -> Record {
-        apply(record, by, Action::Register { check: Check::Ignore, key: 1, all_ports: false }, Some(persist))
+        apply(
+            record,
+            by,
+            Action::Register { check: Check::Ignore, key: 1, all_ports: false },
+            Some(persist),
+        )
     }
 
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let mut record = register(&register(&Record::default(), host(1), false), host(2), false);
-        record = apply(&record, host(1), Action::Acquire { key: 1, kind: Kind::WriteExclusive }, None);
+        record =
+            apply(&record, host(1), Action::Acquire { key: 1, kind: Kind::WriteExclusive }, None);
         record = apply(&record, host(1), Action::Clear { key: 1 }, None);
         record = register(&record, initiator(1), true);
         let bytes = record.encode(NAMESPACE, 5, VERSION);
         assert_eq!(Record::decode(&bytes, NAMESPACE, 5).unwrap(), record);
-        assert!(Record::decode(&bytes, Uuid::nil(), 5).unwrap_err().contains("about the namespace"));
-        for (from, to, why) in
-            [("\"version\":2", "\"version\":3,\"more\":1", "version 3"), ("\"number\":5", "\"number\":6", "checksum")]
-        {
+        assert!(
+            Record::decode(&bytes, Uuid::nil(), 5).unwrap_err().contains("about the namespace")
+        );
+        for (from, to, why) in [
+            ("\"version\":2", "\"version\":3,\"more\":1", "version 3"),
+            ("\"number\":5", "\"number\":6", "checksum"),
+        ] {
             let changed = String::from_utf8(bytes.clone()).unwrap().replace(from, to);
             assert!(Record::decode(changed.as_bytes(), NAMESPACE, 5).unwrap_err().contains(why));
         }
-        assert!(Record::decode(&vec![b' '; RESERVATION_RECORD_BYTES_MAX + 1], NAMESPACE, 5).is_err());
+        assert!(
+            Record::decode(&vec![b' '; RESERVATION_RECORD_BYTES_MAX + 1], NAMESPACE, 5).is_err()
+        );
     }
 
     #[test]
     fn a_record_of_version_1_is_read_and_becomes_one_of_version_2_when_all_gateways_know_it() {
         let old = include_bytes!("version_1/record.json");
         let mut record = Record::decode(old, NAMESPACE, 5).unwrap();
-        assert_eq!((record.number, record.state.registrations().len(), record.state.is_holder(&host(1))), (4, 3, true));
+        assert_eq!(
+            (record.number, record.state.registrations().len(), record.state.is_holder(&host(1))),
+            (4, 3, true)
+        );
         assert_eq!(record.encode(NAMESPACE, 5, 1), old, "for the others nothing changes");
         let name = Nqn::new("nqn.2026-01.example.host:a").unwrap();
         record.state.set_proven(&host(1), Some(&name));
@@ -264,9 +308,14 @@ mod tests {
 
     #[test]
     fn another_life_of_the_group_keeps_what_is_to_persist() {
-        let other_life = |record: &Record| Record::decode(&record.encode(NAMESPACE, 5, VERSION), NAMESPACE, 6).unwrap();
+        let other_life = |record: &Record| {
+            Record::decode(&record.encode(NAMESPACE, 5, VERSION), NAMESPACE, 6).unwrap()
+        };
         let stays = other_life(&register(&Record::default(), host(1), true));
-        assert_eq!((stays.state.key(&host(1)), stays.state.generation(), stays.number), (Some(1), 0, 1));
+        assert_eq!(
+            (stays.state.key(&host(1)), stays.state.generation(), stays.number),
+            (Some(1), 0, 1)
+        );
         let gone = other_life(&register(&Record::default(), host(1), false));
         assert_eq!((gone.state.registrations().len(), gone.number), (0, 1));
     }
@@ -274,19 +323,31 @@ mod tests {
     #[test]
     fn who_has_missed_changes_learns_of_all_or_takes_the_worst() {
         let both = register(&register(&Record::default(), host(1), false), host(2), false);
-        let preempt = Action::Preempt { key: 1, target: 2, kind: Kind::WriteExclusive, abort: true };
+        let preempt =
+            Action::Preempt { key: 1, target: 2, kind: Kind::WriteExclusive, abort: true };
         let other_key = Action::Register { check: Check::Ignore, key: 2, all_ports: false };
         let mut now = apply(&apply(&both, host(2), other_key, None), host(1), preempt, None);
         let lost = || vec![(host(2), Notice::RegistrationPreempted)];
-        assert_eq!(now.changes_since(2, &both.state), Changes { notices: lost(), aborted: vec![host(2)] });
+        assert_eq!(
+            now.changes_since(2, &both.state),
+            Changes { notices: lost(), aborted: vec![host(2)] }
+        );
         assert_eq!(now.changes_since(4, &now.state), Changes::default());
         for _ in 0..=RESERVATION_CHANGES_KEPT {
             now = register(&now, host(1), false);
         }
-        assert_eq!(now.changes_since(2, &both.state), Changes { notices: lost(), aborted: vec![host(2)] });
+        assert_eq!(
+            now.changes_since(2, &both.state),
+            Changes { notices: lost(), aborted: vec![host(2)] }
+        );
         let shared = Kind::WriteExclusiveRegistrantsOnly;
         let held = apply(&both, host(2), Action::Acquire { key: 1, kind: shared }, None);
-        now = apply(&held, host(2), Action::Register { check: Check::Ignore, key: 0, all_ports: false }, None);
+        now = apply(
+            &held,
+            host(2),
+            Action::Register { check: Check::Ignore, key: 0, all_ports: false },
+            None,
+        );
         for _ in 0..=RESERVATION_CHANGES_KEPT {
             now = register(&now, host(1), false);
         }
@@ -308,14 +369,21 @@ mod tests {
             for n in 0..REGISTRANTS_MAX {
                 record = register(&record, initiator(n), true);
             }
-            let preempt = Action::Preempt { key: 1, target: 1, kind: Kind::WriteExclusive, abort: true };
+            let preempt =
+                Action::Preempt { key: 1, target: 1, kind: Kind::WriteExclusive, abort: true };
             record = longest(apply(&record, initiator(0), preempt, None), &mut bytes);
-            record = apply(&record, initiator(0), Action::Register { check: Check::Ignore, key: 1, all_ports: false }, None);
+            record = apply(
+                &record,
+                initiator(0),
+                Action::Register { check: Check::Ignore, key: 1, all_ports: false },
+                None,
+            );
             for n in 0..REGISTRANTS_MAX {
                 record = register(&record, initiator(n), true);
             }
             record = longest(record, &mut bytes);
-            record = longest(apply(&record, initiator(0), Action::Clear { key: 1 }, None), &mut bytes);
+            record =
+                longest(apply(&record, initiator(0), Action::Clear { key: 1 }, None), &mut bytes);
         }
         assert!(bytes < RESERVATION_RECORD_BYTES_MAX, "{bytes}");
     }

@@ -43,7 +43,8 @@ impl Step {
                 Ok(Changes::default())
             }
             Self::Operation { operation, proven } => {
-                let is_anothers = |name: &Nqn| state.proven(&operation.by).is_some_and(|owner| owner != name);
+                let is_anothers =
+                    |name: &Nqn| state.proven(&operation.by).is_some_and(|owner| owner != name);
                 // Another gateway, or queue, was first.
                 if proven.as_ref().is_some_and(is_anothers) {
                     return Err(Refusal::Conflict);

@@ -78,7 +78,9 @@ pub(super) fn document<C: Serialize + for<'a> Deserialize<'a>>(bytes: &[u8]) -> 
     }
     let Head { version } = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     if !(1..=VERSION).contains(&version) {
-        return Err(format!("it has version {version} of the format, this weft knows versions 1 to {VERSION}: update it"));
+        return Err(format!(
+            "it has version {version} of the format, this weft knows versions 1 to {VERSION}: update it"
+        ));
     }
     let document: Document<C> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     document.content()
@@ -89,9 +91,16 @@ fn checksum(content: &impl Serialize) -> u32 {
 }
 
 /// The registrations and the reservation of a state, for this version of the form.
-pub(super) fn parts(state: &State, version: u32) -> (Vec<StoredRegistration>, Option<StoredReservation>) {
-    let place = |held: &Reservation| state.registrations().iter().position(|known| known.registrant == held.holder);
-    let held = state.reservation().and_then(|held| Some(StoredReservation { r#type: held.kind.nvme(), holder: place(held)? }));
+pub(super) fn parts(
+    state: &State,
+    version: u32,
+) -> (Vec<StoredRegistration>, Option<StoredReservation>) {
+    let place = |held: &Reservation| {
+        state.registrations().iter().position(|known| known.registrant == held.holder)
+    };
+    let held = state.reservation().and_then(|held| {
+        Some(StoredReservation { r#type: held.kind.nvme(), holder: place(held)? })
+    });
     (state.registrations().iter().map(|of| stored(of, version)).collect(), held)
 }
 
@@ -99,14 +108,21 @@ pub(super) fn parts(state: &State, version: u32) -> (Vec<StoredRegistration>, Op
 ///
 /// # Errors
 /// Why they are none.
-pub(super) fn state(registrants: &[StoredRegistration], held: Option<&StoredReservation>) -> Result<State, String> {
+pub(super) fn state(
+    registrants: &[StoredRegistration],
+    held: Option<&StoredReservation>,
+) -> Result<State, String> {
     let registrations: Option<Vec<Registration>> = registrants.iter().map(restored).collect();
     let registrations = registrations.ok_or("it has a registrant that is none")?;
     let held = match held {
         None => None,
         Some(stored) => Some(Reservation {
             kind: Kind::of_nvme(stored.r#type).ok_or("it has an unknown type of reservation")?,
-            holder: registrations.get(stored.holder).ok_or("the reservation's holder is not registered")?.registrant.clone(),
+            holder: registrations
+                .get(stored.holder)
+                .ok_or("the reservation's holder is not registered")?
+                .registrant
+                .clone(),
         }),
     };
     State::restore(registrations, held).map_err(|e| e.to_string())
@@ -114,7 +130,8 @@ pub(super) fn state(registrants: &[StoredRegistration], held: Option<&StoredRese
 
 fn stored(of: &Registration, version: u32) -> StoredRegistration {
     let registrant = StoredRegistrant::of(&of.registrant, of.all_ports);
-    let proven = of.proven.as_ref().filter(|_| version >= HAS_NAMES).map(|name| name.as_str().to_owned());
+    let proven =
+        of.proven.as_ref().filter(|_| version >= HAS_NAMES).map(|name| name.as_str().to_owned());
     StoredRegistration { registrant, key: format!("{:016x}", of.key), proven }
 }
 
@@ -131,7 +148,12 @@ impl StoredRegistrant {
         match registrant {
             Registrant::Host(host) => Self::Host(Uuid::from_bytes(host.0)),
             Registrant::Nexus(nexus) => Self::Nexus {
-                initiator: nexus.initiator.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect(),
+                initiator: nexus
+                    .initiator
+                    .as_bytes()
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect(),
                 target_port: nexus.target_port,
                 all_ports,
             },
@@ -143,8 +165,10 @@ impl StoredRegistrant {
         match self {
             Self::Host(host) => Some(Registrant::Host(Id128(*host.as_bytes()))),
             Self::Nexus { initiator, target_port, all_ports } => {
-                let digits = initiator.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
-                let bytes: Option<Vec<u8>> = digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
+                let digits =
+                    initiator.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+                let bytes: Option<Vec<u8>> =
+                    digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
                 let initiator = TransportId::decode(&bytes?)?;
                 // Written by a weft that knew one port only.
                 let target_port = if *all_ports { NexusName::ALL_PORTS } else { *target_port };

@@ -41,19 +41,23 @@ impl Common {
         }
     }
 
-    /// Tells all exports. Those whose commands are aborted keep `pending` until no device has any of them.
+    /// Tells all exports. Those whose commands are aborted keep `pending` until no device has any
+    /// of them.
     pub fn tell(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         let followers: Vec<_> = {
             let mut followers = lock(&self.followers);
             followers.retain(|follower| follower.strong_count() > 0);
             followers.iter().filter_map(Weak::upgrade).collect()
         };
-        followers.iter().for_each(|follower| follower.reservations_changed(namespace, changes, pending));
+        followers
+            .iter()
+            .for_each(|follower| follower.reservations_changed(namespace, changes, pending));
     }
 }
 
-/// The reservations of the namespaces of this process, by UUID: a namespace that is removed and comes back finds its own, and another one
-/// in its place finds none of them. A clone is the same table.
+/// The reservations of the namespaces of this process, by UUID: a namespace that is removed and
+/// comes back finds its own, and another one in its place finds none of them. A clone is the same
+/// table.
 #[derive(Clone)]
 pub struct ReservationTable(Arc<Table>);
 
@@ -86,8 +90,13 @@ impl Default for ReservationTable {
 
 impl ReservationTable {
     fn at(place: Place) -> Self {
-        let threads = if let Place::Shared(store) = &place { store.threads() } else { threads::system() };
-        Self(Arc::new(Table { known: Mutex::default(), place, common: Arc::new(Common::new(threads)) }))
+        let threads =
+            if let Place::Shared(store) = &place { store.threads() } else { threads::system() };
+        Self(Arc::new(Table {
+            known: Mutex::default(),
+            place,
+            common: Arc::new(Common::new(threads)),
+        }))
     }
 
     /// Reservations that end with the process.
@@ -95,20 +104,24 @@ impl ReservationTable {
         Self::at(Place::Nowhere)
     }
 
-    /// Reservations that can outlast a restart, in files in this directory, which is made when it is needed.
+    /// Reservations that can outlast a restart, in files in this directory, which is made when it
+    /// is needed.
     pub fn stored_in(directory: PathBuf) -> Self {
         Self::at(Place::Directory(directory))
     }
 
-    /// The same in the state directory of this user; where there is none, reservations end with the process.
+    /// The same in the state directory of this user; where there is none, reservations end with the
+    /// process.
     pub fn of_this_user() -> Self {
-        identity::state_dir().map_or_else(Self::volatile, |dir| Self::stored_in(dir.join("reservations")))
+        identity::state_dir()
+            .map_or_else(Self::volatile, |dir| Self::stored_in(dir.join("reservations")))
     }
 
     /// Reservations that this gateway shares with the others of a group.
     ///
-    /// The order of a start: be told of what others change ([`Self::changed_elsewhere`]), as one of those for whom [`SharedStore::tell`] waits; then add
-    /// the namespaces, which reads their states and waits for that; then serve.
+    /// The order of a start: be told of what others change ([`Self::changed_elsewhere`]), as one of
+    /// those for whom [`SharedStore::tell`] waits; then add the namespaces, which reads their
+    /// states and waits for that; then serve.
     pub fn shared(store: Arc<dyn SharedStore>) -> Self {
         Self::at(Place::Shared(store))
     }
@@ -118,7 +131,8 @@ impl ReservationTable {
         matches!(self.0.place, Place::Shared(_))
     }
 
-    /// The reservations of a namespace. Those of a group are read from its store; that may wait for it.
+    /// The reservations of a namespace. Those of a group are read from its store; that may wait for
+    /// it.
     ///
     /// # Errors
     /// They were stored, and cannot be read.
@@ -133,16 +147,21 @@ impl ReservationTable {
         if let Some(found) = known.get(&uuid) {
             return Ok(Arc::clone(found));
         }
-        // What nobody serves and nobody is registered with, or is kept elsewhere, need not be remembered.
-        let is_idle = |of: &Arc<NamespaceReservations>| of.shared().look(|state| state.registrations().is_empty());
+        // What nobody serves and nobody is registered with, or is kept elsewhere, need not be
+        // remembered.
+        let is_idle = |of: &Arc<NamespaceReservations>| {
+            of.shared().look(|state| state.registrations().is_empty())
+        };
         known.retain(|_, of| Arc::strong_count(of) > 1 || !is_idle(of) && !self.is_shared());
         let fresh = self.0.make(uuid)?;
         known.insert(uuid, Arc::clone(&fresh));
         Ok(fresh)
     }
 
-    /// Another gateway of the group has changed the reservations of a namespace, and waits ([`SharedStore::tell`]). `done` is called when the change is in
-    /// force here and no device has commands any more that it has aborted, or at once if the namespace is not served here. Does not wait.
+    /// Another gateway of the group has changed the reservations of a namespace, and waits
+    /// ([`SharedStore::tell`]). `done` is called when the change is in force here and no device has
+    /// commands any more that it has aborted, or at once if the namespace is not served here. Does
+    /// not wait.
     pub fn changed_elsewhere(&self, namespace: Uuid, done: Done) {
         let known = lock(&self.0.known).get(&namespace).cloned();
         match known {
@@ -151,8 +170,8 @@ impl ReservationTable {
         }
     }
 
-    /// This gateway may have missed changes of others: reads all states again. `done` is called when they are in force, as with
-    /// [`Self::changed_elsewhere`].
+    /// This gateway may have missed changes of others: reads all states again. `done` is called
+    /// when they are in force, as with [`Self::changed_elsewhere`].
     pub fn missed(&self, done: Done) {
         let all: Vec<_> = lock(&self.0.known).values().cloned().collect();
         let last = Arc::new(Pending::default());
@@ -182,13 +201,24 @@ impl Table {
             Opened::Nothing => (State::default(), None),
         };
         let shared = Arc::new(Reservations::new(state, file.is_some()));
-        Ok(NamespaceReservations::new(uuid, shared, Keeping::Here(Mutex::new(file)), Arc::clone(&self.common)))
+        Ok(NamespaceReservations::new(
+            uuid,
+            shared,
+            Keeping::Here(Mutex::new(file)),
+            Arc::clone(&self.common),
+        ))
     }
 
     /// Read when it is known to all who are told of changes.
     fn share(&self, uuid: Uuid, store: &Arc<dyn SharedStore>) -> Arc<NamespaceReservations> {
         let shared = Arc::new(Reservations::of_group());
-        let group = InGroup::new(uuid, Arc::clone(&shared), Arc::clone(store), Arc::clone(&self.common));
-        NamespaceReservations::new(uuid, shared, Keeping::Group(Arc::new(group)), Arc::clone(&self.common))
+        let group =
+            InGroup::new(uuid, Arc::clone(&shared), Arc::clone(store), Arc::clone(&self.common));
+        NamespaceReservations::new(
+            uuid,
+            shared,
+            Keeping::Group(Arc::new(group)),
+            Arc::clone(&self.common),
+        )
     }
 }

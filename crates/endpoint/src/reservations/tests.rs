@@ -48,13 +48,26 @@ fn host() -> Registrant {
     Registrant::Host(Id128([3; 16]))
 }
 
-fn run(of: &Arc<NamespaceReservations>, by: Registrant, action: Action, persist: Option<bool>) -> Result<(), Refusal> {
+fn run(
+    of: &Arc<NamespaceReservations>,
+    by: Registrant,
+    action: Action,
+    persist: Option<bool>,
+) -> Result<(), Refusal> {
     let (sender, receiver) = mpsc::channel();
-    of.execute(Operation { by, action, persist }, Box::new(move |outcome| sender.send(outcome).unwrap()));
+    of.execute(
+        Operation { by, action, persist },
+        Box::new(move |outcome| sender.send(outcome).unwrap()),
+    );
     receiver.recv().unwrap()
 }
 
-fn register(of: &Arc<NamespaceReservations>, by: Registrant, key: u64, persist: bool) -> Result<(), Refusal> {
+fn register(
+    of: &Arc<NamespaceReservations>,
+    by: Registrant,
+    key: u64,
+    persist: bool,
+) -> Result<(), Refusal> {
     run(of, by, Action::Register { check: Check::Ignore, key, all_ports: false }, Some(persist))
 }
 
@@ -73,7 +86,10 @@ fn what_is_to_persist_outlasts_the_process() {
     let of = directory.next();
     of.shared().look(|state| {
         assert!(state.is_persistent() && state.is_holder(&host()) && !state.is_holder(&nexus()));
-        assert_eq!((state.key(&nexus()), state.key(&host()), state.generation()), (Some(1), Some(u64::MAX), 0));
+        assert_eq!(
+            (state.key(&nexus()), state.key(&host()), state.generation()),
+            (Some(1), Some(u64::MAX), 0)
+        );
     });
     assert_ne!(of.shared().epoch(), 0, "strangers are kept out from the first command on");
 }
@@ -138,7 +154,14 @@ fn a_damaged_file_is_refused_with_a_sentence() {
     assert!(directory.table().of(UUID).is_ok());
     let elsewhere = directory.0.join(format!("{}.json", Uuid::from_bytes([8; 16])));
     std::fs::copy(directory.file(), elsewhere).unwrap();
-    assert!(directory.table().of(Uuid::from_bytes([8; 16])).unwrap_err().to_string().contains("is about"));
+    assert!(
+        directory
+            .table()
+            .of(Uuid::from_bytes([8; 16]))
+            .unwrap_err()
+            .to_string()
+            .contains("is about")
+    );
 }
 
 #[test]
@@ -158,7 +181,12 @@ fn two_processes_do_not_write_one_file() {
 struct Export(std::sync::Mutex<Vec<Arc<Pending>>>);
 
 impl Follower for Export {
-    fn reservations_changed(&self, _: Uuid, _: &weft_proto::reservation::Changes, pending: &Arc<Pending>) {
+    fn reservations_changed(
+        &self,
+        _: Uuid,
+        _: &weft_proto::reservation::Changes,
+        pending: &Arc<Pending>,
+    ) {
         self.0.lock().unwrap().push(Arc::clone(pending));
     }
 }
@@ -171,7 +199,10 @@ fn an_operation_is_answered_when_the_last_export_is_done() {
     let (sender, receiver) = mpsc::channel();
     let action = Action::Register { check: Check::Ignore, key: 1, all_ports: false };
     let of = table.of(UUID).unwrap();
-    of.execute(Operation { by: host(), action, persist: None }, Box::new(move |outcome| sender.send(outcome).unwrap()));
+    of.execute(
+        Operation { by: host(), action, persist: None },
+        Box::new(move |outcome| sender.send(outcome).unwrap()),
+    );
     for export in &exports {
         assert!(receiver.try_recv().is_err());
         export.0.lock().unwrap().clear();
@@ -187,7 +218,11 @@ fn register_as(of: &Arc<NamespaceReservations>, by: &str, key: u64) -> Result<()
     let (sender, receiver) = mpsc::channel();
     let action = Action::Register { check: Check::Ignore, key, all_ports: false };
     let operation = Operation { by: host(), action, persist: Some(true) };
-    of.execute_as(operation, Some(name(by)), Box::new(move |outcome| sender.send(outcome).unwrap()));
+    of.execute_as(
+        operation,
+        Some(name(by)),
+        Box::new(move |outcome| sender.send(outcome).unwrap()),
+    );
     receiver.recv().unwrap()
 }
 
@@ -198,10 +233,16 @@ fn a_file_of_version_1_is_read_and_becomes_one_of_version_2() {
     std::fs::write(directory.file(), include_str!("version_1/file.json")).unwrap();
     let of = directory.next();
     of.shared().look(|state| {
-        assert!(state.is_holder(&host()) && state.key(&nexus()) == Some(1) && state.proven(&host()).is_none());
+        assert!(
+            state.is_holder(&host())
+                && state.key(&nexus()) == Some(1)
+                && state.proven(&host()).is_none()
+        );
     });
     assert!(std::fs::read_to_string(directory.file()).unwrap().contains("\"version\": 2,"));
-    let later = std::fs::read_to_string(directory.file()).unwrap().replace("\"version\": 2,", "\"version\": 3, \"more\": 1,");
+    let later = std::fs::read_to_string(directory.file())
+        .unwrap()
+        .replace("\"version\": 2,", "\"version\": 3, \"more\": 1,");
     assert!(decode(&later, UUID).unwrap_err().contains("it has version 3 of the format"));
 }
 
@@ -215,7 +256,9 @@ fn the_name_that_a_host_has_proved_outlasts_the_process_and_can_be_forgotten() {
     assert_eq!(register_as(&of, "b", 6), Err(Refusal::Conflict));
     drop((of, table));
     let of = directory.next();
-    of.shared().look(|state| assert_eq!((state.proven(&host()), state.key(&host())), (Some(&name("a")), Some(5))));
+    of.shared().look(|state| {
+        assert_eq!((state.proven(&host()), state.key(&host())), (Some(&name("a")), Some(5)))
+    });
     assert_eq!(register_as(&of, "b", 6), Err(Refusal::Conflict));
     let (sender, receiver) = mpsc::channel();
     of.forget(Id128([3; 16]), Box::new(move |outcome| sender.send(outcome).unwrap()));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Threads that may wait. The system's, unless whoever has the store has others: then all that waits can be run one step after the other.
+/// Threads that may wait. The system's, unless whoever has the store has others: then all that
+/// waits can be run one step after the other.
 pub trait Threads: Send + Sync {
     /// Starts a thread of this name, which nobody waits for.
     ///

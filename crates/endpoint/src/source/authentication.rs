@@ -10,7 +10,8 @@ use weft_proto::nvme::types::Nqn;
 pub struct HostSecrets {
     /// This host's, for subsystems that ask for it.
     pub host: Option<Secret>,
-    /// The controllers'. With it they have to prove who they are, whether they ask for authentication or not.
+    /// The controllers'. With it they have to prove who they are, whether they ask for
+    /// authentication or not.
     pub controller: Option<Secret>,
     /// Hash functions that are accepted, the preferred one first.
     pub hashes: Vec<Hash>,
@@ -21,11 +22,19 @@ pub struct HostSecrets {
 }
 
 impl Default for HostSecrets {
-    /// No secret; every hash function and every group. Without a group an exchange that was recorded can be tried against guesses, which is of no
-    /// use against a secret that is random, as all those are that `weft gen-dhchap-key` makes.
+    /// No secret; every hash function and every group. Without a group an exchange that was
+    /// recorded can be tried against guesses, which is of no use against a secret that is random,
+    /// as all those are that `weft gen-dhchap-key` makes.
     fn default() -> Self {
-        let groups = Group::ALL.into_iter().filter(|group| *group != Group::Null).chain([Group::Null]);
-        Self { host: None, controller: None, hashes: Hash::ALL.to_vec(), groups: groups.collect(), renewal: None }
+        let groups =
+            Group::ALL.into_iter().filter(|group| *group != Group::Null).chain([Group::Null]);
+        Self {
+            host: None,
+            controller: None,
+            hashes: Hash::ALL.to_vec(),
+            groups: groups.collect(),
+            renewal: None,
+        }
     }
 }
 
@@ -36,7 +45,12 @@ impl HostSecrets {
     }
 
     /// What the engine is to know; `None`: this host has no secret.
-    pub(crate) fn keys(&self, host: &Nqn, subsystem: &Nqn, concatenation: Concatenation) -> Option<HostKeys> {
+    pub(crate) fn keys(
+        &self,
+        host: &Nqn,
+        subsystem: &Nqn,
+        concatenation: Concatenation,
+    ) -> Option<HostKeys> {
         Some(HostKeys {
             hostnqn: host.as_str().to_owned(),
             subnqn: subsystem.as_str().to_owned(),
@@ -53,6 +67,10 @@ impl fmt::Debug for HostSecrets {
     /// Without the secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has = (self.host.is_some(), self.controller.is_some());
-        f.debug_struct("HostSecrets").field("has", &has).field("hashes", &self.hashes).field("groups", &self.groups).finish()
+        f.debug_struct("HostSecrets")
+            .field("has", &has)
+            .field("hashes", &self.hashes)
+            .field("groups", &self.groups)
+            .finish()
     }
 }

@@ -7,8 +7,9 @@ use weft_block::{Error, ErrorKind};
 use weft_io::connect::connect;
 use weft_io::{DriverId, Handle, Stream};
 
-/// Connects to the first of `addresses` that answers within `limit`; `then` gets the stream, registered with no loop, on this loop.
-/// `peer` is what should listen there, for the message: "a target". As with [`connect`], removing the driver gives up.
+/// Connects to the first of `addresses` that answers within `limit`; `then` gets the stream,
+/// registered with no loop, on this loop. `peer` is what should listen there, for the message: "a
+/// target". As with [`connect`], removing the driver gives up.
 pub(crate) fn dial(
     on: &Handle,
     addresses: &[SocketAddr],
@@ -32,7 +33,9 @@ fn hint(kind: Io, peer: &str) -> (ErrorKind, String) {
     match kind {
         Io::TimedOut => (ErrorKind::TimedOut, "check the address and the firewall".into()),
         Io::ConnectionRefused => (ErrorKind::Refused, format!("check that {peer} listens there")),
-        Io::PermissionDenied => (ErrorKind::PermissionDenied, "the system does not allow it".into()),
+        Io::PermissionDenied => {
+            (ErrorKind::PermissionDenied, "the system does not allow it".into())
+        }
         _ => (ErrorKind::Io, "check the address".into()),
     }
 }

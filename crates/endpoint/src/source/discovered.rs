@@ -1,6 +1,8 @@
-//! Paths by discovery: all addresses of one subsystem or target, as URLs for [`crate::PathOptions`].
+//! Paths by discovery: all addresses of one subsystem or target, as URLs for
+//! [`crate::PathOptions`].
 //!
-//! Of NVMe the discovery log of an address is read (Base §5.16.1.23), and the logs that it refers to; of iSCSI the portals that SendTargets gives.
+//! Of NVMe the discovery log of an address is read (Base §5.16.1.23), and the logs that it refers
+//! to; of iSCSI the portals that SendTargets gives.
 
 use super::{ConnectOptions, iscsi, nvme};
 use crate::limits::{DISCOVERED_PATHS_MAX, REFERRALS_MAX};
@@ -10,11 +12,13 @@ use weft_proto::iscsi::initiator::DiscoveredTarget;
 use weft_proto::nvme::log_page::{DiscoveryEntry, SubsystemType};
 use weft_proto::nvme::types::Nqn;
 
-/// The word that stands for paths that are to be discovered, among [`PathOptions::further`](crate::PathOptions::further): alone where the discovery
-/// service is at the address of the device's URL, or followed by `=HOST[:PORT]`.
+/// The word that stands for paths that are to be discovered, among
+/// [`PathOptions::further`](crate::PathOptions::further): alone where the discovery service is at
+/// the address of the device's URL, or followed by `=HOST[:PORT]`.
 pub const DISCOVER: &str = "discover";
 
-/// Whether a further path is not one but is to be discovered; where, unless at the device's own address.
+/// Whether a further path is not one but is to be discovered; where, unless at the device's own
+/// address.
 pub fn asks(path: &str) -> Option<Option<&str>> {
     match path.strip_prefix(DISCOVER)? {
         "" => Some(None),
@@ -22,8 +26,9 @@ pub fn asks(path: &str) -> Option<Option<&str>> {
     }
 }
 
-/// Puts URLs in the place of [`DISCOVER`] among the further paths to the device that `url` names: all addresses that the discovery service tells, but
-/// that of `url` itself. Waits for the answers, as the functions below.
+/// Puts URLs in the place of [`DISCOVER`] among the further paths to the device that `url` names:
+/// all addresses that the discovery service tells, but that of `url` itself. Waits for the answers,
+/// as the functions below.
 ///
 /// # Errors
 /// Theirs; and that the protocol of `url` has no discovery.
@@ -37,10 +42,14 @@ pub fn look_up(url: &str, options: &mut ConnectOptions) -> Result<(), Error> {
     for path in &options.paths.further {
         let urls = match asks(path) {
             None => vec![path.clone()],
-            Some(at) if NVME_SCHEMES.iter().any(|scheme| source.starts_with(scheme)) => nvme_urls(source, at, options)?,
+            Some(at) if NVME_SCHEMES.iter().any(|scheme| source.starts_with(scheme)) => {
+                nvme_urls(source, at, options)?
+            }
             Some(at) if source.starts_with(ISCSI) => iscsi_urls(source, at, options)?,
             Some(_) => {
-                let text = format!("paths to {source} cannot be discovered, only those of NVMe and iSCSI; give --path URL");
+                let text = format!(
+                    "paths to {source} cannot be discovered, only those of NVMe and iSCSI; give --path URL"
+                );
                 return Err(Error::new(ErrorKind::Usage, text));
             }
         };
@@ -58,12 +67,22 @@ pub fn look_up(url: &str, options: &mut ConnectOptions) -> Result<(), Error> {
 type Controller = (NvmeTransport, HostPort);
 
 /// The other addresses of a namespace.
-fn nvme_urls(source: &str, at: Option<&str>, options: &ConnectOptions) -> Result<Vec<String>, Error> {
+fn nvme_urls(
+    source: &str,
+    at: Option<&str>,
+    options: &ConnectOptions,
+) -> Result<Vec<String>, Error> {
     let url = NvmeUrl::parse(source)?;
     let Some(subsystem) = &url.subsystem else {
-        return Err(Error::new(ErrorKind::Usage, format!("paths to {url} can be discovered once it names the subsystem")));
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("paths to {url} can be discovered once it names the subsystem"),
+        ));
     };
-    let address = at.map_or_else(|| Ok(url.address.clone()), |at| HostPort::parse(at, url.transport.discovery_port()))?;
+    let address = at.map_or_else(
+        || Ok(url.address.clone()),
+        |at| HostPort::parse(at, url.transport.discovery_port()),
+    )?;
     let paths = nvme_paths((url.transport, address), subsystem, options)?;
     Ok(paths
         .into_iter()
@@ -73,19 +92,33 @@ fn nvme_urls(source: &str, at: Option<&str>, options: &ConnectOptions) -> Result
 }
 
 /// The other portals of a logical unit.
-fn iscsi_urls(source: &str, at: Option<&str>, options: &ConnectOptions) -> Result<Vec<String>, Error> {
+fn iscsi_urls(
+    source: &str,
+    at: Option<&str>,
+    options: &ConnectOptions,
+) -> Result<Vec<String>, Error> {
     let url = IscsiUrl::parse(source, ISCSI_PORT)?;
-    let address = at.map_or_else(|| Ok(url.address.clone()), |at| HostPort::parse(at, ISCSI_PORT))?;
+    let address =
+        at.map_or_else(|| Ok(url.address.clone()), |at| HostPort::parse(at, ISCSI_PORT))?;
     let paths = iscsi_paths(&IscsiUrl { address, ..url.clone() }, options)?;
-    Ok(paths.into_iter().filter(|path| path.address != url.address).map(|path| path.to_string()).collect())
+    Ok(paths
+        .into_iter()
+        .filter(|path| path.address != url.address)
+        .map(|path| path.to_string())
+        .collect())
 }
 
-/// The URLs of all paths to a subsystem, in the order in which discovery controllers tell them: from the one at `address`, and from those to which
-/// it refers. Waits for them, at most for the connect timeout each; referrals that do not answer are passed over.
+/// The URLs of all paths to a subsystem, in the order in which discovery controllers tell them:
+/// from the one at `address`, and from those to which it refers. Waits for them, at most for the
+/// connect timeout each; referrals that do not answer are passed over.
 ///
 /// # Errors
 /// That the first discovery controller could not be asked, or that none knows the subsystem.
-fn nvme_paths(at: Controller, subsystem: &Nqn, options: &ConnectOptions) -> Result<Vec<NvmeUrl>, Error> {
+fn nvme_paths(
+    at: Controller,
+    subsystem: &Nqn,
+    options: &ConnectOptions,
+) -> Result<Vec<NvmeUrl>, Error> {
     let address = at.1.clone();
     let (mut asked, mut paths) = (vec![at], Vec::new());
     let mut next = 0;
@@ -108,7 +141,12 @@ fn nvme_paths(at: Controller, subsystem: &Nqn, options: &ConnectOptions) -> Resu
 }
 
 /// What a log says of paths to a subsystem, and of other logs; nothing comes twice.
-fn take_entries(entries: &[DiscoveryEntry], subsystem: &Nqn, paths: &mut Vec<NvmeUrl>, asked: &mut Vec<Controller>) {
+fn take_entries(
+    entries: &[DiscoveryEntry],
+    subsystem: &Nqn,
+    paths: &mut Vec<NvmeUrl>,
+    asked: &mut Vec<Controller>,
+) {
     for entry in entries {
         let Some(transport) = NvmeTransport::of(entry.trtype) else { continue };
         let Ok(port) = entry.trsvcid.text().trim().parse() else { continue };
@@ -118,8 +156,11 @@ fn take_entries(entries: &[DiscoveryEntry], subsystem: &Nqn, paths: &mut Vec<Nvm
             if !asked.contains(&controller) && asked.len() <= REFERRALS_MAX {
                 asked.push(controller);
             }
-        } else if entry.subtype == SubsystemType::NVME && entry.subnqn.nqn().as_ref() == Ok(subsystem) {
-            let path = NvmeUrl { transport, address, subsystem: Some(subsystem.clone()), nsid: None };
+        } else if entry.subtype == SubsystemType::NVME
+            && entry.subnqn.nqn().as_ref() == Ok(subsystem)
+        {
+            let path =
+                NvmeUrl { transport, address, subsystem: Some(subsystem.clone()), nsid: None };
             if !paths.contains(&path) && paths.len() < DISCOVERED_PATHS_MAX {
                 paths.push(path);
             }
@@ -127,15 +168,18 @@ fn take_entries(entries: &[DiscoveryEntry], subsystem: &Nqn, paths: &mut Vec<Nvm
     }
 }
 
-/// The URLs of all portals of the target and logical unit that `url` names, as the portal of `url` tells them. Waits for them, at most for the
-/// connect timeout.
+/// The URLs of all portals of the target and logical unit that `url` names, as the portal of `url`
+/// tells them. Waits for them, at most for the connect timeout.
 ///
 /// # Errors
 /// That the portal could not be asked, or does not know the target.
 pub fn iscsi_paths(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<IscsiUrl>, Error> {
     let paths = portals(&iscsi::discover(url, options)?, url);
     if paths.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, format!("{}: the target of {url} is not known there", url.address)));
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!("{}: the target of {url} is not known there", url.address),
+        ));
     }
     Ok(paths)
 }
@@ -143,11 +187,17 @@ pub fn iscsi_paths(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<Iscsi
 /// The portals of the target of a URL; where it tells none it is where it was asked.
 fn portals(targets: &[DiscoveredTarget], url: &IscsiUrl) -> Vec<IscsiUrl> {
     let mut paths = Vec::new();
-    let is_meant = |target: &&DiscoveredTarget| url.target.as_ref().is_some_and(|name| name.to_string() == target.name);
+    let is_meant = |target: &&DiscoveredTarget| {
+        url.target.as_ref().is_some_and(|name| name.to_string() == target.name)
+    };
     for target in targets.iter().filter(is_meant) {
         // The portal group tag behind the comma is the target's own affair.
-        let told = target.addresses.iter().filter_map(|address| HostPort::parse(address.split(',').next()?, ISCSI_PORT).ok());
-        let addresses: Vec<_> = if target.addresses.is_empty() { vec![url.address.clone()] } else { told.collect() };
+        let told = target
+            .addresses
+            .iter()
+            .filter_map(|address| HostPort::parse(address.split(',').next()?, ISCSI_PORT).ok());
+        let addresses: Vec<_> =
+            if target.addresses.is_empty() { vec![url.address.clone()] } else { told.collect() };
         for address in addresses {
             let path = IscsiUrl { address, ..url.clone() };
             if !paths.contains(&path) && paths.len() < DISCOVERED_PATHS_MAX {
@@ -192,14 +242,22 @@ mod tests {
             entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, "10.0.0.9", "8009"),
             entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, "10.0.0.1", "8009"),
         ];
-        let (mut paths, mut asked) = (Vec::new(), vec![(NvmeTransport::Tcp, HostPort { host: "10.0.0.1".into(), port: 8009 })]);
+        let (mut paths, mut asked) = (
+            Vec::new(),
+            vec![(NvmeTransport::Tcp, HostPort { host: "10.0.0.1".into(), port: 8009 })],
+        );
         take_entries(&entries, &Nqn::new(NQN).unwrap(), &mut paths, &mut asked);
         let urls: Vec<_> = paths.iter().map(ToString::to_string).collect();
-        let expected = ["nvme+tcp://10.0.0.1:4420", "nvme+tcp://[fd00::2]:4421", "nvme+rdma://10.0.0.5:4420"];
+        let expected =
+            ["nvme+tcp://10.0.0.1:4420", "nvme+tcp://[fd00::2]:4421", "nvme+rdma://10.0.0.5:4420"];
         assert_eq!(urls, expected.map(|at| format!("{at}/{NQN}")));
-        assert_eq!(asked[1..], [(NvmeTransport::Tcp, HostPort { host: "10.0.0.9".into(), port: 8009 })]);
+        assert_eq!(
+            asked[1..],
+            [(NvmeTransport::Tcp, HostPort { host: "10.0.0.9".into(), port: 8009 })]
+        );
         for nth in 0..100 {
-            let other = entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, &format!("10.0.1.{nth}"), "8009");
+            let other =
+                entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, &format!("10.0.1.{nth}"), "8009");
             take_entries(&[other], &Nqn::new(NQN).unwrap(), &mut paths, &mut asked);
         }
         assert_eq!(asked.len(), 1 + REFERRALS_MAX, "referrals end");
@@ -207,15 +265,23 @@ mod tests {
 
     #[test]
     fn words_ask_for_discovery() {
-        assert_eq!([asks("discover"), asks("discover=10.0.0.1:8009")], [Some(None), Some(Some("10.0.0.1:8009"))]);
-        assert_eq!([asks("discovery"), asks("nvme+tcp://discover/nqn.2026-01.example.weft:disk")], [None, None]);
+        assert_eq!(
+            [asks("discover"), asks("discover=10.0.0.1:8009")],
+            [Some(None), Some(Some("10.0.0.1:8009"))]
+        );
+        assert_eq!(
+            [asks("discovery"), asks("nvme+tcp://discover/nqn.2026-01.example.weft:disk")],
+            [None, None]
+        );
         let further = |path: &str| {
-            let paths = crate::PathOptions { further: vec![path.into()], ..crate::PathOptions::default() };
+            let paths =
+                crate::PathOptions { further: vec![path.into()], ..crate::PathOptions::default() };
             ConnectOptions { paths, ..ConnectOptions::default() }
         };
-        for (url, why) in
-            [("nbd://10.0.0.1/disk", "only those of NVMe and iSCSI"), ("nvme+tcp://10.0.0.1", "names the subsystem")]
-        {
+        for (url, why) in [
+            ("nbd://10.0.0.1/disk", "only those of NVMe and iSCSI"),
+            ("nvme+tcp://10.0.0.1", "names the subsystem"),
+        ] {
             let refused = look_up(url, &mut further(DISCOVER)).unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
         }
@@ -226,7 +292,8 @@ mod tests {
 
     #[test]
     fn each_portal_of_the_target_is_a_path_once() {
-        let url = IscsiUrl::parse("iscsi://10.0.0.1/iqn.2026-01.example.weft:disk/3", ISCSI_PORT).unwrap();
+        let url = IscsiUrl::parse("iscsi://10.0.0.1/iqn.2026-01.example.weft:disk/3", ISCSI_PORT)
+            .unwrap();
         let target = |name: &str, addresses: &[&str]| DiscoveredTarget {
             name: name.into(),
             addresses: addresses.iter().map(|&address| address.to_owned()).collect(),
@@ -237,8 +304,12 @@ mod tests {
             target(name, &["10.0.0.1:3260,1", "[fd00::2]:3261,2", "10.0.0.1:3260,1"]),
         ];
         let paths = portals(&found, &url);
-        let addresses: Vec<_> = paths.iter().map(|path| (path.address.to_string(), path.lun)).collect();
-        assert_eq!(addresses, [("10.0.0.1:3260".to_owned(), Some(3)), ("[fd00::2]:3261".to_owned(), Some(3))]);
+        let addresses: Vec<_> =
+            paths.iter().map(|path| (path.address.to_string(), path.lun)).collect();
+        assert_eq!(
+            addresses,
+            [("10.0.0.1:3260".to_owned(), Some(3)), ("[fd00::2]:3261".to_owned(), Some(3))]
+        );
         assert_eq!(portals(&[target(name, &[])], &url), [url]);
     }
 }

@@ -1,7 +1,7 @@
 //! Connections of a source that wait for a queue.
 //!
-//! A source opens its connections on the control loop. Each then waits here until its device opens a queue on some loop, moves there
-//! with all its state, and comes back when the queue is dropped.
+//! A source opens its connections on the control loop. Each then waits here until its device opens
+//! a queue on some loop, moves there with all its state, and comes back when the queue is dropped.
 
 use crate::control::{Control, Task};
 use crate::limits::CLOSE_S;
@@ -47,7 +47,8 @@ impl<E> State<E> {
 
 impl<E: StreamEngine> Idle<E> {
     pub(crate) fn new(name: String, control: &Control, connections: Vec<StreamPump<E>>) -> Self {
-        let state = State { standing: connections.len(), waiting: connections, why: None, closed: None };
+        let state =
+            State { standing: connections.len(), waiting: connections, why: None, closed: None };
         Self { name, control: control.clone(), state: Mutex::new(state), _task: control.task() }
     }
 
@@ -67,9 +68,14 @@ impl<E: StreamEngine> Idle<E> {
         let (name, standing) = (&self.name, state.standing);
         if standing == 0 {
             let why = state.why.as_deref().unwrap_or("it was closed");
-            return Err(Error::new(ErrorKind::Refused, format!("{name}: the connection is over: {why}")));
+            return Err(Error::new(
+                ErrorKind::Refused,
+                format!("{name}: the connection is over: {why}"),
+            ));
         }
-        let text = format!("{name}: all {standing} connections are in use; ask for more with --nr-io-queues");
+        let text = format!(
+            "{name}: all {standing} connections are in use; ask for more with --nr-io-queues"
+        );
         Err(Error::new(ErrorKind::NoResources, text))
     }
 
@@ -89,8 +95,12 @@ impl<E: StreamEngine> Idle<E> {
         state.lose(&self.name, why);
     }
 
-    /// Has `look` see to each connection that waits; it says why one has ended, which is then thrown away.
-    pub(crate) fn look_after(&self, mut look: impl FnMut(&mut StreamPump<E>) -> Result<(), String>) {
+    /// Has `look` see to each connection that waits; it says why one has ended, which is then
+    /// thrown away.
+    pub(crate) fn look_after(
+        &self,
+        mut look: impl FnMut(&mut StreamPump<E>) -> Result<(), String>,
+    ) {
         let state = &mut *self.state();
         let mut lost = Vec::new();
         state.waiting.retain_mut(|pump| {
@@ -116,15 +126,16 @@ impl<E: StreamEngine> Idle<E> {
         core::mem::take(&mut self.state().waiting)
     }
 
-    /// The device is gone: ends those that wait, and those that come back later. `end` does so in order and without waiting, as
-    /// [`take_leave`] does.
+    /// The device is gone: ends those that wait, and those that come back later. `end` does so in
+    /// order and without waiting, as [`take_leave`] does.
     pub(crate) fn close(&self, end: fn(&Control, StreamPump<E>)) {
         self.state().closed = Some(end);
         self.take_all().into_iter().for_each(|connection| end(&self.control, connection));
     }
 }
 
-/// Ends a connection, on the control loop. Its engine has to know what there is still to say; `handler` knows nothing else to send.
+/// Ends a connection, on the control loop. Its engine has to know what there is still to say;
+/// `handler` knows nothing else to send.
 pub(crate) fn take_leave<E, H>(control: &Control, mut pump: StreamPump<E>, handler: H)
 where
     E: StreamEngine + Send + 'static,

@@ -1,5 +1,5 @@
-//! The NVMe initiator over any transport: `begin_url` to open a namespace as a block device, [`discover`] what an address offers, or
-//! [`connect`] for admin commands.
+//! The NVMe initiator over any transport: `begin_url` to open a namespace as a block device,
+//! [`discover`] what an address offers, or [`connect`] for admin commands.
 
 use super::ConnectOptions;
 use super::nvme_rdma::RdmaLink;
@@ -22,7 +22,9 @@ use weft_proto::nvme::types::Nsid;
 pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
     let url = NvmeUrl::parse(url)?;
     match url.transport {
-        NvmeTransport::Tcp => Ok(begin::<TcpLink>(&url, options)?.and_then(|device| Ok(device as Device))),
+        NvmeTransport::Tcp => {
+            Ok(begin::<TcpLink>(&url, options)?.and_then(|device| Ok(device as Device)))
+        }
         NvmeTransport::Rdma => {
             check_rdma(options)?;
             Ok(begin::<RdmaLink>(&url, options)?.and_then(|device| Ok(device as Device)))
@@ -30,18 +32,24 @@ pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, 
     }
 }
 
-/// Begins to open the namespace that the URL names (the first active one without an NSID). Takes at most the connect timeout.
+/// Begins to open the namespace that the URL names (the first active one without an NSID). Takes at
+/// most the connect timeout.
 pub(crate) fn begin<L: Link<Place = Vec<SocketAddr>>>(
     url: &NvmeUrl,
     options: &ConnectOptions,
 ) -> Result<Pending<Arc<NvmeDevice<L>>>, Error> {
     let url = url.clone();
-    Ok(begin_session::<L>(&url, options)?
-        .and_then(move |session| session.device(url.nsid, |nsid| NvmeUrl { nsid: Some(nsid), ..url }.to_string())))
+    Ok(begin_session::<L>(&url, options)?.and_then(move |session| {
+        session.device(url.nsid, |nsid| NvmeUrl { nsid: Some(nsid), ..url }.to_string())
+    }))
 }
 
 /// Reads the discovery log at an address, and waits for it, at most for the connect timeout.
-pub fn discover(transport: NvmeTransport, address: &HostPort, options: &ConnectOptions) -> Result<DiscoveryResult, Error> {
+pub fn discover(
+    transport: NvmeTransport,
+    address: &HostPort,
+    options: &ConnectOptions,
+) -> Result<DiscoveryResult, Error> {
     match transport {
         NvmeTransport::Tcp => discover_over::<TcpLink>(address, options),
         NvmeTransport::Rdma => {
@@ -67,12 +75,16 @@ fn check_rdma(options: &ConnectOptions) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    let text = format!("NVMe over RDMA has no {what}: leave these options out, or connect by nvme+tcp://");
+    let text =
+        format!("NVMe over RDMA has no {what}: leave these options out, or connect by nvme+tcp://");
     Err(Error::new(ErrorKind::Usage, text))
 }
 
 /// Looks up an address.
-fn find(address: &HostPort, options: &ConnectOptions) -> impl FnOnce(&Handle, Time, Found<Vec<SocketAddr>>) + Send + use<> {
+fn find(
+    address: &HostPort,
+    options: &ConnectOptions,
+) -> impl FnOnce(&Handle, Time, Found<Vec<SocketAddr>>) + Send + use<> {
     let (address, names): (_, Names) = (address.clone(), options.control.names().clone());
     move |on, until, found| names.look_up(on, &address, until, found)
 }
@@ -83,13 +95,16 @@ pub(crate) fn begin_session<L: Link<Place = Vec<SocketAddr>>>(
     options: &ConnectOptions,
 ) -> Result<Pending<Session<L>>, Error> {
     let subsystem = url.subsystem.clone().ok_or_else(|| {
-        let text = format!("\"{url}\" names no subsystem; append its NQN, which `weft discover {url}` lists");
+        let text = format!(
+            "\"{url}\" names no subsystem; append its NQN, which `weft discover {url}` lists"
+        );
         Error::new(ErrorKind::Usage, text)
     })?;
     session::begin(url.to_string(), subsystem, url.nsid, options, find(&url.address, options))
 }
 
-/// An association for admin commands, over whatever transport. Dropping it ends the association in order.
+/// An association for admin commands, over whatever transport. Dropping it ends the association in
+/// order.
 pub trait AdminSession {
     /// What Identify Controller and the properties said.
     fn controller(&self) -> RemoteController;
@@ -97,7 +112,8 @@ pub trait AdminSession {
     /// The active namespaces that can be used.
     fn namespaces(&self) -> Vec<RemoteNamespace>;
 
-    /// Runs an admin command that reads `len` bytes (at most 128 KiB); gives its completion and the data that came.
+    /// Runs an admin command that reads `len` bytes (at most 128 KiB); gives its completion and the
+    /// data that came.
     fn admin(&self, sqe: Sqe, len: u32) -> Result<(Cqe, Vec<u8>), Error>;
 
     /// Identify (Base §5.17): the structure `cns` of a namespace or of the controller, 4,096 bytes.
@@ -122,7 +138,8 @@ impl<L> AdminSession for Session<L> {
     }
 }
 
-/// Connects to the subsystem that the URL names, and waits for that, at most for the connect timeout.
+/// Connects to the subsystem that the URL names, and waits for that, at most for the connect
+/// timeout.
 pub fn connect(url: &NvmeUrl, options: &ConnectOptions) -> Result<Box<dyn AdminSession>, Error> {
     Ok(match url.transport {
         NvmeTransport::Tcp => Box::new(begin_session::<TcpLink>(url, options)?.wait()?),

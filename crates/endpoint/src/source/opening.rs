@@ -1,5 +1,6 @@
-//! Opening a connection, the same for every protocol: the host is looked up, the first of its addresses that answers connected to, and
-//! the protocol's [`Handshake`] done, all within one time limit. Nothing here blocks, so connections open side by side.
+//! Opening a connection, the same for every protocol: the host is looked up, the first of its
+//! addresses that answers connected to, and the protocol's [`Handshake`] done, all within one time
+//! limit. Nothing here blocks, so connections open side by side.
 
 use super::dial::dial;
 use crate::names::Names;
@@ -67,7 +68,8 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
     /// The engine of a new connection.
     fn engine(&mut self, on: &Handle) -> Self::Engine;
 
-    /// Whether the peer has commands without an answer: a connection that is given up then is reset ([`StreamPump::resetting`]).
+    /// Whether the peer has commands without an answer: a connection that is given up then is reset
+    /// ([`StreamPump::resetting`]).
     fn owes_answers(engine: &Self::Engine) -> bool {
         let _ = engine;
         false
@@ -126,13 +128,18 @@ pub(crate) enum Next {
     Done,
 }
 
-/// A connection that can be used, registered with no loop, and what is known of its peer; or why there is none.
-pub(crate) type Opened<H> = Result<(StreamPump<<H as Handshake>::Engine>, <H as Handshake>::Known), <H as Handshake>::Failure>;
+/// A connection that can be used, registered with no loop, and what is known of its peer; or why
+/// there is none.
+pub(crate) type Opened<H> = Result<
+    (StreamPump<<H as Handshake>::Engine>, <H as Handshake>::Known),
+    <H as Handshake>::Failure,
+>;
 
 /// What is told an outcome, on the loop.
 pub(crate) type Then<T> = Box<dyn FnOnce(&Handle, T)>;
 
-/// Starts to open; `then` gets the outcome on this loop, when the time limit has passed at the latest.
+/// Starts to open; `then` gets the outcome on this loop, when the time limit has passed at the
+/// latest.
 pub(crate) fn open<H: Handshake>(
     on: &Handle,
     names: &Names,
@@ -142,10 +149,12 @@ pub(crate) fn open<H: Handshake>(
 ) {
     let then: Then<Opened<H>> = Box::new(then);
     match plan.place.clone() {
-        Place::Host(host) => names.look_up(on, &host, plan.limit.until, move |on, found| match found {
-            Err(e) => then(on, Err(e.into())),
-            Ok(addresses) => connect(on, &addresses, plan, handshake, then),
-        }),
+        Place::Host(host) => {
+            names.look_up(on, &host, plan.limit.until, move |on, found| match found {
+                Err(e) => then(on, Err(e.into())),
+                Ok(addresses) => connect(on, &addresses, plan, handshake, then),
+            })
+        }
         Place::Addresses(addresses) => connect(on, &addresses, plan, handshake, then),
         Place::Unix(path) => match connect_unix(&path, H::PEER) {
             Err(e) => then(on, Err(e.into())),
@@ -154,7 +163,13 @@ pub(crate) fn open<H: Handshake>(
     }
 }
 
-fn connect<H: Handshake>(on: &Handle, addresses: &[SocketAddr], plan: Plan, handshake: H, then: Then<Opened<H>>) {
+fn connect<H: Handshake>(
+    on: &Handle,
+    addresses: &[SocketAddr],
+    plan: Plan,
+    handshake: H,
+    then: Then<Opened<H>>,
+) {
     let left = plan.limit.until - on.clock();
     dial(on, addresses, left, H::PEER, move |on, result| match result {
         Err(e) => then(on, Err(e.into())),
@@ -166,16 +181,28 @@ fn connect<H: Handshake>(on: &Handle, addresses: &[SocketAddr], plan: Plan, hand
 fn connect_unix(path: &Path, peer: &str) -> Result<Box<dyn Stream>, Error> {
     match weft_io::unix::Unix::connect(path) {
         Ok(stream) => Ok(Box::new(stream)),
-        Err(e) => Err(Error::io(format!("cannot connect to {}: {e}; check that {peer} listens there", path.display()), e)),
+        Err(e) => Err(Error::io(
+            format!("cannot connect to {}: {e}; check that {peer} listens there", path.display()),
+            e,
+        )),
     }
 }
 
 #[cfg(not(unix))]
 fn connect_unix(path: &std::path::Path, _: &str) -> Result<Box<dyn Stream>, Error> {
-    Err(Error::new(ErrorKind::Unsupported, format!("{}: this system has no Unix sockets", path.display())))
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!("{}: this system has no Unix sockets", path.display()),
+    ))
 }
 
-fn shake_hands<H: Handshake>(on: &Handle, stream: Box<dyn Stream>, plan: Plan, mut handshake: H, then: Then<Opened<H>>) {
+fn shake_hands<H: Handshake>(
+    on: &Handle,
+    stream: Box<dyn Stream>,
+    plan: Plan,
+    mut handshake: H,
+    then: Then<Opened<H>>,
+) {
     let peer = stream.peer();
     let stream = match handshake.secure(stream) {
         Ok(stream) => stream,
@@ -188,7 +215,14 @@ fn shake_hands<H: Handshake>(on: &Handle, stream: Box<dyn Stream>, plan: Plan, m
         pump.register(on, id)?;
         on.wake_at(id, plan.limit.until);
         let going = Some((pump, handshake));
-        Ok::<_, std::io::Error>(Connecting { going, plan, peer, id, timer: TimerSlot::default(), then: then.take() })
+        Ok::<_, std::io::Error>(Connecting {
+            going,
+            plan,
+            peer,
+            id,
+            timer: TimerSlot::default(),
+            then: then.take(),
+        })
     });
     if let (Err(e), Some(then)) = (spawned, then) {
         then(on, Err(Error::io(format!("cannot watch a connection: {e}"), e).into()));
@@ -216,27 +250,37 @@ impl<H: Handshake> Connecting<H> {
     }
 
     /// Why it will not come to anything, if so.
-    fn failure(&self, on: &Handle, pump: &StreamPump<H::Engine>, handshake: &H) -> Option<H::Failure> {
+    fn failure(
+        &self,
+        on: &Handle,
+        pump: &StreamPump<H::Engine>,
+        handshake: &H,
+    ) -> Option<H::Failure> {
         if let Some(fault) = handshake.fault(&pump.engine) {
             return Some(fault);
         }
-        let (name, peer, stage, hint) = (&self.plan.name, &self.peer, handshake.stage(), handshake.hint());
+        let (name, peer, stage, hint) =
+            (&self.plan.name, &self.peer, handshake.stage(), handshake.hint());
         let error = match pump.end() {
             Some(End::Error(e)) if e.kind() == std::io::ErrorKind::InvalidData => {
                 let text = format!("{name}: {peer}: {e}; {}", handshake.tls_hint());
                 Error::new(ErrorKind::PermissionDenied, text)
             }
             Some(End::Error(e)) => {
-                let text = format!("{name}: {peer} closed the connection in answer to {stage}: {e}; {hint}");
+                let text = format!(
+                    "{name}: {peer} closed the connection in answer to {stage}: {e}; {hint}"
+                );
                 Error::io(text, e.kind().into())
             }
             Some(End::Peer | End::Engine) => {
-                let text = format!("{name}: {peer} closed the connection in answer to {stage}; {hint}");
+                let text =
+                    format!("{name}: {peer} closed the connection in answer to {stage}; {hint}");
                 Error::new(ErrorKind::Refused, text)
             }
             None if on.now() >= self.plan.limit.until => {
                 let limit = self.plan.limit.span.as_secs_f32();
-                let text = format!("{name}: {peer} does not answer {stage} within {limit} s; {hint}");
+                let text =
+                    format!("{name}: {peer} does not answer {stage} within {limit} s; {hint}");
                 Error::new(ErrorKind::TimedOut, text)
             }
             None => return None,
@@ -285,7 +329,8 @@ impl<H: Handshake> Driver for Connecting<H> {
     }
 }
 
-/// Has `start` begin `count` things, all at once; `then` gets what came of them, in their order, when the last one has ended.
+/// Has `start` begin `count` things, all at once; `then` gets what came of them, in their order,
+/// when the last one has ended.
 pub(crate) fn side_by_side<T: 'static>(
     on: &Handle,
     count: usize,

@@ -1,5 +1,5 @@
-//! How to connect, by whatever protocol: nvme-cli's options, with its defaults where they make sense in user space, and what other
-//! protocols know besides.
+//! How to connect, by whatever protocol: nvme-cli's options, with its defaults where they make
+//! sense in user space, and what other protocols know besides.
 
 use super::authentication::HostSecrets;
 use super::iscsi::IscsiOptions;
@@ -16,14 +16,16 @@ use weft_block::file::CreatedFiles;
 /// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Where connections are opened and looked after. The default is a new one, with a thread of its own once it is used: a program that
-    /// opens several devices gives all of them the same.
+    /// Where connections are opened and looked after. The default is a new one, with a thread of
+    /// its own once it is used: a program that opens several devices gives all of them the same.
     pub control: Control,
-    /// NVMe: who we are; `None`: [`Identities::host`](crate::identity::Identities::host) of the control.
+    /// NVMe: who we are; `None`: [`Identities::host`](crate::identity::Identities::host) of the
+    /// control.
     pub host: Option<HostIdentity>,
-    /// NVMe, iSCSI: which opener of this host it is; `None`: the host as such. Each opener is a registrant of its own in reservations, as it has a host
-    /// identifier derived from the host's (NVMe), or an ISID derived from its name (iSCSI). All reconnections of a device keep it, and with NVMe all
-    /// paths.
+    /// NVMe, iSCSI: which opener of this host it is; `None`: the host as such. Each opener is a
+    /// registrant of its own in reservations, as it has a host identifier derived from the host's
+    /// (NVMe), or an ISID derived from its name (iSCSI). All reconnections of a device keep it, and
+    /// with NVMe all paths.
     pub opener: Option<Uuid>,
     /// NVMe: what we authenticate with.
     pub secrets: HostSecrets,
@@ -31,28 +33,33 @@ pub struct ConnectOptions {
     pub hdr_digest: bool,
     /// NVMe/TCP, iSCSI: CRC32C over the data of each PDU.
     pub data_digest: bool,
-    /// I/O queues (elsewhere: connections or sessions) to ask for: one for each loop that will use the device. The peer may grant
-    /// fewer.
+    /// I/O queues (elsewhere: connections or sessions) to ask for: one for each loop that will use
+    /// the device. The peer may grant fewer.
     pub nr_io_queues: u16,
     /// Entries of each I/O queue (elsewhere: commands under way on each connection).
     pub queue_size: u16,
-    /// NVMe: keep alive timeout in milliseconds; iSCSI: after how long without a word from the target it is pinged, and how long it may
-    /// then keep silent. 0 switches it off.
+    /// NVMe: keep alive timeout in milliseconds; iSCSI: after how long without a word from the
+    /// target it is pinged, and how long it may then keep silent. 0 switches it off.
     pub keep_alive_ms: u32,
     /// How long opening may take, from looking up the host's name to a device that can be used.
     pub connect_timeout: Duration,
-    /// How long an I/O command may take before it is aborted, and (but 10 s at most) how long after that before the controller is
-    /// reset. No admin command may take longer either.
+    /// How long an I/O command may take before it is aborted, and (but 10 s at most) how long after
+    /// that before the controller is reset. No admin command may take longer either.
     pub io_timeout: Duration,
-    /// How long a peer that was lost may go on with writes that it has, beyond what it says itself: a write whose connection was lost ends
-    /// when it cannot be executed any more. NVMe: instead of CQT where the controller tells none, behind two or three times the keep alive
-    /// timeout. iSCSI: behind Time2Wait and Time2Retain. NBD: this alone, as the protocol knows nothing of the kind.
+    /// How long a peer that was lost may go on with writes that it has, beyond what it says itself:
+    /// a write whose connection was lost ends when it cannot be executed any more. NVMe: instead of
+    /// CQT where the controller tells none, behind two or three times the keep alive timeout.
+    /// iSCSI: behind Time2Wait and Time2Retain. NBD: this alone, as the protocol knows nothing of
+    /// the kind.
     pub quiesce_time: Duration,
-    /// Other processes serve the same files and disks of this machine, which are then not locked against them.
+    /// Other processes serve the same files and disks of this machine, which are then not locked
+    /// against them.
     pub shared: bool,
-    /// Files and disks of this machine: the time within which they complete an operation ([`weft_block::time_limit`]). Zero: no limit.
+    /// Files and disks of this machine: the time within which they complete an operation
+    /// ([`weft_block::time_limit`]). Zero: no limit.
     pub disk_timeout: Duration,
-    /// They are parts of a device that goes on without them: an operation that is not completed in time ends with its memory. Set for legs of mirrors.
+    /// They are parts of a device that goes on without them: an operation that is not completed in
+    /// time ends with its memory. Set for legs of mirrors.
     pub in_mirror: bool,
     /// Images of Ceph: as whom to use them where their URL does not say.
     pub ceph: weft_ceph::Access,
@@ -60,12 +67,13 @@ pub struct ConnectOptions {
     pub ceph_in_group: bool,
     /// Where files that local sources create are noted.
     pub created: Option<Arc<CreatedFiles>>,
-    /// How a device that is opened by its URL stays connected. A source that is opened by itself takes only
-    /// [`PathOptions::failover`] from these.
+    /// How a device that is opened by its URL stays connected. A source that is opened by itself
+    /// takes only [`PathOptions::failover`] from these.
     pub paths: PathOptions,
-    /// NVMe over RDMA: memory for transfers has one key for each registration, which stays valid, instead of one for each command. It saves two
-    /// work requests for each command. What it exposes: a target can read and write all such memory of this process at any time, also that of
-    /// commands to others through the same device, as soon as it knows or guesses a key.
+    /// NVMe over RDMA: memory for transfers has one key for each registration, which stays valid,
+    /// instead of one for each command. It saves two work requests for each command. What it
+    /// exposes: a target can read and write all such memory of this process at any time, also that
+    /// of commands to others through the same device, as soon as it knows or guesses a key.
     pub rdma_shared_key: bool,
     /// iSCSI: who we are, and secrets.
     pub iscsi: IscsiOptions,

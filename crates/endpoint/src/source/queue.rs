@@ -1,8 +1,10 @@
-//! A queue of a remote device on the loop of its user: the connection's driver, and the [`BlockQueue`] that shares its state.
+//! A queue of a remote device on the loop of its user: the connection's driver, and the
+//! [`BlockQueue`] that shares its state.
 //!
-//! What the protocol makes of operations is its [`Commands`]; what carries them is its [`Link`]. A connection that ends takes its queue
-//! with it: every operation under way is given back with a truthful outcome, at once or when it cannot be executed any more
-//! ([`super::settle`]), later ones are refused as not sent, and the owner is told that the device is gone.
+//! What the protocol makes of operations is its [`Commands`]; what carries them is its [`Link`]. A
+//! connection that ends takes its queue with it: every operation under way is given back with a
+//! truthful outcome, at once or when it cannot be executed any more ([`super::settle`]), later ones
+//! are refused as not sent, and the owner is told that the device is gone.
 
 use super::link::Link;
 use super::settle::Lost;
@@ -40,7 +42,8 @@ pub(crate) trait Commands: Sized + 'static {
         Gate::Open
     }
 
-    /// Starts an operation. One for which there is no room is given back; one that cannot be done is completed at once.
+    /// Starts an operation. One for which there is no room is given back; one that cannot be done
+    /// is completed at once.
     fn offer(&mut self, engine: &mut EngineOf<Self>, on: &Handle, op: Op) -> Option<Op>;
 
     /// Operations that have ended and were not reaped yet.
@@ -52,12 +55,17 @@ pub(crate) trait Commands: Sized + 'static {
     /// Asks for the end of an operation, where the protocol can.
     fn cancel(&mut self, engine: &mut EngineOf<Self>, user: u64);
 
-    /// Looks after time limits, and keeps the connection alive where the protocol wants that; called in each turn of the driver
-    /// `driver`, which it has woken in time for the next look.
+    /// Looks after time limits, and keeps the connection alive where the protocol wants that;
+    /// called in each turn of the driver `driver`, which it has woken in time for the next look.
     ///
     /// # Errors
     /// Why the connection has to be ended.
-    fn watch(&mut self, engine: &mut EngineOf<Self>, on: &Handle, driver: DriverId) -> Result<(), String>;
+    fn watch(
+        &mut self,
+        engine: &mut EngineOf<Self>,
+        on: &Handle,
+        driver: DriverId,
+    ) -> Result<(), String>;
 
     /// A change of the device that was not told yet; asked for until there is none.
     fn change(&mut self) -> Option<Change>;
@@ -68,11 +76,13 @@ pub(crate) trait Commands: Sized + 'static {
         None
     }
 
-    /// The connection is over: ends everything with [`GONE`], as not sent or as perhaps executed; but what may change the device and may still be
-    /// executed is lost. The engine is not used any more.
+    /// The connection is over: ends everything with [`GONE`], as not sent or as perhaps executed;
+    /// but what may change the device and may still be executed is lost. The engine is not used any
+    /// more.
     fn connection_ended(&mut self, engine: &EngineOf<Self>, on: &Handle, lost: &mut Lost);
 
-    /// When what was lost cannot be executed any more, as far as is known now. Asked in each turn after the connection has ended.
+    /// When what was lost cannot be executed any more, as far as is known now. Asked in each turn
+    /// after the connection has ended.
     fn settled_at(&self) -> Time;
 
     /// Nobody uses the connection any more: it is for the next queue.
@@ -115,7 +125,8 @@ struct Connection<C: Commands> {
 }
 
 impl<C: Commands> RemoteQueue<C> {
-    /// Brings a connection to this loop; `commands` makes the table of its commands, and is told which driver they have.
+    /// Brings a connection to this loop; `commands` makes the table of its commands, and is told
+    /// which driver they have.
     pub(crate) fn open(
         on: &Handle,
         owner: DriverId,
@@ -156,7 +167,10 @@ impl<C: Commands> BlockQueue for RemoteQueue<C> {
         let gate = inner.commands.gate();
         let Some(link) = inner.link.as_mut().filter(|_| gate != Gate::Shut) else {
             if !ops.is_empty() {
-                inner.commands.done().extend(ops.drain(..).map(|op| op.done(Outcome::NotSent(GONE))));
+                inner
+                    .commands
+                    .done()
+                    .extend(ops.drain(..).map(|op| op.done(Outcome::NotSent(GONE))));
                 self.on.wake(inner.owner);
             }
             return;
@@ -233,7 +247,8 @@ impl<C: Commands> Inner<C> {
 
     #[cold]
     fn finish(&mut self, on: &Handle, id: DriverId, why: String) {
-        // The memory goes back to its owner: nothing may be sent from it any more, nor received into it.
+        // The memory goes back to its owner: nothing may be sent from it any more, nor received
+        // into it.
         if let Some(mut link) = self.link.take() {
             self.commands.connection_ended(link.engine(), on, &mut self.lost);
             self.commands.lost(why);
@@ -258,7 +273,8 @@ impl<C: Commands> Inner<C> {
 }
 
 impl<C: Commands> Connection<C> {
-    /// The queue was dropped and nothing is under way: the connection goes back for the next queue, unless it is over.
+    /// The queue was dropped and nothing is under way: the connection goes back for the next queue,
+    /// unless it is over.
     fn retire(&self, on: &Handle) {
         let inner = &mut *self.inner.borrow_mut();
         on.remove(self.id);
@@ -290,7 +306,8 @@ impl<C: Commands> Driver for Connection<C> {
                 inner.commands.done().clear();
             }
             inner.wake_owner(on);
-            // Without a connection nothing touches the memory of what waits to be settled, and nobody waits for it.
+            // Without a connection nothing touches the memory of what waits to be settled, and
+            // nobody waits for it.
             inner.abandoned && (inner.link.is_none() || inner.commands.running() == 0)
         };
         if finished {
@@ -322,7 +339,8 @@ impl Watchdog {
         Self { limit, looked: on.now(), timer: TimerSlot::default() }
     }
 
-    /// Whether it is time to look, while something is under way. Then gives the time before which nothing may have started.
+    /// Whether it is time to look, while something is under way. Then gives the time before which
+    /// nothing may have started.
     #[inline]
     pub(crate) fn due(&mut self, on: &Handle, driver: DriverId) -> Option<Time> {
         let next = self.looked + self.limit / 4;

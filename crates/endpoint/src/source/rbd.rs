@@ -1,4 +1,5 @@
-//! Images of Ceph: `weft-ceph` with the control's time limits. They need no paths: librbd itself connects again, and knows all monitors and daemons.
+//! Images of Ceph: `weft-ceph` with the control's time limits. They need no paths: librbd itself
+//! connects again, and knows all monitors and daemons.
 
 use super::ConnectOptions;
 use weft_block::{Error, ErrorKind, Opening};

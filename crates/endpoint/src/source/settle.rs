@@ -1,8 +1,10 @@
-//! When a write whose connection was lost cannot be executed any more (decision 8), and the writes that wait for that.
+//! When a write whose connection was lost cannot be executed any more (decision 8), and the writes
+//! that wait for that.
 //!
-//! Until then it is neither answered nor sent again: it could be executed after what was written later, and undo that. Each protocol knows
-//! other ways to be certain sooner; where none of them works, time has to pass. The bounds are those of the peer's own timers where it has
-//! some, and [`ConnectOptions::quiesce_time`](super::ConnectOptions::quiesce_time) where it has none.
+//! Until then it is neither answered nor sent again: it could be executed after what was written
+//! later, and undo that. Each protocol knows other ways to be certain sooner; where none of them
+//! works, time has to pass. The bounds are those of the peer's own timers where it has some, and
+//! [`ConnectOptions::quiesce_time`](super::ConnectOptions::quiesce_time) where it has none.
 
 use super::queue::GONE;
 use crate::paths::Failover;
@@ -29,8 +31,9 @@ impl Lost {
         Self { failover, ops: Vec::new(), timer: TimerSlot::default() }
     }
 
-    /// An operation that was under way. How it ends; `None`: it is kept, as it may change the device still. `never_sent`: its present command
-    /// was not; `untouched`: nor was one before that, which has been answered.
+    /// An operation that was under way. How it ends; `None`: it is kept, as it may change the
+    /// device still. `never_sent`: its present command was not; `untouched`: nor was one before
+    /// that, which has been answered.
     pub(crate) fn take(&mut self, op: Op, never_sent: bool, untouched: bool) -> Option<Completion> {
         let outcome = match (never_sent, untouched) {
             (true, true) => Outcome::NotSent(GONE),
@@ -49,8 +52,15 @@ impl Lost {
         self.ops.len()
     }
 
-    /// Ends them if it is `at` or later, when they cannot be executed any more; otherwise the driver is woken then.
-    pub(crate) fn settle(&mut self, on: &Handle, driver: DriverId, at: Time, done: &mut Vec<Completion>) {
+    /// Ends them if it is `at` or later, when they cannot be executed any more; otherwise the
+    /// driver is woken then.
+    pub(crate) fn settle(
+        &mut self,
+        on: &Handle,
+        driver: DriverId,
+        at: Time,
+        done: &mut Vec<Completion>,
+    ) {
         if self.ops.is_empty() {
             return;
         }
@@ -74,25 +84,34 @@ impl Drop for Lost {
     }
 }
 
-/// How long a controller that cannot be reached may go on executing commands (Base 2.1 §9.6): it notices within two keep alive timeouts, or three
-/// where any command restarts its timer, and then takes its quiesce time (CQT). Where it tells none, and where there is no keep alive (zero),
+/// How long a controller that cannot be reached may go on executing commands (Base 2.1 §9.6): it
+/// notices within two keep alive timeouts, or three where any command restarts its timer, and then
+/// takes its quiesce time (CQT). Where it tells none, and where there is no keep alive (zero),
 /// `quiesce` has to do.
-pub(crate) fn nvme_bound(keep_alive: Duration, controller: &IdentifyController, quiesce: Duration) -> Duration {
+pub(crate) fn nvme_bound(
+    keep_alive: Duration,
+    controller: &IdentifyController,
+    quiesce: Duration,
+) -> Duration {
     // The controller rounds up what it was asked for.
     let unit = Duration::from_millis(KEEP_ALIVE_UNIT_MS) * u32::from(controller.kas.max(1));
-    let keep_alive = unit * u32::try_from(keep_alive.as_millis().div_ceil(unit.as_millis())).unwrap_or(u32::MAX);
+    let keep_alive =
+        unit * u32::try_from(keep_alive.as_millis().div_ceil(unit.as_millis())).unwrap_or(u32::MAX);
     let by_traffic = controller.ctratt & IdentifyController::CTRATT_TRAFFIC_KEEP_ALIVE != 0;
     let notices = keep_alive * if by_traffic { 3 } else { 2 };
-    let quiet = if controller.cqt == 0 { quiesce } else { Duration::from_millis(controller.cqt.into()) };
+    let quiet =
+        if controller.cqt == 0 { quiesce } else { Duration::from_millis(controller.cqt.into()) };
     stated(notices + quiet)
 }
 
-/// How long a target keeps the tasks of a session whose connection was lost (RFC 7143 §7.5, §13.15, §13.16), and takes to end them.
+/// How long a target keeps the tasks of a session whose connection was lost (RFC 7143 §7.5, §13.15,
+/// §13.16), and takes to end them.
 pub(crate) fn iscsi_bound(time2wait_s: u16, time2retain_s: u16, quiesce: Duration) -> Duration {
     stated(Duration::from_secs(u64::from(time2wait_s) + u64::from(time2retain_s)) + quiesce)
 }
 
-/// How long a server of NBD, whose protocol has no timers, may go on with what it has: as long as the user says.
+/// How long a server of NBD, whose protocol has no timers, may go on with what it has: as long as
+/// the user says.
 pub(crate) fn nbd_bound(quiesce: Duration) -> Duration {
     stated(quiesce)
 }
@@ -116,7 +135,10 @@ mod tests {
     fn a_controller_is_quiet_after_its_own_timers() {
         let plain = IdentifyController::default();
         assert_eq!(nvme_bound(5 * S, &plain, 10 * S), 20 * S);
-        let traffic = IdentifyController { ctratt: IdentifyController::CTRATT_TRAFFIC_KEEP_ALIVE, ..plain.clone() };
+        let traffic = IdentifyController {
+            ctratt: IdentifyController::CTRATT_TRAFFIC_KEEP_ALIVE,
+            ..plain.clone()
+        };
         assert_eq!(nvme_bound(5 * S, &traffic, 10 * S), 25 * S);
         let told = IdentifyController { cqt: 1500, ..traffic };
         assert_eq!(nvme_bound(5 * S, &told, 10 * S), Duration::from_millis(16_500));

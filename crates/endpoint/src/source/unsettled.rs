@@ -1,5 +1,6 @@
-//! Associations that are over while their peer may still execute what it has of them, and what can settle that sooner than time does
-//! (decision 8): a living association with the same peer which can have the lost one reset there, or a login that takes its place.
+//! Associations that are over while their peer may still execute what it has of them, and what can
+//! settle that sooner than time does (decision 8): a living association with the same peer which
+//! can have the lost one reset there, or a login that takes its place.
 
 use crate::limits::UNSETTLED_MAX;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,7 +16,8 @@ pub(crate) trait Unsettled: Send + Sync {
     fn settled_at(&self) -> Option<Time>;
 }
 
-/// Who asked whom: associations with equal values can settle each other. Of NVMe the host and the subsystem, of iSCSI the two names and the ISID.
+/// Who asked whom: associations with equal values can settle each other. Of NVMe the host and the
+/// subsystem, of iSCSI the two names and the ISID.
 pub(crate) type Pair = String;
 
 /// Asks a living association to have a controller reset.
@@ -55,7 +57,13 @@ impl Registry {
     }
 
     /// An association is over and not settled.
-    pub(crate) fn ended(&self, pair: Pair, instance: Option<CrossControllerReset>, what: Weak<dyn Unsettled>, now: Time) {
+    pub(crate) fn ended(
+        &self,
+        pair: Pair,
+        instance: Option<CrossControllerReset>,
+        what: Weak<dyn Unsettled>,
+        now: Time,
+    ) {
         let mut inner = self.lock();
         inner.forget_settled(now);
         if inner.over.len() == UNSETTLED_MAX {
@@ -66,7 +74,8 @@ impl Registry {
         inner.ask();
     }
 
-    /// An association can have others with the same peer reset, by `ask`. Gives a name for [`Registry::leave`].
+    /// An association can have others with the same peer reset, by `ask`. Gives a name for
+    /// [`Registry::leave`].
     pub(crate) fn join(&self, pair: Pair, ask: Ask) -> u64 {
         let mut inner = self.lock();
         inner.next += 1;
@@ -87,7 +96,13 @@ impl Registry {
     }
 
     /// What came of asking `id`: whether the controller was reset.
-    pub(crate) fn answered(&self, id: u64, lost: CrossControllerReset, stopped: bool, now: Time) -> bool {
+    pub(crate) fn answered(
+        &self,
+        id: u64,
+        lost: CrossControllerReset,
+        stopped: bool,
+        now: Time,
+    ) -> bool {
         let mut inner = self.lock();
         let asked = |over: &Over| over.asked == Some(id) && over.instance == Some(lost);
         let Some(at) = inner.over.iter().position(asked) else { return false };
@@ -102,7 +117,8 @@ impl Registry {
         what.upgrade().inspect(|what| what.settle(now)).is_some()
     }
 
-    /// The peer has ended what was over for these two, as it has taken another in its place; says whether there was any.
+    /// The peer has ended what was over for these two, as it has taken another in its place; says
+    /// whether there was any.
     pub(crate) fn replaced(&self, pair: &Pair, now: Time) -> bool {
         let mut inner = self.lock();
         inner.forget_settled(now);
@@ -123,7 +139,8 @@ impl Inner {
     fn ask(&mut self) {
         for over in self.over.iter_mut().filter(|over| over.asked.is_none()) {
             let Some(lost) = over.instance else { continue };
-            let can = |living: &&Living| living.pair == over.pair && !over.refused.contains(&living.id);
+            let can =
+                |living: &&Living| living.pair == over.pair && !over.refused.contains(&living.id);
             if let Some(living) = self.living.iter().find(can) {
                 over.asked = Some(living.id);
                 (living.ask)(lost);
@@ -186,7 +203,11 @@ mod tests {
         assert_eq!((*first_asked.lock().unwrap(), *second_asked.lock().unwrap()), (1, 0));
         assert!(!registry.answered(second, LOST, true, NOW), "it was not asked");
         assert!(!registry.answered(first, LOST, false, NOW));
-        assert_eq!((*first_asked.lock().unwrap(), *second_asked.lock().unwrap()), (1, 1), "then the other");
+        assert_eq!(
+            (*first_asked.lock().unwrap(), *second_asked.lock().unwrap()),
+            (1, 1),
+            "then the other"
+        );
         assert!(registry.answered(second, LOST, true, NOW));
         assert_eq!((old.settled_at(), *stranger_asked.lock().unwrap()), (Some(NOW), 0));
     }

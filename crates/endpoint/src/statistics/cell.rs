@@ -11,7 +11,8 @@ pub enum Kind {
     Read,
     /// Writes data.
     Write,
-    /// Everything else: flush, deallocate, write zeroes, compare, commands that a target answers itself.
+    /// Everything else: flush, deallocate, write zeroes, compare, commands that a target answers
+    /// itself.
     #[default]
     Other,
 }
@@ -46,7 +47,8 @@ struct OfKind {
     buckets: [Count; BUCKETS],
 }
 
-/// Counters that one thread writes. Aligned so that two of them never share a cache line (or a pair of lines that is fetched together).
+/// Counters that one thread writes. Aligned so that two of them never share a cache line (or a pair
+/// of lines that is fetched together).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Cell {
@@ -57,7 +59,12 @@ pub(super) struct Cell {
 impl Default for OfKind {
     fn default() -> Self {
         let buckets = core::array::from_fn(|_| Count::default());
-        Self { bytes: Count::default(), errors: Count::default(), sum_ns: Count::default(), buckets }
+        Self {
+            bytes: Count::default(),
+            errors: Count::default(),
+            sum_ns: Count::default(),
+            buckets,
+        }
     }
 }
 
@@ -200,7 +207,9 @@ mod tests {
     #[test]
     fn what_one_thread_counts_another_reads() {
         let cell = Cell::default();
-        for (kind, bytes) in [(Kind::Read, 4096), (Kind::Read, 4096), (Kind::Write, 512), (Kind::Other, 0)] {
+        for (kind, bytes) in
+            [(Kind::Read, 4096), (Kind::Read, 4096), (Kind::Write, 512), (Kind::Other, 0)]
+        {
             cell.begin();
             cell.end(kind, 5000, Bucket::of(5000), bytes);
         }

@@ -1,7 +1,7 @@
 //! Latency histograms: how values fall into buckets, and sums of buckets that a reader has taken.
 //!
-//! Buckets are log-linear: each power of two of nanoseconds is divided into [`STEPS`] equal parts. A value is therefore known to within
-//! an eighth, and the number of buckets is fixed.
+//! Buckets are log-linear: each power of two of nanoseconds is divided into [`STEPS`] equal parts.
+//! A value is therefore known to within an eighth, and the number of buckets is fixed.
 
 use serde::{Deserialize, Serialize};
 
@@ -81,14 +81,21 @@ impl Histogram {
     /// Adds another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
-        self.counts.iter_mut().zip(other.counts.iter()).for_each(|(to, from)| *to = to.wrapping_add(*from));
+        self.counts
+            .iter_mut()
+            .zip(other.counts.iter())
+            .for_each(|(to, from)| *to = to.wrapping_add(*from));
     }
 
     /// The times counted since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         since.sum_ns = self.sum_ns.saturating_sub(earlier.sum_ns);
-        since.counts.iter_mut().zip(earlier.counts.iter()).for_each(|(to, from)| *to = to.saturating_sub(*from));
+        since
+            .counts
+            .iter_mut()
+            .zip(earlier.counts.iter())
+            .for_each(|(to, from)| *to = to.saturating_sub(*from));
         since
     }
 
@@ -102,7 +109,8 @@ impl Histogram {
         self.sum_ns.checked_div(self.count()).unwrap_or(0)
     }
 
-    /// The time that `percent` of all times do not exceed, to within a bucket: the bucket's upper bound in nanoseconds. 0 without any.
+    /// The time that `percent` of all times do not exceed, to within a bucket: the bucket's upper
+    /// bound in nanoseconds. 0 without any.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
         let count = self.count();
         if count == 0 {
@@ -170,11 +178,15 @@ mod tests {
 
     #[test]
     fn each_time_is_in_the_bucket_whose_bounds_hold_it() {
-        let times = (0..40).flat_map(|bits| [1_u64 << bits, (1 << bits) + 1, (2 << bits) - 1, (3 << bits) / 2]);
+        let times = (0..40)
+            .flat_map(|bits| [1_u64 << bits, (1 << bits) + 1, (2 << bits) - 1, (3 << bits) / 2]);
         for ns in times {
             let at = bucket(ns);
             assert!(at < BUCKETS, "{ns}");
-            assert!(at == BUCKETS - 1 || ns < upper_ns(at), "{ns} is below the upper bound of {at}");
+            assert!(
+                at == BUCKETS - 1 || ns < upper_ns(at),
+                "{ns} is below the upper bound of {at}"
+            );
             assert!(at == 0 || ns >= upper_ns(at - 1), "{ns} is not below that of the one before");
         }
         let bounds: Vec<u64> = (0..BUCKETS).map(upper_ns).collect();
@@ -203,7 +215,8 @@ mod tests {
         let mut before = Histogram::default();
         (0..BUCKETS).for_each(|at| before.add(at, at as u64 % 3));
         before.sum_ns = 7;
-        let read: Histogram = serde_json::from_str(&serde_json::to_string(&before).unwrap()).unwrap();
+        let read: Histogram =
+            serde_json::from_str(&serde_json::to_string(&before).unwrap()).unwrap();
         assert_eq!(read, before);
         let mut after = before.clone();
         after.merge(&before);

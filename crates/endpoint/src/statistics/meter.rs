@@ -1,5 +1,6 @@
-//! What the commands of one connection add to the counters. On the connection's loop; nothing here allocates, locks, or asks for the
-//! time per command once the connection has had its greatest number of commands in flight.
+//! What the commands of one connection add to the counters. On the connection's loop; nothing here
+//! allocates, locks, or asks for the time per command once the connection has had its greatest
+//! number of commands in flight.
 
 use super::Statistics;
 use super::cell::{Cell, Kind};
@@ -26,8 +27,8 @@ const NONE: u16 = u16::MAX;
 /// A namespace, by its subsystem and its identifier.
 pub type NamespaceName = (Nqn, Nsid);
 
-/// Counts the commands of one connection. They are told apart by their tags. Commands that end without an answer, because the connection does,
-/// are not counted.
+/// Counts the commands of one connection. They are told apart by their tags. Commands that end
+/// without an answer, because the connection does, are not counted.
 pub struct Meter {
     statistics: Arc<Statistics>,
     id: u64,
@@ -40,17 +41,26 @@ pub struct Meter {
 
 impl Meter {
     pub(super) fn new(statistics: Arc<Statistics>, id: u64, own: Arc<Cell>, tags: usize) -> Self {
-        Self { statistics, id, now_ns: 0, own, namespaces: Vec::new(), flights: vec![Flight::default(); tags] }
+        Self {
+            statistics,
+            id,
+            now_ns: 0,
+            own,
+            namespaces: Vec::new(),
+            flights: vec![Flight::default(); tags],
+        }
     }
 
     /// The connection's namespaces by the numbers that [`Meter::of`] gets, from now on.
     pub fn follow(&mut self, names: impl Iterator<Item = Option<NamespaceName>>) {
-        self.flights.iter_mut().filter(|flight| flight.open && flight.number != NONE).for_each(|flight| {
-            if let Some(Some(cell)) = self.namespaces.get(usize::from(flight.number)) {
-                cell.forget();
-            }
-            flight.number = NONE;
-        });
+        self.flights.iter_mut().filter(|flight| flight.open && flight.number != NONE).for_each(
+            |flight| {
+                if let Some(Some(cell)) = self.namespaces.get(usize::from(flight.number)) {
+                    cell.forget();
+                }
+                flight.number = NONE;
+            },
+        );
         let statistics = &self.statistics;
         self.namespaces = names.map(|name| name.map(|name| statistics.cell(name))).collect();
     }
@@ -70,14 +80,18 @@ impl Meter {
         if self.flights[tag.index()].open {
             self.forget(tag);
         }
-        self.flights[tag.index()] = Flight { since_ns: self.now_ns, bytes: 0, number: NONE, kind, open: true };
+        self.flights[tag.index()] =
+            Flight { since_ns: self.now_ns, bytes: 0, number: NONE, kind, open: true };
         self.own.begin();
     }
 
-    /// A command becomes an operation of `bytes` bytes on the namespace with this number. It may become several, one after the other.
+    /// A command becomes an operation of `bytes` bytes on the namespace with this number. It may
+    /// become several, one after the other.
     #[inline]
     pub fn of(&mut self, tag: Tag, kind: Kind, number: usize, bytes: u64) {
-        let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else { return };
+        let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else {
+            return;
+        };
         flight.kind = kind;
         flight.bytes += bytes;
         if flight.number == NONE
@@ -91,7 +105,9 @@ impl Meter {
     /// A command is answered.
     #[inline]
     pub fn end(&mut self, tag: Tag, failed: bool) {
-        let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else { return };
+        let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else {
+            return;
+        };
         flight.open = false;
         let Flight { since_ns, bytes, number, kind, .. } = *flight;
         let (ns, bytes) = (self.now_ns.saturating_sub(since_ns), if failed { 0 } else { bytes });
@@ -111,7 +127,9 @@ impl Meter {
     /// A command ends without an answer.
     #[cold]
     pub fn forget(&mut self, tag: Tag) {
-        let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else { return };
+        let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else {
+            return;
+        };
         flight.open = false;
         self.own.forget();
         if let Some(Some(cell)) = self.namespaces.get(usize::from(flight.number)) {

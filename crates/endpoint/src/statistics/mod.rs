@@ -1,8 +1,10 @@
-//! Counts what exports do: operations, bytes, errors, latency and queue depth, by namespace, host and connection.
+//! Counts what exports do: operations, bytes, errors, latency and queue depth, by namespace, host
+//! and connection.
 //!
-//! A connection counts with its [`Meter`] into two cells that only its own thread writes: its own, and that of the namespace on this thread. A
-//! reader adds the cells up. The locks here are taken when a connection begins or ends, when its namespaces change, and by readers; never for
-//! a command.
+//! A connection counts with its [`Meter`] into two cells that only its own thread writes: its own,
+//! and that of the namespace on this thread. A reader adds the cells up. The locks here are taken
+//! when a connection begins or ends, when its namespaces change, and by readers; never for a
+//! command.
 
 mod cell;
 mod histogram;
@@ -101,8 +103,8 @@ impl Statistics {
         self.started.elapsed()
     }
 
-    /// Counts a connection that serves commands from now on, with tags below `tags` (it may have more). On the thread that will serve it. A
-    /// host that was refused never gets here.
+    /// Counts a connection that serves commands from now on, with tags below `tags` (it may have
+    /// more). On the thread that will serve it. A host that was refused never gets here.
     pub fn enter(self: &Arc<Self>, name: ConnectionName, tags: usize) -> Meter {
         let (mut state, cell) = (self.lock(), Arc::<Cell>::default());
         state.last += 1;
@@ -145,7 +147,8 @@ impl Statistics {
         state.connections.values().map(of).collect()
     }
 
-    /// All hosts that were admitted, by name, at most [`HOSTS_COUNTED_MAX`]; then the others together, if there were any.
+    /// All hosts that were admitted, by name, at most [`HOSTS_COUNTED_MAX`]; then the others
+    /// together, if there were any.
     pub fn hosts(&self) -> Vec<HostCounts> {
         let state = self.lock();
         let of = |name: &str, host: &Host| HostCounts {
@@ -155,7 +158,11 @@ impl Statistics {
         };
         let mut hosts: BTreeMap<&str, HostCounts> =
             state.hosts.iter().map(|(name, host)| (name.as_str(), of(name, host))).collect();
-        let mut others = HostCounts { name: None, connections: state.others.connections, counts: state.others.past.clone() };
+        let mut others = HostCounts {
+            name: None,
+            connections: state.others.connections,
+            counts: state.others.past.clone(),
+        };
         for Connection { name, cell, named } in state.connections.values() {
             let host = if *named { hosts.get_mut(name.host.as_str()) } else { Some(&mut others) };
             host.into_iter().for_each(|host| cell.add_to(&mut host.counts));
@@ -167,23 +174,35 @@ impl Statistics {
     /// The commands of a namespace, on all threads.
     pub fn namespace(&self, name: &NamespaceName) -> Counts {
         let (state, mut counts) = (self.lock(), Counts::default());
-        state.namespaces.get(name).into_iter().flatten().for_each(|(_, cell)| cell.add_to(&mut counts));
+        state
+            .namespaces
+            .get(name)
+            .into_iter()
+            .flatten()
+            .for_each(|(_, cell)| cell.add_to(&mut counts));
         counts
     }
 
     /// Forgets namespaces for which `exists` is false and that no connection has any more.
     pub fn retain(&self, exists: impl Fn(&NamespaceName) -> bool) {
-        let in_use = |cells: &[(ThreadId, Arc<Cell>)]| cells.iter().any(|(_, cell)| Arc::strong_count(cell) > 1);
+        let in_use = |cells: &[(ThreadId, Arc<Cell>)]| {
+            cells.iter().any(|(_, cell)| Arc::strong_count(cell) > 1)
+        };
         self.lock().namespaces.retain(|name, cells| exists(name) || in_use(cells));
     }
 }
 
 impl State {
-    /// Counts a connection of a host. Returns whether the host has a place of its own. If all places are taken, a host without connections
-    /// gives up its place: what it has counted goes to the others.
+    /// Counts a connection of a host. Returns whether the host has a place of its own. If all
+    /// places are taken, a host without connections gives up its place: what it has counted goes to
+    /// the others.
     fn seat(&mut self, name: &str) -> bool {
         if !self.hosts.contains_key(name) && self.hosts.len() >= HOSTS_COUNTED_MAX {
-            let idle = self.hosts.iter().find(|(_, host)| host.connections == 0).map(|(name, _)| name.clone());
+            let idle = self
+                .hosts
+                .iter()
+                .find(|(_, host)| host.connections == 0)
+                .map(|(name, _)| name.clone());
             let Some(gone) = idle.and_then(|idle| self.hosts.remove(&idle)) else {
                 self.others.connections += 1;
                 return false;

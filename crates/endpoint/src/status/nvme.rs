@@ -15,7 +15,8 @@ const FORMAT_IN_PROGRESS: NvmeStatus = NvmeStatus(0x084);
 /// Attempted Write to Read Only Range (NVM §3.1.1).
 const READ_ONLY_RANGE: NvmeStatus = NvmeStatus(0x182);
 
-/// What the completion of an I/O command says. (Status codes that depend on the command mean other things elsewhere.)
+/// What the completion of an I/O command says. (Status codes that depend on the command mean other
+/// things elsewhere.)
 pub(crate) fn from_nvme(status: NvmeStatus, do_not_retry: bool) -> Status {
     let code = status.0 & STATUS_BITS | if do_not_retry { NvmeStatus::DNR } else { 0 };
     match kind_of(status) {
@@ -33,8 +34,12 @@ fn kind_of(status: NvmeStatus) -> StatusKind {
         NvmeStatus::CAPACITY_EXCEEDED => StatusKind::NoSpace,
         NvmeStatus::COMPARE_FAILURE => StatusKind::CompareFailed,
         NvmeStatus::RESERVATION_CONFLICT => StatusKind::ReservationConflict,
-        NvmeStatus::NAMESPACE_WRITE_PROTECTED | NvmeStatus::ACCESS_DENIED | READ_ONLY_RANGE => StatusKind::WriteProtected,
-        NvmeStatus::DATA_TRANSFER_ERROR | NvmeStatus::TRANSIENT_TRANSPORT_ERROR => StatusKind::Transport,
+        NvmeStatus::NAMESPACE_WRITE_PROTECTED | NvmeStatus::ACCESS_DENIED | READ_ONLY_RANGE => {
+            StatusKind::WriteProtected
+        }
+        NvmeStatus::DATA_TRANSFER_ERROR | NvmeStatus::TRANSIENT_TRANSPORT_ERROR => {
+            StatusKind::Transport
+        }
         NvmeStatus::NAMESPACE_NOT_READY
         | NvmeStatus::COMMAND_INTERRUPTED
         | NvmeStatus::SANITIZE_IN_PROGRESS
@@ -60,28 +65,40 @@ pub(crate) fn to_nvme(kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
     let status = outcome.status();
     let passing = status.kind.is_passing();
     match status.raw {
-        Some(Raw::Nvme(code)) if code & STATUS_BITS != 0 => {
-            DeviceOutcome { status: NvmeStatus(code & STATUS_BITS), do_not_retry: code & NvmeStatus::DNR != 0 }
-        }
+        Some(Raw::Nvme(code)) if code & STATUS_BITS != 0 => DeviceOutcome {
+            status: NvmeStatus(code & STATUS_BITS),
+            do_not_retry: code & NvmeStatus::DNR != 0,
+        },
         Some(Raw::Scsi(raw)) => {
             let (scsi, sense) = scsi::words(&raw);
             match translation::to_nvme(scsi, sense) {
                 // The words say that it was done, which it was not.
-                NvmeStatus::SUCCESS => DeviceOutcome { status: name_of(kind, status.kind), do_not_retry: !passing },
+                NvmeStatus::SUCCESS => {
+                    DeviceOutcome { status: name_of(kind, status.kind), do_not_retry: !passing }
+                }
                 translated => DeviceOutcome { status: translated, do_not_retry: !passing },
             }
         }
-        None | Some(Raw::Os(_)) if matches!(status.kind, StatusKind::Gone | StatusKind::TimedOut | StatusKind::Path) => {
+        None | Some(Raw::Os(_))
+            if matches!(
+                status.kind,
+                StatusKind::Gone | StatusKind::TimedOut | StatusKind::Path
+            ) =>
+        {
             let elsewhere = may_go_elsewhere(kind, outcome);
-            let status = if elsewhere { NvmeStatus::CONTROLLER_PATHING_ERROR } else { NvmeStatus::INTERNAL_ERROR };
+            let status = if elsewhere {
+                NvmeStatus::CONTROLLER_PATHING_ERROR
+            } else {
+                NvmeStatus::INTERNAL_ERROR
+            };
             DeviceOutcome { status, do_not_retry: !elsewhere }
         }
         _ => DeviceOutcome { status: name_of(kind, status.kind), do_not_retry: !passing },
     }
 }
 
-/// Whether what was lost with the way to the device may be sent again by another way: it was not executed, changes nothing, or will not be
-/// executed any more and may be done twice (decision 8).
+/// Whether what was lost with the way to the device may be sent again by another way: it was not
+/// executed, changes nothing, or will not be executed any more and may be done twice (decision 8).
 fn may_go_elsewhere(kind: OpKind, outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Done(_) | Outcome::NotSent(_) => true,
@@ -107,7 +124,10 @@ fn name_of(kind: OpKind, status: StatusKind) -> NvmeStatus {
         StatusKind::Transport => NvmeStatus::TRANSIENT_TRANSPORT_ERROR,
         // Hosts with several paths send the command again by another one.
         StatusKind::Path => NvmeStatus::CONTROLLER_PATHING_ERROR,
-        // That a namespace is gone is told by events; Invalid Namespace would blame the host. Success: not done, whatever it says.
-        StatusKind::Gone | StatusKind::TimedOut | StatusKind::Internal | StatusKind::Success => NvmeStatus::INTERNAL_ERROR,
+        // That a namespace is gone is told by events; Invalid Namespace would blame the host.
+        // Success: not done, whatever it says.
+        StatusKind::Gone | StatusKind::TimedOut | StatusKind::Internal | StatusKind::Success => {
+            NvmeStatus::INTERNAL_ERROR
+        }
     }
 }

@@ -37,7 +37,8 @@ fn a_kind_comes_back_as_itself_where_the_protocol_has_a_word_for_it() {
         let status = Status::new(kind);
         for op in [OpKind::Read, WRITE] {
             // To NVMe hosts it is the way that is gone: they look for another one.
-            let expected = if matches!(kind, Kind::Gone | Kind::TimedOut) { Kind::Path } else { kind };
+            let expected =
+                if matches!(kind, Kind::Gone | Kind::TimedOut) { Kind::Path } else { kind };
             assert_eq!(over_nvme(op, status).kind, expected);
             let expected = if kind == Kind::TimedOut { Kind::Path } else { kind };
             assert_eq!(over_scsi(op, status).kind, expected);
@@ -46,7 +47,12 @@ fn a_kind_comes_back_as_itself_where_the_protocol_has_a_word_for_it() {
             Kind::OutOfRange => Kind::NoSpace,
             Kind::Unsupported => Kind::Invalid,
             Kind::ReservationConflict => Kind::WriteProtected,
-            Kind::CompareFailed | Kind::Aborted | Kind::Busy | Kind::Transport | Kind::TimedOut | Kind::Internal => Kind::Media,
+            Kind::CompareFailed
+            | Kind::Aborted
+            | Kind::Busy
+            | Kind::Transport
+            | Kind::TimedOut
+            | Kind::Internal => Kind::Media,
             // ESHUTDOWN does not tell whether another server has the data.
             Kind::Gone => Kind::Path,
             kind => kind,
@@ -78,10 +84,15 @@ fn a_kind_survives_a_gateway() {
 
 #[test]
 fn what_was_not_done_is_never_told_as_done() {
-    let words =
-        [None, Some(Raw::Nvme(0)), Some(Raw::Nbd(0)), Some(Raw::Os(0)), Some(scsi_words(ScsiStatus::GOOD, Sense::default()))];
-    let done =
-        [Key::NO_SENSE, Key::RECOVERED_ERROR, Key::COMPLETED].map(|key| Some(scsi_words(CHECK, Sense::new(key, Code::NONE))));
+    let words = [
+        None,
+        Some(Raw::Nvme(0)),
+        Some(Raw::Nbd(0)),
+        Some(Raw::Os(0)),
+        Some(scsi_words(ScsiStatus::GOOD, Sense::default())),
+    ];
+    let done = [Key::NO_SENSE, Key::RECOVERED_ERROR, Key::COMPLETED]
+        .map(|key| Some(scsi_words(CHECK, Sense::new(key, Code::NONE))));
     for raw in words.into_iter().chain(done) {
         for kind in Kind::ALL.iter().copied() {
             let outcome = Outcome::settled(Status { kind, raw });
@@ -89,21 +100,31 @@ fn what_was_not_done_is_never_told_as_done() {
             assert_ne!(to_nbd(WRITE, &outcome), ErrorCode::SUCCESS, "{outcome:?}");
             let (status, sense) = to_scsi(WRITE, &outcome);
             assert!(!matches!(status, ScsiStatus::GOOD | ScsiStatus::CONDITION_MET), "{outcome:?}");
-            assert!(!sense.is_some_and(|sense| matches!(sense.key, Key::NO_SENSE | Key::RECOVERED_ERROR)), "{outcome:?}");
+            assert!(
+                !sense
+                    .is_some_and(|sense| matches!(sense.key, Key::NO_SENSE | Key::RECOVERED_ERROR)),
+                "{outcome:?}"
+            );
         }
     }
 }
 
 fn scsi_words(status: ScsiStatus, sense: Sense) -> Raw {
     let (sense_key, additional_sense) = (sense.key.0, sense.code.0);
-    Raw::Scsi(RawScsi { status: status.0, sense_key, additional_sense, information: sense.information })
+    Raw::Scsi(RawScsi {
+        status: status.0,
+        sense_key,
+        additional_sense,
+        information: sense.information,
+    })
 }
 
 #[test]
 fn nvme_to_nvme_is_unchanged() {
     for code in 1..=0x7ff {
         for do_not_retry in [false, true] {
-            let told = to_nvme(OpKind::Read, &Outcome::Done(from_nvme(NvmeStatus(code), do_not_retry)));
+            let told =
+                to_nvme(OpKind::Read, &Outcome::Done(from_nvme(NvmeStatus(code), do_not_retry)));
             assert_eq!((told.status, told.do_not_retry), (NvmeStatus(code), do_not_retry));
         }
     }
@@ -111,11 +132,22 @@ fn nvme_to_nvme_is_unchanged() {
 
 #[test]
 fn scsi_to_scsi_is_unchanged() {
-    let failures =
-        [Key::NOT_READY, Key::MEDIUM_ERROR, Key::HARDWARE_ERROR, Key::ILLEGAL_REQUEST, Key::DATA_PROTECT, Key::MISCOMPARE];
+    let failures = [
+        Key::NOT_READY,
+        Key::MEDIUM_ERROR,
+        Key::HARDWARE_ERROR,
+        Key::ILLEGAL_REQUEST,
+        Key::DATA_PROTECT,
+        Key::MISCOMPARE,
+    ];
     for key in failures {
-        for sense in [Sense::new(key, Code(0x4182)), Sense::new(key, Code::NONE).with_information(u64::MAX)] {
-            assert_eq!(to_scsi(WRITE, &Outcome::Done(from_scsi(CHECK, Some(sense)))), (CHECK, Some(sense)));
+        for sense in
+            [Sense::new(key, Code(0x4182)), Sense::new(key, Code::NONE).with_information(u64::MAX)]
+        {
+            assert_eq!(
+                to_scsi(WRITE, &Outcome::Done(from_scsi(CHECK, Some(sense)))),
+                (CHECK, Some(sense))
+            );
         }
     }
     for status in [ScsiStatus::BUSY, ScsiStatus::TASK_SET_FULL, ScsiStatus::RESERVATION_CONFLICT] {
@@ -126,7 +158,10 @@ fn scsi_to_scsi_is_unchanged() {
 #[test]
 fn what_concerns_another_nexus_stays_there() {
     let attention = Sense::new(Key::UNIT_ATTENTION, Code::REPORTED_LUNS_DATA_CHANGED);
-    assert_eq!(to_scsi(WRITE, &Outcome::Done(from_scsi(CHECK, Some(attention)))), (ScsiStatus::BUSY, None));
+    assert_eq!(
+        to_scsi(WRITE, &Outcome::Done(from_scsi(CHECK, Some(attention)))),
+        (ScsiStatus::BUSY, None)
+    );
     let aborted = (CHECK, Some(Sense::new(Key::ABORTED_COMMAND, Code::NONE)));
     assert_eq!(to_scsi(WRITE, &Outcome::Done(from_scsi(ScsiStatus::TASK_ABORTED, None))), aborted);
     // The field that is refused is one of our CDB.
@@ -156,8 +191,16 @@ fn nvme_to_scsi_follows_the_translation_reference() {
 fn scsi_to_nvme_follows_the_translation_reference() {
     let check = |key, code| from_scsi(CHECK, Some(Sense::new(key, code)));
     let cases = [
-        (check(Key::MEDIUM_ERROR, Code::PERIPHERAL_DEVICE_WRITE_FAULT), NvmeStatus::WRITE_FAULT, true),
-        (check(Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR), NvmeStatus::UNRECOVERED_READ_ERROR, true),
+        (
+            check(Key::MEDIUM_ERROR, Code::PERIPHERAL_DEVICE_WRITE_FAULT),
+            NvmeStatus::WRITE_FAULT,
+            true,
+        ),
+        (
+            check(Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR),
+            NvmeStatus::UNRECOVERED_READ_ERROR,
+            true,
+        ),
         (check(Key::MEDIUM_ERROR, Code::GUARD_CHECK_FAILED), NvmeStatus(0x282), true),
         (check(Key::ILLEGAL_REQUEST, Code::LBA_OUT_OF_RANGE), NvmeStatus::LBA_OUT_OF_RANGE, true),
         (check(Key::NOT_READY, Code::NOT_READY), NvmeStatus::NAMESPACE_NOT_READY, false),
@@ -177,7 +220,11 @@ fn a_path_that_does_not_reach_the_data_is_told_from_a_device_that_failed() {
         let status = from_nvme(NvmeStatus(code), false);
         assert_eq!((status.kind, status.raw), (Kind::Path, Some(Raw::Nvme(code))));
         let (_, sense) = to_scsi(WRITE, &Outcome::Done(status));
-        assert_eq!(sense.map(|sense| (sense.key, sense.code.0 >> 8)), Some((Key::NOT_READY, 4)), "{code:#x}");
+        assert_eq!(
+            sense.map(|sense| (sense.key, sense.code.0 >> 8)),
+            Some((Key::NOT_READY, 4)),
+            "{code:#x}"
+        );
         assert_eq!(to_nbd(WRITE, &Outcome::Done(status)), ErrorCode::ESHUTDOWN);
     }
     let access = [
@@ -194,12 +241,18 @@ fn a_path_that_does_not_reach_the_data_is_told_from_a_device_that_failed() {
     }
     assert_eq!(from_nbd(ErrorCode::ESHUTDOWN, WRITE).kind, Kind::Path);
     // Otherwise it is nobody's path: the unit itself is not ready.
-    assert_eq!(from_scsi(CHECK, Some(Sense::new(Key::NOT_READY, Code::BECOMING_READY))).kind, Kind::Busy);
+    assert_eq!(
+        from_scsi(CHECK, Some(Sense::new(Key::NOT_READY, Code::BECOMING_READY))).kind,
+        Kind::Busy
+    );
 }
 
 #[test]
 fn an_error_of_nbd_is_unchanged_and_beyond_the_end_depends_on_the_direction() {
-    assert_eq!(to_nbd(OpKind::Read, &Outcome::Done(from_nbd(ErrorCode::ENOMEM, OpKind::Read))), ErrorCode::ENOMEM);
+    assert_eq!(
+        to_nbd(OpKind::Read, &Outcome::Done(from_nbd(ErrorCode::ENOMEM, OpKind::Read))),
+        ErrorCode::ENOMEM
+    );
     let beyond = Outcome::Done(Status::new(Kind::OutOfRange));
     assert_eq!(to_nbd(OpKind::Read, &beyond), ErrorCode::EINVAL);
     assert_eq!(to_nbd(OpKind::Discard, &beyond), ErrorCode::EINVAL);
@@ -210,7 +263,10 @@ fn an_error_of_nbd_is_unchanged_and_beyond_the_end_depends_on_the_direction() {
 fn a_flush_that_failed_is_a_write_fault() {
     let failed = Outcome::Done(Status::with_raw(Kind::Media, Raw::Os(5)));
     assert_eq!(to_nvme(OpKind::Flush, &failed).status, NvmeStatus::WRITE_FAULT);
-    assert_eq!(to_scsi(OpKind::Flush, &failed), (CHECK, Some(Sense::new(Key::MEDIUM_ERROR, Code::WRITE_ERROR))));
+    assert_eq!(
+        to_scsi(OpKind::Flush, &failed),
+        (CHECK, Some(Sense::new(Key::MEDIUM_ERROR, Code::WRITE_ERROR)))
+    );
     assert_eq!(to_nbd(OpKind::Flush, &failed), ErrorCode::EIO);
 }
 
@@ -233,15 +289,32 @@ fn goes_elsewhere_if_it_may(gone: Status) {
     ];
     for (kind, outcome) in elsewhere {
         let told = to_nvme(kind, &outcome);
-        assert_eq!((told.status.code_type(), told.do_not_retry), (3, false), "{kind:?} {outcome:?}");
+        assert_eq!(
+            (told.status.code_type(), told.do_not_retry),
+            (3, false),
+            "{kind:?} {outcome:?}"
+        );
     }
-    // A write that may be executed later would undo what another path wrote; a second compare-and-write may fail on its own data.
-    for (kind, outcome) in [(WRITE, Outcome::unsettled(gone)), (swap, Outcome::settled(gone)), (swap, Outcome::unsettled(gone))] {
+    // A write that may be executed later would undo what another path wrote; a second
+    // compare-and-write may fail on its own data.
+    for (kind, outcome) in [
+        (WRITE, Outcome::unsettled(gone)),
+        (swap, Outcome::settled(gone)),
+        (swap, Outcome::unsettled(gone)),
+    ] {
         let told = to_nvme(kind, &outcome);
-        assert_eq!((told.status, told.do_not_retry), (NvmeStatus::INTERNAL_ERROR, true), "{kind:?} {outcome:?}");
+        assert_eq!(
+            (told.status, told.do_not_retry),
+            (NvmeStatus::INTERNAL_ERROR, true),
+            "{kind:?} {outcome:?}"
+        );
     }
     let unknown = (CHECK, Some(Sense::new(Key::HARDWARE_ERROR, Code::COMMUNICATION_TIME_OUT)));
-    for (outcome, may) in [(Outcome::NotSent(gone), true), (Outcome::settled(gone), false), (Outcome::unsettled(gone), false)] {
+    for (outcome, may) in [
+        (Outcome::NotSent(gone), true),
+        (Outcome::settled(gone), false),
+        (Outcome::unsettled(gone), false),
+    ] {
         assert_eq!(to_scsi(swap, &outcome) != unknown, may, "{outcome:?}");
     }
     assert_ne!(to_scsi(WRITE, &Outcome::settled(gone)), unknown);

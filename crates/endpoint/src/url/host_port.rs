@@ -17,8 +17,11 @@ impl HostPort {
     /// Reads `HOST[:PORT]`, `[V6]:PORT`.
     pub fn parse(text: &str, default_port: u16) -> Result<Self, Error> {
         // In front of an @ there may be a password.
-        let shown = text.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, host)| format!("…@{host}"));
-        let wrong = |why: &str| Error::new(ErrorKind::Usage, format!("\"{shown}\" is not HOST[:PORT]: {why}"));
+        let shown =
+            text.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, host)| format!("…@{host}"));
+        let wrong = |why: &str| {
+            Error::new(ErrorKind::Usage, format!("\"{shown}\" is not HOST[:PORT]: {why}"))
+        };
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, after) = rest.split_once(']').ok_or_else(|| wrong("a ] is missing"))?;
@@ -30,7 +33,9 @@ impl HostPort {
                         .ok_or_else(|| wrong("after ] comes :PORT"))?,
                 )
             }
-            None if text.matches(':').count() > 1 => return Err(wrong("put an IPv6 address into brackets, as in [::1]:4420")),
+            None if text.matches(':').count() > 1 => {
+                return Err(wrong("put an IPv6 address into brackets, as in [::1]:4420"));
+            }
             None => text.split_once(':').unwrap_or((text, "")),
         };
         if host.is_empty() {
@@ -47,19 +52,26 @@ impl HostPort {
         Ok(Self { host: host.to_owned(), port })
     }
 
-    /// All addresses of the host. Asks the system's resolver, which may take its time: not for event loops.
+    /// All addresses of the host. Asks the system's resolver, which may take its time: not for
+    /// event loops.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, Error> {
         let found: Vec<_> = (self.host.as_str(), self.port)
             .to_socket_addrs()
             .map_err(|e| {
                 Error::new(
                     ErrorKind::NotFound,
-                    format!("cannot find the host \"{}\": {e}; check its name or use an address", self.host),
+                    format!(
+                        "cannot find the host \"{}\": {e}; check its name or use an address",
+                        self.host
+                    ),
                 )
             })?
             .collect();
         if found.is_empty() {
-            return Err(Error::new(ErrorKind::NotFound, format!("the host \"{}\" has no address", self.host)));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("the host \"{}\" has no address", self.host),
+            ));
         }
         Ok(found)
     }

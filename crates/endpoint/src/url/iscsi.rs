@@ -1,5 +1,6 @@
-//! iSCSI URLs as libiscsi writes them: `iscsi://[USER@]HOST[:PORT]/IQN/LUN[?header_digest=crc32c&data_digest=crc32c]`. In the target's name all but
-//! letters, digits and `-._~:` may be percent-encoded.
+//! iSCSI URLs as libiscsi writes them:
+//! `iscsi://[USER@]HOST[:PORT]/IQN/LUN[?header_digest=crc32c&data_digest=crc32c]`. In the target's
+//! name all but letters, digits and `-._~:` may be percent-encoded.
 
 use super::HostPort;
 use super::percent::{Encoded, decode};
@@ -35,7 +36,8 @@ pub struct IscsiUrl {
     pub user: Option<String>,
     /// Where the target's portal is.
     pub address: HostPort,
-    /// Which target. None: whichever there are, for discovery; or whatever a target is to be called.
+    /// Which target. None: whichever there are, for discovery; or whatever a target is to be
+    /// called.
     pub target: Option<Name>,
     /// Which logical unit.
     pub lun: Option<u16>,
@@ -64,22 +66,28 @@ impl IscsiUrl {
         let rest = rest.ok_or_else(|| usage("wrong scheme"))?;
         let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+        let (user, host) =
+            authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
         if user == Some("") {
             return Err(usage("the user's name before the @ is missing"));
         }
         let address = HostPort::parse(host, default_port).map_err(|e| usage(&e.to_string()))?;
-        let (name, lun) = path.split_once('/').map_or((path, None), |(name, lun)| (name, Some(lun)));
+        let (name, lun) =
+            path.split_once('/').map_or((path, None), |(name, lun)| (name, Some(lun)));
         let number = |text: &str| text.parse().ok().filter(|&n| n <= LUN_MAX);
         let lun = match lun {
-            Some(text) => Some(number(text).ok_or_else(|| usage(&format!("\"{text}\" is not a LUN (0 to {LUN_MAX})")))?),
+            Some(text) => Some(
+                number(text)
+                    .ok_or_else(|| usage(&format!("\"{text}\" is not a LUN (0 to {LUN_MAX})")))?,
+            ),
             None => None,
         };
         if name.is_empty() && lun.is_some() {
             return Err(usage("a LUN must follow the target's name"));
         }
         let named = |name: &str| Name::new(&decode(name)?).map_err(|e| e.to_string());
-        let target = if name.is_empty() { None } else { Some(named(name).map_err(|why| usage(&why))?) };
+        let target =
+            if name.is_empty() { None } else { Some(named(name).map_err(|why| usage(&why))?) };
         let mut parsed = Self {
             user: user.map(str::to_owned),
             address,
@@ -110,13 +118,18 @@ impl IscsiUrl {
         match key {
             "header_digest" => self.header_digest = wish()?,
             "data_digest" => self.data_digest = wish()?,
-            _ => return Err(format!("unknown parameter \"{key}\"; use header_digest or data_digest")),
+            _ => {
+                return Err(format!(
+                    "unknown parameter \"{key}\"; use header_digest or data_digest"
+                ));
+            }
         }
         Ok(())
     }
 }
 
-/// Whether what follows the scheme holds a secret, as libiscsi takes it: `user%secret@`, or one of its parameters.
+/// Whether what follows the scheme holds a secret, as libiscsi takes it: `user%secret@`, or one of
+/// its parameters.
 pub(super) fn holds_secret(rest: &str) -> bool {
     let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let authority = rest.split('/').next().unwrap_or(rest);
@@ -124,7 +137,9 @@ pub(super) fn holds_secret(rest: &str) -> bool {
     let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
     user.contains(['%', ':'])
         || authority.contains('%')
-        || parameters.split('&').any(|parameter| parameter.to_ascii_lowercase().contains("password"))
+        || parameters
+            .split('&')
+            .any(|parameter| parameter.to_ascii_lowercase().contains("password"))
 }
 
 impl fmt::Display for IscsiUrl {
@@ -141,7 +156,9 @@ impl fmt::Display for IscsiUrl {
             write!(f, "/{lun}")?;
         }
         let mut separator = '?';
-        for (key, wish) in [("header_digest", self.header_digest), ("data_digest", self.data_digest)] {
+        for (key, wish) in
+            [("header_digest", self.header_digest), ("data_digest", self.data_digest)]
+        {
             let value = match wish {
                 DigestWish::None => continue,
                 DigestWish::Preferred => "crc32c,none",
@@ -171,7 +188,11 @@ mod tests {
             assert_eq!(IscsiUrl::parse(text, ISCSI_PORT).unwrap().to_string(), text);
         }
         assert_eq!(without_secret("iscsi://me@h/iqn.x:y/0"), "iscsi://me@h/iqn.x:y/0");
-        let url = IscsiUrl::parse("iscsi://host/iqn.2026-01.example.weft:disk/1?data_digest=none", ISCSI_PORT).unwrap();
+        let url = IscsiUrl::parse(
+            "iscsi://host/iqn.2026-01.example.weft:disk/1?data_digest=none",
+            ISCSI_PORT,
+        )
+        .unwrap();
         assert_eq!((url.address.port, url.lun, url.data_digest), (3260, Some(1), DigestWish::None));
     }
 
@@ -186,7 +207,10 @@ mod tests {
             ("iscsi://h/disk%2/0", "without two digits"),
             ("iscsi://h//0", "follow the target's name"),
             ("iscsi://@h/iqn.2026-01.example.weft:disk/0", "before the @"),
-            ("iscsi://h/iqn.2026-01.example.weft:disk/0?header_digest=md5", "header_digest is none"),
+            (
+                "iscsi://h/iqn.2026-01.example.weft:disk/0?header_digest=md5",
+                "header_digest is none",
+            ),
             ("iscsi://h/iqn.2026-01.example.weft:disk/0?x=1", "unknown parameter \"x\""),
         ] {
             let error = IscsiUrl::parse(text, ISCSI_PORT).unwrap_err();

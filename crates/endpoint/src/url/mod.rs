@@ -10,6 +10,7 @@ mod secret;
 pub use host_port::HostPort;
 pub use iscsi::{DigestWish, ISCSI, ISCSI_PORT, IscsiUrl, LUN_MAX};
 pub use nvme::{
-    NVME_RDMA, NVME_RDMA_PORT, NVME_SCHEMES, NVME_TCP, NVME_TCP_DISCOVERY_PORT, NVME_TCP_PORT, NvmeTransport, NvmeUrl,
+    NVME_RDMA, NVME_RDMA_PORT, NVME_SCHEMES, NVME_TCP, NVME_TCP_DISCOVERY_PORT, NVME_TCP_PORT,
+    NvmeTransport, NvmeUrl,
 };
 pub use secret::without_secret;

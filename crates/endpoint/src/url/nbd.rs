@@ -1,9 +1,10 @@
-//! URLs of NBD, as libnbd and others write them (`doc/uri.md` of the Network Block Device project): `nbd://HOST[:PORT]/NAME`,
-//! `nbd+unix:///NAME?socket=PATH`, and `nbds` for either with TLS.
+//! URLs of NBD, as libnbd and others write them (`doc/uri.md` of the Network Block Device project):
+//! `nbd://HOST[:PORT]/NAME`, `nbd+unix:///NAME?socket=PATH`, and `nbds` for either with TLS.
 //!
-//! A parameter may also stand as an option of a source does, behind a comma: `nbds+unix:///NAME,socket=PATH,tls-certificates=DIR`. A shell
-//! takes that as it is, which it does not do with the `&` between two parameters. A comma in a name or a path that is followed by what looks like
-//! an option is written `%2C`.
+//! A parameter may also stand as an option of a source does, behind a comma:
+//! `nbds+unix:///NAME,socket=PATH,tls-certificates=DIR`. A shell takes that as it is, which it does
+//! not do with the `&` between two parameters. A comma in a name or a path that is followed by what
+//! looks like an option is written `%2C`.
 
 use super::HostPort;
 use super::percent::{Encoded, decode};
@@ -59,9 +60,15 @@ impl Parameters {
                 "tls-certificates" => &mut found.certificates,
                 "tls-hostname" => &mut found.server_name,
                 "tls-psk-file" | "tls-username" => {
-                    return Err("pre-shared keys are not supported; use tls-certificates=DIR".into());
+                    return Err(
+                        "pre-shared keys are not supported; use tls-certificates=DIR".into()
+                    );
                 }
-                _ => return Err(format!("unknown parameter {name}=; use socket=, tls-certificates= or tls-hostname=")),
+                _ => {
+                    return Err(format!(
+                        "unknown parameter {name}=; use socket=, tls-certificates= or tls-hostname="
+                    ));
+                }
             };
             if value.is_empty() {
                 return Err(format!("{name}= has no value"));
@@ -79,19 +86,28 @@ impl NbdUrl {
     pub fn parse(url: &str) -> Result<Self, Error> {
         let shown = without_secret(url);
         let wrong = |why: String| {
-            let text = format!("\"{shown}\" is not nbd://HOST[:PORT]/NAME or nbd+unix:///NAME?socket=PATH: {why}");
+            let text = format!(
+                "\"{shown}\" is not nbd://HOST[:PORT]/NAME or nbd+unix:///NAME?socket=PATH: {why}"
+            );
             Error::new(ErrorKind::Usage, text)
         };
-        let scheme = NBD_SCHEMES.iter().find(|scheme| url.starts_with(**scheme)).ok_or_else(|| wrong("wrong scheme".into()))?;
+        let scheme = NBD_SCHEMES
+            .iter()
+            .find(|scheme| url.starts_with(**scheme))
+            .ok_or_else(|| wrong("wrong scheme".into()))?;
         if holds_user(&url[scheme.len()..]) {
             return Err(wrong(NO_USER.into()));
         }
         let (main, options) = grammar::options(&url[scheme.len()..]);
         let (rest, query) = main.split_once('?').unwrap_or((main, ""));
-        let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let query = query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let export = decode(path).map_err(wrong)?;
-        let Parameters { socket, certificates, server_name } = Parameters::parse(query.chain(options)).map_err(wrong)?;
+        let Parameters { socket, certificates, server_name } =
+            Parameters::parse(query.chain(options)).map_err(wrong)?;
         let place = match (scheme.ends_with("+unix://"), socket) {
             (true, Some(_)) if !authority.is_empty() => {
                 return Err(wrong("a Unix socket has no host; start with three slashes".into()));
@@ -99,7 +115,9 @@ impl NbdUrl {
             (true, Some(path)) => NbdPlace::Unix(path.into()),
             (true, None) => return Err(wrong("socket=PATH is missing".into())),
             (false, Some(_)) => return Err(wrong("socket= is for nbd+unix://".into())),
-            (false, None) => NbdPlace::Tcp(HostPort::parse(authority, NBD_PORT).map_err(|e| wrong(e.to_string()))?),
+            (false, None) => NbdPlace::Tcp(
+                HostPort::parse(authority, NBD_PORT).map_err(|e| wrong(e.to_string()))?,
+            ),
         };
         let tls = scheme.starts_with("nbds");
         if !tls && (certificates.is_some() || server_name.is_some()) {
@@ -127,12 +145,21 @@ impl fmt::Display for NbdUrl {
                 }
             }
             NbdPlace::Unix(path) => {
-                write!(f, "{scheme}+unix:///{}?socket={}", Encoded::path(&self.export), Encoded::path(&path.to_string_lossy()))?;
+                write!(
+                    f,
+                    "{scheme}+unix:///{}?socket={}",
+                    Encoded::path(&self.export),
+                    Encoded::path(&path.to_string_lossy())
+                )?;
                 separator = '&';
             }
         }
         if let Some(directory) = &self.certificates {
-            write!(f, "{separator}tls-certificates={}", Encoded::path(&directory.to_string_lossy()))?;
+            write!(
+                f,
+                "{separator}tls-certificates={}",
+                Encoded::path(&directory.to_string_lossy())
+            )?;
             separator = '&';
         }
         if let Some(name) = &self.server_name {
@@ -160,14 +187,20 @@ mod tests {
             assert_eq!(NbdUrl::parse(text).unwrap().to_string(), text);
         }
         let url = NbdUrl::parse("nbd://host//odd%2Fname").unwrap();
-        assert_eq!((url.export.as_str(), url.place), ("/odd/name", NbdPlace::Tcp(HostPort { host: "host".into(), port: 10809 })));
+        assert_eq!(
+            (url.export.as_str(), url.place),
+            ("/odd/name", NbdPlace::Tcp(HostPort { host: "host".into(), port: 10809 }))
+        );
     }
 
     #[test]
     fn parameters_may_stand_behind_commas() {
         for (text, same) in [
             ("nbd+unix:///disk,socket=/run/nbd.sock", "nbd+unix:///disk?socket=/run/nbd.sock"),
-            ("nbds://h:1/disk?tls-hostname=b,tls-certificates=/x", "nbds://h:1/disk?tls-certificates=/x&tls-hostname=b"),
+            (
+                "nbds://h:1/disk?tls-hostname=b,tls-certificates=/x",
+                "nbds://h:1/disk?tls-certificates=/x&tls-hostname=b",
+            ),
             ("nbd://h:1/a,b", "nbd://h:1/a%2Cb"),
             ("nbd://h:1/a,b=c,", "nbd://h:1/a%2Cb%3Dc"),
         ] {

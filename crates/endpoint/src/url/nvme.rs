@@ -1,5 +1,5 @@
-//! NVMe URLs: `nvme+tcp://HOST[:PORT]/NQN[/NSID]`, and the same with `nvme+rdma`. In the name, `/`, `,`, `?`, `%`, white space and control
-//! characters are percent-encoded.
+//! NVMe URLs: `nvme+tcp://HOST[:PORT]/NQN[/NSID]`, and the same with `nvme+rdma`. In the name, `/`,
+//! `,`, `?`, `%`, white space and control characters are percent-encoded.
 
 use super::HostPort;
 use super::percent::{Encoded, decode};
@@ -104,13 +104,20 @@ impl NvmeUrl {
         Self::parse_with(url, NvmeTransport::discovery_port)
     }
 
-    fn parse_with(url: &str, default_port: impl FnOnce(NvmeTransport) -> u16) -> Result<Self, Error> {
+    fn parse_with(
+        url: &str,
+        default_port: impl FnOnce(NvmeTransport) -> u16,
+    ) -> Result<Self, Error> {
         let is_rdma = url.starts_with(NVME_RDMA);
         let transport = if is_rdma { NvmeTransport::Rdma } else { NvmeTransport::Tcp };
         let scheme = transport.scheme();
         let shown = without_secret(url);
-        let usage =
-            |why: String| Error::new(ErrorKind::Usage, format!("\"{shown}\" is not {scheme}HOST[:PORT]/NQN[/NSID]: {why}"));
+        let usage = |why: String| {
+            Error::new(
+                ErrorKind::Usage,
+                format!("\"{shown}\" is not {scheme}HOST[:PORT]/NQN[/NSID]: {why}"),
+            )
+        };
         let rest = url.strip_prefix(scheme).ok_or_else(|| usage("wrong scheme".into()))?;
         if holds_user(rest) {
             return Err(usage(NO_USER.into()));
@@ -174,7 +181,11 @@ mod tests {
         assert_eq!((url.address.port, url.nsid), (4420, None));
         let discovery = |url| NvmeUrl::parse_discovery(url).unwrap().address.port;
         assert_eq!(
-            (discovery("nvme+tcp://host"), discovery("nvme+rdma://host"), discovery("nvme+rdma://host:7")),
+            (
+                discovery("nvme+tcp://host"),
+                discovery("nvme+rdma://host"),
+                discovery("nvme+rdma://host:7")
+            ),
             (8009, 4420, 7)
         );
         let url = NvmeUrl::parse("nvme+tcp://host/a%2fb%2Cc%3Fd%25e%20f%0A/3").unwrap();

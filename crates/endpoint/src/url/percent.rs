@@ -13,8 +13,9 @@ pub(super) fn decode(text: &str) -> Result<String, String> {
             continue;
         }
         let digits = behind.get(..2).and_then(|two| core::str::from_utf8(two).ok());
-        let byte =
-            digits.filter(|two| two.bytes().all(|b| b.is_ascii_hexdigit())).and_then(|two| u8::from_str_radix(two, 16).ok());
+        let byte = digits
+            .filter(|two| two.bytes().all(|b| b.is_ascii_hexdigit()))
+            .and_then(|two| u8::from_str_radix(two, 16).ok());
         bytes.push(byte.ok_or_else(|| format!("\"{text}\" has a % without two digits"))?);
         rest = &behind[2..];
     }

@@ -2,11 +2,16 @@
 
 use super::{HostPort, ISCSI};
 
-/// A URL for a message: without what may be a secret. Only iSCSI's may name a user, and none may hold a password.
+/// A URL for a message: without what may be a secret. Only iSCSI's may name a user, and none may
+/// hold a password.
 pub fn without_secret(url: &str) -> String {
     for (at, _) in url.match_indices("://") {
         let (scheme, rest) = url.split_at(at + "://".len());
-        let holds = if scheme.ends_with(ISCSI) { super::iscsi::holds_secret(rest) } else { holds_user(rest) };
+        let holds = if scheme.ends_with(ISCSI) {
+            super::iscsi::holds_secret(rest)
+        } else {
+            holds_user(rest)
+        };
         if holds {
             return format!("{scheme}…");
         }
@@ -14,15 +19,18 @@ pub fn without_secret(url: &str) -> String {
     url.to_owned()
 }
 
-/// Whether what follows a scheme has a user in front of the host. A password may itself hold a slash: then what is in front of it is no address.
+/// Whether what follows a scheme has a user in front of the host. A password may itself hold a
+/// slash: then what is in front of it is no address.
 pub(super) fn holds_user(rest: &str) -> bool {
     let authority = rest.split(['/', '?']).next().unwrap_or(rest);
-    let is_odd = !authority.is_empty() && rest.contains('@') && HostPort::parse(authority, 0).is_err();
+    let is_odd =
+        !authority.is_empty() && rest.contains('@') && HostPort::parse(authority, 0).is_err();
     authority.contains('@') || is_odd
 }
 
 /// What is wrong with a URL of a protocol that knows no users.
-pub(super) const NO_USER: &str = "it names no user and holds no password; remove what is in front of the host up to the @";
+pub(super) const NO_USER: &str =
+    "it names no user and holds no password; remove what is in front of the host up to the @";
 
 #[cfg(test)]
 mod tests {
@@ -32,12 +40,24 @@ mod tests {
 
     #[test]
     fn what_is_in_front_of_the_host_is_not_repeated() {
-        for rest in ["me:hidden@h/name", "hidden@h", "me:hid/den@h/name", "me:hidden@h:99999/%2", "@hidden@h?hidden"] {
-            for scheme in ["nvme+tcp://", "nvme+rdma://", "nbd://", "nbds://", "nbd+unix://", "nvme://"] {
+        for rest in [
+            "me:hidden@h/name",
+            "hidden@h",
+            "me:hid/den@h/name",
+            "me:hidden@h:99999/%2",
+            "@hidden@h?hidden",
+        ] {
+            for scheme in
+                ["nvme+tcp://", "nvme+rdma://", "nbd://", "nbds://", "nbd+unix://", "nvme://"]
+            {
                 let url = format!("{scheme}{rest}");
-                let said = [NvmeUrl::parse(&url).err(), NbdUrl::parse(&url).err()].map(|e| e.unwrap().to_string());
+                let said = [NvmeUrl::parse(&url).err(), NbdUrl::parse(&url).err()]
+                    .map(|e| e.unwrap().to_string());
                 assert!(said.iter().all(|said| !said.contains("hid")), "{url}: {said:?}");
-                assert_eq!(without_secret(&format!("readonly:{url}")), format!("readonly:{scheme}…"));
+                assert_eq!(
+                    without_secret(&format!("readonly:{url}")),
+                    format!("readonly:{scheme}…")
+                );
             }
         }
         let said = HostPort::parse("me:hidden@h:x", 0).unwrap_err().to_string();

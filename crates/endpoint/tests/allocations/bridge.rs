@@ -1,6 +1,7 @@
-//! The bridge: what comes by one protocol and goes on by another costs no allocation, and of its data no copy but the one of short
-//! payloads, which are received together with their headers. A chain in one process: a disk, NVMe/TCP, the bridge on loops of its
-//! own, iSCSI or NBD, load. The bridge's device reconnects in all of them, as that of `weft connect` does.
+//! The bridge: what comes by one protocol and goes on by another costs no allocation, and of its
+//! data no copy but the one of short payloads, which are received together with their headers. A
+//! chain in one process: a disk, NVMe/TCP, the bridge on loops of its own, iSCSI or NBD, load. The
+//! bridge's device reconnects in all of them, as that of `weft connect` does.
 
 use crate::counting::asked;
 use crate::load::{Mix, Shape, start};
@@ -53,7 +54,11 @@ impl Remote {
             Self::ByDefault | Self::Cached => kept(PathOptions::default()),
             Self::TwoPaths => {
                 let further = urls[1..].to_vec();
-                kept(PathOptions { further, io_policy: IoPolicy::RoundRobin, ..PathOptions::default() })
+                kept(PathOptions {
+                    further,
+                    io_policy: IoPolicy::RoundRobin,
+                    ..PathOptions::default()
+                })
             }
         }
     }
@@ -66,11 +71,14 @@ impl Scratch {
     fn new() -> Self {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let nth = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Self(std::env::temp_dir().join(format!("weft-allocations-{}-{nth}.img", std::process::id())))
+        Self(
+            std::env::temp_dir().join(format!("weft-allocations-{}-{nth}.img", std::process::id())),
+        )
     }
 
     fn device(&self) -> Arc<dyn BlockDevice> {
-        weft_block::open(&format!("file:{},size=16MiB", self.0.display()), &OpenOptions::default()).unwrap()
+        weft_block::open(&format!("file:{},size=16MiB", self.0.display()), &OpenOptions::default())
+            .unwrap()
     }
 }
 
@@ -103,8 +111,14 @@ impl Spent {
         let question = |on: &weft_io::Handle| {
             let counters = on.counters();
             let new_buffers = on.pool().allocations();
-            let (copied_bytes, received_bytes) = (counters.copied_bytes.value(), counters.recv_bytes.value());
-            Self { allocations: of_thread() - new_buffers, new_buffers, copied_bytes, received_bytes }
+            let (copied_bytes, received_bytes) =
+                (counters.copied_bytes.value(), counters.recv_bytes.value());
+            Self {
+                allocations: of_thread() - new_buffers,
+                new_buffers,
+                copied_bytes,
+                received_bytes,
+            }
         };
         let each = bridge.remotes().iter().map(|remote| asked(remote, question));
         each.fold(Self::default(), |sum, one| sum.with(one, u64::wrapping_add))
@@ -120,13 +134,23 @@ impl Spent {
     }
 }
 
-/// Loads the chain and gives what its bridge spent in a window in which that was `good`, or in the last.
-fn spent_by_bridge(listen: &str, remote: Remote, way: Way, shape: Shape, good: impl Fn(&Spent) -> bool) -> Spent {
+/// Loads the chain and gives what its bridge spent in a window in which that was `good`, or in the
+/// last.
+fn spent_by_bridge(
+    listen: &str,
+    remote: Remote,
+    way: Way,
+    shape: Shape,
+    good: impl Fn(&Spent) -> bool,
+) -> Spent {
     let (served, scratch) = (one_loop(), Scratch::new());
     let disk = if remote == Remote::Cached { scratch.device() } else { ram() };
     let ports = ["nvme+tcp://127.0.0.1:0"; 2];
-    let target = serve(&ports[..if remote == Remote::TwoPaths { 2 } else { 1 }], disk, served.remotes());
-    let bridge = Loops::start(&LoopsConfig { threads: Some(way.loops()), ..LoopsConfig::default() }).unwrap();
+    let target =
+        serve(&ports[..if remote == Remote::TwoPaths { 2 } else { 1 }], disk, served.remotes());
+    let bridge =
+        Loops::start(&LoopsConfig { threads: Some(way.loops()), ..LoopsConfig::default() })
+            .unwrap();
     let urls = target.urls();
     let mut remote: Arc<dyn BlockDevice> = open(&urls[0], &remote.options(&urls)).unwrap();
     if way == Way::SharedElsewhere {
@@ -156,8 +180,12 @@ fn bridge_is_cheap(listen: &str, remote: Remote, way: Way, shape: Shape, copied:
             && spent.copied_bytes as f64 <= spent.received_bytes as f64 * copied
     };
     let spent = spent_by_bridge(listen, remote, way, shape, good);
-    let what = format!("{listen}, {remote:?}, {way:?}, {} bytes, {:?}: {spent:?}", shape.bytes, shape.mix);
-    assert!(spent.received_bytes > shape.window / 2 * u64::from(shape.bytes), "it went another way: {what}");
+    let what =
+        format!("{listen}, {remote:?}, {way:?}, {} bytes, {:?}: {spent:?}", shape.bytes, shape.mix);
+    assert!(
+        spent.received_bytes > shape.window / 2 * u64::from(shape.bytes),
+        "it went another way: {what}"
+    );
     assert!(good(&spent), "{what}");
 }
 

@@ -8,7 +8,10 @@ use weft_testing::allocations::{Counting, uncounted};
 static COUNTING: Counting = Counting;
 
 /// Asks on a loop's thread; what the question itself allocates there is not counted.
-pub fn asked<R: Send + 'static>(of: &Remote, question: impl FnOnce(&Handle) -> R + Send + 'static) -> R {
+pub fn asked<R: Send + 'static>(
+    of: &Remote,
+    question: impl FnOnce(&Handle) -> R + Send + 'static,
+) -> R {
     let (give, take) = channel();
     of.post(move |on| uncounted(|| give.send(question(on)).expect("somebody waits")));
     take.recv().expect("the loop runs")

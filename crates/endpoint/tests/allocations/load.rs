@@ -86,8 +86,8 @@ impl Driver for Load {
     }
 }
 
-/// Starts a load on a loop, which goes on until the loop stops. It tells its thread's allocations of each window; those of the first
-/// are more than its own.
+/// Starts a load on a loop, which goes on until the loop stops. It tells its thread's allocations
+/// of each window; those of the first are more than its own.
 pub fn start(loops: &Loops, device: &Arc<dyn BlockDevice>, shape: Shape) -> Receiver<u64> {
     let device = Arc::clone(device);
     let (told, result) = channel();
@@ -95,12 +95,22 @@ pub fn start(loops: &Loops, device: &Arc<dyn BlockDevice>, shape: Shape) -> Rece
         on.try_spawn(|id| {
             let queue = device.open_queue(on, id)?;
             let op = |user| {
-                let data = Segments::from_iter([on.pool().take(shape.bytes as usize).unwrap().into()]);
+                let data =
+                    Segments::from_iter([on.pool().take(shape.bytes as usize).unwrap().into()]);
                 let blocks = shape.bytes / 512;
                 Op::new(OpKind::Write { fua: false }, user * u64::from(blocks), blocks, user, data)
             };
             let ops = (0..DEPTH).map(op).collect();
-            Ok::<_, weft_block::Error>(Load { queue, ops, done: Vec::new(), shape, submitted: 0, completed: 0, told, before: 0 })
+            Ok::<_, weft_block::Error>(Load {
+                queue,
+                ops,
+                done: Vec::new(),
+                shape,
+                submitted: 0,
+                completed: 0,
+                told,
+                before: 0,
+            })
         })
         .unwrap();
     });

@@ -1,5 +1,5 @@
-//! Reads and writes through source and export, in one process: no allocation for any of them. Counted by an allocator of this
-//! program's own.
+//! Reads and writes through source and export, in one process: no allocation for any of them.
+//! Counted by an allocator of this program's own.
 
 mod bridge;
 mod counting;
@@ -29,8 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const NQN: &str = "nqn.2026-01.example.weft:allocations";
 
 /// Operations that are copied, and operations that are not.
-const SHAPES: [Shape; 2] =
-    [Shape { bytes: 4096, window: 20_000, mix: Mix::Both }, Shape { bytes: 65_536, window: 4_000, mix: Mix::Both }];
+const SHAPES: [Shape; 2] = [
+    Shape { bytes: 4096, window: 20_000, mix: Mix::Both },
+    Shape { bytes: 65_536, window: 4_000, mix: Mix::Both },
+];
 
 /// Allocations that a window of them may cost: none, but for the poller's own tables on Windows.
 const GROWTH: u64 = if cfg!(windows) { 50 } else { 0 };
@@ -49,16 +51,24 @@ fn one_loop() -> Loops {
 fn serve(listen: &[&str], device: Arc<dyn BlockDevice>, on: &[Remote]) -> Exports {
     let name = Name::new("iqn.2026-01.example.weft:allocations").unwrap();
     let config = ExportConfig {
-        inventory: LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), vec![device]).unwrap(),
+        inventory: LiveInventory::of_devices(
+            SubsystemConfig::new(Nqn::new(NQN).unwrap()),
+            vec![device],
+        )
+        .unwrap(),
         iscsi: Settings { name: Some(name), ..Settings::default() },
         tls: TlsFiles::default(),
     };
-    export::start(&config, &listen.iter().map(|&listen| listen.to_owned()).collect::<Vec<_>>(), on).unwrap()
+    export::start(&config, &listen.iter().map(|&listen| listen.to_owned()).collect::<Vec<_>>(), on)
+        .unwrap()
 }
 
 /// Without keep alive, whose commands may allocate.
 fn options(digests: bool) -> ConnectOptions {
-    let host = HostIdentity { nqn: Nqn::new("nqn.2026-01.example.host:allocations").unwrap(), id: Id128([1; 16]) };
+    let host = HostIdentity {
+        nqn: Nqn::new("nqn.2026-01.example.host:allocations").unwrap(),
+        id: Id128([1; 16]),
+    };
     let initiator_name = Some(Name::new("iqn.2026-01.example.host:allocations").unwrap());
     ConnectOptions {
         host: Some(host),
@@ -72,7 +82,9 @@ fn options(digests: bool) -> ConnectOptions {
 }
 
 fn nothing_is_allocated(listen: &str, with_digests: &[bool]) {
-    for (shape, &digests) in SHAPES.iter().flat_map(|&shape| with_digests.iter().map(move |digests| (shape, digests))) {
+    for (shape, &digests) in
+        SHAPES.iter().flat_map(|&shape| with_digests.iter().map(move |digests| (shape, digests)))
+    {
         let served = one_loop();
         let exports = serve(&[listen], ram(), served.remotes());
         let device = open(&exports.urls()[0], &options(digests)).unwrap();

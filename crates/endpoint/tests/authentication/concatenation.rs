@@ -19,8 +19,8 @@ use weft_endpoint::url::HostPort;
 use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
 use weft_io::Remote;
 use weft_proto::nvme::auth::{
-    Concatenation, Derivation, FailureReason, GeneratedPsk, Group, Hash, HostKeys, HostStep, Identity, IdentityVersion, PskKeys,
-    SecureChannel,
+    Concatenation, Derivation, FailureReason, GeneratedPsk, Group, Hash, HostKeys, HostStep,
+    Identity, IdentityVersion, PskKeys, SecureChannel,
 };
 use weft_proto::nvme::fabrics::{ConnectResponse, Property};
 use weft_proto::nvme::log_page;
@@ -37,7 +37,12 @@ fn is_skipped() -> bool {
 /// What a subsystem demands that wants a secure channel.
 fn demanded() -> Authentication {
     let groups = vec![Group::Ffdhe2048];
-    Authentication { groups, channel: SecureChannel::Required, controller: Some(secret(7)), ..knows(&[1]) }
+    Authentication {
+        groups,
+        channel: SecureChannel::Required,
+        controller: Some(secret(7)),
+        ..knows(&[1])
+    }
 }
 
 struct Concatenating {
@@ -47,11 +52,18 @@ struct Concatenating {
 
 impl Concatenating {
     fn new() -> Self {
-        let inventory = LiveInventory::of_devices(SubsystemConfig::new(subsystem()), served::devices(&["ram:16MiB"; 2])).unwrap();
+        let inventory = LiveInventory::of_devices(
+            SubsystemConfig::new(subsystem()),
+            served::devices(&["ram:16MiB"; 2]),
+        )
+        .unwrap();
         inventory.authentications().set(&subsystem(), Some(demanded()));
         let tls = TlsFiles { concat: true, ..TlsFiles::default() };
-        let config = ExportConfig { inventory: Arc::clone(&inventory), iscsi: Settings::default(), tls };
-        let start = |loops: &[Remote]| export::start(&config, &["nvme+tcp://127.0.0.1:0".to_owned()], loops).unwrap();
+        let config =
+            ExportConfig { inventory: Arc::clone(&inventory), iscsi: Settings::default(), tls };
+        let start = |loops: &[Remote]| {
+            export::start(&config, &["nvme+tcp://127.0.0.1:0".to_owned()], loops).unwrap()
+        };
         Self { exports: Served::start(&served::loops(2), start), inventory }
     }
 
@@ -111,7 +123,10 @@ fn asks(concatenation: Concatenation) -> HostKeys {
 fn of(psk: &GeneratedPsk) -> PskKeys {
     let names = (host().nqn, subsystem());
     let names = (names.0.as_str(), names.1.as_str());
-    PskKeys::of_identity(Identity::new(&psk.key, psk.hash, true, IdentityVersion::V1, names, Derivation::Standard).unwrap())
+    PskKeys::of_identity(
+        Identity::new(&psk.key, psk.hash, true, IdentityVersion::V1, names, Derivation::Standard)
+            .unwrap(),
+    )
 }
 
 /// Authenticates for a key.
@@ -135,7 +150,13 @@ fn hosts_that_authenticate_get_a_secure_channel() {
     }
     let target = Concatenating::new();
     target.uses(&concat(with(1))).unwrap();
-    target.uses(&concat(HostSecrets { controller: Some(secret(7)), hashes: vec![Hash::Sha384], ..with(1) })).unwrap();
+    target
+        .uses(&concat(HostSecrets {
+            controller: Some(secret(7)),
+            hashes: vec![Hash::Sha384],
+            ..with(1)
+        }))
+        .unwrap();
     let refused = |options: &ConnectOptions| {
         let error = target.uses(options).expect_err("it is refused");
         (error.kind(), error.to_string())
@@ -166,7 +187,10 @@ fn discovery_tells_of_it_and_may_be_secure_itself() {
         let entries = discover(&at, &options).unwrap().entries;
         assert_eq!(entries.len(), 3);
         for entry in &entries {
-            assert_eq!((entry.secure_channel(), entry.tsas[0]), (log_page::SecureChannel::NOT_REQUIRED, 2));
+            assert_eq!(
+                (entry.secure_channel(), entry.tsas[0]),
+                (log_page::SecureChannel::NOT_REQUIRED, 2)
+            );
         }
     }
     let allowed = Authentication { channel: SecureChannel::Allowed, ..demanded() };
@@ -201,10 +225,16 @@ fn plain_text_is_for_the_authentication() {
     assert_eq!(connected.authentication, ConnectResponse::SECURE_CHANNEL_REQUIRED);
     let read = Property::get(PropertyOffset::CAP);
     assert_eq!(simple(&mut peer, &read), Status::AUTHENTICATION_REQUIRED);
-    assert_eq!(refusal(&mut peer, asks(Concatenation::None)), FailureReason::CONCATENATION_MISMATCH);
+    assert_eq!(
+        refusal(&mut peer, asks(Concatenation::None)),
+        FailureReason::CONCATENATION_MISMATCH
+    );
     peer.wait_for_end();
     let (mut peer, _) = target.plain();
-    assert_eq!(refusal(&mut peer, asks(Concatenation::Replace)), FailureReason::CONCATENATION_MISMATCH);
+    assert_eq!(
+        refusal(&mut peer, asks(Concatenation::Replace)),
+        FailureReason::CONCATENATION_MISMATCH
+    );
     let (mut peer, _) = target.plain();
     let no_group = HostKeys { groups: vec![Group::Null], ..asks(Concatenation::None) };
     assert_eq!(refusal(&mut peer, no_group), FailureReason::CONCATENATION_MISMATCH);
@@ -215,7 +245,10 @@ fn plain_text_is_for_the_authentication() {
     assert_eq!(set_cc(&mut peer, super::wire::ON).status, Status::SUCCESS);
     let mut io = Tcp::new(target.address());
     greet(&mut io);
-    assert_eq!(connect(&mut io, &who(), 1, connected.cntlid, 32).status, Status::CONNECT_INVALID_HOST);
+    assert_eq!(
+        connect(&mut io, &who(), 1, connected.cntlid, 32).status,
+        Status::CONNECT_INVALID_HOST
+    );
 }
 
 #[test]
@@ -231,13 +264,23 @@ fn a_key_is_that_of_one_association() {
     Secure::connect(target.address(), &replaced, &host().nqn, &subsystem()).wait_for_end();
     let stranger = Who { host: super::tcp::identity("stranger"), ..who() };
     assert_eq!(target.connects(&key, &stranger, 0, Cntlid::DYNAMIC), Status::CONNECT_INVALID_HOST);
-    assert_eq!(target.connects(&key, &who(), 1, first.cntlid), Status::CONNECT_INVALID_HOST, "a queue of another association");
+    assert_eq!(
+        target.connects(&key, &who(), 1, first.cntlid),
+        Status::CONNECT_INVALID_HOST,
+        "a queue of another association"
+    );
     let discovery = Who { subsystem: Nqn::discovery(), ..who() };
     assert_eq!(target.connects(&key, &discovery, 0, Cntlid::DYNAMIC), Status::CONNECT_INVALID_HOST);
     let mut secure = Secure::connect(target.address(), &key, &host().nqn, &subsystem());
     let cntlid = admin(&mut secure, &who());
     drop(plain);
-    io_queue(&mut Secure::connect(target.address(), &key, &host().nqn, &subsystem()), &who(), cntlid, 1, 32);
+    io_queue(
+        &mut Secure::connect(target.address(), &key, &host().nqn, &subsystem()),
+        &who(),
+        cntlid,
+        1,
+        32,
+    );
     // It is in use: no other association has it.
     assert_eq!(target.connects(&key, &who(), 0, Cntlid::DYNAMIC), Status::CONNECT_INVALID_HOST);
     // Nor does anybody get at the association with another key, or without.
@@ -265,10 +308,22 @@ fn a_key_is_replaced_over_tls() {
     let mut secure = Secure::connect(target.address(), &first, &host().nqn, &subsystem());
     let cntlid = admin(&mut secure, &who());
     let second = key(&mut secure, Concatenation::Replace);
-    io_queue(&mut Secure::connect(target.address(), &second, &host().nqn, &subsystem()), &who(), cntlid, 1, 32);
+    io_queue(
+        &mut Secure::connect(target.address(), &second, &host().nqn, &subsystem()),
+        &who(),
+        cntlid,
+        1,
+        32,
+    );
     Secure::connect(target.address(), &first, &host().nqn, &subsystem()).wait_for_end();
-    assert!(authenticate_for_key(&mut secure, asks(Concatenation::None), true, |_| ()).is_ok_and(|psk| psk.is_none()));
-    assert_eq!(refusal(&mut secure, asks(Concatenation::New)), FailureReason::CONCATENATION_MISMATCH);
+    assert!(
+        authenticate_for_key(&mut secure, asks(Concatenation::None), true, |_| ())
+            .is_ok_and(|psk| psk.is_none())
+    );
+    assert_eq!(
+        refusal(&mut secure, asks(Concatenation::New)),
+        FailureReason::CONCATENATION_MISMATCH
+    );
     secure.wait_for_end();
 }
 
@@ -276,5 +331,8 @@ fn a_key_is_replaced_over_tls() {
 fn rdma_is_not_listened_at() {
     let tls = TlsFiles { concat: true, ..TlsFiles::default() };
     let refused = export::listen_address("nvme+rdma://127.0.0.1:4420", &tls).unwrap_err();
-    assert!(refused.kind() == ErrorKind::Usage && refused.to_string().contains("--concat"), "{refused}");
+    assert!(
+        refused.kind() == ErrorKind::Usage && refused.to_string().contains("--concat"),
+        "{refused}"
+    );
 }

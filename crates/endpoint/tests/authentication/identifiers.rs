@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_endpoint::inventory::{Authentication, Forgotten, InventoryBuilder, LiveInventory, NamespaceConfig, SubsystemConfig};
+use weft_endpoint::inventory::{
+    Authentication, Forgotten, InventoryBuilder, LiveInventory, NamespaceConfig, SubsystemConfig,
+};
 use weft_endpoint::reservations::ReservationTable;
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::status::Status;
@@ -30,7 +32,10 @@ fn inventory(reservations: ReservationTable) -> Arc<LiveInventory> {
     let mut builder = InventoryBuilder::default();
     builder.add_subsystem(SubsystemConfig::new(subsystem())).unwrap();
     let device = served::devices(&["ram:16MiB"]).remove(0);
-    let config = NamespaceConfig { uuid: Some(Uuid::from_bytes([7; 16])), ..NamespaceConfig::named(device, "1") };
+    let config = NamespaceConfig {
+        uuid: Some(Uuid::from_bytes([7; 16])),
+        ..NamespaceConfig::named(device, "1")
+    };
     builder.add_namespace(&subsystem(), Nsid(1), config).unwrap();
     LiveInventory::with_reservations(builder.build().unwrap(), reservations).unwrap()
 }
@@ -59,7 +64,11 @@ fn whoever_comes_first_with_the_identifier_of_another_does_not_lock_it_out() {
     let mut owner = stage.host(OWNER, 1);
     assert_eq!((owner.write(77), owner.read()), (Status::SUCCESS, Ok(77)));
     let mut register = || owner.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, 5]);
-    assert_eq!(register(), Status::RESERVATION_CONFLICT, "the stranger would be the owner's registrant");
+    assert_eq!(
+        register(),
+        Status::RESERVATION_CONFLICT,
+        "the stranger would be the owner's registrant"
+    );
     drop(stranger);
     until("the stranger is gone", || register() == Status::SUCCESS);
     assert_eq!(claims(&stage, STRANGER, 1), REFUSED);
@@ -67,12 +76,16 @@ fn whoever_comes_first_with_the_identifier_of_another_does_not_lock_it_out() {
 
 #[test]
 fn a_name_is_stored_with_its_registration_until_it_is_forgotten() {
-    let directory = Directory(std::env::temp_dir().join(format!("weft-identifiers-{}", Uuid::new_v4())));
+    let directory =
+        Directory(std::env::temp_dir().join(format!("weft-identifiers-{}", Uuid::new_v4())));
     let table = || ReservationTable::stored_in(directory.0.clone());
     let target = Demanding::serving(inventory(table()), demanded());
     let mut owner = Stage(&target).host(OWNER, 1);
     assert_eq!(owner.reserve(NvmOpcode::RESERVATION_REGISTER, PERSIST, [0, 5]), Status::SUCCESS);
-    assert_eq!(owner.reserve(NvmOpcode::RESERVATION_ACQUIRE, EXCLUSIVE_ACCESS, [5, 0]), Status::SUCCESS);
+    assert_eq!(
+        owner.reserve(NvmOpcode::RESERVATION_ACQUIRE, EXCLUSIVE_ACCESS, [5, 0]),
+        Status::SUCCESS
+    );
     drop((owner, target));
     // The next process.
     let target = Demanding::serving(inventory(table()), demanded());
@@ -84,7 +97,11 @@ fn a_name_is_stored_with_its_registration_until_it_is_forgotten() {
     assert_eq!(forgotten, [(Id128([1; 16]), nqn(OWNER))]);
     assert_eq!(target.inventory.forget_host(&Forgotten::Identifier(Id128([1; 16]))).unwrap(), []);
     assert!(matches!(claims(&stage, STRANGER, 1), Entered::In(_)));
-    assert_eq!(claims(&stage, OWNER, 1), REFUSED, "it is registered without a name, so it is that of the first to come");
+    assert_eq!(
+        claims(&stage, OWNER, 1),
+        REFUSED,
+        "it is registered without a name, so it is that of the first to come"
+    );
     let forgotten = target.inventory.forget_host(&Forgotten::Identifier(Id128([1; 16]))).unwrap();
     assert_eq!(forgotten, [(Id128([1; 16]), nqn(STRANGER))]);
     assert!(matches!(claims(&stage, OWNER, 1), Entered::In(_)));
@@ -113,7 +130,10 @@ fn whoever_uses_the_identifier_elsewhere_is_disconnected_when_it_is_registered()
     assert_eq!(stranger.write(1), Status::SUCCESS);
     let mut owner = Stage(&here).host(OWNER, 1);
     assert_eq!(owner.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, 5]), Status::SUCCESS);
-    assert_eq!(owner.reserve(NvmOpcode::RESERVATION_ACQUIRE, EXCLUSIVE_ACCESS, [5, 0]), Status::SUCCESS);
+    assert_eq!(
+        owner.reserve(NvmOpcode::RESERVATION_ACQUIRE, EXCLUSIVE_ACCESS, [5, 0]),
+        Status::SUCCESS
+    );
     stranger.io.wait_for_end();
     assert_eq!(claims(&Stage(&there), STRANGER, 1), REFUSED);
     assert_eq!((owner.write(2), owner.read()), (Status::SUCCESS, Ok(2)));

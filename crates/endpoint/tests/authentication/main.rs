@@ -1,4 +1,5 @@
-//! DH-HMAC-CHAP between weft's host and weft's target over TCP, and hosts that have not proved who they are.
+//! DH-HMAC-CHAP between weft's host and weft's target over TCP, and hosts that have not proved who
+//! they are.
 
 #[path = "../common/chap.rs"]
 mod chap;
@@ -40,14 +41,22 @@ struct Demanding {
 impl Demanding {
     fn new(demanded: Authentication) -> Self {
         let devices = served::devices(&["ram:16MiB"; 2]);
-        Self::serving(LiveInventory::of_devices(SubsystemConfig::new(subsystem()), devices).unwrap(), demanded)
+        Self::serving(
+            LiveInventory::of_devices(SubsystemConfig::new(subsystem()), devices).unwrap(),
+            demanded,
+        )
     }
 
     fn serving(inventory: Arc<LiveInventory>, demanded: Authentication) -> Self {
         inventory.authentications().set(&subsystem(), Some(demanded));
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
-        let config = TargetConfig { inventory: Arc::clone(&inventory), listen, identities: Identities::default() };
-        let target = Served::start(&served::loops(2), |loops| Target::start(config, loops).unwrap());
+        let config = TargetConfig {
+            inventory: Arc::clone(&inventory),
+            listen,
+            identities: Identities::default(),
+        };
+        let target =
+            Served::start(&served::loops(2), |loops| Target::start(config, loops).unwrap());
         Self { target, inventory }
     }
 
@@ -63,7 +72,8 @@ impl Demanding {
     /// Writes and reads through every queue of a host with these secrets.
     fn uses(&self, secrets: HostSecrets) -> Result<(), weft_block::Error> {
         let device = open(&self.url(), &options(secrets))?;
-        let disks: Vec<Disk> = (0..2).map(|_| Disk::on(Arc::clone(&device))).collect::<Result<_, _>>()?;
+        let disks: Vec<Disk> =
+            (0..2).map(|_| Disk::on(Arc::clone(&device))).collect::<Result<_, _>>()?;
         for (lba, disk) in (0..).zip(&disks) {
             disk.write(lba, &[lba as u8 + 1; 512]).unwrap();
             let mut back = [0; 512];
@@ -90,7 +100,13 @@ fn host() -> HostIdentity {
 }
 
 fn options(secrets: HostSecrets) -> ConnectOptions {
-    ConnectOptions { host: Some(host()), secrets, nr_io_queues: 2, paths: PathOptions::once(), ..ConnectOptions::default() }
+    ConnectOptions {
+        host: Some(host()),
+        secrets,
+        nr_io_queues: 2,
+        paths: PathOptions::once(),
+        ..ConnectOptions::default()
+    }
 }
 
 fn secret(byte: u8) -> Secret {
@@ -102,8 +118,13 @@ fn with(byte: u8) -> HostSecrets {
     HostSecrets { host: Some(secret(byte)), ..HostSecrets::default() }
 }
 
-/// What a subsystem demands that knows these secrets of the host. Without a group, as tests are slow.
+/// What a subsystem demands that knows these secrets of the host. Without a group, as tests are
+/// slow.
 fn knows(bytes: &[u8]) -> Authentication {
     let secrets = bytes.iter().copied().map(secret).collect();
-    Authentication { hosts: BTreeMap::from([(host().nqn, secrets)]), groups: vec![Group::Null], ..Authentication::default() }
+    Authentication {
+        hosts: BTreeMap::from([(host().nqn, secrets)]),
+        groups: vec![Group::Null],
+        ..Authentication::default()
+    }
 }

@@ -13,7 +13,11 @@ use weft_proto::nvme::types::{Id128, Nqn};
 fn whoever_knows_the_secret_is_let_in_on_every_queue() {
     let target = Demanding::new(knows(&[1]));
     target.uses(with(1)).unwrap();
-    let both = Authentication { groups: vec![Group::Ffdhe2048], hashes: vec![Hash::Sha512], ..knows(&[1]) };
+    let both = Authentication {
+        groups: vec![Group::Ffdhe2048],
+        hashes: vec![Hash::Sha512],
+        ..knows(&[1])
+    };
     target.demand(both);
     target.uses(with(1)).unwrap();
 }
@@ -22,9 +26,15 @@ fn whoever_knows_the_secret_is_let_in_on_every_queue() {
 fn whoever_does_not_is_told_what_is_wrong() {
     let target = Demanding::new(knows(&[1]));
     let wrong = target.refusal(with(2));
-    assert!(wrong.contains("--dhchap-secret-file") && wrong.contains("authentication failed"), "{wrong}");
+    assert!(
+        wrong.contains("--dhchap-secret-file") && wrong.contains("authentication failed"),
+        "{wrong}"
+    );
     let missing = target.refusal(HostSecrets::default());
-    assert!(missing.contains("this host has no secret") && missing.contains("--dhchap-secret-file"), "{missing}");
+    assert!(
+        missing.contains("this host has no secret") && missing.contains("--dhchap-secret-file"),
+        "{missing}"
+    );
     let other = HostSecrets { groups: vec![Group::Ffdhe2048], ..with(1) };
     let said = target.refusal(other);
     assert!(said.contains("--dhchap-dhgroup"), "{said}");

@@ -61,7 +61,10 @@ fn nothing_but_the_authentication_is_answered_before_it_is_done() {
     let target = Demanding::new(knows(&[1]));
     let (mut peer, cqe) = queue(&target, 0, Cntlid::DYNAMIC);
     let connected = ConnectResponse::decode(cqe.result as u32);
-    assert_eq!((cqe.status, connected.authentication), (Status::SUCCESS, ConnectResponse::AUTHENTICATION_REQUIRED));
+    assert_eq!(
+        (cqe.status, connected.authentication),
+        (Status::SUCCESS, ConnectResponse::AUTHENTICATION_REQUIRED)
+    );
     let others = [
         Property::get(PropertyOffset::CAP),
         Property::set(PropertyOffset::CC, ON.into()),
@@ -74,9 +77,14 @@ fn nothing_but_the_authentication_is_answered_before_it_is_done() {
     }
     peer.put(&capsule_moving(&Sqe::new(AdminOpcode::IDENTIFY.0, Nsid(0)), 5, 4096));
     assert_eq!(response(&mut peer).status, Status::AUTHENTICATION_REQUIRED);
-    // Nor can an I/O queue be had with the identifier of a controller whose host has proved nothing.
+    // Nor can an I/O queue be had with the identifier of a controller whose host has proved
+    // nothing.
     assert_ne!(queue(&target, 1, connected.cntlid).1.status, Status::SUCCESS);
-    assert_eq!(receive(&mut peer).unwrap_err(), Status::COMMAND_SEQUENCE_ERROR, "it is the host's turn");
+    assert_eq!(
+        receive(&mut peer).unwrap_err(),
+        Status::COMMAND_SEQUENCE_ERROR,
+        "it is the host's turn"
+    );
     authenticate(&mut peer, keys(), true, |_| ()).ok().expect("the secret is right");
     assert_eq!(simple(&mut peer, &others[0]), Status::SUCCESS);
     assert_eq!(simple(&mut peer, &others[1]), Status::SUCCESS);
@@ -90,7 +98,10 @@ fn a_stolen_identifier_of_a_controller_opens_no_queue() {
     authenticate(&mut admin, keys(), false, |_| ()).ok().expect("the secret is right");
     assert_eq!(simple(&mut admin, &Property::set(PropertyOffset::CC, ON.into())), Status::SUCCESS);
     let (mut io, cqe) = queue(&target, 1, cntlid);
-    assert_eq!(ConnectResponse::decode(cqe.result as u32).authentication, ConnectResponse::AUTHENTICATION_REQUIRED);
+    assert_eq!(
+        ConnectResponse::decode(cqe.result as u32).authentication,
+        ConnectResponse::AUTHENTICATION_REQUIRED
+    );
     let flush = Sqe::new(NvmOpcode::FLUSH.0, Nsid(1));
     assert_eq!(simple(&mut io, &flush), Status::AUTHENTICATION_REQUIRED);
     authenticate(&mut io, keys(), true, |_| ()).ok().expect("the secret is right");
@@ -105,7 +116,10 @@ fn a_stolen_identifier_of_a_controller_opens_no_queue() {
     let mut other = Tcp::new(target.target.addresses()[0]);
     greet(&mut other);
     let stranger = Who { host: super::tcp::identity("stranger"), ..who() };
-    assert_eq!(connect(&mut other, &stranger, 2, cntlid, 32).status, Status::CONNECT_INVALID_PARAMETERS);
+    assert_eq!(
+        connect(&mut other, &stranger, 2, cntlid, 32).status,
+        Status::CONNECT_INVALID_PARAMETERS
+    );
     // A host that fails to prove anew who it is loses the connection.
     let wrong = HostKeys { secret: secret(2), ..keys() };
     assert!(authenticate(&mut io, wrong, true, |_| ()).is_err());
@@ -129,7 +143,9 @@ fn what_was_heard_on_one_connection_is_of_no_use_on_another() {
     let target = Demanding::new(knows(&[1]));
     let (mut peer, _) = queue(&target, 0, Cntlid::DYNAMIC);
     let mut heard = Vec::new();
-    authenticate(&mut peer, keys(), true, |message| heard.push(message.clone())).ok().expect("the secret is right");
+    authenticate(&mut peer, keys(), true, |message| heard.push(message.clone()))
+        .ok()
+        .expect("the secret is right");
     let (mut other, _) = queue(&target, 0, Cntlid::DYNAMIC);
     assert_eq!(send(&mut other, &heard[0], true).status, Status::SUCCESS);
     receive(&mut other).unwrap();
@@ -144,7 +160,9 @@ fn a_message_that_is_cut_anywhere_lets_nobody_in() {
     let target = Demanding::new(knows(&[1]));
     let mut whole = Vec::new();
     let (mut peer, _) = queue(&target, 0, Cntlid::DYNAMIC);
-    authenticate(&mut peer, keys(), true, |message| whole.push(message.len())).ok().expect("the secret is right");
+    authenticate(&mut peer, keys(), true, |message| whole.push(message.len()))
+        .ok()
+        .expect("the secret is right");
     for (number, len) in whole.into_iter().enumerate() {
         for cut in (1..len).step_by(if number == 0 { 7 } else { 11 }) {
             let (mut peer, _) = queue(&target, 0, Cntlid::DYNAMIC);
@@ -166,14 +184,17 @@ fn a_message_that_is_cut_anywhere_lets_nobody_in() {
 fn an_address_that_fails_often_has_to_wait_and_is_not_turned_away_for_good() {
     let target = Demanding::new(knows(&[1]));
     let (mut peer, _) = queue(&target, 0, Cntlid::DYNAMIC);
-    let (_, HostStep::Send(negotiate)) = HostAuthentication::begin(keys(), 77) else { panic!("a host begins") };
+    let (_, HostStep::Send(negotiate)) = HostAuthentication::begin(keys(), 77) else {
+        panic!("a host begins")
+    };
     // A host may begin anew, which counts each time. Some of it is forgotten meanwhile.
     let answers = (0..AUTHENTICATIONS_MAX * 8).map(|_| send(&mut peer, &negotiate, true));
     let refused = answers.enumerate().find(|(_, cqe)| cqe.status != Status::SUCCESS);
     let (begun, cqe) = refused.expect("it goes on for ever");
     assert!(begun >= AUTHENTICATIONS_MAX as usize, "{begun}");
     assert_eq!((cqe.status, cqe.do_not_retry), (Status::COMMAND_INTERRUPTED, false));
-    // Attempts are forgotten one by one, and this host needs two at once. It asks much more often than they are forgotten.
+    // Attempts are forgotten one by one, and this host needs two at once. It asks much more often
+    // than they are forgotten.
     until("another host of that address is let in", || target.uses(with(1)).is_ok());
 }
 
@@ -192,11 +213,17 @@ fn a_queue_is_not_kept_from_its_host_by_somebody_who_has_proved_nothing() {
     authenticate(&mut io, keys(), true, |_| ()).ok().expect("the secret is right");
     let flush = Sqe::new(NvmOpcode::FLUSH.0, Nsid(1));
     assert_eq!(simple(&mut io, &flush), Status::SUCCESS);
-    assert_eq!(queue(&target, 1, cntlid).1.status, Status::INVALID_QUEUE_IDENTIFIER, "it is in use");
+    assert_eq!(
+        queue(&target, 1, cntlid).1.status,
+        Status::INVALID_QUEUE_IDENTIFIER,
+        "it is in use"
+    );
     // One goes, one says nothing, and one knows the secret, but comes too late.
     let (mut late, _) = strangers.pop().expect("three");
     drop(strangers.pop());
-    let (_, HostStep::Send(mut message)) = HostAuthentication::begin(keys(), 77) else { panic!("a host begins") };
+    let (_, HostStep::Send(mut message)) = HostAuthentication::begin(keys(), 77) else {
+        panic!("a host begins")
+    };
     assert_eq!(send(&mut late, &message, true).status, Status::SUCCESS);
     let (mut host, _) = HostAuthentication::begin(keys(), 77);
     let _ = host.sent();

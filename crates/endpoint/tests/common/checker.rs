@@ -1,5 +1,6 @@
-//! A workload that knows what it may read: each slot owns some blocks and has one operation under way. What was acknowledged last
-//! is read, or what may have been written since; what was never sent is not, and every operation completes once.
+//! A workload that knows what it may read: each slot owns some blocks and has one operation under
+//! way. What was acknowledged last is read, or what may have been written since; what was never
+//! sent is not, and every operation completes once.
 
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
@@ -46,7 +47,18 @@ impl Ledger {
         let blocks = vec![Block::default(); (slots * slot_blocks) as usize];
         let counts = (0, 0, 0, 0, 0);
         let (writes, reads, unknown, not_sent, failed) = counts;
-        let ledger = Self { first_lba, slot_blocks, block_bytes, blocks, version: 0, writes, reads, unknown, not_sent, failed };
+        let ledger = Self {
+            first_lba,
+            slot_blocks,
+            block_bytes,
+            blocks,
+            version: 0,
+            writes,
+            reads,
+            unknown,
+            not_sent,
+            failed,
+        };
         Rc::new(RefCell::new(ledger))
     }
 
@@ -188,14 +200,19 @@ impl Checker {
             None if self.rng.one_in(40) => (OpKind::Flush, 0, 0),
             None => {
                 let skip = self.rng.below(u64::from(all)) as u32;
-                let kind = if self.rng.one_in(2) { OpKind::Read } else { OpKind::Write { fua: self.rng.one_in(8) } };
+                let kind = if self.rng.one_in(2) {
+                    OpKind::Read
+                } else {
+                    OpKind::Write { fua: self.rng.one_in(8) }
+                };
                 (kind, skip, self.rng.magnitude(u64::from(all - skip)) as u32)
             }
         };
         if kind == OpKind::Flush {
             return Some(Op::bare(kind, 0, 0, slot as u64));
         }
-        let data = Segments::from_iter([on.pool().take((blocks * ledger.block_bytes) as usize)?.into()]);
+        let data =
+            Segments::from_iter([on.pool().take((blocks * ledger.block_bytes) as usize)?.into()]);
         let lba = ledger.first_lba + u64::from(slot as u32 * all + skip);
         let mut op = Op::new(kind, lba, blocks, slot as u64, data);
         match kind {

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Op, OpKind, OpenOptions, Outcome, Status, StatusKind,
+    BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Op, OpKind,
+    OpenOptions, Outcome, Status, StatusKind,
 };
 use weft_io::{DriverId, Handle, Remote, Time};
 

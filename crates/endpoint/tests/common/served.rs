@@ -32,7 +32,8 @@ impl Stop for Exports {
     }
 }
 
-/// Something that listens, and its loops. Both end with this value, whose loops' threads have not panicked then and hold no payload.
+/// Something that listens, and its loops. Both end with this value, whose loops' threads have not
+/// panicked then and hold no payload.
 pub struct Served<T: Stop> {
     listening: Option<T>,
     loops: Option<Loops>,
@@ -67,7 +68,11 @@ impl<T: Stop> Drop for Served<T> {
         self.listening.take().unwrap().stop();
         let loops = self.loops.take().unwrap();
         for remote in loops.remotes() {
-            assert_eq!(ask(remote, |on| on.pool().taken_bytes()).unwrap(), 0, "payload memory is left behind");
+            assert_eq!(
+                ask(remote, |on| on.pool().taken_bytes()).unwrap(),
+                0,
+                "payload memory is left behind"
+            );
         }
         loops.stop().unwrap();
     }

@@ -1,5 +1,6 @@
-//! What a stranger tries at a controller, the queues and the reservation of another host. Nobody ends, inherits, takes or reads what is another's: not on
-//! open connections as far as a name is no proof, and in no way where hosts prove their names.
+//! What a stranger tries at a controller, the queues and the reservation of another host. Nobody
+//! ends, inherits, takes or reads what is another's: not on open connections as far as a name is no
+//! proof, and in no way where hosts prove their names.
 
 use crate::wire::{self, ON, Peer, Who};
 use weft_endpoint::identity::HostIdentity;
@@ -36,7 +37,8 @@ pub trait Door {
     /// A connection of the host `really`, which may call itself what it likes from now on.
     fn dial(&self, really: &str) -> Self::Peer;
 
-    /// Answers what the answer to a Connect demands, as `really` can that calls itself `claimed`; whether it is let in.
+    /// Answers what the answer to a Connect demands, as `really` can that calls itself `claimed`;
+    /// whether it is let in.
     fn prove(&self, peer: &mut Self::Peer, connected: &Cqe, really: &str, claimed: &Who) -> bool;
 }
 
@@ -57,7 +59,13 @@ impl<D: Door> Stage<'_, D> {
         Who { host, subsystem: self.0.subsystem(), keep_alive_ms: 0 }
     }
 
-    pub fn enter(&self, really: &str, claimed: &Who, qid: u16, cntlid: Cntlid) -> (D::Peer, Entered) {
+    pub fn enter(
+        &self,
+        really: &str,
+        claimed: &Who,
+        qid: u16,
+        cntlid: Cntlid,
+    ) -> (D::Peer, Entered) {
         let mut peer = self.0.dial(really);
         wire::greet(&mut peer);
         let cqe = wire::connect(&mut peer, claimed, qid, cntlid, 32);
@@ -99,7 +107,11 @@ impl<P: Peer> Host<P> {
 
     pub fn write(&mut self, byte: u8) -> Status {
         let cid = self.next();
-        self.io.put(&wire::capsule(&command::write(Nsid(1), Lba(0), 1, false), cid, &[byte; MOVED as usize]));
+        self.io.put(&wire::capsule(
+            &command::write(Nsid(1), Lba(0), 1, false),
+            cid,
+            &[byte; MOVED as usize],
+        ));
         wire::response(&mut self.io).status
     }
 
@@ -168,7 +180,10 @@ pub fn nobody_takes_what_is_anothers<D: Door>(door: &D) {
 fn queues<D: Door>(stage: &Stage<'_, D>, owner: &mut Host<D::Peer>) {
     for (id, qid) in [(2, 1), (2, 2), (1, 2), (1, 0)] {
         let (peer, entered) = stage.enter(STRANGER, &stage.who(STRANGER, id), qid, owner.cntlid);
-        assert!(matches!(entered, Entered::Refused(_)), "queue {qid}, identifier {id}: {entered:?}");
+        assert!(
+            matches!(entered, Entered::Refused(_)),
+            "queue {qid}, identifier {id}: {entered:?}"
+        );
         owner.goes_on("a Connect to its controller");
         drop(peer);
         owner.goes_on("the end of that connection");
@@ -203,7 +218,10 @@ fn names<D: Door>(stage: &Stage<'_, D>, owner: &mut Host<D::Peer>) {
             peer.put(early);
             // Whichever way it is refused.
             let status = wire::response(&mut peer).status;
-            assert!([Status::AUTHENTICATION_REQUIRED, Status::COMMAND_SEQUENCE_ERROR].contains(&status), "{status}");
+            assert!(
+                [Status::AUTHENTICATION_REQUIRED, Status::COMMAND_SEQUENCE_ERROR].contains(&status),
+                "{status}"
+            );
             owner.goes_on("a command without a proof");
         }
     }
@@ -217,12 +235,20 @@ fn controllers<D: Door>(stage: &Stage<'_, D>, owner: &mut Host<D::Peer>) {
     let mut stranger = stage.host(STRANGER, 2);
     assert_ne!(stranger.cntlid, owner.cntlid);
     let instance = owner.instance();
-    assert_eq!(stranger.ask(&instance.encode()).status, Status::INVALID_FIELD, "another host's controller");
+    assert_eq!(
+        stranger.ask(&instance.encode()).status,
+        Status::INVALID_FIELD,
+        "another host's controller"
+    );
     owner.goes_on("a Cross-Controller Reset by a stranger");
     for cid in 0..owner.cid {
         let mut abort = Sqe::new(AdminOpcode::ABORT.0, Nsid(0));
         abort.set_dword(10, 1 | u32::from(cid) << 16);
-        assert_eq!(stranger.ask(&abort).result & 1, 1, "there is nothing of this identifier in the stranger's own queue");
+        assert_eq!(
+            stranger.ask(&abort).result & 1,
+            1,
+            "there is nothing of this identifier in the stranger's own queue"
+        );
     }
     owner.goes_on("Aborts by a stranger");
     assert_eq!(wire::set_cc(&mut stranger.admin, 0).status, Status::SUCCESS);
@@ -237,15 +263,25 @@ fn reservations<D: Door>(stage: &Stage<'_, D>) {
     let mut owner = stage.host(OWNER, 1);
     assert_eq!(owner.write(77), Status::SUCCESS);
     assert_eq!(owner.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, 5]), Status::SUCCESS);
-    assert_eq!(owner.reserve(NvmOpcode::RESERVATION_ACQUIRE, EXCLUSIVE_ACCESS, [5, 0]), Status::SUCCESS);
+    assert_eq!(
+        owner.reserve(NvmOpcode::RESERVATION_ACQUIRE, EXCLUSIVE_ACCESS, [5, 0]),
+        Status::SUCCESS
+    );
     let kept_out = || {
         let mut stranger = stage.host(STRANGER, 2);
-        assert_eq!((stranger.read(), stranger.write(1)), (Err(Status::RESERVATION_CONFLICT), Status::RESERVATION_CONFLICT));
-        assert_eq!(stranger.reserve(NvmOpcode::RESERVATION_RELEASE, EXCLUSIVE_ACCESS, [5, 0]), Status::RESERVATION_CONFLICT);
+        assert_eq!(
+            (stranger.read(), stranger.write(1)),
+            (Err(Status::RESERVATION_CONFLICT), Status::RESERVATION_CONFLICT)
+        );
+        assert_eq!(
+            stranger.reserve(NvmOpcode::RESERVATION_RELEASE, EXCLUSIVE_ACCESS, [5, 0]),
+            Status::RESERVATION_CONFLICT
+        );
     };
     kept_out();
     let forged = || stage.enter(STRANGER, &stage.who(STRANGER, 1), 0, Cntlid::DYNAMIC).1;
-    let is_refused = |entered: Entered| matches!(entered, Entered::Refused(Status::CONNECT_INVALID_HOST));
+    let is_refused =
+        |entered: Entered| matches!(entered, Entered::Refused(Status::CONNECT_INVALID_HOST));
     if D::PROVES {
         assert!(is_refused(forged()), "the identifier of a host that is connected");
     }

@@ -12,8 +12,8 @@ use weft_proto::nvme::types::{Cid, Cntlid, Nqn, Qid};
 use weft_proto::nvme::wire::NqnField;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::{
-    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IcReq, PduType, TRANSFER_BYTES, Transfer,
-    decode_capsule_resp, encode_capsule_cmd,
+    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IcReq, PduType,
+    TRANSFER_BYTES, Transfer, decode_capsule_resp, encode_capsule_cmd,
 };
 
 /// CC with the controller enabled.
@@ -69,14 +69,24 @@ pub fn ic_req(digests: Digests) -> Vec<u8> {
 
 fn header(kind: PduType, header_bytes: usize, flags: Flags, data_bytes: usize) -> CommonHeader {
     let pdo = if data_bytes > 0 { header_bytes as u8 } else { 0 };
-    CommonHeader { pdu_type: kind, flags, hlen: header_bytes as u8, pdo, plen: (header_bytes + data_bytes) as u32 }
+    CommonHeader {
+        pdu_type: kind,
+        flags,
+        hlen: header_bytes as u8,
+        pdo,
+        plen: (header_bytes + data_bytes) as u32,
+    }
 }
 
 /// A command whose data, if it has any, comes with it.
 pub fn capsule(sqe: &Sqe, cid: u16, data: &[u8]) -> Vec<u8> {
     let mut sqe = *sqe;
     sqe.set_cid(Cid(cid));
-    sqe.set_sgl(if data.is_empty() { Sgl::transport(0) } else { Sgl::in_capsule(data.len() as u32) });
+    sqe.set_sgl(if data.is_empty() {
+        Sgl::transport(0)
+    } else {
+        Sgl::in_capsule(data.len() as u32)
+    });
     let common = header(PduType::CAPSULE_CMD, CAPSULE_CMD_BYTES, Flags(0), data.len());
     [&encode_capsule_cmd(common, &sqe)[..], data].concat()
 }
@@ -106,7 +116,13 @@ pub struct Who {
 /// Connect and its data.
 pub fn connect_parts(who: &Who, qid: u16, cntlid: Cntlid, entries: u16) -> (Sqe, Vec<u8>) {
     let keep_alive_ms = if qid == 0 { who.keep_alive_ms } else { 0 };
-    let connect = Connect { record_format: 0, qid: Qid(qid), sq_size: entries - 1, attributes: 0, keep_alive_ms };
+    let connect = Connect {
+        record_format: 0,
+        qid: Qid(qid),
+        sq_size: entries - 1,
+        attributes: 0,
+        keep_alive_ms,
+    };
     let data = ConnectData {
         host_id: who.host.id,
         cntlid,

@@ -1,4 +1,5 @@
-//! Admin commands of callers, more than the queue holds, at a controller that answers none of them: the association goes on.
+//! Admin commands of callers, more than the queue holds, at a controller that answers none of them:
+//! the association goes on.
 
 use crate::fake::{Fake, Reply, is_admin};
 use crate::targets::patient;
@@ -38,7 +39,8 @@ fn commands_of_callers_leave_room_for_keep_alive() {
         Reply::Usual
     });
     let url = NvmeUrl::parse(&fake.url()).unwrap();
-    let session = Session::connect(&url, &ConnectOptions { keep_alive_ms: 4000, ..patient() }).unwrap();
+    let session =
+        Session::connect(&url, &ConnectOptions { keep_alive_ms: 4000, ..patient() }).unwrap();
     seen.is_ready.store(true, SeqCst);
     std::thread::scope(|scope| {
         for _ in 0..100 {

@@ -16,8 +16,12 @@ fn a_digest_that_is_not_granted_is_not_dropped() {
         (Digests::BOTH, digests(false, true), "no header digest"),
         (Digests::BOTH, digests(true, false), "no data digest"),
     ] {
-        let fake = Fake::new(Some(IcResp { digests: granted, ..ic_resp() }.encode().to_vec()), |_, _| Reply::Usual);
-        let options = ConnectOptions { hdr_digest: asked.header, data_digest: asked.data, ..patient() };
+        let fake =
+            Fake::new(Some(IcResp { digests: granted, ..ic_resp() }.encode().to_vec()), |_, _| {
+                Reply::Usual
+            });
+        let options =
+            ConnectOptions { hdr_digest: asked.header, data_digest: asked.data, ..patient() };
         let error = open(&fake.url(), &options).err().expect("it does not open");
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         let text = error.to_string();

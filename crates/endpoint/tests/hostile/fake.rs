@@ -9,17 +9,21 @@ use std::thread::JoinHandle;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{Connect, ConnectResponse, Property};
 use weft_proto::nvme::feature::QueueCounts;
-use weft_proto::nvme::identify::{ControllerType, IdentifyController, IdentifyNamespace, LbaFormat};
+use weft_proto::nvme::identify::{
+    ControllerType, IdentifyController, IdentifyNamespace, LbaFormat,
+};
 use weft_proto::nvme::opcode::{AdminOpcode, FabricsType};
-use weft_proto::nvme::property::{Capabilities, Configuration, ControllerStatus, PropertyOffset, ShutdownStatus, Version};
+use weft_proto::nvme::property::{
+    Capabilities, Configuration, ControllerStatus, PropertyOffset, ShutdownStatus, Version,
+};
 use weft_proto::nvme::sqe::{OPCODE_FABRICS, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Nqn, Qid};
 use weft_proto::nvme::wire::NqnField;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::{
-    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, CommonHeader, Flags, IcResp, PduType, TRANSFER_BYTES, Transfer, decode_capsule_cmd,
-    encode_capsule_resp,
+    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, CommonHeader, Flags, IcResp, PduType, TRANSFER_BYTES,
+    Transfer, decode_capsule_cmd, encode_capsule_resp,
 };
 
 pub const CNTLID: Cntlid = Cntlid(5);
@@ -59,7 +63,10 @@ struct State {
 }
 
 impl Fake {
-    pub fn new(greeting: Greeting, script: impl Fn(Qid, &Sqe) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn new(
+        greeting: Greeting,
+        script: impl Fn(Qid, &Sqe) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let script: Script = Arc::new(script);
         Self::serving(move |tcp, state| converse(tcp, &greeting, &script, &state))
     }
@@ -108,7 +115,13 @@ pub fn ic_resp() -> IcResp {
 
 fn plain(kind: PduType, bytes: usize, data_bytes: usize, flags: Flags) -> CommonHeader {
     let pdo = if data_bytes > 0 { bytes as u8 } else { 0 };
-    CommonHeader { pdu_type: kind, flags, hlen: bytes as u8, pdo, plen: (bytes + data_bytes) as u32 }
+    CommonHeader {
+        pdu_type: kind,
+        flags,
+        hlen: bytes as u8,
+        pdo,
+        plen: (bytes + data_bytes) as u32,
+    }
 }
 
 pub fn response(cqe: &Cqe) -> Vec<u8> {
@@ -121,11 +134,14 @@ pub fn success(cid: Cid, result: u64) -> Vec<u8> {
 
 pub fn c2h_data(cid: Cid, offset: u32, data: &[u8], flags: Flags) -> Vec<u8> {
     let transfer = Transfer { cid, ttag: 0, offset, bytes: data.len() as u32 };
-    [&transfer.encode(plain(PduType::C2H_DATA, TRANSFER_BYTES, data.len(), flags))[..], data].concat()
+    [&transfer.encode(plain(PduType::C2H_DATA, TRANSFER_BYTES, data.len(), flags))[..], data]
+        .concat()
 }
 
 pub fn r2t(cid: Cid, offset: u32, bytes: u32) -> Vec<u8> {
-    Transfer { cid, ttag: 1, offset, bytes }.encode(plain(PduType::R2T, TRANSFER_BYTES, 0, Flags(0))).to_vec()
+    Transfer { cid, ttag: 1, offset, bytes }
+        .encode(plain(PduType::R2T, TRANSFER_BYTES, 0, Flags(0)))
+        .to_vec()
 }
 
 /// Data, and the answer behind it.
@@ -154,7 +170,11 @@ fn converse(mut tcp: Tcp, greeting: &Greeting, script: &Script, state: &Mutex<St
             qid = Connect::decode(&sqe).qid;
         }
         match script(qid, &sqe) {
-            Reply::Usual if is_io(qid, &sqe) && [0x01, 0x05].contains(&sqe.opcode()) && pdu.0.len() == CAPSULE_CMD_BYTES => {
+            Reply::Usual
+                if is_io(qid, &sqe)
+                    && [0x01, 0x05].contains(&sqe.opcode())
+                    && pdu.0.len() == CAPSULE_CMD_BYTES =>
+            {
                 writes.push(sqe.cid());
                 tcp.try_put(&r2t(sqe.cid(), 0, sqe.sgl().length));
             }
@@ -184,15 +204,23 @@ fn fabrics(sqe: &Sqe, state: &Mutex<State>) -> Vec<u8> {
     let cid = sqe.cid();
     let state = &mut *state.lock().unwrap();
     match FabricsType(sqe.fabrics_type()) {
-        FabricsType::CONNECT => success(cid, ConnectResponse { cntlid: CNTLID, authentication: 0 }.encode().into()),
+        FabricsType::CONNECT => {
+            success(cid, ConnectResponse { cntlid: CNTLID, authentication: 0 }.encode().into())
+        }
         FabricsType::PROPERTY_SET => {
             state.cc = Configuration(Property::decode(sqe).value as u32);
             success(cid, 0)
         }
         _ => {
-            let shutdown = if state.cc.shutdown() == 0 { ShutdownStatus::NONE } else { ShutdownStatus::COMPLETE };
+            let shutdown = if state.cc.shutdown() == 0 {
+                ShutdownStatus::NONE
+            } else {
+                ShutdownStatus::COMPLETE
+            };
             let value = match Property::decode(sqe).offset {
-                PropertyOffset::CAP => Capabilities::new(128, 500).0 | Capabilities::NVM_COMMAND_SET,
+                PropertyOffset::CAP => {
+                    Capabilities::new(128, 500).0 | Capabilities::NVM_COMMAND_SET
+                }
                 PropertyOffset::VS => Version::V2_0.0.into(),
                 _ => ControllerStatus::new(state.cc.enabled(), false, shutdown).0.into(),
             };
@@ -205,7 +233,9 @@ fn admin(sqe: &Sqe) -> Vec<u8> {
     let cid = sqe.cid();
     match AdminOpcode(sqe.opcode()) {
         AdminOpcode::IDENTIFY => answer(cid, &identify(sqe.dword(10) as u8)),
-        AdminOpcode::SET_FEATURES => success(cid, QueueCounts { submission: 2, completion: 2 }.encode().into()),
+        AdminOpcode::SET_FEATURES => {
+            success(cid, QueueCounts { submission: 2, completion: 2 }.encode().into())
+        }
         AdminOpcode::ASYNC_EVENT_REQUEST => Vec::new(),
         _ => success(cid, 0),
     }
@@ -215,7 +245,12 @@ fn identify(cns: u8) -> Vec<u8> {
     let mut data = vec![0; 4096];
     match cns {
         0 => {
-            let mut id = IdentifyNamespace { nsze: BLOCKS, ncap: BLOCKS, nuse: BLOCKS, ..Default::default() };
+            let mut id = IdentifyNamespace {
+                nsze: BLOCKS,
+                ncap: BLOCKS,
+                nuse: BLOCKS,
+                ..Default::default()
+            };
             id.lbaf[0] = LbaFormat { ms: 0, ds: 9, rp: 0 };
             id.put(&mut data);
         }

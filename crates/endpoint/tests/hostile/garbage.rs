@@ -1,4 +1,5 @@
-//! Garbage by chance: random bytes, and valid conversations with some bytes changed, at every point.
+//! Garbage by chance: random bytes, and valid conversations with some bytes changed, at every
+//! point.
 
 use crate::tcp::{BYSTANDERS, Bystander, Served, Tcp, who};
 use crate::wire::{self, ON};
@@ -22,7 +23,13 @@ fn any_command(rng: &mut Rng) -> Vec<u8> {
         1 => command::write(Nsid(1), Lba(30_000), rng.magnitude(16) as u32, rng.one_in(2)),
         2 => command::compare(Nsid(1), Lba(30_000), 1),
         3 => command::deallocate(Nsid(1), rng.magnitude(256) as u16),
-        4 => command::write_zeroes(Nsid(1), Lba(30_000), rng.magnitude(512) as u32, rng.one_in(2), false),
+        4 => command::write_zeroes(
+            Nsid(1),
+            Lba(30_000),
+            rng.magnitude(512) as u32,
+            rng.one_in(2),
+            false,
+        ),
         _ => {
             let mut sqe = Sqe::default();
             sqe.0.iter_mut().for_each(|byte| *byte = rng.bits() as u8);

@@ -1,4 +1,5 @@
-//! Hosts that go wrong at a point of their own choice. Each costs itself its connection; a bystander does verified I/O all along.
+//! Hosts that go wrong at a point of their own choice. Each costs itself its connection; a
+//! bystander does verified I/O all along.
 
 use crate::tcp::{Bystander, NQN, Served, Tcp, who};
 use crate::wire::{self, ON, Peer, Who};
@@ -62,7 +63,10 @@ fn whoever_is_slow_before_connect_is_cut_off() {
     let mut tcp = served.connect();
     wire::greet(&mut tcp);
     let nobody = Who { subsystem: Nqn::new("nqn.2026-01.example.weft:nobody").unwrap(), ..who() };
-    assert_eq!(wire::connect(&mut tcp, &nobody, 0, Cntlid::DYNAMIC, 32).status, Status::CONNECT_INVALID_PARAMETERS);
+    assert_eq!(
+        wire::connect(&mut tcp, &nobody, 0, Cntlid::DYNAMIC, 32).status,
+        Status::CONNECT_INVALID_PARAMETERS
+    );
     tcp.wait_for_end();
     drop(bystander);
 }
@@ -84,7 +88,10 @@ fn success_is_said_in_data_only_to_hosts_without_flow_control() {
         for n in 0..20 {
             io.put(&wire::capsule_moving(&read(0), n, 4096));
             let pdu = io.pdu().unwrap();
-            assert_eq!((pdu.kind(), pdu.header().flags.has(Flags::SUCCESS)), (PduType::C2H_DATA, !flow_control));
+            assert_eq!(
+                (pdu.kind(), pdu.header().flags.has(Flags::SUCCESS)),
+                (PduType::C2H_DATA, !flow_control)
+            );
             if flow_control {
                 let cqe = wire::response(&mut io);
                 assert_eq!((cqe.status, cqe.sq_head), (Status::SUCCESS, (n + 2) % 8));
@@ -98,7 +105,13 @@ fn whoever_hangs_up_in_a_handshake_leaves_nothing_behind() {
     let served = Served::new(TargetLimits::default());
     let bystander = Bystander::new(&served);
     let set = wire::capsule(&Property::set(PropertyOffset::CC, ON.into()), 1, &[]);
-    let all = [wire::ic_req(Digests::NONE), wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32), set, vec![4, 0, 72]].concat();
+    let all = [
+        wire::ic_req(Digests::NONE),
+        wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32),
+        set,
+        vec![4, 0, 72],
+    ]
+    .concat();
     for bytes in (0..all.len()).step_by(61).chain([all.len()]) {
         let mut tcp = served.connect();
         tcp.put(&all[..bytes]);
@@ -122,8 +135,15 @@ fn pdus_that_break_the_rules_are_answered_with_a_term_req() {
     let huge = [&[4, 0, 72, 72, 0xff, 0xff, 0xff, 0xff][..], &[0; 64]].concat();
     let mut longest = wire::capsule(&read(0), 9, &[]);
     longest[3..8].copy_from_slice(&[72, 0, 0, 0, 0x7f]);
-    let before: [&[u8]; 7] =
-        [&with(0, 9), &with(2, 7), &with(4, 7), &with(8, 1), &with(10, 32), &huge, b"GET / HTTP/1.1\r\nHost: weft\r\n\r\n"];
+    let before: [&[u8]; 7] = [
+        &with(0, 9),
+        &with(2, 7),
+        &with(4, 7),
+        &with(8, 1),
+        &with(10, 32),
+        &huge,
+        b"GET / HTTP/1.1\r\nHost: weft\r\n\r\n",
+    ];
     for bytes in before {
         let mut tcp = served.connect();
         tcp.try_put(bytes);
@@ -202,7 +222,8 @@ fn wrong_digests_cost_what_the_specification_says() {
 
 #[test]
 fn queues_that_cannot_be_had_are_refused_with_the_reason() {
-    let served = Served::with(TargetLimits::default(), &crate::served::loops(2), Some(vec![who().host.nqn]));
+    let served =
+        Served::with(TargetLimits::default(), &crate::served::loops(2), Some(vec![who().host.nqn]));
     let Good { mut admin, io, cntlid } = good(&served);
     let data = |offset: u16| u64::from(InvalidParameter::data(offset).encode());
     let field = |offset: u16| u64::from(InvalidParameter::command(offset).encode());
@@ -223,7 +244,11 @@ fn queues_that_cannot_be_had_are_refused_with_the_reason() {
         (&stranger, 2, cntlid, 32, invalid, data(512)),
     ] {
         let cqe = wire::connect(&mut tcp, who, qid, cntlid, entries);
-        assert_eq!((cqe.status, cqe.result), (status, result), "qid {qid} of {cntlid}, {entries} entries");
+        assert_eq!(
+            (cqe.status, cqe.result),
+            (status, result),
+            "qid {qid} of {cntlid}, {entries} entries"
+        );
         assert!(cqe.do_not_retry);
     }
     // Not before the controller is enabled.
@@ -231,7 +256,10 @@ fn queues_that_cannot_be_had_are_refused_with_the_reason() {
     wire::greet(&mut fresh);
     let disabled = wire::connect(&mut fresh, &who(), 0, Cntlid::DYNAMIC, 32);
     assert_eq!(disabled.status, Status::SUCCESS);
-    assert_eq!(wire::connect(&mut tcp, &who(), 1, Cntlid(disabled.result as u16), 32).status, invalid);
+    assert_eq!(
+        wire::connect(&mut tcp, &who(), 1, Cntlid(disabled.result as u16), 32).status,
+        invalid
+    );
     // And something else than Connect comes too early.
     tcp.put(&wire::capsule(&read(0), 7, &[]));
     assert_eq!(wire::response(&mut tcp).status, Status::COMMAND_SEQUENCE_ERROR);

@@ -1,4 +1,5 @@
-//! Initiators that go wrong at a point of their own choice. Each costs itself its connection; a bystander does I/O all along.
+//! Initiators that go wrong at a point of their own choice. Each costs itself its connection; a
+//! bystander does I/O all along.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,11 +29,14 @@ impl Served {
         let devices = crate::served::devices(&["ram:4MiB"; 2]);
         let config = TargetConfig {
             settings: Settings { name: Some(Name::new(IQN).unwrap()), ..Settings::default() },
-            inventory: LiveInventory::of_devices(SubsystemConfig::new(subsystem.clone()), devices).unwrap(),
+            inventory: LiveInventory::of_devices(SubsystemConfig::new(subsystem.clone()), devices)
+                .unwrap(),
             subsystem,
             listen: vec!["127.0.0.1:0".parse().unwrap()],
         };
-        Self(crate::served::Served::start(&loops, |loops| Target::start_limited(config, limits, loops).unwrap()))
+        Self(crate::served::Served::start(&loops, |loops| {
+            Target::start_limited(config, limits, loops).unwrap()
+        }))
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -78,14 +82,17 @@ fn wait_for_end(stream: &mut TcpStream) {
         match stream.read(&mut bytes) {
             Ok(0) => return,
             Ok(_) => {}
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => panic!("the connection stays"),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("the connection stays")
+            }
             Err(_) => return,
         }
     }
 }
 
 fn login(name: &str) -> Vec<u8> {
-    let text = format!("InitiatorName=iqn.2026-01.example.weft:{name}\0TargetName={IQN}\0InitialR2T=No\0");
+    let text =
+        format!("InitiatorName=iqn.2026-01.example.weft:{name}\0TargetName={IQN}\0InitialR2T=No\0");
     let request = LoginRequest {
         immediate: true,
         flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
@@ -102,12 +109,26 @@ fn pdu(bhs: [u8; 48], data: &[u8]) -> Vec<u8> {
     [&bhs[..], data, &[0; 3][..padding(data.len() as u32)]].concat()
 }
 
-fn command(sn: u32, opcode: u8, lba: u32, blocks: u8, flags: CommandFlags, expected_bytes: u32) -> ScsiCommand {
+fn command(
+    sn: u32,
+    opcode: u8,
+    lba: u32,
+    blocks: u8,
+    flags: CommandFlags,
+    expected_bytes: u32,
+) -> ScsiCommand {
     let mut cdb = [0; 16];
     cdb[0] = opcode;
     cdb[2..6].copy_from_slice(&lba.to_be_bytes());
     cdb[8] = blocks;
-    ScsiCommand { flags, task: TaskTag(sn), expected_bytes, cmd_sn: Serial(sn), cdb, ..ScsiCommand::default() }
+    ScsiCommand {
+        flags,
+        task: TaskTag(sn),
+        expected_bytes,
+        cmd_sn: Serial(sn),
+        cdb,
+        ..ScsiCommand::default()
+    }
 }
 
 const WRITE: CommandFlags = CommandFlags(0xa1);
@@ -115,7 +136,8 @@ const READ: CommandFlags = CommandFlags(0xc1);
 
 #[test]
 fn whoever_is_slow_to_log_in_is_cut_off() {
-    let served = Served::new(TargetLimits { login: Duration::from_millis(300), ..TargetLimits::default() });
+    let served =
+        Served::new(TargetLimits { login: Duration::from_millis(300), ..TargetLimits::default() });
     let whole = login("slow");
     for bytes in [0, 1, 47, 48, 60, whole.len() - 1] {
         let mut stream = served.connect();
@@ -130,7 +152,8 @@ fn a_session_may_break_off_anywhere() {
     let mut bystander = served.bystander();
     let write = command(1, 0x2a, 0, 8, WRITE, 4096);
     let read = command(2, 0x28, 0, 8, READ, 4096);
-    let script = [login("broken"), pdu(write.encode(4096), &[7; 4096]), pdu(read.encode(0), &[])].concat();
+    let script =
+        [login("broken"), pdu(write.encode(4096), &[7; 4096]), pdu(read.encode(0), &[])].concat();
     for (round, cut) in (0..script.len()).step_by(97).enumerate() {
         let mut stream = served.connect();
         stream.write_all(&script[..cut]).unwrap();
@@ -182,7 +205,8 @@ fn an_initiator_that_does_not_read_takes_nobody_elses_memory() {
 
 #[test]
 fn garbage_at_any_point_costs_its_sender_the_connection() {
-    let served = Served::new(TargetLimits { login: Duration::from_millis(500), ..TargetLimits::default() });
+    let served =
+        Served::new(TargetLimits { login: Duration::from_millis(500), ..TargetLimits::default() });
     let mut bystander = served.bystander();
     let mut rng = Rng::new(20_261_120);
     for round in 0..150_u32 {
@@ -190,7 +214,8 @@ fn garbage_at_any_point_costs_its_sender_the_connection() {
         for sn in 1..20 {
             let flags = if rng.one_in(2) { WRITE } else { READ };
             let (lba, blocks) = (rng.below(9_000) as u32, rng.below(64) as u8);
-            let mut command = command(sn, rng.bits() as u8, lba, blocks, flags, rng.below(40_000) as u32);
+            let mut command =
+                command(sn, rng.bits() as u8, lba, blocks, flags, rng.below(40_000) as u32);
             if rng.one_in(2) {
                 command.cdb[0] = if flags == WRITE { 0x2a } else { 0x28 };
             }

@@ -1,4 +1,5 @@
-//! Peers that break the rules, over real sockets: hosts against the target, targets against the source.
+//! Peers that break the rules, over real sockets: hosts against the target, targets against the
+//! source.
 
 mod crowded;
 mod digests;

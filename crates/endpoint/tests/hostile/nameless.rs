@@ -1,4 +1,5 @@
-//! Devices without lasting names: that another one in their place is not noticed is said once, when they are opened.
+//! Devices without lasting names: that another one in their place is not noticed is said once, when
+//! they are opened.
 
 use crate::fake::{Fake, Reply, c2h_data, is_admin, success};
 use crate::iscsi::{IQN, Served};
@@ -64,11 +65,16 @@ impl Subscriber for Keep {
 
 /// Answers the list of names of a namespace with a UUID.
 fn named(qid: Qid, sqe: &Sqe) -> Reply {
-    if !is_admin(qid, sqe, AdminOpcode::IDENTIFY) || sqe.dword(10) as u8 != Cns::NAMESPACE_DESCRIPTORS.0 {
+    if !is_admin(qid, sqe, AdminOpcode::IDENTIFY)
+        || sqe.dword(10) as u8 != Cns::NAMESPACE_DESCRIPTORS.0
+    {
         return Reply::Usual;
     }
-    let names = NamespaceDescriptors { uuid: Some(Id128([7; 16])), ..NamespaceDescriptors::default() };
-    Reply::Bytes([c2h_data(sqe.cid(), 0, &names.encode(), Flags::LAST), success(sqe.cid(), 0)].concat())
+    let names =
+        NamespaceDescriptors { uuid: Some(Id128([7; 16])), ..NamespaceDescriptors::default() };
+    Reply::Bytes(
+        [c2h_data(sqe.cid(), 0, &names.encode(), Flags::LAST), success(sqe.cid(), 0)].concat(),
+    )
 }
 
 /// The next PDU of a session without digests, if there is one.
@@ -81,8 +87,8 @@ fn pdu(from: &mut TcpStream) -> Option<Vec<u8>> {
     Some(pdu)
 }
 
-/// Carries one session to an iSCSI target and back, and leaves the serial number and the designators out of the list of the pages that its
-/// logical unit has.
+/// Carries one session to an iSCSI target and back, and leaves the serial number and the
+/// designators out of the list of the pages that its logical unit has.
 fn without_names(to: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -106,8 +112,13 @@ fn without_names(to: SocketAddr) -> SocketAddr {
         });
         let (mut from_target, mut to_host) = (target, host);
         while let Some(mut pdu) = pdu(&mut from_target) {
-            if Opcode::of(pdu[0]) == Opcode::DATA_IN && asked.lock().unwrap().iter().any(|tag| pdu[16..20] == tag[..]) {
-                pdu[52..].iter_mut().filter(|page| [0x80, 0x83].contains(*page)).for_each(|page| *page = 0);
+            if Opcode::of(pdu[0]) == Opcode::DATA_IN
+                && asked.lock().unwrap().iter().any(|tag| pdu[16..20] == tag[..])
+            {
+                pdu[52..]
+                    .iter_mut()
+                    .filter(|page| [0x80, 0x83].contains(*page))
+                    .for_each(|page| *page = 0);
             }
             if to_host.write_all(&pdu).is_err() {
                 break;
@@ -120,14 +131,18 @@ fn without_names(to: SocketAddr) -> SocketAddr {
 
 /// Warnings of this kind that name an address.
 fn remarks(address: &str) -> usize {
-    warnings().iter().filter(|text| text.contains(address) && text.contains("is not noticed")).count()
+    warnings()
+        .iter()
+        .filter(|text| text.contains(address) && text.contains("is not noticed"))
+        .count()
 }
 
 #[test]
 fn devices_without_names_are_remarked_on_once() {
     // Nobody else in this program sets one.
     tracing::subscriber::set_global_default(Keep).unwrap();
-    let address = |fake: &Fake| fake.url()["nvme+tcp://".len()..].split('/').next().unwrap().to_owned();
+    let address =
+        |fake: &Fake| fake.url()["nvme+tcp://".len()..].split('/').next().unwrap().to_owned();
     let nameless = Fake::new(None, |_, _| Reply::Usual);
     drop(open(&nameless.url(), &patient()).unwrap());
     assert_eq!(remarks(&address(&nameless)), 1, "{:?}", warnings());

@@ -1,4 +1,5 @@
-//! NBD clients that end, or do nothing, before they have chosen an export. The server is rid of them.
+//! NBD clients that end, or do nothing, before they have chosen an export. The server is rid of
+//! them.
 
 use crate::served::{Served, devices, loops};
 use std::io::{Read, Write};
@@ -18,7 +19,9 @@ const ABORT: u32 = 2;
 fn serve(limits: NbdLimits) -> Served<NbdServer> {
     let subsystem = SubsystemConfig::new(Nqn::new("nqn.2026-01.example.weft:hostile").unwrap());
     let inventory = LiveInventory::of_devices(subsystem, devices(&["ram:4MiB"])).unwrap();
-    Served::start(&loops(1), |on| NbdServer::start(inventory, &["nbd://127.0.0.1:0"], limits, on).unwrap())
+    Served::start(&loops(1), |on| {
+        NbdServer::start(inventory, &["nbd://127.0.0.1:0"], limits, on).unwrap()
+    })
 }
 
 fn connect(server: &NbdServer) -> TcpStream {
@@ -41,7 +44,9 @@ fn rest(mut stream: &TcpStream) -> Vec<u8> {
 fn a_client_that_aborts_its_negotiation_is_let_go() {
     let server = serve(NbdLimits::default());
     let mut stream = connect(&server);
-    stream.write_all(&[&[0, 0, 0, 3], &b"IHAVEOPT"[..], &ABORT.to_be_bytes(), &[0; 4]].concat()).unwrap();
+    stream
+        .write_all(&[&[0, 0, 0, 3], &b"IHAVEOPT"[..], &ABORT.to_be_bytes(), &[0; 4]].concat())
+        .unwrap();
     // An acknowledgement without data, and the end.
     assert_eq!(rest(&stream).len(), 20);
 }

@@ -1,7 +1,10 @@
-//! Targets that refuse, fall silent or break the rules: `open` ends in time, with one sentence and the right kind of error; and
-//! every operation completes once, with a truthful outcome.
+//! Targets that refuse, fall silent or break the rules: `open` ends in time, with one sentence and
+//! the right kind of error; and every operation completes once, with a truthful outcome.
 
-use crate::fake::{BLOCKS, Fake, Reply, c2h_data, controller, ic_resp, is_admin, is_connect, is_io, r2t, response, success};
+use crate::fake::{
+    BLOCKS, Fake, Reply, c2h_data, controller, ic_resp, is_admin, is_connect, is_io, r2t, response,
+    success,
+};
 use crate::tcp::{Tcp, options};
 use crate::wire::{Pdu, Peer};
 use std::collections::VecDeque;
@@ -28,7 +31,13 @@ const LIMIT: Duration = Duration::from_millis(600);
 /// For what ends at once, be it well or not: no load of the machine makes a timeout of it.
 pub fn patient() -> ConnectOptions {
     let quiesce_time = Duration::from_millis(100);
-    ConnectOptions { connect_timeout: PATIENCE, quiesce_time, data_digest: false, nr_io_queues: 1, ..options() }
+    ConnectOptions {
+        connect_timeout: PATIENCE,
+        quiesce_time,
+        data_digest: false,
+        nr_io_queues: 1,
+        ..options()
+    }
 }
 
 /// The options with which this kind of failure is seen.
@@ -45,7 +54,11 @@ fn fails(url: &str, kind: ErrorKind, says: &str) {
     assert_eq!(error.kind(), kind, "{text}");
 }
 
-fn fails_after(script: impl Fn(Qid, &Sqe) -> Reply + Send + Sync + 'static, kind: ErrorKind, says: &str) {
+fn fails_after(
+    script: impl Fn(Qid, &Sqe) -> Reply + Send + Sync + 'static,
+    kind: ErrorKind,
+    says: &str,
+) {
     let fake = Fake::new(None, script);
     fails(&fake.url(), kind, says);
 }
@@ -53,7 +66,11 @@ fn fails_after(script: impl Fn(Qid, &Sqe) -> Reply + Send + Sync + 'static, kind
 #[test]
 fn nobody_listens() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    fails(&format!("nvme+tcp://{free}/{}", crate::tcp::NQN), ErrorKind::Refused, "check that a target listens there");
+    fails(
+        &format!("nvme+tcp://{free}/{}", crate::tcp::NQN),
+        ErrorKind::Refused,
+        "check that a target listens there",
+    );
 }
 
 #[test]
@@ -136,7 +153,13 @@ fn the_connection_ends_or_falls_silent_at_each_step() {
 #[test]
 fn refusals_name_what_was_refused() {
     let refuse = |status: Status, result: u64| {
-        move |sqe: &Sqe| Reply::Bytes(response(&Cqe { result, do_not_retry: true, ..Cqe::new(sqe.cid(), status) }))
+        move |sqe: &Sqe| {
+            Reply::Bytes(response(&Cqe {
+                result,
+                do_not_retry: true,
+                ..Cqe::new(sqe.cid(), status)
+            }))
+        }
     };
     let host = refuse(Status::CONNECT_INVALID_HOST, 0);
     fails_after(move |_, sqe| host(sqe), ErrorKind::PermissionDenied, "--hostnqn");
@@ -145,17 +168,25 @@ fn refusals_name_what_was_refused() {
     let busy = refuse(Status::CONNECT_CONTROLLER_BUSY, 0);
     fails_after(move |_, sqe| busy(sqe), ErrorKind::Refused, "");
     let io = refuse(Status::CONNECT_INVALID_PARAMETERS, 42);
-    fails_after(move |qid, sqe| if is_connect(sqe) && qid != Qid(0) { io(sqe) } else { Reply::Usual }, ErrorKind::Refused, "");
+    fails_after(
+        move |qid, sqe| if is_connect(sqe) && qid != Qid(0) { io(sqe) } else { Reply::Usual },
+        ErrorKind::Refused,
+        "",
+    );
     let identify = refuse(Status::INTERNAL_ERROR, 0);
     fails_after(
-        move |qid, sqe| if is_admin(qid, sqe, AdminOpcode::IDENTIFY) { identify(sqe) } else { Reply::Usual },
+        move |qid, sqe| {
+            if is_admin(qid, sqe, AdminOpcode::IDENTIFY) { identify(sqe) } else { Reply::Usual }
+        },
         ErrorKind::Refused,
         "",
     );
 }
 
 /// Answers Identify Controller with this.
-fn identifies(id: weft_proto::nvme::identify::IdentifyController) -> impl Fn(Qid, &Sqe) -> Reply + Send + Sync {
+fn identifies(
+    id: weft_proto::nvme::identify::IdentifyController,
+) -> impl Fn(Qid, &Sqe) -> Reply + Send + Sync {
     move |qid, sqe| {
         if !is_admin(qid, sqe, AdminOpcode::IDENTIFY) || sqe.dword(10) as u8 != 1 {
             return Reply::Usual;
@@ -180,16 +211,23 @@ fn controllers_that_are_of_no_use_are_refused() {
     // CAP without the NVM command set, and one whose every bit is set.
     for cap in [0u64, 1 << 59, u64::MAX] {
         let fake = Fake::new(None, move |_, sqe| {
-            let read = sqe.opcode() == weft_proto::nvme::sqe::OPCODE_FABRICS && sqe.fabrics_type() == 4 && sqe.dword(11) == 0;
+            let read = sqe.opcode() == weft_proto::nvme::sqe::OPCODE_FABRICS
+                && sqe.fabrics_type() == 4
+                && sqe.dword(11) == 0;
             if read { Reply::Bytes(success(sqe.cid(), cap)) } else { Reply::Usual }
         });
         let error = open(&fake.url(), &patient()).err();
-        assert!(error.as_ref().is_none_or(|e| e.kind() == ErrorKind::Unsupported), "{cap:#x}: {error:?}");
+        assert!(
+            error.as_ref().is_none_or(|e| e.kind() == ErrorKind::Unsupported),
+            "{cap:#x}: {error:?}"
+        );
         assert_eq!(error.is_none(), cap == u64::MAX);
     }
     // Never ready.
     let never = |_: Qid, sqe: &Sqe| {
-        let csts = sqe.opcode() == weft_proto::nvme::sqe::OPCODE_FABRICS && sqe.fabrics_type() == 4 && sqe.dword(11) == 0x1c;
+        let csts = sqe.opcode() == weft_proto::nvme::sqe::OPCODE_FABRICS
+            && sqe.fabrics_type() == 4
+            && sqe.dword(11) == 0x1c;
         if csts { Reply::Bytes(success(sqe.cid(), 0)) } else { Reply::Usual }
     };
     fails_after(never, ErrorKind::TimedOut, "");
@@ -208,13 +246,13 @@ fn garbage_in_answers_to_admin_commands() {
         |cid| Pdu(success(cid, 0)).with(4, &[0xff, 0xff, 0, 0]),
     ];
     for (n, make) in garbage.into_iter().enumerate() {
-        let fake =
-            Fake::new(
-                None,
-                move |qid, sqe| {
-                    if is_admin(qid, sqe, AdminOpcode::IDENTIFY) { Reply::Bytes(make(sqe.cid())) } else { Reply::Usual }
-                },
-            );
+        let fake = Fake::new(None, move |qid, sqe| {
+            if is_admin(qid, sqe, AdminOpcode::IDENTIFY) {
+                Reply::Bytes(make(sqe.cid()))
+            } else {
+                Reply::Usual
+            }
+        });
         let error = open(&fake.url(), &patient()).err().expect("it does not open");
         assert_eq!(error.kind(), ErrorKind::Protocol, "{n}: {error}");
         assert!(!error.to_string().contains('\n'));
@@ -254,14 +292,18 @@ pub struct Ops {
 impl Ops {
     /// Starts operations of so many blocks each.
     pub fn start(device: Arc<dyn BlockDevice>, kinds: Vec<(OpKind, u32)>) -> Self {
-        let loops = Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
+        let loops =
+            Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
         let (give, done) = channel();
         let kept = Arc::clone(&device);
         loops.remotes()[0].post(move |on| {
             let make = |(user, (kind, blocks)): (u64, (OpKind, u32))| {
                 let bytes = blocks as usize * 512 * kind.data_factor();
-                let data =
-                    if bytes == 0 { Segments::new() } else { Segments::from_iter([on.pool().take(bytes).unwrap().into()]) };
+                let data = if bytes == 0 {
+                    Segments::new()
+                } else {
+                    Segments::from_iter([on.pool().take(bytes).unwrap().into()])
+                };
                 Op::new(kind, user * 8, blocks, user, data)
             };
             let ops = (0..).zip(kinds).map(make).collect();
@@ -276,7 +318,9 @@ impl Ops {
 
     /// The outcomes of `count` operations, by their number, and nothing more than those.
     pub fn outcomes(self, count: usize) -> Vec<Outcome> {
-        let mut all: Vec<_> = (0..count).map(|_| self.done.recv_timeout(PATIENCE).expect("every operation ends")).collect();
+        let mut all: Vec<_> = (0..count)
+            .map(|_| self.done.recv_timeout(PATIENCE).expect("every operation ends"))
+            .collect();
         all.sort_by_key(|(user, ..)| *user);
         assert!(all.iter().enumerate().all(|(n, (user, ..))| n as u64 == *user), "each ends once");
         assert!(self.done.recv_timeout(Duration::from_millis(100)).is_err(), "nothing ends twice");
@@ -295,7 +339,8 @@ const WRITE: OpKind = OpKind::Write { fua: false };
 
 /// What comes of a read and a write of 4 KiB when the target answers I/O commands like this.
 fn io_outcomes(answer: impl Fn(&Sqe) -> Reply + Send + Sync + 'static) -> Vec<Outcome> {
-    let fake = Fake::new(None, move |qid, sqe| if is_io(qid, sqe) { answer(sqe) } else { Reply::Usual });
+    let fake =
+        Fake::new(None, move |qid, sqe| if is_io(qid, sqe) { answer(sqe) } else { Reply::Usual });
     let device = open(&fake.url(), &patient()).unwrap();
     Ops::start(device, vec![(OpKind::Read, 8), (WRITE, 8)]).outcomes(2)
 }
@@ -331,13 +376,16 @@ fn broken_answers_to_io_end_every_operation_once() {
 #[test]
 fn answers_that_are_merely_bad_news_come_through() {
     let status = |status: Status| {
-        io_outcomes(move |sqe| Reply::Bytes(response(&Cqe { do_not_retry: true, ..Cqe::new(sqe.cid(), status) })))
+        io_outcomes(move |sqe| {
+            Reply::Bytes(response(&Cqe { do_not_retry: true, ..Cqe::new(sqe.cid(), status) }))
+        })
     };
     for outcome in status(Status::LBA_OUT_OF_RANGE) {
         assert_eq!(outcome.status().kind, StatusKind::OutOfRange);
         assert!(matches!(outcome, Outcome::Done(_)));
     }
-    // A read that is answered with success before its data, and one with less data than asked for, break the rules.
+    // A read that is answered with success before its data, and one with less data than asked for,
+    // break the rules.
     let outcomes = io_outcomes(|sqe| Reply::Bytes(success(sqe.cid(), 0)));
     assert!(!outcomes[0].is_success());
 }
@@ -368,10 +416,16 @@ fn a_term_req_in_mid_io_ends_the_operations() {
 #[test]
 fn a_fused_pair_on_a_connection_that_just_broke() {
     for _ in 0..20 {
-        let fake = Fake::new(None, |qid, sqe| if is_io(qid, sqe) { Reply::Bytes(vec![0xff; 64]) } else { Reply::Usual });
+        let fake = Fake::new(None, |qid, sqe| {
+            if is_io(qid, sqe) { Reply::Bytes(vec![0xff; 64]) } else { Reply::Usual }
+        });
         let device = open(&fake.url(), &patient()).unwrap();
-        let kinds =
-            vec![(OpKind::Read, 1), (OpKind::CompareAndWrite { fua: false }, 1), (OpKind::Discard, 8), (OpKind::Flush, 0)];
+        let kinds = vec![
+            (OpKind::Read, 1),
+            (OpKind::CompareAndWrite { fua: false }, 1),
+            (OpKind::Discard, 8),
+            (OpKind::Flush, 0),
+        ];
         let outcomes = Ops::start(device, kinds).outcomes(4);
         assert!(outcomes.iter().all(|outcome| !outcome.is_success()), "{outcomes:?}");
     }

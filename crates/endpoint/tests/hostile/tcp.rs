@@ -53,7 +53,9 @@ impl Tcp {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return,
                 Ok(n) => self.received.extend_from_slice(&bytes[..n]),
-                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => panic!("the connection stays"),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    panic!("the connection stays")
+                }
                 Err(_) => return,
             }
         }
@@ -86,7 +88,10 @@ impl Peer for Tcp {
 }
 
 pub fn identity(name: &str) -> HostIdentity {
-    HostIdentity { nqn: Nqn::new(&format!("nqn.2026-01.example.host:{name}")).unwrap(), id: Id128([3; 16]) }
+    HostIdentity {
+        nqn: Nqn::new(&format!("nqn.2026-01.example.host:{name}")).unwrap(),
+        id: Id128([3; 16]),
+    }
 }
 
 pub fn who() -> Who {
@@ -114,13 +119,18 @@ impl Served {
     pub fn with(limits: TargetLimits, loops: &LoopsConfig, allow_hosts: Option<Vec<Nqn>>) -> Self {
         let devices = crate::served::devices(&["ram:16MiB"; 2]);
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
-        let subsystem = SubsystemConfig { hosts: allow_hosts.into(), ..SubsystemConfig::new(Nqn::new(NQN).unwrap()) };
+        let subsystem = SubsystemConfig {
+            hosts: allow_hosts.into(),
+            ..SubsystemConfig::new(Nqn::new(NQN).unwrap())
+        };
         let config = TargetConfig {
             inventory: LiveInventory::of_devices(subsystem, devices).unwrap(),
             listen,
             identities: weft_endpoint::identity::Identities::default(),
         };
-        Self(crate::served::Served::start(loops, |loops| Target::start_limited(config, limits, loops).unwrap()))
+        Self(crate::served::Served::start(loops, |loops| {
+            Target::start_limited(config, limits, loops).unwrap()
+        }))
     }
 
     pub fn target(&self) -> &Target {
@@ -144,10 +154,12 @@ impl Served {
         until(&format!("{connections} connections"), || self.target().connections() == connections);
     }
 
-    /// No payload memory is taken while it still listens, and what is held is no more than a busy host needs.
+    /// No payload memory is taken while it still listens, and what is held is no more than a busy
+    /// host needs.
     fn memory_is_free(&self) {
         for remote in self.0.loops().remotes() {
-            let (taken, allocated) = ask(remote, |on| (on.pool().taken_bytes(), on.pool().allocated_bytes())).unwrap();
+            let (taken, allocated) =
+                ask(remote, |on| (on.pool().taken_bytes(), on.pool().allocated_bytes())).unwrap();
             assert_eq!(taken, 0);
             assert!(allocated < 16 << 20, "{allocated} bytes");
         }
@@ -202,7 +214,9 @@ impl Bystander {
     /// It is still at work.
     pub fn goes_on(&self) {
         let (before, thread) = (self.rounds.load(SeqCst), self.thread.as_ref().unwrap());
-        until("the bystander goes on", || thread.is_finished() || self.rounds.load(SeqCst) >= before + 5);
+        until("the bystander goes on", || {
+            thread.is_finished() || self.rounds.load(SeqCst) >= before + 5
+        });
         assert!(!thread.is_finished(), "the bystander noticed");
     }
 }

@@ -1,4 +1,5 @@
-//! Commands that take too long: Abort, then a reset; and admin commands beyond what the queue holds.
+//! Commands that take too long: Abort, then a reset; and admin commands beyond what the queue
+//! holds.
 
 use crate::fake::{Fake, Reply, is_admin, is_io, response, success};
 use crate::targets::{Ops, patient};
@@ -30,7 +31,9 @@ type Seen = Arc<Mutex<Vec<&'static str>>>;
 fn note(seen: &Seen, qid: Qid, sqe: &Sqe) {
     let reset = || {
         let property = Property::decode(sqe);
-        sqe.fabrics_type() == FabricsType::PROPERTY_SET.0 && property.offset == PropertyOffset::CC && property.value & 1 == 0
+        sqe.fabrics_type() == FabricsType::PROPERTY_SET.0
+            && property.offset == PropertyOffset::CC
+            && property.value & 1 == 0
     };
     if is_admin(qid, sqe, AdminOpcode::ABORT) {
         seen.lock().unwrap().push("abort");
@@ -51,7 +54,10 @@ fn a_command_that_is_not_answered_is_aborted_and_then_the_controller_reset() {
     let kinds = vec![(OpKind::Read, 1), (OpKind::Write { fua: false }, 1), (OpKind::Read, 1)];
     let outcomes = Ops::start(device, kinds).outcomes(3);
     assert!(outcomes[0].is_success() && outcomes[2].is_success(), "{outcomes:?}");
-    assert!(matches!(outcomes[1], Outcome::MayHaveExecuted { settled: true, .. }), "the reset was answered: {outcomes:?}");
+    assert!(
+        matches!(outcomes[1], Outcome::MayHaveExecuted { settled: true, .. }),
+        "the reset was answered: {outcomes:?}"
+    );
     assert_eq!(*seen.lock().unwrap(), ["abort", "reset"]);
 }
 
@@ -76,7 +82,11 @@ fn a_command_that_is_answered_after_its_abort_costs_no_reset() {
         }
     });
     let device = open(&fake.url(), &options()).unwrap();
-    let first = Ops::start(Arc::clone(&device), vec![(OpKind::Write { fua: false }, 1), (OpKind::Flush, 0)]).outcomes(2);
+    let first = Ops::start(
+        Arc::clone(&device),
+        vec![(OpKind::Write { fua: false }, 1), (OpKind::Flush, 0)],
+    )
+    .outcomes(2);
     assert_eq!(first[0].status().kind, StatusKind::Aborted, "{first:?}");
     assert!(first[1].is_success());
     // By then a reset would have come.
@@ -94,18 +104,25 @@ fn a_controller_that_answers_nothing_any_more_is_given_up() {
         if dead.load(SeqCst) { Reply::Silence } else { Reply::Usual }
     });
     let device = open(&fake.url(), &ConnectOptions { keep_alive_ms: 0, ..options() }).unwrap();
-    let outcomes = Ops::start(device, vec![(OpKind::Read, 8), (OpKind::Write { fua: false }, 8)]).outcomes(2);
+    let outcomes =
+        Ops::start(device, vec![(OpKind::Read, 8), (OpKind::Write { fua: false }, 8)]).outcomes(2);
     assert!(matches!(outcomes[0], Outcome::MayHaveExecuted { settled: false, .. }), "{outcomes:?}");
-    assert!(matches!(outcomes[1], Outcome::MayHaveExecuted { settled: true, .. }), "after the quiesce time: {outcomes:?}");
+    assert!(
+        matches!(outcomes[1], Outcome::MayHaveExecuted { settled: true, .. }),
+        "after the quiesce time: {outcomes:?}"
+    );
 }
 
 #[test]
 fn a_keep_alive_that_is_not_answered_ends_the_association() {
-    let fake = Fake::new(None, |qid, sqe| match is_admin(qid, sqe, AdminOpcode::KEEP_ALIVE) || is_io(qid, sqe) {
-        true => Reply::Silence,
-        false => Reply::Usual,
+    let fake = Fake::new(None, |qid, sqe| {
+        match is_admin(qid, sqe, AdminOpcode::KEEP_ALIVE) || is_io(qid, sqe) {
+            true => Reply::Silence,
+            false => Reply::Usual,
+        }
     });
-    let options = ConnectOptions { keep_alive_ms: 400, io_timeout: Duration::from_secs(30), ..patient() };
+    let options =
+        ConnectOptions { keep_alive_ms: 400, io_timeout: Duration::from_secs(30), ..patient() };
     let device = open(&fake.url(), &options).unwrap();
     let outcomes = Ops::start(device, vec![(OpKind::Read, 8)]).outcomes(1);
     assert!(matches!(outcomes[0], Outcome::MayHaveExecuted { .. }), "{outcomes:?}");
@@ -115,7 +132,8 @@ fn a_keep_alive_that_is_not_answered_ends_the_association() {
 fn more_admin_commands_than_the_queue_holds_are_all_answered() {
     let fake = Fake::new(None, |_, _| Reply::Usual);
     let url = NvmeUrl::parse(&fake.url()).unwrap();
-    let session = Session::connect(&url, &ConnectOptions { keep_alive_ms: 0, ..patient() }).unwrap();
+    let session =
+        Session::connect(&url, &ConnectOptions { keep_alive_ms: 0, ..patient() }).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..100 {
             scope.spawn(|| assert_eq!(session.identify(1, Nsid(0)).unwrap().len(), 4096));

@@ -6,10 +6,12 @@ use weft_block::testing::{Plan, conformance};
 use weft_endpoint::source::ConnectOptions;
 use weft_endpoint::{Disk, PathOptions, open};
 
-/// More than loops: queues are dropped with commands under way, and their sessions come back when those have ended.
+/// More than loops: queues are dropped with commands under way, and their sessions come back when
+/// those have ended.
 const QUEUES: u16 = 8;
 
-/// Without contention: tgt reads and writes on several threads without a lock, and now and then half a block is another's.
+/// Without contention: tgt reads and writes on several threads without a lock, and now and then
+/// half a block is another's.
 fn plan() -> Plan {
     Plan { rounds: 0, ..Plan::default() }
 }
@@ -21,7 +23,12 @@ fn it_keeps_the_contract() {
         if digests {
             tgt.take_digests();
         }
-        let options = ConnectOptions { nr_io_queues: QUEUES, hdr_digest: digests, data_digest: digests, ..options() };
+        let options = ConnectOptions {
+            nr_io_queues: QUEUES,
+            hdr_digest: digests,
+            data_digest: digests,
+            ..options()
+        };
         let device = open(&tgt.url(), &options).unwrap_or_else(|e| panic!("{e}"));
         conformance(&device, Plan { loops, ..plan() });
     }
@@ -30,7 +37,18 @@ fn it_keeps_the_contract() {
 #[test]
 fn it_keeps_the_contract_with_thin_provisioning() {
     let Some(tgt) = Tgt::start() else { return };
-    tgt.admin(&["--op", "update", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "--params", "thin_provisioning=1"]);
+    tgt.admin(&[
+        "--op",
+        "update",
+        "--mode",
+        "logicalunit",
+        "--tid",
+        "1",
+        "--lun",
+        "1",
+        "--params",
+        "thin_provisioning=1",
+    ]);
     let options = ConnectOptions { nr_io_queues: QUEUES, ..options() };
     let device = open(&tgt.url(), &options).unwrap_or_else(|e| panic!("{e}"));
     assert!(device.features().discard, "{:?}", device.features());
@@ -41,13 +59,27 @@ fn it_keeps_the_contract_with_thin_provisioning() {
 fn it_says_what_it_is() {
     let Some(tgt) = Tgt::start() else { return };
     let params = "vendor_id=WEFT,product_id=Test disk,scsi_sn=serial-1,readonly=1";
-    tgt.admin(&["--op", "update", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "--params", params]);
+    tgt.admin(&[
+        "--op",
+        "update",
+        "--mode",
+        "logicalunit",
+        "--tid",
+        "1",
+        "--lun",
+        "1",
+        "--params",
+        params,
+    ]);
     let device = open(&tgt.url(), &ConnectOptions { nr_io_queues: 3, ..options() }).unwrap();
     assert_eq!(device.max_queues(), 3);
     assert_eq!((device.geometry().block_bytes, device.geometry().bytes()), (512, 64 << 20));
     assert!(!device.features().write);
     let identity = device.identity();
-    assert_eq!((identity.serial.as_deref(), identity.model.as_deref()), (Some("serial-1"), Some("WEFT Test disk")));
+    assert_eq!(
+        (identity.serial.as_deref(), identity.model.as_deref()),
+        (Some("serial-1"), Some("WEFT Test disk"))
+    );
     assert_eq!(device.url(), tgt.url());
 }
 

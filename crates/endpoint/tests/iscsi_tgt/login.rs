@@ -49,7 +49,10 @@ fn chap_one_way_and_mutual() {
     assert!(refused(&tgt, &options()).contains("--chap-secret-file"));
     account(&tgt, "tgt", TARGET_SECRET, true);
     works(&tgt, &with_chap(SECRET, Some(TARGET_SECRET)));
-    assert!(refused(&tgt, &with_chap(SECRET, Some(b"not the target's"))).contains("failed to authenticate itself"));
+    assert!(
+        refused(&tgt, &with_chap(SECRET, Some(b"not the target's")))
+            .contains("failed to authenticate itself")
+    );
 }
 
 #[test]
@@ -65,8 +68,13 @@ fn digests_of_the_url() {
     let error = open(&format!("{}?data_digest=crc32c", tgt.url()), &options()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     tgt.take_digests();
-    for parameters in ["header_digest=crc32c", "data_digest=crc32c", "header_digest=crc32c,none&data_digest=none,crc32c"] {
-        let disk = Disk::on(open(&format!("{}?{parameters}", tgt.url()), &options()).unwrap()).unwrap();
+    for parameters in [
+        "header_digest=crc32c",
+        "data_digest=crc32c",
+        "header_digest=crc32c,none&data_digest=none,crc32c",
+    ] {
+        let disk =
+            Disk::on(open(&format!("{}?{parameters}", tgt.url()), &options()).unwrap()).unwrap();
         disk.write(0, &[1; 1 << 16]).unwrap();
         let mut back = vec![0; 1 << 16];
         disk.read(0, &mut back).unwrap();

@@ -1,4 +1,5 @@
-//! A `tgtd` of the test's own: on a free port, with a control socket of its own, ended by its process id.
+//! A `tgtd` of the test's own: on a free port, with a control socket of its own, ended by its
+//! process id.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,7 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const IQN: &str = "iqn.2026-01.example.tgt:disk";
 
-/// Number that tells the control sockets of several tgtd apart; each has a directory of its own besides.
+/// Number that tells the control sockets of several tgtd apart; each has a directory of its own
+/// besides.
 const CONTROL: &str = "7";
 
 pub struct Tgt {
@@ -44,7 +46,8 @@ impl Tgt {
         assert!(Command::new("truncate").args(["-s", size]).arg(&disk).status().unwrap().success());
         let disk = disk.display().to_string();
         tgt.admin(&["--op", "new", "--mode", "target", "--tid", "1", "-T", IQN]);
-        let unit = ["--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", &disk];
+        let unit =
+            ["--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", &disk];
         tgt.admin(&[&unit[..], options].concat());
         tgt.admin(&["--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL"]);
         Some(tgt)
@@ -54,7 +57,8 @@ impl Tgt {
     fn launch(dir: PathBuf) -> Self {
         let until = Instant::now() + PATIENCE;
         loop {
-            let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let port =
+                std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let log = std::fs::File::create(dir.join("log")).unwrap();
             let daemon = Command::new("tgtd")
                 .args(["-f", "-C", CONTROL, "--iscsi", &format!("portal=127.0.0.1:{port}")])
@@ -66,7 +70,8 @@ impl Tgt {
                 .unwrap();
             let mut tgt = Self { daemon, dir: dir.clone(), port };
             while tgt.daemon.try_wait().unwrap().is_none() {
-                if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() && tgt.is_controlled() {
+                if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() && tgt.is_controlled()
+                {
                     return tgt;
                 }
                 assert!(Instant::now() < until, "tgtd does not listen: {}", tgt.log());
@@ -83,12 +88,17 @@ impl Tgt {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("tgtadm");
-        command.args(["-C", CONTROL, "--lld", "iscsi"]).args(args).env("TGT_IPC_SOCKET", self.dir.join("control"));
+        command
+            .args(["-C", CONTROL, "--lld", "iscsi"])
+            .args(args)
+            .env("TGT_IPC_SOCKET", self.dir.join("control"));
         command
     }
 
     fn is_controlled(&self) -> bool {
-        self.command(&["--op", "show", "--mode", "target"]).output().is_ok_and(|output| output.status.success())
+        self.command(&["--op", "show", "--mode", "target"])
+            .output()
+            .is_ok_and(|output| output.status.success())
     }
 
     /// Runs tgtadm.
@@ -101,7 +111,18 @@ impl Tgt {
     /// Has the target take digests, which it refuses unless it is told.
     pub fn take_digests(&self) {
         for name in ["HeaderDigest", "DataDigest"] {
-            self.admin(&["--op", "update", "--mode", "target", "--tid", "1", "--name", name, "--value", "CRC32C,None"]);
+            self.admin(&[
+                "--op",
+                "update",
+                "--mode",
+                "target",
+                "--tid",
+                "1",
+                "--name",
+                name,
+                "--value",
+                "CRC32C,None",
+            ]);
         }
     }
 

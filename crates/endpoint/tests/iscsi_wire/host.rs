@@ -27,11 +27,20 @@ pub fn serve(sources: &[&str], pool_bytes: usize) -> Served<Target> {
 }
 
 /// As [`serve`], with settings and limits.
-pub fn serve_with(sources: &[&str], pool_bytes: usize, settings: Settings, limits: TargetLimits) -> Served<Target> {
+pub fn serve_with(
+    sources: &[&str],
+    pool_bytes: usize,
+    settings: Settings,
+    limits: TargetLimits,
+) -> Served<Target> {
     let subsystem = Nqn::new("nqn.2026-01.example.weft:wire").unwrap();
     let config = TargetConfig {
         settings: Settings { name: Some(Name::new(IQN).unwrap()), ..settings },
-        inventory: LiveInventory::of_devices(SubsystemConfig::new(subsystem.clone()), devices(sources)).unwrap(),
+        inventory: LiveInventory::of_devices(
+            SubsystemConfig::new(subsystem.clone()),
+            devices(sources),
+        )
+        .unwrap(),
         subsystem,
         listen: vec!["127.0.0.1:0".parse().unwrap()],
     };
@@ -42,7 +51,10 @@ pub fn serve_with(sources: &[&str], pool_bytes: usize, settings: Settings, limit
 /// A user whose secret is his name with something behind it, and the initiators that are his.
 pub fn user(name: &str, initiators: &[&str]) -> ChapUser {
     let credentials = Credentials { name: name.into(), secret: secret(name).into() };
-    ChapUser { credentials, initiators: initiators.iter().map(|name| Name::new(name).unwrap()).collect() }
+    ChapUser {
+        credentials,
+        initiators: initiators.iter().map(|name| Name::new(name).unwrap()).collect(),
+    }
 }
 
 pub fn secret(name: &str) -> String {
@@ -62,7 +74,10 @@ impl Pdu {
 
     /// The value of a key in its text.
     pub fn value(&self, key: &str) -> Option<String> {
-        pairs(&self.data).map(Result::unwrap).find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
+        pairs(&self.data)
+            .map(Result::unwrap)
+            .find(|(name, _)| *name == key)
+            .map(|(_, value)| value.to_owned())
     }
 }
 
@@ -104,7 +119,11 @@ impl Host {
 
     /// One step to the full feature phase.
     pub fn login(&mut self, name: &str, keys: &str) -> Option<Pdu> {
-        let names = if self.first { format!("InitiatorName={name} TargetName={IQN} ") } else { String::new() };
+        let names = if self.first {
+            format!("InitiatorName={name} TargetName={IQN} ")
+        } else {
+            String::new()
+        };
         self.step(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &(names + keys))
     }
 
@@ -112,16 +131,19 @@ impl Host {
     pub fn log_in_as(&mut self, name: &str, user: &str, secret: &str) -> LoginStatus {
         let status = |pdu: &Pdu| LoginResponse::decode(&pdu.bhs).status;
         let names = format!("InitiatorName={name} TargetName={IQN} AuthMethod=CHAP");
-        let first = self.step(Stage::SECURITY, Some(Stage::OPERATIONAL), &names).expect("an answer");
+        let first =
+            self.step(Stage::SECURITY, Some(Stage::OPERATIONAL), &names).expect("an answer");
         if status(&first) != LoginStatus::SUCCESS {
             return status(&first);
         }
         let challenge = self.step(Stage::SECURITY, None, "CHAP_A=7").expect("a challenge");
         let identifier = chap::identifier(&challenge.value("CHAP_I").unwrap()).unwrap();
         let bytes = chap::challenge(&challenge.value("CHAP_C").unwrap()).unwrap();
-        let response = chap::respond(Algorithm::SHA256, identifier, secret.as_bytes(), &bytes).unwrap().text();
+        let response =
+            chap::respond(Algorithm::SHA256, identifier, secret.as_bytes(), &bytes).unwrap().text();
         let proof = format!("CHAP_N={user} CHAP_R={response}");
-        let proven = self.step(Stage::SECURITY, Some(Stage::OPERATIONAL), &proof).expect("an answer");
+        let proven =
+            self.step(Stage::SECURITY, Some(Stage::OPERATIONAL), &proof).expect("an answer");
         if status(&proven) != LoginStatus::SUCCESS {
             return status(&proven);
         }
@@ -133,7 +155,8 @@ impl Host {
         while self.command(&[0; 16], 0, &[], 0).status != 0 {}
     }
 
-    /// One step of a login, and its answer; spaces separate the pairs. `None`: the connection is over.
+    /// One step of a login, and its answer; spaces separate the pairs. `None`: the connection is
+    /// over.
     pub fn step(&mut self, current: Stage, next: Option<Stage>, text: &str) -> Option<Pdu> {
         self.first = false;
         self.say(current, next, text)?;
@@ -142,7 +165,8 @@ impl Host {
 
     /// The step alone.
     pub fn say(&mut self, current: Stage, next: Option<Stage>, text: &str) -> Option<()> {
-        let text: Vec<u8> = text.split_whitespace().flat_map(|pair| [pair.as_bytes(), b"\0"].concat()).collect();
+        let text: Vec<u8> =
+            text.split_whitespace().flat_map(|pair| [pair.as_bytes(), b"\0"].concat()).collect();
         let request = LoginRequest {
             immediate: true,
             flags: LoginFlags::new(current, next),
@@ -181,12 +205,25 @@ impl Host {
         let expected_bytes = if data.is_empty() { expected } else { data.len() as u32 };
         let (task, cmd_sn) = (TaskTag(self.sn), Serial(self.sn));
         self.sn += 1;
-        let command = ScsiCommand { flags, task, expected_bytes, cmd_sn, cdb: *cdb, ..ScsiCommand::default() };
+        let command = ScsiCommand {
+            flags,
+            task,
+            expected_bytes,
+            cmd_sn,
+            cdb: *cdb,
+            ..ScsiCommand::default()
+        };
         self.put(command.encode(immediate as u32), &data[..immediate]).unwrap();
     }
 
     /// The same with the rest of the data, as it is asked for, and the answer.
-    pub fn command(&mut self, cdb: &[u8; 16], expected: u32, data: &[u8], immediate: usize) -> Ended {
+    pub fn command(
+        &mut self,
+        cdb: &[u8; 16],
+        expected: u32,
+        data: &[u8],
+        immediate: usize,
+    ) -> Ended {
         self.begin(cdb, expected, data, immediate);
         let mut ended = Ended { status: 0xff, code: 0, data: vec![0; expected as usize], r2ts: 0 };
         let mut got = 0;
@@ -210,7 +247,10 @@ impl Host {
                 }
                 Opcode::SCSI_RESPONSE => {
                     ended.status = ScsiResponse::decode(&pdu.bhs).status;
-                    ended.code = pdu.data.get(14..16).map_or(0, |code| u16::from_be_bytes([code[0], code[1]]));
+                    ended.code = pdu
+                        .data
+                        .get(14..16)
+                        .map_or(0, |code| u16::from_be_bytes([code[0], code[1]]));
                     ended.data.truncate(got);
                     return ended;
                 }
@@ -227,7 +267,15 @@ impl Host {
             let last = at + bytes == end;
             let flags = if last { DataOutFlags::FINAL } else { DataOutFlags::NONE };
             let (task, transfer, data_sn) = (r2t.task, r2t.transfer, Serial(sn));
-            let pdu = DataOut { flags, lun: r2t.lun, task, transfer, data_sn, offset: at, ..DataOut::default() };
+            let pdu = DataOut {
+                flags,
+                lun: r2t.lun,
+                task,
+                transfer,
+                data_sn,
+                offset: at,
+                ..DataOut::default()
+            };
             self.put(pdu.encode(bytes), &data[at as usize..(at + bytes) as usize]).unwrap();
             at += bytes;
             if last {

@@ -61,13 +61,17 @@ fn little_memory_is_told() {
     assert_eq!(transfer_blocks_max(&mut host), 4096);
     let data = bytes(2 * MIB);
     // Data that comes unasked is taken while others have the memory.
-    let mut others: Vec<Host> = (0..3).map(|n| Host::logged_in(&served, &format!("{NAME}{n}"))).collect();
+    let mut others: Vec<Host> =
+        (0..3).map(|n| Host::logged_in(&served, &format!("{NAME}{n}"))).collect();
     std::thread::scope(|scope| {
         for (n, other) in others.iter_mut().enumerate() {
             let data = &data;
             scope.spawn(move || {
                 for _ in 0..5 {
-                    assert_eq!(other.command(&blocks(WRITE, 4096 * n as u64, 4096), 0, data, 4096).status, 0);
+                    assert_eq!(
+                        other.command(&blocks(WRITE, 4096 * n as u64, 4096), 0, data, 4096).status,
+                        0
+                    );
                 }
             });
         }

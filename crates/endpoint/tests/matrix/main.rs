@@ -1,5 +1,5 @@
-//! The matrix: each source behind each export, opened again by that protocol's initiator, passes the conformance test of a local
-//! device. A further protocol is one more line of [`PROTOCOLS`].
+//! The matrix: each source behind each export, opened again by that protocol's initiator, passes
+//! the conformance test of a local device. A further protocol is one more line of [`PROTOCOLS`].
 
 #[path = "../common/served.rs"]
 mod common;
@@ -13,7 +13,9 @@ use served::{PROTOCOLS, Protocol, QUEUES, Served, open_once};
 use std::sync::Arc;
 use watched::Watched;
 use weft_block::testing::{Plan, Rig, conformance};
-use weft_block::{BlockDevice, Change, ErrorKind, OpKind, OpenOptions, Outcome, Raw, RawScsi, Status, StatusKind};
+use weft_block::{
+    BlockDevice, Change, ErrorKind, OpKind, OpenOptions, Outcome, Raw, RawScsi, Status, StatusKind,
+};
 use weft_endpoint::{ConnectOptions, Disk};
 
 /// A fused pair of NVMe is atomic for one block of these sources.
@@ -36,7 +38,8 @@ fn conforms(url: &str, plan: Plan) {
         let served = Served::start(protocol, vec![local(url)]);
         let device = served.open(0);
         // NBD tells the shortest range that can be had, which is a byte.
-        let block_bytes = if protocol.name.starts_with("NBD") { 512 } else { local(url).geometry().block_bytes };
+        let block_bytes =
+            if protocol.name.starts_with("NBD") { 512 } else { local(url).geometry().block_bytes };
         assert_eq!(device.geometry().block_bytes, block_bytes);
         conformance(&device, Plan { rounds: 40, compare_blocks: COMPARE_BLOCKS, ..plan });
     });
@@ -63,7 +66,10 @@ fn a_file() {
     each(|protocol| {
         let url = format!("file:{},size=8MiB", path.display());
         let served = Served::start(protocol, vec![local(&url)]);
-        conformance(&served.open(0), Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() });
+        conformance(
+            &served.open(0),
+            Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() },
+        );
     });
     std::fs::remove_file(&path).unwrap();
 }
@@ -73,7 +79,8 @@ fn a_file() {
 fn an_image_of_ceph() {
     let Some(cluster) = weft_testing::ceph::Cluster::shared() else { return };
     let url = cluster.url(&cluster.image("matrix", "32M"));
-    let device = weft_endpoint::open(&url, &ConnectOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let device =
+        weft_endpoint::open(&url, &ConnectOptions::default()).unwrap_or_else(|e| panic!("{e}"));
     each(|protocol| {
         let served = Served::start(protocol, vec![Arc::clone(&device)]);
         let plan = Plan { rounds: 10, loops: 2, compare_blocks: COMPARE_BLOCKS, ..Plan::default() };
@@ -85,7 +92,10 @@ fn an_image_of_ceph() {
 #[test]
 fn filters() {
     let delay = "delay:read=20us,write=5us,depth=4,spread=lognormal";
-    conforms(&format!("stats:limit:write-iops=200k,bw=2GB,{delay},error:rate=0,ram:8MiB"), Plan { loops: 2, ..Plan::default() });
+    conforms(
+        &format!("stats:limit:write-iops=200k,bw=2GB,{delay},error:rate=0,ram:8MiB"),
+        Plan { loops: 2, ..Plan::default() },
+    );
 }
 
 #[test]
@@ -101,15 +111,24 @@ fn a_stripe() {
 /// Members that are other protocols' devices, and one of this machine.
 #[test]
 fn a_stripe_of_remote_devices() {
-    let behind: Vec<_> = PROTOCOLS.iter().map(|protocol| Served::start(protocol, vec![local("ram:2MiB")])).collect();
-    let members: Vec<_> = behind.iter().map(|served| served.urls()[0].replace("?socket=", ",socket=")).collect();
+    let behind: Vec<_> =
+        PROTOCOLS.iter().map(|protocol| Served::start(protocol, vec![local("ram:2MiB")])).collect();
+    let members: Vec<_> =
+        behind.iter().map(|served| served.urls()[0].replace("?socket=", ",socket=")).collect();
     let options = ConnectOptions { nr_io_queues: QUEUES, ..ConnectOptions::default() };
-    let device = weft_endpoint::open(&format!("stripe:16KiB,{},ram:2MiB", members.join(",")), &options);
+    let device =
+        weft_endpoint::open(&format!("stripe:16KiB,{},ram:2MiB", members.join(",")), &options);
     let device = device.unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(device.geometry().bytes(), (members.len() as u64 + 1) << 21);
-    conformance(&device, Plan { rounds: 20, loops: 2, compare_blocks: COMPARE_BLOCKS, ..Plan::default() });
+    conformance(
+        &device,
+        Plan { rounds: 20, loops: 2, compare_blocks: COMPARE_BLOCKS, ..Plan::default() },
+    );
     let served = Served::start(&PROTOCOLS[0], vec![device]);
-    conformance(&served.open(0), Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() });
+    conformance(
+        &served.open(0),
+        Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() },
+    );
 }
 
 /// A source that is itself another protocol's: a gateway.
@@ -118,11 +137,15 @@ fn a_gateway() {
     each(|protocol| {
         let behind = Served::start(&PROTOCOLS[0], vec![local("ram:8MiB")]);
         let served = Served::start(protocol, vec![behind.open(0)]);
-        conformance(&served.open(0), Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() });
+        conformance(
+            &served.open(0),
+            Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() },
+        );
     });
 }
 
-/// Each loop of a gateway has a connection of its own to what is behind it, and moves blocks on that.
+/// Each loop of a gateway has a connection of its own to what is behind it, and moves blocks on
+/// that.
 #[test]
 fn a_gateway_uses_a_queue_on_each_loop() {
     each(|protocol| {
@@ -137,26 +160,42 @@ fn a_gateway_uses_a_queue_on_each_loop() {
         }
         rig.end();
         let used = watched.used();
-        assert!(used.len() == 2 && used.iter().all(|&operations| operations > 20), "{}: {used:?}", protocol.name);
+        assert!(
+            used.len() == 2 && used.iter().all(|&operations| operations > 20),
+            "{}: {used:?}",
+            protocol.name
+        );
         assert!(watched.most_open() <= 2, "{}", protocol.name);
     });
 }
 
 #[test]
 fn errors_keep_their_meaning() {
-    let cases = [("media", StatusKind::Media), ("nospace", StatusKind::NoSpace), ("protected", StatusKind::WriteProtected)];
+    let cases = [
+        ("media", StatusKind::Media),
+        ("nospace", StatusKind::NoSpace),
+        ("protected", StatusKind::WriteProtected),
+    ];
     each(|protocol| {
         for (kind, meaning) in cases {
-            let served = Served::start(protocol, vec![local(&format!("error:rate=1,ops=write,kind={kind},ram:8MiB"))]);
+            let served = Served::start(
+                protocol,
+                vec![local(&format!("error:rate=1,ops=write,kind={kind},ram:8MiB"))],
+            );
             let disk = Disk::on(served.open(0)).unwrap();
             let error = disk.write(3, &[1; 512]).unwrap_err();
-            assert!(error.to_string().contains(&format!("{meaning:?}")), "{}: {kind}: {error}", protocol.name);
+            assert!(
+                error.to_string().contains(&format!("{meaning:?}")),
+                "{}: {kind}: {error}",
+                protocol.name
+            );
             disk.read(3, &mut [0; 512]).unwrap();
         }
     });
 }
 
-/// What a read of a device that ends with `status` ends with behind two exports, one behind the other.
+/// What a read of a device that ends with `status` ends with behind two exports, one behind the
+/// other.
 fn behind_a_gateway([inner, outer]: [&Protocol; 2], status: Status) -> Status {
     let testing = Testing::new("ram:8MiB");
     testing.knobs.fail_with(status);
@@ -172,9 +211,11 @@ fn behind_a_gateway([inner, outer]: [&Protocol; 2], status: Status) -> Status {
 /// Both carry more words than the kinds have; between them the standard translation counts.
 #[test]
 fn a_gateway_keeps_the_words_of_its_protocol() {
-    let [nvme, iscsi] = ["NVMe/TCP", "iSCSI"].map(|name| PROTOCOLS.iter().find(|protocol| protocol.name == name).unwrap());
-    let sense =
-        |sense_key, additional_sense, information| Raw::Scsi(RawScsi { status: 2, sense_key, additional_sense, information });
+    let [nvme, iscsi] = ["NVMe/TCP", "iSCSI"]
+        .map(|name| PROTOCOLS.iter().find(|protocol| protocol.name == name).unwrap());
+    let sense = |sense_key, additional_sense, information| {
+        Raw::Scsi(RawScsi { status: 2, sense_key, additional_sense, information })
+    };
     let media = |raw| Status::with_raw(StatusKind::Media, raw);
     // Application Tag Check Error, Do Not Retry.
     let (tag_in_nvme, tag_in_scsi) = (media(Raw::Nvme(0x4283)), media(sense(3, 0x1002, None)));
@@ -191,8 +232,14 @@ fn a_gateway_keeps_the_words_of_its_protocol() {
 fn sizes_are_those_of_the_source_and_of_its_new_size_when_opened_again() {
     each(|protocol| {
         let testing = Testing::new("ram:8MiB");
-        let served = Served::start(protocol, vec![Arc::clone(&testing) as Arc<dyn BlockDevice>, local("ram:5MiB,block=4096")]);
-        assert_eq!((served.open(0).geometry().bytes(), served.open(1).geometry().bytes()), (8 << 20, 5 << 20));
+        let served = Served::start(
+            protocol,
+            vec![Arc::clone(&testing) as Arc<dyn BlockDevice>, local("ram:5MiB,block=4096")],
+        );
+        assert_eq!(
+            (served.open(0).geometry().bytes(), served.open(1).geometry().bytes()),
+            (8 << 20, 5 << 20)
+        );
         testing.knobs.change(Change::Resized { blocks: 4 << 11 });
         assert_eq!(served.open(0).geometry().bytes(), 4 << 20, "{}", protocol.name);
     });
@@ -202,7 +249,10 @@ fn sizes_are_those_of_the_source_and_of_its_new_size_when_opened_again() {
 fn what_is_not_there_is_refused() {
     each(|protocol| {
         let served = Served::start(protocol, vec![local("ram:5MiB")]);
-        let error = served.try_open(&(protocol.absent)(&served.urls()[0])).err().expect("there is no such thing");
+        let error = served
+            .try_open(&(protocol.absent)(&served.urls()[0]))
+            .err()
+            .expect("there is no such thing");
         assert_eq!(error.kind(), ErrorKind::NotFound, "{}: {error}", protocol.name);
     });
 }
@@ -215,7 +265,9 @@ fn an_export_that_stops_leaves_truthful_answers() {
         std::thread::scope(|scope| {
             let (begun, begins) = std::sync::mpsc::channel();
             let writer = scope.spawn(move || {
-                let write = |round: u64| disk.write(round % 1000, &[7; 512]).is_ok() && begun.send(()).is_ok();
+                let write = |round: u64| {
+                    disk.write(round % 1000, &[7; 512]).is_ok() && begun.send(()).is_ok()
+                };
                 (0..).take_while(|round| write(*round)).count();
                 disk
             });

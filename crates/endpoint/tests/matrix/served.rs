@@ -18,14 +18,27 @@ pub struct Protocol {
 }
 
 pub const PROTOCOLS: &[Protocol] = &[
-    Protocol { name: "NVMe/TCP", listen: "nvme+tcp://127.0.0.1:0", absent: |url| format!("{url}/9") },
-    Protocol { name: "iSCSI", listen: "iscsi://127.0.0.1:0", absent: |url| url.trim_end_matches('0').to_owned() + "9" },
+    Protocol {
+        name: "NVMe/TCP",
+        listen: "nvme+tcp://127.0.0.1:0",
+        absent: |url| format!("{url}/9"),
+    },
+    Protocol {
+        name: "iSCSI",
+        listen: "iscsi://127.0.0.1:0",
+        absent: |url| url.trim_end_matches('0').to_owned() + "9",
+    },
     Protocol { name: "NBD", listen: "nbd://127.0.0.1:0", absent: |url| format!("{url}9") },
     #[cfg(unix)]
-    Protocol { name: "NBD over a Unix socket", listen: "nbd+unix:///?socket={}", absent: |url| url.replace("///1", "///absent") },
+    Protocol {
+        name: "NBD over a Unix socket",
+        listen: "nbd+unix:///?socket={}",
+        absent: |url| url.replace("///1", "///absent"),
+    },
 ];
 
-/// More than loops: queues are dropped with operations under way, and their connections come back when those have ended.
+/// More than loops: queues are dropped with operations under way, and their connections come back
+/// when those have ended.
 pub const QUEUES: u16 = 8;
 
 pub struct Served(crate::common::Served<Exports>);
@@ -34,7 +47,8 @@ impl Served {
     pub fn start(protocol: &Protocol, devices: Vec<Arc<dyn BlockDevice>>) -> Self {
         static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("weft-matrix-{}-{number}.sock", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("weft-matrix-{}-{number}.sock", std::process::id()));
         let subsystem = SubsystemConfig::new(Nqn::new("nqn.2026-01.example.weft:matrix").unwrap());
         let config = ExportConfig {
             inventory: LiveInventory::of_devices(subsystem, devices).unwrap(),
@@ -42,7 +56,9 @@ impl Served {
             tls: TlsFiles::default(),
         };
         let listen = protocol.listen.replace("{}", &path.to_string_lossy());
-        let start = |loops: &[Remote]| export::start(&config, &[listen], loops).unwrap_or_else(|e| panic!("{e}"));
+        let start = |loops: &[Remote]| {
+            export::start(&config, &[listen], loops).unwrap_or_else(|e| panic!("{e}"))
+        };
         Self(crate::common::Served::start(&crate::common::loops(2), start))
     }
 
@@ -64,14 +80,16 @@ impl Served {
     pub fn open(&self, number: usize) -> Arc<dyn BlockDevice> {
         let urls = self.urls();
         // NVMe has one URL for all namespaces.
-        let url = urls.get(number).cloned().unwrap_or_else(|| format!("{}/{}", urls[0], number + 1));
+        let url =
+            urls.get(number).cloned().unwrap_or_else(|| format!("{}/{}", urls[0], number + 1));
         self.try_open(&url).unwrap_or_else(|e| panic!("{e}"))
     }
 }
 
 /// Opens what ends with its connection.
 pub fn open_once(url: &str) -> Arc<dyn BlockDevice> {
-    open(url, &ConnectOptions { paths: PathOptions::once(), ..ConnectOptions::default() }).unwrap_or_else(|e| panic!("{e}"))
+    open(url, &ConnectOptions { paths: PathOptions::once(), ..ConnectOptions::default() })
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn open_with(url: &str, nr_io_queues: u16) -> Result<Arc<dyn BlockDevice>, Error> {

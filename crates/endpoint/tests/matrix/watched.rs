@@ -3,7 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
-use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, InPlace, Op};
+use weft_block::{
+    BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, InPlace, Op,
+};
 use weft_io::{DriverId, Handle};
 
 /// Another device, with so many queues.
@@ -72,7 +74,8 @@ impl BlockQueue for WatchedQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let before = ops.len();
         self.inner.submit(ops);
-        *self.seen.lock().unwrap().operations.entry(std::thread::current().id()).or_default() += before - ops.len();
+        *self.seen.lock().unwrap().operations.entry(std::thread::current().id()).or_default() +=
+            before - ops.len();
     }
 
     fn reap(&mut self, done: &mut Vec<Completion>) {

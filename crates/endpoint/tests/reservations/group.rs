@@ -1,18 +1,21 @@
-//! Two gateways over one disk, which share its reservations: hosts of one are kept out, told and aborted by what hosts of the other do.
+//! Two gateways over one disk, which share its reservations: hosts of one are kept out, told and
+//! aborted by what hosts of the other do.
 
 use crate::host::{Host, IQN};
 use crate::nvme::NvmeHost;
 use crate::wire::{self, Peer};
 use crate::{
-    CONFLICT, GOOD, INITIATOR, NQN, REGISTRATIONS_PREEMPTED, Stage, host_told, persistent_reserve_out, reserve_out, scsi_read,
-    scsi_write, served,
+    CONFLICT, GOOD, INITIATOR, NQN, REGISTRATIONS_PREEMPTED, Stage, host_told,
+    persistent_reserve_out, reserve_out, scsi_read, scsi_write, served,
 };
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use uuid::Uuid;
 use weft_block::{Device, Error};
-use weft_endpoint::inventory::{ControllerRange, InventoryBuilder, LiveInventory, NamespaceConfig, Sharing, SubsystemConfig};
+use weft_endpoint::inventory::{
+    ControllerRange, InventoryBuilder, LiveInventory, NamespaceConfig, Sharing, SubsystemConfig,
+};
 use weft_endpoint::reservations::{ReservationTable, SharedStore};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::opcode::NvmOpcode;
@@ -90,7 +93,9 @@ fn gateway(cluster: &Arc<Cluster>, device: &Device) -> Stage {
     drop(tables);
     let first = me as u16 * 1000 + 1;
     let mut builder = InventoryBuilder::default();
-    builder.set_range(ControllerRange { cntlids: (first, first + 999), sharing: Sharing::Group }).unwrap();
+    builder
+        .set_range(ControllerRange { cntlids: (first, first + 999), sharing: Sharing::Group })
+        .unwrap();
     builder.add_subsystem(SubsystemConfig::new(nqn.clone())).unwrap();
     builder.add_namespace(&nqn, Nsid(1), NamespaceConfig::named(Arc::clone(device), "1")).unwrap();
     Stage::serve(LiveInventory::with_reservations(builder.build().unwrap(), table).unwrap())
@@ -120,14 +125,23 @@ fn an_nvme_host_is_one_registrant_at_all_gateways() {
     // Write exclusive, by the other gateway.
     assert_eq!(one_b.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 << 8, [0x11, 0]), Status::SUCCESS);
     assert_eq!((one_a.write(), one_b.write()), (Status::SUCCESS, Status::SUCCESS));
-    assert_eq!((two_a.write(), two_b.write()), (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT));
+    assert_eq!(
+        (two_a.write(), two_b.write()),
+        (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT)
+    );
     assert!(disk.write(0, &[0; 512]).is_err());
     drop(disk);
     // The other host takes it over, and the first one hears of it at both.
     register(&mut two_a, 0x22);
-    assert_eq!(two_b.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 | 1 << 8, [0x22, 0x11]), Status::SUCCESS);
+    assert_eq!(
+        two_b.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 | 1 << 8, [0x22, 0x11]),
+        Status::SUCCESS
+    );
     assert_eq!((one_a.hear(), one_b.hear()), (1, 1));
-    assert_eq!((one_a.write(), one_b.write()), (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT));
+    assert_eq!(
+        (one_a.write(), one_b.write()),
+        (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT)
+    );
     assert_eq!((two_a.write(), two_b.write()), (Status::SUCCESS, Status::SUCCESS));
     assert_eq!((two_a.registrants(), two_b.registrants()), (1, 1));
 }
@@ -140,7 +154,11 @@ fn a_write_at_one_gateway_is_fenced_by_a_host_at_the_other() {
     register(&mut fencer, 2);
     assert_eq!(fenced.reserve(NvmOpcode::RESERVATION_ACQUIRE, 3 << 8, [1, 0]), Status::SUCCESS);
     const BYTES: u32 = 64 << 10;
-    fenced.io.put(&wire::capsule_moving(&command::write(Nsid(1), Lba(0), BYTES / 512, false), 99, BYTES));
+    fenced.io.put(&wire::capsule_moving(
+        &command::write(Nsid(1), Lba(0), BYTES / 512, false),
+        99,
+        BYTES,
+    ));
     let r2t = fenced.io.pdu().expect("an R2T");
     assert_eq!(r2t.kind(), PduType::R2T);
     // Preempt and abort.
@@ -156,14 +174,19 @@ fn keys(host: &mut Host) -> Vec<u64> {
     (cdb[0], cdb[7]) = (0x5e, 1);
     let ended = host.command(&cdb, 256, &[], 0);
     assert_eq!(ended.status, GOOD);
-    ended.data[8..].chunks_exact(8).map(|key| u64::from_be_bytes(key.try_into().unwrap())).filter(|key| *key != 0).collect()
+    ended.data[8..]
+        .chunks_exact(8)
+        .map(|key| u64::from_be_bytes(key.try_into().unwrap()))
+        .filter(|key| *key != 0)
+        .collect()
 }
 
 /// Registers an initiator at the target port that it came by, or at all.
 fn register_initiator(host: &mut Host, key: u64, all_ports: bool) {
     let mut cdb = [0; 16];
     (cdb[0], cdb[1], cdb[8]) = (0x5f, 6, 24);
-    let list = [&[0; 8][..], &key.to_be_bytes(), &[0, 0, 0, 0, u8::from(all_ports) << 2, 0, 0, 0]].concat();
+    let list = [&[0; 8][..], &key.to_be_bytes(), &[0, 0, 0, 0, u8::from(all_ports) << 2, 0, 0, 0]]
+        .concat();
     assert_eq!(host.command(&cdb, 0, &list, list.len()).status, GOOD);
 }
 
@@ -171,7 +194,8 @@ fn register_initiator(host: &mut Host, key: u64, all_ports: bool) {
 fn an_initiator_is_a_registrant_of_the_port_of_one_gateway_or_of_all() {
     assert!(IQN.starts_with("iqn."), "the gateways are ports of one target");
     let [a, b] = two();
-    let (mut at_a, mut at_b) = (Host::logged_in(&a.iscsi, INITIATOR), Host::logged_in(&b.iscsi, INITIATOR));
+    let (mut at_a, mut at_b) =
+        (Host::logged_in(&a.iscsi, INITIATOR), Host::logged_in(&b.iscsi, INITIATOR));
     let mut nvme = b.nvme_host(1);
     register_initiator(&mut at_a, 0x11, false);
     assert_eq!((keys(&mut at_a), keys(&mut at_b)), (vec![0x11], vec![0x11]));
@@ -181,7 +205,10 @@ fn an_initiator_is_a_registrant_of_the_port_of_one_gateway_or_of_all() {
     assert_eq!(at_a.command(&reserve, 0, &[], 0).code, 0x2000);
     // Write exclusive, registrants only.
     assert_eq!(reserve_out(&mut at_a, 1, 5, [0x11, 0]), GOOD);
-    assert_eq!((scsi_write(&mut at_a), scsi_write(&mut at_b), scsi_read(&mut at_b)), (GOOD, CONFLICT, GOOD));
+    assert_eq!(
+        (scsi_write(&mut at_a), scsi_write(&mut at_b), scsi_read(&mut at_b)),
+        (GOOD, CONFLICT, GOOD)
+    );
     assert_eq!(nvme.write(), Status::RESERVATION_CONFLICT);
     // The ports of the other gateway are others.
     register_initiator(&mut at_b, 0x22, false);
@@ -191,9 +218,18 @@ fn an_initiator_is_a_registrant_of_the_port_of_one_gateway_or_of_all() {
     assert_eq!((scsi_write(&mut at_a), scsi_write(&mut at_b)), (GOOD, GOOD));
     // A host at one gateway preempts the initiator at both.
     register(&mut nvme, 1);
-    assert_eq!(nvme.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 | 1 << 8, [1, 0x33]), Status::SUCCESS);
-    assert_eq!((host_told(&mut at_a), host_told(&mut at_b)), (REGISTRATIONS_PREEMPTED, REGISTRATIONS_PREEMPTED));
-    assert_eq!((scsi_write(&mut at_a), scsi_write(&mut at_b), nvme.write()), (CONFLICT, CONFLICT, Status::SUCCESS));
+    assert_eq!(
+        nvme.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 | 1 << 8, [1, 0x33]),
+        Status::SUCCESS
+    );
+    assert_eq!(
+        (host_told(&mut at_a), host_told(&mut at_b)),
+        (REGISTRATIONS_PREEMPTED, REGISTRATIONS_PREEMPTED)
+    );
+    assert_eq!(
+        (scsi_write(&mut at_a), scsi_write(&mut at_b), nvme.write()),
+        (CONFLICT, CONFLICT, Status::SUCCESS)
+    );
 }
 
 #[test]
@@ -204,19 +240,25 @@ fn a_gateway_that_comes_later_begins_with_the_reservations_of_the_others() {
     register(&mut one, 1);
     assert_eq!(one.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 << 8, [1, 0]), Status::SUCCESS);
     let b = gateway(&cluster, &device);
-    assert_eq!((b.nvme_host(2).write(), b.nvme_host(1).write()), (Status::RESERVATION_CONFLICT, Status::SUCCESS));
+    assert_eq!(
+        (b.nvme_host(2).write(), b.nvme_host(1).write()),
+        (Status::RESERVATION_CONFLICT, Status::SUCCESS)
+    );
     assert_eq!(scsi_write(&mut Host::logged_in(&b.iscsi, INITIATOR)), CONFLICT);
 }
 
-/// A command on reservations waits for the change by another gateway that aborts it, and that for the end of the aborted commands.
+/// A command on reservations waits for the change by another gateway that aborts it, and that for
+/// the end of the aborted commands.
 #[test]
 fn a_command_on_reservations_may_be_aborted_by_what_it_waits_for() {
     let cluster = Arc::<Cluster>::default();
     let [a, b] = two_of(&cluster);
-    let (mut initiator, mut aborted, mut fencer) = (Host::logged_in(&a.iscsi, INITIATOR), a.nvme_host(1), b.nvme_host(2));
+    let (mut initiator, mut aborted, mut fencer) =
+        (Host::logged_in(&a.iscsi, INITIATOR), a.nvme_host(1), b.nvme_host(2));
     let generation = || cluster.objects().values().next().map_or(0, |(generation, _)| *generation);
     register(&mut fencer, 2);
-    // A command of an initiator, and one of an NVMe host, each with the key by which it is preempted.
+    // A command of an initiator, and one of an NVMe host, each with the key by which it is
+    // preempted.
     for by_iscsi in [true, false] {
         if by_iscsi {
             register_initiator(&mut initiator, 1, false)
@@ -234,7 +276,8 @@ fn a_command_on_reservations_may_be_aborted_by_what_it_waits_for() {
         has_come.recv_timeout(PATIENCE).expect("the command has come to the store");
         let before = generation();
         std::thread::scope(|scope| {
-            let fencing = scope.spawn(|| fencer.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 | 3 << 8, [2, 1]));
+            let fencing =
+                scope.spawn(|| fencer.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 | 3 << 8, [2, 1]));
             until("the preemption is in the store", || generation() > before);
             let_go.send(()).unwrap();
             assert_eq!(fencing.join().unwrap(), Status::SUCCESS, "by iSCSI: {by_iscsi}");

@@ -1,4 +1,5 @@
-//! Hosts of all protocols over one namespace: an NVMe host, an iSCSI initiator and an NBD client keep each other out.
+//! Hosts of all protocols over one namespace: an NVMe host, an iSCSI initiator and an NBD client
+//! keep each other out.
 
 mod group;
 #[path = "../iscsi_wire/host.rs"]
@@ -16,7 +17,9 @@ use served::Served;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_endpoint::export::Export;
-use weft_endpoint::export::iscsi::{Settings, Target as Iscsi, TargetConfig as IscsiConfig, TargetLimits};
+use weft_endpoint::export::iscsi::{
+    Settings, Target as Iscsi, TargetConfig as IscsiConfig, TargetLimits,
+};
 use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
 use weft_endpoint::export::nvme_tcp::{Target as Nvme, TargetConfig as NvmeConfig};
 use weft_endpoint::identity::Identities;
@@ -55,15 +58,25 @@ impl Stage {
         let (one, two, three) = (Arc::clone(&inventory), Arc::clone(&inventory), inventory);
         Self {
             nvme: Served::start(&served::loops(2), |loops| {
-                Nvme::start(NvmeConfig { inventory: one, listen: listen(), identities: Identities::system() }, loops).unwrap()
+                Nvme::start(
+                    NvmeConfig {
+                        inventory: one,
+                        listen: listen(),
+                        identities: Identities::system(),
+                    },
+                    loops,
+                )
+                .unwrap()
             }),
             iscsi: Served::start(&served::loops(1), |loops| {
-                let settings = Settings { name: Some(Name::new(IQN).unwrap()), ..Settings::default() };
+                let settings =
+                    Settings { name: Some(Name::new(IQN).unwrap()), ..Settings::default() };
                 let config = IscsiConfig { settings, inventory: two, subsystem, listen: listen() };
                 Iscsi::start_limited(config, TargetLimits::default(), loops).unwrap()
             }),
             nbd: Served::start(&served::loops(1), |loops| {
-                NbdServer::start(three, &["nbd://127.0.0.1:0"], NbdLimits::default(), loops).unwrap()
+                NbdServer::start(three, &["nbd://127.0.0.1:0"], NbdLimits::default(), loops)
+                    .unwrap()
             }),
         }
     }
@@ -108,16 +121,26 @@ fn hosts_of_all_protocols_keep_each_other_out() {
 
     // The initiator reserves: write exclusive.
     assert_eq!(reserve_out(&mut scsi, 6, 0, [0, 0x11]), GOOD);
-    assert_eq!((nvme.write(), scsi_write(&mut scsi)), (Status::SUCCESS, GOOD), "registering keeps nobody out");
+    assert_eq!(
+        (nvme.write(), scsi_write(&mut scsi)),
+        (Status::SUCCESS, GOOD),
+        "registering keeps nobody out"
+    );
     assert_eq!(reserve_out(&mut scsi, 1, 1, [0x11, 0]), GOOD);
     assert_eq!((nvme.read(), nvme.write()), (Status::SUCCESS, Status::RESERVATION_CONFLICT));
     assert_eq!((scsi_read(&mut scsi), scsi_write(&mut scsi)), (GOOD, GOOD));
     assert!(disk.read(0, &mut block).is_ok() && disk.write(0, &block).is_err());
 
     // The host preempts it: exclusive access.
-    assert_eq!(nvme.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 | 2 << 8, [1, 0x11]), Status::RESERVATION_CONFLICT);
+    assert_eq!(
+        nvme.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 | 2 << 8, [1, 0x11]),
+        Status::RESERVATION_CONFLICT
+    );
     assert_eq!(nvme.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, 1]), Status::SUCCESS);
-    assert_eq!(nvme.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 | 2 << 8, [1, 0x11]), Status::SUCCESS);
+    assert_eq!(
+        nvme.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 | 2 << 8, [1, 0x11]),
+        Status::SUCCESS
+    );
     assert_eq!((nvme.read(), nvme.write()), (Status::SUCCESS, Status::SUCCESS));
     assert_eq!(host_told(&mut scsi), REGISTRATIONS_PREEMPTED);
     assert_eq!((scsi_read(&mut scsi), scsi_write(&mut scsi)), (CONFLICT, CONFLICT));
@@ -156,7 +179,11 @@ fn a_write_that_waits_for_its_data_is_fenced() {
     assert_eq!(fenced.reserve(NvmOpcode::RESERVATION_ACQUIRE, 3 << 8, [1, 0]), Status::SUCCESS);
     // More than a capsule takes: the target asks for it.
     const BYTES: u32 = 64 << 10;
-    fenced.io.put(&wire::capsule_moving(&command::write(Nsid(1), Lba(0), BYTES / 512, false), 99, BYTES));
+    fenced.io.put(&wire::capsule_moving(
+        &command::write(Nsid(1), Lba(0), BYTES / 512, false),
+        99,
+        BYTES,
+    ));
     let r2t = fenced.io.pdu().expect("an R2T");
     assert_eq!(r2t.kind(), PduType::R2T);
     assert_eq!(fencer.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 | 3 << 8, [2, 1]), Status::SUCCESS);

@@ -60,7 +60,11 @@ impl NvmeHost {
         self.cid += 1;
         self.io.put(&wire::capsule_moving(&command::read(Nsid(1), Lba(0), 1), self.cid, 512));
         let pdu = self.io.pdu().expect("an answer");
-        if pdu.kind() == PduType::C2H_DATA { wire::response(&mut self.io).status } else { pdu.cqe().status }
+        if pdu.kind() == PduType::C2H_DATA {
+            wire::response(&mut self.io).status
+        } else {
+            pdu.cqe().status
+        }
     }
 
     /// Sends a write of this to the first block, whose answer nobody waits for here.
@@ -92,7 +96,11 @@ impl NvmeHost {
 
     /// Waits for the event of a notification; gives its kind.
     pub fn hear(&mut self) -> u8 {
-        self.admin.put(&wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), 5, &[]));
+        self.admin.put(&wire::capsule(
+            &Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)),
+            5,
+            &[],
+        ));
         assert_eq!(wire::response(&mut self.admin).result, 0x0080_0006);
         let mut log = Sqe::new(AdminOpcode::GET_LOG_PAGE.0, Nsid::ALL);
         log.set_dword(10, 0x80 | 15 << 16);

@@ -1,5 +1,6 @@
-//! A namespace behind a gateway that is disabled upstream, and enabled again, replaced, or lost with its target: what hosts of the gateway
-//! hear, what their commands end with, and that nothing reaches the blocks of another namespace.
+//! A namespace behind a gateway that is disabled upstream, and enabled again, replaced, or lost
+//! with its target: what hosts of the gateway hear, what their commands end with, and that nothing
+//! reaches the blocks of another namespace.
 
 use crate::devices::{Knobs, Testing};
 use crate::protocols::Protocol;
@@ -56,7 +57,8 @@ impl Stage {
         let knobs = Arc::clone(&upstream.knobs);
         let mut scene = Scene::new(Setup::new(1, Arc::clone(&upstream) as _));
         let device = scene.open(options).unwrap();
-        let gateway = LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![device as Device]).unwrap();
+        let gateway =
+            LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![device as Device]).unwrap();
         let on = scene.io_loop(0);
         let address: SocketAddr = GATEWAY.parse().unwrap();
         let config = TargetConfig {
@@ -64,9 +66,13 @@ impl Stage {
             listen: vec![address],
             identities: weft_endpoint::identity::Identities::seeded(1),
         };
-        let target =
-            Target::start_on(&on, config, TargetLimits { quiesce: Duration::ZERO, ..TargetLimits::default() }, vec![on.remote()])
-                .unwrap();
+        let target = Target::start_on(
+            &on,
+            config,
+            TargetLimits { quiesce: Duration::ZERO, ..TargetLimits::default() },
+            vec![on.remote()],
+        )
+        .unwrap();
         let (admin, io) = (Puppet::to(&scene, address), Puppet::to(&scene, address));
         let cntlid = wire::admin(&mut admin.within(&mut scene), &who());
         wire::io_queue(&mut io.within(&mut scene), &who(), cntlid, 1, 32);
@@ -77,11 +83,17 @@ impl Stage {
     }
 
     fn disable(&self) {
-        self.scene.inventory.change(|builder| builder.remove_namespace(&nqn(), Nsid(1)).map(drop)).unwrap();
+        self.scene
+            .inventory
+            .change(|builder| builder.remove_namespace(&nqn(), Nsid(1)).map(drop))
+            .unwrap();
     }
 
     fn enable(&self, config: NamespaceConfig) {
-        self.scene.inventory.change(|builder| builder.add_namespace(&nqn(), Nsid(1), config).map(drop)).unwrap();
+        self.scene
+            .inventory
+            .change(|builder| builder.add_namespace(&nqn(), Nsid(1), config).map(drop))
+            .unwrap();
     }
 
     fn config(&self) -> NamespaceConfig {
@@ -89,13 +101,21 @@ impl Stage {
     }
 
     fn listen(&self) {
-        self.admin.put(&wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), EVENT, &[]));
+        self.admin.put(&wire::capsule(
+            &Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)),
+            EVENT,
+            &[],
+        ));
     }
 
     /// Waits for an event, reads what has changed, and listens on.
     fn hears(&mut self) {
         let cqe = wire::response(&mut self.admin.within(&mut self.scene));
-        assert_eq!((cqe.cid.0, cqe.result), (EVENT, 0x04_00_02), "namespace attributes have changed");
+        assert_eq!(
+            (cqe.cid.0, cqe.result),
+            (EVENT, 0x04_00_02),
+            "namespace attributes have changed"
+        );
         let mut sqe = Sqe::new(AdminOpcode::GET_LOG_PAGE.0, Nsid::ALL);
         sqe.set_dword(10, u32::from(LogPageId::CHANGED_NAMESPACES.0) | 1023 << 16);
         assert_eq!(self.data(&sqe)[..4], [1, 0, 0, 0]);
@@ -121,7 +141,10 @@ impl Stage {
     }
 
     fn is_ready(&mut self) -> bool {
-        let status = IdentifyIndependentNamespace::decode(&self.identify(Cns::INDEPENDENT_NAMESPACE)).unwrap().nstat;
+        let status =
+            IdentifyIndependentNamespace::decode(&self.identify(Cns::INDEPENDENT_NAMESPACE))
+                .unwrap()
+                .nstat;
         status & IdentifyIndependentNamespace::NSTAT_READY != 0
     }
 
@@ -146,7 +169,11 @@ impl Stage {
 
     fn fails_over(&mut self) {
         for cqe in [self.write(2), self.read()] {
-            assert_eq!((cqe.status, cqe.do_not_retry), (PATHING_ERROR, false), "hosts take another path");
+            assert_eq!(
+                (cqe.status, cqe.do_not_retry),
+                (PATHING_ERROR, false),
+                "hosts take another path"
+            );
         }
     }
 
@@ -165,7 +192,10 @@ fn a_namespace_that_is_disabled_and_enabled_again_comes_back() {
     let before = stage.knobs.writes();
     stage.enable(NamespaceConfig { blocks: Some(20_000), ..stage.config() });
     stage.hears();
-    assert_eq!((stage.is_ready(), stage.presence(), stage.blocks()), (true, Presence::Here, 20_000));
+    assert_eq!(
+        (stage.is_ready(), stage.presence(), stage.blocks()),
+        (true, Presence::Here, 20_000)
+    );
     assert_eq!((stage.write(19_999).status, stage.knobs.writes()), (Status::SUCCESS, before + 1));
     assert_eq!(stage.read().status, Status::SUCCESS);
 }
@@ -188,7 +218,8 @@ fn a_namespace_that_flickers_is_verified_before_the_next_write() {
     for _ in 0..10 {
         stage.disable();
         stage.enable(stage.config());
-        // Whatever of the two the gateway has seen: it answers, and in the end the namespace is there.
+        // Whatever of the two the gateway has seen: it answers, and in the end the namespace is
+        // there.
         let cqe = stage.write(1);
         assert!(matches!(cqe.status, Status::SUCCESS | PATHING_ERROR), "{}", cqe.status);
     }
@@ -226,7 +257,10 @@ fn hosts_of_a_gateway_whose_target_died_fail_over_and_hear_of_it() {
     assert_eq!((stage.is_ready(), stage.presence()), (false, Presence::Gone));
     stage.fails_over();
     // Who comes later finds the same.
-    let (admin, io) = (Puppet::to(&stage.scene, GATEWAY.parse().unwrap()), Puppet::to(&stage.scene, GATEWAY.parse().unwrap()));
+    let (admin, io) = (
+        Puppet::to(&stage.scene, GATEWAY.parse().unwrap()),
+        Puppet::to(&stage.scene, GATEWAY.parse().unwrap()),
+    );
     let cntlid = wire::admin(&mut admin.within(&mut stage.scene), &who());
     wire::io_queue(&mut io.within(&mut stage.scene), &who(), cntlid, 1, 32);
     io.put(&wire::capsule_moving(&command::read(Nsid(1), Lba(0), 1), 6, 512));
@@ -246,9 +280,13 @@ fn a_reset_waits_for_writes_that_the_lost_target_may_still_execute() {
     let (first, cut_at) = (stage.scene.world.connections()[0].id, stage.scene.world.now());
     stage.scene.world.cut(first, Cut::Reset);
     stage.hears();
-    // What the host disables is the gateway's controller. The write may still be executed: KATO twice, and the quiesce time.
+    // What the host disables is the gateway's controller. The write may still be executed: KATO
+    // twice, and the quiesce time.
     let off = Configuration::NVM_ENTRY_SIZES;
-    assert_eq!(wire::set_cc(&mut stage.admin.within(&mut stage.scene), off).status, Status::SUCCESS);
+    assert_eq!(
+        wire::set_cc(&mut stage.admin.within(&mut stage.scene), off).status,
+        Status::SUCCESS
+    );
     assert_eq!(wire::response(&mut stage.admin.within(&mut stage.scene)).cid.0, EVENT, "given up");
     let bound = Duration::from_secs(2 * 5 + 10);
     loop {
@@ -291,20 +329,31 @@ fn a_logical_unit_that_goes_and_comes_back_is_told_of() {
     let device = scene.open_url(&Protocol::Iscsi.url(), &options()).unwrap();
     let told = Watcher::spawn(&scene.io_loop(0), device.as_ref());
     let inventory = Arc::clone(&scene.inventory);
-    let remove = || inventory.change(|builder| builder.remove_namespace(&nqn(), Nsid(1)).map(drop)).unwrap();
-    let add = |config| inventory.change(|builder| builder.add_namespace(&nqn(), Nsid(1), config).map(drop)).unwrap();
+    let remove =
+        || inventory.change(|builder| builder.remove_namespace(&nqn(), Nsid(1)).map(drop)).unwrap();
+    let add = |config| {
+        inventory
+            .change(|builder| builder.add_namespace(&nqn(), Nsid(1), config).map(drop))
+            .unwrap()
+    };
     let limit = Duration::from_secs(60);
     remove();
     assert!(scene.world.run_until(|_| *told.borrow() == [Change::Away], limit), "{told:?}");
     assert_eq!(device.presence(), Presence::Away);
     add(NamespaceConfig::new(again));
-    assert!(scene.world.run_until(|_| *told.borrow() == [Change::Away, Change::Back], limit), "{told:?}");
+    assert!(
+        scene.world.run_until(|_| *told.borrow() == [Change::Away, Change::Back], limit),
+        "{told:?}"
+    );
     assert_eq!(device.presence(), Presence::Here);
     remove();
     assert!(scene.world.run_until(|_| told.borrow().len() == 3, limit), "{told:?}");
     let other = Testing::new("ram:16MiB");
     let written = Arc::clone(&other.knobs);
     add(NamespaceConfig { uuid: Some(UUID), ..NamespaceConfig::new(other as _) });
-    assert!(scene.world.run_until(|_| told.borrow().last() == Some(&Change::Gone), limit), "{told:?}");
+    assert!(
+        scene.world.run_until(|_| told.borrow().last() == Some(&Change::Gone), limit),
+        "{told:?}"
+    );
     assert_eq!((device.presence(), written.writes()), (Presence::Gone, 0));
 }

@@ -1,5 +1,6 @@
-//! System calls of a bridge, as `weft connect` is one: a device of another target, kept by the default options of paths, is exported by another
-//! protocol. Counted on virtual time, on the loop that serves.
+//! System calls of a bridge, as `weft connect` is one: a device of another target, kept by the
+//! default options of paths, is exported by another protocol. Counted on virtual time, on the loop
+//! that serves.
 
 use crate::fairness::host;
 use crate::host_limits::start;
@@ -23,7 +24,8 @@ const BATCH: u32 = 16;
 /// Calls for each batch: a bridge receives and sends at both sides, and sleeps between them.
 const CALLS: f64 = 7.0;
 
-/// Calls that an operation may cost: large ones need some for each 64 KiB, as a socket's buffer bounds what a call moves.
+/// Calls that an operation may cost: large ones need some for each 64 KiB, as a socket's buffer
+/// bounds what a call moves.
 fn limit(bytes: u32, depth: u64) -> f64 {
     CALLS * (1.0 / depth.min(BATCH.into()) as f64).max(f64::from(bytes) / f64::from(64 << 10))
 }
@@ -33,19 +35,30 @@ fn calls(protocol: Protocol, kind: OpKind, bytes: u32, depth: u64) -> f64 {
     let disk = weft_block::open("ram:32MiB", &OpenOptions::default()).unwrap();
     let mut scene = Scene::new(Setup::new(7, disk));
     // As the loopback is: quick, even, and of large pieces.
-    scene
-        .world
-        .set_net(|net| *net = NetConfig { send_buffer_bytes: 2 << 20, recv_buffer_bytes: 2 << 20, ..NetConfig::default() });
+    scene.world.set_net(|net| {
+        *net = NetConfig {
+            send_buffer_bytes: 2 << 20,
+            recv_buffer_bytes: 2 << 20,
+            ..NetConfig::default()
+        }
+    });
     let kept = ConnectOptions { paths: PathOptions::default(), ..options() };
     let remote = scene.open_url(&Protocol::NvmeTcp.url(), &kept).unwrap();
     let on = scene.io_loop(0);
-    let inventory = LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), vec![remote]).unwrap();
+    let inventory =
+        LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), vec![remote])
+            .unwrap();
     let address: SocketAddr = "10.0.1.1:3260".parse().unwrap();
-    let _export = protocol.start(&on, inventory, TargetLimits::default(), vec![on.remote()], address);
-    let (device, client) = host(&mut scene, &protocol.url_at("10.0.1.1", address.port()), "10.0.2.1", 128);
+    let _export =
+        protocol.start(&on, inventory, TargetLimits::default(), vec![on.remote()], address);
+    let (device, client) =
+        host(&mut scene, &protocol.url_at("10.0.1.1", address.port()), "10.0.2.1", 128);
     let count = start(&scene.world.handle(client), &device, kind, bytes, depth);
     let mut until = |operations: u64| {
-        assert!(scene.world.run_until(|_| count.get() >= operations, Duration::from_secs(600)), "it goes on");
+        assert!(
+            scene.world.run_until(|_| count.get() >= operations, Duration::from_secs(600)),
+            "it goes on"
+        );
         (count.get(), on.counters().snapshot())
     };
     let (first, before) = until(COUNTED / 4);

@@ -1,4 +1,5 @@
-//! System calls and copies of both ends, on a fixed schedule: in virtual time they depend on the code and on nothing else.
+//! System calls and copies of both ends, on a fixed schedule: in virtual time they depend on the
+//! code and on nothing else.
 
 use crate::scene::{Scene, Setup, options};
 use std::cell::Cell;
@@ -12,18 +13,19 @@ use weft_io::{Activity, Driver, Handle, Segments};
 
 const BLOCK_BYTES: u32 = 4096;
 
-/// Operations that are counted, of short payloads; a quarter as many go before, for the two ends to fall into step.
+/// Operations that are counted, of short payloads; a quarter as many go before, for the two ends to
+/// fall into step.
 const COUNTED: u64 = 2000;
 
 /// Bytes that large ones move together.
 const COUNTED_BYTES: u64 = 64 << 20;
 
-/// Operations that a call has to serve at least, on average, where that many are under way. More in one call costs fewer calls and less
-/// overlap of the two ends, so it is no aim.
+/// Operations that a call has to serve at least, on average, where that many are under way. More in
+/// one call costs fewer calls and less overlap of the two ends, so it is no aim.
 const BATCH: u32 = 16;
 
-/// Calls for each batch: one receives, one sends, one sleeps; and of large payloads, which are received into place, every other one is answered
-/// by a call of its own.
+/// Calls for each batch: one receives, one sends, one sleeps; and of large payloads, which are
+/// received into place, every other one is answered by a call of its own.
 const CALLS: f64 = 3.5;
 
 /// A workload: what, how large, and how deep.
@@ -44,13 +46,17 @@ impl Point {
         COUNTED.min(COUNTED_BYTES / u64::from(self.bytes))
     }
 
-    /// Calls that an operation may cost an end. A socket's buffer bounds what a call moves, so large ones need some for each 64 KiB.
+    /// Calls that an operation may cost an end. A socket's buffer bounds what a call moves, so
+    /// large ones need some for each 64 KiB.
     fn calls(&self) -> f64 {
-        CALLS * (1.0 / f64::from(self.depth.min(BATCH))).max(f64::from(self.bytes) / f64::from(64 << 10))
+        CALLS
+            * (1.0 / f64::from(self.depth.min(BATCH)))
+                .max(f64::from(self.bytes) / f64::from(64 << 10))
     }
 
-    /// Copies of its payload that an operation may cost an end: at 4 KiB one; from 64 KiB on none but what comes along with a header. At the end
-    /// of the count some have been copied that are not complete yet.
+    /// Copies of its payload that an operation may cost an end: at 4 KiB one; from 64 KiB on none
+    /// but what comes along with a header. At the end of the count some have been copied that are
+    /// not complete yet.
     fn copies(&self) -> f64 {
         let each = if self.bytes >= 64 << 10 { 1.0 / 16.0 } else { 1.0 };
         each * (1.0 + f64::from(self.depth) / self.counted() as f64)
@@ -103,14 +109,21 @@ impl Driver for Load {
     }
 }
 
-/// What each end, the initiator first, did for an operation: system calls, and copies of the payload.
+/// What each end, the initiator first, did for an operation: system calls, and copies of the
+/// payload.
 fn costs(point: Point) -> [(f64, f64); 2] {
-    let device = weft_block::open(&format!("ram:32MiB,block={BLOCK_BYTES}"), &OpenOptions::default()).unwrap();
+    let device =
+        weft_block::open(&format!("ram:32MiB,block={BLOCK_BYTES}"), &OpenOptions::default())
+            .unwrap();
     let mut scene = Scene::new(Setup::new(7, device));
     // As the loopback is: quick, even, and of large pieces.
-    scene
-        .world
-        .set_net(|net| *net = NetConfig { send_buffer_bytes: 2 << 20, recv_buffer_bytes: 2 << 20, ..NetConfig::default() });
+    scene.world.set_net(|net| {
+        *net = NetConfig {
+            send_buffer_bytes: 2 << 20,
+            recv_buffer_bytes: 2 << 20,
+            ..NetConfig::default()
+        }
+    });
     let remote = scene.open(&options()).unwrap();
     let (on, blocks) = (scene.io_loop(0), point.bytes / BLOCK_BYTES);
     let completed = Rc::<Cell<u64>>::default();
@@ -127,7 +140,10 @@ fn costs(point: Point) -> [(f64, f64); 2] {
     let ends: [LoopId; 2] = [scene.client_loops[1], scene.target_loops[0]];
     let counters = |scene: &Scene| ends.map(|end| scene.world.handle(end).counters().snapshot());
     let run = |scene: &mut Scene, until: u64| {
-        assert!(scene.world.run_until(|_| completed.get() >= until, Duration::from_secs(600)), "it goes on");
+        assert!(
+            scene.world.run_until(|_| completed.get() >= until, Duration::from_secs(600)),
+            "it goes on"
+        );
         (completed.get(), counters(scene))
     };
     let (first, before) = run(&mut scene, point.counted() / 4);

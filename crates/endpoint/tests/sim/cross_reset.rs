@@ -1,5 +1,5 @@
-//! Cross-Controller Reset on a device whose writes end late: it is over when the device holds none of the lost controller's any more, whatever has
-//! become of the connections of that controller.
+//! Cross-Controller Reset on a device whose writes end late: it is over when the device holds none
+//! of the lost controller's any more, whatever has become of the connections of that controller.
 
 use crate::devices::{Knobs, Testing};
 use crate::puppet::{Puppet, who};
@@ -20,7 +20,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Notice F4h, log page 1Eh.
 const RESET_OVER: u64 = 0x1e_f4_02;
 
-/// A controller with an I/O queue whose writes the device holds, and another one of the same host, or of another.
+/// A controller with an I/O queue whose writes the device holds, and another one of the same host,
+/// or of another.
 struct Stage {
     scene: Scene,
     knobs: Arc<Knobs>,
@@ -43,7 +44,11 @@ impl Stage {
         let named = instance(&admin, &mut scene);
         knobs.freeze(true);
         for n in 0..3 {
-            io.put(&wire::capsule(&command::write(Nsid(1), Lba(n), 1, false), 10 + n as u16, &[7; 512]));
+            io.put(&wire::capsule(
+                &command::write(Nsid(1), Lba(n), 1, false),
+                10 + n as u16,
+                &[7; 512],
+            ));
         }
         assert!(scene.world.run_until(|_| knobs.held() == 3, LIMIT));
         Self { scene, knobs, lost: [admin, io], named, other }
@@ -59,14 +64,21 @@ impl Stage {
 
     /// It is over when the device lets go, and not before.
     fn until_over(mut self) {
-        self.other.put(&wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), 90, &[]));
+        self.other.put(&wire::capsule(
+            &Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)),
+            90,
+            &[],
+        ));
         assert_eq!(self.reset(), (Status::SUCCESS, 0));
         self.scene.world.run_for(Duration::from_secs(20));
         assert_eq!((self.knobs.held(), self.knobs.writes()), (3, 0));
         assert_eq!(self.reset().0, Status::CROSS_CONTROLLER_RESET_IN_PROGRESS);
         self.knobs.freeze(false);
         let cqe = wire::response(&mut self.other.within(&mut self.scene));
-        assert_eq!((cqe.cid.0, cqe.result, self.knobs.held(), self.knobs.writes()), (90, RESET_OVER, 0, 3));
+        assert_eq!(
+            (cqe.cid.0, cqe.result, self.knobs.held(), self.knobs.writes()),
+            (90, RESET_OVER, 0, 3)
+        );
         assert_eq!(self.reset(), (Status::SUCCESS, 1), "now there is nothing left to reset");
         self.settle();
     }

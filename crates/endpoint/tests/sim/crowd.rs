@@ -1,5 +1,5 @@
-//! Peers that announce data and send none, or ask for data and take none: one of them is cut off, and hundreds of them leave others
-//! their share.
+//! Peers that announce data and send none, or ask for data and take none: one of them is cut off,
+//! and hundreds of them leave others their share.
 
 use crate::checker::{Checker, Ledger, Plan};
 use crate::devices::Testing;
@@ -11,7 +11,8 @@ use std::time::Duration;
 use weft_endpoint::limits::{STALL_BYTES_MIN, STALL_S};
 use weft_io::sim::Rng;
 use weft_proto::iscsi::pdu::{
-    CommandFlags, Head, Isid, LoginFlags, LoginRequest, NopIn, NopOut, Opcode, ScsiCommand, Stage, TaskTag, padding,
+    CommandFlags, Head, Isid, LoginFlags, LoginRequest, NopIn, NopOut, Opcode, ScsiCommand, Stage,
+    TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::nvme::host::command;
@@ -39,7 +40,9 @@ fn scene(protocol: Protocol) -> AnyScene {
     device.knobs.set_delay(Duration::from_micros(50));
     let setup = Setup { target_pool_bytes: POOL_BYTES, ..Setup::new(1, device) };
     let mut scene = protocol.scene(setup);
-    scene.world.set_net(|net| (net.send_buffer_bytes, net.recv_buffer_bytes) = (16 << 10, 16 << 10));
+    scene
+        .world
+        .set_net(|net| (net.send_buffer_bytes, net.recv_buffer_bytes) = (16 << 10, 16 << 10));
     scene
 }
 
@@ -55,7 +58,13 @@ struct Associations {
 const QUEUES: u16 = 100;
 
 /// A peer that is let in and has sent `commands`.
-fn misbehave(scene: &mut AnyScene, protocol: Protocol, nth: usize, manner: Manner, all: &mut Associations) -> Puppet {
+fn misbehave(
+    scene: &mut AnyScene,
+    protocol: Protocol,
+    nth: usize,
+    manner: Manner,
+    all: &mut Associations,
+) -> Puppet {
     match protocol {
         Protocol::NvmeTcp => nvme(scene, manner, all),
         Protocol::Iscsi => iscsi(scene, nth, manner),
@@ -86,8 +95,9 @@ fn nvme(scene: &mut AnyScene, manner: Manner, all: &mut Associations) -> Puppet 
 
 fn iscsi(scene: &mut AnyScene, nth: usize, manner: Manner) -> Puppet {
     let puppet = Puppet::new(scene);
-    let text =
-        format!("InitiatorName=iqn.2026-01.example.weft:crowd{nth}\0TargetName={IQN}\0InitialR2T=No\0FirstBurstLength=262144\0");
+    let text = format!(
+        "InitiatorName=iqn.2026-01.example.weft:crowd{nth}\0TargetName={IQN}\0InitialR2T=No\0FirstBurstLength=262144\0"
+    );
     let request = LoginRequest {
         immediate: true,
         flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
@@ -112,8 +122,14 @@ fn iscsi(scene: &mut AnyScene, nth: usize, manner: Manner) -> Puppet {
         cdb[0] = opcode;
         cdb[7..9].copy_from_slice(&(BLOCKS as u16).to_be_bytes());
         let flags = CommandFlags(flags);
-        let command =
-            ScsiCommand { flags, task: TaskTag(sn), expected_bytes: BYTES, cmd_sn: Serial(sn), cdb, ..ScsiCommand::default() };
+        let command = ScsiCommand {
+            flags,
+            task: TaskTag(sn),
+            expected_bytes: BYTES,
+            cmd_sn: Serial(sn),
+            cdb,
+            ..ScsiCommand::default()
+        };
         puppet.put(&command.encode(0));
     }
     puppet
@@ -121,7 +137,13 @@ fn iscsi(scene: &mut AnyScene, nth: usize, manner: Manner) -> Puppet {
 
 /// A request of NBD in its compact form.
 fn nbd_request(command: u16, cookie: u64, bytes: u32) -> Vec<u8> {
-    let fields = [&0x2560_9513_u32.to_be_bytes()[..], &[0; 2], &command.to_be_bytes(), &cookie.to_be_bytes(), &[0; 8]];
+    let fields = [
+        &0x2560_9513_u32.to_be_bytes()[..],
+        &[0; 2],
+        &command.to_be_bytes(),
+        &cookie.to_be_bytes(),
+        &[0; 8],
+    ];
     [&fields.concat()[..], &bytes.to_be_bytes()].concat()
 }
 
@@ -129,7 +151,10 @@ fn nbd_request(command: u16, cookie: u64, bytes: u32) -> Vec<u8> {
 pub fn nbd_client(scene: &mut AnyScene) -> Puppet {
     let puppet = Puppet::new(scene);
     // Fixed newstyle without zeroes, and the option EXPORT_NAME.
-    puppet.put(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &1_u32.to_be_bytes(), &1_u32.to_be_bytes(), b"1"].concat());
+    puppet.put(
+        &[&[0, 0, 0, 3][..], b"IHAVEOPT", &1_u32.to_be_bytes(), &1_u32.to_be_bytes(), b"1"]
+            .concat(),
+    );
     assert!(scene.world.run_until(|_| puppet.received_bytes() >= 18 + 10, Duration::from_secs(10)));
     puppet.take_bytes();
     puppet
@@ -147,7 +172,9 @@ fn nbd(scene: &mut AnyScene, manner: Manner) -> Puppet {
 
 #[test]
 fn a_peer_that_stops_half_way_is_cut_off() {
-    for (protocol, manner) in PROTOCOLS.into_iter().flat_map(|protocol| MANNERS.map(|manner| (protocol, manner))) {
+    for (protocol, manner) in
+        PROTOCOLS.into_iter().flat_map(|protocol| MANNERS.map(|manner| (protocol, manner)))
+    {
         let mut scene = scene(protocol);
         let mut associations = Associations::default();
         let _peer = misbehave(&mut scene, protocol, 0, manner, &mut associations);
@@ -181,11 +208,20 @@ fn a_peer_that_is_slow_is_not() {
 fn honest_operations(protocol: Protocol, others: usize, manner: Manner) -> u64 {
     let mut scene = scene(protocol);
     let mut associations = Associations::default();
-    let crowd: Vec<_> = (0..others).map(|nth| misbehave(&mut scene, protocol, nth, manner, &mut associations)).collect();
+    let crowd: Vec<_> = (0..others)
+        .map(|nth| misbehave(&mut scene, protocol, nth, manner, &mut associations))
+        .collect();
     let on = scene.world.handle(scene.target_loops[0]);
     let device = scene.open_url(&protocol.url(), &options()).unwrap();
     let ledger = Ledger::new(0, 2, 8, 512);
-    let run = Checker::spawn(&scene.io_loop(0), device.as_ref(), &ledger, Plan::Chance(u64::MAX), Rng::new(1)).unwrap();
+    let run = Checker::spawn(
+        &scene.io_loop(0),
+        device.as_ref(),
+        &ledger,
+        Plan::Chance(u64::MAX),
+        Rng::new(1),
+    )
+    .unwrap();
     for _ in 0..50 {
         scene.world.run_for(Duration::from_millis(10));
         let bytes = on.pool().allocated_bytes();
@@ -200,10 +236,15 @@ fn honest_operations(protocol: Protocol, others: usize, manner: Manner) -> u64 {
 
 #[test]
 fn hundreds_of_peers_that_hold_on_to_memory_leave_others_their_share() {
-    for (protocol, manner) in PROTOCOLS.into_iter().flat_map(|protocol| MANNERS.map(|manner| (protocol, manner))) {
+    for (protocol, manner) in
+        PROTOCOLS.into_iter().flat_map(|protocol| MANNERS.map(|manner| (protocol, manner)))
+    {
         let alone = honest_operations(protocol, 0, manner);
         let beside = honest_operations(protocol, 300, manner);
-        assert!(beside * 2 >= alone, "{protocol:?} {manner:?}: {beside} operations beside the crowd, {alone} alone");
+        assert!(
+            beside * 2 >= alone,
+            "{protocol:?} {manner:?}: {beside} operations beside the crowd, {alone} alone"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! NBD requests within one block, from several clients, over a device that takes its time: each reads the block before another has written it.
+//! NBD requests within one block, from several clients, over a device that takes its time: each
+//! reads the block before another has written it.
 
 use crate::crowd::nbd_client;
 use crate::devices::Testing;
@@ -14,14 +15,19 @@ const FIRST: usize = 500;
 
 /// A request in its compact form, with its data.
 fn request(command: u16, at: usize, bytes: usize, data: &[u8]) -> Vec<u8> {
-    let fields = [&0x2560_9513_u32.to_be_bytes()[..], &[0; 2], &command.to_be_bytes(), &7_u64.to_be_bytes()];
+    let fields =
+        [&0x2560_9513_u32.to_be_bytes()[..], &[0; 2], &command.to_be_bytes(), &7_u64.to_be_bytes()];
     [&fields.concat()[..], &(at as u64).to_be_bytes(), &(bytes as u32).to_be_bytes(), data].concat()
 }
 
 /// The simple replies of all clients, with so many bytes of data each.
 fn replies(scene: &mut AnyScene, clients: &[Puppet], bytes: usize) -> Vec<Vec<u8>> {
-    let all = |clients: &[Puppet]| clients.iter().all(|client| client.received_bytes() >= 16 + bytes);
-    assert!(scene.world.run_until(|_| all(clients), Duration::from_secs(10)), "everybody is answered");
+    let all =
+        |clients: &[Puppet]| clients.iter().all(|client| client.received_bytes() >= 16 + bytes);
+    assert!(
+        scene.world.run_until(|_| all(clients), Duration::from_secs(10)),
+        "everybody is answered"
+    );
     clients.iter().map(Puppet::take_bytes).collect()
 }
 

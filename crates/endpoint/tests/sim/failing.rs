@@ -1,5 +1,5 @@
-//! Disks that fail, hang and vanish behind each protocol: what hosts are told, and when. `docs/failing-disks.md` shows this table; a test
-//! compares them.
+//! Disks that fail, hang and vanish behind each protocol: what hosts are told, and when.
+//! `docs/failing-disks.md` shows this table; a test compares them.
 
 use crate::devices::Testing;
 use crate::page::{check_page, row};
@@ -31,18 +31,37 @@ struct Row {
     answers: [&'static str; 3],
 }
 
-const fn row_of(what: &'static str, fault: &'static str, commands: &'static [OpKind], answers: [&'static str; 3]) -> Row {
+const fn row_of(
+    what: &'static str,
+    fault: &'static str,
+    commands: &'static [OpKind],
+    answers: [&'static str; 3],
+) -> Row {
     Row { what, fault, commands, answers }
 }
 
-const IO_ERROR_READ: [&str; 3] = ["Unrecovered Read Error (0x281), DNR", "MEDIUM ERROR, Unrecovered read error (11h/00h)", "EIO"];
-const IO_ERROR_WRITE: [&str; 3] = ["Write Fault (0x280), DNR", "MEDIUM ERROR, Write error (0ch/00h)", "EIO"];
-const GONE: [&str; 3] =
-    ["Controller Pathing Error (0x360)", "NOT READY, Logical unit communication failure (08h/00h)", "ESHUTDOWN"];
-const NOT_ANSWERED: [&str; 3] =
-    ["Controller Pathing Error (0x360)", "NOT READY, Logical unit communication time-out (08h/01h)", "EIO"];
-const WRITE_NOT_ANSWERED: [&str; 3] =
-    ["Internal Error (0x6), DNR", "HARDWARE ERROR, Logical unit communication time-out (08h/01h)", "EIO"];
+const IO_ERROR_READ: [&str; 3] = [
+    "Unrecovered Read Error (0x281), DNR",
+    "MEDIUM ERROR, Unrecovered read error (11h/00h)",
+    "EIO",
+];
+const IO_ERROR_WRITE: [&str; 3] =
+    ["Write Fault (0x280), DNR", "MEDIUM ERROR, Write error (0ch/00h)", "EIO"];
+const GONE: [&str; 3] = [
+    "Controller Pathing Error (0x360)",
+    "NOT READY, Logical unit communication failure (08h/00h)",
+    "ESHUTDOWN",
+];
+const NOT_ANSWERED: [&str; 3] = [
+    "Controller Pathing Error (0x360)",
+    "NOT READY, Logical unit communication time-out (08h/01h)",
+    "EIO",
+];
+const WRITE_NOT_ANSWERED: [&str; 3] = [
+    "Internal Error (0x6), DNR",
+    "HARDWARE ERROR, Logical unit communication time-out (08h/01h)",
+    "EIO",
+];
 
 const TABLE: &[Row] = &[
     row_of("a read fails (EIO)", "rate=1,kind=media", &[READ], IO_ERROR_READ),
@@ -54,23 +73,51 @@ const TABLE: &[Row] = &[
         "there is no space for a write (ENOSPC)",
         "rate=1,kind=enospc",
         &[WRITE],
-        ["Capacity Exceeded (0x81), DNR", "DATA PROTECT, Space allocation failed write protect (27h/07h)", "ENOSPC"],
+        [
+            "Capacity Exceeded (0x81), DNR",
+            "DATA PROTECT, Space allocation failed write protect (27h/07h)",
+            "ENOSPC",
+        ],
     ),
     row_of(
         "the disk has become read-only",
         "rate=1,kind=protected,ops=write",
         &[WRITE],
-        ["Namespace is Write Protected (0x20), DNR", "DATA PROTECT, Write protected (27h/00h)", "EPERM"],
+        [
+            "Namespace is Write Protected (0x20), DNR",
+            "DATA PROTECT, Write protected (27h/00h)",
+            "EPERM",
+        ],
     ),
     row_of("the disk vanishes under a read", "rate=1,kind=vanish", &[READ], GONE),
     row_of("the disk vanishes under a write", "rate=1,kind=vanish", &[WRITE], GONE),
-    row_of("a command after the disk has vanished", "rate=1,kind=vanish,ops=write", &[WRITE, READ], GONE),
+    row_of(
+        "a command after the disk has vanished",
+        "rate=1,kind=vanish,ops=write",
+        &[WRITE, READ],
+        GONE,
+    ),
     row_of("a read hangs", "rate=1,kind=hang", &[READ], NOT_ANSWERED),
     row_of("a write hangs", "rate=1,kind=hang", &[WRITE], WRITE_NOT_ANSWERED),
     row_of("a flush hangs", "rate=1,kind=hang,ops=flush", &[OpKind::Flush], NOT_ANSWERED),
-    row_of("a read after a write that hangs", "rate=1,kind=hang,ops=write", &[WRITE, READ], NOT_ANSWERED),
-    row_of("a write after one that hangs", "rate=1,kind=hang,ops=write", &[WRITE, WRITE], NOT_ANSWERED),
-    row_of("a read after a hanging write has come back", "rate=1,kind=hang,for=60s,ops=write", &[WRITE, READ], ["success"; 3]),
+    row_of(
+        "a read after a write that hangs",
+        "rate=1,kind=hang,ops=write",
+        &[WRITE, READ],
+        NOT_ANSWERED,
+    ),
+    row_of(
+        "a write after one that hangs",
+        "rate=1,kind=hang,ops=write",
+        &[WRITE, WRITE],
+        NOT_ANSWERED,
+    ),
+    row_of(
+        "a read after a hanging write has come back",
+        "rate=1,kind=hang,for=60s,ops=write",
+        &[WRITE, READ],
+        ["success"; 3],
+    ),
 ];
 
 fn words(completion: &Completion) -> String {
@@ -83,10 +130,14 @@ fn words(completion: &Completion) -> String {
                 code => format!("{}{do_not_retry}", Status(code)),
             }
         }
-        Some(Raw::Scsi(RawScsi { status, .. })) if ScsiStatus(status) != ScsiStatus::CHECK_CONDITION => {
+        Some(Raw::Scsi(RawScsi { status, .. }))
+            if ScsiStatus(status) != ScsiStatus::CHECK_CONDITION =>
+        {
             ScsiStatus(status).to_string()
         }
-        Some(Raw::Scsi(raw)) => format!("{}, {}", SenseKey(raw.sense_key), AdditionalSense(raw.additional_sense)),
+        Some(Raw::Scsi(raw)) => {
+            format!("{}, {}", SenseKey(raw.sense_key), AdditionalSense(raw.additional_sense))
+        }
         Some(Raw::Nbd(code)) => match ErrorCode(code) {
             ErrorCode::EPERM => "EPERM".into(),
             ErrorCode::EIO => "EIO".into(),
@@ -137,7 +188,8 @@ impl Stage {
     pub fn with(protocol: Protocol, setup: Setup) -> Self {
         let mut scene = protocol.scene(setup);
         let device = scene.open_url(&protocol.url(), &options()).unwrap();
-        let (asked, done) = (Rc::<RefCell<VecDeque<Op>>>::default(), Rc::<RefCell<Vec<Completion>>>::default());
+        let (asked, done) =
+            (Rc::<RefCell<VecDeque<Op>>>::default(), Rc::<RefCell<Vec<Completion>>>::default());
         let on = scene.io_loop(0);
         let cancel = Rc::<Cell<bool>>::default();
         let of_user = (Rc::clone(&asked), Rc::clone(&done), Rc::clone(&cancel));
@@ -187,7 +239,9 @@ impl Stage {
     /// Waits for the end of a command.
     pub fn answer(&mut self) -> Completion {
         let done = Rc::clone(&self.done);
-        assert!(self.scene.world.run_until(|_| !done.borrow().is_empty(), Duration::from_secs(600)));
+        assert!(
+            self.scene.world.run_until(|_| !done.borrow().is_empty(), Duration::from_secs(600))
+        );
         done.borrow_mut().remove(0)
     }
 
@@ -214,9 +268,17 @@ fn each_fault_has_its_answer_in_each_protocol_in_bounded_time() {
             }
             let (done, after) = stage.command(*last);
             if words(&done) != expected {
-                wrong.push(format!("{protocol:?}: {}: {} instead of {expected}", row.what, words(&done)));
+                wrong.push(format!(
+                    "{protocol:?}: {}: {} instead of {expected}",
+                    row.what,
+                    words(&done)
+                ));
             }
-            assert!(after < LIMIT + Duration::from_secs(1), "{protocol:?}: {}: after {after:?}", row.what);
+            assert!(
+                after < LIMIT + Duration::from_secs(1),
+                "{protocol:?}: {}: after {after:?}",
+                row.what
+            );
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -1,4 +1,5 @@
-//! Two hosts on one loop of a target: one writes 1 MiB at depth 128, the other reads 4 KiB at depth 1. Counted in operations on virtual time.
+//! Two hosts on one loop of a target: one writes 1 MiB at depth 128, the other reads 4 KiB at
+//! depth 1. Counted in operations on virtual time.
 
 use crate::devices::Testing;
 use crate::host_limits::{options_of, start};
@@ -18,21 +19,31 @@ const DEPTH: u16 = 128;
 /// How long operations are counted, once both hosts are at work.
 const COUNTED: Duration = Duration::from_millis(10);
 
-/// Bytes that the loop may receive in a turn, on average: the largest share of a connection, and that of the other one. A reader waits for what the
-/// loop does in a turn, so this bounds what the writer costs it where bytes take time; in virtual time only turns do.
+/// Bytes that the loop may receive in a turn, on average: the largest share of a connection, and
+/// that of the other one. A reader waits for what the loop does in a turn, so this bounds what the
+/// writer costs it where bytes take time; in virtual time only turns do.
 const BYTES_OF_TURN_MAX: u64 = 2 * STAGING_BYTES as u64;
 
 /// A device that a host opens, and its loop.
 type Opened = (Device, LoopId);
 
 /// Another host, with an address and a name of its own, which opens a device.
-pub fn host<T: Connections>(scene: &mut Scene<T>, url: &str, address: &str, queue_size: u16) -> Opened {
+pub fn host<T: Connections>(
+    scene: &mut Scene<T>,
+    url: &str,
+    address: &str,
+    queue_size: u16,
+) -> Opened {
     let host = scene.world.host(address);
     let pool_bytes = 2 * usize::from(DEPTH) * WRITE_BYTES as usize;
     let config = LoopConfig { spin: Duration::from_micros(2), pool_bytes, ..LoopConfig::default() };
     let [control, io] = [0, 1].map(|_| scene.world.add_loop(host, &config));
     let names = Names::Table([("target".to_owned(), vec![port().ip()])].into());
-    let control = Control::on(scene.world.handle(control).remote(), names, Identities::seeded(queue_size.into()));
+    let control = Control::on(
+        scene.world.handle(control).remote(),
+        names,
+        Identities::seeded(queue_size.into()),
+    );
     let options = ConnectOptions { control, ..options_of(address, queue_size) };
     let pending = weft_endpoint::begin(url, &options).unwrap();
     (scene.await_opened(pending, &options).unwrap(), io)
@@ -49,11 +60,16 @@ struct Counted {
 fn counted(protocol: Protocol, with_writer: bool, device_takes: Duration) -> Counted {
     let device = Testing::new("ram:64MiB");
     device.knobs.set_delay(device_takes);
-    let mut scene = protocol.scene(Setup { target_pool_bytes: limits::POOL_BYTES_DEFAULT, ..Setup::new(1, device) });
+    let mut scene = protocol
+        .scene(Setup { target_pool_bytes: limits::POOL_BYTES_DEFAULT, ..Setup::new(1, device) });
     // As the loopback is: quick, even, and of large pieces.
-    scene
-        .world
-        .set_net(|net| *net = NetConfig { send_buffer_bytes: 2 << 20, recv_buffer_bytes: 2 << 20, ..NetConfig::default() });
+    scene.world.set_net(|net| {
+        *net = NetConfig {
+            send_buffer_bytes: 2 << 20,
+            recv_buffer_bytes: 2 << 20,
+            ..NetConfig::default()
+        }
+    });
     let (remote, on) = host(&mut scene, &protocol.url(), "10.0.2.1", 32);
     let reads = start(&scene.world.handle(on), &remote, OpKind::Read, 4096, 1);
     let writer = with_writer.then(|| host(&mut scene, &protocol.url(), "10.0.3.1", DEPTH));
@@ -76,10 +92,15 @@ fn counted(protocol: Protocol, with_writer: bool, device_takes: Duration) -> Cou
 
 #[test]
 fn a_writer_of_large_blocks_does_not_starve_a_reader_of_small_ones() {
-    for (protocol, takes_us) in PROTOCOLS.into_iter().flat_map(|protocol| [0, 100].map(|takes_us| (protocol, takes_us))) {
+    for (protocol, takes_us) in
+        PROTOCOLS.into_iter().flat_map(|protocol| [0, 100].map(|takes_us| (protocol, takes_us)))
+    {
         let takes = Duration::from_micros(takes_us);
-        let [alone, beside] = [false, true].map(|with_writer| counted(protocol, with_writer, takes));
-        let what = format!("{protocol:?}, a device of {takes_us} µs: alone {alone:?}, beside the writer {beside:?}");
+        let [alone, beside] =
+            [false, true].map(|with_writer| counted(protocol, with_writer, takes));
+        let what = format!(
+            "{protocol:?}, a device of {takes_us} µs: alone {alone:?}, beside the writer {beside:?}"
+        );
         println!("{what}");
         assert!(beside.writes > 0, "both are at work: {what}");
         assert!(beside.reads * 10 >= alone.reads * 9, "{what}");

@@ -16,7 +16,13 @@ use weft_io::sim::{Cut, NetConfig, Rng, Side};
 /// Virtual time within which everything under way has ended, one way or another.
 const LIMIT: Duration = Duration::from_secs(600);
 
-const CUTS: [Cut; 5] = [Cut::Reset, Cut::Close, Cut::Silence, Cut::HalfOpen(Side::Client), Cut::HalfOpen(Side::Server)];
+const CUTS: [Cut; 5] = [
+    Cut::Reset,
+    Cut::Close,
+    Cut::Silence,
+    Cut::HalfOpen(Side::Client),
+    Cut::HalfOpen(Side::Server),
+];
 
 /// The cuts that both ends hear of, whatever they do.
 const HEARD_CUTS: [Cut; 2] = [Cut::Reset, Cut::Close];
@@ -38,9 +44,10 @@ impl Story {
             device.knobs.set_delay(Duration::from_nanos(rng.magnitude(3_000_000)));
         }
         device.knobs.honour_cancel(rng.one_in(2));
-        // NBD cannot announce the blocks of a disk: its client takes them for the smallest that there are, and the server puts together what
-        // is written of a longer one.
-        let block_bytes = if protocol == Protocol::Nbd { 512 } else { device.geometry().block_bytes };
+        // NBD cannot announce the blocks of a disk: its client takes them for the smallest that
+        // there are, and the server puts together what is written of a longer one.
+        let block_bytes =
+            if protocol == Protocol::Nbd { 512 } else { device.geometry().block_bytes };
         let queues = rng.within(1, 3) as usize;
         let mut setup = Setup::new(seed, device);
         setup.target_loops = rng.within(1, 2) as usize;
@@ -52,7 +59,8 @@ impl Story {
         let slots = rng.magnitude(48) as u32;
         // A quarter of the pool is the largest transfer.
         let slot_blocks = rng.magnitude(64.min(pool_bytes / 4 / u64::from(block_bytes))) as u32;
-        let ledger = |n| Ledger::new(n * u64::from(slots * slot_blocks), slots, slot_blocks, block_bytes);
+        let ledger =
+            |n| Ledger::new(n * u64::from(slots * slot_blocks), slots, slot_blocks, block_bytes);
         let options = ConnectOptions {
             nr_io_queues: queues as u16,
             queue_size: rng.within(2, 128) as u16,
@@ -64,12 +72,14 @@ impl Story {
         Self { protocol, scene, ledgers: (0..queues as u64).map(ledger).collect(), options, rng }
     }
 
-    /// One opening: opens, runs a plan on every queue, closes. Tells whether it went through without a loss.
+    /// One opening: opens, runs a plan on every queue, closes. Tells whether it went through
+    /// without a loss.
     fn associate(&mut self, plan: Plan) -> bool {
         let device = match self.scene.open_url(&self.protocol.url(), &self.options) {
             Ok(device) => device,
             Err(e) => {
-                let told = [ErrorKind::TimedOut, ErrorKind::Refused, ErrorKind::Io, ErrorKind::Protocol];
+                let told =
+                    [ErrorKind::TimedOut, ErrorKind::Refused, ErrorKind::Io, ErrorKind::Protocol];
                 assert!(told.contains(&e.kind()), "{:?}: {e}", e.kind());
                 return false;
             }
@@ -82,7 +92,9 @@ impl Story {
 
     fn start(&mut self, device: &Arc<dyn BlockDevice>, plan: Plan) -> Vec<Rc<RefCell<Progress>>> {
         let Self { scene, ledgers, rng, .. } = self;
-        let mut run = |(n, ledger)| Checker::spawn(&scene.io_loop(n), device.as_ref(), ledger, plan, rng.fork());
+        let mut run = |(n, ledger)| {
+            Checker::spawn(&scene.io_loop(n), device.as_ref(), ledger, plan, rng.fork())
+        };
         ledgers.iter().enumerate().filter_map(|it| run(it).ok()).collect()
     }
 
@@ -132,7 +144,11 @@ fn cut_connections_lose_nothing_that_was_acknowledged() {
         assert!(story.associate(Plan::Sweep), "a healed network serves");
         story.scene.settle(LIMIT);
         let [losses, unknown, not_sent] = counts.get();
-        counts.set([losses + lost, unknown + story.count(|l| l.unknown), not_sent + story.count(|l| l.not_sent)]);
+        counts.set([
+            losses + lost,
+            unknown + story.count(|l| l.unknown),
+            not_sent + story.count(|l| l.not_sent),
+        ]);
     });
     let [lost, unknown, not_sent] = counts.get();
     eprintln!("{lost} devices lost, {unknown} operations unknown, {not_sent} not sent");

@@ -1,4 +1,5 @@
-//! A disk that hangs: what promises that it holds no write any more waits for it, and nothing else does.
+//! A disk that hangs: what promises that it holds no write any more waits for it, and nothing else
+//! does.
 
 use crate::devices::Testing;
 use crate::failing::{LIMIT, Stage};
@@ -39,7 +40,10 @@ fn a_reset_is_complete_only_when_the_device_has_given_the_write_back() {
     let cqe = wire::response(&mut io.within(&mut scene));
     assert_eq!((cqe.cid.0, cqe.status, cqe.do_not_retry), (10, Status::INTERNAL_ERROR, true));
     assert!(scene.world.now() - begin < LIMIT + S);
-    assert_eq!(wire::set_cc(&mut admin.within(&mut scene), Configuration::NVM_ENTRY_SIZES).status, Status::SUCCESS);
+    assert_eq!(
+        wire::set_cc(&mut admin.within(&mut scene), Configuration::NVM_ENTRY_SIZES).status,
+        Status::SUCCESS
+    );
     loop {
         let ready = wire::status(&mut admin.within(&mut scene)).ready();
         let waited = scene.world.now() - begin;
@@ -64,7 +68,10 @@ fn the_end_of_a_connection_waits_for_the_device_and_leaves_nothing() {
         let Stage { mut scene, device, .. } = stage;
         drop(device);
         while scene.world.now() - begin < 59 * S {
-            assert!(scene.target.connections() > 0, "{protocol:?}: the device has a write of the host");
+            assert!(
+                scene.target.connections() > 0,
+                "{protocol:?}: the device has a write of the host"
+            );
             scene.world.run_for(S);
         }
         scene.settle(20 * S);
@@ -87,9 +94,19 @@ fn other_disks_of_the_target_go_on() {
         for _ in 0..6 {
             let other = stage.scene.open_url(&url, &options()).unwrap();
             let (on, begin) = (stage.scene.io_loop(0), stage.scene.world.now());
-            let read = Op::new(OpKind::Read, 0, 1, 1, [on.pool().take(512).unwrap().into()].into_iter().collect());
+            let read = Op::new(
+                OpKind::Read,
+                0,
+                1,
+                1,
+                [on.pool().take(512).unwrap().into()].into_iter().collect(),
+            );
             let done = run_ops(&mut stage.scene.world, &on, other.as_ref(), vec![read]);
-            assert!(done[0].outcome.is_success() && stage.scene.world.now() - begin < S, "{protocol:?}: {:?}", done[0].outcome);
+            assert!(
+                done[0].outcome.is_success() && stage.scene.world.now() - begin < S,
+                "{protocol:?}: {:?}",
+                done[0].outcome
+            );
             drop(other);
             stage.scene.world.run_for(10 * S);
         }
@@ -114,7 +131,8 @@ fn an_aborted_task_is_not_told_as_aborted_while_the_device_has_it() {
 fn a_disk_that_hangs_is_away_for_all_hosts_until_it_is_back() {
     for protocol in PROTOCOLS {
         let stage = &mut Stage::new(protocol, HANGS);
-        let presence = |stage: &Stage| stage.scene.inventory.now().namespaces().next().unwrap().presence;
+        let presence =
+            |stage: &Stage| stage.scene.inventory.now().namespaces().next().unwrap().presence;
         assert!(!stage.command(WRITE).0.outcome.is_success());
         stage.scene.world.run_for(5 * S);
         assert_eq!(presence(stage), Presence::Away);

@@ -37,8 +37,16 @@ impl Driver for Load {
             && let Some(buf) = on.pool().take(self.bytes as usize)
         {
             self.missing -= 1;
-            let user = self.count.get() + self.missing + 1_000_000 * (self.queue.in_flight() + self.ops.len()) as u64;
-            self.ops.push_back(Op::new(self.kind, 0, self.bytes / 512, user, [buf.into()].into_iter().collect()));
+            let user = self.count.get()
+                + self.missing
+                + 1_000_000 * (self.queue.in_flight() + self.ops.len()) as u64;
+            self.ops.push_back(Op::new(
+                self.kind,
+                0,
+                self.bytes / 512,
+                user,
+                [buf.into()].into_iter().collect(),
+            ));
         }
         self.queue.submit(&mut self.ops);
         Activity::busy_if(busy)
@@ -55,8 +63,17 @@ impl Drop for Load {
 pub fn start(on: &Handle, device: &Device, kind: OpKind, bytes: u32, depth: u64) -> Rc<Cell<u64>> {
     let count = Rc::<Cell<u64>>::default();
     let (ops, done, counted) = (VecDeque::new(), Vec::new(), Rc::clone(&count));
-    let make =
-        |id| Ok::<_, Error>(Load { queue: device.open_queue(on, id)?, kind, bytes, missing: depth, ops, done, count: counted });
+    let make = |id| {
+        Ok::<_, Error>(Load {
+            queue: device.open_queue(on, id)?,
+            kind,
+            bytes,
+            missing: depth,
+            ops,
+            done,
+            count: counted,
+        })
+    };
     let driver = on.try_spawn(make).unwrap();
     on.wake(driver);
     count
@@ -88,7 +105,11 @@ fn a_host_has_its_limit_whatever_its_protocol_and_others_have_none() {
         scene.inventory.host_limits().set(&limited, Limit { operations: 2000, bytes: 0 }).unwrap();
         let before = reads.get();
         scene.world.run_for(S / 2);
-        assert!((950..=1080).contains(&(reads.get() - before)), "{protocol:?}: {}", reads.get() - before);
+        assert!(
+            (950..=1080).contains(&(reads.get() - before)),
+            "{protocol:?}: {}",
+            reads.get() - before
+        );
         // What waits for a limit does not wait for it longer than the limit is there.
         scene.inventory.host_limits().set(&limited, Limit { operations: 0, bytes: 1 }).unwrap();
         scene.world.run_for(S);

@@ -1,4 +1,5 @@
-//! An inventory that changes while hosts use it: what they are told, and what becomes of commands under way.
+//! An inventory that changes while hosts use it: what they are told, and what becomes of commands
+//! under way.
 
 use crate::devices::{Knobs, Testing};
 use crate::puppet::{Puppet, who};
@@ -7,7 +8,9 @@ use crate::wire::{self, Peer, Who};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use weft_block::{AccessState, BlockDevice, Change, Presence};
-use weft_endpoint::inventory::{Access, InventoryBuilder, InventoryError, NamespaceConfig, OtherGateway, SubsystemConfig};
+use weft_endpoint::inventory::{
+    Access, InventoryBuilder, InventoryError, NamespaceConfig, OtherGateway, SubsystemConfig,
+};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::identify::{Cns, NamespaceList};
 use weft_proto::nvme::log_page::{DiscoveryEntry, DiscoveryHeader, LogPageId, SubsystemType};
@@ -53,7 +56,10 @@ impl Stage {
         Self { scene, knobs, admin, io }
     }
 
-    fn change(&self, edit: impl FnOnce(&mut InventoryBuilder) -> Result<&mut InventoryBuilder, InventoryError>) {
+    fn change(
+        &self,
+        edit: impl FnOnce(&mut InventoryBuilder) -> Result<&mut InventoryBuilder, InventoryError>,
+    ) {
         self.scene.inventory.change(|builder| edit(builder).map(drop)).unwrap();
     }
 
@@ -72,7 +78,11 @@ impl Stage {
     }
 
     fn listen(&mut self) {
-        self.admin.put(&wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), EVENT, &[]));
+        self.admin.put(&wire::capsule(
+            &Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)),
+            EVENT,
+            &[],
+        ));
     }
 
     /// The event that the host is told of.
@@ -156,13 +166,19 @@ fn a_host_is_told_of_namespaces_that_come_grow_and_go() {
     stage.change(|builder| builder.resize_namespace(&nqn(), Nsid(1), Some(100)));
     stage.listen();
     assert_eq!((stage.heard(), stage.changed()), (NAMESPACES_CHANGED, vec![Nsid(1)]));
-    assert_eq!((stage.write(Nsid(1), 100), stage.write(Nsid(1), 99)), (Status::LBA_OUT_OF_RANGE, Status::SUCCESS));
+    assert_eq!(
+        (stage.write(Nsid(1), 100), stage.write(Nsid(1), 99)),
+        (Status::LBA_OUT_OF_RANGE, Status::SUCCESS)
+    );
 
     stage.listen();
     stage.change(|builder| builder.remove_namespace(&nqn(), Nsid(1)));
     assert_eq!((stage.heard(), stage.changed()), (NAMESPACES_CHANGED, vec![Nsid(1)]));
     assert_eq!(stage.namespaces(), [FAR]);
-    assert_eq!((stage.write(Nsid(1), 0), stage.write(FAR, 1)), (Status::INVALID_NAMESPACE, Status::SUCCESS));
+    assert_eq!(
+        (stage.write(Nsid(1), 0), stage.write(FAR, 1)),
+        (Status::INVALID_NAMESPACE, Status::SUCCESS)
+    );
     stage.settle();
 }
 
@@ -200,10 +216,14 @@ fn data_that_is_under_way_does_not_reach_another_device() {
     assert_eq!(r2t.kind(), PduType::R2T);
     let device = Testing::new("ram:16MiB");
     let knobs = Arc::clone(&device.knobs);
-    stage.change(|builder| builder.replace_namespace(&nqn(), Nsid(1), NamespaceConfig::new(device)));
+    stage
+        .change(|builder| builder.replace_namespace(&nqn(), Nsid(1), NamespaceConfig::new(device)));
     stage.scene.world.run_for(Duration::from_millis(1));
     stage.io.put(&wire::h2c_data(&r2t.transfer(), &[7; 16384]));
-    assert_eq!(wire::response(&mut stage.io.within(&mut stage.scene)).status, Status::INVALID_NAMESPACE);
+    assert_eq!(
+        wire::response(&mut stage.io.within(&mut stage.scene)).status,
+        Status::INVALID_NAMESPACE
+    );
     assert_eq!((stage.knobs.writes(), knobs.writes()), (0, 0));
     assert_eq!((stage.write(Nsid(1), 0), knobs.writes()), (Status::SUCCESS, 1));
     stage.settle();
@@ -220,7 +240,10 @@ fn the_namespace_of_a_device_that_is_gone_stays_and_sends_hosts_elsewhere() {
     stage.knobs.change(Change::Gone);
     assert_eq!((stage.heard(), stage.changed()), (NAMESPACES_CHANGED, vec![Nsid(1)]));
     assert_eq!(stage.namespaces(), [Nsid(1), Nsid(2)]);
-    assert_eq!(stage.scene.inventory.now().namespace(&nqn(), Nsid(1)).unwrap().presence, Presence::Gone);
+    assert_eq!(
+        stage.scene.inventory.now().namespace(&nqn(), Nsid(1)).unwrap().presence,
+        Presence::Gone
+    );
     let before = stage.knobs.writes();
     assert_eq!((stage.write(Nsid(1), 0), stage.knobs.writes()), (Status(0x360), before));
     assert_eq!(stage.write(Nsid(2), 0), Status::SUCCESS);
@@ -242,7 +265,9 @@ fn each_host_sees_what_is_meant_for_it() {
     assert_eq!(wire::response(&mut io.within(&mut stage.scene)).status, Status::SUCCESS);
     // It is shown to the first one too, which is told.
     stage.listen();
-    stage.change(|builder| builder.show_namespace(&nqn(), Nsid(2), |hosts, _| hosts.allow(who().host.nqn)));
+    stage.change(|builder| {
+        builder.show_namespace(&nqn(), Nsid(2), |hosts, _| hosts.allow(who().host.nqn))
+    });
     assert_eq!((stage.heard(), stage.changed()), (NAMESPACES_CHANGED, vec![Nsid(2)]));
     assert_eq!(stage.write(Nsid(2), 0), Status::SUCCESS);
     admin.hang_up();
@@ -278,12 +303,17 @@ fn a_host_that_is_denied_loses_its_association() {
 }
 
 fn discovered(admin: &Puppet, scene: &mut Scene) -> (u64, Vec<Nqn>) {
-    let count = DiscoveryHeader::decode(&log(admin, scene, LogPageId::DISCOVERY, 1024)).unwrap().numrec;
+    let count =
+        DiscoveryHeader::decode(&log(admin, scene, LogPageId::DISCOVERY, 1024)).unwrap().numrec;
     let page = log(admin, scene, LogPageId::DISCOVERY, 1024 * (count as u32 + 1));
     let header = DiscoveryHeader::decode(&page).unwrap();
-    let mut entries: Vec<_> = page[1024..].chunks(1024).map(|entry| DiscoveryEntry::decode(entry).unwrap()).collect();
+    let mut entries: Vec<_> =
+        page[1024..].chunks(1024).map(|entry| DiscoveryEntry::decode(entry).unwrap()).collect();
     let own = entries.pop().unwrap();
-    assert_eq!((own.subtype, own.eflags), (SubsystemType::CURRENT_DISCOVERY, DiscoveryEntry::EFLAGS_PERSISTENT));
+    assert_eq!(
+        (own.subtype, own.eflags),
+        (SubsystemType::CURRENT_DISCOVERY, DiscoveryEntry::EFLAGS_PERSISTENT)
+    );
     (header.genctr, entries.iter().map(|entry| entry.subnqn.nqn().unwrap()).collect())
 }
 
@@ -295,7 +325,13 @@ fn a_connected_discovery_host_hears_of_subsystems() {
     wire::admin(&mut admin.within(&mut stage.scene), &discovery);
     let (generation, names) = discovered(&admin, &mut stage.scene);
     assert_eq!(names, [nqn()]);
-    let listen = || admin.put(&wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), EVENT, &[]));
+    let listen = || {
+        admin.put(&wire::capsule(
+            &Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)),
+            EVENT,
+            &[],
+        ))
+    };
     listen();
     // One that this host must not see is none of its business.
     let hidden = Nqn::new("nqn.2026-01.example.weft:hidden").unwrap();
@@ -323,9 +359,20 @@ fn a_connected_discovery_host_hears_of_other_gateways() {
     let admin = Puppet::new(&stage.scene);
     wire::admin(&mut admin.within(&mut stage.scene), &Who { subsystem: Nqn::discovery(), ..who() });
     let mut known = discovered(&admin, &mut stage.scene);
-    let other = |place: &str| OtherGateway { first_cntlid: 1001, urls: vec![format!("nvme+tcp://{place}:4420")] };
-    for (others, entries) in [(vec![other("192.0.2.1"), other("192.0.2.2")], 3), (vec![other("192.0.2.2")], 2), (vec![], 1)] {
-        admin.put(&wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), EVENT, &[]));
+    let other = |place: &str| OtherGateway {
+        first_cntlid: 1001,
+        urls: vec![format!("nvme+tcp://{place}:4420")],
+    };
+    for (others, entries) in [
+        (vec![other("192.0.2.1"), other("192.0.2.2")], 3),
+        (vec![other("192.0.2.2")], 2),
+        (vec![], 1),
+    ] {
+        admin.put(&wire::capsule(
+            &Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)),
+            EVENT,
+            &[],
+        ));
         stage.scene.inventory.set_others(&others);
         assert_eq!(wire::response(&mut admin.within(&mut stage.scene)).result, DISCOVERY_CHANGED);
         let now = discovered(&admin, &mut stage.scene);
@@ -368,7 +415,8 @@ fn subsystems_stand_beside_each_other() {
     stage.settle();
 }
 
-/// The state of a group changes under a host: it is told, refused with the status of the state, and served again.
+/// The state of a group changes under a host: it is told, refused with the status of the state, and
+/// served again.
 #[test]
 fn a_host_hears_of_an_access_state_and_is_refused_by_it() {
     let mut stage = Stage::new();
@@ -386,6 +434,9 @@ fn a_host_hears_of_an_access_state_and_is_refused_by_it() {
     stage.scene.inventory.set_access_state(1, None, AccessState::NonOptimized).unwrap();
     assert_eq!(stage.heard(), ANA_CHANGED);
     assert_eq!(stage.write(Nsid(1), 2), Status::SUCCESS);
-    assert_eq!(stage.scene.inventory.set_access_state(0, None, AccessState::Optimized), Err(InventoryError::Group(0)));
+    assert_eq!(
+        stage.scene.inventory.set_access_state(0, None, AccessState::Optimized),
+        Err(InventoryError::Group(0))
+    );
     stage.settle();
 }

@@ -1,5 +1,5 @@
-//! The end of a connection whose peer broke the protocol: what it still sends is taken for a while, as a system that closes a socket with input
-//! unread throws away what it has sent, too.
+//! The end of a connection whose peer broke the protocol: what it still sends is taken for a while,
+//! as a system that closes a socket with input unread throws away what it has sent, too.
 
 use crate::devices::Testing;
 use crate::protocols::{AnyScene, Protocol};
@@ -23,7 +23,10 @@ fn drivers(scene: &AnyScene) -> usize {
 fn broken(scene: &mut AnyScene, peers: usize) -> Vec<Puppet> {
     let peers: Vec<_> = (0..peers).map(|_| Puppet::new(scene)).collect();
     peers.iter().for_each(|peer| peer.put(&[0xff; 64]));
-    assert!(scene.world.run_until(|_| peers.iter().all(|peer| peer.received_bytes() >= 24), Duration::from_secs(10)));
+    assert!(scene.world.run_until(
+        |_| peers.iter().all(|peer| peer.received_bytes() >= 24),
+        Duration::from_secs(10)
+    ));
     scene.world.run_for(MOMENT);
     assert_eq!(scene.target.connections(), 0, "they have no place any more");
     peers

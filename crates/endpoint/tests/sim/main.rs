@@ -1,5 +1,5 @@
-//! Source and export on simulated loops and a simulated network, many seeds each. A failure names the seed; `WEFT_SEED=n` runs that
-//! one alone.
+//! Source and export on simulated loops and a simulated network, many seeds each. A failure names
+//! the seed; `WEFT_SEED=n` runs that one alone.
 
 mod authenticating;
 mod away;

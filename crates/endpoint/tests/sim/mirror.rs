@@ -1,5 +1,6 @@
-//! How long a mirror stalls when all its legs lose their connections at once, against a plain source: a leg whose target is back settles what the
-//! lost connection carried before time does, where the protocol knows how.
+//! How long a mirror stalls when all its legs lose their connections at once, against a plain
+//! source: a leg whose target is back settles what the lost connection carried before time does,
+//! where the protocol knows how.
 
 use crate::devices::{Knobs, Testing};
 use crate::protocols::{AnyScene, Protocol};
@@ -11,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::mirror::admin::{self, Holding};
-use weft_block::{BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions, StatusKind};
+use weft_block::{
+    BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions, StatusKind,
+};
 use weft_endpoint::export::Export;
 use weft_endpoint::export::nvme_tcp::TargetLimits;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
@@ -59,20 +62,32 @@ struct Legs {
 
 impl Legs {
     fn new(protocol: Protocol) -> Self {
-        let stores = [(); 2].map(|()| weft_block::open("ram:2MiB", &OpenOptions::default()).unwrap());
+        let stores =
+            [(); 2].map(|()| weft_block::open("ram:2MiB", &OpenOptions::default()).unwrap());
         let devices = stores.clone().map(Testing::over);
         let knobs = devices.iter().map(|device| Arc::clone(&device.knobs)).collect();
         let [first, second] = devices.map(|device| device as Arc<dyn BlockDevice>);
         let mut scene = protocol.scene(Setup::new(1, first));
         let host = scene.world.host("10.0.0.2");
-        let on = scene.world.add_loop(host, &LoopConfig { spin: MS / 500, ..LoopConfig::default() });
+        let on =
+            scene.world.add_loop(host, &LoopConfig { spin: MS / 500, ..LoopConfig::default() });
         let on = scene.world.handle(on);
         // Another subsystem; the targets of other protocols look for the one that they know.
         let nqn = if protocol == Protocol::NvmeTcp { format!("{NQN}-2") } else { NQN.to_owned() };
-        let inventory = LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(&nqn).unwrap()), vec![second]).unwrap();
+        let inventory =
+            LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(&nqn).unwrap()), vec![second])
+                .unwrap();
         let limits = TargetLimits { quiesce: Duration::ZERO, ..TargetLimits::default() };
-        let second = protocol.start(&on, inventory, limits, vec![on.remote()], "10.0.0.2:4420".parse().unwrap());
-        let areas = admin::create(Uuid::from_u128(9), &[LEG_BYTES; 2], None, 512, 7, Holding::TheSame).unwrap();
+        let second = protocol.start(
+            &on,
+            inventory,
+            limits,
+            vec![on.remote()],
+            "10.0.0.2:4420".parse().unwrap(),
+        );
+        let areas =
+            admin::create(Uuid::from_u128(9), &[LEG_BYTES; 2], None, 512, 7, Holding::TheSame)
+                .unwrap();
         for (store, area) in stores.iter().zip(areas) {
             label(&mut scene, store, &area);
         }
@@ -84,25 +99,52 @@ impl Legs {
     fn stall(mut self, url: &str, paths: PathOptions) -> Duration {
         let device = self.scene.open_url(url, &ConnectOptions { paths, ..options() }).unwrap();
         let (on, done) = (self.scene.io_loop(0), Rc::<RefCell<Vec<Completion>>>::default());
-        let write = Op::new(OpKind::Write { fua: false }, 1, 1, 1, [on.pool().take(512).unwrap().into()].into());
+        let write = Op::new(
+            OpKind::Write { fua: false },
+            1,
+            1,
+            1,
+            [on.pool().take(512).unwrap().into()].into(),
+        );
         // The first one has everything set up that a write needs.
-        let warm = Op::new(OpKind::Write { fua: false }, 2, 1, 2, [on.pool().take(512).unwrap().into()].into());
+        let warm = Op::new(
+            OpKind::Write { fua: false },
+            2,
+            1,
+            2,
+            [on.pool().take(512).unwrap().into()].into(),
+        );
         run_ops(&mut self.scene.world, &on, device.as_ref(), vec![warm]);
         self.scene.world.run_for(30 * S);
         self.knobs.iter().for_each(|knobs| knobs.freeze(true));
         self.knobs.iter().for_each(|knobs| knobs.honour_cancel(false));
         let give = Rc::clone(&done);
-        on.try_spawn(|id| Ok::<_, Error>(User { queue: device.open_queue(&on, id)?, ops: [write].into(), done: give })).unwrap();
+        on.try_spawn(|id| {
+            Ok::<_, Error>(User {
+                queue: device.open_queue(&on, id)?,
+                ops: [write].into(),
+                done: give,
+            })
+        })
+        .unwrap();
         let (knobs, is_mirror) = (self.knobs.clone(), url.starts_with("mirror:"));
         let held = if is_mirror { 2 } else { 1 };
-        assert!(self.scene.world.run_until(|_| knobs.iter().map(|knobs| knobs.held()).sum::<usize>() == held, 60 * S));
+        assert!(
+            self.scene.world.run_until(
+                |_| knobs.iter().map(|knobs| knobs.held()).sum::<usize>() == held,
+                60 * S
+            )
+        );
         let lost_at = self.scene.world.now();
         for connection in self.scene.world.connections() {
             self.scene.world.cut(connection.id, Cut::Reset);
         }
         self.scene.world.run_for(HELD);
         self.knobs.iter().for_each(|knobs| knobs.freeze(false));
-        assert!(self.scene.world.run_until(|_| !done.borrow().is_empty(), 120 * S), "the write never ends");
+        assert!(
+            self.scene.world.run_until(|_| !done.borrow().is_empty(), 120 * S),
+            "the write never ends"
+        );
         assert!(done.borrow()[0].outcome.is_success(), "{:?}", done.borrow()[0].outcome);
         self.scene.world.now() - lost_at
     }
@@ -124,7 +166,13 @@ fn label(scene: &mut AnyScene, store: &Device, area: &[u8]) {
     let (offset, bytes) = admin::area(LEG_BYTES).unwrap();
     let mut data = on.pool().take(bytes).unwrap();
     data.copy_from_slice(area);
-    let op = Op::new(OpKind::Write { fua: true }, offset / 512, bytes as u32 / 512, 0, [data.into()].into());
+    let op = Op::new(
+        OpKind::Write { fua: true },
+        offset / 512,
+        bytes as u32 / 512,
+        0,
+        [data.into()].into(),
+    );
     let done = run_ops(&mut scene.world, &on, store.as_ref(), vec![op]);
     assert!(done[0].outcome.is_success());
 }
@@ -148,10 +196,14 @@ fn where_nothing_settles_it_sooner_the_quiesce_time_bounds_the_stall() {
     let (mirror, _) = Legs::stalls(Protocol::Nbd);
     let quiesce = options().quiesce_time;
     let bound = quiesce + PathOptions::default().reconnect_delay;
-    assert!((quiesce..=bound).contains(&mirror), "the mirror stalls for {mirror:?}, and the quiesce time is {quiesce:?}");
+    assert!(
+        (quiesce..=bound).contains(&mirror),
+        "the mirror stalls for {mirror:?}, and the quiesce time is {quiesce:?}"
+    );
 }
 
-/// Two owners over the same legs, the second one by force: how writes of the first one end after that, and its reads.
+/// Two owners over the same legs, the second one by force: how writes of the first one end after
+/// that, and its reads.
 fn superseded(protocol: Protocol) -> Vec<StatusKind> {
     let mut legs = Legs::new(protocol);
     let (url, on) = (legs.urls.join(","), legs.scene.io_loop(0));
@@ -160,21 +212,41 @@ fn superseded(protocol: Protocol) -> Vec<StatusKind> {
     let first = legs.scene.open_url(&format!("mirror:{url}"), &options).unwrap();
     let op = |kind, lba| Op::new(kind, lba, 1, lba, [on.pool().take(512).unwrap().into()].into());
     let write = OpKind::Write { fua: false };
-    assert!(run_ops(&mut legs.scene.world, &on, first.as_ref(), vec![op(write, 1)])[0].outcome.is_success());
+    assert!(
+        run_ops(&mut legs.scene.world, &on, first.as_ref(), vec![op(write, 1)])[0]
+            .outcome
+            .is_success()
+    );
     let second = legs.scene.open_url(&format!("mirror:force=on,{url}"), &options).unwrap();
-    assert!(run_ops(&mut legs.scene.world, &on, second.as_ref(), vec![op(write, 1)])[0].outcome.is_success());
+    assert!(
+        run_ops(&mut legs.scene.world, &on, second.as_ref(), vec![op(write, 1)])[0]
+            .outcome
+            .is_success()
+    );
     let ended = [write, write, OpKind::Read].map(|kind| {
         let done = run_ops(&mut legs.scene.world, &on, first.as_ref(), vec![op(kind, 1)]);
-        if done[0].outcome.is_success() { StatusKind::Success } else { done[0].outcome.status().kind }
+        if done[0].outcome.is_success() {
+            StatusKind::Success
+        } else {
+            done[0].outcome.status().kind
+        }
     });
     drop(first);
     legs.scene.world.run_for(30 * S);
-    assert!(run_ops(&mut legs.scene.world, &on, second.as_ref(), vec![op(write, 1)])[0].outcome.is_success());
+    assert!(
+        run_ops(&mut legs.scene.world, &on, second.as_ref(), vec![op(write, 1)])[0]
+            .outcome
+            .is_success()
+    );
     drop(second);
     legs.scene.world.run_for(30 * S);
     // Nothing is reserved any more: whoever writes to a leg by itself can.
     let leg = legs.scene.open_url(&legs.urls[0].clone(), &options).unwrap();
-    assert!(run_ops(&mut legs.scene.world, &on, leg.as_ref(), vec![op(write, 1)])[0].outcome.is_success());
+    assert!(
+        run_ops(&mut legs.scene.world, &on, leg.as_ref(), vec![op(write, 1)])[0]
+            .outcome
+            .is_success()
+    );
     ended.to_vec()
 }
 

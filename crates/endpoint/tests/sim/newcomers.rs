@@ -46,7 +46,9 @@ fn who_says_nothing_leaves_room_and_goes() {
         crowd.iter().step_by(2).for_each(|puppet| puppet.put(half_said(protocol)));
         scene.world.run_for(Duration::from_secs(1));
         assert_eq!(scene.target.connections(), NEWCOMERS_MAX / 4 * 3, "{protocol:?}");
-        let device = scene.open_url(&protocol.url(), &options()).unwrap_or_else(|e| panic!("{protocol:?}: {e}"));
+        let device = scene
+            .open_url(&protocol.url(), &options())
+            .unwrap_or_else(|e| panic!("{protocol:?}: {e}"));
         let own = scene.target.connections() - NEWCOMERS_MAX / 4 * 3;
         scene.world.run_for(Duration::from_secs(HANDSHAKE_S) + Duration::from_secs(7));
         assert_eq!(scene.target.connections(), own, "{protocol:?}: the others are gone");
@@ -63,7 +65,8 @@ fn enters(puppet: &Puppet, protocol: Protocol, nth: usize) {
             puppet.put(&wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32));
         }
         Protocol::Iscsi => {
-            let text = format!("InitiatorName=iqn.2026-01.example.weft:crowd{nth}\0TargetName={IQN}\0");
+            let text =
+                format!("InitiatorName=iqn.2026-01.example.weft:crowd{nth}\0TargetName={IQN}\0");
             let request = LoginRequest {
                 immediate: true,
                 flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
@@ -77,7 +80,10 @@ fn enters(puppet: &Puppet, protocol: Protocol, nth: usize) {
             puppet.put(&[&request.encode(text.len() as u32)[..], text.as_bytes(), pad].concat());
         }
         Protocol::Nbd => {
-            puppet.put(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &1_u32.to_be_bytes(), &1_u32.to_be_bytes(), b"1"].concat());
+            puppet.put(
+                &[&[0, 0, 0, 3][..], b"IHAVEOPT", &1_u32.to_be_bytes(), &1_u32.to_be_bytes(), b"1"]
+                    .concat(),
+            );
         }
     }
 }
@@ -98,7 +104,9 @@ fn who_stays_leaves_room() {
         }
         scene.world.run_for(Duration::from_millis(50));
         assert_eq!(scene.target.connections(), CONNECTIONS_MAX / 4 * 3, "{protocol:?}");
-        let device = scene.open_url(&protocol.url(), &options()).unwrap_or_else(|e| panic!("{protocol:?}: {e}"));
+        let device = scene
+            .open_url(&protocol.url(), &options())
+            .unwrap_or_else(|e| panic!("{protocol:?}: {e}"));
         drop(device);
     }
 }

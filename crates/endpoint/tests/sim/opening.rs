@@ -1,4 +1,5 @@
-//! Opening, by every protocol: queues side by side, devices side by side, and peers that do not answer.
+//! Opening, by every protocol: queues side by side, devices side by side, and peers that do not
+//! answer.
 
 use crate::devices::Testing;
 use crate::protocols::{PROTOCOLS, Protocol};
@@ -23,7 +24,9 @@ fn time_to_open(protocol: Protocol, queues: u16) -> Duration {
     let mut scene = protocol.scene(Setup::new(1, Testing::new("ram:16MiB")));
     scene.world.set_net(slow_network);
     let start = scene.world.now();
-    let device = scene.open_url(&protocol.url(), &ConnectOptions { nr_io_queues: queues, ..options() }).unwrap();
+    let device = scene
+        .open_url(&protocol.url(), &ConnectOptions { nr_io_queues: queues, ..options() })
+        .unwrap();
     assert_eq!(device.max_queues(), usize::from(queues), "{protocol:?}");
     let took = scene.world.now() - start;
     drop(device);
@@ -52,7 +55,10 @@ fn devices_open_side_by_side() {
             .map(|url| weft_endpoint::begin(url, &options).unwrap())
             .into_iter()
             .collect();
-        let devices: Vec<_> = openings.into_iter().map(|opening| scene.await_opened(opening, &options).unwrap()).collect();
+        let devices: Vec<_> = openings
+            .into_iter()
+            .map(|opening| scene.await_opened(opening, &options).unwrap())
+            .collect();
         let took = scene.world.now() - start;
         assert!(took < one + DELAY, "{protocol:?}: one device takes {one:?}, three {took:?}");
         drop(devices);
@@ -68,14 +74,25 @@ fn whatever_happens_while_it_opens_it_ends_in_time() {
         for seed in seeds(40) {
             let mut rng = Rng::new(seed);
             let mut scene = protocol.scene(Setup::new(seed, Testing::new("ram:16MiB")));
-            let cuts = [Cut::Reset, Cut::Close, Cut::Silence, Cut::HalfOpen(Side::Client), Cut::HalfOpen(Side::Server)];
+            let cuts = [
+                Cut::Reset,
+                Cut::Close,
+                Cut::Silence,
+                Cut::HalfOpen(Side::Client),
+                Cut::HalfOpen(Side::Server),
+            ];
             let (how, side) = (*rng.pick(&cuts), *rng.pick(&[Side::Client, Side::Server]));
             let cut = CutAt { from: side, after_bytes: rng.magnitude(1500), how };
             scene.world.plan(port(), Some(cut));
             // Within the time that is allowed, or the scene says so.
             if let Err(e) = scene.open_url(&protocol.url(), &options()) {
-                let told = [ErrorKind::TimedOut, ErrorKind::Refused, ErrorKind::Io, ErrorKind::Protocol];
-                assert!(told.contains(&e.kind()) && e.to_string().contains("target"), "{:?}: {e}", e.kind());
+                let told =
+                    [ErrorKind::TimedOut, ErrorKind::Refused, ErrorKind::Io, ErrorKind::Protocol];
+                assert!(
+                    told.contains(&e.kind()) && e.to_string().contains("target"),
+                    "{:?}: {e}",
+                    e.kind()
+                );
                 failed += 1;
             }
             scene.settle(LIMIT);
@@ -87,12 +104,17 @@ fn whatever_happens_while_it_opens_it_ends_in_time() {
 #[test]
 fn nobody_is_there() {
     for protocol in PROTOCOLS {
-        for (answer, kind) in [(Answer::Refuse, ErrorKind::Refused), (Answer::Never, ErrorKind::TimedOut)] {
+        for (answer, kind) in
+            [(Answer::Refuse, ErrorKind::Refused), (Answer::Never, ErrorKind::TimedOut)]
+        {
             let mut scene = protocol.scene(Setup::new(1, Testing::new("ram:16MiB")));
             scene.world.set_answer(port(), answer);
             let error = scene.open_url(&protocol.url(), &options()).err().expect("nobody is there");
             assert_eq!(error.kind(), kind, "{protocol:?}: {error}");
-            let error = scene.open_url(&protocol.url().replace("target", "nowhere"), &options()).err().unwrap();
+            let error = scene
+                .open_url(&protocol.url().replace("target", "nowhere"), &options())
+                .err()
+                .unwrap();
             assert_eq!(error.kind(), ErrorKind::NotFound, "{protocol:?}: {error}");
             scene.settle(LIMIT);
         }

@@ -40,7 +40,9 @@ fn deep_queues_of_large_transfers_end_and_stay_within_their_memory() {
         let device = Testing::new("ram:64MiB");
         device.knobs.set_delay(Duration::from_nanos(rng.magnitude(200_000)));
         let mut scene = small(seed, device);
-        scene.world.set_net(|net| *net = NetConfig { jitter: Duration::from_micros(50), ..NetConfig::default() });
+        scene.world.set_net(|net| {
+            *net = NetConfig { jitter: Duration::from_micros(50), ..NetConfig::default() }
+        });
         let connections = rng.within(1, 4) as usize;
         let options = ConnectOptions {
             nr_io_queues: connections as u16,
@@ -50,10 +52,18 @@ fn deep_queues_of_large_transfers_end_and_stay_within_their_memory() {
         };
         let remote = scene.open(&options).unwrap();
         assert_eq!(remote.geometry().max_transfer_bytes, TRANSFER_BYTES);
-        let ledgers: Vec<_> =
-            (0..connections as u64).map(|n| Ledger::new(n * 127 * 32, 127, TRANSFER_BYTES / 512, 512)).collect();
+        let ledgers: Vec<_> = (0..connections as u64)
+            .map(|n| Ledger::new(n * 127 * 32, 127, TRANSFER_BYTES / 512, 512))
+            .collect();
         let start = |(n, ledger)| {
-            Checker::spawn(&scene.io_loop(n), remote.as_ref(), ledger, Plan::Chance(1000), Rng::new(seed + n as u64)).unwrap()
+            Checker::spawn(
+                &scene.io_loop(n),
+                remote.as_ref(),
+                ledger,
+                Plan::Chance(1000),
+                Rng::new(seed + n as u64),
+            )
+            .unwrap()
         };
         let runs: Vec<_> = ledgers.iter().enumerate().map(start).collect();
         let target = scene.world.handle(scene.target_loops[0]);
@@ -67,7 +77,10 @@ fn deep_queues_of_large_transfers_end_and_stay_within_their_memory() {
             LIMIT,
         );
         assert!(ended, "{runs:?}");
-        assert!(ledgers.iter().all(|ledger| ledger.borrow().failed == 0) && runs.iter().all(|run| !run.borrow().lost));
+        assert!(
+            ledgers.iter().all(|ledger| ledger.borrow().failed == 0)
+                && runs.iter().all(|run| !run.borrow().lost)
+        );
         drop(remote);
         scene.settle(LIMIT);
         assert!(target.pool().allocated_bytes() <= POOL_BYTES);
@@ -100,11 +113,14 @@ fn hosts_that_hold_on_to_memory_leave_some_for_others() {
     // Waiting for memory is not work.
     let before = scene.world.handle(scene.target_loops[0]).counters().snapshot();
     scene.world.run_for(Duration::from_secs(1));
-    let busy = scene.world.handle(scene.target_loops[0]).counters().snapshot().since(&before).turns_busy;
+    let busy =
+        scene.world.handle(scene.target_loops[0]).counters().snapshot().since(&before).turns_busy;
     assert!(busy < 10, "{busy} busy turns");
     let remote = scene.open(&options()).unwrap();
     let ledger = Ledger::new(0, 16, 8, 512);
-    let run = Checker::spawn(&scene.io_loop(0), remote.as_ref(), &ledger, Plan::Chance(300), Rng::new(1)).unwrap();
+    let run =
+        Checker::spawn(&scene.io_loop(0), remote.as_ref(), &ledger, Plan::Chance(300), Rng::new(1))
+            .unwrap();
     assert!(scene.world.run_until(|_| run.borrow().over, LIMIT), "{run:?}");
     assert!(!run.borrow().lost);
     drop(remote);
@@ -136,7 +152,11 @@ fn fused_halves_do_not_wait_for_memory_that_other_halves_hold() {
         .collect();
     scene.world.run_for(Duration::from_secs(1));
     for (qid, io) in (1..).zip(&queues) {
-        io.put(&wire::capsule_moving(&half(&command::write(Nsid(1), Lba(qid), 1, false), false), 2, 4096));
+        io.put(&wire::capsule_moving(
+            &half(&command::write(Nsid(1), Lba(qid), 1, false), false),
+            2,
+            4096,
+        ));
     }
     for io in &queues {
         let mut answers = 0;
@@ -166,8 +186,12 @@ fn a_host_with_little_memory_of_its_own_discards_too() {
     while let Some(buf) = on.pool().take(1 << 20) {
         all.push(buf);
     }
-    let done =
-        scene::run_ops(&mut scene.world, &on, remote.as_ref(), vec![weft_block::Op::bare(weft_block::OpKind::Discard, 0, 64, 1)]);
+    let done = scene::run_ops(
+        &mut scene.world,
+        &on,
+        remote.as_ref(),
+        vec![weft_block::Op::bare(weft_block::OpKind::Discard, 0, 64, 1)],
+    );
     assert!(done[0].outcome.is_success(), "{done:?}");
 }
 
@@ -198,7 +222,10 @@ fn fused_halves_that_are_too_long_get_no_memory() {
     let write = half(&command::write(Nsid(1), Lba(0), TRANSFER_BYTES / 4096, false), false);
     io.put(&wire::capsule_moving(&write, 7, TRANSFER_BYTES));
     for _ in 0..2 {
-        assert_eq!(wire::response(&mut io.within(&mut scene)).status, Status::ATOMIC_WRITE_UNIT_EXCEEDED);
+        assert_eq!(
+            wire::response(&mut io.within(&mut scene)).status,
+            Status::ATOMIC_WRITE_UNIT_EXCEEDED
+        );
     }
     queues.iter().chain([&admin]).for_each(Puppet::hang_up);
     scene.settle(LIMIT);
@@ -221,7 +248,11 @@ fn answers_to_admin_commands_stay_within_the_memory_that_there_is() {
             admin
         })
         .collect();
-    assert!(pool.taken_bytes() > 0 && pool.allocated_bytes() <= POOL_BYTES, "{} bytes", pool.allocated_bytes());
+    assert!(
+        pool.taken_bytes() > 0 && pool.allocated_bytes() <= POOL_BYTES,
+        "{} bytes",
+        pool.allocated_bytes()
+    );
     // What waited is answered when there is memory again.
     deaf.iter().for_each(|admin| admin.set_deaf(false));
     for (nth, admin) in deaf.iter().enumerate() {
@@ -299,7 +330,8 @@ fn an_aborted_write_that_waits_for_memory_is_never_stored() {
     scene.settle(LIMIT);
 }
 
-/// With a device that stores what comes in a capsule from where it was received, and with one that does not.
+/// With a device that stores what comes in a capsule from where it was received, and with one that
+/// does not.
 #[test]
 fn an_aborted_write_whose_capsule_is_still_arriving_is_never_stored() {
     let ram = || weft_block::open("ram:16MiB", &weft_block::OpenOptions::default()).unwrap();

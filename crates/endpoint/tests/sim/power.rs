@@ -1,4 +1,5 @@
-//! A power failure under each export: the simulated disk loses what was not flushed, and nothing that was flushed or written with FUA.
+//! A power failure under each export: the simulated disk loses what was not flushed, and nothing
+//! that was flushed or written with FUA.
 
 use crate::failing::Stage;
 use crate::protocols::{PROTOCOLS, Protocol};

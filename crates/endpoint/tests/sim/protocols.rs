@@ -1,4 +1,5 @@
-//! Every protocol in a scene: its export on the target's loops, and the URL by which the client opens it.
+//! Every protocol in a scene: its export on the target's loops, and the URL by which the client
+//! opens it.
 
 use crate::scene::{NQN, Scene, Setup, port};
 use std::net::SocketAddr;
@@ -32,7 +33,9 @@ impl Protocol {
     pub fn scene(self, setup: Setup) -> AnyScene {
         let (limits, has_second_port) = (setup.limits, setup.has_second_port);
         Scene::with(setup, |on, inventory, _, loops| match self {
-            Self::Iscsi if has_second_port => iscsi(on, inventory, &loops, vec![port(), second_port()]),
+            Self::Iscsi if has_second_port => {
+                iscsi(on, inventory, &loops, vec![port(), second_port()])
+            }
             _ => self.start(on, inventory, limits, loops, port()),
         })
     }
@@ -48,13 +51,20 @@ impl Protocol {
     ) -> Box<dyn Export> {
         match self {
             Self::NvmeTcp => {
-                let config = nvme_tcp::TargetConfig { inventory, listen: vec![address], identities: Identities::seeded(1) };
+                let config = nvme_tcp::TargetConfig {
+                    inventory,
+                    listen: vec![address],
+                    identities: Identities::seeded(1),
+                };
                 Box::new(nvme_tcp::Target::start_on(on, config, limits, loops).unwrap())
             }
             Self::Iscsi => iscsi(on, inventory, &loops, vec![address]),
             Self::Nbd => {
                 let url = format!("nbd://{address}");
-                Box::new(NbdServer::start_on(on, inventory, &[&url], NbdLimits::default(), &loops).unwrap())
+                Box::new(
+                    NbdServer::start_on(on, inventory, &[&url], NbdLimits::default(), &loops)
+                        .unwrap(),
+                )
             }
         }
     }
@@ -79,9 +89,18 @@ pub fn second_port() -> SocketAddr {
     SocketAddr::new(port().ip(), port().port() + 1)
 }
 
-fn iscsi(on: &Handle, inventory: Arc<LiveInventory>, loops: &[Remote], listen: Vec<SocketAddr>) -> Box<dyn Export> {
-    let settings =
-        iscsi::Settings { name: Some(Name::new(IQN).unwrap()), identities: Identities::seeded(1), ..iscsi::Settings::default() };
-    let config = iscsi::TargetConfig { settings, subsystem: Nqn::new(NQN).unwrap(), inventory, listen };
+fn iscsi(
+    on: &Handle,
+    inventory: Arc<LiveInventory>,
+    loops: &[Remote],
+    listen: Vec<SocketAddr>,
+) -> Box<dyn Export> {
+    let settings = iscsi::Settings {
+        name: Some(Name::new(IQN).unwrap()),
+        identities: Identities::seeded(1),
+        ..iscsi::Settings::default()
+    };
+    let config =
+        iscsi::TargetConfig { settings, subsystem: Nqn::new(NQN).unwrap(), inventory, listen };
     Box::new(iscsi::Target::start_on(on, config, iscsi::TargetLimits::default(), loops).unwrap())
 }

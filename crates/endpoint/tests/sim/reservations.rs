@@ -5,12 +5,16 @@ use crate::scene::{Setup, options, run_ops};
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::limits::RESERVATION_REPORT_BYTES;
-use weft_block::{Device, Op, OpKind, OpenOptions, Outcome, ReservationKind, ReservationReport, ReserveAction, StatusKind};
+use weft_block::{
+    Device, Op, OpKind, OpenOptions, Outcome, ReservationKind, ReservationReport, ReserveAction,
+    StatusKind,
+};
 use weft_endpoint::ConnectOptions;
 
 const BLOCK: usize = 512;
 const KIND: ReservationKind = ReservationKind::WriteExclusiveRegistrantsOnly;
-/// How the queues of a device can be used: with NVMe all of them write, with iSCSI only that of a lone session.
+/// How the queues of a device can be used: with NVMe all of them write, with iSCSI only that of a
+/// lone session.
 const NVME: (Protocol, u16) = (Protocol::NvmeTcp, 4);
 const ISCSI: (Protocol, u16) = (Protocol::Iscsi, 1);
 
@@ -32,7 +36,11 @@ impl Hosts {
     }
 
     fn open(&mut self, opener: Option<u128>) -> Device {
-        let options = ConnectOptions { opener: opener.map(Uuid::from_u128), nr_io_queues: self.queues, ..options() };
+        let options = ConnectOptions {
+            opener: opener.map(Uuid::from_u128),
+            nr_io_queues: self.queues,
+            ..options()
+        };
         self.scene.open_url(&self.url, &options).unwrap()
     }
 
@@ -44,7 +52,8 @@ impl Hosts {
             data.fill(0xee);
             op.data.push(data.into());
         }
-        let done = run_ops(&mut self.scene.world, &on, self.devices[host].as_ref(), vec![op]).remove(0);
+        let done =
+            run_ops(&mut self.scene.world, &on, self.devices[host].as_ref(), vec![op]).remove(0);
         self.pass(Duration::from_millis(1));
         (done.outcome, done.op.data.first().map_or_else(Vec::new, |data| data.to_vec()))
     }
@@ -62,7 +71,8 @@ impl Hosts {
         self.run(host, OpKind::Write { fua: false }, BLOCK).0.status().kind
     }
 
-    /// The type, and the key of each registrant and whether it holds the reservation; and that all are different hosts.
+    /// The type, and the key of each registrant and whether it holds the reservation; and that all
+    /// are different hosts.
     fn report(&mut self, host: usize) -> (Option<ReservationKind>, Vec<(u64, bool)>) {
         let (outcome, data) = self.run(host, OpKind::ReservationReport, RESERVATION_REPORT_BYTES);
         assert_eq!(outcome, Outcome::SUCCESS);
@@ -72,7 +82,8 @@ impl Hosts {
         hosts.sort_unstable();
         hosts.dedup();
         assert_eq!(hosts.len(), report.registrants.len());
-        let mut registrants: Vec<_> = report.registrants.iter().map(|of| (of.key, of.holds)).collect();
+        let mut registrants: Vec<_> =
+            report.registrants.iter().map(|of| (of.key, of.holds)).collect();
         registrants.sort_unstable();
         (report.kind, registrants)
     }
@@ -94,7 +105,11 @@ fn openers_of_one_host_reserve_a_logical_unit_against_each_other() {
 fn reserve_against_each_other(how: (Protocol, u16)) {
     let mut hosts = Hosts::new(how, &[Some(1), Some(2)]);
     assert!(hosts.devices.iter().all(|device| device.features().reservations));
-    assert_eq!(hosts.reserve(0, ReserveAction::Acquire { key: 1, kind: KIND }), CONFLICT, "it is not registered");
+    assert_eq!(
+        hosts.reserve(0, ReserveAction::Acquire { key: 1, kind: KIND }),
+        CONFLICT,
+        "it is not registered"
+    );
     assert_eq!(hosts.reserve(0, ReserveAction::Register { key: 1 }), OK);
     assert_eq!(hosts.reserve(0, ReserveAction::Acquire { key: 1, kind: KIND }), OK);
     assert_eq!(hosts.report(1), (Some(KIND), vec![(1, true)]));

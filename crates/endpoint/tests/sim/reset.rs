@@ -1,4 +1,5 @@
-//! Reset, shutdown, abort, the loss of connections and the end of a target, on a device whose completions come late.
+//! Reset, shutdown, abort, the loss of connections and the end of a target, on a device whose
+//! completions come late.
 
 use crate::devices::{Knobs, Testing};
 use crate::puppet::{Puppet, who};
@@ -44,7 +45,8 @@ impl Stage {
         Self { scene, knobs, admin, io, cntlid }
     }
 
-    /// Sends writes of one block, with the CIDs 10 and on, and waits until they are with the device.
+    /// Sends writes of one block, with the CIDs 10 and on, and waits until they are with the
+    /// device.
     fn write(&mut self, count: u16) {
         let reached = |knobs: &Knobs| knobs.held() + knobs.writes();
         let before = reached(&self.knobs);
@@ -53,11 +55,16 @@ impl Stage {
             self.io.put(&wire::capsule(&sqe, 10 + n, &[n as u8; 512]));
         }
         let knobs = &self.knobs;
-        assert!(self.scene.world.run_until(|_| reached(knobs) == before + usize::from(count), LIMIT));
+        assert!(
+            self.scene.world.run_until(|_| reached(knobs) == before + usize::from(count), LIMIT)
+        );
     }
 
     fn set_cc(&mut self, cc: u32) {
-        assert_eq!(wire::set_cc(&mut self.admin.within(&mut self.scene), cc).status, Status::SUCCESS);
+        assert_eq!(
+            wire::set_cc(&mut self.admin.within(&mut self.scene), cc).status,
+            Status::SUCCESS
+        );
     }
 
     fn status(&mut self) -> weft_proto::nvme::property::ControllerStatus {
@@ -69,7 +76,10 @@ impl Stage {
     }
 
     /// Polls CSTS as hosts do.
-    fn until_status(&mut self, reached: impl Fn(weft_proto::nvme::property::ControllerStatus) -> bool) {
+    fn until_status(
+        &mut self,
+        reached: impl Fn(weft_proto::nvme::property::ControllerStatus) -> bool,
+    ) {
         for _ in 0..1000 {
             if reached(self.status()) {
                 return;
@@ -190,7 +200,11 @@ fn without_an_io_connection_the_controller_goes_on() {
     let refused = Puppet::new(&stage.scene);
     wire::greet(&mut refused.within(&mut stage.scene));
     let cqe = wire::connect(&mut refused.within(&mut stage.scene), &who(), 1, stage.cntlid, 32);
-    assert_eq!(cqe.status, Status::INVALID_QUEUE_IDENTIFIER, "the device still holds writes of this queue");
+    assert_eq!(
+        cqe.status,
+        Status::INVALID_QUEUE_IDENTIFIER,
+        "the device still holds writes of this queue"
+    );
     stage.knobs.freeze(false);
     stage.run(1);
     // The same connection may try again.
@@ -207,7 +221,11 @@ fn a_host_that_is_not_heard_of_is_forgotten_whatever_waits_for_it() {
     // Answers that nobody takes.
     stage.io.set_deaf(true);
     for cid in 0..31 {
-        stage.io.put(&wire::capsule_moving(&command::read(Nsid(1), Lba(0), 2048), 100 + cid, 1 << 20));
+        stage.io.put(&wire::capsule_moving(
+            &command::read(Nsid(1), Lba(0), 2048),
+            100 + cid,
+            1 << 20,
+        ));
     }
     stage.run(1);
     assert!(stage.scene.world.handle(stage.scene.target_loops[0]).pool().taken_bytes() > 0);
@@ -224,8 +242,15 @@ fn keep_alive_keeps_alive() {
     let mut stage = Stage::of(&Who { keep_alive_ms: 3000, ..who() });
     for cid in 0..10 {
         stage.run(2);
-        stage.admin.put(&wire::capsule(&Sqe::new(AdminOpcode::KEEP_ALIVE.0, Nsid(0)), 50 + cid, &[]));
-        assert_eq!(wire::response(&mut stage.admin.within(&mut stage.scene)).status, Status::SUCCESS);
+        stage.admin.put(&wire::capsule(
+            &Sqe::new(AdminOpcode::KEEP_ALIVE.0, Nsid(0)),
+            50 + cid,
+            &[],
+        ));
+        assert_eq!(
+            wire::response(&mut stage.admin.within(&mut stage.scene)).status,
+            Status::SUCCESS
+        );
     }
     assert_eq!(stage.scene.target.connections(), 2);
     stage.run(10);
@@ -238,9 +263,20 @@ fn a_loop_that_stood_still_hears_the_host_before_it_takes_it_for_gone() {
     let mut stage = Stage::of(&Who { keep_alive_ms: 3000, ..who() });
     for cid in 0..3 {
         stage.run(2);
-        stage.scene.target_loops.iter().for_each(|at| stage.scene.world.pause(*at, Duration::from_secs(10)));
-        stage.admin.put(&wire::capsule(&Sqe::new(AdminOpcode::KEEP_ALIVE.0, Nsid(0)), 50 + cid, &[]));
-        assert_eq!(wire::response(&mut stage.admin.within(&mut stage.scene)).status, Status::SUCCESS);
+        stage
+            .scene
+            .target_loops
+            .iter()
+            .for_each(|at| stage.scene.world.pause(*at, Duration::from_secs(10)));
+        stage.admin.put(&wire::capsule(
+            &Sqe::new(AdminOpcode::KEEP_ALIVE.0, Nsid(0)),
+            50 + cid,
+            &[],
+        ));
+        assert_eq!(
+            wire::response(&mut stage.admin.within(&mut stage.scene)).status,
+            Status::SUCCESS
+        );
         assert_eq!(stage.scene.target.connections(), 2);
     }
     stage.run(10);
@@ -262,8 +298,12 @@ fn a_command_in_the_device_is_aborted_if_the_device_can() {
         stage.knobs.set_delay(Duration::from_secs(5));
         stage.write(2);
         stage.admin.put(&wire::capsule(&abort(11), 3, &[]));
-        assert_eq!(wire::response(&mut stage.admin.within(&mut stage.scene)).status, Status::SUCCESS);
-        let mut answers: Vec<_> = (0..2).map(|_| wire::response(&mut stage.io.within(&mut stage.scene))).collect();
+        assert_eq!(
+            wire::response(&mut stage.admin.within(&mut stage.scene)).status,
+            Status::SUCCESS
+        );
+        let mut answers: Vec<_> =
+            (0..2).map(|_| wire::response(&mut stage.io.within(&mut stage.scene))).collect();
         answers.sort_by_key(|cqe| cqe.cid);
         let second = if cancels { Status::ABORT_REQUESTED } else { Status::SUCCESS };
         assert_eq!((answers[0].status, answers[1].status), (Status::SUCCESS, second));
@@ -287,7 +327,8 @@ fn a_drained_target_answers_what_it_has_and_takes_no_more() {
     stage.run(1);
     assert_eq!((stage.knobs.held(), stage.io.has_ended()), (3, false));
     stage.knobs.freeze(false);
-    let mut answered: Vec<_> = (0..3).map(|_| wire::response(&mut stage.io.within(&mut stage.scene)).cid.0).collect();
+    let mut answered: Vec<_> =
+        (0..3).map(|_| wire::response(&mut stage.io.within(&mut stage.scene)).cid.0).collect();
     answered.sort_unstable();
     assert_eq!(answered, [10, 11, 12]);
     stage.run(1);
@@ -351,7 +392,11 @@ fn a_host_that_comes_back_waits_for_writes_of_its_lost_association() {
     wire::greet(&mut again.within(&mut stage.scene));
     again.put(&wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32));
     stage.run(1);
-    assert!(again.take().is_none(), "the device holds {} writes of its last association", stage.knobs.held());
+    assert!(
+        again.take().is_none(),
+        "the device holds {} writes of its last association",
+        stage.knobs.held()
+    );
     // Another host has nothing to do with them.
     let other = Who { host: crate::scene::host("other"), ..who() };
     let neighbour = Puppet::new(&stage.scene);
@@ -376,7 +421,10 @@ fn a_host_that_comes_back_too_early_is_cut_off_in_time() {
     let again = Puppet::new(&stage.scene);
     wire::greet(&mut again.within(&mut stage.scene));
     again.put(&wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32));
-    assert!(stage.scene.world.run_until(|_| again.has_ended(), LIMIT), "it holds its connection for ever");
+    assert!(
+        stage.scene.world.run_until(|_| again.has_ended(), LIMIT),
+        "it holds its connection for ever"
+    );
     assert!(again.take().is_none());
     stage.knobs.freeze(false);
     again.hang_up();
@@ -395,7 +443,12 @@ fn answers_to_admin_commands_take_up_a_bounded_amount_of_memory() {
         stage.admin.put(&wire::capsule_moving(&log, 300 + cid, 4096));
     }
     stage.run(2);
-    let taken: usize = stage.scene.target_loops.iter().map(|&l| stage.scene.world.handle(l).pool().taken_bytes()).sum();
+    let taken: usize = stage
+        .scene
+        .target_loops
+        .iter()
+        .map(|&l| stage.scene.world.handle(l).pool().taken_bytes())
+        .sum();
     assert!(taken <= 64 << 10, "{taken} bytes");
     stage.admin.set_deaf(false);
     let mut answered = 0;
@@ -420,7 +473,10 @@ fn hosts_hear_of_a_device_that_changes() {
     let later = stage.scene.open(&crate::scene::options()).unwrap();
     assert_eq!(later.geometry().blocks, before / 2);
     stage.io.put(&wire::capsule_moving(&command::read(Nsid(1), Lba(before / 2), 1), 77, 512));
-    assert_eq!(wire::response(&mut stage.io.within(&mut stage.scene)).status, Status::LBA_OUT_OF_RANGE);
+    assert_eq!(
+        wire::response(&mut stage.io.within(&mut stage.scene)).status,
+        Status::LBA_OUT_OF_RANGE
+    );
     drop(later);
     // The namespace of one that is gone stays, for hosts that have another path to it.
     stage.knobs.change(Change::Gone);

@@ -40,7 +40,15 @@ impl Setup {
         // Targets whose CQT is 0: the quiesce time of the options stands in its place.
         let limits = TargetLimits { quiesce: Duration::ZERO, ..TargetLimits::default() };
         let (devices, target_pool_bytes) = (vec![device], 64 << 20);
-        Self { seed, target_loops: 1, client_loops: 1, target_pool_bytes, devices, limits, has_second_port: false }
+        Self {
+            seed,
+            target_loops: 1,
+            client_loops: 1,
+            target_pool_bytes,
+            devices,
+            limits,
+            has_second_port: false,
+        }
     }
 }
 
@@ -69,12 +77,19 @@ pub fn url() -> NvmeUrl {
 }
 
 pub fn host(name: &str) -> HostIdentity {
-    HostIdentity { nqn: Nqn::new(&format!("nqn.2026-01.example.host:{name}")).unwrap(), id: Id128([7; 16]) }
+    HostIdentity {
+        nqn: Nqn::new(&format!("nqn.2026-01.example.host:{name}")).unwrap(),
+        id: Id128([7; 16]),
+    }
 }
 
 /// Those of devices that end with their connections.
 pub fn options() -> ConnectOptions {
-    ConnectOptions { host: Some(host("sim")), paths: PathOptions::once(), ..ConnectOptions::default() }
+    ConnectOptions {
+        host: Some(host("sim")),
+        paths: PathOptions::once(),
+        ..ConnectOptions::default()
+    }
 }
 
 type Opened = Result<Arc<NvmeTcpDevice>, Error>;
@@ -99,7 +114,8 @@ impl Connections for Box<dyn Export> {
 impl Scene {
     pub fn new(setup: Setup) -> Self {
         Self::with(setup, |on, inventory, limits, remotes| {
-            let config = TargetConfig { inventory, listen: vec![port()], identities: Identities::seeded(1) };
+            let config =
+                TargetConfig { inventory, listen: vec![port()], identities: Identities::seeded(1) };
             Target::start_on(on, config, limits, remotes).unwrap()
         })
     }
@@ -113,20 +129,43 @@ impl Scene {
 
 impl<T: Connections> Scene<T> {
     /// A scene with whatever target `start` starts.
-    pub fn with(setup: Setup, start: impl FnOnce(&Handle, Arc<LiveInventory>, TargetLimits, Vec<Remote>) -> T) -> Self {
+    pub fn with(
+        setup: Setup,
+        start: impl FnOnce(&Handle, Arc<LiveInventory>, TargetLimits, Vec<Remote>) -> T,
+    ) -> Self {
         let mut world = World::new(setup.seed);
         let (target_host, client_host) = (world.host("10.0.0.1"), world.host("10.0.1.1"));
         let idle = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
         let config = LoopConfig { pool_bytes: setup.target_pool_bytes, ..idle.clone() };
-        let target_loops: Vec<_> = (0..setup.target_loops).map(|_| world.add_loop(target_host, &config)).collect();
-        let client_loops = (0..=setup.client_loops).map(|_| world.add_loop(client_host, &idle)).collect::<Vec<_>>();
+        let target_loops: Vec<_> =
+            (0..setup.target_loops).map(|_| world.add_loop(target_host, &config)).collect();
+        let client_loops = (0..=setup.client_loops)
+            .map(|_| world.add_loop(client_host, &idle))
+            .collect::<Vec<_>>();
         let remotes = target_loops.iter().map(|&l| world.handle(l).remote()).collect();
-        let inventory = LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), setup.devices).unwrap();
-        let target = start(&world.handle(target_loops[0]), Arc::clone(&inventory), setup.limits, remotes);
+        let inventory =
+            LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), setup.devices)
+                .unwrap();
+        let target =
+            start(&world.handle(target_loops[0]), Arc::clone(&inventory), setup.limits, remotes);
         let names = NameTable::from([("target".to_owned(), vec![port().ip()])]);
         let looks = Names::Table(names.clone());
-        let control = Control::on(world.handle(client_loops[0]).remote(), looks, Identities::seeded(setup.seed));
-        Self { world, names, inventory, target, target_host, target_loops, client_host, client_loops, control }
+        let control = Control::on(
+            world.handle(client_loops[0]).remote(),
+            looks,
+            Identities::seeded(setup.seed),
+        );
+        Self {
+            world,
+            names,
+            inventory,
+            target,
+            target_host,
+            target_loops,
+            client_host,
+            client_loops,
+            control,
+        }
     }
 
     /// The options, with the control of the client host.
@@ -140,8 +179,13 @@ impl<T: Connections> Scene<T> {
         self.await_opened(weft_endpoint::begin(url, &options).unwrap(), &options)
     }
 
-    /// Lets time pass until something is open, or not; that may not take longer than the options say.
-    pub fn await_opened<D: Send + 'static>(&mut self, pending: Pending<D>, options: &ConnectOptions) -> Result<D, Error> {
+    /// Lets time pass until something is open, or not; that may not take longer than the options
+    /// say.
+    pub fn await_opened<D: Send + 'static>(
+        &mut self,
+        pending: Pending<D>,
+        options: &ConnectOptions,
+    ) -> Result<D, Error> {
         let (mut pending, mut context) = (Box::pin(pending), Context::from_waker(Waker::noop()));
         let mut opened = None;
         let limit = options.connect_timeout + Duration::from_millis(100);
@@ -172,11 +216,24 @@ impl<T: Connections> Scene<T> {
         let targets: Vec<_> = target_loops.iter().map(|&l| world.handle(l)).collect();
         let clients: Vec<_> = client_loops.iter().map(|&l| world.handle(l)).collect();
         let drivers = |loops: &[Handle]| loops.iter().map(Handle::live_drivers).sum::<usize>();
-        let taken = |loops: &[Handle]| loops.iter().map(|on| on.pool().taken_bytes()).sum::<usize>();
+        let taken =
+            |loops: &[Handle]| loops.iter().map(|on| on.pool().taken_bytes()).sum::<usize>();
         // One driver stays: the listener.
-        let left = || (target.connections(), drivers(&targets) - 1, drivers(&clients), taken(&targets), taken(&clients));
+        let left = || {
+            (
+                target.connections(),
+                drivers(&targets) - 1,
+                drivers(&clients),
+                taken(&targets),
+                taken(&clients),
+            )
+        };
         let quiet = world.run_until(|_| left() == (0, 0, 0, 0, 0), limit);
-        assert!(quiet, "connections, drivers of target and host, memory of target and host stay: {:?}", left());
+        assert!(
+            quiet,
+            "connections, drivers of target and host, memory of target and host stay: {:?}",
+            left()
+        );
     }
 }
 
@@ -189,7 +246,10 @@ pub struct Watcher {
 impl Watcher {
     pub fn spawn(on: &Handle, device: &dyn BlockDevice) -> Rc<RefCell<Vec<Change>>> {
         let told = Rc::<RefCell<Vec<Change>>>::default();
-        on.try_spawn(|id| Ok::<_, Error>(Self { queue: device.open_queue(on, id)?, told: Rc::clone(&told) })).unwrap();
+        on.try_spawn(|id| {
+            Ok::<_, Error>(Self { queue: device.open_queue(on, id)?, told: Rc::clone(&told) })
+        })
+        .unwrap();
         told
     }
 }
@@ -205,7 +265,12 @@ impl Driver for Watcher {
 }
 
 /// Submits operations and waits for all of them, in the order in which they complete.
-pub fn run_ops(world: &mut World, on: &Handle, device: &dyn BlockDevice, ops: Vec<Op>) -> Vec<Completion> {
+pub fn run_ops(
+    world: &mut World,
+    on: &Handle,
+    device: &dyn BlockDevice,
+    ops: Vec<Op>,
+) -> Vec<Completion> {
     struct Once {
         queue: Box<dyn BlockQueue>,
         ops: VecDeque<Op>,
@@ -220,9 +285,19 @@ pub fn run_ops(world: &mut World, on: &Handle, device: &dyn BlockDevice, ops: Ve
         }
     }
     let (count, done) = (ops.len(), Rc::<RefCell<Vec<Completion>>>::default());
-    let make = |id| Ok::<_, Error>(Once { queue: device.open_queue(on, id)?, ops: ops.into(), done: Rc::clone(&done) });
+    let make = |id| {
+        Ok::<_, Error>(Once {
+            queue: device.open_queue(on, id)?,
+            ops: ops.into(),
+            done: Rc::clone(&done),
+        })
+    };
     let driver = on.try_spawn(make).unwrap();
-    assert!(world.run_until(|_| done.borrow().len() == count, Duration::from_secs(600)), "{:?}", done.borrow());
+    assert!(
+        world.run_until(|_| done.borrow().len() == count, Duration::from_secs(600)),
+        "{:?}",
+        done.borrow()
+    );
     on.remove(driver);
     done.take()
 }

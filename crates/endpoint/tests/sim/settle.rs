@@ -1,4 +1,5 @@
-//! What becomes of writes whose connection is lost: they end when they cannot be executed any more, which each protocol knows in its own way.
+//! What becomes of writes whose connection is lost: they end when they cannot be executed any more,
+//! which each protocol knows in its own way.
 
 use crate::devices::{Knobs, Testing};
 use crate::protocols::{AnyScene, Protocol};
@@ -55,11 +56,15 @@ impl Loss {
         knobs.freeze(true);
         knobs.honour_cancel(false);
         let on = scene.io_loop(0);
-        let op = |kind, lba| Op::new(kind, lba, 1, lba, [on.pool().take(512).unwrap().into()].into());
+        let op =
+            |kind, lba| Op::new(kind, lba, 1, lba, [on.pool().take(512).unwrap().into()].into());
         let ops = VecDeque::from([op(OpKind::Write { fua: false }, 1), op(OpKind::Read, 2)]);
         let done = Rc::<RefCell<Vec<Completion>>>::default();
         let give = Rc::clone(&done);
-        on.try_spawn(|id| Ok::<_, Error>(Holder { queue: device.open_queue(&on, id)?, ops, done: give })).unwrap();
+        on.try_spawn(|id| {
+            Ok::<_, Error>(Holder { queue: device.open_queue(&on, id)?, ops, done: give })
+        })
+        .unwrap();
         assert!(scene.world.run_until(|_| knobs.held() == 2, LIMIT));
         Self { scene, knobs, done, cut_at: Time::ZERO, _device: device }
     }
@@ -73,7 +78,8 @@ impl Loss {
 
     /// The outcomes that there are, reads before writes.
     fn outcomes(&self) -> Vec<Outcome> {
-        let mut done: Vec<_> = self.done.borrow().iter().map(|it| (it.op.kind.is_write(), it.outcome)).collect();
+        let mut done: Vec<_> =
+            self.done.borrow().iter().map(|it| (it.op.kind.is_write(), it.outcome)).collect();
         done.sort_by_key(|(is_write, _)| *is_write);
         done.into_iter().map(|(_, outcome)| outcome).collect()
     }
@@ -83,15 +89,27 @@ impl Loss {
         self.scene.world.run_until(|_| done.borrow().len() == 2, LIMIT)
     }
 
-    /// The write ends as settled, but not before so much time has passed since the cut; and soon after that.
+    /// The write ends as settled, but not before so much time has passed since the cut; and soon
+    /// after that.
     fn write_ends_after(&mut self, bound: Duration) {
         self.scene.world.run_for(S);
-        assert!(matches!(self.outcomes()[..], [Outcome::MayHaveExecuted { .. }]), "a read has nothing to wait for");
+        assert!(
+            matches!(self.outcomes()[..], [Outcome::MayHaveExecuted { .. }]),
+            "a read has nothing to wait for"
+        );
         assert!(self.both_end());
-        assert!(matches!(self.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }), "{:?}", self.outcomes());
+        assert!(
+            matches!(self.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }),
+            "{:?}",
+            self.outcomes()
+        );
         let waited = self.scene.world.now().since_epoch().saturating_sub(self.cut_at.since_epoch());
         assert!((bound..bound + S).contains(&waited), "after {waited:?} instead of {bound:?}");
-        assert_eq!(self.knobs.writes(), 0, "the device has it still, and would have had to end it by now");
+        assert_eq!(
+            self.knobs.writes(),
+            0,
+            "the device has it still, and would have had to end it by now"
+        );
         self.knobs.freeze(false);
     }
 }
@@ -109,7 +127,11 @@ fn a_lost_write_ends_when_the_reset_is_answered() {
     assert_eq!(loss.knobs.writes(), 0);
     loss.knobs.freeze(false);
     assert!(loss.both_end());
-    assert!(matches!(loss.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }), "{:?}", loss.outcomes());
+    assert!(
+        matches!(loss.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }),
+        "{:?}",
+        loss.outcomes()
+    );
     assert_eq!(loss.knobs.held(), 0);
 }
 
@@ -122,7 +144,10 @@ fn a_write_whose_controller_is_lost_too_waits_for_keep_alive_and_quiesce_time() 
 
 #[test]
 fn the_quiesce_time_is_an_option() {
-    let mut loss = Loss::of(Protocol::NvmeTcp, &ConnectOptions { quiesce_time: 3 * S, keep_alive_ms: 2000, ..options() });
+    let mut loss = Loss::of(
+        Protocol::NvmeTcp,
+        &ConnectOptions { quiesce_time: 3 * S, keep_alive_ms: 2000, ..options() },
+    );
     loss.cut(0, Cut::Reset);
     loss.write_ends_after(2 * 2 * S + 3 * S);
 }
@@ -157,7 +182,8 @@ fn a_write_of_a_lost_nbd_connection_waits_for_the_quiesce_time() {
     loss.write_ends_after(10 * S);
 }
 
-/// The target answers the login when it has ended what it had of the session whose place the new one takes (RFC 7143 §6.3.5).
+/// The target answers the login when it has ended what it had of the session whose place the new
+/// one takes (RFC 7143 §6.3.5).
 #[test]
 fn a_login_in_the_place_of_a_lost_session_settles_its_writes() {
     let mut loss = Loss::of(Protocol::Iscsi, &options());
@@ -167,7 +193,11 @@ fn a_login_in_the_place_of_a_lost_session_settles_its_writes() {
     loss.knobs.freeze(false);
     let again = loss.scene.open_url(&Protocol::Iscsi.url(), &options()).unwrap();
     assert!(loss.both_end());
-    assert!(matches!(loss.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }), "{:?}", loss.outcomes());
+    assert!(
+        matches!(loss.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }),
+        "{:?}",
+        loss.outcomes()
+    );
     let waited = loss.scene.world.now().since_epoch().saturating_sub(loss.cut_at.since_epoch());
     assert!(waited < 5 * S, "after {waited:?}: not by time");
     assert_eq!(loss.knobs.held(), 0);
@@ -184,7 +214,8 @@ fn a_second_device_does_not_take_the_place_of_the_first() {
     assert_eq!([first.presence(), second.presence()], [weft_block::Presence::Here; 2]);
 }
 
-/// A new association has the lost one's controller reset; the target answers when no device holds a write of it any more.
+/// A new association has the lost one's controller reset; the target answers when no device holds a
+/// write of it any more.
 #[test]
 fn a_cross_controller_reset_settles_the_writes_of_a_lost_association() {
     let mut loss = Loss::new();
@@ -195,7 +226,11 @@ fn a_cross_controller_reset_settles_the_writes_of_a_lost_association() {
     loss.knobs.freeze(false);
     let _again = loss.scene.open_url(&Protocol::NvmeTcp.url(), &options()).unwrap();
     assert!(loss.both_end());
-    assert!(matches!(loss.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }), "{:?}", loss.outcomes());
+    assert!(
+        matches!(loss.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }),
+        "{:?}",
+        loss.outcomes()
+    );
     let waited = loss.scene.world.now().since_epoch().saturating_sub(loss.cut_at.since_epoch());
     assert!(waited < 5 * S, "after {waited:?}: not by time");
     assert_eq!(loss.knobs.held(), 0);

@@ -1,4 +1,5 @@
-//! NVMe/TCP with TLS and pre-shared keys, both ends ours: who is let in, and what a peer that breaks the rules gets.
+//! NVMe/TCP with TLS and pre-shared keys, both ends ours: who is let in, and what a peer that
+//! breaks the rules gets.
 
 mod doors;
 mod peer;
@@ -34,7 +35,10 @@ fn nqn() -> Nqn {
 }
 
 fn host(name: &str) -> HostIdentity {
-    HostIdentity { nqn: Nqn::new(&format!("nqn.2026-01.example.host:{name}")).unwrap(), id: Id128([3; 16]) }
+    HostIdentity {
+        nqn: Nqn::new(&format!("nqn.2026-01.example.host:{name}")).unwrap(),
+        id: Id128([3; 16]),
+    }
 }
 
 fn key(byte: u8, hash: Hash) -> String {
@@ -59,7 +63,9 @@ fn serve(tls: TlsFiles) -> Served<Exports> {
     let ram = weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap();
     let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![ram]).unwrap();
     let config = ExportConfig { inventory, iscsi: Settings::default(), tls };
-    let start = |loops: &[Remote]| export::start(&config, &["nvme+tcp://127.0.0.1:0".to_owned()], loops).unwrap();
+    let start = |loops: &[Remote]| {
+        export::start(&config, &["nvme+tcp://127.0.0.1:0".to_owned()], loops).unwrap()
+    };
     Served::start(&served::loops(2), start)
 }
 
@@ -69,12 +75,19 @@ fn address(served: &Exports) -> SocketAddr {
 }
 
 fn options(name: &str, tls: TlsFiles) -> ConnectOptions {
-    ConnectOptions { host: Some(host(name)), nr_io_queues: 2, tls, paths: PathOptions::once(), ..ConnectOptions::default() }
+    ConnectOptions {
+        host: Some(host(name)),
+        nr_io_queues: 2,
+        tls,
+        paths: PathOptions::once(),
+        ..ConnectOptions::default()
+    }
 }
 
 /// Opens the served namespace; the error otherwise.
 fn connect(served: &Exports, options: &ConnectOptions) -> Result<Disk, (ErrorKind, String)> {
-    let device = open(&format!("{}/1", served.urls()[0]), options).map_err(|e| (e.kind(), e.to_string()))?;
+    let device =
+        open(&format!("{}/1", served.urls()[0]), options).map_err(|e| (e.kind(), e.to_string()))?;
     Ok(Disk::on(device).unwrap())
 }
 
@@ -97,8 +110,13 @@ fn data_comes_back_with_both_hashes_and_all_kinds_of_keys() {
         let key = key(7, hash);
         let of_host = format!("{} {key}", host("good").nqn);
         let served = serve(psk(&of_host));
-        for line in [key.clone(), of_host.clone(), format!("identity=0 {key}"), format!("compat {key}")] {
-            verify(&connect(&served, &options("good", psk(&line))).unwrap_or_else(|e| panic!("{line}: {e:?}")));
+        for line in
+            [key.clone(), of_host.clone(), format!("identity=0 {key}"), format!("compat {key}")]
+        {
+            verify(
+                &connect(&served, &options("good", psk(&line)))
+                    .unwrap_or_else(|e| panic!("{line}: {e:?}")),
+            );
         }
     }
 }
@@ -122,17 +140,28 @@ fn who_has_no_key_is_not_let_in_and_told_why() {
     }
     let good = key(7, Hash::Sha256);
     let served = serve(psk(&format!("{} {good}", host("good").nqn)));
-    let refused = |name: &str, tls: TlsFiles| connect(&served, &options(name, tls)).err().expect("it is let in");
+    let refused = |name: &str, tls: TlsFiles| {
+        connect(&served, &options(name, tls)).err().expect("it is let in")
+    };
     let (kind, text) = refused("good", psk(&key(8, Hash::Sha256)));
-    assert!(kind == ErrorKind::PermissionDenied && text.contains("no key for this PSK identity"), "{text}");
+    assert!(
+        kind == ErrorKind::PermissionDenied && text.contains("no key for this PSK identity"),
+        "{text}"
+    );
     let (kind, text) = refused("good", psk(&format!("identity=0 {}", key(8, Hash::Sha256))));
     assert!(kind == ErrorKind::PermissionDenied && text.contains("another key"), "{text}");
     let (kind, text) = refused("bad", psk(&good));
-    assert!(kind == ErrorKind::PermissionDenied && text.contains("no key for this PSK identity"), "{text}");
+    assert!(
+        kind == ErrorKind::PermissionDenied && text.contains("no key for this PSK identity"),
+        "{text}"
+    );
     let (_, text) = refused("good", TlsFiles::default());
     assert!(text.contains("--tls"), "{text}");
     let (kind, text) = refused("good", psk(&format!("nqn.other {good}")));
-    assert!(kind == ErrorKind::NotFound && text.contains("--tls-key-file has no key of host"), "{text}");
+    assert!(
+        kind == ErrorKind::NotFound && text.contains("--tls-key-file has no key of host"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -141,8 +170,12 @@ fn a_host_with_tls_never_speaks_in_plain_text() {
         return;
     }
     let served = serve(TlsFiles::default());
-    let (kind, text) = connect(&served, &options("good", psk(&key(7, Hash::Sha256)))).err().expect("it is let in");
-    assert!(matches!(kind, ErrorKind::Refused | ErrorKind::PermissionDenied | ErrorKind::Io), "{kind:?}");
+    let (kind, text) =
+        connect(&served, &options("good", psk(&key(7, Hash::Sha256)))).err().expect("it is let in");
+    assert!(
+        matches!(kind, ErrorKind::Refused | ErrorKind::PermissionDenied | ErrorKind::Io),
+        "{kind:?}"
+    );
     assert!(text.contains("TLS"), "{text}");
 }
 
@@ -186,7 +219,10 @@ fn the_names_of_a_connect_are_those_of_the_identity() {
     let cntlid = wire::admin(&mut admin, &who("good", NQN));
     let mut thief = Secure::connect(address(&served), &keys(&line), &host("bad").nqn, &nqn());
     wire::greet(&mut thief);
-    assert_eq!(wire::connect(&mut thief, &who("good", NQN), 1, cntlid, 32).status, Status::CONNECT_INVALID_HOST);
+    assert_eq!(
+        wire::connect(&mut thief, &who("good", NQN), 1, cntlid, 32).status,
+        Status::CONNECT_INVALID_HOST
+    );
     assert_ne!(wire::connect(&mut thief, &who("bad", NQN), 1, cntlid, 32).status, Status::SUCCESS);
     let mut own = good();
     wire::io_queue(&mut own, &who("good", NQN), cntlid, 1, 32);
@@ -197,6 +233,10 @@ fn rdma_is_not_listened_at_with_tls() {
     if is_skipped() {
         return;
     }
-    let refused = export::listen_address("nvme+rdma://127.0.0.1:4420", &psk(&key(7, Hash::Sha256))).unwrap_err();
-    assert!(refused.kind() == ErrorKind::Usage && refused.to_string().contains("--tls"), "{refused}");
+    let refused = export::listen_address("nvme+rdma://127.0.0.1:4420", &psk(&key(7, Hash::Sha256)))
+        .unwrap_err();
+    assert!(
+        refused.kind() == ErrorKind::Usage && refused.to_string().contains("--tls"),
+        "{refused}"
+    );
 }

@@ -21,8 +21,13 @@ impl Secure {
     /// With the key of this host for this subsystem.
     pub fn connect(to: SocketAddr, keys: &PskKeys, host: &Nqn, subsystem: &Nqn) -> Self {
         let identity = keys.offer(host, subsystem).unwrap();
-        let hash = if identity.hash == Hash::Sha256 { weft_tls::Hash::Sha256 } else { weft_tls::Hash::Sha384 };
-        let client = Client::new(identity.text.as_bytes(), Psk::new(identity.psk.as_bytes(), hash)).unwrap();
+        let hash = if identity.hash == Hash::Sha256 {
+            weft_tls::Hash::Sha256
+        } else {
+            weft_tls::Hash::Sha384
+        };
+        let client =
+            Client::new(identity.text.as_bytes(), Psk::new(identity.psk.as_bytes(), hash)).unwrap();
         let socket = TcpStream::connect(to).unwrap();
         socket.set_nonblocking(true).unwrap();
         let (stream, _) = client.wrap(Box::new(Tcp::from_std(socket).unwrap())).unwrap();
@@ -64,7 +69,9 @@ impl Peer for Secure {
         while sent < bytes.len() {
             match self.stream.send(&[IoSlice::new(&bytes[sent..])]) {
                 Ok(n) => sent += n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => assert!(self.receive(), "the peer ended the connection"),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    assert!(self.receive(), "the peer ended the connection")
+                }
                 Err(e) => panic!("{e}"),
             }
             assert!(Instant::now() < end, "waited in vain");

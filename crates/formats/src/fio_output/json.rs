@@ -1,11 +1,15 @@
 //! fio's JSON.
 
-use super::{CLASSES, PERCENTILES, Shown, direction, latency_classes, percent, shown, text, version};
+use super::{
+    CLASSES, PERCENTILES, Shown, direction, latency_classes, percent, shown, text, version,
+};
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
 use weft_bench::stats::Latency;
 use weft_bench::workload::verify::{FaultKind, Finding};
-use weft_bench::workload::{Direction, DirectionReport, ErrorCount, JobReport, LoopReport, Report, VerifyReport};
+use weft_bench::workload::{
+    Direction, DirectionReport, ErrorCount, JobReport, LoopReport, Report, VerifyReport,
+};
 use weft_io::cpu_usage::Usage;
 
 /// The report as fio writes it with `--output-format=json`.
@@ -13,14 +17,20 @@ pub fn json(report: &Report) -> Value {
     write(report, false)
 }
 
-/// The report as fio writes it with `--output-format=json+`: with the bins of the histograms of completion latency, ns and how many operations.
+/// The report as fio writes it with `--output-format=json+`: with the bins of the histograms of
+/// completion latency, ns and how many operations.
 pub fn json_plus(report: &Report) -> Value {
     write(report, true)
 }
 
 /// Several reports as one run of fio: groups of jobs that ran one after the other.
 pub fn json_of_groups(groups: &[Vec<Report>], bins: bool) -> Value {
-    let all = || groups.iter().enumerate().flat_map(|(group, reports)| reports.iter().map(move |report| (group, report)));
+    let all = || {
+        groups
+            .iter()
+            .enumerate()
+            .flat_map(|(group, reports)| reports.iter().map(move |report| (group, report)))
+    };
     let jobs_of = |(group, report): (usize, &Report)| {
         let mut jobs = jobs(report, bins);
         jobs.iter_mut().for_each(|job| job["groupid"] = group.into());
@@ -28,12 +38,16 @@ pub fn json_of_groups(groups: &[Vec<Report>], bins: bool) -> Value {
     };
     let mut whole_run = all().next().map_or(Value::Null, |(_, first)| write(first, bins));
     whole_run["jobs"] = all().flat_map(jobs_of).collect();
-    whole_run["weft"] = json!({ "runs": all().map(|(_, report)| whole(report)).collect::<Vec<_>>() });
+    whole_run["weft"] =
+        json!({ "runs": all().map(|(_, report)| whole(report)).collect::<Vec<_>>() });
     whole_run
 }
 
 fn jobs(report: &Report, bins: bool) -> Vec<Value> {
-    shown(report, report.spec.group_reporting.unwrap_or(false)).iter().map(|one| job(report, one, bins)).collect()
+    shown(report, report.spec.group_reporting.unwrap_or(false))
+        .iter()
+        .map(|one| job(report, one, bins))
+        .collect()
 }
 
 fn write(report: &Report, bins: bool) -> Value {
@@ -64,7 +78,15 @@ fn job(report: &Report, shown: &Shown<'_>, bins: bool) -> Value {
     put("error", job.error_number().into());
     put("eta", 0.into());
     put("elapsed", ((report.spec.ramp_time + job.runtime).as_secs_f64().ceil() as u64).into());
-    put("job options", report.spec.options().into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect());
+    put(
+        "job options",
+        report
+            .spec
+            .options()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), Value::from(value)))
+            .collect(),
+    );
     for which in Direction::ALL {
         put(which.name(), data_direction(&direction(job, which), &report.total(which), bins));
     }
@@ -135,7 +157,10 @@ fn latency(latency: &Latency) -> Value {
 fn with_percentiles(values: &Latency) -> Value {
     let mut out = latency(values);
     if values.count() > 0 {
-        let percentiles = PERCENTILES.iter().map(|&p| (format!("{p:.6}"), Value::from(values.percentile_ns(p)))).collect();
+        let percentiles = PERCENTILES
+            .iter()
+            .map(|&p| (format!("{p:.6}"), Value::from(values.percentile_ns(p))))
+            .collect();
         out["percentile"] = Value::Object(percentiles);
     }
     out
@@ -145,14 +170,19 @@ fn with_percentiles(values: &Latency) -> Value {
 fn with_bins(values: &Latency, bins: bool) -> Value {
     let mut out = with_percentiles(values);
     if bins && values.count() > 0 {
-        out["bins"] = values.recorded().map(|(ns, count)| (ns.to_string(), Value::from(count))).collect();
+        out["bins"] =
+            values.recorded().map(|(ns, count)| (ns.to_string(), Value::from(count))).collect();
     }
     out
 }
 
 fn levels(names: [&str; 7], counts: &[u64; 7]) -> Value {
     let all = counts.iter().sum();
-    names.iter().zip(counts).map(|(name, &count)| ((*name).to_owned(), Value::from(percent(count, all)))).collect()
+    names
+        .iter()
+        .zip(counts)
+        .map(|(name, &count)| ((*name).to_owned(), Value::from(percent(count, all))))
+        .collect()
 }
 
 /// Shares of the classes that `counts` begins with; milliseconds have two more.

@@ -1,10 +1,11 @@
 //! The report of a run in fio's two formats, so that tools for fio's output can read it.
 //!
-//! The JSON is that of fio 3's `--output-format=json`: every key that fio writes for a job is there, with the same type and unit.
-//! With `json+` the completion latencies also have their `bins`. `group_reporting` makes one job of all.
+//! The JSON is that of fio 3's `--output-format=json`: every key that fio writes for a job is
+//! there, with the same type and unit. With `json+` the completion latencies also have their
+//! `bins`. `group_reporting` makes one job of all.
 //!
-//! Results that fio does not have (kinds of errors, bad blocks, system calls) are under `"weft"`, in each job and at the top
-//! level. The verify phase counts as reads, as in fio.
+//! Results that fio does not have (kinds of errors, bad blocks, system calls) are under `"weft"`,
+//! in each job and at the top level. The verify phase counts as reads, as in fio.
 
 mod json;
 mod normal;
@@ -18,14 +19,17 @@ use std::borrow::Cow;
 use weft_bench::workload::{Direction, DirectionReport, JobReport, Report};
 use weft_io::cpu_usage::Usage;
 
-/// The version of fio whose layout this is, and ours behind it, in the form of fio's own development versions.
+/// The version of fio whose layout this is, and ours behind it, in the form of fio's own
+/// development versions.
 fn version() -> String {
     format!("fio-3.33-weft-{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// The percentiles that fio shows.
-const PERCENTILES: [f64; 17] =
-    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+const PERCENTILES: [f64; 17] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
+];
 
 /// What is shown as a job: one, or the sum of all.
 struct Shown<'a> {
@@ -40,15 +44,23 @@ struct Shown<'a> {
 /// What is shown of a report, where all jobs are one or not.
 fn shown(report: &Report, grouped: bool) -> Vec<Shown<'_>> {
     if grouped {
-        let (usage, time) = report
-            .loops
-            .iter()
-            .fold((Usage::default(), Duration::ZERO), |(usage, time), one| (usage.plus(&one.thread), time + one.time));
-        return vec![Shown { job: Cow::Owned(report.group()), jobs: report.jobs.len(), usage, time }];
+        let (usage, time) =
+            report.loops.iter().fold((Usage::default(), Duration::ZERO), |(usage, time), one| {
+                (usage.plus(&one.thread), time + one.time)
+            });
+        return vec![Shown {
+            job: Cow::Owned(report.group()),
+            jobs: report.jobs.len(),
+            usage,
+            time,
+        }];
     }
     let one = |job| {
         let &JobReport { index, .. } = job;
-        let time = report.loops.get(index as usize % report.loops.len().max(1)).map_or(Duration::ZERO, |l| l.time);
+        let time = report
+            .loops
+            .get(index as usize % report.loops.len().max(1))
+            .map_or(Duration::ZERO, |l| l.time);
         Shown { job: Cow::Borrowed(job), jobs: 1, usage: report.usage_of(job), time }
     };
     report.jobs.iter().map(one).collect()
@@ -70,7 +82,8 @@ fn direction(job: &JobReport, direction: Direction) -> Cow<'_, DirectionReport> 
 /// Upper ends of fio's latency classes: exclusive, in nanoseconds, microseconds and milliseconds.
 const CLASSES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
-/// Operations by class of completion latency: ten of nanoseconds, ten of microseconds, ten of milliseconds, below 2 s, and above.
+/// Operations by class of completion latency: ten of nanoseconds, ten of microseconds, ten of
+/// milliseconds, below 2 s, and above.
 fn latency_classes(job: &JobReport) -> [u64; 32] {
     let mut classes = [0; 32];
     for which in Direction::ALL {

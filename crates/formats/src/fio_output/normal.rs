@@ -6,9 +6,12 @@ use core::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 use weft_bench::limits::GROUPED_ABOVE;
 use weft_bench::stats::{Latency, Moments};
-use weft_bench::workload::{Direction, DirectionReport, ErrorCount, Known, LoopReport, Report, VerifyReport};
+use weft_bench::workload::{
+    Direction, DirectionReport, ErrorCount, Known, LoopReport, Report, VerifyReport,
+};
 
-/// The report as fio writes it with `--output-format=normal`, and what fio has no word for in lines of the same form.
+/// The report as fio writes it with `--output-format=normal`, and what fio has no word for in lines
+/// of the same form.
 pub fn normal(report: &Report) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -30,7 +33,13 @@ fn write_all(out: &mut String, report: &Report) -> fmt::Result {
     }
     writeln!(out, "{}", version())?;
     let threads = report.loops.len();
-    writeln!(out, "{} on {}: {}", count(report.jobs.len(), "job"), count(threads, "thread"), report.url)?;
+    writeln!(
+        out,
+        "{} on {}: {}",
+        count(report.jobs.len(), "job"),
+        count(threads, "thread"),
+        report.url
+    )?;
     if report.stopped {
         writeln!(out, "interrupted: these are the results of the time until then")?;
     }
@@ -49,9 +58,16 @@ fn count(n: usize, what: &str) -> String {
 
 fn job(out: &mut String, report: &Report, shown: &Shown<'_>) -> fmt::Result {
     let Shown { job, jobs, usage, time } = shown;
-    let ended = report.started.duration_since(UNIX_EPOCH).unwrap_or_default() + report.spec.ramp_time + job.runtime;
+    let ended = report.started.duration_since(UNIX_EPOCH).unwrap_or_default()
+        + report.spec.ramp_time
+        + job.runtime;
     let (name, error) = (&report.spec.name, job.error_number());
-    writeln!(out, "{name}: (groupid=0, jobs={jobs}): err={error:2}: job={}: {} UTC", job.index, date(ended.as_secs()))?;
+    writeln!(
+        out,
+        "{name}: (groupid=0, jobs={jobs}): err={error:2}: job={}: {} UTC",
+        job.index,
+        date(ended.as_secs())
+    )?;
     for which in Direction::ALL {
         let measured = direction(job, which);
         if measured.ios > 0 {
@@ -68,8 +84,15 @@ fn job(out: &mut String, report: &Report, shown: &Shown<'_>) -> fmt::Result {
     levels(out, "     submit    :", ["0", "4", "8", "16", "32", "64", ">=64"], &job.submitted.0)?;
     levels(out, "     complete  :", ["0", "4", "8", "16", "32", "64", ">=64"], &job.completed.0)?;
     let [reads, writes, trims] = Direction::ALL.map(|which| direction(job, which).ios);
-    writeln!(out, "     issued rwts: total={reads},{writes},{trims},0 short=0,0,0,0 dropped=0,0,0,0")?;
-    writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth={}", report.spec.iodepth)?;
+    writeln!(
+        out,
+        "     issued rwts: total={reads},{writes},{trims},0 short=0,0,0,0 dropped=0,0,0,0"
+    )?;
+    writeln!(
+        out,
+        "     latency   : target=0, window=0, percentile=100.00%, depth={}",
+        report.spec.iodepth
+    )?;
     job.errors.iter().try_for_each(|e| error_line(out, e))?;
     if job.missed > 0 {
         writeln!(
@@ -79,12 +102,21 @@ fn job(out: &mut String, report: &Report, shown: &Shown<'_>) -> fmt::Result {
         )?;
     }
     if job.unfinished > 0 {
-        writeln!(out, "     unfinished: {} operations had not completed when the job ended", job.unfinished)?;
+        writeln!(
+            out,
+            "     unfinished: {} operations had not completed when the job ended",
+            job.unfinished
+        )?;
     }
     job.verify.as_ref().map_or(Ok(()), |verify| verify_lines(out, verify))
 }
 
-fn data_direction(out: &mut String, which: Direction, report: &DirectionReport, group: f64) -> fmt::Result {
+fn data_direction(
+    out: &mut String,
+    which: Direction,
+    report: &DirectionReport,
+    group: f64,
+) -> fmt::Result {
     let rate = report.bytes_per_second();
     let (iops, ms) = (short(report.iops_mean(), 4), report.runtime.as_millis());
     write!(out, "{:>6}: IOPS={iops}, BW={}/s ({}/s)", which.name(), binary(rate), decimal(rate))?;
@@ -106,7 +138,10 @@ fn moments_of_latency(out: &mut String, name: &str, latency: &Latency) -> fmt::R
     let value = |v: u64| short(v as f64 / per, 6);
     let (min, max) = (value(latency.min_ns()), value(latency.max_ns()));
     let (mean, deviation) = (latency.mean_ns() / per, latency.deviation_ns() / per);
-    writeln!(out, "    {name} ({unit}): min={min}, max={max}, avg={mean:5.2}, stdev={deviation:5.2}")
+    writeln!(
+        out,
+        "    {name} ({unit}): min={min}, max={max}, avg={mean:5.2}, stdev={deviation:5.2}"
+    )
 }
 
 fn percentiles(out: &mut String, latency: &Latency) -> fmt::Result {
@@ -141,13 +176,22 @@ fn samples(out: &mut String, name: &str, values: &Moments, group: Option<f64>) -
     if let Some(group) = group {
         write!(out, "per={:.2}%, ", (values.mean() * 100.0 / group.max(1e-9)).min(100.0))?;
     }
-    writeln!(out, "avg={:.2}, stdev={:.2}, samples={}", values.mean(), values.deviation(), values.count())
+    writeln!(
+        out,
+        "avg={:.2}, stdev={:.2}, samples={}",
+        values.mean(),
+        values.deviation(),
+        values.count()
+    )
 }
 
 fn classes(out: &mut String, classes: &[u64; 32]) -> fmt::Result {
     let all = classes.iter().sum();
-    for (unit, counts) in [("nsec", &classes[..10]), ("usec", &classes[10..20]), ("msec", &classes[20..])] {
-        let names = CLASSES.iter().map(u64::to_string).chain(["2000".to_owned(), ">=2000".to_owned()]);
+    for (unit, counts) in
+        [("nsec", &classes[..10]), ("usec", &classes[10..20]), ("msec", &classes[20..])]
+    {
+        let names =
+            CLASSES.iter().map(u64::to_string).chain(["2000".to_owned(), ">=2000".to_owned()]);
         let shown: Vec<String> = names
             .zip(counts)
             .filter(|(_, count)| **count > 0)
@@ -178,12 +222,20 @@ fn error_line(out: &mut String, error: &ErrorCount) -> fmt::Result {
     };
     let code = error.status.raw.map(|raw| format!(" ({raw})")).unwrap_or_default();
     let (name, kind) = (error.direction.name(), error.status.kind);
-    writeln!(out, "     errors    : {} {name} {kind:?}{code}, the first at LBA {}; {known}", error.count, error.first_lba)
+    writeln!(
+        out,
+        "     errors    : {} {name} {kind:?}{code}, the first at LBA {}; {known}",
+        error.count, error.first_lba
+    )
 }
 
 fn verify_lines(out: &mut String, verify: &VerifyReport) -> fmt::Result {
     let [wrong, stale, misplaced] = verify.bad;
-    write!(out, "  verify       : blocks={}, wrong={wrong}, stale={stale}, misplaced={misplaced}", verify.blocks)?;
+    write!(
+        out,
+        "  verify       : blocks={}, wrong={wrong}, stale={stale}, misplaced={misplaced}",
+        verify.blocks
+    )?;
     if verify.unknown_units > 0 {
         write!(out, ", unknown={} (their last write failed)", verify.unknown_units)?;
     }
@@ -199,23 +251,37 @@ fn verify_lines(out: &mut String, verify: &VerifyReport) -> fmt::Result {
 fn group(out: &mut String, report: &Report) -> fmt::Result {
     writeln!(out, "\nRun status group 0 (all jobs):")?;
     for which in Direction::ALL {
-        let jobs: Vec<_> = report.jobs.iter().map(|job| direction(job, which)).filter(|d| d.ios > 0).collect();
+        let jobs: Vec<_> =
+            report.jobs.iter().map(|job| direction(job, which)).filter(|d| d.ios > 0).collect();
         let mut total = DirectionReport::default();
         jobs.iter().for_each(|job| total.merge(job));
         if total.ios == 0 {
             continue;
         }
         let range = |values: &mut dyn Iterator<Item = f64>, show: fn(f64) -> String| {
-            let (low, high) = values.fold((f64::MAX, 0f64), |(low, high), v| (low.min(v), high.max(v)));
+            let (low, high) =
+                values.fold((f64::MAX, 0f64), |(low, high), v| (low.min(v), high.max(v)));
             format!("{}/s-{}/s", show(low), show(high))
         };
         let rates = || jobs.iter().map(|job| job.bytes_per_second());
-        let (binary_range, decimal_range) = (range(&mut rates(), binary), range(&mut rates(), decimal));
+        let (binary_range, decimal_range) =
+            (range(&mut rates(), binary), range(&mut rates(), decimal));
         let times = jobs.iter().map(|job| job.runtime.as_millis());
         let (shortest, longest) = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
         let (rate, bytes) = (total.bytes_per_second(), total.bytes as f64);
-        write!(out, "{:>7}: bw={}/s ({}/s), ", which.name().to_uppercase(), binary(rate), decimal(rate))?;
-        write!(out, "{binary_range} ({decimal_range}), io={} ({}), ", binary(bytes), decimal(bytes))?;
+        write!(
+            out,
+            "{:>7}: bw={}/s ({}/s), ",
+            which.name().to_uppercase(),
+            binary(rate),
+            decimal(rate)
+        )?;
+        write!(
+            out,
+            "{binary_range} ({decimal_range}), io={} ({}), ",
+            binary(bytes),
+            decimal(bytes)
+        )?;
         writeln!(out, "run={shortest}-{longest}msec")?;
     }
     Ok(())
@@ -245,6 +311,7 @@ fn whole(out: &mut String, report: &Report) -> fmt::Result {
         per_io(calls),
         per_io(counters.copied_bytes)
     )?;
-    let loads: Vec<String> = report.loops.iter().map(|l| format!("{:.0}%", l.load() * 100.0)).collect();
+    let loads: Vec<String> =
+        report.loops.iter().map(|l| format!("{:.0}%", l.load() * 100.0)).collect();
     writeln!(out, "threads: busy {}", loads.join(", "))
 }

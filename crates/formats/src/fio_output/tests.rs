@@ -7,7 +7,8 @@ use weft_block::{OpenOptions, open};
 const FIO: &str = include_str!("data/fio-3.33.json");
 
 fn report(change: impl FnOnce(&mut JobSpec)) -> Report {
-    let mut spec = JobSpec { rw: Rw::RandRw, iodepth: 4, numjobs: 2, name: "j".into(), ..JobSpec::default() };
+    let mut spec =
+        JobSpec { rw: Rw::RandRw, iodepth: 4, numjobs: 2, name: "j".into(), ..JobSpec::default() };
     change(&mut spec);
     run(open("ram:8MiB", &OpenOptions::default()).unwrap(), &spec, &mut |_| ()).unwrap()
 }
@@ -41,7 +42,8 @@ fn whatever_fio_says_is_said() {
     let ours = json(&report(|_| ()));
     covers(&ours, &fio, "");
     // And in fio's order, for people who read JSON.
-    let keys = |value: &Value| value["jobs"][0].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let keys =
+        |value: &Value| value["jobs"][0].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert!(keys(&ours).starts_with(&keys(&fio)));
 }
 
@@ -51,7 +53,9 @@ fn the_figures_agree_with_the_report() {
     let ours = json(&report);
     let jobs = ours["jobs"].as_array().unwrap();
     assert_eq!(jobs.len(), 2);
-    let sum = |key: &str, field: &str| jobs.iter().map(|job| job[key][field].as_u64().unwrap()).sum::<u64>();
+    let sum = |key: &str, field: &str| {
+        jobs.iter().map(|job| job[key][field].as_u64().unwrap()).sum::<u64>()
+    };
     assert_eq!(sum("read", "total_ios") + sum("write", "total_ios"), 4096);
     assert_eq!(sum("read", "io_bytes"), report.total(Direction::Read).bytes);
     let read = &jobs[1]["read"];
@@ -60,11 +64,16 @@ fn the_figures_agree_with_the_report() {
     assert!(percentile("99.000000") >= percentile("1.000000"));
     assert!(read["lat_ns"]["mean"].as_f64().unwrap() >= read["clat_ns"]["mean"].as_f64().unwrap());
     for group in ["iodepth_level", "iodepth_submit"] {
-        let sum: f64 = jobs[0][group].as_object().unwrap().values().map(|v| v.as_f64().unwrap()).sum();
+        let sum: f64 =
+            jobs[0][group].as_object().unwrap().values().map(|v| v.as_f64().unwrap()).sum();
         assert!((sum - 100.0).abs() < 1e-6, "{group}: {sum}");
     }
     let classes = ["latency_ns", "latency_us", "latency_ms"].map(|key| &jobs[0][key]);
-    let sum: f64 = classes.iter().flat_map(|c| c.as_object().unwrap().values()).map(|v| v.as_f64().unwrap()).sum();
+    let sum: f64 = classes
+        .iter()
+        .flat_map(|c| c.as_object().unwrap().values())
+        .map(|v| v.as_f64().unwrap())
+        .sum();
     assert!((sum - 100.0).abs() < 1e-6, "{sum}");
     assert_eq!(jobs[0]["trim"]["clat_ns"].get("percentile"), None);
 }
@@ -86,7 +95,10 @@ fn a_group_is_the_sum_of_its_jobs() {
     }
     covers(&group, &serde_json::from_str(FIO).unwrap(), "");
     let text = normal(&grouped);
-    assert!(text.contains("j: (groupid=0, jobs=3): err= 0") && text.matches("groupid=0").count() == 1, "{text}");
+    assert!(
+        text.contains("j: (groupid=0, jobs=3): err= 0") && text.matches("groupid=0").count() == 1,
+        "{text}"
+    );
 }
 
 #[test]
@@ -103,7 +115,10 @@ fn bins_hold_every_operation() {
     let plus = json_plus(&report);
     let latency = &plus["jobs"][0]["read"]["clat_ns"];
     let bins = latency["bins"].as_object().unwrap();
-    assert_eq!(bins.values().map(|n| n.as_u64().unwrap()).sum::<u64>(), latency["N"].as_u64().unwrap());
+    assert_eq!(
+        bins.values().map(|n| n.as_u64().unwrap()).sum::<u64>(),
+        latency["N"].as_u64().unwrap()
+    );
     assert!(bins.keys().all(|ns| ns.parse::<u64>().is_ok()));
     assert_eq!(plus["jobs"][0]["trim"]["clat_ns"].get("bins"), None);
 }
@@ -132,9 +147,18 @@ fn classes_are_fios() {
         let index = latency_class(ns);
         (["ns", "us", "ms", "s"][index / 10], index % 10)
     };
-    assert_eq!([class(0), class(1), class(2), class(999)], [("ns", 0), ("ns", 0), ("ns", 1), ("ns", 9)]);
-    assert_eq!([class(1000), class(1999), class(2000), class(999_999)], [("us", 0), ("us", 0), ("us", 1), ("us", 9)]);
-    assert_eq!([class(1_000_000), class(1_000_000_000), class(2_000_000_000)], [("ms", 0), ("s", 0), ("s", 1)]);
+    assert_eq!(
+        [class(0), class(1), class(2), class(999)],
+        [("ns", 0), ("ns", 0), ("ns", 1), ("ns", 9)]
+    );
+    assert_eq!(
+        [class(1000), class(1999), class(2000), class(999_999)],
+        [("us", 0), ("us", 0), ("us", 1), ("us", 9)]
+    );
+    assert_eq!(
+        [class(1_000_000), class(1_000_000_000), class(2_000_000_000)],
+        [("ms", 0), ("s", 0), ("s", 1)]
+    );
 }
 
 #[test]

@@ -3,7 +3,8 @@
 /// Seconds since 1970 as `Fri Nov 20 08:22:19 2026`, UTC.
 pub fn date(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let days = seconds / 86_400;
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
@@ -11,14 +12,15 @@ pub fn date(seconds: u64) -> String {
     format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
-/// Year, month and day of a day since 1970, in the Gregorian calendar. Counts from 1 March of the year 0, so that leap days come
-/// last in their year.
+/// Year, month and day of a day since 1970, in the Gregorian calendar. Counts from 1 March of the
+/// year 0, so that leap days come last in their year.
 fn civil(days: u64) -> (u64, u64, u64) {
     const DAYS_0_TO_1970: u64 = 719_468;
     const DAYS_OF_400_YEARS: u64 = 146_097;
     let days = days + DAYS_0_TO_1970;
     let (era, day_of_era) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
@@ -86,13 +88,24 @@ mod tests {
 
     #[test]
     fn numbers_have_fios_width() {
-        for (value, text) in
-            [(0.0, "0"), (1833.0, "1833"), (9999.4, "9999"), (10_000.0, "10.0k"), (19_087.0, "19.1k"), (178_000.0, "178k")]
-        {
+        for (value, text) in [
+            (0.0, "0"),
+            (1833.0, "1833"),
+            (9999.4, "9999"),
+            (10_000.0, "10.0k"),
+            (19_087.0, "19.1k"),
+            (178_000.0, "178k"),
+        ] {
             assert_eq!(short(value, 4), text);
         }
-        assert_eq!((short(3_736_651.0, 6), short(14_072_000.0, 6)), ("3736.7k".into(), "14072k".into()));
-        assert_eq!((binary(78_118_912.0), decimal(78_118_912.0)), ("74.5MiB".into(), "78.1MB".into()));
+        assert_eq!(
+            (short(3_736_651.0, 6), short(14_072_000.0, 6)),
+            ("3736.7k".into(), "14072k".into())
+        );
+        assert_eq!(
+            (binary(78_118_912.0), decimal(78_118_912.0)),
+            ("74.5MiB".into(), "78.1MB".into())
+        );
         assert_eq!((binary(7_508_992.0), binary(45_056.0)), ("7333KiB".into(), "44.0KiB".into()));
     }
 

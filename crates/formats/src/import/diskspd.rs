@@ -2,7 +2,8 @@
 
 use super::{ImportError, Imported, ImportedJob, words};
 
-/// Options that change what is printed or how it is measured only. Latencies are always measured here.
+/// Options that change what is printed or how it is measured only. Latencies are always measured
+/// here.
 const OUTPUT: [char; 5] = ['L', 'D', 'R', 'v', 'P'];
 
 /// Reads a command line, with or without the name of the program.
@@ -28,14 +29,16 @@ pub fn import(line: &str) -> Result<Imported, ImportError> {
     Ok(reader.imported())
 }
 
-/// Whether a word that begins with `/` is an option rather than a path: one letter, and a number or nothing.
+/// Whether a word that begins with `/` is an option rather than a path: one letter, and a number or
+/// nothing.
 fn is_option(word: &str) -> bool {
     word.len() <= 8 && !word[1..].contains(['/', '.'])
 }
 
 /// `#1` is the first physical drive.
 fn target(word: &str) -> String {
-    word.strip_prefix('#').map_or_else(|| word.to_owned(), |number| format!(r"\\.\PhysicalDrive{number}"))
+    word.strip_prefix('#')
+        .map_or_else(|| word.to_owned(), |number| format!(r"\\.\PhysicalDrive{number}"))
 }
 
 /// A size: blocks without a unit count bytes; `b` means blocks.
@@ -50,8 +53,11 @@ fn size(word: &str, text: &str, block: u64) -> Result<u64, ImportError> {
         "B" => block,
         _ => 0,
     };
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).filter(|_| unit > 0);
-    bytes.ok_or_else(|| ImportError::wrong(word, "a size is a number, perhaps with K, M, G, T, or b for blocks"))
+    let bytes =
+        digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).filter(|_| unit > 0);
+    bytes.ok_or_else(|| {
+        ImportError::wrong(word, "a size is a number, perhaps with K, M, G, T, or b for blocks")
+    })
 }
 
 fn number(word: &str, text: &str) -> Result<u64, ImportError> {
@@ -87,7 +93,9 @@ struct Reader {
 impl Reader {
     fn option(&mut self, word: &str, option: &str) -> Result<(), ImportError> {
         let mut letters = option.chars();
-        let Some(letter) = letters.next() else { return Err(ImportError::wrong(word, "there is no such option")) };
+        let Some(letter) = letters.next() else {
+            return Err(ImportError::wrong(word, "there is no such option"));
+        };
         let value = letters.as_str();
         let sized = || Some((word.to_owned(), value.to_owned()));
         match letter {
@@ -104,25 +112,34 @@ impl Reader {
             'S' => self.caching(word, value),
             'h' if value.is_empty() => self.direct = true,
             'c' => self.created = sized(),
-            'f' if value.chars().all(|c| c.is_ascii_digit() || "KMGTbkmgt".contains(c)) && !value.is_empty() => {
+            'f' if value.chars().all(|c| c.is_ascii_digit() || "KMGTbkmgt".contains(c))
+                && !value.is_empty() =>
+            {
                 self.end = sized()
             }
             'B' => {
-                let (base, length) = value.split_once(':').map_or((value, None), |(base, length)| (base, Some(length)));
+                let (base, length) = value
+                    .split_once(':')
+                    .map_or((value, None), |(base, length)| (base, Some(length)));
                 self.base = Some((word.to_owned(), base.to_owned()));
                 self.length = length.map(|length| (word.to_owned(), length.to_owned()));
             }
             'T' => self.thread_stride = sized(),
             'g' => {
-                let (text, counts) = value.strip_suffix('i').map_or((value, false), |text| (text, true));
+                let (text, counts) =
+                    value.strip_suffix('i').map_or((value, false), |text| (text, true));
                 self.rate = Some((number(word, text)?, counts));
             }
             'z' if value.is_empty() => self.seed = Some(None),
             'z' => self.seed = Some(Some(number(word, value)?)),
             'X' => {
-                return Err(ImportError::wrong(word, "profiles are not read; give the options that DISKSPD prints for it"));
+                return Err(ImportError::wrong(
+                    word,
+                    "profiles are not read; give the options that DISKSPD prints for it",
+                ));
             }
-            'A' | 'I' | 'N' | 'Z' | 'a' | 'e' | 'f' | 'i' | 'j' | 'k' | 'l' | 'n' | 'p' | 'x' | 'y' => {
+            'A' | 'I' | 'N' | 'Z' | 'a' | 'e' | 'f' | 'i' | 'j' | 'k' | 'l' | 'n' | 'p' | 'x'
+            | 'y' => {
                 self.imported.lack(format!("{word}: {}", what_is_missing(letter)));
             }
             letter if OUTPUT.contains(&letter) => {}
@@ -141,7 +158,8 @@ impl Reader {
                 ""
             }
             ('r', Some('d')) => {
-                self.imported.lack(format!("{word}: random operations are spread evenly over the region"));
+                self.imported
+                    .lack(format!("{word}: random operations are spread evenly over the region"));
                 ""
             }
             ('s', Some('i')) => {
@@ -159,7 +177,9 @@ impl Reader {
             match letter {
                 'h' | 'u' => self.direct = true,
                 'b' => self.direct = false,
-                _ => self.imported.lack(format!("{word}: writes are not written through one by one")),
+                _ => {
+                    self.imported.lack(format!("{word}: writes are not written through one by one"))
+                }
             }
         }
         if value.is_empty() {
@@ -171,7 +191,11 @@ impl Reader {
     fn imported(mut self) -> Imported {
         let mut jobs = Vec::new();
         // Whoever runs it may give the target.
-        let targets: Vec<_> = if self.targets.is_empty() { vec![None] } else { self.targets.iter().cloned().map(Some).collect() };
+        let targets: Vec<_> = if self.targets.is_empty() {
+            vec![None]
+        } else {
+            self.targets.iter().cloned().map(Some).collect()
+        };
         for (n, target) in targets.into_iter().enumerate() {
             let mut job = self.job();
             job.set("name", format!("target-{n}"));
@@ -185,7 +209,9 @@ impl Reader {
     fn job(&mut self) -> ImportedJob {
         let mut job = ImportedJob::default();
         let block = self.block.unwrap_or(64 << 10);
-        let bytes = |of: &Option<(String, String)>| of.as_ref().and_then(|(word, text)| size(word, text, block).ok());
+        let bytes = |of: &Option<(String, String)>| {
+            of.as_ref().and_then(|(word, text)| size(word, text, block).ok())
+        };
         let pattern = match (self.is_random, self.writes) {
             (false, 0) => "read",
             (false, 100) => "write",
@@ -199,7 +225,8 @@ impl Reader {
             job.set("rwmixwrite", self.writes.to_string());
         }
         job.set("bs", block.to_string());
-        let shared = self.threads_of_all.map(|threads| threads.div_ceil(self.targets.len().max(1) as u64));
+        let shared =
+            self.threads_of_all.map(|threads| threads.div_ceil(self.targets.len().max(1) as u64));
         job.set("numjobs", shared.or(self.threads).unwrap_or(1).max(1).to_string());
         job.set("iodepth", self.depth.unwrap_or(2).max(1).to_string());
         job.set("runtime", self.duration.unwrap_or(10).to_string());
@@ -211,9 +238,13 @@ impl Reader {
             job.set("norandommap", "1");
         }
         if let Some(stride) = bytes(&self.stride).filter(|stride| *stride != block) {
-            let what =
-                if self.is_random { "random operations are aligned to" } else { "sequential operations follow each other at" };
-            self.imported.lack(format!("a stride of {stride} bytes: {what} the size of an operation"));
+            let what = if self.is_random {
+                "random operations are aligned to"
+            } else {
+                "sequential operations follow each other at"
+            };
+            self.imported
+                .lack(format!("a stride of {stride} bytes: {what} the size of an operation"));
         }
         let base = bytes(&self.base);
         if let Some(base) = base {
@@ -223,7 +254,9 @@ impl Reader {
             job.set("offset_increment", stride.to_string());
         }
         let to_end = |end: u64| end.saturating_sub(base.unwrap_or(0));
-        if let Some(size) = bytes(&self.length).or(bytes(&self.end).map(to_end)).or(bytes(&self.created)) {
+        if let Some(size) =
+            bytes(&self.length).or(bytes(&self.end).map(to_end)).or(bytes(&self.created))
+        {
             job.set("size", size.to_string());
         }
         match self.rate {

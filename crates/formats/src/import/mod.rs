@@ -6,8 +6,8 @@
 //!
 //! [`measured`] reads what these tools have measured.
 //!
-//! An importer takes everything for which `weft bench` has an option. It names the rest, so that nobody takes a result for one of the
-//! workload that was meant.
+//! An importer takes everything for which `weft bench` has an option. It names the rest, so that
+//! nobody takes a result for one of the workload that was meant.
 
 pub mod diskspd;
 pub mod fio;
@@ -68,7 +68,11 @@ impl Imported {
 
     /// Refuses what has no job.
     fn some(self, what: &str) -> Result<Self, ImportError> {
-        if self.groups.iter().all(Vec::is_empty) { Err(ImportError::Empty(what.to_owned())) } else { Ok(self) }
+        if self.groups.iter().all(Vec::is_empty) {
+            Err(ImportError::Empty(what.to_owned()))
+        } else {
+            Ok(self)
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Splits a command line as Windows programs do.
 
-/// The words of a command line: separated by blanks, except within double quotes, which may stand anywhere in a word. A backslash is itself, as in
-/// paths of Windows.
+/// The words of a command line: separated by blanks, except within double quotes, which may stand
+/// anywhere in a word. A backslash is itself, as in paths of Windows.
 pub fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut is_word, mut is_quoted) = (String::new(), false, false);

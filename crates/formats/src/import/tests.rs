@@ -14,7 +14,10 @@ fn fio(text: &str) -> Result<Imported, ImportError> {
         _ => Err("there is no such file".to_owned()),
     };
     let variable = |name: &str| (name == "SIZE").then(|| "1m".to_owned());
-    fio::import(Path::new("job.fio"), &fio::Surroundings { read: &read, variable: &variable, cpus: 3 })
+    fio::import(
+        Path::new("job.fio"),
+        &fio::Surroundings { read: &read, variable: &variable, cpus: 3 },
+    )
 }
 
 #[test]
@@ -26,18 +29,37 @@ fn job_files_have_groups_of_jobs_and_global_options() {
     assert_eq!(imported.groups.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
     let [one, two] = &imported.groups[0][..] else { panic!() };
     assert_eq!(one.target.as_deref(), Some("/dev/nvme0n1"));
-    assert_eq!(options(one), ["direct=1", "rw=randread", "bs=4k", "runtime=10", "time_based=1", "iodepth=32", "name=one"]);
+    assert_eq!(
+        options(one),
+        [
+            "direct=1",
+            "rw=randread",
+            "bs=4k",
+            "runtime=10",
+            "time_based=1",
+            "iodepth=32",
+            "name=one"
+        ]
+    );
     assert_eq!((two.get("rw"), two.get("name")), (Some("write"), Some("two")));
     let last = &imported.groups[1][0];
-    assert_eq!((last.get("bs"), last.get("name"), &last.target), (Some("64k"), Some("last"), &None));
+    assert_eq!(
+        (last.get("bs"), last.get("name"), &last.target),
+        (Some("64k"), Some("last"), &None)
+    );
     assert_eq!(imported.without, Vec::<String>::new());
 }
 
 #[test]
 fn job_files_include_others_and_name_one_file() {
-    let imported = fio("include common.fio\n[a]\ndirectory=/srv\nioengine=psync\niodepth=4\nsize=1m\n").unwrap();
+    let imported =
+        fio("include common.fio\n[a]\ndirectory=/srv\nioengine=psync\niodepth=4\nsize=1m\n")
+            .unwrap();
     let job = &imported.groups[0][0];
-    assert_eq!((job.get("bs"), job.get("iodepth"), job.target.as_deref()), (Some("8k"), Some("1"), Some("/srv/a.0.0")));
+    assert_eq!(
+        (job.get("bs"), job.get("iodepth"), job.target.as_deref()),
+        (Some("8k"), Some("1"), Some("/srv/a.0.0"))
+    );
     assert!(imported.without[0].contains("psync"), "{:?}", imported.without);
     for (text, part) in [
         ("[a]\nfilename=/dev/a:/dev/b\n", "several files"),
@@ -53,7 +75,11 @@ fn job_files_include_others_and_name_one_file() {
     }
     let expanded = fio("[a]\nsize=${SIZE}\nnumjobs=$ncpus\n").unwrap();
     assert_eq!(options(&expanded.groups[0][0])[..2], ["size=1m", "numjobs=3"]);
-    for url in ["nvme+tcp://[::1]:4420/nqn.2014-08.org.example:x", r"C:\disk.img", r"/dev/disk/by-path/pci-0000\:00"] {
+    for url in [
+        "nvme+tcp://[::1]:4420/nqn.2014-08.org.example:x",
+        r"C:\disk.img",
+        r"/dev/disk/by-path/pci-0000\:00",
+    ] {
         assert!(fio(&format!("[a]\nfilename={url}\n")).is_ok(), "{url}");
     }
 }
@@ -63,10 +89,22 @@ fn diskspd_lines_become_jobs() {
     let line = r#"diskspd.exe -b4K -r -w30 -t10 -o4 -d60 -W15 -Sh -L -z17 "C:\my disk.dat" #1"#;
     let imported = diskspd::import(line).unwrap();
     let [file, drive] = &imported.groups[0][..] else { panic!("{imported:?}") };
-    let same = ["rw=randrw", "rwmixwrite=30", "bs=4096", "numjobs=10", "iodepth=4", "runtime=60", "ramp_time=15", "time_based=1"];
+    let same = [
+        "rw=randrw",
+        "rwmixwrite=30",
+        "bs=4096",
+        "numjobs=10",
+        "iodepth=4",
+        "runtime=60",
+        "ramp_time=15",
+        "time_based=1",
+    ];
     assert_eq!(options(file)[..8], same);
     assert_eq!(options(file)[8..], ["direct=1", "norandommap=1", "randseed=17", "name=target-0"]);
-    assert_eq!((file.target.as_deref(), drive.target.as_deref()), (Some(r"C:\my disk.dat"), Some(r"\\.\PhysicalDrive1")));
+    assert_eq!(
+        (file.target.as_deref(), drive.target.as_deref()),
+        (Some(r"C:\my disk.dat"), Some(r"\\.\PhysicalDrive1"))
+    );
     assert_eq!(imported.without, Vec::<String>::new());
 }
 
@@ -90,13 +128,25 @@ fn diskspd_has_its_own_defaults_and_units() {
         ]
     );
     let limited = job("-w100 -b8K -B2b -f10b -g100i -T1M -F8 -Su x y");
-    let some = ["rw=write", "rate_iops=100", "offset=16384", "size=65536", "offset_increment=1048576", "numjobs=4", "direct=1"];
-    some.iter().for_each(|option| assert!(options(&limited).iter().any(|it| it == option), "{option}: {limited:?}"));
+    let some = [
+        "rw=write",
+        "rate_iops=100",
+        "offset=16384",
+        "size=65536",
+        "offset_increment=1048576",
+        "numjobs=4",
+        "direct=1",
+    ];
+    some.iter().for_each(|option| {
+        assert!(options(&limited).iter().any(|it| it == option), "{option}: {limited:?}")
+    });
     assert_eq!(job("-B1M:2M -g10 x").get("size"), Some("2097152"));
     assert_eq!(job("-B1M:2M -g10 x").get("rate"), Some("10000"));
     let imported = diskspd::import("-rs50 -a0,1 -s8K -b4K x").unwrap();
     assert_eq!(imported.without.len(), 3, "{:?}", imported.without);
-    for (line, part) in [("-b4Q x", "-b4Q"), ("-q x", "no such option"), ("-Xprofile.xml x", "profiles")] {
+    for (line, part) in
+        [("-b4Q x", "-b4Q"), ("-q x", "no such option"), ("-Xprofile.xml x", "profiles")]
+    {
         let error = diskspd::import(line).unwrap_err().to_string();
         assert!(error.contains(part), "{line}: {error}");
     }
@@ -135,10 +185,15 @@ fn parameter_files_of_vdbench_become_runs() {
             "direct=1"
         ]
     );
-    assert_eq!((imported.groups[1][0].get("iodepth"), imported.groups[2][0].get("rw")), (Some("32"), Some("randread")));
+    assert_eq!(
+        (imported.groups[1][0].get("iodepth"), imported.groups[2][0].get("rw")),
+        (Some("32"), Some("randread"))
+    );
     let steady = &imported.groups[4][0];
     let all = ["rw=read", "bssplit=4k/70:64k/30", "iodepth=16", "rate_iops=5000"];
-    all.iter().for_each(|option| assert!(options(steady).iter().any(|it| it == option), "{option}: {steady:?}"));
+    all.iter().for_each(|option| {
+        assert!(options(steady).iter().any(|it| it == option), "{option}: {steady:?}")
+    });
     assert_eq!(imported.without, ["wd=wd2: rhpct=10"]);
 }
 

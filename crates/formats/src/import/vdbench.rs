@@ -1,4 +1,5 @@
-//! vdbench's parameter files for block devices (its manual, "Parameter file"): storage definitions (`sd`), workloads (`wd`) and runs (`rd`).
+//! vdbench's parameter files for block devices (its manual, "Parameter file"): storage definitions
+//! (`sd`), workloads (`wd`) and runs (`rd`).
 
 use super::{ImportError, Imported, ImportedJob};
 
@@ -15,7 +16,11 @@ struct Definition {
 
 impl Definition {
     fn get(&self, name: &str) -> Option<&[String]> {
-        self.parameters.iter().rev().find(|(known, _)| known == name).map(|(_, values)| values.as_slice())
+        self.parameters
+            .iter()
+            .rev()
+            .find(|(known, _)| known == name)
+            .map(|(_, values)| values.as_slice())
     }
 
     fn one(&self, name: &str) -> Option<&str> {
@@ -26,9 +31,16 @@ impl Definition {
 /// Reads a parameter file; `name` is said in errors.
 ///
 /// # Errors
-/// A line that is no parameter, a name that is not defined, a value that is none, file system workloads, or no run.
+/// A line that is no parameter, a name that is not defined, a value that is none, file system
+/// workloads, or no run.
 pub fn import(name: &str, text: &str) -> Result<Imported, ImportError> {
-    let mut reader = Reader { file: name, imported: Imported::default(), sds: Vec::new(), wds: Vec::new(), rds: Vec::new() };
+    let mut reader = Reader {
+        file: name,
+        imported: Imported::default(),
+        sds: Vec::new(),
+        wds: Vec::new(),
+        rds: Vec::new(),
+    };
     let mut defaults: Vec<Definition> = Vec::new();
     for (at, line) in logical_lines(text) {
         let parameters = parameters(&line).map_err(|problem| reader.wrong(at, problem))?;
@@ -38,7 +50,10 @@ pub fn import(name: &str, text: &str) -> Result<Imported, ImportError> {
             "wd" => &mut reader.wds,
             "rd" => &mut reader.rds,
             "fsd" | "fwd" => {
-                return Err(reader.wrong(at, "workloads on file systems have no equivalent; only sd, wd and rd have one"));
+                return Err(reader.wrong(
+                    at,
+                    "workloads on file systems have no equivalent; only sd, wd and rd have one",
+                ));
             }
             other => {
                 reader.imported.lack(format!("{other}="));
@@ -46,7 +61,10 @@ pub fn import(name: &str, text: &str) -> Result<Imported, ImportError> {
             }
         };
         let name = names.first().cloned().unwrap_or_default();
-        let inherited = defaults.iter().find(|default| default.name == *keyword).map(|default| default.parameters.clone());
+        let inherited = defaults
+            .iter()
+            .find(|default| default.name == *keyword)
+            .map(|default| default.parameters.clone());
         let parameters = inherited.into_iter().flatten().chain(rest.iter().cloned()).collect();
         if name == "default" {
             defaults.retain(|default| default.name != *keyword);
@@ -89,7 +107,9 @@ fn parameters(line: &str) -> Result<Vec<(String, Vec<String>)>, String> {
     let mut found = Vec::new();
     let mut rest = line.trim_end_matches(',');
     while !rest.is_empty() {
-        let (name, behind) = rest.split_once('=').ok_or_else(|| format!("{rest:?} is no parameter; write name=value"))?;
+        let (name, behind) = rest
+            .split_once('=')
+            .ok_or_else(|| format!("{rest:?} is no parameter; write name=value"))?;
         let (values, after) = match behind.strip_prefix('(') {
             Some(list) => {
                 let (list, after) = list.split_once(')').ok_or("a list ends with )")?;
@@ -97,7 +117,8 @@ fn parameters(line: &str) -> Result<Vec<(String, Vec<String>)>, String> {
             }
             None => {
                 let quoted = behind.strip_prefix('"').and_then(|text| text.split_once('"'));
-                let (value, after) = quoted.unwrap_or_else(|| behind.split_at(behind.find(',').unwrap_or(behind.len())));
+                let (value, after) = quoted
+                    .unwrap_or_else(|| behind.split_at(behind.find(',').unwrap_or(behind.len())));
                 (vec![value.to_owned()], after)
             }
         };
@@ -145,7 +166,11 @@ impl Reader<'_> {
     fn name_the_rest(&mut self) {
         let known: [(&str, &[Definition], &[&str]); 3] = [
             ("sd", &self.sds, &["lun", "size", "threads", "openflags", "offset", "host"]),
-            ("wd", &self.wds, &["sd", "xfersize", "rdpct", "seekpct", "threads", "range", "iorate"]),
+            (
+                "wd",
+                &self.wds,
+                &["sd", "xfersize", "rdpct", "seekpct", "threads", "range", "iorate"],
+            ),
             (
                 "rd",
                 &self.rds,
@@ -171,9 +196,13 @@ impl Reader<'_> {
         let mut without = Vec::new();
         for (keyword, definitions, names) in known {
             for definition in definitions {
-                let unknown = definition.parameters.iter().filter(|(name, _)| !names.contains(&name.as_str()));
-                without
-                    .extend(unknown.map(|(name, values)| format!("{keyword}={}: {name}={}", definition.name, values.join(","))));
+                let unknown = definition
+                    .parameters
+                    .iter()
+                    .filter(|(name, _)| !names.contains(&name.as_str()));
+                without.extend(unknown.map(|(name, values)| {
+                    format!("{keyword}={}: {name}={}", definition.name, values.join(","))
+                }));
             }
         }
         without.into_iter().for_each(|text| self.imported.lack(text));
@@ -210,12 +239,13 @@ impl Reader<'_> {
     /// The jobs of one run: one for each workload and storage.
     fn jobs(&mut self, rd: &Definition, choice: &Choice) -> Result<Vec<ImportedJob>, ImportError> {
         let wanted = rd.get("wd").map_or_else(|| vec!["*".to_owned()], <[String]>::to_vec);
-        let wds = chosen(&self.wds, &wanted).ok_or_else(|| self.wrong(rd.at, format!("there is no wd={}", wanted.join(","))))?;
+        let wds = chosen(&self.wds, &wanted)
+            .ok_or_else(|| self.wrong(rd.at, format!("there is no wd={}", wanted.join(","))))?;
         let mut jobs = Vec::new();
         for wd in wds {
             let wanted = wd.get("sd").map_or_else(|| vec!["*".to_owned()], <[String]>::to_vec);
-            let sds =
-                chosen(&self.sds, &wanted).ok_or_else(|| self.wrong(wd.at, format!("there is no sd={}", wanted.join(","))))?;
+            let sds = chosen(&self.sds, &wanted)
+                .ok_or_else(|| self.wrong(wd.at, format!("there is no sd={}", wanted.join(","))))?;
             for sd in sds {
                 jobs.push(self.job(rd, &wd, &sd, choice)?);
             }
@@ -225,14 +255,17 @@ impl Reader<'_> {
             self.imported.lack(format!("rd={}: iorate=curve; it runs at the maximum", rd.name));
         }
         if let Some(rate) = rate {
-            let rate: u64 =
-                rate.parse().map_err(|_| self.wrong(rd.at, format!("iorate={rate} is no number of operations per second")))?;
+            let rate: u64 = rate.parse().map_err(|_| {
+                self.wrong(rd.at, format!("iorate={rate} is no number of operations per second"))
+            })?;
             let share = (rate / jobs.len().max(1) as u64).max(1);
             for job in &mut jobs {
                 if job.get("rwmixread").is_some() {
                     // It counts for reads and for writes.
-                    self.imported
-                        .lack(format!("rd={}: iorate={rate} of a mix; half of it is for reads, half for writes", rd.name));
+                    self.imported.lack(format!(
+                        "rd={}: iorate={rate} of a mix; half of it is for reads, half for writes",
+                        rd.name
+                    ));
                     job.set("rate_iops", (share / 2).max(1).to_string());
                 } else {
                     job.set("rate_iops", share.to_string());
@@ -242,7 +275,13 @@ impl Reader<'_> {
         Ok(jobs)
     }
 
-    fn job(&mut self, rd: &Definition, wd: &Definition, sd: &Definition, choice: &Choice) -> Result<ImportedJob, ImportError> {
+    fn job(
+        &mut self,
+        rd: &Definition,
+        wd: &Definition,
+        sd: &Definition,
+        choice: &Choice,
+    ) -> Result<ImportedJob, ImportError> {
         let mut job = ImportedJob::default();
         let percent = |name: &str, chosen: &Option<String>| -> Result<u8, ImportError> {
             let text = chosen.as_deref().or(wd.one(name)).unwrap_or("100");
@@ -253,7 +292,8 @@ impl Reader<'_> {
             };
             value.ok_or_else(|| self.wrong(wd.at, format!("{name}={text} is no percentage")))
         };
-        let (reads, seeks) = (percent("rdpct", &choice.rdpct)?, percent("seekpct", &choice.seekpct)?);
+        let (reads, seeks) =
+            (percent("rdpct", &choice.rdpct)?, percent("seekpct", &choice.seekpct)?);
         let pattern = match (seeks > 0, reads) {
             (true, 100) => "randread",
             (true, 0) => "randwrite",
@@ -271,10 +311,12 @@ impl Reader<'_> {
             job.set("norandommap", "1");
         }
         if !matches!(seeks, 0 | 100) {
-            self.imported.lack(format!("wd={}: seekpct={seeks}; all operations are random", wd.name));
+            self.imported
+                .lack(format!("wd={}: seekpct={seeks}; all operations are random", wd.name));
         }
         self.sizes(&mut job, wd, choice)?;
-        let threads = choice.threads.as_deref().or(wd.one("threads")).or(sd.one("threads")).unwrap_or("8");
+        let threads =
+            choice.threads.as_deref().or(wd.one("threads")).or(sd.one("threads")).unwrap_or("8");
         job.set("iodepth", threads);
         job.set("runtime", rd.one("elapsed").unwrap_or("30"));
         job.set("time_based", "1");
@@ -288,7 +330,8 @@ impl Reader<'_> {
             job.set("offset", offset);
         }
         if let Some([_, end]) = wd.get("range") {
-            self.imported.lack(format!("wd={}: the range begins at the start of the storage", wd.name));
+            self.imported
+                .lack(format!("wd={}: the range begins at the start of the storage", wd.name));
             job.set("size", format!("{end}%"));
         }
         if let Some(flags) = sd.one("openflags") {
@@ -302,18 +345,27 @@ impl Reader<'_> {
     }
 
     /// Sizes of operations.
-    fn sizes(&self, job: &mut ImportedJob, wd: &Definition, choice: &Choice) -> Result<(), ImportError> {
+    fn sizes(
+        &self,
+        job: &mut ImportedJob,
+        wd: &Definition,
+        choice: &Choice,
+    ) -> Result<(), ImportError> {
         match (&choice.xfersize, wd.get("xfersize").unwrap_or_default()) {
             (Some(size), _) => job.set("bs", &**size),
             (None, []) => job.set("bs", "4k"),
             (None, [size]) => job.set("bs", &**size),
             // (4k,70,64k,30): sizes with their percentages.
             (None, sizes) if sizes.len().is_multiple_of(2) => {
-                let split: Vec<String> = sizes.chunks(2).map(|pair| format!("{}/{}", pair[0], pair[1])).collect();
+                let split: Vec<String> =
+                    sizes.chunks(2).map(|pair| format!("{}/{}", pair[0], pair[1])).collect();
                 job.set("bssplit", split.join(":"));
             }
             (None, sizes) => {
-                let text = format!("xfersize=({}) asks for sizes between two; give sizes with percentages", sizes.join(","));
+                let text = format!(
+                    "xfersize=({}) asks for sizes between two; give sizes with percentages",
+                    sizes.join(",")
+                );
                 return Err(self.wrong(wd.at, text));
             }
         }

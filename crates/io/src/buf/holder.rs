@@ -1,4 +1,5 @@
-//! Counts the bytes of a pool that several users hold together: users with the same name are one holder and have one share.
+//! Counts the bytes of a pool that several users hold together: users with the same name are one
+//! holder and have one share.
 
 use super::Pool;
 use core::cell::Cell;

@@ -8,17 +8,19 @@ use std::alloc::{alloc_zeroed, dealloc};
 use std::io;
 use std::rc::Rc;
 
-/// Observes the memory of a pool: a transport that registers memory with its device once, and not for each transfer. It must not
-/// use the pool from within these calls.
+/// Observes the memory of a pool: a transport that registers memory with its device once, and not
+/// for each transfer. It must not use the pool from within these calls.
 pub trait PoolObserver {
-    /// The pool has new memory: a multiple of [`BUF_BYTES_MIN`] bytes, aligned to [`BUF_ALIGN`]. Every buffer lies within one
-    /// such piece.
+    /// The pool has new memory: a multiple of [`BUF_BYTES_MIN`] bytes, aligned to [`BUF_ALIGN`].
+    /// Every buffer lies within one such piece.
     ///
     /// # Errors
-    /// The memory cannot be registered: the pool then returns it to the system and has no buffer for the caller.
+    /// The memory cannot be registered: the pool then returns it to the system and has no buffer
+    /// for the caller.
     fn made(&self, memory: NonNull<[u8]>) -> io::Result<()>;
 
-    /// The pool is about to release this memory, or the observer is being removed. The memory is still valid.
+    /// The pool is about to release this memory, or the observer is being removed. The memory is
+    /// still valid.
     fn freed(&self, memory: NonNull<[u8]>);
 }
 
@@ -30,10 +32,12 @@ pub struct Observation {
 }
 
 impl Pool {
-    /// Notifies `observer` of all present and future memory of the pool, until the returned value is dropped.
+    /// Notifies `observer` of all present and future memory of the pool, until the returned value
+    /// is dropped.
     ///
     /// # Errors
-    /// The first error of [`PoolObserver::made`]; the observer is then notified of the end of the memory that it knows.
+    /// The first error of [`PoolObserver::made`]; the observer is then notified of the end of the
+    /// memory that it knows.
     pub fn observe(&self, observer: Rc<dyn PoolObserver>) -> io::Result<Observation> {
         let slabs = self.0.slabs.borrow();
         for (n, memory) in slabs.iter().map(slab).enumerate() {
@@ -89,7 +93,8 @@ impl Shared {
         let memory = NonNull::slice_from_raw_parts(start, bytes);
         self.observers.borrow().iter().for_each(|observer| observer.freed(memory));
         self.allocated_bytes.set(self.allocated_bytes.get() - bytes);
-        // SAFETY: `make_slab` allocated it with this layout, and the caller promises that nobody holds it.
+        // SAFETY: `make_slab` allocated it with this layout, and the caller promises that nobody
+        // holds it.
         unsafe { dealloc(start.as_ptr(), layout(bytes)) };
     }
 }
@@ -117,7 +122,10 @@ mod tests {
             }
             self.room.set(self.room.get() - 1);
             self.made.set(self.made.get() + 1);
-            assert!(self.known.borrow_mut().insert(memory.addr().get(), memory.len()).is_none(), "told twice");
+            assert!(
+                self.known.borrow_mut().insert(memory.addr().get(), memory.len()).is_none(),
+                "told twice"
+            );
             Ok(())
         }
 
@@ -133,7 +141,11 @@ mod tests {
 
         fn knows(&self, buf: &Buf) -> bool {
             let at = buf.as_ptr().addr();
-            self.known.borrow().range(..=at).next_back().is_some_and(|(start, len)| at + buf.len() <= start + len)
+            self.known
+                .borrow()
+                .range(..=at)
+                .next_back()
+                .is_some_and(|(start, len)| at + buf.len() <= start + len)
         }
 
         fn bytes(&self) -> usize {
@@ -169,10 +181,13 @@ mod tests {
     fn what_cannot_be_registered_is_not_used() {
         let pool = Pool::new(4 << 20);
         let (many, few) = (Recording::new(usize::MAX), Recording::new(1));
-        let observations = [&many, &few].map(|observer| pool.observe(Rc::clone(observer) as Rc<dyn PoolObserver>).unwrap());
+        let observations = [&many, &few]
+            .map(|observer| pool.observe(Rc::clone(observer) as Rc<dyn PoolObserver>).unwrap());
         let buf = pool.take(65_536).unwrap();
         assert!(pool.take(65_536).is_none() && pool.take_reserve(65_536).is_none());
-        assert!(many.bytes() == 65_536 && few.bytes() == 65_536 && pool.allocated_bytes() == 65_536);
+        assert!(
+            many.bytes() == 65_536 && few.bytes() == 65_536 && pool.allocated_bytes() == 65_536
+        );
         assert!(pool.observe(Recording::new(0)).is_err());
         drop(buf);
         assert!(pool.take(65_536).is_some(), "what is registered is used again");

@@ -1,11 +1,13 @@
 //! Asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //!
-//! Each loop has one [`Service`], accessible through [`Handle::disk`]. A [`DiskFile`] belongs to one driver of the loop, its
-//! owner. It accepts operations that own their memory, and wakes the owner when some have completed. The memory of an operation
-//! is untouched until the system has finished with it, even if the `DiskFile` is dropped.
+//! Each loop has one [`Service`], accessible through [`Handle::disk`]. A [`DiskFile`] belongs to
+//! one driver of the loop, its owner. It accepts operations that own their memory, and wakes the
+//! owner when some have completed. The memory of an operation is untouched until the system has
+//! finished with it, even if the `DiskFile` is dropped.
 //!
-//! An operation completes entirely or with an error: short reads and writes are continued internally. A read that reaches the end
-//! of the file fails with [`io::ErrorKind::UnexpectedEof`] (the file was truncated).
+//! An operation completes entirely or with an error: short reads and writes are continued
+//! internally. A read that reaches the end of the file fails with [`io::ErrorKind::UnexpectedEof`]
+//! (the file was truncated).
 //!
 //! A simulation provides its own [`DiskBackend`] ([`Service::set_backend`]).
 
@@ -40,11 +42,13 @@ pub enum DiskMode {
 
 /// Does the work of one loop's [`Service`].
 pub trait DiskBackend {
-    /// Accepts an operation on `file`, or returns it if there is no room and wakes the file's owner when there is. An accepted
-    /// operation ends with one call of [`OpenFile::complete`], never within this call.
+    /// Accepts an operation on `file`, or returns it if there is no room and wakes the file's owner
+    /// when there is. An accepted operation ends with one call of [`OpenFile::complete`], never
+    /// within this call.
     fn submit(&self, on: &Handle, file: &Rc<OpenFile>, op: DiskOp) -> Result<(), DiskOp>;
 
-    /// The loop was woken from sleep by something other than a driver's source: completions may have left work to this thread.
+    /// The loop was woken from sleep by something other than a driver's source: completions may
+    /// have left work to this thread.
     fn awake(&self, on: &Handle) {
         let _ = on;
     }
@@ -93,7 +97,8 @@ impl Service {
     /// Opens `file` for a driver of the loop `on`, to which this service belongs.
     ///
     /// # Errors
-    /// With [`DiskMode::Uring`], if io_uring is not available. Otherwise, if the system lacks descriptors or memory.
+    /// With [`DiskMode::Uring`], if io_uring is not available. Otherwise, if the system lacks
+    /// descriptors or memory.
     pub fn open(&self, on: &Handle, file: Arc<File>, owner: DriverId) -> io::Result<DiskFile> {
         let existing = self.backend.borrow().clone();
         let backend = match existing {
@@ -106,10 +111,12 @@ impl Service {
         Ok(DiskFile { backend, file: Rc::new(OpenFile::new(file, owner)), on: on.clone() })
     }
 
-    /// As [`Service::open`], for operations that go to threads, whatever the mode: discards of a disk's blocks, for which systems have only a
-    /// call that waits.
+    /// As [`Service::open`], for operations that go to threads, whatever the mode: discards of a
+    /// disk's blocks, for which systems have only a call that waits.
     pub fn open_blocking(&self, on: &Handle, file: Arc<File>, owner: DriverId) -> DiskFile {
-        let backend = Rc::clone(self.blocking.borrow_mut().get_or_insert_with(|| threads::Threads::start(on)));
+        let backend = Rc::clone(
+            self.blocking.borrow_mut().get_or_insert_with(|| threads::Threads::start(on)),
+        );
         DiskFile { backend, file: Rc::new(OpenFile::new(file, owner)), on: on.clone() }
     }
 }
@@ -129,7 +136,9 @@ fn choose(
 ) -> io::Result<Rc<dyn DiskBackend>> {
     ring.or_else(|e| match mode {
         DiskMode::Uring => {
-            let why = format!("this system does not allow io_uring ({e}); use --disk-io auto or --disk-io threads");
+            let why = format!(
+                "this system does not allow io_uring ({e}); use --disk-io auto or --disk-io threads"
+            );
             Err(io::Error::new(e.kind(), why))
         }
         DiskMode::Auto | DiskMode::Threads => Ok(threads()),
@@ -154,7 +163,8 @@ pub struct DiskFile {
 }
 
 impl DiskFile {
-    /// Accepts an operation. If too many are in flight, returns it and wakes the owner when there is room again.
+    /// Accepts an operation. If too many are in flight, returns it and wakes the owner when there
+    /// is room again.
     pub fn submit(&mut self, op: DiskOp) -> Result<(), DiskOp> {
         if self.file.in_flight() >= DISK_OPS_PER_FILE {
             self.file.want_room();

@@ -19,7 +19,8 @@ pub enum DiskKind {
     },
     /// Make written data durable (`fdatasync`: the data, and the metadata needed to read it).
     Sync,
-    /// Free the range; it reads as zeroes. Fails with [`io::ErrorKind::Unsupported`] if the system does not support it.
+    /// Free the range; it reads as zeroes. Fails with [`io::ErrorKind::Unsupported`] if the system
+    /// does not support it.
     Discard,
     /// Zero the range, by writing zeroes if necessary.
     WriteZeroes {
@@ -55,7 +56,8 @@ impl DiskOp {
     /// The outcome of an operation that needs no work: it is invalid, or has no bytes.
     pub(super) fn foregone(&self) -> Option<io::Result<()>> {
         let data = if self.kind.has_data() { self.len } else { 0 };
-        let in_range = self.offset.checked_add(self.len).is_some_and(|end| i64::try_from(end).is_ok());
+        let in_range =
+            self.offset.checked_add(self.len).is_some_and(|end| i64::try_from(end).is_ok());
         if !in_range || total_len(&self.data) as u64 != data {
             return Some(Err(io::ErrorKind::InvalidInput.into()));
         }

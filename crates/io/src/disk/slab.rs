@@ -1,4 +1,5 @@
-//! Operations in flight, under names that are not reused while a completion for them may still arrive.
+//! Operations in flight, under names that are not reused while a completion for them may still
+//! arrive.
 
 /// Values under keys. A key is an index and the number of times that the index was used before.
 pub(super) struct Slab<T> {

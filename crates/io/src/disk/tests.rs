@@ -16,7 +16,8 @@ struct Scratch {
 impl Scratch {
     fn new(len: u64) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weft-disk-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("weft-disk-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         make_sparse(&file).unwrap();
@@ -112,7 +113,11 @@ fn reads_and_writes(mode: DiskMode) {
     let scratch = Scratch::new(1 << 20);
     let mut rig = Rig::new(mode, &scratch.file);
     let text = bytes(300_000, 1);
-    let (op, result) = rig.one(rig.op(WRITE, 1000, &[&text[..100_000], &text[100_000..100_001], &text[100_001..]]));
+    let (op, result) = rig.one(rig.op(
+        WRITE,
+        1000,
+        &[&text[..100_000], &text[100_000..100_001], &text[100_001..]],
+    ));
     result.unwrap();
     assert_eq!((op.data.len(), &op.data[2][..]), (3, &text[100_001..]));
     assert_eq!(rig.read(1000, 300_000), text);
@@ -137,7 +142,9 @@ fn discards_and_zeroes(mode: DiskMode) {
         other => other.map(|()| 256 << 10).unwrap(),
     };
     let zero = |at: usize| {
-        (4096..304_096).contains(&at) || (400_000..400_512).contains(&at) || (512 << 10..(512 << 10) + discarded).contains(&at)
+        (4096..304_096).contains(&at)
+            || (400_000..400_512).contains(&at)
+            || (512 << 10..(512 << 10) + discarded).contains(&at)
     };
     let now = rig.read(0, 1 << 20);
     assert!(now.iter().enumerate().all(|(at, &byte)| byte == if zero(at) { 0 } else { 9 }));
@@ -225,11 +232,16 @@ fn a_full_disk_is_told(mode: DiskMode) {
 fn direct_files(mode: DiskMode) {
     use std::os::unix::fs::OpenOptionsExt;
     let scratch = Scratch::new(64 << 10);
-    let opened = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(&scratch.path);
-    let Ok(file) = opened else { return eprintln!("skipped: no O_DIRECT in {}", scratch.path.display()) };
+    let opened =
+        File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(&scratch.path);
+    let Ok(file) = opened else {
+        return eprintln!("skipped: no O_DIRECT in {}", scratch.path.display());
+    };
     let mut rig = Rig::new(mode, &Arc::new(file));
     let text = bytes(8192, 3);
-    rig.one(rig.op(DiskKind::Write { dsync: true }, 4096, &[&text[..4096], &text[4096..]])).1.unwrap();
+    rig.one(rig.op(DiskKind::Write { dsync: true }, 4096, &[&text[..4096], &text[4096..]]))
+        .1
+        .unwrap();
     assert_eq!(rig.read(4096, 8192), text);
     scratch.file.set_len(6_000).unwrap();
     let (_, result) = rig.one(rig.op(DiskKind::Read, 4096, &[&[0; 8192]]));
@@ -286,7 +298,11 @@ fn threads_stand_in_for_a_ring_that_is_not_allowed() {
     let threads = || -> Rc<dyn DiskBackend> { super::threads::Threads::start(event_loop.handle()) };
     assert_eq!(choose(DiskMode::Auto, refused(), threads).unwrap().name(), "threads");
     let error = choose(DiskMode::Uring, refused(), threads).err().unwrap();
-    assert!(error.kind() == io::ErrorKind::PermissionDenied && error.to_string().contains("--disk-io threads"), "{error}");
+    assert!(
+        error.kind() == io::ErrorKind::PermissionDenied
+            && error.to_string().contains("--disk-io threads"),
+        "{error}"
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -294,7 +310,8 @@ mod uring_only {
     use super::*;
 
     fn allowed() -> bool {
-        let event_loop = Loop::new(LoopConfig { disk: DiskMode::Uring, ..LoopConfig::default() }).unwrap();
+        let event_loop =
+            Loop::new(LoopConfig { disk: DiskMode::Uring, ..LoopConfig::default() }).unwrap();
         let on = event_loop.handle();
         let owner = on.spawn(|_| Owner);
         match on.disk().open(on, Arc::new(File::open("/dev/null").unwrap()), owner) {
@@ -328,7 +345,8 @@ mod uring_only {
 #[cfg(not(target_os = "linux"))]
 #[test]
 fn uring_is_refused_with_a_way_out() {
-    let event_loop = Loop::new(LoopConfig { disk: DiskMode::Uring, ..LoopConfig::default() }).unwrap();
+    let event_loop =
+        Loop::new(LoopConfig { disk: DiskMode::Uring, ..LoopConfig::default() }).unwrap();
     let on = event_loop.handle();
     let owner = on.spawn(|_| Owner);
     let scratch = Scratch::new(512);

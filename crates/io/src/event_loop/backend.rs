@@ -30,14 +30,15 @@ pub trait Backend {
     /// The time.
     fn now(&mut self) -> Time;
 
-    /// The time by a clock that costs less and is a few milliseconds wrong. Comparable with itself alone.
+    /// The time by a clock that costs less and is a few milliseconds wrong. Comparable with itself
+    /// alone.
     #[inline]
     fn coarse(&mut self) -> Time {
         self.now()
     }
 
-    /// Adds the drivers whose sockets or disks became ready to `ready`. Waits at most `wait` (`None`: for ever) for the first;
-    /// returns whether a remote wake-up came in.
+    /// Adds the drivers whose sockets or disks became ready to `ready`. Waits at most `wait`
+    /// (`None`: for ever) for the first; returns whether a remote wake-up came in.
     fn poll(&mut self, wait: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<bool>;
 
     /// Starts to connect.
@@ -181,7 +182,9 @@ impl Backend for System {
     #[inline]
     fn coarse(&mut self) -> Time {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
-        Time::from_nanos((now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64))
+        Time::from_nanos(
+            (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64),
+        )
     }
 
     fn poll(&mut self, wait: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<bool> {
@@ -198,7 +201,10 @@ impl Backend for System {
         for event in &self.events {
             match event.token() {
                 WAKER => woken = true,
-                other => ready.push(Ready { driver: driver(other), closed: event.is_read_closed() || event.is_error() }),
+                other => ready.push(Ready {
+                    driver: driver(other),
+                    closed: event.is_read_closed() || event.is_error(),
+                }),
             }
         }
         Ok(woken)

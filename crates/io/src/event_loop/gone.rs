@@ -1,9 +1,12 @@
 //! Who has closed the other end of a socket.
 //!
-//! A process that stood still (stopped, or on a machine that was) finds in its sockets what came meanwhile, also from peers that have closed or
-//! reset the connection since. A peer that waits for answers has given all of that up, and may have done it elsewhere: it must not be executed any
-//! more. The poller tells that the other end is closed together with what there is to read. But a loop that is busy reads without asking the poller
-//! first, and what the poller said may be old by the time it is used. So whoever asks here gets an answer that is not older than [`LOOK_AGAIN_MS`].
+//! A process that stood still (stopped, or on a machine that was) finds in its sockets what came
+//! meanwhile, also from peers that have closed or reset the connection since. A peer that waits for
+//! answers has given all of that up, and may have done it elsewhere: it must not be executed any
+//! more. The poller tells that the other end is closed together with what there is to read. But a
+//! loop that is busy reads without asking the poller first, and what the poller said may be old by
+//! the time it is used. So whoever asks here gets an answer that is not older than
+//! [`LOOK_AGAIN_MS`].
 
 use super::DriverId;
 use super::backend::Ready;
@@ -13,7 +16,8 @@ use core::time::Duration;
 use std::io;
 
 impl Handle {
-    /// Whether the peer of the socket that `driver` has registered is known to have closed or reset the connection.
+    /// Whether the peer of the socket that `driver` has registered is known to have closed or reset
+    /// the connection.
     #[inline]
     pub fn has_peer_left(&self, driver: DriverId) -> bool {
         let now = self.0.backend.borrow_mut().coarse();
@@ -21,7 +25,9 @@ impl Handle {
             self.look_again();
         }
         let drivers = self.0.drivers.borrow();
-        drivers.get(driver.index as usize).is_some_and(|slot| slot.closed && slot.generation == driver.generation)
+        drivers
+            .get(driver.index as usize)
+            .is_some_and(|slot| slot.closed && slot.generation == driver.generation)
     }
 
     /// Asks the poller until it has said everything.

@@ -16,7 +16,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// A loop, as seen by its drivers. Clones are cheap and refer to the same loop; a handle never leaves the loop's thread.
+/// A loop, as seen by its drivers. Clones are cheap and refer to the same loop; a handle never
+/// leaves the loop's thread.
 #[derive(Clone)]
 pub struct Handle(pub(super) Rc<Core>);
 
@@ -44,7 +45,11 @@ impl Core {
     /// Distinguishes a driver from earlier ones in the same slot.
     pub(super) fn alive(&self) -> impl Fn(DriverId) -> bool {
         let drivers = self.drivers.borrow();
-        move |id| drivers.get(id.index as usize).is_some_and(|slot| slot.generation == id.generation && !slot.removed)
+        move |id| {
+            drivers
+                .get(id.index as usize)
+                .is_some_and(|slot| slot.generation == id.generation && !slot.removed)
+        }
     }
 }
 
@@ -117,10 +122,11 @@ impl Handle {
         &self.0.disk
     }
 
-    /// The loop's own value of a type, created on first use, so that objects on a loop can find each other. Do not call it for
-    /// each operation: it searches a list.
+    /// The loop's own value of a type, created on first use, so that objects on a loop can find
+    /// each other. Do not call it for each operation: it searches a list.
     pub fn local<T: Default + 'static>(&self) -> Rc<T> {
-        let found = self.0.locals.borrow().iter().find_map(|value| Rc::clone(value).downcast().ok());
+        let found =
+            self.0.locals.borrow().iter().find_map(|value| Rc::clone(value).downcast().ok());
         found.unwrap_or_else(|| {
             let made = Rc::<T>::default();
             self.0.locals.borrow_mut().push(Rc::<T>::clone(&made));
@@ -135,11 +141,15 @@ impl Handle {
 
     /// Adds a driver, which `make` creates from its ID; it first runs in the next turn.
     pub fn spawn<D: Driver + 'static>(&self, make: impl FnOnce(DriverId) -> D) -> DriverId {
-        self.try_spawn(|id| Ok::<_, core::convert::Infallible>(make(id))).unwrap_or_else(|never| match never {})
+        self.try_spawn(|id| Ok::<_, core::convert::Infallible>(make(id)))
+            .unwrap_or_else(|never| match never {})
     }
 
     /// Like [`Handle::spawn`], for a `make` that can fail.
-    pub fn try_spawn<D: Driver + 'static, E>(&self, make: impl FnOnce(DriverId) -> Result<D, E>) -> Result<DriverId, E> {
+    pub fn try_spawn<D: Driver + 'static, E>(
+        &self,
+        make: impl FnOnce(DriverId) -> Result<D, E>,
+    ) -> Result<DriverId, E> {
         let id = self.reserve();
         let driver = make(id);
         let mut drivers = self.0.drivers.borrow_mut();
@@ -176,12 +186,16 @@ impl Handle {
         let mut drivers = self.0.drivers.borrow_mut();
         let slot = &mut drivers[index as usize];
         // 31 bits, so that no token of the poller equals the waker's.
-        *slot = Slot { generation: (slot.generation + 1) & 0x7fff_ffff, active: slot.active, ..Slot::default() };
+        *slot = Slot {
+            generation: (slot.generation + 1) & 0x7fff_ffff,
+            active: slot.active,
+            ..Slot::default()
+        };
         self.0.free.borrow_mut().push(index);
     }
 
-    /// Runs all phases of a driver once more: those of this turn that are still to come, and the others in the next turn. Unknown
-    /// IDs are ignored.
+    /// Runs all phases of a driver once more: those of this turn that are still to come, and the
+    /// others in the next turn. Unknown IDs are ignored.
     #[inline]
     pub fn wake(&self, driver: DriverId) {
         let mut drivers = self.0.drivers.borrow_mut();
@@ -199,7 +213,10 @@ impl Handle {
     /// Like [`Handle::wake`], for a driver whose peer has closed the socket.
     pub(super) fn wake_closed(&self, driver: DriverId) {
         let mut drivers = self.0.drivers.borrow_mut();
-        if let Some(slot) = drivers.get_mut(driver.index as usize).filter(|slot| slot.generation == driver.generation) {
+        if let Some(slot) = drivers
+            .get_mut(driver.index as usize)
+            .filter(|slot| slot.generation == driver.generation)
+        {
             slot.closed = true;
         }
         drop(drivers);
@@ -211,11 +228,13 @@ impl Handle {
         self.0.timers.borrow_mut().set(driver, at, self.0.alive());
     }
 
-    /// Removes a driver: it is dropped at once, or at the end of the phase that it runs. Dropping it deregisters its sources from
-    /// the poller.
+    /// Removes a driver: it is dropped at once, or at the end of the phase that it runs. Dropping
+    /// it deregisters its sources from the poller.
     pub fn remove(&self, driver: DriverId) {
         let mut drivers = self.0.drivers.borrow_mut();
-        let Some(slot) = drivers.get_mut(driver.index as usize).filter(|s| s.generation == driver.generation && !s.removed)
+        let Some(slot) = drivers
+            .get_mut(driver.index as usize)
+            .filter(|s| s.generation == driver.generation && !s.removed)
         else {
             return;
         };
@@ -244,7 +263,8 @@ impl Handle {
         self.0.stopping.get()
     }
 
-    /// Starts to connect. Register the stream, then call [`Stream::connected`] whenever the driver runs.
+    /// Starts to connect. Register the stream, then call [`Stream::connected`] whenever the driver
+    /// runs.
     pub fn connect(&self, to: SocketAddr) -> io::Result<Box<dyn Stream>> {
         self.0.backend.borrow_mut().connect(to)
     }

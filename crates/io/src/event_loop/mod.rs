@@ -1,12 +1,15 @@
-//! The event loop: one per core, with its own drivers, timers, memory and disks; loops share nothing.
+//! The event loop: one per core, with its own drivers, timers, memory and disks; loops share
+//! nothing.
 //!
-//! A [`Driver`] moves bytes or blocks: a connection, a listener, a benchmark job. The loop runs in *turns*. In a turn every
-//! active driver first **receives**, then **works** (reaps devices, runs engines, submits), then **sends**. So responses to
-//! everything that arrived together leave together: one gather send per connection and turn. A driver is active if its socket or
-//! disk is ready, its timer has expired, another driver or thread woke it, or it recently did something.
+//! A [`Driver`] moves bytes or blocks: a connection, a listener, a benchmark job. The loop runs in
+//! *turns*. In a turn every active driver first **receives**, then **works** (reaps devices, runs
+//! engines, submits), then **sends**. So responses to everything that arrived together leave
+//! together: one gather send per connection and turn. A driver is active if its socket or disk is
+//! ready, its timer has expired, another driver or thread woke it, or it recently did something.
 //!
-//! Waiting is adaptive: while there is work the loop polls. After the last work it keeps polling for [`LoopConfig::spin`] if that
-//! found work recently, then sleeps in the poller; otherwise it sleeps at once. An idle loop costs nothing.
+//! Waiting is adaptive: while there is work the loop polls. After the last work it keeps polling
+//! for [`LoopConfig::spin`] if that found work recently, then sleeps in the poller; otherwise it
+//! sleeps at once. An idle loop costs nothing.
 
 mod backend;
 mod gone;
@@ -70,9 +73,11 @@ pub struct DriverId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Activity {
-    /// Nothing to do. If all phases of a driver are idle for the loop's spin time, it is not called again until it is woken.
+    /// Nothing to do. If all phases of a driver are idle for the loop's spin time, it is not called
+    /// again until it is woken.
     Idle,
-    /// Something was done, and there is nothing more to do until the driver is woken: its socket is empty, or full.
+    /// Something was done, and there is nothing more to do until the driver is woken: its socket is
+    /// empty, or full.
     Settled,
     /// Something was done, and more may follow soon.
     Busy,
@@ -102,8 +107,9 @@ impl Activity {
 
 /// Something that a loop drives. Phases must not block, and must bound the work of one call.
 ///
-/// Readiness is edge-triggered: before a driver with a socket returns [`Activity::Idle`], it must have seen `WouldBlock`, or must
-/// remember to continue by itself. [`crate::Stream::tells_rest`] says when it may return [`Activity::Settled`] without.
+/// Readiness is edge-triggered: before a driver with a socket returns [`Activity::Idle`], it must
+/// have seen `WouldBlock`, or must remember to continue by itself. [`crate::Stream::tells_rest`]
+/// says when it may return [`Activity::Settled`] without.
 pub trait Driver {
     /// Receives from sockets.
     fn receive(&mut self, on: &Handle) -> Activity {
@@ -111,7 +117,8 @@ pub trait Driver {
         Activity::Idle
     }
 
-    /// Reaps devices, runs engines, submits. Runs again in the same turn if another driver wakes this one.
+    /// Reaps devices, runs engines, submits. Runs again in the same turn if another driver wakes
+    /// this one.
     fn work(&mut self, on: &Handle) -> Activity;
 
     /// Sends pending data.

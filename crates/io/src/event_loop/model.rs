@@ -1,5 +1,5 @@
-//! The protocol of a loop that goes to sleep and of others that post to it, in every order that threads may take (`loom`): no post is slept
-//! through.
+//! The protocol of a loop that goes to sleep and of others that post to it, in every order that
+//! threads may take (`loom`): no post is slept through.
 
 use super::backend::Ready;
 use super::{Backend, Driver, Handle, Loop, LoopConfig, RegistryRef};
@@ -15,7 +15,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A poller that knows wake-ups only; like the system's it remembers one that comes before the wait.
+/// A poller that knows wake-ups only; like the system's it remembers one that comes before the
+/// wait.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<bool>,

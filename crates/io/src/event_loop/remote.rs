@@ -37,8 +37,8 @@ impl Remote {
         }))
     }
 
-    /// Runs `task` on the loop's thread, in the order of posting. When the loop ends, it drops tasks that have not run; later
-    /// ones are dropped at once.
+    /// Runs `task` on the loop's thread, in the order of posting. When the loop ends, it drops
+    /// tasks that have not run; later ones are dropped at once.
     pub fn post(&self, task: impl FnOnce(&Handle) + Send + 'static) {
         self.put(Task::Run(Box::new(task)));
     }
@@ -54,8 +54,8 @@ impl Remote {
             None => return,
         }
         self.0.pending.store(true, Ordering::Release);
-        // The loop announces its sleep before it looks at `pending` for the last time: of two fences one is the first, so one of the two
-        // sees the other.
+        // The loop announces its sleep before it looks at `pending` for the last time: of two
+        // fences one is the first, so one of the two sees the other.
         fence(Ordering::SeqCst);
         if self.0.sleeping.load(Ordering::Relaxed) {
             (self.0.wake)();
@@ -109,7 +109,8 @@ impl Remote {
             return false;
         }
         let empty = core::mem::take(&mut *self.spare());
-        let mut tasks = self.tasks().as_mut().map(|tasks| core::mem::replace(tasks, empty)).unwrap_or_default();
+        let mut tasks =
+            self.tasks().as_mut().map(|tasks| core::mem::replace(tasks, empty)).unwrap_or_default();
         let some = !tasks.is_empty();
         for task in tasks.drain(..) {
             match task {
@@ -122,8 +123,8 @@ impl Remote {
     }
 }
 
-/// Starts a loop on a new thread, runs `setup` on it and returns its result. The loop then runs until [`Handle::stop`] is called.
-/// The thread's result is the loop's.
+/// Starts a loop on a new thread, runs `setup` on it and returns its result. The loop then runs
+/// until [`Handle::stop`] is called. The thread's result is the loop's.
 pub fn spawn<T: Send + 'static>(
     config: LoopConfig,
     setup: impl FnOnce(&Handle) -> T + Send + 'static,

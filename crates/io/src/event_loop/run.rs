@@ -16,8 +16,8 @@ use std::rc::Rc;
 /// Times that `work` may run for woken drivers within one turn before sending.
 const WORK_PASSES: usize = 4;
 
-/// Pauses of the processor between two empty turns while spinning: long enough to spare the sibling and the socket's lock,
-/// short against a round trip.
+/// Pauses of the processor between two empty turns while spinning: long enough to spare the sibling
+/// and the socket's lock, short against a round trip.
 const PAUSES: u32 = 8;
 
 /// The part of a turn.
@@ -32,7 +32,8 @@ enum Phase {
 pub struct Loop {
     handle: Handle,
     waiting: Waiting,
-    /// How long a driver that has nothing to do is still tried in every turn of a loop that is busy otherwise.
+    /// How long a driver that has nothing to do is still tried in every turn of a loop that is busy
+    /// otherwise.
     hot: Duration,
     ready: Vec<Ready>,
     /// When the last turn began that did something.
@@ -41,7 +42,8 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// A loop on the system's poller, pinned to the configured core (if any) together with the calling thread.
+    /// A loop on the system's poller, pinned to the configured core (if any) together with the
+    /// calling thread.
     pub fn new(config: LoopConfig) -> io::Result<Self> {
         if let Some(cpu) = config.cpu {
             crate::cpu::pin_thread(cpu)?;
@@ -125,12 +127,14 @@ impl Loop {
         core.timers.borrow_mut().next(core.alive())
     }
 
-    /// Whether a turn now would have something to do: a driver is active or another thread posted something.
+    /// Whether a turn now would have something to do: a driver is active or another thread posted
+    /// something.
     pub fn has_work(&self) -> bool {
         !self.handle.0.active.borrow().is_empty() || self.handle.0.remote.is_pending()
     }
 
-    /// Asks the poller: without waiting now and then while busy, in every idle turn, and with waiting when the spin time is over.
+    /// Asks the poller: without waiting now and then while busy, in every idle turn, and with
+    /// waiting when the spin time is over.
     fn poll(&mut self, may_wait: bool) -> io::Result<()> {
         let now = self.handle.now();
         let idle = self.handle.0.active.borrow().is_empty();
@@ -172,7 +176,8 @@ impl Loop {
         Ok(true)
     }
 
-    /// Polls and wakes the drivers whose sources became ready; tells whether there were any, and whether a remote woke us.
+    /// Polls and wakes the drivers whose sources became ready; tells whether there were any, and
+    /// whether a remote woke us.
     fn poll_backend(&mut self, wait: Option<Duration>) -> io::Result<(bool, bool)> {
         let woken = self.handle.look(wait, &mut self.ready)?;
         let some = !self.ready.is_empty();
@@ -206,7 +211,11 @@ impl Loop {
     }
 
     /// Runs one phase of all active drivers, those included that become active meanwhile.
-    fn phase(&self, phase: Phase, mut run: impl FnMut(&mut dyn Driver, &Handle) -> Activity) -> bool {
+    fn phase(
+        &self,
+        phase: Phase,
+        mut run: impl FnMut(&mut dyn Driver, &Handle) -> Activity,
+    ) -> bool {
         let mut busy = false;
         let mut at = 0;
         while let Some(index) = self.active(at) {
@@ -216,8 +225,8 @@ impl Loop {
         busy
     }
 
-    /// Runs `work` of all active drivers, or of only those that were woken since theirs. Returns whether something was done and
-    /// whether a driver was woken after its turn.
+    /// Runs `work` of all active drivers, or of only those that were woken since theirs. Returns
+    /// whether something was done and whether a driver was woken after its turn.
     fn work(&self, only_woken: bool) -> (bool, bool) {
         let mut busy = false;
         let mut at = 0;
@@ -246,9 +255,15 @@ impl Loop {
         self.handle.0.active.borrow().get(at).copied()
     }
 
-    /// Takes the driver out of its slot, runs it, puts it back (or drops it, if it was removed meanwhile).
+    /// Takes the driver out of its slot, runs it, puts it back (or drops it, if it was removed
+    /// meanwhile).
     #[inline]
-    fn with_driver(&self, index: u32, phase: Phase, run: &mut dyn FnMut(&mut dyn Driver, &Handle) -> Activity) -> bool {
+    fn with_driver(
+        &self,
+        index: u32,
+        phase: Phase,
+        run: &mut dyn FnMut(&mut dyn Driver, &Handle) -> Activity,
+    ) -> bool {
         let core = &self.handle.0;
         let taken = {
             let slot = &mut core.drivers.borrow_mut()[index as usize];
@@ -278,9 +293,10 @@ impl Loop {
         busy
     }
 
-    /// Deactivates drivers that have had nothing to do for a while. Exceptions: drivers that were woken too late for a phase of
-    /// this turn, even if only for `receive`, because they may have stopped receiving until they are woken; and drivers that were
-    /// busy in the last turn, however long it took, while the loop spins for them.
+    /// Deactivates drivers that have had nothing to do for a while. Exceptions: drivers that were
+    /// woken too late for a phase of this turn, even if only for `receive`, because they may have
+    /// stopped receiving until they are woken; and drivers that were busy in the last turn, however
+    /// long it took, while the loop spins for them.
     fn cool_down(&self) {
         let core = &self.handle.0;
         let now = core.now.get();
@@ -302,7 +318,14 @@ impl Loop {
 
     fn drop_drivers(&self) {
         loop {
-            let slots: Vec<_> = self.handle.0.drivers.borrow_mut().iter_mut().filter_map(|s| s.driver.take()).collect();
+            let slots: Vec<_> = self
+                .handle
+                .0
+                .drivers
+                .borrow_mut()
+                .iter_mut()
+                .filter_map(|s| s.driver.take())
+                .collect();
             if slots.is_empty() {
                 return;
             }
@@ -313,7 +336,8 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        // Drivers and tasks hold handles and remotes, which hold the loop's core: break the circles.
+        // Drivers and tasks hold handles and remotes, which hold the loop's core: break the
+        // circles.
         self.drop_drivers();
         self.handle.0.remote.close();
     }

@@ -1,8 +1,9 @@
 //! Short sleeps with microsecond accuracy.
 //!
-//! On Linux, mio's poller counts in whole milliseconds and rounds up, which is too long for an operation that is due in 300 µs.
-//! There a short wait uses `ppoll` on the poller's own descriptor, which counts in nanoseconds. On other systems the poller is
-//! accurate enough, or there is no better call.
+//! On Linux, mio's poller counts in whole milliseconds and rounds up, which is too long for an
+//! operation that is due in 300 µs. There a short wait uses `ppoll` on the poller's own descriptor,
+//! which counts in nanoseconds. On other systems the poller is accurate enough, or there is no
+//! better call.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::short;
@@ -32,11 +33,17 @@ mod linux {
 
     /// Waits for the poller if the wait is a short one.
     pub(in crate::event_loop) fn short(poll: &mio::Poll, wait: Option<Duration>) -> Slept {
-        let Some(short) = wait.filter(|wait| !wait.is_zero() && *wait < SHORT) else { return Slept::No };
-        // SAFETY: the descriptor is the poller's, which is borrowed for longer than this value lives.
+        let Some(short) = wait.filter(|wait| !wait.is_zero() && *wait < SHORT) else {
+            return Slept::No;
+        };
+        // SAFETY: the descriptor is the poller's, which is borrowed for longer than this value
+        // lives.
         let poller = unsafe { BorrowedFd::borrow_raw(poll.as_raw_fd()) };
         let timeout = Timespec { tv_sec: 0, tv_nsec: short.subsec_nanos().into() };
-        match rustix::event::poll(&mut [PollFd::from_borrowed_fd(poller, PollFlags::IN)], Some(&timeout)) {
+        match rustix::event::poll(
+            &mut [PollFd::from_borrowed_fd(poller, PollFlags::IN)],
+            Some(&timeout),
+        ) {
             Ok(0) | Err(rustix::io::Errno::INTR) => Slept::InVain,
             Ok(_) => Slept::UntilReady,
             // A process that may open no descriptor may not poll one either.

@@ -108,7 +108,12 @@ fn timers_wake_a_sleeping_loop() {
     let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
     let ticks = Rc::new(RefCell::default());
     let seen = Rc::clone(&ticks);
-    event_loop.handle().spawn(|id| Ticker { id, ticks, timer: TimerSlot::default(), next: Time::ZERO });
+    event_loop.handle().spawn(|id| Ticker {
+        id,
+        ticks,
+        timer: TimerSlot::default(),
+        next: Time::ZERO,
+    });
     event_loop.run().unwrap();
     let (ticks, counters) = (seen.borrow().len() as u64, event_loop.handle().counters().snapshot());
     assert!((4..=2 * ticks).contains(&counters.wakeups_timer), "{ticks} ticks, {counters:?}");
@@ -116,7 +121,8 @@ fn timers_wake_a_sleeping_loop() {
 
 #[test]
 fn posting_wakes_a_sleeping_loop() {
-    let (_, remote, thread) = spawn(LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() }, |_| ()).unwrap();
+    let (_, remote, thread) =
+        spawn(LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() }, |_| ()).unwrap();
     let (give, take) = std::sync::mpsc::channel();
     for n in 0..50 {
         let give = give.clone();

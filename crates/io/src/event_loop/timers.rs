@@ -1,4 +1,5 @@
-//! Deadlines of drivers, in a heap. Deadlines of removed drivers are dropped before they wake anything.
+//! Deadlines of drivers, in a heap. Deadlines of removed drivers are dropped before they wake
+//! anything.
 
 use super::DriverId;
 use crate::time::Time;
@@ -17,10 +18,13 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Notes that `driver` is to be woken at `at`. Earlier notes stay; waking once too often is harmless.
+    /// Notes that `driver` is to be woken at `at`. Earlier notes stay; waking once too often is
+    /// harmless.
     pub(super) fn set(&mut self, driver: DriverId, at: Time, is_alive: impl Fn(DriverId) -> bool) {
         if self.heap.len() >= FEW.max(2 * self.kept) {
-            self.heap.retain(|Reverse((_, index, generation))| is_alive(DriverId { index: *index, generation: *generation }));
+            self.heap.retain(|Reverse((_, index, generation))| {
+                is_alive(DriverId { index: *index, generation: *generation })
+            });
             self.kept = self.heap.len();
         }
         self.heap.push(Reverse((at, driver.index, driver.generation)));

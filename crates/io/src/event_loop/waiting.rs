@@ -1,9 +1,10 @@
 //! How long a loop polls before it sleeps: learnt from the results of recent polling.
 //!
-//! Polling after the last work (spinning) saves both ends a sleep and a wake-up if the next work comes soon, and is wasted if it
-//! comes late. If the other end shares the CPU, spinning even delays the awaited work. Which case applies cannot be queried, only
-//! tried. So a loop remembers how many of its recent spins found work. While most did, it spins; otherwise it sleeps at once, and
-//! tries a spin again at growing intervals. After a long sleep it discards what it has learnt.
+//! Polling after the last work (spinning) saves both ends a sleep and a wake-up if the next work
+//! comes soon, and is wasted if it comes late. If the other end shares the CPU, spinning even
+//! delays the awaited work. Which case applies cannot be queried, only tried. So a loop remembers
+//! how many of its recent spins found work. While most did, it spins; otherwise it sleeps at once,
+//! and tries a spin again at growing intervals. After a long sleep it discards what it has learnt.
 
 use crate::limits::{SPIN_FORGET_MS, SPIN_TRIAL_GAP_MAX};
 use crate::time::Time;
@@ -12,8 +13,9 @@ use core::time::Duration;
 /// Spins that were never wasted, in the units of [`Waiting::paid`].
 const ALWAYS: u32 = 1 << 16;
 
-/// Part of the spins that must have found work for the next one to be worth it: three of four. (Work that is waited for twice, once shortly
-/// and once long, as by an initiator that begins operations at a fixed rate, is below that.)
+/// Part of the spins that must have found work for the next one to be worth it: three of four.
+/// (Work that is waited for twice, once shortly and once long, as by an initiator that begins
+/// operations at a fixed rate, is below that.)
 const WORTH: u32 = ALWAYS / 4 * 3;
 
 /// Weight of the last spin in what is remembered: one in `1 << WEIGHT`.
@@ -39,7 +41,8 @@ struct Wait {
     since: Time,
     /// How long it spins before it sleeps.
     spin: Duration,
-    /// A turn has found nothing to do in it. Before, what ends it may have been there when it began.
+    /// A turn has found nothing to do in it. Before, what ends it may have been there when it
+    /// began.
     tried: bool,
     /// It ended, in vain.
     failed: bool,
@@ -82,7 +85,8 @@ impl Waiting {
         self.wait.is_some()
     }
 
-    /// Whether the wait that is on has polled long enough. A loop that was just busy waits for nothing yet.
+    /// Whether the wait that is on has polled long enough. A loop that was just busy waits for
+    /// nothing yet.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.wait.is_some_and(|wait| now - wait.since >= wait.spin && wait.spin < Duration::MAX)
     }
@@ -110,7 +114,8 @@ impl Waiting {
         let Some(wait) = self.wait.take() else { return };
         let waited = now - wait.since;
         if wait.tried && !wait.failed && wait.spin > Duration::ZERO {
-            // A processor that was taken away meanwhile, maybe by the very thread that was waited for, was not spun on for this long.
+            // A processor that was taken away meanwhile, maybe by the very thread that was waited
+            // for, was not spun on for this long.
             self.learn(waited <= wait.spin);
         }
         if waited >= Duration::from_millis(SPIN_FORGET_MS) {
@@ -140,7 +145,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_micros(50);
 
-    /// A loop whose work comes `gaps` microseconds after it went idle, in turn; counts the time spent spinning, in microseconds.
+    /// A loop whose work comes `gaps` microseconds after it went idle, in turn; counts the time
+    /// spent spinning, in microseconds.
     fn spun(waiting: &mut Waiting, at: &mut u64, gaps: &[u64], times: usize) -> u64 {
         let mut spun = 0;
         for gap in gaps.iter().cycle().take(times) {

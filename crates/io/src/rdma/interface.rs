@@ -12,7 +12,8 @@ pub struct DeviceLimits {
     pub send_queue: u16,
     /// Receives.
     pub receives: u16,
-    /// RDMA READs that this end may have outstanding. On the accepting side no more than the other end answers.
+    /// RDMA READs that this end may have outstanding. On the accepting side no more than the other
+    /// end answers.
     pub reads: u8,
     /// Bytes of a message.
     pub message_bytes: u32,
@@ -25,8 +26,8 @@ pub struct DeviceLimits {
 /// What a queue pair is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePairConfig {
-    /// Entries of the send queue: every send, read, write, invalidation and bind takes one until it has ended. One that is not signaled does so
-    /// when a later one has.
+    /// Entries of the send queue: every send, read, write, invalidation and bind takes one until it
+    /// has ended. One that is not signaled does so when a later one has.
     pub send_queue: u16,
     /// Receives: buffers `0..receives`.
     pub receives: u16,
@@ -36,11 +37,13 @@ pub struct QueuePairConfig {
     pub message_bytes: u32,
     /// Slots `0..slots`.
     pub slots: u16,
-    /// RDMA READs that this end has outstanding at most; 0 if it never reads. The send queue holds back those that are too many.
+    /// RDMA READs that this end has outstanding at most; 0 if it never reads. The send queue holds
+    /// back those that are too many.
     pub reads: u8,
     /// How the other end gets access to slots, if it does.
     pub exposure: Option<Exposure>,
-    /// Pieces of lent memory that a slot takes at most; 0 if none is lent. Devices with little room for each entry of the send queue may take fewer.
+    /// Pieces of lent memory that a slot takes at most; 0 if none is lent. Devices with little room
+    /// for each entry of the send queue may take fewer.
     pub lent_pieces: u8,
 }
 
@@ -66,11 +69,12 @@ pub struct Memory {
 
 /// One end of a connection. See the [module](super) for its life.
 ///
-/// It may move to another thread while it is not registered with a loop. Nothing that is posted has to have ended for that, but memory that
-/// was lent must be back: on another thread it cannot be had, and is never freed.
+/// It may move to another thread while it is not registered with a loop. Nothing that is posted has
+/// to have ended for that, but memory that was lent must be back: on another thread it cannot be
+/// had, and is never freed.
 ///
-/// Posting never fails at once: work that the queue pair does not take ends with an event like all other. Numbers of slots and buffers out of
-/// range are errors of the caller, and panic.
+/// Posting never fails at once: work that the queue pair does not take ends with an event like all
+/// other. Numbers of slots and buffers out of range are errors of the caller, and panic.
 pub trait QueuePair: Send {
     /// What may be asked for in [`QueuePair::create`], from [`Event::Resolved`] on.
     fn device_limits(&self) -> DeviceLimits;
@@ -81,7 +85,8 @@ pub trait QueuePair: Send {
     /// In a sentence that says what is missing.
     fn create(&mut self, config: &QueuePairConfig) -> io::Result<()>;
 
-    /// Asks for the connection, or accepts it, with this private data. [`Event::Established`] follows, or another end.
+    /// Asks for the connection, or accepts it, with this private data. [`Event::Established`]
+    /// follows, or another end.
     ///
     /// # Errors
     /// It is over already.
@@ -102,8 +107,8 @@ pub trait QueuePair: Send {
     /// This end's address, for messages.
     fn local(&self) -> String;
 
-    /// Makes the loop wake the driver of `registrar` when there may be an event, once per change (edge-triggered): the driver then calls
-    /// [`QueuePair::poll`] until it returns nothing.
+    /// Makes the loop wake the driver of `registrar` when there may be an event, once per change
+    /// (edge-triggered): the driver then calls [`QueuePair::poll`] until it returns nothing.
     ///
     /// # Errors
     /// The poller does not take it.
@@ -121,7 +126,8 @@ pub trait QueuePair: Send {
     /// The system failed, and the queue pair is to be destroyed.
     fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>>;
 
-    /// Whether [`QueuePair::poll`] has an event of which the driver is not told, because it is of this end alone: work that was not posted.
+    /// Whether [`QueuePair::poll`] has an event of which the driver is not told, because it is of
+    /// this end alone: work that was not posted.
     fn has_own_event(&self) -> bool {
         false
     }
@@ -140,10 +146,12 @@ pub trait QueuePair: Send {
         into.copy_from_slice(&self.received(buffer)[offset as usize..][..into.len()]);
     }
 
-    /// Gives a slot memory of the queue pair's own, of at least `bytes` bytes with unspecified content. Its content so far is lost.
+    /// Gives a slot memory of the queue pair's own, of at least `bytes` bytes with unspecified
+    /// content. Its content so far is lost.
     ///
     /// # Errors
-    /// The memory cannot be had or registered; or posted work or the other end still uses that of the slot, or other memory was lent to it.
+    /// The memory cannot be had or registered; or posted work or the other end still uses that of
+    /// the slot, or other memory was lent to it.
     fn prepare(&mut self, slot: u16, bytes: u32) -> io::Result<()>;
 
     /// Copies into a slot's own memory. It may be exposed.
@@ -161,37 +169,41 @@ pub trait QueuePair: Send {
     /// Frees a slot's own memory, when nothing uses it any more.
     fn release(&mut self, slot: u16);
 
-    /// Puts memory of the user's into a slot, to send and write from without a copy, in place of the slot's own. It comes back with
-    /// [`QueuePair::take_back`]; what is left in a queue pair that is dropped is freed with it.
+    /// Puts memory of the user's into a slot, to send and write from without a copy, in place of
+    /// the slot's own. It comes back with [`QueuePair::take_back`]; what is left in a queue pair
+    /// that is dropped is freed with it.
     ///
     /// # Errors
-    /// It comes back at once, as the device cannot reach it, it is in too many pieces, or the slot is in use: prepare the slot, and copy.
+    /// It comes back at once, as the device cannot reach it, it is in too many pieces, or the slot
+    /// is in use: prepare the slot, and copy.
     fn lend(&mut self, slot: u16, memory: Segments) -> Result<(), NotLent> {
         let _ = slot;
         Err(NotLent { memory, why: None })
     }
 
-    /// The memory that was lent, if nothing touches it any more: the posted work has ended, or the queue pair is destroyed.
+    /// The memory that was lent, if nothing touches it any more: the posted work has ended, or the
+    /// queue pair is destroyed.
     fn take_back(&mut self, slot: u16) -> Option<Segments> {
         let _ = slot;
         None
     }
 
-    /// Lets the other end read from the first `bytes` of a slot, or write to them, by what is returned. With [`Exposure::Window`] a bind is
-    /// posted as `id`, unsignaled.
+    /// Lets the other end read from the first `bytes` of a slot, or write to them, by what is
+    /// returned. With [`Exposure::Window`] a bind is posted as `id`, unsignaled.
     ///
     /// # Errors
     /// In a sentence why that is impossible; nothing is posted then.
     fn expose(&mut self, id: u64, slot: u16, bytes: u32, writable: bool) -> io::Result<Remote>;
 
-    /// Ends the access to a slot that was given without a window, at once. One that [`Event::Received`] reported as invalidated has ended by
-    /// itself.
+    /// Ends the access to a slot that was given without a window, at once. One that
+    /// [`Event::Received`] reported as invalidated has ended by itself.
     fn conceal(&mut self, slot: u16);
 
     /// Posts the invalidation of a slot's window, signaled as `id`.
     fn invalidate(&mut self, id: u64, slot: u16);
 
-    /// Posts a SEND, signaled as `id`, of a message and the data behind it. `invalidate` is the key of the other end that it invalidates.
+    /// Posts a SEND, signaled as `id`, of a message and the data behind it. `invalidate` is the key
+    /// of the other end that it invalidates.
     fn send(&mut self, id: u64, message: &[u8], data: Option<Memory>, invalidate: Option<u32>);
 
     /// Posts an RDMA READ into a slot, signaled as `id`.
@@ -209,7 +221,8 @@ pub trait QueuePair: Send {
 
 /// Waits for connections. Registered like a queue pair.
 pub trait QueuePairListener: Send {
-    /// The next connection that is asked for, registered with no loop, or [`io::ErrorKind::WouldBlock`]. One that is dropped is rejected.
+    /// The next connection that is asked for, registered with no loop, or
+    /// [`io::ErrorKind::WouldBlock`]. One that is dropped is rejected.
     fn accept(&mut self) -> io::Result<Box<dyn QueuePair>>;
 
     /// The local address, for messages and to find the port chosen for port 0.

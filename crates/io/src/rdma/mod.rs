@@ -1,23 +1,30 @@
-//! RDMA: queue pairs that are reliable and connected, through which messages and memory move without the system.
+//! RDMA: queue pairs that are reliable and connected, through which messages and memory move
+//! without the system.
 //!
-//! * [`QueuePair`], [`QueuePairListener`]: the interface. [`Handle::connect_rdma`](crate::Handle::connect_rdma) and
+//! * [`QueuePair`], [`QueuePairListener`]: the interface.
+//!   [`Handle::connect_rdma`](crate::Handle::connect_rdma) and
 //!   [`Handle::listen_rdma`](crate::Handle::listen_rdma) make them.
 //! * [`work`]: what a queue pair reports.
-//! * `verbs` (Linux): queue pairs of rdma-core, whose libraries are loaded when the first one is asked for.
+//! * `verbs` (Linux): queue pairs of rdma-core, whose libraries are loaded when the first one is
+//!   asked for.
 //!
 //! # The life of a queue pair
-//! 1. `connect_rdma` finds the device that leads to the other end, and the queue pair reports [`Event::Resolved`]. One that
-//!    [`QueuePairListener::accept`] returns is as far already, and has the request's private data.
-//! 2. [`QueuePair::device_limits`] says what may be asked for, [`QueuePair::create`] makes the queues, receives are posted, and
-//!    [`QueuePair::open`] asks for the connection or accepts it ([`QueuePair::reject`] does not).
+//! 1. `connect_rdma` finds the device that leads to the other end, and the queue pair reports
+//!    [`Event::Resolved`]. One that [`QueuePairListener::accept`] returns is as far already, and
+//!    has the request's private data.
+//! 2. [`QueuePair::device_limits`] says what may be asked for, [`QueuePair::create`] makes the
+//!    queues, receives are posted, and [`QueuePair::open`] asks for the connection or accepts it
+//!    ([`QueuePair::reject`] does not).
 //! 3. [`Event::Established`] is reported. (On the accepting side messages may be received before.)
-//! 4. [`QueuePair::disconnect`], the other end, or a failure ends it: everything that is posted ends with an event.
-//!    [`QueuePair::destroy`], and dropping it, need no such events: afterwards the device touches nothing.
+//! 4. [`QueuePair::disconnect`], the other end, or a failure ends it: everything that is posted
+//!    ends with an event. [`QueuePair::destroy`], and dropping it, need no such events: afterwards
+//!    the device touches nothing.
 //!
 //! # Memory
-//! What is posted belongs to the queue pair until it has ended; so nothing that its user does can be unsound. It has memory under numbers, its
-//! *slots*, for data: its own, registered with the device ([`QueuePair::prepare`]), into and out of which the user copies; or, without a copy,
-//! the user's, which it lends ([`QueuePair::lend`]) and gets back when nothing touches it.
+//! What is posted belongs to the queue pair until it has ended; so nothing that its user does can
+//! be unsound. It has memory under numbers, its *slots*, for data: its own, registered with the
+//! device ([`QueuePair::prepare`]), into and out of which the user copies; or, without a copy, the
+//! user's, which it lends ([`QueuePair::lend`]) and gets back when nothing touches it.
 //!
 //! A slot may be *exposed*: the other end then reads or writes it by key and address.
 

@@ -7,19 +7,20 @@ pub use weft_verbs::{Ended, Exposure, Remote, WorkError};
 pub enum Event {
     /// The device that leads to the other end is known: the queues can be made.
     Resolved,
-    /// The connection stands. [`QueuePair::private_data`](super::QueuePair::private_data) is what the other end accepted it with; on the
-    /// accepting side it stays that of the request.
+    /// The connection stands. [`QueuePair::private_data`](super::QueuePair::private_data) is what
+    /// the other end accepted it with; on the accepting side it stays that of the request.
     Established,
     /// The other end rejected the connection, with this private data.
     Rejected,
     /// There will be no connection; [`QueuePair::trouble`](super::QueuePair::trouble) says why.
     Failed,
-    /// The connection is over: the other end ended it, or it was lost. What is posted is flushed once
-    /// [`QueuePair::disconnect`](super::QueuePair::disconnect) is called.
+    /// The connection is over: the other end ended it, or it was lost. What is posted is flushed
+    /// once [`QueuePair::disconnect`](super::QueuePair::disconnect) is called.
     Disconnected,
     /// The device is gone: destroy the queue pair, as nothing that is posted may ever complete.
     DeviceRemoved,
-    /// A message has come. [`QueuePair::received`](super::QueuePair::received) has it until the buffer is posted again.
+    /// A message has come. [`QueuePair::received`](super::QueuePair::received) has it until the
+    /// buffer is posted again.
     Received {
         /// The receive that it used up.
         buffer: u16,

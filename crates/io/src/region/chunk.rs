@@ -10,10 +10,12 @@ use std::rc::Rc;
 /// A chunk's word while somebody holds its lock.
 pub(super) const LOCKED: u32 = u32::MAX;
 
-/// Looks at a taken lock before the thread lets others run: its holder copies at most one chunk, unless it was preempted.
+/// Looks at a taken lock before the thread lets others run: its holder copies at most one chunk,
+/// unless it was preempted.
 const SPINS: u32 = 200;
 
-/// Views shorter than this are not given out of a chunk that was copied lately because somebody wrote to it.
+/// Views shorter than this are not given out of a chunk that was copied lately because somebody
+/// wrote to it.
 const COPIED_BYTES: usize = CHUNK_BYTES / 2;
 
 /// A chunk whose lock is held as long as this lives.
@@ -71,8 +73,9 @@ impl<'a> Chunk<'a> {
     pub(super) fn copy_out(&self, within: usize, into: &mut [u8]) {
         assert!(within + into.len() <= CHUNK_BYTES, "a piece of a chunk");
         match self.bytes() {
-            // SAFETY: the source lies within the chunk's frame, which nobody writes to while we hold the lock; `into` is memory
-            // of its own, as references into frames are of views, which are never written to, or of spares, which no chunk has.
+            // SAFETY: the source lies within the chunk's frame, which nobody writes to while we
+            // hold the lock; `into` is memory of its own, as references into frames are of views,
+            // which are never written to, or of spares, which no chunk has.
             Some(bytes) => unsafe {
                 self.watch_read();
                 core::ptr::copy_nonoverlapping(bytes.add(within), into.as_mut_ptr(), into.len());
@@ -83,13 +86,19 @@ impl<'a> Chunk<'a> {
 
     /// Stores `len` bytes, which come in pieces.
     #[inline]
-    pub(super) fn copy_in<'b>(&mut self, within: usize, len: usize, pieces: impl Iterator<Item = &'b [u8]>) {
+    pub(super) fn copy_in<'b>(
+        &mut self,
+        within: usize,
+        len: usize,
+        pieces: impl Iterator<Item = &'b [u8]>,
+    ) {
         let bytes = self.own(len == CHUNK_BYTES);
         self.watch_write();
         let mut at = within;
         for piece in pieces {
             assert!(at + piece.len() <= CHUNK_BYTES, "a piece of a chunk");
-            // SAFETY: as in `copy_out`, the other way round; `own` saw to it that the frame has no views.
+            // SAFETY: as in `copy_out`, the other way round; `own` saw to it that the frame has no
+            // views.
             unsafe { core::ptr::copy_nonoverlapping(piece.as_ptr(), bytes.add(at), piece.len()) };
             at += piece.len();
         }
@@ -102,8 +111,11 @@ impl<'a> Chunk<'a> {
         for piece in pieces {
             assert!(at + piece.len() <= CHUNK_BYTES, "a piece of a chunk");
             let equal = match self.bytes() {
-                // SAFETY: initialised bytes of the chunk's frame, which nobody writes to while we hold the lock.
-                Some(bytes) => unsafe { core::slice::from_raw_parts(bytes.add(at), piece.len()) == piece },
+                // SAFETY: initialised bytes of the chunk's frame, which nobody writes to while we
+                // hold the lock.
+                Some(bytes) => unsafe {
+                    core::slice::from_raw_parts(bytes.add(at), piece.len()) == piece
+                },
                 None => piece.iter().all(|&byte| byte == 0),
             };
             if !equal {
@@ -120,7 +132,8 @@ impl<'a> Chunk<'a> {
         if self.word != NO_FRAME {
             let bytes = self.own(len == CHUNK_BYTES);
             self.watch_write();
-            // SAFETY: the range lies within the frame, which has no views, and nobody else touches it while we hold the lock.
+            // SAFETY: the range lies within the frame, which has no views, and nobody else touches
+            // it while we hold the lock.
             unsafe { bytes.add(within).write_bytes(0, len) };
         }
     }
@@ -153,11 +166,14 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// The chunk's bytes, to be written to: there is a frame, and no view of it. With `whole` all of it will be overwritten.
+    /// The chunk's bytes, to be written to: there is a frame, and no view of it. With `whole` all
+    /// of it will be overwritten.
     #[inline]
     fn own(&mut self, whole: bool) -> *mut u8 {
         match self.frame() {
-            Some(frame) if !self.region.frames.has_views(frame) => self.region.frames.pointer(frame),
+            Some(frame) if !self.region.frames.has_views(frame) => {
+                self.region.frames.pointer(frame)
+            }
             shared => self.own_another(shared, whole),
         }
     }
@@ -169,7 +185,8 @@ impl<'a> Chunk<'a> {
             if let Some(taken) = frames.pop() {
                 break taken;
             }
-            // Every frame is a chunk's, a spare's or held by views of others: so the views of this one are gone by now.
+            // Every frame is a chunk's, a spare's or held by views of others: so the views of this
+            // one are gone by now.
             if let Some(frame) = shared
                 && !frames.has_views(frame)
             {
@@ -179,7 +196,8 @@ impl<'a> Chunk<'a> {
         };
         let bytes = frames.pointer(frame);
         match shared {
-            // SAFETY: two different frames; the source has views, so nobody writes to it, and the other is ours alone.
+            // SAFETY: two different frames; the source has views, so nobody writes to it, and the
+            // other is ours alone.
             Some(shared) if !whole => unsafe {
                 frames.watched(shared).read();
                 frames.watched(frame).write();
@@ -209,8 +227,11 @@ impl Drop for Chunk<'_> {
 #[inline]
 fn try_lock(lock: &AtomicU32) -> u32 {
     if cfg!(loom) {
-        // `loom` does not know that what a swap wrote cannot come behind the release of the lock that it saw taken.
-        let taken = lock.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| (word != LOCKED).then_some(LOCKED));
+        // `loom` does not know that what a swap wrote cannot come behind the release of the lock
+        // that it saw taken.
+        let taken = lock.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
+            (word != LOCKED).then_some(LOCKED)
+        });
         return taken.unwrap_or_else(|word| word);
     }
     lock.swap(LOCKED, Ordering::Acquire)

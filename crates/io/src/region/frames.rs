@@ -1,8 +1,8 @@
 //! The frames of a region: which are free, which are in use by a chunk, and which have views.
 //!
-//! With C chunks and S spares there are C + S frames. `out` counts views and spares that are out, at most S. A frame that is
-//! not free is a chunk's, is out as a spare, or has lost its chunk and still has views; so a chunk that has no frame, or one with
-//! views, finds a free one.
+//! With C chunks and S spares there are C + S frames. `out` counts views and spares that are out,
+//! at most S. A frame that is not free is a chunk's, is out as a spare, or has lost its chunk and
+//! still has views; so a chunk that has no frame, or one with views, finds a free one.
 
 use super::CHUNK_BYTES;
 use super::memory::{self, Memory};
@@ -22,8 +22,8 @@ const RETIRED: u32 = 1 << 31;
 /// Frames that share one huge page; memory goes back to the system in these.
 const GROUP: u32 = (memory::HUGE_PAGE_BYTES / CHUNK_BYTES) as u32;
 
-/// Short reads of a chunk that are copied after a write had to move it away from a view: so that such a move, which copies the
-/// chunk, costs no more than about a kilobyte a read.
+/// Short reads of a chunk that are copied after a write had to move it away from a view: so that
+/// such a move, which copies the chunk, costs no more than about a kilobyte a read.
 const SHY: u8 = 64;
 
 /// The frames of one region, and their states.
@@ -56,7 +56,12 @@ impl Frames {
         let count = chunks + spares as usize;
         let groups = count.div_ceil(GROUP as usize);
         let bytes = count.checked_mul(CHUNK_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
-        let free = Free { fresh: 0, list: Vec::new(), groups: vec![0; groups].into(), dirty: vec![false; groups].into() };
+        let free = Free {
+            fresh: 0,
+            list: Vec::new(),
+            groups: vec![0; groups].into(),
+            dirty: vec![false; groups].into(),
+        };
         Ok(Self {
             memory: Memory::new(bytes)?,
             watched: (0..if cfg!(loom) { count } else { 1 }).map(|_| Watched::new()).collect(),
@@ -82,7 +87,8 @@ impl Frames {
         &self.watched[if cfg!(loom) { frame as usize } else { 0 }]
     }
 
-    /// Whether somebody may read the frame without its chunk's lock. New views come only from those who hold that lock.
+    /// Whether somebody may read the frame without its chunk's lock. New views come only from those
+    /// who hold that lock.
     #[inline]
     pub(super) fn has_views(&self, frame: u32) -> bool {
         self.states[frame as usize].load(Ordering::Acquire) != 0
@@ -103,7 +109,8 @@ impl Frames {
         }
     }
 
-    /// Notes that a chunk got this frame because somebody wrote to it while it had views; the caller holds its lock.
+    /// Notes that a chunk got this frame because somebody wrote to it while it had views; the
+    /// caller holds its lock.
     pub(super) fn make_shy(&self, frame: u32) {
         self.shy[frame as usize].store(SHY, Ordering::Relaxed);
     }
@@ -131,7 +138,8 @@ impl Frames {
         }
     }
 
-    /// A chunk lets go of its frame, which is free as soon as it has no views. With `release` its memory may go back to the system.
+    /// A chunk lets go of its frame, which is free as soon as it has no views. With `release` its
+    /// memory may go back to the system.
     pub(super) fn retire(&self, frame: u32, release: bool) {
         if self.states[frame as usize].fetch_or(RETIRED, Ordering::AcqRel) == 0 {
             self.states[frame as usize].store(0, Ordering::Relaxed);
@@ -169,9 +177,11 @@ impl Frames {
         free.groups[group] += 1;
         if release && u32::from(free.groups[group]) == GROUP && free.dirty[group] {
             let start = self.pointer(frame / GROUP * GROUP);
-            (frame / GROUP * GROUP..).take(self.watched.len().min(GROUP as usize)).for_each(|frame| self.watched(frame).write());
-            // SAFETY: whole pages, as a group is as long as and aligned to a huge page. All its frames are free, and stay so as long
-            // as we hold the list.
+            (frame / GROUP * GROUP..)
+                .take(self.watched.len().min(GROUP as usize))
+                .for_each(|frame| self.watched(frame).write());
+            // SAFETY: whole pages, as a group is as long as and aligned to a huge page. All its
+            // frames are free, and stay so as long as we hold the list.
             let clean = unsafe { memory::discard(start, memory::HUGE_PAGE_BYTES) };
             free.dirty[group] = !clean;
         }

@@ -7,7 +7,8 @@ use core::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Views and spares that a lender asks the region for at a time, so that loops rarely meet at that count.
+/// Views and spares that a lender asks the region for at a time, so that loops rarely meet at that
+/// count.
 const BATCH: u32 = 16;
 
 /// Those that it keeps for itself when none is out.
@@ -32,8 +33,8 @@ impl Lender {
         &self.region
     }
 
-    /// Appends views of the present content of the range, one per chunk. Returns `false` and appends nothing if too many views
-    /// exist, or if the range is short and frequently written.
+    /// Appends views of the present content of the range, one per chunk. Returns `false` and
+    /// appends nothing if too many views exist, or if the range is short and frequently written.
     ///
     /// # Panics
     /// If the range ends beyond the region.
@@ -42,7 +43,11 @@ impl Lender {
         let before = into.len();
         let mut all = true;
         self.region.each_chunk(offset, len, |chunk, _, within, len| {
-            all = all && chunk.lend(self, within, len).map(|view| into.push(Segment::Lent(view))).is_some();
+            all = all
+                && chunk
+                    .lend(self, within, len)
+                    .map(|view| into.push(Segment::Lent(view)))
+                    .is_some();
         });
         if !all {
             into.truncate(before);
@@ -50,8 +55,8 @@ impl Lender {
         all
     }
 
-    /// Appends frames to receive data for the range, as [`Region::adopt`] needs it: one frame per chunk. Returns `false` and
-    /// appends nothing if too many exist. The content is unspecified.
+    /// Appends frames to receive data for the range, as [`Region::adopt`] needs it: one frame per
+    /// chunk. Returns `false` and appends nothing if too many exist. The content is unspecified.
     ///
     /// # Panics
     /// If the range ends beyond the region.

@@ -1,4 +1,5 @@
-//! Memory from the system for a region: zeroed, taken up as it is touched, in huge pages where there are some.
+//! Memory from the system for a region: zeroed, taken up as it is touched, in huge pages where
+//! there are some.
 
 use super::places;
 use core::ops::Range;
@@ -14,7 +15,8 @@ pub(super) struct Memory {
     held: Held,
 }
 
-// SAFETY: the value only owns the memory; accesses go through raw pointers, and whoever makes them answers for them.
+// SAFETY: the value only owns the memory; accesses go through raw pointers, and whoever makes them
+// answers for them.
 unsafe impl Send for Memory {}
 // SAFETY: as above: a shared reference gives away a pointer and two numbers.
 unsafe impl Sync for Memory {}
@@ -52,8 +54,14 @@ impl Memory {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
         let bytes = len.checked_add(HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: the system chooses the place, so that no other memory is touched.
-        let base =
-            unsafe { mmap_anonymous(core::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)? };
+        let base = unsafe {
+            mmap_anonymous(
+                core::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )?
+        };
         let start = base.cast::<u8>().map_addr(|a| a.next_multiple_of(HUGE_PAGE_BYTES));
         advise_huge(base, bytes);
         Ok(Self::begin(start, len, Held { base, bytes }))
@@ -71,21 +79,24 @@ impl Drop for Memory {
 
 #[cfg(target_os = "linux")]
 fn advise_huge(base: *mut core::ffi::c_void, bytes: usize) {
-    // SAFETY: our own mapping; the advice changes nothing that can be seen. It may fail where huge pages are switched off.
+    // SAFETY: our own mapping; the advice changes nothing that can be seen. It may fail where huge
+    // pages are switched off.
     let _ = unsafe { rustix::mm::madvise(base, bytes, rustix::mm::Advice::LinuxHugepage) };
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]
 fn advise_huge(_: *mut core::ffi::c_void, _: usize) {}
 
-/// Drops the content of whole pages: zeroes from now on, and no memory taken up. `false` if the system does not do it.
+/// Drops the content of whole pages: zeroes from now on, and no memory taken up. `false` if the
+/// system does not do it.
 ///
 /// # Safety
 /// The pages belong to one [`Memory`], and nothing else accesses them meanwhile.
 #[cfg(target_os = "linux")]
 pub(super) unsafe fn discard(pages: *mut u8, len: usize) -> bool {
     places::parts_end(pages.addr()..pages.addr() + len);
-    // SAFETY: private anonymous pages, so that they read as zeroes afterwards; the caller answers for the rest.
+    // SAFETY: private anonymous pages, so that they read as zeroes afterwards; the caller answers
+    // for the rest.
     unsafe { rustix::mm::madvise(pages.cast(), len, rustix::mm::Advice::LinuxDontNeed) }.is_ok()
 }
 
@@ -105,10 +116,15 @@ struct Held(core::alloc::Layout);
 #[cfg(not(unix))]
 impl Memory {
     pub(super) fn new(len: usize) -> io::Result<Self> {
-        let layout = core::alloc::Layout::from_size_align(len.max(1), HUGE_PAGE_BYTES).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let layout = core::alloc::Layout::from_size_align(len.max(1), HUGE_PAGE_BYTES)
+            .map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the layout's size is not zero.
         let start = unsafe { std::alloc::alloc_zeroed(layout) };
-        if start.is_null() { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(Self::begin(start, len, Held(layout))) }
+        if start.is_null() {
+            Err(io::ErrorKind::OutOfMemory.into())
+        } else {
+            Ok(Self::begin(start, len, Held(layout)))
+        }
     }
 }
 

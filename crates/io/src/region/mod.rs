@@ -1,19 +1,22 @@
-//! Memory that several loops read and write concurrently, and that senders and receivers may use in place: the memory of a RAM
-//! disk.
+//! Memory that several loops read and write concurrently, and that senders and receivers may use in
+//! place: the memory of a RAM disk.
 //!
-//! The region is divided into chunks of [`CHUNK_BYTES`]. A chunk has its bytes in a *frame*, or has no frame while it contains
-//! only zeroes. A table with one word per chunk stores the frame; one bit of the word is the chunk's lock. Copying into or out of
-//! a chunk requires its lock, so there is no data race, and a block within one chunk is read and written atomically.
+//! The region is divided into chunks of [`CHUNK_BYTES`]. A chunk has its bytes in a *frame*, or has
+//! no frame while it contains only zeroes. A table with one word per chunk stores the frame; one
+//! bit of the word is the chunk's lock. Copying into or out of a chunk requires its lock, so there
+//! is no data race, and a block within one chunk is read and written atomically.
 //!
 //! Long transfers are not copied:
 //!
-//! * [`Lender::lend`] returns views ([`Lent`]) of the present content of a range. They never change: a writer to such a chunk
-//!   first moves it to another frame, and the old frame is freed with its last view.
-//! * [`Lender::spare`] returns empty frames ([`Frame`]) to receive into. [`Region::adopt`] exchanges a chunk's frame for one that
-//!   fills the chunk.
+//! * [`Lender::lend`] returns views ([`Lent`]) of the present content of a range. They never
+//!   change: a writer to such a chunk first moves it to another frame, and the old frame is freed
+//!   with its last view.
+//! * [`Lender::spare`] returns empty frames ([`Frame`]) to receive into. [`Region::adopt`]
+//!   exchanges a chunk's frame for one that fills the chunk.
 //!
-//! There are [`REGION_SPARE_FRAMES`] more frames than chunks, and at most that many views and spares exist at once; beyond that
-//! none are returned, and the caller copies. So a writer always finds a free frame.
+//! There are [`REGION_SPARE_FRAMES`] more frames than chunks, and at most that many views and
+//! spares exist at once; beyond that none are returned, and the caller copies. So a writer always
+//! finds a free frame.
 
 use crate::limits::REGION_SPARE_FRAMES;
 use crate::segment::{Segment, Segments, pieces, pieces_mut};
@@ -119,25 +122,32 @@ impl Region {
         });
     }
 
-    /// Prefetches the first bytes of a range into the CPU's caches, for a read that follows soon. Changes nothing.
+    /// Prefetches the first bytes of a range into the CPU's caches, for a read that follows soon.
+    /// Changes nothing.
     #[inline]
     pub fn prefetch(&self, offset: usize, len: usize) {
-        let word = self.chunks.get(offset / CHUNK_BYTES).map_or(0, |chunk| chunk.load(Ordering::Relaxed));
+        let word =
+            self.chunks.get(offset / CHUNK_BYTES).map_or(0, |chunk| chunk.load(Ordering::Relaxed));
         if word != NO_FRAME && word != chunk::LOCKED {
             let start = self.frames.pointer(word - 1).wrapping_add(offset % CHUNK_BYTES);
             prefetch_lines(start, len.min(PREFETCH_BYTES).min(CHUNK_BYTES - offset % CHUNK_BYTES));
         }
     }
 
-    /// Like [`Region::write`], but frames of this region that fill a whole chunk replace its frame and are not copied. Consumes
-    /// the segments.
+    /// Like [`Region::write`], but frames of this region that fill a whole chunk replace its frame
+    /// and are not copied. Consumes the segments.
     pub fn adopt(&self, offset: usize, data: &mut Segments) {
         let mut at = offset;
         for segment in data.drain(..) {
             let len = segment.len();
             match segment {
-                Segment::Frame(frame) if at.is_multiple_of(CHUNK_BYTES) && len == CHUNK_BYTES && frame.is_of(self) => {
-                    // Whole chunks end within the region: its last one may be shorter than its frame, and then `len` is too.
+                Segment::Frame(frame)
+                    if at.is_multiple_of(CHUNK_BYTES)
+                        && len == CHUNK_BYTES
+                        && frame.is_of(self) =>
+                {
+                    // Whole chunks end within the region: its last one may be shorter than its
+                    // frame, and then `len` is too.
                     self.end_of(at, len);
                     Chunk::lock(self, at / CHUNK_BYTES).put(frame);
                 }
@@ -147,8 +157,8 @@ impl Region {
         }
     }
 
-    /// Whether the region contains the bytes of `with` from `offset`. Each chunk is compared atomically, but not all chunks
-    /// together.
+    /// Whether the region contains the bytes of `with` from `offset`. Each chunk is compared
+    /// atomically, but not all chunks together.
     pub fn compare(&self, offset: usize, with: &[Segment]) -> bool {
         let mut equal = true;
         self.each_chunk(offset, crate::segment::total_len(with), |chunk, at, within, len| {
@@ -157,8 +167,9 @@ impl Region {
         equal
     }
 
-    /// `data` contains expected bytes followed by as many new ones, in any segments. If the region contains the expected bytes
-    /// from `offset`, stores the new ones there; no other thread sees or changes the range in between.
+    /// `data` contains expected bytes followed by as many new ones, in any segments. If the region
+    /// contains the expected bytes from `offset`, stores the new ones there; no other thread sees
+    /// or changes the range in between.
     ///
     /// # Panics
     /// If `data` has an odd number of bytes.
@@ -184,7 +195,11 @@ impl Region {
         if equal {
             for chunk in &mut chunks {
                 let (from, to, start) = within(chunk);
-                chunk.copy_in(from - start, to - from, pieces(data, len + from - offset, to - from));
+                chunk.copy_in(
+                    from - start,
+                    to - from,
+                    pieces(data, len + from - offset, to - from),
+                );
             }
         }
         equal
@@ -197,13 +212,9 @@ impl Region {
 
     /// Zeroes a range, and returns as much of its memory as possible to the system.
     pub fn release(&self, offset: usize, len: usize) {
-        self.each_chunk(
-            offset,
-            len,
-            |chunk, _, within, len| {
-                if len == CHUNK_BYTES { chunk.unmap() } else { chunk.zero(within, len) }
-            },
-        );
+        self.each_chunk(offset, len, |chunk, _, within, len| {
+            if len == CHUNK_BYTES { chunk.unmap() } else { chunk.zero(within, len) }
+        });
     }
 
     fn end_of(&self, offset: usize, len: usize) -> usize {
@@ -211,9 +222,15 @@ impl Region {
         end.expect("a range of a region ends within it")
     }
 
-    /// Runs `work(chunk, offset, offset within the chunk, len)` on each chunk of the range, with its lock held.
+    /// Runs `work(chunk, offset, offset within the chunk, len)` on each chunk of the range, with
+    /// its lock held.
     #[inline]
-    fn each_chunk(&self, offset: usize, len: usize, mut work: impl FnMut(&mut Chunk<'_>, usize, usize, usize)) {
+    fn each_chunk(
+        &self,
+        offset: usize,
+        len: usize,
+        mut work: impl FnMut(&mut Chunk<'_>, usize, usize, usize),
+    ) {
         let end = self.end_of(offset, len);
         let mut at = offset;
         while at < end {

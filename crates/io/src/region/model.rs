@@ -1,4 +1,5 @@
-//! The protocol of chunks, views and spares, in every order that threads may take and with all that the memory model allows (`loom`).
+//! The protocol of chunks, views and spares, in every order that threads may take and with all that
+//! the memory model allows (`loom`).
 
 use super::{CHUNK_BYTES, Lender, Region};
 use crate::segment::{Segment, Segments};
@@ -8,8 +9,8 @@ use std::sync::Arc;
 /// Bytes of a short transfer.
 const SHORT: usize = 8;
 
-/// Runs `model` in every order with at most two preemptions. Of two threads: two that wait for a third one's lock would let each other go first
-/// for ever.
+/// Runs `model` in every order with at most two preemptions. Of two threads: two that wait for a
+/// third one's lock would let each other go first for ever.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);

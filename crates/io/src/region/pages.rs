@@ -5,7 +5,8 @@ use super::memory::Memory;
 use core::ops::{Deref, DerefMut};
 use std::io;
 
-/// Memory like that of a [`super::Region`] (zeroed, allocated as it is written, in huge pages if available), for one owner.
+/// Memory like that of a [`super::Region`] (zeroed, allocated as it is written, in huge pages if
+/// available), for one owner.
 pub struct Pages(Memory);
 
 impl Pages {
@@ -19,7 +20,8 @@ impl Pages {
 }
 
 impl Pages {
-    /// Prefetches the first bytes of a range into the CPU's caches, for a read that follows soon. Changes nothing.
+    /// Prefetches the first bytes of a range into the CPU's caches, for a read that follows soon.
+    /// Changes nothing.
     #[inline]
     pub fn prefetch(&self, offset: usize, len: usize) {
         let len = len.min(PREFETCH_BYTES).min(self.len().saturating_sub(offset));
@@ -31,14 +33,16 @@ impl Deref for Pages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: as many initialised bytes as the memory has; they are this value's alone, so they change only through `&mut`.
+        // SAFETY: as many initialised bytes as the memory has; they are this value's alone, so they
+        // change only through `&mut`.
         unsafe { core::slice::from_raw_parts(self.0.start(), self.0.len()) }
     }
 }
 
 impl DerefMut for Pages {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`; the exclusive reference to this value is the only way to the memory.
+        // SAFETY: as in `deref`; the exclusive reference to this value is the only way to the
+        // memory.
         unsafe { core::slice::from_raw_parts_mut(self.0.start(), self.0.len()) }
     }
 }

@@ -1,7 +1,9 @@
-//! Where the memory of regions is, for devices that register it: in parts, each of which stays as it is until its end is told.
+//! Where the memory of regions is, for devices that register it: in parts, each of which stays as
+//! it is until its end is told.
 //!
-//! A part is as long as what goes back to the system at a time. Its pages are others afterwards, and a registration would still lead to those
-//! that it had; so whoever registers a part hears of its end before.
+//! A part is as long as what goes back to the system at a time. Its pages are others afterwards,
+//! and a registration would still lead to those that it had; so whoever registers a part hears of
+//! its end before.
 
 use super::memory::HUGE_PAGE_BYTES;
 use super::views::ZEROES;
@@ -22,7 +24,8 @@ struct Places {
     observers: Vec<&'static dyn EndsObserver>,
 }
 
-static PLACES: RwLock<Places> = RwLock::new(Places { regions: BTreeMap::new(), observers: Vec::new() });
+static PLACES: RwLock<Places> =
+    RwLock::new(Places { regions: BTreeMap::new(), observers: Vec::new() });
 
 fn read() -> RwLockReadGuard<'static, Places> {
     PLACES.read().unwrap_or_else(PoisonError::into_inner)
@@ -51,13 +54,20 @@ pub(super) fn parts_end(addresses: Range<usize>) {
 }
 
 /// Tells the observer of all ends from now on.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only queue pairs ask, which are for Linux"))]
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only queue pairs ask, which are for Linux")
+)]
 pub(crate) fn observe(observer: &'static dyn EndsObserver) {
     write().observers.push(observer);
 }
 
-/// The part in which `view` lies, a view of a region that the caller holds; `None`: it is no such memory.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only queue pairs ask, which are for Linux"))]
+/// The part in which `view` lies, a view of a region that the caller holds; `None`: it is no such
+/// memory.
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only queue pairs ask, which are for Linux")
+)]
 pub(crate) fn part_of(view: &[u8]) -> Option<Range<usize>> {
     let Range { start, end } = view.as_ptr_range();
     let (start, end) = (start.addr(), end.addr());
@@ -67,7 +77,11 @@ pub(crate) fn part_of(view: &[u8]) -> Option<Range<usize>> {
         zeroes
     } else {
         let places = read();
-        let (_, &region_end) = places.regions.range(..=start).next_back().filter(|&(_, &region_end)| start < region_end)?;
+        let (_, &region_end) = places
+            .regions
+            .range(..=start)
+            .next_back()
+            .filter(|&(_, &region_end)| start < region_end)?;
         let first = start / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
         first..(first + HUGE_PAGE_BYTES).min(region_end)
     };
@@ -92,7 +106,11 @@ mod tests {
 
     impl Ends {
         fn has(&self, part: &Range<usize>) -> bool {
-            self.0.lock().unwrap().iter().any(|ended| ended.start <= part.start && part.end <= ended.end)
+            self.0
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|ended| ended.start <= part.start && part.end <= ended.end)
         }
     }
 

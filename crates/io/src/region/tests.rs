@@ -53,7 +53,8 @@ fn zeroed_and_released_ranges_read_as_zeroes_and_neighbours_stay() {
     region.release((1 << 20) + 512, 6 << 20);
     let mut all = vec![9; 8 << 20];
     region.read_slice(0, &mut all);
-    let zero = |at: usize| (4096..4608).contains(&at) || ((1 << 20) + 512..(7 << 20) + 512).contains(&at);
+    let zero =
+        |at: usize| (4096..4608).contains(&at) || ((1 << 20) + 512..(7 << 20) + 512).contains(&at);
     assert!(all.iter().enumerate().all(|(at, &byte)| byte == if zero(at) { 0 } else { 5 }));
 }
 
@@ -81,7 +82,10 @@ fn views_stay_as_they_were_and_their_frames_come_back() {
     let mut now = [0; 12];
     region.read_slice(199, &mut now);
     assert_eq!(now, [1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1]);
-    assert!(!lender.lend(200, 10, &mut Segments::new()), "a short piece of a chunk that was just copied");
+    assert!(
+        !lender.lend(200, 10, &mut Segments::new()),
+        "a short piece of a chunk that was just copied"
+    );
     let again = lent(&lender, 200, CHUNK_BYTES / 2);
     assert_eq!(&again[0][..10], [2; 10]);
     region.release(0, CHUNK_BYTES);
@@ -104,11 +108,18 @@ fn spares_take_the_place_of_whole_chunks() {
     let whole = data[1].as_ptr();
     region.adopt(CHUNK_BYTES / 2, &mut data);
     assert!(data.is_empty());
-    assert_eq!(lent(&lender, CHUNK_BYTES, CHUNK_BYTES)[0].as_ptr(), whole, "the middle was not copied");
+    assert_eq!(
+        lent(&lender, CHUNK_BYTES, CHUNK_BYTES)[0].as_ptr(),
+        whole,
+        "the middle was not copied"
+    );
     assert_eq!(&view[0][..], [9; 8]);
     let mut all = vec![0; 4 * CHUNK_BYTES];
     region.read_slice(0, &mut all);
-    let expected = |at: usize| match at.checked_sub(CHUNK_BYTES / 2).map(|at| (at + CHUNK_BYTES / 2) / CHUNK_BYTES) {
+    let expected = |at: usize| match at
+        .checked_sub(CHUNK_BYTES / 2)
+        .map(|at| (at + CHUNK_BYTES / 2) / CHUNK_BYTES)
+    {
         Some(n) if n < 2 || at < 5 * CHUNK_BYTES / 2 => n as u8,
         _ => 9,
     };

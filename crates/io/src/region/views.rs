@@ -19,7 +19,8 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// A view of a part of a frame, whose chunk's lock the caller holds; `None` when too many are out.
+    /// A view of a part of a frame, whose chunk's lock the caller holds; `None` when too many are
+    /// out.
     pub(super) fn of(lender: &Rc<Lender>, frame: u32, within: usize, len: usize) -> Option<Self> {
         assert!(within + len <= CHUNK_BYTES, "a piece of a frame");
         if !lender.enter() {
@@ -45,7 +46,8 @@ impl Deref for Lent {
         if let Some((lender, frame)) = self.of.as_ref().filter(|_| cfg!(loom)) {
             lender.region().frames.watched(*frame).read();
         }
-        // SAFETY: `len` initialised bytes of a frame, or of a constant. Nobody writes to a frame that has views, and it is not freed.
+        // SAFETY: `len` initialised bytes of a frame, or of a constant. Nobody writes to a frame
+        // that has views, and it is not freed.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -108,7 +110,9 @@ impl Deref for Frame {
     #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: initialised bytes of a frame that nobody else has.
-        unsafe { core::slice::from_raw_parts(self.lender.region().frames.pointer(self.frame), self.len) }
+        unsafe {
+            core::slice::from_raw_parts(self.lender.region().frames.pointer(self.frame), self.len)
+        }
     }
 }
 
@@ -117,7 +121,12 @@ impl DerefMut for Frame {
     fn deref_mut(&mut self) -> &mut [u8] {
         self.lender.region().frames.watched(self.frame).write();
         // SAFETY: as in `deref`, and `self` is borrowed mutably.
-        unsafe { core::slice::from_raw_parts_mut(self.lender.region().frames.pointer(self.frame), self.len) }
+        unsafe {
+            core::slice::from_raw_parts_mut(
+                self.lender.region().frames.pointer(self.frame),
+                self.len,
+            )
+        }
     }
 }
 

@@ -6,11 +6,12 @@ use core::ptr::NonNull;
 use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// Keeps the memory of an operation while others hold parts of it, and returns it when all parts have been dropped.
+/// Keeps the memory of an operation while others hold parts of it, and returns it when all parts
+/// have been dropped.
 ///
-/// The memory is either *cut*, so that each byte is in at most one writable part, or *shared*, so that nobody writes to it until
-/// all parts are back. If this is dropped early, the memory is freed with the last part. It can be refilled for the next
-/// operation, so operations do not allocate.
+/// The memory is either *cut*, so that each byte is in at most one writable part, or *shared*, so
+/// that nobody writes to it until all parts are back. If this is dropped early, the memory is freed
+/// with the last part. It can be refilled for the next operation, so operations do not allocate.
 #[derive(Default)]
 pub struct Divided {
     memory: Rc<Memory>,
@@ -58,7 +59,8 @@ impl Divided {
         memory.pieces.clear();
         memory.pieces.extend(memory.segments.iter_mut().map(|segment| {
             let writable = segment.is_writable();
-            let bytes = if writable { NonNull::from(&mut **segment) } else { NonNull::from(&**segment) };
+            let bytes =
+                if writable { NonNull::from(&mut **segment) } else { NonNull::from(&**segment) };
             Piece { start: bytes.cast(), len: bytes.len(), writable }
         }));
         self.given = Given::Nothing;
@@ -67,18 +69,22 @@ impl Divided {
     /// Appends the bytes `from..from + len` to `into`, writable if the memory is.
     ///
     /// # Panics
-    /// If some of them, or later ones, were already given; if the memory is shared; or if the range exceeds it.
+    /// If some of them, or later ones, were already given; if the memory is shared; or if the range
+    /// exceeds it.
     pub fn cut(&mut self, from: usize, len: usize, into: &mut Segments) {
         match self.given {
             Given::Nothing => {}
-            Given::Cut(end) => assert!(from >= end, "parts are cut in ascending order, and none twice"),
+            Given::Cut(end) => {
+                assert!(from >= end, "parts are cut in ascending order, and none twice")
+            }
             Given::Shared => panic!("memory that is shared is not cut"),
         }
         self.given = Given::Cut(from + len);
         self.append(from, len, true, into);
     }
 
-    /// Appends the bytes `from..from + len` to `into`, read-only. They may be given any number of times.
+    /// Appends the bytes `from..from + len` to `into`, read-only. They may be given any number of
+    /// times.
     ///
     /// # Panics
     /// If the memory was cut, or the range exceeds it.
@@ -97,7 +103,12 @@ impl Divided {
             if len > 0 {
                 // SAFETY: `skipped` is less than the piece's length.
                 let start = unsafe { piece.start.add(skipped) };
-                into.push(Segment::Part(Part { start, len, writable: exclusive && piece.writable, of: Rc::clone(&self.memory) }));
+                into.push(Segment::Part(Part {
+                    start,
+                    len,
+                    writable: exclusive && piece.writable,
+                    of: Rc::clone(&self.memory),
+                }));
             }
             left -= len;
         }
@@ -137,8 +148,9 @@ impl Deref for Part {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` initialised bytes of a segment that `of` keeps, and does not touch meanwhile. They are in no other part that is
-        // writable: a part that was cut is the only one with its bytes, and nobody writes to those that are shared.
+        // SAFETY: `len` initialised bytes of a segment that `of` keeps, and does not touch
+        // meanwhile. They are in no other part that is writable: a part that was cut is the only
+        // one with its bytes, and nobody writes to those that are shared.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -149,7 +161,8 @@ impl DerefMut for Part {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         assert!(self.writable, "memory that is shared is only read");
-        // SAFETY: as in `deref`; it was cut, so no other part has these bytes, it came from an exclusive borrow, and `self` is borrowed mutably.
+        // SAFETY: as in `deref`; it was cut, so no other part has these bytes, it came from an
+        // exclusive borrow, and `self` is borrowed mutably.
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
@@ -178,8 +191,13 @@ mod tests {
             divided.fill(memory(&pool, &[4096, 100, 3996]));
             let mut members = [Segments::new(), Segments::new()];
             // A stripe of 1000 bytes over two, across the ends of the segments.
-            (0..8192).step_by(1000).for_each(|at| divided.cut(at, 1000.min(8192 - at), &mut members[at / 1000 % 2]));
-            assert_eq!(members.iter().map(|member| total_len(member)).collect::<Vec<_>>(), [4192, 4000]);
+            (0..8192)
+                .step_by(1000)
+                .for_each(|at| divided.cut(at, 1000.min(8192 - at), &mut members[at / 1000 % 2]));
+            assert_eq!(
+                members.iter().map(|member| total_len(member)).collect::<Vec<_>>(),
+                [4192, 4000]
+            );
             for (n, member) in (0..).zip(&mut members) {
                 member.iter_mut().for_each(|part| part.fill(round * 2 + n));
             }
@@ -188,9 +206,17 @@ mod tests {
             assert!(divided.take_back().is_none());
             members[0].clear();
             let whole = divided.take_back().unwrap();
-            assert_eq!(whole.iter().map(|segment| segment.len()).collect::<Vec<_>>(), [4096, 100, 3996]);
+            assert_eq!(
+                whole.iter().map(|segment| segment.len()).collect::<Vec<_>>(),
+                [4096, 100, 3996]
+            );
             let bytes: Vec<u8> = whole.iter().flat_map(|segment| segment.iter().copied()).collect();
-            assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == round * 2 + (at / 1000 % 2) as u8));
+            assert!(
+                bytes
+                    .iter()
+                    .enumerate()
+                    .all(|(at, &byte)| byte == round * 2 + (at / 1000 % 2) as u8)
+            );
         }
         assert_eq!(pool.taken_bytes(), 0);
     }
@@ -204,7 +230,11 @@ mod tests {
         divided.fill(memory);
         let mut members: [Segments; 3] = Default::default();
         members.iter_mut().for_each(|member| divided.share(0, 512, member));
-        assert!(members.iter().all(|member| member[0].iter().all(|&byte| byte == 5) && !member[0].is_writable()));
+        assert!(
+            members
+                .iter()
+                .all(|member| member[0].iter().all(|&byte| byte == 5) && !member[0].is_writable())
+        );
         // By loan to other threads, too.
         let (receipt, loan) = members[0].pop().unwrap().lend();
         let loan = std::thread::spawn(move || {
@@ -258,8 +288,16 @@ mod tests {
             divided.cut(first.0, first.1, &mut parts);
             divided.cut(second.0, second.1, &mut parts);
         };
-        for (first, second) in [((0, 100), (99, 1)), ((100, 100), (0, 50)), ((0, 4096), (4096, 1)), ((0, 1), (1, usize::MAX))] {
-            assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| twice(first, second))).is_err());
+        for (first, second) in [
+            ((0, 100), (99, 1)),
+            ((100, 100), (0, 50)),
+            ((0, 4096), (4096, 1)),
+            ((0, 1), (1, usize::MAX)),
+        ] {
+            assert!(
+                std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| twice(first, second)))
+                    .is_err()
+            );
         }
         twice((0, 100), (100, 3996));
     }

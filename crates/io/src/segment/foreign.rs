@@ -24,10 +24,17 @@ impl Foreign {
     /// Memory that `owner` knows as `name`; `writable` says whether it may be written to.
     ///
     /// # Safety
-    /// Until [`Owner::free`] is called with the name, `len` bytes from `start` are initialised memory of this process. Nobody
-    /// else accesses them through Rust references or writes to them; with `writable`, nobody else reads them either. If the
-    /// memory is shared with a party that may break this rule, such as a guest, use separate memory instead.
-    pub unsafe fn new(start: NonNull<u8>, len: u32, writable: bool, owner: Rc<dyn Owner>, name: u32) -> Self {
+    /// Until [`Owner::free`] is called with the name, `len` bytes from `start` are initialised
+    /// memory of this process. Nobody else accesses them through Rust references or writes to them;
+    /// with `writable`, nobody else reads them either. If the memory is shared with a party that
+    /// may break this rule, such as a guest, use separate memory instead.
+    pub unsafe fn new(
+        start: NonNull<u8>,
+        len: u32,
+        writable: bool,
+        owner: Rc<dyn Owner>,
+        name: u32,
+    ) -> Self {
         Self { start, len, name, writable, owner }
     }
 
@@ -91,8 +98,12 @@ mod tests {
         let guest = Rc::new(Guest::default());
         let owner = || Rc::clone(&guest) as Rc<dyn Owner>;
         // SAFETY: the vector outlives both, they are apart, and nobody else uses it meanwhile.
-        let (read, written) =
-            unsafe { (Foreign::new(start, 4096, true, owner(), 7), Foreign::new(start.add(4096), 4096, false, owner(), 8)) };
+        let (read, written) = unsafe {
+            (
+                Foreign::new(start, 4096, true, owner(), 7),
+                Foreign::new(start.add(4096), 4096, false, owner(), 8),
+            )
+        };
         let mut read = Segment::Foreign(read);
         read.fill(9);
         drop(read);

@@ -27,7 +27,8 @@ pub(crate) struct OnThread<T> {
     thread: u64,
 }
 
-// SAFETY: only the thread that made it uses the value or drops it. Threads have different numbers, also one after the other.
+// SAFETY: only the thread that made it uses the value or drops it. Threads have different numbers,
+// also one after the other.
 unsafe impl<T> Send for OnThread<T> {}
 
 impl<T> OnThread<T> {

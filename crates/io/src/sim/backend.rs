@@ -23,7 +23,8 @@ impl Backend for SimBackend {
         self.net.lock().now_on(self.host)
     }
 
-    /// Never waits: the world runs a loop when there is something for it, which is when a wait would have ended.
+    /// Never waits: the world runs a loop when there is something for it, which is when a wait
+    /// would have ended.
     fn poll(&mut self, _: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<bool> {
         self.net.lock().take_ready(self.registry.0, ready);
         Ok(false)
@@ -31,7 +32,14 @@ impl Backend for SimBackend {
 
     fn connect(&mut self, to: SocketAddr) -> io::Result<Box<dyn Stream>> {
         let (id, local) = self.net.lock().connect(self.host, to)?;
-        Ok(Box::new(SimStream { net: self.net.clone(), id, end: 0, local, peer: to, resets: false }))
+        Ok(Box::new(SimStream {
+            net: self.net.clone(),
+            id,
+            end: 0,
+            local,
+            peer: to,
+            resets: false,
+        }))
     }
 
     fn listen(&mut self, at: SocketAddr) -> io::Result<Box<dyn Listener>> {

@@ -94,8 +94,8 @@ pub struct NetConfig {
     pub chunking: Chunking,
     /// One in so many receives and sends moves fewer bytes than it could (0: none).
     pub short_one_in: u32,
-    /// One in so many arrivals wakes a driver that did not wait for it (0: none). A driver that never saw `WouldBlock` is not
-    /// told otherwise.
+    /// One in so many arrivals wakes a driver that did not wait for it (0: none). A driver that
+    /// never saw `WouldBlock` is not told otherwise.
     pub spurious_one_in: u32,
     /// One in so many connections is cut by chance (0: none)...
     pub cut_one_in: u32,

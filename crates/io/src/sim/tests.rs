@@ -20,7 +20,8 @@ fn scene(net: NetConfig) -> Scene {
     let mut world = World::with_net(3, net);
     let [server, client] = ["10.0.0.1", "10.0.0.2"].map(|ip| {
         let host = world.host(ip);
-        let id = world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
+        let id =
+            world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
         world.handle(id)
     });
     let listener = server.listen(PORT.parse().unwrap()).unwrap();

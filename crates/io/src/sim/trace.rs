@@ -1,4 +1,5 @@
-//! What happened, as a running hash and the last few records: two runs of one seed are equal when their hashes are.
+//! What happened, as a running hash and the last few records: two runs of one seed are equal when
+//! their hashes are.
 
 use crate::time::Time;
 use core::fmt;
@@ -24,7 +25,14 @@ pub struct Record {
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>12} ns  {:<12} {:>5} {:>8}", self.at.as_nanos(), self.what, self.subject, self.value)
+        write!(
+            f,
+            "{:>12} ns  {:<12} {:>5} {:>8}",
+            self.at.as_nanos(),
+            self.what,
+            self.subject,
+            self.value
+        )
     }
 }
 

@@ -9,10 +9,15 @@ use std::net::IpAddr;
 pub struct View(pub(super) Shared);
 
 impl View {
-    /// The clients that have ended a connection to this server which does not know that yet, as the end is still on its way, perhaps behind data.
-    /// Those count as well of which it did not know when it received from them, so long ago at most.
+    /// The clients that have ended a connection to this server which does not know that yet, as the
+    /// end is still on its way, perhaps behind data. Those count as well of which it did not know
+    /// when it received from them, so long ago at most.
     pub fn unheard(&self, server: IpAddr, ago: Duration) -> Vec<IpAddr> {
         let net = self.0.lock();
-        net.unheard(ago).chain(net.rdma_unheard()).filter(|(_, to)| *to == server).map(|(from, _)| from).collect()
+        net.unheard(ago)
+            .chain(net.rdma_unheard())
+            .filter(|(_, to)| *to == server)
+            .map(|(from, _)| from)
+            .collect()
     }
 }

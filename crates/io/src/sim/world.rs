@@ -61,7 +61,13 @@ impl World {
     pub fn with_net(seed: u64, net: NetConfig) -> Self {
         let mut rng = Rng::new(seed);
         let order = rng.fork();
-        Self { seed, net: Shared::new(rng.bits(), net), loops: Vec::new(), disks: BTreeMap::new(), order }
+        Self {
+            seed,
+            net: Shared::new(rng.bits(), net),
+            loops: Vec::new(),
+            disks: BTreeMap::new(),
+            order,
+        }
     }
 
     /// The seed.
@@ -74,7 +80,8 @@ impl World {
         change(&mut self.net.lock().config);
     }
 
-    /// Changes how the devices for RDMA behave from now on. At first they are drawn from the seed ([`RdmaConfig::drawn`]).
+    /// Changes how the devices for RDMA behave from now on. At first they are drawn from the seed
+    /// ([`RdmaConfig::drawn`]).
     pub fn set_rdma(&mut self, change: impl FnOnce(&mut RdmaConfig)) {
         change(&mut self.net.lock().rdma.config);
     }
@@ -112,7 +119,8 @@ impl World {
         })
     }
 
-    /// Changes how the disks of a host behave from now on. At first they are drawn from the seed ([`DiskConfig::drawn`]).
+    /// Changes how the disks of a host behave from now on. At first they are drawn from the seed
+    /// ([`DiskConfig::drawn`]).
     pub fn set_disk(&mut self, host: HostId, change: impl FnOnce(&mut DiskConfig)) {
         change(&mut self.disks(host).borrow_mut().config);
     }
@@ -135,12 +143,14 @@ impl World {
         self.net.lock().now()
     }
 
-    /// Lets the next thing happen: a delivery, a loop's turn. Time jumps to it. `false` when nothing is left to happen.
+    /// Lets the next thing happen: a delivery, a loop's turn. Time jumps to it. `false` when
+    /// nothing is left to happen.
     pub fn step(&mut self) -> bool {
         self.step_before(Time::from_nanos(u64::MAX))
     }
 
-    /// Steps until `condition` holds. `false` when `limit` of virtual time passes first or nothing is left to happen.
+    /// Steps until `condition` holds. `false` when `limit` of virtual time passes first or nothing
+    /// is left to happen.
     #[must_use]
     pub fn run_until(&mut self, mut condition: impl FnMut(&Self) -> bool, limit: Duration) -> bool {
         let end = self.now() + limit;
@@ -178,7 +188,11 @@ impl World {
         let turns = self.loops.iter().enumerate().filter_map(|(index, slot)| {
             let event_loop = slot.event_loop.as_ref()?;
             let has_work = event_loop.has_work() || net.is_ready(index);
-            let wanted = if has_work { net.now() } else { net.of_world(slot.host.0, event_loop.next_timer()?) };
+            let wanted = if has_work {
+                net.now()
+            } else {
+                net.of_world(slot.host.0, event_loop.next_timer()?)
+            };
             Some((wanted.max(slot.free_at).max(net.now()), Next::Turn(index)))
         });
         let mut first = None;
@@ -216,7 +230,8 @@ impl World {
         slot.free_at = slot.free_at.max(self.net.lock().now() + span);
     }
 
-    /// The connections that some end still holds, those of queue pairs among them, in the order in which they were begun.
+    /// The connections that some end still holds, those of queue pairs among them, in the order in
+    /// which they were begun.
     pub fn connections(&self) -> Vec<Connection> {
         let net = self.net.lock();
         let mut all: Vec<_> = net.connections().chain(net.rdma_connections()).collect();
@@ -245,8 +260,8 @@ impl World {
         }
     }
 
-    /// Plans the fate of the next connection to `server` for which nothing is planned yet: a cut, or none, whatever chance
-    /// would have had for it.
+    /// Plans the fate of the next connection to `server` for which nothing is planned yet: a cut,
+    /// or none, whatever chance would have had for it.
     pub fn plan(&mut self, server: SocketAddr, cut: Option<CutAt>) {
         self.net.lock().plan(server, cut);
     }
@@ -256,7 +271,8 @@ impl World {
         self.net.lock().set_answer(at, answer);
     }
 
-    /// Takes from a host all descriptors that are free, or gives them back: it neither connects nor accepts without.
+    /// Takes from a host all descriptors that are free, or gives them back: it neither connects nor
+    /// accepts without.
     pub fn set_exhausted(&mut self, host: HostId, exhausted: bool) {
         self.net.lock().set_exhausted(host.0, exhausted);
     }
@@ -275,16 +291,18 @@ impl World {
         net.unwall(b.0, a.0);
     }
 
-    /// Ends the processes on a host: its loops are dropped, its connections closed as the system closes those of the dead. What
-    /// they wrote stays; what they were about to write was done or not, sector by sector.
+    /// Ends the processes on a host: its loops are dropped, its connections closed as the system
+    /// closes those of the dead. What they wrote stays; what they were about to write was done or
+    /// not, sector by sector.
     pub fn kill(&mut self, host: HostId) {
         for slot in self.loops.iter_mut().filter(|s| s.host == host) {
             slot.event_loop = None;
         }
     }
 
-    /// Cuts the power of a host: its loops and connections are gone, and no peer is notified. Data that its disks had not made
-    /// durable is lost or kept, sector by sector. The host is dark until [`World::power_on`].
+    /// Cuts the power of a host: its loops and connections are gone, and no peer is notified. Data
+    /// that its disks had not made durable is lost or kept, sector by sector. The host is dark
+    /// until [`World::power_on`].
     ///
     /// # Panics
     /// If the system cannot write to the files of the disks.
@@ -299,13 +317,15 @@ impl World {
         self.net.lock().power_on(host.0);
     }
 
-    /// Moves the clock of a host forward by so much at once, as on a machine that was asleep. Nothing else on it happens meanwhile.
+    /// Moves the clock of a host forward by so much at once, as on a machine that was asleep.
+    /// Nothing else on it happens meanwhile.
     pub fn jump(&mut self, host: HostId, by: Duration) {
         self.net.lock().jump(host.0, by);
     }
 
-    /// Flips a bit of the first byte from this end that arrives after so many others (counted from the beginning of the connection). Does
-    /// nothing to queue pairs, which have checksums of their own.
+    /// Flips a bit of the first byte from this end that arrives after so many others (counted from
+    /// the beginning of the connection). Does nothing to queue pairs, which have checksums of their
+    /// own.
     pub fn corrupt(&mut self, connection: u64, from: Side, after_bytes: u64) {
         self.net.lock().corrupt(connection, from, after_bytes);
     }

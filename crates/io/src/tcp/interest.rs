@@ -1,8 +1,9 @@
 //! The readiness for which a socket is registered.
 //!
-//! On all systems except Windows: both directions, once, because the poller reports only changes. On Windows the poller re-arms a
-//! socket for everything it is registered for whenever a call finds nothing. An idle socket can always send, so it would wake its
-//! driver endlessly. There a socket is registered for sending only while it connects and while a send waits for room.
+//! On all systems except Windows: both directions, once, because the poller reports only changes.
+//! On Windows the poller re-arms a socket for everything it is registered for whenever a call finds
+//! nothing. An idle socket can always send, so it would wake its driver endlessly. There a socket
+//! is registered for sending only while it connects and while a send waits for room.
 
 #[cfg(not(windows))]
 pub(super) use everywhere::Interest;
@@ -25,12 +26,20 @@ mod everywhere {
         }
 
         #[inline]
-        pub(in crate::tcp) fn after_recv<T>(&mut self, _: &mut TcpStream, result: io::Result<T>) -> io::Result<T> {
+        pub(in crate::tcp) fn after_recv<T>(
+            &mut self,
+            _: &mut TcpStream,
+            result: io::Result<T>,
+        ) -> io::Result<T> {
             result
         }
 
         #[inline]
-        pub(in crate::tcp) fn after_send<T>(&mut self, _: &mut TcpStream, result: io::Result<T>) -> io::Result<T> {
+        pub(in crate::tcp) fn after_send<T>(
+            &mut self,
+            _: &mut TcpStream,
+            result: io::Result<T>,
+        ) -> io::Result<T> {
             result
         }
     }
@@ -60,18 +69,30 @@ mod windows {
         /// The socket was registered for both directions.
         pub(in crate::tcp) fn registered(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
             let (registry, token) = registrar.mio().ok_or(io::ErrorKind::Unsupported)?;
-            *self = Self { with: Some((registry.try_clone()?, token)), for_sending: true, send_waits: false };
+            *self = Self {
+                with: Some((registry.try_clone()?, token)),
+                for_sending: true,
+                send_waits: false,
+            };
             Ok(())
         }
 
-        pub(in crate::tcp) fn after_recv<T>(&mut self, socket: &mut TcpStream, result: io::Result<T>) -> io::Result<T> {
+        pub(in crate::tcp) fn after_recv<T>(
+            &mut self,
+            socket: &mut TcpStream,
+            result: io::Result<T>,
+        ) -> io::Result<T> {
             if found_nothing(&result) && self.for_sending && !self.send_waits {
                 self.change(socket, false)?;
             }
             result
         }
 
-        pub(in crate::tcp) fn after_send<T>(&mut self, socket: &mut TcpStream, result: io::Result<T>) -> io::Result<T> {
+        pub(in crate::tcp) fn after_send<T>(
+            &mut self,
+            socket: &mut TcpStream,
+            result: io::Result<T>,
+        ) -> io::Result<T> {
             self.send_waits = found_nothing(&result);
             if self.send_waits && !self.for_sending {
                 self.change(socket, true)?;

@@ -7,7 +7,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{
-    ClientConfig, ClientConnection, ConfigBuilder, ConfigSide, RootCertStore, ServerConfig, ServerConnection, WantsVerifier,
+    ClientConfig, ClientConnection, ConfigBuilder, ConfigSide, RootCertStore, ServerConfig,
+    ServerConnection, WantsVerifier,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,8 +52,10 @@ fn versions<S: ConfigSide>(
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let wrong = |e| TlsError::File { what: "certificates", path: path.to_owned(), why: pem_problem(e) };
-    let found: Vec<_> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect).map_err(wrong)?;
+    let wrong =
+        |e| TlsError::File { what: "certificates", path: path.to_owned(), why: pem_problem(e) };
+    let found: Vec<_> =
+        CertificateDer::pem_file_iter(path).and_then(Iterator::collect).map_err(wrong)?;
     if found.is_empty() { Err(TlsError::Empty(path.to_owned())) } else { Ok(found) }
 }
 
@@ -83,18 +86,27 @@ fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
 pub struct TlsServer(Arc<ServerConfig>);
 
 impl TlsServer {
-    /// With a certificate chain and its key. With `ca`, clients have to show a certificate that one of these authorities signed.
-    pub fn from_files(certificate: &Path, private_key: &Path, ca: Option<&Path>) -> Result<Self, TlsError> {
+    /// With a certificate chain and its key. With `ca`, clients have to show a certificate that one
+    /// of these authorities signed.
+    pub fn from_files(
+        certificate: &Path,
+        private_key: &Path,
+        ca: Option<&Path>,
+    ) -> Result<Self, TlsError> {
         let builder = versions(ServerConfig::builder_with_provider(provider()))?;
         let builder = match ca {
             None => builder.with_no_client_auth(),
             Some(path) => {
                 let roots = Arc::new(authorities(path)?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build().map_err(unusable)?;
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
+                    .build()
+                    .map_err(unusable)?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let config = builder.with_single_cert(certificates(certificate)?, key(private_key)?).map_err(unusable)?;
+        let config = builder
+            .with_single_cert(certificates(certificate)?, key(private_key)?)
+            .map_err(unusable)?;
         Ok(Self(Arc::new(config)))
     }
 
@@ -110,22 +122,25 @@ impl TlsServer {
 pub struct TlsClient(Arc<ClientConfig>);
 
 impl TlsClient {
-    /// Trusts servers whose certificate one of the authorities in `ca` signed; `identity` is the certificate and the key to show to
-    /// servers that ask.
+    /// Trusts servers whose certificate one of the authorities in `ca` signed; `identity` is the
+    /// certificate and the key to show to servers that ask.
     pub fn from_files(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Self, TlsError> {
-        let builder = versions(ClientConfig::builder_with_provider(provider()))?.with_root_certificates(authorities(ca)?);
+        let builder = versions(ClientConfig::builder_with_provider(provider()))?
+            .with_root_certificates(authorities(ca)?);
         let config = match identity {
             None => builder.with_no_client_auth(),
-            Some((certificate, private_key)) => {
-                builder.with_client_auth_cert(certificates(certificate)?, key(private_key)?).map_err(unusable)?
-            }
+            Some((certificate, private_key)) => builder
+                .with_client_auth_cert(certificates(certificate)?, key(private_key)?)
+                .map_err(unusable)?,
         };
         Ok(Self(Arc::new(config)))
     }
 
-    /// Encrypts a connection that was made; the server's certificate has to be for `name`, a host name or address.
+    /// Encrypts a connection that was made; the server's certificate has to be for `name`, a host
+    /// name or address.
     pub fn wrap(&self, stream: Box<dyn Stream>, name: &str) -> Result<Box<dyn Stream>, TlsError> {
-        let server = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
+        let server =
+            ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
         let tls = ClientConnection::new(Arc::clone(&self.0), server).map_err(unusable)?;
         Ok(Box::new(TlsStream::new(stream, tls.into())))
     }

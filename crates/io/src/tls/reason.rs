@@ -6,8 +6,12 @@ use rustls::{CertificateError, Error};
 pub(super) fn reason(error: &Error) -> String {
     let Error::InvalidCertificate(certificate) = error else { return format!("TLS: {error}") };
     let why = match certificate {
-        CertificateError::UnknownIssuer => "no trusted CA has signed it; check the file with CA certificates".into(),
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".into(),
+        CertificateError::UnknownIssuer => {
+            "no trusted CA has signed it; check the file with CA certificates".into()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired".into()
+        }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "it is not valid yet; check the clocks".into()
         }
@@ -15,7 +19,9 @@ pub(super) fn reason(error: &Error) -> String {
             format!("it is for another name: {error}; the names are in its subjectAltName")
         }
         // rustls wraps what its verifier has no word for.
-        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => AUTHORITY.into(),
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            AUTHORITY.into()
+        }
         _ => error.to_string(),
     };
     format!("TLS: the peer's certificate is not accepted: {why}")

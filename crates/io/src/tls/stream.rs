@@ -10,7 +10,8 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 pub(super) struct TlsStream {
     socket: Box<dyn Stream>,
     tls: Connection,
-    /// Bytes of the caller that are encrypted but not completely sent; they are reported as taken once they are sent.
+    /// Bytes of the caller that are encrypted but not completely sent; they are reported as taken
+    /// once they are sent.
     sealed: usize,
     /// Decrypted bytes that wait to be received.
     opened: usize,
@@ -117,7 +118,8 @@ impl StreamFilter for TlsStream {
         self.try_flush()?;
         loop {
             let n = self.hand_out(bufs)?;
-            // An end without close_notify is an end: the protocols above know how much belongs to a message.
+            // An end without close_notify is an end: the protocols above know how much belongs to a
+            // message.
             if n > 0 || !self.take_in()? {
                 return Ok(n);
             }

@@ -49,10 +49,24 @@ fn pattern(at: u64) -> u8 {
 }
 
 impl Exchange {
-    pub fn spawn(on: &Handle, mut stream: Box<dyn Stream>, total: u64, patience: Duration, report: Rc<RefCell<Report>>) {
+    pub fn spawn(
+        on: &Handle,
+        mut stream: Box<dyn Stream>,
+        total: u64,
+        patience: Duration,
+        report: Rc<RefCell<Report>>,
+    ) {
         on.spawn(|id| {
             on.registrar(id, |r| stream.register(r)).expect("a fresh stream registers");
-            Self { stream, id, total, patience, last_moved: on.now(), timer: TimerSlot::default(), report }
+            Self {
+                stream,
+                id,
+                total,
+                patience,
+                last_moved: on.now(),
+                timer: TimerSlot::default(),
+                report,
+            }
         });
     }
 
@@ -119,7 +133,9 @@ impl Driver for Exchange {
                 self.last_moved = on.now();
                 Activity::Busy
             }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => Activity::Idle,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => {
+                Activity::Idle
+            }
             Err(e) => self.end(on, Outcome::Failed(e.kind())),
         }
     }

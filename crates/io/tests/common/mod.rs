@@ -79,8 +79,13 @@ impl Driver for Echo {
     }
 }
 
-/// Listens at `at` and echoes on every connection; returns the address. `trouble` is that of [`Acceptor::spawn`].
-pub fn serve_echo(on: &Handle, at: &str, trouble: impl FnMut(&Handle, &io::Error, Duration) + 'static) -> String {
+/// Listens at `at` and echoes on every connection; returns the address. `trouble` is that of
+/// [`Acceptor::spawn`].
+pub fn serve_echo(
+    on: &Handle,
+    at: &str,
+    trouble: impl FnMut(&Handle, &io::Error, Duration) + 'static,
+) -> String {
     let listener = on.listen(at.parse().expect("an address")).expect("the address is free");
     let address = listener.local();
     Acceptor::spawn(on, listener, Echo::spawn, trouble).expect("a listener registers");

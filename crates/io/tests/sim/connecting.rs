@@ -59,7 +59,8 @@ fn the_first_that_answers_is_taken() {
     for seed in seeds(50) {
         let mut scene = scene(seed);
         serve_echo(&scene.server, "10.0.0.1:7000", no_trouble);
-        let dead_first = attempt(&scene.client, &["10.9.9.9:7000", "10.0.0.1:7001", "10.0.0.1:7000"], LIMIT);
+        let dead_first =
+            attempt(&scene.client, &["10.9.9.9:7000", "10.0.0.1:7001", "10.0.0.1:7000"], LIMIT);
         let (result, at) = wait(&mut scene.world, &dead_first);
         assert_eq!(result.unwrap(), "10.0.0.1:7000");
         // One stagger and a few round trips: far from the limit.
@@ -76,7 +77,11 @@ fn who_refuses_is_named_and_who_is_silent_costs_the_limit() {
         let (result, at) = wait(&mut scene.world, &refused);
         let error = result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
-        assert!(error.to_string().contains("10.0.0.1:7000") && error.to_string().contains("10.0.0.1:7001"), "{error}");
+        assert!(
+            error.to_string().contains("10.0.0.1:7000")
+                && error.to_string().contains("10.0.0.1:7001"),
+            "{error}"
+        );
         assert!(at < Time::ZERO + LIMIT);
 
         let begun = scene.world.now();
@@ -101,7 +106,9 @@ fn no_address_no_time_and_no_descriptor_are_answered_too() {
     let host = scene.world.host("10.0.0.2");
     scene.world.set_exhausted(host, true);
     let no_descriptor = attempt(&scene.client, &["10.0.0.1:7000"], LIMIT);
-    assert!(matches!(wait(&mut scene.world, &no_descriptor).0, Err(ConnectError::Failed(f)) if f.len() == 1));
+    assert!(
+        matches!(wait(&mut scene.world, &no_descriptor).0, Err(ConnectError::Failed(f)) if f.len() == 1)
+    );
 }
 
 #[test]
@@ -110,7 +117,8 @@ fn giving_up_calls_nobody_and_leaves_nothing() {
     scene.world.set_answer(addr("10.0.0.1:7000"), Answer::Never);
     let called = Rc::new(Cell::new(false));
     let note = Rc::clone(&called);
-    let driver = connect(&scene.client, &[addr("10.0.0.1:7000")], LIMIT, move |_, _| note.set(true));
+    let driver =
+        connect(&scene.client, &[addr("10.0.0.1:7000")], LIMIT, move |_, _| note.set(true));
     scene.world.run_for(Duration::from_secs(1));
     scene.client.remove(driver);
     scene.world.run_for(LIMIT);
@@ -144,7 +152,11 @@ fn a_connection_serves_its_new_owner_on_another_loop() {
             connect(&scene.client, &[addr("10.0.0.1:7000")], LIMIT, move |on, stream| {
                 Exchange::spawn(on, stream.unwrap(), 20_000, Duration::from_secs(100), theirs);
             });
-            assert!(scene.world.run_until(|_| report.borrow().outcome.is_some(), Duration::from_secs(1000)));
+            assert!(
+                scene
+                    .world
+                    .run_until(|_| report.borrow().outcome.is_some(), Duration::from_secs(1000))
+            );
             assert_eq!(report.borrow().outcome, Some(Outcome::Whole));
         }
         assert_eq!(scene.server.counters().snapshot().accepts, 4);
@@ -162,9 +174,13 @@ fn a_listener_without_descriptors_sleeps_and_recovers() {
         });
         let host = scene.world.host("10.0.0.1");
         scene.world.set_exhausted(host, true);
-        let waiting: Vec<_> = (0..100).map(|_| attempt(&scene.client, &["10.0.0.1:7000"], LIMIT)).collect();
+        let waiting: Vec<_> =
+            (0..100).map(|_| attempt(&scene.client, &["10.0.0.1:7000"], LIMIT)).collect();
         scene.world.run_for(Duration::from_secs(60));
-        assert!(waiting.iter().all(|w| matches!(*w.borrow(), Some((Ok(_), _)))), "the system queues them");
+        assert!(
+            waiting.iter().all(|w| matches!(*w.borrow(), Some((Ok(_), _)))),
+            "the system queues them"
+        );
         let (count, last) = (troubles.borrow().len(), troubles.borrow().last().map(|t| t.1));
         assert!((60..80).contains(&count), "{count}");
         assert_eq!(last, Some(Duration::from_secs(1)));

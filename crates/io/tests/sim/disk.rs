@@ -26,7 +26,8 @@ struct Scratch {
 impl Scratch {
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weft-sim-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("weft-sim-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         file.set_len(BLOCKS * BLOCK as u64).unwrap();
@@ -89,7 +90,13 @@ impl Rig {
     }
 
     fn op(&self, kind: DiskKind, block: u64, fill: u8) -> DiskOp {
-        let mut op = DiskOp { kind, offset: block * BLOCK as u64, len: BLOCK as u64, data: Default::default(), user: block };
+        let mut op = DiskOp {
+            kind,
+            offset: block * BLOCK as u64,
+            len: BLOCK as u64,
+            data: Default::default(),
+            user: block,
+        };
         if matches!(kind, DiskKind::Read | DiskKind::Write { .. }) {
             let mut buf = self.on.pool().take(BLOCK).unwrap();
             buf.fill(fill);
@@ -165,7 +172,10 @@ fn what_is_written_is_read_and_survives_once_flushed() {
         rig.world.power_on(rig.host);
         rig.restart();
         let found = rig.sectors();
-        assert!(found.iter().enumerate().all(|(i, s)| *s == if i / 8 == 3 { 0 } else { 2 }), "{found:?}");
+        assert!(
+            found.iter().enumerate().all(|(i, s)| *s == if i / 8 == 3 { 0 } else { 2 }),
+            "{found:?}"
+        );
     }
 }
 
@@ -198,7 +208,8 @@ fn a_flush_does_not_cover_what_is_in_flight_with_it() {
         let mut rig = Rig::new(seed);
         rig.world.set_disk(rig.host, |disk| disk.depth = 100);
         rig.write_all(1, true);
-        let mut ops: Vec<_> = (0..BLOCKS).map(|b| rig.op(DiskKind::Write { dsync: false }, b, 2)).collect();
+        let mut ops: Vec<_> =
+            (0..BLOCKS).map(|b| rig.op(DiskKind::Write { dsync: false }, b, 2)).collect();
         ops.push(rig.op(DiskKind::Sync, 0, 0));
         rig.run(ops);
         rig.world.crash(rig.host);
@@ -214,7 +225,9 @@ fn a_killed_process_loses_nothing_that_was_done() {
     for seed in seeds(50) {
         let mut rig = Rig::new(seed);
         rig.write_all(1, false);
-        rig.submit((0..BLOCKS).map(|b| rig.op(DiskKind::Write { dsync: true }, b, 2)).collect::<Vec<_>>());
+        rig.submit(
+            (0..BLOCKS).map(|b| rig.op(DiskKind::Write { dsync: true }, b, 2)).collect::<Vec<_>>(),
+        );
         rig.world.run_for(Duration::from_micros(200));
         let done = rig.jobs.borrow().done.iter().map(|d| d.op.user).collect::<Vec<_>>();
         rig.world.kill(rig.host);
@@ -241,10 +254,16 @@ fn errors_are_told_and_delays_pass_in_virtual_time() {
         let done = rig.write_all(1, false);
         let errors: Vec<_> = done.iter().filter_map(|d| d.result.as_ref().err()).collect();
         failed += errors.len();
-        assert!(done.iter().all(|d| d.op.kind == DiskKind::Write { dsync: false }), "operations come back as they were");
+        assert!(
+            done.iter().all(|d| d.op.kind == DiskKind::Write { dsync: false }),
+            "operations come back as they were"
+        );
         // Sixteen operations, five at a time: four rounds, though the rounds overlap.
         let took = rig.world.now() - begun;
-        assert!(took >= Duration::from_secs(4 * 60) && took < Duration::from_secs(16 * 120), "{took:?}");
+        assert!(
+            took >= Duration::from_secs(4 * 60) && took < Duration::from_secs(16 * 120),
+            "{took:?}"
+        );
     }
     assert!(!all_seeds() || (100..300).contains(&failed), "{failed} of 800");
 }
@@ -262,10 +281,14 @@ fn one_seed_is_one_history() {
     let run = |seed| {
         let mut rig = Rig::new(seed);
         let mut rng = Rng::new(seed);
-        let kinds = [DiskKind::Read, DiskKind::Write { dsync: false }, DiskKind::Sync, DiskKind::Discard];
+        let kinds =
+            [DiskKind::Read, DiskKind::Write { dsync: false }, DiskKind::Sync, DiskKind::Discard];
         let ops = (0..100).map(|_| rig.op(*rng.pick(&kinds), rng.below(BLOCKS + 1), 7)).collect();
         let done = rig.run(ops);
-        let order: Vec<_> = done.iter().map(|d| (d.op.user, d.result.as_ref().map_err(|e| e.kind()).copied())).collect();
+        let order: Vec<_> = done
+            .iter()
+            .map(|d| (d.op.user, d.result.as_ref().map_err(|e| e.kind()).copied()))
+            .collect();
         (order, rig.world.trace_hash(), rig.world.now())
     };
     for seed in seeds(20) {

@@ -26,11 +26,14 @@ struct Scene {
 fn scene(seed: u64, rng: &mut Rng, change: impl FnOnce(&mut NetConfig)) -> Scene {
     let mut world = World::new(seed);
     world.set_net(change);
-    let config = LoopConfig { spin: Duration::from_nanos(rng.magnitude(50_000)), ..LoopConfig::default() };
+    let config =
+        LoopConfig { spin: Duration::from_nanos(rng.magnitude(50_000)), ..LoopConfig::default() };
     let server = world.host(SERVER);
     let loops: Vec<_> = (0..rng.within(1, 2)).map(|_| world.add_loop(server, &config)).collect();
-    let ports =
-        loops.iter().enumerate().map(|(i, &l)| serve_echo(&world.handle(l), &format!("{SERVER}:{}", 7000 + i), no_trouble));
+    let ports = loops
+        .iter()
+        .enumerate()
+        .map(|(i, &l)| serve_echo(&world.handle(l), &format!("{SERVER}:{}", 7000 + i), no_trouble));
     let ports = ports.collect();
     let hosts: Vec<_> = (0..rng.within(1, 2)).map(|i| world.host(&format!("10.0.1.{i}"))).collect();
     let clients = hosts.into_iter().map(|host| world.add_loop(host, &config)).collect::<Vec<_>>();
@@ -46,7 +49,9 @@ fn exchange(on: &Handle, to: &str, total: u64) -> Rc<RefCell<Report>> {
 }
 
 fn exchanges(scene: &Scene, rng: &mut Rng) -> Reports {
-    let each = |_| exchange(rng.pick(&scene.clients), rng.pick::<String>(&scene.ports), rng.magnitude(100_000));
+    let each = |_| {
+        exchange(rng.pick(&scene.clients), rng.pick::<String>(&scene.ports), rng.magnitude(100_000))
+    };
     (0..5).map(each).collect()
 }
 
@@ -79,7 +84,13 @@ fn a_cut_connection_errs_and_gives_no_wrong_byte() {
         let mut scene = scene(seed, &mut rng, |net| {
             net.cut_one_in = 2;
             net.cut_within_bytes = 100_000;
-            net.cuts = vec![Cut::Reset, Cut::Close, Cut::Silence, Cut::HalfOpen(Side::Client), Cut::HalfOpen(Side::Server)];
+            net.cuts = vec![
+                Cut::Reset,
+                Cut::Close,
+                Cut::Silence,
+                Cut::HalfOpen(Side::Client),
+                Cut::HalfOpen(Side::Server),
+            ];
         });
         let reports = exchanges(&scene, &mut rng);
         assert!(scene.world.run_until(|_| all_over(&reports), LIMIT), "{:?}", reports);
@@ -101,13 +112,18 @@ fn a_cut_falls_behind_the_byte_that_was_named() {
         for how in [Cut::Reset, Cut::Close] {
             let mut rng = Rng::new(after_bytes);
             let mut scene = scene(after_bytes, &mut rng, |_| ());
-            scene.world.plan(PORT.parse().unwrap(), Some(CutAt { from: Side::Server, after_bytes, how }));
+            scene
+                .world
+                .plan(PORT.parse().unwrap(), Some(CutAt { from: Side::Server, after_bytes, how }));
             let report = exchange(&scene.clients[0], PORT, 200);
             assert!(scene.world.run_until(|_| report.borrow().outcome.is_some(), LIMIT));
             let back = report.borrow().back;
             match how {
                 Cut::Close => assert_eq!((back, outcome(&report)), (after_bytes, Outcome::Ended)),
-                _ => assert!(back <= after_bytes && matches!(outcome(&report), Outcome::Failed(_)), "{report:?}"),
+                _ => assert!(
+                    back <= after_bytes && matches!(outcome(&report), Outcome::Failed(_)),
+                    "{report:?}"
+                ),
             }
         }
     }
@@ -156,7 +172,9 @@ fn a_killed_process_closes_its_connections() {
         let report = exchange(&scene.clients[0], PORT, 1 << 18);
         assert!(scene.world.run_until(|_| report.borrow().back > 1000, LIMIT));
         scene.world.kill(server);
-        assert!(scene.world.run_until(|_| report.borrow().outcome.is_some(), Duration::from_secs(5)));
+        assert!(
+            scene.world.run_until(|_| report.borrow().outcome.is_some(), Duration::from_secs(5))
+        );
         assert!(matches!(outcome(&report), Outcome::Failed(_) | Outcome::Ended), "{report:?}");
     }
 }
@@ -169,7 +187,10 @@ fn one_seed_is_one_history() {
             net.cut_one_in = 3;
             net.cut_within_bytes = 50_000;
         });
-        scene.world.set_answer("10.0.0.1:7001".parse().unwrap(), *rng.pick(&[Answer::Usual, Answer::Refuse]));
+        scene.world.set_answer(
+            "10.0.0.1:7001".parse().unwrap(),
+            *rng.pick(&[Answer::Usual, Answer::Refuse]),
+        );
         let reports = exchanges(&scene, &mut rng);
         assert!(scene.world.run_until(|_| all_over(&reports), LIMIT));
         (scene.world.trace_hash(), scene.world.now(), scene.world.trace_tail())

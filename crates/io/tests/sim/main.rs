@@ -1,4 +1,5 @@
-//! Drivers in simulated worlds, many seeds each. A failure names the seed; `WEFT_SEED=n` runs that one alone.
+//! Drivers in simulated worlds, many seeds each. A failure names the seed; `WEFT_SEED=n` runs that
+//! one alone.
 
 #[path = "../common/mod.rs"]
 mod common;

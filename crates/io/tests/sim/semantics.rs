@@ -1,7 +1,9 @@
-//! What the loop promises its drivers, under drivers that wake, remove and spawn each other at random.
+//! What the loop promises its drivers, under drivers that wake, remove and spawn each other at
+//! random.
 //!
-//! The model keeps what is owed: whoever is woken, spawned or said that it was busy runs all its phases once more; a timer runs
-//! `work` when its time has come; a posted task runs; nobody runs after its removal, and every removed driver is dropped.
+//! The model keeps what is owed: whoever is woken, spawned or said that it was busy runs all its
+//! phases once more; a timer runs `work` when its time has come; a posted task runs; nobody runs
+//! after its removal, and every removed driver is dropped.
 
 use crate::common::{no_trouble, serve_echo};
 use crate::exchange::{Exchange, Outcome, Report};
@@ -85,7 +87,9 @@ impl Shared {
             }
             6..8 => {
                 // Some are due already.
-                let at = Time::from_nanos((on.now().as_nanos() + model.rng.magnitude(10_000_000)).saturating_sub(1000));
+                let at = Time::from_nanos(
+                    (on.now().as_nanos() + model.rng.magnitude(10_000_000)).saturating_sub(1000),
+                );
                 known.timers.push(at);
                 on.wake_at(id, at);
             }
@@ -187,7 +191,8 @@ fn sockets_are_served_beside_timers_and_tasks_that_are_always_due() {
         let mut world = World::new(seed);
         let [server, client] = ["10.0.0.1", "10.0.0.2"].map(|ip| {
             let host = world.host(ip);
-            let id = world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
+            let id =
+                world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
             world.handle(id)
         });
         let address = serve_echo(&server, "10.0.0.1:7000", no_trouble);
@@ -234,7 +239,10 @@ fn deadlines_of_the_gone_and_superseded_ones_do_not_wake_the_loop() {
     let before = on.counters().snapshot();
     world.run_for(Duration::from_secs(1000));
     let turns = on.counters().snapshot().since(&before).turns;
-    assert!((9..=30).contains(&turns), "one driver with a deadline every 100 s had {turns} turns in 1000 s");
+    assert!(
+        (9..=30).contains(&turns),
+        "one driver with a deadline every 100 s had {turns} turns in 1000 s"
+    );
 }
 
 #[test]
@@ -263,7 +271,10 @@ fn nothing_that_is_owed_is_forgotten() {
         let live: Vec<_> = loops.iter().map(|l| world.handle(*l).live_drivers()).collect();
         assert_eq!(alive, live.iter().sum::<usize>());
         drop(world);
-        assert!(model.lock().drivers.values().all(|d| d.dropped), "a loop that ends drops its drivers");
+        assert!(
+            model.lock().drivers.values().all(|d| d.dropped),
+            "a loop that ends drops its drivers"
+        );
     }
 }
 
@@ -273,7 +284,12 @@ fn check(model: &Model) -> usize {
     for (key, known) in &model.drivers {
         assert_eq!(known.removed, known.dropped, "{key:?} is removed, or dropped, but not both");
         let owed = known.owed != 0 || !known.timers.is_empty();
-        assert!(known.removed || !owed, "{key:?} is owed phases {:#b}, timers {:?}", known.owed, known.timers);
+        assert!(
+            known.removed || !owed,
+            "{key:?} is owed phases {:#b}, timers {:?}",
+            known.owed,
+            known.timers
+        );
     }
     model.drivers.values().filter(|d| !d.removed).count()
 }

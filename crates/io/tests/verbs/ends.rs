@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use weft_io::rdma::{Ended, Event, Exposure, Memory, QueuePair, QueuePairConfig, QueuePairListener, WorkError};
+use weft_io::rdma::{
+    Ended, Event, Exposure, Memory, QueuePair, QueuePairConfig, QueuePairListener, WorkError,
+};
 use weft_io::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, Time};
 
 /// Far more than any of this takes.
@@ -203,7 +205,8 @@ impl End {
         Self { qp: shared, events, driver, on: on.clone() }
     }
 
-    /// The queue pair; its driver runs afterwards, as work that was not taken announces itself nowhere else.
+    /// The queue pair; its driver runs afterwards, as work that was not taken announces itself
+    /// nowhere else.
     pub fn qp(&self) -> std::cell::RefMut<'_, Box<dyn QueuePair>> {
         self.on.wake(self.driver);
         std::cell::RefMut::map(self.qp.borrow_mut(), |qp| qp.as_mut().expect("it is still there"))

@@ -1,4 +1,5 @@
-//! Memory of a region that is lent: it is written from where it is, and what it held before goes nowhere.
+//! Memory of a region that is lent: it is written from where it is, and what it held before goes
+//! nowhere.
 
 use crate::ends::{Bench, End, SLOT, done, memory, pattern};
 use std::rc::Rc;
@@ -9,8 +10,14 @@ use weft_io::region::{CHUNK_BYTES, Lender, Region};
 
 const LEN: usize = 100_000;
 
-/// Writes what the region holds from `offset` on to the host's memory, and gives what is there then.
-fn written(bench: &mut Bench, (host, target): (&End, &End), lender: &Rc<Lender>, offset: usize) -> Vec<u8> {
+/// Writes what the region holds from `offset` on to the host's memory, and gives what is there
+/// then.
+fn written(
+    bench: &mut Bench,
+    (host, target): (&End, &End),
+    lender: &Rc<Lender>,
+    offset: usize,
+) -> Vec<u8> {
     let mut views = Segments::new();
     assert!(lender.lend(offset, LEN, &mut views));
     let pieces = views.len();
@@ -25,7 +32,10 @@ fn written(bench: &mut Bench, (host, target): (&End, &End), lender: &Rc<Lender>,
     let mut events = [bench.next(target), bench.next(target)];
     events.sort_by_key(|event| matches!(event, Event::WorkEnded { id: 6, .. }));
     assert_eq!(events[0], done(5));
-    assert!(matches!(events[1], Event::WorkEnded { id: 6, ended: Ended::Failed(_) }), "it is only read");
+    assert!(
+        matches!(events[1], Event::WorkEnded { id: 6, ended: Ended::Failed(_) }),
+        "it is only read"
+    );
     assert_eq!(target.qp().take_back(SLOT).unwrap().len(), pieces);
     let content = host.content(LEN);
     host.qp().conceal(SLOT);
@@ -47,11 +57,18 @@ fn memory_of_a_region_is_written_from_where_it_is() {
             // In two and in three pieces, on both sides of the end of a part.
             for offset in [0, CHUNK_BYTES - 4096, (2 << 20) - 4096] {
                 let expected = &pattern(bytes, round)[offset..][..LEN];
-                assert!(written(&mut bench, ends, &lender, offset) == expected, "round {round} at {offset}");
+                assert!(
+                    written(&mut bench, ends, &lender, offset) == expected,
+                    "round {round} at {offset}"
+                );
             }
             // Its memory goes back to the system, and other pages take its place.
             region.release(0, bytes);
-            assert_eq!(written(&mut bench, ends, &lender, 0), vec![0; LEN], "round {round}, released");
+            assert_eq!(
+                written(&mut bench, ends, &lender, 0),
+                vec![0; LEN],
+                "round {round}, released"
+            );
         }
     }
     drop((host, target));
@@ -63,7 +80,8 @@ fn memory_of_others_comes_back_at_once() {
     let mut bench = Bench::new();
     let (host, target) = bench.pair(None);
     let buf = bench.on().pool().take(4096).unwrap();
-    let NotLent { memory, why } = target.qp().lend(SLOT, Segments::from_iter([buf.into()])).unwrap_err();
+    let NotLent { memory, why } =
+        target.qp().lend(SLOT, Segments::from_iter([buf.into()])).unwrap_err();
     assert!(memory.len() == 1 && why.is_none());
     let region = Arc::new(Region::new(1 << 20).unwrap());
     let lender = Lender::new(Arc::clone(&region));

@@ -1,5 +1,5 @@
-//! Queue pairs of rdma-core on a real or soft device. `lab/cases/verbs.sh` runs this; by hand: `WEFT_RDMA_ADDRESS=ADDRESS cargo test -p weft-io
-//! --test verbs -- --ignored --skip target::`.
+//! Queue pairs of rdma-core on a real or soft device. `lab/cases/verbs.sh` runs this; by hand:
+//! `WEFT_RDMA_ADDRESS=ADDRESS cargo test -p weft-io --test verbs -- --ignored --skip target::`.
 #![cfg(target_os = "linux")]
 
 mod ends;
@@ -64,7 +64,12 @@ fn transfer(bench: &mut Bench, exposure: Exposure) {
         assert_eq!(bench.next(&host), done(2));
         target.fill(&pattern(len, 100 + round));
         target.qp().write(5, memory(0, 50_000), at, false);
-        target.qp().write(6, memory(50_000, 50_000), Remote { address: at.address + 50_000, ..at }, true);
+        target.qp().write(
+            6,
+            memory(50_000, 50_000),
+            Remote { address: at.address + 50_000, ..at },
+            true,
+        );
         assert_eq!(bench.next(&target), done(6));
         target.qp().send(8, b"written", None, None);
         assert_eq!((message(bench, &host).0, bench.next(&target)), (b"written".to_vec(), done(8)));
@@ -106,7 +111,8 @@ fn memory_is_read_and_written_by_a_standing_key() {
     transfer(&mut Bench::new(), Exposure::Standing);
 }
 
-/// Reads memory that is not accessible any more, or never was to this extent: the read is refused, and both ends are flushed.
+/// Reads memory that is not accessible any more, or never was to this extent: the read is refused,
+/// and both ends are flushed.
 fn refused(bench: &mut Bench, host: &End, target: &End, at: Remote, bytes: u32) {
     target.qp().prepare(SLOT, bytes).unwrap();
     target.qp().read(30, memory(0, bytes), at);
@@ -117,7 +123,13 @@ fn refused(bench: &mut Bench, host: &End, target: &End, at: Remote, bytes: u32) 
         ended.push(bench.next(target));
     }
     assert!(ended.contains(&Event::WorkEnded { id: 31, ended: Ended::Flushed }));
-    assert_eq!(ended.iter().filter(|event| matches!(event, Event::ReceiveEnded { error: None, .. })).count(), 8);
+    assert_eq!(
+        ended
+            .iter()
+            .filter(|event| matches!(event, Event::ReceiveEnded { error: None, .. }))
+            .count(),
+        8
+    );
     target.qp().disconnect();
     loop {
         if bench.next(host) == Event::Disconnected {
@@ -135,7 +147,10 @@ fn a_window_ends_with_its_invalidation_by_either_end() {
         host.fill(&pattern(8192, 0));
         let at = host.qp().expose(1, SLOT, 8192, false).unwrap();
         host.qp().send(2, b"exposed", None, None);
-        assert_eq!((message(&mut bench, &target).0, bench.next(&host)), (b"exposed".to_vec(), done(2)));
+        assert_eq!(
+            (message(&mut bench, &target).0, bench.next(&host)),
+            (b"exposed".to_vec(), done(2))
+        );
         assert!(host.qp().prepare(SLOT, 8192).is_err(), "what is exposed is in use");
         if by_message {
             target.qp().send(3, b"answer", None, Some(at.key));
@@ -149,7 +164,10 @@ fn a_window_ends_with_its_invalidation_by_either_end() {
         let again = host.qp().expose(1, SLOT, 4096, false).unwrap();
         assert_ne!(again.key, at.key);
         host.qp().send(5, b"again", None, None);
-        assert_eq!((message(&mut bench, &target).0, bench.next(&host)), (b"again".to_vec(), done(5)));
+        assert_eq!(
+            (message(&mut bench, &target).0, bench.next(&host)),
+            (b"again".to_vec(), done(5))
+        );
         refused(&mut bench, &host, &target, at, 4096);
     }
 }
@@ -157,14 +175,18 @@ fn a_window_ends_with_its_invalidation_by_either_end() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn nothing_beyond_what_is_exposed_is_read() {
-    // Soft RoCE lets a window reach as far as the memory that is registered around it, which is more than here.
+    // Soft RoCE lets a window reach as far as the memory that is registered around it, which is
+    // more than here.
     for (exposure, beyond) in [(Exposure::Registration, 1), (Exposure::Window, 4 << 20)] {
         let mut bench = Bench::new();
         let (host, target) = bench.pair(Some(exposure));
         host.fill(&pattern(8192, 0));
         let at = host.qp().expose(1, SLOT, 4096, false).unwrap();
         host.qp().send(2, b"exposed", None, None);
-        assert_eq!((message(&mut bench, &target).0, bench.next(&host)), (b"exposed".to_vec(), done(2)));
+        assert_eq!(
+            (message(&mut bench, &target).0, bench.next(&host)),
+            (b"exposed".to_vec(), done(2))
+        );
         refused(&mut bench, &host, &target, at, 4096 + beyond);
     }
 }
@@ -317,7 +339,13 @@ fn an_end_flushes_everything_and_tells_the_other_end() {
     target.qp().destroy();
     target.qp().send(2, b"later", None, None);
     target.qp().post_receive(0);
-    assert!(target.qp().poll(bench.on()).unwrap().is_none_or(|event| matches!(event, Event::WorkEnded { .. })));
+    assert!(
+        target
+            .qp()
+            .poll(bench.on())
+            .unwrap()
+            .is_none_or(|event| matches!(event, Event::WorkEnded { .. }))
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! A peer that breaks the rules of NVMe over RDMA, at the target whose address is `WEFT_RDMA_TARGET`. The engine's tests show what becomes of
-//! each violation; here is what a device makes of it.
+//! A peer that breaks the rules of NVMe over RDMA, at the target whose address is
+//! `WEFT_RDMA_TARGET`. The engine's tests show what becomes of each violation; here is what a
+//! device makes of it.
 
 use super::ends::{Bench, End, SLOT};
 use std::net::SocketAddr;
@@ -15,7 +16,10 @@ const REQUEST: [u8; 32] = {
 const CONNECT_DATA_BYTES: u32 = 1024;
 
 fn target() -> SocketAddr {
-    std::env::var("WEFT_RDMA_TARGET").expect("WEFT_RDMA_TARGET is an address").parse().expect("an address with a port")
+    std::env::var("WEFT_RDMA_TARGET")
+        .expect("WEFT_RDMA_TARGET is an address")
+        .parse()
+        .expect("an address with a port")
 }
 
 /// Asks the target for a connection, with an answer.
@@ -41,13 +45,21 @@ fn private_data_of_every_length_is_answered() {
         let (host, answer) = ask(&mut bench, &REQUEST[..len]);
         let said = host.qp().private_data().to_vec();
         match answer {
-            // InfiniBand's messages have fields of a fixed size, so that zeros follow: a request whose HSQSIZE is there is complete.
-            Event::Established if len > 6 => assert!(said.starts_with(&[0, 0, 32, 0]), "{len}: {said:?}"),
+            // InfiniBand's messages have fields of a fixed size, so that zeros follow: a request
+            // whose HSQSIZE is there is complete.
+            Event::Established if len > 6 => {
+                assert!(said.starts_with(&[0, 0, 32, 0]), "{len}: {said:?}")
+            }
             Event::Rejected if len <= 6 => {
-                assert!(said.starts_with(&[0, 0, 4, 0]) || said.starts_with(&[0, 0, 1, 0]), "{len}: {said:?}")
+                assert!(
+                    said.starts_with(&[0, 0, 4, 0]) || said.starts_with(&[0, 0, 1, 0]),
+                    "{len}: {said:?}"
+                )
             }
             // iWARP says how much there is.
-            Event::Rejected => assert!(len < 32 && said.starts_with(&[0, 0, 1, 0]), "{len}: {said:?}"),
+            Event::Rejected => {
+                assert!(len < 32 && said.starts_with(&[0, 0, 1, 0]), "{len}: {said:?}")
+            }
             other => panic!("{len}: {other:?}"),
         }
     }
@@ -57,13 +69,18 @@ fn private_data_of_every_length_is_answered() {
 #[ignore = "needs an RDMA device and a target"]
 fn requests_that_cannot_be_are_rejected_with_the_reason() {
     // Where in the request, what is there, and the reason.
-    for (at, value, reason) in [(0, 1u16, 2), (2, 0xffff, 3), (4, 0, 5), (6, 0, 4), (6, 0xffff, 4)] {
+    for (at, value, reason) in [(0, 1u16, 2), (2, 0xffff, 3), (4, 0, 5), (6, 0, 4), (6, 0xffff, 4)]
+    {
         let mut bench = Bench::new();
         let mut request = REQUEST;
         request[at..at + 2].copy_from_slice(&value.to_le_bytes());
         let (host, answer) = ask(&mut bench, &request);
         assert_eq!(answer, Event::Rejected, "{value:#x} at {at}");
-        assert!(host.qp().private_data().starts_with(&[0, 0, reason, 0]), "{value:#x} at {at}: {:?}", host.qp().private_data());
+        assert!(
+            host.qp().private_data().starts_with(&[0, 0, reason, 0]),
+            "{value:#x} at {at}: {:?}",
+            host.qp().private_data()
+        );
     }
 }
 
@@ -112,7 +129,11 @@ fn descriptors_that_cannot_be_are_answered_with_the_reason() {
             })
         });
         assert_eq!(cqe.len(), 16);
-        assert_eq!(u16::from_le_bytes([cqe[14], cqe[15]]) >> 1 & 0x7ff, status, "case {nth}: {cqe:02x?}");
+        assert_eq!(
+            u16::from_le_bytes([cqe[14], cqe[15]]) >> 1 & 0x7ff,
+            status,
+            "case {nth}: {cqe:02x?}"
+        );
     }
 }
 
@@ -123,7 +144,12 @@ fn memory_that_is_not_accessible_ends_the_connection() {
     for (key, accessible) in [(0x100, CONNECT_DATA_BYTES), (0, CONNECT_DATA_BYTES / 2)] {
         let mut bench = Bench::new();
         let (host, at) = host(&mut bench, accessible);
-        host.qp().send(1, &connect(Remote { key: at.key ^ key, ..at }, CONNECT_DATA_BYTES, KEYED), None, None);
+        host.qp().send(
+            1,
+            &connect(Remote { key: at.key ^ key, ..at }, CONNECT_DATA_BYTES, KEYED),
+            None,
+            None,
+        );
         ends(&mut bench, &host);
     }
 }

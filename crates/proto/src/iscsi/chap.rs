@@ -1,6 +1,7 @@
 //! CHAP (RFC 1994) as used by iSCSI (RFC 7143 §12.1.3): the calculations of both ends.
 //!
-//! The algorithms are MD5, which the standard requires, and SHA-256 and SHA3-256, which are registered for iSCSI and preferred.
+//! The algorithms are MD5, which the standard requires, and SHA-256 and SHA3-256, which are
+//! registered for iSCSI and preferred.
 
 use md5::Digest;
 use zeroize::Zeroizing;
@@ -36,11 +37,13 @@ impl Algorithm {
 
     /// The first one of a list `CHAP_A` that is spoken here.
     pub fn choose(list: &str) -> Option<Self> {
-        list.split(',').find_map(|text| Self::SUPPORTED.into_iter().find(|known| number(text) == Some(known.0.into())))
+        list.split(',').find_map(|text| {
+            Self::SUPPORTED.into_iter().find(|known| number(text) == Some(known.0.into()))
+        })
     }
 
-    /// A list of all that is spoken here, for `CHAP_A`. SHA-256 comes last, as some targets (tgt, IET) take its number for that of
-    /// SHA-1 and would choose it.
+    /// A list of all that is spoken here, for `CHAP_A`. SHA-256 comes last, as some targets (tgt,
+    /// IET) take its number for that of SHA-1 and would choose it.
     pub fn list() -> String {
         [Self::SHA3_256, Self::MD5, Self::SHA256].map(|algorithm| algorithm.0.to_string()).join(",")
     }
@@ -73,7 +76,8 @@ impl Response {
     /// Whether `CHAP_R` is this. Takes as long for a wrong one as for the right one.
     pub fn matches(&self, text: &str) -> bool {
         let Some(given) = binary::decode(text, RESPONSE_BYTES_MAX) else { return false };
-        given.len() == self.len && self.bytes().iter().zip(&given).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+        given.len() == self.len
+            && self.bytes().iter().zip(&given).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
     }
 }
 
@@ -83,10 +87,22 @@ impl core::fmt::Debug for Response {
     }
 }
 
-/// The response to a challenge: the digest of identifier, secret and challenge. `None`: the algorithm is not spoken here.
-pub fn respond(algorithm: Algorithm, identifier: u8, secret: &[u8], challenge: &[u8]) -> Option<Response> {
+/// The response to a challenge: the digest of identifier, secret and challenge. `None`: the
+/// algorithm is not spoken here.
+pub fn respond(
+    algorithm: Algorithm,
+    identifier: u8,
+    secret: &[u8],
+    challenge: &[u8],
+) -> Option<Response> {
     fn over<D: Digest>(identifier: u8, secret: &[u8], challenge: &[u8]) -> Response {
-        Response::new(&D::new().chain_update([identifier]).chain_update(secret).chain_update(challenge).finalize())
+        Response::new(
+            &D::new()
+                .chain_update([identifier])
+                .chain_update(secret)
+                .chain_update(challenge)
+                .finalize(),
+        )
     }
     match algorithm {
         Algorithm::MD5 => Some(over::<md5::Md5>(identifier, secret, challenge)),
@@ -164,10 +180,17 @@ mod tests {
     /// Worked out with Python's hashlib over 0x27, "secret-of-weft", "challenge".
     #[test]
     fn known_responses() {
-        let of = |algorithm| respond(algorithm, 0x27, b"secret-of-weft", b"challenge").unwrap().text();
+        let of =
+            |algorithm| respond(algorithm, 0x27, b"secret-of-weft", b"challenge").unwrap().text();
         assert_eq!(of(Algorithm::MD5), "0x35978609f0c115e5956f74b3c7cecb8f");
-        assert_eq!(of(Algorithm::SHA256), "0xbd37964b3c47633ff16576e42993db75a16873f4234a10c0b2fd4a723e62c536");
-        assert_eq!(of(Algorithm::SHA3_256), "0x871a1a9ad8298d6e120e830d1ab1cde164acdc7befdc7f9577cd7832f2d97627");
+        assert_eq!(
+            of(Algorithm::SHA256),
+            "0xbd37964b3c47633ff16576e42993db75a16873f4234a10c0b2fd4a723e62c536"
+        );
+        assert_eq!(
+            of(Algorithm::SHA3_256),
+            "0x871a1a9ad8298d6e120e830d1ab1cde164acdc7befdc7f9577cd7832f2d97627"
+        );
         assert_eq!(respond(Algorithm(6), 0, b"", b""), None);
     }
 
@@ -192,8 +215,14 @@ mod tests {
 
     #[test]
     fn values_have_bounds() {
-        assert_eq!([identifier("255"), identifier("256"), identifier("0x10"), identifier("")], [Some(255), None, Some(16), None]);
-        assert_eq!(challenge(&binary::encode(&[7; CHALLENGE_BYTES_MAX])).map(|bytes| bytes.len()), Some(CHALLENGE_BYTES_MAX));
+        assert_eq!(
+            [identifier("255"), identifier("256"), identifier("0x10"), identifier("")],
+            [Some(255), None, Some(16), None]
+        );
+        assert_eq!(
+            challenge(&binary::encode(&[7; CHALLENGE_BYTES_MAX])).map(|bytes| bytes.len()),
+            Some(CHALLENGE_BYTES_MAX)
+        );
         assert_eq!(challenge(&binary::encode(&[7; CHALLENGE_BYTES_MAX + 1])), None);
         assert_eq!(challenge("0x"), None);
     }
@@ -201,6 +230,9 @@ mod tests {
     #[test]
     fn secrets_are_not_printed() {
         let credentials = Credentials { name: "me".into(), secret: "hidden".into() };
-        assert!(!format!("{credentials:?}").contains("hidden") && !format!("{credentials:?}").contains("104"));
+        assert!(
+            !format!("{credentials:?}").contains("hidden")
+                && !format!("{credentials:?}").contains("104")
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! Header and data digests (RFC 7143 §13.1): CRC32C over the header with its additional segments, and over the data with its
-//! padding, least significant byte first.
+//! Header and data digests (RFC 7143 §13.1): CRC32C over the header with its additional segments,
+//! and over the data with its padding, least significant byte first.
 //!
-//! The digest of a data segment covers its padding, which the pump does not see, because it moves only payload. So the engine
-//! computes the digest that the payload alone must have for the received digest to be right, and the pump compares that
-//! ([`without_tail`]).
+//! The digest of a data segment covers its padding, which the pump does not see, because it moves
+//! only payload. So the engine computes the digest that the payload alone must have for the
+//! received digest to be right, and the pump compares that ([`without_tail`]).
 
 pub use crate::crc32c::{crc32c, crc32c_append};
 
@@ -19,8 +19,13 @@ pub fn without_tail(whole: u32, tail: &[u8]) -> u32 {
     for byte in tail.iter().rev() {
         for bit in (0..8).rev() {
             let input = u32::from(byte >> bit & 1);
-            // The top bit tells whether the polynomial was added, which it is when the bit shifted out differs from the input.
-            state = if state >> 31 == 1 { (state ^ POLYNOMIAL) << 1 | (input ^ 1) } else { state << 1 | input };
+            // The top bit tells whether the polynomial was added, which it is when the bit shifted
+            // out differs from the input.
+            state = if state >> 31 == 1 {
+                (state ^ POLYNOMIAL) << 1 | (input ^ 1)
+            } else {
+                state << 1 | input
+            };
         }
     }
     !state

@@ -1,11 +1,15 @@
-//! Code of both ends: the positions of a received PDU's parts, and writing a PDU into a gather list.
+//! Code of both ends: the positions of a received PDU's parts, and writing a PDU into a gather
+//! list.
 
 use super::digest::{self, Digests, crc32c, crc32c_append, without_tail};
 use super::pdu::{BHS_BYTES, Head, padding};
 use crate::limits::AHS_BYTES_MAX;
 use crate::stream::{HEADER_MAX, Tag, Transmit};
 
-const _: () = assert!(BHS_BYTES + AHS_BYTES_MAX + digest::BYTES <= HEADER_MAX, "a header has to be seen whole");
+const _: () = assert!(
+    BHS_BYTES + AHS_BYTES_MAX + digest::BYTES <= HEADER_MAX,
+    "a header has to be seen whole"
+);
 
 /// What a header of `Framed::bytes` says.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +84,8 @@ impl Tail {
         self.padding + if self.digest { digest::BYTES } else { 0 }
     }
 
-    /// Reads it, once `bytes` holds it: the digest that the data alone has to have, if there is one.
+    /// Reads it, once `bytes` holds it: the digest that the data alone has to have, if there is
+    /// one.
     #[inline]
     pub fn expected(self, bytes: &[u8]) -> Option<u32> {
         let (padding, rest) = bytes.split_at_checked(self.padding)?;
@@ -98,7 +103,8 @@ pub(super) fn put_header(bhs: &[u8; BHS_BYTES], digests: Digests, out: &mut Tran
     }
 }
 
-/// Appends `bytes` (more than zero) of payload with its padding, which is read from the same memory, and its digest.
+/// Appends `bytes` (more than zero) of payload with its padding, which is read from the same
+/// memory, and its digest.
 #[inline]
 pub(super) fn put_payload(tag: Tag, offset: u32, bytes: u32, digests: Digests, out: &mut Transmit) {
     out.payload(tag, offset, bytes + padding(bytes) as u32, digests.data);
@@ -136,7 +142,8 @@ pub(super) fn put_whole(bhs: &[u8; BHS_BYTES], data: &[u8], digests: Digests, ou
     }
 }
 
-/// Collects the data segment of a PDU that the engine reads itself, padding and digest included, as it comes.
+/// Collects the data segment of a PDU that the engine reads itself, padding and digest included, as
+/// it comes.
 #[derive(Debug, Default)]
 pub(super) struct Inline {
     bytes: Vec<u8>,
@@ -169,7 +176,8 @@ impl Inline {
 
     /// The data of a segment that is whole; `None`: its digest is wrong.
     pub fn data(&self) -> Option<&[u8]> {
-        let (covered, digest) = self.bytes.split_at(self.bytes.len() - if self.digest { digest::BYTES } else { 0 });
+        let (covered, digest) =
+            self.bytes.split_at(self.bytes.len() - if self.digest { digest::BYTES } else { 0 });
         let intact = !self.digest || crc32c(covered).to_le_bytes() == *digest;
         intact.then(|| &covered[..self.data_bytes])
     }

@@ -1,6 +1,7 @@
 //! iSCSI (RFC 7143) at error recovery level 0: sessions of one connection each, both ends.
 //!
-//! * [`pdu`]: the PDUs; [`text`]: `key=value` text, the keys and their negotiation; [`chap`]: authentication; [`digest`]: CRC32C;
+//! * [`pdu`]: the PDUs; [`text`]: `key=value` text, the keys and their negotiation; [`chap`]:
+//!   authentication; [`digest`]: CRC32C;
 //!   [`serial`]: wrapping sequence numbers.
 //! * [`oddity`]: deviations of peers from the standard that are tolerated.
 //! * [`target`]: the target's end of a connection, a [`StreamEngine`](crate::stream::StreamEngine).

@@ -1,11 +1,13 @@
-//! Deviations from the standard that occur in the field and that other implementations tolerate: so does this one. They are recorded, so that
-//! the layer above can log each once.
+//! Deviations from the standard that occur in the field and that other implementations tolerate: so
+//! does this one. They are recorded, so that the layer above can log each once.
 
 /// A tolerated deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Oddity {
     /// §6.2: no key is negotiated twice. The last value applies, as in the last answer.
-    #[error("it negotiates a key a second time, which RFC 7143 §6.2 forbids; the last value applies")]
+    #[error(
+        "it negotiates a key a second time, which RFC 7143 §6.2 forbids; the last value applies"
+    )]
     RepeatedKey,
     /// §6.1: a null byte ends each pair.
     #[error("the last pair of its text has no terminating null byte, which RFC 7143 §6.1 requires")]
@@ -14,15 +16,25 @@ pub enum Oddity {
     #[error("its text contains bytes that are not UTF-8 text, which RFC 7143 §6.1 requires")]
     Unreadable,
     /// §6.2: an offer is answered before the stage ends. The offered value stays.
-    #[error("it ends the login with offers that cannot be answered any more, which RFC 7143 §6.2 forbids")]
+    #[error(
+        "it ends the login with offers that cannot be answered any more, which RFC 7143 §6.2 forbids"
+    )]
     Unanswered,
     /// §11.8: an R2T requests at most MaxBurstLength.
-    #[error("it requests more data at a time than MaxBurstLength, which RFC 7143 §11.8 forbids; weft sends it")]
+    #[error(
+        "it requests more data at a time than MaxBurstLength, which RFC 7143 §11.8 forbids; weft sends it"
+    )]
     LongBurst,
 }
 
 impl Oddity {
-    const ALL: [Self; 5] = [Self::RepeatedKey, Self::Unterminated, Self::Unreadable, Self::Unanswered, Self::LongBurst];
+    const ALL: [Self; 5] = [
+        Self::RepeatedKey,
+        Self::Unterminated,
+        Self::Unreadable,
+        Self::Unanswered,
+        Self::LongBurst,
+    ];
 }
 
 /// The deviations of a peer, each once.
@@ -105,6 +117,9 @@ mod tests {
         assert_eq!(all, [Oddity::Unterminated, Oddity::Unreadable, Oddity::LongBurst]);
         let known = Oddities::from_bits(found.bits());
         found.add(Oddity::RepeatedKey);
-        assert!(found.without(known).iter().eq([Oddity::RepeatedKey]) && known.without(found).iter().next().is_none());
+        assert!(
+            found.without(known).iter().eq([Oddity::RepeatedKey])
+                && known.without(found).iter().next().is_none()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Serial number arithmetic on 32 bits (RFC 1982; RFC 7143 §4.2.2), for CmdSN, StatSN, DataSN and R2TSN.
+//! Serial number arithmetic on 32 bits (RFC 1982; RFC 7143 §4.2.2), for CmdSN, StatSN, DataSN and
+//! R2TSN.
 
 use core::fmt;
 
@@ -34,7 +35,8 @@ impl Serial {
         self.0.wrapping_sub(other.0) as i32
     }
 
-    /// Whether it comes before `other`. Of two that are 2³¹ apart, either says so of the other: the order is undefined there.
+    /// Whether it comes before `other`. Of two that are 2³¹ apart, either says so of the other: the
+    /// order is undefined there.
     #[inline]
     pub const fn precedes(self, other: Self) -> bool {
         self.distance(other) < 0

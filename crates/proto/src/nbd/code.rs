@@ -1,4 +1,5 @@
-//! Numbers on the wire: options, replies, commands, chunks, errors and flags. Unknown values are preserved.
+//! Numbers on the wire: options, replies, commands, chunks, errors and flags. Unknown values are
+//! preserved.
 
 use crate::nvme::wire::codes;
 

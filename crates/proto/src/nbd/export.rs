@@ -16,7 +16,8 @@ pub struct BlockSizes {
 
 impl BlockSizes {
     /// What holds where nothing is said.
-    pub const DEFAULT: Self = Self { minimum: 1, preferred: 4096, payload_max: NBD_PAYLOAD_BYTES_MAX };
+    pub const DEFAULT: Self =
+        Self { minimum: 1, preferred: 4096, payload_max: NBD_PAYLOAD_BYTES_MAX };
 
     /// Whether they keep to the rules.
     pub const fn is_valid(&self) -> bool {

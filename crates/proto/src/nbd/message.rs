@@ -3,7 +3,8 @@
 use super::Form;
 use super::code::{ChunkFlags, ChunkType, CommandCode, CommandFlags, ErrorCode};
 use super::wire::{
-    EXTENDED_REPLY_MAGIC, EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, Reader, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC,
+    EXTENDED_REPLY_MAGIC, EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, Reader, SIMPLE_REPLY_MAGIC,
+    STRUCTURED_REPLY_MAGIC,
 };
 
 /// Bytes of a compact request.
@@ -34,7 +35,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Reads a request; `None` when it does not start as one of this form does. `bytes` holds [`request_bytes`].
+    /// Reads a request; `None` when it does not start as one of this form does. `bytes` holds
+    /// [`request_bytes`].
     #[inline]
     pub fn decode(form: Form, bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
@@ -92,7 +94,8 @@ impl ReplyHeader {
         if bytes.len() < need {
             return Decoded::More(need);
         }
-        Self::fields(magic, &bytes[4..need]).map_or(Decoded::Wrong, |header| Decoded::Header(header, need))
+        Self::fields(magic, &bytes[4..need])
+            .map_or(Decoded::Wrong, |header| Decoded::Header(header, need))
     }
 
     #[inline]
@@ -101,9 +104,11 @@ impl ReplyHeader {
         if magic == SIMPLE_REPLY_MAGIC {
             return Some(Self::Simple { error: ErrorCode(reader.u32()?), cookie: reader.u64()? });
         }
-        let (flags, kind, cookie) = (ChunkFlags(reader.u16()?), ChunkType(reader.u16()?), reader.u64()?);
+        let (flags, kind, cookie) =
+            (ChunkFlags(reader.u16()?), ChunkType(reader.u16()?), reader.u64()?);
         let length = if magic == EXTENDED_REPLY_MAGIC {
-            // The offset of the request is repeated for people who look at captures; the cookie says it all.
+            // The offset of the request is repeated for people who look at captures; the cookie
+            // says it all.
             reader.u64()?;
             reader.u64()?
         } else {
@@ -228,13 +233,26 @@ mod tests {
         assert_eq!(decode(Form::Simple, simple.as_bytes()), Some(expected));
         assert_eq!(decode(Form::Structured, simple.as_bytes()), Some(expected));
         assert!(matches!(ReplyHeader::decode(Form::Extended, simple.as_bytes()), Decoded::Wrong));
-        assert!(matches!(ReplyHeader::decode(Form::Simple, &simple.as_bytes()[..15]), Decoded::More(16)));
+        assert!(matches!(
+            ReplyHeader::decode(Form::Simple, &simple.as_bytes()[..15]),
+            Decoded::More(16)
+        ));
         let mut chunk = Header::default();
-        Chunk { form: Form::Structured, kind: ChunkType::OFFSET_DATA, cookie: 9, offset: 0, length: 520 }.put(&mut chunk);
+        Chunk {
+            form: Form::Structured,
+            kind: ChunkType::OFFSET_DATA,
+            cookie: 9,
+            offset: 0,
+            length: 520,
+        }
+        .put(&mut chunk);
         assert!(matches!(ReplyHeader::decode(Form::Simple, chunk.as_bytes()), Decoded::Wrong));
         let (header, len) = decode(Form::Structured, chunk.as_bytes()).unwrap();
         assert_eq!(len, 20);
         let flags = ChunkFlags::DONE;
-        assert_eq!(header, ReplyHeader::Chunk { flags, kind: ChunkType::OFFSET_DATA, cookie: 9, length: 520 });
+        assert_eq!(
+            header,
+            ReplyHeader::Chunk { flags, kind: ChunkType::OFFSET_DATA, cookie: 9, length: 520 }
+        );
     }
 }

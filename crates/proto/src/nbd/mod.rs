@@ -1,5 +1,5 @@
-//! NBD: both ends of a connection, according to the protocol's specification (`doc/proto.md` of the Network Block Device project,
-//! with its branch `extension-ext-header`).
+//! NBD: both ends of a connection, according to the protocol's specification (`doc/proto.md` of the
+//! Network Block Device project, with its branch `extension-ext-header`).
 //!
 //! * [`server`]: fixed newstyle negotiation, requests and their replies in all three forms.
 //! * [`client`]: the client's side of these.

@@ -1,4 +1,5 @@
-//! The possible violations of NBD by a peer. The protocol has no message for them: the connection is closed.
+//! The possible violations of NBD by a peer. The protocol has no message for them: the connection
+//! is closed.
 
 use super::code::{ChunkType, OptionCode};
 
@@ -45,7 +46,9 @@ pub enum Violation {
     #[error("the server answered a request that is not outstanding")]
     Cookie,
     /// A simple reply to a read where that is not allowed.
-    #[error("the server answered a read with a simple reply although structured replies were negotiated")]
+    #[error(
+        "the server answered a read with a simple reply although structured replies were negotiated"
+    )]
     SimpleRead,
     /// A chunk that cannot come in answer to the request, or has an impossible length.
     #[error("the server sent an unexpected or malformed chunk ({0})")]

@@ -32,7 +32,8 @@ pub(super) const OPTION_REPLY_BYTES: usize = 20;
 /// Zeroes behind the reply to an export name, where the client did not ask to leave them out.
 pub(super) const EXPORT_NAME_ZEROES: usize = 124;
 
-/// Reads numbers and strings from the front of bytes. `None`: there is not so much, and then nothing more either.
+/// Reads numbers and strings from the front of bytes. `None`: there is not so much, and then
+/// nothing more either.
 pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -95,8 +96,13 @@ pub(super) fn put_option_reply(out: &mut Vec<u8>, option: u32, reply: u32, data:
     data.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Sends what the negotiation has to say, as much as one gather list takes. `from` is how much of it was sent before.
-pub(super) fn transmit_bytes(bytes: &mut Vec<u8>, from: &mut usize, out: &mut crate::stream::Transmit) {
+/// Sends what the negotiation has to say, as much as one gather list takes. `from` is how much of
+/// it was sent before.
+pub(super) fn transmit_bytes(
+    bytes: &mut Vec<u8>,
+    from: &mut usize,
+    out: &mut crate::stream::Transmit,
+) {
     while *from < bytes.len() && !out.is_full() {
         let to = bytes.len().min(*from + crate::stream::Transmit::HEADERS_PER_STEP);
         out.header(&bytes[*from..to]);

@@ -6,7 +6,8 @@ use super::types::{Cid, Qid};
 /// A completion, 16 bytes on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cqe {
-    /// Dwords 0 and 1: command specific (for Connect the controller identifier, for Property Get up to eight bytes of value).
+    /// Dwords 0 and 1: command specific (for Connect the controller identifier, for Property Get up
+    /// to eight bytes of value).
     pub result: u64,
     /// Submission queue head pointer.
     pub sq_head: u16,

@@ -1,23 +1,27 @@
-//! Cross-Controller Reset (Base 2.3 §5.4.3, from TP8028 "Rapid Path Failure Recovery"): a host asks one controller of a subsystem to reset another
-//! one that it has lost, and learns when nothing of that controller's can be executed any more.
+//! Cross-Controller Reset (Base 2.3 §5.4.3, from TP8028 "Rapid Path Failure Recovery"): a host asks
+//! one controller of a subsystem to reset another one that it has lost, and learns when nothing of
+//! that controller's can be executed any more.
 
 use super::opcode::AdminOpcode;
 use super::sqe::Sqe;
 use super::types::{Cntlid, Nsid};
 
-/// Names an instance of a controller: the fields of the command (CDW10, CDW12, CDW13), from Identify Controller of the controller to be reset.
+/// Names an instance of a controller: the fields of the command (CDW10, CDW12, CDW13), from
+/// Identify Controller of the controller to be reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CrossControllerReset {
     /// ICID, Impacted Controller ID: its CNTLID. CDW10 bits 15:0.
     pub icid: Cntlid,
-    /// CIU, Controller Instance Uniquifier: another value for each instance of a controller with this identifier. CDW10 bits 23:16.
+    /// CIU, Controller Instance Uniquifier: another value for each instance of a controller with
+    /// this identifier. CDW10 bits 23:16.
     pub ciu: u8,
     /// CIRN, Controller Instance Random Number. CDW12 has its lower half, CDW13 its upper.
     pub cirn: u64,
 }
 
 impl CrossControllerReset {
-    /// Completion dword 0 bit 0, Immediate Reset Successful (IRS): the reset is over. Without it the log page Cross-Controller Reset tells when it is.
+    /// Completion dword 0 bit 0, Immediate Reset Successful (IRS): the reset is over. Without it
+    /// the log page Cross-Controller Reset tells when it is.
     pub const IMMEDIATE_RESET_SUCCESSFUL: u32 = 1;
 
     /// The command.
@@ -41,10 +45,14 @@ mod tests {
 
     #[test]
     fn command_bytes() {
-        let reset = CrossControllerReset { icid: Cntlid(0x0102), ciu: 3, cirn: 0x1122_3344_5566_7788 };
+        let reset =
+            CrossControllerReset { icid: Cntlid(0x0102), ciu: 3, cirn: 0x1122_3344_5566_7788 };
         let sqe = reset.encode();
         assert_eq!(sqe.0[..8], [0x38, 0x40, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(sqe.0[40..56], [2, 1, 3, 0, 0, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
+        assert_eq!(
+            sqe.0[40..56],
+            [2, 1, 3, 0, 0, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]
+        );
         assert_eq!(CrossControllerReset::decode(&sqe), reset);
     }
 }

@@ -1,11 +1,13 @@
-//! Deviations of a peer from the specifications that are tolerated (`docs/compatibility.md` lists all of them, with the behaviour
-//! of other programs). Both ends record a deviation when it occurs; the layer above logs it once per peer.
+//! Deviations of a peer from the specifications that are tolerated (`docs/compatibility.md` lists
+//! all of them, with the behaviour of other programs). Both ends record a deviation when it occurs;
+//! the layer above logs it once per peer.
 
 use core::fmt;
 
 macro_rules! deviations {
     ($($name:ident $text:literal;)*) => {
-        /// A tolerated deviation. It is displayed as the part of a sentence that follows the peer's name.
+        /// A tolerated deviation. It is displayed as the part of a sentence that follows the peer's
+        /// name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Deviation {

@@ -1,4 +1,5 @@
-//! Fabrics commands (Base §6): Connect with its data and its response, Property Get and Property Set, for both ends.
+//! Fabrics commands (Base §6): Connect with its data and its response, Property Get and Property
+//! Set, for both ends.
 
 use super::auth::{PROTOCOL_SPECIFIC, SECURITY_PROTOCOL};
 use super::opcode::FabricsType;
@@ -63,7 +64,8 @@ structure! {
     pub struct ConnectData[1024] {
         /// HOSTID. Zero on an I/O queue means that the host does not tell it again.
         0 host_id: Id128,
-        /// CNTLID: [`Cntlid::DYNAMIC`] or [`Cntlid::STATIC`] on the admin queue, or the controller that is meant.
+        /// CNTLID: [`Cntlid::DYNAMIC`] or [`Cntlid::STATIC`] on the admin queue, or the controller
+        /// that is meant.
         16 cntlid: Cntlid,
         /// SUBNQN.
         256 subnqn: NqnField,
@@ -83,7 +85,8 @@ impl ConnectData {
     pub const HOSTNQN_AT: u16 = 512;
 }
 
-/// Where Connect Invalid Parameters puts the blame: dword 0 of the response (Base §6.3, IPO and IATTR).
+/// Where Connect Invalid Parameters puts the blame: dword 0 of the response (Base §6.3, IPO and
+/// IATTR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidParameter {
     /// Offset of the field in bytes.
@@ -183,7 +186,8 @@ impl Property {
         Self { offset: PropertyOffset(sqe.dword(11)), bytes, value }
     }
 
-    /// Property Get of a property in its size, without command identifier. Unknown properties are taken to have 4 bytes.
+    /// Property Get of a property in its size, without command identifier. Unknown properties are
+    /// taken to have 4 bytes.
     pub fn get(offset: PropertyOffset) -> Sqe {
         Self::command(FabricsType::PROPERTY_GET, offset)
     }
@@ -203,7 +207,8 @@ impl Property {
     }
 }
 
-/// Command-specific fields of Authentication Send and Authentication Receive (Base §6.1, §6.2) for NVMe in-band authentication.
+/// Command-specific fields of Authentication Send and Authentication Receive (Base §6.1, §6.2) for
+/// NVMe in-band authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Security {
     /// SECP: the security protocol.
@@ -238,7 +243,10 @@ impl Security {
 
     fn command(kind: FabricsType, bytes: u32) -> Sqe {
         let mut sqe = Sqe::fabrics(kind.0);
-        sqe.set_dword(10, u32::from_le_bytes([0, PROTOCOL_SPECIFIC, PROTOCOL_SPECIFIC, SECURITY_PROTOCOL]));
+        sqe.set_dword(
+            10,
+            u32::from_le_bytes([0, PROTOCOL_SPECIFIC, PROTOCOL_SPECIFIC, SECURITY_PROTOCOL]),
+        );
         sqe.set_dword(11, bytes);
         sqe
     }
@@ -298,7 +306,10 @@ mod tests {
         let sqe = Security::send(300);
         assert_eq!((sqe.0[0], sqe.0[4]), (0x7f, 5));
         assert_eq!(sqe.0[40..48], [0, 1, 1, 0xe9, 0x2c, 1, 0, 0]);
-        assert_eq!(Security::decode(&sqe), Security { protocol: 0xe9, specific: [1, 1], bytes: 300 });
+        assert_eq!(
+            Security::decode(&sqe),
+            Security { protocol: 0xe9, specific: [1, 1], bytes: 300 }
+        );
         assert_eq!(Security::receive(1).0[4], 6);
         assert!(Security::decode(&sqe).is_authentication());
         let mut other = sqe;
@@ -312,7 +323,10 @@ mod tests {
         assert_eq!((sqe.0[4], sqe.0[40], sqe.0[44]), (4, 1, 0));
         let sqe = Property::set(PropertyOffset::CC, 0x0046_0001);
         assert_eq!((sqe.0[4], sqe.0[40], sqe.0[44]), (0, 0, 0x14));
-        assert_eq!(Property::decode(&sqe), Property { offset: PropertyOffset::CC, bytes: 4, value: 0x0046_0001 });
+        assert_eq!(
+            Property::decode(&sqe),
+            Property { offset: PropertyOffset::CC, bytes: 4, value: 0x0046_0001 }
+        );
         let mut sqe = Property::get(PropertyOffset::VS);
         sqe.0[40] = 2;
         assert_eq!(Property::decode(&sqe).bytes, 0);

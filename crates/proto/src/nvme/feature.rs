@@ -1,9 +1,11 @@
-//! Feature identifiers (Base §5.27.1, NVM §4.1.3), values of the features that both ends use, and asynchronous events.
+//! Feature identifiers (Base §5.27.1, NVM §4.1.3), values of the features that both ends use, and
+//! asynchronous events.
 
 use super::wire::codes;
 
 codes! {
-    /// Feature identifier: Get Features and Set Features, dword 10 bits 7:0 (Base, "Feature Identifiers").
+    /// Feature identifier: Get Features and Set Features, dword 10 bits 7:0 (Base, "Feature
+    /// Identifiers").
     pub struct FeatureId(u8) {
         0x01 ARBITRATION "Arbitration";
         0x02 POWER_MANAGEMENT "Power Management";
@@ -65,8 +67,8 @@ codes! {
 }
 
 codes! {
-    /// Asynchronous event information when the type is Notice: completion dword 0 bits 15:8 (Base, "Asynchronous Event
-    /// Information – Notice").
+    /// Asynchronous event information when the type is Notice: completion dword 0 bits 15:8 (Base,
+    /// "Asynchronous Event Information – Notice").
     pub struct AsyncNotice(u8) {
         0x00 NAMESPACE_ATTRIBUTE_CHANGED "Namespace Attribute Changed";
         0x01 FIRMWARE_ACTIVATION_STARTING "Firmware Activation Starting";
@@ -81,8 +83,8 @@ codes! {
     }
 }
 
-/// Bits that the field OAES of Identify Controller and the feature Asynchronous Event Configuration share (Base, "Asynchronous
-/// Event Configuration").
+/// Bits that the field OAES of Identify Controller and the feature Asynchronous Event Configuration
+/// share (Base, "Asynchronous Event Configuration").
 pub struct AsyncEventBits;
 
 impl AsyncEventBits {
@@ -132,8 +134,8 @@ impl AsyncEvent {
     }
 }
 
-/// Value of the feature Number of Queues (Base §5.27.1.5): how many I/O submission and completion queues, at least 1 of each,
-/// which the wire form counts from zero.
+/// Value of the feature Number of Queues (Base §5.27.1.5): how many I/O submission and completion
+/// queues, at least 1 of each, which the wire form counts from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueCounts {
     /// I/O submission queues, 1 to 65536 (65536 is not a legal request).
@@ -166,14 +168,20 @@ mod tests {
         assert_eq!(event.notice(), Some(AsyncNotice::NAMESPACE_ATTRIBUTE_CHANGED));
         assert_eq!(event.log_page, LogPageId::CHANGED_NAMESPACES);
         assert_eq!(event.encode(), 0x0004_0002);
-        assert_eq!(AsyncEvent::decode(0x0070_f002).notice(), Some(AsyncNotice::DISCOVERY_LOG_CHANGE));
+        assert_eq!(
+            AsyncEvent::decode(0x0070_f002).notice(),
+            Some(AsyncNotice::DISCOVERY_LOG_CHANGE)
+        );
         assert_eq!(AsyncEvent::decode(0x0001_0300).notice(), None);
     }
 
     #[test]
     fn queue_counts_are_zero_based_on_the_wire() {
         assert_eq!(QueueCounts { submission: 1, completion: 4 }.encode(), 0x0003_0000);
-        assert_eq!(QueueCounts::decode(0xffff_ffff), QueueCounts { submission: 0x1_0000, completion: 0x1_0000 });
+        assert_eq!(
+            QueueCounts::decode(0xffff_ffff),
+            QueueCounts { submission: 0x1_0000, completion: 0x1_0000 }
+        );
         assert_eq!(QueueCounts { submission: 0, completion: 1 << 20 }.encode(), 0xffff_0000);
     }
 

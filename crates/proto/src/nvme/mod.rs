@@ -1,7 +1,8 @@
 //! NVMe: the command layer of both ends, without a transport.
 //!
-//! References: "Base" is the NVM Express Base Specification 2.0, "NVM" the NVM Command Set Specification 1.0, both of 2021 with
-//! later errata; figures are cited by title where numbers differ between revisions.
+//! References: "Base" is the NVM Express Base Specification 2.0, "NVM" the NVM Command Set
+//! Specification 1.0, both of 2021 with later errata; figures are cited by title where numbers
+//! differ between revisions.
 
 pub mod auth;
 pub mod controller;

@@ -57,7 +57,8 @@ codes! {
 }
 
 codes! {
-    /// Fabrics command type: byte 4 of a command with the opcode 7Fh (Base, "Fabrics Command Types").
+    /// Fabrics command type: byte 4 of a command with the opcode 7Fh (Base, "Fabrics Command
+    /// Types").
     pub struct FabricsType(u8) {
         0x00 PROPERTY_SET "Property Set";
         0x01 CONNECT "Connect";
@@ -68,7 +69,8 @@ codes! {
     }
 }
 
-/// Which way a command moves data: bits 1:0 of its opcode, and of the type of a Fabrics command (Base §3.3.3.1).
+/// Which way a command moves data: bits 1:0 of its opcode, and of the type of a Fabrics command
+/// (Base §3.3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// No data.
@@ -82,7 +84,8 @@ pub enum Transfer {
 }
 
 impl Transfer {
-    /// The direction of a command with this opcode; `fabrics_type` (byte 4) counts where the opcode is 7Fh.
+    /// The direction of a command with this opcode; `fabrics_type` (byte 4) counts where the opcode
+    /// is 7Fh.
     #[inline]
     pub const fn of(opcode: u8, fabrics_type: u8) -> Self {
         let code = if opcode == OPCODE_FABRICS { fabrics_type } else { opcode };

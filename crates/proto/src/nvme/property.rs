@@ -1,5 +1,5 @@
-//! Controller properties (Base §3.1.4): a fabrics host accesses them with Property Get and Property Set; a local host has
-//! registers instead.
+//! Controller properties (Base §3.1.4): a fabrics host accesses them with Property Get and Property
+//! Set; a local host has registers instead.
 
 use super::wire::codes;
 
@@ -64,13 +64,15 @@ impl Capabilities {
     pub const COMMAND_SETS: u64 = 1 << 43;
     /// CSS bit 7: no I/O command set.
     pub const ADMIN_ONLY: u64 = 1 << 44;
-    /// CRMS bit 0: Controller Ready With Media; always set from version 2.0 on, and then CRTO is there.
+    /// CRMS bit 0: Controller Ready With Media; always set from version 2.0 on, and then CRTO is
+    /// there.
     pub const READY_WITH_MEDIA: u64 = 1 << 59;
     /// CRMS bit 1: Controller Ready Independent of Media.
     pub const READY_WITHOUT_MEDIA: u64 = 1 << 60;
 
-    /// What a controller offers whose queues have up to `entries` entries (at least 2) and which changes CSTS.RDY within
-    /// `timeout_ms` (rounded up to half seconds, at most 127.5 s). The caller adds the bits above.
+    /// What a controller offers whose queues have up to `entries` entries (at least 2) and which
+    /// changes CSTS.RDY within `timeout_ms` (rounded up to half seconds, at most 127.5 s). The
+    /// caller adds the bits above.
     pub const fn new(entries: u16, timeout_ms: u32) -> Self {
         let halves = timeout_ms.div_ceil(500);
         let halves = if halves > 0xff { 0xff } else { halves };
@@ -82,7 +84,8 @@ impl Capabilities {
         self.0 & bits == bits
     }
 
-    /// MQES: entries of a queue, 2 to 65536. Some controllers report 0 in the field for 1; a queue cannot be smaller than 2.
+    /// MQES: entries of a queue, 2 to 65536. Some controllers report 0 in the field for 1; a queue
+    /// cannot be smaller than 2.
     pub const fn queue_entries(self) -> u32 {
         let entries = (self.0 & 0xffff) as u32 + 1;
         if entries < 2 { 2 } else { entries }
@@ -193,7 +196,8 @@ impl ControllerStatus {
         self.0 & Self::READY != 0
     }
 
-    /// CFS. All bits set is what a host reads from a controller that is gone, which is fatal as well.
+    /// CFS. All bits set is what a host reads from a controller that is gone, which is fatal as
+    /// well.
     pub const fn fatal(self) -> bool {
         self.0 & Self::FATAL != 0
     }
@@ -204,12 +208,14 @@ impl ControllerStatus {
     }
 }
 
-/// Property CRTO, Controller Ready Timeouts (Base §3.1.4.22), which controllers have from version 2.0 on.
+/// Property CRTO, Controller Ready Timeouts (Base §3.1.4.22), which controllers have from version
+/// 2.0 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadyTimeouts(pub u32);
 
 impl ReadyTimeouts {
-    /// The property of a controller that is ready with its media within `with_media_ms`, rounded up to half seconds.
+    /// The property of a controller that is ready with its media within `with_media_ms`, rounded up
+    /// to half seconds.
     pub const fn new(with_media_ms: u32) -> Self {
         let halves = with_media_ms.div_ceil(500);
         Self(if halves > 0xffff { 0xffff } else { halves })
@@ -227,9 +233,16 @@ mod tests {
 
     #[test]
     fn capabilities() {
-        let cap = Capabilities(Capabilities::new(128, 7_300).0 | Capabilities::NVM_COMMAND_SET | Capabilities::READY_WITH_MEDIA);
+        let cap = Capabilities(
+            Capabilities::new(128, 7_300).0
+                | Capabilities::NVM_COMMAND_SET
+                | Capabilities::READY_WITH_MEDIA,
+        );
         assert_eq!(cap.0, 1 << 59 | 1 << 37 | 15 << 24 | 127);
-        assert_eq!((cap.queue_entries(), cap.timeout_ms(), cap.page_bytes_min()), (128, 7_500, 4096));
+        assert_eq!(
+            (cap.queue_entries(), cap.timeout_ms(), cap.page_bytes_min()),
+            (128, 7_500, 4096)
+        );
         assert!(cap.has(Capabilities::NVM_COMMAND_SET) && !cap.has(Capabilities::COMMAND_SETS));
         assert_eq!(Capabilities(0).queue_entries(), 2);
         assert_eq!(Capabilities::new(2, u32::MAX).timeout_ms(), 127_500);
@@ -242,8 +255,14 @@ mod tests {
         let cc = Configuration(0x0046_0001);
         assert_eq!(cc.0, Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES);
         assert_eq!((cc.submission_entry_size(), cc.completion_entry_size()), (6, 4));
-        assert_eq!((cc.enabled(), cc.command_sets(), cc.page_size(), cc.arbitration(), cc.shutdown()), (true, 0, 0, 0, 0));
-        assert_eq!(Configuration(Configuration::ALL_COMMAND_SETS | 3 << 7 | 7 << 11).command_sets(), 6);
+        assert_eq!(
+            (cc.enabled(), cc.command_sets(), cc.page_size(), cc.arbitration(), cc.shutdown()),
+            (true, 0, 0, 0, 0)
+        );
+        assert_eq!(
+            Configuration(Configuration::ALL_COMMAND_SETS | 3 << 7 | 7 << 11).command_sets(),
+            6
+        );
         assert_eq!(Configuration(3 << 7).page_size(), 3);
         assert_eq!(Configuration(7 << 11).arbitration(), 7);
         assert_eq!(Configuration(Configuration::SHUTDOWN_ABRUPT).shutdown(), 2);

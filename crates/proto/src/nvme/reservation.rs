@@ -4,7 +4,8 @@ use super::types::{Cntlid, Id128, Nsid};
 use super::wire::structure;
 
 structure! {
-    /// Header of the Reservation Status data structure in its extended form (Base 2.1 §7.7); registrants follow it.
+    /// Header of the Reservation Status data structure in its extended form (Base 2.1 §7.7);
+    /// registrants follow it.
     pub struct ReservationStatus[64] {
         /// Generation: counts registering, clearing and preempting.
         0 generation: u32,
@@ -37,11 +38,13 @@ impl RegisteredController {
 }
 
 structure! {
-    /// Reservation Notification log page (Base 2.1 §5.2.12.3): one notification. All zero: there is none.
+    /// Reservation Notification log page (Base 2.1 §5.2.12.3): one notification. All zero: there is
+    /// none.
     pub struct ReservationNotification[64] {
         /// Log Page Count: counts notifications, those that were lost as well.
         0 count: u64,
-        /// Reservation Notification Log Page Type: 1 registration preempted, 2 reservation released, 3 reservation preempted.
+        /// Reservation Notification Log Page Type: 1 registration preempted, 2 reservation
+        /// released, 3 reservation preempted.
         8 kind: u8,
         /// Number of Available Log Pages beside this one.
         9 available: u8,
@@ -68,16 +71,24 @@ mod tests {
 
     #[test]
     fn structures_are_laid_out_as_the_figures_show() {
-        let status = ReservationStatus { generation: 0x0102_0304, rtype: 3, regctl: 2, ptpls: 1 }.encode();
+        let status =
+            ReservationStatus { generation: 0x0102_0304, rtype: 3, regctl: 2, ptpls: 1 }.encode();
         assert_eq!(status[..10], [4, 3, 2, 1, 3, 2, 0, 0, 0, 1]);
         assert_eq!((status.len(), status[10..].iter().any(|byte| *byte != 0)), (64, false));
-        let registrant = RegisteredController { cntlid: Cntlid(0xffff), rcsts: 1, rkey: 0xabcd, hostid: Id128([9; 16]) }.encode();
+        let registrant = RegisteredController {
+            cntlid: Cntlid(0xffff),
+            rcsts: 1,
+            rkey: 0xabcd,
+            hostid: Id128([9; 16]),
+        }
+        .encode();
         assert_eq!(registrant[..16], [0xff, 0xff, 1, 0, 0, 0, 0, 0, 0xcd, 0xab, 0, 0, 0, 0, 0, 0]);
         assert_eq!(
             (registrant.len(), &registrant[16..32], registrant[32..].iter().any(|byte| *byte != 0)),
             (64, &[9; 16][..], false)
         );
-        let page = ReservationNotification { count: 7, kind: 2, available: 1, nsid: Nsid(5) }.encode();
+        let page =
+            ReservationNotification { count: 7, kind: 2, available: 1, nsid: Nsid(5) }.encode();
         assert_eq!(page[..16], [7, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 5, 0, 0, 0]);
         assert_eq!(page.len(), 64);
     }

@@ -1,9 +1,10 @@
-//! Submission queue entry (Base §3.3.3.1) and the SGL descriptors that fabrics use in it (Base §4.3.2).
+//! Submission queue entry (Base §3.3.3.1) and the SGL descriptors that fabrics use in it (Base
+//! §4.3.2).
 
 use super::types::{Cid, Nsid};
 
-/// A command, 64 bytes, as it is on the wire. Fields are read and written in place. Aligned, so that a processor which just stored it
-/// need not wait to load it.
+/// A command, 64 bytes, as it is on the wire. Fields are read and written in place. Aligned, so
+/// that a processor which just stored it need not wait to load it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(align(16))]
 pub struct Sqe(pub [u8; 64]);
@@ -24,8 +25,8 @@ pub enum Fuse {
     Reserved,
 }
 
-/// How commands name the host's memory to the transport that moves their data (Base §4.3.2). Each transport takes one kind; beside that
-/// data may be in the capsule.
+/// How commands name the host's memory to the transport that moves their data (Base §4.3.2). Each
+/// transport takes one kind; beside that data may be in the capsule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostMemory {
     /// By a Transport SGL Data Block: the command is enough (NVMe/TCP).
@@ -90,7 +91,13 @@ impl Default for Sqe {
 
 impl core::fmt::Debug for Sqe {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Sqe {{ opcode: {:#04x}, cid: {}, nsid: {:#x}", self.opcode(), self.cid(), self.nsid().0)?;
+        write!(
+            f,
+            "Sqe {{ opcode: {:#04x}, cid: {}, nsid: {:#x}",
+            self.opcode(),
+            self.cid(),
+            self.nsid().0
+        )?;
         for n in 10..16 {
             write!(f, ", cdw{n}: {:#x}", self.dword(n))?;
         }
@@ -230,7 +237,10 @@ mod tests {
     fn keyed_descriptors_have_a_length_of_24_bits() {
         let mut sqe = Sqe::new(1, Nsid(1));
         sqe.set_keyed(0x1122_3344_5566_7788, 0x0a_0b0c, 0xd1d2_d3d4);
-        let bytes = [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x0c, 0x0b, 0x0a, 0xd4, 0xd3, 0xd2, 0xd1, 0x40];
+        let bytes = [
+            0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x0c, 0x0b, 0x0a, 0xd4, 0xd3, 0xd2,
+            0xd1, 0x40,
+        ];
         assert_eq!(sqe.0[24..40], bytes);
         assert_eq!((HostMemory::Keyed.bytes(sqe.sgl()), sqe.key()), (Some(0x0a_0b0c), 0xd1d2_d3d4));
         assert_eq!(HostMemory::Transport.bytes(sqe.sgl()), None);

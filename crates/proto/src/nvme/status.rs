@@ -4,8 +4,8 @@ use core::fmt;
 
 use super::wire::known_codes;
 
-/// Status code type in bits 10:8, status code in bits 7:0: the Status field of a completion without phase tag, More, Do Not
-/// Retry and Command Retry Delay. Unknown values are kept.
+/// Status code type in bits 10:8, status code in bits 7:0: the Status field of a completion without
+/// phase tag, More, Do Not Retry and Command Retry Delay. Unknown values are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(pub u16);
 
@@ -92,7 +92,8 @@ impl Status {
         self.0 == 0
     }
 
-    /// Code type of the Path Related Statuses: the command may succeed through another controller (Base §3.4.3).
+    /// Code type of the Path Related Statuses: the command may succeed through another controller
+    /// (Base §3.4.3).
     pub const TYPE_PATH: u8 = 3;
 
     /// Whether the status belongs to the path and not to the command: another path may execute it.
@@ -101,7 +102,8 @@ impl Status {
         self.code_type() == Self::TYPE_PATH
     }
 
-    /// Whether the status reports an asymmetric access state that does not allow the command: the Asymmetric Namespace Access log page tells more.
+    /// Whether the status reports an asymmetric access state that does not allow the command: the
+    /// Asymmetric Namespace Access log page tells more.
     pub fn is_ana(self) -> bool {
         matches!(self, Self::ANA_PERSISTENT_LOSS | Self::ANA_INACCESSIBLE | Self::ANA_TRANSITION)
     }

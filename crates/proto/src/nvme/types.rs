@@ -22,7 +22,8 @@ number!(
     Nsid(u32)
 );
 number!(
-    /// Command identifier (Base §3.3.3.1): unique among the outstanding commands of its submission queue.
+    /// Command identifier (Base §3.3.3.1): unique among the outstanding commands of its submission
+    /// queue.
     Cid(u16)
 );
 number!(
@@ -30,7 +31,8 @@ number!(
     Qid(u16)
 );
 number!(
-    /// Controller identifier; FFFFh in Connect asks for one of the controller's choice (dynamic controller model).
+    /// Controller identifier; FFFFh in Connect asks for one of the controller's choice (dynamic
+    /// controller model).
     Cntlid(u16)
 );
 number!(
@@ -50,8 +52,9 @@ impl Cntlid {
     pub const STATIC: Self = Self(0xfffe);
 }
 
-/// The name of a subsystem or host (Base §4.7): 1 to 223 bytes of UTF-8 without NUL. The specification also requires a date and a
-/// reversed domain name ([`Nqn::is_qualified`]); names without them are in use and harmless.
+/// The name of a subsystem or host (Base §4.7): 1 to 223 bytes of UTF-8 without NUL. The
+/// specification also requires a date and a reversed domain name ([`Nqn::is_qualified`]); names
+/// without them are in use and harmless.
 ///
 /// It is displayed with control characters escaped; as data it is [`Nqn::as_str`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,8 +90,8 @@ impl Nqn {
         }
     }
 
-    /// Whether the name is one as Base §4.7 asks for: `nqn.`, year and month, a reversed domain name and whatever its owner likes, but no
-    /// white space and no control characters.
+    /// Whether the name is one as Base §4.7 asks for: `nqn.`, year and month, a reversed domain
+    /// name and whatever its owner likes, but no white space and no control characters.
     pub fn is_qualified(&self) -> bool {
         let bytes = self.0.as_bytes();
         bytes.len() > 12
@@ -116,7 +119,8 @@ impl Nqn {
         &self.0
     }
 
-    /// Writes the name into a field and fills the rest with NUL. The field must be longer than the name.
+    /// Writes the name into a field and fills the rest with NUL. The field must be longer than the
+    /// name.
     pub fn put(&self, field: &mut [u8]) {
         let bytes = self.0.as_bytes();
         field[..bytes.len()].copy_from_slice(bytes);
@@ -130,7 +134,8 @@ impl fmt::Display for Nqn {
     }
 }
 
-/// A 128-bit host identifier or namespace UUID, in the byte order of RFC 9562 (the one in which it is sent).
+/// A 128-bit host identifier or namespace UUID, in the byte order of RFC 9562 (the one in which it
+/// is sent).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id128(pub [u8; 16]);
 

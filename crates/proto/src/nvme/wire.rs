@@ -1,5 +1,5 @@
-//! Defines data structures and codes of NVMe as tables: a structure is a table of offset, name and type, a code is a table of
-//! value, name and text.
+//! Defines data structures and codes of NVMe as tables: a structure is a table of offset, name and
+//! type, a code is a table of value, name and text.
 
 use core::fmt;
 
@@ -97,8 +97,8 @@ pub(crate) use newtype_field;
 
 newtype_field!(Nsid = u32, Cntlid = u16, Id128 = [u8; 16]);
 
-/// ASCII text of a fixed size, padded with spaces at the end (Base §1.4.2). Texts that a peer pads with NUL, or that are not
-/// ASCII, are read as well.
+/// ASCII text of a fixed size, padded with spaces at the end (Base §1.4.2). Texts that a peer pads
+/// with NUL, or that are not ASCII, are read as well.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ascii<const N: usize>(pub [u8; N]);
 
@@ -115,10 +115,13 @@ impl<const N: usize> Ascii<N> {
         Self(field)
     }
 
-    /// The text without padding; what is not printable ASCII comes as a question mark, so that it can be shown to people.
+    /// The text without padding; what is not printable ASCII comes as a question mark, so that it
+    /// can be shown to people.
     pub fn text(&self) -> String {
         let end = self.0.iter().position(|&b| b == 0).unwrap_or(N);
-        let text = self.0[..end].iter().map(|&b| if b == b' ' || b.is_ascii_graphic() { b as char } else { '?' });
+        let text = self.0[..end]
+            .iter()
+            .map(|&b| if b == b' ' || b.is_ascii_graphic() { b as char } else { '?' });
         text.collect::<String>().trim_end().to_owned()
     }
 }
@@ -161,8 +164,9 @@ impl fmt::Debug for NqnField {
     }
 }
 
-/// Defines a data structure by a table of `offset name: type`, with `decode`, `encode`, `put` and an all-zero `Default`. Bytes that
-/// no field covers are reserved: ignored when read, written as zero.
+/// Defines a data structure by a table of `offset name: type`, with `decode`, `encode`, `put` and
+/// an all-zero `Default`. Bytes that no field covers are reserved: ignored when read, written as
+/// zero.
 macro_rules! structure {
     ($(#[$doc:meta])* pub struct $name:ident[$bytes:literal] {
         $($(#[$field_doc:meta])* $offset:literal $field:ident: $type:ty,)*
@@ -201,7 +205,8 @@ macro_rules! structure {
             /// Bytes on the wire.
             pub const BYTES: usize = $bytes;
 
-            /// Reads the wire form from the front of `bytes`; fails only if they are fewer than [`Self::BYTES`].
+            /// Reads the wire form from the front of `bytes`; fails only if they are fewer than
+            /// [`Self::BYTES`].
             pub fn decode(bytes: &[u8]) -> Result<Self, $crate::nvme::wire::DecodeError> {
                 if bytes.len() < $bytes {
                     return Err($crate::nvme::wire::DecodeError::Short {
@@ -213,7 +218,8 @@ macro_rules! structure {
                 Ok($crate::nvme::wire::Field::read(bytes))
             }
 
-            /// Writes the wire form over the first [`Self::BYTES`] bytes of `out`, which must be there.
+            /// Writes the wire form over the first [`Self::BYTES`] bytes of `out`, which must be
+            /// there.
             pub fn put(&self, out: &mut [u8]) {
                 $crate::nvme::wire::Field::write(self, out);
             }
@@ -254,7 +260,8 @@ macro_rules! known_codes {
 }
 pub(crate) use known_codes;
 
-/// Defines a wire code: a newtype over an integer with a constant per known value. Unknown values are kept.
+/// Defines a wire code: a newtype over an integer with a constant per known value. Unknown values
+/// are kept.
 macro_rules! codes {
     ($(#[$doc:meta])* pub struct $name:ident($inner:ty) { $($value:literal $constant:ident $text:literal;)* }) => {
         $(#[$doc])*

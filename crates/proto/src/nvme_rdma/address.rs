@@ -1,4 +1,5 @@
-//! The representation of an RDMA port in discovery (NVMe RDMA Transport Specification, Discovery Log Page Entry).
+//! The representation of an RDMA port in discovery (NVMe RDMA Transport Specification, Discovery
+//! Log Page Entry).
 
 use crate::nvme::controller::TransportAddress;
 use crate::nvme::log_page::{AddressFamily, SecureChannel, TransportType};
@@ -50,11 +51,21 @@ mod tests {
 
     #[test]
     fn addresses_say_how_the_port_is_reached() {
-        let four = transport_address(SocketAddr::from(([192, 0, 2, 1], PORT)), RdmaProvider::ROCE_V2);
+        let four =
+            transport_address(SocketAddr::from(([192, 0, 2, 1], PORT)), RdmaProvider::ROCE_V2);
         assert_eq!((four.trtype, four.adrfam), (TransportType::RDMA, AddressFamily::IPV4));
-        assert_eq!((four.traddr.text(), four.trsvcid.text()), ("192.0.2.1".to_owned(), "4420".to_owned()));
+        assert_eq!(
+            (four.traddr.text(), four.trsvcid.text()),
+            ("192.0.2.1".to_owned(), "4420".to_owned())
+        );
         assert_eq!(four.tsas[..4], [1, 4, 1, 0]);
-        let six = transport_address(SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, 7], 4421)), RdmaProvider::IWARP);
-        assert_eq!((six.adrfam, six.traddr.text(), six.tsas[1]), (AddressFamily::IPV6, "fd00::7".to_owned(), 5));
+        let six = transport_address(
+            SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, 7], 4421)),
+            RdmaProvider::IWARP,
+        );
+        assert_eq!(
+            (six.adrfam, six.traddr.text(), six.tsas[1]),
+            (AddressFamily::IPV6, "fd00::7".to_owned(), 5)
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! The private data of the connection manager's messages (NVMe RDMA Transport Specification, "Transport Specific Content"). Numbers are
-//! little-endian.
+//! The private data of the connection manager's messages (NVMe RDMA Transport Specification,
+//! "Transport Specific Content"). Numbers are little-endian.
 //!
-//! A connection manager may pad private data with zeros (InfiniBand's messages have fields of a fixed size), so what is longer than its
-//! structure is accepted and what is shorter is not. Reserved bytes are not looked at.
+//! A connection manager may pad private data with zeros (InfiniBand's messages have fields of a
+//! fixed size), so what is longer than its structure is accepted and what is shorter is not.
+//! Reserved bytes are not looked at.
 
 use core::fmt;
 
@@ -49,7 +50,8 @@ pub struct Request {
     pub receives: u16,
     /// HSQSIZE: entries of the submission queue less one, as SQSIZE of Connect says it.
     pub hsqsize: u16,
-    /// Of an I/O queue: the controller that it belongs to (CNTLID). Hosts of before revision 1.1 say 0.
+    /// Of an I/O queue: the controller that it belongs to (CNTLID). Hosts of before revision 1.1
+    /// say 0.
     pub cntlid: Cntlid,
 }
 
@@ -87,13 +89,14 @@ impl Request {
         }
     }
 
-    /// Entries of the submission queue: commands that the host may have outstanding, and receives that the target has to post (CRQSIZE).
+    /// Entries of the submission queue: commands that the host may have outstanding, and receives
+    /// that the target has to post (CRQSIZE).
     pub const fn entries(&self) -> u16 {
         self.hsqsize.saturating_add(1)
     }
 
-    /// Whether a target can have the queue. `responder_reads` is how many RDMA READs the host answers at a time (its IRD). The error is
-    /// what to reject the request with.
+    /// Whether a target can have the queue. `responder_reads` is how many RDMA READs the host
+    /// answers at a time (its IRD). The error is what to reject the request with.
     pub fn check(&self, offer: &Offer, responder_reads: u8) -> Result<(), RejectStatus> {
         let entries_max = if self.qid.0 == 0 { offer.admin_entries } else { offer.io_entries };
         if self.qid.0 > offer.io_queues {
@@ -127,7 +130,9 @@ pub enum AcceptError {
     #[error("the controller accepted the connection with private data of {0} bytes instead of 32")]
     Length(usize),
     /// RECFMT.
-    #[error("the controller accepted the connection with private data of format {0}, this end knows format 0 only")]
+    #[error(
+        "the controller accepted the connection with private data of format {0}, this end knows format 0 only"
+    )]
     RecordFormat(u16),
     /// CRQSIZE is 0.
     #[error("the controller accepted the connection without receives for commands (CRQSIZE 0)")]
@@ -170,8 +175,8 @@ impl Reject {
         words(&[RECORD_FORMAT, self.status.0])
     }
 
-    /// Reads a reject. `None`: it gives no reason that can be read, as when the connection manager itself rejects because nobody listens:
-    /// then there is nothing, or zeros.
+    /// Reads a reject. `None`: it gives no reason that can be read, as when the connection manager
+    /// itself rejects because nobody listens: then there is nothing, or zeros.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let chunk = bytes.first_chunk::<4>()?;
         let status = RejectStatus(word(chunk, 1));

@@ -1,8 +1,10 @@
-//! Keyed SGL Data Block descriptors (Base §4.3.2, "Keyed SGL Data Block descriptor"; NVMe RDMA Transport Specification, "Data Transfer").
+//! Keyed SGL Data Block descriptors (Base §4.3.2, "Keyed SGL Data Block descriptor"; NVMe RDMA
+//! Transport Specification, "Data Transfer").
 //!
-//! One descriptor describes all data of a command: what is scattered in the host's memory is one range behind a key, or is gathered
-//! before. A command therefore never has more descriptors than any controller allows (MSDBD). Beside that, data of the host may be in
-//! the capsule right behind the command (ICDOFF 0).
+//! One descriptor describes all data of a command: what is scattered in the host's memory is one
+//! range behind a key, or is gathered before. A command therefore never has more descriptors than
+//! any controller allows (MSDBD). Beside that, data of the host may be in the capsule right behind
+//! the command (ICDOFF 0).
 
 use super::work::Remote;
 use crate::nvme::sqe::{HostMemory, Sgl, Sqe};
@@ -10,7 +12,8 @@ use crate::nvme::status::Status;
 
 pub use crate::nvme::sqe::KEYED_BYTES_MAX;
 
-/// SGL descriptor types (upper half of the last byte): Segment and Last Segment, which point to further descriptors.
+/// SGL descriptor types (upper half of the last byte): Segment and Last Segment, which point to
+/// further descriptors.
 const SEGMENTS: [u8; 2] = [2, 3];
 
 /// Memory of the host, as a command describes it.
@@ -51,7 +54,8 @@ impl Keyed {
         }
     }
 
-    /// The first `bytes` of the memory (more than zero), to be read or written; the error is the status to answer the command with.
+    /// The first `bytes` of the memory (more than zero), to be read or written; the error is the
+    /// status to answer the command with.
     pub fn start(&self, bytes: u32) -> Result<Remote, Status> {
         if bytes > self.bytes {
             return Err(Status::DATA_SGL_LENGTH_INVALID);

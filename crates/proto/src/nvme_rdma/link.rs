@@ -1,4 +1,5 @@
-//! Code of both ends: how far a queue pair is, its receives, the room in its send queue, and its end.
+//! Code of both ends: how far a queue pair is, its receives, the room in its send queue, and its
+//! end.
 
 use core::time::Duration;
 
@@ -19,7 +20,8 @@ pub struct QueuePairLimits {
     pub message_bytes: u32,
     /// Scatter or gather entries of a work request, at least 1.
     pub sges: u16,
-    /// The pieces of a tag's memory, in bytes, at least 1: such an entry describes the bytes between two multiples of this length.
+    /// The pieces of a tag's memory, in bytes, at least 1: such an entry describes the bytes
+    /// between two multiples of this length.
     pub sge_bytes: u32,
 }
 
@@ -30,7 +32,8 @@ impl Default for QueuePairLimits {
 }
 
 impl QueuePairLimits {
-    /// The longest message made from `sges` pieces of memory, of which the first one begins where a piece does.
+    /// The longest message made from `sges` pieces of memory, of which the first one begins where a
+    /// piece does.
     fn gathered_bytes(&self, sges: u16) -> u32 {
         u32::from(sges).saturating_mul(self.sge_bytes).min(self.message_bytes)
     }
@@ -140,7 +143,11 @@ impl Link {
 
     /// Whether nothing touches any memory any more.
     pub fn has_ended(&self) -> bool {
-        self.is_destroyed || (self.is_closed() && !self.disconnect && self.room == self.depth && !self.receives.any_posted())
+        self.is_destroyed
+            || (self.is_closed()
+                && !self.disconnect
+                && self.room == self.depth
+                && !self.receives.any_posted())
     }
 
     /// Begins to end the queue pair in order.
@@ -273,7 +280,12 @@ mod tests {
 
     #[test]
     fn messages_are_as_long_as_can_be_gathered() {
-        let limits = |sges, sge_bytes, message_bytes| QueuePairLimits { sges, sge_bytes, message_bytes, ..Default::default() };
+        let limits = |sges, sge_bytes, message_bytes| QueuePairLimits {
+            sges,
+            sge_bytes,
+            message_bytes,
+            ..Default::default()
+        };
         let contiguous = limits(1, u32::MAX, 1 << 20);
         assert_eq!((contiguous.transfer_bytes(), contiguous.capsule_data_bytes()), (1 << 20, 0));
         let two = limits(2, u32::MAX, 1 << 20);

@@ -25,7 +25,11 @@ pub(super) struct Receives {
 impl Receives {
     /// So many, all to be posted.
     pub fn new(count: u16) -> Self {
-        Self { states: vec![State::ToPost; count.into()], to_post: (0..count).map(Buffer).collect(), posted: 0 }
+        Self {
+            states: vec![State::ToPost; count.into()],
+            to_post: (0..count).map(Buffer).collect(),
+            posted: 0,
+        }
     }
 
     /// How many there are.
@@ -103,16 +107,29 @@ mod tests {
     #[test]
     fn each_is_posted_once() {
         let mut receives = Receives::new(2);
-        assert_eq!((receives.post(), receives.post(), receives.post()), (Some(Buffer(0)), Some(Buffer(1)), None));
-        assert!(receives.complete(Buffer(1)) && !receives.complete(Buffer(1)) && !receives.complete(Buffer(2)));
+        assert_eq!(
+            (receives.post(), receives.post(), receives.post()),
+            (Some(Buffer(0)), Some(Buffer(1)), None)
+        );
+        assert!(
+            receives.complete(Buffer(1))
+                && !receives.complete(Buffer(1))
+                && !receives.complete(Buffer(2))
+        );
         assert_eq!(receives.ready(), 1);
         receives.repost(Buffer(0));
         receives.repost(Buffer(1));
         receives.repost(Buffer(1));
-        assert_eq!((receives.ready(), receives.post(), receives.post()), (2, Some(Buffer(1)), None));
+        assert_eq!(
+            (receives.ready(), receives.post(), receives.post()),
+            (2, Some(Buffer(1)), None)
+        );
         receives.complete(Buffer(0));
         receives.lose();
         receives.repost(Buffer(0));
-        assert_eq!((receives.post(), receives.any_posted(), receives.any_to_post()), (None, false, false));
+        assert_eq!(
+            (receives.post(), receives.any_posted(), receives.any_to_post()),
+            (None, false, false)
+        );
     }
 }

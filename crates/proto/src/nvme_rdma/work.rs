@@ -8,14 +8,15 @@ use crate::stream::Tag;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Buffer(pub u16);
 
-/// What to do. Everything is done at once, and posted in the order in which it is returned. What is posted to the send queue completes
-/// under its [`WorkId`], if it is signaled or does not succeed.
+/// What to do. Everything is done at once, and posted in the order in which it is returned. What is
+/// posted to the send queue completes under its [`WorkId`], if it is signaled or does not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Post a receive.
     PostReceive(Buffer),
     /// Give the other end access to the first `bytes` of the memory of `tag`, and call
-    /// [`exposed`](super::HostQueuePair::exposed) or [`not_exposed`](super::HostQueuePair::not_exposed) before asking for more work. With
+    /// [`exposed`](super::HostQueuePair::exposed) or
+    /// [`not_exposed`](super::HostQueuePair::not_exposed) before asking for more work. With
     /// [`Exposure::Window`] that posts a bind as [`WorkKind::Bind`], unsignaled.
     Expose {
         /// Whose memory.
@@ -70,8 +71,8 @@ pub enum Work {
         /// Whether it is signaled. If not then the SEND behind it tells.
         signaled: bool,
     },
-    /// Copy `bytes` from behind the command in a receive to the start of the memory of `tag`, and call
-    /// [`placed`](super::TargetQueuePair::placed).
+    /// Copy `bytes` from behind the command in a receive to the start of the memory of `tag`, and
+    /// call [`placed`](super::TargetQueuePair::placed).
     Place {
         /// Into whose memory.
         tag: Tag,
@@ -80,7 +81,8 @@ pub enum Work {
         /// Bytes, more than zero.
         bytes: u32,
     },
-    /// End the connection: the queue pair goes to its error state, and everything that is posted is flushed.
+    /// End the connection: the queue pair goes to its error state, and everything that is posted is
+    /// flushed.
     Disconnect,
     /// Destroy the queue pair, which has not flushed what was posted in time, and call `destroyed`.
     Destroy,
@@ -156,7 +158,9 @@ mod tests {
 
     #[test]
     fn numbers_name_work() {
-        for kind in [WorkKind::Send, WorkKind::Read, WorkKind::Write, WorkKind::Invalidate, WorkKind::Bind] {
+        for kind in
+            [WorkKind::Send, WorkKind::Read, WorkKind::Write, WorkKind::Invalidate, WorkKind::Bind]
+        {
             for tag in [Tag(0), Tag(77), Tag(u16::MAX)] {
                 let id = WorkId { tag, kind };
                 assert_eq!(WorkId::from_number(id.number()), Some(id));

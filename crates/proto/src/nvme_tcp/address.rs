@@ -1,4 +1,5 @@
-//! The representation of an NVMe/TCP port in discovery (NVMe TCP Transport Specification 1.1, Discovery Log Page Entry).
+//! The representation of an NVMe/TCP port in discovery (NVMe TCP Transport Specification 1.1,
+//! Discovery Log Page Entry).
 
 use crate::nvme::controller::TransportAddress;
 use crate::nvme::log_page::{AddressFamily, SecureChannel, TransportType};
@@ -28,9 +29,13 @@ pub fn secure_transport_address(address: SocketAddr) -> TransportAddress {
     TransportAddress { tsas, secure_channel: SecureChannel::REQUIRED, ..transport_address(address) }
 }
 
-/// The same, for a port that speaks TLS 1.3 with those who authenticate first (secure channel concatenation).
+/// The same, for a port that speaks TLS 1.3 with those who authenticate first (secure channel
+/// concatenation).
 pub fn concatenating_transport_address(address: SocketAddr) -> TransportAddress {
-    TransportAddress { secure_channel: SecureChannel::NOT_REQUIRED, ..secure_transport_address(address) }
+    TransportAddress {
+        secure_channel: SecureChannel::NOT_REQUIRED,
+        ..secure_transport_address(address)
+    }
 }
 
 #[cfg(test)]
@@ -41,7 +46,10 @@ mod tests {
     fn addresses_of_both_families() {
         let four = transport_address(SocketAddr::from(([192, 0, 2, 1], 4420)));
         assert_eq!((four.trtype, four.adrfam), (TransportType::TCP, AddressFamily::IPV4));
-        assert_eq!((four.traddr.text(), four.trsvcid.text()), ("192.0.2.1".to_owned(), "4420".to_owned()));
+        assert_eq!(
+            (four.traddr.text(), four.trsvcid.text()),
+            ("192.0.2.1".to_owned(), "4420".to_owned())
+        );
         let six = secure_transport_address(SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, 7], 8009)));
         assert_eq!((four.secure_channel, four.tsas[0]), (SecureChannel::NOT_SPECIFIED, 0));
         assert_eq!((six.secure_channel, six.tsas[0]), (SecureChannel::REQUIRED, 2));

@@ -1,11 +1,13 @@
-//! Header and data digests: CRC32C over the PDU header, and over the data of a PDU (NVMe TCP 1.1 §3.3.1.1).
+//! Header and data digests: CRC32C over the PDU header, and over the data of a PDU (NVMe TCP 1.1
+//! §3.3.1.1).
 
 pub use crate::crc32c::{crc32c, crc32c_append};
 
 /// Bytes of a digest on the wire, little endian.
 pub const BYTES: usize = 4;
 
-/// Which digests a side wants or both sides agreed on (DGST of ICReq and ICResp, NVMe TCP 1.1 §3.6.2.2).
+/// Which digests a side wants or both sides agreed on (DGST of ICReq and ICResp, NVMe TCP 1.1
+/// §3.6.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Digests {
     /// HDGST_ENABLE: a digest behind every PDU header.

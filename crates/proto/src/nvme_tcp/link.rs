@@ -1,7 +1,10 @@
-//! Code of both ends: the state of a connection, the checks of the common header, and writing PDUs into a gather list.
+//! Code of both ends: the state of a connection, the checks of the common header, and writing PDUs
+//! into a gather list.
 
 use super::digest::{self, Digests, crc32c};
-use super::pdu::{COMMON_BYTES, CommonHeader, Flags, IC_BYTES, PduType, TERM_REQ_BYTES, TERM_REQ_BYTES_MAX};
+use super::pdu::{
+    COMMON_BYTES, CommonHeader, Flags, IC_BYTES, PduType, TERM_REQ_BYTES, TERM_REQ_BYTES_MAX,
+};
 use super::term::{self, Termination};
 use super::violation::Violation;
 use crate::nvme::deviation::{Deviation, Deviations};
@@ -22,7 +25,8 @@ pub struct Negotiated {
     pub max_h2c_data_bytes: u32,
 }
 
-/// Data bytes that a PDU is given at most, whatever both sides would allow, so that PLEN cannot overflow.
+/// Data bytes that a PDU is given at most, whatever both sides would allow, so that PLEN cannot
+/// overflow.
 pub(super) const PDU_DATA_BYTES_MAX: u32 = 1 << 30;
 
 /// Bytes of an alignment as HPDA and CPDA state it.
@@ -76,17 +80,20 @@ impl Format {
             header_digest_bytes: digest_bytes(digests.header),
             data_digest_bytes: digest_bytes(digests.data),
             flags: if digests.header { Flags::HEADER_DIGEST } else { Flags(0) },
-            foreign_flags: [(digests.header, Flags::HEADER_DIGEST), (digests.data, Flags::DATA_DIGEST)]
-                .into_iter()
-                .fold(0, |foreign, (agreed, flag)| if agreed { foreign } else { foreign | flag.0 }),
+            foreign_flags: [
+                (digests.header, Flags::HEADER_DIGEST),
+                (digests.data, Flags::DATA_DIGEST),
+            ]
+            .into_iter()
+            .fold(0, |foreign, (agreed, flag)| if agreed { foreign } else { foreign | flag.0 }),
             rx_alignment,
             tx_alignment,
         }
     }
 
-    /// Checks HDGSTF (a flag for a digest that was not agreed on means nothing), the header digest and HLEN of a PDU whose type has a
-    /// header of `N` bytes; gives the bytes up to the end of the digest. The digest comes first, as without it no other field can be
-    /// relied on (§3.5.2).
+    /// Checks HDGSTF (a flag for a digest that was not agreed on means nothing), the header digest
+    /// and HLEN of a PDU whose type has a header of `N` bytes; gives the bytes up to the end of the
+    /// digest. The digest comes first, as without it no other field can be relied on (§3.5.2).
     #[inline]
     fn check_head<const N: usize>(&self, header: CommonHeader, bytes: &[u8]) -> Result<u32, Halt> {
         if self.digests.header && !header.flags.has(Flags::HEADER_DIGEST) {
@@ -101,9 +108,14 @@ impl Format {
         Ok(N as u32 + self.header_digest_bytes)
     }
 
-    /// Checks the common header of a PDU that never has data. Gives the header and the length of the PDU.
+    /// Checks the common header of a PDU that never has data. Gives the header and the length of
+    /// the PDU.
     #[inline]
-    pub fn check_plain<'a, const N: usize>(&self, header: CommonHeader, bytes: &'a [u8]) -> Result<(&'a [u8; N], usize), Halt> {
+    pub fn check_plain<'a, const N: usize>(
+        &self,
+        header: CommonHeader,
+        bytes: &'a [u8],
+    ) -> Result<(&'a [u8; N], usize), Halt> {
         let end = self.check_head::<N>(header, bytes)?;
         if header.plen != end {
             return Err(Violation::PduLength.into());
@@ -111,12 +123,20 @@ impl Format {
         Ok((first(bytes, end as usize)?, end as usize))
     }
 
-    /// Checks the common header of a PDU that may have data. Gives the header and where the data is.
+    /// Checks the common header of a PDU that may have data. Gives the header and where the data
+    /// is.
     #[inline]
-    pub fn check_data<'a, const N: usize>(&self, header: CommonHeader, bytes: &'a [u8]) -> Result<(&'a [u8; N], Body), Halt> {
+    pub fn check_data<'a, const N: usize>(
+        &self,
+        header: CommonHeader,
+        bytes: &'a [u8],
+    ) -> Result<(&'a [u8; N], Body), Halt> {
         let end = self.check_head::<N>(header, bytes)?;
-        let body =
-            if header.plen == end { Body { start: end as usize, bytes: 0, digest: false } } else { self.find_body(header, end)? };
+        let body = if header.plen == end {
+            Body { start: end as usize, bytes: 0, digest: false }
+        } else {
+            self.find_body(header, end)?
+        };
         Ok((first(bytes, body.start)?, body))
     }
 
@@ -127,7 +147,8 @@ impl Format {
             return Err(Violation::PduLength);
         }
         let pdo = u32::from(header.pdo);
-        let aligned = pdo.is_multiple_of(4) && (self.rx_alignment == 4 || pdo.is_multiple_of(self.rx_alignment));
+        let aligned = pdo.is_multiple_of(4)
+            && (self.rx_alignment == 4 || pdo.is_multiple_of(self.rx_alignment));
         if pdo < end || pdo > header.plen || !aligned {
             return Err(Violation::DataOffset);
         }
@@ -156,7 +177,13 @@ impl Format {
 
     /// The common header of a PDU with `bytes` (more than zero) of data.
     #[inline]
-    pub fn with_data(&self, pdu_type: PduType, header_bytes: usize, flags: Flags, bytes: u32) -> CommonHeader {
+    pub fn with_data(
+        &self,
+        pdu_type: PduType,
+        header_bytes: usize,
+        flags: Flags,
+        bytes: u32,
+    ) -> CommonHeader {
         let mut pdo = header_bytes as u32 + self.header_digest_bytes;
         if self.tx_alignment != 4 {
             pdo = pdo.next_multiple_of(self.tx_alignment);
@@ -182,7 +209,14 @@ impl Format {
 
     /// Appends a header made from [`Self::with_data`], padding, and a payload.
     #[inline]
-    pub fn put_data<const N: usize>(&self, header: &[u8; N], tag: Tag, offset: u32, bytes: u32, out: &mut Transmit) {
+    pub fn put_data<const N: usize>(
+        &self,
+        header: &[u8; N],
+        tag: Tag,
+        offset: u32,
+        bytes: u32,
+        out: &mut Transmit,
+    ) {
         self.put(header, out);
         let padding = usize::from(header[3]) - N - self.header_digest_bytes as usize;
         if padding > 0 {
@@ -321,7 +355,8 @@ impl Link {
     /// Notes flags of digests that were not agreed on.
     #[inline]
     pub fn look_at_flags(&mut self, header: CommonHeader) {
-        self.deviations.note_if(header.flags.0 & self.format.foreign_flags != 0, Deviation::DigestFlags);
+        self.deviations
+            .note_if(header.flags.0 & self.format.foreign_flags != 0, Deviation::DigestFlags);
     }
 
     /// Why this end closed the connection.
@@ -329,7 +364,8 @@ impl Link {
         self.violation
     }
 
-    /// Closes the connection over a violation by the PDU at the start of `bytes`, and queues a TermReq.
+    /// Closes the connection over a violation by the PDU at the start of `bytes`, and queues a
+    /// TermReq.
     #[cold]
     fn fail(&mut self, violation: Violation, bytes: &[u8]) {
         self.phase = Phase::Closed;
@@ -339,7 +375,8 @@ impl Link {
         }
     }
 
-    /// Closes the connection over something that did not come. Nothing is said of it: a peer that is this late reads nothing either.
+    /// Closes the connection over something that did not come. Nothing is said of it: a peer that
+    /// is this late reads nothing either.
     #[cold]
     pub fn give_up(&mut self, violation: Violation) {
         self.phase = Phase::Closed;
@@ -348,7 +385,11 @@ impl Link {
     }
 
     /// Checks the common header of an ICReq or ICResp, and gives the PDU.
-    pub fn check_ic<'a>(&self, header: CommonHeader, bytes: &'a [u8]) -> Result<&'a [u8; IC_BYTES], Halt> {
+    pub fn check_ic<'a>(
+        &self,
+        header: CommonHeader,
+        bytes: &'a [u8],
+    ) -> Result<&'a [u8; IC_BYTES], Halt> {
         if usize::from(header.hlen) != IC_BYTES {
             return Err(Violation::HeaderLength.into());
         }
@@ -358,11 +399,19 @@ impl Link {
         first(bytes, IC_BYTES)
     }
 
-    /// Reads the peer's TermReq, whose common header is `header`, and closes the connection. It is not answered (§3.5.1).
+    /// Reads the peer's TermReq, whose common header is `header`, and closes the connection. It is
+    /// not answered (§3.5.1).
     #[cold]
-    pub fn terminated<E>(&mut self, header: CommonHeader, bytes: &[u8], event: fn(Termination) -> E) -> Received<E> {
+    pub fn terminated<E>(
+        &mut self,
+        header: CommonHeader,
+        bytes: &[u8],
+        event: fn(Termination) -> E,
+    ) -> Received<E> {
         let plen = header.plen as usize;
-        if usize::from(header.hlen) != TERM_REQ_BYTES || !(TERM_REQ_BYTES..=TERM_REQ_BYTES_MAX).contains(&plen) {
+        if usize::from(header.hlen) != TERM_REQ_BYTES
+            || !(TERM_REQ_BYTES..=TERM_REQ_BYTES_MAX).contains(&plen)
+        {
             return Err(Violation::MalformedTermReq.into());
         }
         let termination = Termination::decode(first(bytes, plen)?, &bytes[TERM_REQ_BYTES..plen]);
@@ -392,6 +441,9 @@ impl Link {
 fn offender(bytes: &[u8]) -> &[u8] {
     let Some(common) = bytes.first_chunk::<COMMON_BYTES>() else { return bytes };
     let header = CommonHeader::decode(common);
-    let end = header.pdu_type.header_bytes().unwrap_or_else(|| usize::from(header.hlen).max(COMMON_BYTES));
+    let end = header
+        .pdu_type
+        .header_bytes()
+        .unwrap_or_else(|| usize::from(header.hlen).max(COMMON_BYTES));
     &bytes[..end.min(bytes.len())]
 }

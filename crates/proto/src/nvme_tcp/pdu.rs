@@ -1,5 +1,5 @@
-//! The PDUs of NVMe/TCP: types, flags, the common header, and the header of each type (NVMe TCP 1.1 §2 and §3.6.2). This file
-//! defines only the encoding; the two ends check the values.
+//! The PDUs of NVMe/TCP: types, flags, the common header, and the header of each type (NVMe TCP 1.1
+//! §2 and §3.6.2). This file defines only the encoding; the two ends check the values.
 
 use super::digest::Digests;
 use crate::nvme::cqe::Cqe;
@@ -75,7 +75,8 @@ impl Flags {
     pub const DATA_DIGEST: Self = Self(1 << 1);
     /// LAST_PDU: the last data PDU of a command or of an R2T.
     pub const LAST: Self = Self(1 << 2);
-    /// SUCCESS: the command completed successfully, and no response capsule follows. In C2HData only.
+    /// SUCCESS: the command completed successfully, and no response capsule follows. In C2HData
+    /// only.
     pub const SUCCESS: Self = Self(1 << 3);
 
     /// Whether all bits of `other` are set.
@@ -178,7 +179,8 @@ pub struct IcReq {
 impl IcReq {
     /// Wire form.
     pub fn encode(&self) -> [u8; IC_BYTES] {
-        Ic { pfv: self.pfv, pda: self.hpda, digests: self.digests, dword: self.maxr2t }.encode(PduType::IC_REQ)
+        Ic { pfv: self.pfv, pda: self.hpda, digests: self.digests, dword: self.maxr2t }
+            .encode(PduType::IC_REQ)
     }
 
     /// Reads what follows the common header.
@@ -204,7 +206,8 @@ pub struct IcResp {
 impl IcResp {
     /// Wire form.
     pub fn encode(&self) -> [u8; IC_BYTES] {
-        Ic { pfv: self.pfv, pda: self.cpda, digests: self.digests, dword: self.max_h2c_data_bytes }.encode(PduType::IC_RESP)
+        Ic { pfv: self.pfv, pda: self.cpda, digests: self.digests, dword: self.max_h2c_data_bytes }
+            .encode(PduType::IC_RESP)
     }
 
     /// Reads what follows the common header.
@@ -214,7 +217,8 @@ impl IcResp {
     }
 }
 
-/// What follows the common header in H2CData, C2HData and R2T (§3.6.2.8 to §3.6.2.10), which share one layout.
+/// What follows the common header in H2CData, C2HData and R2T (§3.6.2.8 to §3.6.2.10), which share
+/// one layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// CCCID: of the command whose data it is.

@@ -1,4 +1,5 @@
-//! Termination of a connection: Terminate Connection Requests of both directions (NVMe TCP 1.1 §3.6.2.4 and §3.6.2.5).
+//! Termination of a connection: Terminate Connection Requests of both directions (NVMe TCP 1.1
+//! §3.6.2.4 and §3.6.2.5).
 
 use core::fmt;
 
@@ -41,8 +42,8 @@ impl fmt::Debug for FatalErrorStatus {
 pub struct Termination {
     /// FES.
     pub status: FatalErrorStatus,
-    /// FEI: the offset in bytes of the field in error (Invalid PDU Header Field, Unsupported Parameter), or the digest as it
-    /// was received (Header Digest Error).
+    /// FEI: the offset in bytes of the field in error (Invalid PDU Header Field, Unsupported
+    /// Parameter), or the digest as it was received (Header Digest Error).
     pub information: u32,
     /// The common header of the PDU that the peer complains of, if it was sent back.
     pub offender: Option<CommonHeader>,
@@ -69,11 +70,14 @@ impl fmt::Display for Termination {
     }
 }
 
-/// Appends a TermReq about `violation` to `out`, with as much of `offender`, the header of the PDU in question, as may be sent
-/// back. TermReqs carry no digests.
+/// Appends a TermReq about `violation` to `out`, with as much of `offender`, the header of the PDU
+/// in question, as may be sent back. TermReqs carry no digests.
 pub(super) fn encode(pdu_type: PduType, violation: Violation, offender: &[u8], out: &mut Vec<u8>) {
     let offender = &offender[..offender.len().min(TERM_REQ_BYTES_MAX - TERM_REQ_BYTES)];
-    let common = CommonHeader { plen: (TERM_REQ_BYTES + offender.len()) as u32, ..CommonHeader::plain(pdu_type, TERM_REQ_BYTES) };
+    let common = CommonHeader {
+        plen: (TERM_REQ_BYTES + offender.len()) as u32,
+        ..CommonHeader::plain(pdu_type, TERM_REQ_BYTES)
+    };
     let (status, information) = violation.wire();
     out.extend_from_slice(&common.encode());
     out.extend_from_slice(&status.0.to_le_bytes());

@@ -1,5 +1,5 @@
-//! The possible violations of NVMe/TCP by a peer, and what the peer is told (Fatal Error Status and Information, NVMe TCP 1.1
-//! §3.6.2.4 and §3.6.2.5).
+//! The possible violations of NVMe/TCP by a peer, and what the peer is told (Fatal Error Status and
+//! Information, NVMe TCP 1.1 §3.6.2.4 and §3.6.2.5).
 
 use super::term::FatalErrorStatus as Fes;
 
@@ -7,7 +7,9 @@ use super::term::FatalErrorStatus as Fes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A PDU-Type that is unknown or goes in the other direction.
-    #[error("the peer sent a PDU of type {0:#04x}, which this end of an NVMe/TCP connection cannot receive")]
+    #[error(
+        "the peer sent a PDU of type {0:#04x}, which this end of an NVMe/TCP connection cannot receive"
+    )]
     PduType(u8),
     /// Something else came before the connection was initialized.
     #[error("the peer sent a PDU before the connection was initialized")]
@@ -100,7 +102,9 @@ impl Violation {
     pub const fn wire(self) -> (Fes, u32) {
         match self {
             Self::PduType(_) => (Fes::INVALID_HEADER_FIELD, 0),
-            Self::HeaderDigestFlag | Self::DataDigestFlag | Self::SuccessNotLast => (Fes::INVALID_HEADER_FIELD, 1),
+            Self::HeaderDigestFlag | Self::DataDigestFlag | Self::SuccessNotLast => {
+                (Fes::INVALID_HEADER_FIELD, 1)
+            }
             Self::HeaderLength => (Fes::INVALID_HEADER_FIELD, 2),
             Self::DataOffset => (Fes::INVALID_HEADER_FIELD, 3),
             Self::PduLength | Self::MalformedTermReq => (Fes::INVALID_HEADER_FIELD, 4),
@@ -121,7 +125,9 @@ impl Violation {
             | Self::ConnectLate(_) => (Fes::SEQUENCE_ERROR, 0),
             Self::HeaderDigest(received) => (Fes::HEADER_DIGEST_ERROR, received),
             Self::OutOfRange => (Fes::OUT_OF_RANGE, 0),
-            Self::H2cDataLimit(_) | Self::InCapsuleLimit(_) | Self::R2tLimit(_) => (Fes::LIMIT_EXCEEDED, 0),
+            Self::H2cDataLimit(_) | Self::InCapsuleLimit(_) | Self::R2tLimit(_) => {
+                (Fes::LIMIT_EXCEEDED, 0)
+            }
             Self::FormatVersion(_) => (Fes::UNSUPPORTED_PARAMETER, 8),
         }
     }

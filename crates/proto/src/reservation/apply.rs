@@ -12,9 +12,15 @@ impl State {
     pub fn apply(&mut self, operation: &Operation) -> Applied {
         let by = &self.registered_as(&operation.by);
         let changes = match &operation.action {
-            Action::Register { check, key, all_ports } => self.register(by, *check, *key, *all_ports),
-            Action::Acquire { key, kind } => self.registered(by, *key).and_then(|()| self.acquire(by, *kind)),
-            Action::Release { key, kind } => self.registered(by, *key).and_then(|()| self.release(by, *kind)),
+            Action::Register { check, key, all_ports } => {
+                self.register(by, *check, *key, *all_ports)
+            }
+            Action::Acquire { key, kind } => {
+                self.registered(by, *key).and_then(|()| self.acquire(by, *kind))
+            }
+            Action::Release { key, kind } => {
+                self.registered(by, *key).and_then(|()| self.release(by, *kind))
+            }
             Action::Clear { key } => self.registered(by, *key).map(|()| self.clear(by)),
             Action::Preempt { key, target, kind, abort } => {
                 self.registered(by, *key).and_then(|()| self.preempt(by, *kind, *target, *abort))
@@ -24,7 +30,9 @@ impl State {
                 self.registered(by, *key).and_then(|()| self.move_to(by, to, *to_key, *unregister))
             }
             // Whoever has no part in what there is does not decide about it.
-            Action::Persist if !self.registrations.is_empty() && self.key(by).is_none() => Err(Refusal::Conflict),
+            Action::Persist if !self.registrations.is_empty() && self.key(by).is_none() => {
+                Err(Refusal::Conflict)
+            }
             Action::Persist => Ok(Changes::default()),
         }?;
         self.persistent = operation.persist.unwrap_or(self.persistent);
@@ -45,7 +53,9 @@ impl State {
             Check::Current(current) => before.unwrap_or(0) == current,
             Check::Ignore => true,
             Check::New => before.is_none_or(|before| before == key),
-            Check::Registered(current) => before.is_some_and(|before| current.is_none_or(|current| current == before)),
+            Check::Registered(current) => {
+                before.is_some_and(|before| current.is_none_or(|current| current == before))
+            }
         };
         match (before, key) {
             _ if !is_right => return Err(Refusal::Conflict),
@@ -69,19 +79,31 @@ impl State {
         match self.registrations.iter_mut().find(|known| known.registrant == *who) {
             Some(known) => (known.key, known.all_ports) = (key, known.all_ports || all_ports),
             None if count >= REGISTRANTS_MAX => return Err(Refusal::Full),
-            None => self.registrations.push(Registration { registrant: who.clone(), key, all_ports, proven: None }),
+            None => self.registrations.push(Registration {
+                registrant: who.clone(),
+                key,
+                all_ports,
+                proven: None,
+            }),
         }
         Ok(())
     }
 
-    /// A registration is one for all target ports from now on, in place of those of its initiator port at single ones.
+    /// A registration is one for all target ports from now on, in place of those of its initiator
+    /// port at single ones.
     fn widen(&mut self, who: &Registrant) {
         let all = who.at_all_ports();
-        self.registrations.retain(|known| known.registrant == *who || !all.covers(&known.registrant));
-        if let Some(reservation) = self.reservation.as_mut().filter(|reservation| all.covers(&reservation.holder)) {
+        self.registrations
+            .retain(|known| known.registrant == *who || !all.covers(&known.registrant));
+        if let Some(reservation) =
+            self.reservation.as_mut().filter(|reservation| all.covers(&reservation.holder))
+        {
             reservation.holder = all.clone();
         }
-        self.registrations.iter_mut().filter(|known| known.registrant == *who).for_each(|known| known.registrant = all.clone());
+        self.registrations
+            .iter_mut()
+            .filter(|known| known.registrant == *who)
+            .for_each(|known| known.registrant = all.clone());
     }
 
     /// Takes one registration away, and the reservation with it if it has no holder any more.
@@ -90,8 +112,8 @@ impl State {
         self.settle(by)
     }
 
-    /// After registrations have gone: a reservation of all registrants continues while one of them remains; any other ends with its
-    /// holder's registration.
+    /// After registrations have gone: a reservation of all registrants continues while one of them
+    /// remains; any other ends with its holder's registration.
     fn settle(&mut self, by: &Registrant) -> Changes {
         let Some(reservation) = &mut self.reservation else { return Changes::default() };
         if self.registrations.iter().any(|known| known.registrant == reservation.holder) {
@@ -109,19 +131,26 @@ impl State {
     /// Ends the reservation; those who shared it are told.
     fn end(&mut self, by: &Registrant) -> Changes {
         match self.reservation.take() {
-            Some(reservation) if reservation.kind.is_shared() => self.tell_others(by, Notice::ReservationReleased),
+            Some(reservation) if reservation.kind.is_shared() => {
+                self.tell_others(by, Notice::ReservationReleased)
+            }
             _ => Changes::default(),
         }
     }
 
     fn tell_others(&self, by: &Registrant, notice: Notice) -> Changes {
         let others = self.registrations.iter().filter(|known| known.registrant != *by);
-        Changes { notices: others.map(|other| (other.registrant.clone(), notice)).collect(), ..Changes::default() }
+        Changes {
+            notices: others.map(|other| (other.registrant.clone(), notice)).collect(),
+            ..Changes::default()
+        }
     }
 
     fn acquire(&mut self, by: &Registrant, kind: Kind) -> Applied {
         match &self.reservation {
-            Some(reservation) if !self.is_holder(by) || reservation.kind != kind => return Err(Refusal::Conflict),
+            Some(reservation) if !self.is_holder(by) || reservation.kind != kind => {
+                return Err(Refusal::Conflict);
+            }
             Some(_) => {}
             None => self.reservation = Some(Reservation { kind, holder: by.clone() }),
         }
@@ -148,30 +177,38 @@ impl State {
     }
 
     fn preempt(&mut self, by: &Registrant, kind: Kind, target: u64, abort: bool) -> Applied {
-        let takes_over = self.reservation.as_ref().is_some_and(|reservation| match reservation.kind.all_hold() {
-            true => target == 0,
-            false => self.key(&reservation.holder) == Some(target),
+        let takes_over = self.reservation.as_ref().is_some_and(|reservation| {
+            match reservation.kind.all_hold() {
+                true => target == 0,
+                false => self.key(&reservation.holder) == Some(target),
+            }
         });
         if target == 0 && !takes_over {
             return Err(Refusal::ZeroKey);
         }
         // Zero means everybody; who takes over stays registered.
-        let is_meant =
-            |other: &mut Registration| (target == 0 || other.key == target) && !(takes_over && other.registrant == *by);
+        let is_meant = |other: &mut Registration| {
+            (target == 0 || other.key == target) && !(takes_over && other.registrant == *by)
+        };
         let removed: Vec<Registration> = self.registrations.extract_if(.., is_meant).collect();
         if removed.is_empty() && !takes_over {
             return Err(Refusal::Conflict);
         }
         self.count();
         let mut changes = if takes_over { self.take_over(by, kind) } else { self.settle(by) };
-        for lost in removed.into_iter().map(|registration| registration.registrant).filter(|lost| lost != by) {
+        for lost in removed
+            .into_iter()
+            .map(|registration| registration.registrant)
+            .filter(|lost| lost != by)
+        {
             changes.notices.push((lost.clone(), Notice::RegistrationPreempted));
             changes.aborted.extend(abort.then_some(lost));
         }
         Ok(changes)
     }
 
-    /// Gives the reservation to who preempts. The remaining registrants are told if its type changes.
+    /// Gives the reservation to who preempts. The remaining registrants are told if its type
+    /// changes.
     fn take_over(&mut self, by: &Registrant, kind: Kind) -> Changes {
         let before = self.reservation.replace(Reservation { kind, holder: by.clone() });
         match before.is_some_and(|before| before.kind != kind) {
@@ -180,14 +217,23 @@ impl State {
         }
     }
 
-    fn move_to(&mut self, by: &Registrant, to: &Registrant, to_key: u64, unregister: bool) -> Applied {
+    fn move_to(
+        &mut self,
+        by: &Registrant,
+        to: &Registrant,
+        to_key: u64,
+        unregister: bool,
+    ) -> Applied {
         match &self.reservation {
-            Some(reservation) if reservation.kind.all_hold() || !self.is_holder(by) => return Err(Refusal::Conflict),
+            Some(reservation) if reservation.kind.all_hold() || !self.is_holder(by) => {
+                return Err(Refusal::Conflict);
+            }
             Some(_) if to == by => return Err(Refusal::MoveToHolder),
             Some(_) => {}
             None => return Err(Refusal::NothingToMove),
         }
-        let all_ports = self.registrations.iter().any(|known| known.registrant == *to && known.all_ports);
+        let all_ports =
+            self.registrations.iter().any(|known| known.registrant == *to && known.all_ports);
         self.enter(to, to_key, all_ports)?;
         if let Some(reservation) = &mut self.reservation {
             reservation.holder = to.clone();

@@ -82,7 +82,8 @@ const fn row(kind: Kind, nvme: u8, scsi: u8, others: Access, shared: bool, all_h
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] = [ROWS[0].kind, ROWS[1].kind, ROWS[2].kind, ROWS[3].kind, ROWS[4].kind, ROWS[5].kind];
+    pub const ALL: [Self; 6] =
+        [ROWS[0].kind, ROWS[1].kind, ROWS[2].kind, ROWS[3].kind, ROWS[4].kind, ROWS[5].kind];
 
     fn row(self) -> &'static Row {
         &ROWS[self as usize]
@@ -108,7 +109,8 @@ impl Kind {
         self.row().scsi
     }
 
-    /// Whether all who are registered have access: the types "registrants only" and "all registrants".
+    /// Whether all who are registered have access: the types "registrants only" and "all
+    /// registrants".
     pub fn is_shared(self) -> bool {
         self.row().shared
     }

@@ -1,13 +1,17 @@
-//! Reservations of one namespace, or logical unit: who is registered, who holds what, and what each access is allowed.
+//! Reservations of one namespace, or logical unit: who is registered, who holds what, and what each
+//! access is allowed.
 //!
-//! NVMe reservations (Base 2.1 §8.1.22) and SCSI persistent reservations (SPC-4 §5.12) are one mechanism with two sets of commands. There
-//! is one [`State`] for both, so that an NVMe host and a SCSI initiator exclude each other:
+//! NVMe reservations (Base 2.1 §8.1.22) and SCSI persistent reservations (SPC-4 §5.12) are one
+//! mechanism with two sets of commands. There is one [`State`] for both, so that an NVMe host and a
+//! SCSI initiator exclude each other:
 //!
-//! * [`Registrant`] names who registers: an NVMe host by its identifier, whatever controller it uses; for SCSI an I_T nexus.
+//! * [`Registrant`] names who registers: an NVMe host by its identifier, whatever controller it
+//!   uses; for SCSI an I_T nexus.
 //! * [`Kind`] is the table of the six types: what each allows to whom.
-//! * [`Operation`] is one command; [`State::apply`] executes it, and returns in [`Changes`] who is to be told what, and whose commands
-//!   are to be aborted.
-//! * [`Reservations`] is what the queues and nexuses of a namespace share. A command that only reads or writes loads one number.
+//! * [`Operation`] is one command; [`State::apply`] executes it, and returns in [`Changes`] who is
+//!   to be told what, and whose commands are to be aborted.
+//! * [`Reservations`] is what the queues and nexuses of a namespace share. A command that only
+//!   reads or writes loads one number.
 //!
 //! # Where the standards differ
 //!
@@ -20,8 +24,9 @@
 //! | who stays registered on all ports | hosts, by their nature | ALL_TG_PT | [`Registration::all_ports`] |
 //! | moving a reservation | – | REGISTER AND MOVE | [`Action::Move`] |
 //!
-//! All else is the same in both: a holder that unregisters releases, unless all registrants hold and one remains; the generation counts
-//! registering, clearing and preempting, not acquiring and releasing; types that registrants share notify them of the release.
+//! All else is the same in both: a holder that unregisters releases, unless all registrants hold
+//! and one remains; the generation counts registering, clearing and preempting, not acquiring and
+//! releasing; types that registrants share notify them of the release.
 
 mod apply;
 mod kind;

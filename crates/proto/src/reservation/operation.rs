@@ -10,14 +10,16 @@ pub struct Operation {
     pub by: Registrant,
     /// What it is.
     pub action: Action,
-    /// Registrations and reservation are to outlast a loss of power from now on, or not; `None`: as before (CPTPL, APTPL).
+    /// Registrations and reservation are to outlast a loss of power from now on, or not; `None`: as
+    /// before (CPTPL, APTPL).
     pub persist: Option<bool>,
 }
 
 /// What a command does. Reservation keys are 64 bits, zero meaning none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Registers, takes another key, or with key zero unregisters (Reservation Register; REGISTER, REGISTER AND IGNORE EXISTING KEY).
+    /// Registers, takes another key, or with key zero unregisters (Reservation Register; REGISTER,
+    /// REGISTER AND IGNORE EXISTING KEY).
     Register {
         /// What there must be before.
         check: Check,
@@ -45,7 +47,8 @@ pub enum Action {
         /// The sender's key.
         key: u64,
     },
-    /// Takes registrations away from others, and the reservation with them (both PREEMPT, PREEMPT AND ABORT).
+    /// Takes registrations away from others, and the reservation with them (both PREEMPT, PREEMPT
+    /// AND ABORT).
     Preempt {
         /// The sender's key.
         key: u64,
@@ -80,7 +83,8 @@ pub enum Check {
     Ignore,
     /// The sender is not registered, or is with the very key that it registers (RREGA 000b).
     New,
-    /// The sender is registered, with this key if there is one here (RREGA 001b and 010b; without a key: IEKEY).
+    /// The sender is registered, with this key if there is one here (RREGA 001b and 010b; without a
+    /// key: IEKEY).
     Registered(Option<u64>),
 }
 
@@ -113,7 +117,8 @@ pub enum Refusal {
     NotStored,
 }
 
-/// What somebody is told (Base 2.1 §5.2.12.3, "Reservation Notification log page"; unit attention conditions of SPC-4 §5.12).
+/// What somebody is told (Base 2.1 §5.2.12.3, "Reservation Notification log page"; unit attention
+/// conditions of SPC-4 §5.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Its registration was taken away by another's preempting.

@@ -8,17 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Something of the namespace that has to follow the changes of its reservations.
 pub trait Follower: Send + Sync {
-    /// The state has changed already: whoever looks sees the new one. Called on the thread of who changed it, one change after the
-    /// other.
+    /// The state has changed already: whoever looks sees the new one. Called on the thread of who
+    /// changed it, one change after the other.
     fn reservations_changed(&self, changes: &Changes);
 }
 
 /// The reservations of one namespace.
 ///
-/// Reads and writes look at the [epoch](Self::epoch) alone: it is zero where nobody is kept out of anything, and another number after each
-/// change otherwise. Who sees a new one asks [`Self::access`] again.
+/// Reads and writes look at the [epoch](Self::epoch) alone: it is zero where nobody is kept out of
+/// anything, and another number after each change otherwise. Who sees a new one asks
+/// [`Self::access`] again.
 pub struct Reservations {
-    /// In bits 1:0 what those may not do who are not registered, above them a count of changes; zero where there is no reservation.
+    /// In bits 1:0 what those may not do who are not registered, above them a count of changes;
+    /// zero where there is no reservation.
     epoch: AtomicU64,
     state: Mutex<State>,
     changes: AtomicU64,
@@ -38,8 +40,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Reservations {
-    /// Begins with `state`. `stored`: the owner stores what has to outlast a loss of power; otherwise registrations that ask for it are
-    /// refused.
+    /// Begins with `state`. `stored`: the owner stores what has to outlast a loss of power;
+    /// otherwise registrations that ask for it are refused.
     pub fn new(state: State, stored: bool) -> Self {
         let epoch = AtomicU64::new(epoch_of(&state, 1));
         Self {
@@ -73,19 +75,20 @@ impl Reservations {
         self.stored
     }
 
-    /// Whether other gateways may still act by an older state. Nobody is told of the state until its owner has seen to that: who learns that a host is kept out
-    /// relies on it.
+    /// Whether other gateways may still act by an older state. Nobody is told of the state until
+    /// its owner has seen to that: who learns that a host is kept out relies on it.
     pub fn is_ahead(&self) -> bool {
         self.ahead.load(Ordering::Acquire)
     }
 
-    /// Whether a report has to wait until the owner has seen to what it says: what is known here may be older than what a group has stored, or newer than
-    /// what other gateways act by.
+    /// Whether a report has to wait until the owner has seen to what it says: what is known here
+    /// may be older than what a group has stored, or newer than what other gateways act by.
     pub fn has_to_confirm(&self) -> bool {
         self.of_group
     }
 
-    /// Sets [`Self::is_ahead`]: before a state is put in force that others do not have, and after they have it.
+    /// Sets [`Self::is_ahead`]: before a state is put in force that others do not have, and after
+    /// they have it.
     pub fn set_ahead(&self, is_ahead: bool) {
         self.ahead.store(is_ahead, Ordering::Release);
     }
@@ -121,8 +124,8 @@ impl Reservations {
         self.look(|state| (!self.is_ahead()).then(|| how(state)))
     }
 
-    /// The state that an operation leads to, which [`Self::install`] puts in force. Operations of one namespace are executed one after the
-    /// other, by their owner.
+    /// The state that an operation leads to, which [`Self::install`] puts in force. Operations of
+    /// one namespace are executed one after the other, by their owner.
     ///
     /// # Errors
     /// Why the operation is not executed.
@@ -135,7 +138,8 @@ impl Reservations {
         Ok((next, changes))
     }
 
-    /// Puts a state in force and tells the followers. On return every command that starts is checked against it.
+    /// Puts a state in force and tells the followers. On return every command that starts is
+    /// checked against it.
     pub fn install(&self, next: State, changes: &Changes) {
         let count = self.changes.fetch_add(1, Ordering::Relaxed) + 1;
         {

@@ -8,14 +8,16 @@ use crate::scsi::lun::NexusName;
 /// Who registers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Registrant {
-    /// An NVMe host, by its identifier: on several controllers it is one registrant (Base 2.1 §8.1.22).
+    /// An NVMe host, by its identifier: on several controllers it is one registrant (Base 2.1
+    /// §8.1.22).
     Host(Id128),
     /// An I_T nexus: initiator port and target port (SPC-4 §5.12.1).
     Nexus(NexusName),
 }
 
 impl Registrant {
-    /// Whether a registration of this registrant is that of `who`: it is the same, or the same initiator port at all target ports.
+    /// Whether a registration of this registrant is that of `who`: it is the same, or the same
+    /// initiator port at all target ports.
     pub fn covers(&self, who: &Self) -> bool {
         match (self, who) {
             (Self::Nexus(all), Self::Nexus(nexus)) => all.covers(nexus),
@@ -26,7 +28,9 @@ impl Registrant {
     /// The same initiator port at all target ports.
     pub(super) fn at_all_ports(&self) -> Self {
         match self {
-            Self::Nexus(nexus) => Self::Nexus(NexusName { target_port: NexusName::ALL_PORTS, ..nexus.clone() }),
+            Self::Nexus(nexus) => {
+                Self::Nexus(NexusName { target_port: NexusName::ALL_PORTS, ..nexus.clone() })
+            }
             Self::Host(_) => self.clone(),
         }
     }
@@ -39,9 +43,11 @@ pub struct Registration {
     pub registrant: Registrant,
     /// Its key.
     pub key: u64,
-    /// It was made for all target ports (ALL_TG_PT), and any of them can change it. No NVMe host has it.
+    /// It was made for all target ports (ALL_TG_PT), and any of them can change it. No NVMe host
+    /// has it.
     pub all_ports: bool,
-    /// The name of the NVMe host that has proved it and registered. Nobody else has this identifier then.
+    /// The name of the NVMe host that has proved it and registered. Nobody else has this identifier
+    /// then.
     pub proven: Option<Nqn>,
 }
 
@@ -79,24 +85,32 @@ pub enum RestoreError {
 
 impl State {
     /// What was stored before a loss of power. The generation begins anew (SPC-4 §6.15.2).
-    pub fn restore(registrations: Vec<Registration>, reservation: Option<Reservation>) -> Result<Self, RestoreError> {
+    pub fn restore(
+        registrations: Vec<Registration>,
+        reservation: Option<Reservation>,
+    ) -> Result<Self, RestoreError> {
         if registrations.len() > REGISTRANTS_MAX {
             return Err(RestoreError::TooMany);
         }
         for (at, registration) in registrations.iter().enumerate() {
             let before = &registrations[..at];
-            if registration.key == 0 || before.iter().any(|other| other.registrant == registration.registrant) {
+            if registration.key == 0
+                || before.iter().any(|other| other.registrant == registration.registrant)
+            {
                 return Err(RestoreError::Registration);
             }
         }
         let state = Self { generation: 0, persistent: true, registrations, reservation };
         match &state.reservation {
-            Some(reservation) if state.key(&reservation.holder).is_none() => Err(RestoreError::Holder),
+            Some(reservation) if state.key(&reservation.holder).is_none() => {
+                Err(RestoreError::Holder)
+            }
             _ => Ok(state),
         }
     }
 
-    /// What was stored without a loss of power since: it counts on from this generation, and outlasts the next one or not.
+    /// What was stored without a loss of power since: it counts on from this generation, and
+    /// outlasts the next one or not.
     #[must_use]
     pub fn continued(self, generation: u32, persistent: bool) -> Self {
         Self { generation, persistent, ..self }
@@ -124,7 +138,10 @@ impl State {
 
     /// The key that somebody is registered with.
     pub fn key(&self, registrant: &Registrant) -> Option<u64> {
-        self.registrations.iter().find(|known| known.registrant.covers(registrant)).map(|known| known.key)
+        self.registrations
+            .iter()
+            .find(|known| known.registrant.covers(registrant))
+            .map(|known| known.key)
     }
 
     /// The name that the host has proved that is registered so.
@@ -132,7 +149,8 @@ impl State {
         self.registrations.iter().find(|known| known.registrant == *registrant)?.proven.as_ref()
     }
 
-    /// The registration of this registrant, if there is one, is that of a host with this name, or of nobody who has proved one.
+    /// The registration of this registrant, if there is one, is that of a host with this name, or
+    /// of nobody who has proved one.
     pub fn set_proven(&mut self, registrant: &Registrant, name: Option<&Nqn>) {
         let found = self.registrations.iter_mut().find(|known| known.registrant == *registrant);
         found.into_iter().for_each(|known| known.proven = name.cloned());
@@ -147,7 +165,8 @@ impl State {
     /// Whether somebody holds the reservation.
     pub fn is_holder(&self, registrant: &Registrant) -> bool {
         let holds = |reservation: &Reservation| {
-            reservation.holder.covers(registrant) || reservation.kind.all_hold() && self.key(registrant).is_some()
+            reservation.holder.covers(registrant)
+                || reservation.kind.all_hold() && self.key(registrant).is_some()
         };
         self.reservation.as_ref().is_some_and(holds)
     }
@@ -155,7 +174,10 @@ impl State {
     /// What somebody may do.
     pub fn access(&self, registrant: &Registrant) -> Access {
         match &self.reservation {
-            Some(reservation) if self.is_holder(registrant) || reservation.kind.is_shared() && self.key(registrant).is_some() => {
+            Some(reservation)
+                if self.is_holder(registrant)
+                    || reservation.kind.is_shared() && self.key(registrant).is_some() =>
+            {
                 Access::FULL
             }
             _ => self.access_of_others(),

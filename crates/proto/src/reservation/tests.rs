@@ -44,7 +44,9 @@ fn what_cannot_be_stored_is_refused() {
 #[test]
 fn persistence_is_for_registrants_to_decide() {
     let stored = Reservations::new(State::default(), true);
-    let persist = |by, persist| stored.execute(&Operation { by, action: Action::Persist, persist: Some(persist) });
+    let persist = |by, persist| {
+        stored.execute(&Operation { by, action: Action::Persist, persist: Some(persist) })
+    };
     assert!(persist(host(1), true).is_ok(), "while nobody is registered");
     let register = Action::Register { check: Check::New, key: 7, all_ports: false };
     stored.execute(&Operation { by: host(1), action: register, persist: None }).unwrap();
@@ -59,7 +61,10 @@ fn only_a_sound_state_is_restored() {
     let held = |n| Some(Reservation { kind: Kind::WriteExclusive, holder: host(n) });
     assert!(State::restore(vec![known(1, 1), known(2, 1)], held(2)).unwrap().is_holder(&host(2)));
     assert_eq!(State::restore(vec![known(1, 1)], held(2)), Err(RestoreError::Holder));
-    assert_eq!(State::restore(vec![known(1, 1), known(1, 2)], None), Err(RestoreError::Registration));
+    assert_eq!(
+        State::restore(vec![known(1, 1), known(1, 2)], None),
+        Err(RestoreError::Registration)
+    );
     assert_eq!(State::restore(vec![known(1, 0)], None), Err(RestoreError::Registration));
     let many = (0..=crate::limits::REGISTRANTS_MAX).map(|n| known(n as u8, 1)).collect();
     assert_eq!(State::restore(many, None), Err(RestoreError::TooMany));
@@ -69,7 +74,10 @@ fn only_a_sound_state_is_restored() {
 fn a_report_of_a_group_waits_for_what_is_stored_whatever_is_known() {
     let (own, group) = (Reservations::new(State::default(), true), Reservations::of_group());
     assert!(!own.has_to_confirm());
-    assert!(!group.is_ahead() && group.has_to_confirm(), "another gateway may have stored something and told nobody");
+    assert!(
+        !group.is_ahead() && group.has_to_confirm(),
+        "another gateway may have stored something and told nobody"
+    );
     group.set_ahead(true);
     assert!(group.has_to_confirm());
 }

@@ -1,5 +1,5 @@
-//! SCSI for block devices (SAM-5, SPC-4, SBC-3): commands, status and sense data, the logical units of a target, and the
-//! initiator's side. It does not depend on a transport and moves no bytes.
+//! SCSI for block devices (SAM-5, SPC-4, SBC-3): commands, status and sense data, the logical units
+//! of a target, and the initiator's side. It does not depend on a transport and moves no bytes.
 //!
 //! * [`cdb`]: command descriptor blocks; one table defines decoding and encoding.
 //! * [`status`] and [`sense`]: the result of a command.

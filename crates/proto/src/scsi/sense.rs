@@ -4,7 +4,8 @@ use super::bytes::{be16, be64, number, put};
 use super::status::{AdditionalSense, SenseKey};
 use core::fmt;
 
-/// Bytes of the longest sense data that this crate writes: descriptor format with information and field pointer.
+/// Bytes of the longest sense data that this crate writes: descriptor format with information and
+/// field pointer.
 pub const SENSE_BYTES_MAX: usize = 28;
 
 /// Bytes of sense data in the fixed format.
@@ -71,7 +72,10 @@ impl Sense {
     /// INVALID FIELD IN PARAMETER LIST: the field that begins with this byte.
     pub const fn parameter(byte: u16) -> Self {
         let field = FieldPointer { in_cdb: false, byte, bit: None };
-        Self { field: Some(field), ..Self::illegal(AdditionalSense::INVALID_FIELD_IN_PARAMETER_LIST) }
+        Self {
+            field: Some(field),
+            ..Self::illegal(AdditionalSense::INVALID_FIELD_IN_PARAMETER_LIST)
+        }
     }
 
     /// The same with the INFORMATION field.
@@ -80,12 +84,14 @@ impl Sense {
         self
     }
 
-    /// Writes the fixed format (SPC-4 §4.5.3) and returns its length, 18 bytes. An INFORMATION of more than 32 bits has no room there
-    /// and is left out.
+    /// Writes the fixed format (SPC-4 §4.5.3) and returns its length, 18 bytes. An INFORMATION of
+    /// more than 32 bits has no room there and is left out.
     pub fn put_fixed(&self, out: &mut [u8; SENSE_BYTES_MAX]) -> usize {
         out[..FIXED_BYTES].fill(0);
         out[0] = FIXED_CURRENT;
-        if let Some(information) = self.information.and_then(|information| u32::try_from(information).ok()) {
+        if let Some(information) =
+            self.information.and_then(|information| u32::try_from(information).ok())
+        {
             out[0] |= VALID;
             put(&mut out[3..7], information.into());
         }
@@ -119,8 +125,8 @@ impl Sense {
         end
     }
 
-    /// Reads sense data of either format, current or deferred. `None` where there is none, or none that SPC describes; what was
-    /// cut off counts as not there.
+    /// Reads sense data of either format, current or deferred. `None` where there is none, or none
+    /// that SPC describes; what was cut off counts as not there.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         match bytes.first()? & 0x7f {
             0x70 | 0x71 if bytes.len() >= 3 => Some(Self::from_fixed(bytes)),
@@ -149,7 +155,9 @@ impl Sense {
         let end = bytes.get(7).map_or(0, |&more| 8 + usize::from(more)).min(bytes.len());
         let mut rest = bytes.get(8..end).unwrap_or_default();
         while let [kind, length, ..] = *rest {
-            let Some((descriptor, after)) = rest.split_at_checked(2 + usize::from(length)) else { break };
+            let Some((descriptor, after)) = rest.split_at_checked(2 + usize::from(length)) else {
+                break;
+            };
             match kind {
                 INFORMATION if descriptor.len() >= 12 && descriptor[2] & VALID != 0 => {
                     sense.information = Some(be64(descriptor, 4));
@@ -188,7 +196,12 @@ impl fmt::Display for Sense {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.key, self.code)?;
         if let Some(field) = self.field {
-            write!(f, ", byte {} of the {}", field.byte, if field.in_cdb { "CDB" } else { "parameter list" })?;
+            write!(
+                f,
+                ", byte {} of the {}",
+                field.byte,
+                if field.in_cdb { "CDB" } else { "parameter list" }
+            )?;
         }
         if let Some(information) = self.information {
             write!(f, ", information {information:#x}")?;
@@ -227,7 +240,8 @@ mod tests {
         let information = [0, 10, 0x80, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88];
         let pointer = [2, 6, 0, 0, 0xcf, 0, 1, 0];
         assert_eq!(out[..bytes], [&head[..], &information, &pointer].concat());
-        let bytes = Sense::new(SenseKey::UNIT_ATTENTION, AdditionalSense::POWER_ON).put_descriptor(&mut out);
+        let bytes = Sense::new(SenseKey::UNIT_ATTENTION, AdditionalSense::POWER_ON)
+            .put_descriptor(&mut out);
         assert_eq!(out[..bytes], [0x72, 6, 0x29, 1, 0, 0, 0, 0]);
     }
 
@@ -237,7 +251,8 @@ mod tests {
             POINTED,
             Sense::parameter(300),
             Sense::default(),
-            Sense::new(SenseKey::MEDIUM_ERROR, AdditionalSense::UNRECOVERED_READ_ERROR).with_information(77),
+            Sense::new(SenseKey::MEDIUM_ERROR, AdditionalSense::UNRECOVERED_READ_ERROR)
+                .with_information(77),
         ] {
             let mut out = [0; SENSE_BYTES_MAX];
             let bytes = sense.put_fixed(&mut out);

@@ -1,4 +1,5 @@
-//! Status of a command (SAM-5 §5.3), sense keys (SPC-4 §4.5.6), and the additional sense codes that this crate uses or knows.
+//! Status of a command (SAM-5 §5.3), sense keys (SPC-4 §4.5.6), and the additional sense codes that
+//! this crate uses or knows.
 
 use crate::nvme::wire::codes;
 use core::fmt;

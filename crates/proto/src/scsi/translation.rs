@@ -1,4 +1,5 @@
-//! Translation between NVMe status and SCSI status (NVM Express: SCSI Translation Reference 1.5 §7).
+//! Translation between NVMe status and SCSI status (NVM Express: SCSI Translation Reference 1.5
+//! §7).
 
 use super::sense::Sense;
 use super::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
@@ -9,14 +10,20 @@ type Row = (Status, ScsiStatus, Key, Code);
 
 const CHECK: ScsiStatus = ScsiStatus::CHECK_CONDITION;
 
-/// The statuses of NVMe that the reference translates (its table of status codes), then newer ones that have a plain counterpart. Where
-/// several say the same in SCSI, the first is the one that SCSI is translated to.
+/// The statuses of NVMe that the reference translates (its table of status codes), then newer ones
+/// that have a plain counterpart. Where several say the same in SCSI, the first is the one that
+/// SCSI is translated to.
 const ROWS: &[Row] = &[
     (Status::SUCCESS, ScsiStatus::GOOD, Key::NO_SENSE, Code::NONE),
     (Status::INVALID_OPCODE, CHECK, Key::ILLEGAL_REQUEST, Code::INVALID_COMMAND_OPERATION_CODE),
     (Status::INVALID_FIELD, CHECK, Key::ILLEGAL_REQUEST, Code::INVALID_FIELD_IN_CDB),
     (Status::DATA_TRANSFER_ERROR, CHECK, Key::MEDIUM_ERROR, Code::NONE),
-    (Status::POWER_LOSS_ABORT, ScsiStatus::TASK_ABORTED, Key::ABORTED_COMMAND, Code::POWER_LOSS_EXPECTED),
+    (
+        Status::POWER_LOSS_ABORT,
+        ScsiStatus::TASK_ABORTED,
+        Key::ABORTED_COMMAND,
+        Code::POWER_LOSS_EXPECTED,
+    ),
     (Status::INTERNAL_ERROR, CHECK, Key::HARDWARE_ERROR, Code::INTERNAL_TARGET_FAILURE),
     (Status::ABORT_REQUESTED, ScsiStatus::TASK_ABORTED, Key::ABORTED_COMMAND, Code::NONE),
     (Status::SQ_DELETION_ABORT, ScsiStatus::TASK_ABORTED, Key::ABORTED_COMMAND, Code::NONE),
@@ -42,7 +49,12 @@ const ROWS: &[Row] = &[
     (Status::PREEMPT_ABORT, ScsiStatus::TASK_ABORTED, Key::ABORTED_COMMAND, Code::NONE),
     (Status::NAMESPACE_WRITE_PROTECTED, CHECK, Key::DATA_PROTECT, Code::WRITE_PROTECTED),
     (Status::COMMAND_INTERRUPTED, ScsiStatus::BUSY, Key::NO_SENSE, Code::NONE),
-    (Status::TRANSIENT_TRANSPORT_ERROR, CHECK, Key::ABORTED_COMMAND, Code::PROTOCOL_SERVICE_CRC_ERROR),
+    (
+        Status::TRANSIENT_TRANSPORT_ERROR,
+        CHECK,
+        Key::ABORTED_COMMAND,
+        Code::PROTOCOL_SERVICE_CRC_ERROR,
+    ),
     (Status::SANITIZE_IN_PROGRESS, CHECK, Key::NOT_READY, Code::SANITIZE_IN_PROGRESS),
     (Status::DEALLOCATED_OR_UNWRITTEN, CHECK, Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR),
     (FORMAT_IN_PROGRESS, CHECK, Key::NOT_READY, Code::FORMAT_IN_PROGRESS),
@@ -77,19 +89,24 @@ const REFERENCE_TAG_CHECK: Status = Status(0x284);
 /// Code type and code of a status.
 const STATUS_BITS: u16 = 0x7ff;
 
-/// What SCSI says for a status of NVMe. One that the table does not have is a hardware error, as the reference wants it.
+/// What SCSI says for a status of NVMe. One that the table does not have is a hardware error, as
+/// the reference wants it.
 pub fn from_nvme(status: Status) -> (ScsiStatus, Option<Sense>) {
     let bare = Status(status.0 & STATUS_BITS);
     let row = ROWS.iter().find(|row| row.0 == bare);
-    let (_, scsi, key, code) = *row.unwrap_or(&(bare, CHECK, Key::HARDWARE_ERROR, Code::INTERNAL_TARGET_FAILURE));
+    let (_, scsi, key, code) =
+        *row.unwrap_or(&(bare, CHECK, Key::HARDWARE_ERROR, Code::INTERNAL_TARGET_FAILURE));
     (scsi, (scsi == CHECK).then(|| Sense::new(key, code)))
 }
 
-/// What NVMe says for the end of a SCSI command: the same words where there are some, otherwise those for the additional sense code
-/// or the sense key.
+/// What NVMe says for the end of a SCSI command: the same words where there are some, otherwise
+/// those for the additional sense code or the sense key.
 pub fn to_nvme(status: ScsiStatus, sense: Option<Sense>) -> Status {
-    let same =
-        |row: &&Row| row.1 == status && (status != CHECK || sense.is_some_and(|sense| (row.2, row.3) == (sense.key, sense.code)));
+    let same = |row: &&Row| {
+        row.1 == status
+            && (status != CHECK
+                || sense.is_some_and(|sense| (row.2, row.3) == (sense.key, sense.code)))
+    };
     if let Some(row) = ROWS.iter().find(same) {
         return row.0;
     }
@@ -122,7 +139,8 @@ mod tests {
         for (index, row) in ROWS.iter().enumerate() {
             let (status, sense) = from_nvme(row.0);
             let back = to_nvme(status, sense);
-            let first = ROWS.iter().position(|other| (other.1, other.2, other.3) == (row.1, row.2, row.3));
+            let first =
+                ROWS.iter().position(|other| (other.1, other.2, other.3) == (row.1, row.2, row.3));
             let is_first = first == Some(index);
             assert!(!is_first || back == row.0 || status != CHECK, "{} became {back}", row.0);
         }

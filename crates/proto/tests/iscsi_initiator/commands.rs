@@ -2,7 +2,9 @@
 
 use crate::world::{World, config, good};
 use weft_proto::iscsi::digest::Digests;
-use weft_proto::iscsi::initiator::{Answer, Command, CommandData, End, InitiatorConfig, InitiatorEvent, Residual, SubmitError};
+use weft_proto::iscsi::initiator::{
+    Answer, Command, CommandData, End, InitiatorConfig, InitiatorEvent, Residual, SubmitError,
+};
 use weft_proto::iscsi::oddity::Oddity;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
@@ -24,7 +26,10 @@ fn a_read_in_one_pdu_with_status() {
         let mut world = world(keys);
         let tag = world.submit(CommandData::In(512), 0);
         let command = ScsiCommand::decode(&world.sent_one().bhs);
-        assert_eq!((command.expected_bytes, command.cmd_sn, command.exp_stat_sn), (512, Serial(1), Serial(102)));
+        assert_eq!(
+            (command.expected_bytes, command.cmd_sn, command.exp_stat_sn),
+            (512, Serial(1), Serial(102))
+        );
         assert!(command.flags.has(CommandFlags::READ) && command.flags.has(CommandFlags::FINAL));
         let data = pattern(512);
         let pdu = world.data_in(command.task, 0, 0, DataInFlags::FINAL.with(DataInFlags::STATUS));
@@ -74,7 +79,11 @@ fn failures_bring_sense_data() {
         let task = ScsiCommand::decode(&world.sent_one().bhs).task;
         let sense = [0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0];
         let data = [&[0, 18][..], &sense, &[0xaa; 100]].concat();
-        let response = ScsiResponse { flags: ResponseFlags::UNDERFLOW, residual: 4096, ..world.response(task, 2) };
+        let response = ScsiResponse {
+            flags: ResponseFlags::UNDERFLOW,
+            residual: 4096,
+            ..world.response(task, 2)
+        };
         world.reply(response.encode(data.len() as u32), &data);
         let answer = Answer { status: 2, residual: Residual::Underflow(4096), ..Answer::GOOD };
         assert_eq!(world.ended(), (tag, End::Answered(answer)));
@@ -96,7 +105,10 @@ fn sense_data_of_any_length_is_taken() {
         let response = world.response(task, 2);
         world.reply(response.encode(data.len() as u32), &data);
         assert_eq!(world.ended().0, tag);
-        assert_eq!(world.end.engine.sense(tag).len(), usize::from(length).min(sent.saturating_sub(2)).min(48));
+        assert_eq!(
+            world.end.engine.sense(tag).len(),
+            usize::from(length).min(sent.saturating_sub(2)).min(48)
+        );
     }
 }
 
@@ -109,7 +121,12 @@ fn data_in_without_data_needs_no_number() {
         let task = ScsiCommand::decode(&world.sent_one().bhs).task;
         let empty = world.data_in(task, number, 0, DataInFlags::NONE);
         world.reply(empty.encode(0), &[]);
-        let pdu = world.data_in(task, u32::from(number == 0), 0, DataInFlags::FINAL.with(DataInFlags::STATUS));
+        let pdu = world.data_in(
+            task,
+            u32::from(number == 0),
+            0,
+            DataInFlags::FINAL.with(DataInFlags::STATUS),
+        );
         world.reply(pdu.encode(512), &pattern(512));
         assert_eq!(world.ended(), (tag, good(512)), "{number}");
     }
@@ -163,7 +180,10 @@ fn first_burst(keys: &str, len: u32) -> (usize, Vec<(u32, usize, bool)>) {
     let mut data = Vec::new();
     for (sn, pdu) in sent[1..].iter().enumerate() {
         let out = DataOut::decode(&pdu.bhs);
-        assert_eq!((out.task, out.transfer, out.data_sn), (command.task, TaskTag::NONE, Serial(sn as u32)));
+        assert_eq!(
+            (out.task, out.transfer, out.data_sn),
+            (command.task, TaskTag::NONE, Serial(sn as u32))
+        );
         assert_eq!(pdu.data, pattern(len as usize)[out.offset as usize..][..pdu.data.len()]);
         data.push((out.offset, pdu.data.len(), out.flags == DataOutFlags::FINAL));
     }
@@ -173,17 +193,21 @@ fn first_burst(keys: &str, len: u32) -> (usize, Vec<(u32, usize, bool)>) {
 #[test]
 fn writes_send_what_they_may_unasked() {
     assert_eq!(first_burst("MaxRecvDataSegmentLength=65536 ", 4096), (4096, vec![]));
-    let keys = "MaxRecvDataSegmentLength=4096 FirstBurstLength=10240 InitialR2T=No ImmediateData=Yes ";
+    let keys =
+        "MaxRecvDataSegmentLength=4096 FirstBurstLength=10240 InitialR2T=No ImmediateData=Yes ";
     assert_eq!(first_burst(keys, 20_000), (4096, vec![(4096, 4096, false), (8192, 2048, true)]));
     assert_eq!(first_burst(keys, 8192), (4096, vec![(4096, 4096, true)]));
-    let keys = "MaxRecvDataSegmentLength=4096 FirstBurstLength=10240 InitialR2T=Yes ImmediateData=Yes ";
+    let keys =
+        "MaxRecvDataSegmentLength=4096 FirstBurstLength=10240 InitialR2T=Yes ImmediateData=Yes ";
     assert_eq!(first_burst(keys, 20_000), (4096, vec![]));
-    let keys = "MaxRecvDataSegmentLength=4096 FirstBurstLength=6144 InitialR2T=No ImmediateData=No ";
+    let keys =
+        "MaxRecvDataSegmentLength=4096 FirstBurstLength=6144 InitialR2T=No ImmediateData=No ";
     assert_eq!(first_burst(keys, 20_000), (0, vec![(0, 4096, false), (4096, 2048, true)]));
     let keys = "InitialR2T=Yes ImmediateData=No ";
     assert_eq!(first_burst(keys, 20_000), (0, vec![]));
     // A first burst that ends within a word.
-    let keys = "MaxRecvDataSegmentLength=4097 FirstBurstLength=10242 InitialR2T=No ImmediateData=Yes ";
+    let keys =
+        "MaxRecvDataSegmentLength=4097 FirstBurstLength=10242 InitialR2T=No ImmediateData=Yes ";
     assert_eq!(first_burst(keys, 20_000), (4096, vec![]));
 }
 
@@ -191,7 +215,9 @@ fn writes_send_what_they_may_unasked() {
 fn r2ts_are_answered_in_order_and_several_at_a_time() {
     // Data digests are worked out over whole words.
     for (keys, odd) in [(PLAIN, 501), (BOTH, 500)] {
-        let keys = format!("InitialR2T=Yes ImmediateData=No MaxRecvDataSegmentLength=1024 MaxOutstandingR2T=3 {keys}");
+        let keys = format!(
+            "InitialR2T=Yes ImmediateData=No MaxRecvDataSegmentLength=1024 MaxOutstandingR2T=3 {keys}"
+        );
         let mut world = world(&keys);
         let tag = world.submit(CommandData::Out(5000), 0);
         world.end.memory[tag.index()] = pattern(5000);
@@ -204,7 +230,12 @@ fn r2ts_are_answered_in_order_and_several_at_a_time() {
         for pdu in world.sent() {
             let out = DataOut::decode(&pdu.bhs);
             assert_eq!((out.task, out.offset as usize), (task, got.len()));
-            shape.push((out.transfer.0, out.data_sn.0, pdu.data.len(), out.flags == DataOutFlags::FINAL));
+            shape.push((
+                out.transfer.0,
+                out.data_sn.0,
+                pdu.data.len(),
+                out.flags == DataOutFlags::FINAL,
+            ));
             got.extend(pdu.data);
         }
         assert_eq!(got, pattern(5000));
@@ -264,7 +295,12 @@ fn the_window_is_respected() {
     world.max_cmd_sn = 3;
     world.respond(ScsiCommand::decode(&first[1].bhs).task, 0);
     assert_eq!(ScsiCommand::decode(&world.sent_one().bhs).cmd_sn, Serial(3));
-    let nop = NopIn { stat_sn: Serial(world.stat_sn), exp_cmd_sn: Serial(3), max_cmd_sn: Serial(9), ..NopIn::default() };
+    let nop = NopIn {
+        stat_sn: Serial(world.stat_sn),
+        exp_cmd_sn: Serial(3),
+        max_cmd_sn: Serial(9),
+        ..NopIn::default()
+    };
     world.reply(nop.encode(0), &[]);
     assert_eq!(world.sent().len(), 2);
 }

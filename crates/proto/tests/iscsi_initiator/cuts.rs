@@ -1,4 +1,5 @@
-//! What a target sends, cut in two at every position: what the initiator tells and sends must not depend on the cut.
+//! What a target sends, cut in two at every position: what the initiator tells and sends must not
+//! depend on the cut.
 
 use crate::world::{Pdu, World, config, parse};
 use weft_proto::iscsi::digest::Digests;
@@ -10,8 +11,11 @@ type Log = (Vec<InitiatorEvent>, Vec<Pdu>, Vec<Vec<u8>>);
 
 fn start(keys: &str) -> (World, Vec<TaskTag>) {
     let config = config().with_digests(Digests::BOTH, Digests::NONE);
-    let mut world = World::logged_in(config, &format!("{keys}ImmediateData=No MaxOutstandingR2T=4 "));
-    for data in [CommandData::In(900), CommandData::Out(2000), CommandData::None, CommandData::In(255)] {
+    let mut world =
+        World::logged_in(config, &format!("{keys}ImmediateData=No MaxOutstandingR2T=4 "));
+    for data in
+        [CommandData::In(900), CommandData::Out(2000), CommandData::None, CommandData::In(255)]
+    {
         world.submit(data, 3);
     }
     let tasks = world.sent().iter().map(|pdu| ScsiCommand::decode(&pdu.bhs).task).collect();
@@ -32,10 +36,18 @@ fn stream(world: &mut World, tasks: &[TaskTag]) -> Vec<u8> {
     let rest = world.data_in(tasks[0], 1, 401, DataInFlags::STATUS);
     put(world, rest.encode(499), &[2; 499]);
     let short = DataInFlags::STATUS.with(DataInFlags::UNDERFLOW);
-    put(world, DataIn { residual: 250, ..world.data_in(tasks[3], 0, 0, short) }.encode(5), b"hello");
+    put(
+        world,
+        DataIn { residual: 250, ..world.data_in(tasks[3], 0, 0, short) }.encode(5),
+        b"hello",
+    );
     let done = world.response(tasks[1], 0);
     put(world, done.encode(0), &[]);
-    put(world, AsyncMessage { event: AsyncEvent::SCSI, ..AsyncMessage::default() }.encode(20), &sense);
+    put(
+        world,
+        AsyncMessage { event: AsyncEvent::SCSI, ..AsyncMessage::default() }.encode(20),
+        &sense,
+    );
     stream
 }
 

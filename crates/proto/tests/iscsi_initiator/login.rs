@@ -3,7 +3,9 @@
 use crate::world::{TARGET, World, config};
 use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
 use weft_proto::iscsi::digest::Digests;
-use weft_proto::iscsi::initiator::{Fault, InitiatorConfig, InitiatorEvent, TargetProof, Violation};
+use weft_proto::iscsi::initiator::{
+    Fault, InitiatorConfig, InitiatorEvent, TargetProof, Violation,
+};
 use weft_proto::iscsi::oddity::Oddity;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
@@ -17,8 +19,16 @@ fn credentials(name: &str, secret: &str) -> Credentials {
 }
 
 fn with_chap(mutual: bool) -> InitiatorConfig {
-    let proof = TargetProof { credentials: credentials("target", "the target's secret"), identifier: 9, challenge: vec![5; 32] };
-    InitiatorConfig { credentials: Some(credentials("me", "my own secret")), target_proof: mutual.then_some(proof), ..config() }
+    let proof = TargetProof {
+        credentials: credentials("target", "the target's secret"),
+        identifier: 9,
+        challenge: vec![5; 32],
+    };
+    InitiatorConfig {
+        credentials: Some(credentials("me", "my own secret")),
+        target_proof: mutual.then_some(proof),
+        ..config()
+    }
 }
 
 #[test]
@@ -43,11 +53,21 @@ fn without_authentication() {
         "HeaderDigest=None DataDigest=None InitialR2T=Yes X-own=1 IFMarker=No MaxRecvDataSegmentLength=65536 ",
     );
     let third = world.sent_one();
-    assert_eq!(third.text(), [("X-own".into(), "NotUnderstood".into()), ("IFMarker".into(), "No".into())]);
-    world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), "FirstBurstLength=8192 MaxBurstLength=16384 ");
+    assert_eq!(
+        third.text(),
+        [("X-own".into(), "NotUnderstood".into()), ("IFMarker".into(), "No".into())]
+    );
+    world.login(
+        OPERATIONAL,
+        Some(Stage::FULL_FEATURE),
+        "FirstBurstLength=8192 MaxBurstLength=16384 ",
+    );
     assert_eq!(world.take_events(), [InitiatorEvent::Ready]);
     let parameters = world.end.engine.parameters();
-    assert_eq!((parameters.max_send_bytes, parameters.first_burst(), parameters.max_burst_bytes), (65_536, 8192, 16_384));
+    assert_eq!(
+        (parameters.max_send_bytes, parameters.first_burst(), parameters.max_burst_bytes),
+        (65_536, 8192, 16_384)
+    );
     assert!(parameters.initial_r2t);
 }
 
@@ -112,7 +132,11 @@ fn a_target_that_cannot_prove_itself_is_left() {
         let mut world = World::new(with_chap(true));
         challenge(&mut world, Algorithm::MD5);
         world.login(SECURITY, Some(OPERATIONAL), &text);
-        assert_eq!((world.end.engine.fault(), world.closed), (Some(&Fault::Impostor), true), "{text}");
+        assert_eq!(
+            (world.end.engine.fault(), world.closed),
+            (Some(&Fault::Impostor), true),
+            "{text}"
+        );
         assert!(world.sent().is_empty());
     }
 }
@@ -128,9 +152,11 @@ fn our_challenge_is_not_answered_for_the_target() {
 
 #[test]
 fn methods_that_do_not_meet() {
-    for (config, text) in
-        [(config(), "AuthMethod=CHAP "), (with_chap(true), "AuthMethod=None "), (with_chap(false), "AuthMethod=Reject ")]
-    {
+    for (config, text) in [
+        (config(), "AuthMethod=CHAP "),
+        (with_chap(true), "AuthMethod=None "),
+        (with_chap(false), "AuthMethod=Reject "),
+    ] {
         let mut world = World::new(config);
         world.login(SECURITY, None, text);
         assert_eq!(world.end.engine.fault(), Some(&Fault::Method), "{text}");
@@ -144,14 +170,20 @@ fn methods_that_do_not_meet() {
 
 #[test]
 fn refusals_say_why() {
-    for status in [LoginStatus::AUTHENTICATION_FAILURE, LoginStatus::NOT_FOUND, LoginStatus::OUT_OF_RESOURCES] {
+    for status in
+        [LoginStatus::AUTHENTICATION_FAILURE, LoginStatus::NOT_FOUND, LoginStatus::OUT_OF_RESOURCES]
+    {
         let mut world = World::new(config());
         world.login_flags(LoginFlags::NONE, status, "");
         assert_eq!(world.end.engine.fault(), Some(&Fault::Refused(status)));
         assert!(world.fault().contains(status.text()));
     }
     let mut world = World::new(config());
-    world.login_flags(LoginFlags::NONE, LoginStatus::MOVED_TEMPORARILY, "TargetAddress=[::1]:3261,1 ");
+    world.login_flags(
+        LoginFlags::NONE,
+        LoginStatus::MOVED_TEMPORARILY,
+        "TargetAddress=[::1]:3261,1 ",
+    );
     assert_eq!(world.end.engine.fault(), Some(&Fault::Moved { address: "[::1]:3261".into() }));
 }
 
@@ -196,9 +228,17 @@ fn offers_that_nobody_can_answer_do_not_end_the_login() {
         let mut world = World::new(config());
         world.login(SECURITY, Some(OPERATIONAL), "");
         world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), text);
-        assert_eq!((world.closed, world.take_events().last()), (false, Some(&InitiatorEvent::Ready)), "{text}");
+        assert_eq!(
+            (world.closed, world.take_events().last()),
+            (false, Some(&InitiatorEvent::Ready)),
+            "{text}"
+        );
         let answered = text.starts_with("TargetAlias");
-        assert_eq!(world.end.engine.oddities().iter().next(), (!answered).then_some(Oddity::Unanswered), "{text}");
+        assert_eq!(
+            world.end.engine.oddities().iter().next(),
+            (!answered).then_some(Oddity::Unanswered),
+            "{text}"
+        );
     }
 }
 
@@ -214,7 +254,11 @@ fn endless_logins_end() {
     let mut world = World::new(config());
     let flood = "X=".to_owned() + &"y".repeat(8000);
     for _ in 0..10 {
-        world.login_flags(LoginFlags::new(SECURITY, None).continued(), LoginStatus::SUCCESS, &flood);
+        world.login_flags(
+            LoginFlags::new(SECURITY, None).continued(),
+            LoginStatus::SUCCESS,
+            &flood,
+        );
     }
     assert!(world.fault().contains("text is longer"), "{}", world.fault());
 }
@@ -229,7 +273,10 @@ fn responses_that_do_not_continue_the_login() {
     ] {
         let mut world = World::new(config());
         world.login_flags(flags, LoginStatus::SUCCESS, text);
-        assert!(world.closed && matches!(world.end.engine.fault(), Some(Fault::Violation(_))), "{flags:?} {text}");
+        assert!(
+            world.closed && matches!(world.end.engine.fault(), Some(Fault::Violation(_))),
+            "{flags:?} {text}"
+        );
     }
 }
 
@@ -254,9 +301,19 @@ fn discovery_lists_targets() {
         };
         world.reply(response.encode(text.len() as u32), text);
     };
-    respond(&mut world, TextFlags::CONTINUE, TaskTag(5), b"TargetName=iqn.2026-01.example:a\0TargetAddr");
+    respond(
+        &mut world,
+        TextFlags::CONTINUE,
+        TaskTag(5),
+        b"TargetName=iqn.2026-01.example:a\0TargetAddr",
+    );
     assert_eq!(TextRequest::decode(&world.sent_one().bhs).transfer, TaskTag(5));
-    respond(&mut world, TextFlags::FINAL, TaskTag::NONE, b"ess=192.0.2.1:3260,1\0TargetName=iqn.2026-01.example:b\0");
+    respond(
+        &mut world,
+        TextFlags::FINAL,
+        TaskTag::NONE,
+        b"ess=192.0.2.1:3260,1\0TargetName=iqn.2026-01.example:b\0",
+    );
     assert_eq!(world.take_events(), [InitiatorEvent::Targets]);
     let targets = world.end.engine.take_targets();
     assert_eq!(targets.len(), 2);

@@ -2,7 +2,9 @@
 
 use crate::world::{World, config, good};
 use core::time::Duration;
-use weft_proto::iscsi::initiator::{Command, CommandData, End, Fault, InitiatorEvent, SubmitError, Violation};
+use weft_proto::iscsi::initiator::{
+    Command, CommandData, End, Fault, InitiatorEvent, SubmitError, Violation,
+};
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::stream::{StreamEngine, Tag};
@@ -18,13 +20,15 @@ fn command(world: &mut World, data: CommandData) -> (Tag, ScsiCommand) {
 }
 
 fn task_response(world: &mut World, task: TaskTag, response: TaskResult) {
-    let response = TaskResponse { response, task, stat_sn: world.next_stat_sn(), ..TaskResponse::default() };
+    let response =
+        TaskResponse { response, task, stat_sn: world.next_stat_sn(), ..TaskResponse::default() };
     world.reply(response.encode(0), &[]);
 }
 
 /// The task management request that the initiator has sent.
 fn request(world: &mut World) -> TaskRequest {
-    let requests: Vec<_> = world.sent().into_iter().filter(|pdu| pdu.opcode() == Opcode::TASK_REQUEST).collect();
+    let requests: Vec<_> =
+        world.sent().into_iter().filter(|pdu| pdu.opcode() == Opcode::TASK_REQUEST).collect();
     assert_eq!(requests.len(), 1);
     TaskRequest::decode(&requests[0].bhs)
 }
@@ -58,7 +62,10 @@ fn an_overdue_command_is_aborted() {
         let mut world = world();
         let (tag, command) = command(&mut world, CommandData::Out(512));
         let request = wait(&mut world, 40).expect("aborted");
-        assert_eq!((request.function, request.referenced), (TaskFunction::ABORT_TASK, command.task));
+        assert_eq!(
+            (request.function, request.referenced),
+            (TaskFunction::ABORT_TASK, command.task)
+        );
         assert_eq!((request.ref_cmd_sn, request.cmd_sn), (command.cmd_sn, Serial(2)));
         assert_eq!(world.take_events(), []);
         task_response(&mut world, request.task, response);
@@ -95,7 +102,10 @@ fn what_cannot_be_aborted_is_reset_and_then_given_up() {
         } else {
             wait(&mut world, 10).expect("reset")
         };
-        assert_eq!((reset.function, reset.referenced), (TaskFunction::LOGICAL_UNIT_RESET, TaskTag::NONE));
+        assert_eq!(
+            (reset.function, reset.referenced),
+            (TaskFunction::LOGICAL_UNIT_RESET, TaskTag::NONE)
+        );
         task_response(&mut world, reset.task, TaskResult::COMPLETE);
         let mut ended: Vec<_> = world.take_events();
         ended.sort_by_key(|event| format!("{event:?}"));
@@ -148,7 +158,10 @@ fn pings_go_both_ways() {
     let question = NopIn { lun: Lun(3), transfer: TaskTag(77), ..NopIn::default() };
     world.reply(question.encode(0), &[]);
     let answer = NopOut::decode(&world.sent_one().bhs);
-    assert_eq!((answer.immediate, answer.task, answer.transfer, answer.lun), (true, TaskTag::NONE, TaskTag(77), Lun(3)));
+    assert_eq!(
+        (answer.immediate, answer.task, answer.transfer, answer.lun),
+        (true, TaskTag::NONE, TaskTag(77), Lun(3))
+    );
     assert_eq!(wait(&mut world, 60), None);
     assert!(!world.end.engine.is_closed());
     let mut waited = 0;
@@ -172,7 +185,12 @@ fn pings_without_end_are_cut_off() {
 }
 
 fn message(world: &mut World, event: AsyncEvent, data: &[u8]) {
-    let message = AsyncMessage { event, parameter3: 5, stat_sn: world.next_stat_sn(), ..AsyncMessage::default() };
+    let message = AsyncMessage {
+        event,
+        parameter3: 5,
+        stat_sn: world.next_stat_sn(),
+        ..AsyncMessage::default()
+    };
     world.reply(message.encode(data.len() as u32), data);
 }
 
@@ -191,7 +209,11 @@ fn a_target_that_wants_us_to_leave_is_left_in_order() {
         world.end.engine.release(tag);
         let logout = LogoutRequest::decode(&world.sent_one().bhs);
         assert_eq!((logout.immediate, logout.reason), (true, LogoutReason::CLOSE_SESSION));
-        let response = LogoutResponse { task: logout.task, stat_sn: world.next_stat_sn(), ..LogoutResponse::default() };
+        let response = LogoutResponse {
+            task: logout.task,
+            stat_sn: world.next_stat_sn(),
+            ..LogoutResponse::default()
+        };
         world.reply(response.encode(0), &[]);
         assert_eq!((world.closed, world.end.engine.fault()), (true, Some(&Fault::LoggedOut)));
     }
@@ -223,7 +245,10 @@ fn other_messages() {
     message(&mut world, AsyncEvent(255), b"whatever");
     let sense = [0, 18, 0x70, 0, 6, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x2a, 9, 0, 0, 0, 0];
     message(&mut world, AsyncEvent::SCSI, &sense);
-    assert_eq!(world.take_events(), [InitiatorEvent::Reported { lun: Lun(0), key: 6, code: 0x2a09 }]);
+    assert_eq!(
+        world.take_events(),
+        [InitiatorEvent::Reported { lun: Lun(0), key: 6, code: 0x2a09 }]
+    );
     for short in 0..sense.len() {
         message(&mut world, AsyncEvent::SCSI, &sense[..short]);
     }

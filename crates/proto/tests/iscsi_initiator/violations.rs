@@ -83,7 +83,9 @@ fn r2ts() {
 
 #[test]
 fn digests() {
-    for (at, expected) in [(10, Violation::HeaderDigest), (49, Violation::HeaderDigest), (60, Violation::DataDigest)] {
+    for (at, expected) in
+        [(10, Violation::HeaderDigest), (49, Violation::HeaderDigest), (60, Violation::DataDigest)]
+    {
         let violation = broken(|world, read, _| {
             let response = world.response(read, 2);
             let mut bytes = world.bytes(response.encode(5), &[0, 3, 1, 2, 3]);
@@ -117,7 +119,9 @@ fn other_pdus() {
 
 #[test]
 fn before_login_only_login_responses_come() {
-    for opcode in [Opcode::SCSI_RESPONSE, Opcode::DATA_IN, Opcode::R2T, Opcode::NOP_IN, Opcode::ASYNC_MESSAGE] {
+    for opcode in
+        [Opcode::SCSI_RESPONSE, Opcode::DATA_IN, Opcode::R2T, Opcode::NOP_IN, Opcode::ASYNC_MESSAGE]
+    {
         let mut world = World::new(config());
         let mut bhs = [0; 48];
         bhs[0] = opcode.0;

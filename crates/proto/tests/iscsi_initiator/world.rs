@@ -4,7 +4,8 @@ use crate::support::{End, Next};
 use core::time::Duration;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::initiator::{
-    Answer, Command, CommandData, End as Ended, Initiator, InitiatorConfig, InitiatorEvent, Residual,
+    Answer, Command, CommandData, End as Ended, Initiator, InitiatorConfig, InitiatorEvent,
+    Residual,
 };
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
@@ -15,7 +16,11 @@ pub const TARGET: &str = "iqn.2026-01.example.weft:target";
 
 pub fn config() -> InitiatorConfig {
     let name = |text| Name::new(text).unwrap();
-    InitiatorConfig::new(name("iqn.2026-01.example.weft:initiator"), Isid::random([1, 2, 3], 4), Some(name(TARGET)))
+    InitiatorConfig::new(
+        name("iqn.2026-01.example.weft:initiator"),
+        Isid::random([1, 2, 3], 4),
+        Some(name(TARGET)),
+    )
 }
 
 /// A PDU that the initiator sent.
@@ -31,7 +36,10 @@ impl Pdu {
     }
 
     pub fn text(&self) -> Vec<(String, String)> {
-        pairs(&self.data).map(|pair| pair.unwrap()).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        pairs(&self.data)
+            .map(|pair| pair.unwrap())
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect()
     }
 
     pub fn value(&self, key: &str) -> Option<String> {
@@ -66,7 +74,8 @@ impl World {
         }
     }
 
-    /// Logged in, without asking for anything in particular; the target's part of the operational text is `keys`.
+    /// Logged in, without asking for anything in particular; the target's part of the operational
+    /// text is `keys`.
     pub fn logged_in(config: InitiatorConfig, keys: &str) -> Self {
         let mut world = Self::new(config);
         let digest = |key: &str| keys.contains(&format!("{key}=CRC32C"));

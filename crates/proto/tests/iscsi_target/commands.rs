@@ -11,33 +11,47 @@ fn bytes(len: usize) -> Vec<u8> {
 
 #[test]
 fn a_read_carries_its_status_with_the_last_data() {
-    let mut world =
-        World::logged_in(config(), "MaxRecvDataSegmentLength=512 HeaderDigest=CRC32C DataDigest=CRC32C MaxBurstLength=1024");
+    let mut world = World::logged_in(
+        config(),
+        "MaxRecvDataSegmentLength=512 HeaderDigest=CRC32C DataDigest=CRC32C MaxBurstLength=1024",
+    );
     let command = world.scsi(READ, 1302);
     let tag = world.submit(&command, &[]);
     world.good(tag, &bytes(1302), 1302);
     let sent: Vec<Pdu> = (0..3).map(|_| world.pdu()).collect();
     let heads: Vec<DataIn> = sent.iter().map(|pdu| DataIn::decode(&pdu.bhs)).collect();
     assert_eq!(sent.iter().flat_map(|pdu| pdu.data.clone()).collect::<Vec<_>>(), bytes(1302));
-    assert_eq!(heads.iter().map(|head| (head.data_sn.0, head.offset)).collect::<Vec<_>>(), [(0, 0), (1, 512), (2, 1024)]);
-    let last = |head: &DataIn| (head.flags.has(DataInFlags::FINAL), head.flags.has(DataInFlags::STATUS));
-    assert_eq!(heads.iter().map(last).collect::<Vec<_>>(), [(false, false), (true, false), (true, true)]);
+    assert_eq!(
+        heads.iter().map(|head| (head.data_sn.0, head.offset)).collect::<Vec<_>>(),
+        [(0, 0), (1, 512), (2, 1024)]
+    );
+    let last =
+        |head: &DataIn| (head.flags.has(DataInFlags::FINAL), head.flags.has(DataInFlags::STATUS));
+    assert_eq!(
+        heads.iter().map(last).collect::<Vec<_>>(),
+        [(false, false), (true, false), (true, true)]
+    );
     assert_eq!((heads[2].task, heads[2].status, heads[2].exp_cmd_sn.0), (command.task, 0, 2));
     assert_eq!(world.try_pdu(), None);
 }
 
 #[test]
 fn residuals_count_both_ways() {
-    for (expected, total, flags, residual) in
-        [(512, 512, 0, 0), (100, 512, DataInFlags::OVERFLOW.0, 412), (1024, 512, DataInFlags::UNDERFLOW.0, 512)]
-    {
+    for (expected, total, flags, residual) in [
+        (512, 512, 0, 0),
+        (100, 512, DataInFlags::OVERFLOW.0, 412),
+        (1024, 512, DataInFlags::UNDERFLOW.0, 512),
+    ] {
         let mut world = World::logged_in(config(), "");
         let command = world.scsi(READ, expected);
         let tag = world.submit(&command, &[]);
         world.good(tag, &bytes(512), total);
         let pdu = world.pdu();
         let head = DataIn::decode(&pdu.bhs);
-        assert_eq!((head.flags.0 & 6, head.residual, pdu.data.len() as u32), (flags, residual, expected.min(512)));
+        assert_eq!(
+            (head.flags.0 & 6, head.residual, pdu.data.len() as u32),
+            (flags, residual, expected.min(512))
+        );
     }
     let mut world = World::logged_in(config(), "");
     let command = world.scsi(READ, 0);
@@ -53,7 +67,12 @@ fn sense_data_comes_with_its_length() {
     let mut world = World::logged_in(config(), "DataDigest=CRC32C");
     let command = world.scsi(READ, 512);
     let tag = world.submit(&command, &[]);
-    let answer = Answer { status: ScsiStatus::CHECK_CONDITION, sense: &[0x70, 0, 5], data_bytes: 0, total_bytes: 0 };
+    let answer = Answer {
+        status: ScsiStatus::CHECK_CONDITION,
+        sense: &[0x70, 0, 5],
+        data_bytes: 0,
+        total_bytes: 0,
+    };
     assert!(!world.end.engine.complete(tag, &answer));
     let pdu = world.pdu();
     let response = ScsiResponse::decode(&pdu.bhs);
@@ -75,7 +94,8 @@ fn immediate_data_is_in_place_at_once() {
 
 #[test]
 fn what_is_missing_is_asked_for_by_r2t() {
-    let mut world = World::logged_in(config(), "MaxOutstandingR2T=2 InitialR2T=No MaxBurstLength=1024");
+    let mut world =
+        World::logged_in(config(), "MaxOutstandingR2T=2 InitialR2T=No MaxBurstLength=1024");
     let (command, data) = (world.scsi(WRITE_MORE, 4000), bytes(4000));
     let tag = world.submit(&command, &data[..200]);
     world.fetch(tag, 4000, 4000);

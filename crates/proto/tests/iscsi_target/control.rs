@@ -79,7 +79,10 @@ fn a_long_answer_comes_in_pieces() {
         world.send(text(TextFlags::FINAL, head.transfer).encode(0), &[]);
     }
     assert_eq!(pieces, 2);
-    assert_eq!(whole.split(|&byte| byte == 0).filter(|pair| pair.ends_with(b"=NotUnderstood")).count(), 500);
+    assert_eq!(
+        whole.split(|&byte| byte == 0).filter(|pair| pair.ends_with(b"=NotUnderstood")).count(),
+        500
+    );
 }
 
 #[test]
@@ -94,7 +97,13 @@ fn keys_of_login_are_rejected_later() {
 }
 
 fn function(function: TaskFunction, referenced: TaskTag) -> TaskRequest {
-    TaskRequest { immediate: true, function, task: TaskTag(60), referenced, ..TaskRequest::default() }
+    TaskRequest {
+        immediate: true,
+        function,
+        task: TaskTag(60),
+        referenced,
+        ..TaskRequest::default()
+    }
 }
 
 #[test]
@@ -104,7 +113,9 @@ fn functions_name_their_task() {
     let tag = world.submit(&command, &[]);
     let request = function(TaskFunction::ABORT_TASK, command.task);
     world.send(request.encode(0), &[]);
-    let Some(TargetEvent::Task { tag: own, referenced, .. }) = world.events.pop() else { panic!("no function") };
+    let Some(TargetEvent::Task { tag: own, referenced, .. }) = world.events.pop() else {
+        panic!("no function")
+    };
     assert_eq!(referenced, Some(tag));
     assert!(world.end.engine.abandon(tag));
     world.end.engine.complete_task(own, TaskResult::COMPLETE);
@@ -129,7 +140,9 @@ fn a_function_is_answered_behind_what_was_answered_before() {
     let tag = world.submit(&command, &[]);
     world.good(tag, &[1; 1024], 1024);
     world.send(function(TaskFunction::LOGICAL_UNIT_RESET, TaskTag::NONE).encode(0), &[]);
-    let Some(TargetEvent::Task { tag: own, .. }) = world.events.pop() else { panic!("no function") };
+    let Some(TargetEvent::Task { tag: own, .. }) = world.events.pop() else {
+        panic!("no function")
+    };
     world.end.engine.complete_task(own, TaskResult::COMPLETE);
     let order: Vec<_> = (0..3).map(|_| world.pdu().opcode()).collect();
     assert_eq!(order, [Opcode::DATA_IN, Opcode::DATA_IN, Opcode::TASK_RESPONSE]);
@@ -140,11 +153,13 @@ fn logout_is_the_last_answer() {
     let mut world = World::logged_in(config(), "");
     let command = world.scsi(READ, 0);
     let tag = world.submit(&command, &[]);
-    let logout = LogoutRequest { immediate: true, task: TaskTag(70), cid: 1, ..LogoutRequest::default() };
+    let logout =
+        LogoutRequest { immediate: true, task: TaskTag(70), cid: 1, ..LogoutRequest::default() };
     // Another connection, and recovery, are none of this session's.
-    for (reason, cid, result) in
-        [(LogoutReason::CLOSE_CONNECTION, 8, LogoutResult::NO_CONNECTION), (LogoutReason::RECOVERY, 1, LogoutResult::NO_RECOVERY)]
-    {
+    for (reason, cid, result) in [
+        (LogoutReason::CLOSE_CONNECTION, 8, LogoutResult::NO_CONNECTION),
+        (LogoutReason::RECOVERY, 1, LogoutResult::NO_RECOVERY),
+    ] {
         world.send(LogoutRequest { reason, cid, ..logout }.encode(0), &[]);
         assert_eq!(LogoutResponse::decode(&world.pdu().bhs).response, result);
     }
@@ -152,7 +167,10 @@ fn logout_is_the_last_answer() {
     assert_eq!(world.events, [TargetEvent::Logout]);
     world.end.engine.complete(tag, &Answer::GOOD);
     world.end.engine.logged_out();
-    assert_eq!([world.pdu().opcode(), world.pdu().opcode()], [Opcode::SCSI_RESPONSE, Opcode::LOGOUT_RESPONSE]);
+    assert_eq!(
+        [world.pdu().opcode(), world.pdu().opcode()],
+        [Opcode::SCSI_RESPONSE, Opcode::LOGOUT_RESPONSE]
+    );
     world.send(command.encode(0), &[]);
     assert!(world.closed);
     assert_eq!(world.violation(), None);
@@ -177,7 +195,10 @@ fn what_is_not_understood_is_rejected_with_its_header() {
         assert_eq!((Reject::decode(&pdu.bhs).reason, &pdu.data[..]), (reason, &bhs[..]));
     }
     // A damaged ping too.
-    let mut wire = world.bytes(NopOut { immediate: true, task: TaskTag(1), ..NopOut::default() }.encode(4), b"ping");
+    let mut wire = world.bytes(
+        NopOut { immediate: true, task: TaskTag(1), ..NopOut::default() }.encode(4),
+        b"ping",
+    );
     wire[53] ^= 1;
     world.feed(&wire);
     assert_eq!(Reject::decode(&world.pdu().bhs).reason, RejectReason::DATA_DIGEST);
@@ -194,7 +215,10 @@ fn initiators_are_told_what_happens() {
     let heads: Vec<_> = told.iter().map(|pdu| AsyncMessage::decode(&pdu.bhs)).collect();
     let events: Vec<_> = heads.iter().map(|head| head.event).collect();
     assert_eq!(events, [AsyncEvent::LOGOUT_REQUEST, AsyncEvent::SCSI, AsyncEvent::SESSION_DROP]);
-    assert_eq!((heads[0].parameter3, heads[1].lun, &told[1].data[..]), (3, Lun::single_level(2), &[0, 3, 0x70, 0, 6][..]));
+    assert_eq!(
+        (heads[0].parameter3, heads[1].lun, &told[1].data[..]),
+        (3, Lun::single_level(2), &[0, 3, 0x70, 0, 6][..])
+    );
     assert_eq!(heads[2].stat_sn, Serial(heads[0].stat_sn.0 + 2));
 }
 

@@ -5,23 +5,35 @@ use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::target::{Answer, TargetEvent};
 
-/// A session's bytes behind login: a read, a write with data of every kind, a ping, a text, a function, a logout.
+/// A session's bytes behind login: a read, a write with data of every kind, a ping, a text, a
+/// function, a logout.
 fn stream(world: &mut World) -> Vec<u8> {
     let mut wire = Vec::new();
     let read = world.scsi(READ, 512);
     wire.extend(world.bytes(read.encode(0), &[]));
     let write = world.scsi(WRITE_MORE, 901);
     wire.extend(world.bytes(write.encode(301), &[3; 301]));
-    let rest = DataOut { flags: DataOutFlags::FINAL, task: write.task, offset: 301, ..DataOut::default() };
+    let rest =
+        DataOut { flags: DataOutFlags::FINAL, task: write.task, offset: 301, ..DataOut::default() };
     wire.extend(world.bytes(rest.encode(600), &[4; 600]));
     let ping = NopOut { immediate: true, task: TaskTag(1), ..NopOut::default() };
     wire.extend(world.bytes(ping.encode(3), b"png"));
-    let text = TextRequest { immediate: true, flags: TextFlags::FINAL, task: TaskTag(2), ..TextRequest::default() };
+    let text = TextRequest {
+        immediate: true,
+        flags: TextFlags::FINAL,
+        task: TaskTag(2),
+        ..TextRequest::default()
+    };
     wire.extend(world.bytes(text.encode(13), b"SendTargets=\0"));
-    let reset =
-        TaskRequest { immediate: true, function: TaskFunction::LOGICAL_UNIT_RESET, task: TaskTag(3), ..TaskRequest::default() };
+    let reset = TaskRequest {
+        immediate: true,
+        function: TaskFunction::LOGICAL_UNIT_RESET,
+        task: TaskTag(3),
+        ..TaskRequest::default()
+    };
     wire.extend(world.bytes(reset.encode(0), &[]));
-    let logout = LogoutRequest { immediate: true, task: TaskTag(4), cid: 1, ..LogoutRequest::default() };
+    let logout =
+        LogoutRequest { immediate: true, task: TaskTag(4), cid: 1, ..LogoutRequest::default() };
     wire.extend(world.bytes(logout.encode(0), &[]));
     wire
 }
@@ -39,12 +51,19 @@ fn serve(world: &mut World) {
                     world.end.memory(tag, command.expected_bytes as usize);
                     world.end.engine.fetch(tag, command.expected_bytes);
                 }
-                TargetEvent::Command { tag, command } => world.good(tag, &[9; 512], command.expected_bytes),
+                TargetEvent::Command { tag, command } => {
+                    world.good(tag, &[9; 512], command.expected_bytes)
+                }
                 TargetEvent::DataArrived { tag } => {
-                    assert_eq!(world.end.memory[tag.index()], [vec![3; 301], vec![4; 600]].concat());
+                    assert_eq!(
+                        world.end.memory[tag.index()],
+                        [vec![3; 301], vec![4; 600]].concat()
+                    );
                     world.end.engine.complete(tag, &Answer { total_bytes: 901, ..Answer::GOOD });
                 }
-                TargetEvent::Task { tag, .. } => world.end.engine.complete_task(tag, TaskResult::COMPLETE),
+                TargetEvent::Task { tag, .. } => {
+                    world.end.engine.complete_task(tag, TaskResult::COMPLETE)
+                }
                 TargetEvent::Logout => world.end.engine.logged_out(),
                 other => panic!("{other:?}"),
             }
@@ -54,7 +73,8 @@ fn serve(world: &mut World) {
 
 /// What the target sent, by kind.
 fn answers(world: &mut World) -> Vec<(Opcode, Vec<u8>)> {
-    let mut answers: Vec<_> = std::iter::from_fn(|| world.try_pdu()).map(|pdu| (pdu.opcode(), pdu.data)).collect();
+    let mut answers: Vec<_> =
+        std::iter::from_fn(|| world.try_pdu()).map(|pdu| (pdu.opcode(), pdu.data)).collect();
     answers.sort_by_key(|(opcode, _)| opcode.0);
     answers
 }
@@ -92,7 +112,8 @@ fn every_cut_comes_to_the_same() {
 
 #[test]
 fn single_bytes_come_to_the_same() {
-    let mut world = World::logged_in(config(), "InitialR2T=No HeaderDigest=CRC32C DataDigest=CRC32C");
+    let mut world =
+        World::logged_in(config(), "InitialR2T=No HeaderDigest=CRC32C DataDigest=CRC32C");
     assert_eq!(world.digests, Digests::BOTH);
     let wire = stream(&mut world);
     for byte in &wire {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
 use weft_proto::iscsi::oddity::Oddity;
 use weft_proto::iscsi::pdu::*;
-use weft_proto::iscsi::target::{Attempt, ChapPolicy, ChapUser, Guard, SessionKind, TargetEvent, Violation};
+use weft_proto::iscsi::target::{
+    Attempt, ChapPolicy, ChapUser, Guard, SessionKind, TargetEvent, Violation,
+};
 use weft_proto::iscsi::text::{Name, binary};
 
 fn names() -> String {
@@ -30,17 +32,27 @@ fn two_stages_lead_to_the_full_feature_phase() {
     assert_eq!(first.value("AuthMethod").as_deref(), Some("None"));
     assert_eq!(first.value("TargetPortalGroupTag").as_deref(), Some("1"));
     assert_eq!(LoginResponse::decode(&first.bhs).flags.next(), Stage::OPERATIONAL);
-    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), "MaxBurstLength=512 ImmediateData=No X-own=1");
+    world.login(
+        Stage::OPERATIONAL,
+        Some(Stage::FULL_FEATURE),
+        "MaxBurstLength=512 ImmediateData=No X-own=1",
+    );
     assert_eq!(world.events, [TargetEvent::Login]);
     let login = world.end.engine.login().unwrap().clone();
-    assert_eq!((login.initiator.as_str(), login.kind, login.cid), (INITIATOR, SessionKind::Normal, 1));
+    assert_eq!(
+        (login.initiator.as_str(), login.kind, login.cid),
+        (INITIATOR, SessionKind::Normal, 1)
+    );
     world.end.engine.admit(9, None);
     let last = world.pdu();
     assert_eq!(last.value("MaxBurstLength").as_deref(), Some("512"));
     assert_eq!(last.value("MaxRecvDataSegmentLength").as_deref(), Some("4096"));
     assert_eq!(last.value("X-own").as_deref(), Some("NotUnderstood"));
     let response = LoginResponse::decode(&last.bhs);
-    assert_eq!((response.tsih, response.stat_sn.0, response.exp_cmd_sn.0, response.max_cmd_sn.0), (9, 1, 1, 4));
+    assert_eq!(
+        (response.tsih, response.stat_sn.0, response.exp_cmd_sn.0, response.max_cmd_sn.0),
+        (9, 1, 1, 4)
+    );
     assert!(!world.end.engine.parameters().immediate_data);
 }
 
@@ -68,7 +80,9 @@ fn those_who_may_not_are_told_why() {
     assert_eq!(operational("TargetName=x"), LoginStatus::MISSING_PARAMETER);
     assert_eq!(operational(&format!("InitiatorName={INITIATOR}")), LoginStatus::MISSING_PARAMETER);
     assert_eq!(
-        operational(&format!("InitiatorName={INITIATOR} TargetName=iqn.2026-01.example.weft:other")),
+        operational(&format!(
+            "InitiatorName={INITIATOR} TargetName=iqn.2026-01.example.weft:other"
+        )),
         LoginStatus::NOT_FOUND
     );
     assert_eq!(operational(&(names() + "SessionType=Odd")), LoginStatus::SESSION_TYPE);
@@ -81,15 +95,23 @@ fn those_who_may_not_are_told_why() {
     assert_eq!(refused(&mut world), LoginStatus::AUTHORIZATION_FAILURE);
     let mut world = World::new(config());
     let request = LoginRequest { version_min: 1, version_max: 1, ..world.login_request() };
-    world.login_with(LoginRequest { flags: LoginFlags::new(Stage::OPERATIONAL, None), ..request }, &names());
+    world.login_with(
+        LoginRequest { flags: LoginFlags::new(Stage::OPERATIONAL, None), ..request },
+        &names(),
+    );
     assert_eq!(refused(&mut world), LoginStatus::UNSUPPORTED_VERSION);
 }
 
 /// LIO and tgt take any name, and hosts are called by their users.
 #[test]
 fn initiators_have_names_of_any_form() {
-    for name in ["me", "iqn.2004-10.com.ubuntu:my_host", "iqn.2015-1.workgroup:raid", "Hello?", "iqn.2008-11.org.linux-kvm:a_vm"]
-    {
+    for name in [
+        "me",
+        "iqn.2004-10.com.ubuntu:my_host",
+        "iqn.2015-1.workgroup:raid",
+        "Hello?",
+        "iqn.2008-11.org.linux-kvm:a_vm",
+    ] {
         let mut world = World::new(config());
         let keys = format!("InitiatorName={name} TargetName={TARGET}");
         world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &keys);
@@ -106,27 +128,46 @@ fn oddities(world: &World) -> Vec<Oddity> {
 #[test]
 fn what_initiators_do_otherwise_is_let_pass() {
     let mut world = World::new(config());
-    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "MaxBurstLength=512 AuthMethod=None"));
+    world.login(
+        Stage::SECURITY,
+        Some(Stage::OPERATIONAL),
+        &(names() + "MaxBurstLength=512 AuthMethod=None"),
+    );
     assert_eq!(world.pdu().value("MaxBurstLength").as_deref(), Some("512"));
     assert_eq!(oddities(&world), []);
-    // Said again, in the stage that is meant for it; and what only targets say, with what is no answer to it.
+    // Said again, in the stage that is meant for it; and what only targets say, with what is no
+    // answer to it.
     let again = names()
         + "MaxBurstLength=768 ErrorRecoveryLevel=0 ErrorRecoveryLevel=0 TargetPortalGroupTag=NotUnderstood TargetAlias=Irrelevant";
     world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &again);
     world.end.engine.admit(9, None);
     let last = world.pdu();
-    assert_eq!((last.value("MaxBurstLength").as_deref(), last.value("TargetPortalGroupTag")), (Some("768"), None));
-    assert_eq!((world.end.engine.parameters().max_burst_bytes, oddities(&world)), (768, vec![Oddity::RepeatedKey]));
+    assert_eq!(
+        (last.value("MaxBurstLength").as_deref(), last.value("TargetPortalGroupTag")),
+        (Some("768"), None)
+    );
+    assert_eq!(
+        (world.end.engine.parameters().max_burst_bytes, oddities(&world)),
+        (768, vec![Oddity::RepeatedKey])
+    );
     // A text without its last null byte, and a host's name in its system's bytes.
     let mut world = World::new(config());
-    let text = [b"InitiatorAlias=M\xfcller\0", format!("InitiatorName={INITIATOR}\0TargetName={TARGET}").as_bytes()].concat();
+    let text = [
+        b"InitiatorAlias=M\xfcller\0",
+        format!("InitiatorName={INITIATOR}\0TargetName={TARGET}").as_bytes(),
+    ]
+    .concat();
     let flags = LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE));
     world.send(LoginRequest { flags, ..world.login_request() }.encode(text.len() as u32), &text);
     assert_eq!(world.events, [TargetEvent::Login]);
     assert_eq!(oddities(&world), [Oddity::Unterminated, Oddity::Unreadable]);
     // A name that nobody can tell from another one is none.
     let mut world = World::new(config());
-    let text = [&b"InitiatorName=iqn.2026-01.example:\xff\0"[..], format!("TargetName={TARGET}\0").as_bytes()].concat();
+    let text = [
+        &b"InitiatorName=iqn.2026-01.example:\xff\0"[..],
+        format!("TargetName={TARGET}\0").as_bytes(),
+    ]
+    .concat();
     world.send(LoginRequest { flags, ..world.login_request() }.encode(text.len() as u32), &text);
     assert_eq!(refused(&mut world), LoginStatus::INITIATOR_ERROR);
 }
@@ -135,7 +176,9 @@ fn what_initiators_do_otherwise_is_let_pass() {
 #[test]
 fn discovery_is_of_all_targets() {
     let mut world = World::new(config());
-    let keys = format!("InitiatorName={INITIATOR} TargetName=iqn.2026-01.example.weft:other SessionType=Discovery");
+    let keys = format!(
+        "InitiatorName={INITIATOR} TargetName=iqn.2026-01.example.weft:other SessionType=Discovery"
+    );
     world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &keys);
     assert_eq!(world.events, [TargetEvent::Login]);
     assert_eq!(world.end.engine.login().unwrap().kind, SessionKind::Discovery);
@@ -160,8 +203,11 @@ fn the_order_of_login_is_kept() {
         &|world| {
             world.login(Stage::OPERATIONAL, None, &names());
             world.pdu();
-            let request =
-                LoginRequest { task: TaskTag(9), flags: LoginFlags::new(Stage::OPERATIONAL, None), ..world.login_request() };
+            let request = LoginRequest {
+                task: TaskTag(9),
+                flags: LoginFlags::new(Stage::OPERATIONAL, None),
+                ..world.login_request()
+            };
             world.login_with(request, "");
         },
         // For ever.
@@ -173,12 +219,16 @@ fn the_order_of_login_is_kept() {
     for step in steps {
         let mut world = World::new(config());
         step(&mut world);
-        assert!(matches!(world.violation(), Some(Violation::Login(_) | Violation::LoginRefused(_))));
+        assert!(matches!(
+            world.violation(),
+            Some(Violation::Login(_) | Violation::LoginRefused(_))
+        ));
     }
 }
 
 fn chap_config() -> weft_proto::iscsi::target::TargetConfig {
-    let credentials = |name: &str, secret: &str| Credentials { name: name.to_owned(), secret: secret.into() };
+    let credentials =
+        |name: &str, secret: &str| Credentials { name: name.to_owned(), secret: secret.into() };
     let user = |name: &str, initiators: &[&str]| ChapUser {
         credentials: credentials(name, &format!("{name}'s secret")),
         initiators: initiators.iter().map(|name| Name::new(name).unwrap()).collect(),
@@ -186,7 +236,8 @@ fn chap_config() -> weft_proto::iscsi::target::TargetConfig {
     let own = [INITIATOR, "iqn.2026-01.example.weft:other"];
     let users = vec![user("alice", &own), user("carol", &own[1..]), user("dave", &[])];
     let mut config = config();
-    config.chap = Some(ChapPolicy { users, target: Some(credentials("disk", "the disk's secret")) });
+    config.chap =
+        Some(ChapPolicy { users, target: Some(credentials("disk", "the disk's secret")) });
     config
 }
 
@@ -205,17 +256,31 @@ fn challenged(world: &mut World) -> (Algorithm, u8, Vec<u8>) {
 
 fn answer(world: &mut World, name: &str, secret: &str, more: &str) {
     let (algorithm, identifier, challenge) = challenged(world);
-    let response = chap::respond(algorithm, identifier, secret.as_bytes(), &challenge).unwrap().text();
-    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &format!("CHAP_N={name} CHAP_R={response} {more}"));
+    let response =
+        chap::respond(algorithm, identifier, secret.as_bytes(), &challenge).unwrap().text();
+    world.login(
+        Stage::SECURITY,
+        Some(Stage::OPERATIONAL),
+        &format!("CHAP_N={name} CHAP_R={response} {more}"),
+    );
 }
 
 #[test]
 fn both_prove_who_they_are() {
     let mut world = World::new(chap_config());
-    answer(&mut world, "alice", "alice's secret", &format!("CHAP_I=3 CHAP_C={}", binary::encode(b"a challenge")));
+    answer(
+        &mut world,
+        "alice",
+        "alice's secret",
+        &format!("CHAP_I=3 CHAP_C={}", binary::encode(b"a challenge")),
+    );
     let pdu = world.pdu();
-    let expected = chap::respond(Algorithm::SHA256, 3, b"the disk's secret", b"a challenge").unwrap().text();
-    assert_eq!((pdu.value("CHAP_N").as_deref(), pdu.value("CHAP_R")), (Some("disk"), Some(expected)));
+    let expected =
+        chap::respond(Algorithm::SHA256, 3, b"the disk's secret", b"a challenge").unwrap().text();
+    assert_eq!(
+        (pdu.value("CHAP_N").as_deref(), pdu.value("CHAP_R")),
+        (Some("disk"), Some(expected))
+    );
     assert_eq!(LoginResponse::decode(&pdu.bhs).flags.next(), Stage::OPERATIONAL);
 }
 
@@ -237,8 +302,16 @@ fn nobody_comes_in_without_the_secret() {
         // Security left out.
         &|world| world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &names()),
         // No method in common.
-        &|world| world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=None")),
-        &|world| world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=KRB5,SRP")),
+        &|world| {
+            world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=None"))
+        },
+        &|world| {
+            world.login(
+                Stage::SECURITY,
+                Some(Stage::OPERATIONAL),
+                &(names() + "AuthMethod=KRB5,SRP"),
+            )
+        },
     ];
     for attempt in attempts {
         let mut world = World::new(chap_config());
@@ -253,7 +326,8 @@ fn nobody_comes_in_without_the_secret() {
     assert_eq!(refused(&mut world), LoginStatus::AUTHENTICATION_FAILURE);
 }
 
-/// The name of an initiator is no secret: who has proven to be somebody else does not get its session and reservations.
+/// The name of an initiator is no secret: who has proven to be somebody else does not get its
+/// session and reservations.
 #[test]
 fn a_user_logs_in_under_names_of_his_own() {
     let log_in = |user: &str, initiator: &str| {
@@ -266,12 +340,20 @@ fn a_user_logs_in_under_names_of_his_own() {
         let challenge = chap::challenge(&pdu.value("CHAP_C").unwrap()).unwrap();
         let identifier = chap::identifier(&pdu.value("CHAP_I").unwrap()).unwrap();
         let secret = format!("{user}'s secret");
-        let response = chap::respond(Algorithm::SHA256, identifier, secret.as_bytes(), &challenge).unwrap().text();
-        world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &format!("CHAP_N={user} CHAP_R={response}"));
+        let response = chap::respond(Algorithm::SHA256, identifier, secret.as_bytes(), &challenge)
+            .unwrap()
+            .text();
+        world.login(
+            Stage::SECURITY,
+            Some(Stage::OPERATIONAL),
+            &format!("CHAP_N={user} CHAP_R={response}"),
+        );
         world
     };
     let (own, free) = (INITIATOR, "iqn.2026-01.example.weft:free");
-    for (user, initiator) in [("alice", own), ("carol", "iqn.2026-01.example.weft:other"), ("dave", free)] {
+    for (user, initiator) in
+        [("alice", own), ("carol", "iqn.2026-01.example.weft:other"), ("dave", free)]
+    {
         let mut world = log_in(user, initiator);
         assert_eq!(LoginResponse::decode(&world.pdu().bhs).status, LoginStatus::SUCCESS, "{user}");
         world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), "");
@@ -287,7 +369,9 @@ fn a_user_logs_in_under_names_of_his_own() {
 
 #[test]
 fn keys_that_are_not_understood_are_not_answered_for_ever() {
-    let keys = |from: u32, count: u32| (from..from + count).map(|n| format!("x{n}=1 ")).collect::<String>();
+    let keys = |from: u32, count: u32| {
+        (from..from + count).map(|n| format!("x{n}=1 ")).collect::<String>()
+    };
     let mut world = World::new(config());
     world.login(Stage::OPERATIONAL, None, &(names() + &keys(0, 60)));
     let answer = world.pdu();
@@ -341,6 +425,7 @@ fn whoever_is_turned_away_does_not_learn_whether_the_secret_was_right() {
         assert_eq!(refused(&mut world), LoginStatus::SERVICE_UNAVAILABLE);
         assert_eq!(world.end.engine.attempt().initiator.as_deref(), Some(INITIATOR));
     }
-    let asked = [("alice", true), ("alice", false), ("nobody", false)].map(|(user, right)| (user.to_owned(), right));
+    let asked = [("alice", true), ("alice", false), ("nobody", false)]
+        .map(|(user, right)| (user.to_owned(), right));
     assert_eq!(*guard.0.lock().unwrap(), asked);
 }

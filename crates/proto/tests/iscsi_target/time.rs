@@ -45,7 +45,10 @@ fn a_silent_initiator_is_pinged_and_then_given_up() {
     let ping = NopIn::decode(&world.pdu().bhs);
     world.end.engine.tick(S(119));
     // Its answer, or anything else, is a sign of life.
-    world.send(NopOut { immediate: true, transfer: ping.transfer, ..NopOut::default() }.encode(0), &[]);
+    world.send(
+        NopOut { immediate: true, transfer: ping.transfer, ..NopOut::default() }.encode(0),
+        &[],
+    );
     world.go_on();
     world.end.engine.tick(S(119));
     assert_eq!((world.end.engine.deadline(), world.try_pdu()), (Some(S(134)), None));
@@ -66,7 +69,11 @@ fn an_initiator_that_is_not_listened_to_is_not_silent() {
     assert!(!world.end.engine.is_closed() && world.try_pdu().is_none());
     world.go_on();
     world.end.engine.tick(S(300));
-    assert_eq!(world.end.engine.deadline(), Some(S(310)), "from when it was last known not to be listened to");
+    assert_eq!(
+        world.end.engine.deadline(),
+        Some(S(310)),
+        "from when it was last known not to be listened to"
+    );
 }
 
 fn command() -> [u8; 48] {
@@ -77,7 +84,9 @@ fn command() -> [u8; 48] {
 fn a_logout_that_was_asked_for_waits_for_commands_and_not_for_ever() {
     let mut world = world();
     world.send(command(), &[]);
-    let Some(TargetEvent::Command { tag, .. }) = world.events.pop() else { panic!("{:?}", world.events) };
+    let Some(TargetEvent::Command { tag, .. }) = world.events.pop() else {
+        panic!("{:?}", world.events)
+    };
     world.end.engine.request_logout(1);
     world.end.engine.tick(S(101));
     assert_eq!(world.end.engine.deadline(), Some(S(102)));

@@ -74,7 +74,8 @@ fn unsolicited_data_has_its_bounds() {
 
 #[test]
 fn data_that_was_asked_for_comes_in_order_and_whole() {
-    let answers: [(u32, usize, bool); 4] = [(4, 1024, true), (0, 1028, true), (0, 512, true), (512, 512, false)];
+    let answers: [(u32, usize, bool); 4] =
+        [(4, 1024, true), (0, 1028, true), (0, 512, true), (512, 512, false)];
     for (offset, len, last) in answers {
         let mut world = World::logged_in(config(), "InitialR2T=Yes ImmediateData=No");
         let command = world.scsi(WRITE, 4096);
@@ -90,7 +91,9 @@ fn data_that_was_asked_for_comes_in_order_and_whole() {
 fn data_for_nobody_is_thrown_away() {
     let mut world = World::logged_in(config(), "DataDigest=CRC32C");
     let command = world.scsi(WRITE, 4096);
-    for transfer in [TaskTag::NONE, TaskTag(0), TaskTag(5), TaskTag(0x7fff_ffff), TaskTag(u32::MAX - 1)] {
+    for transfer in
+        [TaskTag::NONE, TaskTag(0), TaskTag(5), TaskTag(0x7fff_ffff), TaskTag(u32::MAX - 1)]
+    {
         world.data_out(&command, transfer, 0, 0, true, &[1; 9]);
     }
     assert_eq!((&world.events[..], world.closed), (&[][..], false));
@@ -107,7 +110,8 @@ fn floods_end() {
     assert_eq!(world.violation(), Some(Violation::Flood));
     // Immediate commands have a bound of their own, and are only rejected.
     let mut world = World::logged_in(config(), "");
-    let command = ScsiCommand { immediate: true, flags: READ, task: TaskTag(3), ..ScsiCommand::default() };
+    let command =
+        ScsiCommand { immediate: true, flags: READ, task: TaskTag(3), ..ScsiCommand::default() };
     for _ in 0..IMMEDIATE_COMMANDS_MAX {
         world.submit(&command, &[]);
     }
@@ -119,7 +123,12 @@ fn floods_end() {
 #[test]
 fn text_that_is_none_ends_the_connection() {
     let mut world = World::logged_in(config(), "");
-    let request = TextRequest { immediate: true, flags: TextFlags::FINAL, task: TaskTag(5), ..TextRequest::default() };
+    let request = TextRequest {
+        immediate: true,
+        flags: TextFlags::FINAL,
+        task: TaskTag(5),
+        ..TextRequest::default()
+    };
     world.send(request.encode(4), b"A\0=b");
     assert!(matches!(world.violation(), Some(Violation::Text(_))));
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
-use weft_proto::iscsi::target::{Answer, Portals, TargetConfig, TargetConnection, TargetEvent, Violation};
+use weft_proto::iscsi::target::{
+    Answer, Portals, TargetConfig, TargetConnection, TargetEvent, Violation,
+};
 use weft_proto::iscsi::text::{Name, Offer, pairs};
 use weft_proto::stream::Tag;
 
@@ -64,7 +66,14 @@ impl World {
     /// One that is reached there.
     pub fn at(portals: Portals, config: TargetConfig) -> Self {
         let engine = TargetConnection::new(Arc::new(config), portals, [7; 33]);
-        Self { end: End::new(engine), events: Vec::new(), digests: Digests::NONE, cmd_sn: 1, closed: false, unread: Vec::new() }
+        Self {
+            end: End::new(engine),
+            events: Vec::new(),
+            digests: Digests::NONE,
+            cmd_sn: 1,
+            closed: false,
+            unread: Vec::new(),
+        }
     }
 
     /// One that is logged in, with these keys of the operational stage.
@@ -88,7 +97,10 @@ impl World {
 
     /// Sends a Login Request; spaces separate the pairs.
     pub fn login(&mut self, current: Stage, next: Option<Stage>, text: &str) {
-        self.login_with(LoginRequest { flags: LoginFlags::new(current, next), ..self.login_request() }, text);
+        self.login_with(
+            LoginRequest { flags: LoginFlags::new(current, next), ..self.login_request() },
+            text,
+        );
     }
 
     pub fn login_request(&self) -> LoginRequest {
@@ -103,7 +115,8 @@ impl World {
     }
 
     pub fn login_with(&mut self, request: LoginRequest, text: &str) {
-        let text: Vec<u8> = text.split_whitespace().flat_map(|pair| [pair.as_bytes(), b"\0"].concat()).collect();
+        let text: Vec<u8> =
+            text.split_whitespace().flat_map(|pair| [pair.as_bytes(), b"\0"].concat()).collect();
         self.send(request.encode(text.len() as u32), &text);
     }
 
@@ -138,7 +151,10 @@ impl World {
             match self.end.next() {
                 Next::Event(event) => {
                     self.events.push(event);
-                    if matches!(event, TargetEvent::Command { .. } | TargetEvent::Login | TargetEvent::Task { .. }) {
+                    if matches!(
+                        event,
+                        TargetEvent::Command { .. } | TargetEvent::Login | TargetEvent::Task { .. }
+                    ) {
                         return;
                     }
                 }
@@ -166,7 +182,11 @@ impl World {
         let data = self.unread[start..end].to_vec();
         let whole = padded + self.digests.data_bytes(head.data_bytes);
         if self.digests.data && !data.is_empty() {
-            assert_eq!(self.unread[padded..whole], crc32c(&self.unread[start..padded]).to_le_bytes(), "data digest");
+            assert_eq!(
+                self.unread[padded..whole],
+                crc32c(&self.unread[start..padded]).to_le_bytes(),
+                "data digest"
+            );
         }
         self.unread.drain(..whole);
         Some(Pdu { bhs, data })
@@ -180,7 +200,13 @@ impl World {
     pub fn scsi(&mut self, flags: CommandFlags, expected_bytes: u32) -> ScsiCommand {
         let cmd_sn = Serial(self.cmd_sn);
         self.cmd_sn = self.cmd_sn.wrapping_add(1);
-        ScsiCommand { flags, task: TaskTag(cmd_sn.0 + 100), expected_bytes, cmd_sn, ..ScsiCommand::default() }
+        ScsiCommand {
+            flags,
+            task: TaskTag(cmd_sn.0 + 100),
+            expected_bytes,
+            cmd_sn,
+            ..ScsiCommand::default()
+        }
     }
 
     /// Sends a command; gives its tag.
@@ -206,7 +232,10 @@ impl World {
     pub fn good(&mut self, tag: Tag, data: &[u8], total: u32) {
         self.end.memory(tag, data.len().next_multiple_of(4)).fill(0);
         self.end.memory[tag.index()][..data.len()].copy_from_slice(data);
-        self.end.engine.complete(tag, &Answer { data_bytes: data.len() as u32, total_bytes: total, ..Answer::GOOD });
+        self.end.engine.complete(
+            tag,
+            &Answer { data_bytes: data.len() as u32, total_bytes: total, ..Answer::GOOD },
+        );
     }
 
     pub fn violation(&self) -> Option<Violation> {
@@ -214,10 +243,26 @@ impl World {
         self.end.engine.violation()
     }
 
-    pub fn data_out(&mut self, command: &ScsiCommand, transfer: TaskTag, sn: u32, offset: u32, last: bool, data: &[u8]) {
+    pub fn data_out(
+        &mut self,
+        command: &ScsiCommand,
+        transfer: TaskTag,
+        sn: u32,
+        offset: u32,
+        last: bool,
+        data: &[u8],
+    ) {
         let flags = if last { DataOutFlags::FINAL } else { DataOutFlags::NONE };
         let data_sn = Serial(sn);
-        let pdu = DataOut { flags, lun: command.lun, task: command.task, transfer, data_sn, offset, ..DataOut::default() };
+        let pdu = DataOut {
+            flags,
+            lun: command.lun,
+            task: command.task,
+            transfer,
+            data_sn,
+            offset,
+            ..DataOut::default()
+        };
         self.send(pdu.encode(data.len() as u32), data);
     }
 }

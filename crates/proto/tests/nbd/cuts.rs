@@ -6,7 +6,10 @@ use weft_proto::nbd::{ClientConfig, Form, ServerConfig};
 
 /// A conversation with everything in it; gives how many bytes went each way.
 fn converse(form: Form, cuts: [usize; 2], step: usize) -> [usize; 2] {
-    let mut pair = Pair::new(ClientConfig { form, ..ClientConfig::new("first") }, ServerConfig::new(exports()));
+    let mut pair = Pair::new(
+        ClientConfig { form, ..ClientConfig::new("first") },
+        ServerConfig::new(exports()),
+    );
     (pair.cuts, pair.step) = (cuts, step);
     pair.run();
     assert!(pair.ready, "{cuts:?}");
@@ -19,7 +22,11 @@ fn converse(form: Form, cuts: [usize; 2], step: usize) -> [usize; 2] {
     assert_eq!(pair.command(CommandCode::FLUSH, none, 0, 0, Vec::new()).0, ErrorCode::SUCCESS);
     pair.client.engine.disconnect();
     pair.run();
-    assert!(pair.target.left && pair.target.end.engine.violation().is_none() && pair.client.engine.violation().is_none());
+    assert!(
+        pair.target.left
+            && pair.target.end.engine.violation().is_none()
+            && pair.client.engine.violation().is_none()
+    );
     pair.passed
 }
 
@@ -27,8 +34,12 @@ fn converse(form: Form, cuts: [usize; 2], step: usize) -> [usize; 2] {
 fn one_cut_anywhere_changes_nothing() {
     for form in [Form::Simple, Form::Structured, Form::Extended] {
         let [feed_server, feed_client] = converse(form, [0, 0], usize::MAX);
-        (0..feed_server).for_each(|at| assert_eq!(converse(form, [at, 0], usize::MAX), [feed_server, feed_client]));
-        (0..feed_client).for_each(|at| assert_eq!(converse(form, [0, at], usize::MAX), [feed_server, feed_client]));
+        (0..feed_server).for_each(|at| {
+            assert_eq!(converse(form, [at, 0], usize::MAX), [feed_server, feed_client])
+        });
+        (0..feed_client).for_each(|at| {
+            assert_eq!(converse(form, [0, at], usize::MAX), [feed_server, feed_client])
+        });
     }
 }
 
@@ -50,6 +61,9 @@ fn a_stream_that_ends_anywhere_leaves_truthful_engines() {
         let bytes = pair.client.transmit();
         assert!(!pair.client.engine.never_sent(tag));
         pair.target.receive(&bytes[..end]);
-        assert!(pair.target.log.len() <= 1 && pair.target.disk.iter().all(|&byte| byte == 0), "nothing is written by half");
+        assert!(
+            pair.target.log.len() <= 1 && pair.target.disk.iter().all(|&byte| byte == 0),
+            "nothing is written by half"
+        );
     }
 }

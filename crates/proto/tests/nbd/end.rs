@@ -24,7 +24,14 @@ pub enum Go {
 
 impl<E: StreamEngine> End<E> {
     pub fn new(engine: E) -> Self {
-        Self { engine, held: Vec::new(), moving: None, memory: Vec::new(), released: Vec::new(), closed: false }
+        Self {
+            engine,
+            held: Vec::new(),
+            moving: None,
+            memory: Vec::new(),
+            released: Vec::new(),
+            closed: false,
+        }
     }
 
     /// The memory of a tag, made as long as asked for.
@@ -47,7 +54,9 @@ impl<E: StreamEngine> End<E> {
                 let moved: Vec<u8> = self.held.drain(..now).collect();
                 *left -= now as u32;
                 if let Some((tag, offset)) = to {
-                    if let Some(memory) = self.memory.get_mut(tag.index()).filter(|memory| !memory.is_empty()) {
+                    if let Some(memory) =
+                        self.memory.get_mut(tag.index()).filter(|memory| !memory.is_empty())
+                    {
                         memory[*offset as usize..*offset as usize + now].copy_from_slice(&moved);
                     }
                     *offset += now as u32;
@@ -68,7 +77,11 @@ impl<E: StreamEngine> End<E> {
             self.held.drain(..used);
             match next {
                 Rx::More { need } => {
-                    assert!(need > shown - used && need <= HEADER_MAX, "{need} of {}", shown - used);
+                    assert!(
+                        need > shown - used && need <= HEADER_MAX,
+                        "{need} of {}",
+                        shown - used
+                    );
                     return;
                 }
                 Rx::Payload { tag, offset, len, digest } => {
@@ -107,7 +120,9 @@ impl<E: StreamEngine> End<E> {
                     }
                     Part::Payload { tag, offset, len, digest } => {
                         assert!(!digest);
-                        sent.extend_from_slice(&self.memory[tag.index()][offset as usize..(offset + len) as usize]);
+                        sent.extend_from_slice(
+                            &self.memory[tag.index()][offset as usize..(offset + len) as usize],
+                        );
                     }
                     Part::Release { tag } => self.released.push(tag),
                 }

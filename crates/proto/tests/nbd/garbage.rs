@@ -17,7 +17,11 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
         0x668e_33efu32.to_be_bytes().to_vec(),
         0x6e8a_278cu32.to_be_bytes().to_vec(),
     ]);
-    let piece = prop_oneof![magic, prop::collection::vec(any::<u8>(), 0..40), (0usize..40).prop_map(|n| vec![0; n])];
+    let piece = prop_oneof![
+        magic,
+        prop::collection::vec(any::<u8>(), 0..40),
+        (0usize..40).prop_map(|n| vec![0; n])
+    ];
     prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
 }
 

@@ -27,7 +27,13 @@ fn replies_in_all_forms() {
         pair.target.transmit();
         let extended = form == Some(OptionCode::EXTENDED_HEADERS);
         let mut answer = |offset| {
-            pair.target.receive(&request(extended, CommandCode::READ, 0x1122_3344_5566_7788, offset, 512));
+            pair.target.receive(&request(
+                extended,
+                CommandCode::READ,
+                0x1122_3344_5566_7788,
+                offset,
+                512,
+            ));
             pair.target.transmit()
         };
         let expected = [bytes(success), vec![0; 512]].concat();
@@ -38,5 +44,8 @@ fn replies_in_all_forms() {
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
-    digits.chunks(2).map(|two| u8::from_str_radix(core::str::from_utf8(two).unwrap(), 16).unwrap()).collect()
+    digits
+        .chunks(2)
+        .map(|two| u8::from_str_radix(core::str::from_utf8(two).unwrap(), 16).unwrap())
+        .collect()
 }

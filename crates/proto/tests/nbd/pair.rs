@@ -3,16 +3,22 @@
 use crate::end::{End, Go};
 use std::sync::Arc;
 use weft_proto::nbd::client::Command;
-use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode, ReplyCode, TransmissionFlags as Flags};
+use weft_proto::nbd::code::{
+    CommandCode, CommandFlags, ErrorCode, ReplyCode, TransmissionFlags as Flags,
+};
 use weft_proto::nbd::server::{CommandKind, Listed, Offer};
-use weft_proto::nbd::{BlockSizes, Client, ClientConfig, ClientEvent, ExportInfo, Server, ServerConfig, ServerEvent};
+use weft_proto::nbd::{
+    BlockSizes, Client, ClientConfig, ClientEvent, ExportInfo, Server, ServerConfig, ServerEvent,
+};
 use weft_proto::stream::Tag;
 
 pub const DISK_BYTES: usize = 1 << 20;
 
 /// The exports that every test knows.
 pub fn exports() -> Arc<[Listed]> {
-    ["first", "second"].map(|name| Listed { name: name.into(), description: format!("the {name}") }).into()
+    ["first", "second"]
+        .map(|name| Listed { name: name.into(), description: format!("the {name}") })
+        .into()
 }
 
 pub fn info() -> ExportInfo {
@@ -127,7 +133,12 @@ fn select(engine: &mut Server, info: &ExportInfo) {
     }
 }
 
-fn execute(end: &mut End<Server>, disk: &mut [u8], (kind, offset, length): (CommandKind, u64, u64), tag: Tag) {
+fn execute(
+    end: &mut End<Server>,
+    disk: &mut [u8],
+    (kind, offset, length): (CommandKind, u64, u64),
+    tag: Tag,
+) {
     let range = offset as usize..(offset + length) as usize;
     match kind {
         CommandKind::Read => end.provide(tag, disk[range].to_vec()),
@@ -224,7 +235,14 @@ impl Pair {
     }
 
     /// Submits a command with its memory.
-    pub fn submit(&mut self, code: CommandCode, flags: CommandFlags, offset: u64, length: u64, data: Vec<u8>) -> Tag {
+    pub fn submit(
+        &mut self,
+        code: CommandCode,
+        flags: CommandFlags,
+        offset: u64,
+        length: u64,
+        data: Vec<u8>,
+    ) -> Tag {
         let tag = self.client.engine.submit(Command { code, flags, offset, length }).unwrap();
         self.client.provide(tag, data);
         tag
@@ -248,13 +266,22 @@ impl Pair {
     }
 
     pub fn read(&mut self, offset: u64, length: u64) -> Vec<u8> {
-        let (error, data) = self.command(CommandCode::READ, CommandFlags::default(), offset, length, vec![0xee; length as usize]);
+        let (error, data) = self.command(
+            CommandCode::READ,
+            CommandFlags::default(),
+            offset,
+            length,
+            vec![0xee; length as usize],
+        );
         assert_eq!(error, ErrorCode::SUCCESS);
         data
     }
 
     pub fn write(&mut self, offset: u64, data: Vec<u8>) {
         let length = data.len() as u64;
-        assert_eq!(self.command(CommandCode::WRITE, CommandFlags::FUA, offset, length, data).0, ErrorCode::SUCCESS);
+        assert_eq!(
+            self.command(CommandCode::WRITE, CommandFlags::FUA, offset, length, data).0,
+            ErrorCode::SUCCESS
+        );
     }
 }

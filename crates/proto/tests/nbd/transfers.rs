@@ -8,7 +8,10 @@ use weft_proto::nbd::{ClientConfig, Form, ServerConfig};
 const FORMS: [Form; 3] = [Form::Simple, Form::Structured, Form::Extended];
 
 pub fn ready(form: Form) -> Pair {
-    let mut pair = Pair::new(ClientConfig { form, ..ClientConfig::new("second") }, ServerConfig::new(exports()));
+    let mut pair = Pair::new(
+        ClientConfig { form, ..ClientConfig::new("second") },
+        ServerConfig::new(exports()),
+    );
     pair.run();
     assert!(pair.ready && pair.client.engine.form() == form);
     pair
@@ -25,8 +28,14 @@ fn data_comes_back_in_every_form() {
         pair.write(4096, pattern(65_536));
         assert!(pair.read(4096, 65_536) == pattern(65_536));
         assert!(pair.read(0, 4096) == vec![0; 4096]);
-        assert_eq!(pair.target.log, [CommandKind::Write { fua: true }, CommandKind::Read, CommandKind::Read]);
-        assert_eq!((pair.client.engine.outstanding(), pair.target.end.engine.outstanding()), (0, 0));
+        assert_eq!(
+            pair.target.log,
+            [CommandKind::Write { fua: true }, CommandKind::Read, CommandKind::Read]
+        );
+        assert_eq!(
+            (pair.client.engine.outstanding(), pair.target.end.engine.outstanding()),
+            (0, 0)
+        );
     }
 }
 
@@ -38,7 +47,11 @@ fn flags_reach_the_server() {
         let cases = [
             (CommandCode::FLUSH, none, CommandKind::Flush),
             (CommandCode::TRIM, CommandFlags::FUA, CommandKind::Trim { fua: true }),
-            (CommandCode::WRITE_ZEROES, none, CommandKind::WriteZeroes { may_free: true, fua: false }),
+            (
+                CommandCode::WRITE_ZEROES,
+                none,
+                CommandKind::WriteZeroes { may_free: true, fua: false },
+            ),
             (
                 CommandCode::WRITE_ZEROES,
                 CommandFlags::NO_HOLE.with(CommandFlags::FUA),
@@ -60,15 +73,36 @@ fn rules_are_kept_by_the_server() {
     let cases = [
         ("unaligned read", CommandCode::READ, none, 1, 512, ErrorCode::EINVAL),
         ("read beyond the end", CommandCode::READ, none, end, 512, ErrorCode::EINVAL),
-        ("read around the end of numbers", CommandCode::READ, none, u64::MAX - 511, 512, ErrorCode::EINVAL),
+        (
+            "read around the end of numbers",
+            CommandCode::READ,
+            none,
+            u64::MAX - 511,
+            512,
+            ErrorCode::EINVAL,
+        ),
         ("nothing to read", CommandCode::READ, none, 0, 0, ErrorCode::EINVAL),
         ("long read", CommandCode::READ, none, 0, 131_072, ErrorCode::EOVERFLOW),
         ("long write", CommandCode::WRITE, none, 0, 131_072, ErrorCode::EINVAL),
         ("write beyond the end", CommandCode::WRITE, none, end - 512, 1024, ErrorCode::ENOSPC),
         ("zeroes beyond the end", CommandCode::WRITE_ZEROES, none, end, 512, ErrorCode::ENOSPC),
         ("trim beyond the end", CommandCode::TRIM, none, end, 512, ErrorCode::EINVAL),
-        ("fast zeroes", CommandCode::WRITE_ZEROES, CommandFlags::FAST_ZERO, 0, 512, ErrorCode::ENOTSUP),
-        ("flag of another command", CommandCode::READ, CommandFlags::NO_HOLE, 0, 512, ErrorCode::EINVAL),
+        (
+            "fast zeroes",
+            CommandCode::WRITE_ZEROES,
+            CommandFlags::FAST_ZERO,
+            0,
+            512,
+            ErrorCode::ENOTSUP,
+        ),
+        (
+            "flag of another command",
+            CommandCode::READ,
+            CommandFlags::NO_HOLE,
+            0,
+            512,
+            ErrorCode::EINVAL,
+        ),
         ("unknown flag", CommandCode::WRITE, CommandFlags(1 << 9), 0, 512, ErrorCode::EINVAL),
         ("flush of a range", CommandCode::FLUSH, none, 512, 0, ErrorCode::EINVAL),
         ("cache", CommandCode::CACHE, none, 0, 512, ErrorCode::EINVAL),
@@ -78,8 +112,13 @@ fn rules_are_kept_by_the_server() {
     for form in FORMS {
         let mut pair = ready(form);
         for (name, code, flags, offset, length, expected) in cases {
-            let data = if code == CommandCode::WRITE { vec![1; length as usize] } else { Vec::new() };
-            assert_eq!(pair.command(code, flags, offset, length, data).0, expected, "{name}, {form:?}");
+            let data =
+                if code == CommandCode::WRITE { vec![1; length as usize] } else { Vec::new() };
+            assert_eq!(
+                pair.command(code, flags, offset, length, data).0,
+                expected,
+                "{name}, {form:?}"
+            );
         }
         assert!(pair.target.log.is_empty(), "{:?}", pair.target.log);
         pair.write(0, pattern(512));
@@ -105,14 +144,20 @@ fn answers_come_in_any_order_and_slots_have_an_end() {
     let mut pair = Pair::new(ClientConfig { requests_max: 8, ..ClientConfig::new("") }, server);
     pair.run();
     pair.target.hold = true;
-    let tags: Vec<_> =
-        (0..8).map(|n| pair.submit(CommandCode::READ, CommandFlags::default(), n * 512, 512, vec![0xee; 512])).collect();
+    let tags: Vec<_> = (0..8)
+        .map(|n| {
+            pair.submit(CommandCode::READ, CommandFlags::default(), n * 512, 512, vec![0xee; 512])
+        })
+        .collect();
     pair.run();
     assert!(pair.target.full && pair.target.held.len() == 4 && pair.responses.is_empty());
     pair.target.held.reverse();
     pair.target.complete_held();
     pair.run();
-    assert_eq!(pair.responses.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [tags[3], tags[2], tags[1], tags[0]]);
+    assert_eq!(
+        pair.responses.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(),
+        [tags[3], tags[2], tags[1], tags[0]]
+    );
     pair.target.resume();
     pair.run();
     assert_eq!(pair.responses.len(), 8);

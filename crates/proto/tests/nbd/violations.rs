@@ -30,7 +30,8 @@ fn of_a_client() {
     pair.target.receive(&[0, 0, 0, 4]);
     assert_eq!(pair.target.end.engine.violation(), Some(Violation::ClientFlags(4)));
     let mut tls = greeted(ServerConfig { tls: true, ..ServerConfig::new(exports()) });
-    tls.target.receive(&[option(OptionCode::STARTTLS, &[]), option(OptionCode::LIST, &[])].concat());
+    tls.target
+        .receive(&[option(OptionCode::STARTTLS, &[]), option(OptionCode::LIST, &[])].concat());
     tls.target.resume();
     assert_eq!(tls.target.end.engine.violation(), Some(Violation::PlainTextBeforeTls));
 }
@@ -44,7 +45,13 @@ fn client(config: ClientConfig, bytes: &[u8]) -> Option<Violation> {
 
 fn reply(option: OptionCode, code: u32, data: &[u8]) -> Vec<u8> {
     let magic = 0x0003_e889_0455_65a9u64.to_be_bytes();
-    let head = [&magic[..], &option.0.to_be_bytes(), &code.to_be_bytes(), &(data.len() as u32).to_be_bytes()].concat();
+    let head = [
+        &magic[..],
+        &option.0.to_be_bytes(),
+        &code.to_be_bytes(),
+        &(data.len() as u32).to_be_bytes(),
+    ]
+    .concat();
     [&head[..], data].concat()
 }
 
@@ -56,12 +63,24 @@ fn of_a_server_that_negotiates() {
     assert_eq!(client(simple(), b"SSH-2.0-OpenSSH\r\n"), Some(Violation::NotNbd));
     assert_eq!(client(simple(), b"NBDMAGICNBDMAGIC\0\x03"), Some(Violation::NotNbd));
     assert_eq!(after(&[0; 20]), Some(Violation::OptionReplyMagic));
-    assert_eq!(after(&reply(OptionCode::LIST, 1, &[])), Some(Violation::OptionMismatch(OptionCode::LIST)));
+    assert_eq!(
+        after(&reply(OptionCode::LIST, 1, &[])),
+        Some(Violation::OptionMismatch(OptionCode::LIST))
+    );
     assert_eq!(after(&reply(OptionCode::GO, 2, &[])), Some(Violation::OptionReply(OptionCode::GO)));
-    assert_eq!(after(&reply(OptionCode::GO, 3, &[0, 0, 1])), Some(Violation::OptionReply(OptionCode::GO)));
-    assert_eq!(after(&reply(OptionCode::GO, 3, &[0; 20_000])), Some(Violation::OptionReply(OptionCode::GO)));
+    assert_eq!(
+        after(&reply(OptionCode::GO, 3, &[0, 0, 1])),
+        Some(Violation::OptionReply(OptionCode::GO))
+    );
+    assert_eq!(
+        after(&reply(OptionCode::GO, 3, &[0; 20_000])),
+        Some(Violation::OptionReply(OptionCode::GO))
+    );
     assert_eq!(after(&reply(OptionCode::GO, 1, &[])), Some(Violation::NoSize));
-    assert_eq!(after(&reply(OptionCode::GO, 3, &[0, 9]).repeat(100)), Some(Violation::OptionReply(OptionCode::GO)));
+    assert_eq!(
+        after(&reply(OptionCode::GO, 3, &[0, 9]).repeat(100)),
+        Some(Violation::OptionReply(OptionCode::GO))
+    );
     let export = reply(OptionCode::GO, 3, &[0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 1]);
     assert_eq!(after(&[&export[..], &reply(OptionCode::GO, 1, &[])].concat()), None);
 }
@@ -69,13 +88,21 @@ fn of_a_server_that_negotiates() {
 /// As libnbd does it.
 #[test]
 fn block_sizes_against_the_rules_are_not_counted() {
-    let mut pair = Pair::new(ClientConfig { form: Form::Simple, ..ClientConfig::new("") }, ServerConfig::new(exports()));
+    let mut pair = Pair::new(
+        ClientConfig { form: Form::Simple, ..ClientConfig::new("") },
+        ServerConfig::new(exports()),
+    );
     let export = reply(OptionCode::GO, 3, &[0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 1]);
     let sizes = reply(OptionCode::GO, 3, &[0, 3, 0, 0, 2, 1, 0, 0, 16, 0, 0, 1, 0, 0]);
-    pair.feed_client(&[&b"NBDMAGICIHAVEOPT\0\x03"[..], &export, &sizes, &reply(OptionCode::GO, 1, &[])].concat());
+    pair.feed_client(
+        &[&b"NBDMAGICIHAVEOPT\0\x03"[..], &export, &sizes, &reply(OptionCode::GO, 1, &[])].concat(),
+    );
     let client = &pair.client.engine;
     assert_eq!((client.violation(), client.export().sizes), (None, BlockSizes::DEFAULT));
-    assert_eq!(client.strange_sizes(), Some(BlockSizes { minimum: 513, preferred: 4096, payload_max: 65_536 }));
+    assert_eq!(
+        client.strange_sizes(),
+        Some(BlockSizes { minimum: 513, preferred: 4096, payload_max: 65_536 })
+    );
     assert!(pair.ready);
 }
 
@@ -84,27 +111,48 @@ fn block_sizes_against_the_rules_are_not_counted() {
 fn oldstyle_servers_have_one_export() {
     let flags = 0b1101_u32;
     let size = (1_u64 << 20).to_be_bytes();
-    let greeting = [&b"NBDMAGIC"[..], &0x0000_4202_8186_1253u64.to_be_bytes(), &size, &flags.to_be_bytes(), &[0; 124]].concat();
+    let greeting = [
+        &b"NBDMAGIC"[..],
+        &0x0000_4202_8186_1253u64.to_be_bytes(),
+        &size,
+        &flags.to_be_bytes(),
+        &[0; 124],
+    ]
+    .concat();
     for cut in [1, 17, 27, 28, 29, 151, 152] {
         let mut pair = Pair::plain("");
         pair.feed_client(&greeting[..cut]);
         pair.feed_client(&greeting[cut..]);
         assert!(pair.ready && pair.client.engine.violation().is_none(), "{cut}");
         let export = pair.client.engine.export();
-        assert_eq!((export.size_bytes, u32::from(export.flags.0), export.sizes), (1 << 20, flags, BlockSizes::DEFAULT));
+        assert_eq!(
+            (export.size_bytes, u32::from(export.flags.0), export.sizes),
+            (1 << 20, flags, BlockSizes::DEFAULT)
+        );
     }
     let tls = ClientConfig { tls: true, ..ClientConfig::new("") };
-    for (config, option) in [(ClientConfig::new("disk"), OptionCode::GO), (tls, OptionCode::STARTTLS)] {
+    for (config, option) in
+        [(ClientConfig::new("disk"), OptionCode::GO), (tls, OptionCode::STARTTLS)]
+    {
         let mut pair = Pair::new(config, ServerConfig::new(exports()));
         pair.feed_client(&greeting);
         assert_eq!(pair.client.engine.refusal().unwrap().option, option);
-        assert!(!pair.ready && !pair.client.engine.wants_transmit(), "it would take options for requests");
+        assert!(
+            !pair.ready && !pair.client.engine.wants_transmit(),
+            "it would take options for requests"
+        );
     }
 }
 
 /// A chunk of a structured reply.
 fn chunk(done: bool, kind: u16, cookie: u64, data: &[u8]) -> Vec<u8> {
-    let head = [&0x668e_33efu32.to_be_bytes()[..], &[0, u8::from(done)], &kind.to_be_bytes(), &cookie.to_be_bytes()].concat();
+    let head = [
+        &0x668e_33efu32.to_be_bytes()[..],
+        &[0, u8::from(done)],
+        &kind.to_be_bytes(),
+        &cookie.to_be_bytes(),
+    ]
+    .concat();
     [&head[..], &(data.len() as u32).to_be_bytes(), data].concat()
 }
 
@@ -130,7 +178,8 @@ fn answered(form: Form, bytes: &[u8]) -> (Option<Violation>, Vec<ErrorCode>, Vec
 #[test]
 fn of_a_server_that_answers() {
     let broken = |bytes: &[u8]| answered(Form::Structured, bytes).0;
-    let simple = |cookie: u64| [&0x6744_6698u32.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat();
+    let simple =
+        |cookie: u64| [&0x6744_6698u32.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat();
     assert_eq!(broken(&[7; 20]), Some(Violation::ReplyMagic));
     assert_eq!(broken(&simple(0)), Some(Violation::SimpleRead));
     assert_eq!(broken(&simple(1)), Some(Violation::Cookie));
@@ -141,24 +190,40 @@ fn of_a_server_that_answers() {
     assert_eq!(broken(&chunk(true, 1, 0, &data(8191, 2))), Some(Violation::DataRange));
     assert_eq!(broken(&chunk(true, 1, 0, &data(8192, 4097))), Some(Violation::DataRange));
     assert_eq!(broken(&chunk(true, 1, 0, &data(u64::MAX, 1))), Some(Violation::DataRange));
-    let twice = [chunk(false, 1, 0, &data(8192, 512)), chunk(false, 2, 0, &hole(8600, 512))].concat();
+    let twice =
+        [chunk(false, 1, 0, &data(8192, 512)), chunk(false, 2, 0, &hole(8600, 512))].concat();
     assert_eq!(broken(&twice), Some(Violation::DataRange));
     assert_eq!(broken(&chunk(true, 2, 0, &hole(8192, 0))), Some(Violation::DataRange));
-    assert_eq!(broken(&chunk(true, 5, 0, &[0; 12])), Some(Violation::Chunk(ChunkType::BLOCK_STATUS)));
+    assert_eq!(
+        broken(&chunk(true, 5, 0, &[0; 12])),
+        Some(Violation::Chunk(ChunkType::BLOCK_STATUS))
+    );
     assert_eq!(broken(&chunk(false, 0, 0, &[])), Some(Violation::Chunk(ChunkType::NONE)));
     assert_eq!(broken(&chunk(true, 1, 0, &[0; 8])), Some(Violation::Chunk(ChunkType::OFFSET_DATA)));
     assert_eq!(broken(&chunk(true, 0x8001, 0, &[0; 6])), Some(Violation::Chunk(ChunkType::ERROR)));
-    assert_eq!(broken(&chunk(true, 0x8001, 0, &[0, 0, 0, 5, 0, 9])), Some(Violation::Chunk(ChunkType::ERROR)));
+    assert_eq!(
+        broken(&chunk(true, 0x8001, 0, &[0, 0, 0, 5, 0, 9])),
+        Some(Violation::Chunk(ChunkType::ERROR))
+    );
 }
 
 #[test]
 fn pieces_holes_and_errors_are_put_together() {
-    let bytes = [chunk(false, 1, 0, &data(10_240, 2048)), chunk(true, 2, 0, &hole(8192, 2048))].concat();
+    let bytes =
+        [chunk(false, 1, 0, &data(10_240, 2048)), chunk(true, 2, 0, &hole(8192, 2048))].concat();
     let (violation, errors, memory) = answered(Form::Structured, &bytes);
     assert_eq!((violation, errors), (None, vec![ErrorCode::SUCCESS]));
-    assert!(memory[..2048].iter().all(|&byte| byte == 0) && memory[2048..].iter().all(|&byte| byte == 9));
+    assert!(
+        memory[..2048].iter().all(|&byte| byte == 0)
+            && memory[2048..].iter().all(|&byte| byte == 9)
+    );
     let text = [&[0, 0, 0, 5, 0, 3][..], b"bad", &8192u64.to_be_bytes()].concat();
-    let bytes = [chunk(false, 1, 0, &data(8192, 512)), chunk(false, 0x8002, 0, &text), chunk(true, 0, 0, &[])].concat();
+    let bytes = [
+        chunk(false, 1, 0, &data(8192, 512)),
+        chunk(false, 0x8002, 0, &text),
+        chunk(true, 0, 0, &[]),
+    ]
+    .concat();
     assert_eq!(answered(Form::Structured, &bytes).1, [ErrorCode::EIO]);
     let unknown = chunk(true, 0x8123, 0, &[0, 0, 0, 28, 0, 0, 7, 7]);
     assert_eq!(answered(Form::Structured, &unknown).1, [ErrorCode::ENOSPC]);

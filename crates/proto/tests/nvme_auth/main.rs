@@ -1,11 +1,12 @@
-//! DH-HMAC-CHAP: both ends wired to each other, and each in the hands of a peer that breaks the rules.
+//! DH-HMAC-CHAP: both ends wired to each other, and each in the hands of a peer that breaks the
+//! rules.
 
 mod pair;
 mod violations;
 
 use weft_proto::nvme::auth::{
-    Concatenation, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, Group, Hash, HostAuthentication,
-    HostKeys, HostStep, Random, Secret, SecureChannel, Verdict,
+    Concatenation, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, Group,
+    Hash, HostAuthentication, HostKeys, HostStep, Random, Secret, SecureChannel, Verdict,
 };
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
@@ -17,7 +18,10 @@ struct Numbers(u64);
 impl Numbers {
     fn fill(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             *byte = (self.0 >> 56) as u8;
         }
     }
@@ -54,7 +58,12 @@ fn controller_keys() -> ControllerKeys {
 }
 
 /// Sends the controller a message, and computes what it asks for.
-fn told(end: &mut ControllerAuthentication, message: &[u8], sequence: u32, random: Random<'_>) -> Verdict {
+fn told(
+    end: &mut ControllerAuthentication,
+    message: &[u8],
+    sequence: u32,
+    random: Random<'_>,
+) -> Verdict {
     match end.sent(message, sequence, random) {
         Verdict::Compute(arithmetic) => end.computed(arithmetic.run()),
         verdict => verdict,
@@ -70,11 +79,16 @@ struct Ended {
 }
 
 /// Lets two ends talk; `change` may change each message on its way, by its number.
-fn talk(host: HostKeys, controller: ControllerKeys, mut change: impl FnMut(usize, &mut Vec<u8>)) -> Ended {
+fn talk(
+    host: HostKeys,
+    controller: ControllerKeys,
+    mut change: impl FnMut(usize, &mut Vec<u8>),
+) -> Ended {
     let mut numbers = Numbers(7);
     let (mut host, mut step) = HostAuthentication::begin(host, 0x1234);
     let mut controller = ControllerAuthentication::new(controller);
-    let mut ended = Ended { host: Err((FailureReason(0), false)), controller: None, messages: Vec::new() };
+    let mut ended =
+        Ended { host: Err((FailureReason(0), false)), controller: None, messages: Vec::new() };
     loop {
         step = match step {
             HostStep::Send(mut message) => {
@@ -83,7 +97,9 @@ fn talk(host: HostKeys, controller: ControllerKeys, mut change: impl FnMut(usize
                 match told(&mut controller, &message, 77, &mut |bytes| numbers.fill(bytes)) {
                     Verdict::Next | Verdict::Compute(_) => {}
                     Verdict::Authenticated(psk) => ended.controller = Some(Ok(psk)),
-                    Verdict::Failed(reason) | Verdict::GivenUp(reason) => ended.controller = Some(Err(reason)),
+                    Verdict::Failed(reason) | Verdict::GivenUp(reason) => {
+                        ended.controller = Some(Err(reason))
+                    }
                 }
                 host.sent()
             }

@@ -32,12 +32,22 @@ fn values_of_features() {
     assert_eq!(get(FeatureId::HOST_IDENTIFIER, 0).0, Status::INVALID_FIELD);
     assert_eq!(rig.data(get_feature(FeatureId::HOST_IDENTIFIER, 1)), HOST_ID.0);
 
-    assert_eq!(rig.run(set_feature(FeatureId::NUMBER_OF_QUEUES, 0x0003_0003)).0.result, u64::from(queues));
-    // THSEL and TMPSEL above the threshold: a reserved one, a sensor that is not there, all sensors.
-    for (value, expected) in
-        [(0x2f_0150, Status::INVALID_FIELD), (0x01_0150, Status::INVALID_FIELD), (0x0f_0150, Status::SUCCESS)]
-    {
-        assert_eq!(rig.status(set_feature(FeatureId::TEMPERATURE_THRESHOLD, value)), expected, "{value:#x}");
+    assert_eq!(
+        rig.run(set_feature(FeatureId::NUMBER_OF_QUEUES, 0x0003_0003)).0.result,
+        u64::from(queues)
+    );
+    // THSEL and TMPSEL above the threshold: a reserved one, a sensor that is not there, all
+    // sensors.
+    for (value, expected) in [
+        (0x2f_0150, Status::INVALID_FIELD),
+        (0x01_0150, Status::INVALID_FIELD),
+        (0x0f_0150, Status::SUCCESS),
+    ] {
+        assert_eq!(
+            rig.status(set_feature(FeatureId::TEMPERATURE_THRESHOLD, value)),
+            expected,
+            "{value:#x}"
+        );
     }
     assert_eq!(rig.run(get_feature(FeatureId::TEMPERATURE_THRESHOLD, 0)).0.result, 0x150);
 
@@ -45,7 +55,10 @@ fn values_of_features() {
     assert_eq!(rig.status(of(1, set_feature(FeatureId::ERROR_RECOVERY, 5))), Status::SUCCESS);
     assert_eq!(rig.run(of(1, get_feature(FeatureId::ERROR_RECOVERY, 0))).0.result, 5);
     assert_eq!(rig.run(of(2, get_feature(FeatureId::ERROR_RECOVERY, 0))).0.result, 0);
-    assert_eq!(rig.status(of(u32::MAX, set_feature(FeatureId::ERROR_RECOVERY, 6))), Status::SUCCESS);
+    assert_eq!(
+        rig.status(of(u32::MAX, set_feature(FeatureId::ERROR_RECOVERY, 6))),
+        Status::SUCCESS
+    );
     assert_eq!(rig.run(of(2, get_feature(FeatureId::ERROR_RECOVERY, 0))).0.result, 6);
 }
 
@@ -53,7 +66,10 @@ fn values_of_features() {
 fn number_of_queues_comes_before_the_queues() {
     let mut rig = Rig::io();
     let _queue = rig.connect_io(1).unwrap();
-    assert_eq!(rig.status(set_feature(FeatureId::NUMBER_OF_QUEUES, 3)), Status::COMMAND_SEQUENCE_ERROR);
+    assert_eq!(
+        rig.status(set_feature(FeatureId::NUMBER_OF_QUEUES, 3)),
+        Status::COMMAND_SEQUENCE_ERROR
+    );
     rig.subsystem.release_io(rig.control.cntlid(), Qid(1));
     assert_eq!(rig.status(set_feature(FeatureId::NUMBER_OF_QUEUES, 3)), Status::SUCCESS);
 }
@@ -64,7 +80,8 @@ fn get_features_gives_the_current_value_whatever_is_selected() {
     let mut rig = Rig::io();
     assert_eq!(rig.status(set_feature(FeatureId::ARBITRATION, 3)), Status::SUCCESS);
     for select in [1, 2, 3] {
-        let sqe = with(get_feature(FeatureId::ARBITRATION, 0), |sqe| sqe.set_dword(10, 1 | select << 8));
+        let sqe =
+            with(get_feature(FeatureId::ARBITRATION, 0), |sqe| sqe.set_dword(10, 1 | select << 8));
         assert_eq!(rig.run(sqe).0.result, 3, "{select}");
         assert_eq!(noted(&mut rig), [Deviation::FeatureSelect]);
     }
@@ -72,7 +89,8 @@ fn get_features_gives_the_current_value_whatever_is_selected() {
     assert_eq!(noted(&mut rig), []);
 }
 
-/// nvmet and SPDK give a namespace's, or the controller's, whatever OAES and LPA say; smartctl can ask so.
+/// nvmet and SPDK give a namespace's, or the controller's, whatever OAES and LPA say; smartctl can
+/// ask so.
 #[test]
 fn smart_information_is_given_by_namespace_too() {
     let mut rig = Rig::io();
@@ -97,9 +115,15 @@ fn events_that_never_occur_can_be_enabled() {
     assert_eq!(rig.status(set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, all)), Status::SUCCESS);
     assert_eq!(noted(&mut rig), []);
     let more = all | AsyncEventBits::ANA_CHANGE | AsyncEventBits::SUBSYSTEM_SHUTDOWN;
-    assert_eq!(rig.status(set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, more)), Status::SUCCESS);
+    assert_eq!(
+        rig.status(set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, more)),
+        Status::SUCCESS
+    );
     assert_eq!(noted(&mut rig), [Deviation::EventsNotOffered]);
-    assert_eq!(rig.run(get_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 0)).0.result, u64::from(more));
+    assert_eq!(
+        rig.run(get_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 0)).0.result,
+        u64::from(more)
+    );
 
     let mut rig = Rig::discovery();
     let ana = set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, AsyncEventBits::ANA_CHANGE);
@@ -123,35 +147,75 @@ fn wrong_admin_commands_and_their_status() {
         ("fused", with(id(), |sqe| sqe.set_fuse(Fuse::First)), Status::INVALID_FIELD),
         ("Authentication Send", Sqe::fabrics(5), Status::INVALID_OPCODE),
         ("Disconnect", Sqe::fabrics(8), Status::INVALID_OPCODE),
-        ("property of 8 bytes read as 4", dword(Property::get(PropertyOffset::CAP), 10, 0), Status::INVALID_FIELD),
-        ("property of a reserved size", dword(Property::get(PropertyOffset::VS), 10, 2), Status::INVALID_FIELD),
+        (
+            "property of 8 bytes read as 4",
+            dword(Property::get(PropertyOffset::CAP), 10, 0),
+            Status::INVALID_FIELD,
+        ),
+        (
+            "property of a reserved size",
+            dword(Property::get(PropertyOffset::VS), 10, 2),
+            Status::INVALID_FIELD,
+        ),
         ("property that is not there", Property::get(PropertyOffset(0x24)), Status::INVALID_FIELD),
         ("NSSR", Property::set(PropertyOffset::NSSR, 0x4e56_4d65), Status::INVALID_FIELD),
         ("CAP cannot be written", Property::set(PropertyOffset::CAP, 0), Status::INVALID_FIELD),
-        ("CC with another page size", Property::set(PropertyOffset::CC, u64::from(ON | 1 << 7)), Status::INVALID_FIELD),
+        (
+            "CC with another page size",
+            Property::set(PropertyOffset::CC, u64::from(ON | 1 << 7)),
+            Status::INVALID_FIELD,
+        ),
         ("Identify by PRP", with(id(), |sqe| sqe.0[1] = 0), Status::INVALID_FIELD),
         ("Identify of 4095 bytes", sized(id(), 4095), Status::DATA_SGL_LENGTH_INVALID),
         ("Identify of no bytes", sized(id(), 0), Status::DATA_SGL_LENGTH_INVALID),
-        ("Identify into the capsule", with(id(), |sqe| sqe.set_sgl(Sgl::in_capsule(4096))), Status::SGL_TYPE_INVALID),
+        (
+            "Identify into the capsule",
+            with(id(), |sqe| sqe.set_sgl(Sgl::in_capsule(4096))),
+            Status::SGL_TYPE_INVALID,
+        ),
         ("CNS NVM sets", identify(Cns::NVM_SETS, 0), Status::INVALID_FIELD),
         ("CNS UUID list", identify(Cns::UUID_LIST, 0), Status::INVALID_FIELD),
         ("CNS reserved", identify(Cns(0xff), 0), Status::INVALID_FIELD),
         ("namespace 0", identify(Cns::NAMESPACE, 0), Status::INVALID_NAMESPACE),
         ("namespace beyond NN", identify(Cns::NAMESPACE, 1025), Status::INVALID_NAMESPACE),
-        ("what namespaces have in common", identify(Cns::NAMESPACE, u32::MAX), Status::INVALID_NAMESPACE),
+        (
+            "what namespaces have in common",
+            identify(Cns::NAMESPACE, u32::MAX),
+            Status::INVALID_NAMESPACE,
+        ),
         ("descriptors of none", identify(Cns::NAMESPACE_DESCRIPTORS, 0), Status::INVALID_NAMESPACE),
-        ("list above FFFFFFFEh", identify(Cns::ACTIVE_NAMESPACES, 0xffff_fffe), Status::INVALID_NAMESPACE),
+        (
+            "list above FFFFFFFEh",
+            identify(Cns::ACTIVE_NAMESPACES, 0xffff_fffe),
+            Status::INVALID_NAMESPACE,
+        ),
         ("zoned namespace", of_zoned(Cns::COMMAND_SET_NAMESPACE, 1), Status::INVALID_FIELD),
         ("zoned controller", of_zoned(Cns::COMMAND_SET_CONTROLLER, 0), Status::INVALID_FIELD),
         ("zoned list", of_zoned(Cns::COMMAND_SET_ACTIVE_NAMESPACES, 0), Status::INVALID_FIELD),
-        ("log page of a discovery controller", get_log(LogPageId::DISCOVERY, 0, 1024), Status::INVALID_LOG_PAGE),
-        ("log page of a namespace", nsid(get_log(LogPageId::ERROR_INFORMATION, 0, 64), 1), Status::INVALID_FIELD),
+        (
+            "log page of a discovery controller",
+            get_log(LogPageId::DISCOVERY, 0, 1024),
+            Status::INVALID_LOG_PAGE,
+        ),
+        (
+            "log page of a namespace",
+            nsid(get_log(LogPageId::ERROR_INFORMATION, 0, 64), 1),
+            Status::INVALID_FIELD,
+        ),
         ("log page of a namespace that there is not", nsid(smart(), 3), Status::INVALID_NAMESPACE),
         ("log offset not of dwords", get_log(LogPageId::SMART, 2, 4), Status::INVALID_FIELD),
         ("log offset behind the end", get_log(LogPageId::SMART, 516, 4), Status::INVALID_FIELD),
-        ("log offset far behind the end", get_log(LogPageId::SMART, u64::MAX - 3, 4), Status::INVALID_FIELD),
+        (
+            "log offset far behind the end",
+            get_log(LogPageId::SMART, u64::MAX - 3, 4),
+            Status::INVALID_FIELD,
+        ),
         ("log offset as an index", dword(smart(), 14, 1 << 23), Status::INVALID_FIELD),
-        ("log of more than MDTS", get_log(LogPageId::SMART, 0, TRANSFER + 4), Status::INVALID_FIELD),
+        (
+            "log of more than MDTS",
+            get_log(LogPageId::SMART, 0, TRANSFER + 4),
+            Status::INVALID_FIELD,
+        ),
         (
             "log of 16 GiB",
             with(smart(), |sqe| {
@@ -162,26 +226,55 @@ fn wrong_admin_commands_and_their_status() {
         ),
         ("log shorter than its SGL", sized(smart(), 1024), Status::DATA_SGL_LENGTH_INVALID),
         ("feature that is not there", get_feature(FeatureId::TIMESTAMP, 0), Status::INVALID_FIELD),
-        ("saving", dword(set_feature(FeatureId::ARBITRATION, 0), 10, 1 << 31 | 1), Status::FEATURE_NOT_SAVEABLE),
-        ("of a namespace", nsid(set_feature(FeatureId::ARBITRATION, 0), 1), Status::FEATURE_NOT_NAMESPACE_SPECIFIC),
-        ("another host identifier", set_feature(FeatureId::HOST_IDENTIFIER, 1), Status::COMMAND_SEQUENCE_ERROR),
-        ("no write cache", set_feature(FeatureId::VOLATILE_WRITE_CACHE, 0), Status::FEATURE_NOT_CHANGEABLE),
+        (
+            "saving",
+            dword(set_feature(FeatureId::ARBITRATION, 0), 10, 1 << 31 | 1),
+            Status::FEATURE_NOT_SAVEABLE,
+        ),
+        (
+            "of a namespace",
+            nsid(set_feature(FeatureId::ARBITRATION, 0), 1),
+            Status::FEATURE_NOT_NAMESPACE_SPECIFIC,
+        ),
+        (
+            "another host identifier",
+            set_feature(FeatureId::HOST_IDENTIFIER, 1),
+            Status::COMMAND_SEQUENCE_ERROR,
+        ),
+        (
+            "no write cache",
+            set_feature(FeatureId::VOLATILE_WRITE_CACHE, 0),
+            Status::FEATURE_NOT_CHANGEABLE,
+        ),
         ("65536 queues", set_feature(FeatureId::NUMBER_OF_QUEUES, 0xffff), Status::INVALID_FIELD),
-        ("events that there are not", set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 1 << 9), Status::INVALID_FIELD),
+        (
+            "events that there are not",
+            set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 1 << 9),
+            Status::INVALID_FIELD,
+        ),
         ("Keep Alive of a namespace", nsid(keep_alive(), 1), Status::INVALID_FIELD),
     ];
     let mut rig = Rig::io();
     for (name, sqe, expected) in cases {
         let (cqe, _) = rig.run(sqe);
         assert_eq!((cqe.status, cqe.do_not_retry), (expected, true), "{name}");
-        let newest = ErrorEntry::decode(&rig.data(get_log(LogPageId::ERROR_INFORMATION, 0, 64))).unwrap();
+        let newest =
+            ErrorEntry::decode(&rig.data(get_log(LogPageId::ERROR_INFORMATION, 0, 64))).unwrap();
         assert_eq!((newest.cid, newest.status_field >> 1), (cqe.cid.0, expected.0), "{name}");
     }
     let more = [
         ("power state 1", set_feature(FeatureId::POWER_MANAGEMENT, 1), Status::INVALID_FIELD),
         ("DULBE", nsid(set_feature(FeatureId::ERROR_RECOVERY, 1 << 16), 1), Status::INVALID_FIELD),
-        ("error recovery of no namespace", set_feature(FeatureId::ERROR_RECOVERY, 1), Status::INVALID_NAMESPACE),
-        ("error recovery of all", nsid(get_feature(FeatureId::ERROR_RECOVERY, 0), u32::MAX), Status::INVALID_NAMESPACE),
+        (
+            "error recovery of no namespace",
+            set_feature(FeatureId::ERROR_RECOVERY, 1),
+            Status::INVALID_NAMESPACE,
+        ),
+        (
+            "error recovery of all",
+            nsid(get_feature(FeatureId::ERROR_RECOVERY, 0), u32::MAX),
+            Status::INVALID_NAMESPACE,
+        ),
         ("Abort of a namespace", nsid(abort(1, Cid(1)), 1), Status::INVALID_FIELD),
         ("Asynchronous Event Request of a namespace", nsid(aer(), 1), Status::INVALID_FIELD),
     ];

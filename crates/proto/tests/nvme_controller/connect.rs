@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{
-    Connected, Control, ControllerKind, ControllerModel, IoNext, Namespace, Next, Refusal, Subsystem, SubsystemConfig,
-    before_connect, connect_names, subsystem_name,
+    Connected, Control, ControllerKind, ControllerModel, IoNext, Namespace, Next, Refusal,
+    Subsystem, SubsystemConfig, before_connect, connect_names, subsystem_name,
 };
 use weft_proto::nvme::deviation::{Deviation, Deviations};
 use weft_proto::nvme::fabrics::{Connect, ConnectData, InvalidParameter, Property};
@@ -49,7 +49,10 @@ fn the_first_command_of_a_connection() {
     let good = connect_sqe(&connect(0, Cntlid::DYNAMIC, &nqn("disk")).0);
     let mut by_transport = good;
     by_transport.set_sgl(Sgl::transport(1024));
-    assert_eq!(before_connect(&by_transport, 0, HostMemory::Transport), Next::Fetch { bytes: 1024 });
+    assert_eq!(
+        before_connect(&by_transport, 0, HostMemory::Transport),
+        Next::Fetch { bytes: 1024 }
+    );
     let data = data_bytes(&connect(0, Cntlid::DYNAMIC, &nqn("disk")).1);
     for (sqe, expected) in [(good, vec![]), (by_transport, vec![Deviation::ConnectDataFetched])] {
         let connected = subsystem().connect(Duration::ZERO, &sqe, &data, PORT).unwrap();
@@ -66,14 +69,21 @@ fn the_first_command_of_a_connection() {
         ("Property Get", Property::get(PropertyOffset::CAP), 0, Status::COMMAND_SEQUENCE_ERROR),
         ("fused", with(&|sqe| sqe.set_fuse(Fuse::First)), 1024, Status::COMMAND_SEQUENCE_ERROR),
         ("PRP", with(&|sqe| sqe.0[1] = 0), 1024, Status::INVALID_FIELD),
-        ("short", with(&|sqe| sqe.set_sgl(Sgl::in_capsule(1020))), 1020, Status::DATA_SGL_LENGTH_INVALID),
+        (
+            "short",
+            with(&|sqe| sqe.set_sgl(Sgl::in_capsule(1020))),
+            1020,
+            Status::DATA_SGL_LENGTH_INVALID,
+        ),
         ("not in the capsule", good, 0, Status::SGL_OFFSET_INVALID),
         ("longer than told", good, 2048, Status::DATA_SGL_LENGTH_INVALID),
         ("other SGL", with(&|sqe| sqe.0[39] = 0x40), 1024, Status::SGL_TYPE_INVALID),
     ];
     for (name, sqe, in_capsule, expected) in cases {
         match before_connect(&sqe, in_capsule, HostMemory::Transport) {
-            Next::Reply { cqe, data_bytes: 0 } => assert_eq!((cqe.status, cqe.do_not_retry), (expected, true), "{name}"),
+            Next::Reply { cqe, data_bytes: 0 } => {
+                assert_eq!((cqe.status, cqe.do_not_retry), (expected, true), "{name}")
+            }
             other => panic!("{name}: {other:?}"),
         }
     }
@@ -85,10 +95,16 @@ fn a_host_connects_and_is_known() {
     let data = data_bytes(&connect(0, Cntlid::DYNAMIC, &nqn("disk")).1);
     assert_eq!(subsystem_name(&data), Some(nqn("disk")));
     let connected = admin(&mut subsystem, Cntlid::DYNAMIC).unwrap();
-    assert_eq!((connected.cqe.status, connected.cqe.result, connected.cqe.sq_head), (Status::SUCCESS, 1, 1));
+    assert_eq!(
+        (connected.cqe.status, connected.cqe.result, connected.cqe.sq_head),
+        (Status::SUCCESS, 1, 1)
+    );
     assert_eq!((connected.queue.cntlid(), connected.queue.entries()), (Cntlid(1), 32));
     assert_eq!(connected.queue.host().nqn, Some(nqn("host")));
-    assert_eq!(subsystem.controllers().map(|(id, host)| (id, host.id)).collect::<Vec<_>>(), [(Cntlid(1), HOST_ID)]);
+    assert_eq!(
+        subsystem.controllers().map(|(id, host)| (id, host.id)).collect::<Vec<_>>(),
+        [(Cntlid(1), HOST_ID)]
+    );
 }
 
 #[test]
@@ -96,9 +112,14 @@ fn flow_control_can_be_switched_off() {
     let mut subsystem = subsystem();
     let (mut ask, data) = connect(0, Cntlid::DYNAMIC, &nqn("disk"));
     ask.attributes = Connect::DISABLE_FLOW_CONTROL;
-    let mut connected = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap();
+    let mut connected =
+        subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap();
     assert_eq!(connected.cqe.sq_head, 0xffff);
-    let next = connected.queue.start(Duration::ZERO, weft_proto::stream::Tag(0), &Property::get(PropertyOffset::CAP));
+    let next = connected.queue.start(
+        Duration::ZERO,
+        weft_proto::stream::Tag(0),
+        &Property::get(PropertyOffset::CAP),
+    );
     assert!(matches!(next, Next::Reply { cqe, .. } if cqe.sq_head == 0));
 }
 
@@ -106,11 +127,17 @@ fn flow_control_can_be_switched_off() {
 #[test]
 fn a_host_without_a_name_gets_what_every_host_gets() {
     let mut subsystem = subsystem();
-    subsystem.set_namespace(Namespace { hosts: Some([nqn("host")].into()), ..namespace(3) }).unwrap();
+    subsystem
+        .set_namespace(Namespace { hosts: Some([nqn("host")].into()), ..namespace(3) })
+        .unwrap();
     let (ask, data) = connect(0, Cntlid::DYNAMIC, &nqn("disk"));
     let data = ConnectData { hostnqn: NqnField([0; 256]), ..data };
-    let connected = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap();
-    assert_eq!((connected.cqe.status, connected.queue.host().nqn.as_ref()), (Status::SUCCESS, None));
+    let connected =
+        subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap();
+    assert_eq!(
+        (connected.cqe.status, connected.queue.host().nqn.as_ref()),
+        (Status::SUCCESS, None)
+    );
     assert_eq!(connected.queue.host().to_string(), "without a name");
 
     let mut rig = Rig::of(subsystem, connected.queue);
@@ -128,14 +155,20 @@ fn a_host_without_a_name_gets_what_every_host_gets() {
 
 #[test]
 fn names_of_any_form_are_names() {
-    for name in ["testnqn", "nvmet-test", "blktests-subsystem-1", "two words", "ä/b,c", "\u{1b}[31m"] {
-        let (named, config) = (Nqn::new(name).unwrap(), SubsystemConfig::new(ControllerKind::Io, Nqn::new(name).unwrap()));
+    for name in
+        ["testnqn", "nvmet-test", "blktests-subsystem-1", "two words", "ä/b,c", "\u{1b}[31m"]
+    {
+        let (named, config) = (
+            Nqn::new(name).unwrap(),
+            SubsystemConfig::new(ControllerKind::Io, Nqn::new(name).unwrap()),
+        );
         assert!(!named.is_qualified(), "{name}");
         let mut subsystem = Subsystem::new(Duration::ZERO, config);
         let (ask, data) = connect(0, Cntlid::DYNAMIC, &named);
         let bytes = data_bytes(&ConnectData { hostnqn: NqnField::from(&named), ..data });
         assert_eq!(subsystem_name(&bytes), Some(named.clone()));
-        let connected = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &bytes, PORT).unwrap();
+        let connected =
+            subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &bytes, PORT).unwrap();
         assert_eq!(connected.queue.host().nqn.as_ref(), Some(&named));
         assert_eq!(noted(connected.queue), [Deviation::HostName]);
     }
@@ -147,20 +180,29 @@ fn names_of_any_form_are_names() {
     }
     assert_eq!(Nqn::new("a\nb").unwrap().to_string(), "a\\u{a}b");
     let (_, mut data) = connect(0, Cntlid::DYNAMIC, &Nqn::new("a\nb").unwrap());
-    assert_eq!(connect_names(&data_bytes(&data)).to_string(), "host \"nqn.2014-08.org.example:host\", subsystem \"a\\u{a}b\"");
+    assert_eq!(
+        connect_names(&data_bytes(&data)).to_string(),
+        "host \"nqn.2014-08.org.example:host\", subsystem \"a\\u{a}b\""
+    );
     data.hostnqn = NqnField([b'n'; 256]);
-    assert!(connect_names(&data_bytes(&data)).to_string().contains(&"n".repeat(256)), "what is malformed is shown too");
+    assert!(
+        connect_names(&data_bytes(&data)).to_string().contains(&"n".repeat(256)),
+        "what is malformed is shown too"
+    );
 }
 
-/// Neither nvmet nor SPDK compares the host identifiers of queues; some hosts give each queue its own.
+/// Neither nvmet nor SPDK compares the host identifiers of queues; some hosts give each queue its
+/// own.
 #[test]
 fn the_host_identifier_of_the_admin_queue_counts() {
     let mut rig = Rig::io();
     for (qid, host_id) in [(1, Id128([8; 16])), (2, Id128::default()), (3, HOST_ID)] {
         let (ask, data) = connect(qid, rig.control.cntlid(), &nqn("disk"));
         let data = ConnectData { host_id, ..data };
-        let mut queue = rig.subsystem.connect_io(&connect_sqe(&ask), &data_bytes(&data)).unwrap().queue;
-        let expected = Deviations::from_iter((host_id != HOST_ID).then_some(Deviation::OtherHostIdentifier));
+        let mut queue =
+            rig.subsystem.connect_io(&connect_sqe(&ask), &data_bytes(&data)).unwrap().queue;
+        let expected =
+            Deviations::from_iter((host_id != HOST_ID).then_some(Deviation::OtherHostIdentifier));
         assert_eq!(queue.take_deviations(), expected, "queue {qid}");
         assert!(queue.take_deviations().is_empty(), "each is told once");
     }
@@ -174,7 +216,8 @@ fn a_host_identifier_may_be_zero() {
     let mut subsystem = subsystem();
     let (ask, data) = connect(0, Cntlid::DYNAMIC, &nqn("disk"));
     let data = ConnectData { host_id: Id128::default(), ..data };
-    let connected = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap();
+    let connected =
+        subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap();
     assert_eq!(connected.queue.host().id, Id128::default());
     assert_eq!(noted(connected.queue), [Deviation::NoHostIdentifier]);
 }
@@ -206,28 +249,45 @@ fn admin_queue_rules() {
         ("SUBNQN without NUL", &|_, d| d.subnqn = NqnField([b'n'; 256]), at_subnqn),
         ("HOSTNQN without NUL", &|_, d| d.hostnqn = NqnField([b'n'; 256]), at_hostnqn),
         ("HOSTNQN that is not UTF-8", &|_, d| d.hostnqn.0[3] = 0xff, at_hostnqn),
-        ("HOSTNQN empty", &|_, d| d.hostnqn = NqnField([0; 256]), (Status::CONNECT_INVALID_HOST, None)),
+        (
+            "HOSTNQN empty",
+            &|_, d| d.hostnqn = NqnField([0; 256]),
+            (Status::CONNECT_INVALID_HOST, None),
+        ),
         ("CNTLID", &|_, d| d.cntlid = Cntlid(1), at_cntlid),
         ("CNTLID of the static model", &|_, d| d.cntlid = Cntlid::STATIC, at_cntlid),
-        ("host", &|_, d| d.hostnqn = NqnField::from(&nqn("stranger")), (Status::CONNECT_INVALID_HOST, None)),
+        (
+            "host",
+            &|_, d| d.hostnqn = NqnField::from(&nqn("stranger")),
+            (Status::CONNECT_INVALID_HOST, None),
+        ),
     ];
     let mut subsystem = subsystem();
     subsystem.set_hosts(Some(vec![nqn("host")]));
     for (name, change, expected) in cases {
         let (mut ask, mut data) = connect(0, Cntlid::DYNAMIC, &nqn("disk"));
         change(&mut ask, &mut data);
-        let refusal = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap_err();
+        let refusal = subsystem
+            .connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT)
+            .unwrap_err();
         assert_eq!(blame(&refusal), expected, "{name}");
         assert!(refusal.cqe.do_not_retry, "{name}");
     }
     assert_eq!(subsystem.controllers().count(), 0);
-    assert!(subsystem.allows(Some(&nqn("host"))) && !subsystem.allows(Some(&nqn("stranger"))) && !subsystem.allows(None));
+    assert!(
+        subsystem.allows(Some(&nqn("host")))
+            && !subsystem.allows(Some(&nqn("stranger")))
+            && !subsystem.allows(None)
+    );
     assert!(admin(&mut subsystem, Cntlid::DYNAMIC).is_ok());
 }
 
 #[test]
 fn dynamic_identifiers_come_up_again_last() {
-    let config = SubsystemConfig { controllers_max: 2, ..SubsystemConfig::new(ControllerKind::Io, nqn("disk")) };
+    let config = SubsystemConfig {
+        controllers_max: 2,
+        ..SubsystemConfig::new(ControllerKind::Io, nqn("disk"))
+    };
     let mut subsystem = Subsystem::new(Duration::ZERO, config);
     let ids = [(); 2].map(|()| admin(&mut subsystem, Cntlid::DYNAMIC).unwrap().queue.cntlid());
     assert_eq!(ids, [Cntlid(1), Cntlid(2)]);
@@ -241,7 +301,8 @@ fn dynamic_identifiers_come_up_again_last() {
 #[test]
 fn the_static_model() {
     let controllers = ControllerModel::Static(2);
-    let config = SubsystemConfig { controllers, ..SubsystemConfig::new(ControllerKind::Io, nqn("disk")) };
+    let config =
+        SubsystemConfig { controllers, ..SubsystemConfig::new(ControllerKind::Io, nqn("disk")) };
     let mut subsystem = Subsystem::new(Duration::ZERO, config);
     let mut ask = |cntlid: u16| match admin(&mut subsystem, Cntlid(cntlid)) {
         Ok(connected) => Ok((connected.cqe.result, connected.queue.cntlid().0)),
@@ -269,9 +330,21 @@ fn io_queue_rules() {
         ("QID FFFFh", &|c, _| c.qid = Qid(0xffff), at_qid),
         ("SQSIZE 0", &|c, _| c.sq_size = 0, at_size),
         ("SQSIZE beyond MQES", &|c, _| c.sq_size = 1024, at_size),
-        ("SUBNQN", &|_, d| d.subnqn = NqnField::from(&nqn("other")), invalid(InvalidParameter::data(256))),
-        ("HOSTNQN", &|_, d| d.hostnqn = NqnField::from(&nqn("other")), invalid(InvalidParameter::data(512))),
-        ("HOSTNQN empty", &|_, d| d.hostnqn = NqnField([0; 256]), invalid(InvalidParameter::data(512))),
+        (
+            "SUBNQN",
+            &|_, d| d.subnqn = NqnField::from(&nqn("other")),
+            invalid(InvalidParameter::data(256)),
+        ),
+        (
+            "HOSTNQN",
+            &|_, d| d.hostnqn = NqnField::from(&nqn("other")),
+            invalid(InvalidParameter::data(512)),
+        ),
+        (
+            "HOSTNQN empty",
+            &|_, d| d.hostnqn = NqnField([0; 256]),
+            invalid(InvalidParameter::data(512)),
+        ),
         ("CNTLID", &|_, d| d.cntlid = Cntlid(9), invalid(InvalidParameter::data(16))),
         ("CNTLID", &|_, d| d.cntlid = Cntlid::DYNAMIC, invalid(InvalidParameter::data(16))),
     ];
@@ -318,7 +391,9 @@ fn connect_on_a_connected_queue() {
     assert_eq!(rig.status(again), Status::COMMAND_SEQUENCE_ERROR);
     let mut queue = rig.connect_io(1).unwrap();
     let next = queue.start(weft_proto::stream::Tag(0), &again, 1024);
-    assert!(matches!(next, IoNext::Reply { cqe, .. } if cqe.status == Status::COMMAND_SEQUENCE_ERROR));
+    assert!(
+        matches!(next, IoNext::Reply { cqe, .. } if cqe.status == Status::COMMAND_SEQUENCE_ERROR)
+    );
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Fused Compare and Write: pairing, every way in which a pair can break, and aborts.
 
 use crate::nvme_controller_support::*;
-use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Namespace, RequestKind};
+use weft_proto::nvme::controller::{
+    AbortTarget, DeviceOutcome, IoNext, IoQueue, Namespace, RequestKind,
+};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::{Fuse, Sqe};
@@ -60,7 +62,10 @@ fn data_may_come_in_either_order() {
         let mut queue = paired();
         assert_eq!(queue.data(order[0], &[]), IoNext::Hold);
         let request = submitted(queue.data(order[1], &[]));
-        assert_eq!((request.tag, request.kind, request.lba), (B, RequestKind::CompareAndWrite { first: A }, Lba(10)));
+        assert_eq!(
+            (request.tag, request.kind, request.lba),
+            (B, RequestKind::CompareAndWrite { first: A }, Lba(10))
+        );
         let done = pair(queue.finished(B, DeviceOutcome::DONE, &[]));
         assert_eq!(done, [(A, Cid(0xa), Status::SUCCESS), (B, Cid(0xb), Status::SUCCESS)]);
         assert_eq!((queue.outstanding(), orphan(&mut queue)), (0, None));
@@ -113,7 +118,11 @@ fn a_second_after_a_first_that_was_refused() {
         let mut queue = queue();
         assert_eq!(replied(queue.start(A, &sqe, 0)).status, status);
         assert_eq!(replied(queue.start(B, &second(), 0)).status, Status::FAILED_FUSED);
-        assert_eq!(replied(queue.start(B, &second(), 0)).status, Status::MISSING_FUSED, "only the next one");
+        assert_eq!(
+            replied(queue.start(B, &second(), 0)).status,
+            Status::MISSING_FUSED,
+            "only the next one"
+        );
     }
     let mut queue = queue();
     replied(queue.start(A, &wrong[2].0, 0));
@@ -162,11 +171,31 @@ fn a_second_that_does_not_fit() {
         sqe
     };
     let cases = [
-        ("other address", half(Fuse::Second, NvmOpcode::WRITE, 11, 1, 2), Status::INVALID_FIELD, Status::INVALID_FIELD),
-        ("other length", half(Fuse::Second, NvmOpcode::WRITE, 10, 2, 2), Status::INVALID_FIELD, Status::INVALID_FIELD),
+        (
+            "other address",
+            half(Fuse::Second, NvmOpcode::WRITE, 11, 1, 2),
+            Status::INVALID_FIELD,
+            Status::INVALID_FIELD,
+        ),
+        (
+            "other length",
+            half(Fuse::Second, NvmOpcode::WRITE, 10, 2, 2),
+            Status::INVALID_FIELD,
+            Status::INVALID_FIELD,
+        ),
         ("other namespace", other_namespace, Status::INVALID_FIELD, Status::INVALID_FIELD),
-        ("no Write", half(Fuse::Second, NvmOpcode::READ, 10, 1, 2), Status::INVALID_FIELD, Status::FAILED_FUSED),
-        ("out of range", half(Fuse::Second, NvmOpcode::WRITE, 1000, 1, 2), Status::LBA_OUT_OF_RANGE, Status::FAILED_FUSED),
+        (
+            "no Write",
+            half(Fuse::Second, NvmOpcode::READ, 10, 1, 2),
+            Status::INVALID_FIELD,
+            Status::FAILED_FUSED,
+        ),
+        (
+            "out of range",
+            half(Fuse::Second, NvmOpcode::WRITE, 1000, 1, 2),
+            Status::LBA_OUT_OF_RANGE,
+            Status::FAILED_FUSED,
+        ),
     ];
     for (name, sqe, status, status_of_first) in cases {
         for data_first in [true, false] {
@@ -188,7 +217,10 @@ fn a_second_that_does_not_fit() {
 
 #[test]
 fn pairs_that_the_namespace_cannot_execute() {
-    let too_long = [half(Fuse::First, NvmOpcode::COMPARE, 0, 9, 1), half(Fuse::Second, NvmOpcode::WRITE, 0, 9, 2)];
+    let too_long = [
+        half(Fuse::First, NvmOpcode::COMPARE, 0, 9, 1),
+        half(Fuse::Second, NvmOpcode::WRITE, 0, 9, 2),
+    ];
     let mut queue = queue();
     assert_eq!(queue.start(A, &too_long[0], 0), IoNext::Hold, "its data is not wanted");
     assert_eq!(replied(queue.start(B, &too_long[1], 0)).status, Status::ATOMIC_WRITE_UNIT_EXCEEDED);
@@ -219,7 +251,10 @@ fn data_of_one_half_is_damaged() {
         assert_eq!(orphan(&mut queue), None);
         // The tag of the damaged half is used again; that is none of the other half's business.
         queue.start(damaged, &blocks(NvmOpcode::WRITE, 1, 0, 1), 0);
-        assert_eq!(queue.abort(if healthy == A { Cid(0xa) } else { Cid(0xb) }), AbortTarget::Aborted);
+        assert_eq!(
+            queue.abort(if healthy == A { Cid(0xa) } else { Cid(0xb) }),
+            AbortTarget::Aborted
+        );
         assert_eq!(replied(queue.data(healthy, &[])).status, Status::FAILED_FUSED);
         assert_eq!(submitted(queue.data(damaged, &[])).kind, RequestKind::Write);
     }
@@ -236,7 +271,10 @@ fn aborts_of_single_commands() {
     assert_eq!(queue.abort(Cid(9)), AbortTarget::Unknown);
     submitted(queue.start(A, &cid(blocks(NvmOpcode::READ, 1, 0, 1), 9), 0));
     assert_eq!(queue.abort(Cid(9)), AbortTarget::InDevice(A));
-    assert_eq!(replied(queue.finished(A, DeviceOutcome::failed(Status::ABORT_REQUESTED), &[])).status, Status::ABORT_REQUESTED);
+    assert_eq!(
+        replied(queue.finished(A, DeviceOutcome::failed(Status::ABORT_REQUESTED), &[])).status,
+        Status::ABORT_REQUESTED
+    );
     assert_eq!(queue.abort(Cid(9)), AbortTarget::Unknown);
 
     queue.start(A, &cid(blocks(NvmOpcode::WRITE, 1, 0, 1), 9), 0);

@@ -1,4 +1,5 @@
-//! Namespaces that come, go and change while hosts use them; what each host sees, and who is let in.
+//! Namespaces that come, go and change while hosts use them; what each host sees, and who is let
+//! in.
 
 use crate::nvme_controller_support::*;
 use std::sync::Arc;
@@ -29,7 +30,9 @@ fn replaced(nsid: u32) -> Namespace {
 fn a_namespace_of_a_high_identifier_is_like_any_other() {
     let mut rig = Rig::io();
     let mut queue = rig.connect_io(1).unwrap();
-    let nn = |rig: &mut Rig| IdentifyController::decode(&rig.data(identify(Cns::CONTROLLER, 0))).unwrap();
+    let nn = |rig: &mut Rig| {
+        IdentifyController::decode(&rig.data(identify(Cns::CONTROLLER, 0))).unwrap()
+    };
     assert_eq!((nn(&mut rig).nn, nn(&mut rig).mnan), (1024, 1024));
     assert_eq!(rig.status(identify(Cns::NAMESPACE, FAR)), Status::INVALID_NAMESPACE);
     assert_eq!(rig.start(1, aer()), Next::Hold);
@@ -46,7 +49,8 @@ fn a_namespace_of_a_high_identifier_is_like_any_other() {
     assert_eq!((id.nsze, id.nguid), (1000, namespace(FAR).nguid));
     // One that is not in use is inactive, not invalid.
     assert!(rig.data(identify(Cns::NAMESPACE, 70_000)).iter().all(|&byte| byte == 0));
-    let changed = NamespaceList::decode(&rig.data(get_log(LogPageId::CHANGED_NAMESPACES, 0, 4096))).unwrap();
+    let changed =
+        NamespaceList::decode(&rig.data(get_log(LogPageId::CHANGED_NAMESPACES, 0, 4096))).unwrap();
     assert_eq!(changed.0, [Nsid(FAR)]);
 
     let request = submitted(queue.start(Tag(0), &blocks(NvmOpcode::READ, FAR, 5, 3), 0));
@@ -61,7 +65,11 @@ fn a_read_that_a_device_has_is_finished_whatever_becomes_of_its_namespace() {
     submitted(queue.start(Tag(0), &blocks(NvmOpcode::READ, 1, 0, 8), 0));
     rig.subsystem.remove_namespace(Nsid(1));
     follow(&mut rig, &mut [&mut queue]);
-    assert_eq!(queue.revoked(Tag(0)), Some(Status::INVALID_NAMESPACE), "unless no device has taken it yet");
+    assert_eq!(
+        queue.revoked(Tag(0)),
+        Some(Status::INVALID_NAMESPACE),
+        "unless no device has taken it yet"
+    );
     assert!(matches!(
         queue.finished(Tag(0), DeviceOutcome::DONE, &[]),
         IoNext::Reply { cqe, data_bytes: 4096 } if cqe.status == Status::SUCCESS
@@ -83,7 +91,10 @@ fn data_never_goes_to_another_namespace_than_it_was_meant_for() {
     for (what, after, expected) in cases {
         let mut rig = Rig::io();
         let mut queue = rig.connect_io(1).unwrap();
-        assert_eq!(queue.start(Tag(3), &blocks(NvmOpcode::WRITE, 1, 100, 8), 0), IoNext::Fetch { bytes: 4096 });
+        assert_eq!(
+            queue.start(Tag(3), &blocks(NvmOpcode::WRITE, 1, 100, 8), 0),
+            IoNext::Fetch { bytes: 4096 }
+        );
         assert!(queue.destination(Tag(3)).is_some());
         match after {
             Some(namespace) => _ = rig.subsystem.set_namespace(namespace).unwrap(),
@@ -93,7 +104,9 @@ fn data_never_goes_to_another_namespace_than_it_was_meant_for() {
         assert_eq!(queue.destination(Tag(3)).is_none(), expected.is_some(), "{what}");
         match (queue.data(Tag(3), &[]), expected) {
             (IoNext::Reply { cqe, .. }, Some(status)) => assert_eq!(cqe.status, status, "{what}"),
-            (IoNext::Submit(_), None) => _ = replied(queue.finished(Tag(3), DeviceOutcome::DONE, &[])),
+            (IoNext::Submit(_), None) => {
+                _ = replied(queue.finished(Tag(3), DeviceOutcome::DONE, &[]))
+            }
             (other, _) => panic!("{what}: {other:?}"),
         }
         assert_eq!(queue.outstanding(), 0, "{what}");
@@ -104,8 +117,11 @@ fn data_never_goes_to_another_namespace_than_it_was_meant_for() {
 fn a_deallocate_stops_between_its_ranges() {
     let mut rig = Rig::io();
     let mut queue = rig.connect_io(1).unwrap();
-    let ranges: Vec<u8> =
-        (0..3u64).flat_map(|n| [[0; 4], 8u32.to_le_bytes()].concat().into_iter().chain((n * 100).to_le_bytes())).collect();
+    let ranges: Vec<u8> = (0..3u64)
+        .flat_map(|n| {
+            [[0; 4], 8u32.to_le_bytes()].concat().into_iter().chain((n * 100).to_le_bytes())
+        })
+        .collect();
     let mut sqe = Sqe::new(NvmOpcode::DATASET_MANAGEMENT.0, Nsid(1));
     sqe.set_dword(10, 2);
     sqe.set_dword(11, 1 << 2);
@@ -115,7 +131,10 @@ fn a_deallocate_stops_between_its_ranges() {
     submitted(queue.finished(Tag(0), DeviceOutcome::DONE, &ranges));
     rig.subsystem.set_namespace(replaced(1)).unwrap();
     follow(&mut rig, &mut [&mut queue]);
-    assert_eq!(replied(queue.finished(Tag(0), DeviceOutcome::DONE, &ranges)).status, Status::INVALID_NAMESPACE);
+    assert_eq!(
+        replied(queue.finished(Tag(0), DeviceOutcome::DONE, &ranges)).status,
+        Status::INVALID_NAMESPACE
+    );
 }
 
 #[test]
@@ -157,10 +176,13 @@ fn a_fused_pair_ends_whole_when_its_namespace_is_replaced() {
         for tag in (held..2).map(Tag) {
             answered += match queue.data(tag, &[]) {
                 IoNext::Reply { cqe, .. } => usize::from(!cqe.status.is_success()),
-                IoNext::ReplyPair { first, second } => [first, second].iter().filter(|(_, cqe)| !cqe.status.is_success()).count(),
+                IoNext::ReplyPair { first, second } => {
+                    [first, second].iter().filter(|(_, cqe)| !cqe.status.is_success()).count()
+                }
                 other => panic!("{other:?}"),
             };
-            answered += usize::from(queue.orphan().is_some_and(|(_, cqe)| !cqe.status.is_success()));
+            answered +=
+                usize::from(queue.orphan().is_some_and(|(_, cqe)| !cqe.status.is_success()));
         }
         assert_eq!((answered, queue.outstanding()), (2, 0), "{held} held");
     }
@@ -174,7 +196,10 @@ fn a_fused_pair_ends_whole_when_its_namespace_is_replaced() {
     assert_eq!(queue.start(Tag(1), &write, 0), IoNext::Fetch { bytes: 512 });
     match queue.data(Tag(1), &[]) {
         IoNext::ReplyPair { first, second } => {
-            assert_eq!((first.1.status, second.1.status), (Status::INVALID_NAMESPACE, Status::FAILED_FUSED));
+            assert_eq!(
+                (first.1.status, second.1.status),
+                (Status::INVALID_NAMESPACE, Status::FAILED_FUSED)
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -187,7 +212,9 @@ fn a_host_sees_the_namespaces_that_are_meant_for_it() {
     subsystem.set_namespace(private("stranger")).unwrap();
     let mut rig = Rig::enabled(subsystem);
     let mut queue = rig.connect_io(1).unwrap();
-    let list = |rig: &mut Rig| NamespaceList::decode(&rig.data(identify(Cns::ACTIVE_NAMESPACES, 0))).unwrap().0;
+    let list = |rig: &mut Rig| {
+        NamespaceList::decode(&rig.data(identify(Cns::ACTIVE_NAMESPACES, 0))).unwrap().0
+    };
     assert_eq!(list(&mut rig), [1, 2, 4].map(Nsid));
     let read = blocks(NvmOpcode::READ, 9, 0, 1);
     assert_eq!(replied(queue.start(Tag(0), &read, 0)).status, Status::INVALID_NAMESPACE);
@@ -217,7 +244,9 @@ fn a_host_sees_the_namespaces_that_are_meant_for_it() {
 #[test]
 fn queues_of_a_controller_share_what_its_host_sees() {
     let mut subsystem = subsystem();
-    subsystem.set_namespace(Namespace { hosts: Some([nqn("stranger")].into()), ..namespace(9) }).unwrap();
+    subsystem
+        .set_namespace(Namespace { hosts: Some([nqn("stranger")].into()), ..namespace(9) })
+        .unwrap();
     let mut rig = Rig::enabled(subsystem);
     let cntlid = rig.control.cntlid();
     let first = rig.subsystem.namespaces_of(cntlid).unwrap();
@@ -245,7 +274,10 @@ fn a_device_may_take_less_than_the_controller_announces() {
     rig.subsystem.set_namespace(Namespace { transfer_bytes_max: 4096, ..namespace(5) }).unwrap();
     follow(&mut rig, &mut [&mut queue]);
     submitted(queue.start(Tag(0), &blocks(NvmOpcode::READ, 5, 0, 8), 0));
-    assert_eq!(replied(queue.start(Tag(1), &blocks(NvmOpcode::READ, 5, 0, 9), 0)).status, Status::INVALID_FIELD);
+    assert_eq!(
+        replied(queue.start(Tag(1), &blocks(NvmOpcode::READ, 5, 0, 9), 0)).status,
+        Status::INVALID_FIELD
+    );
     submitted(queue.start(Tag(1), &blocks(NvmOpcode::READ, 1, 0, 9), 0));
 }
 

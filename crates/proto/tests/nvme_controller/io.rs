@@ -32,13 +32,24 @@ fn dsm(ranges: &[(u64, u32)], attributes: u32) -> (Sqe, Vec<u8>) {
 #[test]
 fn a_read() {
     let mut queue = queue();
-    let sqe = with(cid(blocks(NvmOpcode::READ, 1, 990, 10), 9), |sqe| sqe.set_dword(12, 9 | FUA | 1 << 31));
+    let sqe = with(cid(blocks(NvmOpcode::READ, 1, 990, 10), 9), |sqe| {
+        sqe.set_dword(12, 9 | FUA | 1 << 31)
+    });
     let request = submitted(queue.start(Tag(3), &sqe, 0));
-    let expected =
-        Request { tag: Tag(3), namespace: 0, kind: RequestKind::Read, lba: Lba(990), blocks: 10, bytes: 5120, fua: true };
+    let expected = Request {
+        tag: Tag(3),
+        namespace: 0,
+        kind: RequestKind::Read,
+        lba: Lba(990),
+        blocks: 10,
+        bytes: 5120,
+        fua: true,
+    };
     assert_eq!(request, expected);
     match queue.finished(Tag(3), DeviceOutcome::DONE, &[]) {
-        IoNext::Reply { cqe, data_bytes: 5120 } => assert_eq!((cqe.cid, cqe.status, cqe.sq_head), (Cid(9), Status::SUCCESS, 2)),
+        IoNext::Reply { cqe, data_bytes: 5120 } => {
+            assert_eq!((cqe.cid, cqe.status, cqe.sq_head), (Cid(9), Status::SUCCESS, 2))
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(queue.outstanding(), 0);
@@ -50,7 +61,9 @@ fn a_read_that_fails_sends_no_data() {
     queue.start(Tag(0), &blocks(NvmOpcode::READ, 1, 0, 1), 0);
     let outcome = DeviceOutcome { status: Status::UNRECOVERED_READ_ERROR, do_not_retry: true };
     match queue.finished(Tag(0), outcome, &[]) {
-        IoNext::Reply { cqe, data_bytes: 0 } => assert_eq!((cqe.status, cqe.do_not_retry), (outcome.status, true)),
+        IoNext::Reply { cqe, data_bytes: 0 } => {
+            assert_eq!((cqe.status, cqe.do_not_retry), (outcome.status, true))
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(queue.statistics().media_errors, 1);
@@ -59,12 +72,19 @@ fn a_read_that_fails_sends_no_data() {
 #[test]
 fn a_write_from_the_capsule_and_by_the_transport() {
     let mut queue = queue();
-    let in_capsule = with(blocks(NvmOpcode::WRITE, 2, 0, 8), |sqe| sqe.set_sgl(Sgl::in_capsule(4096)));
+    let in_capsule =
+        with(blocks(NvmOpcode::WRITE, 2, 0, 8), |sqe| sqe.set_sgl(Sgl::in_capsule(4096)));
     for (sqe, in_capsule_bytes) in [(in_capsule, 4096), (blocks(NvmOpcode::WRITE, 2, 0, 8), 0)] {
         assert_eq!(queue.start(Tag(0), &sqe, in_capsule_bytes), IoNext::Fetch { bytes: 4096 });
         let request = submitted(queue.data(Tag(0), &[]));
-        assert_eq!((request.kind, request.namespace, request.blocks, request.fua), (RequestKind::Write, 1, 8, false));
-        assert_eq!(replied(queue.finished(Tag(0), DeviceOutcome::DONE, &[])).status, Status::SUCCESS);
+        assert_eq!(
+            (request.kind, request.namespace, request.blocks, request.fua),
+            (RequestKind::Write, 1, 8, false)
+        );
+        assert_eq!(
+            replied(queue.finished(Tag(0), DeviceOutcome::DONE, &[])).status,
+            Status::SUCCESS
+        );
     }
     assert_eq!((queue.statistics().writes, queue.statistics().bytes_written), (2, 8192));
 }
@@ -81,7 +101,9 @@ fn damaged_data_fails_its_command() {
 #[test]
 fn write_zeroes_and_compare() {
     let mut queue = queue();
-    let zeroes = with(blocks(NvmOpcode::WRITE_ZEROES, 1, 0, 1000), |sqe| sqe.set_dword(12, 999 | FUA | 1 << 25));
+    let zeroes = with(blocks(NvmOpcode::WRITE_ZEROES, 1, 0, 1000), |sqe| {
+        sqe.set_dword(12, 999 | FUA | 1 << 25)
+    });
     let request = submitted(queue.start(Tag(0), &zeroes, 0));
     assert_eq!(
         (request.kind, request.blocks, request.bytes, request.fua),
@@ -89,7 +111,10 @@ fn write_zeroes_and_compare() {
     );
     replied(queue.finished(Tag(0), DeviceOutcome::DONE, &[]));
 
-    assert_eq!(queue.start(Tag(0), &blocks(NvmOpcode::COMPARE, 1, 5, 2), 0), IoNext::Fetch { bytes: 1024 });
+    assert_eq!(
+        queue.start(Tag(0), &blocks(NvmOpcode::COMPARE, 1, 5, 2), 0),
+        IoNext::Fetch { bytes: 1024 }
+    );
     assert_eq!(submitted(queue.data(Tag(0), &[])).kind, RequestKind::Compare);
     let differs = DeviceOutcome::failed(Status::COMPARE_FAILURE);
     assert_eq!(replied(queue.finished(Tag(0), differs, &[])).status, Status::COMPARE_FAILURE);
@@ -103,7 +128,11 @@ fn flush_of_one_and_of_all_namespaces() {
     let request = submitted(queue.start(Tag(0), &flush(Nsid(1)), 0));
     assert_eq!((request.kind, request.namespace), (RequestKind::Flush, 0));
     assert_eq!(replied(queue.finished(Tag(0), DeviceOutcome::DONE, &[])).status, Status::SUCCESS);
-    assert_eq!(replied(queue.start(Tag(0), &flush(Nsid(2)), 0)).status, Status::SUCCESS, "nothing is cached");
+    assert_eq!(
+        replied(queue.start(Tag(0), &flush(Nsid(2)), 0)).status,
+        Status::SUCCESS,
+        "nothing is cached"
+    );
 
     // Of 1, 2 and 4 the second has no cache.
     assert_eq!(submitted(queue.start(Tag(0), &flush(Nsid::ALL), 0)).namespace, 0);
@@ -123,7 +152,11 @@ fn ranges_are_discarded_one_by_one() {
     let first = submitted(queue.data(Tag(0), &data));
     assert_eq!((first.kind, first.lba, first.blocks), (RequestKind::Discard, Lba(10), 5));
     let second = submitted(queue.finished(Tag(0), DeviceOutcome::DONE, &data));
-    assert_eq!((second.lba, second.blocks, second.tag), (Lba(900), 100, Tag(0)), "the empty range is skipped");
+    assert_eq!(
+        (second.lba, second.blocks, second.tag),
+        (Lba(900), 100, Tag(0)),
+        "the empty range is skipped"
+    );
     assert_eq!(replied(queue.finished(Tag(0), DeviceOutcome::DONE, &data)).status, Status::SUCCESS);
 }
 
@@ -151,7 +184,11 @@ fn ranges_that_are_wrong_or_empty_or_only_advice() {
     queue.start(Tag(0), &sqe, 0);
     assert_eq!(replied(queue.data(Tag(0), &data)).status, Status::SUCCESS);
     let (sqe, _) = dsm(&[(0, 1)], 3);
-    assert_eq!(replied(queue.start(Tag(0), &sqe, 0)).status, Status::SUCCESS, "no Deallocate: advice");
+    assert_eq!(
+        replied(queue.start(Tag(0), &sqe, 0)).status,
+        Status::SUCCESS,
+        "no Deallocate: advice"
+    );
     // Data that ends early, as no pump should do.
     let (sqe, data) = dsm(&[(0, 1), (1, 1)], 4);
     queue.start(Tag(0), &sqe, 0);
@@ -182,29 +219,94 @@ fn wrong_commands_and_their_status() {
         ("all namespaces", blocks(NvmOpcode::READ, u32::MAX, 0, 1), 0, Status::INVALID_NAMESPACE),
         ("Flush of none", Sqe::new(0, Nsid(3)), 0, Status::INVALID_NAMESPACE),
         ("Compare of none", blocks(NvmOpcode::COMPARE, 3, 0, 1), 0, Status::INVALID_NAMESPACE),
-        ("ends behind the last block", blocks(NvmOpcode::READ, 1, 999, 2), 0, Status::LBA_OUT_OF_RANGE),
+        (
+            "ends behind the last block",
+            blocks(NvmOpcode::READ, 1, 999, 2),
+            0,
+            Status::LBA_OUT_OF_RANGE,
+        ),
         ("address overflows", blocks(NvmOpcode::READ, 1, u64::MAX, 2), 0, Status::LBA_OUT_OF_RANGE),
-        ("zeroes behind the end", blocks(NvmOpcode::WRITE_ZEROES, 1, 1, 1000), 0, Status::LBA_OUT_OF_RANGE),
-        ("more than MDTS", with(blocks(NvmOpcode::READ, 1, 0, 2049), |_| ()), 0, Status::INVALID_FIELD),
+        (
+            "zeroes behind the end",
+            blocks(NvmOpcode::WRITE_ZEROES, 1, 1, 1000),
+            0,
+            Status::LBA_OUT_OF_RANGE,
+        ),
+        (
+            "more than MDTS",
+            with(blocks(NvmOpcode::READ, 1, 0, 2049), |_| ()),
+            0,
+            Status::INVALID_FIELD,
+        ),
         ("NLB FFFFh", with(read(), |sqe| sqe.set_dword(12, 0xffff)), 0, Status::INVALID_FIELD),
-        ("write-protected", blocks(NvmOpcode::WRITE, 4, 0, 1), 0, Status::NAMESPACE_WRITE_PROTECTED),
-        ("zeroes, write-protected", blocks(NvmOpcode::WRITE_ZEROES, 4, 0, 1), 0, Status::NAMESPACE_WRITE_PROTECTED),
+        (
+            "write-protected",
+            blocks(NvmOpcode::WRITE, 4, 0, 1),
+            0,
+            Status::NAMESPACE_WRITE_PROTECTED,
+        ),
+        (
+            "zeroes, write-protected",
+            blocks(NvmOpcode::WRITE_ZEROES, 4, 0, 1),
+            0,
+            Status::NAMESPACE_WRITE_PROTECTED,
+        ),
         ("PRP", with(read(), |sqe| sqe.0[1] = 0), 0, Status::INVALID_FIELD),
         ("PSDT 3", with(write(), |sqe| sqe.0[1] = 0xc0), 0, Status::INVALID_FIELD),
-        ("read too long", with(read(), |sqe| sqe.set_sgl(Sgl::transport(1024))), 0, Status::DATA_SGL_LENGTH_INVALID),
-        ("read without SGL", with(read(), |sqe| sqe.set_sgl(Sgl::transport(0))), 0, Status::DATA_SGL_LENGTH_INVALID),
-        ("read into the capsule", with(read(), |sqe| sqe.set_sgl(Sgl::in_capsule(512))), 512, Status::SGL_TYPE_INVALID),
-        ("keyed SGL", with(write(), |sqe| sqe.set_sgl(sgl(512, 0x40))), 0, Status::SGL_TYPE_INVALID),
-        ("SGL segment", with(write(), |sqe| sqe.set_sgl(sgl(512, 0x30))), 0, Status::SGL_TYPE_INVALID),
-        ("write too short", with(write(), |sqe| sqe.set_sgl(Sgl::transport(511))), 0, Status::DATA_SGL_LENGTH_INVALID),
-        ("capsule too short", with(write(), |sqe| sqe.set_sgl(Sgl::in_capsule(512))), 256, Status::SGL_OFFSET_INVALID),
+        (
+            "read too long",
+            with(read(), |sqe| sqe.set_sgl(Sgl::transport(1024))),
+            0,
+            Status::DATA_SGL_LENGTH_INVALID,
+        ),
+        (
+            "read without SGL",
+            with(read(), |sqe| sqe.set_sgl(Sgl::transport(0))),
+            0,
+            Status::DATA_SGL_LENGTH_INVALID,
+        ),
+        (
+            "read into the capsule",
+            with(read(), |sqe| sqe.set_sgl(Sgl::in_capsule(512))),
+            512,
+            Status::SGL_TYPE_INVALID,
+        ),
+        (
+            "keyed SGL",
+            with(write(), |sqe| sqe.set_sgl(sgl(512, 0x40))),
+            0,
+            Status::SGL_TYPE_INVALID,
+        ),
+        (
+            "SGL segment",
+            with(write(), |sqe| sqe.set_sgl(sgl(512, 0x30))),
+            0,
+            Status::SGL_TYPE_INVALID,
+        ),
+        (
+            "write too short",
+            with(write(), |sqe| sqe.set_sgl(Sgl::transport(511))),
+            0,
+            Status::DATA_SGL_LENGTH_INVALID,
+        ),
+        (
+            "capsule too short",
+            with(write(), |sqe| sqe.set_sgl(Sgl::in_capsule(512))),
+            256,
+            Status::SGL_OFFSET_INVALID,
+        ),
         (
             "capsule with an offset",
             with(write(), |sqe| sqe.set_sgl(Sgl { address: 8, ..Sgl::in_capsule(512) })),
             520,
             Status::SGL_OFFSET_INVALID,
         ),
-        ("too few ranges", with(dsm(&[(0, 1); 3], 4).0, |sqe| sqe.set_dword(10, 3)), 0, Status::DATA_SGL_LENGTH_INVALID),
+        (
+            "too few ranges",
+            with(dsm(&[(0, 1); 3], 4).0, |sqe| sqe.set_dword(10, 3)),
+            0,
+            Status::DATA_SGL_LENGTH_INVALID,
+        ),
         (
             "too many ranges",
             with(dsm(&[(0, 1)], 4).0, |sqe| sqe.set_sgl(Sgl::transport(4112))),
@@ -223,7 +325,8 @@ fn wrong_commands_and_their_status() {
 #[test]
 fn what_is_ignored() {
     let mut queue = queue();
-    // Protection information and tags of a namespace without them, Limited Retry, metadata pointer, PSDT 2.
+    // Protection information and tags of a namespace without them, Limited Retry, metadata pointer,
+    // PSDT 2.
     let sqe = with(blocks(NvmOpcode::READ, 1, 0, 1), |sqe| {
         sqe.0[1] = 0x80;
         sqe.set_dword(12, 0xf << 26 | 1 << 31 | 1 << 24);
@@ -232,7 +335,8 @@ fn what_is_ignored() {
         sqe.set_qword(4, 0x1000);
     });
     assert_eq!(submitted(queue.start(Tag(0), &sqe, 0)).blocks, 1);
-    // The data pointer of a command without data; Linux sets a transport SGL of no bytes, others nothing.
+    // The data pointer of a command without data; Linux sets a transport SGL of no bytes, others
+    // nothing.
     let sqe = with(Sqe::new(NvmOpcode::FLUSH.0, Nsid(1)), |sqe| sqe.0[1] = 0);
     assert_eq!(submitted(queue.start(Tag(1), &sqe, 0)).kind, RequestKind::Flush);
 }
@@ -240,7 +344,9 @@ fn what_is_ignored() {
 #[test]
 fn the_largest_transfer() {
     let mut rig = Rig::io();
-    rig.subsystem.set_namespace(weft_proto::nvme::controller::Namespace { blocks: 1 << 40, ..namespace(7) }).unwrap();
+    rig.subsystem
+        .set_namespace(weft_proto::nvme::controller::Namespace { blocks: 1 << 40, ..namespace(7) })
+        .unwrap();
     let mut queue = rig.connect_io(1).unwrap();
     let most = blocks(NvmOpcode::READ, 7, (1 << 40) - 2048, 2048);
     assert_eq!(submitted(queue.start(Tag(0), &most, 0)).bytes, TRANSFER);
@@ -260,7 +366,10 @@ fn fused_bits_that_mean_nothing() {
 #[test]
 fn tags_beyond_the_queue_are_refused() {
     let mut queue = queue();
-    assert_eq!(replied(queue.start(Tag(32), &blocks(NvmOpcode::READ, 1, 0, 1), 0)).status, Status::INTERNAL_ERROR);
+    assert_eq!(
+        replied(queue.start(Tag(32), &blocks(NvmOpcode::READ, 1, 0, 1), 0)).status,
+        Status::INTERNAL_ERROR
+    );
     for tag in [Tag(0), Tag(31), Tag(u16::MAX)] {
         assert_eq!(queue.data(tag, &[]), IoNext::Hold);
         assert_eq!(queue.finished(tag, DeviceOutcome::DONE, &[]), IoNext::Hold);
@@ -271,8 +380,9 @@ fn tags_beyond_the_queue_are_refused() {
 #[test]
 fn the_head_of_the_submission_queue_wraps() {
     let mut queue = queue();
-    let heads: Vec<u16> =
-        (0..40).map(|_| replied(queue.start(Tag(0), &Sqe::new(NvmOpcode::FLUSH.0, Nsid(2)), 0)).sq_head).collect();
+    let heads: Vec<u16> = (0..40)
+        .map(|_| replied(queue.start(Tag(0), &Sqe::new(NvmOpcode::FLUSH.0, Nsid(2)), 0)).sq_head)
+        .collect();
     assert_eq!(heads[..2], [2, 3]);
     assert_eq!(heads[29..32], [31, 0, 1]);
 }
@@ -291,12 +401,21 @@ fn errors_and_counters_reach_the_log_pages() {
     let page = rig.data(get_log(LogPageId::ERROR_INFORMATION, 0, 128));
     let newest = ErrorEntry::decode(&page).unwrap();
     assert_eq!((newest.error_count, newest.sq_id, newest.cid, newest.lba), (2, 5, 0x4321, 3));
-    assert_eq!((newest.status_field, newest.nsid, newest.opcode, newest.parameter_location), (0x281 << 1, Nsid(1), 2, 0xffff));
+    assert_eq!(
+        (newest.status_field, newest.nsid, newest.opcode, newest.parameter_location),
+        (0x281 << 1, Nsid(1), 2, 0xffff)
+    );
     let older = ErrorEntry::decode(&page[64..]).unwrap();
-    assert_eq!((older.error_count, older.cid, older.lba, older.parameter_location), (1, 0x1234, 2000, 40));
+    assert_eq!(
+        (older.error_count, older.cid, older.lba, older.parameter_location),
+        (1, 0x1234, 2000, 40)
+    );
 
     let smart = SmartLog::decode(&rig.data(get_log(LogPageId::SMART, 0, 512))).unwrap();
-    assert_eq!((smart.host_reads, smart.data_units_read, smart.media_errors, smart.error_entries), (1, 1, 1, 2));
+    assert_eq!(
+        (smart.host_reads, smart.data_units_read, smart.media_errors, smart.error_entries),
+        (1, 1, 1, 2)
+    );
 }
 
 #[test]
@@ -305,7 +424,14 @@ fn a_queue_follows_the_table_of_namespaces() {
     let mut queue = rig.connect_io(1).unwrap();
     queue.start(Tag(0), &blocks(NvmOpcode::READ, 1, 0, 1), 0);
     queue.set_namespaces(rig.subsystem.remove_namespace(Nsid(1)));
-    assert_eq!(replied(queue.start(Tag(1), &blocks(NvmOpcode::READ, 1, 0, 1), 0)).status, Status::INVALID_NAMESPACE);
+    assert_eq!(
+        replied(queue.start(Tag(1), &blocks(NvmOpcode::READ, 1, 0, 1), 0)).status,
+        Status::INVALID_NAMESPACE
+    );
     assert_eq!(replied(queue.finished(Tag(0), DeviceOutcome::DONE, &[])).status, Status::SUCCESS);
-    assert_eq!(submitted(queue.start(Tag(1), &blocks(NvmOpcode::READ, 2, 0, 1), 0)).namespace, 1, "indexes stay");
+    assert_eq!(
+        submitted(queue.start(Tag(1), &blocks(NvmOpcode::READ, 2, 0, 1), 0)).namespace,
+        1,
+        "indexes stay"
+    );
 }

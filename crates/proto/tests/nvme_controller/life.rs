@@ -17,7 +17,11 @@ use weft_proto::stream::Tag;
 fn before_it_is_enabled_a_controller_takes_fabrics_commands_only() {
     let mut rig = Rig::connected(subsystem(), 0);
     for opcode in (0..=255u8).filter(|&opcode| opcode != AdminOpcode::FABRICS.0) {
-        assert_eq!(rig.status(Sqe::new(opcode, Nsid(0))), Status::COMMAND_SEQUENCE_ERROR, "{opcode:#x}");
+        assert_eq!(
+            rig.status(Sqe::new(opcode, Nsid(0))),
+            Status::COMMAND_SEQUENCE_ERROR,
+            "{opcode:#x}"
+        );
     }
     assert_eq!(rig.property(PropertyOffset::CSTS), 0);
     assert!(!rig.control.operational());
@@ -45,7 +49,11 @@ fn a_reset_is_done_when_the_devices_are_quiet() {
     assert_eq!(rig.property(PropertyOffset::CSTS), 0);
     assert_eq!(rig.property(PropertyOffset::CC), 0);
     assert_eq!(rig.set_cc(ON), Status::SUCCESS);
-    assert_eq!(rig.run(get_feature(FeatureId::ARBITRATION, 0)).0.result, 0, "features are as in the beginning");
+    assert_eq!(
+        rig.run(get_feature(FeatureId::ARBITRATION, 0)).0.result,
+        0,
+        "features are as in the beginning"
+    );
     assert_eq!(rig.run(get_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 0)).0.result, 0x10_0900);
     assert!(rig.connect_io(1).is_ok());
 }
@@ -152,9 +160,12 @@ fn a_change_of_namespaces_is_told_once_until_the_log_is_read() {
         let log = NamespaceList::decode(&rig.data(retained)).unwrap();
         assert_eq!(log.0, [Nsid(1), Nsid(2)]);
     }
-    let log = NamespaceList::decode(&rig.data(get_log(LogPageId::CHANGED_NAMESPACES, 0, 4096))).unwrap();
+    let log =
+        NamespaceList::decode(&rig.data(get_log(LogPageId::CHANGED_NAMESPACES, 0, 4096))).unwrap();
     assert_eq!(log.0, [Nsid(1), Nsid(2)]);
-    assert!(rig.data(get_log(LogPageId::CHANGED_NAMESPACES, 0, 4096)).iter().all(|&byte| byte == 0));
+    assert!(
+        rig.data(get_log(LogPageId::CHANGED_NAMESPACES, 0, 4096)).iter().all(|&byte| byte == 0)
+    );
 
     let table = rig.subsystem.set_namespace(namespace(1)).unwrap();
     rig.control.namespaces_changed(table.clone());
@@ -178,7 +189,11 @@ fn an_event_waits_for_a_request_and_can_be_switched_off() {
     let table = rig.subsystem.remove_namespace(Nsid(2));
     rig.control.namespaces_changed(table);
     assert_eq!(rig.poll(), None);
-    assert_eq!(rig.data(get_log(LogPageId::CHANGED_NAMESPACES, 0, 4))[0], 2, "the log has it all the same");
+    assert_eq!(
+        rig.data(get_log(LogPageId::CHANGED_NAMESPACES, 0, 4))[0],
+        2,
+        "the log has it all the same"
+    );
 }
 
 #[test]
@@ -204,24 +219,38 @@ fn aborts_of_io_commands_go_to_the_queue() {
     for n in 1..=4 {
         assert_eq!(rig.start(n, abort(3, Cid(n))), Next::Hold);
         match rig.poll() {
-            Some(ControlEvent::Abort { ticket, sqid: Qid(3), cid }) if cid == Cid(n) => tickets.push(ticket),
+            Some(ControlEvent::Abort { ticket, sqid: Qid(3), cid }) if cid == Cid(n) => {
+                tickets.push(ticket)
+            }
             other => panic!("{other:?}"),
         }
     }
     let more = rig.run(abort(3, Cid(9))).0;
-    assert_eq!((more.status, more.result), (Status::SUCCESS, 1), "more than ACL allows: not aborted");
-    assert_eq!(rig.control.take_deviations().iter().collect::<Vec<_>>(), [Deviation::TooManyAborts]);
+    assert_eq!(
+        (more.status, more.result),
+        (Status::SUCCESS, 1),
+        "more than ACL allows: not aborted"
+    );
+    assert_eq!(
+        rig.control.take_deviations().iter().collect::<Vec<_>>(),
+        [Deviation::TooManyAborts]
+    );
     rig.control.abort_result(tickets[2], true);
     rig.control.abort_result(tickets[0], false);
     rig.control.abort_result(tickets[0], false);
-    assert_eq!([rig.poll_reply(), rig.poll_reply()].map(|(tag, cqe)| (tag, cqe.result)), [(Tag(3), 0), (Tag(1), 1)]);
+    assert_eq!(
+        [rig.poll_reply(), rig.poll_reply()].map(|(tag, cqe)| (tag, cqe.result)),
+        [(Tag(3), 0), (Tag(1), 1)]
+    );
     assert_eq!(rig.poll(), None);
 }
 
 #[test]
 fn tags_beyond_the_queue_are_refused() {
     let mut rig = Rig::io();
-    assert!(matches!(rig.start(32, aer()), Next::Reply { cqe, .. } if cqe.status == Status::INTERNAL_ERROR));
+    assert!(
+        matches!(rig.start(32, aer()), Next::Reply { cqe, .. } if cqe.status == Status::INTERNAL_ERROR)
+    );
     let mut out = [0; 16];
     for tag in [Tag(0), Tag(31), Tag(u16::MAX)] {
         assert_eq!(rig.control.produce(rig.now, tag, &mut out), Next::Hold);

@@ -1,18 +1,22 @@
-//! What the reported version, 2.0, makes mandatory for I/O controllers and discovery controllers of a fabric, asked of the engine
-//! item by item; and that what a controller says about itself is exactly what it does.
+//! What the reported version, 2.0, makes mandatory for I/O controllers and discovery controllers of
+//! a fabric, asked of the engine item by item; and that what a controller says about itself is
+//! exactly what it does.
 //!
-//! The lists are those of Base §3.1.2 (commands, log pages, features and properties by controller type), of the table of CNS values
-//! in Base §5.17, and of NVM §2.2, written down here apart from the engine's own tables.
+//! The lists are those of Base §3.1.2 (commands, log pages, features and properties by controller
+//! type), of the table of CNS values in Base §5.17, and of NVM §2.2, written down here apart from
+//! the engine's own tables.
 
 use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{IoNext, Next};
 use weft_proto::nvme::deviation::{Deviation, Deviations};
 use weft_proto::nvme::feature::FeatureId;
 use weft_proto::nvme::identify::{
-    Cns, CommandSetCombinations, ControllerType, Csi, IdentifyController, IdentifyIndependentNamespace, IdentifyNamespace,
-    NamespaceDescriptors, NamespaceList,
+    Cns, CommandSetCombinations, ControllerType, Csi, IdentifyController,
+    IdentifyIndependentNamespace, IdentifyNamespace, NamespaceDescriptors, NamespaceList,
 };
-use weft_proto::nvme::log_page::{EffectsLog, FeatureEffectsLog, FirmwareSlotLog, LogPageId, SmartLog, SupportedLogPages};
+use weft_proto::nvme::log_page::{
+    EffectsLog, FeatureEffectsLog, FirmwareSlotLog, LogPageId, SmartLog, SupportedLogPages,
+};
 use weft_proto::nvme::opcode::{AdminOpcode, NvmOpcode};
 use weft_proto::nvme::property::{Configuration, PropertyOffset};
 use weft_proto::nvme::sqe::{Sgl, Sqe};
@@ -21,13 +25,22 @@ use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 use weft_proto::stream::Tag;
 
 /// I/O controllers: mandatory log pages and their bytes.
-const IO_LOG_PAGES: [(u8, u32); 7] =
-    [(0x00, 1024), (0x01, 4096), (0x02, 512), (0x03, 512), (0x05, 4096), (0x12, 1024), (0x13, 4096)];
-const DISCOVERY_LOG_PAGES: [(u8, u32); 4] = [(0x00, 1024), (0x05, 4096), (0x12, 1024), (0x70, 1024)];
+const IO_LOG_PAGES: [(u8, u32); 7] = [
+    (0x00, 1024),
+    (0x01, 4096),
+    (0x02, 512),
+    (0x03, 512),
+    (0x05, 4096),
+    (0x12, 1024),
+    (0x13, 4096),
+];
+const DISCOVERY_LOG_PAGES: [(u8, u32); 4] =
+    [(0x00, 1024), (0x05, 4096), (0x12, 1024), (0x70, 1024)];
 /// Base: 01h 02h 04h 07h 0Bh 0Fh; NVM: 05h 0Ah.
 const IO_FEATURES: [u8; 8] = [0x01, 0x02, 0x04, 0x05, 0x07, 0x0a, 0x0b, 0x0f];
 const DISCOVERY_FEATURES: [u8; 2] = [0x0b, 0x0f];
-/// Get Log Page, Identify, Abort, Set Features, Get Features, Asynchronous Event Request, Keep Alive; Fabrics.
+/// Get Log Page, Identify, Abort, Set Features, Get Features, Asynchronous Event Request, Keep
+/// Alive; Fabrics.
 const IO_ADMIN_COMMANDS: [u8; 8] = [0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18, 0x7f];
 const DISCOVERY_ADMIN_COMMANDS: [u8; 7] = [0x02, 0x06, 0x09, 0x0a, 0x0c, 0x18, 0x7f];
 const PROPERTIES: [u32; 5] = [0x00, 0x08, 0x14, 0x1c, 0x68];
@@ -42,7 +55,8 @@ fn rigs() -> [(&'static str, Rig); 2] {
 fn properties() {
     for (kind, mut rig) in rigs() {
         for offset in PROPERTIES {
-            let (cqe, _) = rig.run(weft_proto::nvme::fabrics::Property::get(PropertyOffset(offset)));
+            let (cqe, _) =
+                rig.run(weft_proto::nvme::fabrics::Property::get(PropertyOffset(offset)));
             assert_eq!(cqe.status, Status::SUCCESS, "{kind}: {offset:#x}");
         }
         assert_eq!(rig.property(PropertyOffset::VS), 0x0002_0000);
@@ -56,20 +70,31 @@ fn properties() {
 
 #[test]
 fn log_pages() {
-    for ((kind, mut rig), mandatory) in rigs().into_iter().zip([&IO_LOG_PAGES[..], &DISCOVERY_LOG_PAGES]) {
+    for ((kind, mut rig), mandatory) in
+        rigs().into_iter().zip([&IO_LOG_PAGES[..], &DISCOVERY_LOG_PAGES])
+    {
         for &(page, bytes) in mandatory {
             let (cqe, data) = rig.run(get_log(LogPageId(page), 0, bytes));
-            assert_eq!((cqe.status, data.len() as u32), (Status::SUCCESS, bytes), "{kind}: {page:#x}");
+            assert_eq!(
+                (cqe.status, data.len() as u32),
+                (Status::SUCCESS, bytes),
+                "{kind}: {page:#x}"
+            );
             let beyond = rig.status(get_log(LogPageId(page), u64::from(bytes) + 4, 4));
             assert_eq!(beyond, Status::INVALID_FIELD, "{kind}: {page:#x} ends after {bytes} bytes");
-            assert_eq!(rig.status(get_log(LogPageId(page), u64::from(bytes) - 4, 4)), Status::SUCCESS);
+            assert_eq!(
+                rig.status(get_log(LogPageId(page), u64::from(bytes) - 4, 4)),
+                Status::SUCCESS
+            );
         }
     }
 }
 
 #[test]
 fn features() {
-    for ((kind, mut rig), mandatory) in rigs().into_iter().zip([&IO_FEATURES[..], &DISCOVERY_FEATURES]) {
+    for ((kind, mut rig), mandatory) in
+        rigs().into_iter().zip([&IO_FEATURES[..], &DISCOVERY_FEATURES])
+    {
         for &id in mandatory {
             let nsid = if id == 0x05 { Nsid(1) } else { Nsid(0) };
             let mut get = get_feature(FeatureId(id), 0);
@@ -84,7 +109,9 @@ fn features() {
 
 #[test]
 fn admin_commands() {
-    for ((kind, mut rig), mandatory) in rigs().into_iter().zip([&IO_ADMIN_COMMANDS[..], &DISCOVERY_ADMIN_COMMANDS]) {
+    for ((kind, mut rig), mandatory) in
+        rigs().into_iter().zip([&IO_ADMIN_COMMANDS[..], &DISCOVERY_ADMIN_COMMANDS])
+    {
         for &opcode in mandatory {
             assert!(known(&mut rig, opcode), "{kind}: {opcode:#x}");
         }
@@ -108,14 +135,26 @@ fn identify_of_an_io_controller() {
         let nsid = if [0x00, 0x03, 0x05, 0x08].contains(&cns) { 1 } else { 0 };
         assert_eq!(rig.data(identify(Cns(cns), nsid)).len(), 4096, "CNS {cns:#x}");
     }
-    let supported: Vec<u8> =
-        (0..=255).filter(|&cns| [0, 1].iter().any(|&nsid| rig.status(identify(Cns(cns), nsid)) == Status::SUCCESS)).collect();
+    let supported: Vec<u8> = (0..=255)
+        .filter(|&cns| {
+            [0, 1].iter().any(|&nsid| rig.status(identify(Cns(cns), nsid)) == Status::SUCCESS)
+        })
+        .collect();
     assert_eq!(supported, IO_CNS);
 
     let id = IdentifyController::decode(&rig.data(identify(Cns::CONTROLLER, 0))).unwrap();
-    assert_eq!((id.cntrltype, id.ver, id.cntlid), (ControllerType::IO, 0x0002_0000, rig.control.cntlid()));
-    assert_eq!((id.sqes, id.cqes, id.mdts, id.ioccsz, id.iorcsz, id.msdbd), (0x66, 0x44, 8, 516, 1, 1));
-    assert_eq!((id.subnqn.nqn(), id.sn.text(), id.mn.text()), (Ok(nqn("disk")), "S1".to_owned(), "weft".to_owned()));
+    assert_eq!(
+        (id.cntrltype, id.ver, id.cntlid),
+        (ControllerType::IO, 0x0002_0000, rig.control.cntlid())
+    );
+    assert_eq!(
+        (id.sqes, id.cqes, id.mdts, id.ioccsz, id.iorcsz, id.msdbd),
+        (0x66, 0x44, 8, 516, 1, 1)
+    );
+    assert_eq!(
+        (id.subnqn.nqn(), id.sn.text(), id.mn.text()),
+        (Ok(nqn("disk")), "S1".to_owned(), "weft".to_owned())
+    );
     assert_eq!((id.acl, id.aerl, id.elpe, id.kas, id.nn, id.oaes), (3, 3, 63, 10, 1024, 0x10_0900));
     assert_eq!((id.oncs, id.fuses, id.vwc & 7), (0x000d, 1, 7), "ESXi wants Compare and FUSES");
     assert_eq!(id.sgls & 0x0030_0003, 0x0030_0001);
@@ -137,7 +176,8 @@ fn all_command_sets_are_the_nvm_command_set() {
         let expected = Deviations::from_iter(noted.then_some(Deviation::CommandSetsOfNobody));
         assert_eq!(rig.control.take_deviations(), expected, "{cntid:#x}");
     }
-    let descriptors = NamespaceDescriptors::decode(&rig.data(identify(Cns::NAMESPACE_DESCRIPTORS, 1))).unwrap();
+    let descriptors =
+        NamespaceDescriptors::decode(&rig.data(identify(Cns::NAMESPACE_DESCRIPTORS, 1))).unwrap();
     assert_eq!(descriptors.csi, Some(Csi::NVM), "Linux takes no namespace without it then");
     assert_eq!(rig.run(get_feature(FeatureId::COMMAND_SET_PROFILE, 0)).0.result, 0);
     assert_eq!(rig.status(set_feature(FeatureId::COMMAND_SET_PROFILE, 0)), Status::SUCCESS);
@@ -148,7 +188,8 @@ fn all_command_sets_are_the_nvm_command_set() {
 #[test]
 fn identify_of_a_discovery_controller() {
     let mut rig = Rig::discovery();
-    let supported: Vec<u8> = (0..=255).filter(|&cns| rig.status(identify(Cns(cns), 1)) == Status::SUCCESS).collect();
+    let supported: Vec<u8> =
+        (0..=255).filter(|&cns| rig.status(identify(Cns(cns), 1)) == Status::SUCCESS).collect();
     assert_eq!(supported, [Cns::CONTROLLER.0]);
     let id = IdentifyController::decode(&rig.data(identify(Cns::CONTROLLER, 0))).unwrap();
     assert_eq!((id.cntrltype, id.ver, id.oaes), (ControllerType::DISCOVERY, 0x0002_0000, 1 << 31));
@@ -160,20 +201,30 @@ fn identify_of_namespaces() {
     let mut rig = Rig::io();
     let list = NamespaceList::decode(&rig.data(identify(Cns::ACTIVE_NAMESPACES, 0))).unwrap();
     assert_eq!(list.0, [Nsid(1), Nsid(2), Nsid(4)]);
-    let list = NamespaceList::decode(&rig.data(identify(Cns::COMMAND_SET_ACTIVE_NAMESPACES, 2))).unwrap();
+    let list =
+        NamespaceList::decode(&rig.data(identify(Cns::COMMAND_SET_ACTIVE_NAMESPACES, 2))).unwrap();
     assert_eq!(list.0, [Nsid(4)]);
 
     let id = IdentifyNamespace::decode(&rig.data(identify(Cns::NAMESPACE, 1))).unwrap();
     assert_eq!((id.nsze, id.ncap, id.nuse, id.nvmcap), (1000, 1000, 1000, 512_000));
-    assert_eq!((id.format().map(|format| format.ds), id.nacwu, id.nmic, id.dlfeat), (Some(9), 7, 1, 9));
+    assert_eq!(
+        (id.format().map(|format| format.ds), id.nacwu, id.nmic, id.dlfeat),
+        (Some(9), 7, 1, 9)
+    );
     assert_eq!(id.nguid, Id128([0x81; 16]));
     let id = IdentifyNamespace::decode(&rig.data(identify(Cns::NAMESPACE, 4))).unwrap();
     assert_eq!((id.format().map(|format| format.ds), id.nsattr), (Some(12), 1));
-    let id = IdentifyIndependentNamespace::decode(&rig.data(identify(Cns::INDEPENDENT_NAMESPACE, 4))).unwrap();
+    let id =
+        IdentifyIndependentNamespace::decode(&rig.data(identify(Cns::INDEPENDENT_NAMESPACE, 4)))
+            .unwrap();
     assert_eq!((id.nstat, id.nsattr, id.nmic), (1, 1, 1));
 
-    let known = NamespaceDescriptors::decode(&rig.data(identify(Cns::NAMESPACE_DESCRIPTORS, 2))).unwrap();
-    assert_eq!((known.uuid, known.nguid, known.csi), (Some(Id128([2; 16])), Some(Id128([0x82; 16])), Some(Csi::NVM)));
+    let known =
+        NamespaceDescriptors::decode(&rig.data(identify(Cns::NAMESPACE_DESCRIPTORS, 2))).unwrap();
+    assert_eq!(
+        (known.uuid, known.nguid, known.csi),
+        (Some(Id128([2; 16])), Some(Id128([0x82; 16])), Some(Csi::NVM))
+    );
     assert_eq!(known.eui64, None);
     // A namespace that could be but is not: all zero, except that it has no descriptors.
     for cns in [Cns::NAMESPACE, Cns::COMMAND_SET_NAMESPACE, Cns::INDEPENDENT_NAMESPACE] {
@@ -187,14 +238,22 @@ fn mandatory_io_commands() {
     let mut rig = Rig::io();
     let mut queue = rig.connect_io(1).unwrap();
     for opcode in [NvmOpcode::FLUSH, NvmOpcode::WRITE, NvmOpcode::READ] {
-        assert!(!matches!(queue.start(Tag(opcode.0.into()), &blocks(opcode, 1, 0, 1), 0), IoNext::Reply { .. }), "{opcode}");
+        assert!(
+            !matches!(
+                queue.start(Tag(opcode.0.into()), &blocks(opcode, 1, 0, 1), 0),
+                IoNext::Reply { .. }
+            ),
+            "{opcode}"
+        );
     }
 }
 
 #[test]
 fn supported_log_pages_are_exactly_those_that_can_be_read() {
     for (kind, mut rig) in rigs() {
-        let log = SupportedLogPages::decode(&rig.data(get_log(LogPageId::SUPPORTED_PAGES, 0, 1024))).unwrap();
+        let log =
+            SupportedLogPages::decode(&rig.data(get_log(LogPageId::SUPPORTED_PAGES, 0, 1024)))
+                .unwrap();
         for page in 0..=255 {
             let said = log.pages[usize::from(page)] & SupportedLogPages::SUPPORTED != 0;
             let status = rig.status(get_log(LogPageId(page), 0, 4));
@@ -207,7 +266,8 @@ fn supported_log_pages_are_exactly_those_that_can_be_read() {
 #[test]
 fn command_effects_are_exactly_those_of_the_commands_that_are_known() {
     for (kind, mut rig) in rigs() {
-        let log = EffectsLog::decode(&rig.data(get_log(LogPageId::COMMAND_EFFECTS, 0, 4096))).unwrap();
+        let log =
+            EffectsLog::decode(&rig.data(get_log(LogPageId::COMMAND_EFFECTS, 0, 4096))).unwrap();
         for opcode in 0..=255u8 {
             let said = log.admin[usize::from(opcode)] & EffectsLog::SUPPORTED != 0;
             assert_eq!(known(&mut rig, opcode), said, "{kind}: admin command {opcode:#x}");
@@ -219,8 +279,13 @@ fn command_effects_are_exactly_those_of_the_commands_that_are_known() {
         for opcode in 0..=255u8 {
             let mut queue = rig.connect_io(1).unwrap();
             let next = queue.start(Tag(0), &Sqe::new(opcode, Nsid(9)), 0);
-            let unknown = matches!(next, IoNext::Reply { cqe, .. } if cqe.status == Status::INVALID_OPCODE);
-            assert_eq!(log.io[usize::from(opcode)] & EffectsLog::SUPPORTED != 0, !unknown, "I/O command {opcode:#x}");
+            let unknown =
+                matches!(next, IoNext::Reply { cqe, .. } if cqe.status == Status::INVALID_OPCODE);
+            assert_eq!(
+                log.io[usize::from(opcode)] & EffectsLog::SUPPORTED != 0,
+                !unknown,
+                "I/O command {opcode:#x}"
+            );
             rig.subsystem.release_io(rig.control.cntlid(), queue.qid());
         }
     }
@@ -229,7 +294,9 @@ fn command_effects_are_exactly_those_of_the_commands_that_are_known() {
 #[test]
 fn feature_effects_are_exactly_those_of_the_features_that_can_be_read() {
     for (kind, mut rig) in rigs() {
-        let log = FeatureEffectsLog::decode(&rig.data(get_log(LogPageId::FEATURE_EFFECTS, 0, 1024))).unwrap();
+        let log =
+            FeatureEffectsLog::decode(&rig.data(get_log(LogPageId::FEATURE_EFFECTS, 0, 1024)))
+                .unwrap();
         for id in 0..=255u8 {
             let effects = log.features[usize::from(id)];
             let mut get = get_feature(FeatureId(id), 1);
@@ -239,7 +306,11 @@ fn feature_effects_are_exactly_those_of_the_features_that_can_be_read() {
                 get.set_dword(1, 1);
             }
             let status = rig.status(get);
-            let expected = if effects & FeatureEffectsLog::SUPPORTED != 0 { Status::SUCCESS } else { Status::INVALID_FIELD };
+            let expected = if effects & FeatureEffectsLog::SUPPORTED != 0 {
+                Status::SUCCESS
+            } else {
+                Status::INVALID_FIELD
+            };
             assert_eq!(status, expected, "{kind}: {id:#x}");
         }
     }
@@ -260,18 +331,29 @@ fn optional_commands_follow_the_namespaces() {
     assert_eq!(rig.status(get_feature(FeatureId::VOLATILE_WRITE_CACHE, 0)), Status::INVALID_FIELD);
     let mut queue = rig.connect_io(1).unwrap();
     for opcode in [NvmOpcode::COMPARE, NvmOpcode::WRITE_ZEROES, NvmOpcode::DATASET_MANAGEMENT] {
-        assert_eq!(replied(queue.start(Tag(0), &blocks(opcode, 1, 0, 1), 0)).status, Status::INVALID_OPCODE, "{opcode}");
+        assert_eq!(
+            replied(queue.start(Tag(0), &blocks(opcode, 1, 0, 1), 0)).status,
+            Status::INVALID_OPCODE,
+            "{opcode}"
+        );
     }
     // Nothing is cached: Flush has nothing to do.
-    assert_eq!(replied(queue.start(Tag(0), &Sqe::new(NvmOpcode::FLUSH.0, Nsid(1)), 0)).status, Status::SUCCESS);
-    assert_eq!(replied(queue.start(Tag(0), &Sqe::new(NvmOpcode::FLUSH.0, Nsid::ALL), 0)).status, Status::SUCCESS);
+    assert_eq!(
+        replied(queue.start(Tag(0), &Sqe::new(NvmOpcode::FLUSH.0, Nsid(1)), 0)).status,
+        Status::SUCCESS
+    );
+    assert_eq!(
+        replied(queue.start(Tag(0), &Sqe::new(NvmOpcode::FLUSH.0, Nsid::ALL), 0)).status,
+        Status::SUCCESS
+    );
 }
 
 #[test]
 fn firmware_and_health() {
     let mut rig = Rig::io();
     rig.now = seconds(7200);
-    let slots = FirmwareSlotLog::decode(&rig.data(get_log(LogPageId::FIRMWARE_SLOT, 0, 512))).unwrap();
+    let slots =
+        FirmwareSlotLog::decode(&rig.data(get_log(LogPageId::FIRMWARE_SLOT, 0, 512))).unwrap();
     assert_eq!((slots.afi, slots.frs[0].text()), (1, env!("CARGO_PKG_VERSION").to_owned()));
     let smart = SmartLog::decode(&rig.data(get_log(LogPageId::SMART, 0, 512))).unwrap();
     assert_eq!((smart.critical_warning, smart.available_spare, smart.power_on_hours), (0, 100, 2));

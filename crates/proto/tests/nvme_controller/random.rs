@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::nvme_controller_support::*;
 use proptest::prelude::*;
 use weft_proto::nvme::controller::{
-    AbortTarget, AbortTicket, ControlEvent, DeviceOutcome, IoNext, IoQueue, Next, RequestKind, before_connect,
+    AbortTarget, AbortTicket, ControlEvent, DeviceOutcome, IoNext, IoQueue, Next, RequestKind,
+    before_connect,
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::Property;
@@ -23,7 +24,8 @@ use weft_proto::stream::Tag;
 fn sqe() -> impl Strategy<Value = Sqe> {
     let opcode = prop_oneof![8 => prop::sample::select(vec![0u8, 1, 2, 5, 6, 8, 9, 0x0a, 0x0c, 0x18, 0x7f]), 1 => any::<u8>()];
     let nsid = prop_oneof![6 => 0u32..6, 1 => Just(u32::MAX), 1 => any::<u32>()];
-    let flags = prop_oneof![4 => Just(0x40u8), 2 => Just(0x41u8), 2 => Just(0x42u8), 1 => any::<u8>()];
+    let flags =
+        prop_oneof![4 => Just(0x40u8), 2 => Just(0x41u8), 2 => Just(0x42u8), 1 => any::<u8>()];
     let lba = prop_oneof![4 => 0u64..4, 1 => 990u64..1010, 1 => any::<u64>()];
     let small = prop_oneof![6 => 0u32..3, 1 => any::<u32>()];
     let sgl = prop_oneof![
@@ -33,17 +35,19 @@ fn sqe() -> impl Strategy<Value = Sqe> {
         1 => (any::<u64>(), any::<u32>(), any::<u8>())
             .prop_map(|(address, length, identifier)| Sgl { address, length, identifier }),
     ];
-    (opcode, nsid, flags, lba, small, sgl, any::<[u32; 4]>()).prop_map(|(opcode, nsid, flags, lba, small, sgl, rest)| {
-        let mut sqe = Sqe::new(opcode, Nsid(nsid));
-        sqe.0[1] = flags;
-        sqe.set_qword(10, lba);
-        sqe.set_dword(12, small);
-        for (n, dword) in rest.into_iter().enumerate().skip(1) {
-            sqe.set_dword(12 + n, dword);
-        }
-        sqe.set_sgl(sgl);
-        sqe
-    })
+    (opcode, nsid, flags, lba, small, sgl, any::<[u32; 4]>()).prop_map(
+        |(opcode, nsid, flags, lba, small, sgl, rest)| {
+            let mut sqe = Sqe::new(opcode, Nsid(nsid));
+            sqe.0[1] = flags;
+            sqe.set_qword(10, lba);
+            sqe.set_dword(12, small);
+            for (n, dword) in rest.into_iter().enumerate().skip(1) {
+                sqe.set_dword(12 + n, dword);
+            }
+            sqe.set_sgl(sgl);
+            sqe
+        },
+    )
 }
 
 fn outcome() -> impl Strategy<Value = DeviceOutcome> {
@@ -54,13 +58,20 @@ fn outcome() -> impl Strategy<Value = DeviceOutcome> {
         1 => Just(Status::ABORT_REQUESTED),
         1 => any::<u16>().prop_map(|code| Status(code & 0x7ff)),
     ];
-    (status, any::<bool>()).prop_map(|(status, do_not_retry)| DeviceOutcome { status, do_not_retry })
+    (status, any::<bool>())
+        .prop_map(|(status, do_not_retry)| DeviceOutcome { status, do_not_retry })
 }
 
 /// I/O commands that are right, some of them halves of fused operations.
 fn good_io() -> impl Strategy<Value = Sqe> {
-    let opcode = prop::sample::select(vec![NvmOpcode::READ, NvmOpcode::WRITE, NvmOpcode::COMPARE, NvmOpcode::WRITE_ZEROES]);
-    let fuse = prop_oneof![2 => Just(Fuse::Normal), 1 => Just(Fuse::First), 1 => Just(Fuse::Second)];
+    let opcode = prop::sample::select(vec![
+        NvmOpcode::READ,
+        NvmOpcode::WRITE,
+        NvmOpcode::COMPARE,
+        NvmOpcode::WRITE_ZEROES,
+    ]);
+    let fuse =
+        prop_oneof![2 => Just(Fuse::Normal), 1 => Just(Fuse::First), 1 => Just(Fuse::Second)];
     (opcode, fuse, 1u32..3, 0u64..2).prop_map(|(opcode, fuse, nsid, lba)| {
         let opcode = match fuse {
             Fuse::First => NvmOpcode::COMPARE,
@@ -90,11 +101,8 @@ fn good_admin() -> impl Strategy<Value = Sqe> {
     let feature = prop::sample::select(vec![0x01u8, 0x04, 0x07, 0x0b, 0x0f]);
     prop_oneof![
         prop::sample::select(vec![1u8, 2, 6, 7]).prop_map(|cns| identify(Cns(cns), 0)),
-        (prop::sample::select(vec![0u8, 1, 2, 3, 4, 5, 0x12, 0x70]), 0u64..300).prop_map(|(page, dword)| get_log(
-            LogPageId(page),
-            dword * 4,
-            512
-        )),
+        (prop::sample::select(vec![0u8, 1, 2, 3, 4, 5, 0x12, 0x70]), 0u64..300)
+            .prop_map(|(page, dword)| get_log(LogPageId(page), dword * 4, 512)),
         feature.clone().prop_map(|id| get_feature(FeatureId(id), 0)),
         (feature, 0u32..3).prop_map(|(id, value)| set_feature(FeatureId(id), value)),
         Just(Sqe::new(0x0c, Nsid(0))),
@@ -109,7 +117,8 @@ fn good_admin() -> impl Strategy<Value = Sqe> {
 
 /// What a host may send to an admin queue.
 fn admin() -> impl Strategy<Value = Sqe> {
-    let shaped = (sqe(), any::<u8>(), any::<[u32; 6]>()).prop_map(|(sqe, fabrics, dwords)| shape(sqe, fabrics, dwords));
+    let shaped = (sqe(), any::<u8>(), any::<[u32; 6]>())
+        .prop_map(|(sqe, fabrics, dwords)| shape(sqe, fabrics, dwords));
     let disabled = any::<u32>().prop_map(|bits| bits & 0xc000 | Configuration::NVM_ENTRY_SIZES);
     let property = prop_oneof![
         (0u32..0x70).prop_map(|offset| Property::get(PropertyOffset(offset))),
@@ -120,7 +129,8 @@ fn admin() -> impl Strategy<Value = Sqe> {
     prop_oneof![8 => good_admin(), 4 => shaped, 1 => property]
 }
 
-/// Makes a random command one of the admin queue's: small numbers select something that exists more often than not.
+/// Makes a random command one of the admin queue's: small numbers select something that exists more
+/// often than not.
 fn shape(mut sqe: Sqe, fabrics_type: u8, dwords: [u32; 6]) -> Sqe {
     sqe.0[4] = if sqe.opcode() == 0x7f { fabrics_type } else { sqe.0[4] };
     for (n, dword) in dwords.into_iter().enumerate() {
@@ -180,7 +190,8 @@ impl Pump {
     }
 
     fn nth(&self, place: Where, n: usize) -> Option<Tag> {
-        let there: Vec<u16> = self.tags.iter().filter(|(_, (at, _))| *at == place).map(|(tag, _)| *tag).collect();
+        let there: Vec<u16> =
+            self.tags.iter().filter(|(_, (at, _))| *at == place).map(|(tag, _)| *tag).collect();
         (!there.is_empty()).then(|| Tag(there[n % there.len()]))
     }
 
@@ -217,7 +228,12 @@ impl Pump {
                 self.answer(second.0, second.1);
             }
             IoNext::Reserve { namespace } => {
-                let reservations = self.queue.namespaces().at(namespace).and_then(|of| of.reservations.clone()).unwrap();
+                let reservations = self
+                    .queue
+                    .namespaces()
+                    .at(namespace)
+                    .and_then(|of| of.reservations.clone())
+                    .unwrap();
                 let outcome = reservations.execute(&self.queue.take_operation().unwrap());
                 let next = self.queue.reserved(tag, outcome.map(|_| ()));
                 return self.obey(tag, next);
@@ -289,7 +305,8 @@ impl Pump {
 
     /// Brings everything to an end.
     fn drain(&mut self, rig: &mut Rig) {
-        // A last command, as soon as there is a tag for it, so that no first half waits for its second.
+        // A last command, as soon as there is a tag for it, so that no first half waits for its
+        // second.
         let mut last = false;
         for _ in 0..100_000 {
             if !last && self.free_tag().is_some() {

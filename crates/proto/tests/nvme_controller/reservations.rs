@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::nvme_controller_support::{
-    Rig, aer, blocks, get_feature, get_log, identify, namespace, replied, set_feature, submitted, subsystem,
+    Rig, aer, blocks, get_feature, get_log, identify, namespace, replied, set_feature, submitted,
+    subsystem,
 };
 use weft_proto::nvme::controller::{ControlEvent, DeviceOutcome, IoNext, IoQueue, Namespace, Next};
 use weft_proto::nvme::cqe::Cqe;
@@ -14,7 +15,9 @@ use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Id128, Nsid};
-use weft_proto::reservation::{Action, Check, Kind, Notice, Operation, Registrant, Reservations, State};
+use weft_proto::reservation::{
+    Action, Check, Kind, Notice, Operation, Registrant, Reservations, State,
+};
 use weft_proto::scsi::lun::{NexusName, TransportId};
 use weft_proto::stream::Tag;
 
@@ -38,7 +41,12 @@ impl Stage {
 
     fn with(reservations: Arc<Reservations>) -> Self {
         let mut subsystem = subsystem();
-        subsystem.set_namespace(Namespace { reservations: Some(Arc::clone(&reservations)), ..namespace(1) }).unwrap();
+        subsystem
+            .set_namespace(Namespace {
+                reservations: Some(Arc::clone(&reservations)),
+                ..namespace(1)
+            })
+            .unwrap();
         let mut rig = Rig::enabled(subsystem);
         let queue = rig.connect_io(1).unwrap();
         Self { rig, queue, reservations }
@@ -72,7 +80,9 @@ impl Stage {
         let mut memory = vec![0xee; bytes as usize];
         assert_eq!(self.queue.start(T, &report(bytes, 1), 0), IoNext::Report { bytes });
         match self.queue.report(T, &mut memory) {
-            IoNext::Reply { cqe, data_bytes } if data_bytes == bytes => assert_eq!(cqe.status, Status::SUCCESS),
+            IoNext::Reply { cqe, data_bytes } if data_bytes == bytes => {
+                assert_eq!(cqe.status, Status::SUCCESS)
+            }
             other => panic!("{other:?}"),
         }
         memory
@@ -127,7 +137,11 @@ fn a_host_registers_replaces_its_key_and_unregisters() {
     assert_eq!(stage.status(REGISTER, 2 | 8, &[77, 3]), Status::SUCCESS, "IEKEY");
     assert_eq!(stage.status(REGISTER, 1, &[2, 0]), Status::RESERVATION_CONFLICT);
     assert_eq!(stage.status(REGISTER, 1 | 8, &[2, 0]), Status::SUCCESS, "IEKEY");
-    assert_eq!(stage.status(REGISTER, 1, &[0, 0]), Status::RESERVATION_CONFLICT, "who is not registered");
+    assert_eq!(
+        stage.status(REGISTER, 1, &[0, 0]),
+        Status::RESERVATION_CONFLICT,
+        "who is not registered"
+    );
     assert_eq!(stage.reservations.look(State::generation), 5);
 }
 
@@ -146,14 +160,22 @@ fn what_makes_no_sense_is_refused() {
     ];
     for (opcode, dword10, bytes) in invalid {
         let cqe = replied(stage.queue.start(T, &command(opcode, dword10, bytes), 0));
-        assert_eq!((cqe.status, cqe.do_not_retry), (Status::INVALID_FIELD, true), "{opcode} {dword10:#x}");
+        assert_eq!(
+            (cqe.status, cqe.do_not_retry),
+            (Status::INVALID_FIELD, true),
+            "{opcode} {dword10:#x}"
+        );
     }
     for (opcode, bytes) in [(REGISTER, 8), (ACQUIRE, 24), (RELEASE, 4)] {
         let cqe = replied(stage.queue.start(T, &command(opcode, 1 << 8, bytes), 0));
         assert_eq!(cqe.status, Status::DATA_SGL_LENGTH_INVALID);
     }
     assert_eq!(stage.status(REGISTER, 0, &[0, 0]), Status::INVALID_FIELD, "key zero");
-    assert_eq!(stage.status(REGISTER, 3 << 30, &[0, 1]), Status::INVALID_FIELD, "PTPL, which RESCAP does not have");
+    assert_eq!(
+        stage.status(REGISTER, 3 << 30, &[0, 1]),
+        Status::INVALID_FIELD,
+        "PTPL, which RESCAP does not have"
+    );
     assert_eq!(replied(stage.queue.start(T, &report(64, 0), 0)).status, Status::HOST_ID_FORMAT);
     let mut elsewhere = command(REGISTER, 0, 16);
     for (nsid, status) in [(2, Status::INVALID_OPCODE), (3, Status::INVALID_NAMESPACE)] {
@@ -162,7 +184,10 @@ fn what_makes_no_sense_is_refused() {
     }
     let mut without = Rig::io();
     let mut queue = without.connect_io(1).unwrap();
-    assert_eq!(replied(queue.start(T, &command(REGISTER, 0, 16), 0)).status, Status::INVALID_OPCODE);
+    assert_eq!(
+        replied(queue.start(T, &command(REGISTER, 0, 16), 0)).status,
+        Status::INVALID_OPCODE
+    );
 }
 
 #[test]
@@ -186,7 +211,10 @@ fn each_type_keeps_out_what_it_should() {
         assert_eq!(stage.access(NvmOpcode::WRITE), shared, "{kind:?}");
         let again = if kind.all_hold() { Status::SUCCESS } else { Status::RESERVATION_CONFLICT };
         assert_eq!(stage.status(ACQUIRE, typed(0, kind), &[1, 0]), again);
-        assert_eq!(stage.status(ACQUIRE, typed(1, kind), &[1, if kind.all_hold() { 0 } else { 9 }]), Status::SUCCESS);
+        assert_eq!(
+            stage.status(ACQUIRE, typed(1, kind), &[1, if kind.all_hold() { 0 } else { 9 }]),
+            Status::SUCCESS
+        );
         assert_eq!(stage.access(NvmOpcode::WRITE), Status::SUCCESS);
         assert_eq!(stage.status(RELEASE, typed(0, kind), &[1]), Status::SUCCESS);
         assert_eq!(stage.reservations.epoch(), 0);
@@ -196,7 +224,10 @@ fn each_type_keeps_out_what_it_should() {
 #[test]
 fn a_write_whose_data_comes_after_the_reservation_is_not_stored() {
     let mut stage = Stage::new();
-    assert_eq!(stage.queue.start(T, &blocks(NvmOpcode::WRITE, 1, 0, 1), 0), IoNext::Fetch { bytes: 512 });
+    assert_eq!(
+        stage.queue.start(T, &blocks(NvmOpcode::WRITE, 1, 0, 1), 0),
+        IoNext::Fetch { bytes: 512 }
+    );
     stage.other(&other(), register(9));
     stage.other(&other(), Action::Acquire { key: 9, kind: Kind::WriteExclusive });
     assert_eq!(replied(stage.queue.data(T, &[])).status, Status::RESERVATION_CONFLICT);
@@ -206,7 +237,11 @@ fn a_write_whose_data_comes_after_the_reservation_is_not_stored() {
 fn releasing_and_clearing() {
     let mut stage = Stage::new();
     let kind = Kind::ExclusiveAccess;
-    assert_eq!(stage.status(RELEASE, typed(0, kind), &[1, 0]), Status::RESERVATION_CONFLICT, "who is not registered");
+    assert_eq!(
+        stage.status(RELEASE, typed(0, kind), &[1, 0]),
+        Status::RESERVATION_CONFLICT,
+        "who is not registered"
+    );
     assert_eq!(stage.status(REGISTER, 0, &[0, 1]), Status::SUCCESS);
     assert_eq!(stage.status(RELEASE, typed(0, kind), &[1]), Status::SUCCESS, "who holds nothing");
     assert_eq!(stage.status(ACQUIRE, typed(0, kind), &[1, 0]), Status::SUCCESS);
@@ -249,8 +284,14 @@ fn preempting_and_aborting_dooms_what_has_not_reached_a_device() {
     assert_eq!(stage.queue.preempt(Some(Nsid(1))), [in_device]);
     assert_eq!(replied(stage.queue.data(fetching, &[])).status, Status::PREEMPT_ABORT);
     assert_eq!(stage.queue.revoked(in_device), Some(Status::PREEMPT_ABORT));
-    assert_eq!(replied(stage.queue.finished(in_device, DeviceOutcome::DONE, &[])).status, Status::SUCCESS);
-    assert_eq!(replied(stage.queue.finished(elsewhere, DeviceOutcome::DONE, &[])).status, Status::SUCCESS);
+    assert_eq!(
+        replied(stage.queue.finished(in_device, DeviceOutcome::DONE, &[])).status,
+        Status::SUCCESS
+    );
+    assert_eq!(
+        replied(stage.queue.finished(elsewhere, DeviceOutcome::DONE, &[])).status,
+        Status::SUCCESS
+    );
 }
 
 #[test]
@@ -267,7 +308,10 @@ fn preempting_waits_for_commands_of_a_namespace_that_is_gone() {
     assert!(rest.remove(Nsid(1)));
     stage.queue.set_namespaces(Arc::new(rest));
     assert_eq!(stage.queue.preempt(None), [of_before]);
-    assert_eq!(replied(stage.queue.finished(of_before, DeviceOutcome::DONE, &[])).status, Status::SUCCESS);
+    assert_eq!(
+        replied(stage.queue.finished(of_before, DeviceOutcome::DONE, &[])).status,
+        Status::SUCCESS
+    );
     assert_eq!(stage.queue.preempt(None), []);
 }
 
@@ -324,7 +368,11 @@ fn a_host_masks_what_it_does_not_want_to_hear() {
     assert_eq!(stage.rig.data(page), [0; 64]);
     stage.rig.control.reservation_changed(Nsid(1), Notice::ReservationReleased);
     assert_eq!(stage.rig.data(page)[8], 2);
-    assert_eq!(Rig::io().status(mask(get_feature(id, 0), 1)), Status::INVALID_FIELD, "no namespace can be reserved");
+    assert_eq!(
+        Rig::io().status(mask(get_feature(id, 0), 1)),
+        Status::INVALID_FIELD,
+        "no namespace can be reserved"
+    );
 }
 
 #[test]
@@ -334,7 +382,10 @@ fn persistence_is_a_feature_too() {
     set.set_dword(1, 1);
     assert_eq!(stage.rig.start(4, set), Next::Hold);
     let cid: Cid = stage.rig.last_cid();
-    let Some(ControlEvent::Persist { ticket, nsid: Nsid(1), persist: true }) = stage.rig.poll() else { panic!("no event") };
+    let Some(ControlEvent::Persist { ticket, nsid: Nsid(1), persist: true }) = stage.rig.poll()
+    else {
+        panic!("no event")
+    };
     let outcome = stage.reservations.execute(&stage.rig.control.persistence(true));
     stage.rig.control.persisted(ticket, outcome.map(|_| ()));
     let (tag, cqe) = stage.rig.poll_reply();

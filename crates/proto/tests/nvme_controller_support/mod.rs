@@ -1,11 +1,12 @@
-//! A subsystem, its controllers and queues, driven by hand. Each test file uses its own part of this.
+//! A subsystem, its controllers and queues, driven by hand. Each test file uses its own part of
+//! this.
 #![allow(dead_code)]
 
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    Control, ControlEvent, ControllerKind, IoNext, IoQueue, Namespace, Next, Port, Refusal, Request, Subsystem, SubsystemConfig,
-    Support, before_connect,
+    Control, ControlEvent, ControllerKind, IoNext, IoQueue, Namespace, Next, Port, Refusal,
+    Request, Subsystem, SubsystemConfig, Support, before_connect,
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{Connect, ConnectData, Property};
@@ -20,7 +21,8 @@ use weft_proto::nvme::types::{Cid, Cntlid, Id128, Nqn, Nsid, Qid};
 use weft_proto::nvme::wire::NqnField;
 use weft_proto::stream::Tag;
 
-pub const PORT: Port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
+pub const PORT: Port =
+    Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
 pub const HOST_ID: Id128 = Id128([7; 16]);
 pub const TRANSFER: u32 = 1 << 20;
 /// CC that enables a controller of the NVM command set.
@@ -38,7 +40,13 @@ pub fn seconds(n: u64) -> Duration {
 pub fn namespace(nsid: u32) -> Namespace {
     Namespace {
         nguid: Id128([nsid as u8 | 0x80; 16]),
-        support: Support { discard: true, write_zeroes: true, compare: true, volatile_cache: true, discarded_reads_zero: true },
+        support: Support {
+            discard: true,
+            write_zeroes: true,
+            compare: true,
+            volatile_cache: true,
+            discarded_reads_zero: true,
+        },
         compare_write_blocks: 8,
         ..Namespace::new(Nsid(nsid), 512, 1000, Id128([nsid as u8; 16]))
     }
@@ -48,7 +56,10 @@ pub fn namespace(nsid: u32) -> Namespace {
 pub fn subsystem() -> Subsystem {
     let mut subsystem = Subsystem::new(
         Duration::ZERO,
-        SubsystemConfig { serial: "S1".to_owned(), ..SubsystemConfig::new(ControllerKind::Io, nqn("disk")) },
+        SubsystemConfig {
+            serial: "S1".to_owned(),
+            ..SubsystemConfig::new(ControllerKind::Io, nqn("disk"))
+        },
     );
     let mut cacheless = namespace(2);
     cacheless.support.volatile_cache = false;
@@ -60,13 +71,22 @@ pub fn subsystem() -> Subsystem {
 }
 
 pub fn discovery_subsystem() -> Subsystem {
-    Subsystem::new(Duration::ZERO, SubsystemConfig::new(ControllerKind::Discovery, Nqn::discovery()))
+    Subsystem::new(
+        Duration::ZERO,
+        SubsystemConfig::new(ControllerKind::Discovery, Nqn::discovery()),
+    )
 }
 
 /// Connect of queue `qid` with 32 entries and its data.
 pub fn connect(qid: u16, cntlid: Cntlid, subsystem: &Nqn) -> (Connect, ConnectData) {
-    let connect = Connect { record_format: 0, qid: Qid(qid), sq_size: 31, attributes: 0, keep_alive_ms: 0 };
-    let data = ConnectData { host_id: HOST_ID, cntlid, subnqn: NqnField::from(subsystem), hostnqn: NqnField::from(&nqn("host")) };
+    let connect =
+        Connect { record_format: 0, qid: Qid(qid), sq_size: 31, attributes: 0, keep_alive_ms: 0 };
+    let data = ConnectData {
+        host_id: HOST_ID,
+        cntlid,
+        subnqn: NqnField::from(subsystem),
+        hostnqn: NqnField::from(&nqn("host")),
+    };
     (connect, data)
 }
 
@@ -96,7 +116,9 @@ impl Rig {
     pub fn connected(mut subsystem: Subsystem, keep_alive_ms: u32) -> Self {
         let (mut ask, data) = connect(0, Cntlid::DYNAMIC, &subsystem.config().nqn.clone());
         ask.keep_alive_ms = keep_alive_ms;
-        let connected = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap();
+        let connected = subsystem
+            .connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT)
+            .unwrap();
         Self::of(subsystem, connected.queue)
     }
 
@@ -108,7 +130,10 @@ impl Rig {
     /// A controller that is enabled.
     pub fn enabled(subsystem: Subsystem) -> Self {
         let mut rig = Self::connected(subsystem, 0);
-        assert_eq!(rig.set_cc(Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES), Status::SUCCESS);
+        assert_eq!(
+            rig.set_cc(Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES),
+            Status::SUCCESS
+        );
         rig
     }
 

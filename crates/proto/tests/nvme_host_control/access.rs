@@ -1,4 +1,5 @@
-//! Asymmetric namespace access: what the log page says, the events that tell of a change, and changes that take too long.
+//! Asymmetric namespace access: what the log page says, the events that tell of a change, and
+//! changes that take too long.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use super::world::{World, config};
 /// Notice, Asymmetric Namespace Access Change, log page 0Ch.
 const ACCESS_CHANGED: u32 = 0x000c_0302;
 
-/// A log page with a group of each of the states, numbered from 1; the namespace with the same number is in it, and named where `named`.
+/// A log page with a group of each of the states, numbered from 1; the namespace with the same
+/// number is in it, and named where `named`.
 fn page(states: &[AnaState], named: bool) -> Vec<u8> {
     let mut page = AnaHeader { chgcnt: 0, ngrps: states.len() as u16 }.encode();
     for (grpid, state) in (1..).zip(states) {
@@ -42,13 +44,23 @@ fn ana() -> Fake {
 fn world(first: Vec<u8>) -> (World, std::rc::Rc<std::cell::RefCell<Option<Vec<u8>>>>) {
     let shown = std::rc::Rc::new(std::cell::RefCell::new(Some(first)));
     let log = shown.clone();
-    let mut world = World::scripted(config(), ana(), move |_, sqe, _, _| match (sqe.opcode(), sqe.dword(10) & 0xff) {
-        (2, 0x0c) => Some(log.borrow().clone().map_or_else(|| Reply::status(Status::INTERNAL_ERROR), Reply::data)),
-        (9, 0x0b) => {
-            assert_eq!(sqe.dword(11), 0x900, "namespace and access notices, and none that the controller does not have");
-            None
+    let mut world = World::scripted(config(), ana(), move |_, sqe, _, _| {
+        match (sqe.opcode(), sqe.dword(10) & 0xff) {
+            (2, 0x0c) => Some(
+                log.borrow()
+                    .clone()
+                    .map_or_else(|| Reply::status(Status::INTERNAL_ERROR), Reply::data),
+            ),
+            (9, 0x0b) => {
+                assert_eq!(
+                    sqe.dword(11),
+                    0x900,
+                    "namespace and access notices, and none that the controller does not have"
+                );
+                None
+            }
+            _ => None,
         }
-        _ => None,
     });
     world.run();
     assert_eq!(world.said.pop_back(), Some(HostAction::Ready));
@@ -82,7 +94,11 @@ fn a_namespace_is_in_the_group_that_the_log_page_names() {
     log.extend(AnaGroup { grpid: 9, nnsids: 1, chgcnt: 0, state: AnaState::OPTIMIZED }.encode());
     log.extend(2u32.to_le_bytes());
     let (world, _) = world(log);
-    assert_eq!(access(&world), [Some(AnaState::INACCESSIBLE), Some(AnaState::OPTIMIZED)], "of group 1 nothing is said");
+    assert_eq!(
+        access(&world),
+        [Some(AnaState::INACCESSIBLE), Some(AnaState::OPTIMIZED)],
+        "of group 1 nothing is said"
+    );
 }
 
 #[test]

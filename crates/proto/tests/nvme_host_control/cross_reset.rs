@@ -11,7 +11,8 @@ use weft_proto::nvme::types::Cntlid;
 use super::fake::{CNTLID, Reply};
 use super::world::World;
 
-const LOST: CrossControllerReset = CrossControllerReset { icid: Cntlid(3), ciu: 5, cirn: 0x0102_0304_0506_0708 };
+const LOST: CrossControllerReset =
+    CrossControllerReset { icid: Cntlid(3), ciu: 5, cirn: 0x0102_0304_0506_0708 };
 /// Notice, Cross-Controller Reset Completed, log page 1Eh.
 const COMPLETED: u32 = 0x001e_f402;
 
@@ -25,8 +26,11 @@ fn done(stopped: bool) -> Option<HostAction> {
 
 fn log(status: CrossResetStatus) -> Reply {
     let mut page = CrossResetHeader { ne: 2 }.encode();
-    let own = CrossResetEntry { icid: LOST.icid, ciu: LOST.ciu, acid: CNTLID, ccrs: status, ccrf: 0 };
-    page.extend(CrossResetEntry { ciu: 4, ccrs: CrossResetStatus::SUCCESSFUL, ..own.clone() }.encode());
+    let own =
+        CrossResetEntry { icid: LOST.icid, ciu: LOST.ciu, acid: CNTLID, ccrs: status, ccrf: 0 };
+    page.extend(
+        CrossResetEntry { ciu: 4, ccrs: CrossResetStatus::SUCCESSFUL, ..own.clone() }.encode(),
+    );
     page.extend(own.encode());
     page.resize(4096, 0);
     Reply::data(page)
@@ -70,7 +74,8 @@ fn an_answer_may_take_as_long_as_the_devices_need() {
 
 #[test]
 fn the_log_page_tells_of_a_reset_that_goes_on() {
-    for (last, stopped) in [(CrossResetStatus::SUCCESSFUL, true), (CrossResetStatus::FAILED, false)] {
+    for (last, stopped) in [(CrossResetStatus::SUCCESSFUL, true), (CrossResetStatus::FAILED, false)]
+    {
         let mut world = world(2);
         let mut reads = 0;
         world.script = Box::new(move |_, sqe, _, _| match (sqe.opcode(), sqe.dword(10) & 0xff) {
@@ -95,10 +100,14 @@ fn the_log_page_tells_of_a_reset_that_goes_on() {
 
 #[test]
 fn a_refusal_for_want_of_room_is_tried_again_and_another_is_final() {
-    for (second, stopped) in [(Reply::result(1), true), (Reply::status(Status::INVALID_CONTROLLER_ID), false)] {
+    for (second, stopped) in
+        [(Reply::result(1), true), (Reply::status(Status::INVALID_CONTROLLER_ID), false)]
+    {
         let mut world = world(1);
-        let mut answers = vec![second, Reply::status(Status::CROSS_CONTROLLER_RESET_LIMIT_EXCEEDED)];
-        world.script = Box::new(move |_, sqe, _, _| (sqe.opcode() == 0x38).then(|| answers.pop().unwrap()));
+        let mut answers =
+            vec![second, Reply::status(Status::CROSS_CONTROLLER_RESET_LIMIT_EXCEEDED)];
+        world.script =
+            Box::new(move |_, sqe, _, _| (sqe.opcode() == 0x38).then(|| answers.pop().unwrap()));
         world.host.cross_reset(world.now, LOST);
         world.run();
         assert_eq!(world.said.pop_back(), None);

@@ -48,7 +48,10 @@ fn events_of_other_kinds_are_passed_on() {
     let mut world = World::ready();
     let seen = world.fake.seen.len();
     world.event(0x0002_0101);
-    let Some(HostAction::Event(AsyncEvent { kind, information, .. })) = world.said.pop_front() else { panic!() };
+    let Some(HostAction::Event(AsyncEvent { kind, information, .. })) = world.said.pop_front()
+    else {
+        panic!()
+    };
     assert_eq!((kind, information), (AsyncEventType::HEALTH, 1));
     assert_eq!(world.fake.seen[seen..], ["Asynchronous Event Request"]);
 }
@@ -67,7 +70,9 @@ fn an_event_during_setup_is_not_lost() {
     let mut world = World::scripted(config(), Fake::default(), |_, sqe, _, fake| {
         // The event comes before the list is read; the change comes after it.
         match (sqe.opcode(), sqe.dword(10)) {
-            (0x0c, _) if fake.namespaces.len() == 2 => Some(Reply::result(NAMESPACE_CHANGED.into())),
+            (0x0c, _) if fake.namespaces.len() == 2 => {
+                Some(Reply::result(NAMESPACE_CHANGED.into()))
+            }
             (6, 0) if sqe.nsid() == Nsid(2) => {
                 fake.namespaces.insert(3, namespace(3, 1));
                 None
@@ -89,7 +94,10 @@ fn a_controller_without_events_is_left_alone() {
     });
     world.pass(Duration::from_secs(60));
     assert_eq!(world.said.pop_back(), Some(HostAction::Ready));
-    assert_eq!(world.fake.seen.iter().filter(|name| *name == "Asynchronous Event Request").count(), 0);
+    assert_eq!(
+        world.fake.seen.iter().filter(|name| *name == "Asynchronous Event Request").count(),
+        0
+    );
 }
 
 #[test]
@@ -126,7 +134,8 @@ fn a_list_that_is_never_to_be_had_ends_nothing() {
 
 #[test]
 fn a_persistent_discovery_connection_follows_the_log() {
-    let config = HostConfig { keep_alive_ms: 30_000, subsystem: Nqn::discovery(), ..discovery_config() };
+    let config =
+        HostConfig { keep_alive_ms: 30_000, subsystem: Nqn::discovery(), ..discovery_config() };
     let mut world = World::scripted(config, Fake::discovery(1), |number, _, data, fake| {
         // The scripted controller expects no keep alive of a discovery host.
         (number == 0).then(|| {
@@ -148,7 +157,8 @@ fn a_persistent_discovery_connection_follows_the_log() {
     assert_eq!(world.fake.seen[before..], ["Keep Alive", "Keep Alive", "Keep Alive", "Keep Alive"]);
 }
 
-/// A controller of which Identify with this CNS for namespace 1 is refused `times` times after the setup.
+/// A controller of which Identify with this CNS for namespace 1 is refused `times` times after the
+/// setup.
 fn refusing(cns: u32, mut times: u32) -> World {
     let mut asked = 0;
     World::scripted(config(), Fake::default(), move |_, sqe, _, _| {
@@ -167,7 +177,10 @@ fn a_namespace_whose_identify_fails_during_a_look_stays_and_is_looked_at_again()
     world.run();
     world.fake.namespaces.get_mut(&1).unwrap().0.nsze = 5000;
     world.event(NAMESPACE_CHANGED);
-    assert_eq!(world.host.namespaces().iter().map(|known| known.blocks).collect::<Vec<_>>(), [1000, 2000]);
+    assert_eq!(
+        world.host.namespaces().iter().map(|known| known.blocks).collect::<Vec<_>>(),
+        [1000, 2000]
+    );
     world.pass(Duration::from_secs(5));
     assert_eq!(world.host.namespaces()[0].blocks, 5000, "nobody had to send another event");
     assert_eq!(world.outstanding(0x0c), 1);
@@ -191,5 +204,8 @@ fn a_list_of_names_that_fails_during_a_look_takes_no_name_away() {
     assert_eq!(world.host.namespaces()[0].difference(&before), None);
     world.fake.namespaces.get_mut(&1).unwrap().1 = NamespaceDescriptors::default();
     world.pass(Duration::from_secs(5));
-    assert!(world.host.namespaces()[0].difference(&before).is_some(), "looked at again, it has no name any more");
+    assert!(
+        world.host.namespaces()[0].difference(&before).is_some(),
+        "looked at again, it has no name any more"
+    );
 }

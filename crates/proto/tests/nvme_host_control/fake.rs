@@ -1,4 +1,5 @@
-//! A controller that answers as the specification says, except where a test has it answer otherwise.
+//! A controller that answers as the specification says, except where a test has it answer
+//! otherwise.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,14 @@ use weft_proto::nvme::fabrics::{Connect, ConnectData, ConnectResponse, Property}
 use weft_proto::nvme::feature::{FeatureId, QueueCounts};
 use weft_proto::nvme::host::AdminData;
 use weft_proto::nvme::identify::{
-    Cns, ControllerType, IdentifyController, IdentifyNamespace, IdentifyNvmController, LbaFormat, NamespaceDescriptors,
-    NamespaceList,
+    Cns, ControllerType, IdentifyController, IdentifyNamespace, IdentifyNvmController, LbaFormat,
+    NamespaceDescriptors, NamespaceList,
 };
 use weft_proto::nvme::log_page::{DiscoveryEntry, DiscoveryHeader, LogPageId};
 use weft_proto::nvme::opcode::{AdminOpcode, FabricsType};
-use weft_proto::nvme::property::{Capabilities, Configuration, ControllerStatus, PropertyOffset, ShutdownStatus, Version};
+use weft_proto::nvme::property::{
+    Capabilities, Configuration, ControllerStatus, PropertyOffset, ShutdownStatus, Version,
+};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Id128, Nqn, Nsid, Qid};
@@ -63,7 +66,14 @@ pub struct Fake {
 
 /// A namespace of `blocks` blocks of 512 bytes with a UUID made of its number.
 pub fn namespace(nsid: u32, blocks: u64) -> (IdentifyNamespace, NamespaceDescriptors) {
-    let mut id = IdentifyNamespace { nsze: blocks, ncap: blocks, nuse: blocks, dlfeat: 9, nmic: 1, ..Default::default() };
+    let mut id = IdentifyNamespace {
+        nsze: blocks,
+        ncap: blocks,
+        nuse: blocks,
+        dlfeat: 9,
+        nmic: 1,
+        ..Default::default()
+    };
     id.lbaf[0] = LbaFormat { ms: 0, ds: 9, rp: 0 };
     (id, NamespaceDescriptors { uuid: Some(Id128([nsid as u8; 16])), ..Default::default() })
 }
@@ -245,7 +255,8 @@ impl Fake {
             LogPageId::CHANGED_NAMESPACES => Reply::data(NamespaceList::default().encode()),
             LogPageId::DISCOVERY => {
                 let numrec = self.discovery.len() as u64;
-                let mut log = DiscoveryHeader { genctr: self.generation, numrec, recfmt: 0 }.encode();
+                let mut log =
+                    DiscoveryHeader { genctr: self.generation, numrec, recfmt: 0 }.encode();
                 self.discovery.iter().for_each(|entry| log.extend(entry.encode()));
                 let from = sqe.qword(12) as usize;
                 assert!(from + len as usize <= log.len(), "the log is read beyond its end");

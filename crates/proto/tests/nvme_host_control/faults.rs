@@ -1,4 +1,5 @@
-//! Every fault at every step: the association is ready or over, once, in bounded time, and the host never panics.
+//! Every fault at every step: the association is ready or over, once, in bounded time, and the host
+//! never panics.
 
 use std::time::Duration;
 
@@ -43,7 +44,9 @@ impl Fault {
             Self::Silence => Reply::Silence,
             Self::Data(byte) => Reply::data(vec![byte; len]),
             Self::Short => Reply::data(vec![0; len / 2]),
-            Self::Result(result) => Reply::Done(Cqe { result, ..Cqe::new(Cid(0), Status::SUCCESS) }, vec![0; len]),
+            Self::Result(result) => {
+                Reply::Done(Cqe { result, ..Cqe::new(Cid(0), Status::SUCCESS) }, vec![0; len])
+            }
         }
     }
 }
@@ -52,11 +55,15 @@ fn ended(action: &HostAction) -> bool {
     matches!(action, HostAction::Failed { .. } | HostAction::Closed { .. })
 }
 
-/// Runs an association for two minutes; says whether it came to an end, which `World` sees to be the last word.
+/// Runs an association for two minutes; says whether it came to an end, which `World` sees to be
+/// the last word.
 fn survives(mut world: World) -> bool {
     world.pass(Duration::from_secs(120));
     let ends = world.said.iter().filter(|action| ended(action)).count();
-    let good = world.said.iter().any(|action| matches!(action, HostAction::Ready | HostAction::Discovered(_)));
+    let good = world
+        .said
+        .iter()
+        .any(|action| matches!(action, HostAction::Ready | HostAction::Discovered(_)));
     assert!(ends == 1 || (ends == 0 && good), "neither ready nor over: {:?}", world.said);
     ends == 0
 }
@@ -67,10 +74,14 @@ fn each_fault_at_each_step(config: impl Fn() -> HostConfig, fake: impl Fn() -> F
     assert!(!world.said.iter().any(ended));
     for step in 0..world.commands() {
         for fault in FAULTS {
-            let script = move |number: usize, _: &_, data: &AdminData, _: &mut Fake| (number == step).then(|| fault.reply(data));
+            let script = move |number: usize, _: &_, data: &AdminData, _: &mut Fake| {
+                (number == step).then(|| fault.reply(data))
+            };
             survives(World::scripted(config(), fake(), script));
         }
-        let script = move |number: usize, _: &_, _: &AdminData, _: &mut Fake| (number >= step).then_some(Reply::Silence);
+        let script = move |number: usize, _: &_, _: &AdminData, _: &mut Fake| {
+            (number >= step).then_some(Reply::Silence)
+        };
         survives(World::scripted(config(), fake(), script));
     }
 }
@@ -90,12 +101,16 @@ fn a_connection_lost_at_each_step_ends_the_association() {
     let mut world = World::new(config(), Fake::default());
     world.run();
     for step in 0..world.commands() {
-        let mut world =
-            World::scripted(config(), Fake::default(), move |number, _, _, _| (number >= step).then_some(Reply::Silence));
+        let mut world = World::scripted(config(), Fake::default(), move |number, _, _, _| {
+            (number >= step).then_some(Reply::Silence)
+        });
         world.run();
         world.host.connection_lost(world.now, Qid(0));
         world.run();
-        assert!(matches!(world.said.back(), Some(HostAction::Failed { confirmed: true, .. })), "{step}");
+        assert!(
+            matches!(world.said.back(), Some(HostAction::Failed { confirmed: true, .. })),
+            "{step}"
+        );
         assert_eq!(world.host.deadline(), None);
     }
 }

@@ -8,7 +8,12 @@ use super::world::World;
 /// A namespace with all names.
 fn known() -> RemoteNamespace {
     let namespace = World::ready().host.namespaces()[0].clone();
-    RemoteNamespace { uuid: Some(Id128([1; 16])), nguid: Some(Id128([2; 16])), eui64: Some([3; 8]), ..namespace }
+    RemoteNamespace {
+        uuid: Some(Id128([1; 16])),
+        nguid: Some(Id128([2; 16])),
+        eui64: Some([3; 8]),
+        ..namespace
+    }
 }
 
 #[test]
@@ -18,7 +23,11 @@ fn each_name_and_the_format_is_compared() {
     let cases: [(&str, RemoteNamespace, Difference); 7] = [
         ("UUID", RemoteNamespace { uuid: Some(Id128([9; 16])), ..known.clone() }, Difference::Uuid),
         ("no UUID", RemoteNamespace { uuid: None, ..known.clone() }, Difference::Uuid),
-        ("NGUID", RemoteNamespace { nguid: Some(Id128([9; 16])), ..known.clone() }, Difference::Nguid),
+        (
+            "NGUID",
+            RemoteNamespace { nguid: Some(Id128([9; 16])), ..known.clone() },
+            Difference::Nguid,
+        ),
         ("no NGUID", RemoteNamespace { nguid: None, ..known.clone() }, Difference::Nguid),
         ("EUI-64", RemoteNamespace { eui64: Some([9; 8]), ..known.clone() }, Difference::Eui64),
         ("no EUI-64", RemoteNamespace { eui64: None, ..known.clone() }, Difference::Eui64),
@@ -41,7 +50,8 @@ fn a_size_may_change_with_and_without_names() {
     for namespace in [known, nameless] {
         let grown = RemoteNamespace { blocks: namespace.blocks * 2, ..namespace.clone() };
         assert_eq!(namespace.difference(&grown), None);
-        let formatted = RemoteNamespace { block_bytes: namespace.block_bytes * 8, ..namespace.clone() };
+        let formatted =
+            RemoteNamespace { block_bytes: namespace.block_bytes * 8, ..namespace.clone() };
         assert!(namespace.difference(&formatted).is_some());
     }
 }

@@ -34,9 +34,11 @@ fn keep_alive_comes_at_half_time() {
 
 #[test]
 fn without_keep_alive_an_idle_host_sleeps() {
-    let mut world = World::scripted(HostConfig { keep_alive_ms: 0, ..config() }, Fake::default(), |number, _, _, _| {
-        (number == 0).then(|| Reply::result(7))
-    });
+    let mut world = World::scripted(
+        HostConfig { keep_alive_ms: 0, ..config() },
+        Fake::default(),
+        |number, _, _, _| (number == 0).then(|| Reply::result(7)),
+    );
     world.run();
     assert_eq!(world.said.pop_back(), Some(HostAction::Ready));
     assert_eq!(world.host.deadline(), None);
@@ -45,7 +47,9 @@ fn without_keep_alive_an_idle_host_sleeps() {
 #[test]
 fn a_controller_that_knows_no_keep_alive_gets_none() {
     let mut world = World::ready();
-    world.script = Box::new(|_, sqe, _, _| (sqe.opcode() == 0x18).then(|| Reply::status(Status::INVALID_OPCODE)));
+    world.script = Box::new(|_, sqe, _, _| {
+        (sqe.opcode() == 0x18).then(|| Reply::status(Status::INVALID_OPCODE))
+    });
     world.pass(SECOND * 60);
     assert!(world.said.is_empty());
     assert_eq!(world.host.deadline(), None);
@@ -67,7 +71,9 @@ fn a_keep_alive_without_answer_ends_the_association() {
 #[test]
 fn a_refused_keep_alive_resets_the_controller() {
     let mut world = World::ready();
-    world.script = Box::new(|_, sqe, _, _| (sqe.opcode() == 0x18).then(|| Reply::status(Status::INTERNAL_ERROR)));
+    world.script = Box::new(|_, sqe, _, _| {
+        (sqe.opcode() == 0x18).then(|| Reply::status(Status::INTERNAL_ERROR))
+    });
     let (error, confirmed) = failed(&mut world, SECOND * 60);
     assert_eq!(error.fault(), Fault::Refused);
     assert!(confirmed && world.fake.stopped());
@@ -98,8 +104,16 @@ fn aborts_of_unwanted_commands_keep_to_the_controllers_limit() {
     world.complete(|sqe| sqe.opcode() == 8, Status::SUCCESS, 0);
     world.host.io_timed_out(world.now, Qid(1), Cid(99));
     world.complete(|sqe| sqe.opcode() == 8, Status::SUCCESS, 0);
-    let aborted: Vec<u32> = world.unanswered.iter().filter(|(_, sqe)| sqe.opcode() == 8).map(|(_, sqe)| sqe.dword(10)).collect();
-    assert!(aborted.len() == 2 && aborted.contains(&0x0063_0001), "what took too long comes first: {aborted:x?}");
+    let aborted: Vec<u32> = world
+        .unanswered
+        .iter()
+        .filter(|(_, sqe)| sqe.opcode() == 8)
+        .map(|(_, sqe)| sqe.dword(10))
+        .collect();
+    assert!(
+        aborted.len() == 2 && aborted.contains(&0x0063_0001),
+        "what took too long comes first: {aborted:x?}"
+    );
     (0..100).for_each(|cid| world.host.io_completed(Qid(1), Cid(cid)));
     world.complete(|sqe| sqe.opcode() == 8, Status::SUCCESS, 0);
     world.complete(|sqe| sqe.opcode() == 8, Status::SUCCESS, 0);
@@ -134,7 +148,12 @@ fn aborts_respect_the_limit_of_the_controller() {
     world.complete(|sqe| sqe.opcode() == 8, Status::ABORT_COMMAND_LIMIT_EXCEEDED, 0);
     world.complete(|sqe| sqe.opcode() == 8, Status::SUCCESS, 0);
     assert_eq!(world.outstanding(8), 2);
-    let aborted: Vec<u32> = world.unanswered.iter().filter(|(_, sqe)| sqe.opcode() == 8).map(|(_, sqe)| sqe.dword(10)).collect();
+    let aborted: Vec<u32> = world
+        .unanswered
+        .iter()
+        .filter(|(_, sqe)| sqe.opcode() == 8)
+        .map(|(_, sqe)| sqe.dword(10))
+        .collect();
     assert_eq!(aborted, [0x0003_0001, 0x0004_0001]);
 }
 
@@ -146,7 +165,10 @@ fn an_abort_without_answer_resets_the_controller() {
     world.run();
     world.host.io_completed(Qid(1), Cid(1));
     let (error, confirmed) = failed(&mut world, SECOND * 60);
-    assert_eq!((error, confirmed), (HostError::TimedOut { step: Step::Abort, after_ms: 10_000 }, true));
+    assert_eq!(
+        (error, confirmed),
+        (HostError::TimedOut { step: Step::Abort, after_ms: 10_000 }, true)
+    );
 }
 
 #[test]
@@ -157,7 +179,10 @@ fn aborts_leave_room_in_the_admin_queue() {
         world.host.io_timed_out(world.now, Qid(1), Cid(cid));
     }
     world.pass(SECOND * 3);
-    assert_eq!((world.outstanding(8), world.outstanding(0x18), world.outstanding(0x0c)), (15, 1, 1));
+    assert_eq!(
+        (world.outstanding(8), world.outstanding(0x18), world.outstanding(0x0c)),
+        (15, 1, 1)
+    );
     let left = HostConfig::ADMIN_COMMANDS - HostConfig::ADMIN_COMMANDS_OF_OTHERS;
     assert!(world.unanswered.len() < usize::from(left));
 }
@@ -271,7 +296,9 @@ fn shutdown_before_anything_was_enabled_is_immediate() {
 
 #[test]
 fn shutdown_in_the_middle_of_setup_still_shuts_down() {
-    let mut world = World::scripted(config(), Fake::default(), |_, sqe, _, _| (sqe.opcode() == 6).then_some(Reply::Silence));
+    let mut world = World::scripted(config(), Fake::default(), |_, sqe, _, _| {
+        (sqe.opcode() == 6).then_some(Reply::Silence)
+    });
     world.run();
     world.host.shutdown(world.now);
     assert_eq!(world.last_word(SECOND), Some(HostAction::Closed { confirmed: true }));

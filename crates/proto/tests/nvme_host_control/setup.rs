@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use weft_proto::nvme::feature::QueueCounts;
 use weft_proto::nvme::host::{
-    AdminData, Difference, DiscoveryResult, Fault, HostAction, HostConfig, HostError, Incompatibility, NamespaceProblem,
-    Violation,
+    AdminData, Difference, DiscoveryResult, Fault, HostAction, HostConfig, HostError,
+    Incompatibility, NamespaceProblem, Violation,
 };
 use weft_proto::nvme::identify::{
     ControllerType, Csi, IdentifyController, IdentifyNvmController, LbaFormat, NamespaceDescriptors,
@@ -63,36 +63,61 @@ fn what_a_namespace_is_like() {
     let [first, second] = world.host.namespaces() else { panic!() };
     assert_eq!((first.nsid, first.blocks, first.block_bytes), (Nsid(1), 1000, 512));
     assert_eq!((first.uuid, first.nguid, first.eui64), (Some(Id128([1; 16])), None, None));
-    assert!(first.shared && first.volatile_cache && first.deallocated_reads_zero && !first.write_protected);
-    assert_eq!((first.transfer_blocks_max, first.atomic_power_fail_blocks, first.atomic_write_blocks), (256, 8, 1));
+    assert!(
+        first.shared
+            && first.volatile_cache
+            && first.deallocated_reads_zero
+            && !first.write_protected
+    );
+    assert_eq!(
+        (first.transfer_blocks_max, first.atomic_power_fail_blocks, first.atomic_write_blocks),
+        (256, 8, 1)
+    );
     assert_eq!((first.compare, first.compare_and_write_blocks_max), (true, 4));
     let zeroes = first.write_zeroes.unwrap();
     assert_eq!((zeroes.blocks_max, zeroes.deallocate), (512, true));
     let deallocate = first.deallocate.unwrap();
-    assert_eq!((deallocate.ranges_max, deallocate.range_blocks_max, deallocate.blocks_max), (8, u32::MAX, u64::MAX));
+    assert_eq!(
+        (deallocate.ranges_max, deallocate.range_blocks_max, deallocate.blocks_max),
+        (8, u32::MAX, u64::MAX)
+    );
     assert_eq!((first.difference(first), first.difference(second)), (None, Some(Difference::Uuid)));
 }
 
 #[test]
 fn a_controller_with_nothing_optional() {
     let mut fake = Fake { version: Version(0x0001_0201), limits: None, ..Fake::default() };
-    fake.identify =
-        IdentifyController { cntlid: CNTLID, sqes: 0x66, cqes: 0x44, sgls: 1, ioccsz: 4, iorcsz: 1, ..Default::default() };
+    fake.identify = IdentifyController {
+        cntlid: CNTLID,
+        sqes: 0x66,
+        cqes: 0x44,
+        sgls: 1,
+        ioccsz: 4,
+        iorcsz: 1,
+        ..Default::default()
+    };
     let mut world = World::new(config(), fake);
     world.run();
     assert_eq!(world.said.pop_back(), Some(HostAction::Ready));
     let namespace = &world.host.namespaces()[0];
     assert_eq!((namespace.transfer_blocks_max, namespace.uuid), (65536, None));
-    assert_eq!((namespace.write_zeroes, namespace.deallocate, namespace.compare), (None, None, false));
+    assert_eq!(
+        (namespace.write_zeroes, namespace.deallocate, namespace.compare),
+        (None, None, false)
+    );
     assert_eq!(world.host.controller().in_capsule_bytes(), 0);
     assert!(world.fake.seen.iter().filter(|name| *name == "Set Features").count() == 1);
 }
 
 #[test]
 fn queues_are_as_many_and_as_long_as_both_ends_want() {
-    for (wanted, entries, maxcmd, expected_queues, expected_entries) in
-        [(1, 128, 64, 1, 64), (9, 32, 64, 4, 32), (0, 0, 64, 1, 2), (2, 2000, 0, 2, 128), (2, 8, 1, 2, 2)]
-    {
+    for (wanted, entries, maxcmd, expected_queues, expected_entries) in [
+        (1, 128, 64, 1, 64),
+        (9, 32, 64, 4, 32),
+        (0, 0, 64, 1, 2),
+        (2, 2000, 0, 2, 128),
+        (2, 8, 1, 2, 2),
+    ] {
         let config = HostConfig { io_queues: wanted, queue_entries: entries, ..config() };
         let mut fake = Fake::default();
         fake.identify.maxcmd = maxcmd;
@@ -110,7 +135,8 @@ fn fewer_queues_than_granted_are_borne_but_not_none() {
     let script = |refused: u32| {
         move |_: usize, sqe: &weft_proto::nvme::sqe::Sqe, data: &AdminData, _: &mut Fake| {
             let qid = sqe.dword(10) >> 16;
-            (matches!(data, AdminData::Out(_)) && qid >= refused).then(|| Reply::status(Status::CONNECT_INVALID_PARAMETERS))
+            (matches!(data, AdminData::Out(_)) && qid >= refused)
+                .then(|| Reply::status(Status::CONNECT_INVALID_PARAMETERS))
         }
     };
     let mut world = World::scripted(config(), Fake::default(), script(2));
@@ -119,7 +145,10 @@ fn fewer_queues_than_granted_are_borne_but_not_none() {
     assert_eq!(world.host.queues(), [Qid(1)]);
     let mut world = World::scripted(config(), Fake::default(), script(1));
     let error = error_of(world.last_word(MINUTE));
-    assert_eq!(error.to_string(), "Connect of I/O queue 2 was refused: Connect Invalid Parameters (0x182)");
+    assert_eq!(
+        error.to_string(),
+        "Connect of I/O queue 2 was refused: Connect Invalid Parameters (0x182)"
+    );
 }
 
 #[test]
@@ -152,11 +181,20 @@ fn controllers_that_do_not_fit() {
         (|fake| fake.cap = Capabilities(Capabilities::ADMIN_ONLY), Incompatibility::CommandSet),
         (|fake| fake.identify.sgls = 0, Incompatibility::Sgl),
         (|fake| fake.identify.ioccsz = 3, Incompatibility::CapsuleSize { ioccsz: 3, iorcsz: 1 }),
-        (|fake| fake.identify.iorcsz = 0, Incompatibility::CapsuleSize { ioccsz: 0x204, iorcsz: 0 }),
+        (
+            |fake| fake.identify.iorcsz = 0,
+            Incompatibility::CapsuleSize { ioccsz: 0x204, iorcsz: 0 },
+        ),
         (|fake| fake.identify.sqes = 0x55, Incompatibility::EntrySize { sqes: 0x55, cqes: 0x44 }),
         (|fake| fake.identify.cqes = 0x65, Incompatibility::EntrySize { sqes: 0x66, cqes: 0x65 }),
-        (|fake| fake.identify.cntrltype = ControllerType::DISCOVERY, Incompatibility::DiscoveryController),
-        (|fake| fake.identify.cntrltype = ControllerType::ADMINISTRATIVE, Incompatibility::AdministrativeController),
+        (
+            |fake| fake.identify.cntrltype = ControllerType::DISCOVERY,
+            Incompatibility::DiscoveryController,
+        ),
+        (
+            |fake| fake.identify.cntrltype = ControllerType::ADMINISTRATIVE,
+            Incompatibility::AdministrativeController,
+        ),
     ];
     for (change, incompatibility) in cases {
         let error = error_of(with(change).said.pop_back());
@@ -177,18 +215,30 @@ fn a_discovery_controller_that_hides_its_type() {
 #[test]
 fn controllers_that_contradict_themselves() {
     let other = Nqn::new("nqn.2014-08.org.example:other").unwrap();
-    let error = error_of(with(|fake| fake.identify.subnqn = NqnField::from(&other)).said.pop_back());
+    let error =
+        error_of(with(|fake| fake.identify.subnqn = NqnField::from(&other)).said.pop_back());
     assert_eq!(error, HostError::Violation(Violation::Subsystem));
     let error = error_of(with(|fake| fake.identify.cntlid = Cntlid(8)).said.pop_back());
-    assert_eq!(error, HostError::Violation(Violation::ControllerIdChanged { connect: CNTLID, identify: Cntlid(8) }));
+    assert_eq!(
+        error,
+        HostError::Violation(Violation::ControllerIdChanged {
+            connect: CNTLID,
+            identify: Cntlid(8)
+        })
+    );
     for cntlid in [0xfff0, 0xffff, 6] {
         let config = HostConfig { cntlid: Cntlid(5), ..config() };
-        let mut world = World::scripted(config, Fake::default(), move |_, _, _, _| Some(Reply::result(cntlid)));
+        let mut world =
+            World::scripted(config, Fake::default(), move |_, _, _, _| Some(Reply::result(cntlid)));
         let error = error_of(world.last_word(MINUTE));
         assert_eq!(error, HostError::Violation(Violation::ControllerId(Cntlid(cntlid as u16))));
     }
-    let mut world = World::scripted(config(), Fake::default(), |_, _, _, _| Some(Reply::result(0x2_0001)));
-    assert_eq!(error_of(world.last_word(MINUTE)), HostError::Incompatible(Incompatibility::Authentication));
+    let mut world =
+        World::scripted(config(), Fake::default(), |_, _, _, _| Some(Reply::result(0x2_0001)));
+    assert_eq!(
+        error_of(world.last_word(MINUTE)),
+        HostError::Incompatible(Incompatibility::Authentication)
+    );
 }
 
 #[test]
@@ -199,7 +249,10 @@ fn a_controller_with_other_command_sets_only_is_asked_for_all() {
     });
     assert!(world.fake.seen.contains(&"set CC 0x460061".to_owned()));
     assert_eq!(world.host.namespaces()[0].nsid, Nsid(2));
-    assert_eq!(world.host.unusable_namespaces(), [(Nsid(1), NamespaceProblem::CommandSet(Csi::ZONED))]);
+    assert_eq!(
+        world.host.unusable_namespaces(),
+        [(Nsid(1), NamespaceProblem::CommandSet(Csi::ZONED))]
+    );
 }
 
 #[test]
@@ -225,13 +278,17 @@ fn namespaces_that_cannot_be_used() {
 
 #[test]
 fn many_namespaces_come_in_several_lists() {
-    let world = with(|fake| fake.namespaces = (1..=2500).map(|nsid| (nsid * 2, namespace(nsid, 8))).collect());
+    let world = with(|fake| {
+        fake.namespaces = (1..=2500).map(|nsid| (nsid * 2, namespace(nsid, 8))).collect()
+    });
     assert_eq!(world.host.namespaces().len(), 2500);
     assert_eq!(world.host.namespaces()[2499].nsid, Nsid(5000));
     assert!(!world.host.namespaces_cut_off());
-    let world = with(|fake| fake.namespaces = (1..=4096).map(|nsid| (nsid, namespace(nsid, 8))).collect());
+    let world =
+        with(|fake| fake.namespaces = (1..=4096).map(|nsid| (nsid, namespace(nsid, 8))).collect());
     assert_eq!(world.host.namespaces().len(), 4096);
-    let world = with(|fake| fake.namespaces = (1..=4097).map(|nsid| (nsid, namespace(nsid, 8))).collect());
+    let world =
+        with(|fake| fake.namespaces = (1..=4097).map(|nsid| (nsid, namespace(nsid, 8))).collect());
     assert_eq!((world.host.namespaces().len(), world.host.namespaces_cut_off()), (4096, true));
 }
 
@@ -261,8 +318,11 @@ fn broken_descriptors_leave_the_names_of_identify() {
 #[test]
 fn names_of_zeroes_are_none() {
     let world = with(|fake| {
-        fake.namespaces.get_mut(&1).unwrap().1 =
-            NamespaceDescriptors { uuid: Some(Id128([0; 16])), eui64: Some([0; 8]), ..Default::default() };
+        fake.namespaces.get_mut(&1).unwrap().1 = NamespaceDescriptors {
+            uuid: Some(Id128([0; 16])),
+            eui64: Some([0; 8]),
+            ..Default::default()
+        };
     });
     let first = &world.host.namespaces()[0];
     assert_eq!((first.uuid, first.nguid, first.eui64), (None, None, None));
@@ -292,21 +352,25 @@ fn an_empty_discovery_log() {
     fake.discovery.clear();
     let mut world = World::new(HostConfig { keep_alive_ms: 30_000, ..discovery_config() }, fake);
     world.run();
-    assert_eq!(world.said.pop_back(), Some(HostAction::Discovered(DiscoveryResult { generation: 1, entries: Vec::new() })));
+    assert_eq!(
+        world.said.pop_back(),
+        Some(HostAction::Discovered(DiscoveryResult { generation: 1, entries: Vec::new() }))
+    );
     assert_eq!(world.outstanding(0x0c), 1);
 }
 
 #[test]
 fn a_log_that_changes_while_it_is_read_is_read_again() {
     let mut reads = 0;
-    let mut world = World::scripted(discovery_config(), Fake::discovery(6), move |_, sqe, _, fake| {
-        reads += u32::from(sqe.opcode() == 2);
-        if reads == 3 && sqe.opcode() == 2 {
-            fake.generation = 2;
-            fake.discovery.push(entry(100));
-        }
-        None
-    });
+    let mut world =
+        World::scripted(discovery_config(), Fake::discovery(6), move |_, sqe, _, fake| {
+            reads += u32::from(sqe.opcode() == 2);
+            if reads == 3 && sqe.opcode() == 2 {
+                fake.generation = 2;
+                fake.discovery.push(entry(100));
+            }
+            None
+        });
     world.run();
     let Some(HostAction::Discovered(result)) = world.said.pop_back() else { panic!() };
     assert_eq!((result.generation, result.entries.len()), (2, 7));
@@ -325,19 +389,29 @@ fn a_log_that_never_settles_is_given_up() {
 
 #[test]
 fn discovery_logs_that_are_refused() {
-    let header = |numrec: u64, recfmt: u16| weft_proto::nvme::log_page::DiscoveryHeader { genctr: 1, numrec, recfmt };
-    for (header, fault) in
-        [(header(4097, 0), Fault::Limit), (header(u64::MAX, 0), Fault::Limit), (header(1, 1), Fault::Incompatible)]
-    {
+    let header = |numrec: u64, recfmt: u16| weft_proto::nvme::log_page::DiscoveryHeader {
+        genctr: 1,
+        numrec,
+        recfmt,
+    };
+    for (header, fault) in [
+        (header(4097, 0), Fault::Limit),
+        (header(u64::MAX, 0), Fault::Limit),
+        (header(1, 1), Fault::Incompatible),
+    ] {
         let bytes = header.encode();
-        let mut world = World::scripted(discovery_config(), Fake::discovery(1), move |_, sqe, _, _| {
-            (sqe.opcode() == 2).then(|| Reply::data(bytes.clone()))
-        });
+        let mut world =
+            World::scripted(discovery_config(), Fake::discovery(1), move |_, sqe, _, _| {
+                (sqe.opcode() == 2).then(|| Reply::data(bytes.clone()))
+            });
         assert_eq!(error_of(world.last_word(MINUTE)).fault(), fault);
     }
     let mut fake = Fake::discovery(1);
     fake.identify.cntrltype = ControllerType::IO;
-    assert_eq!(error_of(discover(fake).said.pop_back()), HostError::Incompatible(Incompatibility::NotDiscovery));
+    assert_eq!(
+        error_of(discover(fake).said.pop_back()),
+        HostError::Incompatible(Incompatibility::NotDiscovery)
+    );
 }
 
 #[test]
@@ -349,15 +423,19 @@ fn atomic_units_are_those_of_the_namespace_where_it_has_some() {
             (id.nsfeat, id.nawun, id.nawupf, id.nacwu) = (nsfeat, 31, 15, 1);
         });
         let first = world.host.namespaces()[0].clone();
-        (first.atomic_write_blocks, first.atomic_power_fail_blocks, first.compare_and_write_blocks_max)
+        (
+            first.atomic_write_blocks,
+            first.atomic_power_fail_blocks,
+            first.compare_and_write_blocks_max,
+        )
     };
     assert_eq!(units(2, 1), (32, 16, 2));
     assert_eq!(units(0, 1), (1, 8, 4), "the controller's");
     assert_eq!(units(2, 0), (32, 16, 0), "no compare-and-write");
 }
 
-/// What nvmet of Linux 6.12 (`nvmet_init_cap`, `nvmet_execute_identify_ctrl`) and SPDK's target (`nvmf_ctrlr_create`,
-/// `spdk_nvmf_ctrlr_identify_ctrlr`) say of themselves.
+/// What nvmet of Linux 6.12 (`nvmet_init_cap`, `nvmet_execute_identify_ctrl`) and SPDK's target
+/// (`nvmf_ctrlr_create`, `spdk_nvmf_ctrlr_identify_ctrlr`) say of themselves.
 #[test]
 fn controllers_of_nvmet_and_spdk_are_taken() {
     let nvmet = |fake: &mut Fake| {
@@ -365,40 +443,87 @@ fn controllers_of_nvmet_and_spdk_are_taken() {
         fake.cap = Capabilities(1 << 43 | 1 << 37 | 15 << 24 | 127);
         fake.granted = QueueCounts { submission: 128, completion: 128 };
         fake.limits = Some(IdentifyNvmController::default());
-        let io = IdentifyController { rab: 6, cmic: 0x0b, oaes: 0x900, aerl: 3, lpa: 7, kas: 10, maxcmd: 128, ..id(1) };
-        fake.identify = IdentifyController { nn: 1024, mnan: 1024, oncs: 0x0c, vwc: 1, ioccsz: 0x404, msdbd: 1, ..io };
+        let io = IdentifyController {
+            rab: 6,
+            cmic: 0x0b,
+            oaes: 0x900,
+            aerl: 3,
+            lpa: 7,
+            kas: 10,
+            maxcmd: 128,
+            ..id(1)
+        };
+        fake.identify = IdentifyController {
+            nn: 1024,
+            mnan: 1024,
+            oncs: 0x0c,
+            vwc: 1,
+            ioccsz: 0x404,
+            msdbd: 1,
+            ..io
+        };
     };
     let spdk = |fake: &mut Fake| {
         fake.cap = Capabilities(1 << 59 | 1 << 37 | 30 << 24 | 1 << 16 | 127);
         fake.granted = QueueCounts { submission: 127, completion: 127 };
-        let io = IdentifyController { mdts: 5, cmic: 3, oaes: 0x100, aerl: 3, lpa: 0x26, kas: 100, maxcmd: 128, ..id(1) };
-        fake.identify = IdentifyController { sgls: 0x0010_0005, nn: 32, oncs: 0x29, fuses: 1, ioccsz: 0x104, msdbd: 1, ..io };
+        let io = IdentifyController {
+            mdts: 5,
+            cmic: 3,
+            oaes: 0x100,
+            aerl: 3,
+            lpa: 0x26,
+            kas: 100,
+            maxcmd: 128,
+            ..id(1)
+        };
+        fake.identify = IdentifyController {
+            sgls: 0x0010_0005,
+            nn: 32,
+            oncs: 0x29,
+            fuses: 1,
+            ioccsz: 0x104,
+            msdbd: 1,
+            ..io
+        };
     };
-    for (name, world, in_capsule_bytes) in [("nvmet", World::ready_with(nvmet), 16384), ("SPDK", World::ready_with(spdk), 4096)] {
+    for (name, world, in_capsule_bytes) in
+        [("nvmet", World::ready_with(nvmet), 16384), ("SPDK", World::ready_with(spdk), 4096)]
+    {
         assert_eq!((world.host.namespaces().len(), world.host.queues().len()), (2, 2), "{name}");
         assert_eq!(world.host.controller().in_capsule_bytes(), in_capsule_bytes, "{name}");
         assert_eq!(world.outstanding(0x0c), 1, "{name}: events are asked for");
     }
 }
 
-/// Neither says in its discovery controller how exact its keep alive timer is (KAS), and each runs it; older ones do not tell their type.
+/// Neither says in its discovery controller how exact its keep alive timer is (KAS), and each runs
+/// it; older ones do not tell their type.
 #[test]
 fn discovery_controllers_of_nvmet_and_spdk_are_taken() {
     for (kind, version, lpa) in [(2, 0x0001_0300, 4), (2, 0x0002_0000, 4), (0, 0x0001_0200, 0)] {
         let mut fake = Fake::discovery(2);
-        (fake.version, fake.identify.lpa, fake.identify.cntrltype) = (Version(version), lpa, ControllerType(kind));
-        let mut world = World::new(HostConfig { keep_alive_ms: 30_000, ..discovery_config() }, fake);
+        (fake.version, fake.identify.lpa, fake.identify.cntrltype) =
+            (Version(version), lpa, ControllerType(kind));
+        let mut world =
+            World::new(HostConfig { keep_alive_ms: 30_000, ..discovery_config() }, fake);
         world.fake.discovery = vec![entry(0), entry(1)];
-        world.script = Box::new(|_, _, data, _| matches!(data, AdminData::Out(_)).then(|| Reply::result(u64::from(CNTLID.0))));
+        world.script = Box::new(|_, _, data, _| {
+            matches!(data, AdminData::Out(_)).then(|| Reply::result(u64::from(CNTLID.0)))
+        });
         world.run();
-        assert!(matches!(world.said.pop_back(), Some(HostAction::Discovered(found)) if found.entries.len() == 2));
+        assert!(
+            matches!(world.said.pop_back(), Some(HostAction::Discovered(found)) if found.entries.len() == 2)
+        );
         world.pass(MINUTE);
-        assert!(world.fake.seen.iter().filter(|name| *name == "Keep Alive").count() >= 3, "{version:#x}");
+        assert!(
+            world.fake.seen.iter().filter(|name| *name == "Keep Alive").count() >= 3,
+            "{version:#x}"
+        );
         assert!(world.said.is_empty(), "it stays");
     }
 }
 
-/// Identify Controller of an I/O controller (or of `cntrltype`) with what every target on a fabric has.
+/// Identify Controller of an I/O controller (or of `cntrltype`) with what every target on a fabric
+/// has.
 fn id(cntrltype: u8) -> IdentifyController {
     IdentifyController {
         cntlid: CNTLID,

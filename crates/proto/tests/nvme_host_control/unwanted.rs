@@ -42,6 +42,10 @@ fn commands_that_wait_for_an_abort_are_bounded() {
     let cancelled = STUCK_COMMANDS_MAX as u16 * 4;
     (0..cancelled).for_each(|cid| world.host.io_cancelled(world.now, Qid(1), Cid(cid)));
     let commands = aborted(&mut world);
-    assert!(commands.len() >= STUCK_COMMANDS_MAX && commands.len() < STUCK_COMMANDS_MAX + 8, "{}", commands.len());
+    assert!(
+        commands.len() >= STUCK_COMMANDS_MAX && commands.len() < STUCK_COMMANDS_MAX + 8,
+        "{}",
+        commands.len()
+    );
     assert!(world.said.is_empty());
 }

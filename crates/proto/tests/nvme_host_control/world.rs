@@ -12,7 +12,8 @@ use weft_proto::nvme::types::{Cid, Id128, Nqn, Qid};
 
 use super::fake::{Fake, HOST, Reply, SUBSYSTEM};
 
-/// Decides over a command before the controller sees it: by its number, counted from zero, and its content.
+/// Decides over a command before the controller sees it: by its number, counted from zero, and its
+/// content.
 pub type Script = Box<dyn FnMut(usize, &Sqe, &AdminData, &mut Fake) -> Option<Reply>>;
 
 pub struct World {
@@ -98,12 +99,15 @@ impl World {
             assert!(!self.ended, "{action:?} after the end");
             match action {
                 HostAction::Admin { id, sqe, data } => match self.answer(&sqe, &data) {
-                    Reply::Done(cqe, bytes) => self.host.admin_completed(self.now, id, &cqe, &bytes),
+                    Reply::Done(cqe, bytes) => {
+                        self.host.admin_completed(self.now, id, &cqe, &bytes)
+                    }
                     Reply::Silence => self.unanswered.push((id, sqe)),
                 },
                 HostAction::OpenQueue { qid, entries } => self.open(qid, entries),
                 other => {
-                    self.ended = matches!(other, HostAction::Failed { .. } | HostAction::Closed { .. });
+                    self.ended =
+                        matches!(other, HostAction::Failed { .. } | HostAction::Closed { .. });
                     self.said.push_back(other);
                 }
             }
@@ -113,8 +117,15 @@ impl World {
 
     fn open(&mut self, qid: Qid, entries: u16) {
         let (sqe, data) = self.host.io_connect(qid);
-        assert_eq!((sqe.dword(10) >> 16, sqe.dword(11) & 0xffff), (qid.0.into(), u32::from(entries) - 1));
-        assert_eq!(sqe.dword(11) >> 16 & 0xff, u32::from(Connect::DISABLE_FLOW_CONTROL), "the host wants no SQ flow control");
+        assert_eq!(
+            (sqe.dword(10) >> 16, sqe.dword(11) & 0xffff),
+            (qid.0.into(), u32::from(entries) - 1)
+        );
+        assert_eq!(
+            sqe.dword(11) >> 16 & 0xff,
+            u32::from(Connect::DISABLE_FLOW_CONTROL),
+            "the host wants no SQ flow control"
+        );
         match self.answer(&sqe, &AdminData::Out(data)) {
             Reply::Done(cqe, _) => self.host.queue_opened(self.now, qid, &cqe),
             Reply::Silence => {}
@@ -152,7 +163,11 @@ impl World {
 
     /// Answers the oldest unanswered command like `matches`.
     pub fn complete(&mut self, matches: impl Fn(&Sqe) -> bool, status: Status, result: u64) {
-        let at = self.unanswered.iter().position(|(_, sqe)| matches(sqe)).expect("such a command is outstanding");
+        let at = self
+            .unanswered
+            .iter()
+            .position(|(_, sqe)| matches(sqe))
+            .expect("such a command is outstanding");
         let (id, _) = self.unanswered.remove(at);
         let cqe = Cqe { result, ..Cqe::new(Cid(0), status) };
         self.host.admin_completed(self.now, id, &cqe, &[]);

@@ -1,9 +1,10 @@
-//! Linux 6.12 (`drivers/nvme/host`: `fabrics.c`, `core.c`, `tcp.c`, `hwmon.c`) from `nvme connect` over I/O to `nvme disconnect`, without
-//! options, so that SQ flow control stays on.
+//! Linux 6.12 (`drivers/nvme/host`: `fabrics.c`, `core.c`, `tcp.c`, `hwmon.c`) from `nvme connect`
+//! over I/O to `nvme disconnect`, without options, so that SQ flow control stays on.
 
 use weft_proto::nvme::controller::RequestKind;
 use weft_proto::nvme::identify::{
-    CommandSetCombinations, IdentifyController, IdentifyNamespace, NamespaceDescriptors, NamespaceList,
+    CommandSetCombinations, IdentifyController, IdentifyNamespace, NamespaceDescriptors,
+    NamespaceList,
 };
 use weft_proto::nvme::log_page::EffectsLog;
 use weft_proto::nvme::status::Status;
@@ -16,10 +17,12 @@ const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-5555
 
 /// NVME_AQ_DEPTH - 1, and the default of kato in milliseconds.
 const ADMIN_CONNECT: [u32; 3] = [0, 31, 5_000];
-/// I/O command sets (where CAP.CSS has bit 6), 4 KiB pages, round robin, entries of 64 and 16 bytes.
+/// I/O command sets (where CAP.CSS has bit 6), 4 KiB pages, round robin, entries of 64 and 16
+/// bytes.
 const CONFIGURATION: u32 = 0x0046_0060;
 
-/// Commands without data have a null SGL (`nvme_tcp_set_sg_null`), whose type is that of a transport data block.
+/// Commands without data have a null SGL (`nvme_tcp_set_sg_null`), whose type is that of a
+/// transport data block.
 fn enable(admin: &mut Admin) {
     let cap = admin.property(0, true);
     assert_eq!(cap >> 43 & 1, 1, "CAP.CSS bit 6");
@@ -45,7 +48,9 @@ fn identify(admin: &mut Admin) -> IdentifyController {
     // The Commands Supported and Effects log is asked for with NSID 0.
     let (_, effects) = admin.ok(command(0x02, 0, 0, 4096, [5 | 1023 << 16, 0, 0]));
     let effects = EffectsLog::decode(&effects).unwrap();
-    assert!([0x00, 0x01, 0x02, 0x08, 0x09].iter().all(|&opcode: &usize| effects.io[opcode] & 1 != 0));
+    assert!(
+        [0x00, 0x01, 0x02, 0x08, 0x09].iter().all(|&opcode: &usize| effects.io[opcode] & 1 != 0)
+    );
     // hwmon: SMART, then thresholds of the composite temperature as they are read from sysfs.
     let (_, smart) = admin.ok(command(0x02, 0, u32::MAX, 512, [2 | 127 << 16, 0, 0]));
     assert!(smart[0] == 0 && id.wctemp > 0 && id.cctemp > 0);
@@ -66,11 +71,18 @@ fn scan(admin: &mut Admin) {
     let list = NamespaceList::decode(&admin.ok(command(0x06, 0, 0, 4096, [2, 0, 0])).1).unwrap();
     assert_eq!(list.0, [1, 2, 4].map(Nsid));
     for Nsid(nsid) in list.0 {
-        let names = NamespaceDescriptors::decode(&admin.ok(command(0x06, 0, nsid, 4096, [3, 0, 0])).1).unwrap();
-        assert!(names.csi.is_some() && names.uuid.is_some(), "with CC.CSS 110b a namespace without CSI is dropped");
+        let names =
+            NamespaceDescriptors::decode(&admin.ok(command(0x06, 0, nsid, 4096, [3, 0, 0])).1)
+                .unwrap();
+        assert!(
+            names.csi.is_some() && names.uuid.is_some(),
+            "with CC.CSS 110b a namespace without CSI is dropped"
+        );
         // Once for what all command sets have in common, once for the disk.
         for _ in 0..2 {
-            let id = IdentifyNamespace::decode(&admin.ok(command(0x06, 0, nsid, 4096, [0, 0, 0])).1).unwrap();
+            let id =
+                IdentifyNamespace::decode(&admin.ok(command(0x06, 0, nsid, 4096, [0, 0, 0])).1)
+                    .unwrap();
             assert!(id.nsze > 0 && id.ncap == id.nsze && id.format().is_some());
         }
     }
@@ -78,7 +90,10 @@ fn scan(admin: &mut Admin) {
 
 fn read_and_write(io: &mut Io) {
     let (asked, answer) = io.run(&command(0x02, 1, 1, 4096, [8, 0, 7]), false, &[]);
-    assert_eq!(asked.map(|request| (request.kind, request.lba, request.blocks)), Some((RequestKind::Read, Lba(8), 8)));
+    assert_eq!(
+        asked.map(|request| (request.kind, request.lba, request.blocks)),
+        Some((RequestKind::Read, Lba(8), 8))
+    );
     assert_eq!((answer.status, answer.data), (Status::SUCCESS, vec![0x5a; 4096]));
     // A write that fits the capsule, one that does not, with FUA as the second.
     for (bytes, in_capsule, fua) in [(4096, true, 0), (65_536, false, 1 << 30)] {
@@ -86,22 +101,32 @@ fn read_and_write(io: &mut Io) {
         let sqe = command(0x01, 2, 1, bytes as u32, [16, 0, blocks | fua]);
         let (asked, answer) = io.run(&sqe, in_capsule, &vec![0x17; bytes]);
         let asked = asked.unwrap();
-        assert_eq!((asked.kind, asked.bytes as usize, asked.fua), (RequestKind::Write, bytes, fua != 0));
+        assert_eq!(
+            (asked.kind, asked.bytes as usize, asked.fua),
+            (RequestKind::Write, bytes, fua != 0)
+        );
         assert_eq!(answer.status, Status::SUCCESS);
     }
     let (asked, _) = io.run(&command(0x00, 3, 1, 0, [0; 3]), false, &[]);
     assert_eq!(asked.map(|request| request.kind), Some(RequestKind::Flush));
 }
 
-/// `nvme_setup_discard` sends 4 KiB however few ranges there are; `nvme_setup_write_zeroes` sets DEAC where DLFEAT allows it.
+/// `nvme_setup_discard` sends 4 KiB however few ranges there are; `nvme_setup_write_zeroes` sets
+/// DEAC where DLFEAT allows it.
 fn discard(io: &mut Io) {
     let mut ranges = vec![0; 4096];
     ranges[4..8].copy_from_slice(&8u32.to_le_bytes());
     let (asked, answer) = io.run(&command(0x09, 4, 1, 4096, [0, 4, 0]), true, &ranges);
-    assert_eq!(asked.map(|request| (request.kind, request.blocks)), Some((RequestKind::Discard, 8)));
+    assert_eq!(
+        asked.map(|request| (request.kind, request.blocks)),
+        Some((RequestKind::Discard, 8))
+    );
     assert_eq!(answer.status, Status::SUCCESS);
     let (asked, _) = io.run(&command(0x08, 5, 1, 0, [0, 0, 7 | 1 << 25]), false, &[]);
-    assert_eq!(asked.map(|request| request.kind), Some(RequestKind::WriteZeroes { deallocate: true }));
+    assert_eq!(
+        asked.map(|request| request.kind),
+        Some(RequestKind::WriteZeroes { deallocate: true })
+    );
 }
 
 #[test]
@@ -109,7 +134,8 @@ fn linux_connects_works_and_disconnects() {
     let mut subsystem = subsystem();
     let name = nqn("disk");
     let sqe = command(0x7f, 0, 1, 1024, ADMIN_CONNECT);
-    let mut admin = Admin::connect(&mut subsystem, &sqe, &connect_data(0x11, 0xffff, name.as_str(), HOST));
+    let mut admin =
+        Admin::connect(&mut subsystem, &sqe, &connect_data(0x11, 0xffff, name.as_str(), HOST));
     enable(&mut admin);
     let id = identify(&mut admin);
 
@@ -117,7 +143,8 @@ fn linux_connects_works_and_disconnects() {
     let (granted, _) = admin.ok(command(0x09, 0, 0, 0, [7, 0x0001_0001, 0]));
     assert!(granted & 0xffff >= 1);
     let data = connect_data(0x11, id.cntlid.0, name.as_str(), HOST);
-    let mut queues = [1, 2].map(|qid| Io::connect(&mut subsystem, &command(0x7f, 0, 1, 1024, io_connect(qid)), &data));
+    let mut queues = [1, 2]
+        .map(|qid| Io::connect(&mut subsystem, &command(0x7f, 0, 1, 1024, io_connect(qid)), &data));
     assert_eq!(queues[1].queue.entries(), 128);
 
     // OAES and what Linux knows of it; the request has a CID beyond the tags.
@@ -133,7 +160,11 @@ fn linux_connects_works_and_disconnects() {
     assert_eq!(admin.property(0x1c, false), 0x5);
     admin.quiesce();
     assert_eq!(admin.property(0x1c, false), 0x9);
-    assert_eq!((admin.noted(), queues.map(|mut queue| queue.noted())), (vec![], [vec![], vec![]]), "Linux keeps to the rules");
+    assert_eq!(
+        (admin.noted(), queues.map(|mut queue| queue.noted())),
+        (vec![], [vec![], vec![]]),
+        "Linux keeps to the rules"
+    );
 }
 
 /// `nvme` (the command line) over the same queue: what its plain commands ask.
@@ -144,26 +175,38 @@ fn nvme_cli_asks_around() {
     let data = connect_data(0x11, 0xffff, nqn("disk").as_str(), HOST);
     let mut admin = Admin::connect(&mut subsystem, &sqe, &data);
     admin.set_cc(CONFIGURATION | 1);
-    // error-log of ELPE + 1 entries, fw-log, changed-ns-list-log, supported-log-pages, fid-support-effects-log.
+    // error-log of ELPE + 1 entries, fw-log, changed-ns-list-log, supported-log-pages,
+    // fid-support-effects-log.
     for (page, bytes) in [(1, 64 * 64), (3, 512), (4, 4096), (0, 1024), (0x12, 1024)] {
-        let (_, log) = admin.ok(command(0x02, 0, u32::MAX, bytes, [page | (bytes / 4 - 1) << 16, 0, 0]));
+        let (_, log) =
+            admin.ok(command(0x02, 0, u32::MAX, bytes, [page | (bytes / 4 - 1) << 16, 0, 0]));
         assert_eq!(log.len(), bytes as usize, "log page {page:#x}");
     }
     // smart-log -n 1, get-feature -f 4 -s 3: what LPA and ONCS do not offer.
     admin.ok(command(0x02, 0, 1, 512, [2 | 127 << 16, 0, 0]));
     admin.ok(command(0x0a, 0, 0, 0, [4 | 3 << 8, 0, 0]));
     let noted = admin.noted().iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert!(noted.len() == 2 && noted[0].contains("Select") && noted[1].contains("NSID"), "{noted:?}");
+    assert!(
+        noted.len() == 2 && noted[0].contains("Select") && noted[1].contains("NSID"),
+        "{noted:?}"
+    );
     // cmdset-ind-id-ns, nvm-id-ns, id-iocs of this controller.
     for (cns, nsid) in [(8, 1), (5, 1), (0xffff_001c, 0)] {
         let (_, id) = admin.ok(command(0x06, 0, nsid, 4096, [cns, 0, 0]));
-        assert_eq!(CommandSetCombinations::decode(&id).unwrap().vectors[0] & 1, u64::from(cns == 0xffff_001c), "{cns:#x}");
+        assert_eq!(
+            CommandSetCombinations::decode(&id).unwrap().vectors[0] & 1,
+            u64::from(cns == 0xffff_001c),
+            "{cns:#x}"
+        );
     }
     // ana-log.
     let (_, log) = admin.ok(command(0x02, 0, u32::MAX, 4096, [0xc | 1023 << 16, 0, 0]));
     assert_eq!((log[8], log[16], log[32]), (1, 1, 1), "one group, 1, which is optimized");
     // persistent event log and timestamp: refused as nvmet refuses them, and the connection lives.
-    for sqe in [command(0x02, 0, u32::MAX, 4096, [0xd | 1023 << 16, 0, 0]), command(0x0a, 0, 0, 8, [0xe, 0, 0])] {
+    for sqe in [
+        command(0x02, 0, u32::MAX, 4096, [0xd | 1023 << 16, 0, 0]),
+        command(0x0a, 0, 0, 8, [0xe, 0, 0]),
+    ] {
         let Answer { status, .. } = admin.run(sqe);
         assert!([Status::INVALID_LOG_PAGE, Status::INVALID_FIELD].contains(&status), "{status}");
     }

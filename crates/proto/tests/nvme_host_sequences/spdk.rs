@@ -1,10 +1,12 @@
-//! What SPDK's host library says from ICReq to the first read, as `spdk_nvme_perf` starts it without options: byte for byte, on one
-//! connection and in one controller. It gives no host NQN, selects all I/O command sets, and names its keep alive timeout on I/O queues too.
+//! What SPDK's host library says from ICReq to the first read, as `spdk_nvme_perf` starts it
+//! without options: byte for byte, on one connection and in one controller. It gives no host NQN,
+//! selects all I/O command sets, and names its keep alive timeout on I/O queues too.
 
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    CONNECT_BYTES, Control, IoNext, IoQueue, Next, RequestKind, Subsystem, before_connect, subsystem_name,
+    CONNECT_BYTES, Control, IoNext, IoQueue, Next, RequestKind, Subsystem, before_connect,
+    subsystem_name,
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviation;
@@ -51,9 +53,14 @@ fn arrive(capsule: &[u8]) -> (Sqe, [u8; CONNECT_BYTES]) {
     end.stage(&ic_req);
     assert!(matches!(end.next(), Pumped::Event(TargetEvent::Ready(agreed)) if agreed.max_r2t == 1));
     end.stage(capsule);
-    let Pumped::Event(TargetEvent::Command { tag, in_capsule_bytes }) = end.next() else { panic!("no command") };
+    let Pumped::Event(TargetEvent::Command { tag, in_capsule_bytes }) = end.next() else {
+        panic!("no command")
+    };
     let sqe = *end.engine.sqe();
-    assert_eq!(before_connect(&sqe, in_capsule_bytes, HostMemory::Transport), Next::Fetch { bytes: 1024 });
+    assert_eq!(
+        before_connect(&sqe, in_capsule_bytes, HostMemory::Transport),
+        Next::Fetch { bytes: 1024 }
+    );
     end.memory(tag, 1024);
     assert_eq!(end.engine.fetch(tag, 1024), Ok(()));
     assert_eq!(end.next(), Pumped::Event(TargetEvent::DataArrived { tag }));
@@ -93,7 +100,9 @@ fn io(subsystem: &mut Subsystem) -> IoQueue {
 fn from_icreq_to_the_first_read() {
     let mut subsystem = subsystem();
     let control = &mut admin(&mut subsystem);
-    let get = |control: &mut Control, offset: u32, size: u32| run(control, &command(0x7f, 1, 4, 0, [size, offset, 0])).0.result;
+    let get = |control: &mut Control, offset: u32, size: u32| {
+        run(control, &command(0x7f, 1, 4, 0, [size, offset, 0])).0.result
+    };
     assert_eq!(get(control, 0x08, 0), 0x0002_0000);
     let cap = get(control, 0, 1);
     assert_eq!(get(control, 0x14, 0), 0);
@@ -105,17 +114,22 @@ fn from_icreq_to_the_first_read() {
     run(control, &command(0x7f, 2, 0, 0, [0, 0x14, cc]));
     assert_eq!(get(control, 0x1c, 0), 1);
 
-    let id = IdentifyController::decode(&run(control, &command(0x06, 3, 0, 4096, [1, 0, 0])).1).unwrap();
+    let id =
+        IdentifyController::decode(&run(control, &command(0x06, 3, 0, 4096, [1, 0, 0])).1).unwrap();
     assert_eq!((id.cntlid.0, id.oaes), (1, 0x10_0900));
     // All SMART warnings, and the notices that OAES has.
     run(control, &command(0x09, 4, 0, 0, [0x0b, 0x11f, 0]));
     for n in 0..=u16::from(id.aerl).min(7) {
-        assert_eq!(control.start(Duration::ZERO, Tag(n + 1), &command(0x0c, 5 + n as u8, 0, 0, [0; 3])), Next::Hold);
+        assert_eq!(
+            control.start(Duration::ZERO, Tag(n + 1), &command(0x0c, 5 + n as u8, 0, 0, [0; 3])),
+            Next::Hold
+        );
     }
     assert_eq!(run(control, &command(0x0a, 20, 0, 0, [0x0f, 0, 0])).0.result, 10_000);
     run(control, &command(0x06, 21, 0, 4096, [6, 0, 0]));
     run(control, &command(0x09, 22, 0, 0, [0x07, 0x007e_007e, 0]));
-    let active = NamespaceList::decode(&run(control, &command(0x06, 23, 0, 4096, [2, 0, 0])).1).unwrap();
+    let active =
+        NamespaceList::decode(&run(control, &command(0x06, 23, 0, 4096, [2, 0, 0])).1).unwrap();
     assert_eq!(active.0, [1, 2, 4].map(Nsid));
     for nsid in [1, 2, 4] {
         run(control, &command(0x06, 24, nsid, 4096, [0, 0, 0]));
@@ -129,5 +143,8 @@ fn from_icreq_to_the_first_read() {
     assert_eq!(queue.take_deviations().iter().collect::<Vec<_>>(), [Deviation::IoQueueKeepAlive]);
     assert_eq!(queue.entries(), 256);
     let next = queue.start(Tag(0), &command(0x02, 0, 1, 4096, [8, 0, 7]), 0);
-    assert!(matches!(next, IoNext::Submit(request) if request.kind == RequestKind::Read && request.bytes == 4096), "{next:?}");
+    assert!(
+        matches!(next, IoNext::Submit(request) if request.kind == RequestKind::Read && request.bytes == 4096),
+        "{next:?}"
+    );
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    CONNECT_BYTES, Control, DeviceOutcome, IoNext, IoQueue, Next, Request, RequestKind, Subsystem, before_connect,
+    CONNECT_BYTES, Control, DeviceOutcome, IoNext, IoQueue, Next, Request, RequestKind, Subsystem,
+    before_connect,
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviation;
@@ -66,16 +67,26 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// A connection that both ends have initialized; neither Linux nor SPDK asks for an alignment or for more than one R2T.
+    /// A connection that both ends have initialized; neither Linux nor SPDK asks for an alignment
+    /// or for more than one R2T.
     pub fn open() -> Self {
-        let mut end = End::new(TargetConnection::new(TargetConfig { in_capsule_bytes: IN_CAPSULE, ..TargetConfig::default() }));
+        let mut end = End::new(TargetConnection::new(TargetConfig {
+            in_capsule_bytes: IN_CAPSULE,
+            ..TargetConfig::default()
+        }));
         let mut ic_req = [0; 128];
         (ic_req[2], ic_req[4]) = (128, 128);
         end.stage(&ic_req);
-        assert!(matches!(end.next(), Pumped::Event(TargetEvent::Ready(agreed)) if agreed.max_r2t == 1));
+        assert!(
+            matches!(end.next(), Pumped::Event(TargetEvent::Ready(agreed)) if agreed.max_r2t == 1)
+        );
         end.flush();
         let ic_resp = end.take_wire();
-        assert_eq!((ic_resp.len(), &ic_resp[..12]), (128, &[1, 0, 128, 0, 128, 0, 0, 0, 0, 0, 0, 0][..]), "Linux wants CPDA 0");
+        assert_eq!(
+            (ic_resp.len(), &ic_resp[..12]),
+            (128, &[1, 0, 128, 0, 128, 0, 0, 0, 0, 0, 0, 0][..]),
+            "Linux wants CPDA 0"
+        );
         let max_data = u32::from_le_bytes(ic_resp[12..16].try_into().unwrap());
         assert!(max_data >= 4096 && max_data.is_multiple_of(4));
         Self { end }
@@ -85,7 +96,9 @@ impl Wire {
     fn command(&mut self, capsule: &[u8]) -> (Tag, Sqe, u32) {
         self.end.stage(capsule);
         match self.end.next() {
-            Pumped::Event(TargetEvent::Command { tag, in_capsule_bytes }) => (tag, *self.end.engine.sqe(), in_capsule_bytes),
+            Pumped::Event(TargetEvent::Command { tag, in_capsule_bytes }) => {
+                (tag, *self.end.engine.sqe(), in_capsule_bytes)
+            }
             other => panic!("{other:?}, {:?}", self.end.engine.violation()),
         }
     }
@@ -98,7 +111,11 @@ impl Wire {
             self.end.flush();
             let r2t = self.end.take_wire();
             assert_eq!((r2t.len(), r2t[0], r2t[2]), (24, 9, 24));
-            assert_eq!((&r2t[12..16], &r2t[16..20]), (&[0; 4][..], &bytes.to_le_bytes()[..]), "one R2T for all of it");
+            assert_eq!(
+                (&r2t[12..16], &r2t[16..20]),
+                (&[0; 4][..], &bytes.to_le_bytes()[..]),
+                "one R2T for all of it"
+            );
             let mut header = r2t;
             (header[0], header[1], header[3]) = (6, 4, 24);
             header[4..8].copy_from_slice(&(24 + bytes).to_le_bytes());
@@ -125,7 +142,10 @@ impl Wire {
                 assert_eq!(read.cid, cqe.cid);
                 return Answer { status: read.status, result: read.result, ..answer };
             }
-            assert_eq!((header[0], header[3], &header[8..10]), (7, 24, &cqe.cid.0.to_le_bytes()[..]));
+            assert_eq!(
+                (header[0], header[3], &header[8..10]),
+                (7, 24, &cqe.cid.0.to_le_bytes()[..])
+            );
             let datal = u32::from_le_bytes(header[16..20].try_into().unwrap()) as usize;
             assert_eq!(datal, plen - 24);
             answer.data.extend_from_slice(&header[24..plen]);
@@ -158,7 +178,10 @@ impl Admin {
         let connected = subsystem.connect(Duration::ZERO, &sqe, data, PORT).unwrap();
         wire.end.engine.set_queue_entries(connected.queue.entries() as u16);
         let answer = wire.answer(tag, connected.cqe, 0);
-        assert_eq!((answer.status, answer.result), (Status::SUCCESS, u64::from(connected.queue.cntlid().0)));
+        assert_eq!(
+            (answer.status, answer.result),
+            (Status::SUCCESS, u64::from(connected.queue.cntlid().0))
+        );
         Self { wire, control: connected.queue, now: Duration::ZERO, cid: 0 }
     }
 
@@ -235,9 +258,11 @@ impl Io {
         Self { wire, queue: connected.queue }
     }
 
-    /// Sends a command, its data in the capsule where that is so; gives what the device is asked to do, and then its answer.
+    /// Sends a command, its data in the capsule where that is so; gives what the device is asked to
+    /// do, and then its answer.
     pub fn run(&mut self, sqe: &Sqe, in_capsule: bool, data: &[u8]) -> (Option<Request>, Answer) {
-        let (tag, sqe, bytes) = self.wire.command(&capsule(sqe, if in_capsule { data } else { &[] }));
+        let (tag, sqe, bytes) =
+            self.wire.command(&capsule(sqe, if in_capsule { data } else { &[] }));
         let mut next = self.queue.start(tag, &sqe, bytes);
         if let IoNext::Fetch { bytes } = next {
             self.wire.fetch(tag, bytes, if in_capsule { &[] } else { data });

@@ -3,7 +3,8 @@
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, QueuePairLimits, TargetConfig, TargetEvent, Work, WorkId, WorkKind,
+    Buffer, Ended, Exposure, HostConfig, QueuePairLimits, TargetConfig, TargetEvent, Work, WorkId,
+    WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -65,7 +66,8 @@ fn a_reset_drops_what_is_being_fetched() {
         wire.layer.fetch(&mut wire.target, tag);
     }
     wire.work();
-    // The first one's data is here, but nobody has been told; the second one's is being read; the third one's is not asked for.
+    // The first one's data is here, but nobody has been told; the second one's is being read; the
+    // third one's is not asked for.
     wire.step(TARGET);
     let Some(Completion::Work(id, ended)) = wire.queues[TARGET].sent.pop_front() else { panic!() };
     assert_eq!((id.tag, id.kind), (Tag(0), WorkKind::Read));
@@ -98,21 +100,28 @@ fn data_in_a_capsule_that_is_not_wanted() {
     wire.layer.fetch(&mut wire.target, Tag(1));
     wire.layer.abandon(&mut wire.target, Tag(1));
     wire.work();
-    assert_eq!((told(&wire, TargetEvent::Dropped { tag: Tag(1) }), wire.queues[TARGET].receives.len()), (1, 4));
+    assert_eq!(
+        (told(&wire, TargetEvent::Dropped { tag: Tag(1) }), wire.queues[TARGET].receives.len()),
+        (1, 4)
+    );
 }
 
 #[test]
 fn a_queue_pair_that_fails_ends_everything_once() {
     let limits = QueuePairLimits { message_bytes: 1000, reads: 2, ..QueuePairLimits::default() };
     for destroy in [false, true] {
-        let mut wire = Wire::open(HostConfig { queue_entries: 8, ..host(Exposure::Window) }, TargetConfig { limits, ..target() });
+        let mut wire = Wire::open(
+            HostConfig { queue_entries: 8, ..host(Exposure::Window) },
+            TargetConfig { limits, ..target() },
+        );
         wire.layer.holds = true;
         for bytes in [100, 2500, 2500, 2500] {
             wire.write(WRITE, 0, &vec![0x44; bytes]);
         }
         let read = wire.read(0, 2500);
         wire.run();
-        // One of each kind: waits for its place in memory, is read in part, waits for that, is held, is written in part.
+        // One of each kind: waits for its place in memory, is read in part, waits for that, is
+        // held, is written in part.
         wire.layer.fetch(&mut wire.target, Tag(0));
         wire.layer.fetch(&mut wire.target, Tag(1));
         wire.layer.fetch(&mut wire.target, Tag(2));

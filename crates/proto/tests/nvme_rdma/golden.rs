@@ -1,4 +1,5 @@
-//! Bytes of private data, descriptors and capsules. The private data is as Linux 6.12 and SPDK 24.09 lay it out.
+//! Bytes of private data, descriptors and capsules. The private data is as Linux 6.12 and SPDK
+//! 24.09 lay it out.
 
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
@@ -8,7 +9,8 @@ use weft_proto::nvme_rdma::keyed::{KEYED_BYTES_MAX, Keyed};
 use weft_proto::nvme_rdma::{HostConfig, HostQueuePair, Remote, TargetConfig, TargetQueuePair};
 
 /// An I/O queue of 128 entries.
-const REQUEST: Request = Request { qid: Qid(0x0203), receives: 128, hsqsize: 127, cntlid: Cntlid(0x1122) };
+const REQUEST: Request =
+    Request { qid: Qid(0x0203), receives: 128, hsqsize: 127, cntlid: Cntlid(0x1122) };
 
 fn padded(start: &[u8], bytes: usize) -> Vec<u8> {
     let mut padded = start.to_vec();
@@ -28,7 +30,11 @@ fn requests() {
     reserved[10..].fill(0xff);
     assert_eq!(Request::decode(&reserved), Ok(REQUEST), "reserved bytes are not looked at");
     for bytes in 0..32 {
-        assert_eq!(Request::decode(&wire[..bytes]), Err(RejectStatus::INVALID_LENGTH), "{bytes} bytes");
+        assert_eq!(
+            Request::decode(&wire[..bytes]),
+            Err(RejectStatus::INVALID_LENGTH),
+            "{bytes} bytes"
+        );
     }
     for format in [1u16, 0x100, 0xffff] {
         let other = [&format.to_le_bytes(), &wire[2..]].concat();
@@ -39,7 +45,8 @@ fn requests() {
 #[test]
 fn requests_that_are_rejected() {
     let offer = Offer { io_queues: 8, admin_entries: 32, io_entries: 128 };
-    let request = |qid, receives, hsqsize| Request { qid: Qid(qid), receives, hsqsize, cntlid: Cntlid(1) };
+    let request =
+        |qid, receives, hsqsize| Request { qid: Qid(qid), receives, hsqsize, cntlid: Cntlid(1) };
     for (request, reads, expected) in [
         (request(0, 32, 31), 1, Ok(())),
         (request(8, 1, 127), 1, Ok(())),
@@ -56,7 +63,11 @@ fn requests_that_are_rejected() {
         assert_eq!(request.check(&offer, reads), expected, "{request:?}, {reads} reads");
     }
     let large = Offer { io_entries: u16::MAX, ..offer };
-    assert_eq!(request(1, 1, 1024).check(&large, 1), Err(RejectStatus::INVALID_HSQSIZE), "no queue is larger than that");
+    assert_eq!(
+        request(1, 1, 1024).check(&large, 1),
+        Err(RejectStatus::INVALID_HSQSIZE),
+        "no queue is larger than that"
+    );
 }
 
 #[test]
@@ -90,7 +101,10 @@ fn rejects() {
         assert_eq!(Reject::decode(&[0, 0, number, 0]), Some(Reject { status }));
         assert!(status.to_string().ends_with(&format!("({number:#x})")), "{status}");
     }
-    assert_eq!(Reject::decode(&padded(&[0, 0, 0x34, 0x12], 148)), Some(Reject { status: RejectStatus(0x1234) }));
+    assert_eq!(
+        Reject::decode(&padded(&[0, 0, 0x34, 0x12], 148)),
+        Some(Reject { status: RejectStatus(0x1234) })
+    );
     assert_eq!(RejectStatus(0x1234).to_string(), "status 0x1234");
     assert_eq!(Reject::decode(&[0, 0, 1]), None);
     assert_eq!(Reject::decode(&[1, 0, 1, 0]), None);
@@ -99,19 +113,34 @@ fn rejects() {
 
 #[test]
 fn queues_announce_what_they_post() {
-    let host = HostQueuePair::new(HostConfig { qid: Qid(1), cntlid: Cntlid(7), queue_entries: 64, ..HostConfig::default() });
+    let host = HostQueuePair::new(HostConfig {
+        qid: Qid(1),
+        cntlid: Cntlid(7),
+        queue_entries: 64,
+        ..HostConfig::default()
+    });
     let request = host.request();
     assert_eq!(request, Request { qid: Qid(1), receives: 64, hsqsize: 63, cntlid: Cntlid(7) });
-    assert_eq!(TargetQueuePair::new(TargetConfig::for_request(&request)).accept(), Accept { receives: 64 });
-    let least = HostQueuePair::new(HostConfig { queue_entries: 0, ..HostConfig::default() }).request();
+    assert_eq!(
+        TargetQueuePair::new(TargetConfig::for_request(&request)).accept(),
+        Accept { receives: 64 }
+    );
+    let least =
+        HostQueuePair::new(HostConfig { queue_entries: 0, ..HostConfig::default() }).request();
     assert_eq!((least.receives, least.hsqsize), (2, 1));
 }
 
 #[test]
 fn keyed_descriptors() {
     let mut sqe = Sqe::new(1, Nsid(1));
-    let keyed = Keyed { address: 0x1122_3344_5566_7788, bytes: 0x0a_0b0c, key: 0xd1d2_d3d4, invalidate: false };
-    let address_to_key = [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x0c, 0x0b, 0x0a, 0xd4, 0xd3, 0xd2, 0xd1];
+    let keyed = Keyed {
+        address: 0x1122_3344_5566_7788,
+        bytes: 0x0a_0b0c,
+        key: 0xd1d2_d3d4,
+        invalidate: false,
+    };
+    let address_to_key =
+        [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x0c, 0x0b, 0x0a, 0xd4, 0xd3, 0xd2, 0xd1];
     for (invalidate, identifier) in [(false, 0x40), (true, 0x4f)] {
         let keyed = Keyed { invalidate, ..keyed };
         keyed.put(&mut sqe);
@@ -156,5 +185,9 @@ fn memory_that_cannot_be() {
     assert_eq!(Keyed { key: 0, ..keyed }.invalidates(), None);
     let last = Keyed { address: u64::MAX - 4095, ..keyed };
     assert_eq!(last.start(1), Ok(Remote { address: u64::MAX - 4095, key: 7 }));
-    assert_eq!(Keyed { address: u64::MAX - 4094, ..keyed }.start(1), Err(Status::DATA_SGL_LENGTH_INVALID), "it wraps");
+    assert_eq!(
+        Keyed { address: u64::MAX - 4094, ..keyed }.start(1),
+        Err(Status::DATA_SGL_LENGTH_INVALID),
+        "it wraps"
+    );
 }

@@ -69,7 +69,10 @@ impl Layer {
 
     pub fn memory_mut(&mut self, tag: Tag, offset: u32, bytes: u32) -> &mut [u8] {
         let command = self.commands.get_mut(&tag).expect("data comes for a command");
-        assert!(matches!(command.stage, Stage::Fetching | Stage::Dropping), "memory is written to for a fetch");
+        assert!(
+            matches!(command.stage, Stage::Fetching | Stage::Dropping),
+            "memory is written to for a fetch"
+        );
         &mut command.memory[offset as usize..(offset + bytes) as usize]
     }
 
@@ -79,7 +82,8 @@ impl Layer {
             self.log.push(event);
             match event {
                 TargetEvent::Command { tag, .. } => {
-                    let command = Command { sqe: *engine.sqe(), stage: Stage::Held, memory: Vec::new() };
+                    let command =
+                        Command { sqe: *engine.sqe(), stage: Stage::Held, memory: Vec::new() };
                     assert!(self.commands.insert(tag, command).is_none(), "{tag:?} is in use");
                     assert!(tag.0 < self.entries.max(1), "{tag:?} is none of the queue's");
                     if !self.holds {
@@ -110,7 +114,8 @@ impl Layer {
     }
 
     fn expect(&mut self, tag: Tag, stage: Stage, next: Stage) {
-        let command = self.commands.get_mut(&tag).unwrap_or_else(|| panic!("{tag:?} names no command"));
+        let command =
+            self.commands.get_mut(&tag).unwrap_or_else(|| panic!("{tag:?} names no command"));
         assert_eq!(command.stage, stage, "{tag:?}");
         command.stage = next;
     }
@@ -123,7 +128,8 @@ impl Layer {
             READ => {
                 let bytes = described(&sqe);
                 let from = sqe.dword(10) as usize;
-                self.commands.get_mut(&tag).unwrap().memory = self.store[from..from + bytes as usize].to_vec();
+                self.commands.get_mut(&tag).unwrap().memory =
+                    self.store[from..from + bytes as usize].to_vec();
                 self.complete(engine, tag, Status::SUCCESS, bytes);
             }
             _ => self.complete(engine, tag, Status::INVALID_OPCODE, 0),
@@ -168,13 +174,17 @@ impl Layer {
 
     /// Gives up everything whose data is awaited.
     pub fn drop_pending(&mut self, engine: &mut TargetQueuePair) {
-        self.commands.values_mut().filter(|command| command.stage == Stage::Fetching).for_each(|it| it.stage = Stage::Dropping);
+        self.commands
+            .values_mut()
+            .filter(|command| command.stage == Stage::Fetching)
+            .for_each(|it| it.stage = Stage::Dropping);
         engine.drop_pending();
     }
 
     /// Commands in this stage, in a fixed order.
     pub fn tags(&self, stage: Stage) -> Vec<Tag> {
-        let mut tags: Vec<_> = self.commands.iter().filter(|(_, it)| it.stage == stage).map(|(&tag, _)| tag).collect();
+        let mut tags: Vec<_> =
+            self.commands.iter().filter(|(_, it)| it.stage == stage).map(|(&tag, _)| tag).collect();
         tags.sort();
         tags
     }
@@ -183,5 +193,9 @@ impl Layer {
 /// The bytes that a command describes.
 pub fn described(sqe: &Sqe) -> u32 {
     let sgl = sqe.sgl();
-    if sgl.identifier == Sgl::IN_CAPSULE { sgl.length } else { HostMemory::Keyed.bytes(sgl).unwrap_or(0) }
+    if sgl.identifier == Sgl::IN_CAPSULE {
+        sgl.length
+    } else {
+        HostMemory::Keyed.bytes(sgl).unwrap_or(0)
+    }
 }

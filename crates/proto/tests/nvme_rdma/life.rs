@@ -7,8 +7,8 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Qid};
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, HostData, HostEvent, QueuePairLimits, Received, Remote, TargetConfig, TargetEvent,
-    TargetQueuePair, Work, WorkId, WorkKind,
+    Buffer, Ended, Exposure, HostConfig, HostData, HostEvent, QueuePairLimits, Received, Remote,
+    TargetConfig, TargetEvent, TargetQueuePair, Work, WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -48,14 +48,17 @@ impl Wire {
     }
 
     pub fn write(&mut self, opcode: u8, offset: u32, data: &[u8]) -> Tag {
-        let tag = self.host.submit(command(opcode, offset), HostData::Out(data.len() as u32)).unwrap();
+        let tag =
+            self.host.submit(command(opcode, offset), HostData::Out(data.len() as u32)).unwrap();
         self.memory[tag.index()] = data.to_vec();
         tag
     }
 
     /// The only answer that there is.
     pub fn answer(&mut self) -> (Tag, Status, u32) {
-        let [HostEvent::Response { tag, cqe, received_bytes }] = self.responses[..] else { panic!("{:?}", self.responses) };
+        let [HostEvent::Response { tag, cqe, received_bytes }] = self.responses[..] else {
+            panic!("{:?}", self.responses)
+        };
         self.responses.clear();
         self.release(tag);
         (tag, cqe.status, received_bytes)
@@ -77,7 +80,10 @@ fn a_read_by_a_window() {
     let to = Remote { address: address(tag), key: 1 };
     assert_eq!(
         deeds(&wire, HOST),
-        [Work::Expose { tag, bytes: 4096, writable: true }, Work::Send { tag, data_bytes: 0, invalidate: None }]
+        [
+            Work::Expose { tag, bytes: 4096, writable: true },
+            Work::Send { tag, data_bytes: 0, invalidate: None }
+        ]
     );
     assert_eq!(
         deeds(&wire, TARGET),
@@ -89,7 +95,10 @@ fn a_read_by_a_window() {
     assert_eq!(wire.host.capsule(tag).0[39], 0x4f);
     assert_eq!((wire.answer(), wire.keys()), ((tag, Status::SUCCESS, 4096), 0));
     assert!(wire.host.is_quiet() && !wire.host.has_unsent() && !wire.target.has_unsent());
-    assert_eq!(wire.layer.log, [TargetEvent::Command { tag, in_capsule_bytes: 0 }, TargetEvent::Released { tag }]);
+    assert_eq!(
+        wire.layer.log,
+        [TargetEvent::Command { tag, in_capsule_bytes: 0 }, TargetEvent::Released { tag }]
+    );
 }
 
 #[test]
@@ -122,7 +131,10 @@ fn writes_in_the_capsule_and_by_reads() {
     let tag = wire.write(WRITE, 100, &small);
     wire.run();
     assert_eq!(deeds(&wire, HOST), [Work::Send { tag, data_bytes: 512, invalidate: None }]);
-    assert!(matches!(deeds(&wire, TARGET)[..], [Work::Place { bytes: 512, .. }, Work::Send { invalidate: None, .. }]));
+    assert!(matches!(
+        deeds(&wire, TARGET)[..],
+        [Work::Place { bytes: 512, .. }, Work::Send { invalidate: None, .. }]
+    ));
     assert_eq!((wire.answer().1, &wire.layer.store[100..612]), (Status::SUCCESS, &small[..]));
     wire.log = Default::default();
     let large = [0x22; 513];
@@ -132,7 +144,10 @@ fn writes_in_the_capsule_and_by_reads() {
     let from = Remote { address: address(tag), key: 1 };
     assert_eq!(
         deeds(&wire, TARGET),
-        [Work::Read { tag, offset: 0, bytes: 513, from }, Work::Send { tag, data_bytes: 0, invalidate: Some(1) }]
+        [
+            Work::Read { tag, offset: 0, bytes: 513, from },
+            Work::Send { tag, data_bytes: 0, invalidate: Some(1) }
+        ]
     );
     assert_eq!((wire.answer().1, &wire.layer.store[1000..1513]), (Status::SUCCESS, &large[..]));
 }
@@ -148,12 +163,16 @@ fn commands_without_data_and_with_refused_data() {
         wire.run();
         assert_eq!((wire.answer().1, wire.keys()), (Status::INVALID_OPCODE, 0));
     }
-    assert!(wire.queues.iter().all(|queues| queues.receives.len() == 4), "every receive is posted again");
+    assert!(
+        wire.queues.iter().all(|queues| queues.receives.len() == 4),
+        "every receive is posted again"
+    );
 }
 
 #[test]
 fn transfers_are_split() {
-    let limits = QueuePairLimits { message_bytes: 5000, sges: 3, sge_bytes: 512, reads: 2, send_queue: 4 };
+    let limits =
+        QueuePairLimits { message_bytes: 5000, sges: 3, sge_bytes: 512, reads: 2, send_queue: 4 };
     let mut wire = Wire::open(host(Exposure::Window), TargetConfig { limits, ..target() });
     wire.read(0, 4000);
     wire.run();
@@ -200,15 +219,24 @@ fn as_many_commands_as_the_controller_has_receives() {
 
 #[test]
 fn a_command_may_come_before_the_completion_of_the_response_that_allowed_it() {
-    let mut wire =
-        Wire::open(HostConfig { queue_entries: 2, ..host(Exposure::Window) }, TargetConfig { queue_entries: 2, ..target() });
-    let commands = |wire: &Wire| wire.layer.log.iter().filter(|it| matches!(it, TargetEvent::Command { .. })).count();
+    let mut wire = Wire::open(
+        HostConfig { queue_entries: 2, ..host(Exposure::Window) },
+        TargetConfig { queue_entries: 2, ..target() },
+    );
+    let commands = |wire: &Wire| {
+        wire.layer.log.iter().filter(|it| matches!(it, TargetEvent::Command { .. })).count()
+    };
     for round in 0..2 {
         for _ in 0..2 {
             wire.host.submit(command(FAIL, 0), HostData::None).unwrap();
         }
         wire.work();
-        assert!(wire.step(HOST) && wire.step(HOST) && wire.tell_received(TARGET) && wire.tell_received(TARGET));
+        assert!(
+            wire.step(HOST)
+                && wire.step(HOST)
+                && wire.tell_received(TARGET)
+                && wire.tell_received(TARGET)
+        );
         wire.work();
         if round == 0 {
             // Both responses arrive, and nothing is known of the completion of their SENDs.
@@ -238,7 +266,11 @@ fn nothing_is_sent_before_the_connection_stands() {
     let accept = wire.target.accept().encode();
     wire.host.accepted(&accept);
     wire.run();
-    assert_eq!((wire.layer.log.len(), wire.responses.len()), (1, 0), "the target takes it, but does not answer yet");
+    assert_eq!(
+        (wire.layer.log.len(), wire.responses.len()),
+        (1, 0),
+        "the target takes it, but does not answer yet"
+    );
     wire.target.established();
     wire.run();
     assert_eq!(wire.answer().1, Status::SUCCESS);
@@ -321,12 +353,22 @@ fn as_many_responses_at_a_time_as_the_host_has_receives() {
     for n in 0..3 {
         let mut sqe = command(FAIL, 0);
         sqe.set_cid(Cid(n));
-        engine.received(&Received { buffer: Buffer(n), bytes: &sqe.0, immediate: None, invalidated: None });
-        assert_eq!(engine.poll_event(), Some(TargetEvent::Command { tag: Tag(n), in_capsule_bytes: 0 }));
+        engine.received(&Received {
+            buffer: Buffer(n),
+            bytes: &sqe.0,
+            immediate: None,
+            invalidated: None,
+        });
+        assert_eq!(
+            engine.poll_event(),
+            Some(TargetEvent::Command { tag: Tag(n), in_capsule_bytes: 0 })
+        );
         engine.complete(Tag(n), Cqe::new(Cid(n), Status::SUCCESS), 0);
     }
     for n in 0..3 {
-        let work: Vec<_> = std::iter::from_fn(|| engine.next_work()).filter(|it| !matches!(it, Work::PostReceive(_))).collect();
+        let work: Vec<_> = std::iter::from_fn(|| engine.next_work())
+            .filter(|it| !matches!(it, Work::PostReceive(_)))
+            .collect();
         assert_eq!(work, [Work::Send { tag: Tag(n), data_bytes: 0, invalidate: None }]);
         engine.completed(WorkId { tag: Tag(n), kind: WorkKind::Send }, Ended::Done);
         assert_eq!(engine.poll_event(), Some(TargetEvent::Released { tag: Tag(n) }));
@@ -337,7 +379,12 @@ fn as_many_responses_at_a_time_as_the_host_has_receives() {
 
 #[test]
 fn reads_do_not_take_the_room_that_an_answer_waits_for() {
-    let limits = QueuePairLimits { send_queue: 2, reads: 8, message_bytes: 512, ..QueuePairLimits::default() };
+    let limits = QueuePairLimits {
+        send_queue: 2,
+        reads: 8,
+        message_bytes: 512,
+        ..QueuePairLimits::default()
+    };
     let mut wire = Wire::open(host(Exposure::Window), TargetConfig { limits, ..target() });
     wire.write(WRITE, 0, &[0x11; 8 * 512 + 100]);
     wire.work();
@@ -354,7 +401,11 @@ fn reads_do_not_take_the_room_that_an_answer_waits_for() {
         assert!(wire.step(TARGET) && wire.tell(TARGET));
     }
     wire.work();
-    assert!(matches!(wire.log[TARGET].last(), Some(Work::Send { tag, .. }) if *tag == read), "{:?}", wire.log[TARGET]);
+    assert!(
+        matches!(wire.log[TARGET].last(), Some(Work::Send { tag, .. }) if *tag == read),
+        "{:?}",
+        wire.log[TARGET]
+    );
     wire.run();
     assert_eq!(wire.responses.len(), 2);
 }

@@ -1,4 +1,5 @@
-//! NVMe over RDMA: golden bytes, both engines over a queue pair in memory, what a peer may not do, and what is given up.
+//! NVMe over RDMA: golden bytes, both engines over a queue pair in memory, what a peer may not do,
+//! and what is given up.
 
 mod drops;
 mod golden;

@@ -1,8 +1,11 @@
-//! Whatever is submitted in whatever order things happen, it arrives whole; and however the queue pair ends, everything ends once.
+//! Whatever is submitted in whatever order things happen, it arrives whole; and however the queue
+//! pair ends, everything ends once.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use weft_proto::nvme_rdma::{Exposure, HostConfig, HostData, HostEvent, QueuePairLimits, TargetConfig};
+use weft_proto::nvme_rdma::{
+    Exposure, HostConfig, HostData, HostEvent, QueuePairLimits, TargetConfig,
+};
 use weft_proto::stream::Tag;
 
 use crate::layer::{FAIL, READ, Stage, WRITE, command, described};
@@ -47,7 +50,8 @@ fn session() -> impl Strategy<Value = Vec<(u8, u32)>> {
     vec((prop_oneof![3 => Just(WRITE), 3 => Just(READ), 1 => Just(FAIL)], len), 1..40)
 }
 
-/// Where command `i` reads or writes: everyone has a place of his own, and reads are apart from writes.
+/// Where command `i` reads or writes: everyone has a place of his own, and reads are apart from
+/// writes.
 fn place(opcode: u8, i: usize) -> u32 {
     (i as u32) * 20_000 + if opcode == READ { 2 << 20 } else { 0 }
 }
@@ -75,15 +79,27 @@ impl Session {
         let mut wire = Wire::open(host, target);
         wire.layer.holds = true;
         let dice = Dice(seed | 1);
-        Self { wire, dice, commands, under_way: Vec::new(), submitted: 0, answered: 0, drops: false, dropped: 0 }
+        Self {
+            wire,
+            dice,
+            commands,
+            under_way: Vec::new(),
+            submitted: 0,
+            answered: 0,
+            drops: false,
+            dropped: 0,
+        }
     }
 
     fn submit(&mut self) {
         let Some(&(opcode, len)) = self.commands.get(self.submitted) else { return };
         let i = self.submitted;
         let data = if opcode == READ { HostData::In(len) } else { HostData::Out(len) };
-        let Ok(tag) = self.wire.host.submit(command(opcode, place(opcode, i)), data) else { return };
-        self.wire.memory[tag.index()] = if opcode == READ { vec![0xdd; len as usize] } else { payload(i, len) };
+        let Ok(tag) = self.wire.host.submit(command(opcode, place(opcode, i)), data) else {
+            return;
+        };
+        self.wire.memory[tag.index()] =
+            if opcode == READ { vec![0xdd; len as usize] } else { payload(i, len) };
         self.under_way.push((tag, i));
         self.submitted += 1;
     }
@@ -134,15 +150,24 @@ impl Session {
     }
 
     fn check_responses(&mut self) {
-        for HostEvent::Response { tag, cqe, received_bytes } in std::mem::take(&mut self.wire.responses) {
-            let at = self.under_way.iter().position(|(it, _)| *it == tag).expect("an answer is of a command");
+        for HostEvent::Response { tag, cqe, received_bytes } in
+            std::mem::take(&mut self.wire.responses)
+        {
+            let at = self
+                .under_way
+                .iter()
+                .position(|(it, _)| *it == tag)
+                .expect("an answer is of a command");
             let (_, i) = self.under_way.swap_remove(at);
             let (opcode, len) = self.commands[i];
             assert_eq!(cqe.status.is_success(), opcode != FAIL, "command {i}: {}", cqe.status);
             let from = place(opcode, i) as usize;
             let stored = &self.wire.layer.store[from..from + len as usize];
             match opcode {
-                READ => assert!(received_bytes == len && self.wire.memory[tag.index()] == stored, "command {i}"),
+                READ => assert!(
+                    received_bytes == len && self.wire.memory[tag.index()] == stored,
+                    "command {i}"
+                ),
                 WRITE => assert!(received_bytes == 0 && payload(i, len) == stored, "command {i}"),
                 _ => {}
             }
@@ -194,7 +219,8 @@ proptest! {
         while !(session.wire.host.has_ended() && session.wire.target.has_ended()) {
             session.step();
             steps += 1;
-            // What is dropped is never answered, so that an orderly end may wait for that until its time is over.
+            // What is dropped is never answered, so that an orderly end may wait for that until its
+            // time is over.
             if steps == 20_000 && how == 2 {
                 let limit = host.close_limit;
                 session.wire.host.tick(limit);

@@ -8,8 +8,8 @@ use weft_proto::nvme_rdma::cm::{Accept, AcceptError};
 use weft_proto::nvme_rdma::keyed::Keyed;
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostQueuePair, Received, TargetConfig, TargetEvent, TargetQueuePair, Work, WorkError, WorkId,
-    WorkKind,
+    Buffer, Ended, Exposure, HostQueuePair, Received, TargetConfig, TargetEvent, TargetQueuePair,
+    Work, WorkError, WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -42,33 +42,90 @@ fn what_a_controller_may_not_do() {
     use Violation as V;
     let good = response(CID);
     let wrong = [response(0), response(CID | 1), response(2 << 10), response(0xffff)];
-    let with = |bytes, immediate, invalidated| Received { buffer: Buffer(0), bytes, immediate, invalidated };
+    let with = |bytes, immediate, invalidated| Received {
+        buffer: Buffer(0),
+        bytes,
+        immediate,
+        invalidated,
+    };
     let window = Exposure::Window;
     let id = |tag, kind| WorkId { tag: Tag(tag), kind };
     type Deed<'a> = Box<dyn Fn(&mut HostQueuePair) + 'a>;
-    let receive = |received: Received<'static>| -> Deed<'static> { Box::new(move |host| host.received(&received)) };
+    let receive = |received: Received<'static>| -> Deed<'static> {
+        Box::new(move |host| host.received(&received))
+    };
     let ended = |id, ended| -> Deed<'static> { Box::new(move |host| host.completed(id, ended)) };
     let leak = |bytes: &[u8]| -> &'static [u8] { bytes.to_vec().leak() };
     let failed = Ended::Failed(WorkError::RetriesExceeded);
     let cases: Vec<(&str, Exposure, Deed<'_>, Violation)> = vec![
         ("nothing", window, receive(message(0, b"")), V::ResponseLength(0)),
         ("too short", window, receive(message(0, leak(&good[..15]))), V::ResponseLength(15)),
-        ("too long", window, receive(message(0, leak(&[good, good].concat()))), V::ResponseLength(32)),
+        (
+            "too long",
+            window,
+            receive(message(0, leak(&[good, good].concat()))),
+            V::ResponseLength(32),
+        ),
         ("immediate data", window, receive(with(leak(&good), Some(0), None)), V::Immediate),
         ("no such command", window, receive(message(0, leak(&wrong[0]))), V::ResponseCommandId),
-        ("a tag without a command", window, receive(message(0, leak(&wrong[1]))), V::ResponseCommandId),
+        (
+            "a tag without a command",
+            window,
+            receive(message(0, leak(&wrong[1]))),
+            V::ResponseCommandId,
+        ),
         ("a later command", window, receive(message(0, leak(&wrong[2]))), V::ResponseCommandId),
         ("no identifier", window, receive(message(0, leak(&wrong[3]))), V::ResponseCommandId),
         ("another key", window, receive(with(leak(&good), None, Some(2))), V::Invalidation(2)),
-        ("a key of no window", Exposure::Registration, receive(with(leak(&good), None, Some(1))), V::Invalidation(1)),
-        ("a standing key", Exposure::Standing, receive(with(leak(&good), None, Some(1))), V::Invalidation(1)),
-        ("a receive that is not posted", window, receive(message(9, leak(&good))), V::UnknownCompletion),
-        ("work of no command", window, ended(id(3, WorkKind::Send), Ended::Done), V::UnknownCompletion),
+        (
+            "a key of no window",
+            Exposure::Registration,
+            receive(with(leak(&good), None, Some(1))),
+            V::Invalidation(1),
+        ),
+        (
+            "a standing key",
+            Exposure::Standing,
+            receive(with(leak(&good), None, Some(1))),
+            V::Invalidation(1),
+        ),
+        (
+            "a receive that is not posted",
+            window,
+            receive(message(9, leak(&good))),
+            V::UnknownCompletion,
+        ),
+        (
+            "work of no command",
+            window,
+            ended(id(3, WorkKind::Send), Ended::Done),
+            V::UnknownCompletion,
+        ),
         ("work of a host", window, ended(id(0, WorkKind::Read), Ended::Done), V::UnknownCompletion),
-        ("work that was not posted", window, ended(id(0, WorkKind::Invalidate), Ended::Done), V::UnknownCompletion),
-        ("a bind that was not signaled", window, ended(id(0, WorkKind::Bind), Ended::Done), V::UnknownCompletion),
-        ("no answer", window, ended(id(0, WorkKind::Send), failed), V::Send(WorkError::RetriesExceeded)),
-        ("no bind", window, ended(id(0, WorkKind::Bind), failed), V::Bind(WorkError::RetriesExceeded)),
+        (
+            "work that was not posted",
+            window,
+            ended(id(0, WorkKind::Invalidate), Ended::Done),
+            V::UnknownCompletion,
+        ),
+        (
+            "a bind that was not signaled",
+            window,
+            ended(id(0, WorkKind::Bind), Ended::Done),
+            V::UnknownCompletion,
+        ),
+        (
+            "no answer",
+            window,
+            ended(id(0, WorkKind::Send), failed),
+            V::Send(WorkError::RetriesExceeded),
+        ),
+        (
+            "no bind",
+            window,
+            ended(id(0, WorkKind::Bind), failed),
+            V::Bind(WorkError::RetriesExceeded),
+        ),
         (
             "a message that does not fit",
             window,
@@ -84,8 +141,15 @@ fn what_a_controller_may_not_do() {
         assert_eq!(wire.host.next_work(), Some(Work::Disconnect), "{name}");
         assert_eq!(wire.host.poll_event(), None, "{name}: the command is not answered");
         wire.host.received(&message(1, &good));
-        assert_eq!((wire.host.poll_event(), wire.host.violation()), (None, Some(violation)), "{name}: the end is final");
-        assert!(wire.host.cid(Tag(0)).is_some() && !wire.host.never_sent(Tag(0)), "{name}: the command may have been executed");
+        assert_eq!(
+            (wire.host.poll_event(), wire.host.violation()),
+            (None, Some(violation)),
+            "{name}: the end is final"
+        );
+        assert!(
+            wire.host.cid(Tag(0)).is_some() && !wire.host.never_sent(Tag(0)),
+            "{name}: the command may have been executed"
+        );
     }
 }
 
@@ -130,7 +194,8 @@ const KEYED: Keyed = Keyed { address: 0x1000, bytes: 512, key: 9, invalidate: tr
 
 /// A target of two entries that reads the data of one command.
 fn fetching() -> Wire {
-    let mut wire = Wire::open(host(Exposure::Window), TargetConfig { queue_entries: 2, ..target() });
+    let mut wire =
+        Wire::open(host(Exposure::Window), TargetConfig { queue_entries: 2, ..target() });
     wire.target = TargetQueuePair::new(TargetConfig { receives: 4, queue_entries: 2, ..target() });
     wire.target.established();
     wire.layer.holds = true;
@@ -155,15 +220,23 @@ fn misdeeds() -> Vec<Misdeed> {
     vec![
         ("nothing", Box::new(move |target| target.received(&message(1, b""))), length(0)),
         ("too short", Box::new(move |target| target.received(&message(1, &sqe[..63]))), length(63)),
-        ("too long", Box::new(move |target| target.received(&message(1, &[&sqe[..], &[0; 513]].concat()))), length(577)),
+        (
+            "too long",
+            Box::new(move |target| target.received(&message(1, &[&sqe[..], &[0; 513]].concat()))),
+            length(577),
+        ),
         (
             "immediate data",
-            Box::new(move |target| target.received(&Received { immediate: Some(1), ..message(1, &sqe) })),
+            Box::new(move |target| {
+                target.received(&Received { immediate: Some(1), ..message(1, &sqe) })
+            }),
             V::Immediate,
         ),
         (
             "an invalidation",
-            Box::new(move |target| target.received(&Received { invalidated: Some(9), ..message(1, &sqe) })),
+            Box::new(move |target| {
+                target.received(&Received { invalidated: Some(9), ..message(1, &sqe) })
+            }),
             V::Invalidation(9),
         ),
         (
@@ -174,7 +247,11 @@ fn misdeeds() -> Vec<Misdeed> {
             }),
             V::QueueOverrun,
         ),
-        ("a receive that is not posted", Box::new(move |target| target.received(&message(9, &sqe))), V::UnknownCompletion),
+        (
+            "a receive that is not posted",
+            Box::new(move |target| target.received(&message(9, &sqe))),
+            V::UnknownCompletion,
+        ),
         (
             "memory without access",
             Box::new(move |target| target.completed(id(0, WorkKind::Read), failed)),
@@ -190,7 +267,11 @@ fn misdeeds() -> Vec<Misdeed> {
             Box::new(move |target| target.completed(id(0, WorkKind::Write), failed)),
             V::UnknownCompletion,
         ),
-        ("work of a host", Box::new(move |target| target.completed(id(0, WorkKind::Bind), failed)), V::UnknownCompletion),
+        (
+            "work of a host",
+            Box::new(move |target| target.completed(id(0, WorkKind::Bind), failed)),
+            V::UnknownCompletion,
+        ),
         (
             "work of no command",
             Box::new(move |target| target.completed(id(77, WorkKind::Read), Ended::Done)),
@@ -215,10 +296,18 @@ fn what_a_host_may_not_do() {
         assert_eq!(wire.target.violation(), Some(violation), "{name}");
         assert_eq!(wire.target.next_work(), Some(Work::Disconnect), "{name}");
         let read_ended = matches!(violation, Violation::Read(_));
-        assert_eq!(told.contains(&TargetEvent::DataFailed { tag: Tag(0) }), read_ended, "{name}: {told:?}");
+        assert_eq!(
+            told.contains(&TargetEvent::DataFailed { tag: Tag(0) }),
+            read_ended,
+            "{name}: {told:?}"
+        );
         wire.target.completed(id(0, WorkKind::Read), Ended::Flushed);
         let told: Vec<_> = std::iter::from_fn(|| wire.target.poll_event()).collect();
-        assert_eq!(told.contains(&TargetEvent::DataFailed { tag: Tag(0) }), !read_ended, "{name}: {told:?}");
+        assert_eq!(
+            told.contains(&TargetEvent::DataFailed { tag: Tag(0) }),
+            !read_ended,
+            "{name}: {told:?}"
+        );
         assert_eq!(wire.target.violation(), Some(violation), "{name}: the end is final");
         assert!(!violation.to_string().is_empty());
     }
@@ -255,13 +344,37 @@ fn descriptors_that_only_fail_their_command() {
     type Case = (&'static str, Result<Keyed, Sgl>, u32, u32, Status);
     let cases: Vec<Case> = vec![
         ("too long", Ok(KEYED), 513, 0, Status::DATA_SGL_LENGTH_INVALID),
-        ("more than a command may have", Ok(Keyed { bytes: 2 << 20, ..KEYED }), 2 << 20, 0, Status::INVALID_FIELD),
+        (
+            "more than a command may have",
+            Ok(Keyed { bytes: 2 << 20, ..KEYED }),
+            2 << 20,
+            0,
+            Status::INVALID_FIELD,
+        ),
         ("nothing is asked for", Ok(KEYED), 0, 0, Status::INVALID_FIELD),
         ("no key", Ok(Keyed { key: 0, ..KEYED }), 512, 0, Status::INVALID_FIELD),
-        ("it wraps", Ok(Keyed { address: u64::MAX - 510, ..KEYED }), 512, 0, Status::DATA_SGL_LENGTH_INVALID),
-        ("it wraps behind what is read", Ok(Keyed { address: u64::MAX, ..KEYED }), 1, 0, Status::DATA_SGL_LENGTH_INVALID),
+        (
+            "it wraps",
+            Ok(Keyed { address: u64::MAX - 510, ..KEYED }),
+            512,
+            0,
+            Status::DATA_SGL_LENGTH_INVALID,
+        ),
+        (
+            "it wraps behind what is read",
+            Ok(Keyed { address: u64::MAX, ..KEYED }),
+            1,
+            0,
+            Status::DATA_SGL_LENGTH_INVALID,
+        ),
         ("another transport's", Err(Sgl::transport(512)), 512, 0, Status::SGL_TYPE_INVALID),
-        ("a segment", Err(Sgl { address: 0, length: 16, identifier: 0x31 }), 512, 16, Status::INVALID_SGL_COUNT),
+        (
+            "a segment",
+            Err(Sgl { address: 0, length: 16, identifier: 0x31 }),
+            512,
+            16,
+            Status::INVALID_SGL_COUNT,
+        ),
         ("an offset", Err(in_capsule(8, 8)), 8, 16, Status::SGL_OFFSET_INVALID),
         ("longer than the capsule", Err(in_capsule(0, 17)), 17, 16, Status::SGL_OFFSET_INVALID),
         ("no data in the capsule", Err(in_capsule(0, 8)), 8, 0, Status::SGL_OFFSET_INVALID),
@@ -274,12 +387,19 @@ fn descriptors_that_only_fail_their_command() {
             Err(sgl) => write.set_sgl(sgl),
         }
         wire.target.received(&message(1, &[&write.0[..], &vec![0; data as usize]].concat()));
-        assert_eq!(wire.target.poll_event(), Some(TargetEvent::Command { tag: Tag(1), in_capsule_bytes: data }), "{name}");
+        assert_eq!(
+            wire.target.poll_event(),
+            Some(TargetEvent::Command { tag: Tag(1), in_capsule_bytes: data }),
+            "{name}"
+        );
         assert_eq!(wire.target.fetch(Tag(1), bytes), Err(status), "{name}");
         wire.target.complete(Tag(1), Cqe::refuse(Cid(7), status), 0);
         let posted: Vec<_> = std::iter::from_fn(|| wire.target.next_work()).collect();
         assert!(posted.contains(&Work::PostReceive(Buffer(1))), "{name}: {posted:?}");
-        assert!(matches!(posted.last(), Some(Work::Send { tag: Tag(1), .. })), "{name}: {posted:?}");
+        assert!(
+            matches!(posted.last(), Some(Work::Send { tag: Tag(1), .. })),
+            "{name}: {posted:?}"
+        );
         assert_eq!(wire.target.violation(), None, "{name}");
     }
     assert_eq!(fetching().target.fetch(Tag(0), 512), Err(Status::INTERNAL_ERROR), "once is enough");

@@ -1,11 +1,12 @@
-//! A reliable connected queue pair in memory: two send queues that are worked off in order, receives, keys, and completions that wait
-//! for as long as a test likes. When it fails everything that is posted is flushed.
+//! A reliable connected queue pair in memory: two send queues that are worked off in order,
+//! receives, keys, and completions that wait for as long as a test likes. When it fails everything
+//! that is posted is flushed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, HostEvent, HostQueuePair, Received, Remote, TargetConfig, TargetQueuePair, Work,
-    WorkError, WorkId, WorkKind,
+    Buffer, Ended, Exposure, HostConfig, HostEvent, HostQueuePair, Received, Remote, TargetConfig,
+    TargetQueuePair, Work, WorkError, WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -24,8 +25,8 @@ pub enum Completion {
 pub struct Queues {
     pub send: VecDeque<Work>,
     pub receives: VecDeque<Buffer>,
-    /// What completed, in order: of the send queue, and of the receives. Which of the two is told first is open: an acknowledgement may be
-    /// slower than an answer.
+    /// What completed, in order: of the send queue, and of the receives. Which of the two is told
+    /// first is open: an acknowledgement may be slower than an answer.
     pub sent: VecDeque<Completion>,
     pub received: VecDeque<Completion>,
     /// Entries of the send queue in use: posted, and not told to be free.
@@ -88,7 +89,8 @@ impl Wire {
     pub fn unconnected(host: HostConfig, target: TargetConfig) -> Self {
         let engine = HostQueuePair::new(host);
         let request = engine.request();
-        let target = TargetConfig { receives: request.entries(), host_receives: request.receives, ..target };
+        let target =
+            TargetConfig { receives: request.entries(), host_receives: request.receives, ..target };
         Self {
             host: engine,
             target: TargetQueuePair::new(target),
@@ -154,7 +156,10 @@ impl Wire {
     fn host_event(&mut self, event: HostEvent) {
         let HostEvent::Response { tag, .. } = event;
         if self.config.0.exposure != Exposure::Standing && !self.failed {
-            assert!(self.keys.values().all(|access| access.tag != tag), "{tag:?} is still accessible");
+            assert!(
+                self.keys.values().all(|access| access.tag != tag),
+                "{tag:?} is still accessible"
+            );
         }
         assert!(self.released.insert(tag), "{tag:?} is answered twice");
         self.keys.retain(|_, access| access.tag != tag);
@@ -171,7 +176,9 @@ impl Wire {
         match work {
             Work::Place { tag, buffer, bytes } => {
                 let capsule = &self.capsules[&buffer];
-                self.layer.memory_mut(tag, 0, bytes).copy_from_slice(&capsule[64..64 + bytes as usize]);
+                self.layer
+                    .memory_mut(tag, 0, bytes)
+                    .copy_from_slice(&capsule[64..64 + bytes as usize]);
                 self.target.placed(tag);
             }
             _ => self.post(TARGET, work),
@@ -182,7 +189,9 @@ impl Wire {
         let limits = [self.config.0.limits, self.config.1.limits][end];
         let queues = &mut self.queues[end];
         match work {
-            Work::PostReceive(buffer) if self.failed => return queues.received.push_back(Completion::ReceiveFlushed(buffer)),
+            Work::PostReceive(buffer) if self.failed => {
+                return queues.received.push_back(Completion::ReceiveFlushed(buffer));
+            }
             Work::PostReceive(buffer) => return queues.receives.push_back(buffer),
             Work::Disconnect => return self.fail(),
             Work::Destroy => return self.destroy(end),
@@ -191,7 +200,9 @@ impl Wire {
                 assert!(queues.reads <= limits.reads.max(1), "too many reads are outstanding");
                 assert!((1..=limits.message_bytes.max(1)).contains(&bytes));
             }
-            Work::Write { bytes, .. } => assert!((1..=limits.message_bytes.max(1)).contains(&bytes)),
+            Work::Write { bytes, .. } => {
+                assert!((1..=limits.message_bytes.max(1)).contains(&bytes))
+            }
             _ => {}
         }
         queues.used += 1;
@@ -199,7 +210,8 @@ impl Wire {
         queues.send.push_back(work);
     }
 
-    /// Executes what is first in a send queue; `false` if there is nothing, or it cannot be executed now.
+    /// Executes what is first in a send queue; `false` if there is nothing, or it cannot be
+    /// executed now.
     pub fn step(&mut self, end: usize) -> bool {
         let Some(&work) = self.queues[end].send.front() else { return false };
         if self.failed {
@@ -237,7 +249,11 @@ impl Wire {
                     return None;
                 };
                 let bytes = if end == HOST {
-                    [&self.host.capsule(tag).0[..], &self.memory[tag.index()][..data_bytes as usize]].concat()
+                    [
+                        &self.host.capsule(tag).0[..],
+                        &self.memory[tag.index()][..data_bytes as usize],
+                    ]
+                    .concat()
                 } else {
                     self.target.capsule(tag).to_vec()
                 };
@@ -245,19 +261,29 @@ impl Wire {
                 if let Some(key) = invalidated {
                     self.keys.remove(&key).expect("the key is one of the host's");
                 }
-                self.queues[1 - end].received.push_back(Completion::Message { buffer, bytes, invalidated });
+                self.queues[1 - end].received.push_back(Completion::Message {
+                    buffer,
+                    bytes,
+                    invalidated,
+                });
             }
             Work::Read { tag, offset, bytes, from } => {
-                let Some((of, at)) = self.access(from, bytes, false) else { return Some(Ended::Failed(WorkError::RemoteAccess)) };
+                let Some((of, at)) = self.access(from, bytes, false) else {
+                    return Some(Ended::Failed(WorkError::RemoteAccess));
+                };
                 let data = self.memory[of.index()][at..at + bytes as usize].to_vec();
                 self.layer.memory_mut(tag, offset, bytes).copy_from_slice(&data);
             }
             Work::Write { tag, offset, bytes, to, .. } => {
-                let Some((of, at)) = self.access(to, bytes, true) else { return Some(Ended::Failed(WorkError::RemoteAccess)) };
+                let Some((of, at)) = self.access(to, bytes, true) else {
+                    return Some(Ended::Failed(WorkError::RemoteAccess));
+                };
                 let data = self.layer.memory(tag, offset, bytes).to_vec();
                 self.memory[of.index()][at..at + bytes as usize].copy_from_slice(&data);
             }
-            Work::Invalidate { key, .. } => drop(self.keys.remove(&key).expect("a key is invalidated once")),
+            Work::Invalidate { key, .. } => {
+                drop(self.keys.remove(&key).expect("a key is invalidated once"))
+            }
             Work::Expose { .. } => {}
             other => panic!("{other:?} is not posted to a send queue"),
         }
@@ -268,7 +294,8 @@ impl Wire {
     fn access(&self, remote: Remote, bytes: u32, write: bool) -> Option<(Tag, usize)> {
         let access = self.keys.get(&remote.key)?;
         let at = remote.address.checked_sub(address(access.tag))?;
-        (access.writable == write && at + u64::from(bytes) <= access.bytes.into()).then_some((access.tag, at as usize))
+        (access.writable == write && at + u64::from(bytes) <= access.bytes.into())
+            .then_some((access.tag, at as usize))
     }
 
     /// The queue pair fails, or is disconnected. What was not executed is flushed.
@@ -295,7 +322,10 @@ impl Wire {
     /// Tells an end of what completed first; `false` if nothing has.
     pub fn tell(&mut self, end: usize) -> bool {
         let queues = &mut self.queues[end];
-        let Some(completion) = queues.sent.pop_front().or_else(|| queues.received.pop_front()) else { return false };
+        let Some(completion) = queues.sent.pop_front().or_else(|| queues.received.pop_front())
+        else {
+            return false;
+        };
         self.tell_of(end, completion);
         true
     }
@@ -318,7 +348,9 @@ impl Wire {
                     self.capsules.insert(buffer, bytes);
                 }
             }
-            Completion::ReceiveFlushed(buffer) if end == HOST => self.host.receive_ended(buffer, None),
+            Completion::ReceiveFlushed(buffer) if end == HOST => {
+                self.host.receive_ended(buffer, None)
+            }
             Completion::ReceiveFlushed(buffer) => self.target.receive_ended(buffer, None),
             Completion::Work(id, ended) if end == HOST => self.host.completed(id, ended),
             Completion::Work(id, ended) => self.target.completed(id, ended),

@@ -1,12 +1,21 @@
-//! Recorded streams, cut in two at every position: what an engine tells and sends must not depend on the cut.
+//! Recorded streams, cut in two at every position: what an engine tells and sends must not depend
+//! on the cut.
 
 use crate::support::pair::{Disk, FAIL, Pair, READ, WRITE, command};
 use crate::support::{End, Next};
 use weft_proto::nvme_tcp::digest::Digests;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent};
+use weft_proto::nvme_tcp::{
+    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent,
+};
 
 fn configs(digests: Digests, pda: u8) -> (HostConfig, TargetConfig) {
-    let host = HostConfig { digests, hpda: pda, r2t_outstanding: 8, in_capsule_bytes: 512, ..HostConfig::default() };
+    let host = HostConfig {
+        digests,
+        hpda: pda,
+        r2t_outstanding: 8,
+        in_capsule_bytes: 512,
+        ..HostConfig::default()
+    };
     let target = TargetConfig {
         cpda: pda,
         max_h2c_data_bytes: 4096,
@@ -46,7 +55,12 @@ fn record(digests: Digests, pda: u8) -> Pair {
     pair
 }
 
-fn replay_target(pair: &Pair, digests: Digests, pda: u8, cut: usize) -> (Vec<TargetEvent>, Vec<u8>, Vec<u8>) {
+fn replay_target(
+    pair: &Pair,
+    digests: Digests,
+    pda: u8,
+    cut: usize,
+) -> (Vec<TargetEvent>, Vec<u8>, Vec<u8>) {
     let mut disk = Disk::new(configs(digests, pda).1, 8192);
     disk.end.eager = true;
     let (first, second) = pair.to_disk.split_at(cut);
@@ -70,7 +84,12 @@ fn pdu_ends(stream: &[u8]) -> Vec<usize> {
     ends
 }
 
-fn replay_host(pair: &Pair, digests: Digests, pda: u8, cut: usize) -> (Vec<HostEvent>, Vec<Vec<u8>>) {
+fn replay_host(
+    pair: &Pair,
+    digests: Digests,
+    pda: u8,
+    cut: usize,
+) -> (Vec<HostEvent>, Vec<Vec<u8>>) {
     let mut host = End::new(HostConnection::new(configs(digests, pda).0));
     host.eager = true;
     submit(&mut host);

@@ -16,7 +16,12 @@ use weft_proto::stream::{StreamEngine, Tag};
 const ENTRIES: u16 = 3;
 
 fn target(digests: Digests) -> End<TargetConnection> {
-    let config = TargetConfig { queue_entries: ENTRIES, max_r2t_bytes: 4096, r2t_outstanding: 2, ..TargetConfig::default() };
+    let config = TargetConfig {
+        queue_entries: ENTRIES,
+        max_r2t_bytes: 4096,
+        r2t_outstanding: 2,
+        ..TargetConfig::default()
+    };
     let mut end = End::new(TargetConnection::new(config));
     end.stage(&Raw::ic(0, 0, 0, digests.encode(), 7).bytes());
     assert!(matches!(end.next(), Next::Event(TargetEvent::Ready(_))));
@@ -122,7 +127,8 @@ fn r2ts_that_were_not_sent_are_not_sent_any_more() {
 fn data_in_the_capsule_of_a_dropped_command_is_thrown_away() {
     for digests in [Digests::NONE, Digests::BOTH] {
         let mut end = target(digests);
-        let capsule = Raw::capsule(&write(5, Sgl::in_capsule(4096))).data(&[1; 4096]).sealed(digests);
+        let capsule =
+            Raw::capsule(&write(5, Sgl::in_capsule(4096))).data(&[1; 4096]).sealed(digests);
         for dropped_at in [0, 200] {
             end.stage(&capsule[..80]);
             let tag = take_command(&mut end);
@@ -138,7 +144,11 @@ fn data_in_the_capsule_of_a_dropped_command_is_thrown_away() {
                 assert_eq!(drop_pending(&mut end), []);
             }
             end.stage(&capsule[200..]);
-            let expected = if dropped_at == 200 { Next::Event(TargetEvent::Dropped { tag }) } else { Next::Starved };
+            let expected = if dropped_at == 200 {
+                Next::Event(TargetEvent::Dropped { tag })
+            } else {
+                Next::Starved
+            };
             assert_eq!(end.next(), expected);
         }
         all_slots_are_free(&mut end, digests);
@@ -151,7 +161,10 @@ fn a_command_that_is_held_can_be_abandoned() {
     for _ in 0..10 {
         end.stage(&Raw::capsule(&write(1, Sgl::in_capsule(64))).data(&[1; 64]).bytes());
         let tag = take_command(&mut end);
-        assert!(drop_pending(&mut end).is_empty(), "only commands whose data is awaited are dropped");
+        assert!(
+            drop_pending(&mut end).is_empty(),
+            "only commands whose data is awaited are dropped"
+        );
         assert!(end.engine.abandon(tag));
     }
     end.flush();
@@ -189,7 +202,11 @@ fn fetch_checks_the_sgl() {
         let mut end = target(Digests::NONE);
         end.stage(&Raw::capsule(&write(1, sgl)).data(&vec![0; in_capsule]).bytes());
         let tag = take_command(&mut end);
-        assert_eq!(end.engine.fetch(tag, wanted), result, "{sgl:?}, {in_capsule} in the capsule, {wanted} wanted");
+        assert_eq!(
+            end.engine.fetch(tag, wanted),
+            result,
+            "{sgl:?}, {in_capsule} in the capsule, {wanted} wanted"
+        );
     }
     let mut end = target(Digests::NONE);
     end.stage(&Raw::capsule(&write(1, Sgl::in_capsule(512))).data(&[0; 512]).bytes());
@@ -202,13 +219,17 @@ fn fetch_checks_the_sgl() {
 #[test]
 fn a_host_without_an_accepted_connect_is_given_up() {
     let limit = Duration::from_secs(10);
-    let slow = || TargetConnection::new(TargetConfig { connect_limit: limit, ..TargetConfig::default() });
+    let slow =
+        || TargetConnection::new(TargetConfig { connect_limit: limit, ..TargetConfig::default() });
     let mut engine = slow();
     engine.tick(limit);
     assert_eq!(engine.deadline(), Some(2 * limit));
     engine.tick(2 * limit);
     assert!(engine.is_closed() && !engine.wants_transmit());
-    assert_eq!((engine.violation(), engine.deadline()), (Some(Violation::ConnectLate(limit)), None));
+    assert_eq!(
+        (engine.violation(), engine.deadline()),
+        (Some(Violation::ConnectLate(limit)), None)
+    );
     // One whose Connect was accepted may take its time.
     let mut engine = slow();
     engine.tick(limit);

@@ -1,4 +1,5 @@
-//! Bytes on the wire as the figures of the specification lay them out (NVMe TCP 1.1 §3.6), and as Linux 6.12 sends them.
+//! Bytes on the wire as the figures of the specification lay them out (NVMe TCP 1.1 §3.6), and as
+//! Linux 6.12 sends them.
 
 use crate::support::pair::{FEATURE, READ, WRITE, command};
 use crate::support::raw::Raw;
@@ -9,7 +10,9 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::{CommonHeader, Flags, IcReq, IcResp, PduType, Transfer};
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{
+    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+};
 use weft_proto::stream::Tag;
 
 fn with_zeros(start: &[u8], len: usize) -> Vec<u8> {
@@ -20,7 +23,10 @@ fn with_zeros(start: &[u8], len: usize) -> Vec<u8> {
 
 /// A target that a Linux host has initialized.
 fn target(digests: u8) -> End<TargetConnection> {
-    let mut end = End::new(TargetConnection::new(TargetConfig { queue_entries: 32, ..TargetConfig::default() }));
+    let mut end = End::new(TargetConnection::new(TargetConfig {
+        queue_entries: 32,
+        ..TargetConfig::default()
+    }));
     end.stage(&Raw::ic(0, 0, 0, digests, 0).bytes());
     assert!(matches!(end.next(), Next::Event(TargetEvent::Ready(_))));
     end.flush();
@@ -35,7 +41,9 @@ fn host(digests: Digests) -> End<HostConnection> {
     end.flush();
     end.take_wire();
     end.stage(&Raw::ic(1, 0, 0, digests.encode(), 0x40_0000).bytes());
-    assert!(matches!(end.next(), Next::Event(HostEvent::Ready(n)) if n.max_h2c_data_bytes == 0x40_0000));
+    assert!(
+        matches!(end.next(), Next::Event(HostEvent::Ready(n)) if n.max_h2c_data_bytes == 0x40_0000)
+    );
     end
 }
 
@@ -46,8 +54,12 @@ fn ic_req() {
     assert_eq!(request.encode()[..], linux);
     assert_eq!(IcReq::decode(linux.first_chunk().unwrap()), request);
 
-    let config =
-        HostConfig { hpda: 3, r2t_outstanding: 4, digests: Digests { header: true, data: false }, ..HostConfig::default() };
+    let config = HostConfig {
+        hpda: 3,
+        r2t_outstanding: 4,
+        digests: Digests { header: true, data: false },
+        ..HostConfig::default()
+    };
     let mut end = End::new(HostConnection::new(config));
     end.flush();
     assert_eq!(end.wire, with_zeros(&[0, 0, 128, 0, 128, 0, 0, 0, 0, 0, 3, 1, 3, 0, 0, 0], 128));
@@ -55,14 +67,27 @@ fn ic_req() {
 
 #[test]
 fn ic_resp() {
-    let mut end = End::new(TargetConnection::new(TargetConfig { cpda: 1, ..TargetConfig::default() }));
+    let mut end =
+        End::new(TargetConnection::new(TargetConfig { cpda: 1, ..TargetConfig::default() }));
     end.stage(&with_zeros(&[0, 0, 128, 0, 128, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0], 128));
     let Next::Event(TargetEvent::Ready(negotiated)) = end.next() else { panic!() };
-    assert_eq!((negotiated.max_r2t, negotiated.host_alignment_bytes, negotiated.controller_alignment_bytes), (1, 4, 8));
+    assert_eq!(
+        (
+            negotiated.max_r2t,
+            negotiated.host_alignment_bytes,
+            negotiated.controller_alignment_bytes
+        ),
+        (1, 4, 8)
+    );
     end.flush();
     let expected = with_zeros(&[1, 0, 128, 0, 128, 0, 0, 0, 0, 0, 1, 2, 0, 0, 2, 0], 128);
     assert_eq!(end.wire, expected);
-    let response = IcResp { pfv: 0, cpda: 1, digests: Digests { header: false, data: true }, max_h2c_data_bytes: 0x20000 };
+    let response = IcResp {
+        pfv: 0,
+        cpda: 1,
+        digests: Digests { header: false, data: true },
+        max_h2c_data_bytes: 0x20000,
+    };
     assert_eq!(IcResp::decode(expected.first_chunk().unwrap()), response);
 }
 
@@ -84,7 +109,10 @@ fn linux_capsules() {
     bytes.extend_from_slice(&sqe.0);
     bytes.extend_from_slice(&[0xa5; 4096]);
     end.stage(&bytes);
-    assert_eq!(end.next(), Next::Event(TargetEvent::Command { tag: Tag(1), in_capsule_bytes: 4096 }));
+    assert_eq!(
+        end.next(),
+        Next::Event(TargetEvent::Command { tag: Tag(1), in_capsule_bytes: 4096 })
+    );
     assert_eq!(*end.engine.sqe(), sqe);
     end.engine.fetch(Tag(1), 4096).unwrap();
     end.memory(Tag(1), 4096);
@@ -92,7 +120,8 @@ fn linux_capsules() {
     assert_eq!(end.memory[1], [0xa5; 4096]);
 }
 
-/// CRC32C of the header and of the data of [`linux_capsule_with_digests`], computed bit by bit elsewhere.
+/// CRC32C of the header and of the data of [`linux_capsule_with_digests`], computed bit by bit
+/// elsewhere.
 const HEADER_DIGEST: u32 = 0x17aa_4085;
 const DATA_DIGEST: u32 = 0xce1f_a707;
 
@@ -140,7 +169,10 @@ fn r2t_and_h2c_data() {
     let r2t = [9, 0, 24, 0, 24, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0x20, 1, 0, 0, 0, 0, 0];
     assert_eq!(end.take_wire(), r2t);
     assert_eq!(CommonHeader::decode(r2t.first_chunk().unwrap()).pdu_type, PduType::R2T);
-    assert_eq!(Transfer::decode(&r2t), Transfer { cid: Cid(0x0201), ttag: 0, offset: 0, bytes: 0x1_2000 });
+    assert_eq!(
+        Transfer::decode(&r2t),
+        Transfer { cid: Cid(0x0201), ttag: 0, offset: 0, bytes: 0x1_2000 }
+    );
 
     let mut end = host(Digests::NONE);
     let tag = end.engine.submit(command(WRITE, 0), HostData::Out(0x1_2000)).unwrap();
@@ -148,10 +180,15 @@ fn r2t_and_h2c_data() {
     end.flush();
     assert_eq!(end.take_wire()[..8], [4, 0, 72, 0, 72, 0, 0, 0]);
     let [low, high] = end.engine.cid(tag).unwrap().0.to_le_bytes();
-    end.stage(&[9, 0, 24, 0, 24, 0, 0, 0, low, high, 0xcd, 0xab, 0, 0, 0, 0, 0, 0x20, 1, 0, 0, 0, 0, 0]);
+    end.stage(&[
+        9, 0, 24, 0, 24, 0, 0, 0, low, high, 0xcd, 0xab, 0, 0, 0, 0, 0, 0x20, 1, 0, 0, 0, 0, 0,
+    ]);
     assert_eq!(end.next(), Next::Starved);
     end.flush();
-    let expected = [6, 4, 24, 24, 0x18, 0x20, 1, 0, low, high, 0xcd, 0xab, 0, 0, 0, 0, 0, 0x20, 1, 0, 0, 0, 0, 0];
+    let expected = [
+        6, 4, 24, 24, 0x18, 0x20, 1, 0, low, high, 0xcd, 0xab, 0, 0, 0, 0, 0, 0x20, 1, 0, 0, 0, 0,
+        0,
+    ];
     assert_eq!(end.wire[..24], expected);
     assert_eq!(end.wire.len(), 24 + 0x1_2000);
 }
@@ -188,7 +225,10 @@ fn success_flag_and_refusal() {
     end.memory(tag, 4).copy_from_slice(b"weft");
     end.engine.complete(tag, Cqe::new(Cid(9), Status::SUCCESS), 4);
     end.flush();
-    let expected = [7, 0xc, 24, 24, 28, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, b'w', b'e', b'f', b't'];
+    let expected = [
+        7, 0xc, 24, 24, 28, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, b'w', b'e',
+        b'f', b't',
+    ];
     assert_eq!(end.take_wire(), expected);
 
     end.stage(&Raw::capsule(&sqe).bytes());
@@ -196,7 +236,10 @@ fn success_flag_and_refusal() {
     end.engine.complete(tag, Cqe::refuse(Cid(9), Status::INVALID_OPCODE), 0);
     end.flush();
     // Status 001h with Do Not Retry, one bit up for the phase tag: 8002h.
-    assert_eq!(end.take_wire(), [5, 0, 24, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 0x80]);
+    assert_eq!(
+        end.take_wire(),
+        [5, 0, 24, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 0x80]
+    );
 }
 
 #[test]
@@ -216,7 +259,9 @@ fn nvmet_answers() {
 fn padding_of_c2h_data() {
     let mut end = End::new(TargetConnection::new(TargetConfig::default()));
     end.stage(&Raw::ic(0, 0, 15, 3, 0).bytes());
-    assert!(matches!(end.next(), Next::Event(TargetEvent::Ready(n)) if n.host_alignment_bytes == 64));
+    assert!(
+        matches!(end.next(), Next::Event(TargetEvent::Ready(n)) if n.host_alignment_bytes == 64)
+    );
     end.flush();
     end.take_wire();
     let mut sqe = command(READ, 0);
@@ -232,7 +277,8 @@ fn padding_of_c2h_data() {
     assert_eq!(end.wire[76], 5);
 }
 
-/// The figure "Controller to Host Data Transfer Example": 12,288 bytes in four C2HData PDUs and a response.
+/// The figure "Controller to Host Data Transfer Example": 12,288 bytes in four C2HData PDUs and a
+/// response.
 #[test]
 fn controller_to_host_example() {
     let mut end = host(Digests::NONE);
@@ -240,18 +286,29 @@ fn controller_to_host_example() {
     end.memory(tag, 0x3000);
     end.flush();
     let cid = end.engine.cid(tag).unwrap();
-    for (offset, bytes, flags) in [(0, 0x3e8, 0), (0x3e8, 0x7d0, 0), (0xbb8, 0x2000, 0), (0x2bb8, 0x448, 4)] {
-        end.stage(&Raw::transfer(7, cid.0, 0, offset, bytes).flags(flags).data(&vec![offset as u8; bytes as usize]).bytes());
+    for (offset, bytes, flags) in
+        [(0, 0x3e8, 0), (0x3e8, 0x7d0, 0), (0xbb8, 0x2000, 0), (0x2bb8, 0x448, 4)]
+    {
+        end.stage(
+            &Raw::transfer(7, cid.0, 0, offset, bytes)
+                .flags(flags)
+                .data(&vec![offset as u8; bytes as usize])
+                .bytes(),
+        );
         assert_eq!(end.next(), Next::Starved);
-        assert!(end.memory[tag.index()][offset as usize..][..bytes as usize].iter().all(|&b| b == offset as u8));
+        assert!(
+            end.memory[tag.index()][offset as usize..][..bytes as usize]
+                .iter()
+                .all(|&b| b == offset as u8)
+        );
     }
     let cqe = Cqe::new(cid, Status::SUCCESS);
     end.stage(&Raw::new(5, &cqe.encode()).bytes());
     assert_eq!(end.next(), Next::Event(HostEvent::Response { tag, cqe, received_bytes: 0x3000 }));
 }
 
-/// The figure "Host to Controller Data Transfer Example": 12,288 bytes in three R2Ts, the last two outstanding together, each
-/// answered by one H2CData PDU here.
+/// The figure "Host to Controller Data Transfer Example": 12,288 bytes in three R2Ts, the last two
+/// outstanding together, each answered by one H2CData PDU here.
 #[test]
 fn host_to_controller_example() {
     let mut end = host(Digests::NONE);
@@ -264,7 +321,9 @@ fn host_to_controller_example() {
         let mut expected = Vec::new();
         for &(offset, bytes) in together {
             end.stage(&Raw::transfer(9, cid.0, offset as u16, offset, bytes).bytes());
-            let data = Raw::transfer(6, cid.0, offset as u16, offset, bytes).flags(4).data(&vec![0xee; bytes as usize]);
+            let data = Raw::transfer(6, cid.0, offset as u16, offset, bytes)
+                .flags(4)
+                .data(&vec![0xee; bytes as usize]);
             expected.extend(data.bytes());
         }
         assert_eq!(end.next(), Next::Starved);
@@ -273,12 +332,15 @@ fn host_to_controller_example() {
     }
 }
 
-/// The two examples of 64 and 16 bytes of alignment: 40 and 8 bytes of padding behind a header of 24.
+/// The two examples of 64 and 16 bytes of alignment: 40 and 8 bytes of padding behind a header
+/// of 24.
 #[test]
 fn alignment_examples() {
     let mut end = End::new(HostConnection::new(HostConfig::default()));
     end.stage(&Raw::ic(1, 0, 0x0f, 0, 4096).bytes());
-    assert!(matches!(end.next(), Next::Event(HostEvent::Ready(n)) if n.controller_alignment_bytes == 64));
+    assert!(
+        matches!(end.next(), Next::Event(HostEvent::Ready(n)) if n.controller_alignment_bytes == 64)
+    );
     let tag = end.engine.submit(command(WRITE, 0), HostData::Out(4)).unwrap();
     end.memory(tag, 4);
     end.flush();
@@ -290,7 +352,9 @@ fn alignment_examples() {
 
     let mut end = End::new(TargetConnection::new(TargetConfig::default()));
     end.stage(&Raw::ic(0, 0, 3, 0, 0).bytes());
-    assert!(matches!(end.next(), Next::Event(TargetEvent::Ready(n)) if n.host_alignment_bytes == 16));
+    assert!(
+        matches!(end.next(), Next::Event(TargetEvent::Ready(n)) if n.host_alignment_bytes == 16)
+    );
     end.flush();
     end.take_wire();
     let mut sqe = command(READ, 0);
@@ -300,12 +364,21 @@ fn alignment_examples() {
     end.memory(tag, 4);
     end.engine.complete(tag, Cqe::new(Cid(0), Status::SUCCESS), 4);
     end.flush();
-    assert_eq!((end.wire[3], &end.wire[24..32], &end.wire[32..36]), (32, &[0; 8][..], &[0xee; 4][..]));
+    assert_eq!(
+        (end.wire[3], &end.wire[24..32], &end.wire[32..36]),
+        (32, &[0; 8][..], &[0xee; 4][..])
+    );
 }
 
 #[test]
 fn flags_and_types_keep_unknown_values() {
-    let header = CommonHeader { pdu_type: PduType(0x77), flags: Flags(0xf0), hlen: 1, pdo: 2, plen: 0x0403_0201 };
+    let header = CommonHeader {
+        pdu_type: PduType(0x77),
+        flags: Flags(0xf0),
+        hlen: 1,
+        pdo: 2,
+        plen: 0x0403_0201,
+    };
     assert_eq!(header.encode(), [0x77, 0xf0, 1, 2, 1, 2, 3, 4]);
     assert_eq!(CommonHeader::decode(&header.encode()), header);
     assert_eq!(PduType(0x77).header_bytes(), None);

@@ -1,4 +1,5 @@
-//! Both ends of an NVMe/TCP connection: bytes on the wire, cuts, broken rules, and the two wired to each other.
+//! Both ends of an NVMe/TCP connection: bytes on the wire, cuts, broken rules, and the two wired to
+//! each other.
 
 mod cuts;
 mod drop;

@@ -12,11 +12,17 @@ use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::host::SubmitError;
 use weft_proto::nvme_tcp::pdu::PduType;
 use weft_proto::nvme_tcp::violation::Violation;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent};
+use weft_proto::nvme_tcp::{
+    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent,
+};
 use weft_proto::stream::{Part, Rx, StreamEngine, Tag, Transmit};
 
-const COMBINATIONS: [Digests; 4] =
-    [Digests::NONE, Digests { header: true, data: false }, Digests { header: false, data: true }, Digests::BOTH];
+const COMBINATIONS: [Digests; 4] = [
+    Digests::NONE,
+    Digests { header: true, data: false },
+    Digests { header: false, data: true },
+    Digests::BOTH,
+];
 
 fn host(digests: Digests) -> HostConfig {
     HostConfig { digests, in_capsule_bytes: 8192, ..HostConfig::default() }
@@ -63,7 +69,10 @@ fn exercise(pair: &mut Pair) {
         assert!(pair.outcome(*tag).cqe.status.is_success());
         assert!(pair.disk.store[*offset as usize..].starts_with(data));
     }
-    let reads: Vec<_> = writes.iter().map(|(_, offset, data)| (pair.read(*offset, data.len() as u32), data)).collect();
+    let reads: Vec<_> = writes
+        .iter()
+        .map(|(_, offset, data)| (pair.read(*offset, data.len() as u32), data))
+        .collect();
     pair.run();
     for (tag, data) in reads {
         let outcome = pair.outcome(tag);
@@ -86,9 +95,13 @@ fn data_survives_every_digest_combination() {
 
 #[test]
 fn data_survives_small_pieces() {
-    for (piece, digests) in
-        [(1, Digests::BOTH), (3, Digests::NONE), (7, Digests::BOTH), (1448, Digests::BOTH), (65536, Digests::NONE)]
-    {
+    for (piece, digests) in [
+        (1, Digests::BOTH),
+        (3, Digests::NONE),
+        (7, Digests::BOTH),
+        (1448, Digests::BOTH),
+        (65536, Digests::NONE),
+    ] {
         let mut pair = Pair::new(host(digests), target());
         pair.piece = piece;
         exercise(&mut pair);
@@ -118,7 +131,9 @@ fn digests_need_both_sides() {
     let target = TargetConfig { digests: Digests { header: true, data: false }, ..target() };
     let mut pair = Pair::new(host(Digests::BOTH), target);
     exercise(&mut pair);
-    assert!(matches!(pair.log[0], HostEvent::Ready(n) if n.digests == Digests { header: true, data: false }));
+    assert!(
+        matches!(pair.log[0], HostEvent::Ready(n) if n.digests == Digests { header: true, data: false })
+    );
 }
 
 #[test]
@@ -146,15 +161,27 @@ fn in_capsule_size_follows_identify() {
     let connect = pair.host.engine.submit(Sqe::fabrics(1), HostData::Out(1024)).unwrap();
     pair.host.memory(connect, 1024);
     pair.run();
-    assert_eq!(count(&pair.to_host, PduType::R2T), 1, "data of Fabrics commands may always be in the capsule");
+    assert_eq!(
+        count(&pair.to_host, PduType::R2T),
+        1,
+        "data of Fabrics commands may always be in the capsule"
+    );
     assert_eq!(pair.outcome(connect).cqe.status, Status::INVALID_OPCODE);
 }
 
 #[test]
 fn several_r2ts_are_outstanding_as_both_allow() {
     for (host_allows, target_wants, together) in [(1, 8, 1), (4, 2, 2), (4, 4, 4), (8, 8, 8)] {
-        let target = TargetConfig { max_r2t_bytes: 4096, r2t_outstanding: target_wants, max_h2c_data_bytes: 4096, ..target() };
-        let mut pair = Pair::new(HostConfig { r2t_outstanding: host_allows, in_capsule_bytes: 0, ..host(Digests::NONE) }, target);
+        let target = TargetConfig {
+            max_r2t_bytes: 4096,
+            r2t_outstanding: target_wants,
+            max_h2c_data_bytes: 4096,
+            ..target()
+        };
+        let mut pair = Pair::new(
+            HostConfig { r2t_outstanding: host_allows, in_capsule_bytes: 0, ..host(Digests::NONE) },
+            target,
+        );
         let data = pattern(64 << 10, 9);
         let tag = pair.write(0, &data);
         pair.host.flush();
@@ -177,7 +204,8 @@ fn several_r2ts_are_outstanding_as_both_allow() {
 #[test]
 fn success_flag_replaces_plain_responses_only() {
     for digests in COMBINATIONS {
-        let mut pair = Pair::new(host(digests), TargetConfig { max_c2h_data_bytes: 4096, ..target() });
+        let mut pair =
+            Pair::new(host(digests), TargetConfig { max_c2h_data_bytes: 4096, ..target() });
         pair.disk.end.engine.set_success_flag(true);
         let tag = pair.read(100, 10_000);
         pair.run();
@@ -197,7 +225,10 @@ fn a_failed_read_needs_no_data() {
     pair.host.memory(tag, 4096);
     pair.run();
     assert_eq!(pair.outcome(tag).cqe.status, Status::INVALID_OPCODE);
-    assert_eq!(pair.log.last(), Some(&HostEvent::Response { tag, cqe: pair.outcome(tag).cqe, received_bytes: 0 }));
+    assert_eq!(
+        pair.log.last(),
+        Some(&HostEvent::Response { tag, cqe: pair.outcome(tag).cqe, received_bytes: 0 })
+    );
 }
 
 #[test]
@@ -215,13 +246,18 @@ fn a_refused_write_in_the_capsule_leaves_the_stream_in_step() {
 
 #[test]
 fn a_response_waits_until_the_memory_is_not_sent_from_any_more() {
-    for (opcode, len, status) in [(FAIL, 4096, Status::INVALID_OPCODE), (WRITE, 300_000, Status::SUCCESS)] {
+    for (opcode, len, status) in
+        [(FAIL, 4096, Status::INVALID_OPCODE), (WRITE, 300_000, Status::SUCCESS)]
+    {
         let mut pair = Pair::new(host(Digests::NONE), target());
         pair.run();
         pair.host.hold_releases = true;
         let tag = pair.out(opcode, 0, &pattern(len, 1));
         pair.run();
-        assert!(pair.outcomes.is_empty(), "the memory of the write is still named in a gather list");
+        assert!(
+            pair.outcomes.is_empty(),
+            "the memory of the write is still named in a gather list"
+        );
         assert_eq!(pair.host.engine.outstanding(), 1);
         pair.host.release_held();
         pair.run();
@@ -278,8 +314,16 @@ fn a_write_cannot_succeed_before_its_data_was_taken() {
         let cid = end.engine.cid(tag).unwrap();
         end.stage(&Raw::new(5, &Cqe::new(cid, Status::SUCCESS).encode()).bytes());
         let next = end.next();
-        assert_eq!(matches!(next, Next::Event(HostEvent::Response { .. })), !refused, "{opcode}: {next:?}");
-        assert_eq!(end.engine.violation(), refused.then_some(Violation::UnfetchedData), "never asked for");
+        assert_eq!(
+            matches!(next, Next::Event(HostEvent::Response { .. })),
+            !refused,
+            "{opcode}: {next:?}"
+        );
+        assert_eq!(
+            end.engine.violation(),
+            refused.then_some(Violation::UnfetchedData),
+            "never asked for"
+        );
     }
 }
 
@@ -291,11 +335,13 @@ fn commands_are_sent_in_order_of_submission_whatever_slots_they_get() {
     for n in 0..3 {
         let new = end.engine.submit(command(READ, n), HostData::None).unwrap();
         cids.push(end.engine.cid(new).unwrap().0.to_le_bytes());
-        // The write has a place at the front of the transmit queue, which no later command may take over.
+        // The write has a place at the front of the transmit queue, which no later command may take
+        // over.
         end.engine.release(tag);
     }
     end.flush();
-    let sent: Vec<_> = end.take_wire().chunks(72).map(|capsule| [capsule[10], capsule[11]]).collect();
+    let sent: Vec<_> =
+        end.take_wire().chunks(72).map(|capsule| [capsule[10], capsule[11]]).collect();
     assert_eq!(sent, cids);
     assert_eq!(end.engine.outstanding(), 3);
 }
@@ -314,18 +360,24 @@ fn commands_may_be_submitted_before_the_connection_is_ready_and_wait() {
 
 #[test]
 fn a_queue_holds_as_many_commands_as_it_has_entries() {
-    let mut pair =
-        Pair::new(HostConfig { queue_entries: 5, ..host(Digests::NONE) }, TargetConfig { queue_entries: 5, ..target() });
+    let mut pair = Pair::new(
+        HostConfig { queue_entries: 5, ..host(Digests::NONE) },
+        TargetConfig { queue_entries: 5, ..target() },
+    );
     for round in 0..3 {
         let tags: Vec<_> = (0..5).map(|i| pair.read(i * 512, 512)).collect();
-        assert_eq!(pair.host.engine.submit(command(READ, 0), HostData::In(512)), Err(SubmitError::Full));
+        assert_eq!(
+            pair.host.engine.submit(command(READ, 0), HostData::In(512)),
+            Err(SubmitError::Full)
+        );
         assert!(tags.iter().all(|&tag| pair.host.engine.cid(tag).is_some()));
         pair.run();
         assert_eq!(pair.outcomes.len(), 5 * (round + 1));
     }
 }
 
-/// A controller that allows PDUs of any size, and a host that would make use of it: only the names of the data are made here.
+/// A controller that allows PDUs of any size, and a host that would make use of it: only the names
+/// of the data are made here.
 #[test]
 fn no_pdu_is_longer_than_plen_can_tell() {
     for pdu_type in [PduType::CAPSULE_CMD, PduType::H2C_DATA] {
@@ -342,7 +394,8 @@ fn no_pdu_is_longer_than_plen_can_tell() {
         let r2t = Raw::transfer(9, host.cid(tag).unwrap().0, 0, 0, u32::MAX).bytes();
         host.receive(&r2t);
         host.transmit(&mut list);
-        let payloads: Vec<_> = list.parts.iter().filter(|part| matches!(part, Part::Payload { .. })).collect();
+        let payloads: Vec<_> =
+            list.parts.iter().filter(|part| matches!(part, Part::Payload { .. })).collect();
         assert_eq!(payloads.len(), 4, "{pdu_type:?}");
     }
 }
@@ -415,7 +468,12 @@ fn a_wrong_data_digest_fails_its_command_alone() {
 #[test]
 fn a_wrong_data_digest_of_a_write_fails_it_when_all_data_is_through() {
     for (len, pdu_type, r2ts) in [(4096, PduType::CAPSULE_CMD, 0), (40_000, PduType::H2C_DATA, 2)] {
-        let target = TargetConfig { max_r2t_bytes: 16384, max_h2c_data_bytes: 16384, r2t_outstanding: 2, ..target() };
+        let target = TargetConfig {
+            max_r2t_bytes: 16384,
+            max_h2c_data_bytes: 16384,
+            r2t_outstanding: 2,
+            ..target()
+        };
         let mut pair = Pair::new(host(Digests::BOTH), target);
         pair.run();
         pair.disk.end.eager = true;
@@ -434,7 +492,11 @@ fn a_wrong_data_digest_of_a_write_fails_it_when_all_data_is_through() {
             pair.run_host();
             answers.extend(answer);
         }
-        assert_eq!(count(&answers, PduType::R2T), r2ts, "no more is asked for once data is damaged");
+        assert_eq!(
+            count(&answers, PduType::R2T),
+            r2ts,
+            "no more is asked for once data is damaged"
+        );
         assert_eq!(pair.outcome(tag).cqe.status, Status::TRANSIENT_TRANSPORT_ERROR);
         assert!(!pair.outcome(tag).damaged);
         let again = pair.write(0, &pattern(len, 3));
@@ -453,7 +515,9 @@ fn a_write_without_memory_waits_for_its_fetch() {
     let request = pair.host.take_wire();
     pair.disk.end.stage(&request);
     let event = pair.disk.end.next();
-    let Next::Event(TargetEvent::Command { tag: theirs, in_capsule_bytes: 0 }) = event else { panic!("{event:?}") };
+    let Next::Event(TargetEvent::Command { tag: theirs, in_capsule_bytes: 0 }) = event else {
+        panic!("{event:?}")
+    };
     assert_eq!(pair.disk.end.engine.sqe().opcode(), WRITE);
     assert_eq!(pair.disk.end.next(), Next::Starved, "the connection goes on meanwhile");
     assert!(!pair.disk.end.engine.wants_transmit());

@@ -1,5 +1,6 @@
-//! Whatever a peer sends, an engine neither panics nor stalls nor lets it reach memory that it was not granted; and whatever
-//! commands are submitted under whatever configuration, they arrive whole.
+//! Whatever a peer sends, an engine neither panics nor stalls nor lets it reach memory that it was
+//! not granted; and whatever commands are submitted under whatever configuration, they arrive
+//! whole.
 
 use crate::support::pair::{FAIL, FEATURE, Pair, READ, WRITE, command};
 use crate::support::raw::Raw;
@@ -11,7 +12,9 @@ use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{
+    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+};
 use weft_proto::stream::{StreamEngine, Tag};
 
 fn digests() -> impl Strategy<Value = Digests> {
@@ -19,8 +22,13 @@ fn digests() -> impl Strategy<Value = Digests> {
 }
 
 fn sgl() -> impl Strategy<Value = Sgl> {
-    let identifier = prop_oneof![4 => Just(Sgl::TRANSPORT), 3 => Just(Sgl::IN_CAPSULE), 1 => any::<u8>()];
-    (prop_oneof![9 => Just(0), 1 => any::<u64>()], prop_oneof![9 => 0..64u32, 1 => any::<u32>()], identifier)
+    let identifier =
+        prop_oneof![4 => Just(Sgl::TRANSPORT), 3 => Just(Sgl::IN_CAPSULE), 1 => any::<u8>()];
+    (
+        prop_oneof![9 => Just(0), 1 => any::<u64>()],
+        prop_oneof![9 => 0..64u32, 1 => any::<u32>()],
+        identifier,
+    )
         .prop_map(|(address, length, identifier)| Sgl { address, length, identifier })
 }
 
@@ -30,31 +38,55 @@ fn small(limit: u32) -> impl Strategy<Value = u32> {
 
 /// A PDU that may be right, nearly right, or wrong in any field.
 fn pdu() -> impl Strategy<Value = Raw> {
-    let cid = prop_oneof![4 => 0..4u16, 4 => (0..4u16).prop_map(|tag| 1 << 10 | tag), 1 => any::<u16>()];
-    let ttag = prop_oneof![4 => 0..4u16, 4 => (0..4u16).prop_map(|tag| 1 << 10 | tag), 1 => any::<u16>()];
+    let cid =
+        prop_oneof![4 => 0..4u16, 4 => (0..4u16).prop_map(|tag| 1 << 10 | tag), 1 => any::<u16>()];
+    let ttag =
+        prop_oneof![4 => 0..4u16, 4 => (0..4u16).prop_map(|tag| 1 << 10 | tag), 1 => any::<u16>()];
     let transfer = (prop_oneof![Just(6u8), Just(7), Just(9)], cid, ttag, small(64), small(64))
-        .prop_map(|(pdu_type, cid, ttag, offset, bytes)| Raw::transfer(pdu_type, cid, ttag, offset, bytes));
+        .prop_map(|(pdu_type, cid, ttag, offset, bytes)| {
+            Raw::transfer(pdu_type, cid, ttag, offset, bytes)
+        });
     let capsule = (0..4u16, sgl(), any::<u8>()).prop_map(|(cid, sgl, opcode)| {
         let mut sqe = command(opcode, 0);
         sqe.set_cid(Cid(cid));
         sqe.set_sgl(sgl);
         Raw::capsule(&sqe)
     });
-    let response =
-        (any::<[u8; 8]>(), prop_oneof![3 => 0..4u16, 1 => any::<u16>()], any::<u16>()).prop_map(|(result, cid, status)| {
-            let cqe = Cqe { result: u64::from_le_bytes(result), ..Cqe::new(Cid(1 << 10 | cid), Status(status & 1)) };
+    let response = (any::<[u8; 8]>(), prop_oneof![3 => 0..4u16, 1 => any::<u16>()], any::<u16>())
+        .prop_map(|(result, cid, status)| {
+            let cqe = Cqe {
+                result: u64::from_le_bytes(result),
+                ..Cqe::new(Cid(1 << 10 | cid), Status(status & 1))
+            };
             Raw::new(5, &cqe.encode())
         });
-    let other = (any::<u8>(), vec(any::<u8>(), 0..130)).prop_map(|(pdu_type, specific)| Raw::new(pdu_type, &specific));
+    let other = (any::<u8>(), vec(any::<u8>(), 0..130))
+        .prop_map(|(pdu_type, specific)| Raw::new(pdu_type, &specific));
     let header = prop_oneof![6 => transfer, 4 => capsule, 2 => response, 1 => other];
     let spoilt = |strategy: BoxedStrategy<u8>| proptest::option::weighted(0.03, strategy);
     let flags = prop_oneof![4 => Just(0u8), 2 => Just(4), 1 => Just(12), 1 => any::<u8>()];
-    let lengths = (spoilt(any::<u8>().boxed()), spoilt(any::<u8>().boxed()), proptest::option::weighted(0.03, 0..400u32));
-    (header, flags, lengths, 0..3usize, any::<bool>(), small(64)).prop_map(|(raw, flags, (hlen, pdo, plen), pad, filled, len)| {
-        let named = u32::from_le_bytes(raw.specific.get(8..12).map_or([0; 4], |b| b.try_into().unwrap()));
-        let len = if raw.specific.len() == 16 && filled { named } else { len };
-        Raw { flags, hlen, pdo, plen, padding: pad * 4, data: vec![0x77; len.min(200) as usize], ..raw }
-    })
+    let lengths = (
+        spoilt(any::<u8>().boxed()),
+        spoilt(any::<u8>().boxed()),
+        proptest::option::weighted(0.03, 0..400u32),
+    );
+    (header, flags, lengths, 0..3usize, any::<bool>(), small(64)).prop_map(
+        |(raw, flags, (hlen, pdo, plen), pad, filled, len)| {
+            let named = u32::from_le_bytes(
+                raw.specific.get(8..12).map_or([0; 4], |b| b.try_into().unwrap()),
+            );
+            let len = if raw.specific.len() == 16 && filled { named } else { len };
+            Raw {
+                flags,
+                hlen,
+                pdo,
+                plen,
+                padding: pad * 4,
+                data: vec![0x77; len.min(200) as usize],
+                ..raw
+            }
+        },
+    )
 }
 
 /// What the layer above a target does with a command.
@@ -102,7 +134,12 @@ fn act(end: &mut End<TargetConnection>, deed: Deed, tag: Tag, sqe: &Sqe) {
 }
 
 /// Feeds `stream` to a target in pieces; returns whether it still lives.
-fn drive_target(end: &mut End<TargetConnection>, stream: &[u8], piece: usize, deeds: &[Deed]) -> bool {
+fn drive_target(
+    end: &mut End<TargetConnection>,
+    stream: &[u8],
+    piece: usize,
+    deeds: &[Deed],
+) -> bool {
     let mut deeds = deeds.iter().cycle();
     for piece in stream.chunks(piece) {
         end.stage(piece);
@@ -151,7 +188,9 @@ fn drive_host(end: &mut End<HostConnection>, stream: &[u8], piece: usize) {
         end.stage(piece);
         loop {
             match end.next() {
-                Next::Event(HostEvent::Response { tag, .. } | HostEvent::DataFailed { tag, .. }) => {
+                Next::Event(
+                    HostEvent::Response { tag, .. } | HostEvent::DataFailed { tag, .. },
+                ) => {
                     end.memory(tag, 0);
                     end.engine.release(tag);
                 }
@@ -166,7 +205,13 @@ fn drive_host(end: &mut End<HostConnection>, stream: &[u8], piece: usize) {
 
 /// A host with commands of all kinds.
 fn open_host(digests: Digests) -> End<HostConnection> {
-    let config = HostConfig { digests, queue_entries: 4, in_capsule_bytes: 16, r2t_outstanding: 2, ..HostConfig::default() };
+    let config = HostConfig {
+        digests,
+        queue_entries: 4,
+        in_capsule_bytes: 16,
+        r2t_outstanding: 2,
+        ..HostConfig::default()
+    };
     let mut end = End::with_part_limit(HostConnection::new(config), 4);
     end.stage(&Raw::ic(1, 0, 0, digests.encode(), 4096).bytes());
     for data in [HostData::In(48), HostData::Out(60), HostData::Out(8), HostData::None] {
@@ -218,7 +263,10 @@ proptest! {
 /// Commands of a valid session: opcode and length.
 fn session() -> impl Strategy<Value = Vec<(u8, u32)>> {
     let len = prop_oneof![3 => 1..2000u32, 2 => 2000..20_000u32, 1 => Just(4096u32)];
-    vec((prop_oneof![3 => Just(WRITE), 3 => Just(READ), 1 => Just(FAIL), 1 => Just(FEATURE)], len), 1..20)
+    vec(
+        (prop_oneof![3 => Just(WRITE), 3 => Just(READ), 1 => Just(FAIL), 1 => Just(FEATURE)], len),
+        1..20,
+    )
 }
 
 prop_compose! {
@@ -242,7 +290,8 @@ prop_compose! {
     }
 }
 
-/// Where command `i` reads or writes: everyone has a place of his own, and reads are apart from writes.
+/// Where command `i` reads or writes: everyone has a place of his own, and reads are apart from
+/// writes.
 fn place(opcode: u8, i: usize) -> u32 {
     (i as u32) * 20_000 + if opcode == READ { 1 << 20 } else { 0 }
 }

@@ -14,7 +14,9 @@ use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::{CommonHeader, PduType};
 use weft_proto::nvme_tcp::term::{FatalErrorStatus as Fes, Termination};
 use weft_proto::nvme_tcp::violation::Violation;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{
+    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+};
 use weft_proto::stream::{StreamEngine, Tag};
 
 const HEADER: Digests = Digests { header: true, data: false };
@@ -42,20 +44,34 @@ where
     end.take_wire()
 }
 
-fn check_term_req(term_req: &[u8], pdu_type: u8, violation: Violation, offender: &[u8], whole: bool, name: &str) {
+fn check_term_req(
+    term_req: &[u8],
+    pdu_type: u8,
+    violation: Violation,
+    offender: &[u8],
+    whole: bool,
+    name: &str,
+) {
     let (status, information) = violation.wire();
     assert_eq!(term_req[..4], [pdu_type, 0, 24, 0], "{name}");
     assert_eq!(term_req[4..8], (term_req.len() as u32).to_le_bytes(), "{name}");
     assert_eq!(term_req[8..10], status.0.to_le_bytes(), "{name}");
     assert_eq!(term_req[10..14], information.to_le_bytes(), "{name}");
     assert_eq!(term_req[14..24], [0; 10], "{name}");
-    assert!(term_req.len() <= 152 && offender.starts_with(&term_req[24..]), "{name}: the offending header comes back");
-    let header = PduType(offender[0]).header_bytes().unwrap_or(usize::from(offender[2]).max(8)).min(offender.len()).min(128);
+    assert!(
+        term_req.len() <= 152 && offender.starts_with(&term_req[24..]),
+        "{name}: the offending header comes back"
+    );
+    let header = PduType(offender[0])
+        .header_bytes()
+        .unwrap_or(usize::from(offender[2]).max(8))
+        .min(offender.len())
+        .min(128);
     assert!(!whole || term_req.len() == 24 + header, "{name}: all of it");
 }
 
-/// A target that awaits data under `digests`: of CID 1 bytes 0 to 8192 by one R2T and those to 12,000 by another, of CID 2 4096
-/// bytes.
+/// A target that awaits data under `digests`: of CID 1 bytes 0 to 8192 by one R2T and those to
+/// 12,000 by another, of CID 2 4096 bytes.
 fn target(digests: Digests) -> End<TargetConnection> {
     let config = TargetConfig {
         queue_entries: 3,
@@ -84,7 +100,8 @@ fn write(cid: u16, sgl: Sgl) -> Sqe {
     sqe
 }
 
-/// TTAG of the first R2T of CID 1, of its second one, and of the one of CID 2, as the target gives them.
+/// TTAG of the first R2T of CID 1, of its second one, and of the one of CID 2, as the target gives
+/// them.
 const TTAGS: [u16; 3] = [0, 1 << 10, 1];
 
 fn h2c(cid: u16, ttag: u16, offset: u32, len: u32) -> Raw {
@@ -121,22 +138,47 @@ fn target_cases() -> Vec<(&'static str, Digests, Vec<u8>, Violation)> {
         ("header too short", none, plain().hlen(64).bytes(), V::HeaderLength),
         ("header too long", none, h2c1(0, 8).hlen(255).bytes(), V::HeaderLength),
         ("data offset in the header", none, capsule().pdo(68).bytes(), V::DataOffset),
-        ("data offset in the header digest", HEADER, capsule().pdo(72).sealed(HEADER), V::DataOffset),
+        (
+            "data offset in the header digest",
+            HEADER,
+            capsule().pdo(72).sealed(HEADER),
+            V::DataOffset,
+        ),
         ("data offset 0", none, capsule().pdo(0).bytes(), V::DataOffset),
         ("data offset not aligned", none, capsule().pdo(74).bytes(), V::DataOffset),
         ("data offset behind the PDU", none, capsule().pdo(84).bytes(), V::DataOffset),
         ("PDU shorter than its header", none, plain().plen(71).bytes(), V::PduLength),
         ("PDU without length", none, h2c1(0, 8).plen(0).bytes(), V::PduLength),
-        ("PDU too short for its digest", DATA, capsule().flags(2).plen(75).pdo(72).bytes(), V::PduLength),
+        (
+            "PDU too short for its digest",
+            DATA,
+            capsule().flags(2).plen(75).pdo(72).bytes(),
+            V::PduLength,
+        ),
         ("header digest wrong", HEADER, spoilt, V::HeaderDigest(received)),
         ("length damaged under a digest", HEADER, damaged, V::HeaderDigest(digest)),
-        ("too much data in the capsule", none, plain().plen(72 + 8196).pdo(72).bytes(), V::InCapsuleLimit(8192)),
+        (
+            "too much data in the capsule",
+            none,
+            plain().plen(72 + 8196).pdo(72).bytes(),
+            V::InCapsuleLimit(8192),
+        ),
         ("more commands than entries", none, two, V::QueueOverrun),
         ("unknown R2T", none, h2c(1, 5, 0, 8).bytes(), V::TransferTag),
         ("unknown window", none, h2c(1, 7 << 10, 0, 8).bytes(), V::TransferTag),
-        ("R2T that is not outstanding", none, h2c(2, TTAGS[2] | 1 << 10, 0, 8).bytes(), V::TransferTag),
+        (
+            "R2T that is not outstanding",
+            none,
+            h2c(2, TTAGS[2] | 1 << 10, 0, 8).bytes(),
+            V::TransferTag,
+        ),
         ("R2T of another command", none, h2c(2, TTAGS[0], 0, 8).bytes(), V::DataCommandId),
-        ("data length against PLEN", none, Raw::transfer(6, 1, 0, 0, 12).data(&[0; 8]).bytes(), V::DataLength),
+        (
+            "data length against PLEN",
+            none,
+            Raw::transfer(6, 1, 0, 0, 12).data(&[0; 8]).bytes(),
+            V::DataLength,
+        ),
         ("data length without data", none, Raw::transfer(6, 1, 0, 0, 12).bytes(), V::DataLength),
         ("data below its R2T", none, h2c(1, TTAGS[1], 8188, 8).bytes(), V::OutOfRange),
         ("data beyond its R2T", none, h2c(2, TTAGS[2], 4092, 8).bytes(), V::OutOfRange),
@@ -194,15 +236,20 @@ fn a_target_insists_on_icreq() {
     }
 }
 
-/// A host with a read of 4096 bytes (`CIDS[0]`), a write of 8192 by R2T (`CIDS[1]`), a write in the capsule (`CIDS[2]`) and a
-/// command without data (`CIDS[3]`).
+/// A host with a read of 4096 bytes (`CIDS[0]`), a write of 8192 by R2T (`CIDS[1]`), a write in the
+/// capsule (`CIDS[2]`) and a command without data (`CIDS[3]`).
 fn host(digests: Digests) -> End<HostConnection> {
-    let config = HostConfig { digests, in_capsule_bytes: 512, r2t_outstanding: 2, ..HostConfig::default() };
+    let config =
+        HostConfig { digests, in_capsule_bytes: 512, r2t_outstanding: 2, ..HostConfig::default() };
     let mut end = End::new(HostConnection::new(config));
     end.stage(&Raw::ic(1, 0, 0, digests.encode(), 4096).bytes());
     assert!(matches!(end.next(), Next::Event(HostEvent::Ready(_))));
-    let commands =
-        [(READ, HostData::In(4096)), (WRITE, HostData::Out(8192)), (WRITE, HostData::Out(512)), (FEATURE, HostData::None)];
+    let commands = [
+        (READ, HostData::In(4096)),
+        (WRITE, HostData::Out(8192)),
+        (WRITE, HostData::Out(512)),
+        (FEATURE, HostData::None),
+    ];
     for (i, (opcode, data)) in commands.into_iter().enumerate() {
         let tag = end.engine.submit(command(opcode, 0), data).unwrap();
         end.memory(tag, 8192);
@@ -245,21 +292,46 @@ fn host_cases() -> Vec<(&'static str, Digests, Vec<u8>, Violation)> {
         ("data digest missing", DATA, c2h(0, 8).bytes(), V::DataDigestFlag),
         ("success before the last PDU", none, c2h(0, 4096).flags(8).bytes(), V::SuccessNotLast),
         ("header length", none, response(CIDS[3]).hlen(20).bytes(), V::HeaderLength),
-        ("header length beyond all bounds", HEADER, response(CIDS[3]).hlen(255).sealed(HEADER), V::HeaderLength),
+        (
+            "header length beyond all bounds",
+            HEADER,
+            response(CIDS[3]).hlen(255).sealed(HEADER),
+            V::HeaderLength,
+        ),
         ("data offset", none, c2h(0, 8).pdo(20).bytes(), V::DataOffset),
         ("response too long", none, response(CIDS[3]).plen(28).bytes(), V::PduLength),
         ("R2T too short", none, r2t(0, 8).plen(20).bytes(), V::PduLength),
         ("header digest wrong", HEADER, spoilt, V::HeaderDigest(received)),
         ("response to nothing", none, response(99).bytes(), V::ResponseCommandId),
         ("response to a command of the past", none, response(0).bytes(), V::ResponseCommandId),
-        ("data of nothing", none, Raw::transfer(7, 99, 0, 0, 8).data(&[0; 8]).bytes(), V::DataCommandId),
+        (
+            "data of nothing",
+            none,
+            Raw::transfer(7, 99, 0, 0, 8).data(&[0; 8]).bytes(),
+            V::DataCommandId,
+        ),
         ("R2T for nothing", none, Raw::transfer(9, 99, 0, 0, 8).bytes(), V::DataCommandId),
-        ("data for a write", none, Raw::transfer(7, CIDS[1], 0, 0, 8).data(&[0; 8]).bytes(), V::UnexpectedTransfer),
+        (
+            "data for a write",
+            none,
+            Raw::transfer(7, CIDS[1], 0, 0, 8).data(&[0; 8]).bytes(),
+            V::UnexpectedTransfer,
+        ),
         ("data after the last PDU", none, two, V::UnexpectedTransfer),
         ("R2T for a read", none, Raw::transfer(9, CIDS[0], 0, 0, 8).bytes(), V::UnexpectedTransfer),
-        ("R2T for data in the capsule", none, Raw::transfer(9, CIDS[2], 0, 0, 8).bytes(), V::UnexpectedTransfer),
+        (
+            "R2T for data in the capsule",
+            none,
+            Raw::transfer(9, CIDS[2], 0, 0, 8).bytes(),
+            V::UnexpectedTransfer,
+        ),
         ("R2T without length", none, r2t(0, 0).bytes(), V::DataLength),
-        ("data length", none, Raw::transfer(7, CIDS[0], 0, 0, 16).data(&[0; 8]).bytes(), V::DataLength),
+        (
+            "data length",
+            none,
+            Raw::transfer(7, CIDS[0], 0, 0, 16).data(&[0; 8]).bytes(),
+            V::DataLength,
+        ),
         ("data beyond the command", none, c2h(4092, 8).bytes(), V::OutOfRange),
         ("data offset overflows", none, c2h(u32::MAX, 8).bytes(), V::OutOfRange),
         ("R2T beyond the command", none, r2t(8188, 8).bytes(), V::OutOfRange),
@@ -307,7 +379,10 @@ fn a_host_insists_on_icresp() {
     ];
     for (name, bytes, violation) in cases {
         for whole in [true, false] {
-            let mut end = End::new(HostConnection::new(HostConfig { digests: HEADER, ..HostConfig::default() }));
+            let mut end = End::new(HostConnection::new(HostConfig {
+                digests: HEADER,
+                ..HostConfig::default()
+            }));
             end.flush();
             let sent = term_req(&mut end, &bytes, whole);
             assert_eq!(end.engine.violation(), Some(violation), "{name}");
@@ -393,11 +468,31 @@ fn a_target_tolerates_what_hosts_do() {
         ("padding", sealed(data().flags(4).padding(100)), vec![]),
         ("two PDUs", [sealed(h2c(2, TTAGS[2], 0, 8)), last(8, 4088)].concat(), vec![]),
         ("each PDU is the last", [last(0, 8), last(8, 4088)].concat(), vec![Deviation::LastPdu]),
-        ("flags of digests that were not agreed on", sealed(data().flags(7)), vec![Deviation::DigestFlags]),
-        ("a PDU without data first", [empty(2, TTAGS[2]), last(0, 4096)].concat(), vec![Deviation::EmptyData]),
-        ("a PDU without data, but last", [empty_last, last(0, 4096)].concat(), vec![Deviation::EmptyData]),
-        ("a PDU without data, for nothing", [empty(9, 999), last(0, 4096)].concat(), vec![Deviation::EmptyData]),
-        ("a PDU without data, with PDO", [empty_with_pdo, last(0, 4096)].concat(), vec![Deviation::EmptyData]),
+        (
+            "flags of digests that were not agreed on",
+            sealed(data().flags(7)),
+            vec![Deviation::DigestFlags],
+        ),
+        (
+            "a PDU without data first",
+            [empty(2, TTAGS[2]), last(0, 4096)].concat(),
+            vec![Deviation::EmptyData],
+        ),
+        (
+            "a PDU without data, but last",
+            [empty_last, last(0, 4096)].concat(),
+            vec![Deviation::EmptyData],
+        ),
+        (
+            "a PDU without data, for nothing",
+            [empty(9, 999), last(0, 4096)].concat(),
+            vec![Deviation::EmptyData],
+        ),
+        (
+            "a PDU without data, with PDO",
+            [empty_with_pdo, last(0, 4096)].concat(),
+            vec![Deviation::EmptyData],
+        ),
     ];
     for (name, bytes, expected) in cases {
         let mut end = target(Digests::NONE);
@@ -414,7 +509,8 @@ fn a_data_digest_flag_without_data_is_tolerated() {
     for (flags, tail) in [(0, &[][..]), (2, &[][..]), (2, &[0; 4][..])] {
         let digested = |raw: Raw, header: u32| {
             let flags = raw.flags | flags;
-            let mut bytes = raw.flags(flags).pdo(header as u8).plen(header + tail.len() as u32).bytes();
+            let mut bytes =
+                raw.flags(flags).pdo(header as u8).plen(header + tail.len() as u32).bytes();
             bytes.extend_from_slice(tail);
             bytes
         };
@@ -422,7 +518,10 @@ fn a_data_digest_flag_without_data_is_tolerated() {
         end.stage(&digested(Raw::transfer(6, 2, TTAGS[2], 0, 0), 24));
         assert_eq!(end.next(), Next::Starved);
         end.stage(&digested(Raw::capsule(&write(3, Sgl::transport(0))), 72));
-        assert!(matches!(end.next(), Next::Event(TargetEvent::Command { in_capsule_bytes: 0, .. })));
+        assert!(matches!(
+            end.next(),
+            Next::Event(TargetEvent::Command { in_capsule_bytes: 0, .. })
+        ));
         end.stage(&h2c(2, TTAGS[2], 0, 4096).sealed(DATA));
         assert_eq!(end.next(), Next::Event(TargetEvent::DataArrived { tag: Tag(1) }));
 
@@ -432,7 +531,10 @@ fn a_data_digest_flag_without_data_is_tolerated() {
         end.stage(&c2h(0, 4096).sealed(DATA));
         assert_eq!(end.next(), Next::Starved);
         end.stage(&digested(Raw::transfer(7, CIDS[0], 0, 4096, 0).flags(12), 24));
-        assert!(matches!(end.next(), Next::Event(HostEvent::Response { tag: Tag(0), received_bytes: 4096, .. })));
+        assert!(matches!(
+            end.next(),
+            Next::Event(HostEvent::Response { tag: Tag(0), received_bytes: 4096, .. })
+        ));
     }
 }
 
@@ -445,18 +547,30 @@ fn a_host_tolerates_what_controllers_do() {
             [c2h(0, 4096).bytes(), c2h(4096, 0).flags(12).bytes()].concat(),
             vec![Deviation::EmptyData],
         ),
-        ("flags of digests", [c2h(0, 4096).flags(3).bytes(), response(CIDS[0]).bytes()].concat(), vec![Deviation::DigestFlags]),
+        (
+            "flags of digests",
+            [c2h(0, 4096).flags(3).bytes(), response(CIDS[0]).bytes()].concat(),
+            vec![Deviation::DigestFlags],
+        ),
         (
             "a flag in a response",
             [c2h(0, 4096).bytes(), response(CIDS[0]).flags(1).bytes()].concat(),
             vec![Deviation::DigestFlags],
         ),
-        ("padding", [c2h(0, 4096).padding(96).bytes(), response(CIDS[0]).flags(0xf0).bytes()].concat(), vec![]),
+        (
+            "padding",
+            [c2h(0, 4096).padding(96).bytes(), response(CIDS[0]).flags(0xf0).bytes()].concat(),
+            vec![],
+        ),
     ] {
         let mut end = host(Digests::NONE);
         end.stage(&bytes);
         let cqe = Cqe::new(Cid(CIDS[0]), Status::SUCCESS);
-        assert_eq!(end.next(), Next::Event(HostEvent::Response { tag: Tag(0), cqe, received_bytes: 4096 }), "{name}");
+        assert_eq!(
+            end.next(),
+            Next::Event(HostEvent::Response { tag: Tag(0), cqe, received_bytes: 4096 }),
+            "{name}"
+        );
         assert_eq!(end.memory[0][..4096], [0x44; 4096], "{name}");
         assert_eq!(end.engine.take_deviations().iter().collect::<Vec<_>>(), expected, "{name}");
     }

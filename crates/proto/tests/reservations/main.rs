@@ -1,5 +1,5 @@
-//! The state machine of reservations against a naive model: the sentences of the standards (Base 2.1 §8.1.22, SPC-4 §5.12) one by one,
-//! without any of the machine's shortcuts.
+//! The state machine of reservations against a naive model: the sentences of the standards (Base
+//! 2.1 §8.1.22, SPC-4 §5.12) one by one, without any of the machine's shortcuts.
 
 mod model;
 

@@ -48,8 +48,8 @@ impl Model {
         self.keys.keys().filter(|n| **n != but).map(|n| (*n, notice)).collect()
     }
 
-    /// All registrants hold where the type says so; a holder that is not registered holds nothing; without holders there is no
-    /// reservation, which those are told who shared it.
+    /// All registrants hold where the type says so; a holder that is not registered holds nothing;
+    /// without holders there is no reservation, which those are told who shared it.
     fn tidy(&mut self, by: u8) -> Vec<(u8, Notice)> {
         let Some((kind, holders)) = &mut self.held else { return Vec::new() };
         let kind = *kind;
@@ -61,14 +61,20 @@ impl Model {
             return Vec::new();
         }
         self.held = None;
-        if registrants_only(kind) || all_registrants(kind) { self.others(by, Notice::ReservationReleased) } else { Vec::new() }
+        if registrants_only(kind) || all_registrants(kind) {
+            self.others(by, Notice::ReservationReleased)
+        } else {
+            Vec::new()
+        }
     }
 
     fn register(&mut self, by: u8, check: Check, key: u64) -> Result<Told, Refusal> {
         let now = self.keys.get(&by).copied();
         let allowed = match (check, now) {
             (Check::Ignore, _) | (Check::New, None) => true,
-            (Check::Current(given), Some(now)) | (Check::Registered(Some(given)), Some(now)) => given == now,
+            (Check::Current(given), Some(now)) | (Check::Registered(Some(given)), Some(now)) => {
+                given == now
+            }
             (Check::Current(given), None) => given == 0,
             (Check::New, Some(now)) => now == key,
             (Check::Registered(None), now) => now.is_some(),
@@ -98,7 +104,12 @@ impl Model {
         if target == 0 && !preempted {
             return Err(Refusal::ZeroKey);
         }
-        let named: Vec<u8> = self.keys.iter().filter(|(_, key)| target == 0 || **key == target).map(|(n, _)| *n).collect();
+        let named: Vec<u8> = self
+            .keys
+            .iter()
+            .filter(|(_, key)| target == 0 || **key == target)
+            .map(|(n, _)| *n)
+            .collect();
         if named.is_empty() {
             return Err(Refusal::Conflict);
         }
@@ -120,7 +131,9 @@ impl Model {
 
     pub fn apply(&mut self, by: u8, action: &Action) -> Result<Told, Refusal> {
         let needs = match action {
-            Action::Acquire { key, .. } | Action::Release { key, .. } | Action::Clear { key } => Some(*key),
+            Action::Acquire { key, .. } | Action::Release { key, .. } | Action::Clear { key } => {
+                Some(*key)
+            }
             Action::Preempt { key, .. } | Action::Move { key, .. } => Some(*key),
             Action::Register { .. } | Action::Persist => None,
         };
@@ -144,7 +157,14 @@ impl Model {
                     self.held.as_mut().expect("it is held").1.clear();
                     self.held = None;
                     let shared = registrants_only(*kind) || all_registrants(*kind);
-                    Ok((if shared { self.others(by, Notice::ReservationReleased) } else { Vec::new() }, Vec::new()))
+                    Ok((
+                        if shared {
+                            self.others(by, Notice::ReservationReleased)
+                        } else {
+                            Vec::new()
+                        },
+                        Vec::new(),
+                    ))
                 }
                 _ => Ok(Told::default()),
             },
@@ -155,7 +175,9 @@ impl Model {
                 Ok((told, Vec::new()))
             }
             Action::Preempt { target, kind, abort, .. } => self.preempt(by, *target, *kind, *abort),
-            Action::Move { to, to_key, unregister, .. } => self.move_to(by, number(to), *to_key, *unregister),
+            Action::Move { to, to_key, unregister, .. } => {
+                self.move_to(by, number(to), *to_key, *unregister)
+            }
             Action::Persist => unreachable!("not among the actions"),
         }
     }
@@ -184,7 +206,9 @@ impl Model {
         match kind {
             Kind::WriteExclusive => Access { read: true, write: holder },
             Kind::ExclusiveAccess => Access { read: holder, write: holder },
-            Kind::WriteExclusiveRegistrantsOnly | Kind::WriteExclusiveAllRegistrants => Access { read: true, write: registered },
+            Kind::WriteExclusiveRegistrantsOnly | Kind::WriteExclusiveAllRegistrants => {
+                Access { read: true, write: registered }
+            }
             Kind::ExclusiveAccessRegistrantsOnly | Kind::ExclusiveAccessAllRegistrants => {
                 Access { read: registered, write: registered }
             }

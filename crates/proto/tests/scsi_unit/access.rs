@@ -1,4 +1,5 @@
-//! Asymmetric logical unit access: what hosts are told of the target ports, and what the states refuse.
+//! Asymmetric logical unit access: what hosts are told of the target ports, and what the states
+//! refuse.
 
 use super::attentions::{READY, told};
 use super::rig::Rig;
@@ -64,13 +65,18 @@ fn the_response_is_cut_at_the_allocation_length_and_bounded() {
         assert!(cut.is_good());
         assert_eq!(cut.data, whole[..allocation as usize], "the length tells what there would be");
     }
-    let most: Vec<_> = (1..=SCSI_PORTS_MAX as u16).map(|port| at(port, AccessState::STANDBY)).collect();
+    let most: Vec<_> =
+        (1..=SCSI_PORTS_MAX as u16).map(|port| at(port, AccessState::STANDBY)).collect();
     rig.unit.set_access(&most, true);
     assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_CHANGED));
     assert_eq!(rig.run(&mut host, groups(true, u32::MAX), &[]).data.len(), 8 + 12 * SCSI_PORTS_MAX);
     let mut cdb = GROUPS.encode().bytes;
     cdb[1] |= 0x40;
-    assert_eq!(rig.send(&mut host, 0, &cdb, &[]).sense, Some(Sense::cdb_bit(1, 7)), "there is no such format");
+    assert_eq!(
+        rig.send(&mut host, 0, &cdb, &[]).sense,
+        Some(Sense::cdb_bit(1, 7)),
+        "there is no such format"
+    );
 }
 
 #[test]
@@ -92,7 +98,8 @@ fn extent() -> Extent {
 /// What only tells what there is.
 fn telling() -> [Command; 9] {
     let (page, allocation) = (0x08, 64);
-    let (ten, no_descriptors, long_lba, control, subpage) = (false, true, false, PageControl::Current, 0);
+    let (ten, no_descriptors, long_lba, control, subpage) =
+        (false, true, false, PageControl::Current, 0);
     [
         Command::Inquiry { page: None, allocation },
         Command::ReportLuns { select: 0, allocation },
@@ -140,14 +147,22 @@ fn states_refuse_media_and_never_what_only_tells() {
         assert_eq!(told(&mut rig, &mut two), Some(Code::ACCESS_STATE_CHANGED));
         for (command, bytes) in of_media() {
             let refused = rig.run(&mut two, command, &vec![0; bytes]);
-            assert_eq!(refused.sense, Some(Sense::new(Key::NOT_READY, code)), "{command:?} in {state}");
+            assert_eq!(
+                refused.sense,
+                Some(Sense::new(Key::NOT_READY, code)),
+                "{command:?} in {state}"
+            );
         }
         assert!(rig.disk.requests.is_empty(), "{state}: nothing reaches the disk");
         for command in telling() {
             assert!(rig.run(&mut two, command, &[]).is_good(), "{command:?} in {state}");
         }
         let keys = Command::ReserveIn { action: ReserveIn::READ_KEYS, allocation: 64 };
-        assert_eq!(rig.run(&mut two, keys, &[]).is_good(), state == AccessState::STANDBY, "{state}");
+        assert_eq!(
+            rig.run(&mut two, keys, &[]).is_good(),
+            state == AccessState::STANDBY,
+            "{state}"
+        );
         // The other port is as it was.
         let read = Command::Read { extent: extent(), dpo: false, fua: false };
         assert!(rig.run(&mut one, read, &[]).is_good());
@@ -163,7 +178,8 @@ fn a_host_registers_with_a_port_in_standby() {
     let (_, mut two) = hosts(&mut rig);
     rig.unit.set_access(&[BOTH[0], at(2, AccessState::STANDBY)], true);
     assert_eq!(told(&mut rig, &mut two), Some(Code::ACCESS_STATE_CHANGED));
-    let register = Command::ReserveOut { action: ReserveOut::REGISTER, scope: 0, kind: 0, parameters: 24 };
+    let register =
+        Command::ReserveOut { action: ReserveOut::REGISTER, scope: 0, kind: 0, parameters: 24 };
     let mut list = [0; 24];
     list[8..16].copy_from_slice(&7_u64.to_be_bytes());
     assert!(rig.run(&mut two, register, &list).is_good());
@@ -197,12 +213,22 @@ fn hosts_cannot_set_the_states() {
     assert_eq!(refused.sense, Some(Sense::illegal(Code::INVALID_COMMAND_OPERATION_CODE)));
     assert!(Operation::of(OpCode(0xa4)).next().is_none());
     let options = ReportingOptions::ServiceAction(0xa3, 0x0a);
-    let listed = rig.run(&mut host, Command::ReportOpCodes { options, timeouts: false, allocation: 64 }, &[]);
+    let listed = rig.run(
+        &mut host,
+        Command::ReportOpCodes { options, timeouts: false, allocation: 64 },
+        &[],
+    );
     assert_eq!(listed.data[..6], [0, 3, 0, 12, 0xa3, 0xea]);
 }
 
 /// PERSISTENT RESERVE OUT with these keys, for one port or for all.
-fn reserve_out(rig: &mut Rig, host: &mut Nexus, action: ReserveOut, keys: [u64; 2], all_ports: bool) -> bool {
+fn reserve_out(
+    rig: &mut Rig,
+    host: &mut Nexus,
+    action: ReserveOut,
+    keys: [u64; 2],
+    all_ports: bool,
+) -> bool {
     let mut list = [0; 24];
     list[..8].copy_from_slice(&keys[0].to_be_bytes());
     list[8..16].copy_from_slice(&keys[1].to_be_bytes());
@@ -221,7 +247,10 @@ fn a_registration_at_one_port_is_none_at_the_other_unless_it_is_for_all() {
     let (mut one, mut two) = hosts(&mut rig);
     assert!(reserve_out(&mut rig, &mut one, ReserveOut::REGISTER, [0, 7], false));
     assert!(reserve_out(&mut rig, &mut one, ReserveOut::RESERVE, [7, 0], false));
-    assert!(writes(&mut rig, &mut one) && !writes(&mut rig, &mut two), "the same initiator port, at another target port");
+    assert!(
+        writes(&mut rig, &mut one) && !writes(&mut rig, &mut two),
+        "the same initiator port, at another target port"
+    );
     assert!(!reserve_out(&mut rig, &mut two, ReserveOut::RELEASE, [7, 0], false));
     assert!(reserve_out(&mut rig, &mut one, ReserveOut::REGISTER, [7, 8], true));
     assert!(writes(&mut rig, &mut one) && writes(&mut rig, &mut two));

@@ -3,7 +3,9 @@
 use super::rig::{ALL, BLOCKS, Rig, config};
 use std::sync::Arc;
 use weft_proto::scsi::cdb::{Command, Extent};
-use weft_proto::scsi::lun::{Arrival, LogicalUnit, Nexus, Step, Task, UnitConfig, UnitGeometry, lun_of};
+use weft_proto::scsi::lun::{
+    Arrival, LogicalUnit, Nexus, Step, Task, UnitConfig, UnitGeometry, lun_of,
+};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
 
@@ -34,10 +36,15 @@ fn some_commands_look_past_what_waits() {
     let mut host = rig.new_host(1);
     assert!(rig.run(&mut host, Command::Inquiry { page: None, allocation: 96 }, &[]).is_good());
     assert!(rig.run(&mut host, Command::ReportLuns { select: 0, allocation: 16 }, &[]).is_good());
-    let ended = rig.run(&mut host, Command::RequestSense { descriptor: false, allocation: 18 }, &[]);
-    assert_eq!(Sense::decode(&ended.data), Some(Sense::new(Key::UNIT_ATTENTION, Code::POWER_ON_OR_RESET)));
+    let ended =
+        rig.run(&mut host, Command::RequestSense { descriptor: false, allocation: 18 }, &[]);
+    assert_eq!(
+        Sense::decode(&ended.data),
+        Some(Sense::new(Key::UNIT_ATTENTION, Code::POWER_ON_OR_RESET))
+    );
     assert_eq!(told(&mut rig, &mut host), None);
-    let ended = rig.run(&mut host, Command::RequestSense { descriptor: true, allocation: 252 }, &[]);
+    let ended =
+        rig.run(&mut host, Command::RequestSense { descriptor: true, allocation: 252 }, &[]);
     assert_eq!(Sense::decode(&ended.data), Some(Sense::default()));
 }
 
@@ -47,8 +54,14 @@ fn an_unknown_command_waits_its_turn() {
     let mut host = rig.new_host(1);
     let mut cdb = [0; 16];
     cdb[0] = 0xff;
-    assert_eq!(rig.send(&mut host, 0, &cdb, &[]).sense.map(|sense| sense.code), Some(Code::POWER_ON_OR_RESET));
-    assert_eq!(rig.send(&mut host, 0, &cdb, &[]).sense.map(|sense| sense.code), Some(Code::INVALID_COMMAND_OPERATION_CODE));
+    assert_eq!(
+        rig.send(&mut host, 0, &cdb, &[]).sense.map(|sense| sense.code),
+        Some(Code::POWER_ON_OR_RESET)
+    );
+    assert_eq!(
+        rig.send(&mut host, 0, &cdb, &[]).sense.map(|sense| sense.code),
+        Some(Code::INVALID_COMMAND_OPERATION_CODE)
+    );
 }
 
 #[test]
@@ -83,7 +96,10 @@ fn a_cleared_task_set_is_told_to_the_others() {
     assert!(one.clear_task_set(0));
     assert_eq!(one.take_wake(), Some(two.id()));
     assert_eq!(two.take_abort(), Some(0));
-    assert_eq!((told(&mut rig, &mut one), told(&mut rig, &mut two)), (None, Some(Code::COMMANDS_CLEARED)));
+    assert_eq!(
+        (told(&mut rig, &mut one), told(&mut rig, &mut two)),
+        (None, Some(Code::COMMANDS_CLEARED))
+    );
 }
 
 #[test]
@@ -97,9 +113,15 @@ fn units_come_and_go() {
     assert_eq!(told(&mut rig, &mut host), Some(Code::REPORTED_LUNS_DATA_CHANGED));
     let luns = Command::ReportLuns { select: 0, allocation: 256 };
     let data = rig.run(&mut host, luns, &[]).data;
-    assert_eq!(data, [[0, 0, 0, 16, 0, 0, 0, 0], lun_of(0).to_be_bytes(), lun_of(3).to_be_bytes()].concat());
+    assert_eq!(
+        data,
+        [[0, 0, 0, 16, 0, 0, 0, 0], lun_of(0).to_be_bytes(), lun_of(3).to_be_bytes()].concat()
+    );
     let ready = READY.encode().bytes;
-    assert_eq!(rig.send(&mut host, lun_of(3), &ready, &[]).sense.map(|sense| sense.code), Some(Code::POWER_ON_OR_RESET));
+    assert_eq!(
+        rig.send(&mut host, lun_of(3), &ready, &[]).sense.map(|sense| sense.code),
+        Some(Code::POWER_ON_OR_RESET)
+    );
     assert!(rig.units.remove(3).is_some() && rig.units.remove(3).is_none());
     host.set_units(&rig.units);
     // Who reads the list needs not be told.
@@ -117,7 +139,10 @@ fn units_come_and_go() {
 /// The disk with other features and another size.
 fn another(blocks: u64) -> Arc<LogicalUnit> {
     let config = config(ALL);
-    LogicalUnit::new(UnitConfig { geometry: UnitGeometry { blocks, ..config.geometry }, ..config }, None)
+    LogicalUnit::new(
+        UnitConfig { geometry: UnitGeometry { blocks, ..config.geometry }, ..config },
+        None,
+    )
 }
 
 #[test]
@@ -142,9 +167,15 @@ fn each_host_has_a_list_of_its_own() {
     let mut of_two = rig.units.clone();
     of_two.insert(1, another(BLOCKS)).unwrap();
     two.set_units(&of_two);
-    assert_eq!((told(&mut rig, &mut one), told(&mut rig, &mut two)), (None, Some(Code::REPORTED_LUNS_DATA_CHANGED)));
+    assert_eq!(
+        (told(&mut rig, &mut one), told(&mut rig, &mut two)),
+        (None, Some(Code::REPORTED_LUNS_DATA_CHANGED))
+    );
     let luns = Command::ReportLuns { select: 0, allocation: 256 };
-    assert_eq!((rig.run(&mut one, luns, &[]).data.len(), rig.run(&mut two, luns, &[]).data.len()), (16, 24));
+    assert_eq!(
+        (rig.run(&mut one, luns, &[]).data.len(), rig.run(&mut two, luns, &[]).data.len()),
+        (16, 24)
+    );
     let ended = rig.send(&mut one, lun_of(1), &READY.encode().bytes, &[]);
     assert_eq!(ended.sense.map(|sense| sense.code), Some(Code::LOGICAL_UNIT_NOT_SUPPORTED));
 }
@@ -165,7 +196,11 @@ fn data_never_goes_to_another_unit_than_it_was_meant_for() {
         host.set_units(&rig.units);
         let Step::Reply(reply) = host.data(&mut task, &[1; 1024]) else { panic!("{what}") };
         let code = reply.sense.map(|sense| sense.code);
-        assert_eq!((reply.status, code), (ScsiStatus::CHECK_CONDITION, Some(Code::LOGICAL_UNIT_NOT_SUPPORTED)), "{what}");
+        assert_eq!(
+            (reply.status, code),
+            (ScsiStatus::CHECK_CONDITION, Some(Code::LOGICAL_UNIT_NOT_SUPPORTED)),
+            "{what}"
+        );
     }
 }
 

@@ -58,7 +58,10 @@ fn what_is_beyond_the_end_is_refused() {
     assert_eq!(rig.run(host, read(BLOCKS + 1, 0), &[]).sense, beyond(BLOCKS + 1));
     assert!(rig.run(host, read(BLOCKS, 0), &[]).is_good());
     for all in [ByteCheck::Medium, ByteCheck::Blocks, ByteCheck::OneBlock] {
-        assert_eq!(check(&rig.run(host, verify(BLOCKS, 1, all), &[0; BLOCK])), Some(Code::LBA_OUT_OF_RANGE));
+        assert_eq!(
+            check(&rig.run(host, verify(BLOCKS, 1, all), &[0; BLOCK])),
+            Some(Code::LBA_OUT_OF_RANGE)
+        );
     }
     assert!(rig.disk.requests.is_empty());
 }
@@ -91,7 +94,10 @@ fn an_initiator_that_announces_less_gets_whole_blocks_written() {
     assert!(ended.is_good());
     assert_eq!(ended.transfer_bytes, 512);
     let ended = rig.run(host, write(0, 1), &[8; 200]);
-    assert_eq!((check(&ended), ended.transfer_bytes), (Some(Code::INVALID_FIELD_IN_COMMAND_UNIT), 512));
+    assert_eq!(
+        (check(&ended), ended.transfer_bytes),
+        (Some(Code::INVALID_FIELD_IN_COMMAND_UNIT), 512)
+    );
     // More than is needed is not fetched.
     assert_eq!(rig.run(host, write(0, 1), &[8; 4 * BLOCK]).transfer_bytes, 512);
     assert_eq!(rig.disk.bytes[BLOCK..2 * BLOCK], block(1));
@@ -101,15 +107,21 @@ fn an_initiator_that_announces_less_gets_whole_blocks_written() {
 fn verify_looks_or_compares() {
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
-    assert!(rig.run(host, verify(0, 2, ByteCheck::Blocks), &[block(0), block(1)].concat()).is_good());
+    assert!(
+        rig.run(host, verify(0, 2, ByteCheck::Blocks), &[block(0), block(1)].concat()).is_good()
+    );
     let ended = rig.run(host, verify(0, 2, ByteCheck::Blocks), &[block(0), block(0)].concat());
     assert_eq!(ended.sense, Some(Sense::new(Key::MISCOMPARE, Code::MISCOMPARE_DURING_VERIFY)));
     assert!(rig.run(host, verify(0, 0, ByteCheck::Blocks), &[]).is_good());
-    assert_eq!(check(&rig.run(host, verify(0, 2, ByteCheck::Blocks), &block(0))), Some(Code::INVALID_FIELD_IN_COMMAND_UNIT));
+    assert_eq!(
+        check(&rig.run(host, verify(0, 2, ByteCheck::Blocks), &block(0))),
+        Some(Code::INVALID_FIELD_IN_COMMAND_UNIT)
+    );
     rig.disk.requests.clear();
     // More than one step takes.
     assert!(rig.run(host, verify(0, BLOCKS as u32, ByteCheck::Medium), &[]).is_good());
-    let steps: Vec<_> = rig.disk.requests.iter().map(|request| (request.lba, request.blocks)).collect();
+    let steps: Vec<_> =
+        rig.disk.requests.iter().map(|request| (request.lba, request.blocks)).collect();
     assert_eq!(steps, (0..8).map(|n| (n * 256, 256)).collect::<Vec<_>>());
 }
 
@@ -120,21 +132,29 @@ fn one_block_is_compared_with_many() {
     assert!(rig.run(host, write_same(10, 600, false, false), &[3; BLOCK]).is_good());
     assert!(rig.run(host, verify(10, 600, ByteCheck::OneBlock), &[3; BLOCK]).is_good());
     assert_eq!(
-        rig.run(host, verify(10, 601, ByteCheck::OneBlock), &[3; BLOCK]).sense.map(|sense| sense.key),
+        rig.run(host, verify(10, 601, ByteCheck::OneBlock), &[3; BLOCK])
+            .sense
+            .map(|sense| sense.key),
         Some(Key::MISCOMPARE)
     );
-    assert_eq!((&rig.disk.bytes[9 * BLOCK..10 * BLOCK], &rig.disk.bytes[610 * BLOCK..611 * BLOCK]), (&*block(9), &*block(610)));
+    assert_eq!(
+        (&rig.disk.bytes[9 * BLOCK..10 * BLOCK], &rig.disk.bytes[610 * BLOCK..611 * BLOCK]),
+        (&*block(9), &*block(610))
+    );
 }
 
 #[test]
 fn what_is_written_and_verified_is_written_through() {
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
-    for (check, then) in [(ByteCheck::Medium, RequestKind::Verify), (ByteCheck::Blocks, RequestKind::Compare)] {
+    for (check, then) in
+        [(ByteCheck::Medium, RequestKind::Verify), (ByteCheck::Blocks, RequestKind::Compare)]
+    {
         rig.disk.requests.clear();
         let command = Command::WriteAndVerify { extent: extent(3, 2), dpo: false, check };
         assert!(rig.run(host, command, &[4; 2 * BLOCK]).is_good());
-        let kinds: Vec<_> = rig.disk.requests.iter().map(|request| (request.kind, request.fua)).collect();
+        let kinds: Vec<_> =
+            rig.disk.requests.iter().map(|request| (request.kind, request.fua)).collect();
         assert_eq!(kinds, [(RequestKind::Write, true), (then, false)]);
         assert_eq!(rig.disk.bytes[3 * BLOCK..5 * BLOCK], [4; 2 * BLOCK]);
     }
@@ -149,7 +169,8 @@ fn zeroes_are_not_moved_where_the_device_writes_them_by_itself() {
         rig.disk.requests.clear();
         let data = if no_data { &[][..] } else { &[0; BLOCK] };
         assert!(rig.run(host, write_same(1, 1000, unmap, no_data), data).is_good());
-        let kinds: Vec<_> = rig.disk.requests.iter().map(|request| (request.kind, request.blocks)).collect();
+        let kinds: Vec<_> =
+            rig.disk.requests.iter().map(|request| (request.kind, request.blocks)).collect();
         assert_eq!(kinds, [(zeroes(unmap), 1000)]);
     }
     // With UNMAP a pattern is written all the same.
@@ -163,7 +184,10 @@ fn zeroes_are_written_as_data_where_there_is_no_other_way() {
     let host = &mut rig.host(1);
     assert!(rig.run(host, write_same(1, 3, false, false), &[0; BLOCK]).is_good());
     assert_eq!(rig.disk.bytes[BLOCK..4 * BLOCK], [0; 3 * BLOCK]);
-    assert_eq!(rig.run(host, write_same(1, 3, true, false), &[0; BLOCK]).sense, Some(Sense::cdb_bit(1, 3)));
+    assert_eq!(
+        rig.run(host, write_same(1, 3, true, false), &[0; BLOCK]).sense,
+        Some(Sense::cdb_bit(1, 3))
+    );
     assert_eq!(rig.run(host, write_same(1, 3, false, true), &[]).sense, Some(Sense::cdb_bit(1, 0)));
 }
 
@@ -175,8 +199,12 @@ fn write_same_wants_one_block_and_a_length() {
         let ended = rig.run(host, write_same(0, 1, true, false), &vec![0; bytes]);
         assert_eq!(check(&ended), Some(Code::INVALID_FIELD_IN_COMMAND_UNIT));
     }
-    assert_eq!(rig.run(host, write_same(0, 0, false, false), &[0; BLOCK]).sense, Some(Sense::cdb_byte(7)));
-    let anchored = Command::WriteSame { extent: extent(0, 1), unmap: true, anchor: true, no_data: false };
+    assert_eq!(
+        rig.run(host, write_same(0, 0, false, false), &[0; BLOCK]).sense,
+        Some(Sense::cdb_byte(7))
+    );
+    let anchored =
+        Command::WriteSame { extent: extent(0, 1), unmap: true, anchor: true, no_data: false };
     assert_eq!(rig.run(host, anchored, &[0; BLOCK]).sense, Some(Sense::cdb_bit(1, 4)));
     assert!(rig.disk.requests.is_empty());
 }
@@ -198,7 +226,12 @@ fn unmap_discards_range_after_range() {
     let host = &mut rig.host(1);
     let list = ranges(&[extent(1, 2), extent(9, 0), extent(BLOCKS, 0), extent(20, 1)]);
     assert!(rig.run(host, unmap(&list), &list).is_good());
-    let steps: Vec<_> = rig.disk.requests.iter().map(|request| (request.kind, request.lba, request.blocks)).collect();
+    let steps: Vec<_> = rig
+        .disk
+        .requests
+        .iter()
+        .map(|request| (request.kind, request.lba, request.blocks))
+        .collect();
     assert_eq!(steps, [(RequestKind::Discard, 1, 2), (RequestKind::Discard, 20, 1)]);
     assert!(rig.run(host, unmap(&[]), &[]).is_good());
     assert!(rig.run(host, unmap(&list[..8]), &list[..8]).is_good());
@@ -210,7 +243,10 @@ fn unmap_does_nothing_if_a_range_is_wrong() {
     let host = &mut rig.host(1);
     let list = ranges(&[extent(1, 2), extent(BLOCKS - 1, 2)]);
     assert_eq!(rig.run(host, unmap(&list), &list).sense, beyond(BLOCKS));
-    assert_eq!(check(&rig.run(host, unmap(&list[..7]), &list[..7])), Some(Code::PARAMETER_LIST_LENGTH_ERROR));
+    assert_eq!(
+        check(&rig.run(host, unmap(&list[..7]), &list[..7])),
+        Some(Code::PARAMETER_LIST_LENGTH_ERROR)
+    );
     let list = ranges(&[extent(0, 1); 129]);
     assert_eq!(rig.run(host, unmap(&list), &list).sense, Some(Sense::parameter(2)));
     assert!(rig.disk.requests.is_empty());
@@ -220,27 +256,36 @@ fn unmap_does_nothing_if_a_range_is_wrong() {
 fn compare_and_write_is_one_request() {
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
-    let command = |blocks| Command::CompareAndWrite { extent: extent(4, blocks), dpo: false, fua: false };
+    let command =
+        |blocks| Command::CompareAndWrite { extent: extent(4, blocks), dpo: false, fua: false };
     let data = [block(4), vec![1; BLOCK]].concat();
     assert!(rig.run(host, command(1), &data).is_good());
     assert_eq!(rig.disk.bytes[4 * BLOCK..5 * BLOCK], [1; BLOCK]);
-    assert_eq!(rig.run(host, command(1), &data).sense.map(|sense| sense.key), Some(Key::MISCOMPARE));
+    assert_eq!(
+        rig.run(host, command(1), &data).sense.map(|sense| sense.key),
+        Some(Key::MISCOMPARE)
+    );
     assert_eq!(rig.disk.requests.len(), 2);
     assert!(rig.run(host, command(0), &[]).is_good());
     for wrong in [0, BLOCK, 4 * BLOCK] {
-        assert_eq!(check(&rig.run(host, command(1), &vec![0; wrong])), Some(Code::INVALID_FIELD_IN_COMMAND_UNIT));
+        assert_eq!(
+            check(&rig.run(host, command(1), &vec![0; wrong])),
+            Some(Code::INVALID_FIELD_IN_COMMAND_UNIT)
+        );
     }
     assert_eq!(rig.run(host, command(129), &[]).sense, Some(Sense::cdb_byte(13)));
 }
 
-/// A device that others write to, too, may compare and write one block as one, and no more (SBC-4 §5.3: INVALID FIELD IN CDB).
+/// A device that others write to, too, may compare and write one block as one, and no more (SBC-4
+/// §5.3: INVALID FIELD IN CDB).
 #[test]
 fn compare_and_write_is_no_longer_than_the_device_does_as_one() {
     let mut config = config(ALL);
     config.geometry.compare_and_write_blocks = 1;
     let mut rig = Rig::of(config);
     let host = &mut rig.host(1);
-    let command = |blocks| Command::CompareAndWrite { extent: extent(4, blocks), dpo: false, fua: false };
+    let command =
+        |blocks| Command::CompareAndWrite { extent: extent(4, blocks), dpo: false, fua: false };
     assert!(rig.run(host, command(1), &[block(4), vec![1; BLOCK]].concat()).is_good());
     let two = [vec![1; BLOCK], block(5), vec![2; 2 * BLOCK]].concat();
     assert_eq!(rig.run(host, command(2), &two).sense, Some(Sense::cdb_byte(13)));
@@ -275,7 +320,10 @@ fn a_disk_without_writes_refuses_all_that_would_write() {
         (write(0, 1), &[0; BLOCK][..]),
         (Command::WriteAndVerify { extent: extent(0, 1), dpo: false, check }, &[0; BLOCK]),
         (write_same(0, 1, false, false), &[0; BLOCK]),
-        (Command::CompareAndWrite { extent: extent(0, 1), dpo: false, fua: false }, &[0; 2 * BLOCK]),
+        (
+            Command::CompareAndWrite { extent: extent(0, 1), dpo: false, fua: false },
+            &[0; 2 * BLOCK],
+        ),
         (unmap(&list), &list),
     ] {
         let protected = Some(Sense::new(Key::DATA_PROTECT, Code::WRITE_PROTECTED));
@@ -288,26 +336,42 @@ fn a_disk_without_writes_refuses_all_that_would_write() {
 fn what_the_device_cannot_do_is_an_unknown_command() {
     let mut rig = Rig::with(UnitFeatures { write: true, ..UnitFeatures::default() });
     let host = &mut rig.host(1);
-    for command in [unmap(&[]), Command::CompareAndWrite { extent: extent(0, 0), dpo: false, fua: false }] {
+    for command in
+        [unmap(&[]), Command::CompareAndWrite { extent: extent(0, 0), dpo: false, fua: false }]
+    {
         assert_eq!(check(&rig.run(host, command, &[])), Some(Code::INVALID_COMMAND_OPERATION_CODE));
     }
-    assert_eq!(rig.run(host, verify(0, 1, ByteCheck::Blocks), &[0; BLOCK]).sense, Some(Sense::cdb_bit(1, 2)));
+    assert_eq!(
+        rig.run(host, verify(0, 1, ByteCheck::Blocks), &[0; BLOCK]).sense,
+        Some(Sense::cdb_bit(1, 2))
+    );
     assert!(rig.run(host, verify(0, 1, ByteCheck::Medium), &[]).is_good());
 }
 
-/// The owner cuts reads, writes and compares; what has to be done at once is no longer than the device does at once.
+/// The owner cuts reads, writes and compares; what has to be done at once is no longer than the
+/// device does at once.
 #[test]
 fn a_transfer_may_be_longer_than_an_operation() {
     let mut config = config(ALL);
     config.geometry.max_operation_bytes = 16 * BLOCK as u32;
     let mut rig = Rig::of(config);
     let host = &mut rig.host(1);
-    assert_eq!(rig.run(host, read(0, TRANSFER_BLOCKS), &[]).data.len(), TRANSFER_BLOCKS as usize * BLOCK);
-    assert!(rig.run(host, write(0, TRANSFER_BLOCKS), &vec![1; TRANSFER_BLOCKS as usize * BLOCK]).is_good());
-    let command = |blocks| Command::CompareAndWrite { extent: extent(4, blocks), dpo: false, fua: false };
+    assert_eq!(
+        rig.run(host, read(0, TRANSFER_BLOCKS), &[]).data.len(),
+        TRANSFER_BLOCKS as usize * BLOCK
+    );
+    assert!(
+        rig.run(host, write(0, TRANSFER_BLOCKS), &vec![1; TRANSFER_BLOCKS as usize * BLOCK])
+            .is_good()
+    );
+    let command =
+        |blocks| Command::CompareAndWrite { extent: extent(4, blocks), dpo: false, fua: false };
     assert!(rig.run(host, command(8), &vec![1; 16 * BLOCK]).is_good());
     assert_eq!(rig.run(host, command(9), &vec![1; 18 * BLOCK]).sense, Some(Sense::cdb_byte(13)));
     rig.disk.requests.clear();
     assert!(rig.run(host, verify(0, 32, ByteCheck::Medium), &[]).is_good());
-    assert_eq!(rig.disk.requests.iter().map(|request| request.blocks).collect::<Vec<_>>(), [16, 16]);
+    assert_eq!(
+        rig.disk.requests.iter().map(|request| request.blocks).collect::<Vec<_>>(),
+        [16, 16]
+    );
 }

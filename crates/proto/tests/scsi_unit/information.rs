@@ -33,11 +33,17 @@ fn standard_inquiry_data() {
 
 #[test]
 fn pages_that_there_are() {
-    assert_eq!(tell(ALL, inquiry(Some(0), 255)), [0, 0, 0, 7, 0, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2]);
+    assert_eq!(
+        tell(ALL, inquiry(Some(0), 255)),
+        [0, 0, 0, 7, 0, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2]
+    );
     assert_eq!(tell(ALL, inquiry(Some(0x80), 255)), *b"\0\x80\0\x08SERIAL-1");
     for page in [0x83, 0x86, 0xb0, 0xb1, 0xb2] {
         let data = tell(ALL, inquiry(Some(page), 512));
-        assert_eq!((data[1], usize::from(data[2]) << 8 | usize::from(data[3])), (page, data.len() - 4));
+        assert_eq!(
+            (data[1], usize::from(data[2]) << 8 | usize::from(data[3])),
+            (page, data.len() - 4)
+        );
     }
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
@@ -97,9 +103,22 @@ fn a_lun_without_a_unit_says_so() {
     let host = &mut rig.host(1);
     let ended = rig.send(host, lun_of(9), &inquiry(None, 96).encode().bytes, &[]);
     assert_eq!((ended.data.len(), ended.data[0]), (96, 0x7f));
-    let sense = rig.send(host, lun_of(9), &Command::RequestSense { descriptor: false, allocation: 18 }.encode().bytes, &[]);
-    assert_eq!(Sense::decode(&sense.data).map(|sense| sense.code), Some(Code::LOGICAL_UNIT_NOT_SUPPORTED));
-    let luns = rig.send(host, lun_of(9), &Command::ReportLuns { select: 0, allocation: 16 }.encode().bytes, &[]);
+    let sense = rig.send(
+        host,
+        lun_of(9),
+        &Command::RequestSense { descriptor: false, allocation: 18 }.encode().bytes,
+        &[],
+    );
+    assert_eq!(
+        Sense::decode(&sense.data).map(|sense| sense.code),
+        Some(Code::LOGICAL_UNIT_NOT_SUPPORTED)
+    );
+    let luns = rig.send(
+        host,
+        lun_of(9),
+        &Command::ReportLuns { select: 0, allocation: 16 }.encode().bytes,
+        &[],
+    );
     assert_eq!(luns.data, [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     let ready = rig.send(host, 0x0101 << 48, &Command::TestUnitReady.encode().bytes, &[]);
     assert_eq!(ready.sense.map(|sense| sense.code), Some(Code::LOGICAL_UNIT_NOT_SUPPORTED));
@@ -137,7 +156,10 @@ fn the_list_of_all_commands_has_each_once() {
         let mut seen = std::collections::BTreeSet::new();
         for entry in data[4..].chunks_exact(bytes) {
             assert!(seen.insert((entry[0], entry[3])), "{entry:?}");
-            assert_eq!(entry[5], u8::from(timeouts) << 1 | u8::from([0x5e, 0x5f, 0x9e, 0xa3].contains(&entry[0])));
+            assert_eq!(
+                entry[5],
+                u8::from(timeouts) << 1 | u8::from([0x5e, 0x5f, 0x9e, 0xa3].contains(&entry[0]))
+            );
         }
         assert!(seen.len() > 45);
     }
@@ -184,7 +206,10 @@ fn all_blocks_are_mapped() {
     );
     assert_eq!(status(BLOCKS - 1, 12).data.len(), 12);
     for lba in [BLOCKS, u64::MAX] {
-        assert_eq!(status(lba, 64).sense, Some(Sense::illegal(Code::LBA_OUT_OF_RANGE).with_information(lba)));
+        assert_eq!(
+            status(lba, 64).sense,
+            Some(Sense::illegal(Code::LBA_OUT_OF_RANGE).with_information(lba))
+        );
     }
 }
 
@@ -192,7 +217,9 @@ fn all_blocks_are_mapped() {
 fn log_pages() {
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
-    let mut log = |page, subpage, parameter| rig.run(host, Command::LogSense { page, subpage, parameter, allocation: 252 }, &[]);
+    let mut log = |page, subpage, parameter| {
+        rig.run(host, Command::LogSense { page, subpage, parameter, allocation: 252 }, &[])
+    };
     assert_eq!(log(0, 0, 0).data, [0, 0, 0, 2, 0, 0x2f]);
     assert_eq!(log(0, 0xff, 0).data, [0x40, 0xff, 0, 6, 0, 0, 0, 0xff, 0x2f, 0]);
     assert_eq!(log(0x2f, 0, 0).data, [0x2f, 0, 0, 8, 0, 0, 3, 4, 0, 0, 0xff, 0]);

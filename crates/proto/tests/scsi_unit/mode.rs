@@ -9,7 +9,15 @@ use weft_proto::scsi::status::{AdditionalSense as Code, SenseKey as Key};
 const CONTROL: u8 = 0x0a;
 
 fn sense(page: u8, control: PageControl) -> Command {
-    Command::ModeSense { ten: false, no_descriptors: true, long_lba: false, control, page, subpage: 0, allocation: 255 }
+    Command::ModeSense {
+        ten: false,
+        no_descriptors: true,
+        long_lba: false,
+        control,
+        page,
+        subpage: 0,
+        allocation: 255,
+    }
 }
 
 fn select(rig: &mut Rig, host: &mut Nexus, list: &[u8]) -> Ended {
@@ -56,14 +64,20 @@ fn headers_and_descriptors_have_two_sizes() {
     let data = rig.run(host, ask(true, false, false), &[]).data;
     assert_eq!((&data[..8], &data[8..16]), (&[0, 26, 0, 0x10, 0, 0, 0, 8][..], &short[..]));
     let data = rig.run(host, ask(true, false, true), &[]).data;
-    assert_eq!(data[..24], [0, 34, 0, 0x10, 1, 0, 0, 16, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
+    assert_eq!(
+        data[..24],
+        [0, 34, 0, 0x10, 1, 0, 0, 16, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 2, 0]
+    );
 }
 
 #[test]
 fn what_there_is_not_is_refused() {
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
-    assert_eq!(rig.run(host, sense(0x02, PageControl::Current), &[]).sense, Some(Sense::cdb_bit(2, 5)));
+    assert_eq!(
+        rig.run(host, sense(0x02, PageControl::Current), &[]).sense,
+        Some(Sense::cdb_bit(2, 5))
+    );
     let saved = rig.run(host, sense(CONTROL, PageControl::Saved), &[]).sense;
     assert_eq!(saved, Some(Sense::illegal(Code::SAVING_PARAMETERS_NOT_SUPPORTED)));
     let mut cdb = sense(CONTROL, PageControl::Current).encode().bytes;
@@ -112,7 +126,10 @@ fn a_list_with_a_fault_changes_nothing() {
     assert_eq!(select(&mut rig, host, &fixed).sense, parameter(7));
     assert_eq!(select(&mut rig, host, &control(4, 0)[..15]).sense, length);
     assert_eq!(select(&mut rig, host, &control(4, 0)[..3]).sense, length);
-    assert_eq!(select(&mut rig, host, &[&control(4, 0)[..], &[0x02, 0]].concat()).sense, parameter(16));
+    assert_eq!(
+        select(&mut rig, host, &[&control(4, 0)[..], &[0x02, 0]].concat()).sense,
+        parameter(16)
+    );
     assert_eq!(select(&mut rig, host, &[0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 2, 0]).sense, parameter(4));
     assert!(select(&mut rig, host, &[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 2, 0]).is_good());
     assert!(select(&mut rig, host, &[0, 0, 0, 8, 0, 0, 8, 0, 0, 0, 2, 0]).is_good());
@@ -120,7 +137,10 @@ fn a_list_with_a_fault_changes_nothing() {
     let long = rig.run(host, Command::ModeSelect { ten: true, parameters: 513 }, &[0; 513]);
     assert_eq!(long.sense, length);
     let ten = [&[0; 8][..], &control(4, 0)[4..]].concat();
-    assert!(rig.run(host, Command::ModeSelect { ten: true, parameters: ten.len() as u32 }, &ten).is_good());
+    assert!(
+        rig.run(host, Command::ModeSelect { ten: true, parameters: ten.len() as u32 }, &ten)
+            .is_good()
+    );
 }
 
 #[test]

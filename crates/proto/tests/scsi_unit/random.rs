@@ -29,7 +29,8 @@ fn acts() -> impl Strategy<Value = Act> {
         (extents(), 0..3u8).prop_map(|(extent, byte)| Act::Verify(extent, byte)),
         (extents(), 0..3u8).prop_map(|(extent, byte)| Act::WriteSame(extent, byte)),
         prop::collection::vec(extents(), 0..4).prop_map(Act::Unmap),
-        (extents(), 0..3u8, 0..3u8).prop_map(|(extent, old, new)| Act::CompareAndWrite(extent, old, new)),
+        (extents(), 0..3u8, 0..3u8)
+            .prop_map(|(extent, old, new)| Act::CompareAndWrite(extent, old, new)),
     ]
 }
 
@@ -44,9 +45,11 @@ fn expect(model: &mut [u8], act: &Act) -> (Command, Vec<u8>, Result<Vec<u8>, Key
     let beyond = Err(Key::ILLEGAL_REQUEST);
     let (dpo, fua) = (false, false);
     match act {
-        &Act::Read(extent) => {
-            (Command::Read { extent, dpo, fua }, vec![], range(extent).map_or(beyond, |range| Ok(model[range].to_vec())))
-        }
+        &Act::Read(extent) => (
+            Command::Read { extent, dpo, fua },
+            vec![],
+            range(extent).map_or(beyond, |range| Ok(model[range].to_vec())),
+        ),
         &Act::Write(extent, byte) => {
             let data = vec![byte; extent.blocks as usize * BLOCK];
             let done = range(extent).map_or(beyond, |range| {
@@ -57,7 +60,9 @@ fn expect(model: &mut [u8], act: &Act) -> (Command, Vec<u8>, Result<Vec<u8>, Key
         }
         &Act::Verify(extent, byte) => {
             let data = vec![byte; extent.blocks as usize * BLOCK];
-            let done = range(extent).map_or(beyond, |range| if model[range] == data { Ok(vec![]) } else { Err(Key::MISCOMPARE) });
+            let done = range(extent).map_or(beyond, |range| {
+                if model[range] == data { Ok(vec![]) } else { Err(Key::MISCOMPARE) }
+            });
             (Command::Verify { extent, dpo, check: ByteCheck::Blocks }, data, done)
         }
         &Act::WriteSame(extent, byte) => {
@@ -65,7 +70,11 @@ fn expect(model: &mut [u8], act: &Act) -> (Command, Vec<u8>, Result<Vec<u8>, Key
                 model[range].fill(byte);
                 Ok(vec![])
             });
-            (Command::WriteSame { extent, unmap: byte == 0, anchor: false, no_data: false }, vec![byte; BLOCK], done)
+            (
+                Command::WriteSame { extent, unmap: byte == 0, anchor: false, no_data: false },
+                vec![byte; BLOCK],
+                done,
+            )
         }
         Act::Unmap(extents) => {
             let mut list = vec![0; 8 + 16 * extents.len()];
@@ -79,12 +88,14 @@ fn expect(model: &mut [u8], act: &Act) -> (Command, Vec<u8>, Result<Vec<u8>, Key
         }
         &Act::CompareAndWrite(extent, old, new) => {
             let half = extent.blocks as usize * BLOCK;
-            let done = range(extent).map_or(beyond, |range| match model[range.clone()].iter().all(|&byte| byte == old) {
-                true => {
-                    model[range].fill(new);
-                    Ok(vec![])
+            let done = range(extent).map_or(beyond, |range| {
+                match model[range.clone()].iter().all(|&byte| byte == old) {
+                    true => {
+                        model[range].fill(new);
+                        Ok(vec![])
+                    }
+                    false => Err(Key::MISCOMPARE),
                 }
-                false => Err(Key::MISCOMPARE),
             });
             let data = [vec![old; half], vec![new; half]].concat();
             (Command::CompareAndWrite { extent, dpo, fua }, data, done)

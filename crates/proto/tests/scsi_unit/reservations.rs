@@ -23,7 +23,11 @@ const ALL_TYPES: [Type; 6] = [
 
 fn out(rig: &mut Rig, host: &mut Nexus, action: Out, kind: Type, keys: (u64, u64)) -> Ended {
     let list = reserve_out(keys.0, keys.1);
-    rig.run(host, Command::ReserveOut { action, scope: 0, kind: kind.0, parameters: list.len() as u32 }, &list)
+    rig.run(
+        host,
+        Command::ReserveOut { action, scope: 0, kind: kind.0, parameters: list.len() as u32 },
+        &list,
+    )
 }
 
 fn register(rig: &mut Rig, host: &mut Nexus, key: u64) {
@@ -39,7 +43,8 @@ fn inquire(rig: &mut Rig, host: &mut Nexus, action: In) -> Vec<u8> {
 fn keys(rig: &mut Rig, host: &mut Nexus) -> (u32, Vec<u64>) {
     let data = inquire(rig, host, In::READ_KEYS);
     assert_eq!(u32::from_be_bytes(data[4..8].try_into().unwrap()) as usize, data.len() - 8);
-    let keys = data[8..].chunks_exact(8).map(|key| u64::from_be_bytes(key.try_into().unwrap())).collect();
+    let keys =
+        data[8..].chunks_exact(8).map(|key| u64::from_be_bytes(key.try_into().unwrap())).collect();
     (u32::from_be_bytes(data[..4].try_into().unwrap()), keys)
 }
 
@@ -58,7 +63,8 @@ fn told(rig: &mut Rig, host: &mut Nexus) -> Option<Code> {
 fn access(rig: &mut Rig, host: &mut Nexus) -> (bool, bool) {
     let extent = Extent { lba: 0, blocks: 1 };
     let read = rig.run(host, Command::Read { extent, dpo: false, fua: false }, &[]).status;
-    let write = rig.run(host, Command::Write { extent, dpo: false, fua: false }, &[0; BLOCK]).status;
+    let write =
+        rig.run(host, Command::Write { extent, dpo: false, fua: false }, &[0; BLOCK]).status;
     assert!([read, write].iter().all(|status| [GOOD, CONFLICT].contains(status)));
     (read == GOOD, write == GOOD)
 }
@@ -200,7 +206,13 @@ fn preempting_the_holder_takes_the_reservation_over() {
         register(&mut rig, host, key);
     }
     assert!(out(&mut rig, &mut one, Out::RESERVE, Type::WRITE_EXCLUSIVE, (1, 0)).is_good());
-    let taken = out(&mut rig, &mut two, Out::PREEMPT_AND_ABORT, Type::EXCLUSIVE_ACCESS_REGISTRANTS_ONLY, (2, 1));
+    let taken = out(
+        &mut rig,
+        &mut two,
+        Out::PREEMPT_AND_ABORT,
+        Type::EXCLUSIVE_ACCESS_REGISTRANTS_ONLY,
+        (2, 1),
+    );
     assert_eq!(taken.status, GOOD);
     assert_eq!(rig.aborted, [Registrant::Nexus(one.name().clone())]);
     assert_eq!((one.take_abort(), three.take_abort()), (Some(0), None));
@@ -222,12 +234,18 @@ fn preempting_others_takes_their_registrations_only() {
     let kind = Type::WRITE_EXCLUSIVE_REGISTRANTS_ONLY;
     assert!(out(&mut rig, &mut one, Out::RESERVE, kind, (1, 0)).is_good());
     assert_eq!(out(&mut rig, &mut one, Out::PREEMPT, kind, (1, 7)).status, CONFLICT);
-    assert_eq!(out(&mut rig, &mut one, Out::PREEMPT, kind, (1, 0)).sense, Some(Sense::parameter(8)));
+    assert_eq!(
+        out(&mut rig, &mut one, Out::PREEMPT, kind, (1, 0)).sense,
+        Some(Sense::parameter(8))
+    );
     assert_eq!(out(&mut rig, &mut one, Out::PREEMPT, kind, (1, 2)).status, GOOD);
     for host in [&mut two, &mut three] {
         assert_eq!(told(&mut rig, host), Some(Code::REGISTRATIONS_PREEMPTED));
     }
-    assert_eq!((keys(&mut rig, &mut one).1, reservation(&mut rig, &mut one)), (vec![1], Some((1, kind))));
+    assert_eq!(
+        (keys(&mut rig, &mut one).1, reservation(&mut rig, &mut one)),
+        (vec![1], Some((1, kind)))
+    );
     assert_eq!(rig.aborted, []);
 }
 
@@ -241,7 +259,10 @@ fn all_registrants_are_preempted_by_zero() {
     assert!(out(&mut rig, &mut one, Out::RESERVE, kind, (1, 0)).is_good());
     assert_eq!(out(&mut rig, &mut two, Out::PREEMPT, Type::WRITE_EXCLUSIVE, (2, 0)).status, GOOD);
     assert_eq!(reservation(&mut rig, &mut two), Some((2, Type::WRITE_EXCLUSIVE)));
-    assert_eq!((keys(&mut rig, &mut two).1, told(&mut rig, &mut one)), (vec![2], Some(Code::REGISTRATIONS_PREEMPTED)));
+    assert_eq!(
+        (keys(&mut rig, &mut two).1, told(&mut rig, &mut one)),
+        (vec![2], Some(Code::REGISTRATIONS_PREEMPTED))
+    );
 }
 
 #[test]
@@ -255,13 +276,21 @@ fn a_reservation_moves_to_another_nexus() {
     list[19] = 1;
     list[23] = id.len() as u8;
     list.extend(&id);
-    let command = Command::ReserveOut { action: Out::REGISTER_AND_MOVE, scope: 0, kind: 0, parameters: list.len() as u32 };
+    let command = Command::ReserveOut {
+        action: Out::REGISTER_AND_MOVE,
+        scope: 0,
+        kind: 0,
+        parameters: list.len() as u32,
+    };
     assert_eq!(rig.run(&mut one, command, &list).sense, Some(Sense::cdb_bit(1, 4)));
     assert!(out(&mut rig, &mut one, Out::RESERVE, Type::EXCLUSIVE_ACCESS, (1, 0)).is_good());
     assert_eq!(rig.run(&mut one, command, &list).status, GOOD);
     assert_eq!(reservation(&mut rig, &mut two), Some((5, Type::EXCLUSIVE_ACCESS)));
     assert_eq!(keys(&mut rig, &mut two).1, [5]);
-    assert_eq!((access(&mut rig, &mut one), access(&mut rig, &mut two)), ((false, false), (true, true)));
+    assert_eq!(
+        (access(&mut rig, &mut one), access(&mut rig, &mut two)),
+        ((false, false), (true, true))
+    );
 }
 
 #[test]
@@ -294,9 +323,15 @@ fn full_status_names_the_ports() {
     let data = inquire(&mut rig, &mut one, In::READ_FULL_STATUS);
     let id = one.name().initiator.as_bytes();
     assert_eq!(data[..8], [0, 0, 0, 1, 0, 0, 0, 24 + id.len() as u8]);
-    assert_eq!(data[8..32], [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 1, 0, 0, 0, id.len() as u8]);
+    assert_eq!(
+        data[8..32],
+        [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 1, 0, 0, 0, id.len() as u8]
+    );
     assert_eq!(data[32..], *id);
-    assert_eq!(inquire(&mut rig, &mut one, In::REPORT_CAPABILITIES), [0, 8, 4, 0x80, 0xea, 1, 0, 0]);
+    assert_eq!(
+        inquire(&mut rig, &mut one, In::REPORT_CAPABILITIES),
+        [0, 8, 4, 0x80, 0xea, 1, 0, 0]
+    );
 }
 
 #[test]
@@ -306,10 +341,16 @@ fn what_is_not_supported_is_refused() {
     for flag in [1, 5, 8] {
         let mut list = reserve_out(0, 1);
         list[20] = flag;
-        let command = Command::ReserveOut { action: Out::REGISTER, scope: 0, kind: 0, parameters: 24 };
+        let command =
+            Command::ReserveOut { action: Out::REGISTER, scope: 0, kind: 0, parameters: 24 };
         assert_eq!(rig.run(host, command, &list).sense, Some(Sense::parameter(20)));
     }
-    let command = |scope, kind, parameters| Command::ReserveOut { action: Out::RESERVE, scope, kind, parameters };
+    let command = |scope, kind, parameters| Command::ReserveOut {
+        action: Out::RESERVE,
+        scope,
+        kind,
+        parameters,
+    };
     assert_eq!(rig.run(host, command(1, 1, 24), &[0; 24]).sense, Some(Sense::cdb_bit(2, 7)));
     assert_eq!(rig.run(host, command(0, 2, 24), &[0; 24]).sense, Some(Sense::cdb_bit(2, 3)));
     let short = rig.run(host, command(0, 1, 23), &[0; 23]).sense;
@@ -339,7 +380,10 @@ fn reserve_6_keeps_the_others_out_until_release() {
     assert!(rig.run(&mut one, Command::Reserve, &[]).is_good());
     assert_eq!(rig.run(&mut two, Command::Reserve, &[]).status, CONFLICT);
     assert_eq!(rig.run(&mut two, Command::TestUnitReady, &[]).status, CONFLICT);
-    assert_eq!((access(&mut rig, &mut one), access(&mut rig, &mut two)), ((true, true), (false, false)));
+    assert_eq!(
+        (access(&mut rig, &mut one), access(&mut rig, &mut two)),
+        ((true, true), (false, false))
+    );
     assert!(rig.run(&mut two, Command::Release, &[]).is_good());
     assert_eq!(access(&mut rig, &mut two), (false, false));
     assert!(rig.run(&mut one, Command::Release, &[]).is_good());
@@ -359,7 +403,8 @@ fn a_registration_at_all_ports_is_one_at_the_only_port() {
     for action in [Out::REGISTER, Out::REGISTER_AND_IGNORE] {
         let mut list = reserve_out(0, 7);
         list[20] = 0x04;
-        let command = Command::ReserveOut { action, scope: 0, kind: 0, parameters: list.len() as u32 };
+        let command =
+            Command::ReserveOut { action, scope: 0, kind: 0, parameters: list.len() as u32 };
         let host = if action == Out::REGISTER { &mut one } else { &mut two };
         assert!(rig.run(host, command, &list).is_good());
     }

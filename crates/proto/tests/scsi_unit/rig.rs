@@ -1,4 +1,5 @@
-//! A target with a disk in memory, and hosts that send it commands. What a nexus asks of its owner is checked on the way.
+//! A target with a disk in memory, and hosts that send it commands. What a nexus asks of its owner
+//! is checked on the way.
 
 use std::sync::{Arc, LazyLock};
 
@@ -6,8 +7,8 @@ use weft_proto::limits::SCSI_RESPONSE_BYTES_MAX;
 use weft_proto::reservation::{Registrant, Reservations};
 use weft_proto::scsi::cdb::{CDB_BYTES, Command};
 use weft_proto::scsi::lun::{
-    Arrival, DeviceOutcome, LogicalUnit, Nexus, Reply, Request, RequestKind, Step, Target, Task, TransportId, UnitConfig,
-    UnitFeatures, UnitGeometry, UnitIdentity, UnitTable,
+    Arrival, DeviceOutcome, LogicalUnit, Nexus, Reply, Request, RequestKind, Step, Target, Task,
+    TransportId, UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity, UnitTable,
 };
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
@@ -23,8 +24,14 @@ pub const TRANSFER_BLOCKS: u32 = 256;
 static INITIAL: LazyLock<Vec<u8>> = LazyLock::new(|| (0..BLOCKS).flat_map(block).collect());
 
 /// A disk that does everything.
-pub const ALL: UnitFeatures =
-    UnitFeatures { write: true, volatile_cache: true, discard: true, discard_zeroes: true, write_zeroes: true, compare: true };
+pub const ALL: UnitFeatures = UnitFeatures {
+    write: true,
+    volatile_cache: true,
+    discard: true,
+    discard_zeroes: true,
+    write_zeroes: true,
+    compare: true,
+};
 
 /// How a command ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -108,7 +115,8 @@ impl Disk {
         match is_same {
             true => DeviceOutcome::Done,
             false => {
-                let sense = Sense::new(SenseKey::MISCOMPARE, AdditionalSense::MISCOMPARE_DURING_VERIFY);
+                let sense =
+                    Sense::new(SenseKey::MISCOMPARE, AdditionalSense::MISCOMPARE_DURING_VERIFY);
                 DeviceOutcome::Failed(ScsiStatus::CHECK_CONDITION, Some(sense))
             }
         }
@@ -192,14 +200,23 @@ impl Rig {
     }
 
     /// Sends a CDB.
-    pub fn send(&mut self, nexus: &mut Nexus, lun: u64, cdb: &[u8; CDB_BYTES], data: &[u8]) -> Ended {
+    pub fn send(
+        &mut self,
+        nexus: &mut Nexus,
+        lun: u64,
+        cdb: &[u8; CDB_BYTES],
+        data: &[u8],
+    ) -> Ended {
         let mut task = Task::new();
         let mut memory = Vec::new();
         let mut step = nexus.start(&mut task, lun, cdb, data.len() as u32);
         loop {
             step = match step {
                 Step::Fetch { bytes } => {
-                    assert!(bytes > 0 && bytes as usize <= data.len(), "{bytes} bytes are asked for");
+                    assert!(
+                        bytes > 0 && bytes as usize <= data.len(),
+                        "{bytes} bytes are asked for"
+                    );
                     memory = data[..bytes as usize].to_vec();
                     nexus.data(&mut task, &memory)
                 }
@@ -215,8 +232,13 @@ impl Rig {
                 }
                 Step::Reserve => {
                     let operation = nexus.take_operation().expect("it is there once");
-                    let outcome = nexus.reservations(&task).expect("there are reservations").execute(&operation);
-                    self.aborted = outcome.as_ref().map_or_else(|_| Vec::new(), |changes| changes.aborted.clone());
+                    let outcome = nexus
+                        .reservations(&task)
+                        .expect("there are reservations")
+                        .execute(&operation);
+                    self.aborted = outcome
+                        .as_ref()
+                        .map_or_else(|_| Vec::new(), |changes| changes.aborted.clone());
                     nexus.reserved(&mut task, outcome.map(|_| ()))
                 }
                 Step::Reply(reply) => return ended(reply, memory),

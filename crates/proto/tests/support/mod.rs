@@ -2,7 +2,8 @@
 //! [`weft_proto::stream`] is checked on the way.
 //!
 //! * [`End`]: one engine with payload memory per tag, staging and gather list.
-//! * [`pair`]: a target end with a byte-addressed store behind it, and a host end to which bytes move in pieces of chosen size.
+//! * [`pair`]: a target end with a byte-addressed store behind it, and a host end to which bytes
+//!   move in pieces of chosen size.
 //! * [`raw`]: PDUs with any header that a test wants.
 #![allow(dead_code)]
 
@@ -152,23 +153,34 @@ impl<E: Engine> End<E> {
         assert!(used <= self.staged.len());
         self.idle = if used == 0 { self.idle + 1 } else { 0 };
         self.staged.drain(..used);
-        assert!(self.idle < 2 || matches!(rx, Rx::More { .. } | Rx::Closed), "no progress: {}", self.idle);
+        assert!(
+            self.idle < 2 || matches!(rx, Rx::More { .. } | Rx::Closed),
+            "no progress: {}",
+            self.idle
+        );
         match rx {
             Rx::More { need } => {
-                assert!(need > self.staged.len() && need <= HEADER_MAX, "need {need} of {}", self.staged.len());
+                assert!(
+                    need > self.staged.len() && need <= HEADER_MAX,
+                    "need {need} of {}",
+                    self.staged.len()
+                );
                 return Some(Next::Starved);
             }
             Rx::Payload { tag, offset, len, digest } => {
                 let end = offset as usize + len as usize;
                 assert!(len > 0 && end <= self.memory[tag.index()].len(), "payload up to {end}");
                 self.crc = 0;
-                self.awaited = Awaited::Payload { tag, at: offset as usize, left: len as usize, digest };
+                self.awaited =
+                    Awaited::Payload { tag, at: offset as usize, left: len as usize, digest };
             }
             Rx::Discard { len } => {
                 assert!(len > 0);
                 self.awaited = Awaited::Discard { left: len as usize };
             }
-            Rx::Digest { expected } => return self.engine.payload_checked(expected == self.crc).map(Next::Event),
+            Rx::Digest { expected } => {
+                return self.engine.payload_checked(expected == self.crc).map(Next::Event);
+            }
             Rx::Event(event) => return Some(Next::Event(event)),
             Rx::Closed => return Some(Next::Closed),
         }
@@ -209,7 +221,11 @@ impl<E: Engine> End<E> {
             self.write_parts();
             self.out.clear();
         }
-        assert_eq!(capacity, (self.out.headers.capacity(), self.out.parts.capacity()), "the gather list grew");
+        assert_eq!(
+            capacity,
+            (self.out.headers.capacity(), self.out.parts.capacity()),
+            "the gather list grew"
+        );
     }
 
     fn write_parts(&mut self) {

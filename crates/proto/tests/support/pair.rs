@@ -6,7 +6,9 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Nsid;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{
+    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+};
 use weft_proto::stream::Tag;
 
 use super::{End, Next};
@@ -73,7 +75,9 @@ impl Disk {
         match event {
             TargetEvent::Command { tag, .. } => self.start(tag, *self.end.engine.sqe()),
             TargetEvent::DataArrived { tag } => self.store_data(tag),
-            TargetEvent::DataFailed { tag } => self.complete(tag, Status::TRANSIENT_TRANSPORT_ERROR, 0),
+            TargetEvent::DataFailed { tag } => {
+                self.complete(tag, Status::TRANSIENT_TRANSPORT_ERROR, 0)
+            }
             _ => {}
         }
     }
@@ -92,7 +96,11 @@ impl Disk {
                 self.end.memory(tag, data.len()).copy_from_slice(&data);
                 self.complete(tag, Status::SUCCESS, len);
             }
-            FEATURE => self.end.engine.complete(tag, Cqe { result: 0x1234_5678_9abc, ..Cqe::new(sqe.cid(), Status::SUCCESS) }, 0),
+            FEATURE => self.end.engine.complete(
+                tag,
+                Cqe { result: 0x1234_5678_9abc, ..Cqe::new(sqe.cid(), Status::SUCCESS) },
+                0,
+            ),
             _ => self.complete(tag, Status::INVALID_OPCODE, 0),
         }
     }
@@ -162,7 +170,11 @@ impl Pair {
 
     /// Submits a command with data for the controller.
     pub fn out(&mut self, opcode: u8, offset: u32, data: &[u8]) -> Tag {
-        let tag = self.host.engine.submit(command(opcode, offset), HostData::Out(data.len() as u32)).unwrap();
+        let tag = self
+            .host
+            .engine
+            .submit(command(opcode, offset), HostData::Out(data.len() as u32))
+            .unwrap();
         self.host.memory(tag, data.len()).copy_from_slice(data);
         tag
     }
@@ -213,7 +225,12 @@ impl Pair {
             HostEvent::DataFailed { tag, cqe } => (tag, cqe, true, 0),
             _ => return,
         };
-        let data = self.host.memory.get(tag.index()).map(|m| m[..received as usize].to_vec()).unwrap_or_default();
+        let data = self
+            .host
+            .memory
+            .get(tag.index())
+            .map(|m| m[..received as usize].to_vec())
+            .unwrap_or_default();
         self.outcomes.push(Outcome { tag, cqe, data, damaged });
         self.host.engine.release(tag);
     }

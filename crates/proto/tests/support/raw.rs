@@ -101,7 +101,9 @@ impl Raw {
         let flags = self.flags | u8::from(digests.header) | u8::from(trailer > 0) << 1;
         let mut out = vec![self.pdu_type, flags, self.hlen.unwrap_or(header as u8)];
         out.push(self.pdo.unwrap_or(if self.data.is_empty() { 0 } else { start as u8 }));
-        out.extend_from_slice(&self.plen.unwrap_or((start + self.data.len() + trailer) as u32).to_le_bytes());
+        out.extend_from_slice(
+            &self.plen.unwrap_or((start + self.data.len() + trailer) as u32).to_le_bytes(),
+        );
         out.extend_from_slice(&self.specific);
         if digests.header {
             let digest = crc32c(&out) ^ u32::from(self.bad_header_digest);

@@ -1,7 +1,10 @@
-//! What the gateways share: a cluster that keeps their record and beats, keeps clients out, and has one image, whose writers hold its exclusive lock.
+//! What the gateways share: a cluster that keeps their record and beats, keeps clients out, and has
+//! one image, whose writers hold its exclusive lock.
 //!
-//! The lock is that of an RBD image: a client that writes without it asks the client that has it, which gives it away when nothing of its own is under
-//! way any more. One that does not answer keeps it, until it is kept out of the cluster. An image may be without: then every client writes at once.
+//! The lock is that of an RBD image: a client that writes without it asks the client that has it,
+//! which gives it away when nothing of its own is under way any more. One that does not answer
+//! keeps it, until it is kept out of the cluster. An image may be without: then every client writes
+//! at once.
 
 use super::shared::Shared;
 use crate::store::Store;
@@ -115,10 +118,12 @@ impl Cluster {
                 self.version += 1;
                 if let Ok(record) = Record::parse(text) {
                     self.life = record.life;
-                    let members = record.members().map(|(_, member)| number(&member.client)).collect();
+                    let members =
+                        record.members().map(|(_, member)| number(&member.client)).collect();
                     let gone: Vec<_> = self.members.difference(&members).copied().collect();
                     let is_over = |of: &Client| self.is_kept_out(*of) || self.closed.contains(of);
-                    self.at_large = self.at_large.or_else(|| gone.into_iter().find(|of| !is_over(of)));
+                    self.at_large =
+                        self.at_large.or_else(|| gone.into_iter().find(|of| !is_over(of)));
                     self.members = members;
                 }
                 self.record = Some(text.clone());
@@ -148,7 +153,8 @@ impl Cluster {
         if !self.may_read(client) || !self.has_lock {
             return self.may_read(client);
         }
-        let is_there = |cluster: &Self, of: Client| cluster.may_read(of) && !cluster.silent.contains(&of);
+        let is_there =
+            |cluster: &Self, of: Client| cluster.may_read(of) && !cluster.silent.contains(&of);
         if self.wanted_by.is_some_and(|of| !is_there(self, of)) {
             self.wanted_by = None;
         }
@@ -158,7 +164,11 @@ impl Cluster {
                 self.holder = None;
             }
             // It is given to who asked for it, even if that client does not want it any more.
-            Some(holder) if self.wanted_by.is_some() && is_there(self, holder) && !self.store.has_writes_of(holder, now) => {
+            Some(holder)
+                if self.wanted_by.is_some()
+                    && is_there(self, holder)
+                    && !self.store.has_writes_of(holder, now) =>
+            {
                 self.holder = self.wanted_by.take();
             }
             _ => {}

@@ -7,12 +7,19 @@ use core::time::Duration;
 use weft_endpoint::paths::Failover;
 use weft_io::sim::{Cut, Rng, Side};
 
-const CUTS: [Cut; 5] = [Cut::Reset, Cut::Close, Cut::Silence, Cut::HalfOpen(Side::Client), Cut::HalfOpen(Side::Server)];
+const CUTS: [Cut; 5] = [
+    Cut::Reset,
+    Cut::Close,
+    Cut::Silence,
+    Cut::HalfOpen(Side::Client),
+    Cut::HalfOpen(Side::Server),
+];
 
 /// Those of which both ends know.
 const OPEN_CUTS: [Cut; 2] = [Cut::Reset, Cut::Close];
 
-/// Something that goes wrong. A number stands for one of the gateways, hosts or connections that there are then.
+/// Something that goes wrong. A number stands for one of the gateways, hosts or connections that
+/// there are then.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// A connection between a host and a gateway is cut.
@@ -33,17 +40,20 @@ pub(super) enum Fault {
 
 /// When, and what.
 pub(super) fn drawn(config: &Config, rng: &mut Rng) -> Vec<(Duration, Fault)> {
-    let mut times: Vec<_> = (0..2 + rng.magnitude(16)).map(|_| fraction(config.trouble, rng)).collect();
+    let mut times: Vec<_> =
+        (0..2 + rng.magnitude(16)).map(|_| fraction(config.trouble, rng)).collect();
     times.sort_unstable();
     times.into_iter().map(|at| (at, draw(config, rng))).collect()
 }
 
 fn draw(config: &Config, rng: &mut Rng) -> Fault {
     let (which, long) = (rng.bits(), fraction(LEASE * 4, rng));
-    // Hosts that do not wait lose writes where the network holds back, or loses, what tells of the end of a connection.
+    // Hosts that do not wait lose writes where the network holds back, or loses, what tells of the
+    // end of a connection.
     let (is_fast, cut) = (config.failover == Failover::Fast, *rng.pick(&CUTS));
     // Most of their gateways go on before they are replaced.
-    let long = if is_fast && rng.one_in(2) { Duration::from_millis(rng.within(1500, 6000)) } else { long };
+    let long =
+        if is_fast && rng.one_in(2) { Duration::from_millis(rng.within(1500, 6000)) } else { long };
     match rng.below(16) {
         0..=2 if is_fast => Fault::Cut(*rng.pick(&OPEN_CUTS), which),
         0..=2 => Fault::Cut(cut, which),

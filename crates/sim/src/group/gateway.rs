@@ -32,7 +32,8 @@ const WAY: Duration = Duration::from_millis(40);
 /// The longest that it takes until all of a cluster keeps a client out.
 const FENCING: Duration = Duration::from_secs(4);
 
-/// The longest that it takes until hosts know of another role. Less than what others wait beyond the lease.
+/// The longest that it takes until hosts know of another role. Less than what others wait beyond
+/// the lease.
 const TELLING: Duration = Duration::from_millis(300);
 
 /// Something on its way to the cluster, or back.
@@ -134,7 +135,8 @@ impl Member {
 
     /// Something that it was asked for may be done later than usual.
     pub fn is_busy(&self, now: Time) -> bool {
-        now < self.paused_until.max(self.cut_until) || self.sharing.as_ref().is_some_and(Sharing::is_busy)
+        now < self.paused_until.max(self.cut_until)
+            || self.sharing.as_ref().is_some_and(Sharing::is_busy)
     }
 
     /// It stands still, or is kept out and has not noticed that.
@@ -153,7 +155,13 @@ impl Member {
         self.client = self.starts * 100 + self.client % 100;
         self.starts_at = None;
         let (cluster, store) = (Arc::clone(&self.cluster), Arc::clone(&lock(&self.cluster).store));
-        let image = Image { cluster, store, client: self.client, queues: AtomicU64::new(0), late: self.late.clone() };
+        let image = Image {
+            cluster,
+            store,
+            client: self.client,
+            queues: AtomicU64::new(0),
+            late: self.late.clone(),
+        };
         self.server.serve_instead(Served::Own(Arc::new(image)));
         self.is_running = true;
         let mut engine = Gateway::new(Settings {
@@ -232,7 +240,9 @@ impl Member {
     /// Whether it serves as the gateway that is optimized, and the cluster takes its writes.
     pub fn is_optimized(&self) -> bool {
         let is = |role: &Role| role.access[&GROUP] == Access::Optimized;
-        self.is_running() && self.role.as_ref().is_some_and(is) && !lock(&self.cluster).is_kept_out(self.client)
+        self.is_running()
+            && self.role.as_ref().is_some_and(is)
+            && !lock(&self.cluster).is_kept_out(self.client)
     }
 
     /// Lets the process go on with its part in the group.
@@ -253,7 +263,8 @@ impl Member {
         if now < self.paused_until || self.engine.is_none() {
             return;
         }
-        if lock(&self.cluster).is_kept_out(self.client) && !lock(&self.cluster).is_cut(self.client) {
+        if lock(&self.cluster).is_kept_out(self.client) && !lock(&self.cluster).is_cut(self.client)
+        {
             journal.tell(&self.server.name, format_args!("finds itself kept out"));
             return self.kill(world, journal, Duration::from_secs(1));
         }
@@ -282,11 +293,13 @@ impl Member {
         self.act(world, journal);
     }
 
-    /// Carries messages to the cluster. What a partition holds back arrives behind it, also of a process that is dead.
+    /// Carries messages to the cluster. What a partition holds back arrives behind it, also of a
+    /// process that is dead.
     fn carry(&mut self, now: Time) {
-        let (due, later) = core::mem::take(&mut self.messages)
-            .into_iter()
-            .partition(|(at, _, message)| *at <= now && now >= self.cut_until && matches!(message, Message::Asked(..)));
+        let (due, later) =
+            core::mem::take(&mut self.messages).into_iter().partition(|(at, _, message)| {
+                *at <= now && now >= self.cut_until && matches!(message, Message::Asked(..))
+            });
         self.messages = later;
         for (_, client, message) in Vec::into_iter(due) {
             let Message::Asked(asked, sent) = message else { continue };
@@ -299,7 +312,9 @@ impl Member {
     /// Hears the answers that have arrived.
     fn hear(&mut self, now: Time) {
         let clock = self.clock(now);
-        let Self { messages, engine: Some(engine), client, cut_until, beat_sent, .. } = self else { return };
+        let Self { messages, engine: Some(engine), client, cut_until, beat_sent, .. } = self else {
+            return;
+        };
         let is_due = |(at, _, message): &mut (Time, Client, Message)| {
             *at <= now && now >= *cut_until && matches!(message, Message::Answered(..))
         };
@@ -329,7 +344,8 @@ impl Member {
                     let mut at = now + way(&mut self.rng);
                     if let Request::Fence(client) = &request {
                         journal.tell(&self.server.name, format_args!("fences {client}"));
-                        // Whoever stands still may go on before that is done, where hosts do not wait for it.
+                        // Whoever stands still may go on before that is done, where hosts do not
+                        // wait for it.
                         if self.late.is_some() && self.rng.one_in(2) {
                             at = at + fraction(FENCING, &mut self.rng);
                         }
@@ -338,19 +354,27 @@ impl Member {
                 }
                 Output::Joined { .. } => {
                     journal.tell(&self.server.name, format_args!("joins as {}", self.client));
-                    let life = self.engine.as_ref().and_then(Gateway::record).map_or(0, |record| record.life);
+                    let life = self
+                        .engine
+                        .as_ref()
+                        .and_then(Gateway::record)
+                        .map_or(0, |record| record.life);
                     if let Some(sharing) = &mut self.sharing {
                         sharing.start(self.client, life, now);
                     }
                 }
                 Output::Serve(role) => {
-                    // Hosts are told one after the other; what is ordered meanwhile is told behind that.
+                    // Hosts are told one after the other; what is ordered meanwhile is told behind
+                    // that.
                     let begins = self.next_role.as_ref().map_or(now, |(at, _)| *at);
-                    let at = begins + Duration::from_nanos(self.rng.within(0, TELLING.as_nanos() as u64));
+                    let at = begins
+                        + Duration::from_nanos(self.rng.within(0, TELLING.as_nanos() as u64));
                     self.next_role = Some((at, role));
                 }
                 Output::Resigned => self.is_closing = true,
-                Output::End(Ending::Left) => return self.kill(world, journal, Duration::from_secs(2)),
+                Output::End(Ending::Left) => {
+                    return self.kill(world, journal, Duration::from_secs(2));
+                }
                 Output::End(why) => {
                     journal.tell(&self.server.name, format_args!("ends: {why}"));
                     return self.kill(world, journal, Duration::from_secs(1));
@@ -359,13 +383,17 @@ impl Member {
         }
     }
 
-    /// A gateway that does not reach the cluster stops serving when its lease is over, by its clock.
+    /// A gateway that does not reach the cluster stops serving when its lease is over, by its
+    /// clock.
     fn check_lease(&self, now: Time, journal: &Journal) {
         // One that stood still finds that out when it goes on.
         let over = (self.beat_sent + LEASE).max(self.paused_until);
         if self.is_optimized() && now > over + TELLING * 2 + Duration::from_millis(50) {
             let since = now - self.beat_sent;
-            journal.violation(format!("{} is optimized, and its last beat was sent {since:?} ago", self.name));
+            journal.violation(format!(
+                "{} is optimized, and its last beat was sent {since:?} ago",
+                self.name
+            ));
         }
     }
 

@@ -60,10 +60,13 @@ impl Hosts {
         let own = u64::from(config.blocks_per_queue()) * config.queues as u64;
         for (n, initiator) in initiators.iter().enumerate() {
             for workload in &initiator.workloads {
-                workload.borrow_mut().reservations = Some((Rc::clone(&known), by_nvme.then_some(n)));
+                workload.borrow_mut().reservations =
+                    Some((Rc::clone(&known), by_nvme.then_some(n)));
             }
         }
-        let door = |it: &Member| (it.server.place_of(Protocol::NvmeTcp), it.server.place_of(Protocol::Iscsi));
+        let door = |it: &Member| {
+            (it.server.place_of(Protocol::NvmeTcp), it.server.place_of(Protocol::Iscsi))
+        };
         let stage = Stage {
             doors: gateways.iter().map(door).collect(),
             subsystem: Nqn::new(NQN).expect("a name"),
@@ -110,7 +113,13 @@ impl Hosts {
     /// Looks whether all gateways say and do the same, and clears what is reserved.
     pub fn settle(&mut self, world: &mut World, journal: &Journal) {
         let rng = self.rng.fork();
-        self.settling = Some(Reserving::settle(world, (AT_A_TIME, self.stage.clone()), &self.known, journal, rng));
+        self.settling = Some(Reserving::settle(
+            world,
+            (AT_A_TIME, self.stage.clone()),
+            &self.known,
+            journal,
+            rng,
+        ));
     }
 
     /// Whether nothing is reserved any more.

@@ -7,7 +7,9 @@ use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Identity, Op};
+use weft_block::{
+    BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Identity, Op,
+};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle};
 
@@ -64,11 +66,24 @@ impl BlockDevice for Image {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let inner = self.store.open_queue_of(self.client, on, owner);
-        let (cluster, waiting, timer) = (Arc::clone(&self.cluster), VecDeque::new(), TimerSlot::default());
+        let (cluster, waiting, timer) =
+            (Arc::clone(&self.cluster), VecDeque::new(), TimerSlot::default());
         let number = self.queues.fetch_add(1, Ordering::Relaxed);
         let (client, on) = (self.client, on.clone());
         let (late, late_ops) = (self.late.clone(), BTreeSet::new());
-        Ok(Box::new(ImageQueue { cluster, client, number, inner, waiting, late, late_ops, on, owner, timer, refused: false }))
+        Ok(Box::new(ImageQueue {
+            cluster,
+            client,
+            number,
+            inner,
+            waiting,
+            late,
+            late_ops,
+            on,
+            owner,
+            timer,
+            refused: false,
+        }))
     }
 }
 
@@ -76,14 +91,18 @@ impl ImageQueue {
     /// Gives the cluster what it takes, in order.
     fn advance(&mut self) {
         if let Some(late) = &self.late {
-            self.late_ops.extend(self.waiting.iter().filter(|op| late.may_be(op)).map(|op| op.user));
+            self.late_ops
+                .extend(self.waiting.iter().filter(|op| late.may_be(op)).map(|op| op.user));
         }
         let mut taken = VecDeque::new();
         let shared = Arc::clone(&self.cluster);
         let mut cluster = shared.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(op) = self.waiting.front() {
-            let may =
-                if op.kind.is_write() { cluster.may_write(self.client, self.on.now()) } else { cluster.may_read(self.client) };
+            let may = if op.kind.is_write() {
+                cluster.may_write(self.client, self.on.now())
+            } else {
+                cluster.may_read(self.client)
+            };
             if !may {
                 break;
             }
@@ -94,7 +113,10 @@ impl ImageQueue {
         let is_member = cluster.is_member(self.client);
         drop(cluster);
         if let Some(late) = self.late.as_ref().filter(|_| is_member) {
-            taken.iter().filter(|op| self.late_ops.contains(&op.user)).for_each(|op| late.lands(op));
+            taken
+                .iter()
+                .filter(|op| self.late_ops.contains(&op.user))
+                .for_each(|op| late.lands(op));
         }
         self.inner.submit(&mut taken);
         while let Some(op) = taken.pop_back() {

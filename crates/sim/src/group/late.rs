@@ -1,5 +1,7 @@
-//! Writes that a gateway executes late and may: those of a host that has ended its connection, when that has not arrived at the gateway. Neither it nor the
-//! cluster can tell such a write from one that somebody waits for. A gateway that belongs to the group no more may not: it had to be kept out before.
+//! Writes that a gateway executes late and may: those of a host that has ended its connection, when
+//! that has not arrived at the gateway. Neither it nor the cluster can tell such a write from one
+//! that somebody waits for. A gateway that belongs to the group no more may not: it had to be kept
+//! out before.
 
 use crate::initiator::address;
 use crate::oracle::{Landed, units_of};
@@ -9,7 +11,8 @@ use std::sync::PoisonError;
 use weft_block::Op;
 use weft_io::sim::View;
 
-/// How long a write that was received is on its way through a gateway, which looks at the connection no more.
+/// How long a write that was received is on its way through a gateway, which looks at the
+/// connection no more.
 const HANDED_ON: Duration = Duration::from_micros(100);
 
 /// What is known of that, for one gateway.
@@ -24,13 +27,21 @@ pub struct Late {
 }
 
 impl Late {
-    /// Whether the gateway may give this write to the cluster although nobody waits for it any more.
+    /// Whether the gateway may give this write to the cluster although nobody waits for it any
+    /// more.
     pub fn may_be(&self, op: &Op) -> bool {
-        op.kind.is_write() && self.view.unheard(self.gateway, HANDED_ON).contains(&address((op.lba / self.own) as usize))
+        op.kind.is_write()
+            && self
+                .view
+                .unheard(self.gateway, HANDED_ON)
+                .contains(&address((op.lba / self.own) as usize))
     }
 
     /// Tells the oracle that such a write is executed about now.
     pub fn lands(&self, op: &Op) {
-        self.landed.lock().unwrap_or_else(PoisonError::into_inner).extend(units_of(op, self.block_bytes));
+        self.landed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(units_of(op, self.block_bytes));
     }
 }

@@ -1,9 +1,12 @@
-//! A group of two or three gateways in front of a cluster with one image (`weft_group`): each is a target of weft's that serves the image, with its own part in
-//! the group. Hosts have a path to each of them. Gateways are killed, stopped for longer than their lease and let go on, and cut off from the cluster, from
-//! hosts, or from both.
+//! A group of two or three gateways in front of a cluster with one image (`weft_group`): each is a
+//! target of weft's that serves the image, with its own part in the group. Hosts have a path to
+//! each of them. Gateways are killed, stopped for longer than their lease and let go on, and cut
+//! off from the cluster, from hosts, or from both.
 //!
-//! The oracle is that of all scenes: a write that was acknowledged is read back, whatever a gateway that was taken for dead does later. Besides, no two
-//! gateways whose writes the cluster takes are optimized at a time; none leaves the group that can still write; and when everything heals, all are in the group and one is optimized.
+//! The oracle is that of all scenes: a write that was acknowledged is read back, whatever a gateway
+//! that was taken for dead does later. Besides, no two gateways whose writes the cluster takes are
+//! optimized at a time; none leaves the group that can still write; and when everything heals, all
+//! are in the group and one is optimized.
 
 mod cluster;
 mod faults;
@@ -46,7 +49,8 @@ use weft_io::sim::{HostId, Rng, World};
 /// How long a group takes at most until a lost gateway is replaced: patience, turns and fencing.
 const REPLACED: Duration = Duration::from_secs(4 * LEASE.as_secs());
 
-/// How often whoever is outside of the loops is looked after where hosts reserve: what happens at different gateways comes in many orders.
+/// How often whoever is outside of the loops is looked after where hosts reserve: what happens at
+/// different gateways comes in many orders.
 const SHORT_TICK: Duration = Duration::from_millis(10);
 
 /// How long hosts that reserve take at most to end.
@@ -97,33 +101,55 @@ impl Run {
         let mut world = World::with_net(rng.bits(), net);
         journal.follow(&mut world);
         let store = Store::new(rng.bits(), &config);
-        let cluster = Arc::new(Mutex::new(Cluster::new(Arc::clone(&store), config.failover == Failover::Safe)));
+        let cluster = Arc::new(Mutex::new(Cluster::new(
+            Arc::clone(&store),
+            config.failover == Failover::Safe,
+        )));
         let units = (config.blocks() * config.units()) as usize;
         let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
         let member = |n: usize, world: &mut World, rng: &mut Rng| {
             let served = Served::Own(Arc::clone(&store) as Arc<dyn BlockDevice>);
             let (name, ip) = (format!("gateway-{n}"), format!("10.0.0.{}", n + 1));
-            let mut server = Server::new(world, &name, &ip, config.protocol, served, &config, rng.bits());
+            let mut server =
+                Server::new(world, &name, &ip, config.protocol, served, &config, rng.bits());
             if !config.fences {
                 server.share(n as u16);
                 let gateway = server.place_of(config.protocol).ip();
                 let mut member = Member::new(n, server, &cluster, rng.fork());
                 if config.failover == Failover::Fast {
-                    let (view, own) = (world.view(), u64::from(config.blocks_per_queue()) * config.queues as u64);
+                    let (view, own) =
+                        (world.view(), u64::from(config.blocks_per_queue()) * config.queues as u64);
                     let landed = oracle.borrow_mut().expect_late();
-                    member.tell_late(Late { view, gateway, block_bytes: config.block_bytes, own, landed });
+                    member.tell_late(Late {
+                        view,
+                        gateway,
+                        block_bytes: config.block_bytes,
+                        own,
+                        landed,
+                    });
                 }
                 return member;
             }
             server.share_in_group(n as u16);
-            server.serve_also(if config.protocol == Protocol::Iscsi { Protocol::NvmeTcp } else { Protocol::Iscsi });
+            server.serve_also(if config.protocol == Protocol::Iscsi {
+                Protocol::NvmeTcp
+            } else {
+                Protocol::Iscsi
+            });
             let mut member = Member::new(n, server, &cluster, rng.fork());
-            member.share(Sharing::new(&cluster, store.identity().uuid.expect("a name"), rng.fork()));
+            member.share(Sharing::new(
+                &cluster,
+                store.identity().uuid.expect("a name"),
+                rng.fork(),
+            ));
             member
         };
-        let gateways: Vec<Member> = (0..config.targets).map(|n| member(n, &mut world, &mut rng)).collect();
+        let gateways: Vec<Member> =
+            (0..config.targets).map(|n| member(n, &mut world, &mut rng)).collect();
         let initiators = initiators(&config, &gateways, &mut world, (&oracle, journal), &mut rng);
-        let mut start = |rng: Rng| Hosts::start(&mut world, (&config, &gateways, &initiators), &cluster, journal, rng);
+        let mut start = |rng: Rng| {
+            Hosts::start(&mut world, (&config, &gateways, &initiators), &cluster, journal, rng)
+        };
         let hosts = config.fences.then(|| start(rng.fork()));
         Self {
             planned: planned.into_iter().map(|(at, fault)| (Time::ZERO + at, fault)).collect(),
@@ -149,29 +175,40 @@ impl Run {
         if self.hosts.is_some() && !self.settles() {
             return;
         }
-        if !self.goes_on("the operations have not ended", limit, |run| run.initiators.iter().all(Initiator::is_over)) {
+        if !self.goes_on("the operations have not ended", limit, |run| {
+            run.initiators.iter().all(Initiator::is_over)
+        }) {
             return;
         }
         self.initiators.iter_mut().for_each(Initiator::begin_sweep);
-        if !self.goes_on("what was written cannot be read", limit, |run| run.initiators.iter().all(Initiator::is_over)) {
+        if !self.goes_on("what was written cannot be read", limit, |run| {
+            run.initiators.iter().all(Initiator::is_over)
+        }) {
             return;
         }
         if !self.goes_on("the group is not whole", REPLACED, Self::is_whole) {
             return;
         }
         self.oracle.borrow_mut().hear();
-        check_store(&self.store, (&self.config, &self.oracle.borrow()), self.world.now(), &self.journal);
+        check_store(
+            &self.store,
+            (&self.config, &self.oracle.borrow()),
+            self.world.now(),
+            &self.journal,
+        );
         self.initiators.iter_mut().for_each(Initiator::close);
         self.phase(self.world.now() + QUIET, |run| run.left().is_none());
         if let Some(left) = self.left() {
-            self.journal.violation(format!("after {QUIET:?} without any device there are still {left}"));
+            self.journal
+                .violation(format!("after {QUIET:?} without any device there are still {left}"));
         }
     }
 
     /// Hosts reserve nothing more; all gateways say and do the same, and then nothing is reserved.
     fn settles(&mut self) -> bool {
         self.hosts.iter().for_each(Hosts::stop);
-        let quiet = |run: &Self| run.hosts.as_ref().is_none_or(|hosts| hosts.are_quiet(run.world.now()));
+        let quiet =
+            |run: &Self| run.hosts.as_ref().is_none_or(|hosts| hosts.are_quiet(run.world.now()));
         if !self.goes_on("hosts that reserve have not ended", VISITS, quiet)
             || !self.goes_on("the group is not whole", REPLACED, Self::is_whole)
         {
@@ -179,10 +216,13 @@ impl Run {
         }
         let Self { world, hosts, journal, .. } = self;
         hosts.iter_mut().for_each(|hosts| hosts.settle(world, journal));
-        self.goes_on("what is reserved cannot be cleared", VISITS, |run| run.hosts.as_ref().is_none_or(Hosts::are_settled))
+        self.goes_on("what is reserved cannot be cleared", VISITS, |run| {
+            run.hosts.as_ref().is_none_or(Hosts::are_settled)
+        })
     }
 
-    /// Lets time pass until then or until a condition holds; whether it does. Ends as soon as something is wrong.
+    /// Lets time pass until then or until a condition holds; whether it does. Ends as soon as
+    /// something is wrong.
     fn phase(&mut self, end: Time, holds: impl Fn(&Self) -> bool) -> bool {
         while self.world.now() < end && !self.journal.is_violated() {
             if holds(self) {
@@ -211,25 +251,36 @@ impl Run {
         !self.journal.is_violated()
     }
 
-    /// No two gateways are optimized whose writes the cluster takes, and whoever lost its place can write no more.
+    /// No two gateways are optimized whose writes the cluster takes, and whoever lost its place can
+    /// write no more.
     fn check_owners(&self) {
-        let optimized: Vec<String> =
-            self.gateways.iter().filter(|it| it.is_optimized()).map(|it| it.name().to_string()).collect();
+        let optimized: Vec<String> = self
+            .gateways
+            .iter()
+            .filter(|it| it.is_optimized())
+            .map(|it| it.name().to_string())
+            .collect();
         if optimized.len() > 1 {
             self.journal.violation(format!("{} are optimized at a time", optimized.join(" and ")));
         }
         if let Some(client) = lock(&self.cluster).at_large() {
-            self.journal.violation(format!("{client} belongs to the group no more, and nobody keeps it out"));
+            self.journal.violation(format!(
+                "{client} belongs to the group no more, and nobody keeps it out"
+            ));
         }
     }
 
     /// All gateways are in the group, and one is optimized.
     fn is_whole(&self) -> bool {
         let cluster = lock(&self.cluster);
-        let Some(record) = cluster.record().and_then(|text| Record::parse(text).ok()) else { return false };
+        let Some(record) = cluster.record().and_then(|text| Record::parse(text).ok()) else {
+            return false;
+        };
         drop(cluster);
         let is_in = |it: &Member| {
-            record.member(it.name()).is_some_and(|member| member.ready && !member.condemned && member.instance == it.client)
+            record.member(it.name()).is_some_and(|member| {
+                member.ready && !member.condemned && member.instance == it.client
+            })
         };
         self.gateways.iter().all(is_in) && self.gateways.iter().any(Member::is_optimized)
     }
@@ -252,7 +303,13 @@ impl Run {
         let gateway = |which: u64| which as usize % self.gateways.len();
         match *fault {
             Fault::Cut(how, which) => {
-                let open: Vec<_> = self.world.connections().into_iter().filter(|it| it.open).map(|it| it.id).collect();
+                let open: Vec<_> = self
+                    .world
+                    .connections()
+                    .into_iter()
+                    .filter(|it| it.open)
+                    .map(|it| it.id)
+                    .collect();
                 if !open.is_empty() {
                     self.world.cut(open[which as usize % open.len()], how);
                 }
@@ -275,12 +332,17 @@ impl Run {
                     member.kill(world, journal, again);
                 }
             }
-            Fault::ClusterCut(which, span) => self.gateways[which as usize % self.config.targets].cut_until = now + span,
+            Fault::ClusterCut(which, span) => {
+                self.gateways[which as usize % self.config.targets].cut_until = now + span
+            }
             Fault::Leave(which) => self.gateways[which as usize % self.config.targets].leave(),
             Fault::Slow(span) => {
                 let rng = &mut self.rng;
                 let behaviour = Behaviour {
-                    delay: (Duration::from_micros(rng.magnitude(1000)), Duration::from_micros(1000 + rng.magnitude(50_000))),
+                    delay: (
+                        Duration::from_micros(rng.magnitude(1000)),
+                        Duration::from_micros(1000 + rng.magnitude(50_000)),
+                    ),
                     hold_one_in: *rng.pick(&[2, 8]),
                     hold: fraction(HOLD, rng),
                     cancel_one_in: *rng.pick(&[0, 2]),
@@ -321,9 +383,13 @@ fn initiators(
     rng: &mut Rng,
 ) -> Vec<Initiator> {
     let urls: Vec<_> = gateways.iter().map(|it| it.server.url()).collect();
-    let options = ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, config.protocol, config.quiesce) };
+    let options = ConnectOptions {
+        paths: config.paths(&urls[1..]),
+        ..options(config, config.protocol, config.quiesce)
+    };
     let initiator = |n| {
-        let mut initiator = Initiator::new(world, n, config, options.clone(), oracle, journal, rng.fork());
+        let mut initiator =
+            Initiator::new(world, n, config, options.clone(), oracle, journal, rng.fork());
         initiator.set_urls(urls[..1].to_vec());
         initiator.workloads.iter().for_each(|workload| workload.borrow_mut().plan.may_fail = false);
         initiator

@@ -57,15 +57,20 @@ impl Shared {
     /// Tells all watchers but one; a number for what they answer.
     pub fn tell(&mut self, by: Client, of: Uuid, now: Time) -> u64 {
         self.told += 1;
-        let missing: BTreeSet<_> = self.watchers.iter().copied().filter(|client| *client != by).collect();
+        let missing: BTreeSet<_> =
+            self.watchers.iter().copied().filter(|client| *client != by).collect();
         self.notices.extend(missing.iter().map(|client| (*client, self.told, of)));
-        self.telling.insert(self.told, Telling { until: now + ANSWER, missing, answered: Vec::new() });
+        self.telling
+            .insert(self.told, Telling { until: now + ANSWER, missing, answered: Vec::new() });
         self.told
     }
 
     /// What a client is told.
     pub fn notices(&mut self, to: Client) -> Vec<(u64, Uuid)> {
-        self.notices.extract_if(.., |(client, ..)| *client == to).map(|(_, number, of)| (number, of)).collect()
+        self.notices
+            .extract_if(.., |(client, ..)| *client == to)
+            .map(|(_, number, of)| (number, of))
+            .collect()
     }
 
     pub fn acknowledge(&mut self, number: u64, client: Client) {
@@ -80,6 +85,7 @@ impl Shared {
     pub fn answers(&mut self, number: u64, now: Time) -> Option<Vec<Client>> {
         let telling = self.telling.get(&number)?;
         let is_over = telling.missing.is_empty() || telling.until <= now;
-        is_over.then(|| self.telling.remove(&number).map_or_else(Vec::new, |telling| telling.answered))
+        is_over
+            .then(|| self.telling.remove(&number).map_or_else(Vec::new, |telling| telling.answered))
     }
 }

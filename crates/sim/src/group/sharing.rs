@@ -1,4 +1,5 @@
-//! A gateway's reservations, which it shares with the others: weft's own code, on a store in the simulated cluster.
+//! A gateway's reservations, which it shares with the others: weft's own code, on a store in the
+//! simulated cluster.
 
 use super::cluster::{Client, Cluster};
 use super::gateway::way;
@@ -56,7 +57,9 @@ impl SharedStore for Seen {
     }
 
     fn read(&self, namespace: Uuid) -> Result<Option<(u64, Vec<u8>)>, Error> {
-        let Told::Object(object) = self.threads.ask(Asked::Read(namespace)) else { return Err(failed()) };
+        let Told::Object(object) = self.threads.ask(Asked::Read(namespace)) else {
+            return Err(failed());
+        };
         Ok(object)
     }
 
@@ -130,29 +133,54 @@ pub struct Sharing {
 impl Sharing {
     pub fn new(cluster: &Arc<Mutex<Cluster>>, namespace: Uuid, rng: Rng) -> Self {
         let (calls, notices, answers) = (Vec::new(), Vec::new(), Vec::new());
-        Self { cluster: Arc::clone(cluster), namespace, process: None, calls, notices, answers, rng }
+        Self {
+            cluster: Arc::clone(cluster),
+            namespace,
+            process: None,
+            calls,
+            notices,
+            answers,
+            rng,
+        }
     }
 
-    /// A process has joined the group in this life of it: from now on it hears of changes, and reads what there is.
+    /// A process has joined the group in this life of it: from now on it hears of changes, and
+    /// reads what there is.
     pub fn start(&mut self, client: Client, life: u64, now: Time) {
         let threads = Arc::new(Threads::default());
-        let table = ReservationTable::shared(Arc::new(Seen { threads: Arc::clone(&threads), client, life }));
+        let table = ReservationTable::shared(Arc::new(Seen {
+            threads: Arc::clone(&threads),
+            client,
+            life,
+        }));
         let (is_loaded, has_failed): (Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
-        let (loads, loaded, fails, of) = (table.clone(), Arc::clone(&is_loaded), Arc::clone(&has_failed), self.namespace);
+        let (loads, loaded, fails, of) =
+            (table.clone(), Arc::clone(&is_loaded), Arc::clone(&has_failed), self.namespace);
         let load = move || {
             let done = if loads.of(of).is_ok() { loaded } else { fails };
             done.store(true, Ordering::SeqCst);
         };
         let starting = Starting(Arc::clone(&threads));
-        weft_endpoint::reservations::Threads::start(&starting, "load", Box::new(load)).expect("a thread");
+        weft_endpoint::reservations::Threads::start(&starting, "load", Box::new(load))
+            .expect("a thread");
         super::gateway::lock(&self.cluster).shared.watch(client);
         let answers = Arc::default();
-        self.process = Some(Process { client, threads, table, is_loaded, has_failed, answers, watches: true, looks_at: now });
+        self.process = Some(Process {
+            client,
+            threads,
+            table,
+            is_loaded,
+            has_failed,
+            answers,
+            watches: true,
+            looks_at: now,
+        });
     }
 
     /// The reservations, when they have been read.
     pub fn loaded(&self) -> Option<ReservationTable> {
-        let process = self.process.as_ref().filter(|process| process.is_loaded.load(Ordering::SeqCst))?;
+        let process =
+            self.process.as_ref().filter(|process| process.is_loaded.load(Ordering::SeqCst))?;
         Some(process.table.clone())
     }
 
@@ -161,9 +189,11 @@ impl Sharing {
         self.process.as_ref().is_some_and(|process| process.has_failed.load(Ordering::SeqCst))
     }
 
-    /// Something is under way between this gateway, or a process that it was before, and the cluster.
+    /// Something is under way between this gateway, or a process that it was before, and the
+    /// cluster.
     pub fn is_busy(&self) -> bool {
-        !self.calls.is_empty() || self.process.as_ref().is_some_and(|process| process.threads.is_busy())
+        !self.calls.is_empty()
+            || self.process.as_ref().is_some_and(|process| process.threads.is_busy())
     }
 
     /// The process is no more, and nothing of it serves.
@@ -178,7 +208,8 @@ impl Sharing {
         self.calls.retain(|call| call.client != client || matches!(call.stage, Stage::Asked(_)));
     }
 
-    /// Carries messages to the cluster. What a partition holds back arrives behind it, also of a process that is dead.
+    /// Carries messages to the cluster. What a partition holds back arrives behind it, also of a
+    /// process that is dead.
     pub fn carry(&mut self, now: Time, is_cut: bool) {
         let Self { cluster, calls, answers, rng, .. } = self;
         if is_cut {
@@ -230,16 +261,21 @@ impl Sharing {
         for (_, client, number, of) in self.notices.extract_if(.., |(at, ..)| *at <= now) {
             if client == process.client {
                 let answers = Arc::clone(&process.answers);
-                let answer = move || answers.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+                let answer =
+                    move || answers.lock().unwrap_or_else(PoisonError::into_inner).push(number);
                 process.table.changed_elsewhere(of, Box::new(answer));
             }
         }
         let is_there = |call: &mut Call| {
-            let is_back = matches!(call.stage, Stage::Told(_)) && !is_cut || matches!(call.stage, Stage::Paused);
+            let is_back = matches!(call.stage, Stage::Told(_)) && !is_cut
+                || matches!(call.stage, Stage::Paused);
             call.client == process.client && call.at <= now && is_back
         };
         for call in self.calls.extract_if(.., is_there) {
-            process.threads.tell(call.thread, if let Stage::Told(told) = call.stage { told } else { Told::Paused });
+            process.threads.tell(
+                call.thread,
+                if let Stage::Told(told) = call.stage { told } else { Told::Paused },
+            );
         }
         for (thread, asked) in process.threads.run(now) {
             let (at, stage) = match asked {
@@ -248,8 +284,10 @@ impl Sharing {
             };
             self.calls.push(Call { at, client: process.client, thread, stage });
         }
-        let answers = core::mem::take(&mut *process.answers.lock().unwrap_or_else(PoisonError::into_inner));
-        let sent = answers.into_iter().map(|number| (now + way(&mut self.rng), process.client, number));
+        let answers =
+            core::mem::take(&mut *process.answers.lock().unwrap_or_else(PoisonError::into_inner));
+        let sent =
+            answers.into_iter().map(|number| (now + way(&mut self.rng), process.client, number));
         self.answers.extend(sent);
     }
 }

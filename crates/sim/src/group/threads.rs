@@ -1,5 +1,6 @@
-//! The threads of a gateway's process that wait for the cluster, as a part of the simulated world: they run while the world stands still, one at a time, each
-//! until it waits or ends. So a seed is one history, though these are threads of the system.
+//! The threads of a gateway's process that wait for the cluster, as a part of the simulated world:
+//! they run while the world stands still, one at a time, each until it waits or ends. So a seed is
+//! one history, though these are threads of the system.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -86,7 +87,9 @@ impl Threads {
 
     /// Waits for a thread's turn.
     fn turn<'a>(&self, inner: MutexGuard<'a, Inner>, me: u64) -> MutexGuard<'a, Inner> {
-        self.changed.wait_while(inner, |inner| inner.running != Some(me)).unwrap_or_else(PoisonError::into_inner)
+        self.changed
+            .wait_while(inner, |inner| inner.running != Some(me))
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time, for the threads.
@@ -106,10 +109,15 @@ impl Threads {
         let mut inner = self.lock();
         inner.now = now;
         for _ in 0..STEPS_MAX {
-            let Some(next) = inner.ready.pop_front() else { return core::mem::take(&mut inner.asked) };
+            let Some(next) = inner.ready.pop_front() else {
+                return core::mem::take(&mut inner.asked);
+            };
             inner.running = Some(next);
             self.changed.notify_all();
-            inner = self.changed.wait_while(inner, |inner| inner.running.is_some()).unwrap_or_else(PoisonError::into_inner);
+            inner = self
+                .changed
+                .wait_while(inner, |inner| inner.running.is_some())
+                .unwrap_or_else(PoisonError::into_inner);
         }
         panic!("the threads of the reservations go round in a circle");
     }

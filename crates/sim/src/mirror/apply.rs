@@ -25,9 +25,14 @@ pub(super) enum End {
 pub(super) const AWAIT: Duration = Duration::from_secs(3);
 
 impl Run {
-    /// When the next fault begins or ends. None begins while the mirror is started by force, which may lose what is not there.
+    /// When the next fault begins or ends. None begins while the mirror is started by force, which
+    /// may lose what is not there.
     pub(super) fn next_fault(&self) -> Option<Time> {
-        let begins = self.planned.front().map(|(at, _)| *at).filter(|_| !self.owner.needs_force && !self.owner.is_forcing());
+        let begins = self
+            .planned
+            .front()
+            .map(|(at, _)| *at)
+            .filter(|_| !self.owner.needs_force && !self.owner.is_forcing());
         self.ending.iter().map(|(at, _)| *at).chain(begins).min()
     }
 
@@ -35,7 +40,8 @@ impl Run {
     pub(super) fn apply_due(&mut self) {
         self.journal.catch_up(&self.world);
         let now = self.world.now();
-        let (due, later) = core::mem::take(&mut self.ending).into_iter().partition(|(at, _)| *at <= now);
+        let (due, later) =
+            core::mem::take(&mut self.ending).into_iter().partition(|(at, _)| *at <= now);
         self.ending = later;
         Vec::into_iter(due).for_each(|(_, end)| self.end(end));
         while !self.owner.needs_force
@@ -92,7 +98,9 @@ impl Run {
             Fault::Kill(which, away) => self.kill(self.leg(which), away),
             Fault::PowerFailure(which, away) => self.power_failure(self.leg(which), away),
             Fault::Disk(which, span) => self.disturb(self.leg(which), span),
-            Fault::KillOwner { after, leg, loses_state } => self.kill_owner(after, leg, loses_state),
+            Fault::KillOwner { after, leg, loses_state } => {
+                self.kill_owner(after, leg, loses_state)
+            }
             Fault::Loss(loss) => self.lose(loss),
             Fault::Late(which, after) => self.leave_late(which, after),
             Fault::Stranger => {
@@ -111,7 +119,8 @@ impl Run {
     }
 
     fn cut(&mut self, how: Cut, which: u64) {
-        let open: Vec<_> = self.world.connections().into_iter().filter(|it| it.open).map(|it| it.id).collect();
+        let open: Vec<_> =
+            self.world.connections().into_iter().filter(|it| it.open).map(|it| it.id).collect();
         if !open.is_empty() {
             self.world.cut(open[which as usize % open.len()], how);
         }
@@ -134,7 +143,8 @@ impl Run {
         targets[leg].lose_power(world, journal);
         disks.stores[leg].power_fails();
         // While the mirror is not open nobody notices that a leg has forgotten something.
-        let is_noticed = self.owner.device().is_some_and(|device| device.presence() == Presence::Here);
+        let is_noticed =
+            self.owner.device().is_some_and(|device| device.presence() == Presence::Here);
         let is_gone = self.memory.power_fails(leg, &self.disks);
         if is_gone || !is_noticed && self.memory.owner_ends(&self.disks) {
             self.journal.tell("run", format_args!("no leg remembers what was not flushed"));
@@ -149,7 +159,10 @@ impl Run {
     fn disturb(&mut self, leg: usize, span: Duration) {
         let rng = &mut self.rng;
         let behaviour = Behaviour {
-            delay: (Duration::from_micros(rng.magnitude(1000)), Duration::from_micros(1000 + rng.magnitude(50_000))),
+            delay: (
+                Duration::from_micros(rng.magnitude(1000)),
+                Duration::from_micros(1000 + rng.magnitude(50_000)),
+            ),
             hold_one_in: *rng.pick(&[0, 2, 8]),
             hold: fraction(stall_max(&self.config), rng),
             error_one_in: *rng.pick(&[0, 0, 4, 20]),
@@ -162,7 +175,8 @@ impl Run {
         self.later(span, End::Disk(leg));
     }
 
-    /// The owner is killed while an operation is under way, perhaps while it notices that a leg was killed.
+    /// The owner is killed while an operation is under way, perhaps while it notices that a leg was
+    /// killed.
     fn kill_owner(&mut self, after: Duration, leg: Option<u64>, loses_state: bool) {
         if self.owner.is_down() || self.owner.is_forcing() {
             return;

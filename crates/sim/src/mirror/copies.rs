@@ -1,6 +1,7 @@
-//! What happens to a mirror that was closed, after the rest of a run: a leg or its state file is put back from an older copy, its legs are used apart
-//! from each other by force, its next owner has other options than one that was killed, or it is taken from an owner that still runs. Drawn from a generator of its own, so that it
-//! changes nothing of the rest.
+//! What happens to a mirror that was closed, after the rest of a run: a leg or its state file is
+//! put back from an older copy, its legs are used apart from each other by force, its next owner
+//! has other options than one that was killed, or it is taken from an owner that still runs. Drawn
+//! from a generator of its own, so that it changes nothing of the rest.
 
 use super::Run;
 use super::disks::Disks;
@@ -73,7 +74,9 @@ impl Run {
         let store = std::sync::Arc::clone(store);
         let copy = store.peek_all(0..store.blocks(), self.world.now());
         self.owner.workloads.iter().for_each(|it| it.borrow_mut().begin_more(OPERATIONS));
-        if !self.reopened(false) || !self.goes_on("the operations have not ended", STANDSTILL, |run| run.owner.is_over()) {
+        if !self.reopened(false)
+            || !self.goes_on("the operations have not ended", STANDSTILL, |run| run.owner.is_over())
+        {
             return;
         }
         if !self.closed() {
@@ -88,7 +91,9 @@ impl Run {
                 return;
             }
         } else if matches!(after, After::State) {
-            return self.journal.violation("the mirror opened with an older copy of its state file".into());
+            return self
+                .journal
+                .violation("the mirror opened with an older copy of its state file".into());
         }
         self.sweep_and_close();
     }
@@ -110,7 +115,10 @@ impl Run {
     fn apart(&mut self, leg: usize) {
         let other = (leg + 1) % self.targets.len();
         for only in [leg, other, other] {
-            let away: Vec<_> = (0..self.targets.len()).filter(|leg| *leg != only).map(|leg| self.targets[leg].host).collect();
+            let away: Vec<_> = (0..self.targets.len())
+                .filter(|leg| *leg != only)
+                .map(|leg| self.targets[leg].host)
+                .collect();
             away.iter().for_each(|host| self.world.partition(self.owner.host, *host));
             let is_used = self.reopened(true) && self.closed();
             away.iter().for_each(|host| self.world.heal(self.owner.host, *host));
@@ -119,7 +127,9 @@ impl Run {
             }
         }
         if self.opens_unless(|why| why.contains("apart from each other")) {
-            self.journal.violation("the mirror opened with legs that were used apart from each other".into());
+            self.journal.violation(
+                "the mirror opened with legs that were used apart from each other".into(),
+            );
         }
         self.owner.close();
     }
@@ -145,8 +155,9 @@ impl Run {
         let after = self.world.now() - killed;
         let bound = Duration::from_millis(u64::from(usual * LONGER) * 2);
         if after < bound {
-            let text =
-                format!("the mirror opened {after:?} after its last owner was killed, whose targets notice that after {bound:?}");
+            let text = format!(
+                "the mirror opened {after:?} after its last owner was killed, whose targets notice that after {bound:?}"
+            );
             self.journal.violation(text);
         }
         self.owner.workloads.iter().for_each(|it| it.borrow_mut().begin_sweep());
@@ -159,7 +170,9 @@ impl Run {
             return;
         }
         self.stranger.take(&mut self.world, &self.what, self.rng.bits());
-        if !self.goes_on("the mirror cannot be taken by force", STANDSTILL, |run| run.stranger.has_mirror()) {
+        if !self.goes_on("the mirror cannot be taken by force", STANDSTILL, |run| {
+            run.stranger.has_mirror()
+        }) {
             return;
         }
         self.owner.is_superseded = true;
@@ -193,7 +206,8 @@ impl Run {
         self.owner.reopen(&self.world, false);
         let is_refused = |run: &Self| run.owner.refusal.as_deref().is_some_and(&is_refusal);
         let is_done = |run: &Self| run.owner.opened > opened || is_refused(run);
-        self.goes_on("the mirror is neither opened nor refused", STANDSTILL, is_done) && !is_refused(self)
+        self.goes_on("the mirror is neither opened nor refused", STANDSTILL, is_done)
+            && !is_refused(self)
     }
 
     /// Whether the mirror was closed, and nothing is left of it.
@@ -201,7 +215,8 @@ impl Run {
         self.owner.close();
         self.phase(self.world.now() + QUIET, |run| run.left().is_none());
         if let Some(left) = self.left() {
-            self.journal.violation(format!("after {QUIET:?} without the mirror there are still {left}"));
+            self.journal
+                .violation(format!("after {QUIET:?} without the mirror there are still {left}"));
         }
         self.oracle.borrow_mut().owner_ended();
         !self.journal.is_violated()

@@ -37,13 +37,25 @@ impl Disks {
         let block_bytes = config.block_bytes;
         let used = u64::from(config.blocks()) * u64::from(block_bytes);
         let data_bytes = used.next_multiple_of(REGION_BYTES) + REGION_BYTES;
-        let sizes: Vec<u64> = (0..config.targets).map(|_| data_bytes + RESERVED_BYTES + rng.below(2) * 4096).collect();
-        let min_legs = if rng.one_in(4) { rng.within(1, config.targets as u64) as usize } else { config.targets - 1 };
+        let sizes: Vec<u64> = (0..config.targets)
+            .map(|_| data_bytes + RESERVED_BYTES + rng.below(2) * 4096)
+            .collect();
+        let min_legs = if rng.one_in(4) {
+            rng.within(1, config.targets as u64) as usize
+        } else {
+            config.targets - 1
+        };
         let uuid = Uuid::from_u128(u128::from(rng.bits()));
-        let areas = admin::create(uuid, &sizes, Some(min_legs), block_bytes, rng.bits(), Holding::Anything).expect("a mirror");
-        let stores = sizes.iter().map(|bytes| Store::of(rng.bits(), config, bytes / u64::from(block_bytes))).collect();
+        let areas =
+            admin::create(uuid, &sizes, Some(min_legs), block_bytes, rng.bits(), Holding::Anything)
+                .expect("a mirror");
+        let stores = sizes
+            .iter()
+            .map(|bytes| Store::of(rng.bits(), config, bytes / u64::from(block_bytes)))
+            .collect();
         let durable = Config { volatile: false, ..config.clone() };
-        let state = (!rng.one_in(3)).then(|| Store::of(rng.bits(), &durable, STATE_BYTES as u64 / u64::from(block_bytes)));
+        let state = (!rng.one_in(3))
+            .then(|| Store::of(rng.bits(), &durable, STATE_BYTES as u64 / u64::from(block_bytes)));
         let disks = Self { stores, state, min_legs, data_bytes, block_bytes, sizes };
         for (leg, area) in areas.iter().enumerate() {
             let first = disks.area(leg).0;
@@ -87,7 +99,9 @@ impl Disks {
     /// Whether the labels of all legs in sync say that this one is not.
     pub fn is_excluded(&self, leg: usize) -> bool {
         let Some(newest) = self.newest() else { return false };
-        let says = |other: &usize| self.label(*other).is_some_and(|label| label.generation == newest.generation);
+        let says = |other: &usize| {
+            self.label(*other).is_some_and(|label| label.generation == newest.generation)
+        };
         !newest.in_sync.contains(&leg) && newest.in_sync.iter().all(says)
     }
 

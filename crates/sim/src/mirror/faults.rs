@@ -7,9 +7,16 @@ use core::fmt;
 use core::time::Duration;
 use weft_io::sim::{Cut, Rng, Side};
 
-const CUTS: [Cut; 5] = [Cut::Reset, Cut::Close, Cut::Silence, Cut::HalfOpen(Side::Client), Cut::HalfOpen(Side::Server)];
+const CUTS: [Cut; 5] = [
+    Cut::Reset,
+    Cut::Close,
+    Cut::Silence,
+    Cut::HalfOpen(Side::Client),
+    Cut::HalfOpen(Side::Server),
+];
 
-/// Something that goes wrong. A number stands for one of the hosts or connections that there are then.
+/// Something that goes wrong. A number stands for one of the hosts or connections that there are
+/// then.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// A connection is cut.
@@ -35,7 +42,8 @@ pub(super) enum Fault {
     },
     /// A leg is lost, and then everything else.
     Loss(Loss),
-    /// The owner is killed so long after a write was begun, which the disk of a leg holds back as long as it may.
+    /// The owner is killed so long after a write was begun, which the disk of a leg holds back as
+    /// long as it may.
     Late(u64, Duration),
     /// Somebody else opens the mirror.
     Stranger,
@@ -47,7 +55,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The longest that anything is held back: so that what a lost connection carried is executed within the quiesce time.
+/// The longest that anything is held back: so that what a lost connection carried is executed
+/// within the quiesce time.
 pub(super) fn stall_max(config: &Config) -> Duration {
     config.quiesce / 4
 }
@@ -61,7 +70,8 @@ pub(super) fn drawn(config: &Config, rng: &mut Rng) -> Vec<(Duration, Fault)> {
     let mut quiet_from = Duration::ZERO;
     for at in times {
         let fault = draw(config, rng);
-        // One after the other: what one has held back has to be through before the next one holds it again.
+        // One after the other: what one has held back has to be through before the next one holds
+        // it again.
         match fault {
             Fault::Partition(_, span) | Fault::Pause(_, span) if at >= quiet_from => {
                 quiet_from = at + span + Duration::from_secs(1);

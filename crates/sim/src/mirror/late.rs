@@ -1,5 +1,7 @@
-//! What an owner has sent before it was killed lands after what the next one has written, unless that one waits for as long as the targets may go on: the
-//! disk of a leg holds everything back almost until the bound and heeds no request to cancel, the owner is killed, and starts again at once.
+//! What an owner has sent before it was killed lands after what the next one has written, unless
+//! that one waits for as long as the targets may go on: the disk of a leg holds everything back
+//! almost until the bound and heeds no request to cancel, the owner is killed, and starts again at
+//! once.
 //!
 //! Which seeds do this, and when, depends on nothing else that a seed chooses.
 
@@ -37,7 +39,12 @@ impl Run {
         }
         let (leg, hold) = (self.leg(which), holds::until_bound(&self.config));
         let deaf = Behaviour { cancel_one_in: 0, ..Behaviour::SOUND };
-        self.disks.stores[leg].behave(Behaviour { hold_one_in: 1, hold_least: hold * 7 / 8, hold, ..deaf.clone() });
+        self.disks.stores[leg].behave(Behaviour {
+            hold_one_in: 1,
+            hold_least: hold * 7 / 8,
+            hold,
+            ..deaf.clone()
+        });
         self.await_write();
         self.world.run_for(after);
         self.end_owner(false);

@@ -1,9 +1,11 @@
-//! The mirror's central rule, where it is most easily broken: a write that a lost leg has missed is acknowledged when the loss is in the state file and
-//! in the labels, and not before. A leg is killed while something is written; as soon as an operation has ended, the owner is killed, and all other
-//! legs. The leg that was lost comes back first, when the owner starts again, and must not be taken for one in sync.
+//! The mirror's central rule, where it is most easily broken: a write that a lost leg has missed is
+//! acknowledged when the loss is in the state file and in the labels, and not before. A leg is
+//! killed while something is written; as soon as an operation has ended, the owner is killed, and
+//! all other legs. The leg that was lost comes back first, when the owner starts again, and must
+//! not be taken for one in sync.
 //!
-//! Disks are slow meanwhile, so that many steps of the mirror are under way when everything ends. Which seeds do this, and when, depends on nothing
-//! else that a seed chooses.
+//! Disks are slow meanwhile, so that many steps of the mirror are under way when everything ends.
+//! Which seeds do this, and when, depends on nothing else that a seed chooses.
 
 use super::Run;
 use super::apply::{AWAIT, End};
@@ -64,7 +66,9 @@ impl Run {
             self.world.run_for(STEP);
         }
         self.end_owner(false);
-        (0..self.targets.len()).filter(|leg| *leg != lost).for_each(|leg| self.kill(leg, loss.away[1]));
+        (0..self.targets.len())
+            .filter(|leg| *leg != lost)
+            .for_each(|leg| self.kill(leg, loss.away[1]));
         (0..self.targets.len()).for_each(|leg| self.end(End::Disk(leg)));
         self.disks.state.iter().for_each(|disk| disk.behave(Behaviour::SOUND));
     }

@@ -1,8 +1,11 @@
-//! A mirror over two or three targets with a disk each: its owner is weft's own mirror over weft's own initiators, and is killed at any step.
+//! A mirror over two or three targets with a disk each: its owner is weft's own mirror over weft's
+//! own initiators, and is killed at any step.
 //!
-//! The oracle is that of all scenes, and the mirror has to keep its promises to it: a write that was acknowledged is read back, whichever legs
-//! are lost, killed or away; what was in doubt is decided by the first read and stays so; a leg that was away serves nothing old. Besides, nobody
-//! else gets the mirror while it is open, and at the end all legs are in sync, equal, closed in order, and hold what the oracle expects.
+//! The oracle is that of all scenes, and the mirror has to keep its promises to it: a write that
+//! was acknowledged is read back, whichever legs are lost, killed or away; what was in doubt is
+//! decided by the first read and stays so; a leg that was away serves nothing old. Besides, nobody
+//! else gets the mirror while it is open, and at the end all legs are in sync, equal, closed in
+//! order, and hold what the oracle expects.
 //!
 //! An owner that was killed starts again at once, while what it had sent may still be executed.
 
@@ -37,8 +40,8 @@ use weft_block::{BlockDevice, Presence};
 use weft_io::Time;
 use weft_io::sim::{Rng, World};
 
-/// How long it takes at most until legs are equal when nothing goes wrong any more: what an unclean end leaves is settled after three keep alive
-/// timeouts and the quiesce time.
+/// How long it takes at most until legs are equal when nothing goes wrong any more: what an unclean
+/// end leaves is settled after three keep alive timeouts and the quiesce time.
 const EQUAL: Duration = Duration::from_secs(120);
 
 struct Run {
@@ -118,8 +121,14 @@ impl Run {
 
     fn setup(&self) -> String {
         let state = if self.disks.state.is_some() { "with" } else { "without" };
-        let legs: Vec<&str> = self.what.legs.iter().filter_map(|url| url.split(':').next()).collect();
-        format!("{}; legs by {}, {} needed, {state} a state file", self.config, legs.join(", "), self.disks.min_legs)
+        let legs: Vec<&str> =
+            self.what.legs.iter().filter_map(|url| url.split(':').next()).collect();
+        format!(
+            "{}; legs by {}, {} needed, {state} a state file",
+            self.config,
+            legs.join(", "),
+            self.disks.min_legs
+        )
     }
 
     fn whole(&mut self) {
@@ -141,13 +150,15 @@ impl Run {
         self.owner.close();
         self.phase(self.world.now() + QUIET, |run| run.left().is_none());
         if let Some(left) = self.left() {
-            self.journal.violation(format!("after {QUIET:?} without the mirror there are still {left}"));
+            self.journal
+                .violation(format!("after {QUIET:?} without the mirror there are still {left}"));
         }
         self.oracle.borrow_mut().owner_ended();
         self.check_labels();
     }
 
-    /// Lets time pass until then or until a condition holds; whether it does. Ends as soon as something is wrong.
+    /// Lets time pass until then or until a condition holds; whether it does. Ends as soon as
+    /// something is wrong.
     fn phase(&mut self, end: Time, holds: impl Fn(&Self) -> bool) -> bool {
         while self.world.now() < end && !self.journal.is_violated() {
             if holds(self) {
@@ -170,7 +181,8 @@ impl Run {
         let end = self.world.now() + limit;
         if !self.phase(end, holds) && !self.journal.is_violated() {
             let legs = self.owner.legs();
-            self.journal.violation(format!("nothing went wrong for {limit:?}, and {what}: {legs:?}"));
+            self.journal
+                .violation(format!("nothing went wrong for {limit:?}, and {what}: {legs:?}"));
         }
         !self.journal.is_violated()
     }
@@ -201,10 +213,12 @@ impl Run {
         }
     }
 
-    /// Whether the system has ended what the last process of the owner did with the state file, which is its own; what it has sent to targets may
-    /// still be under way. A start by force needs all legs besides.
+    /// Whether the system has ended what the last process of the owner did with the state file,
+    /// which is its own; what it has sent to targets may still be under way. A start by force needs
+    /// all legs besides.
     fn may_start(&self) -> bool {
-        self.disks.is_state_idle(self.world.now()) && (!self.owner.needs_force || self.ending.is_empty())
+        self.disks.is_state_idle(self.world.now())
+            && (!self.owner.needs_force || self.ending.is_empty())
     }
 
     /// Whether all legs hold the same, and what the oracle expects.
@@ -213,8 +227,9 @@ impl Run {
         let first = self.disks.data(0, now);
         let units = u64::from(self.config.blocks() * self.config.units());
         let oracle = self.oracle.borrow();
-        for (unit, content) in
-            Disks::units(&first).take_while(|(unit, _)| *unit < units).filter(|(unit, _)| !self.is_unreadable(*unit))
+        for (unit, content) in Disks::units(&first)
+            .take_while(|(unit, _)| *unit < units)
+            .filter(|(unit, _)| !self.is_unreadable(*unit))
         {
             if let Err(text) = oracle.check_stored(unit, content) {
                 self.journal.violation(text);
@@ -223,9 +238,11 @@ impl Run {
         for leg in 1..self.targets.len() {
             let other = self.disks.data(leg, now);
             let pairs = Disks::units(&first).zip(Disks::units(&other));
-            let pairs = pairs.filter(|((unit, ours), (_, theirs))| ours != theirs && !self.is_unreadable(*unit));
+            let pairs = pairs
+                .filter(|((unit, ours), (_, theirs))| ours != theirs && !self.is_unreadable(*unit));
             for ((unit, ours), (_, theirs)) in pairs {
-                let (ours, theirs) = (crate::stamp::read(ours, unit), crate::stamp::read(theirs, unit));
+                let (ours, theirs) =
+                    (crate::stamp::read(ours, unit), crate::stamp::read(theirs, unit));
                 self.journal
                     .violation(format!("all legs are in sync, and block {unit} is {ours:?} on leg 0, {theirs:?} on leg {leg}"));
             }
@@ -237,10 +254,12 @@ impl Run {
         for leg in 0..self.targets.len() {
             let label = self.disks.label(leg);
             let all: Vec<usize> = (0..self.targets.len()).collect();
-            let is_right =
-                |label: &weft_block::mirror::admin::Label| label.is_clean && label.claim.is_none() && label.in_sync == all;
+            let is_right = |label: &weft_block::mirror::admin::Label| {
+                label.is_clean && label.claim.is_none() && label.in_sync == all
+            };
             if !label.as_ref().is_some_and(is_right) {
-                self.journal.violation(format!("the mirror was closed, and leg {leg} says {label:?}"));
+                self.journal
+                    .violation(format!("the mirror was closed, and leg {leg} says {label:?}"));
             }
         }
     }
@@ -249,13 +268,21 @@ impl Run {
     fn left(&self) -> Option<String> {
         let on_targets = self.targets.iter().find_map(|it| it.remains(&self.world, true));
         let (drivers, bytes) = self.owner.left(&self.world);
-        on_targets
-            .or_else(|| (drivers > 0 || bytes > 0).then(|| format!("{drivers} drivers and {bytes} bytes of memory at the owner")))
+        on_targets.or_else(|| {
+            (drivers > 0 || bytes > 0)
+                .then(|| format!("{drivers} drivers and {bytes} bytes of memory at the owner"))
+        })
     }
 }
 
 /// Targets with a disk each, by protocols that may differ.
-fn targets(config: &Config, disks: &Disks, world: &mut World, journal: &Journal, rng: &mut Rng) -> Vec<Server> {
+fn targets(
+    config: &Config,
+    disks: &Disks,
+    world: &mut World,
+    journal: &Journal,
+    rng: &mut Rng,
+) -> Vec<Server> {
     let start = |(n, store): (usize, &Arc<crate::store::Store>)| {
         let protocol = if rng.one_in(4) { Protocol::Iscsi } else { config.protocol };
         let served = Served::Own(Arc::clone(store) as Arc<dyn BlockDevice>);

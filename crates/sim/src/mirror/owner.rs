@@ -1,4 +1,5 @@
-//! Hosts that open the mirror: its owner, which runs the workloads and is killed, and strangers, who must not get it.
+//! Hosts that open the mirror: its owner, which runs the workloads and is killed, and strangers,
+//! who must not get it.
 
 use crate::config::Config;
 use crate::journal::Journal;
@@ -43,7 +44,11 @@ impl What {
     fn open(&self, world: &World, on: LoopId, host: &str, force: bool, seed: u64) -> Opening {
         let force = if force { "force=on," } else { "" };
         let url = format!("mirror:{force}{}", self.legs.join(","));
-        let control = Control::on(world.handle(on).remote(), Names::Table([].into()), Identities::seeded(seed));
+        let control = Control::on(
+            world.handle(on).remote(),
+            Names::Table([].into()),
+            Identities::seeded(seed),
+        );
         let options = ConnectOptions { control, ..self.options.clone() };
         let state = self.state.clone().map(|store| LegSource {
             url: "state".into(),
@@ -57,9 +62,10 @@ impl What {
     }
 }
 
-/// What the wall clock of a host says when it opens the mirror, in seconds since 1970. In half of the cases it has jumped since it was looked at
-/// last, back or forth: labels and claims store it, and nothing may depend on it. Drawn from a generator of its own, so that it changes
-/// nothing of the rest.
+/// What the wall clock of a host says when it opens the mirror, in seconds since 1970. In half of
+/// the cases it has jumped since it was looked at last, back or forth: labels and claims store it,
+/// and nothing may depend on it. Drawn from a generator of its own, so that it changes nothing of
+/// the rest.
 fn clock(world: &World, seed: u64) -> u64 {
     let mut rng = Rng::new(seed ^ CLOCK);
     match rng.below(8) {
@@ -96,7 +102,8 @@ pub(super) struct Owner {
     pub refusal: Option<String>,
     /// Devices opened so far.
     pub opened: u64,
-    /// While the mirror waits for its legs: when that was looked at, and how often its loop had turned then.
+    /// While the mirror waits for its legs: when that was looked at, and how often its loop had
+    /// turned then.
     waiting: Option<(Time, u64)>,
 }
 
@@ -182,7 +189,8 @@ impl Owner {
         !legs.is_empty() && legs.iter().all(|leg| leg.state == PathState::Live)
     }
 
-    /// Whether it is opening the mirror by force, or is about to: nothing must go wrong then, as what is not here is lost.
+    /// Whether it is opening the mirror by force, or is about to: nothing must go wrong then, as
+    /// what is not here is lost.
     pub fn is_forcing(&self) -> bool {
         self.needs_force && matches!(self.doing, Doing::Waiting(_) | Doing::Opening(_))
     }
@@ -207,25 +215,31 @@ impl Owner {
         match &mut self.doing {
             Doing::Waiting(until) if *until <= world.now() && (is_calm || !self.needs_force) => {
                 let (force, seed) = (self.needs_force, self.rng.bits());
-                journal.tell("owner", format_args!("opens the mirror{}", if force { " by force" } else { "" }));
+                journal.tell(
+                    "owner",
+                    format_args!("opens the mirror{}", if force { " by force" } else { "" }),
+                );
                 let opening = self.what.open(world, self.loops[0], "owner", force, seed);
                 self.doing = Doing::Opening(Box::pin(opening));
             }
-            Doing::Opening(opening) => match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Pending => {}
-                Poll::Ready(Ok(device)) => {
-                    (self.opened, self.needs_force) = (self.opened + 1, false);
-                    journal.tell("owner", format_args!("has the mirror"));
-                    self.run(world, device, journal);
+            Doing::Opening(opening) => {
+                match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(device)) => {
+                        (self.opened, self.needs_force) = (self.opened + 1, false);
+                        journal.tell("owner", format_args!("has the mirror"));
+                        self.run(world, device, journal);
+                    }
+                    Poll::Ready(Err(e)) => {
+                        journal.tell("owner", format_args!("cannot open the mirror: {e}"));
+                        // Two starts that came no further than one label each: somebody has to
+                        // choose.
+                        self.needs_force |= e.to_string().contains("apart from each other");
+                        self.refusal = Some(e.to_string());
+                        self.doing = Doing::Waiting(world.now() + REOPEN);
+                    }
                 }
-                Poll::Ready(Err(e)) => {
-                    journal.tell("owner", format_args!("cannot open the mirror: {e}"));
-                    // Two starts that came no further than one label each: somebody has to choose.
-                    self.needs_force |= e.to_string().contains("apart from each other");
-                    self.refusal = Some(e.to_string());
-                    self.doing = Doing::Waiting(world.now() + REOPEN);
-                }
-            },
+            }
             Doing::Open(device) => {
                 if device.presence() == Presence::Gone {
                     if self.is_superseded {
@@ -256,7 +270,10 @@ impl Owner {
             return;
         }
         if turns - before > TURNS_MAX {
-            journal.violation(format!("the mirror waits for its legs, and its loop turned {} times in a second", turns - before));
+            journal.violation(format!(
+                "the mirror waits for its legs, and its loop turned {} times in a second",
+                turns - before
+            ));
         }
         self.waiting = Some((now, turns));
     }
@@ -354,7 +371,10 @@ impl Stranger {
     /// Whether it got the mirror.
     pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
         let Some(opening) = &mut self.opening else { return };
-        let Poll::Ready(outcome) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) else { return };
+        let Poll::Ready(outcome) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        else {
+            return;
+        };
         match outcome {
             Ok(device) if self.is_allowed => {
                 journal.tell("stranger", format_args!("has the mirror"));

@@ -1,4 +1,5 @@
-//! Sectors of legs that go bad in a run and stay so until they are written, on one leg or on all of them: drawn by a generator of their own.
+//! Sectors of legs that go bad in a run and stay so until they are written, on one leg or on all of
+//! them: drawn by a generator of their own.
 
 use super::Run;
 use crate::config::Config;
@@ -43,15 +44,19 @@ impl Run {
             self.journal.tell("disk", format_args!("{sector:?} goes bad"));
             let stores = self.disks.stores.iter().enumerate();
             let all = self.disks.stores.len() as u64;
-            let bad = stores.filter(|(leg, _)| sector.leg.is_none_or(|which| which % all == *leg as u64));
+            let bad =
+                stores.filter(|(leg, _)| sector.leg.is_none_or(|which| which % all == *leg as u64));
             bad.for_each(|(_, store)| store.spoil(sector.lba));
         }
     }
 
-    /// Whether no leg can be read there, says the label of the first one: what they hold is shown to nobody.
+    /// Whether no leg can be read there, says the label of the first one: what they hold is shown
+    /// to nobody.
     pub(super) fn is_unreadable(&self, unit: u64) -> bool {
         let lba = unit / u64::from(self.config.units());
         let label = self.disks.label(0);
-        label.is_some_and(|label| label.unreadable.iter().any(|(first, blocks)| (*first..first + blocks).contains(&lba)))
+        label.is_some_and(|label| {
+            label.unreadable.iter().any(|(first, blocks)| (*first..first + blocks).contains(&lba))
+        })
     }
 }

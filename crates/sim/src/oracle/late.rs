@@ -1,5 +1,6 @@
-//! Writes that are executed late, and may be: whoever executes them cannot know that nobody waits for them any more. Such a write replaces what was
-//! acknowledged since. The next write that is acknowledged, and was begun behind that, replaces it in turn.
+//! Writes that are executed late, and may be: whoever executes them cannot know that nobody waits
+//! for them any more. Such a write replaces what was acknowledged since. The next write that is
+//! acknowledged, and was begun behind that, replaces it in turn.
 
 use super::{Block, Oracle, ZEROES};
 use crate::stamp::{self, Seen, UNIT_BYTES, Version};

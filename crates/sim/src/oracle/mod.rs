@@ -1,14 +1,17 @@
-//! What each block may hold: the last acknowledged write, the last one that a flush covered, and all that may still land.
+//! What each block may hold: the last acknowledged write, the last one that a flush covered, and
+//! all that may still land.
 //!
 //! * A write that was sent may be read from then on; once it is acknowledged, nothing else may.
-//! * A write that ended without an answer (and cannot be executed any more, as the contract of a device says) leaves two possibilities;
-//!   the first read decides between them. Where the initiator writes again what was not flushed, an older write may come back over one that
+//! * A write that ended without an answer (and cannot be executed any more, as the contract of a
+//!   device says) leaves two possibilities; the first read decides between them. Where the
+//!   initiator writes again what was not flushed, an older write may come back over one that
 //!   failed, so that reads decide nothing until a flush or a write that is acknowledged.
-//! * A power failure leaves what was flushed, what was written since, and nothing older. Where the initiator writes again what it has to
-//!   ([`Replay`]), it changes nothing that a read may see.
+//! * A power failure leaves what was flushed, what was written since, and nothing older. Where the
+//!   initiator writes again what it has to ([`Replay`]), it changes nothing that a read may see.
 //!
-//! A block is a unit of [`UNIT_BYTES`] here, whatever the blocks of the devices are. Writes of one block never overlap: whoever writes it waits for the end of the write before.
-//! Where they do, and where several hosts write a block, `several` says what it may hold.
+//! A block is a unit of [`UNIT_BYTES`] here, whatever the blocks of the devices are. Writes of one
+//! block never overlap: whoever writes it waits for the end of the write before. Where they do, and
+//! where several hosts write a block, `several` says what it may hold.
 
 mod late;
 mod several;
@@ -34,7 +37,8 @@ struct Block {
     begun: Version,
     /// It has not ended.
     under_way: bool,
-    /// The last write failed, and the acknowledged one before it may be written again; or one was executed late.
+    /// The last write failed, and the acknowledged one before it may be written again; or one was
+    /// executed late.
     undecided: bool,
     /// Writes that were executed late, and the write that was under way then.
     late: Vec<(Version, Version)>,
@@ -44,7 +48,8 @@ struct Block {
 #[derive(Clone, Debug)]
 pub struct Ticket {
     epoch: u64,
-    /// Reads: what each block might be, and the last write that was begun. Flushes: the last acknowledged write.
+    /// Reads: what each block might be, and the last write that was begun. Flushes: the last
+    /// acknowledged write.
     blocks: Vec<(Vec<Version>, Version)>,
     /// Writes: their number.
     pub version: Version,
@@ -116,7 +121,10 @@ impl Oracle {
 
     /// Blocks that several hosts write, or one with writes that overlap.
     pub fn of_several(blocks: usize, volatile: bool, replay: Replay) -> Self {
-        Self { several: Some(Several::new(blocks, volatile, replay == Replay::Always)), ..Self::new(0, volatile, replay) }
+        Self {
+            several: Some(Several::new(blocks, volatile, replay == Replay::Always)),
+            ..Self::new(0, volatile, replay)
+        }
     }
 
     /// What the initiators write again.
@@ -151,7 +159,9 @@ impl Oracle {
         if let Some(several) = &mut self.several {
             return several.begin_look(lba, blocks);
         }
-        let known = self.blocks[Self::range(lba, blocks)].iter().map(|block| (block.current.clone(), block.begun));
+        let known = self.blocks[Self::range(lba, blocks)]
+            .iter()
+            .map(|block| (block.current.clone(), block.begun));
         Ticket { epoch: self.epoch, blocks: known.collect(), version: 0, at: 0, host: 0 }
     }
 
@@ -160,18 +170,28 @@ impl Oracle {
         if let Some(several) = &mut self.several {
             return several.begin_look(lba, blocks);
         }
-        let known = self.blocks[Self::range(lba, blocks)].iter().map(|block| (Vec::new(), block.acknowledged));
+        let known = self.blocks[Self::range(lba, blocks)]
+            .iter()
+            .map(|block| (Vec::new(), block.acknowledged));
         Ticket { epoch: self.epoch, blocks: known.collect(), version: 0, at: 0, host: 0 }
     }
 
     /// A write has ended.
-    pub fn end_write(&mut self, lba: u64, blocks: u32, ticket: &Ticket, fua: bool, outcome: &Outcome) {
+    pub fn end_write(
+        &mut self,
+        lba: u64,
+        blocks: u32,
+        ticket: &Ticket,
+        fua: bool,
+        outcome: &Outcome,
+    ) {
         self.hear();
         if let Some(several) = &mut self.several {
             return several.end_write(lba, blocks, ticket, fua, outcome);
         }
         // Written to a cache that may have lost it before the answer arrived.
-        let in_doubt = self.volatile && !fua && self.replay != Replay::Always && ticket.epoch != self.epoch;
+        let in_doubt =
+            self.volatile && !fua && self.replay != Replay::Always && ticket.epoch != self.epoch;
         let remembered = self.replay == Replay::Bounded;
         let is_success = matches!(outcome, Outcome::Done(status) if status.is_success());
         for block in &mut self.blocks[Self::range(lba, blocks)] {
@@ -180,7 +200,8 @@ impl Oracle {
                 block.outlive(ticket.version);
             }
             if !matches!(outcome, Outcome::NotSent(_)) {
-                block.undecided = !is_success && self.replay != Replay::Never || !block.late.is_empty();
+                block.undecided =
+                    !is_success && self.replay != Replay::Never || !block.late.is_empty();
             }
             match outcome {
                 Outcome::Done(status) if status.is_success() && !in_doubt => {
@@ -190,7 +211,9 @@ impl Oracle {
                         block.lasting.clone_from(&block.current);
                     }
                 }
-                Outcome::Done(status) if status.is_success() && remembered => block.acknowledged = ticket.version,
+                Outcome::Done(status) if status.is_success() && remembered => {
+                    block.acknowledged = ticket.version
+                }
                 Outcome::NotSent(_) => {
                     block.current.retain(|version| *version != ticket.version);
                     block.lasting.retain(|version| *version != ticket.version);
@@ -200,8 +223,8 @@ impl Oracle {
         }
     }
 
-    /// A flush of whoever owns these blocks has succeeded. Where nobody tells of a loss, it says nothing of what was written before a power
-    /// failure that happened meanwhile.
+    /// A flush of whoever owns these blocks has succeeded. Where nobody tells of a loss, it says
+    /// nothing of what was written before a power failure that happened meanwhile.
     pub fn end_flush(&mut self, lba: u64, blocks: u32, ticket: &Ticket) {
         self.hear();
         if let Some(several) = &mut self.several {
@@ -211,12 +234,17 @@ impl Oracle {
             return;
         }
         let order = |version: &Version| version & !ZEROES;
-        for (block, (_, covered)) in self.blocks[Self::range(lba, blocks)].iter_mut().zip(&ticket.blocks) {
+        for (block, (_, covered)) in
+            self.blocks[Self::range(lba, blocks)].iter_mut().zip(&ticket.blocks)
+        {
             let Block { lasting, current, late, .. } = &mut *block;
-            let is_left = |version: &Version| order(version) >= order(covered) || late.iter().any(|(late, _)| late == version);
+            let is_left = |version: &Version| {
+                order(version) >= order(covered) || late.iter().any(|(late, _)| late == version)
+            };
             lasting.retain(is_left);
             current.retain(is_left);
-            block.undecided &= order(covered) < order(&block.acknowledged) || !block.late.is_empty();
+            block.undecided &=
+                order(covered) < order(&block.acknowledged) || !block.late.is_empty();
         }
     }
 
@@ -229,7 +257,8 @@ impl Oracle {
         self.blocks[range].iter_mut().for_each(Block::forget_unflushed);
     }
 
-    /// Who had the blocks open has ended: if power has failed, nobody else is told of what was not flushed.
+    /// Who had the blocks open has ended: if power has failed, nobody else is told of what was not
+    /// flushed.
     pub fn owner_ended(&mut self) {
         if core::mem::take(&mut self.has_failed) {
             self.blocks.iter_mut().for_each(Block::forget_unflushed);
@@ -251,9 +280,16 @@ impl Oracle {
             let block = &self.blocks[at];
             let seen = stamp::read(content, at as u64);
             if !block.current.iter().chain(before).any(|version| is(seen, *version)) {
-                return Err(format!("block {at} holds {}; it may hold {}", show(seen), names(&block.current)));
+                return Err(format!(
+                    "block {at} holds {}; it may hold {}",
+                    show(seen),
+                    names(&block.current)
+                ));
             }
-            let decided = ticket.epoch == self.epoch && !block.under_way && !block.undecided && block.begun == *begun;
+            let decided = ticket.epoch == self.epoch
+                && !block.under_way
+                && !block.undecided
+                && block.begun == *begun;
             // Zeroes may be of several writes.
             if decided && block.current.iter().any(|version| is(seen, *version)) {
                 self.blocks[at].current.retain(|version| is(seen, *version));
@@ -270,7 +306,8 @@ impl Oracle {
         self.several.as_mut().map_or(Ok(()), |several| several.swapped(lba, found, ticket))
     }
 
-    /// Whether blocks with this content are what was written, no matter when it is looked at: the check of what is stored at the end.
+    /// Whether blocks with this content are what was written, no matter when it is looked at: the
+    /// check of what is stored at the end.
     ///
     /// # Errors
     /// What is wrong.
@@ -281,7 +318,11 @@ impl Oracle {
         let (seen, block) = (stamp::read(content, lba), &self.blocks[lba as usize]);
         match block.current.iter().any(|version| is(seen, *version)) {
             true => Ok(()),
-            false => Err(format!("block {lba} is stored as {}; it may be {}", show(seen), names(&block.current))),
+            false => Err(format!(
+                "block {lba} is stored as {}; it may be {}",
+                show(seen),
+                names(&block.current)
+            )),
         }
     }
 

@@ -1,12 +1,15 @@
-//! What each block may hold where several hosts write it, or one host has several writes of it under way.
+//! What each block may hold where several hosts write it, or one host has several writes of it
+//! under way.
 //!
-//! A write is executed between its beginning and its end, perhaps more than once; an acknowledged one at least once, and none after its end. So
+//! A write is executed between its beginning and its end, perhaps more than once; an acknowledged
+//! one at least once, and none after its end. So
 //!
 //! * an acknowledged write takes the place of all that had ended when it began;
-//! * a read shows what was there at some time between its beginning and its end: what had ended when it began, and is something else, does not come back, for
-//!   whichever reader;
-//! * a power failure may bring back what no flush has covered since: a flush covers all that was executed before it, whoever has sent it. A host whose flush
-//!   succeeds has been told of no loss: all that it was acknowledged before is there, or something newer;
+//! * a read shows what was there at some time between its beginning and its end: what had ended
+//!   when it began, and is something else, does not come back, for whichever reader;
+//! * a power failure may bring back what no flush has covered since: a flush covers all that was
+//!   executed before it, whoever has sent it. A host whose flush succeeds has been told of no loss:
+//!   all that it was acknowledged before is there, or something newer;
 //! * nobody else's compare-and-write has found what a compare-and-write has replaced.
 
 use super::{Ticket, ZEROES, is, names, show};
@@ -69,10 +72,19 @@ impl Several {
     pub(super) fn begin_write(&mut self, lba: u64, blocks: u32, zeroes: bool) -> Ticket {
         self.version += 1;
         let version = if zeroes { self.version | ZEROES } else { self.version };
-        let known = self.blocks[Self::range(lba, blocks)].iter().map(|block| block.current.clone()).collect();
+        let known = self.blocks[Self::range(lba, blocks)]
+            .iter()
+            .map(|block| block.current.clone())
+            .collect();
         let ticket = self.ticket(known, version);
         for block in &mut self.blocks[Self::range(lba, blocks)] {
-            block.writes.push(Write { version, begun: ticket.at, ended: None, owed: None, replaced: false });
+            block.writes.push(Write {
+                version,
+                begun: ticket.at,
+                ended: None,
+                owed: None,
+                replaced: false,
+            });
             block.current.push(version);
             block.lasting.push(version);
         }
@@ -81,16 +93,27 @@ impl Several {
 
     /// A read or a flush.
     pub(super) fn begin_look(&mut self, lba: u64, blocks: u32) -> Ticket {
-        let known = self.blocks[Self::range(lba, blocks)].iter().map(|block| block.current.clone()).collect();
+        let known = self.blocks[Self::range(lba, blocks)]
+            .iter()
+            .map(|block| block.current.clone())
+            .collect();
         self.ticket(known, 0)
     }
 
-    pub(super) fn end_write(&mut self, lba: u64, blocks: u32, ticket: &Ticket, fua: bool, outcome: &Outcome) {
+    pub(super) fn end_write(
+        &mut self,
+        lba: u64,
+        blocks: u32,
+        ticket: &Ticket,
+        fua: bool,
+        outcome: &Outcome,
+    ) {
         self.now += 1;
         let now = self.now;
         let cached = self.volatile && !fua;
         let in_doubt = cached && !self.is_replayed && ticket.epoch != self.epoch;
-        let was_refused = matches!(outcome, Outcome::NotSent(_)) || outcome.status().kind == StatusKind::CompareFailed;
+        let was_refused = matches!(outcome, Outcome::NotSent(_))
+            || outcome.status().kind == StatusKind::CompareFailed;
         for block in &mut self.blocks[Self::range(lba, blocks)] {
             let Some(write) = block.find_mut(ticket.version) else { continue };
             write.ended = Some(now);
@@ -107,13 +130,19 @@ impl Several {
 
     pub(super) fn end_flush(&mut self, lba: u64, blocks: u32, ticket: &Ticket) {
         let is_undisturbed = ticket.epoch == self.epoch;
-        for (block, (known, _)) in self.blocks[Self::range(lba, blocks)].iter_mut().zip(&ticket.blocks) {
+        for (block, (known, _)) in
+            self.blocks[Self::range(lba, blocks)].iter_mut().zip(&ticket.blocks)
+        {
             if is_undisturbed {
                 let writes = &block.writes;
-                let later = |version: Version| writes.iter().any(|write| write.version == version && write.begun > ticket.at);
+                let later = |version: Version| {
+                    writes.iter().any(|write| write.version == version && write.begun > ticket.at)
+                };
                 block.lasting.retain(|version| known.contains(version) || later(*version));
             }
-            let covered = |write: &&mut Write| write.owed == Some(ticket.host) && write.ended.is_some_and(|at| at < ticket.at);
+            let covered = |write: &&mut Write| {
+                write.owed == Some(ticket.host) && write.ended.is_some_and(|at| at < ticket.at)
+            };
             let owed = block.writes.iter_mut().filter(covered).map(|write| {
                 write.owed = None;
                 write.version
@@ -126,20 +155,29 @@ impl Several {
 
     /// What this host was acknowledged may be lost, and it knows that.
     pub(super) fn fail_flush(&mut self, lba: u64, blocks: u32, host: usize) {
-        let writes = self.blocks[Self::range(lba, blocks)].iter_mut().flat_map(|block| &mut block.writes);
+        let writes =
+            self.blocks[Self::range(lba, blocks)].iter_mut().flat_map(|block| &mut block.writes);
         writes.filter(|write| write.owed == Some(host)).for_each(|write| write.owed = None);
     }
 
-    pub(super) fn end_read(&mut self, lba: u64, bytes: &[u8], ticket: &Ticket) -> Result<(), String> {
+    pub(super) fn end_read(
+        &mut self,
+        lba: u64,
+        bytes: &[u8],
+        ticket: &Ticket,
+    ) -> Result<(), String> {
         self.now += 1;
         for (n, content) in bytes.chunks(UNIT_BYTES).enumerate() {
             let at = lba + n as u64;
             let seen = stamp::read(content, at);
             let block = &mut self.blocks[at as usize];
-            block.check(seen, &ticket.blocks[n].0, ticket.at).map_err(|text| format!("block {at} {text}"))?;
+            block
+                .check(seen, &ticket.blocks[n].0, ticket.at)
+                .map_err(|text| format!("block {at} {text}"))?;
             if ticket.epoch == self.epoch || !self.volatile || self.is_replayed {
                 let writes = &block.writes;
-                let stays = |version: Version| is(seen, version) || may_follow(writes, version, ticket.at);
+                let stays =
+                    |version: Version| is(seen, version) || may_follow(writes, version, ticket.at);
                 block.current.retain(|version| stays(*version));
             }
         }
@@ -147,14 +185,24 @@ impl Several {
     }
 
     /// A compare-and-write has found this, and written.
-    pub(super) fn swapped(&mut self, lba: u64, found: &[u8], ticket: &Ticket) -> Result<(), String> {
+    pub(super) fn swapped(
+        &mut self,
+        lba: u64,
+        found: &[u8],
+        ticket: &Ticket,
+    ) -> Result<(), String> {
         for (n, content) in found.chunks(UNIT_BYTES).enumerate() {
             let at = lba + n as u64;
             let seen = stamp::read(content, at);
             let block = &mut self.blocks[at as usize];
-            block.check(seen, &ticket.blocks[n].0, ticket.at).map_err(|text| format!("block {at} {text}"))?;
+            block
+                .check(seen, &ticket.blocks[n].0, ticket.at)
+                .map_err(|text| format!("block {at} {text}"))?;
             let Seen::Written(version) = seen else { continue };
-            let Some(write) = block.find_mut(version).filter(|write| write.ended.is_some_and(|end| end < ticket.at)) else {
+            let Some(write) = block
+                .find_mut(version)
+                .filter(|write| write.ended.is_some_and(|end| end < ticket.at))
+            else {
                 continue;
             };
             if core::mem::replace(&mut write.replaced, true) {
@@ -168,7 +216,11 @@ impl Several {
         let (seen, block) = (stamp::read(content, lba), &self.blocks[lba as usize]);
         match block.current.iter().any(|version| is(seen, *version)) {
             true => Ok(()),
-            false => Err(format!("block {lba} is stored as {}; it may be {}", show(seen), names(&block.current))),
+            false => Err(format!(
+                "block {lba} is stored as {}; it may be {}",
+                show(seen),
+                names(&block.current)
+            )),
         }
     }
 
@@ -199,7 +251,8 @@ impl Block {
         self.lasting.retain(|other| *other != version);
     }
 
-    /// A write was executed: what had ended when it began is gone, now or also after a power failure.
+    /// A write was executed: what had ended when it began is gone, now or also after a power
+    /// failure.
     fn supersede(&mut self, by: Version, now: bool, for_good: bool) {
         let Some(begun) = self.find_mut(by).map(|write| write.begun) else { return };
         let writes = &self.writes;

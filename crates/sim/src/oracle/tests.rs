@@ -99,10 +99,16 @@ fn what_is_written_again_comes_back_over_a_write_that_failed() {
     let mut oracle = Oracle::new(1, false, Replay::Always);
     let first = write(&mut oracle, Outcome::SUCCESS);
     let failed = write(&mut oracle, Outcome::Done(Status::new(StatusKind::Media)));
-    assert!(holds(&mut oracle, failed) && holds(&mut oracle, first), "the first one was written again in between");
+    assert!(
+        holds(&mut oracle, failed) && holds(&mut oracle, first),
+        "the first one was written again in between"
+    );
     let ticket = oracle.begin_flush(0, 1);
     oracle.end_flush(0, 1, &ticket);
-    assert!(holds(&mut oracle, first) && !holds(&mut oracle, failed), "nothing is written again after a flush");
+    assert!(
+        holds(&mut oracle, first) && !holds(&mut oracle, failed),
+        "nothing is written again after a flush"
+    );
 }
 
 impl Oracle {
@@ -117,7 +123,9 @@ fn a_loss_beyond_the_limit_is_told_by_the_next_flush() {
         let mut oracle = Oracle::new(1, true, Replay::Bounded);
         let first = write(&mut oracle, Outcome::SUCCESS);
         oracle.power_failed();
-        assert!(holds(&mut oracle.clone_for_tests(), 0) && holds(&mut oracle.clone_for_tests(), first));
+        assert!(
+            holds(&mut oracle.clone_for_tests(), 0) && holds(&mut oracle.clone_for_tests(), first)
+        );
         let ticket = oracle.begin_flush(0, 1);
         match flush_succeeds {
             true => oracle.end_flush(0, 1, &ticket),
@@ -125,7 +133,11 @@ fn a_loss_beyond_the_limit_is_told_by_the_next_flush() {
         }
         let ticket = oracle.begin_flush(0, 1);
         oracle.end_flush(0, 1, &ticket);
-        assert_eq!(holds(&mut oracle, 0), !flush_succeeds, "a flush that succeeds promises that nothing is lost");
+        assert_eq!(
+            holds(&mut oracle, 0),
+            !flush_succeeds,
+            "a flush that succeeds promises that nothing is lost"
+        );
     }
 }
 
@@ -148,5 +160,7 @@ fn a_write_that_is_executed_late_counts_until_the_next_acknowledged_one() {
     let ticket = oracle.begin_write(0, 1, false);
     landed.lock().unwrap().push((0, Seen::Written(old)));
     oracle.end_write(0, 1, &ticket, false, &Outcome::SUCCESS);
-    assert!(holds(&mut oracle, old) && holds(&mut oracle, ticket.version) && !holds(&mut oracle, next));
+    assert!(
+        holds(&mut oracle, old) && holds(&mut oracle, ticket.version) && !holds(&mut oracle, next)
+    );
 }

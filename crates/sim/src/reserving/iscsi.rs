@@ -6,8 +6,8 @@ use super::{BLOCK, Ended};
 use std::net::SocketAddr;
 use weft_io::Time;
 use weft_proto::iscsi::pdu::{
-    CommandFlags, Head, Isid, LoginFlags, LoginRequest, LoginResponse, LoginStatus, Opcode, ScsiCommand, ScsiResponse, Stage,
-    TaskTag, padding,
+    CommandFlags, Head, Isid, LoginFlags, LoginRequest, LoginResponse, LoginStatus, Opcode,
+    ScsiCommand, ScsiResponse, Stage, TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
 
@@ -50,7 +50,8 @@ impl Initiator {
         };
         this.put(request.encode(text.len() as u32), text.as_bytes()).await?;
         let (bhs, _) = this.pdu().await?;
-        let is_in = Opcode::of(bhs[0]) == Opcode::LOGIN_RESPONSE && LoginResponse::decode(&bhs).status == LoginStatus::SUCCESS;
+        let is_in = Opcode::of(bhs[0]) == Opcode::LOGIN_RESPONSE
+            && LoginResponse::decode(&bhs).status == LoginStatus::SUCCESS;
         if is_in { Ok(this) } else { Err(Lost) }
     }
 
@@ -81,7 +82,12 @@ impl Initiator {
             let (bhs, data) = self.pdu().await?;
             match Opcode::of(bhs[0]) {
                 // Sense data begins behind its length.
-                Opcode::SCSI_RESPONSE => return Ok((ScsiResponse::decode(&bhs).status, data.get(4).map_or(0, |key| key & 0xf))),
+                Opcode::SCSI_RESPONSE => {
+                    return Ok((
+                        ScsiResponse::decode(&bhs).status,
+                        data.get(4).map_or(0, |key| key & 0xf),
+                    ));
+                }
                 Opcode::NOP_IN => {}
                 _ => return Err(Lost),
             }
@@ -104,7 +110,12 @@ impl Initiator {
     }
 
     /// Asks for something; keys by number.
-    pub async fn reserve(&mut self, action: Action, own: u64, key_of: impl Fn(usize) -> u64) -> Result<Ended, Lost> {
+    pub async fn reserve(
+        &mut self,
+        action: Action,
+        own: u64,
+        key_of: impl Fn(usize) -> u64,
+    ) -> Result<Ended, Lost> {
         let code = |kind: Kind| TYPES[usize::from(kind)];
         // Service action, type, the sender's key, and the other one.
         let (service, kind, keys) = match action {
@@ -113,7 +124,9 @@ impl Initiator {
             Action::Acquire(kind) => (1, code(kind), [own, 0]),
             Action::Release(kind) => (2, code(kind), [own, 0]),
             Action::Clear => (3, 0, [own, 0]),
-            Action::Preempt { victim, kind, abort } => (4 + u8::from(abort), code(kind), [own, key_of(victim)]),
+            Action::Preempt { victim, kind, abort } => {
+                (4 + u8::from(abort), code(kind), [own, key_of(victim)])
+            }
             Action::Report => return Ok(Ended::NotExecuted),
         };
         let mut cdb = [0; 16];

@@ -1,4 +1,5 @@
-//! What is known of the reservations in force: answers decide it; a command whose answer was lost may have been executed, or be executed late.
+//! What is known of the reservations in force: answers decide it; a command whose answer was lost
+//! may have been executed, or be executed late.
 
 use super::model::{Action, Answer, State, Who};
 use core::time::Duration;
@@ -24,7 +25,8 @@ struct Command {
     generation: u32,
 }
 
-/// What may be the case: a state, and which commands under way have been executed, with what answers.
+/// What may be the case: a state, and which commands under way have been executed, with what
+/// answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Possible {
     state: State,
@@ -53,7 +55,8 @@ pub struct Known {
     steps: u64,
     /// The greatest generation that was reported since the last start.
     generation: u32,
-    /// Gateways that stand still, or that are kept out and have not noticed, with the mark at which they stopped: they refuse by what they knew then.
+    /// Gateways that stand still, or that are kept out and have not noticed, with the mark at which
+    /// they stopped: they refuse by what they knew then.
     stopped: BTreeMap<usize, usize>,
 }
 
@@ -91,7 +94,8 @@ impl Known {
 
     /// The only state that may be in force, if nothing can change it any more.
     pub fn certain(&self) -> Option<&State> {
-        let is_certain = self.late.is_empty() && self.under_way.is_empty() && self.states().len() == 1;
+        let is_certain =
+            self.late.is_empty() && self.under_way.is_empty() && self.states().len() == 1;
         self.states().first().filter(|_| is_certain)
     }
 
@@ -111,7 +115,8 @@ impl Known {
             }
         }
         let known = self.stopped.values().filter_map(|stopped| self.moments.get(*stopped));
-        fate.refused |= known.flat_map(|moment| &moment.states).any(|state| !state.allows(who, writes));
+        fate.refused |=
+            known.flat_map(|moment| &moment.states).any(|state| !state.allows(who, writes));
         fate
     }
 
@@ -140,9 +145,13 @@ impl Known {
         self.steps == command
     }
 
-    /// A command whose connection was lost may still be executed as long as the gateway that was asked is busy, and a while longer.
+    /// A command whose connection was lost may still be executed as long as the gateway that was
+    /// asked is busy, and a while longer.
     pub fn is_busy(&mut self, via: usize, now: Time) {
-        self.late.iter_mut().filter(|command| command.via == via).for_each(|command| command.until = now + LATE);
+        self.late
+            .iter_mut()
+            .filter(|command| command.via == via)
+            .for_each(|command| command.until = now + LATE);
     }
 
     /// Forgets the commands that cannot be executed any more; whether none is left that can.
@@ -151,8 +160,8 @@ impl Known {
         self.late.is_empty()
     }
 
-    /// The command has been answered; `None`: its connection was lost. Of what was not executed for some other reason, see
-    /// [`Known::not_executed`].
+    /// The command has been answered; `None`: its connection was lost. Of what was not executed for
+    /// some other reason, see [`Known::not_executed`].
     ///
     /// # Errors
     /// Why this cannot be the answer.
@@ -169,7 +178,10 @@ impl Known {
         };
         let before = core::mem::take(&mut self.now);
         let ends = before.iter().map(|possible| possible.without(command.id));
-        self.now = ends.filter(|(given, _)| given.as_ref() == Some(&answer)).map(|(_, possible)| possible).collect();
+        self.now = ends
+            .filter(|(given, _)| given.as_ref() == Some(&answer))
+            .map(|(_, possible)| possible)
+            .collect();
         if self.now.is_empty() {
             let before: BTreeSet<_> = before.into_iter().map(|possible| possible.state).collect();
             return Err(format!(
@@ -186,10 +198,18 @@ impl Known {
     /// # Errors
     /// It has gone back.
     pub fn check_generation(&mut self, command: u64, shown: u32) -> Result<(), String> {
-        let Some(command) = self.under_way.iter().find(|of| of.id == command && of.began == self.starts) else { return Ok(()) };
+        let Some(command) =
+            self.under_way.iter().find(|of| of.id == command && of.began == self.starts)
+        else {
+            return Ok(());
+        };
         let before = command.generation;
         self.generation = self.generation.max(shown);
-        if shown >= before { Ok(()) } else { Err(format!("the generation {shown} is reported after {before}")) }
+        if shown >= before {
+            Ok(())
+        } else {
+            Err(format!("the generation {shown} is reported after {before}"))
+        }
     }
 
     /// The command was not executed, for a reason that has to do with no reservation.
@@ -218,12 +238,15 @@ impl Known {
         self.moments.push(Moment { states: vec![State::default()], aborts: false });
     }
 
-    /// From now on one of these is the case, or what follows from them by commands that may be executed at any time.
+    /// From now on one of these is the case, or what follows from them by commands that may be
+    /// executed at any time.
     fn enter(&mut self) {
         let mut open: Vec<Possible> = self.now.iter().cloned().collect();
         while let Some(possible) = open.pop() {
-            let is_left = |command: &&Command| possible.executed.iter().all(|(id, _)| *id != command.id);
-            let executed = self.under_way.iter().filter(is_left).map(|command| possible.with(command));
+            let is_left =
+                |command: &&Command| possible.executed.iter().all(|(id, _)| *id != command.id);
+            let executed =
+                self.under_way.iter().filter(is_left).map(|command| possible.with(command));
             let late = self.late.iter().map(|command| {
                 let state = possible.state.after(command.by, command.action).1;
                 Possible { state, executed: possible.executed.clone() }
@@ -233,7 +256,8 @@ impl Known {
         }
         let states: BTreeSet<_> = self.now.iter().map(|possible| possible.state.clone()).collect();
         let mut commands = self.late.iter().chain(&self.under_way);
-        let aborts = commands.any(|command| matches!(command.action, Action::Preempt { abort: true, .. }));
+        let aborts =
+            commands.any(|command| matches!(command.action, Action::Preempt { abort: true, .. }));
         self.moments.push(Moment { states: states.into_iter().collect(), aborts });
     }
 }
@@ -248,7 +272,8 @@ impl Possible {
         Self { state, executed }
     }
 
-    /// What a command was answered that is not under way any more, if it was executed, and the rest.
+    /// What a command was answered that is not under way any more, if it was executed, and the
+    /// rest.
     fn without(&self, command: u64) -> (Option<Answer>, Self) {
         let mut rest = self.clone();
         let at = rest.executed.iter().position(|(id, _)| *id == command);
@@ -276,9 +301,15 @@ mod tests {
         let first = known.mark();
         done(&mut known, 0, Action::Register);
         done(&mut known, 0, Action::Acquire(1));
-        assert_eq!((fate(&known, first, 1), fate(&known, known.mark(), 1)), ([true, true], [false, true]));
+        assert_eq!(
+            (fate(&known, first, 1), fate(&known, known.mark(), 1)),
+            ([true, true], [false, true])
+        );
         let command = known.begin(1, Action::Clear, (0, Time::ZERO));
-        assert!(known.end(command, Some(Answer::Done), Time::ZERO).is_err(), "it is not registered");
+        assert!(
+            known.end(command, Some(Answer::Done), Time::ZERO).is_err(),
+            "it is not registered"
+        );
     }
 
     #[test]
@@ -288,7 +319,10 @@ mod tests {
         done(&mut known, 1, Action::Register);
         let commands = [0, 1].map(|by| known.begin(by, Action::Acquire(1), (0, Time::ZERO)));
         known.end(commands[1], Some(Answer::Done), Time::ZERO).unwrap();
-        assert!(known.end(commands[0], Some(Answer::Done), Time::ZERO).is_err(), "one of them is too late");
+        assert!(
+            known.end(commands[0], Some(Answer::Done), Time::ZERO).is_err(),
+            "one of them is too late"
+        );
     }
 
     #[test]
@@ -300,7 +334,9 @@ mod tests {
         assert_eq!(fate(&known, known.mark(), 1), [true, true]);
         let report = known.begin(1, Action::Report, (0, Time::ZERO));
         known.check_generation(report, 7).unwrap();
-        known.end(report, Some(Answer::Shows(State::new(vec![0], Some((1, Some(0)))))), Time::ZERO).unwrap();
+        known
+            .end(report, Some(Answer::Shows(State::new(vec![0], Some((1, Some(0)))))), Time::ZERO)
+            .unwrap();
         assert_eq!(fate(&known, known.mark(), 1), [false, true]);
         let report = known.begin(1, Action::Report, (0, Time::ZERO));
         assert!(known.check_generation(report, 6).is_err());
@@ -315,7 +351,11 @@ mod tests {
         assert_eq!(fate(&known, known.mark(), 1), [true, true]);
         assert!(known.certain().is_none());
         done(&mut known, 0, Action::Release(1));
-        assert_eq!(fate(&known, known.mark(), 1), [true, true], "it may be executed after the release");
+        assert_eq!(
+            fate(&known, known.mark(), 1),
+            [true, true],
+            "it may be executed after the release"
+        );
         let later = Time::ZERO + LATE * 2;
         let command = known.begin(0, Action::Release(1), (0, later));
         known.end(command, Some(Answer::Done), later).unwrap();

@@ -1,10 +1,13 @@
-//! Hosts that reserve: some of them in the name of the initiators that have workloads, so that these may do what was reserved for them, or
-//! may not do what others have reserved.
+//! Hosts that reserve: some of them in the name of the initiators that have workloads, so that
+//! these may do what was reserved for them, or may not do what others have reserved.
 //!
-//! * [`model`]: reservations as the standards describe them. [`known`]: what is known of those in force.
-//! * `nvme`, `iscsi`: hosts that ask for them, message by message (`link`). The initiators have no way to ask.
-//! * [`Reserving`]: who asks for what, of whom ([`Stage`]), one after the other; and at the end, that everything is cleared, and before that (`settling`)
-//!   that all gateways of a group say and do the same.
+//! * [`model`]: reservations as the standards describe them. [`known`]: what is known of those in
+//!   force.
+//! * `nvme`, `iscsi`: hosts that ask for them, message by message (`link`). The initiators have no
+//!   way to ask.
+//! * [`Reserving`]: who asks for what, of whom ([`Stage`]), one after the other; and at the end,
+//!   that everything is cleared, and before that (`settling`) that all gateways of a group say and
+//!   do the same.
 
 mod iscsi;
 pub mod known;

@@ -1,6 +1,8 @@
-//! Reservations of one namespace as the standards describe them, for whoever checks a target: written apart from the target's own code.
+//! Reservations of one namespace as the standards describe them, for whoever checks a target:
+//! written apart from the target's own code.
 //!
-//! Every host has one key, and never names another's type of protocol: what differs between NVMe and SCSI is told by [`Action`].
+//! Every host has one key, and never names another's type of protocol: what differs between NVMe
+//! and SCSI is told by [`Action`].
 
 /// A host, or a nexus: by number.
 pub type Who = usize;
@@ -16,7 +18,8 @@ pub const KINDS: [Kind; 6] = [1, 2, 3, 4, 5, 6];
 pub enum Action {
     /// Registers its key.
     Register,
-    /// Takes the registration back. Without one, it succeeds by SCSI (`idle`) and conflicts by NVMe.
+    /// Takes the registration back. Without one, it succeeds by SCSI (`idle`) and conflicts by
+    /// NVMe.
     Unregister {
         /// It succeeds without a registration.
         idle: bool,
@@ -67,10 +70,14 @@ const fn all_hold(kind: Kind) -> bool {
 }
 
 impl State {
-    /// These hosts are registered, and this is reserved; where all registrants hold it, by nobody in particular.
+    /// These hosts are registered, and this is reserved; where all registrants hold it, by nobody
+    /// in particular.
     pub fn new(mut registered: Vec<Who>, held: Option<(Kind, Option<Who>)>) -> Self {
         registered.sort_unstable();
-        Self { registered, held: held.map(|(kind, holder)| (kind, holder.filter(|_| !all_hold(kind)))) }
+        Self {
+            registered,
+            held: held.map(|(kind, holder)| (kind, holder.filter(|_| !all_hold(kind)))),
+        }
     }
 
     /// Whether somebody is registered.
@@ -84,7 +91,9 @@ impl State {
     }
 
     fn holds(&self, who: Who) -> bool {
-        self.held.is_some_and(|(_, holder)| holder.map_or(self.is_registered(who), |holder| holder == who))
+        self.held.is_some_and(|(_, holder)| {
+            holder.map_or(self.is_registered(who), |holder| holder == who)
+        })
     }
 
     /// Whether somebody (`None`: one that can be neither registered nor holder) may write, or read.
@@ -143,7 +152,9 @@ impl State {
                 Some(_) if self.holds(by) => self.held = None,
                 _ => {}
             },
-            Action::Preempt { victim, .. } if !self.is_registered(victim) => return Answer::Conflict,
+            Action::Preempt { victim, .. } if !self.is_registered(victim) => {
+                return Answer::Conflict;
+            }
             Action::Preempt { victim, kind, .. } => {
                 let takes_over = self.held.is_some_and(|(_, holder)| holder == Some(victim));
                 self.remove(victim);
@@ -185,7 +196,11 @@ mod tests {
         for (kind, registrants, others) in wanted {
             let state = state(&[&REGISTERED[..], &[(0, Action::Acquire(kind))]].concat());
             let may = |who| [true, false].map(|writes| state.allows(who, writes));
-            assert_eq!((may(Some(0)), may(Some(1)), may(Some(2)), may(None)), ([true; 2], registrants, others, others), "{kind}");
+            assert_eq!(
+                (may(Some(0)), may(Some(1)), may(Some(2)), may(None)),
+                ([true; 2], registrants, others, others),
+                "{kind}"
+            );
         }
     }
 
@@ -194,7 +209,11 @@ mod tests {
         let leave = (0, Action::Unregister { idle: false });
         let alone = state(&[&REGISTERED[..], &[(0, Action::Acquire(1)), leave]].concat());
         let shared = state(&[&REGISTERED[..], &[(0, Action::Acquire(6)), leave]].concat());
-        assert!(alone.allows(None, true) && !shared.allows(Some(0), false) && shared.allows(Some(1), true));
+        assert!(
+            alone.allows(None, true)
+                && !shared.allows(Some(0), false)
+                && shared.allows(Some(1), true)
+        );
     }
 
     #[test]

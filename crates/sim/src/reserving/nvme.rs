@@ -18,8 +18,8 @@ use weft_proto::nvme::types::{Cid, Cntlid, Lba, Nqn, Nsid, Qid};
 use weft_proto::nvme::wire::NqnField;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::{
-    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IcReq, PduType, decode_capsule_resp,
-    encode_capsule_cmd,
+    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IcReq, PduType,
+    decode_capsule_resp, encode_capsule_cmd,
 };
 
 /// Entries of both queues.
@@ -31,12 +31,19 @@ const REPORT_BYTES: usize = 64 * 16;
 /// A report in its extended form.
 fn decode(shown: &[u8], who_of: impl Fn(u64) -> usize) -> Option<(u32, State)> {
     let header = ReservationStatus::decode(shown).ok()?;
-    let registrants: Option<Vec<_>> =
-        (1..=usize::from(header.regctl)).map(|n| RegisteredController::decode(shown.get(n * 64..)?).ok()).collect();
+    let registrants: Option<Vec<_>> = (1..=usize::from(header.regctl))
+        .map(|n| RegisteredController::decode(shown.get(n * 64..)?).ok())
+        .collect();
     let registrants = registrants?;
-    let holder = registrants.iter().find(|known| known.rcsts & RegisteredController::HOLDS != 0).map(|known| who_of(known.rkey));
+    let holder = registrants
+        .iter()
+        .find(|known| known.rcsts & RegisteredController::HOLDS != 0)
+        .map(|known| who_of(known.rkey));
     let held = (header.rtype != 0).then_some((header.rtype, holder));
-    Some((header.generation, State::new(registrants.iter().map(|known| who_of(known.rkey)).collect(), held)))
+    Some((
+        header.generation,
+        State::new(registrants.iter().map(|known| who_of(known.rkey)).collect(), held),
+    ))
 }
 
 /// An association.
@@ -58,14 +65,29 @@ async fn pdu(link: &mut Link) -> Result<Vec<u8>, Lost> {
 async fn command(link: &mut Link, sqe: &Sqe, data: &[u8]) -> Result<Cqe, Lost> {
     let mut sqe = *sqe;
     sqe.set_cid(Cid(1));
-    sqe.set_sgl(if data.is_empty() { Sgl::transport(0) } else { Sgl::in_capsule(data.len() as u32) });
+    sqe.set_sgl(if data.is_empty() {
+        Sgl::transport(0)
+    } else {
+        Sgl::in_capsule(data.len() as u32)
+    });
     let pdo = if data.is_empty() { 0 } else { CAPSULE_CMD_BYTES as u8 };
     let plen = (CAPSULE_CMD_BYTES + data.len()) as u32;
-    let common = CommonHeader { pdu_type: PduType::CAPSULE_CMD, flags: Flags(0), hlen: CAPSULE_CMD_BYTES as u8, pdo, plen };
+    let common = CommonHeader {
+        pdu_type: PduType::CAPSULE_CMD,
+        flags: Flags(0),
+        hlen: CAPSULE_CMD_BYTES as u8,
+        pdo,
+        plen,
+    };
     link.send(&[&encode_capsule_cmd(common, &sqe)[..], data].concat()).await?;
     let answer = pdu(link).await?;
-    let is_response = CommonHeader::decode(answer.first_chunk().ok_or(Lost)?).pdu_type == PduType::CAPSULE_RESP;
-    answer.first_chunk::<CAPSULE_RESP_BYTES>().filter(|_| is_response).map(decode_capsule_resp).ok_or(Lost)
+    let is_response =
+        CommonHeader::decode(answer.first_chunk().ok_or(Lost)?).pdu_type == PduType::CAPSULE_RESP;
+    answer
+        .first_chunk::<CAPSULE_RESP_BYTES>()
+        .filter(|_| is_response)
+        .map(decode_capsule_resp)
+        .ok_or(Lost)
 }
 
 async fn expect(link: &mut Link, sqe: &Sqe, data: &[u8]) -> Result<Cqe, Lost> {
@@ -84,15 +106,27 @@ async fn queue(
 ) -> Result<Cqe, Lost> {
     link.send(&IcReq { pfv: 0, hpda: 0, digests: Digests::NONE, maxr2t: 0 }.encode()).await?;
     pdu(link).await?;
-    let connect = Connect { record_format: 0, qid: Qid(qid), sq_size: ENTRIES - 1, attributes: 0, keep_alive_ms };
-    let data = ConnectData { host_id: host.id, cntlid, subnqn: NqnField::from(subsystem), hostnqn: NqnField::from(&host.nqn) };
+    let connect = Connect {
+        record_format: 0,
+        qid: Qid(qid),
+        sq_size: ENTRIES - 1,
+        attributes: 0,
+        keep_alive_ms,
+    };
+    let data = ConnectData {
+        host_id: host.id,
+        cntlid,
+        subnqn: NqnField::from(subsystem),
+        hostnqn: NqnField::from(&host.nqn),
+    };
     let mut bytes = vec![0; ConnectData::BYTES];
     data.put(&mut bytes);
     expect(link, &connect.encode(), &bytes).await
 }
 
 impl NvmeHost {
-    /// Connects both queues. The controller goes away if the host is silent for as long as its keep alive timeout.
+    /// Connects both queues. The controller goes away if the host is silent for as long as its keep
+    /// alive timeout.
     pub async fn open(
         place: &Place,
         to: SocketAddr,
@@ -126,15 +160,26 @@ impl NvmeHost {
     }
 
     /// Asks for something; keys by number.
-    pub async fn reserve(&mut self, action: Action, own: u64, key_of: impl Fn(usize) -> u64) -> Result<Ended, Lost> {
+    pub async fn reserve(
+        &mut self,
+        action: Action,
+        own: u64,
+        key_of: impl Fn(usize) -> u64,
+    ) -> Result<Ended, Lost> {
         let (opcode, dword10, keys) = match action {
             Action::Register => (NvmOpcode::RESERVATION_REGISTER, 0, vec![0, own]),
             Action::Unregister { .. } => (NvmOpcode::RESERVATION_REGISTER, 1, vec![own, 0]),
-            Action::Acquire(kind) => (NvmOpcode::RESERVATION_ACQUIRE, u32::from(kind) << 8, vec![own, 0]),
-            Action::Preempt { victim, kind, abort } => {
-                (NvmOpcode::RESERVATION_ACQUIRE, (1 + u32::from(abort)) | (u32::from(kind) << 8), vec![own, key_of(victim)])
+            Action::Acquire(kind) => {
+                (NvmOpcode::RESERVATION_ACQUIRE, u32::from(kind) << 8, vec![own, 0])
             }
-            Action::Release(kind) => (NvmOpcode::RESERVATION_RELEASE, u32::from(kind) << 8, vec![own]),
+            Action::Preempt { victim, kind, abort } => (
+                NvmOpcode::RESERVATION_ACQUIRE,
+                (1 + u32::from(abort)) | (u32::from(kind) << 8),
+                vec![own, key_of(victim)],
+            ),
+            Action::Release(kind) => {
+                (NvmOpcode::RESERVATION_RELEASE, u32::from(kind) << 8, vec![own])
+            }
             Action::Clear => (NvmOpcode::RESERVATION_RELEASE, 1, vec![own]),
             Action::Report => return Ok(Ended::NotExecuted),
         };
@@ -145,24 +190,38 @@ impl NvmeHost {
     }
 
     /// The state that a Reservation Report shows, and its generation; `None`: it was not executed.
-    pub async fn report(&mut self, who_of: impl Fn(u64) -> usize) -> Result<Option<(u32, State)>, Lost> {
+    pub async fn report(
+        &mut self,
+        who_of: impl Fn(u64) -> usize,
+    ) -> Result<Option<(u32, State)>, Lost> {
         let mut sqe = Sqe::new(NvmOpcode::RESERVATION_REPORT.0, Nsid(1));
         sqe.set_dword(10, REPORT_BYTES as u32 / 4 - 1);
         sqe.set_dword(11, 1);
         sqe.set_cid(Cid(1));
         sqe.set_sgl(Sgl::transport(REPORT_BYTES as u32));
         let (hlen, plen) = (CAPSULE_CMD_BYTES as u8, CAPSULE_CMD_BYTES as u32);
-        let common = CommonHeader { pdu_type: PduType::CAPSULE_CMD, flags: Flags(0), hlen, pdo: 0, plen };
+        let common =
+            CommonHeader { pdu_type: PduType::CAPSULE_CMD, flags: Flags(0), hlen, pdo: 0, plen };
         self.io.send(&encode_capsule_cmd(common, &sqe)).await?;
         let mut shown = Vec::new();
         loop {
             let answer = pdu(&mut self.io).await?;
             let header = CommonHeader::decode(answer.first_chunk().ok_or(Lost)?);
             match header.pdu_type {
-                PduType::C2H_DATA => shown.extend_from_slice(answer.get(usize::from(header.pdo)..).ok_or(Lost)?),
+                PduType::C2H_DATA => {
+                    shown.extend_from_slice(answer.get(usize::from(header.pdo)..).ok_or(Lost)?)
+                }
                 PduType::CAPSULE_RESP => {
-                    let status = answer.first_chunk::<CAPSULE_RESP_BYTES>().map(decode_capsule_resp).ok_or(Lost)?.status;
-                    return if status.is_success() { decode(&shown, who_of).map(Some).ok_or(Lost) } else { Ok(None) };
+                    let status = answer
+                        .first_chunk::<CAPSULE_RESP_BYTES>()
+                        .map(decode_capsule_resp)
+                        .ok_or(Lost)?
+                        .status;
+                    return if status.is_success() {
+                        decode(&shown, who_of).map(Some).ok_or(Lost)
+                    } else {
+                        Ok(None)
+                    };
                 }
                 _ => return Err(Lost),
             }

@@ -1,4 +1,5 @@
-//! Who asks for what: one host after the other connects, asks, looks whether it may write, and leaves.
+//! Who asks for what: one host after the other connects, asks, looks whether it may write, and
+//! leaves.
 
 use super::iscsi::Initiator;
 use super::known::Known;
@@ -39,12 +40,25 @@ pub struct Reserving {
 
 impl Reserving {
     /// Starts them on a host of their own, the `n`th where several do this at a time.
-    pub fn start(world: &mut World, (n, stage): (u64, Stage), known: &Rc<RefCell<Known>>, journal: &Journal, rng: Rng) -> Self {
+    pub fn start(
+        world: &mut World,
+        (n, stage): (u64, Stage),
+        known: &Rc<RefCell<Known>>,
+        journal: &Journal,
+        rng: Rng,
+    ) -> Self {
         Self::run(world, (n, stage), known, journal, rng, Script::play)
     }
 
-    /// Has it seen to that all gateways of a group say and do the same, and that nothing is reserved any more.
-    pub fn settle(world: &mut World, (n, stage): (u64, Stage), known: &Rc<RefCell<Known>>, journal: &Journal, rng: Rng) -> Self {
+    /// Has it seen to that all gateways of a group say and do the same, and that nothing is
+    /// reserved any more.
+    pub fn settle(
+        world: &mut World,
+        (n, stage): (u64, Stage),
+        known: &Rc<RefCell<Known>>,
+        journal: &Journal,
+        rng: Rng,
+    ) -> Self {
         Self::run(world, (n, stage), known, journal, rng, Script::settle)
     }
 
@@ -57,16 +71,28 @@ impl Reserving {
         play: fn(Script) -> F,
     ) -> Self {
         let host = world.host(&format!("10.0.3.{}", n + 1));
-        let on = world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
+        let on =
+            world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
         let (stopping, over) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
-        let mut ways: Vec<_> = stage.hosts.iter().chain([&stage.stranger]).cloned().map(Way::Nvme).collect();
+        let mut ways: Vec<_> =
+            stage.hosts.iter().chain([&stage.stranger]).cloned().map(Way::Nvme).collect();
         ways.push(Way::Iscsi("iqn.2026-01.example.weft:reserving".into()));
         let (stops, ends) = (Rc::clone(&stopping), Rc::clone(&over));
         let (known, journal) = (Rc::clone(known), journal.clone());
         let handle = world.handle(on);
         let driver = handle.spawn(|driver| {
             let place = Place { on: handle.clone(), driver };
-            let script = Script { place, n, stage, ways, known, journal, rng, stopping: stops, written: n << 32 };
+            let script = Script {
+                place,
+                n,
+                stage,
+                ways,
+                known,
+                journal,
+                rng,
+                stopping: stops,
+                written: n << 32,
+            };
             Runner { over: ends, script: Box::pin(play(script)) }
         });
         handle.wake(driver);
@@ -96,7 +122,9 @@ struct Runner {
 
 impl Driver for Runner {
     fn work(&mut self, on: &Handle) -> Activity {
-        if !self.over.get() && self.script.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+        if !self.over.get()
+            && self.script.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+        {
             self.over.set(true);
         }
         let _ = on;
@@ -157,7 +185,9 @@ pub(super) struct Script {
 impl Script {
     async fn play(mut self) {
         let is_group = self.stage.is_group();
-        while !self.stopping.get() || !is_group && self.known.borrow().certain().is_none_or(|state| !state.is_empty()) {
+        while !self.stopping.get()
+            || !is_group && self.known.borrow().certain().is_none_or(|state| !state.is_empty())
+        {
             let pause = Duration::from_nanos(self.rng.within(0, PAUSE.as_nanos() as u64));
             self.place.sleep_until(self.place.on.now() + pause).await;
             let who = self.rng.below(self.ways.len() as u64) as Who;
@@ -177,19 +207,25 @@ impl Script {
         let (visit, keep_alive_ms) = stage.visit();
         let limit = self.place.on.now() + visit;
         let link = match &self.ways[who] {
-            Way::Nvme(host) => {
-                Protocol::Nvme(NvmeHost::open(&self.place, nvme, host, &stage.subsystem, keep_alive_ms, limit).await?)
-            }
-            Way::Iscsi(name) => {
-                Protocol::Iscsi(Initiator::open(&self.place, iscsi, (name, &stage.target), stage.is_group(), limit).await?)
-            }
+            Way::Nvme(host) => Protocol::Nvme(
+                NvmeHost::open(&self.place, nvme, host, &stage.subsystem, keep_alive_ms, limit)
+                    .await?,
+            ),
+            Way::Iscsi(name) => Protocol::Iscsi(
+                Initiator::open(&self.place, iscsi, (name, &stage.target), stage.is_group(), limit)
+                    .await?,
+            ),
         };
         Ok(Host { who, gateway, link })
     }
 
     async fn visit(&mut self, who: Who) -> Result<(), Lost> {
         // One target is not drawn, so that the seeds of its scene keep their histories.
-        let gateway = if self.stage.doors.len() > 1 { self.rng.below(self.stage.doors.len() as u64) as usize } else { 0 };
+        let gateway = if self.stage.doors.len() > 1 {
+            self.rng.below(self.stage.doors.len() as u64) as usize
+        } else {
+            0
+        };
         let mut host = self.open(who, gateway).await?;
         if self.stopping.get() && !self.stage.is_group() {
             self.ask(&mut host, Action::Register).await?;
@@ -210,7 +246,8 @@ impl Script {
 
     fn draw(&mut self, who: Who) -> Action {
         let idle = matches!(self.ways[who], Way::Iscsi(_));
-        let is_registered = self.known.borrow().states().iter().any(|state| state.is_registered(who));
+        let is_registered =
+            self.known.borrow().states().iter().any(|state| state.is_registered(who));
         if !is_registered && !self.rng.one_in(8) {
             return Action::Register;
         }
@@ -222,7 +259,8 @@ impl Script {
             6 => Action::Clear,
             7 => Action::Release(kind),
             _ => {
-                let victim = (who + self.rng.within(1, self.ways.len() as u64 - 1) as usize) % self.ways.len();
+                let victim = (who + self.rng.within(1, self.ways.len() as u64 - 1) as usize)
+                    % self.ways.len();
                 Action::Preempt { victim, kind, abort: self.rng.one_in(2) }
             }
         }
@@ -248,7 +286,8 @@ impl Script {
         };
         let was_alone = self.known.borrow().is_newest(command);
         self.learn(command, answer.clone());
-        if let (Some(Answer::Done), Action::Preempt { victim, abort: true, .. }) = (answer, action) {
+        if let (Some(Answer::Done), Action::Preempt { victim, abort: true, .. }) = (answer, action)
+        {
             let was_there = before.is_some_and(|before| before.is_registered(victim));
             if was_there || was_alone && self.stage.is_group() {
                 self.check_aborted(victim, mark);
@@ -260,7 +299,8 @@ impl Script {
     /// Has the state reported, which only an NVMe host can.
     pub(super) async fn report(&mut self, host: &mut Host) -> Result<Option<(u32, State)>, Lost> {
         let Host { who, gateway, link: Protocol::Nvme(link) } = host else { return Ok(None) };
-        let command = self.known.borrow_mut().begin(*who, Action::Report, (*gateway, self.place.on.now()));
+        let command =
+            self.known.borrow_mut().begin(*who, Action::Report, (*gateway, self.place.on.now()));
         let shown = link.report(who_of).await;
         self.note(format_args!("host {who} is told by gateway {gateway}: {shown:?}"));
         match shown {
@@ -288,18 +328,23 @@ impl Script {
         }
     }
 
-    /// A host was preempted whose commands are aborted, and may write no more: the disk has none of its writes when that is answered. While nobody had
-    /// reserved, it could still write, as a host that is not registered.
+    /// A host was preempted whose commands are aborted, and may write no more: the disk has none of
+    /// its writes when that is answered. While nobody had reserved, it could still write, as a host
+    /// that is not registered.
     fn check_aborted(&self, victim: Who, mark: usize) {
         let known = self.known.borrow();
         let was_out = !known.fate(mark, None, true).executed;
-        let is_out = was_out && known.states().iter().all(|after| !after.allows(Some(victim), true));
+        let is_out =
+            was_out && known.states().iter().all(|after| !after.allows(Some(victim), true));
         let Some((first, count)) = self.stage.blocks.get(victim).filter(|_| is_out) else { return };
         let (blocks, now) = (*first..*first + *count, self.place.on.now());
         let held = match &self.stage.cluster {
             None => self.stage.store.held_write(blocks, now),
             Some(writes) => {
-                let held = self.stage.store.held_write_of(blocks.clone(), now, |client| writes.counts(client));
+                let held = self
+                    .stage
+                    .store
+                    .held_write_of(blocks.clone(), now, |client| writes.counts(client));
                 held.or_else(|| writes.waiting(blocks))
             }
         };
@@ -335,7 +380,8 @@ impl Script {
             Ended::Conflict if is_there => "was refused, and executed",
             _ => return Ok(()),
         };
-        self.journal.violation(format!("a write of host {who} {text}: {:?}", self.known.borrow().states()));
+        self.journal
+            .violation(format!("a write of host {who} {text}: {:?}", self.known.borrow().states()));
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! What has to hold when nothing goes wrong any more: all gateways of a group report one state, and do what it says.
+//! What has to hold when nothing goes wrong any more: all gateways of a group report one state, and
+//! do what it says.
 
 use super::Ended;
 use super::link::Lost;
@@ -18,7 +19,9 @@ impl Script {
             let shown = self.report_of(gateway).await;
             let first = &*first.get_or_insert_with(|| shown.clone());
             if *first != shown {
-                self.journal.violation(format!("gateway {gateway} reports {shown:?}, and gateway 0 {first:?}"));
+                self.journal.violation(format!(
+                    "gateway {gateway} reports {shown:?}, and gateway 0 {first:?}"
+                ));
             }
         }
         let Some((_, state)) = first else { return };
@@ -68,7 +71,9 @@ impl Script {
             _ if is_there => "and is there",
             _ => "and is not there",
         };
-        self.journal.violation(format!("a write of host {who} by gateway {gateway} ends with {ended:?} {text}: {state:?}"));
+        self.journal.violation(format!(
+            "a write of host {who} by gateway {gateway} ends with {ended:?} {text}: {state:?}"
+        ));
         Ok(())
     }
 

@@ -57,6 +57,10 @@ impl Stage {
 
     /// The longest that a host stays, and the keep alive timeout of its controller, ms.
     pub(super) fn visit(&self) -> (Duration, u32) {
-        if self.is_group() { (VISIT_OF_GROUP, KEEP_ALIVE_MS + VISIT_OF_GROUP.as_millis() as u32) } else { (VISIT, KEEP_ALIVE_MS) }
+        if self.is_group() {
+            (VISIT_OF_GROUP, KEEP_ALIVE_MS + VISIT_OF_GROUP.as_millis() as u32)
+        } else {
+            (VISIT, KEEP_ALIVE_MS)
+        }
     }
 }

@@ -29,7 +29,8 @@ const GROUP: u32 = 1;
 /// Pause after which a process tries again to lock the store.
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
-/// Bytes that the handshake of a connection takes at most in one direction: digests begin behind it.
+/// Bytes that the handshake of a connection takes at most in one direction: digests begin behind
+/// it.
 const HANDSHAKE_BYTES: u64 = 8192;
 
 impl Run {
@@ -47,7 +48,8 @@ impl Run {
             self.journal.tell("fault", format_args!("{fault}"));
             self.apply(&fault);
         }
-        let (due, later) = core::mem::take(&mut self.ending).into_iter().partition(|(at, _)| *at <= now);
+        let (due, later) =
+            core::mem::take(&mut self.ending).into_iter().partition(|(at, _)| *at <= now);
         self.ending = later;
         Vec::into_iter(due).for_each(|(_, end)| self.end(end));
     }
@@ -132,7 +134,8 @@ impl Run {
     }
 
     fn connection(&self, which: u64) -> Option<u64> {
-        let open: Vec<_> = self.world.connections().into_iter().filter(|it| it.open).map(|it| it.id).collect();
+        let open: Vec<_> =
+            self.world.connections().into_iter().filter(|it| it.open).map(|it| it.id).collect();
         (!open.is_empty()).then(|| open[which as usize % open.len()])
     }
 
@@ -149,7 +152,8 @@ impl Run {
     fn neighbours(&mut self, which: u64) -> Option<(HostId, HostId)> {
         let connections = self.world.connections();
         let connection = connections.get(which as usize % connections.len().max(1))?;
-        let (client, server) = (connection.client.ip().to_string(), connection.server.ip().to_string());
+        let (client, server) =
+            (connection.client.ip().to_string(), connection.server.ip().to_string());
         Some((self.world.host(&client), self.world.host(&server)))
     }
 
@@ -179,7 +183,9 @@ impl Run {
         let Self { world, targets, gateways, journal, .. } = self;
         let count = targets.len() + gateways.len();
         let n = which as usize % count;
-        if let Some(server) = targets.iter_mut().chain(gateways).nth(n).filter(|server| server.is_running()) {
+        if let Some(server) =
+            targets.iter_mut().chain(gateways).nth(n).filter(|server| server.is_running())
+        {
             server.kill(world, journal);
             self.known.borrow_mut().restarted();
             self.later(span, End::Start(n));
@@ -199,13 +205,20 @@ impl Run {
     fn disturb_store(&mut self, span: Duration) {
         let rng = &mut self.rng;
         if self.config.scene == Scene::LateWrites {
-            let behaviour =
-                Behaviour { hold_one_in: 2, hold: self.faults.hold, cancel_one_in: *rng.pick(&[0, 2]), ..Behaviour::SOUND };
+            let behaviour = Behaviour {
+                hold_one_in: 2,
+                hold: self.faults.hold,
+                cancel_one_in: *rng.pick(&[0, 2]),
+                ..Behaviour::SOUND
+            };
             self.store.behave(holds::raise(&self.config, behaviour));
             return self.later(span, End::Store);
         }
         let behaviour = Behaviour {
-            delay: (Duration::from_micros(rng.magnitude(1000)), Duration::from_micros(1000 + rng.magnitude(50_000))),
+            delay: (
+                Duration::from_micros(rng.magnitude(1000)),
+                Duration::from_micros(1000 + rng.magnitude(50_000)),
+            ),
             hold_one_in: *rng.pick(&[0, 2, 8]),
             hold: fraction(self.faults.hold, rng),
             error_one_in: if self.faults.disk_errors { *rng.pick(&[0, 4, 20]) } else { 0 },
@@ -220,7 +233,8 @@ impl Run {
 
     fn corrupt(&mut self, which: u64, from: Side) {
         let index = usize::from(from == Side::Server);
-        let covered = |it: &weft_io::sim::Connection| it.open && it.carried[index] >= HANDSHAKE_BYTES;
+        let covered =
+            |it: &weft_io::sim::Connection| it.open && it.carried[index] >= HANDSHAKE_BYTES;
         let found: Vec<_> = self.world.connections().into_iter().filter(covered).collect();
         if let Some(connection) = found.get(which as usize % found.len().max(1)) {
             let after = connection.carried[index] + self.rng.magnitude(2000);

@@ -1,4 +1,5 @@
-//! One run: a world is set up, things go wrong for a while, then everything heals and has to go on; at the end nothing may be left.
+//! One run: a world is set up, things go wrong for a while, then everything heals and has to go on;
+//! at the end nothing may be left.
 
 mod apply;
 mod progress;
@@ -32,10 +33,12 @@ use weft_proto::nvme::types::Nqn;
 /// How often whoever is outside of the loops is looked after.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
-/// How long all operations of a run together take at most, whatever the options. A run is over long before.
+/// How long all operations of a run together take at most, whatever the options. A run is over long
+/// before.
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(3600);
 
-/// How long it takes at most until nothing is left of any connection: TCP gives one up after 127 s that nobody ended.
+/// How long it takes at most until nothing is left of any connection: TCP gives one up after 127 s
+/// that nobody ended.
 pub(crate) const QUIET: Duration = Duration::from_secs(300);
 
 /// How a run went.
@@ -51,7 +54,8 @@ pub struct Report {
     pub operations: [u64; 2],
     /// Devices that initiators opened.
     pub opened: u64,
-    /// The longest that an operation took after everything had healed, and the longest that the options allow.
+    /// The longest that an operation took after everything had healed, and the longest that the
+    /// options allow.
     pub longest: [Duration; 2],
     /// Virtual time.
     pub span: Duration,
@@ -62,14 +66,16 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of a run that has come to its end, by its seed and set-up, the workloads and the devices that were opened for them.
+    /// The report of a run that has come to its end, by its seed and set-up, the workloads and the
+    /// devices that were opened for them.
     pub(crate) fn of<'a>(
         (seed, setup): (u64, String),
         workloads: impl Iterator<Item = &'a Shared> + Clone,
         opened: u64,
         (world, journal): (&World, &Journal),
     ) -> Self {
-        let count = |of: fn(&Workload) -> u64| workloads.clone().map(|it| of(&it.borrow())).sum::<u64>();
+        let count =
+            |of: fn(&Workload) -> u64| workloads.clone().map(|it| of(&it.borrow())).sum::<u64>();
         Self {
             seed,
             setup,
@@ -91,7 +97,17 @@ impl Report {
         holds::shape(seed, &mut config);
         let setup = config.to_string();
         let (violation, trace, longest) = (None, Vec::new(), [Duration::ZERO; 2]);
-        Self { seed, setup, violation, operations: [0; 2], opened: 0, longest, span: Duration::ZERO, hash: 0, trace }
+        Self {
+            seed,
+            setup,
+            violation,
+            operations: [0; 2],
+            opened: 0,
+            longest,
+            span: Duration::ZERO,
+            hash: 0,
+            trace,
+        }
     }
 }
 
@@ -122,7 +138,8 @@ struct Run {
     longest: Duration,
 }
 
-/// Runs a seed, with other choices than its own where some are wanted, and tells the journal what happens.
+/// Runs a seed, with other choices than its own where some are wanted, and tells the journal what
+/// happens.
 pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
     match Scene::of(seed, wanted.scene).0 {
         Scene::Mirror => return crate::mirror::run(seed, wanted, journal),
@@ -157,7 +174,8 @@ impl Run {
         let units = (config.blocks() * config.units()) as usize;
         let new = if config.overlap { Oracle::of_several } else { Oracle::new };
         let oracle = Rc::new(RefCell::new(new(units, config.volatile, config.replay())));
-        let planned = faults.planned.iter().map(|(at, fault)| (Time::ZERO + *at, fault.clone())).collect();
+        let planned =
+            faults.planned.iter().map(|(at, fault)| (Time::ZERO + *at, fault.clone())).collect();
         let mut run = Self {
             world,
             store,
@@ -202,10 +220,14 @@ impl Run {
         if config.behind_gateway.is_some() {
             // Who writes the same blocks comes by other ways.
             for n in 0..if config.overlap { config.initiators } else { 1 } {
-                let options = ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, inner, config.quiesce) };
+                let options = ConnectOptions {
+                    paths: config.paths(&urls[1..]),
+                    ..options(config, inner, config.quiesce)
+                };
                 let served = Served::Remote(urls.clone(), Box::new(options));
                 let (name, ip) = (format!("gateway-{n}"), format!("10.0.2.{}", n + 1));
-                let mut gateway = Server::new(world, &name, &ip, config.protocol, served, config, rng.bits());
+                let mut gateway =
+                    Server::new(world, &name, &ip, config.protocol, served, config, rng.bits());
                 gateway.start(world, journal);
                 self.gateways.push(gateway);
             }
@@ -216,12 +238,25 @@ impl Run {
             paths: config.paths(if config.overlap { &[] } else { &urls[1..] }),
             ..options(config, config.protocol, config.initiators_quiesce())
         };
-        let may_fail = !config.reconnects || self.faults.disk_errors || config.unflushed_bytes.is_some();
+        let may_fail =
+            !config.reconnects || self.faults.disk_errors || config.unflushed_bytes.is_some();
         for n in 0..config.initiators {
-            let mut initiator = Initiator::new(world, n, config, options.clone(), &self.oracle, journal, rng.fork());
+            let mut initiator = Initiator::new(
+                world,
+                n,
+                config,
+                options.clone(),
+                &self.oracle,
+                journal,
+                rng.fork(),
+            );
             let own = if config.overlap { n % urls.len() } else { 0 };
             // Further paths are among the options.
-            initiator.set_urls(if config.reconnects { urls[own..=own].to_vec() } else { urls.clone() });
+            initiator.set_urls(if config.reconnects {
+                urls[own..=own].to_vec()
+            } else {
+                urls.clone()
+            });
             for workload in &initiator.workloads {
                 workload.borrow_mut().plan.may_fail = may_fail;
             }
@@ -276,16 +311,25 @@ impl Run {
         if !self.goes_on(|run| run.initiators.iter().all(Initiator::is_over)) {
             return;
         }
-        check_store(&self.store, (&self.config, &self.oracle.borrow()), self.world.now(), &self.journal);
+        check_store(
+            &self.store,
+            (&self.config, &self.oracle.borrow()),
+            self.world.now(),
+            &self.journal,
+        );
         self.initiators.iter_mut().for_each(Initiator::close);
         self.phase(self.world.now() + QUIET, |run| run.left().is_empty());
         let left = self.left();
         if !left.is_empty() {
-            self.journal.violation(format!("after {QUIET:?} without any device there are still {}", left.join("; ")));
+            self.journal.violation(format!(
+                "after {QUIET:?} without any device there are still {}",
+                left.join("; ")
+            ));
         }
     }
 
-    /// Lets time pass until then or until a condition holds; whether it does. Ends as soon as something is wrong.
+    /// Lets time pass until then or until a condition holds; whether it does. Ends as soon as
+    /// something is wrong.
     fn phase(&mut self, end: Time, holds: impl Fn(&Self) -> bool) -> bool {
         while self.world.now() < end && !self.journal.is_violated() {
             if holds(self) {
@@ -310,19 +354,25 @@ impl Run {
         self.world.run_for(span);
     }
 
-    /// Lets time pass until a condition holds, while nothing goes wrong and everything goes on; whether it holds.
+    /// Lets time pass until a condition holds, while nothing goes wrong and everything goes on;
+    /// whether it holds.
     fn goes_on(&mut self, holds: impl Fn(&Self) -> bool) -> bool {
         let patience = self.config.patience();
-        // A workload that has lost its device waits for the others of its initiator, and then for another device.
+        // A workload that has lost its device waits for the others of its initiator, and then for
+        // another device.
         let mut progress = Progress::new(patience, patience * 2 + self.config.think);
         let end = self.world.now() + STANDSTILL;
         while !holds(self) && !self.journal.is_violated() {
             let tick = self.world.now() + TICK;
             self.phase(tick, |_| false);
             let late = progress.look(self.world.now(), &self.initiators);
-            let late = late.or_else(|| (self.world.now() > end).then(|| "somebody else has not come to an end".to_owned()));
+            let late = late.or_else(|| {
+                (self.world.now() > end).then(|| "somebody else has not come to an end".to_owned())
+            });
             if let Some(who) = late {
-                self.journal.violation(format!("nothing goes wrong any more, and the options allow {patience:.1?}: {who}"));
+                self.journal.violation(format!(
+                    "nothing goes wrong any more, and the options allow {patience:.1?}: {who}"
+                ));
             }
         }
         self.longest = self.longest.max(progress.longest);
@@ -343,7 +393,12 @@ impl Run {
 }
 
 /// Tells the journal where a store does not hold what the oracle expects, looked at directly.
-pub(crate) fn check_store(store: &Store, (config, oracle): (&Config, &Oracle), now: Time, journal: &Journal) {
+pub(crate) fn check_store(
+    store: &Store,
+    (config, oracle): (&Config, &Oracle),
+    now: Time,
+    journal: &Journal,
+) {
     let units = u64::from(config.units());
     for lba in 0..u64::from(config.blocks()) {
         let content = store.peek(lba, now);
@@ -371,7 +426,8 @@ pub(crate) fn options(config: &Config, protocol: Protocol, quiesce: Duration) ->
     }
 }
 
-/// A network that is drawn from the seed: delays of every order, differing from connection to connection, and pieces of every size.
+/// A network that is drawn from the seed: delays of every order, differing from connection to
+/// connection, and pieces of every size.
 pub(crate) fn network(rng: &mut Rng) -> NetConfig {
     let mut net = NetConfig::drawn(rng);
     // Slower ones only cost time.

@@ -1,11 +1,13 @@
-//! Whether everything goes on once nothing goes wrong any more: no operation is older than the options allow, and no workload stands still.
+//! Whether everything goes on once nothing goes wrong any more: no operation is older than the
+//! options allow, and no workload stands still.
 
 use crate::initiator::Initiator;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use weft_io::Time;
 
-/// What is waited for: the operation of a workload of an initiator, or the next one where there is none.
+/// What is waited for: the operation of a workload of an initiator, or the next one where there is
+/// none.
 type Waiting = (usize, usize, Option<u64>);
 
 /// Watches the operations of all initiators, by the time of the world.
@@ -40,7 +42,9 @@ impl Progress {
                         late = Some(format!("{}: operation {operation} is under way", name()));
                     }
                 }
-                None if age > self.pause => late = Some(format!("{}: nothing is under way", name())),
+                None if age > self.pause => {
+                    late = Some(format!("{}: nothing is under way", name()))
+                }
                 None => {}
             }
         }

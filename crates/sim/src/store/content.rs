@@ -21,7 +21,13 @@ pub(super) struct Content {
 
 impl Content {
     pub(super) fn new(block_bytes: usize, blocks: usize, volatile: bool) -> Self {
-        Self { block_bytes, lasting: vec![0; block_bytes * blocks], cache: BTreeMap::new(), mark: 0, volatile }
+        Self {
+            block_bytes,
+            lasting: vec![0; block_bytes * blocks],
+            cache: BTreeMap::new(),
+            mark: 0,
+            volatile,
+        }
     }
 
     pub(super) fn grow(&mut self, blocks: usize) {
@@ -68,15 +74,20 @@ impl Content {
             OpKind::Compare | OpKind::CompareAndWrite { .. } if !self.equals(op) => {
                 return Status::new(StatusKind::CompareFailed);
             }
-            OpKind::CompareAndWrite { fua } => (0..u64::from(op.blocks)).for_each(|n| self.write(op, n, fua)),
+            OpKind::CompareAndWrite { fua } => {
+                (0..u64::from(op.blocks)).for_each(|n| self.write(op, n, fua))
+            }
             OpKind::Flush if !op.fails => self.flush(op.mark),
-            OpKind::Reserve(_) | OpKind::ReservationReport => return Status::new(StatusKind::Unsupported),
+            OpKind::Reserve(_) | OpKind::ReservationReport => {
+                return Status::new(StatusKind::Unsupported);
+            }
             _ => {}
         }
         if op.fails { Status::new(StatusKind::Media) } else { Status::SUCCESS }
     }
 
-    /// Whether the blocks hold what the first half of the data (all of it, of a plain comparison) says.
+    /// Whether the blocks hold what the first half of the data (all of it, of a plain comparison)
+    /// says.
     fn equals(&mut self, op: &Pending) -> bool {
         let mut block = vec![0; self.block_bytes];
         (0..op.blocks as usize).all(|n| {
@@ -86,7 +97,8 @@ impl Content {
     }
 
     fn write(&mut self, op: &Pending, n: u64, fua: bool) {
-        let skip = if matches!(op.kind, OpKind::CompareAndWrite { .. }) { op.blocks as usize } else { 0 };
+        let skip =
+            if matches!(op.kind, OpKind::CompareAndWrite { .. }) { op.blocks as usize } else { 0 };
         let (lba, at, len) = (op.lba + n, (skip + n as usize) * self.block_bytes, self.block_bytes);
         let content = op.data.get(at..at + len).map_or_else(|| vec![0; len], <[u8]>::to_vec);
         self.mark += 1;

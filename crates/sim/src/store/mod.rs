@@ -1,7 +1,9 @@
-//! What targets serve: blocks in memory behind a cache that a power failure empties, outside every process of the simulation.
+//! What targets serve: blocks in memory behind a cache that a power failure empties, outside every
+//! process of the simulation.
 //!
-//! An operation takes effect when its time has come, which the seed decides for each. It does so even if the process that submitted it has
-//! died meanwhile, as a disk executes what it has; that is how old writes come to be executed late. Two processes may serve one store.
+//! An operation takes effect when its time has come, which the seed decides for each. It does so
+//! even if the process that submitted it has died meanwhile, as a disk executes what it has; that
+//! is how old writes come to be executed late. Two processes may serve one store.
 
 mod content;
 mod queue;
@@ -13,7 +15,10 @@ use queue::StoreQueue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
-use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, OpKind, Status, StatusKind};
+use weft_block::{
+    Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, OpKind, Status,
+    StatusKind,
+};
 use weft_io::sim::Rng;
 use weft_io::{DriverId, Handle, Remote, Time};
 
@@ -76,7 +81,8 @@ struct Pending {
 struct State {
     rng: Rng,
     behaviour: Behaviour,
-    /// Some writes are answered after others that were executed later: where one host's own writes overlap, their order is not that of the answers.
+    /// Some writes are answered after others that were executed later: where one host's own writes
+    /// overlap, their order is not that of the answers.
     answers_late: bool,
     blocks: u64,
     /// How often the size changed.
@@ -129,7 +135,15 @@ impl Store {
             owners: Vec::new(),
         };
         let uuid = uuid::Builder::from_random_bytes(uuid).into_uuid();
-        Arc::new(Self { block_bytes, uuid, volatile, compare, tells, locked, state: Arc::new(Mutex::new(state)) })
+        Arc::new(Self {
+            block_bytes,
+            uuid,
+            volatile,
+            compare,
+            tells,
+            locked,
+            state: Arc::new(Mutex::new(state)),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -146,12 +160,14 @@ impl Store {
         self.state().bad.insert(lba);
     }
 
-    /// From this block on, a power failure may leave the first sectors of a write alone, as drawn by a generator of its own.
+    /// From this block on, a power failure may leave the first sectors of a write alone, as drawn
+    /// by a generator of its own.
     pub fn tears_from(&self, lba: u64, rng: Rng) {
         self.state().torn = Some((lba, rng));
     }
 
-    /// Whether a process cannot start yet: it is locked until everything is executed that the process before has asked for.
+    /// Whether a process cannot start yet: it is locked until everything is executed that the
+    /// process before has asked for.
     pub fn keeps_out(&self, now: Time) -> bool {
         let mut state = self.state();
         state.advance(now);
@@ -171,7 +187,8 @@ impl Store {
         }
     }
 
-    /// The power fails: what is pending is done or not, and of what was written since the last flush each block is kept or not.
+    /// The power fails: what is pending is done or not, and of what was written since the last
+    /// flush each block is kept or not.
     pub fn power_fails(&self) {
         let mut guard = self.state();
         guard.failures += 1;
@@ -194,18 +211,25 @@ impl Store {
         state.first_of_start = state.next + 1;
     }
 
-    /// The block of a write to these ones that it has been asked for since the last start, and has not executed yet.
+    /// The block of a write to these ones that it has been asked for since the last start, and has
+    /// not executed yet.
     pub fn held_write(&self, blocks: core::ops::Range<u64>, now: Time) -> Option<u64> {
         self.held_write_of(blocks, now, |_| true)
     }
 
     /// The same of clients that count.
-    pub fn held_write_of(&self, blocks: core::ops::Range<u64>, now: Time, counts: impl Fn(u64) -> bool) -> Option<u64> {
+    pub fn held_write_of(
+        &self,
+        blocks: core::ops::Range<u64>,
+        now: Time,
+        counts: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
         let mut state = self.state();
         state.advance(now);
         let first = state.first_of_start;
-        let is_held =
-            |number: u64, op: &Pending| number >= first && op.kind.is_write() && blocks.contains(&op.lba) && counts(op.client);
+        let is_held = |number: u64, op: &Pending| {
+            number >= first && op.kind.is_write() && blocks.contains(&op.lba) && counts(op.client)
+        };
         state.pending.iter().find(|((_, number), op)| is_held(*number, op)).map(|(_, op)| op.lba)
     }
 
@@ -240,7 +264,14 @@ impl Store {
         let mut state = self.state();
         state.owners.push((on.remote(), owner));
         let (sizes, block_bytes) = (state.sizes, self.block_bytes as usize);
-        Box::new(StoreQueue::new(Arc::clone(&self.state), client, block_bytes, on.clone(), owner, sizes))
+        Box::new(StoreQueue::new(
+            Arc::clone(&self.state),
+            client,
+            block_bytes,
+            on.clone(),
+            owner,
+            sizes,
+        ))
     }
 
     /// Puts this there, as if it had always been there.
@@ -263,7 +294,9 @@ impl Store {
         let mut state = self.state();
         state.advance(now);
         let mut all = vec![0; (blocks.end - blocks.start) as usize * self.block_bytes as usize];
-        all.chunks_mut(self.block_bytes as usize).zip(blocks).for_each(|(block, lba)| state.content.read(lba, block));
+        all.chunks_mut(self.block_bytes as usize)
+            .zip(blocks)
+            .for_each(|(block, lba)| state.content.read(lba, block));
         all
     }
 }
@@ -289,14 +322,24 @@ impl State {
 
     /// How much later than it is executed a write is answered.
     fn lag(&self, number: u64) -> Duration {
-        if self.answers_late && number.is_multiple_of(2) { self.behaviour.delay.1 * 100 } else { Duration::ZERO }
+        if self.answers_late && number.is_multiple_of(2) {
+            self.behaviour.delay.1 * 100
+        } else {
+            Duration::ZERO
+        }
     }
 
     fn draw_delay(&mut self) -> Duration {
-        let Behaviour { delay: (least, most), hold_one_in, hold_least, hold, .. } = self.behaviour.clone();
-        let some = |rng: &mut Rng, span: Duration| Duration::from_nanos(rng.within(0, span.as_nanos() as u64));
-        let more =
-            if self.rng.one_in(hold_one_in) { hold_least + some(&mut self.rng, hold - hold_least) } else { Duration::ZERO };
+        let Behaviour { delay: (least, most), hold_one_in, hold_least, hold, .. } =
+            self.behaviour.clone();
+        let some = |rng: &mut Rng, span: Duration| {
+            Duration::from_nanos(rng.within(0, span.as_nanos() as u64))
+        };
+        let more = if self.rng.one_in(hold_one_in) {
+            hold_least + some(&mut self.rng, hold - hold_least)
+        } else {
+            Duration::ZERO
+        };
         least + some(&mut self.rng, most.saturating_sub(least)) + more
     }
 

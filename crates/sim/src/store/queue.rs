@@ -44,7 +44,17 @@ impl StoreQueue {
         owner: DriverId,
         sizes_seen: u64,
     ) -> Self {
-        Self { state, client, block_bytes, on, owner, held: Vec::new(), timer: TimerSlot::default(), sizes_seen, refused: false }
+        Self {
+            state,
+            client,
+            block_bytes,
+            on,
+            owner,
+            held: Vec::new(),
+            timer: TimerSlot::default(),
+            sizes_seen,
+            refused: false,
+        }
     }
 
     /// Takes an operation, whose effect is scheduled.
@@ -56,7 +66,10 @@ impl StoreQueue {
         if early.is_none() && op.kind != OpKind::Read {
             let data = op.data.iter().flat_map(|segment| segment.iter().copied()).collect();
             let (lba, blocks, kind, mark) = (op.lba, op.blocks, op.kind, state.content.mark());
-            state.pending.insert((due, number), Pending { lba, blocks, kind, data, mark, fails, client: self.client });
+            state.pending.insert(
+                (due, number),
+                Pending { lba, blocks, kind, data, mark, fails, client: self.client },
+            );
             state.ended.insert(number, Status::SUCCESS);
         }
         let told = if op.kind.is_write() { due + state.lag(number) } else { due };
@@ -71,7 +84,13 @@ impl StoreQueue {
         if held.op.kind != OpKind::Read {
             return Outcome::Done(state.ended.remove(&held.number).unwrap_or(Status::SUCCESS));
         }
-        if held.fails || state.bad.range(held.op.lba..held.op.lba + u64::from(held.op.blocks)).next().is_some() {
+        if held.fails
+            || state
+                .bad
+                .range(held.op.lba..held.op.lba + u64::from(held.op.blocks))
+                .next()
+                .is_some()
+        {
             return Outcome::Done(Status::new(StatusKind::Media));
         }
         let mut bytes = vec![0; held.op.blocks as usize * self.block_bytes];
@@ -110,7 +129,8 @@ impl BlockQueue for StoreQueue {
         let mut state = lock(&shared);
         state.advance(now);
         let is_due = |held: &Held| held.told <= now || held.early.is_some();
-        let (mut due, later): (Vec<_>, Vec<_>) = core::mem::take(&mut self.held).into_iter().partition(is_due);
+        let (mut due, later): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut self.held).into_iter().partition(is_due);
         self.held = later;
         due.sort_by_key(|held| (held.told, held.number));
         for mut held in due {
@@ -132,7 +152,8 @@ impl BlockQueue for StoreQueue {
         let one_in = state.behaviour.cancel_one_in;
         let found = self.held.iter_mut().find(|held| held.op.user == user && held.early.is_none());
         let Some(held) = found.filter(|_| state.rng.one_in(one_in)) else { return };
-        let undone = held.op.kind == OpKind::Read || state.pending.remove(&(held.due, held.number)).is_some();
+        let undone = held.op.kind == OpKind::Read
+            || state.pending.remove(&(held.due, held.number)).is_some();
         if undone {
             state.ended.remove(&held.number);
             held.early = Some(Outcome::settled(Status::new(StatusKind::Aborted)));

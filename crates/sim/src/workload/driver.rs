@@ -5,7 +5,9 @@ use crate::oracle::{Replay, Ticket};
 use crate::stamp::UNIT_BYTES;
 use core::time::Duration;
 use std::collections::VecDeque;
-use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Op, OpKind, Outcome, StatusKind};
+use weft_block::{
+    BlockDevice, BlockQueue, Change, Completion, Error, Op, OpKind, Outcome, StatusKind,
+};
 use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
 
 /// Pause after which an operation is made again for which there was no memory.
@@ -18,7 +20,13 @@ const RETRY: Duration = Duration::from_millis(5);
 pub fn start(on: &Handle, device: &dyn BlockDevice, workload: &Shared) -> Result<DriverId, Error> {
     let id = on.try_spawn(|id| {
         let queue = device.open_queue(on, id)?;
-        Ok::<_, Error>(Runner { id, queue, workload: workload.clone(), ops: VecDeque::new(), done: Vec::new() })
+        Ok::<_, Error>(Runner {
+            id,
+            queue,
+            workload: workload.clone(),
+            ops: VecDeque::new(),
+            done: Vec::new(),
+        })
     })?;
     let mut workload = workload.borrow_mut();
     (workload.running, workload.lost) = (true, false);
@@ -85,7 +93,8 @@ impl Workload {
     fn take_back(&mut self, ops: &mut VecDeque<Op>) {
         if self.lost {
             for op in ops.drain(..) {
-                let outcome = Outcome::NotSent(weft_block::Status::new(weft_block::StatusKind::Gone));
+                let outcome =
+                    Outcome::NotSent(weft_block::Status::new(weft_block::StatusKind::Gone));
                 self.end(Time::ZERO, &op, &outcome);
                 op.give_up();
             }
@@ -97,7 +106,11 @@ impl Workload {
         let mut next: Option<Time> = None;
         for slot in 0..self.plan.slots {
             let index = slot as usize;
-            if self.left == 0 || self.lost || self.busy[index] || self.sweep.is_some_and(|at| at != slot) {
+            if self.left == 0
+                || self.lost
+                || self.busy[index]
+                || self.sweep.is_some_and(|at| at != slot)
+            {
                 continue;
             }
             if self.free_at[index] <= on.now() {
@@ -122,13 +135,22 @@ impl Workload {
         let first = if self.plan.overlap { 0 } else { u64::from(slot * self.plan.slot_units) };
         let lba = (self.plan.first + first) / u64::from(self.units) + u64::from(skip);
         let bytes = (blocks * self.units) as usize * UNIT_BYTES * kind.data_factor();
-        let data = if bytes == 0 { Segments::new() } else { Segments::from_iter([on.pool().take(bytes)?.into()]) };
+        let data = if bytes == 0 {
+            Segments::new()
+        } else {
+            Segments::from_iter([on.pool().take(bytes)?.into()])
+        };
         self.next_user += 1;
         let mut op = Op::new(kind, lba, blocks, self.next_user, data);
         let ticket = self.begin(&mut op).of(self.plan.host);
-        self.journal.note(on.now(), &self.plan.name, format_args!("submits {}: {}", op.user, shown(&op, &ticket)));
+        self.journal.note(
+            on.now(),
+            &self.plan.name,
+            format_args!("submits {}: {}", op.user, shown(&op, &ticket)),
+        );
         let mark = self.reservations.as_ref().map_or(0, |(known, _)| known.borrow().mark());
-        let written = op.kind.is_write().then(|| (op.lba * u64::from(self.units), op.blocks * self.units));
+        let written =
+            op.kind.is_write().then(|| (op.lba * u64::from(self.units), op.blocks * self.units));
         self.under_way.insert(op.user, UnderWay { slot: Some(slot), ticket, written, mark });
         self.busy[slot as usize] = true;
         self.left -= 1;
@@ -171,13 +193,17 @@ impl Workload {
                 let (old, new) = op.data[0].split_at_mut(units as usize * UNIT_BYTES);
                 old.copy_from_slice(&self.looked[&op.lba]);
                 let content = new.chunks_mut(UNIT_BYTES);
-                content.zip(first..).for_each(|(unit, at)| crate::stamp::write(unit, at, ticket.version));
+                content
+                    .zip(first..)
+                    .for_each(|(unit, at)| crate::stamp::write(unit, at, ticket.version));
                 ticket
             }
             OpKind::Write { .. } => {
                 let ticket = oracle.begin_write(first, units, false);
                 let content = op.data[0].chunks_mut(UNIT_BYTES);
-                content.zip(first..).for_each(|(unit, at)| crate::stamp::write(unit, at, ticket.version));
+                content
+                    .zip(first..)
+                    .for_each(|(unit, at)| crate::stamp::write(unit, at, ticket.version));
                 ticket
             }
             _ => {
@@ -190,14 +216,18 @@ impl Workload {
     /// An operation has ended.
     fn end(&mut self, at: Time, op: &Op, outcome: &Outcome) {
         let Some(UnderWay { slot, ticket, mark, .. }) = self.under_way.remove(&op.user) else {
-            return self.journal.violation(format!("{}: operation {} was completed twice", self.plan.name, op.user));
+            return self.journal.violation(format!(
+                "{}: operation {} was completed twice",
+                self.plan.name, op.user
+            ));
         };
         self.journal.note(at, &self.plan.name, format_args!("ends {}: {outcome:?}", op.user));
         self.ended += 1;
         if let Some(slot) = slot {
             self.busy[slot as usize] = false;
             let pause = self.rng.within(0, self.plan.think.as_nanos() as u64);
-            self.free_at[slot as usize] = at + Duration::from_nanos(if self.sweep.is_some() { 0 } else { pause });
+            self.free_at[slot as usize] =
+                at + Duration::from_nanos(if self.sweep.is_some() { 0 } else { pause });
         }
         let excused = self.check_reservations(op, mark, outcome);
         let kept_out = op.kind == OpKind::Flush && self.may_have_been_kept_out();
@@ -207,18 +237,23 @@ impl Workload {
         }
     }
 
-    /// Whether another host's reservation may have forbidden writes since the flush before: then what was not flushed could not be written again
-    /// where the target lost it, and the next flush tells of that.
+    /// Whether another host's reservation may have forbidden writes since the flush before: then
+    /// what was not flushed could not be written again where the target lost it, and the next flush
+    /// tells of that.
     fn may_have_been_kept_out(&self) -> bool {
-        self.reservations.as_ref().is_some_and(|(known, who)| known.borrow().fate(self.flushed, *who, true).refused)
+        self.reservations
+            .as_ref()
+            .is_some_and(|(known, who)| known.borrow().fate(self.flushed, *who, true).refused)
     }
 
-    /// Checks that what was done or refused is what reservations allow; whether they allow that it fails.
+    /// Checks that what was done or refused is what reservations allow; whether they allow that it
+    /// fails.
     fn check_reservations(&self, op: &Op, mark: usize, outcome: &Outcome) -> bool {
         let Some((known, who)) = &self.reservations else { return false };
         let fate = known.borrow().fate(mark, *who, op.kind != OpKind::Read);
         let is_conflict = matches!(outcome, Outcome::Done(status) if status.kind == StatusKind::ReservationConflict);
-        // A gateway that does not know yet that it is kept out answers a flush that has nothing to do.
+        // A gateway that does not know yet that it is kept out answers a flush that has nothing to
+        // do.
         let is_void = op.kind == OpKind::Flush && !self.plan.is_cached;
         let what = match outcome.is_success() {
             true if !fate.executed && !is_void => "was executed though a reservation forbids it",
@@ -228,33 +263,54 @@ impl Workload {
             true => return true,
         };
         let states = format!("{:?}", known.borrow().states());
-        self.journal.violation(format!("{}: operation {} {what}: {states}", self.plan.name, op.user));
+        self.journal
+            .violation(format!("{}: operation {} {what}: {states}", self.plan.name, op.user));
         true
     }
 
-    fn judge(&mut self, op: &Op, ticket: &Ticket, outcome: &Outcome, excused: bool, kept_out: bool) {
+    fn judge(
+        &mut self,
+        op: &Op,
+        ticket: &Ticket,
+        outcome: &Outcome,
+        excused: bool,
+        kept_out: bool,
+    ) {
         if let Outcome::MayHaveExecuted { settled: false, .. } = outcome
             && op.kind.is_write()
         {
-            let text = format!("{}: write {} ended while it may still be executed", self.plan.name, op.user);
+            let text = format!(
+                "{}: write {} ended while it may still be executed",
+                self.plan.name, op.user
+            );
             self.journal.violation(text);
         }
         self.written += u64::from(outcome.is_success() && op.kind.is_write());
         if !outcome.is_success() {
             self.failed += 1;
             let is_swap = matches!(op.kind, OpKind::CompareAndWrite { .. });
-            self.lost |= matches!(outcome, Outcome::NotSent(_)) || matches!(outcome, Outcome::MayHaveExecuted { .. }) && !is_swap;
+            self.lost |= matches!(outcome, Outcome::NotSent(_))
+                || matches!(outcome, Outcome::MayHaveExecuted { .. }) && !is_swap;
             // By iSCSI a durable write of zeroes is one and a flush.
-            let flushes =
-                op.kind == OpKind::Flush || self.plan.overlap && matches!(op.kind, OpKind::WriteZeroes { fua: true, .. });
-            let told_loss = flushes && (kept_out || self.oracle.borrow().replay() == Replay::Bounded);
+            let flushes = op.kind == OpKind::Flush
+                || self.plan.overlap && matches!(op.kind, OpKind::WriteZeroes { fua: true, .. });
+            let told_loss =
+                flushes && (kept_out || self.oracle.borrow().replay() == Replay::Bounded);
             if told_loss {
-                self.oracle.borrow_mut().fail_flush(self.plan.flushes.0, self.plan.flushes.1, self.plan.host);
+                self.oracle.borrow_mut().fail_flush(
+                    self.plan.flushes.0,
+                    self.plan.flushes.1,
+                    self.plan.host,
+                );
             }
-            // What has changed differs, and what was lost may have been executed: then it would differ from itself.
+            // What has changed differs, and what was lost may have been executed: then it would
+            // differ from itself.
             let excused = excused || matches!(op.kind, OpKind::CompareAndWrite { .. });
             if !self.plan.may_fail && !told_loss && !excused {
-                let text = format!("{}: operation {} failed though it could have waited: {outcome:?}", self.plan.name, op.user);
+                let text = format!(
+                    "{}: operation {} failed though it could have waited: {outcome:?}",
+                    self.plan.name, op.user
+                );
                 self.journal.violation(text);
             }
         }
@@ -267,7 +323,11 @@ impl Workload {
             }
             OpKind::CompareAndWrite { fua } => {
                 let found = &op.data[0][..units as usize * UNIT_BYTES];
-                let is_right = if outcome.is_success() { oracle.swapped(first, found, ticket) } else { Ok(()) };
+                let is_right = if outcome.is_success() {
+                    oracle.swapped(first, found, ticket)
+                } else {
+                    Ok(())
+                };
                 oracle.end_write(first, units, ticket, fua, outcome);
                 is_right
             }
@@ -281,7 +341,9 @@ impl Workload {
         drop(oracle);
         if op.kind == OpKind::Read && outcome.is_success() && self.plan.overlap {
             let bytes = self.units as usize * UNIT_BYTES;
-            (op.lba..).zip(op.data[0].chunks(bytes)).for_each(|(lba, content)| drop(self.looked.insert(lba, content.to_vec())));
+            (op.lba..)
+                .zip(op.data[0].chunks(bytes))
+                .for_each(|(lba, content)| drop(self.looked.insert(lba, content.to_vec())));
         }
         if let Err(text) = fault {
             self.journal.violation(format!("{}: read {}: {text}", self.plan.name, op.user));
@@ -294,7 +356,11 @@ fn shown(op: &Op, ticket: &Ticket) -> String {
     match op.kind {
         OpKind::Flush => "flush".into(),
         OpKind::Read => format!("read {}", blocks()),
-        OpKind::Write { fua } => format!("write {} to {}{}", ticket.version, blocks(), if fua { ", FUA" } else { "" }),
-        kind => format!("{kind:?}, write {}, to {}", ticket.version & !crate::oracle::ZEROES, blocks()),
+        OpKind::Write { fua } => {
+            format!("write {} to {}{}", ticket.version, blocks(), if fua { ", FUA" } else { "" })
+        }
+        kind => {
+            format!("{kind:?}, write {}, to {}", ticket.version & !crate::oracle::ZEROES, blocks())
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Operations on the blocks of one queue, by chance, each of which the oracle knows about.
 //!
-//! The blocks are split into slots. A slot has one operation under way at a time, so that writes of a block do not overlap; beside it a
-//! flush may be under way, and reads that look at what is being written. A workload outlives its device: it stops when the device is lost
-//! and goes on with the next one.
+//! The blocks are split into slots. A slot has one operation under way at a time, so that writes of
+//! a block do not overlap; beside it a flush may be under way, and reads that look at what is being
+//! written. A workload outlives its device: it stops when the device is lost and goes on with the
+//! next one.
 
 mod driver;
 
@@ -40,7 +41,8 @@ pub struct Plan {
     pub is_cached: bool,
     /// Longest pause of a slot.
     pub think: Duration,
-    /// Whether an operation may fail: the disk makes errors, or the device does not wait for a path to come back.
+    /// Whether an operation may fail: the disk makes errors, or the device does not wait for a path
+    /// to come back.
     pub may_fail: bool,
 }
 
@@ -96,7 +98,13 @@ pub struct Workload {
 
 impl Workload {
     /// A workload of so many operations.
-    pub fn new(plan: Plan, operations: u32, rng: Rng, oracle: &Rc<RefCell<Oracle>>, journal: &Journal) -> Shared {
+    pub fn new(
+        plan: Plan,
+        operations: u32,
+        rng: Rng,
+        oracle: &Rc<RefCell<Oracle>>,
+        journal: &Journal,
+    ) -> Shared {
         let slots = plan.slots as usize;
         Rc::new(RefCell::new(Self {
             plan,
@@ -147,12 +155,19 @@ impl Workload {
         (self.sweep, self.left) = (None, operations);
     }
 
-    /// The process ended together with what was under way, which nobody executes any more when somebody goes on.
+    /// The process ended together with what was under way, which nobody executes any more when
+    /// somebody goes on.
     pub fn forget(&mut self) {
         let unknown = Outcome::settled(Status::new(StatusKind::Gone));
         for under_way in self.under_way.values() {
             if let Some((first, units)) = under_way.written {
-                self.oracle.borrow_mut().end_write(first, units, &under_way.ticket, false, &unknown);
+                self.oracle.borrow_mut().end_write(
+                    first,
+                    units,
+                    &under_way.ticket,
+                    false,
+                    &unknown,
+                );
             }
         }
         self.busy.fill(false);

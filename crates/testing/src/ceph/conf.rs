@@ -6,8 +6,9 @@ use std::path::Path;
 /// Writes `ceph.conf`. `copies` daemons each have a copy of everything.
 pub(super) fn write(dir: &Path, fsid: &str, (monitor, address): (&str, Ipv4Addr), copies: u32) {
     let d = dir.display();
-    let daemon =
-        format!("log file = {d}/$name.log\npid file = {d}/$name.pid\nadmin socket = {d}/$name.asok\ncrash dir = {d}/crash");
+    let daemon = format!(
+        "log file = {d}/$name.log\npid file = {d}/$name.pid\nadmin socket = {d}/$name.asok\ncrash dir = {d}/crash"
+    );
     let text = format!(
         "[global]
 fsid = {fsid}

@@ -1,5 +1,7 @@
-//! A cluster of Ceph on this machine, for tests: a monitor, storage daemons on files in a directory of its own, and the pool `rbd`. Everything listens on
-//! one address, 127.0.0.1 as a rule, on a port that was free; nothing outside of the directory is touched. When the process ends, however it does, the daemons and the directory go.
+//! A cluster of Ceph on this machine, for tests: a monitor, storage daemons on files in a directory
+//! of its own, and the pool `rbd`. Everything listens on one address, 127.0.0.1 as a rule, on a
+//! port that was free; nothing outside of the directory is touched. When the process ends, however
+//! it does, the daemons and the directory go.
 
 mod conf;
 
@@ -14,8 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Seconds after which one of Ceph's programs has failed.
 const PATIENCE_S: &str = "120";
 
-/// What waits for the end of the process that writes to it, and clears up then. It has a process group of its own: whoever ends that of the tests does not end
-/// this.
+/// What waits for the end of the process that writes to it, and clears up then. It has a process
+/// group of its own: whoever ends that of the tests does not end this.
 const GUARDIAN: &str = "read -r _; for pid in \"$0\"/*.pid; do kill -KILL \"$(cat \"$pid\")\"; done 2>/dev/null; rm -rf \"$0\"";
 
 /// Programs, and what Debian calls the packages that have them.
@@ -35,7 +37,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster that all tests of this process share, with one storage daemon. `None`, and a line that says so: Ceph is not installed.
+    /// The cluster that all tests of this process share, with one storage daemon. `None`, and a
+    /// line that says so: Ceph is not installed.
     ///
     /// # Panics
     /// If it does not start, or if it is not installed and `CI` is set.
@@ -44,7 +47,8 @@ impl Cluster {
         SHARED.get_or_init(|| Self::start(1)).as_ref()
     }
 
-    /// A cluster with so many storage daemons, each of which has a copy of everything; without any, there is no pool. `None`: see [`Cluster::shared`].
+    /// A cluster with so many storage daemons, each of which has a copy of everything; without any,
+    /// there is no pool. `None`: see [`Cluster::shared`].
     ///
     /// # Panics
     /// See [`Cluster::shared`].
@@ -57,8 +61,14 @@ impl Cluster {
     /// # Panics
     /// See [`Cluster::shared`].
     pub fn start_at(address: Ipv4Addr, osds: u32) -> Option<Self> {
-        let is_missing =
-            |program: &str| Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err();
+        let is_missing = |program: &str| {
+            Command::new(program)
+                .arg("--version")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .is_err()
+        };
         if let Some((program, package)) = PROGRAMS.iter().find(|(program, _)| is_missing(program)) {
             assert!(std::env::var_os("CI").is_none(), "{program} is missing");
             println!("skipped: {program} is missing; `cargo xtask setup` installs {package}");
@@ -68,20 +78,31 @@ impl Cluster {
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("weft-ceph-{}-{n}", std::process::id()));
         std::fs::create_dir_all(dir.join("crash")).expect("a directory for the cluster");
-        let guardian =
-            Command::new("sh").args(["-c", GUARDIAN]).arg(&dir).stdin(Stdio::piped()).process_group(0).spawn().expect("a shell");
+        let guardian = Command::new("sh")
+            .args(["-c", GUARDIAN])
+            .arg(&dir)
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .expect("a shell");
         let cluster = Self { dir, osds, guardian };
         cluster.make(address);
         Some(cluster)
     }
 
     fn make(&self, address: Ipv4Addr) {
-        let fsid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a UUID").trim().to_owned();
+        let fsid = std::fs::read_to_string("/proc/sys/kernel/random/uuid")
+            .expect("a UUID")
+            .trim()
+            .to_owned();
         let monitor = format!("v2:{address}:{}/0", port::free(address));
         conf::write(&self.dir, &fsid, (&monitor, address), self.osds.max(1));
         self.keys();
         let (map, keyring) = (self.path("monmap"), self.path("keyring"));
-        self.run("monmaptool", &["--create", "--fsid", &fsid, "--addv", "a", &format!("[{monitor}]"), &map]);
+        self.run(
+            "monmaptool",
+            &["--create", "--fsid", &fsid, "--addv", "a", &format!("[{monitor}]"), &map],
+        );
         std::fs::create_dir(self.dir.join("mon.a")).expect("a directory for the monitor");
         self.run("ceph-mon", &["--mkfs", "-i", "a", "--keyring", &keyring, "--monmap", &map]);
         self.launch("mon.a");
@@ -104,7 +125,11 @@ impl Cluster {
     fn keys(&self) {
         let keyring = self.path("keyring");
         let key = |arguments: &[&str]| {
-            let made = Command::new("ceph-authtool").arg(&keyring).args(arguments).stdout(Stdio::null()).status();
+            let made = Command::new("ceph-authtool")
+                .arg(&keyring)
+                .args(arguments)
+                .stdout(Stdio::null())
+                .status();
             assert!(made.is_ok_and(|status| status.success()), "ceph-authtool {arguments:?}");
         };
         key(&["--create-keyring"]);
@@ -131,7 +156,17 @@ impl Cluster {
             key(&["--gen-key", "-n", user, "--cap", "mon", monitor, "--cap", "osd", daemons]);
         }
         for n in 0..self.osds {
-            key(&["--gen-key", "-n", &format!("osd.{n}"), "--cap", "mon", "profile osd", "--cap", "osd", "allow *"]);
+            key(&[
+                "--gen-key",
+                "-n",
+                &format!("osd.{n}"),
+                "--cap",
+                "mon",
+                "profile osd",
+                "--cap",
+                "osd",
+                "allow *",
+            ]);
         }
     }
 
@@ -144,8 +179,8 @@ impl Cluster {
         &self.dir
     }
 
-    /// Its configuration file, which names the keyring with the keys of `client.admin`, `client.user`, `client.reader` and `client.guest`, who may not
-    /// even keep others out.
+    /// Its configuration file, which names the keyring with the keys of `client.admin`,
+    /// `client.user`, `client.reader` and `client.guest`, who may not even keep others out.
     pub fn conf(&self) -> PathBuf {
         self.dir.join("ceph.conf")
     }
@@ -160,7 +195,8 @@ impl Cluster {
     /// # Panics
     /// If it fails.
     pub fn run(&self, program: &str, arguments: &[&str]) -> String {
-        let Output { status, stdout, stderr } = self.command(program, arguments).output().expect("timeout starts");
+        let Output { status, stdout, stderr } =
+            self.command(program, arguments).output().expect("timeout starts");
         assert!(status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&stderr));
         String::from_utf8_lossy(&stdout).into_owned()
     }
@@ -168,11 +204,15 @@ impl Cluster {
     /// One of Ceph's programs, for this cluster.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("timeout");
-        command.args([PATIENCE_S, program, "-c", &self.path("ceph.conf")]).args(arguments).stdin(Stdio::null());
+        command
+            .args([PATIENCE_S, program, "-c", &self.path("ceph.conf")])
+            .args(arguments)
+            .stdin(Stdio::null());
         command
     }
 
-    /// Makes an image of this size, as `rbd` writes sizes, in the pool `rbd`; its name with the pool.
+    /// Makes an image of this size, as `rbd` writes sizes, in the pool `rbd`; its name with the
+    /// pool.
     pub fn image(&self, name: &str, size: &str) -> String {
         let image = format!("rbd/{name}");
         self.run("rbd", &["create", "--size", size, &image]);
@@ -190,7 +230,8 @@ impl Cluster {
     /// # Panics
     /// If there is no such daemon.
     pub fn signal(&self, name: &str, signal: &str) {
-        let pid = std::fs::read_to_string(self.dir.join(format!("{name}.pid"))).expect("the daemon has a pid file");
+        let pid = std::fs::read_to_string(self.dir.join(format!("{name}.pid")))
+            .expect("the daemon has a pid file");
         let pid: u32 = pid.trim().parse().expect("a process's number");
         let sent = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "kill -{signal} {name}");

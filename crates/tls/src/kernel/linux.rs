@@ -51,7 +51,15 @@ fn done(result: c_int) -> io::Result<()> {
 
 fn set(socket: Socket<'_>, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
     // SAFETY: the descriptor is open, and the system only reads so many bytes.
-    done(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), value.len() as libc::socklen_t) })
+    done(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            value.as_ptr().cast(),
+            value.len() as libc::socklen_t,
+        )
+    })
 }
 
 /// Puts TLS between the socket and TCP; without keys it changes nothing.
@@ -69,11 +77,19 @@ pub(super) fn set_keys(socket: Socket<'_>, way: Way, keys: &[u8]) -> io::Result<
 pub(super) fn keys(socket: Socket<'_>, way: Way, into: &mut [u8]) -> io::Result<()> {
     let mut len = into.len() as libc::socklen_t;
     // SAFETY: the descriptor is open, and the system writes at most so many bytes.
-    done(unsafe { libc::getsockopt(socket.as_raw_fd(), SOL_TLS, way.option(), into.as_mut_ptr().cast(), &raw mut len) })
+    done(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            SOL_TLS,
+            way.option(),
+            into.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    })
 }
 
-/// Lets the kernel decrypt to where the data is received, as long as no record is padded. One that is padded is decrypted twice. Kernels before 6.0
-/// do not know this.
+/// Lets the kernel decrypt to where the data is received, as long as no record is padded. One that
+/// is padded is decrypted twice. Kernels before 6.0 do not know this.
 pub(crate) fn expect_no_padding(socket: Socket<'_>) {
     let _ = set(socket, SOL_TLS, TLS_RX_EXPECT_NO_PAD, &1_i32.to_ne_bytes());
 }
@@ -84,13 +100,14 @@ pub(crate) fn expect_no_padding(socket: Socket<'_>) {
 /// The socket's.
 pub(crate) fn send(socket: Socket<'_>, kind: u8, bytes: &[u8]) -> io::Result<usize> {
     let mut control = Control([0; CONTROL_BYTES]);
-    let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast::<c_void>(), iov_len: bytes.len() };
+    let mut piece =
+        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast::<c_void>(), iov_len: bytes.len() };
     // SAFETY: all zeroes is a valid message.
     let mut message: libc::msghdr = unsafe { zeroed() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
     message.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: the room for control messages is aligned for their headers and longer than one with a byte; the system reads what these pointers lead
-    // to, and it stays until the call is over.
+    // SAFETY: the room for control messages is aligned for their headers and longer than one with a
+    // byte; the system reads what these pointers lead to, and it stays until the call is over.
     let sent = unsafe {
         message.msg_controllen = libc::CMSG_SPACE(1) as _;
         let header = libc::CMSG_FIRSTHDR(&raw const message);
@@ -115,13 +132,15 @@ pub(crate) fn receive(socket: Socket<'_>, into: &mut IoSliceMut<'_>) -> io::Resu
     (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = size_of::<Control>() as _;
-    // SAFETY: the system writes at most so many bytes to where these pointers lead, which is aligned for headers of control messages. It has written
-    // whole ones when they are read.
+    // SAFETY: the system writes at most so many bytes to where these pointers lead, which is
+    // aligned for headers of control messages. It has written whole ones when they are read.
     unsafe {
         let received = libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0);
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         let header = libc::CMSG_FIRSTHDR(&raw const message);
-        let told = !header.is_null() && (*header).cmsg_level == SOL_TLS && (*header).cmsg_type == TLS_GET_RECORD_TYPE;
+        let told = !header.is_null()
+            && (*header).cmsg_level == SOL_TLS
+            && (*header).cmsg_type == TLS_GET_RECORD_TYPE;
         Ok((if told { *libc::CMSG_DATA(header) } else { APPLICATION_DATA }, received))
     }
 }

@@ -1,5 +1,5 @@
-//! Kernel TLS of Linux (ULP `tls`): the kernel encrypts and decrypts the records of a connected TCP socket, so that the socket is sent to and received
-//! from like any other.
+//! Kernel TLS of Linux (ULP `tls`): the kernel encrypts and decrypts the records of a connected TCP
+//! socket, so that the socket is sent to and received from like any other.
 //!
 //! * [`system`]: its system calls, the only ones here with unsafe code.
 //! * [`KeyBytes`]: what the kernel takes of a direction (`linux/tls.h`).
@@ -49,8 +49,9 @@ const NUMBER_BYTES: usize = 8;
 /// Bytes of the largest `tls12_crypto_info_aes_gcm_*`.
 const BYTES_MAX: usize = 4 + 8 + 32 + SALT_BYTES + NUMBER_BYTES;
 
-/// A `tls12_crypto_info_aes_gcm_128` or `_256`: version and cipher, both 16 bits, the last eight bytes of the nonce, the key, the first four of the
-/// nonce, and the number of the next record in the order of the network. It has no gaps. It is wiped when it is dropped.
+/// A `tls12_crypto_info_aes_gcm_128` or `_256`: version and cipher, both 16 bits, the last eight
+/// bytes of the nonce, the key, the first four of the nonce, and the number of the next record in
+/// the order of the network. It has no gaps. It is wiped when it is dropped.
 pub(crate) struct KeyBytes {
     bytes: Zeroizing<[u8; BYTES_MAX]>,
     len: usize,
@@ -64,7 +65,14 @@ impl KeyBytes {
         let mut all = Self::empty(secret.hash());
         let mut at = 0;
         let cipher = CIPHERS[usize::from(secret.hash() == Hash::Sha384)];
-        for part in [&VERSION.to_ne_bytes()[..], &cipher.to_ne_bytes(), rest, &key, salt, &[0; NUMBER_BYTES]] {
+        for part in [
+            &VERSION.to_ne_bytes()[..],
+            &cipher.to_ne_bytes(),
+            rest,
+            &key,
+            salt,
+            &[0; NUMBER_BYTES],
+        ] {
             all.bytes[at..at + part.len()].copy_from_slice(part);
             at += part.len();
         }
@@ -105,7 +113,8 @@ pub(crate) fn records(socket: Socket<'_>, way: Way, hash: Hash) -> io::Result<u6
 /// Has the kernel use new keys for a direction, from record 0 on.
 ///
 /// # Errors
-/// `ResourceBusy`: it had keys before, and this kernel does not change them. Otherwise the system's.
+/// `ResourceBusy`: it had keys before, and this kernel does not change them. Otherwise the
+/// system's.
 pub(crate) fn set_keys(socket: Socket<'_>, way: Way, secret: &Secret) -> io::Result<()> {
     system::set_keys(socket, way, KeyBytes::of(secret).bytes())
 }
@@ -124,8 +133,14 @@ mod tests {
             let made = KeyBytes::of(&secret);
             let bytes = made.bytes();
             assert_eq!((bytes.len(), made.number()), (len, 0));
-            assert_eq!((&bytes[..2], &bytes[2..4]), (&0x0304_u16.to_ne_bytes()[..], &cipher.to_ne_bytes()[..]));
-            assert_eq!((&bytes[4..12], &bytes[12..len - 12], &bytes[len - 12..len - 8]), (&nonce[4..], &key[..], &nonce[..4]));
+            assert_eq!(
+                (&bytes[..2], &bytes[2..4]),
+                (&0x0304_u16.to_ne_bytes()[..], &cipher.to_ne_bytes()[..])
+            );
+            assert_eq!(
+                (&bytes[4..12], &bytes[12..len - 12], &bytes[len - 12..len - 8]),
+                (&nonce[4..], &key[..], &nonce[..4])
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
-//! TLS PSKs in a keyring of the Linux kernel, where nvme-cli and the kernel's own host and target have them: keys of the type `psk`, described by their
-//! identities (keyctl(2), `drivers/nvme/common/keyring.c`).
+//! TLS PSKs in a keyring of the Linux kernel, where nvme-cli and the kernel's own host and target
+//! have them: keys of the type `psk`, described by their identities (keyctl(2),
+//! `drivers/nvme/common/keyring.c`).
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
@@ -25,7 +26,9 @@ pub enum KeyringError {
     )]
     Missing(String),
     /// The system refuses it.
-    #[error("the keyring \"{0}\" cannot be used: {1}; this needs the right to search it, which root has")]
+    #[error(
+        "the keyring \"{0}\" cannot be used: {1}; this needs the right to search it, which root has"
+    )]
     Refused(String, io::Error),
 }
 
@@ -34,7 +37,8 @@ pub enum KeyringError {
 pub struct Keyring(i32);
 
 impl Keyring {
-    /// The keyring of this name. The process is given what it needs to read keys that are in it: it is linked to the session's keyring.
+    /// The keyring of this name. The process is given what it needs to read keys that are in it: it
+    /// is linked to the session's keyring.
     ///
     /// # Errors
     /// Why there is none.
@@ -50,12 +54,14 @@ impl Keyring {
         self.find_prefix(identity).filter(|(found, _)| found == identity).map(|(_, key)| key)
     }
 
-    /// A key whose identity begins like this, and the identity: the kernel compares beginnings only.
+    /// A key whose identity begins like this, and the identity: the kernel compares beginnings
+    /// only.
     pub fn find_prefix(&self, prefix: &str) -> Option<(String, Zeroizing<Vec<u8>>)> {
         let serial = system::search(self.0, prefix).ok()?;
         let description = system::describe(serial).ok()?;
         // TYPE;UID;GID;PERMISSIONS;DESCRIPTION
-        let identity = description.splitn(5, ';').nth(4).filter(|identity| identity.starts_with(prefix))?;
+        let identity =
+            description.splitn(5, ';').nth(4).filter(|identity| identity.starts_with(prefix))?;
         Some((identity.to_owned(), system::read(serial).ok()?))
     }
 
@@ -76,7 +82,8 @@ impl Keyring {
     }
 }
 
-/// The serial number of a keyring in the text of `/proc/keys`: SERIAL FLAGS USES TIMEOUT PERMISSIONS UID GID TYPE NAME: COUNT.
+/// The serial number of a keyring in the text of `/proc/keys`: SERIAL FLAGS USES TIMEOUT
+/// PERMISSIONS UID GID TYPE NAME: COUNT.
 fn serial_of(keys: &str, name: &str) -> Option<i32> {
     keys.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();

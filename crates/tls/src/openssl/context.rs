@@ -1,11 +1,13 @@
-//! The settings of all connections of one end, and the callbacks by which the library asks for keys.
+//! The settings of all connections of one end, and the callbacks by which the library asks for
+//! keys.
 
 use super::keylog::{Traffic, keylog};
 use super::library::{Library, Unavailable, library, loaded};
 use super::types::{
-    ALERT_UNKNOWN_PSK_IDENTITY, CLIENT_HELLO_ERROR, CLIENT_HELLO_SUCCESS, CTRL_SET_GROUPS_LIST, CTRL_SET_MAX_PROTO_VERSION,
-    CTRL_SET_MIN_PROTO_VERSION, CTRL_SET_SESS_CACHE_MODE, EXTENSION_PSK, EvpMd, OP_NO_RENEGOTIATION, OP_NO_TICKET, Ssl, SslCtx,
-    SslSession, TLS1_3_VERSION, VERIFY_PEER,
+    ALERT_UNKNOWN_PSK_IDENTITY, CLIENT_HELLO_ERROR, CLIENT_HELLO_SUCCESS, CTRL_SET_GROUPS_LIST,
+    CTRL_SET_MAX_PROTO_VERSION, CTRL_SET_MIN_PROTO_VERSION, CTRL_SET_SESS_CACHE_MODE,
+    EXTENSION_PSK, EvpMd, OP_NO_RENEGOTIATION, OP_NO_TICKET, Ssl, SslCtx, SslSession,
+    TLS1_3_VERSION, VERIFY_PEER,
 };
 use crate::hello::identities;
 use crate::key::{Keys, Psk};
@@ -17,7 +19,8 @@ use std::sync::Arc;
 /// Both cipher suites: the key decides which one is used.
 const SUITES: &CStr = c"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
 
-/// Groups of the key exchange. None of them takes much longer than a millisecond: anybody can have it done who knows the identity of a PSK.
+/// Groups of the key exchange. None of them takes much longer than a millisecond: anybody can have
+/// it done who knows the identity of a PSK.
 const GROUPS: &CStr = c"X25519:P-256:P-384:P-521:ffdhe2048:ffdhe3072";
 
 /// Bytes of an identity without a key that are kept for a message.
@@ -38,7 +41,8 @@ pub(crate) struct Context {
     pub(super) secrets: Arc<Secrets>,
 }
 
-// SAFETY: the library counts references to what this points to with atomics, and locks what changes in it; nothing changes it here once it is made.
+// SAFETY: the library counts references to what this points to with atomics, and locks what changes
+// in it; nothing changes it here once it is made.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
@@ -60,14 +64,16 @@ impl Context {
 
     fn control(&self, what: c_int, value: c_long, text: Option<&'static CStr>) -> c_long {
         let text = text.map_or(null_mut(), |text| text.as_ptr().cast_mut().cast());
-        // SAFETY: the context is valid; the library reads the text, if there is one, and does not keep it.
+        // SAFETY: the context is valid; the library reads the text, if there is one, and does not
+        // keep it.
         unsafe { (self.library.SSL_CTX_ctrl)(self.raw.as_ptr(), what, value, text) }
     }
 
     fn set_up(&self) -> Result<(), Unavailable> {
         let (library, raw) = (self.library, self.raw.as_ptr());
         let version = c_long::from(TLS1_3_VERSION);
-        let is_version = [CTRL_SET_MIN_PROTO_VERSION, CTRL_SET_MAX_PROTO_VERSION].map(|end| self.control(end, version, None));
+        let is_version = [CTRL_SET_MIN_PROTO_VERSION, CTRL_SET_MAX_PROTO_VERSION]
+            .map(|end| self.control(end, version, None));
         if is_version != [1, 1] {
             return Err(Unavailable::Refused("TLS 1.3 alone"));
         }
@@ -79,8 +85,9 @@ impl Context {
             Secrets::Server(_) => SUITES,
             Secrets::Client(_, psk) => psk.hash.suite_name(),
         };
-        // SAFETY: the context is valid and used by nobody else yet. The callbacks have the types that the library calls them with, and need no
-        // argument. A missing callback of the verification is allowed.
+        // SAFETY: the context is valid and used by nobody else yet. The callbacks have the types
+        // that the library calls them with, and need no argument. A missing callback of the
+        // verification is allowed.
         unsafe {
             (library.SSL_CTX_set_keylog_callback)(raw, keylog);
             (library.SSL_CTX_set_options)(raw, OP_NO_TICKET | OP_NO_RENEGOTIATION);
@@ -125,7 +132,8 @@ pub(super) struct Known {
 /// What a connection's callbacks know.
 ///
 /// # Safety
-/// The library calls back with a connection that [`super::machine::Machine`] made, whose first data is its [`Known`] and lives longer.
+/// The library calls back with a connection that [`super::machine::Machine`] made, whose first data
+/// is its [`Known`] and lives longer.
 pub(super) unsafe fn known<'a>(library: &Library, ssl: *mut Ssl) -> Option<&'a Known> {
     // SAFETY: as the caller promises.
     unsafe { (library.SSL_get_ex_data)(ssl, 0).cast::<Known>().as_ref() }
@@ -143,8 +151,8 @@ unsafe fn bytes<'a>(at: *const c_uchar, len: usize) -> &'a [u8] {
     unsafe { core::slice::from_raw_parts(at, len) }
 }
 
-/// A hello has come: chooses the key, and the cipher suite that goes with it. The library by itself would choose the suite first, and then ignore
-/// keys that do not go with it.
+/// A hello has come: chooses the key, and the cipher suite that goes with it. The library by itself
+/// would choose the suite first, and then ignore keys that do not go with it.
 unsafe extern "C" fn client_hello(ssl: *mut Ssl, alert: *mut c_int, _: *mut c_void) -> c_int {
     let Some(library) = loaded() else { return CLIENT_HELLO_ERROR };
     // SAFETY: the library calls this with a connection of ours.
@@ -152,13 +160,17 @@ unsafe extern "C" fn client_hello(ssl: *mut Ssl, alert: *mut c_int, _: *mut c_vo
     let Secrets::Server(keys) = &*known.secrets else { return CLIENT_HELLO_ERROR };
     let (mut at, mut len) = (null(), 0);
     // SAFETY: the connection is valid, and so are both places for results.
-    if unsafe { (library.SSL_client_hello_get0_ext)(ssl, EXTENSION_PSK, &raw mut at, &raw mut len) } != 1 {
-        // The library goes on, and ends the handshake for the version, or as there is no certificate.
+    if unsafe { (library.SSL_client_hello_get0_ext)(ssl, EXTENSION_PSK, &raw mut at, &raw mut len) }
+        != 1
+    {
+        // The library goes on, and ends the handshake for the version, or as there is no
+        // certificate.
         return CLIENT_HELLO_SUCCESS;
     }
     // SAFETY: the library has so many bytes of the extension there.
     let extension = unsafe { bytes(at, len) };
-    let found = identities(extension).find_map(|identity| keys.find(identity).map(|psk| (identity, psk)));
+    let found =
+        identities(extension).find_map(|identity| keys.find(identity).map(|psk| (identity, psk)));
     let Some((identity, psk)) = found else {
         let first = identities(extension).next().unwrap_or_default();
         known.unknown.replace(Some(first[..first.len().min(SHOWN_BYTES)].to_vec()));
@@ -173,15 +185,22 @@ unsafe extern "C" fn client_hello(ssl: *mut Ssl, alert: *mut c_int, _: *mut c_vo
 }
 
 /// The library asks for the key of an identity.
-unsafe extern "C" fn find_session(ssl: *mut Ssl, identity: *const c_uchar, len: usize, found: *mut *mut SslSession) -> c_int {
+unsafe extern "C" fn find_session(
+    ssl: *mut Ssl,
+    identity: *const c_uchar,
+    len: usize,
+    found: *mut *mut SslSession,
+) -> c_int {
     let Some(library) = loaded() else { return 0 };
-    // SAFETY: the library calls this with a connection of ours, with so many bytes of an identity, and with a place for the session, which is its
-    // own from then on.
+    // SAFETY: the library calls this with a connection of ours, with so many bytes of an identity,
+    // and with a place for the session, which is its own from then on.
     unsafe {
         *found = null_mut();
         let (Some(known), identity) = (known(library, ssl), bytes(identity, len)) else { return 0 };
         let chosen = known.chosen.borrow();
-        let Some((_, psk)) = chosen.as_ref().filter(|(chosen, _)| chosen == identity) else { return 1 };
+        let Some((_, psk)) = chosen.as_ref().filter(|(chosen, _)| chosen == identity) else {
+            return 1;
+        };
         *found = session(library, ssl, psk);
         c_int::from(!(*found).is_null())
     }
@@ -196,8 +215,9 @@ unsafe extern "C" fn use_session(
     used: *mut *mut SslSession,
 ) -> c_int {
     let Some(library) = loaded() else { return 0 };
-    // SAFETY: the library calls this with a connection of ours and with places for three results. It copies the identity at once, and the session
-    // is its own from then on. The hash function that it may name is that of the only cipher suite.
+    // SAFETY: the library calls this with a connection of ours and with places for three results.
+    // It copies the identity at once, and the session is its own from then on. The hash function
+    // that it may name is that of the only cipher suite.
     unsafe {
         let Some(known) = known(library, ssl) else { return 0 };
         let Secrets::Client(name, psk) = &*known.secrets else { return 0 };
@@ -212,7 +232,8 @@ unsafe extern "C" fn use_session(
 /// # Safety
 /// The connection is valid.
 unsafe fn session(library: &Library, ssl: *mut Ssl, psk: &Psk) -> *mut SslSession {
-    // SAFETY: the connection is valid as the caller promises, the session until it is freed; the library copies the key.
+    // SAFETY: the connection is valid as the caller promises, the session until it is freed; the
+    // library copies the key.
     unsafe {
         let session = (library.SSL_SESSION_new)();
         if session.is_null() {

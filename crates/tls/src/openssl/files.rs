@@ -14,8 +14,14 @@ const NAMES: &[(&str, &str)] = &[("libcrypto.so.3", "libssl.so.3")];
 #[cfg(target_vendor = "apple")]
 const NAMES: &[(&str, &str)] = &[
     ("libcrypto.3.dylib", "libssl.3.dylib"),
-    ("/opt/homebrew/opt/openssl@3/lib/libcrypto.3.dylib", "/opt/homebrew/opt/openssl@3/lib/libssl.3.dylib"),
-    ("/usr/local/opt/openssl@3/lib/libcrypto.3.dylib", "/usr/local/opt/openssl@3/lib/libssl.3.dylib"),
+    (
+        "/opt/homebrew/opt/openssl@3/lib/libcrypto.3.dylib",
+        "/opt/homebrew/opt/openssl@3/lib/libssl.3.dylib",
+    ),
+    (
+        "/usr/local/opt/openssl@3/lib/libcrypto.3.dylib",
+        "/usr/local/opt/openssl@3/lib/libssl.3.dylib",
+    ),
 ];
 #[cfg(all(windows, target_arch = "x86_64"))]
 const NAMES: &[(&str, &str)] = &[("libcrypto-3-x64.dll", "libssl-3-x64.dll")];
@@ -25,7 +31,8 @@ const NAMES: &[(&str, &str)] = &[("libcrypto-3-arm64.dll", "libssl-3-arm64.dll")
 const NAMES: &[(&str, &str)] = &[("libcrypto-3.dll", "libssl-3.dll")];
 
 impl Files {
-    /// Loads them by the first of their names that the system knows; the error is what it says of the first.
+    /// Loads them by the first of their names that the system knows; the error is what it says of
+    /// the first.
     pub(super) fn load() -> Result<Self, String> {
         let mut why = String::new();
         for (crypto, ssl) in NAMES {
@@ -51,17 +58,21 @@ fn file(name: &str) -> Result<File, String> {
     unsafe { File::new(name) }.map_err(|e| e.to_string())
 }
 
-/// The directories of the program, of the system and of `PATH`, in this order. Windows by itself would search the current directory before
-/// those of `PATH`, and whoever can write there would have their code run.
+/// The directories of the program, of the system and of `PATH`, in this order. Windows by itself
+/// would search the current directory before those of `PATH`, and whoever can write there would
+/// have their code run.
 #[cfg(windows)]
 fn file(name: &str) -> Result<File, String> {
     use core::error::Error;
-    use libloading::os::windows::{LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR, Library};
+    use libloading::os::windows::{
+        LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR, Library,
+    };
     // SAFETY: the initialisers of these libraries have no requirements.
     let known = unsafe { Library::load_with_flags(name, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS) };
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let listed =
-        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_absolute() && file.is_file());
+    let listed = std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|file| file.is_absolute() && file.is_file());
     let loaded = match (known, listed) {
         (Err(_), Some(file)) => {
             let flags = LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR;
@@ -71,5 +82,7 @@ fn file(name: &str) -> Result<File, String> {
         (known, _) => known,
     };
     // The error itself names the function that failed; its source is what the system says.
-    loaded.map(File::from).map_err(|e| format!("{name}: {}", e.source().map_or_else(|| e.to_string(), ToString::to_string)))
+    loaded.map(File::from).map_err(|e| {
+        format!("{name}: {}", e.source().map_or_else(|| e.to_string(), ToString::to_string))
+    })
 }

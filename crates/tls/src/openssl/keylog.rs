@@ -31,7 +31,8 @@ impl Traffic {
 /// A secret from its hexadecimal digits.
 fn secret(text: &str) -> Option<Secret> {
     let digits = text.as_bytes();
-    let hash = [Hash::Sha256, Hash::Sha384].into_iter().find(|hash| digits.len() == 2 * hash.bytes())?;
+    let hash =
+        [Hash::Sha256, Hash::Sha384].into_iter().find(|hash| digits.len() == 2 * hash.bytes())?;
     let mut bytes = Zeroizing::new(vec![0; hash.bytes()]);
     let value = |digit: u8| char::from(digit).to_digit(16);
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
@@ -46,7 +47,8 @@ pub(super) unsafe extern "C" fn keylog(ssl: *const Ssl, line: *const c_char) {
     if line.is_null() {
         return;
     }
-    // SAFETY: the library calls this with a connection of ours and a text that ends with zero and stays during the call.
+    // SAFETY: the library calls this with a connection of ours and a text that ends with zero and
+    // stays during the call.
     let (known, line) = unsafe { (known(library, ssl.cast_mut()), CStr::from_ptr(line)) };
     if let (Some(known), Ok(line)) = (known, line.to_str()) {
         known.traffic.borrow_mut().take(line);
@@ -66,7 +68,10 @@ mod tests {
         traffic.take(&format!("CLIENT_TRAFFIC_SECRET_0 {random} {short}"));
         traffic.take(&format!("SERVER_TRAFFIC_SECRET_0 {random} {long}"));
         let hash = |secret: &Option<Secret>| secret.as_ref().map(Secret::hash);
-        assert_eq!((hash(&traffic.of_client), hash(&traffic.of_server)), (Some(Hash::Sha256), Some(Hash::Sha384)));
+        assert_eq!(
+            (hash(&traffic.of_client), hash(&traffic.of_server)),
+            (Some(Hash::Sha256), Some(Hash::Sha384))
+        );
         for wrong in ["", "0", &"0g".repeat(32), &"00".repeat(33)] {
             traffic.take(&format!("CLIENT_TRAFFIC_SECRET_0 {random} {wrong}"));
             assert!(traffic.of_client.is_none(), "{wrong}");

@@ -1,23 +1,24 @@
-//! The functions of libssl and libcrypto: those of the machine, loaded when they are first asked for, or with the feature `vendored-openssl`
-//! those that are part of the program.
+//! The functions of libssl and libcrypto: those of the machine, loaded when they are first asked
+//! for, or with the feature `vendored-openssl` those that are part of the program.
 
 #[cfg(not(feature = "vendored-openssl"))]
 use super::files::Files;
 use super::types::{
-    Bio, BioCtrl, BioMethod, BioRead, BioWrite, ClientHelloCallback, FindSessionCallback, INIT_NO_ATEXIT, KeylogCallback, Ssl,
-    SslCipher, SslCtx, SslMethod, SslSession, UseSessionCallback,
+    Bio, BioCtrl, BioMethod, BioRead, BioWrite, ClientHelloCallback, FindSessionCallback,
+    INIT_NO_ATEXIT, KeylogCallback, Ssl, SslCipher, SslCtx, SslMethod, SslSession,
+    UseSessionCallback,
 };
 use core::ffi::{c_char, c_int, c_long, c_uchar, c_uint, c_ulong, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What to install, on this system.
 #[cfg(windows)]
-const INSTALL: &str = "OpenSSL 3 for Windows, or put its libssl-3 and libcrypto-3 DLLs beside weft.exe";
+const INSTALL: &str =
+    "OpenSSL 3 for Windows, or put its libssl-3 and libcrypto-3 DLLs beside weft.exe";
 #[cfg(target_vendor = "apple")]
 const INSTALL: &str = "openssl@3 (Homebrew)";
 #[cfg(not(any(windows, target_vendor = "apple")))]
-const INSTALL: &str =
-    "libssl3 (Debian 12, Ubuntu 22.04, Alpine), libssl3t64 (later Debian and Ubuntu) or openssl-libs (Fedora, RHEL)";
+const INSTALL: &str = "libssl3 (Debian 12, Ubuntu 22.04, Alpine), libssl3t64 (later Debian and Ubuntu) or openssl-libs (Fedora, RHEL)";
 
 /// Why there is no TLS here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,8 +43,8 @@ macro_rules! library {
         impl Library {
             fn of(files: &Files) -> Result<Self, Unavailable> {
                 $(
-                    // SAFETY: the function has this type in the headers of OpenSSL 3, and a library of that version, which its file name
-                    // states, keeps it.
+                    // SAFETY: the function has this type in the headers of OpenSSL 3, and a library
+                    // of that version, which its file name states, keeps it.
                     #[allow(non_snake_case, reason = "the names are those of the library")]
                     let $name = unsafe {
                         files.$of.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>(concat!(stringify!($name), "\0").as_bytes())
@@ -59,7 +60,8 @@ macro_rules! library {
         mod linked {
             use super::*;
 
-            // SAFETY: these are the functions of the headers of the OpenSSL that is built with this crate.
+            // SAFETY: these are the functions of the headers of the OpenSSL that is built with this
+            // crate.
             unsafe extern "C" {
                 $(pub(super) fn $name($(_: $argument),*) $(-> $result)?;)*
             }
@@ -131,7 +133,8 @@ library! {
 /// The functions, once they are loaded.
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
-/// The libraries, which are loaded by the first call. If that fails the next one tries again: they may have been installed meanwhile.
+/// The libraries, which are loaded by the first call. If that fails the next one tries again: they
+/// may have been installed meanwhile.
 pub(crate) fn library() -> Result<&'static Library, Unavailable> {
     static LOADING: Mutex<()> = Mutex::new(());
     if let Some(library) = LIBRARY.get() {
@@ -178,7 +181,9 @@ mod tests {
     fn a_machine_without_the_libraries_is_told_what_to_install() {
         for _ in 0..2 {
             match library().map_err(|why| why.to_string()).err() {
-                Some(why) if cfg!(feature = "vendored-openssl") => panic!("what is part of the program is missing: {why}"),
+                Some(why) if cfg!(feature = "vendored-openssl") => {
+                    panic!("what is part of the program is missing: {why}")
+                }
                 Some(why) => assert!(why.contains(INSTALL), "{why}"),
                 None => {}
             }

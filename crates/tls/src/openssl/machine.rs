@@ -4,7 +4,8 @@ use super::context::{Context, Known, Secrets};
 use super::keylog::Traffic;
 use super::library::{Library, Unavailable};
 use super::types::{
-    ERROR_WANT_READ, ERROR_WANT_WRITE, ERROR_ZERO_RETURN, KEY_UPDATE_REQUESTED, REASON_MASK, Ssl, TLS1_3_VERSION,
+    ERROR_WANT_READ, ERROR_WANT_WRITE, ERROR_ZERO_RETURN, KEY_UPDATE_REQUESTED, REASON_MASK, Ssl,
+    TLS1_3_VERSION,
 };
 use super::wire::{Wire, bio};
 use crate::schedule::Secret;
@@ -52,8 +53,9 @@ pub(crate) struct Machine {
     known: NonNull<Known>,
 }
 
-// SAFETY: what the pointers lead to belongs to the machine alone and may be used by any thread, though by one at a time: its methods that change
-// something need it exclusively, and it is not `Sync`. The context behind the connection is shared, and the library locks it.
+// SAFETY: what the pointers lead to belongs to the machine alone and may be used by any thread,
+// though by one at a time: its methods that change something need it exclusively, and it is not
+// `Sync`. The context behind the connection is shared, and the library locks it.
 unsafe impl Send for Machine {}
 
 impl Machine {
@@ -75,8 +77,8 @@ impl Machine {
             known: NonNull::from(Box::leak(Box::new(known))),
         };
         let bio = bio(library, machine.wire.as_ptr())?;
-        // SAFETY: the connection is valid and new; it owns the BIO from now on, once although it is given for both directions. What both point to
-        // lives until the connection is freed.
+        // SAFETY: the connection is valid and new; it owns the BIO from now on, once although it is
+        // given for both directions. What both point to lives until the connection is freed.
         unsafe {
             (library.SSL_set_bio)(ssl.as_ptr(), bio, bio);
             if (library.SSL_set_ex_data)(ssl.as_ptr(), 0, machine.known.as_ptr().cast()) != 1 {
@@ -91,7 +93,8 @@ impl Machine {
     }
 
     fn wire(&self) -> &RefCell<Wire> {
-        // SAFETY: it lives as long as the machine, and is borrowed by nobody but through shared references like this one.
+        // SAFETY: it lives as long as the machine, and is borrowed by nobody but through shared
+        // references like this one.
         unsafe { self.wire.as_ref() }
     }
 
@@ -103,13 +106,15 @@ impl Machine {
     /// Goes on with the handshake; tells whether it is over.
     pub(crate) fn handshake(&mut self) -> Result<bool, Failure> {
         let ssl = self.ssl.as_ptr();
-        // SAFETY: the connection is valid; what it calls back for does not touch this borrow of the machine.
+        // SAFETY: the connection is valid; what it calls back for does not touch this borrow of the
+        // machine.
         let result = unsafe { (self.library.SSL_do_handshake)(ssl) };
         if result != 1 {
             return if self.wants(result)? { Ok(false) } else { Err(Failure::Closed) };
         }
         // SAFETY: the connection is valid.
-        let (reused, version) = unsafe { ((self.library.SSL_session_reused)(ssl), (self.library.SSL_version)(ssl)) };
+        let (reused, version) =
+            unsafe { ((self.library.SSL_session_reused)(ssl), (self.library.SSL_version)(ssl)) };
         if reused != 1 || version != TLS1_3_VERSION {
             return Err(Failure::NoPsk);
         }
@@ -120,7 +125,13 @@ impl Machine {
     pub(crate) fn identity(&self) -> Vec<u8> {
         match &*self.known().secrets {
             Secrets::Client(identity, _) => identity.clone(),
-            Secrets::Server(_) => self.known().chosen.borrow().as_ref().map(|(identity, _)| identity.clone()).unwrap_or_default(),
+            Secrets::Server(_) => self
+                .known()
+                .chosen
+                .borrow()
+                .as_ref()
+                .map(|(identity, _)| identity.clone())
+                .unwrap_or_default(),
         }
     }
 
@@ -137,8 +148,16 @@ impl Machine {
     /// Decrypts what has come, at most one record.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<Read, Failure> {
         let mut n = 0;
-        // SAFETY: the connection is valid, and so is the room for so many bytes, into which the library only writes.
-        let result = unsafe { (self.library.SSL_read_ex)(self.ssl.as_ptr(), into.as_mut_ptr().cast(), into.len(), &raw mut n) };
+        // SAFETY: the connection is valid, and so is the room for so many bytes, into which the
+        // library only writes.
+        let result = unsafe {
+            (self.library.SSL_read_ex)(
+                self.ssl.as_ptr(),
+                into.as_mut_ptr().cast(),
+                into.len(),
+                &raw mut n,
+            )
+        };
         if result == 1 {
             return Ok(Read::Bytes(n));
         }
@@ -149,7 +168,14 @@ impl Machine {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let mut n = 0;
         // SAFETY: the connection is valid, and so are so many bytes.
-        let result = unsafe { (self.library.SSL_write_ex)(self.ssl.as_ptr(), bytes.as_ptr().cast(), bytes.len(), &raw mut n) };
+        let result = unsafe {
+            (self.library.SSL_write_ex)(
+                self.ssl.as_ptr(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                &raw mut n,
+            )
+        };
         match result == 1 || self.wants(result)? {
             true if n == bytes.len() => Ok(()),
             // The wire takes all that there is, so nothing is left over.
@@ -166,7 +192,8 @@ impl Machine {
         }
     }
 
-    /// Ends this direction (close_notify). Not before the handshake is over, and not after a failure.
+    /// Ends this direction (close_notify). Not before the handshake is over, and not after a
+    /// failure.
     pub(crate) fn close(&mut self) {
         // SAFETY: the connection is valid.
         let result = unsafe { (self.library.SSL_shutdown)(self.ssl.as_ptr()) };
@@ -175,8 +202,12 @@ impl Machine {
         }
     }
 
-    /// Has bytes that came put into the room for what is left of one record: during the handshake nothing behind a record is received.
-    pub(crate) fn fill_record(&mut self, come: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+    /// Has bytes that came put into the room for what is left of one record: during the handshake
+    /// nothing behind a record is received.
+    pub(crate) fn fill_record(
+        &mut self,
+        come: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         let mut wire = self.wire().borrow_mut();
         let n = come(wire.room_for_record())?;
         wire.came_of_record(n);
@@ -184,7 +215,10 @@ impl Machine {
     }
 
     /// Has bytes that came put into the room for them.
-    pub(crate) fn fill(&mut self, come: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+    pub(crate) fn fill(
+        &mut self,
+        come: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         let mut wire = self.wire().borrow_mut();
         let n = come(wire.room())?;
         wire.came(n);
@@ -192,7 +226,10 @@ impl Machine {
     }
 
     /// Has bytes sent that are to be sent.
-    pub(crate) fn drain(&mut self, send: impl FnOnce(&[u8]) -> io::Result<usize>) -> io::Result<usize> {
+    pub(crate) fn drain(
+        &mut self,
+        send: impl FnOnce(&[u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         let mut wire = self.wire().borrow_mut();
         let n = send(wire.unsent())?;
         wire.went(n);
@@ -207,10 +244,12 @@ impl Machine {
     /// Whether there may be something to read without more having come.
     pub(crate) fn has_buffered(&self) -> bool {
         // SAFETY: the connection is valid.
-        self.wire().borrow().has_unread() || unsafe { (self.library.SSL_pending)(self.ssl.as_ptr()) } > 0
+        self.wire().borrow().has_unread()
+            || unsafe { (self.library.SSL_pending)(self.ssl.as_ptr()) } > 0
     }
 
-    /// Whether the library wants more bytes to come; `false` at the end of the other direction. The error is that of a call with this result.
+    /// Whether the library wants more bytes to come; `false` at the end of the other direction. The
+    /// error is that of a call with this result.
     fn wants(&self, result: c_int) -> Result<bool, Failure> {
         // SAFETY: the connection is valid, and the call was the last one of this thread.
         match unsafe { (self.library.SSL_get_error)(self.ssl.as_ptr(), result) } {
@@ -220,27 +259,34 @@ impl Machine {
         }
     }
 
-    /// Why the last call failed: the first entry of the thread's list of errors, which is empty then.
+    /// Why the last call failed: the first entry of the thread's list of errors, which is empty
+    /// then.
     #[allow(clippy::useless_conversion, reason = "the size of a long is that of the system")]
     fn reason(&self) -> Failure {
-        // SAFETY: these functions have no requirements. What the library says is a text that lives for ever.
+        // SAFETY: these functions have no requirements. What the library says is a text that lives
+        // for ever.
         let (code, text) = unsafe {
             let code = (self.library.ERR_get_error)();
             let text = (self.library.ERR_reason_error_string)(code);
-            let text = (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned());
+            let text =
+                (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned());
             (self.library.ERR_clear_error)();
             (u64::from(code), text)
         };
         if let Some(identity) = self.known().unknown.take() {
             return Failure::UnknownIdentity(identity);
         }
-        Failure::Reason((code & REASON_MASK) as u32, text.unwrap_or_else(|| "the library does not say why it failed".into()))
+        Failure::Reason(
+            (code & REASON_MASK) as u32,
+            text.unwrap_or_else(|| "the library does not say why it failed".into()),
+        )
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // SAFETY: the connection is freed once, and its BIO with it; what both point to was made by boxes, and is pointed to by nobody else then.
+        // SAFETY: the connection is freed once, and its BIO with it; what both point to was made by
+        // boxes, and is pointed to by nobody else then.
         unsafe {
             (self.library.SSL_free)(self.ssl.as_ptr());
             drop(Box::from_raw(self.wire.as_ptr()));

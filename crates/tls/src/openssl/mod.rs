@@ -1,8 +1,11 @@
 //! OpenSSL 3, behind an interface of safe code.
 //!
-//! * [`library`]: its functions; `files`: the shared libraries that have them; [`types`]: its types and constants.
-//! * [`wire`]: encrypted bytes on their way between a stream and the library, and the BIO by which the library has them.
-//! * [`context`]: the settings of all connections of one end, and the callbacks by which the library asks for keys.
+//! * [`library`]: its functions; `files`: the shared libraries that have them; [`types`]: its types
+//!   and constants.
+//! * [`wire`]: encrypted bytes on their way between a stream and the library, and the BIO by which
+//!   the library has them.
+//! * [`context`]: the settings of all connections of one end, and the callbacks by which the
+//!   library asks for keys.
 //! * [`keylog`]: the secrets of a connection, for the kernel.
 //! * [`machine`]: one end of one connection. It has no socket: bytes are put in and taken out.
 

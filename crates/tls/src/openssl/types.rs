@@ -1,5 +1,5 @@
-//! Types and constants of OpenSSL's headers (`ssl.h`, `bio.h`, `crypto.h`), as version 3 has them. All types are opaque: none is read or written
-//! but by the library.
+//! Types and constants of OpenSSL's headers (`ssl.h`, `bio.h`, `crypto.h`), as version 3 has them.
+//! All types are opaque: none is read or written but by the library.
 
 use core::ffi::{c_char, c_int, c_long, c_uchar, c_void};
 
@@ -29,14 +29,21 @@ opaque! {
 }
 
 /// `SSL_client_hello_cb_fn`.
-pub(super) type ClientHelloCallback = unsafe extern "C" fn(*mut Ssl, *mut c_int, *mut c_void) -> c_int;
+pub(super) type ClientHelloCallback =
+    unsafe extern "C" fn(*mut Ssl, *mut c_int, *mut c_void) -> c_int;
 /// `SSL_CTX_keylog_cb_func`.
 pub(super) type KeylogCallback = unsafe extern "C" fn(*const Ssl, *const c_char);
 /// `SSL_psk_find_session_cb_func`.
-pub(super) type FindSessionCallback = unsafe extern "C" fn(*mut Ssl, *const c_uchar, usize, *mut *mut SslSession) -> c_int;
+pub(super) type FindSessionCallback =
+    unsafe extern "C" fn(*mut Ssl, *const c_uchar, usize, *mut *mut SslSession) -> c_int;
 /// `SSL_psk_use_session_cb_func`.
-pub(super) type UseSessionCallback =
-    unsafe extern "C" fn(*mut Ssl, *const EvpMd, *mut *const c_uchar, *mut usize, *mut *mut SslSession) -> c_int;
+pub(super) type UseSessionCallback = unsafe extern "C" fn(
+    *mut Ssl,
+    *const EvpMd,
+    *mut *const c_uchar,
+    *mut usize,
+    *mut *mut SslSession,
+) -> c_int;
 /// What reads for a BIO.
 pub(super) type BioRead = unsafe extern "C" fn(*mut Bio, *mut c_char, c_int) -> c_int;
 /// What writes for a BIO.

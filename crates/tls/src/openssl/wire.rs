@@ -1,8 +1,10 @@
-//! Encrypted bytes between a stream and the library: what has come, and what is to be sent. The library has them by a BIO of ours, which never
-//! blocks and never touches a socket.
+//! Encrypted bytes between a stream and the library: what has come, and what is to be sent. The
+//! library has them by a BIO of ours, which never blocks and never touches a socket.
 
 use super::library::{Library, Unavailable, loaded};
-use super::types::{BIO_CTRL_FLUSH, BIO_RETRY_ANY, BIO_RETRY_READ, BIO_SOURCE_SINK, Bio, BioMethod};
+use super::types::{
+    BIO_CTRL_FLUSH, BIO_RETRY_ANY, BIO_RETRY_READ, BIO_SOURCE_SINK, Bio, BioMethod,
+};
 use crate::limits::TLS_RECEIVE_BYTES;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use std::cell::RefCell;
@@ -128,10 +130,15 @@ unsafe impl Send for Method {}
 unsafe impl Sync for Method {}
 
 /// Makes the BIO of a wire, which has to live longer.
-pub(super) fn bio(library: &'static Library, wire: *const RefCell<Wire>) -> Result<*mut Bio, Unavailable> {
+pub(super) fn bio(
+    library: &'static Library,
+    wire: *const RefCell<Wire>,
+) -> Result<*mut Bio, Unavailable> {
     static METHOD: OnceLock<Option<Method>> = OnceLock::new();
-    let method = METHOD.get_or_init(|| method(library)).as_ref().ok_or(Unavailable::Refused("a BIO"))?;
-    // SAFETY: the method is whole; the BIO is new. The library hands the pointer back and does not follow it.
+    let method =
+        METHOD.get_or_init(|| method(library)).as_ref().ok_or(Unavailable::Refused("a BIO"))?;
+    // SAFETY: the method is whole; the BIO is new. The library hands the pointer back and does not
+    // follow it.
     unsafe {
         let bio = (library.BIO_new)(method.0);
         if bio.is_null() {
@@ -145,9 +152,13 @@ pub(super) fn bio(library: &'static Library, wire: *const RefCell<Wire>) -> Resu
 
 /// Makes the method by which the library reads and writes.
 fn method(library: &Library) -> Option<Method> {
-    // SAFETY: the name ends with zero and lives for ever. The callbacks have the types that the library calls them with.
+    // SAFETY: the name ends with zero and lives for ever. The callbacks have the types that the
+    // library calls them with.
     unsafe {
-        let method = (library.BIO_meth_new)((library.BIO_get_new_index)() | BIO_SOURCE_SINK, c"weft".as_ptr());
+        let method = (library.BIO_meth_new)(
+            (library.BIO_get_new_index)() | BIO_SOURCE_SINK,
+            c"weft".as_ptr(),
+        );
         let is_made = !method.is_null()
             && (library.BIO_meth_set_read)(method, read) == 1
             && (library.BIO_meth_set_write)(method, write) == 1
@@ -159,7 +170,8 @@ fn method(library: &Library) -> Option<Method> {
 /// The wire of a BIO.
 ///
 /// # Safety
-/// The library calls back with a BIO that [`super::machine::Machine`] made, whose data is its wire and lives longer.
+/// The library calls back with a BIO that [`super::machine::Machine`] made, whose data is its wire
+/// and lives longer.
 unsafe fn wire<'a>(bio: *mut Bio) -> Option<&'a RefCell<Wire>> {
     let library = loaded()?;
     // SAFETY: as the caller promises.
@@ -182,7 +194,8 @@ unsafe extern "C" fn read(bio: *mut Bio, into: *mut c_char, len: c_int) -> c_int
         unsafe { (library.BIO_set_flags)(bio, BIO_RETRY_READ) };
         return -1;
     }
-    // SAFETY: the library gives room for `len` bytes, and these are no more; its memory is none of ours.
+    // SAFETY: the library gives room for `len` bytes, and these are no more; its memory is none of
+    // ours.
     unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), into.cast::<u8>(), bytes.len()) };
     bytes.len() as c_int
 }
@@ -191,14 +204,17 @@ unsafe extern "C" fn read(bio: *mut Bio, into: *mut c_char, len: c_int) -> c_int
 unsafe extern "C" fn write(bio: *mut Bio, from: *const c_char, len: c_int) -> c_int {
     // SAFETY: the library calls this with a BIO of ours.
     let (Some(wire), Some(library)) = (unsafe { wire(bio) }, loaded()) else { return -1 };
-    let (Ok(mut wire), Ok(bytes)) = (wire.try_borrow_mut(), usize::try_from(len)) else { return -1 };
+    let (Ok(mut wire), Ok(bytes)) = (wire.try_borrow_mut(), usize::try_from(len)) else {
+        return -1;
+    };
     // SAFETY: the BIO is valid during its callback.
     unsafe { (library.BIO_clear_flags)(bio, BIO_RETRY_ANY) };
     if from.is_null() || bytes == 0 {
         return 0;
     }
     // SAFETY: the library passes so many bytes, which do not change during the call.
-    wire.written.extend_from_slice(unsafe { core::slice::from_raw_parts(from.cast::<u8>(), bytes) });
+    wire.written
+        .extend_from_slice(unsafe { core::slice::from_raw_parts(from.cast::<u8>(), bytes) });
     len
 }
 
@@ -213,7 +229,14 @@ mod tests {
 
     #[test]
     fn no_byte_behind_a_record_is_received() {
-        let stream = [&[22, 3, 3, 0, 3, 1, 2, 3][..], &[20, 3, 3, 0, 0], &[23, 3, 3, 1, 0], &[9; 256], &[22, 3]].concat();
+        let stream = [
+            &[22, 3, 3, 0, 3, 1, 2, 3][..],
+            &[20, 3, 3, 0, 0],
+            &[23, 3, 3, 1, 0],
+            &[9; 256],
+            &[22, 3],
+        ]
+        .concat();
         for piece in [1, 2, 4, 7, 300] {
             let (mut wire, mut at, mut ends) = (Wire::new(), 0, Vec::new());
             while at < stream.len() {
@@ -243,7 +266,10 @@ mod tests {
             wire.came(n);
             got.extend_from_slice(wire.take(step * 91 % 4000));
         }
-        assert!(got.len() > TLS_RECEIVE_BYTES && got.iter().zip(0_u32..).all(|(byte, n)| *byte == n as u8));
+        assert!(
+            got.len() > TLS_RECEIVE_BYTES
+                && got.iter().zip(0_u32..).all(|(byte, n)| *byte == n as u8)
+        );
         wire.written.extend_from_slice(b"abcdef");
         wire.went(4);
         assert_eq!(wire.unsent(), b"ef");

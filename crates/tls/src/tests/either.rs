@@ -65,7 +65,10 @@ fn a_hello_begins_tls() {
         let bytes = pattern(40_000);
         carry(&mut client, &mut end, &bytes);
         carry(&mut end, &mut client, &bytes);
-        assert!(to_server.change(|way| !way.record.windows(64).any(|some| some == &bytes[..64])), "plain text");
+        assert!(
+            to_server.change(|way| !way.record.windows(64).any(|some| some == &bytes[..64])),
+            "plain text"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! What may lie between both ends: each flight of a handshake changed and cut at each place, records twice and out of order, and whole recordings.
+//! What may lie between both ends: each flight of a handshake changed and cut at each place,
+//! records twice and out of order, and whole recordings.
 
 use super::{Hash, IoSlice, IoSliceMut, Pair, identity, is_skipped, look, psk};
 use crate::stream::TlsStream;
@@ -24,7 +25,8 @@ fn up_to(flight: usize) -> (Vec<u8>, Pair) {
     (bytes, pair)
 }
 
-/// The end that takes a flight, which may end after it, has taken these bytes for it; whether it is open then.
+/// The end that takes a flight, which may end after it, has taken these bytes for it; whether it is
+/// open then.
 fn opens(flight: usize, pair: &mut Pair, bytes: &[u8], ended: bool) -> bool {
     let (end, way) = match flight {
         ANSWER => (&mut pair.client, &pair.to_client),
@@ -47,7 +49,8 @@ fn receive(end: &mut TlsStream) -> Vec<u8> {
     all
 }
 
-/// Bytes that mean nothing: the second byte of the version of a record that is not encrypted (RFC 8446 §5.1).
+/// Bytes that mean nothing: the second byte of the version of a record that is not encrypted (RFC
+/// 8446 §5.1).
 fn ignored(flight: &[u8]) -> Vec<usize> {
     let (mut at, mut places) = (0, Vec::new());
     while let Some(header) = flight.get(at..at + 5) {
@@ -86,7 +89,10 @@ fn a_flight_that_is_cut_opens_nothing() {
         let len = up_to(flight).0.len();
         for cut in 0..len {
             let (bytes, mut pair) = up_to(flight);
-            assert!(!opens(flight, &mut pair, &bytes[..cut], cut % 2 == 0), "flight {flight} cut at {cut}");
+            assert!(
+                !opens(flight, &mut pair, &bytes[..cut], cut % 2 == 0),
+                "flight {flight} cut at {cut}"
+            );
         }
     }
 }
@@ -98,10 +104,16 @@ fn flights_of_another_connection_and_one_s_own_open_nothing() {
     }
     for flight in [ANSWER, END] {
         let (_, mut pair) = up_to(flight);
-        assert!(!opens(flight, &mut pair, &up_to(flight).0, true), "flight {flight} of another connection");
+        assert!(
+            !opens(flight, &mut pair, &up_to(flight).0, true),
+            "flight {flight} of another connection"
+        );
         for other in [HELLO, ANSWER, END].into_iter().filter(|other| *other != flight) {
             let (_, mut pair) = up_to(flight);
-            assert!(!opens(flight, &mut pair, &up_to(other).0, true), "flight {other} instead of {flight}");
+            assert!(
+                !opens(flight, &mut pair, &up_to(other).0, true),
+                "flight {other} instead of {flight}"
+            );
         }
     }
     // The hello again, and the end of a handshake without a beginning.
@@ -150,7 +162,9 @@ fn records_twice_or_out_of_order_or_left_out_end_the_connection() {
                 assert_eq!(pair.client.send(&[IoSlice::new(text)]).unwrap(), text.len());
                 pair.to_server.change(|way| way.bytes.drain(..).collect::<Vec<u8>>())
             });
-            order.iter().for_each(|number| pair.to_server.change(|way| way.bytes.extend(&records[*number])));
+            order.iter().for_each(|number| {
+                pair.to_server.change(|way| way.bytes.extend(&records[*number]))
+            });
             assert_eq!(receive(&mut pair.server), comes, "{order:?}");
             let is_sound = order.len() == 3 && order.is_sorted();
             assert_eq!(pair.server.send(&[IoSlice::new(b"x")]).is_ok(), is_sound, "{order:?}");
@@ -161,5 +175,7 @@ fn records_twice_or_out_of_order_or_left_out_end_the_connection() {
     assert_eq!(pair.client.send(&[IoSlice::new(b"mine")]).unwrap(), 4);
     let own: Vec<u8> = pair.to_server.change(|way| way.bytes.drain(..).collect());
     pair.to_client.change(|way| way.bytes.extend(&own));
-    assert!(receive(&mut pair.client).is_empty() && pair.client.send(&[IoSlice::new(b"x")]).is_err());
+    assert!(
+        receive(&mut pair.client).is_empty() && pair.client.send(&[IoSlice::new(b"x")]).is_err()
+    );
 }

@@ -1,5 +1,6 @@
-//! Both ends over TCP sockets, with the records in the kernel where it takes them. Without it they are in user space: the same has to happen.
-//! The lab's case `tls-kernel` runs these tests on kernels that have it.
+//! Both ends over TCP sockets, with the records in the kernel where it takes them. Without it they
+//! are in user space: the same has to happen. The lab's case `tls-kernel` runs these tests on
+//! kernels that have it.
 
 use crate::either::Either;
 use crate::openssl::{Context, Secrets};
@@ -28,7 +29,9 @@ impl End {
     fn new(socket: TcpStream, secrets: Secrets, role: Role, kernel: bool) -> Self {
         let raw = socket.try_clone().unwrap();
         let context = Context::new(secrets).unwrap();
-        let (stream, peer) = SecuredStream::wrap(Box::new(Tcp::from_std(socket).unwrap()), &context, role, kernel).unwrap();
+        let (stream, peer) =
+            SecuredStream::wrap(Box::new(Tcp::from_std(socket).unwrap()), &context, role, kernel)
+                .unwrap();
         Self { stream, peer, raw }
     }
 }
@@ -76,8 +79,10 @@ fn sockets() -> (TcpStream, TcpStream) {
 /// Two ends after their handshake.
 fn pair(hash: Hash, [client, server_kernel]: [bool; 2]) -> [End; 2] {
     let (socket, accepted) = sockets();
-    let mut client = End::new(socket, Secrets::Client(IDENTITY.to_vec(), psk(hash)), Role::Client, client);
-    let mut server = End::new(accepted, server(vec![(IDENTITY, psk(hash))]), Role::Server, server_kernel);
+    let mut client =
+        End::new(socket, Secrets::Client(IDENTITY.to_vec(), psk(hash)), Role::Client, client);
+    let mut server =
+        End::new(accepted, server(vec![(IDENTITY, psk(hash))]), Role::Server, server_kernel);
     shake_hands(&mut client, &mut server);
     [client, server]
 }
@@ -86,7 +91,10 @@ fn pair(hash: Hash, [client, server_kernel]: [bool; 2]) -> [End; 2] {
 fn shake_hands<S: Stream>(client: &mut End, server: &mut End<S>) {
     let end = std::time::Instant::now() + PATIENCE;
     while client.peer.identity().is_none() || server.peer.identity().is_none() {
-        assert_eq!((client.receive(&mut [0; 100]), server.receive(&mut [0; 100])), (Ok(None), Ok(None)));
+        assert_eq!(
+            (client.receive(&mut [0; 100]), server.receive(&mut [0; 100])),
+            (Ok(None), Ok(None))
+        );
         assert!(std::time::Instant::now() < end, "waited in vain");
     }
 }
@@ -111,7 +119,12 @@ fn carry<S: Stream, T: Stream>(from: &mut End<S>, to: &mut End<T>, bytes: &[u8])
             assert!(n > 0, "the end");
             got.extend_from_slice(&room[..n]);
         }
-        assert!(std::time::Instant::now() < end, "waited in vain: {} of {} bytes", got.len(), bytes.len());
+        assert!(
+            std::time::Instant::now() < end,
+            "waited in vain: {} of {} bytes",
+            got.len(),
+            bytes.len()
+        );
     }
     assert!(got == bytes, "what arrived differs");
 }
@@ -132,9 +145,16 @@ fn bytes_arrive_wherever_the_records_are() {
                 carry(&mut client, &mut server, &pattern(bytes));
                 carry(&mut server, &mut client, &pattern(bytes));
             }
-            let place = |is_asked: bool| Some(if is_asked && has_kernel() { Records::Kernel } else { Records::UserSpace });
-            assert_eq!([client.peer.records(), server.peer.records()], places.map(place), "{hash:?}");
-            // The kernel's count, by which keys are changed in time: at least one for each 16 KiB, at most one for each call.
+            let place = |is_asked: bool| {
+                Some(if is_asked && has_kernel() { Records::Kernel } else { Records::UserSpace })
+            };
+            assert_eq!(
+                [client.peer.records(), server.peer.records()],
+                places.map(place),
+                "{hash:?}"
+            );
+            // The kernel's count, by which keys are changed in time: at least one for each 16 KiB,
+            // at most one for each call.
             for end in [&client, &server] {
                 let counts = end.stream.records().into_iter().flatten();
                 counts.for_each(|count| assert!((70..100_000).contains(&count), "{count}"));
@@ -143,7 +163,8 @@ fn bytes_arrive_wherever_the_records_are() {
     }
 }
 
-/// A port that looks at the first byte of what comes gives the records away as one that demands TLS.
+/// A port that looks at the first byte of what comes gives the records away as one that demands
+/// TLS.
 #[test]
 fn the_kernel_has_the_records_of_those_who_chose_tls() {
     if is_skipped() {
@@ -154,17 +175,30 @@ fn the_kernel_has_the_records_of_those_who_chose_tls() {
             let (socket, accepted) = sockets();
             let raw = accepted.try_clone().unwrap();
             let context = Context::new(server(vec![(IDENTITY, psk(hash))])).unwrap();
-            let stream = Either::new(Box::new(Tcp::from_std(accepted).unwrap()), &context.into(), kernel);
+            let stream =
+                Either::new(Box::new(Tcp::from_std(accepted).unwrap()), &context.into(), kernel);
             let mut server = End { peer: stream.whom().clone(), stream, raw };
-            assert_eq!((server.receive(&mut [0; 100]), server.stream.encrypted_by()), (Ok(None), None));
-            let mut client = End::new(socket, Secrets::Client(IDENTITY.to_vec(), psk(hash)), Role::Client, client);
+            assert_eq!(
+                (server.receive(&mut [0; 100]), server.stream.encrypted_by()),
+                (Ok(None), None)
+            );
+            let mut client = End::new(
+                socket,
+                Secrets::Client(IDENTITY.to_vec(), psk(hash)),
+                Role::Client,
+                client,
+            );
             shake_hands(&mut client, &mut server);
             for bytes in [1, 4120, 16_385, 1 << 20] {
                 carry(&mut client, &mut server, &pattern(bytes));
                 carry(&mut server, &mut client, &pattern(bytes));
             }
             let place = if kernel && has_kernel() { Records::Kernel } else { Records::UserSpace };
-            assert_eq!((server.peer.records(), server.stream.encrypted_by()), (Some(place), Some(place.name())), "{hash:?}");
+            assert_eq!(
+                (server.peer.records(), server.stream.encrypted_by()),
+                (Some(place), Some(place.name())),
+                "{hash:?}"
+            );
             client.stream.shutdown().unwrap();
             assert_eq!(server.next(), Ok(0));
         }
@@ -183,7 +217,12 @@ fn keys_are_changed_wherever_the_records_are() {
             client.stream.renew();
             let _ = client.send(b"with new keys");
             let results = [server.next(), client.next()];
-            assert!(results.iter().any(|result| matches!(result, Err(why) if why.contains("this kernel cannot"))), "{results:?}");
+            assert!(
+                results
+                    .iter()
+                    .any(|result| matches!(result, Err(why) if why.contains("this kernel cannot"))),
+                "{results:?}"
+            );
             continue;
         }
         for round in 0..4 {
@@ -234,7 +273,10 @@ fn records_of_others_end_the_connection() {
     // What is written to a socket whose records are the kernel's is encrypted.
     for places in [[false, true], [false, false]] {
         for (record, whys) in [
-            ([&[23, 3, 3, 0, 32][..], &[7; 32]].concat(), ["a record was changed", "a record was changed"]),
+            (
+                [&[23, 3, 3, 0, 32][..], &[7; 32]].concat(),
+                ["a record was changed", "a record was changed"],
+            ),
             ([&[23, 3, 3, 0xff, 0xff][..], &[7; 64]].concat(), ["too long", "length"]),
         ] {
             let [mut client, mut server] = pair(Hash::Sha256, places);

@@ -13,7 +13,8 @@ pub fn is_skipped() -> bool {
         println!("skipped: {why}");
         return true;
     }
-    let version = Command::new("openssl").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let version =
+        Command::new("openssl").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let is_there = version.is_ok_and(|status| status.success());
     if !is_there {
         println!("skipped: the program openssl is missing: install openssl");
@@ -24,9 +25,22 @@ pub fn is_skipped() -> bool {
 /// The files of a certificate that stands for itself, and of its key.
 pub fn certificate() -> Option<(String, String)> {
     let directory = std::env::temp_dir();
-    let [cert, key] = ["cert", "key"].map(|name| format!("{}/weft-tls-{name}-{}.pem", directory.display(), std::process::id()));
+    let [cert, key] = ["cert", "key"]
+        .map(|name| format!("{}/weft-tls-{name}-{}.pem", directory.display(), std::process::id()));
     let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-out", &cert, "-keyout", &key])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/CN=localhost",
+            "-out",
+            &cert,
+            "-keyout",
+            &key,
+        ])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
@@ -51,7 +65,8 @@ impl Openssl {
             .spawn()
             .unwrap();
         let output = Arc::new(Mutex::new(String::new()));
-        let streams: [Box<dyn Read + Send>; 2] = [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        let streams: [Box<dyn Read + Send>; 2] =
+            [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
         for mut stream in streams {
             let output = Arc::clone(&output);
             std::thread::spawn(move || {
@@ -70,7 +85,9 @@ impl Openssl {
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (address, certificate) = (at.to_string(), ["-nocert"]);
         let certificate = if options.contains(&"-cert") { &certificate[..0] } else { &certificate };
-        let mut server = Self::start(&[&["s_server", "-accept", &address, "-tls1_3"], certificate, options].concat());
+        let mut server = Self::start(
+            &[&["s_server", "-accept", &address, "-tls1_3"], certificate, options].concat(),
+        );
         server.wait_for("ACCEPT");
         (server, at)
     }

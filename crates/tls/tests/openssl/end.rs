@@ -18,7 +18,10 @@ pub struct End {
 }
 
 impl End {
-    pub fn new(socket: TcpStream, wrap: impl FnOnce(Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable>) -> Self {
+    pub fn new(
+        socket: TcpStream,
+        wrap: impl FnOnce(Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable>,
+    ) -> Self {
         let (stream, peer) = wrap(Box::new(Tcp::from_std(unblocked(socket)).unwrap())).unwrap();
         Self { stream, peer, received: Vec::new(), is_over: false }
     }
@@ -64,7 +67,9 @@ impl End {
         match self.stream.recv(&mut [IoSliceMut::new(&mut room)]) {
             Ok(0) => self.is_over = true,
             Ok(n) => self.received.extend_from_slice(&room[..n]),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(1)),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
             Err(e) => return Err(e.to_string()),
         }
         Ok(())

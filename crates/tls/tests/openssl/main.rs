@@ -1,4 +1,5 @@
-//! An independent peer: the programs `openssl s_client` and `openssl s_server`. Where they are missing the tests are skipped.
+//! An independent peer: the programs `openssl s_client` and `openssl s_server`. Where they are
+//! missing the tests are skipped.
 
 mod command;
 mod end;
@@ -81,7 +82,8 @@ fn s_client_with_sha_384() {
         return;
     }
     let file = session_file("client", &bytes(Hash::Sha384));
-    let (mut end, mut client) = accept(psk(Hash::Sha384), &["-tls1_3", "-psk_session", &file, "-psk_identity", IDENTITY]);
+    let (mut end, mut client) =
+        accept(psk(Hash::Sha384), &["-tls1_3", "-psk_session", &file, "-psk_identity", IDENTITY]);
     talk(&mut end, &mut client);
     client.wait_for("TLS_AES_256_GCM_SHA384");
 }
@@ -92,11 +94,13 @@ fn s_server_with_both_hashes() {
         return;
     }
     let key = hex(&bytes(Hash::Sha256));
-    let (mut end, mut server) = connect(psk(Hash::Sha256), &["-psk", &key, "-psk_identity", IDENTITY]);
+    let (mut end, mut server) =
+        connect(psk(Hash::Sha256), &["-psk", &key, "-psk_identity", IDENTITY]);
     talk(&mut end, &mut server);
     assert_eq!(end.identity().as_deref(), Some(IDENTITY.as_bytes()));
     let file = session_file("server", &bytes(Hash::Sha384));
-    let (mut end, mut server) = connect(psk(Hash::Sha384), &["-psk_session", &file, "-psk_identity", IDENTITY]);
+    let (mut end, mut server) =
+        connect(psk(Hash::Sha384), &["-psk_session", &file, "-psk_identity", IDENTITY]);
     talk(&mut end, &mut server);
 }
 
@@ -106,10 +110,12 @@ fn new_keys_of_the_peer_are_answered() {
         return;
     }
     let key = hex(&bytes(Hash::Sha256));
-    let (mut end, mut client) = accept(psk(Hash::Sha256), &["-tls1_3", "-msg", "-psk", &key, "-psk_identity", IDENTITY]);
+    let (mut end, mut client) =
+        accept(psk(Hash::Sha256), &["-tls1_3", "-msg", "-psk", &key, "-psk_identity", IDENTITY]);
     talk(&mut end, &mut client);
     for (command, answers) in [("k", 0), ("K", 1), ("K", 2)] {
-        // The program sends its new keys with the next line, and the library answers with the next record that it writes.
+        // The program sends its new keys with the next line, and the library answers with the next
+        // record that it writes.
         client.command(command);
         talk(&mut end, &mut client);
         talk(&mut end, &mut client);
@@ -123,11 +129,13 @@ fn the_end_is_announced() {
         return;
     }
     let key = hex(&bytes(Hash::Sha256));
-    let (mut end, mut client) = accept(psk(Hash::Sha256), &["-tls1_3", "-msg", "-psk", &key, "-psk_identity", IDENTITY]);
+    let (mut end, mut client) =
+        accept(psk(Hash::Sha256), &["-tls1_3", "-msg", "-psk", &key, "-psk_identity", IDENTITY]);
     talk(&mut end, &mut client);
     end.shutdown();
     client.wait_for("warning close_notify");
-    let (mut end, mut client) = accept(psk(Hash::Sha256), &["-tls1_3", "-psk", &key, "-psk_identity", IDENTITY]);
+    let (mut end, mut client) =
+        accept(psk(Hash::Sha256), &["-tls1_3", "-psk", &key, "-psk_identity", IDENTITY]);
     talk(&mut end, &mut client);
     client.command("Q");
     assert_eq!(end.line(), Ok(String::new()));
@@ -144,7 +152,18 @@ fn nothing_else_is_taken() {
         (&["-tls1_3"], "no pre-shared key"),
         (&["-tls1_3", "-psk", &wrong, "-psk_identity", IDENTITY], "another key"),
         (&["-tls1_3", "-psk", &key, "-psk_identity", "somebody"], "\"somebody\""),
-        (&["-tls1_3", "-psk", &key, "-psk_identity", IDENTITY, "-ciphersuites", "TLS_AES_256_GCM_SHA384"], ""),
+        (
+            &[
+                "-tls1_3",
+                "-psk",
+                &key,
+                "-psk_identity",
+                IDENTITY,
+                "-ciphersuites",
+                "TLS_AES_256_GCM_SHA384",
+            ],
+            "",
+        ),
     ];
     for (options, why) in cases {
         let (mut end, _client) = accept(psk(Hash::Sha256), options);
@@ -152,7 +171,8 @@ fn nothing_else_is_taken() {
         assert!(said.starts_with("TLS: ") && said.contains(why), "{options:?}: {said}");
         assert_eq!(end.identity(), None);
     }
-    // Without a Diffie-Hellman exchange what is recorded can be read by whoever learns the key later.
+    // Without a Diffie-Hellman exchange what is recorded can be read by whoever learns the key
+    // later.
     let options = ["-tls1_3", "-allow_no_dhe_kex", "-psk", &key, "-psk_identity", IDENTITY];
     let (mut end, mut client) = accept(psk(Hash::Sha256), &options);
     talk(&mut end, &mut client);
@@ -164,7 +184,9 @@ fn a_certificate_is_no_replacement_for_the_key() {
     if is_skipped() {
         return;
     }
-    let Some((cert, key)) = command::certificate() else { return println!("skipped: openssl makes no certificate") };
+    let Some((cert, key)) = command::certificate() else {
+        return println!("skipped: openssl makes no certificate");
+    };
     let options = ["-cert", &cert, "-key", &key];
     let (mut end, _server) = connect(psk(Hash::Sha256), &options);
     let said = end.line().expect_err("it is taken");

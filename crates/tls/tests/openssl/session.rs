@@ -1,6 +1,8 @@
-//! A key for SHA-384 in the only form in which the program takes one: a session in ASN.1 (`SSL_SESSION`, PEM).
+//! A key for SHA-384 in the only form in which the program takes one: a session in ASN.1
+//! (`SSL_SESSION`, PEM).
 
-/// Writes a file with a session of TLS 1.3 and `TLS_AES_256_GCM_SHA384` whose key this is; gives its path.
+/// Writes a file with a session of TLS 1.3 and `TLS_AES_256_GCM_SHA384` whose key this is; gives
+/// its path.
 pub fn session_file(name: &str, key: &[u8]) -> String {
     let fields = [
         integer(&[1]),
@@ -13,14 +15,18 @@ pub fn session_file(name: &str, key: &[u8]) -> String {
         element(0xa2, &integer(&[0x01, 0x51, 0x80])),
     ];
     let session = element(0x30, &fields.concat());
-    let pem = format!("-----BEGIN SSL SESSION PARAMETERS-----\n{}-----END SSL SESSION PARAMETERS-----\n", base64(&session));
+    let pem = format!(
+        "-----BEGIN SSL SESSION PARAMETERS-----\n{}-----END SSL SESSION PARAMETERS-----\n",
+        base64(&session)
+    );
     let path = std::env::temp_dir().join(format!("weft-tls-{name}-{}.pem", std::process::id()));
     std::fs::write(&path, pem).unwrap();
     path.display().to_string()
 }
 
 fn now() -> [u8; 5] {
-    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let seconds =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let [.., a, b, c, d] = seconds.to_be_bytes();
     [0, a, b, c, d]
 }
@@ -40,8 +46,14 @@ fn integer(bytes: &[u8]) -> Vec<u8> {
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let groups = bytes.chunks(3).map(|group| {
-        let bits = group.iter().chain(&[0; 2]).take(3).fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
-        let letter = |n: usize| if n > group.len() { '=' } else { char::from(LETTERS[bits >> (18 - 6 * n) & 63]) };
+        let bits = group
+            .iter()
+            .chain(&[0; 2])
+            .take(3)
+            .fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
+        let letter = |n: usize| {
+            if n > group.len() { '=' } else { char::from(LETTERS[bits >> (18 - 6 * n) & 63]) }
+        };
         (0..4).map(letter).collect::<String>()
     });
     let lines: Vec<String> = groups.collect();

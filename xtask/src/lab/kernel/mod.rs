@@ -71,7 +71,10 @@ impl Kernel {
     }
 
     /// The named modules and all that they need, without those that are part of the kernel.
-    pub(super) fn closure<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<BTreeSet<String>> {
+    pub(super) fn closure<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<BTreeSet<String>> {
         let mut wanted = BTreeSet::new();
         let mut open: Vec<String> = names.into_iter().map(module_name).collect();
         while let Some(name) = open.pop() {
@@ -102,19 +105,30 @@ impl Kernel {
         let plain = self.dir.join("plain").join(format!("{name}.ko"));
         if !plain.exists() {
             let partial = plain.with_extension("partial");
-            sh::run(Command::new("xz").arg("-dc").arg(self.modules_dir().join(path)).stdout(File::create(&partial)?))?;
+            sh::run(
+                Command::new("xz")
+                    .arg("-dc")
+                    .arg(self.modules_dir().join(path))
+                    .stdout(File::create(&partial)?),
+            )?;
             fs::rename(&partial, &plain)?;
         }
         Ok((plain_path.to_owned(), plain))
     }
 
     /// The text files by which busybox's modprobe finds the given modules, by name.
-    pub(super) fn indexes(&self, modules: &BTreeSet<String>) -> Result<[(&'static str, String); 3]> {
+    pub(super) fn indexes(
+        &self,
+        modules: &BTreeSet<String>,
+    ) -> Result<[(&'static str, String); 3]> {
         let dependencies = self.index("modules.dep")?;
-        let dependencies =
-            lines(&dependencies, |line| line.split_once(':').is_some_and(|(path, _)| modules.contains(&module_name(path))));
+        let dependencies = lines(&dependencies, |line| {
+            line.split_once(':').is_some_and(|(path, _)| modules.contains(&module_name(path)))
+        });
         let aliases = self.index("modules.alias")?;
-        let aliases = lines(&aliases, |line| line.rsplit(' ').next().is_some_and(|name| modules.contains(&module_name(name))));
+        let aliases = lines(&aliases, |line| {
+            line.rsplit(' ').next().is_some_and(|name| modules.contains(&module_name(name)))
+        });
         Ok([
             ("modules.dep", dependencies.replace(".ko.xz", ".ko")),
             ("modules.alias", aliases),
@@ -156,7 +170,10 @@ mod tests {
         assert_eq!(names.iter().collect::<Vec<_>>(), ["nvme_core", "nvme_tcp"]);
         assert!(kernel.closure(["absent"]).is_err());
         let [(_, dependencies), (_, aliases), _] = kernel.indexes(&names).unwrap();
-        assert_eq!(dependencies, "kernel/a/nvme-tcp.ko: kernel/a/nvme-core.ko\nkernel/a/nvme-core.ko:\n");
+        assert_eq!(
+            dependencies,
+            "kernel/a/nvme-tcp.ko: kernel/a/nvme-core.ko\nkernel/a/nvme-core.ko:\n"
+        );
         assert_eq!(aliases, "alias nvme_x nvme_tcp\n");
         assert_eq!(kernel.module("b").unwrap().0, "kernel/b.ko");
     }

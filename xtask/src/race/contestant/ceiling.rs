@@ -33,7 +33,9 @@ impl Ceiling {
     /// Starts the server, with options for TLS that its clients have, too.
     pub fn with(setting: &Setting, options: &[&str]) -> Result<Self> {
         let (memory, cpu) = (setting.memory_bytes.to_string(), setting.target_cpu.to_string());
-        let mut server = Process::start(setting.weft(&["ceiling", "--memory", &memory, "--cpu", &cpu]).args(options))?;
+        let mut server = Process::start(
+            setting.weft(&["ceiling", "--memory", &memory, "--cpu", &cpu]).args(options),
+        )?;
         let address = server.line("listening on ").context("the ceiling's server")?;
         Ok(Self { server, address, options: options.iter().map(ToString::to_string).collect() })
     }
@@ -68,8 +70,18 @@ impl Ceiling {
 
     fn run(&mut self, setting: &Setting, point: &Point, more: &[&str]) -> Result<Sample> {
         until_done(setting, |setting| {
-            let mut command = setting.weft(&["bench", "--ceiling", "--output-format=json", "--ceiling-server", &self.address]);
-            command.args(["--watch-pid", &self.server.pid().to_string()]).args(point.job(setting)).args(&self.options).args(more);
+            let mut command = setting.weft(&[
+                "bench",
+                "--ceiling",
+                "--output-format=json",
+                "--ceiling-server",
+                &self.address,
+            ]);
+            command
+                .args(["--watch-pid", &self.server.pid().to_string()])
+                .args(point.job(setting))
+                .args(&self.options)
+                .args(more);
             let report: Value = serde_json::from_str(&process::output(&mut command)?)?;
             Sample::of_ceiling(&report)
         })

@@ -1,8 +1,9 @@
 //! Any other peer, by a command line: `--peer 'NAME=COMMAND'`.
 //!
-//! The command is run by `sh -c` once for each measurement, with RW, RWMIXREAD, BS (bytes), IODEPTH, NUMJOBS, SIZE (bytes), RUNTIME and RAMP_TIME
-//! (seconds), TARGET_CPU and INITIATOR_CPU in its environment, and prints fio's JSON, or the operations per second as a number in its
-//! last line. Exit status 77 says that it cannot do this point.
+//! The command is run by `sh -c` once for each measurement, with RW, RWMIXREAD, BS (bytes),
+//! IODEPTH, NUMJOBS, SIZE (bytes), RUNTIME and RAMP_TIME (seconds), TARGET_CPU and INITIATOR_CPU in
+//! its environment, and prints fio's JSON, or the operations per second as a number in its last
+//! line. Exit status 77 says that it cannot do this point.
 
 use std::process::{Command, Stdio};
 
@@ -23,8 +24,13 @@ pub struct Custom {
 impl Custom {
     /// From `NAME=COMMAND`.
     pub fn parse(text: &str) -> Result<Self> {
-        let (name, command) = text.split_once('=').with_context(|| format!("--peer \"{text}\": write NAME=COMMAND"))?;
-        ensure!(!name.is_empty() && !command.trim().is_empty(), "--peer \"{text}\": write NAME=COMMAND");
+        let (name, command) = text
+            .split_once('=')
+            .with_context(|| format!("--peer \"{text}\": write NAME=COMMAND"))?;
+        ensure!(
+            !name.is_empty() && !command.trim().is_empty(),
+            "--peer \"{text}\": write NAME=COMMAND"
+        );
         Ok(Self { name: name.to_owned(), command: command.to_owned() })
     }
 }
@@ -35,7 +41,8 @@ fn read(text: &str) -> Result<Sample> {
         return Sample::of_fio(&serde_json::from_str(json)?);
     }
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let iops = last.trim().parse().with_context(|| format!("neither fio's JSON nor a number: {last}"))?;
+    let iops =
+        last.trim().parse().with_context(|| format!("neither fio's JSON nor a number: {last}"))?;
     Ok(Sample { iops, ..Sample::default() })
 }
 

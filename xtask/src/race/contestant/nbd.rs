@@ -29,7 +29,15 @@ pub fn foreign(setting: &Setting) -> Result<Box<dyn Contestant>> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let size = format!("size={}", setting.memory_bytes);
     let (cpu, port_text) = (setting.target_cpu, port.to_string());
-    let args = ["--foreground", "--ipaddr=127.0.0.1", "--port", &port_text, "--exit-with-parent", "memory", &size];
+    let args = [
+        "--foreground",
+        "--ipaddr=127.0.0.1",
+        "--port",
+        &port_text,
+        "--exit-with-parent",
+        "memory",
+        &size,
+    ];
     let target = Process::start(&mut Setting::pinned(cpu, "nbdkit", &args))?;
     start("nbdkit", setting, format!("nbd://127.0.0.1:{port}"), target)
 }
@@ -38,14 +46,26 @@ pub fn foreign(setting: &Setting) -> Result<Box<dyn Contestant>> {
 pub fn ours(setting: &Setting) -> Result<Box<dyn Contestant>> {
     let cpu = setting.target_cpu.to_string();
     let source = format!("ram:{}", setting.memory_bytes);
-    let Target { process, url } =
-        Target::with(setting, &source, "nbd://127.0.0.1:0", &["--threads", "1", "--cpus_allowed", &cpu, "--name", "race"])?;
+    let Target { process, url } = Target::with(
+        setting,
+        &source,
+        "nbd://127.0.0.1:0",
+        &["--threads", "1", "--cpus_allowed", &cpu, "--name", "race"],
+    )?;
     start("weft-nbd", setting, url, process)
 }
 
-fn start(name: &'static str, setting: &Setting, url: String, target: Process) -> Result<Box<dyn Contestant>> {
-    let engines =
-        if sh::have("fio") { process::output(std::process::Command::new("fio").arg("--enghelp"))? } else { String::new() };
+fn start(
+    name: &'static str,
+    setting: &Setting,
+    url: String,
+    target: Process,
+) -> Result<Box<dyn Contestant>> {
+    let engines = if sh::have("fio") {
+        process::output(std::process::Command::new("fio").arg("--enghelp"))?
+    } else {
+        String::new()
+    };
     ensure!(engines.lines().any(|line| line.trim() == "nbd"), "there is no fio with an nbd engine");
     let nbd = Nbd { name, url, target };
     let bytes = setting.memory_bytes.to_string();
@@ -66,7 +86,13 @@ fn start(name: &'static str, setting: &Setting, url: String, target: Process) ->
 impl Nbd {
     fn fio(&self, setting: &Setting, job: &[&str]) -> Result<Value> {
         let uri = format!("--uri={}", self.url);
-        let mut args = vec!["--name=race", "--ioengine=nbd", &uri, "--output-format=json", "--group_reporting"];
+        let mut args = vec![
+            "--name=race",
+            "--ioengine=nbd",
+            &uri,
+            "--output-format=json",
+            "--group_reporting",
+        ];
         args.extend(job);
         let text = process::output(&mut Setting::pinned(setting.initiator_cpu, "fio", &args))?;
         Ok(serde_json::from_str(text.get(text.find('{').unwrap_or(0)..).unwrap_or(""))?)

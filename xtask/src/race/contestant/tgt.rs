@@ -1,6 +1,7 @@
 //! iSCSI: tgt, and weft's export of a RAM disk, both driven by libiscsi's `iscsi-perf`.
 //!
-//! `iscsi-perf` reads at random, tells operations per second once a second and no latencies, and goes on until it is interrupted.
+//! `iscsi-perf` reads at random, tells operations per second once a second and no latencies, and
+//! goes on until it is interrupted.
 
 use std::{
     net::TcpListener,
@@ -57,7 +58,11 @@ pub fn foreign(setting: &Setting) -> Result<Box<dyn Contestant>> {
     let file = PathBuf::from(format!("/dev/shm/weft-race-{}.img", std::process::id()));
     std::fs::write(&file, vec![0x5a; setting.memory_bytes as usize])
         .with_context(|| format!("cannot write {}", file.display()))?;
-    let mut tgtd = Setting::pinned(setting.target_cpu, "tgtd", &["--foreground", "--control-port", &control, "--iscsi", &portal]);
+    let mut tgtd = Setting::pinned(
+        setting.target_cpu,
+        "tgtd",
+        &["--foreground", "--control-port", &control, "--iscsi", &portal],
+    );
     let target = Process::start(tgtd.stderr(Stdio::null()))?;
     let url = format!("iscsi://127.0.0.1:{port}/{IQN}/1");
     let iscsi = Iscsi { name: "tgt", url, target, tgt: Some(Tgt { file, control }) };
@@ -71,8 +76,12 @@ const IQN: &str = "iqn.2014-08.org.example:race";
 pub fn ours(setting: &Setting) -> Result<Box<dyn Contestant>> {
     let cpu = setting.target_cpu.to_string();
     let source = format!("ram:{}", setting.memory_bytes);
-    let Target { process, url } =
-        Target::with(setting, &source, "iscsi://127.0.0.1:0", &["--threads", "1", "--cpus_allowed", &cpu])?;
+    let Target { process, url } = Target::with(
+        setting,
+        &source,
+        "iscsi://127.0.0.1:0",
+        &["--threads", "1", "--cpus_allowed", &cpu],
+    )?;
     Iscsi { name: "weft-iscsi", url, target: process, tgt: None }.checked()
 }
 
@@ -80,17 +89,30 @@ impl Iscsi {
     /// Makes one target with one logical unit in tgtd.
     fn set_up(&self) -> Result<()> {
         let Some(tgt) = &self.tgt else { return Ok(()) };
-        let mut target = tgt.admin(&["--op", "new", "--mode", "target", "--tid", "1", "--targetname", IQN]);
+        let mut target =
+            tgt.admin(&["--op", "new", "--mode", "target", "--tid", "1", "--targetname", IQN]);
         for _ in 0..KNOCKS {
             if target.is_ok() {
                 break;
             }
             thread::sleep(Duration::from_millis(40));
-            target = tgt.admin(&["--op", "new", "--mode", "target", "--tid", "1", "--targetname", IQN]);
+            target =
+                tgt.admin(&["--op", "new", "--mode", "target", "--tid", "1", "--targetname", IQN]);
         }
         target?;
         let file = tgt.file.to_string_lossy();
-        tgt.admin(&["--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "--backing-store", &file])?;
+        tgt.admin(&[
+            "--op",
+            "new",
+            "--mode",
+            "logicalunit",
+            "--tid",
+            "1",
+            "--lun",
+            "1",
+            "--backing-store",
+            &file,
+        ])?;
         tgt.admin(&["--op", "bind", "--mode", "target", "--tid", "1", "--initiator-address", "ALL"])
     }
 
@@ -102,14 +124,20 @@ impl Iscsi {
 
 impl Tgt {
     fn admin(&self, args: &[&str]) -> Result<()> {
-        process::output(Command::new("tgtadm").args(["--control-port", &self.control, "--lld", "iscsi"]).args(args)).map(drop)
+        process::output(
+            Command::new("tgtadm")
+                .args(["--control-port", &self.control, "--lld", "iscsi"])
+                .args(args),
+        )
+        .map(drop)
     }
 }
 
 impl Drop for Iscsi {
     fn drop(&mut self) {
         if let Some(tgt) = &self.tgt {
-            // tgtd is deaf to signals while it has targets. Whatever fails here, its process is ended next.
+            // tgtd is deaf to signals while it has targets. Whatever fails here, its process is
+            // ended next.
             let _ = tgt.admin(&["--op", "delete", "--mode", "target", "--tid", "1", "--force"]);
             let _ = process::output(Command::new("tgtadm").args([
                 "--control-port",
@@ -138,12 +166,17 @@ impl Contestant for Iscsi {
         let args = ["-r", "-m", &depth, "-b", &blocks, &self.url];
         let time = (setting.ramp + setting.runtime).max(FIRST_WORD);
         let before = self.target.cpu()?;
-        let said = interrupted(&mut Setting::pinned(setting.initiator_cpu, "iscsi-perf", &args), time)?;
+        let said =
+            interrupted(&mut Setting::pinned(setting.initiator_cpu, "iscsi-perf", &args), time)?;
         let after = self.target.cpu()?;
-        let rates = said.split("iops current ").skip(1).filter_map(|rest| rest.split(' ').next()?.parse().ok());
+        let rates = said
+            .split("iops current ")
+            .skip(1)
+            .filter_map(|rest| rest.split(' ').next()?.parse().ok());
         let iops = Spread::of(rates).context("iscsi-perf told no rate")?.median;
         ensure!(iops > 0.0, "iscsi-perf did nothing");
-        let us = |at: usize| (after[at] - before[at]).as_secs_f64() * 1e6 / (iops * time.as_secs_f64());
+        let us =
+            |at: usize| (after[at] - before[at]).as_secs_f64() * 1e6 / (iops * time.as_secs_f64());
         let target = Some(Cost { user_us: us(0), system_us: us(1), ..Cost::default() });
         Ok(Some(Sample { iops, target, ..Sample::default() }))
     }
@@ -151,7 +184,8 @@ impl Contestant for Iscsi {
 
 /// Runs a program for so long, then interrupts it; what it wrote.
 fn interrupted(command: &mut Command, time: Duration) -> Result<String> {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let pid = child.id().to_string();
     thread::spawn(move || {
         thread::sleep(time);

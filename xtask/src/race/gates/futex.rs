@@ -18,7 +18,8 @@ use crate::sh::{self, Missing};
 /// Futex calls for each operation that count as none: starting and ending a run takes some.
 const LIMIT: f64 = 0.002;
 
-/// Operations of each job: many against the calls of a run's start and end. A time instead would be few of them on a busy machine.
+/// Operations of each job: many against the calls of a run's start and end. A time instead would be
+/// few of them on a busy machine.
 const OPERATIONS: u32 = 40_000;
 
 /// Futex calls of both ends in one run.
@@ -39,7 +40,12 @@ pub fn check(setting: &Setting) -> Result<Vec<Check>> {
         let Futexes { initiator, target, ios } = futexes(setting, loops)?;
         for (end, calls) in [("initiator", initiator), ("target", target)] {
             let what = format!("{loops} loops, {end}, {calls} in {ios} operations");
-            checks.push(Check::at_most(what, calls as f64 / ios as f64, LIMIT, "for each operation"));
+            checks.push(Check::at_most(
+                what,
+                calls as f64 / ios as f64,
+                LIMIT,
+                "for each operation",
+            ));
         }
     }
     Ok(checks)
@@ -52,18 +58,30 @@ pub fn futexes(setting: &Setting, loops: u32) -> Result<Futexes> {
     }
     let source = format!("ram:{}", setting.memory_bytes);
     let threads = loops.to_string();
-    let target = Target::with(setting, &source, "nvme+tcp://127.0.0.1:0", &["--threads", &threads])?;
+    let target =
+        Target::with(setting, &source, "nvme+tcp://127.0.0.1:0", &["--threads", &threads])?;
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let (of_target, of_initiator) = (directory.path().join("target"), directory.path().join("initiator"));
+    let (of_target, of_initiator) =
+        (directory.path().join("target"), directory.path().join("initiator"));
     let pid = target.process.pid().to_string();
     let mut tracer = strace(&of_target).args(["-p", &pid]).stderr(Stdio::piped()).spawn()?;
-    // It says that it has attached; what it traces is quiet until then. Its output is ours as long as it runs.
-    let mut said = BufReader::new(tracer.stderr.take().context("strace without output")?).lines().map_while(Result::ok);
+    // It says that it has attached; what it traces is quiet until then. Its output is ours as long
+    // as it runs.
+    let mut said = BufReader::new(tracer.stderr.take().context("strace without output")?)
+        .lines()
+        .map_while(Result::ok);
     if !said.any(|line| line.ends_with("attached") || line.contains(" attached with ")) {
         return Err(Missing(format!("strace may not trace here ({})", tracer.wait()?)).into());
     }
     let jobs = 2 * loops;
-    let bench = setting.weft(&["bench", &target.url, "--rw=randread", "--bs=4k", "--iodepth=16", "--output-format=json"]);
+    let bench = setting.weft(&[
+        "bench",
+        &target.url,
+        "--rw=randread",
+        "--bs=4k",
+        "--iodepth=16",
+        "--output-format=json",
+    ]);
     let mut traced = strace(&of_initiator);
     traced.arg(bench.get_program()).args(bench.get_args());
     traced.args([
@@ -76,7 +94,12 @@ pub fn futexes(setting: &Setting, loops: u32) -> Result<Futexes> {
         traced.env(name, value.unwrap_or_default());
     }
     let report: Value = serde_json::from_str(&process::output(&mut traced)?)?;
-    let ios: u64 = report["jobs"].as_array().into_iter().flatten().filter_map(|job| job["read"]["total_ios"].as_u64()).sum();
+    let ios: u64 = report["jobs"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|job| job["read"]["total_ios"].as_u64())
+        .sum();
     ensure!(ios > 0, "nothing was read");
     process::output(Command::new("kill").args(["-INT", &tracer.id().to_string()]))?;
     tracer.wait()?;
@@ -91,7 +114,8 @@ fn strace(output: &Path) -> Command {
 
 /// The calls in a summary of `strace -c`; a call that never happened has no line.
 fn calls(path: &Path) -> Result<u64> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("strace wrote no {}", path.display()))?;
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("strace wrote no {}", path.display()))?;
     Ok(summed(&text))
 }
 

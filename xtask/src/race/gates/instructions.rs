@@ -1,8 +1,10 @@
-//! Instructions of the engines, and of counting, for each command, counted by callgrind, against a committed baseline.
+//! Instructions of the engines, and of counting, for each command, counted by callgrind, against a
+//! committed baseline.
 //!
-//! The count depends on the compiler and on nothing else: engines touch no payload, and what the processor can do is hidden from the C
-//! library. With another compiler than the baseline's the numbers are printed and not judged, except in CI, where it is a failure:
-//! renew the baseline with `cargo xtask race --renew-baseline` and say in the commit why it changed.
+//! The count depends on the compiler and on nothing else: engines touch no payload, and what the
+//! processor can do is hidden from the C library. With another compiler than the baseline's the
+//! numbers are printed and not judged, except in CI, where it is a failure: renew the baseline with
+//! `cargo xtask race --renew-baseline` and say in the commit why it changed.
 
 use std::{env, fs, path::Path, path::PathBuf, process::Command};
 
@@ -15,7 +17,8 @@ use crate::sh::{self, Missing};
 /// Instructions that are tolerated beyond the baseline.
 const TOLERANCE: f64 = 0.03;
 
-/// A program of tests that are counted: its package, its name, and its tests with the functions in which they are counted.
+/// A program of tests that are counted: its package, its name, and its tests with the functions in
+/// which they are counted.
 type Program = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const PROGRAMS: [Program; 2] = [
@@ -39,16 +42,26 @@ pub fn check() -> Result<Vec<Check>> {
     let judged = baseline["rustc"] == rustc()?.as_str();
     let mut checks = Vec::new();
     for (engine, found) in counted {
-        let base = baseline["instructions"][engine].as_f64().with_context(|| format!("the baseline lacks {engine}"))?;
+        let base = baseline["instructions"][engine]
+            .as_f64()
+            .with_context(|| format!("the baseline lacks {engine}"))?;
         let what = format!("{engine}, for each 4 KiB command");
-        let found_text = format!("{found:.1}, {:+.1} % to the baseline of {base:.1}", (found / base - 1.0) * 100.0);
-        checks.push(Check { what, found: found_text, good: !judged || found <= base * (1.0 + TOLERANCE) });
+        let found_text = format!(
+            "{found:.1}, {:+.1} % to the baseline of {base:.1}",
+            (found / base - 1.0) * 100.0
+        );
+        checks.push(Check {
+            what,
+            found: found_text,
+            good: !judged || found <= base * (1.0 + TOLERANCE),
+        });
     }
     if !judged {
         let (base, ours) = (&baseline["rustc"], rustc()?);
         let good = env::var_os("CI").is_none_or(|ci| ci.is_empty());
-        let found =
-            format!("the baseline is from {base}, this is {ours}: run `cargo xtask race --renew-baseline` on the commit before");
+        let found = format!(
+            "the baseline is from {base}, this is {ours}: run `cargo xtask race --renew-baseline` on the commit before"
+        );
         checks.push(Check { what: "the same compiler".into(), found, good });
     }
     Ok(checks)
@@ -56,8 +69,10 @@ pub fn check() -> Result<Vec<Check>> {
 
 /// Writes the baseline anew.
 pub fn renew() -> Result<()> {
-    let counted: serde_json::Map<String, Value> =
-        count()?.into_iter().map(|(engine, found)| (engine.to_owned(), json!((found * 10.0).round() / 10.0))).collect();
+    let counted: serde_json::Map<String, Value> = count()?
+        .into_iter()
+        .map(|(engine, found)| (engine.to_owned(), json!((found * 10.0).round() / 10.0)))
+        .collect();
     let baseline = json!({ "rustc": rustc()?, "instructions": counted });
     fs::write(path(), format!("{baseline:#}\n"))?;
     println!("{baseline:#}");
@@ -97,27 +112,44 @@ fn count() -> Result<Vec<(&'static str, f64)>> {
 /// Builds a program as it is released, and finds it.
 fn build(package: &str, name: &str) -> Result<PathBuf> {
     let mut cargo = sh::cargo("test");
-    cargo.args(["--release", "--locked", "--no-run", "--quiet", "--package", package, "--test", name]);
+    cargo.args([
+        "--release",
+        "--locked",
+        "--no-run",
+        "--quiet",
+        "--package",
+        package,
+        "--test",
+        name,
+    ]);
     let messages = sh::output(cargo.args(["--message-format", "json-render-diagnostics"]))?;
     let program = messages.lines().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
-        (message["target"]["name"] == name).then(|| message["executable"].as_str().map(PathBuf::from))?
+        (message["target"]["name"] == name)
+            .then(|| message["executable"].as_str().map(PathBuf::from))?
     });
     program.with_context(|| format!("cargo did not say where {name} is"))
 }
 
 fn count_one(program: &Path, engine: &str, function: &str) -> Result<f64> {
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", &format!("--toggle-collect=*{function}*")])
+        .args([
+            "--tool=callgrind",
+            "--callgrind-out-file=/dev/null",
+            &format!("--toggle-collect=*{function}*"),
+        ])
         .arg(program)
         .args(["--exact", engine, "--test-threads=1", "--nocapture"])
         // Functions of the C library that are chosen by what the processor can do.
         .env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX512F,-AVX512VL,-ERMS,-FSRM")
         .output()
         .context("cannot start valgrind")?;
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "{engine} failed under callgrind: {err}");
-    let number = |text: &str, mark: &str| -> Option<f64> { text.split(mark).nth(1)?.split_whitespace().next()?.parse().ok() };
+    let number = |text: &str, mark: &str| -> Option<f64> {
+        text.split(mark).nth(1)?.split_whitespace().next()?.parse().ok()
+    };
     let collected = number(&err, "Collected :").context("callgrind told no count")?;
     let commands = number(&out, "commands ").context("the program told no count of commands")?;
     ensure!(collected > 0.0, "callgrind saw nothing of {function}");

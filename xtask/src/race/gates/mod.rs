@@ -1,7 +1,8 @@
-//! What noise cannot touch, against its limits: futex calls, memory, instructions, the program's size.
+//! What noise cannot touch, against its limits: futex calls, memory, instructions, the program's
+//! size.
 //!
-//! System calls and copies for each operation depend on what happens to arrive together, and so on the machine's load: they are counted in
-//! virtual time, by a test of `endpoint` (`sim/counts.rs`).
+//! System calls and copies for each operation depend on what happens to arrive together, and so on
+//! the machine's load: they are counted in virtual time, by a test of `endpoint` (`sim/counts.rs`).
 
 mod futex;
 mod instructions;
@@ -35,8 +36,12 @@ impl Check {
 type Gate = (&'static str, fn(&Setting) -> Result<Vec<Check>>);
 
 /// All gates.
-const GATES: [Gate; 4] =
-    [("futex calls", futex::check), ("memory", memory), ("instructions", |_| instructions::check()), ("program", program::check)];
+const GATES: [Gate; 4] = [
+    ("futex calls", futex::check),
+    ("memory", memory),
+    ("instructions", |_| instructions::check()),
+    ("program", program::check),
+];
 
 /// Writes anew what gates compare with.
 pub fn renew(setting: &Setting) -> Result<()> {
@@ -50,8 +55,18 @@ fn memory(setting: &Setting) -> Result<Vec<Check>> {
     let found = super::section::memory::measure(&small)?;
     let kib = |bytes: u64| bytes as f64 / 1024.0;
     Ok(vec![
-        Check::at_most(format!("each of {} idle connections", found.idle_connections), kib(found.idle_each), 32.0, "KiB"),
-        Check::at_most(format!("{} connections at depth 128", found.connections), kib(found.peak), kib(found.allowed), "KiB"),
+        Check::at_most(
+            format!("each of {} idle connections", found.idle_connections),
+            kib(found.idle_each),
+            32.0,
+            "KiB",
+        ),
+        Check::at_most(
+            format!("{} connections at depth 128", found.connections),
+            kib(found.peak),
+            kib(found.allowed),
+            "KiB",
+        ),
     ])
 }
 

@@ -1,7 +1,8 @@
-//! What the program is built from and how large it is, against a committed baseline. It is the program that the other gates run, so
-//! nothing is built for this.
+//! What the program is built from and how large it is, against a committed baseline. It is the
+//! program that the other gates run, so nothing is built for this.
 //!
-//! The size depends on the compiler and on what it builds for: with others than the baseline's it is printed and not judged.
+//! The size depends on the compiler and on what it builds for: with others than the baseline's it
+//! is printed and not judged.
 
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
 
@@ -26,7 +27,12 @@ pub fn check(setting: &Setting) -> Result<Vec<Check>> {
     let text = fs::read_to_string(path()).context("cannot read xtask/program.json")?;
     let baseline: Value = serde_json::from_str(&text).context("xtask/program.json")?;
     if baseline["machine"] != machine() {
-        return Err(Missing(format!("the baseline of the program is of {}, this is {}", baseline["machine"], machine())).into());
+        return Err(Missing(format!(
+            "the baseline of the program is of {}, this is {}",
+            baseline["machine"],
+            machine()
+        ))
+        .into());
     }
     let (crates, bytes) = (crates()?, stripped_bytes(&fs::read(&setting.weft)?)?);
     let known = baseline["crates"].as_u64().context("the baseline lacks crates")? as usize;
@@ -68,7 +74,8 @@ fn machine() -> String {
     format!("{}-{}", env::consts::ARCH, env::consts::OS)
 }
 
-/// Crates that the program is built from on this machine, itself and what only runs during the build included.
+/// Crates that the program is built from on this machine, itself and what only runs during the
+/// build included.
 fn crates() -> Result<usize> {
     let mut tree = sh::cargo("tree");
     tree.args(["--locked", "--package", "weft", "--edges", "normal,build", "--prefix", "none"]);
@@ -77,14 +84,18 @@ fn crates() -> Result<usize> {
 
 /// Crates in the output of `cargo tree`, which marks with a star those that it has shown before.
 fn distinct(tree: &str) -> usize {
-    let lines = tree.lines().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.is_empty());
+    let lines =
+        tree.lines().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.is_empty());
     lines.collect::<BTreeSet<_>>().len()
 }
 
 /// Bytes of a program that are left when its symbols are removed: of the sections that are loaded.
 fn stripped_bytes(program: &[u8]) -> Result<u64> {
     let elf = Elf::parse(program).context("weft is no ELF program")?;
-    let loaded = elf.section_headers.iter().filter(|it| it.sh_flags & u64::from(SHF_ALLOC) != 0 && it.sh_type != SHT_NOBITS);
+    let loaded = elf
+        .section_headers
+        .iter()
+        .filter(|it| it.sh_flags & u64::from(SHF_ALLOC) != 0 && it.sh_type != SHT_NOBITS);
     Ok(loaded.map(|section| section.sh_size).sum())
 }
 

@@ -24,7 +24,11 @@ const IDLE_HOSTS: usize = 495;
 pub fn run(setting: &Setting) -> Result<Section> {
     let mut target = Target::start(setting, &format!("ram:{}", setting.memory_bytes))?;
     target.fill(setting)?;
-    let job = reads(setting, BUSY.1, &[&format!("--numjobs={}", BUSY.0), &format!("--cpus_allowed={}", setting.initiator_cpu)]);
+    let job = reads(
+        setting,
+        BUSY.1,
+        &[&format!("--numjobs={}", BUSY.0), &format!("--cpus_allowed={}", setting.initiator_cpu)],
+    );
     let idle_hosts = if setting.small { 20 } else { IDLE_HOSTS };
     let (mut alone, mut among) = (Vec::new(), Vec::new());
     for _ in 0..setting.rounds {
@@ -33,7 +37,8 @@ pub fn run(setting: &Setting) -> Result<Section> {
         among.push(iops(&target.bench(setting, &job)?.0));
         drop(hosts);
     }
-    let losses: Vec<f64> = alone.iter().zip(&among).map(|(alone, among)| (1.0 - among / alone) * 100.0).collect();
+    let losses: Vec<f64> =
+        alone.iter().zip(&among).map(|(alone, among)| (1.0 - among / alone) * 100.0).collect();
     let mut table = Table::new(
         "Idle connections",
         &format!(
@@ -42,7 +47,9 @@ pub fn run(setting: &Setting) -> Result<Section> {
         ),
         &["connections", "operations per second"],
     );
-    let cell = |values: &[f64]| Spread::of(values.iter().copied()).map_or_else(String::new, |s| rate(s.median));
+    let cell = |values: &[f64]| {
+        Spread::of(values.iter().copied()).map_or_else(String::new, |s| rate(s.median))
+    };
     table.rows.push(vec![format!("{} busy", BUSY.0), cell(&alone)]);
     table.rows.push(vec![format!("{} busy, {} idle", BUSY.0, 2 * idle_hosts), cell(&among)]);
     let loss = Spread::of(losses.iter().copied()).map_or(0.0, |s| s.median);

@@ -12,7 +12,11 @@ use crate::sh::{self, Missing};
 pub fn run(setting: &Setting) -> Result<Section> {
     let (seconds, rounds) = if setting.small { ("1", "1") } else { ("3", "5") };
     let mut lab = sh::chore(&["lab", "run", "lab/measure/kernel-pair.sh", "--", seconds, rounds])?;
-    let output = lab.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cannot start the lab")?;
+    let output = lab
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start the lab")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.code() == Some(sh::SKIPPED.into()) {
         return Err(Missing(format!("the lab cannot run here: {}", text.trim())).into());
@@ -35,7 +39,9 @@ pub fn run(setting: &Setting) -> Result<Section> {
 /// Reads `depth 32  weft-on-nvmet  1.03 of the kernel pair (1234-2345 IOPS)`.
 fn row(line: &str) -> Option<Vec<String>> {
     let words: Vec<&str> = line.trim().strip_prefix("depth ")?.split_whitespace().collect();
-    let [depth, pair, ratio, "of", "the", "kernel", "pair", range, ..] = words[..] else { return None };
+    let [depth, pair, ratio, "of", "the", "kernel", "pair", range, ..] = words[..] else {
+        return None;
+    };
     let range = range.trim_start_matches('(').replace('-', "–");
     Some(vec![pair.replace("-on-", " on "), depth.into(), ratio.into(), range])
 }

@@ -30,7 +30,8 @@ pub fn run(setting: &Setting) -> Result<Section> {
     let directory = sh::target_dir().join("xtask");
     fs::create_dir_all(&directory)?;
     let path = directory.join("race.img");
-    fs::write(&path, vec![0x5a; setting.memory_bytes as usize]).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::write(&path, vec![0x5a; setting.memory_bytes as usize])
+        .with_context(|| format!("cannot write {}", path.display()))?;
     let path = path.to_str().context("the target directory's name is no UTF-8")?.to_owned();
     let measured = measure(setting, &path);
     fs::remove_file(&path)?;
@@ -53,7 +54,8 @@ fn measure(setting: &Setting, path: &str) -> Result<Section> {
         }
         direct.push(best.context("fio has no engine that works here")?);
         // The target has it locked.
-        let mut bench = setting.weft(&["bench", &format!("{source},lock=off"), "--output-format=json"]);
+        let mut bench =
+            setting.weft(&["bench", &format!("{source},lock=off"), "--output-format=json"]);
         let report = process::output(bench.args(job(setting.target_cpu)))?;
         alone.push(Sample::of_fio(&serde_json::from_str(&report)?)?);
         served.push(target.sample(setting, &job(setting.initiator_cpu))?);
@@ -62,15 +64,27 @@ fn measure(setting: &Setting, path: &str) -> Result<Section> {
         Spread::of(of.iter().zip(&direct).map(|(s, d)| what(s, d))).map_or(0.0, |s| s.median)
     };
     let cpu = |cost: Option<Cost>| cost.map_or(0.0, |cost| cost.cpu_us());
-    let [rates, alone_rates] = [&served, &alone].map(|of| ratio(of, &|weft, direct| weft.iops / direct.iops));
+    let [rates, alone_rates] =
+        [&served, &alone].map(|of| ratio(of, &|weft, direct| weft.iops / direct.iops));
     let costs = ratio(&served, &|served, direct| cpu(served.target) / cpu(direct.initiator));
-    let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median);
-    let columns = ["4 KiB random reads, depth 32", "operations per second", "processor time each, µs"];
-    let mut table = Table::new("A file through O_DIRECT", &format!("Medians of {} rounds.", setting.rounds), &columns);
+    let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| {
+        Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median)
+    };
+    let columns =
+        ["4 KiB random reads, depth 32", "operations per second", "processor time each, µs"];
+    let mut table = Table::new(
+        "A file through O_DIRECT",
+        &format!("Medians of {} rounds.", setting.rounds),
+        &columns,
+    );
     let fio_cpu = micros(median(&direct, &|s| cpu(s.initiator)));
     table.rows.push(vec!["fio on the file".into(), rate(median(&direct, &|s| s.iops)), fio_cpu]);
     let alone_cpu = micros(median(&alone, &|s| cpu(s.initiator)));
-    table.rows.push(vec!["weft bench on the file".into(), rate(median(&alone, &|s| s.iops)), alone_cpu]);
+    table.rows.push(vec![
+        "weft bench on the file".into(),
+        rate(median(&alone, &|s| s.iops)),
+        alone_cpu,
+    ]);
     let target_cpu = micros(median(&served, &|s| cpu(s.target)));
     table.rows.push(vec!["weft's target".into(), rate(median(&served, &|s| s.iops)), target_cpu]);
     table.notes.push(format!("On the file: {alone_rates:.2} of fio's rate. Through the target: {rates:.2} of it, at {costs:.2} times its processor time. (The aims: 0.95 of the rate, at most twice the time.)"));
@@ -96,6 +110,7 @@ fn fio(setting: &Setting, path: &str, engine: &str) -> Result<Sample> {
     ];
     let words: Vec<&str> = job.iter().map(String::as_str).collect();
     let text = process::output(&mut Setting::pinned(setting.target_cpu, "fio", &words))?;
-    let report: Value = serde_json::from_str(text.get(text.find('{').unwrap_or(0)..).unwrap_or_default())?;
+    let report: Value =
+        serde_json::from_str(text.get(text.find('{').unwrap_or(0)..).unwrap_or_default())?;
     Sample::of_fio(&report)
 }

@@ -24,7 +24,8 @@ const PEERS: usize = 300;
 /// Operations that the reader has under way.
 const DEPTH: u32 = 32;
 
-/// Where the peers are: on a host of their own, or on the reader's, with which they then share what a host may have.
+/// Where the peers are: on a host of their own, or on the reader's, with which they then share what
+/// a host may have.
 const PLACES: [(&str, &str); 2] = [("another", "127.0.0.2"), ("the same", "127.0.0.1")];
 
 /// What the reader did, round by round, and the target's memory.
@@ -32,7 +33,8 @@ const PLACES: [(&str, &str); 2] = [("another", "127.0.0.2"), ("the same", "127.0
 struct Found {
     alone: Vec<f64>,
     beside: Vec<f64>,
-    /// Resident memory of the target before the peers came, and the most while they were there, bytes.
+    /// Resident memory of the target before the peers came, and the most while they were there,
+    /// bytes.
     memory: [u64; 2],
 }
 
@@ -54,7 +56,12 @@ pub fn run(setting: &Setting) -> Result<Section> {
     for protocol in Protocol::ALL {
         for manner in Manner::ALL {
             for (place, address) in PLACES {
-                eprintln!("{} peers that {} ({}), from {place} address", count(setting), manner.text(), protocol.text());
+                eprintln!(
+                    "{} peers that {} ({}), from {place} address",
+                    count(setting),
+                    manner.text(),
+                    protocol.text()
+                );
                 let found = measure(setting, protocol, manner, address)?;
                 table.rows.push(row(protocol, manner, place, &found));
                 data.push(found.json(protocol, manner, address));
@@ -75,7 +82,12 @@ fn count(setting: &Setting) -> usize {
 fn measure(setting: &Setting, protocol: Protocol, manner: Manner, address: &str) -> Result<Found> {
     let cpu = setting.target_cpu.to_string();
     let source = format!("null:{}", setting.memory_bytes);
-    let mut target = Target::with(setting, &source, protocol.listen(), &["--threads", "1", "--cpus_allowed", &cpu])?;
+    let mut target = Target::with(
+        setting,
+        &source,
+        protocol.listen(),
+        &["--threads", "1", "--cpus_allowed", &cpu],
+    )?;
     let job = reads(setting, DEPTH, &[&format!("--cpus_allowed={}", setting.initiator_cpu)]);
     let before = target.process.memory("VmRSS")?;
     let mut found = Found { memory: [before, before], ..Found::default() };
@@ -84,7 +96,10 @@ fn measure(setting: &Setting, protocol: Protocol, manner: Manner, address: &str)
         let crowd = Crowd::connect(protocol, manner, &target.url, address, count(setting))?;
         let beside = iops(&target.bench(setting, &job)?.0);
         let (there, all) = (crowd.standing()?, crowd.connections());
-        ensure!(there >= all, "{there} of {all} connections of the peers were still there: the measurement took too long");
+        ensure!(
+            there >= all,
+            "{there} of {all} connections of the peers were still there: the measurement took too long"
+        );
         found.beside.push(beside);
     }
     found.memory[1] = target.process.memory("VmHWM")?;
@@ -106,9 +121,12 @@ impl Found {
 }
 
 fn row(protocol: Protocol, manner: Manner, place: &str, found: &Found) -> Vec<String> {
-    let median = |values: &[f64]| Spread::of(values.iter().copied()).map_or_else(String::new, |spread| rate(spread.median));
+    let median = |values: &[f64]| {
+        Spread::of(values.iter().copied()).map_or_else(String::new, |spread| rate(spread.median))
+    };
     let ratio = Spread::of(found.ratios());
-    let ratio = ratio.map_or_else(String::new, |s| format!("{:.2} ({:.2}–{:.2})", s.median, s.min, s.max));
+    let ratio =
+        ratio.map_or_else(String::new, |s| format!("{:.2} ({:.2}–{:.2})", s.median, s.min, s.max));
     let [before, most] = found.memory.map(|bytes| bytes as f64 / f64::from(1 << 20));
     let memory = format!("{before:.0} → {most:.0} MiB");
     let [protocol, manner, place] = [protocol.text(), manner.text(), place].map(str::to_owned);

@@ -30,7 +30,8 @@ pub fn run(setting: &Setting) -> Result<Section> {
     let (asleep, asleep_data) = asleep(setting)?;
     let (proportion, proportion_data) = proportion(setting)?;
     let (waiting, waiting_data) = waiting(setting)?;
-    let data = json!({ "asleep": asleep_data, "proportion": proportion_data, "waiting": waiting_data });
+    let data =
+        json!({ "asleep": asleep_data, "proportion": proportion_data, "waiting": waiting_data });
     Ok(Section { name: "idle", tables: vec![asleep, proportion, waiting], data })
 }
 
@@ -52,10 +53,15 @@ fn asleep(setting: &Setting) -> Result<(Table, serde_json::Value)> {
     let percent = spent.map(|time| time.as_secs_f64() / watch.as_secs_f64() * 100.0);
     let mut table = Table::new(
         "Asleep when idle",
-        &format!("Processor time over {} s; the system's clock ticks every 10 ms.", watch.as_secs_f64()),
+        &format!(
+            "Processor time over {} s; the system's clock ticks every 10 ms.",
+            watch.as_secs_f64()
+        ),
         &["what", "of a core", "aim"],
     );
-    for (what, percent) in ["a target with 100 connected hosts", "an initiator with an idle disk"].iter().zip(percent) {
+    for (what, percent) in
+        ["a target with 100 connected hosts", "an initiator with an idle disk"].iter().zip(percent)
+    {
         table.rows.push(vec![(*what).into(), format!("{percent:.2} %"), "under 0.5 %".into()]);
     }
     Ok((table, json!({ "target_percent": percent[0], "initiator_percent": percent[1] })))
@@ -84,7 +90,8 @@ fn proportion(setting: &Setting) -> Result<(Table, serde_json::Value)> {
     let mut data = Vec::new();
     for (name, depth, more) in loads {
         let sample: Sample = target.sample(&longer, &reads(&longer, depth, more))?;
-        let [initiator, target] = [sample.initiator, sample.target].map(|cost| cost.map_or(0.0, |cost| cost.cpu_us()));
+        let [initiator, target] =
+            [sample.initiator, sample.target].map(|cost| cost.map_or(0.0, |cost| cost.cpu_us()));
         let percent = |us: f64| format!("{:.1} %", us * sample.iops / 1e4);
         table.rows.push(vec![
             name.into(),
@@ -98,7 +105,8 @@ fn proportion(setting: &Setting) -> Result<(Table, serde_json::Value)> {
     }
     let mut ceiling = Ceiling::start(setting)?;
     let sample = ceiling.paced(&longer, &POINTS[0], 1000)?;
-    let [initiator, target] = [sample.initiator, sample.target].map(|cost| cost.map_or(0.0, |cost| cost.cpu_us()));
+    let [initiator, target] =
+        [sample.initiator, sample.target].map(|cost| cost.map_or(0.0, |cost| cost.cpu_us()));
     let percent = |us: f64| format!("{:.1} %", us * sample.iops / 1e4);
     table.rows.push(vec![
         "1,000 per second, the bare ceiling asleep in `recv`".into(),
@@ -130,23 +138,45 @@ fn waiting(setting: &Setting) -> Result<(Table, serde_json::Value)> {
         target.fill(setting)?;
         adaptive.push(target.sample(setting, &job(&[]))?);
         drop(target);
-        let mut target = Target::with(setting, &source, "nvme+tcp://127.0.0.1:0", &[&options[..], &["--poll"]].concat())?;
+        let mut target = Target::with(
+            setting,
+            &source,
+            "nvme+tcp://127.0.0.1:0",
+            &[&options[..], &["--poll"]].concat(),
+        )?;
         target.fill(setting)?;
         polling.push(target.sample(setting, &job(&["--poll"]))?);
     }
     let mut table = Table::new(
         "Adaptive waiting",
-        &format!("4 KiB random reads at depth 1: microseconds, medians of {} rounds.", setting.rounds),
+        &format!(
+            "4 KiB random reads at depth 1: microseconds, medians of {} rounds.",
+            setting.rounds
+        ),
         &["waiting", "p50", "p99", "operations per second"],
     );
-    let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median);
+    let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| {
+        Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median)
+    };
     for (name, samples) in [("adaptive", &adaptive), ("--poll at both ends", &polling)] {
-        let latency = |at: usize| micros(median(samples, &|s| s.latency_us.map_or(0.0, |all| all[at])));
-        table.rows.push(vec![name.into(), latency(0), latency(1), rate(median(samples, &|s| s.iops))]);
+        let latency =
+            |at: usize| micros(median(samples, &|s| s.latency_us.map_or(0.0, |all| all[at])));
+        table.rows.push(vec![
+            name.into(),
+            latency(0),
+            latency(1),
+            rate(median(samples, &|s| s.iops)),
+        ]);
     }
-    let ratios = adaptive.iter().zip(&polling).map(|(adaptive, polling)| polling.iops / adaptive.iops);
+    let ratios =
+        adaptive.iter().zip(&polling).map(|(adaptive, polling)| polling.iops / adaptive.iops);
     let loss = (Spread::of(ratios).context("no rounds")?.median - 1.0) * 100.0;
-    table.notes.push(format!("Adaptive waiting makes an operation {loss:.1} % longer (the aim: less than 10 %)."));
+    table.notes.push(format!(
+        "Adaptive waiting makes an operation {loss:.1} % longer (the aim: less than 10 %)."
+    ));
     let list = |samples: &[Sample]| samples.iter().map(Sample::json).collect::<Vec<_>>();
-    Ok((table, json!({ "adaptive": list(&adaptive), "polling": list(&polling), "loss_percent": loss })))
+    Ok((
+        table,
+        json!({ "adaptive": list(&adaptive), "polling": list(&polling), "loss_percent": loss }),
+    ))
 }

@@ -19,7 +19,8 @@ const FULL: (usize, u32) = (8, 125);
 /// Bytes of a RAM disk: its memory is not what is measured.
 const DISK_BYTES: u64 = 16 << 20;
 
-/// Payload memory of the target's loop where only a few connections are made, bytes: less than they ask for.
+/// Payload memory of the target's loop where only a few connections are made, bytes: less than they
+/// ask for.
 const POOL_BYTES: u64 = 16 << 20;
 
 /// What the program itself may grow by under load, bytes.
@@ -41,10 +42,17 @@ pub struct Memory {
 
 /// Measures both.
 pub fn measure(setting: &Setting) -> Result<Memory> {
-    let limits: Value = serde_json::from_str(&process::output(&mut setting.weft(&["limits", "--output-format", "json"]))?)?;
-    let pool = if setting.small { POOL_BYTES } else { limit(&limits, "weft_io", "POOL_BYTES_DEFAULT")? };
-    // What a connection sends ahead while it waits for memory apart: these hosts send no data that they were not asked for.
-    let each = ["CONNECTION_BYTES", "GATHER_BYTES", "GUARANTEED_BYTES"].map(|name| limit(&limits, "weft_endpoint", name));
+    let limits: Value = serde_json::from_str(&process::output(&mut setting.weft(&[
+        "limits",
+        "--output-format",
+        "json",
+    ]))?)?;
+    let pool =
+        if setting.small { POOL_BYTES } else { limit(&limits, "weft_io", "POOL_BYTES_DEFAULT")? };
+    // What a connection sends ahead while it waits for memory apart: these hosts send no data that
+    // they were not asked for.
+    let each = ["CONNECTION_BYTES", "GATHER_BYTES", "GUARANTEED_BYTES"]
+        .map(|name| limit(&limits, "weft_endpoint", name));
     let connection = each.into_iter().sum::<Result<u64>>()?;
     let (idle_each, idle_connections) = idle(setting)?;
     let (before, peak, connections) = full(setting, pool)?;
@@ -75,7 +83,10 @@ pub fn run(setting: &Setting) -> Result<Section> {
 
 fn limit(limits: &Value, of: &str, name: &str) -> Result<u64> {
     let all = limits[of].as_array().with_context(|| format!("weft limits has no {of}"))?;
-    let value = all.iter().find(|limit| limit["name"] == name).and_then(|limit| limit["value"].as_str()?.parse().ok());
+    let value = all
+        .iter()
+        .find(|limit| limit["name"] == name)
+        .and_then(|limit| limit["value"].as_str()?.parse().ok());
     value.with_context(|| format!("weft limits has no {name}"))
 }
 
@@ -93,19 +104,28 @@ fn idle(setting: &Setting) -> Result<(u64, u64)> {
     Ok((after.saturating_sub(before) / connections, connections))
 }
 
-/// The target's memory before, the peak with all connections busy at depth 128; and how many there were.
+/// The target's memory before, the peak with all connections busy at depth 128; and how many there
+/// were.
 fn full(setting: &Setting, pool: u64) -> Result<(u64, u64, u64)> {
     let (cpu, pool) = (setting.target_cpu.to_string(), pool.to_string());
     let options = ["--threads", "1", "--cpus_allowed", &cpu, "--pool", &pool];
-    let target = Target::with(setting, &format!("ram:{DISK_BYTES}"), "nvme+tcp://127.0.0.1:0", &options)?;
+    let target =
+        Target::with(setting, &format!("ram:{DISK_BYTES}"), "nvme+tcp://127.0.0.1:0", &options)?;
     target.fill(setting)?;
     let before = target.process.memory("VmRSS")?;
     let (processes, jobs) = if setting.small { (2, 16) } else { FULL };
     let runtime = format!("--runtime={}", (setting.runtime.as_secs_f64() * 3.0).max(0.5));
-    let more = [format!("--numjobs={jobs}"), runtime, format!("--cpus_allowed={}", setting.initiator_cpu)];
+    let more =
+        [format!("--numjobs={jobs}"), runtime, format!("--cpus_allowed={}", setting.initiator_cpu)];
     for what in [["--rw=randread", "--bs=4k"], ["--rw=randwrite", "--bs=16k"]] {
         let start = |_| {
-            let mut command = setting.weft(&["bench", &target.url, "--iodepth=128", "--queue-size=129", "--norandommap"]);
+            let mut command = setting.weft(&[
+                "bench",
+                &target.url,
+                "--iodepth=128",
+                "--queue-size=129",
+                "--norandommap",
+            ]);
             command.args(what).args(&more).stdin(Stdio::null()).stdout(Stdio::null()).spawn()
         };
         let running = (0..processes).map(start).collect::<Result<Vec<_>, _>>()?;

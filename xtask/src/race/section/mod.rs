@@ -25,13 +25,26 @@ const OF_A_PROCESS: usize = 125;
 
 impl Hosts {
     /// Connects `count` hosts, each with `queues` connections beside that of its admin queue.
-    fn connect(setting: &Setting, target: &Target, count: usize, queues: usize, more: &[&str]) -> Result<Self> {
+    fn connect(
+        setting: &Setting,
+        target: &Target,
+        count: usize,
+        queues: usize,
+        more: &[&str],
+    ) -> Result<Self> {
         let mut hosts = Self(Vec::new());
         let mut left = count;
         while left > 0 {
             let some = left.min(OF_A_PROCESS);
             let (some_text, queues) = (some.to_string(), queues.to_string());
-            let mut command = setting.weft(&["hosts", &target.url, "--count", &some_text, "--nr-io-queues", &queues]);
+            let mut command = setting.weft(&[
+                "hosts",
+                &target.url,
+                "--count",
+                &some_text,
+                "--nr-io-queues",
+                &queues,
+            ]);
             let mut process = Process::start(command.args(more))?;
             process.line("holding ")?;
             hosts.0.push(process);
@@ -52,5 +65,10 @@ fn reads(setting: &Setting, iodepth: u32, more: &[&str]) -> Vec<String> {
 
 /// Operations per second of a report's reads.
 fn iops(report: &Value) -> f64 {
-    report["jobs"].as_array().into_iter().flatten().filter_map(|job| job["read"]["iops"].as_f64()).sum()
+    report["jobs"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|job| job["read"]["iops"].as_f64())
+        .sum()
 }

@@ -1,4 +1,5 @@
-//! Where the time of a 4 KiB read goes, at both ends: samples by `perf`, sorted by whose code they fell into.
+//! Where the time of a 4 KiB read goes, at both ends: samples by `perf`, sorted by whose code they
+//! fell into.
 
 use std::{
     path::Path,
@@ -77,7 +78,17 @@ impl Place {
         let starts = |names: &[&str]| names.iter().any(|name| symbol.starts_with(name));
         if kernel {
             return match symbol {
-                _ if starts(&["_copy_", "copy_user", "copyout", "copyin", "rep_movs", "memcpy"]) => Self::KernelCopies,
+                _ if starts(&[
+                    "_copy_",
+                    "copy_user",
+                    "copyout",
+                    "copyin",
+                    "rep_movs",
+                    "memcpy",
+                ]) =>
+                {
+                    Self::KernelCopies
+                }
                 _ if starts(&[
                     "entry_",
                     "do_syscall",
@@ -86,7 +97,9 @@ impl Place {
                     "finish_task_switch",
                     "schedule",
                     "__schedule",
-                ]) || ["epoll", "ep_", "futex", "clock_gettime"].iter().any(|name| symbol.contains(name)) =>
+                ]) || ["epoll", "ep_", "futex", "clock_gettime"]
+                    .iter()
+                    .any(|name| symbol.contains(name)) =>
                 {
                     Self::KernelEntry
                 }
@@ -102,7 +115,10 @@ impl Place {
             ("weft_io", Self::Loop),
             ("weft_bench", Self::Generator),
         ];
-        let first = crates.into_iter().min_by_key(|(name, _)| at(name)).filter(|(name, _)| symbol.contains(name));
+        let first = crates
+            .into_iter()
+            .min_by_key(|(name, _)| at(name))
+            .filter(|(name, _)| symbol.contains(name));
         match first {
             Some((_, place)) => place,
             None if symbol.contains("memmove") || symbol.contains("memcpy") => Self::UserCopies,
@@ -132,13 +148,18 @@ pub fn run(setting: &Setting) -> Result<Section> {
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
     let files = ["initiator", "target"].map(|name| directory.path().join(name));
     let pids = [load.id(), target.process.pid()];
-    let recorders = files.iter().zip(pids).map(|(file, pid)| perf(file, pid, record)).collect::<Result<Vec<_>>>()?;
+    let recorders = files
+        .iter()
+        .zip(pids)
+        .map(|(file, pid)| perf(file, pid, record))
+        .collect::<Result<Vec<_>>>()?;
     for mut recorder in recorders {
         if !recorder.wait()?.success() {
             return Err(Missing("perf may not sample here".into()).into());
         }
     }
-    let report: Value = serde_json::from_slice(&load.wait_with_output()?.stdout).context("weft bench printed no JSON")?;
+    let report: Value = serde_json::from_slice(&load.wait_with_output()?.stdout)
+        .context("weft bench printed no JSON")?;
     ensure!(iops(&report) > 0.0, "nothing was read");
     let cpu = [sample.initiator, sample.target].map(|cost| cost.as_ref().map_or(0.0, Cost::cpu_us));
     let shares = [shares(&files[0])?, shares(&files[1])?];
@@ -149,11 +170,19 @@ pub fn run(setting: &Setting) -> Result<Section> {
         &["where", "initiator", "target"],
     );
     for (at, place) in Place::ALL.into_iter().enumerate() {
-        let cell = |end: usize| format!("{:.0} ({:.0} %)", shares[end][at] * cpu[end] * 1e3, shares[end][at] * 100.0);
+        let cell = |end: usize| {
+            format!("{:.0} ({:.0} %)", shares[end][at] * cpu[end] * 1e3, shares[end][at] * 100.0)
+        };
         table.rows.push(vec![place.title().into(), cell(0), cell(1)]);
     }
-    table.rows.push(vec!["all".into(), format!("{:.0}", cpu[0] * 1e3), format!("{:.0}", cpu[1] * 1e3)]);
-    table.notes.push(format!("Measured at {} operations per second without sampling.", rate(sample.iops)));
+    table.rows.push(vec![
+        "all".into(),
+        format!("{:.0}", cpu[0] * 1e3),
+        format!("{:.0}", cpu[1] * 1e3),
+    ]);
+    table
+        .notes
+        .push(format!("Measured at {} operations per second without sampling.", rate(sample.iops)));
     let data = json!({ "sample": sample.json(), "initiator": shares[0], "target": shares[1] });
     Ok(Section { name: "nanoseconds", tables: vec![table], data })
 }
@@ -161,15 +190,40 @@ pub fn run(setting: &Setting) -> Result<Section> {
 fn perf(file: &Path, pid: u32, time: Duration) -> Result<Child> {
     let seconds = time.as_secs_f64().to_string();
     let mut command = Command::new("perf");
-    command.args(["record", "--quiet", "--event=cpu-clock", "--freq", FREQUENCY, "--pid", &pid.to_string(), "--output"]);
-    command.arg(file).args(["sleep", &seconds]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args([
+        "record",
+        "--quiet",
+        "--event=cpu-clock",
+        "--freq",
+        FREQUENCY,
+        "--pid",
+        &pid.to_string(),
+        "--output",
+    ]);
+    command
+        .arg(file)
+        .args(["sleep", &seconds])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.spawn().context("cannot start perf")
 }
 
 /// The part of the samples of each place.
 fn shares(file: &Path) -> Result<[f64; Place::ALL.len()]> {
     let mut report = Command::new("perf");
-    report.args(["report", "--stdio", "--no-children", "--sort", "dso,sym", "--percent-limit", "0", "--input"]).arg(file);
+    report
+        .args([
+            "report",
+            "--stdio",
+            "--no-children",
+            "--sort",
+            "dso,sym",
+            "--percent-limit",
+            "0",
+            "--input",
+        ])
+        .arg(file);
     let text = sh::output(report.stderr(Stdio::null()))?;
     let shares = sorted(&text);
     ensure!(shares.iter().sum::<f64>() > 0.5, "perf saw next to nothing");
@@ -180,9 +234,15 @@ fn sorted(text: &str) -> [f64; Place::ALL.len()] {
     let mut shares = [0.0; Place::ALL.len()];
     for line in text.lines() {
         let Some((percent, rest)) = line.trim().split_once('%') else { continue };
-        let (Ok(percent), Some((_, symbol))) = (percent.parse::<f64>(), rest.split_once('[')) else { continue };
+        let (Ok(percent), Some((_, symbol))) = (percent.parse::<f64>(), rest.split_once('['))
+        else {
+            continue;
+        };
         // `[kernel.kallsyms]  [k] name`, or `weft  [.] name`.
-        let symbol = symbol.rsplit_once("[k] ").or_else(|| symbol.split_once(".] ")).map_or(symbol, |(_, name)| name);
+        let symbol = symbol
+            .rsplit_once("[k] ")
+            .or_else(|| symbol.split_once(".] "))
+            .map_or(symbol, |(_, name)| name);
         let place = Place::of(symbol.trim(), rest.contains("[k] "));
         let at = Place::ALL.iter().position(|one| *one == place).unwrap_or(Place::ALL.len() - 1);
         shares[at] += percent / 100.0;
@@ -204,7 +264,9 @@ mod tests {
                     2.00%  weft               [.] <weft_endpoint::a::C as weft_io::event_loop::Driver>::work\n     \
                     1.00%  [vdso]             [.] __vdso_clock_gettime\n";
         let shares = sorted(text);
-        let of = |place: Place| (shares[Place::ALL.iter().position(|one| *one == place).unwrap()] * 100.0).round();
+        let of = |place: Place| {
+            (shares[Place::ALL.iter().position(|one| *one == place).unwrap()] * 100.0).round()
+        };
         let found = [
             Place::UserCopies,
             Place::Device,

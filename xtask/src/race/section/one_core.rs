@@ -1,4 +1,5 @@
-//! Both ends on one core: there, whoever waits by polling keeps the other end from what is waited for.
+//! Both ends on one core: there, whoever waits by polling keeps the other end from what is waited
+//! for.
 
 use anyhow::Result;
 use serde_json::json;
@@ -36,12 +37,22 @@ pub fn run(setting: &Setting) -> Result<Section> {
         ),
         &["what", "p50, µs", "p99, µs", "operations per second"],
     );
-    let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median);
+    let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| {
+        Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median)
+    };
     for (name, samples) in [("the ceiling, blocking", &blocking), ("weft", &weft)] {
-        let latency = |at: usize| micros(median(samples, &|s| s.latency_us.map_or(0.0, |all| all[at])));
-        table.rows.push(vec![name.into(), latency(0), latency(1), rate(median(samples, &|s| s.iops))]);
+        let latency =
+            |at: usize| micros(median(samples, &|s| s.latency_us.map_or(0.0, |all| all[at])));
+        table.rows.push(vec![
+            name.into(),
+            latency(0),
+            latency(1),
+            rate(median(samples, &|s| s.iops)),
+        ]);
     }
-    let share = Spread::of(weft.iter().zip(&blocking).map(|(weft, ceiling)| weft.iops / ceiling.iops)).map_or(0.0, |s| s.median);
+    let share =
+        Spread::of(weft.iter().zip(&blocking).map(|(weft, ceiling)| weft.iops / ceiling.iops))
+            .map_or(0.0, |s| s.median);
     table.notes.push(format!("weft reaches {share:.2} of the blocking ceiling (the aim: 0.7)."));
     let list = |samples: &[Sample]| samples.iter().map(Sample::json).collect::<Vec<_>>();
     Ok(Section {

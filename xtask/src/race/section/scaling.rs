@@ -38,7 +38,12 @@ pub fn run(setting: &Setting) -> Result<Section> {
     }
     for (what, rounds) in [("RAM disk, no network", &disk), ("over NVMe/TCP", &path)] {
         let median = |at: usize| Spread::of(rounds[at].iter().copied()).map_or(0.0, |s| s.median);
-        table.rows.push(vec![what.into(), rate(median(0)), rate(median(1)), format!("{:.2}", median(1) / median(0))]);
+        table.rows.push(vec![
+            what.into(),
+            rate(median(0)),
+            rate(median(1)),
+            format!("{:.2}", median(1) / median(0)),
+        ]);
     }
     let data = json!({ "disk": disk, "path": path });
     match futexes(setting, 2) {
@@ -52,19 +57,33 @@ pub fn run(setting: &Setting) -> Result<Section> {
 }
 
 fn job(setting: &Setting, loops: &str, cpus: &str) -> Vec<String> {
-    reads(setting, 32, &[&format!("--numjobs={loops}"), &format!("--threads={loops}"), &format!("--cpus_allowed={cpus}")])
+    reads(
+        setting,
+        32,
+        &[
+            &format!("--numjobs={loops}"),
+            &format!("--threads={loops}"),
+            &format!("--cpus_allowed={cpus}"),
+        ],
+    )
 }
 
 fn local(setting: &Setting, loops: &str, cpus: &str) -> Result<f64> {
     let source = format!("ram:{}", setting.memory_bytes);
     let mut command = setting.weft(&["bench", &source, "--output-format=json"]);
-    let report: Value = serde_json::from_str(&process::output(command.args(job(setting, loops, cpus)))?)?;
+    let report: Value =
+        serde_json::from_str(&process::output(command.args(job(setting, loops, cpus)))?)?;
     Ok(iops(&report))
 }
 
 fn fabric(setting: &Setting, loops: &str, cpus: &str) -> Result<f64> {
     let source = format!("ram:{}", setting.memory_bytes);
-    let mut target = Target::with(setting, &source, "nvme+tcp://127.0.0.1:0", &["--threads", loops, "--cpus_allowed", cpus])?;
+    let mut target = Target::with(
+        setting,
+        &source,
+        "nvme+tcp://127.0.0.1:0",
+        &["--threads", loops, "--cpus_allowed", cpus],
+    )?;
     target.fill(setting)?;
     Ok(iops(&target.bench(setting, &job(setting, loops, cpus))?.0))
 }

@@ -1,4 +1,5 @@
-//! What TLS costs: weft and a bare stream, in plain text, with TLS in user space, and with the records in the kernel where it takes them.
+//! What TLS costs: weft and a bare stream, in plain text, with TLS in user space, and with the
+//! records in the kernel where it takes them.
 
 use std::io::Write;
 
@@ -35,7 +36,12 @@ impl Pair {
         let cpu = setting.target_cpu.to_string();
         let fixed = ["--threads", "1", "--cpus_allowed", &cpu];
         let source = format!("ram:{}", setting.memory_bytes);
-        let target = Target::with(setting, &source, "nvme+tcp://127.0.0.1:0", &[&fixed[..], options].concat())?;
+        let target = Target::with(
+            setting,
+            &source,
+            "nvme+tcp://127.0.0.1:0",
+            &[&fixed[..], options].concat(),
+        )?;
         let ceiling = Ceiling::with(setting, options)?;
         let options = options.iter().map(ToString::to_string).collect();
         let mut pair = Self { name, options, target, ceiling };
@@ -64,7 +70,8 @@ pub fn run(setting: &Setting) -> Result<Section> {
     if has_kernel_tls() {
         pairs.push(Pair::start(setting, "TLS in the kernel", &tls)?);
     }
-    let points: Vec<Point> = POINTS.into_iter().filter(|point| NAMES.contains(&point.name)).collect();
+    let points: Vec<Point> =
+        POINTS.into_iter().filter(|point| NAMES.contains(&point.name)).collect();
     let mut samples = vec![vec![Vec::new(); pairs.len()]; points.len()];
     for round in 0..setting.rounds as usize {
         for (point, all) in points.iter().zip(&mut samples) {
@@ -80,12 +87,19 @@ pub fn run(setting: &Setting) -> Result<Section> {
     for (point, all) in points.iter().zip(&samples) {
         for (name, rounds) in names.iter().zip(all) {
             costs.rows.push(row(point, name, rounds, &all[0]));
-            let rounds: Vec<_> = rounds.iter().map(|[bare, weft]| json!({ "bare": bare.json(), "weft": weft.json() })).collect();
+            let rounds: Vec<_> = rounds
+                .iter()
+                .map(|[bare, weft]| json!({ "bare": bare.json(), "weft": weft.json() }))
+                .collect();
             data.push(json!({ "point": point.name, "what": name, "rounds": rounds }));
         }
     }
     let (memory, kib) = memory(setting, &pairs)?;
-    Ok(Section { name: "tls", tables: vec![costs, memory], data: json!({ "points": data, "kib_per_idle_connection": kib }) })
+    Ok(Section {
+        name: "tls",
+        tables: vec![costs, memory],
+        data: json!({ "points": data, "kib_per_idle_connection": kib }),
+    })
 }
 
 /// Whether the kernel offers TLS.
@@ -116,14 +130,19 @@ fn row(point: &Point, name: &str, rounds: &[[Sample; 2]], plain: &[[Sample; 2]])
         Spread::of(rounds.iter().map(|[_, weft]| of(weft))).map_or(f64::NAN, |spread| spread.median)
     };
     let share = |values: Vec<f64>| {
-        Spread::of(values).map_or_else(|| "–".into(), |s| format!("{:.2} ({:.2}–{:.2})", s.median, s.min, s.max))
+        Spread::of(values)
+            .map_or_else(|| "–".into(), |s| format!("{:.2} ({:.2}–{:.2})", s.median, s.min, s.max))
     };
     let of_bare = rounds.iter().map(|[bare, weft]| weft.iops / bare.iops).collect();
-    let of_plain = rounds.iter().zip(plain).map(|([_, weft], [_, plain])| weft.iops / plain.iops).collect();
+    let of_plain =
+        rounds.iter().zip(plain).map(|([_, weft], [_, plain])| weft.iops / plain.iops).collect();
     let cpu = |end: &dyn Fn(&Sample) -> f64| micros(weft(end));
-    let (host, target) =
-        (|s: &Sample| s.initiator.map_or(f64::NAN, |c| c.cpu_us()), |s: &Sample| s.target.map_or(f64::NAN, |c| c.cpu_us()));
-    let calls = |s: Option<super::super::sample::Cost>| s.and_then(|cost| cost.calls).unwrap_or(f64::NAN);
+    let (host, target) = (
+        |s: &Sample| s.initiator.map_or(f64::NAN, |c| c.cpu_us()),
+        |s: &Sample| s.target.map_or(f64::NAN, |c| c.cpu_us()),
+    );
+    let calls =
+        |s: Option<super::super::sample::Cost>| s.and_then(|cost| cost.calls).unwrap_or(f64::NAN);
     vec![
         point.title.into(),
         name.into(),
@@ -156,7 +175,9 @@ fn memory(setting: &Setting, pairs: &[Pair]) -> Result<(Table, serde_json::Value
         let first = Hosts::connect(setting, &target, 1, 1, &options)?;
         let before = target.process.memory("VmRSS")?;
         let _hosts = Hosts::connect(setting, &target, HOSTS, 1, &options)?;
-        let each = target.process.memory("VmRSS")?.saturating_sub(before) as f64 / 1024.0 / (2 * HOSTS) as f64;
+        let each = target.process.memory("VmRSS")?.saturating_sub(before) as f64
+            / 1024.0
+            / (2 * HOSTS) as f64;
         drop(first);
         table.rows.push(vec![pair.name.into(), format!("{each:.0}")]);
         data.insert(pair.name.into(), json!(each));

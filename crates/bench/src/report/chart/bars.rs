@@ -1,4 +1,5 @@
-//! Horizontal bars in groups: a name, under it a bar for each lane with its number behind it, and a mark across them.
+//! Horizontal bars in groups: a name, under it a bar for each lane with its number behind it, and a
+//! mark across them.
 
 use super::canvas::{self, Axis, Canvas, HPos, Paint, text_width};
 use super::{Chart, Drawing, Words};
@@ -62,10 +63,20 @@ impl Bars {
     fn axis(&self) -> Axis {
         let bars = || self.groups.iter().flat_map(|group| &group.bars);
         let marks = self.groups.iter().filter_map(|group| group.mark);
-        let high = bars().map(Bar::end).chain(marks).filter(|value| value.is_finite()).fold(self.reach, f64::max);
+        let high = bars()
+            .map(Bar::end)
+            .chain(marks)
+            .filter(|value| value.is_finite())
+            .fold(self.reach, f64::max);
         let text = bars().map(|bar| text_width(&bar.text)).max().unwrap_or(0);
         let high = if high > 0.0 { high } else { 1.0 };
-        Axis { name: self.axis.clone(), range: (0.0, high), log: false, write: self.write, right: (text + 10) as u32 }
+        Axis {
+            name: self.axis.clone(),
+            range: (0.0, high),
+            log: false,
+            write: self.write,
+            right: (text + 10) as u32,
+        }
     }
 }
 
@@ -109,7 +120,12 @@ fn draw_group(canvas: &mut Canvas, group: &Cluster, top: i32) {
 /// The name of a group, on a patch of paper so that the grid does not run through it.
 pub(super) fn name(canvas: &mut Canvas, name: &str, top: i32) {
     let left = canvas.left();
-    canvas.bar((left, top + 2), (left + text_width(name), top + NAME_HEIGHT - 3), Paint::Paper, 1.0);
+    canvas.bar(
+        (left, top + 2),
+        (left + text_width(name), top + NAME_HEIGHT - 3),
+        Paint::Paper,
+        1.0,
+    );
     canvas.text((left, top + 9), name, Paint::Ink, HPos::Left);
 }
 
@@ -131,8 +147,8 @@ fn draw_bar(canvas: &mut Canvas, bar: &Bar, top: i32) {
     }
 }
 
-/// The number behind a bar, or behind the mark where the mark would run through it; in the bar's colour, so that it is not
-/// taken for the number of the mark.
+/// The number behind a bar, or behind the mark where the mark would run through it; in the bar's
+/// colour, so that it is not taken for the number of the mark.
 fn draw_number(canvas: &mut Canvas, bar: &Bar, mark: Option<f64>, top: i32) {
     let mut left = canvas.x(bar.end()) + 5;
     let width = text_width(&bar.text);

@@ -1,4 +1,5 @@
-//! A drawing as PNG: in light colours, at twice the size, so that it is sharp on fine screens and on paper.
+//! A drawing as PNG: in light colours, at twice the size, so that it is sharp on fine screens and
+//! on paper.
 
 use super::Chart;
 use super::canvas::{HPos, Label, Paint, TEXT};
@@ -16,18 +17,27 @@ const TIMES: u32 = 2;
 type DrawError = DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBackend>::ErrorType>;
 
 /// A chart as a file, as wide as on a wide page, with its key.
-pub(in crate::report) fn png(chart: &dyn Chart, results: &Results, letters: &Letters) -> Result<Vec<u8>, Error> {
+pub(in crate::report) fn png(
+    chart: &dyn Chart,
+    results: &Results,
+    letters: &Letters,
+) -> Result<Vec<u8>, Error> {
     let drawing = super::key::with_key(chart, results);
     let (width, height) = (drawing.width * TIMES, drawing.height * TIMES);
     let mut pixels = vec![0; (width * height * 3) as usize];
-    let failed = |cause| Error::io(format!("the chart {} could not be drawn", chart.words().id), cause);
+    let failed =
+        |cause| Error::io(format!("the chart {} could not be drawn", chart.words().id), cause);
     {
         let root = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
         let drawn = root.fill(&colour(Paint::Paper)).and_then(|()| {
             let mut shapes = drawing.shapes.iter();
-            shapes.try_for_each(|shape| shape.plot(&root, TIMES, colour, |label| write(&root, label, letters)))
+            shapes.try_for_each(|shape| {
+                shape.plot(&root, TIMES, colour, |label| write(&root, label, letters))
+            })
         });
-        drawn.and_then(|()| root.present()).map_err(|error: DrawError| failed(io::Error::other(error.to_string())))?;
+        drawn
+            .and_then(|()| root.present())
+            .map_err(|error: DrawError| failed(io::Error::other(error.to_string())))?;
     }
     encoded(&pixels, width, height).map_err(|error| failed(error.into()))
 }
@@ -37,10 +47,19 @@ fn colour(paint: Paint) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// Letters at their places. They take no more room than the drawing has for them: it was made without knowing them.
-fn write(root: &DrawingArea<BitMapBackend<'_>, Shift>, label: &Label, letters: &Letters) -> Result<(), DrawError> {
+/// Letters at their places. They take no more room than the drawing has for them: it was made
+/// without knowing them.
+fn write(
+    root: &DrawingArea<BitMapBackend<'_>, Shift>,
+    label: &Label,
+    letters: &Letters,
+) -> Result<(), DrawError> {
     let times = TIMES as f32;
-    let line = letters.line(&label.text, TEXT as f32 * times, super::canvas::text_width(&label.text) as f32 * times);
+    let line = letters.line(
+        &label.text,
+        TEXT as f32 * times,
+        super::canvas::text_width(&label.text) as f32 * times,
+    );
     let left = label.at.0 as f32 * times
         - match label.side {
             HPos::Left => 0.0,

@@ -1,5 +1,5 @@
-//! Drawing in pixels along one horizontal axis. What is drawn is kept as shapes, each in a role (text, grid, lane) instead of a colour:
-//! a page, a file or a picture is made of them afterwards.
+//! Drawing in pixels along one horizontal axis. What is drawn is kept as shapes, each in a role
+//! (text, grid, lane) instead of a colour: a page, a file or a picture is made of them afterwards.
 
 use super::Drawing;
 use plotters::coord::Shift;
@@ -86,14 +86,16 @@ impl Shape {
     /// What it is drawn in.
     pub(super) fn paint(&self) -> Paint {
         match self {
-            Shape::Bar { paint, .. } | Shape::Line { paint, .. } | Shape::Dot { paint, .. } | Shape::Polygon { paint, .. } => {
-                *paint
-            }
+            Shape::Bar { paint, .. }
+            | Shape::Line { paint, .. }
+            | Shape::Dot { paint, .. }
+            | Shape::Polygon { paint, .. } => *paint,
             Shape::Words(label) => label.paint,
         }
     }
 
-    /// Draws it, so many times as large; a label with `write`, as letters are not the same everywhere.
+    /// Draws it, so many times as large; a label with `write`, as letters are not the same
+    /// everywhere.
     pub(super) fn plot<B: DrawingBackend>(
         &self,
         root: &DrawingArea<B, Shift>,
@@ -103,14 +105,17 @@ impl Shape {
     ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
         let scaled = |&(x, y): &(i32, i32)| (x * times as i32, y * times as i32);
         match self {
-            Shape::Bar { corners, paint, alpha } => {
-                root.draw(&Rectangle::new([scaled(&corners[0]), scaled(&corners[1])], colour(*paint).mix(*alpha).filled()))
-            }
+            Shape::Bar { corners, paint, alpha } => root.draw(&Rectangle::new(
+                [scaled(&corners[0]), scaled(&corners[1])],
+                colour(*paint).mix(*alpha).filled(),
+            )),
             Shape::Line { ends, paint, width } => {
                 let style = colour(*paint).stroke_width(width * times);
                 root.draw(&PathElement::new([scaled(&ends[0]), scaled(&ends[1])], style))
             }
-            Shape::Dot { at, radius, paint } => root.draw(&Circle::new(scaled(at), radius * times, colour(*paint).filled())),
+            Shape::Dot { at, radius, paint } => {
+                root.draw(&Circle::new(scaled(at), radius * times, colour(*paint).filled()))
+            }
             Shape::Polygon { corners, paint } => {
                 let corners: Vec<(i32, i32)> = corners.iter().map(scaled).collect();
                 root.draw(&Polygon::new(corners, colour(*paint).filled()))
@@ -151,7 +156,9 @@ impl Axis {
         let (low, high) = self.range;
         let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
         let of = |steps: &[f64]| -> Vec<f64> {
-            let all = decades.clone().flat_map(|exponent| steps.iter().map(move |step| step * 10f64.powi(exponent)));
+            let all = decades
+                .clone()
+                .flat_map(|exponent| steps.iter().map(move |step| step * 10f64.powi(exponent)));
             all.filter(|tick| (low..=high).contains(tick)).collect()
         };
         let (fine, middle) = (of(&[1.0, 2.0, 5.0]), of(&[1.0, 3.0]));
@@ -173,10 +180,21 @@ pub(super) struct Canvas {
 }
 
 /// Makes a drawing `width` wide, with a plot `height` high and its axis below.
-pub(super) fn draw(axis: &Axis, width: u32, height: u32, paint: impl FnOnce(&mut Canvas)) -> Drawing {
+pub(super) fn draw(
+    axis: &Axis,
+    width: u32,
+    height: u32,
+    paint: impl FnOnce(&mut Canvas),
+) -> Drawing {
     let ends = axis.scaled(axis.range.0)..axis.scaled(axis.range.1);
     let limits = (LEFT, width.saturating_sub(axis.right) as i32);
-    let mut canvas = Canvas { shapes: Vec::new(), axis: axis.clone(), coordinate: ends.into(), limits, height: height as i32 };
+    let mut canvas = Canvas {
+        shapes: Vec::new(),
+        axis: axis.clone(),
+        coordinate: ends.into(),
+        limits,
+        height: height as i32,
+    };
     canvas.scale();
     paint(&mut canvas);
     Drawing { width, height: height + AXIS_HEIGHT, shapes: canvas.shapes, hover: String::new() }
@@ -213,7 +231,13 @@ impl Canvas {
     }
 
     /// A filled rectangle; at least a pixel wide, so that a small value does not look like none.
-    pub(super) fn bar(&mut self, (left, top): (i32, i32), (right, bottom): (i32, i32), paint: Paint, alpha: f64) {
+    pub(super) fn bar(
+        &mut self,
+        (left, top): (i32, i32),
+        (right, bottom): (i32, i32),
+        paint: Paint,
+        alpha: f64,
+    ) {
         let corners = [(left, top), (right.max(left + 1), bottom)];
         self.shapes.push(Shape::Bar { corners, paint, alpha });
     }

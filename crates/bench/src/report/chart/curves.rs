@@ -7,11 +7,16 @@ use crate::results::{Curve, Point, Results, Workload};
 
 /// A chart for each workload that has curves.
 pub(super) fn charts(results: &Results) -> impl Iterator<Item = Plane> {
-    results.workloads.iter().enumerate().filter_map(|(at, workload)| plane(results, at, workload).unless_empty())
+    results
+        .workloads
+        .iter()
+        .enumerate()
+        .filter_map(|(at, workload)| plane(results, at, workload).unless_empty())
 }
 
 fn plane(results: &Results, at: usize, workload: &Workload) -> Plane {
-    let curve = |lane: usize| Some(line(lane, results.curve(&results.lanes[lane].name, &workload.name)?));
+    let curve =
+        |lane: usize| Some(line(lane, results.curve(&results.lanes[lane].name, &workload.name)?));
     Plane {
         words: Words {
             id: format!("curve-{at}"),
@@ -28,7 +33,13 @@ fn plane(results: &Results, at: usize, workload: &Workload) -> Plane {
 
 fn line(lane: usize, curve: &Curve) -> Line {
     let words = |point: &Point| {
-        format!("{}: {} in flight, {} IOPS, {}", curve.lane, point.in_flight, count(point.iops), time(point.latency.mean_ns))
+        format!(
+            "{}: {} in flight, {} IOPS, {}",
+            curve.lane,
+            point.in_flight,
+            count(point.iops),
+            time(point.latency.mean_ns)
+        )
     };
     let place = |point: &Point| (point.iops, point.latency.mean_ns / 1e3, words(point));
     Line { lane, points: curve.points.iter().map(place).collect() }

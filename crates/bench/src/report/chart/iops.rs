@@ -21,7 +21,8 @@ fn bars(results: &Results, group: &Group<'_>) -> Bars {
                 "Operations per second of each pattern and lane, {} blocks. The table below has the numbers.",
                 group.title
             ),
-            ink: (!results.ceiling.is_empty()).then_some("mark: bare TCP; thin line: lowest to highest round"),
+            ink: (!results.ceiling.is_empty())
+                .then_some("mark: bare TCP; thin line: lowest to highest round"),
         },
         axis: "operations per second (IOPS)".to_owned(),
         write: tick,

@@ -1,4 +1,5 @@
-//! What a chart needs to be understood by itself: its title, and what its colours mean, in lines below it. The page says both around it.
+//! What a chart needs to be understood by itself: its title, and what its colours mean, in lines
+//! below it. The page says both around it.
 
 use super::canvas::{HPos, LEFT, Label, Paint, Shape, text_width};
 use super::{Chart, Drawing, WIDE};
@@ -16,10 +17,12 @@ pub(super) fn with_key(chart: &dyn Chart, results: &Results) -> Drawing {
     let words = chart.words();
     let is_used = |paint: Paint| drawing.shapes.iter().any(|shape| shape.paint() == paint);
     let lanes = results.lanes.iter().enumerate().map(|(at, lane)| (Paint::lane(at), lane));
-    let lanes =
-        lanes.filter(|(paint, _)| is_used(*paint)).map(|(paint, lane)| (Some(paint), format!("{}: {}", lane.name, lane.title)));
+    let lanes = lanes
+        .filter(|(paint, _)| is_used(*paint))
+        .map(|(paint, lane)| (Some(paint), format!("{}: {}", lane.name, lane.title)));
     let ink = words.ink.map(|ink| (Some(Paint::Ink), ink.to_owned()));
-    let lines: Vec<(Option<Paint>, String)> = core::iter::once((None, words.title.clone())).chain(lanes).chain(ink).collect();
+    let lines: Vec<(Option<Paint>, String)> =
+        core::iter::once((None, words.title.clone())).chain(lanes).chain(ink).collect();
     for (paint, text) in lines {
         let (top, middle) = (drawing.height as i32, drawing.height as i32 + LINE_HEIGHT / 2);
         let mut left = LEFT;
@@ -29,7 +32,12 @@ pub(super) fn with_key(chart: &dyn Chart, results: &Results) -> Drawing {
             left += PATCH + GAP;
         }
         let text = fitted(&text, WIDE as i32 - left - LEFT);
-        drawing.shapes.push(Shape::Words(Label { at: (left, middle), text, paint: Paint::Ink, side: HPos::Left }));
+        drawing.shapes.push(Shape::Words(Label {
+            at: (left, middle),
+            text,
+            paint: Paint::Ink,
+            side: HPos::Left,
+        }));
         drawing.height += LINE_HEIGHT as u32;
     }
     drawing.height += GAP as u32;

@@ -1,4 +1,5 @@
-//! Latency at queue depth 1, and in the open loop: a line from the median to the 99.9th percentile for each lane and for bare TCP, on a logarithmic scale.
+//! Latency at queue depth 1, and in the open loop: a line from the median to the 99.9th percentile
+//! for each lane and for bare TCP, on a logarithmic scale.
 
 use super::bars::name;
 use super::canvas::{self, Axis, Canvas, HPos, Paint, text_width};
@@ -52,15 +53,23 @@ pub(super) fn open_loop(results: &Results) -> Option<Percentiles<'_>> {
     of(results, words, results.open_loops())
 }
 
-fn of<'a>(results: &'a Results, words: Words, workloads: impl Iterator<Item = &'a Workload>) -> Option<Percentiles<'a>> {
-    let clusters: Vec<Cluster<'_>> =
-        workloads.map(|workload| cluster(results, workload)).filter(|cluster| !cluster.lines.is_empty()).collect();
+fn of<'a>(
+    results: &'a Results,
+    words: Words,
+    workloads: impl Iterator<Item = &'a Workload>,
+) -> Option<Percentiles<'a>> {
+    let clusters: Vec<Cluster<'_>> = workloads
+        .map(|workload| cluster(results, workload))
+        .filter(|cluster| !cluster.lines.is_empty())
+        .collect();
     (!clusters.is_empty()).then_some(Percentiles { words, clusters })
 }
 
 fn cluster<'a>(results: &'a Results, workload: &'a Workload) -> Cluster<'a> {
     let lanes = results.lanes.iter().enumerate();
-    let lanes = lanes.filter_map(|(at, lane)| Some((Paint::lane(at), results.row(&lane.name, &workload.name)?.latency)));
+    let lanes = lanes.filter_map(|(at, lane)| {
+        Some((Paint::lane(at), results.row(&lane.name, &workload.name)?.latency))
+    });
     let ceiling = results.ceiling(&workload.name).map(|ceiling| (Paint::Ink, ceiling.latency));
     Cluster { name: &workload.title, lines: lanes.chain(ceiling).collect() }
 }
@@ -85,7 +94,13 @@ fn axis(clusters: &[Cluster<'_>]) -> Axis {
     let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
     let range = if high > 0.0 { (low / 1.25, high * 1.05) } else { (1.0, 10.0) };
     let right = lines().map(|latency| text_width(&numbers(latency))).max().unwrap_or(0) + 8;
-    Axis { name: "latency, µs (logarithmic)".to_owned(), range, log: true, write: tick, right: right as u32 }
+    Axis {
+        name: "latency, µs (logarithmic)".to_owned(),
+        range,
+        log: true,
+        write: tick,
+        right: right as u32,
+    }
 }
 
 impl Chart for Percentiles<'_> {
@@ -100,7 +115,12 @@ impl Chart for Percentiles<'_> {
             for cluster in &self.clusters {
                 name(canvas, cluster.name, top);
                 for (at, (paint, latency)) in cluster.lines.iter().enumerate() {
-                    line(canvas, *paint, latency, top + NAME_HEIGHT + LINE_STEP * at as i32 + LINE_STEP / 2);
+                    line(
+                        canvas,
+                        *paint,
+                        latency,
+                        top + NAME_HEIGHT + LINE_STEP * at as i32 + LINE_STEP / 2,
+                    );
                 }
                 top += cluster.height();
             }

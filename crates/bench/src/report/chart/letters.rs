@@ -1,4 +1,5 @@
-//! Letters for pictures: those of a font of the system. weft brings none; SVG leaves the choice to the reader's program.
+//! Letters for pictures: those of a font of the system. weft brings none; SVG leaves the choice to
+//! the reader's program.
 
 use crate::Error;
 use ab_glyph::{Font, FontVec, OutlinedGlyph, PxScale, ScaleFont, point};
@@ -8,11 +9,13 @@ use std::path::{Path, PathBuf};
 #[cfg(not(any(windows, target_os = "macos")))]
 const DIRECTORIES: &[&str] = &["/usr/share/fonts", "/usr/local/share/fonts"];
 #[cfg(target_os = "macos")]
-const DIRECTORIES: &[&str] = &["/System/Library/Fonts/Supplemental", "/Library/Fonts", "/System/Library/Fonts"];
+const DIRECTORIES: &[&str] =
+    &["/System/Library/Fonts/Supplemental", "/Library/Fonts", "/System/Library/Fonts"];
 #[cfg(windows)]
 const DIRECTORIES: &[&str] = &["Fonts"];
 
-/// Fonts without serifs, in the places that distributions give them below their directory; the first that is there is used.
+/// Fonts without serifs, in the places that distributions give them below their directory; the
+/// first that is there is used.
 const FONTS: &[&str] = &[
     "truetype/dejavu/DejaVuSans.ttf",
     "dejavu-sans-fonts/DejaVuSans.ttf",
@@ -50,14 +53,19 @@ pub struct Letters(FontVec);
 impl Letters {
     /// A font of the system. The error says what to install.
     pub fn of_the_system() -> Result<Letters, Error> {
-        // The environment says where Windows is; elsewhere a directory is absolute, and the join leaves it as it is.
-        let root = std::env::var_os("SystemRoot").map_or_else(|| PathBuf::from("C:\\Windows"), PathBuf::from);
-        let directories: Vec<PathBuf> = DIRECTORIES.iter().map(|directory| root.join(directory)).collect();
+        // The environment says where Windows is; elsewhere a directory is absolute, and the join
+        // leaves it as it is.
+        let root = std::env::var_os("SystemRoot")
+            .map_or_else(|| PathBuf::from("C:\\Windows"), PathBuf::from);
+        let directories: Vec<PathBuf> =
+            DIRECTORIES.iter().map(|directory| root.join(directory)).collect();
         Letters::below(&directories)
     }
 
     fn below(directories: &[PathBuf]) -> Result<Letters, Error> {
-        let places = FONTS.iter().flat_map(|font| directories.iter().map(move |directory| directory.join(font)));
+        let places = FONTS
+            .iter()
+            .flat_map(|font| directories.iter().map(move |directory| directory.join(font)));
         places.filter_map(|place| Letters::read(&place)).next().ok_or_else(|| {
             Error::option(
                 "--also png",
@@ -73,7 +81,8 @@ impl Letters {
 
     /// A line of text of this size, in pixels, made narrower where it would be wider than `most`.
     pub(super) fn line(&self, text: &str, size: f32, most: f32) -> Line {
-        // A scale is the height from the lowest to the highest point of the font; the size of a text is that of its em.
+        // A scale is the height from the lowest to the highest point of the font; the size of a
+        // text is that of its em.
         let height = size * self.0.height_unscaled() / self.0.units_per_em().unwrap_or(1000.0);
         let natural = self.width(text, PxScale::from(height));
         let squeeze = if natural > most { most / natural } else { 1.0 };
@@ -106,11 +115,13 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Gives each pixel and how much of it is covered, with the left end and the middle of the line at a place.
+    /// Gives each pixel and how much of it is covered, with the left end and the middle of the line
+    /// at a place.
     pub(super) fn draw(&self, left: f32, middle: f32, mut pixel: impl FnMut((i32, i32), f32)) {
         for outline in &self.outlines {
             let bounds = outline.px_bounds();
-            let (x, y) = ((bounds.min.x + left).round() as i32, (bounds.min.y + middle).round() as i32);
+            let (x, y) =
+                ((bounds.min.x + left).round() as i32, (bounds.min.y + middle).round() as i32);
             outline.draw(|dx, dy, strength| pixel((x + dx as i32, y + dy as i32), strength));
         }
     }
@@ -123,7 +134,9 @@ mod tests {
     /// The sentence helps: it names a package and the other way.
     #[test]
     fn a_system_without_fonts_is_told_what_to_do() {
-        let Err(error) = Letters::below(&[PathBuf::from("nowhere")]) else { panic!("there is a font nowhere") };
+        let Err(error) = Letters::below(&[PathBuf::from("nowhere")]) else {
+            panic!("there is a font nowhere")
+        };
         assert_eq!(error.kind(), weft_block::ErrorKind::Usage);
         let words = error.to_string();
         assert!(words.contains("fonts-dejavu-core") && words.contains("--also svg"), "{words}");
@@ -135,6 +148,11 @@ mod tests {
         let letters = Letters::of_the_system().expect("cargo xtask setup installs one");
         let free = letters.line("123,456 IOPS", 24.0, f32::MAX);
         let squeezed = letters.line("123,456 IOPS", 24.0, free.width / 2.0);
-        assert!(free.width > 24.0 && squeezed.width <= free.width * 0.51, "{} and {}", free.width, squeezed.width);
+        assert!(
+            free.width > 24.0 && squeezed.width <= free.width * 0.51,
+            "{} and {}",
+            free.width,
+            squeezed.width
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! The charts: SVG that takes its colours from the page's style sheet, so that one drawing serves light and dark; and pictures.
+//! The charts: SVG that takes its colours from the page's style sheet, so that one drawing serves
+//! light and dark; and pictures.
 //!
-//! Each chart is drawn twice, for a wide page and for a telephone; the style sheet shows one of them. A picture that was only
-//! scaled would be too small to read on one of them.
+//! Each chart is drawn twice, for a wide page and for a telephone; the style sheet shows one of
+//! them. A picture that was only scaled would be too small to read on one of them.
 
 mod bars;
 mod bitmap;
@@ -35,7 +36,8 @@ const WIDE: u32 = 520;
 /// Width of a drawing for a telephone.
 const NARROW: u32 = 340;
 
-/// Blocks larger than this go into a chart of their own: their rates are too small to be seen beside those of small ones.
+/// Blocks larger than this go into a chart of their own: their rates are too small to be seen
+/// beside those of small ones.
 const SMALL_BLOCK_MAX: u32 = 16 << 10;
 
 /// What a drawing is, for people who do not see it.
@@ -62,7 +64,8 @@ pub(super) struct Group<'a> {
 
 /// The thirteen patterns, apart by block size.
 pub(super) fn groups(results: &Results) -> Vec<Group<'_>> {
-    let (small, large): (Vec<_>, Vec<_>) = results.patterns().partition(|pattern| pattern.bs_bytes <= SMALL_BLOCK_MAX);
+    let (small, large): (Vec<_>, Vec<_>) =
+        results.patterns().partition(|pattern| pattern.bs_bytes <= SMALL_BLOCK_MAX);
     [("small", small), ("large", large)]
         .into_iter()
         .filter(|(_, patterns)| !patterns.is_empty())
@@ -93,19 +96,28 @@ pub(super) fn of(part: Part, results: &Results) -> Vec<Box<dyn Chart + '_>> {
         Part::SideBySide => Vec::new(),
         Part::Iops => boxed(iops::charts(results)),
         Part::Shares => boxed(share::charts(results)),
-        Part::Latency => boxed(latency::depth_one(results).into_iter().chain(latency::open_loop(results))),
+        Part::Latency => {
+            boxed(latency::depth_one(results).into_iter().chain(latency::open_loop(results)))
+        }
         Part::Cpu => boxed(cpu::charts(results)),
         Part::Curves => boxed(curves::charts(results)),
         Part::Series => boxed(series::charts(results)),
-        Part::Published => {
-            boxed(sources(results).iter().enumerate().map(|(at, (_, lines))| published::chart(at, lines)).collect::<Vec<_>>())
-        }
+        Part::Published => boxed(
+            sources(results)
+                .iter()
+                .enumerate()
+                .map(|(at, (_, lines))| published::chart(at, lines))
+                .collect::<Vec<_>>(),
+        ),
     }
 }
 
 /// The charts of the first screen.
 pub(super) fn of_relations(shown: &[Shown<'_>], results: &Results) -> Vec<Box<dyn Chart>> {
-    relations::charts(shown, results).into_iter().map(|chart| Box::new(chart) as Box<dyn Chart>).collect()
+    relations::charts(shown, results)
+        .into_iter()
+        .map(|chart| Box::new(chart) as Box<dyn Chart>)
+        .collect()
 }
 
 /// The figures of the first screen.
@@ -150,7 +162,8 @@ pub(super) struct Drawing {
 
 fn svg(words: &Words, class: &str, drawing: &Drawing) -> Markup {
     let Drawing { width, height, .. } = drawing;
-    let (title, desc) = (format!("{}-{class}-title", words.id), format!("{}-{class}-desc", words.id));
+    let (title, desc) =
+        (format!("{}-{class}-title", words.id), format!("{}-{class}-desc", words.id));
     match vector::shapes(drawing) {
         Ok(shapes) => html! {
             svg class=(class) viewBox=(format!("0 0 {width} {height}")) role="img" aria-labelledby=(format!("{title} {desc}")) {

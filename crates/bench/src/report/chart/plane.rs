@@ -45,21 +45,32 @@ impl Plane {
     }
 
     fn values(&self, of: fn(&(f64, f64, String)) -> f64) -> (f64, f64) {
-        let all = self.lines.iter().flat_map(|line| &line.points).map(of).filter(|value| value.is_finite() && *value > 0.0);
-        let (low, high) = all.fold((f64::MAX, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
+        let all = self
+            .lines
+            .iter()
+            .flat_map(|line| &line.points)
+            .map(of)
+            .filter(|value| value.is_finite() && *value > 0.0);
+        let (low, high) =
+            all.fold((f64::MAX, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
         if high > 0.0 { (low, high) } else { (0.5, 1.0) }
     }
 
     fn line(&self, canvas: &mut Canvas, line: &Line, scale: &Upright, hover: &mut String) {
         let paint = Paint::lane(line.lane);
-        let places: Vec<(i32, i32)> = line.points.iter().map(|(along, up, _)| (canvas.x(*along), scale.y(*up))).collect();
+        let places: Vec<(i32, i32)> =
+            line.points.iter().map(|(along, up, _)| (canvas.x(*along), scale.y(*up))).collect();
         if self.joined {
             places.windows(2).for_each(|pair| canvas.line(pair[0], pair[1], paint, 2));
         }
         for ((x, y), (_, _, words)) in places.into_iter().zip(&line.points) {
             canvas.dot((x, y), RADIUS.0, paint);
             let words = html! { title { (words) } }.into_string();
-            let _ = write!(hover, "<circle class=\"hover\" cx=\"{x}\" cy=\"{y}\" r=\"{}\">{words}</circle>", RADIUS.1);
+            let _ = write!(
+                hover,
+                "<circle class=\"hover\" cx=\"{x}\" cy=\"{y}\" r=\"{}\">{words}</circle>",
+                RADIUS.1
+            );
         }
     }
 }
@@ -78,7 +89,13 @@ impl Chart for Plane {
         };
         // A mark at the very end would cover the numbers beside it.
         let along = self.values(|point| point.0).1 * 1.04;
-        let axis = Axis { name: self.axes.0.clone(), range: (0.0, along), log: false, write: tick, right: 30 };
+        let axis = Axis {
+            name: self.axes.0.clone(),
+            range: (0.0, along),
+            log: false,
+            write: tick,
+            right: 30,
+        };
         let mut hover = String::new();
         let drawing = canvas::draw(&axis, width, (HEIGHT + TOP) as u32, |canvas| {
             scale.lines(canvas, width);
@@ -112,7 +129,12 @@ impl Upright {
         for tick_at in self.ticks() {
             let (y, text) = (self.y(tick_at), tick(tick_at));
             canvas.line((canvas.left(), y), (width as i32 - 30, y), Paint::Grid, 1);
-            canvas.text((width as i32 - 30 + text_width(&text).min(28) / 2, y), &text, Paint::Muted, HPos::Center);
+            canvas.text(
+                (width as i32 - 30 + text_width(&text).min(28) / 2, y),
+                &text,
+                Paint::Muted,
+                HPos::Center,
+            );
         }
     }
 
@@ -120,7 +142,9 @@ impl Upright {
         if self.log {
             let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
             let all = |steps: &'static [f64]| {
-                let ticks = decades.clone().flat_map(move |power| steps.iter().map(move |step| step * 10f64.powi(power)));
+                let ticks = decades
+                    .clone()
+                    .flat_map(move |power| steps.iter().map(move |step| step * 10f64.powi(power)));
                 ticks.filter(|value| (self.low..=self.high).contains(value)).collect::<Vec<_>>()
             };
             let fine = all(&[1.0, 2.0, 5.0]);
@@ -128,7 +152,11 @@ impl Upright {
         }
         let rough = self.high / LINES as f64;
         let power = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|n| n * power).find(|step| *step >= rough).unwrap_or(rough);
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .into_iter()
+            .map(|n| n * power)
+            .find(|step| *step >= rough)
+            .unwrap_or(rough);
         (0..=LINES).map(|n| n as f64 * step).filter(|value| *value <= self.high).collect()
     }
 }

@@ -1,4 +1,5 @@
-//! Relations around the value where both lanes are equal: a point with its 95 % interval, on a bar that begins there.
+//! Relations around the value where both lanes are equal: a point with its 95 % interval, on a bar
+//! that begins there.
 
 use super::canvas::{self, Axis, Canvas, HPos, LEFT, Paint, text_width};
 use super::key::fitted;
@@ -80,9 +81,14 @@ impl Relations {
             let (low, high) = line.interval.unwrap_or((line.value, line.value));
             [low, high, line.value]
         });
-        let (low, high) = ends.fold((neutral, neutral), |(low, high), value| (low.min(value), high.max(value)));
+        let (low, high) =
+            ends.fold((neutral, neutral), |(low, high), value| (low.min(value), high.max(value)));
         let room = ((high - low) * 0.08).max(0.02);
-        let name = if self.scale == Scale::Ratio { "times as many operations per second" } else { "µs more; left of 0 less" };
+        let name = if self.scale == Scale::Ratio {
+            "times as many operations per second"
+        } else {
+            "µs more; left of 0 less"
+        };
         let range = (if low < neutral { low - room } else { neutral - room / 2.0 }, high + room);
         Axis { name: name.to_owned(), range, log: false, write: tick, right: right as u32 }
     }
@@ -99,7 +105,8 @@ impl Chart for Relations {
         let widest = self.lines.iter().map(|line| text_width(&line.number)).max().unwrap_or(0);
         let texts: Vec<Vec<(String, Paint)>> =
             self.lines.iter().map(|line| line.texts(width as i32 - 2 * LEFT, behind)).collect();
-        let step = |texts: &Vec<(String, Paint)>| TEXT_HEIGHT * texts.len() as i32 + TRACK_HEIGHT + GAP;
+        let step =
+            |texts: &Vec<(String, Paint)>| TEXT_HEIGHT * texts.len() as i32 + TRACK_HEIGHT + GAP;
         let height: i32 = texts.iter().map(step).sum();
         let axis = self.axis(if behind { widest + 10 } else { 10 });
         canvas::draw(&axis, width, height as u32, |canvas| {
@@ -111,7 +118,12 @@ impl Chart for Relations {
                     patch(canvas, text, (LEFT, top + TEXT_HEIGHT * at as i32 + 9), *paint);
                 }
                 if behind {
-                    patch(canvas, &line.number, (width as i32 - widest, from + TRACK_HEIGHT / 2), Paint::Ink);
+                    patch(
+                        canvas,
+                        &line.number,
+                        (width as i32 - widest, from + TRACK_HEIGHT / 2),
+                        Paint::Ink,
+                    );
                 }
                 top += step(texts);
             }
@@ -122,7 +134,9 @@ impl Chart for Relations {
 impl Line {
     /// What stands above the bar, in lines that fit.
     fn texts(&self, room: i32, behind: bool) -> Vec<(String, Paint)> {
-        let of = |text: &str, paint: Paint| wrapped(text, room).into_iter().map(move |line| (line, paint)).collect::<Vec<_>>();
+        let of = |text: &str, paint: Paint| {
+            wrapped(text, room).into_iter().map(move |line| (line, paint)).collect::<Vec<_>>()
+        };
         let number = if behind { Vec::new() } else { of(&self.number, Paint::Ink) };
         [of(&self.what, Paint::Ink), of(&self.who, Paint::Muted), number].concat()
     }
@@ -132,7 +146,10 @@ impl Line {
 fn wrapped(text: &str, room: i32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
-        match lines.last_mut().filter(|line| text_width(line) + text_width(word) + text_width(" ") <= room) {
+        match lines
+            .last_mut()
+            .filter(|line| text_width(line) + text_width(word) + text_width(" ") <= room)
+        {
             Some(line) => *line += &format!(" {word}"),
             None => lines.push(word.to_owned()),
         }
@@ -149,7 +166,12 @@ fn patch(canvas: &mut Canvas, text: &str, (x, y): (i32, i32), paint: Paint) {
 fn track(canvas: &mut Canvas, line: &Line, neutral: f64, top: i32) {
     let middle = top + TRACK_HEIGHT / 2;
     let (from, to) = (canvas.x(neutral), canvas.x(line.value));
-    canvas.bar((from.min(to), middle - BAR_HALF), (from.max(to), middle + BAR_HALF), line.paint, BAR_ALPHA);
+    canvas.bar(
+        (from.min(to), middle - BAR_HALF),
+        (from.max(to), middle + BAR_HALF),
+        line.paint,
+        BAR_ALPHA,
+    );
     canvas.line((from, top), (from, top + TRACK_HEIGHT), Paint::Ink, 2);
     if let Some((low, high)) = line.interval {
         let (low, high) = (canvas.x(low), canvas.x(high));

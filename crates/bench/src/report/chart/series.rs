@@ -16,7 +16,8 @@ pub(super) fn charts(results: &Results) -> impl Iterator<Item = Plane> {
 
 fn plane(results: &Results, at: usize, workload: &crate::results::Workload) -> Plane {
     let lanes = results.lanes.iter().enumerate();
-    let lines = lanes.filter_map(|(at, lane)| Some(line(at, lane, results.row(&lane.name, &workload.name)?)));
+    let lines = lanes
+        .filter_map(|(at, lane)| Some(line(at, lane, results.row(&lane.name, &workload.name)?)));
     Plane {
         words: Words {
             id: format!("series-{at}"),
@@ -34,7 +35,16 @@ fn plane(results: &Results, at: usize, workload: &crate::results::Workload) -> P
 /// What was seen during the rounds; for rounds that were too short for that, their means.
 fn line(at: usize, lane: &Lane, row: &Row) -> Line {
     let rounds = || row.at_s.iter().copied().zip(row.iops_of_rounds.iter().copied()).collect();
-    let points: Vec<(f64, f64)> = if row.series.len() > row.at_s.len() { row.series.clone() } else { rounds() };
-    let words = |seconds: f64, iops: f64| format!("{}, {}: {} IOPS", lane.name, duration(seconds), count(iops));
-    Line { lane: at, points: points.into_iter().map(|(seconds, iops)| (seconds, iops, words(seconds, iops))).collect() }
+    let points: Vec<(f64, f64)> =
+        if row.series.len() > row.at_s.len() { row.series.clone() } else { rounds() };
+    let words = |seconds: f64, iops: f64| {
+        format!("{}, {}: {} IOPS", lane.name, duration(seconds), count(iops))
+    };
+    Line {
+        lane: at,
+        points: points
+            .into_iter()
+            .map(|(seconds, iops)| (seconds, iops, words(seconds, iops)))
+            .collect(),
+    }
 }

@@ -9,7 +9,10 @@ use crate::results::{Results, Workload};
 
 /// A chart for each group of block sizes; nothing where no lane has a ceiling.
 pub(super) fn charts(results: &Results) -> impl Iterator<Item = Bars> {
-    groups(results).into_iter().map(|group| bars(results, &group)).filter(|bars| !bars.groups.is_empty())
+    groups(results)
+        .into_iter()
+        .map(|group| bars(results, &group))
+        .filter(|bars| !bars.groups.is_empty())
 }
 
 fn bars(results: &Results, group: &Group<'_>) -> Bars {
@@ -18,7 +21,10 @@ fn bars(results: &Results, group: &Group<'_>) -> Bars {
         words: Words {
             id: format!("share-{}", group.id),
             title: group.title.clone(),
-            desc: format!("IOPS as a share of the bare TCP ceiling, {} blocks. The table below has the numbers.", group.title),
+            desc: format!(
+                "IOPS as a share of the bare TCP ceiling, {} blocks. The table below has the numbers.",
+                group.title
+            ),
             ink: Some("line: bare TCP, 100 %"),
         },
         axis: "share of the bare TCP ceiling, %".to_owned(),

@@ -1,4 +1,5 @@
-//! A drawing as SVG. plotters gets a stand-in for the colour of each role, and the finished SVG a class in its place.
+//! A drawing as SVG. plotters gets a stand-in for the colour of each role, and the finished SVG a
+//! class in its place.
 
 use super::Drawing;
 use super::canvas::{Label, Paint, TEXT};
@@ -16,7 +17,8 @@ const TEXT_SCALE: f64 = 1.24;
 pub(super) fn shapes(drawing: &Drawing) -> Result<String, DrawError> {
     let mut svg = String::new();
     {
-        let root = SVGBackend::with_string(&mut svg, (drawing.width, drawing.height)).into_drawing_area();
+        let root =
+            SVGBackend::with_string(&mut svg, (drawing.width, drawing.height)).into_drawing_area();
         for shape in &drawing.shapes {
             shape.plot(&root, 1, stand_in, |label| write(&root, label))?;
         }
@@ -37,15 +39,21 @@ fn stand_in(paint: Paint) -> RGBColor {
 
 fn write(root: &DrawingArea<SVGBackend<'_>, Shift>, label: &Label) -> Result<(), DrawError> {
     let colour = stand_in(label.paint);
-    let style = TextStyle::from(("sans-serif", TEXT * TEXT_SCALE)).color(&colour).pos(Pos::new(label.side, VPos::Center));
+    let style = TextStyle::from(("sans-serif", TEXT * TEXT_SCALE))
+        .color(&colour)
+        .pos(Pos::new(label.side, VPos::Center));
     root.draw(&Text::new(label.text.clone(), label.at, style))
 }
 
-/// The shapes of an SVG, without the element around them, with classes for colours and the page's own letters.
+/// The shapes of an SVG, without the element around them, with classes for colours and the page's
+/// own letters.
 fn with_classes(svg: &str) -> String {
     let inside = svg.split_once('>').map_or(svg, |(_, rest)| rest);
-    let mut shapes =
-        inside.trim().trim_end_matches("</svg>").replace(" font-family=\"sans-serif\"", "").replace(" opacity=\"1\"", "");
+    let mut shapes = inside
+        .trim()
+        .trim_end_matches("</svg>")
+        .replace(" font-family=\"sans-serif\"", "")
+        .replace(" opacity=\"1\"", "");
     for paint in Paint::all() {
         let RGBColor(r, g, b) = stand_in(paint);
         let (colour, class) = (format!("\"#{r:02X}{g:02X}{b:02X}\""), paint.name());

@@ -1,4 +1,5 @@
-//! Verifying against the `error:` filter, which knows more ways to lie than the disk of the other tests.
+//! Verifying against the `error:` filter, which knows more ways to lie than the disk of the other
+//! tests.
 
 use super::{JobSpec, Report, Rw, Verify, go, ram};
 use crate::workload::verify::FaultKind;
@@ -8,10 +9,17 @@ use weft_block::{BlockDevice, OpenOptions, Opening, StatusKind, open};
 /// Overwrites a disk that an earlier run has written, through the filter, and checks it.
 fn through(filter: &str, change: impl FnOnce(&mut JobSpec)) -> Report {
     let disk = ram("4MiB");
-    let spec = |rw| JobSpec { rw, bs_bytes: 512, iodepth: 8, verify: Verify::Crc32c, ..JobSpec::default() };
+    let spec = |rw| JobSpec {
+        rw,
+        bs_bytes: 512,
+        iodepth: 8,
+        verify: Verify::Crc32c,
+        ..JobSpec::default()
+    };
     assert!(go(Arc::clone(&disk), JobSpec { do_verify: false, ..spec(Rw::Write) }).is_clean());
     let inner = |url: &str| url.starts_with("disk:").then(|| Opening::ready(Ok(Arc::clone(&disk))));
-    let device: Arc<dyn BlockDevice> = open(&format!("{filter},disk:"), &OpenOptions::with_resolver(&inner)).unwrap();
+    let device: Arc<dyn BlockDevice> =
+        open(&format!("{filter},disk:"), &OpenOptions::with_resolver(&inner)).unwrap();
     let mut second = spec(Rw::RandWrite);
     change(&mut second);
     go(device, second)
@@ -37,7 +45,8 @@ fn an_honest_filter_is_clean() {
 fn flipped_bits_and_zeroed_blocks_are_wrong() {
     for corrupt in ["bitflip", "zero"] {
         for ops in ["read", "write"] {
-            let [wrong, stale, misplaced] = bad(&format!("error:rate=0.02,corrupt={corrupt},ops={ops}"));
+            let [wrong, stale, misplaced] =
+                bad(&format!("error:rate=0.02,corrupt={corrupt},ops={ops}"));
             assert!((80..300).contains(&wrong), "{corrupt} {ops}: {wrong}");
             assert_eq!([stale, misplaced], [0, 0], "{corrupt} {ops}");
         }
@@ -64,8 +73,12 @@ fn stray_reads_and_writes_are_misplaced() {
 
 #[test]
 fn failures_of_each_kind_are_told() {
-    for (kind, expected) in [("media", StatusKind::Media), ("nospace", StatusKind::NoSpace), ("gone", StatusKind::Gone)] {
-        let report = through(&format!("error:rate=0.02,kind={kind},ops=write"), |spec| spec.continue_on_error = true);
+    for (kind, expected) in
+        [("media", StatusKind::Media), ("nospace", StatusKind::NoSpace), ("gone", StatusKind::Gone)]
+    {
+        let report = through(&format!("error:rate=0.02,kind={kind},ops=write"), |spec| {
+            spec.continue_on_error = true
+        });
         let (errors, verify) = (&report.jobs[0].errors, report.verify().unwrap());
         assert_eq!((errors.len(), errors[0].status.kind), (1, expected));
         assert!((80..300).contains(&errors[0].count), "{}", errors[0].count);

@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use weft_block::{
-    BlockDevice, BlockQueue, Completion, Error, Features, Geometry, Op, OpKind, OpenOptions, Outcome, Status, StatusKind, open,
+    BlockDevice, BlockQueue, Completion, Error, Features, Geometry, Op, OpKind, OpenOptions,
+    Outcome, Status, StatusKind, open,
 };
 use weft_io::{DriverId, Handle};
 
@@ -54,7 +55,12 @@ impl Tricky {
 
     /// The same data, behaving otherwise.
     fn with(&self, trick: Trick) -> Self {
-        Self { bytes: self.bytes.clone(), writes: self.writes.clone(), trick, submitted: Arc::default() }
+        Self {
+            bytes: self.bytes.clone(),
+            writes: self.writes.clone(),
+            trick,
+            submitted: Arc::default(),
+        }
     }
 }
 
@@ -105,14 +111,17 @@ impl TrickyQueue {
         self.submitted.fetch_add(1, Ordering::Relaxed);
         let covers = |lba: u64| (op.lba..op.lba + u64::from(op.blocks)).contains(&lba);
         match self.disk.trick {
-            Trick::Hang(lba) if covers(lba) && op.kind != OpKind::Read => return self.stuck.push(op),
+            Trick::Hang(lba) if covers(lba) && op.kind != OpKind::Read => {
+                return self.stuck.push(op);
+            }
             Trick::Fail(lba) if covers(lba) && op.kind != OpKind::Read => {
                 let status = Status::with_raw(StatusKind::Media, weft_block::Raw::Nvme(0x280));
                 return self.ready.push(op.done(Outcome::settled(status)));
             }
             _ => {}
         }
-        let (mut bytes, mut writes) = (self.disk.bytes.lock().unwrap(), self.disk.writes.lock().unwrap());
+        let (mut bytes, mut writes) =
+            (self.disk.bytes.lock().unwrap(), self.disk.writes.lock().unwrap());
         let blocks = op.data.iter_mut().flat_map(|segment| segment.chunks_exact_mut(BLOCK));
         for (lba, block) in (op.lba as usize..).zip(blocks) {
             match op.kind {
@@ -176,21 +185,32 @@ fn go(device: Arc<dyn BlockDevice>, spec: JobSpec) -> Report {
 }
 
 fn tricky(trick: Trick, change: impl FnOnce(&mut JobSpec)) -> Report {
-    let mut spec = JobSpec { rw: Rw::RandWrite, iodepth: 4, verify: Verify::Crc32c, ..JobSpec::default() };
+    let mut spec =
+        JobSpec { rw: Rw::RandWrite, iodepth: 4, verify: Verify::Crc32c, ..JobSpec::default() };
     change(&mut spec);
     go(Arc::new(Tricky::new(1024, trick)), spec)
 }
 
 #[test]
 fn a_job_moves_its_size_and_ends() {
-    for rw in [Rw::Read, Rw::Write, Rw::RandRead, Rw::RandWrite, Rw::RandRw, Rw::ReadWrite, Rw::Trim, Rw::RandTrim] {
+    for rw in [
+        Rw::Read,
+        Rw::Write,
+        Rw::RandRead,
+        Rw::RandWrite,
+        Rw::RandRw,
+        Rw::ReadWrite,
+        Rw::Trim,
+        Rw::RandTrim,
+    ] {
         let report = go(ram("8MiB"), JobSpec { rw, iodepth: 16, ..JobSpec::default() });
         assert!(report.is_clean(), "{rw}: {:?}", report.jobs[0].errors);
         assert_eq!((report.ios(), report.all().bytes), (2048, 8 << 20), "{rw}");
         for direction in Direction::ALL {
             let total = report.total(direction);
             assert_eq!(total.ios > 0, rw.has(direction), "{rw} {direction:?}");
-            let counts = [&total.submission, &total.completion, &total.total].map(|latency| latency.count());
+            let counts =
+                [&total.submission, &total.completion, &total.total].map(|latency| latency.count());
             assert_eq!(counts, [total.ios; 3]);
         }
         assert_eq!(report.jobs[0].depths.0.iter().sum::<u64>(), 2048);
@@ -199,7 +219,10 @@ fn a_job_moves_its_size_and_ends() {
 
 #[test]
 fn a_mix_is_as_asked_for() {
-    let report = go(ram("8MiB"), JobSpec { rw: Rw::RandRw, rwmixread: 70, iodepth: 8, bs_bytes: 512, ..JobSpec::default() });
+    let report = go(
+        ram("8MiB"),
+        JobSpec { rw: Rw::RandRw, rwmixread: 70, iodepth: 8, bs_bytes: 512, ..JobSpec::default() },
+    );
     let reads = report.total(Direction::Read).ios as f64 / report.ios() as f64;
     assert!((0.67..0.73).contains(&reads), "{reads}");
 }
@@ -217,14 +240,25 @@ fn a_time_based_job_goes_on_and_ends() {
     let mut phases = Vec::new();
     let report = run(ram("64KiB"), &spec, &mut |progress| phases.push(progress.phase)).unwrap();
     assert!(report.ios() > 16, "{}", report.ios());
-    assert!(report.jobs[0].runtime <= runtime + Duration::from_secs(5), "{:?}", report.jobs[0].runtime);
+    assert!(
+        report.jobs[0].runtime <= runtime + Duration::from_secs(5),
+        "{:?}",
+        report.jobs[0].runtime
+    );
     assert!(report.is_clean() && !phases.is_empty());
     assert!(report.loops[0].counters.turns > 0 && report.process.total() > Duration::ZERO);
 }
 
 #[test]
 fn many_jobs_share_few_loops() {
-    let spec = JobSpec { rw: Rw::RandWrite, numjobs: 256, threads: 2, iodepth: 2, number_ios: Some(20), ..JobSpec::default() };
+    let spec = JobSpec {
+        rw: Rw::RandWrite,
+        numjobs: 256,
+        threads: 2,
+        iodepth: 2,
+        number_ios: Some(20),
+        ..JobSpec::default()
+    };
     let report = go(ram("16MiB"), spec);
     assert_eq!((report.jobs.len(), report.loops.len(), report.ios()), (256, 2, 256 * 20));
     assert!(report.jobs.iter().enumerate().all(|(i, job)| job.index == i as u32));
@@ -233,8 +267,20 @@ fn many_jobs_share_few_loops() {
 
 #[test]
 fn what_is_written_verifies_in_every_order_and_shape() {
-    for (rw, bs_bytes, jobs) in [(Rw::Write, 4096, 1), (Rw::RandWrite, 512, 3), (Rw::RandRw, 8192, 2), (Rw::Write, 4 << 20, 1)] {
-        let spec = JobSpec { rw, bs_bytes, numjobs: jobs, iodepth: 8, verify: Verify::Crc32c, ..JobSpec::default() };
+    for (rw, bs_bytes, jobs) in [
+        (Rw::Write, 4096, 1),
+        (Rw::RandWrite, 512, 3),
+        (Rw::RandRw, 8192, 2),
+        (Rw::Write, 4 << 20, 1),
+    ] {
+        let spec = JobSpec {
+            rw,
+            bs_bytes,
+            numjobs: jobs,
+            iodepth: 8,
+            verify: Verify::Crc32c,
+            ..JobSpec::default()
+        };
         let report = go(Arc::new(Tricky::new(32 << 10, Trick::None)), spec);
         let verify = report.verify().unwrap();
         assert!(report.is_clean(), "{rw} {bs_bytes}: {:?}", verify.findings);
@@ -265,7 +311,13 @@ fn overwriting_verifies_while_it_goes_on() {
 #[test]
 fn a_later_run_checks_what_an_earlier_one_wrote() {
     let device = ram("4MiB");
-    let spec = |rw, randseed| JobSpec { rw, randseed, iodepth: 4, verify: Verify::Crc32c, ..JobSpec::default() };
+    let spec = |rw, randseed| JobSpec {
+        rw,
+        randseed,
+        iodepth: 4,
+        verify: Verify::Crc32c,
+        ..JobSpec::default()
+    };
     assert!(go(device.clone(), spec(Rw::Write, Some(5))).is_clean());
     for (rw, seed) in [(Rw::Read, None), (Rw::RandRead, Some(5))] {
         let report = go(device.clone(), spec(rw, seed));
@@ -313,7 +365,10 @@ fn failed_writes_are_told_and_not_checked() {
     let (job, verify) = (&report.jobs[0], report.verify().unwrap());
     assert_eq!(job.errors.len(), 1);
     let error = job.errors[0];
-    assert_eq!((error.direction, error.known, error.status.kind), (Direction::Write, Known::MayHaveExecuted, StatusKind::Media));
+    assert_eq!(
+        (error.direction, error.known, error.status.kind),
+        (Direction::Write, Known::MayHaveExecuted, StatusKind::Media)
+    );
     assert_eq!((error.count, error.first_lba, job.error_number()), (1, 8, 5));
     assert_eq!((verify.bad_blocks(), verify.unknown_units, verify.blocks), (0, 1, 1024 - 8));
     assert_eq!(report.ios(), 127);
@@ -362,11 +417,16 @@ fn open_loop_latency_counts_from_when_it_was_due() {
     let report = go(ram("1MiB"), spec(1000));
     let done = report.ios() + report.jobs[0].missed;
     assert_eq!(done, 400);
-    // One at a time and faster than any machine: what could not begin in time is late, and the lateness is latency.
+    // One at a time and faster than any machine: what could not begin in time is late, and the
+    // lateness is latency.
     let flooded = go(ram("1MiB"), spec(1_000_000_000));
     assert!(flooded.jobs[0].missed > 0);
     let read = flooded.total(Direction::Read);
-    assert!(read.total.percentile_ns(50.0) > 100 * read.completion.percentile_ns(50.0), "{:?}", read.total);
+    assert!(
+        read.total.percentile_ns(50.0) > 100 * read.completion.percentile_ns(50.0),
+        "{:?}",
+        read.total
+    );
     assert!(read.submission.mean_ns() + read.completion.mean_ns() >= read.total.mean_ns() * 0.99);
 }
 
@@ -374,7 +434,10 @@ fn open_loop_latency_counts_from_when_it_was_due() {
 fn each_job_reads_once_before_the_clock_starts() {
     let device = Tricky::new(1024, Trick::None);
     let submitted = device.submitted.clone();
-    let report = go(Arc::new(device), JobSpec { rw: Rw::Write, numjobs: 3, number_ios: Some(5), ..JobSpec::default() });
+    let report = go(
+        Arc::new(device),
+        JobSpec { rw: Rw::Write, numjobs: 3, number_ios: Some(5), ..JobSpec::default() },
+    );
     assert_eq!((report.ios(), submitted.load(Ordering::Relaxed)), (15, 18));
 }
 
@@ -382,5 +445,8 @@ fn each_job_reads_once_before_the_clock_starts() {
 fn what_cannot_start_says_why() {
     let wrong = JobSpec { bs_bytes: 100, ..JobSpec::default() };
     let error = run(ram("1MiB"), &wrong, &mut |_| ()).unwrap_err();
-    assert_eq!((error.kind(), error.to_string().starts_with("bs: 100")), (weft_block::ErrorKind::Usage, true));
+    assert_eq!(
+        (error.kind(), error.to_string().starts_with("bs: 100")),
+        (weft_block::ErrorKind::Usage, true)
+    );
 }

@@ -55,12 +55,16 @@ fn jobs(numjobs: u32, threads: u32) -> JobSpec {
 
 #[test]
 fn each_job_gets_its_own_completions_back() {
-    // Completions come in another order than the operations went, and there is room for few at once.
+    // Completions come in another order than the operations went, and there is room for few at
+    // once.
     for (queues, room) in [(1, 1), (2, 3), (3, 1000), (128, 2)] {
         let few = Few::new(queues, Trick::Small(room));
         let report = go(few.clone(), jobs(256, 2));
         assert!(report.is_clean(), "{queues} {room}: {:?}", report.verify());
-        assert!(report.jobs.iter().all(|job| job.directions.iter().map(|d| d.ios).sum::<u64>() == 100), "{queues} {room}");
+        assert!(
+            report.jobs.iter().all(|job| job.directions.iter().map(|d| d.ios).sum::<u64>() == 100),
+            "{queues} {room}"
+        );
         assert_eq!(report.loops.len(), queues.min(2));
         assert_eq!(few.opened.load(Ordering::Relaxed), queues as u64);
     }
@@ -90,10 +94,19 @@ fn an_error_ends_the_job_that_it_belongs_to() {
 #[test]
 fn what_hangs_holds_up_nobody_else() {
     let stop = AtomicBool::new(false);
-    let spec = JobSpec { rw: Rw::Write, verify: Verify::None, offset_increment: 512 * 100, size: Some(51_200), ..jobs(4, 1) };
+    let spec = JobSpec {
+        rw: Rw::Write,
+        verify: Verify::None,
+        offset_increment: 512 * 100,
+        size: Some(51_200),
+        ..jobs(4, 1)
+    };
     let few = Few::new(1, Trick::Hang(0));
     // The three others are done.
-    let report = run_until(few, &spec, &stop, &mut |progress| stop.store(progress.fraction >= 0.75, Ordering::Relaxed)).unwrap();
+    let report = run_until(few, &spec, &stop, &mut |progress| {
+        stop.store(progress.fraction >= 0.75, Ordering::Relaxed)
+    })
+    .unwrap();
     assert_eq!(report.jobs.iter().map(|job| job.unfinished).collect::<Vec<_>>(), [1, 0, 0, 0]);
     assert_eq!(report.ios(), 300);
 }

@@ -19,7 +19,8 @@ fn several_sizes_move_the_whole_region_and_no_more() {
 
 #[test]
 fn each_direction_has_its_sizes() {
-    let report = go(ram("8MiB"), JobSpec { rw: Rw::RandRw, number_ios: Some(400), ..split("4k,64k/100") });
+    let report =
+        go(ram("8MiB"), JobSpec { rw: Rw::RandRw, number_ios: Some(400), ..split("4k,64k/100") });
     for (direction, bytes) in [(Direction::Read, 4096), (Direction::Write, 65_536)] {
         let total = report.total(direction);
         assert!(total.ios > 20, "{direction:?}: {}", total.ios);
@@ -31,7 +32,12 @@ fn each_direction_has_its_sizes() {
 fn what_is_written_in_several_sizes_stays_in_its_region() {
     let disk = Tricky::new(2048, Trick::None);
     let writes = disk.writes.clone();
-    let spec = JobSpec { rw: Rw::RandWrite, offset: 512 * 512, size: Some(512 * 1024), ..split("512/40:2k/30:4k/30") };
+    let spec = JobSpec {
+        rw: Rw::RandWrite,
+        offset: 512 * 512,
+        size: Some(512 * 1024),
+        ..split("512/40:2k/30:4k/30")
+    };
     let report = go(Arc::new(disk), spec);
     assert_eq!((report.all().bytes, report.is_clean()), (512 * 1024, true));
     let writes = writes.lock().unwrap();
@@ -41,7 +47,10 @@ fn what_is_written_in_several_sizes_stays_in_its_region() {
 
 #[test]
 fn a_part_of_the_device_is_moved() {
-    assert_eq!(go(ram("8MiB"), JobSpec { size_percent: Some(25), ..JobSpec::default() }).all().bytes, 2 << 20);
+    assert_eq!(
+        go(ram("8MiB"), JobSpec { size_percent: Some(25), ..JobSpec::default() }).all().bytes,
+        2 << 20
+    );
 }
 
 /// So much is due in the time that it takes; a machine that is busy does less, never more.

@@ -40,7 +40,13 @@ impl Header {
         }
         let long = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| header[at + i]));
         let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| header[at + i]));
-        Some(Self { lba: long(8), seed: long(16), run: long(24), generation: word(32), checksum: word(36) })
+        Some(Self {
+            lba: long(8),
+            seed: long(16),
+            run: long(24),
+            generation: word(32),
+            checksum: word(36),
+        })
     }
 }
 
@@ -72,7 +78,9 @@ impl Pattern {
     /// Makes `block` the given generation of the block at `lba`.
     pub fn stamp(&self, block: &mut [u8], lba: u64, generation: u32) {
         let windows = (self.noise.len() - block.len()) as u64 / 8;
-        let window = (lba.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(generation).wrapping_mul(0xd6e8_feb8_6659_fd93)) >> 32;
+        let window = (lba.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ u64::from(generation).wrapping_mul(0xd6e8_feb8_6659_fd93))
+            >> 32;
         let from = (window % windows * 8) as usize;
         let content = block.len() - HEADER_BYTES;
         block[HEADER_BYTES..].copy_from_slice(&self.noise[from..from + content]);
@@ -100,7 +108,10 @@ mod tests {
         let mut block = vec![0; 4096];
         Pattern::new(1, 2, 4096).stamp(&mut block, 0x0102_0304_0506_0708, 9);
         let header = Header::decode(&block).unwrap();
-        assert_eq!((header.lba, header.seed, header.run, header.generation), (0x0102_0304_0506_0708, 1, 2, 9));
+        assert_eq!(
+            (header.lba, header.seed, header.run, header.generation),
+            (0x0102_0304_0506_0708, 1, 2, 9)
+        );
         assert_eq!(header.checksum, checksum(&block));
         assert_eq!(block[..16], *b"weft\0blk\x08\x07\x06\x05\x04\x03\x02\x01");
         assert_eq!(Header::decode(&block[..39]), None);

@@ -1,6 +1,7 @@
 //! What each unit of a job's region must hold.
 //!
-//! Four bytes per unit. A unit in use by an operation is locked for others, so the expected content of a read is always known.
+//! Four bytes per unit. A unit in use by an operation is locked for others, so the expected content
+//! of a read is always known.
 
 /// A write of the unit, or a read that will be verified, is in progress.
 const BUSY: u32 = 1 << 31;
@@ -16,7 +17,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Nothing is written yet. Memory that the system gives zeroed costs nothing until it is touched.
+    /// Nothing is written yet. Memory that the system gives zeroed costs nothing until it is
+    /// touched.
     pub fn new(units: usize) -> Self {
         Self { units: vec![0; units], unknown: 0 }
     }
@@ -36,7 +38,8 @@ impl Ledger {
         generation
     }
 
-    /// Begins a read of a free unit; returns the generation that must be there: 0 when that is not known.
+    /// Begins a read of a free unit; returns the generation that must be there: 0 when that is not
+    /// known.
     #[inline]
     pub fn begin_read(&mut self, unit: u64) -> u32 {
         let entry = &mut self.units[unit as usize];
@@ -75,12 +78,15 @@ impl Ledger {
     /// The first unit from `from` on whose content is known and was written.
     pub fn next_written(&self, from: u64) -> Option<u64> {
         let rest = self.units.get(from as usize..)?;
-        rest.iter().position(|&entry| entry != 0 && entry & (BUSY | UNKNOWN) == 0).map(|at| from + at as u64)
+        rest.iter()
+            .position(|&entry| entry != 0 && entry & (BUSY | UNKNOWN) == 0)
+            .map(|at| from + at as u64)
     }
 
     /// Units whose content is known and was written.
     pub fn written(&self) -> u64 {
-        self.units.iter().filter(|&&entry| entry != 0 && entry & (BUSY | UNKNOWN) == 0).count() as u64
+        self.units.iter().filter(|&&entry| entry != 0 && entry & (BUSY | UNKNOWN) == 0).count()
+            as u64
     }
 
     /// Units with unknown content, because their last write failed.
@@ -102,7 +108,10 @@ mod tests {
         assert!(!ledger.is_free(2) && ledger.is_free(1));
         assert_eq!(ledger.next_written(0), None);
         ledger.end_write(2);
-        assert_eq!((ledger.next_written(0), ledger.next_written(3), ledger.next_written(9)), (Some(2), None, None));
+        assert_eq!(
+            (ledger.next_written(0), ledger.next_written(3), ledger.next_written(9)),
+            (Some(2), None, None)
+        );
         assert_eq!(ledger.written(), 1);
         assert_eq!(ledger.begin_read(2), 1);
         ledger.end_read(2);

@@ -1,8 +1,9 @@
 //! Self-describing blocks, so that wrong, stale and misplaced blocks can be distinguished.
 //!
-//! With `verify=crc32c` every block of the device that a job writes begins with a header: its own address, the seed and the run
-//! that wrote it, how often this place was written in that run (its *generation*), and a checksum over all of it. The rest is
-//! pseudo-random. The [`ledger::Ledger`] remembers the generation that each place must hold.
+//! With `verify=crc32c` every block of the device that a job writes begins with a header: its own
+//! address, the seed and the run that wrote it, how often this place was written in that run (its
+//! *generation*), and a checksum over all of it. The rest is pseudo-random. The [`ledger::Ledger`]
+//! remembers the generation that each place must hold.
 //!
 //! | found | kind | what has happened |
 //! |---|---|---|
@@ -10,7 +11,8 @@
 //! | a sound block of an older generation or of another run | stale | a write that was acknowledged is lost |
 //! | a sound block with the address of another place | misplaced | a write or a read went astray |
 //!
-//! Reading what an earlier run wrote (`rw=read`) has no ledger: it checks checksum and address, and the seed when one is given.
+//! Reading what an earlier run wrote (`rw=read`) has no ledger: it checks checksum and address, and
+//! the seed when one is given.
 
 pub mod header;
 pub mod ledger;
@@ -111,12 +113,20 @@ impl fmt::Display for Fault {
                 first_bytes.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
             }
             Self::Damaged { stored, computed } => {
-                write!(f, ": its stored checksum is {stored:08x}, that of its content is {computed:08x}")
+                write!(
+                    f,
+                    ": its stored checksum is {stored:08x}, that of its content is {computed:08x}"
+                )
             }
             Self::Misplaced { lba } => write!(f, ": it contains the block of LBA {lba}"),
-            Self::OtherRun { seed } => write!(f, ": it was written by another run, with seed {seed}"),
+            Self::OtherRun { seed } => {
+                write!(f, ": it was written by another run, with seed {seed}")
+            }
             Self::OtherGeneration { expected, found } => {
-                write!(f, ": it was written {expected} times in this run but contains write number {found}")
+                write!(
+                    f,
+                    ": it was written {expected} times in this run but contains write number {found}"
+                )
             }
         }
     }
@@ -142,7 +152,9 @@ pub fn check(block: &[u8], lba: u64, expected: &Expected) -> Result<(), Fault> {
     let Some(header) = Header::decode(block) else {
         return Err(match block.iter().all(|&byte| byte == 0) {
             true => Fault::Blank,
-            false => Fault::Foreign { first_bytes: core::array::from_fn(|i| block.get(i).copied().unwrap_or(0)) },
+            false => Fault::Foreign {
+                first_bytes: core::array::from_fn(|i| block.get(i).copied().unwrap_or(0)),
+            },
         });
     };
     let computed = header::checksum(block);
@@ -157,7 +169,9 @@ pub fn check(block: &[u8], lba: u64, expected: &Expected) -> Result<(), Fault> {
         return Err(Fault::OtherRun { seed: header.seed });
     }
     match expected.generation {
-        Some(expected) if expected != header.generation => Err(Fault::OtherGeneration { expected, found: header.generation }),
+        Some(expected) if expected != header.generation => {
+            Err(Fault::OtherGeneration { expected, found: header.generation })
+        }
         _ => Ok(()),
     }
 }

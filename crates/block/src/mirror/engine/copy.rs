@@ -1,7 +1,9 @@
-//! Makes legs equal, region by region, while users read and write: first the legs in sync where they may differ, then legs that came back.
+//! Makes legs equal, region by region, while users read and write: first the legs in sync where
+//! they may differ, then legs that came back.
 //!
-//! A region is copied in chunks, each under the lock of its blocks: read from one leg in sync, written to the others that need it. Writes of
-//! users go to a leg that is copied to as well, from the moment at which copying begins, so that a region that was copied stays equal.
+//! A region is copied in chunks, each under the lock of its blocks: read from one leg in sync,
+//! written to the others that need it. Writes of users go to a leg that is copied to as well, from
+//! the moment at which copying begins, so that a region that was copied stays equal.
 
 use super::heal::UNREADABLE;
 use super::write::has;
@@ -18,7 +20,8 @@ const TRIES: u8 = 2;
 /// The background job.
 pub(super) struct Copier {
     is_allowed: bool,
-    /// It waits until the driver lets it go on, as something could not be copied: so often it did so since a region could.
+    /// It waits until the driver lets it go on, as something could not be copied: so often it did
+    /// so since a region could.
     rests: Option<u32>,
     attempts: u32,
     /// Regions that could not be copied since it last rested.
@@ -46,7 +49,8 @@ pub(super) struct Job {
     end: u64,
     /// Legs that came back to which it is copied.
     pub(super) legs: Mask,
-    /// Parts of it that are looked at by themselves, as something in them cannot be read; the next one last.
+    /// Parts of it that are looked at by themselves, as something in them cannot be read; the next
+    /// one last.
     pub(super) probes: Vec<(u64, u32)>,
     /// Something in it can be read from no leg.
     is_unreadable: bool,
@@ -85,7 +89,8 @@ impl Copier {
         regions.regions().find(|region| !self.aside.contains(region))
     }
 
-    /// Whether something in a region failed so often that it counts as unreadable, and not as a failure that passes.
+    /// Whether something in a region failed so often that it counts as unreadable, and not as a
+    /// failure that passes.
     fn is_tried(&self, region: usize) -> bool {
         self.tries.get(&region).is_some_and(|tries| *tries >= TRIES)
     }
@@ -124,7 +129,8 @@ impl Copier {
         self.greeted[leg].is_some()
     }
 
-    /// From now on it gets all writes, and what it missed is copied. Returns whether that is everything.
+    /// From now on it gets all writes, and what it missed is copied. Returns whether that is
+    /// everything.
     pub(super) fn begin(&mut self, leg: usize, missed: &Bitmap) -> bool {
         let all = self.greeted[leg].take();
         let is_whole = all.is_some();
@@ -144,7 +150,8 @@ impl Copier {
 }
 
 impl Engine {
-    /// Lets copying begin: what an earlier process, or an earlier connection to a leg, has sent is settled.
+    /// Lets copying begin: what an earlier process, or an earlier connection to a leg, has sent is
+    /// settled.
     pub(crate) fn allow_copies(&mut self) {
         self.copier.is_allowed = true;
         self.copier.rests = None;
@@ -152,14 +159,18 @@ impl Engine {
         self.pump();
     }
 
-    /// Whether copying waits to be allowed again after a failure, and how often it did so before without any success.
+    /// Whether copying waits to be allowed again after a failure, and how often it did so before
+    /// without any success.
     pub(crate) fn rests(&self) -> Option<u32> {
         self.copier.rests
     }
 
     /// Goes on with copying; `false` if there is nothing to begin.
     pub(super) fn copy_on(&mut self) -> bool {
-        if !self.is_open || !self.copier.is_allowed || self.closing.is_begun() && !self.has_to_copy() {
+        if !self.is_open
+            || !self.copier.is_allowed
+            || self.closing.is_begun() && !self.has_to_copy()
+        {
             return false;
         }
         let Some(job) = &mut self.copier.job else { return self.next_job() || self.join_next() };
@@ -182,8 +193,13 @@ impl Engine {
         if self.copier.rests.is_some() {
             return false;
         }
-        let suspect = if self.want.members.count_ones() > 1 { self.copier.first(&self.maps.suspect) } else { None };
-        let todo = |leg: usize| self.copier.todo[leg].as_ref().and_then(|todo| self.copier.first(todo));
+        let suspect = if self.want.members.count_ones() > 1 {
+            self.copier.first(&self.maps.suspect)
+        } else {
+            None
+        };
+        let todo =
+            |leg: usize| self.copier.todo[leg].as_ref().and_then(|todo| self.copier.first(todo));
         let Some(region) = suspect.or_else(|| (0..LEGS_MAX).find_map(todo)) else {
             if !self.copier.aside.is_empty() {
                 self.forget_unflushed();
@@ -192,7 +208,8 @@ impl Engine {
             }
             return false;
         };
-        let is_due = |leg: usize| self.copier.todo[leg].as_ref().is_some_and(|todo| todo.has(region));
+        let is_due =
+            |leg: usize| self.copier.todo[leg].as_ref().is_some_and(|todo| todo.has(region));
         let legs = (0..LEGS_MAX).filter(|leg| is_due(*leg)).fold(0, |mask, leg| mask | 1 << leg);
         let blocks = self.record.data_bytes / u64::from(self.record.block_bytes);
         let next = region as u64 * self.region_blocks();
@@ -262,10 +279,13 @@ impl Engine {
         let is_unreadable = self.cannot_be_read(flight, &outcome);
         job.is_unreadable |= is_unreadable;
         let is_certain = self.is_known(flight) || self.copier.is_tried(job.region);
-        job.failed |= !(outcome.is_success() || is_unreadable && is_certain && self.probe(&mut job, flight));
+        job.failed |=
+            !(outcome.is_success() || is_unreadable && is_certain && self.probe(&mut job, flight));
         let bytes = u64::from(flight.blocks) * u64::from(self.record.block_bytes);
         let legs = job.legs;
-        (0..LEGS_MAX).filter(|leg| has(legs & flight.good, *leg)).for_each(|leg| self.copier.copied[leg] += bytes);
+        (0..LEGS_MAX)
+            .filter(|leg| has(legs & flight.good, *leg))
+            .for_each(|leg| self.copier.copied[leg] += bytes);
         if outcome.is_success() && job.is_suspect {
             self.copier.equalised += bytes;
         }

@@ -21,7 +21,8 @@ pub(super) enum Purpose {
     Tidy,
     /// Before a leg is in sync.
     Join(usize),
-    /// Before blocks that were written do not count as unreadable any more, for the write of this name.
+    /// Before blocks that were written do not count as unreadable any more, for the write of this
+    /// name.
     Heal(u64),
     /// Before the end.
     Close,
@@ -61,7 +62,8 @@ pub(super) struct Flight {
     pub(super) pending: Mask,
     /// Legs that executed it.
     pub(super) good: Mask,
-    /// A flush: legs that were not in sync by any record when it was sent, and were not asked. One that joins meanwhile was flushed for that.
+    /// A flush: legs that were not in sync by any record when it was sent, and were not asked. One
+    /// that joins meanwhile was flushed for that.
     pub(super) exempt: Mask,
     /// Legs that did not, and the first reason.
     pub(super) bad: Mask,
@@ -122,7 +124,8 @@ pub(super) fn is_unreachable(outcome: &Outcome) -> bool {
     }
 }
 
-/// Whether a leg has not executed something because somebody else has reserved it. A mirror has one opener, so it is not this process any more.
+/// Whether a leg has not executed something because somebody else has reserved it. A mirror has one
+/// opener, so it is not this process any more.
 pub(super) fn is_fenced(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Done(status) | Outcome::NotSent(status) if status.kind == StatusKind::ReservationConflict)
 }
@@ -142,7 +145,9 @@ pub(super) fn fault(outcome: &Outcome) -> Fault {
     use StatusKind as K;
     match outcome {
         Outcome::Done(status) | Outcome::NotSent(status) => match status.kind {
-            K::OutOfRange | K::CompareFailed | K::Unsupported | K::Invalid | K::WriteProtected => Fault::Request,
+            K::OutOfRange | K::CompareFailed | K::Unsupported | K::Invalid | K::WriteProtected => {
+                Fault::Request
+            }
             K::Aborted | K::Busy | K::Transport => Fault::Passing,
             _ => Fault::Leg,
         },

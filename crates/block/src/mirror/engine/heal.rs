@@ -1,8 +1,11 @@
-//! Blocks that no leg in sync can be read from. They are found while legs are made equal, by looking at smaller and smaller parts of what could not be
-//! copied, and remembered in the labels, because a leg that is in sync without them holds something else there. A write heals what it covers.
+//! Blocks that no leg in sync can be read from. They are found while legs are made equal, by
+//! looking at smaller and smaller parts of what could not be copied, and remembered in the labels,
+//! because a leg that is in sync without them holds something else there. A write heals what it
+//! covers.
 //!
-//! A write that heals is acknowledged when the legs are flushed and the labels say that its blocks can be read: a crash must leave neither what
-//! another leg held there before, nor a medium error in place of what was acknowledged.
+//! A write that heals is acknowledged when the legs are flushed and the labels say that its blocks
+//! can be read: a crash must leave neither what another leg held there before, nor a medium error
+//! in place of what was acknowledged.
 
 use super::copy::Job;
 use super::{Engine, Event, Flight, Kind, Purpose, Role, Stage};
@@ -20,8 +23,8 @@ impl Engine {
         &self.want.unreadable
     }
 
-    /// Whether any block of a region is one of them. The bit of such a region stays set, so that it is looked at again after a crash that the
-    /// labels do not know of.
+    /// Whether any block of a region is one of them. The bit of such a region stays set, so that it
+    /// is looked at again after a crash that the labels do not know of.
     pub(super) fn is_any_unreadable(&self, region: usize) -> bool {
         let start = region as u64 * self.region_blocks();
         self.want.unreadable.overlaps(start, start + self.region_blocks())
@@ -32,18 +35,23 @@ impl Engine {
         self.want.unreadable.overlaps(flight.lba, flight.end())
     }
 
-    /// Whether a copy failed for no other reason than that all legs in sync failed to read it, or are known to.
+    /// Whether a copy failed for no other reason than that all legs in sync failed to read it, or
+    /// are known to.
     pub(super) fn cannot_be_read(&self, flight: &Flight, outcome: &Outcome) -> bool {
         let is_media = matches!(outcome, Outcome::Done(Status { kind: StatusKind::Media, .. }));
-        is_media && flight.good == 0 && (self.is_known(flight) || flight.bad == self.with(|role| role == Role::Member))
+        is_media
+            && flight.good == 0
+            && (self.is_known(flight) || flight.bad == self.with(|role| role == Role::Member))
     }
 
-    /// Divides what cannot be read, or remembers it if it is small enough. Returns whether the job may go on.
+    /// Divides what cannot be read, or remembers it if it is small enough. Returns whether the job
+    /// may go on.
     pub(super) fn probe(&mut self, job: &mut Job, flight: &Flight) -> bool {
         let (lba, end) = (flight.lba, flight.end());
         if self.want.unreadable.overlaps(lba, end) {
             let rest = self.want.unreadable.rest(lba, end);
-            job.probes.extend(rest.into_iter().rev().map(|(start, end)| (start, (end - start) as u32)));
+            job.probes
+                .extend(rest.into_iter().rev().map(|(start, end)| (start, (end - start) as u32)));
             return true;
         }
         let least = MIRROR_PROBE_BYTES.div_ceil(self.record.block_bytes);
@@ -52,7 +60,8 @@ impl Engine {
             job.probes.extend([(lba + u64::from(half), flight.blocks - half), (lba, half)]);
             return true;
         }
-        // A leg that is not here may still have the data; only a leg that is copied to needs an answer now.
+        // A leg that is not here may still have the data; only a leg that is copied to needs an
+        // answer now.
         if job.legs == 0 && self.is_someone_absent() {
             return false;
         }
@@ -72,7 +81,8 @@ impl Engine {
     /// A write was executed: it ends, unless it has to heal first.
     pub(super) fn heal(&mut self, op: u64) {
         let Some(flight) = self.flights.get_mut(&op) else { return };
-        let writes = matches!(flight.kind, Kind::User(OpKind::Write { .. } | OpKind::WriteZeroes { .. }));
+        let writes =
+            matches!(flight.kind, Kind::User(OpKind::Write { .. } | OpKind::WriteZeroes { .. }));
         if !writes || !self.want.unreadable.overlaps(flight.lba, flight.end()) {
             return self.finish(op, Outcome::SUCCESS);
         }
@@ -86,7 +96,8 @@ impl Engine {
         if !outcome.is_success() {
             return self.fail_write(op, outcome);
         }
-        // The rest of a range may be two, and there is no room to remember them: what cannot be read back is not acknowledged.
+        // The rest of a range may be two, and there is no room to remember them: what cannot be
+        // read back is not acknowledged.
         if !self.want.unreadable.remove(flight.lba, flight.end()) {
             return self.fail_write(op, UNREADABLE);
         }
@@ -97,6 +108,7 @@ impl Engine {
 
     /// Whether it is durable that the blocks of a write can be read again.
     pub(super) fn is_healed(&self, flight: &Flight) -> bool {
-        self.missing(flight.good | flight.exempt) == 0 && !self.stable.unreadable.overlaps(flight.lba, flight.end())
+        self.missing(flight.good | flight.exempt) == 0
+            && !self.stable.unreadable.overlaps(flight.lba, flight.end())
     }
 }

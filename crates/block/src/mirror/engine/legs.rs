@@ -81,8 +81,14 @@ impl Engine {
     pub(crate) fn label_of(&self, found: &Found) -> Result<(Slots, Record), String> {
         let (slots, label) = read(found)?;
         let leg = usize::from(label.leg);
-        if label.mirror != self.record.mirror || label.legs != self.record.legs || label.data_bytes != self.record.data_bytes {
-            return Err(format!("{} belongs to mirror {}, not to this one ({})", found.url, label.mirror, self.record.mirror));
+        if label.mirror != self.record.mirror
+            || label.legs != self.record.legs
+            || label.data_bytes != self.record.data_bytes
+        {
+            return Err(format!(
+                "{} belongs to mirror {}, not to this one ({})",
+                found.url, label.mirror, self.record.mirror
+            ));
         }
         if leg >= usize::from(self.record.legs) {
             return Err(format!(
@@ -91,7 +97,10 @@ impl Engine {
             ));
         }
         if self.roles[leg] != Role::Away || has(self.want.members, leg) {
-            return Err(format!("{} says that it is leg {leg}, which is in use already", found.url));
+            return Err(format!(
+                "{} says that it is leg {leg}, which is in use already",
+                found.url
+            ));
         }
         if self.record.is_diverged(&label) {
             return Err(format!(
@@ -108,7 +117,8 @@ impl Engine {
         Ok((slots, label))
     }
 
-    /// A leg is there again, with this label; what was sent to it before is settled. Returns its number.
+    /// A leg is there again, with this label; what was sent to it before is settled. Returns its
+    /// number.
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -138,8 +148,9 @@ impl Engine {
         self.pump();
     }
 
-    /// Says in the label of a leg that it is copied to: from then on nobody starts from it. That waits until the labels of others say that it is
-    /// not in sync, because until then it may be the one to start from.
+    /// Says in the label of a leg that it is copied to: from then on nobody starts from it. That
+    /// waits until the labels of others say that it is not in sync, because until then it may be
+    /// the one to start from.
     fn greet(&mut self, leg: usize, slots: Slots, all: Option<Bitmap>) {
         self.slots[leg] = Some(slots);
         self.roles[leg] = Role::Greeted;
@@ -152,14 +163,24 @@ impl Engine {
         if self.stable.bound_ms != self.want.bound_ms {
             return false;
         }
-        let Some(leg) = (0..LEGS_MAX).find(|leg| has(self.to_greet & !self.missing(0), *leg)) else { return false };
+        let Some(leg) = (0..LEGS_MAX).find(|leg| has(self.to_greet & !self.missing(0), *leg))
+        else {
+            return false;
+        };
         self.to_greet &= !(1 << leg);
         // A tag that no generation has: until it is in sync, nothing of what it holds counts.
         let unknown = Generation { tag: 0, ..self.record.generation };
         let generation = if self.copier.is_whole(leg) { unknown } else { self.record.left[leg] };
         let tag = self.record.left_runs[leg];
         let run = Generation { tag, ..self.record.run };
-        let label = Record { leg: leg as u8, is_syncing: true, generation, run, base: tag, ..self.record.clone() };
+        let label = Record {
+            leg: leg as u8,
+            is_syncing: true,
+            generation,
+            run,
+            base: tag,
+            ..self.record.clone()
+        };
         let Some(slots) = &mut self.slots[leg] else { return false };
         let (slot, old, new) = slots.put(&label, self.record.block_bytes);
         self.emit(Owner::Greeting, Target::Leg(leg), false, Io::Label { slot, old, new });
@@ -176,13 +197,19 @@ impl Engine {
         }
         self.roles[leg] = Role::Copying;
         let is_whole = self.copier.begin(leg, &self.maps.missed);
-        let (regions, bytes) = (self.copier.backlog()[leg], self.region_blocks() * u64::from(self.record.block_bytes));
+        let (regions, bytes) =
+            (self.copier.backlog()[leg], self.region_blocks() * u64::from(self.record.block_bytes));
         self.say(Event::Resync { leg, regions, bytes, is_whole });
     }
 
-    /// Looks for bits that can be cleared: those of regions that nobody writes to. The driver calls this from time to time.
+    /// Looks for bits that can be cleared: those of regions that nobody writes to. The driver calls
+    /// this from time to time.
     pub(crate) fn tidy(&mut self) {
-        if !self.is_open || self.halted.is_some() || self.tidying.is_some() || self.closing.is_begun() {
+        if !self.is_open
+            || self.halted.is_some()
+            || self.tidying.is_some()
+            || self.closing.is_begun()
+        {
             return;
         }
         let mut quiet = self.maps.written.clone();
@@ -214,11 +241,17 @@ impl Engine {
                 self.give_up(leg, &outcome);
             }
             Purpose::Heal(op) => self.flushed_for(op, outcome),
-            Purpose::Tidy => self.clear_bits(outcome.is_success() && self.want.members & !good == 0),
+            Purpose::Tidy => {
+                self.clear_bits(outcome.is_success() && self.want.members & !good == 0)
+            }
             Purpose::Close if outcome.is_success() => {
                 self.closing = Closing::Releasing;
-                let unreadable: Vec<usize> =
-                    self.maps.written.regions().filter(|region| self.is_any_unreadable(*region)).collect();
+                let unreadable: Vec<usize> = self
+                    .maps
+                    .written
+                    .regions()
+                    .filter(|region| self.is_any_unreadable(*region))
+                    .collect();
                 self.maps.written = self.maps.suspect.clone();
                 unreadable.into_iter().for_each(|region| self.maps.written.set(region));
                 self.want.is_clean = self.maps.suspect.is_empty();
@@ -242,7 +275,8 @@ impl Engine {
         }
     }
 
-    /// Ends: waits for operations, flushes, and gives the mirror back. The driver submits nothing any more.
+    /// Ends: waits for operations, flushes, and gives the mirror back. The driver submits nothing
+    /// any more.
     pub(crate) fn close(&mut self) {
         if self.closing == Closing::No {
             self.closing = Closing::Draining;

@@ -1,8 +1,9 @@
-//! Changes of what is stored about the mirror. One change is under way at a time; what is wanted meanwhile goes into the next one, so that many
-//! writes share the write of their bits.
+//! Changes of what is stored about the mirror. One change is under way at a time; what is wanted
+//! meanwhile goes into the next one, so that many writes share the write of their bits.
 //!
-//! The steps of a change: the pages of the bitmaps that differ, the record in the state file, the record in the labels of all legs in sync. Each
-//! step is durable before the next one. A leg that fails is dropped, and the next change says so: what this one was to say is not durable then.
+//! The steps of a change: the pages of the bitmaps that differ, the record in the state file, the
+//! record in the labels of all legs in sync. Each step is durable before the next one. A leg that
+//! fails is dropped, and the next change says so: what this one was to say is not durable then.
 
 use super::write::has;
 use super::{Engine, Halt, Io, Owner, Role, Target};
@@ -47,8 +48,10 @@ impl Engine {
             && self.record.is_clean == self.want.is_clean
             && self.record.unreadable == self.want.unreadable;
         let is_settled = self.stable.generation == self.record.generation;
-        let is_run_settled = self.record.is_run_settled() && self.want.bound_ms == self.record.bound_ms;
-        let is_same = is_said && is_settled && is_run_settled && self.want.members == self.record.members;
+        let is_run_settled =
+            self.record.is_run_settled() && self.want.bound_ms == self.record.bound_ms;
+        let is_same =
+            is_said && is_settled && is_run_settled && self.want.members == self.record.members;
         !self.is_claimed || !is_same || self.want.is_new
     }
 
@@ -58,7 +61,10 @@ impl Engine {
             return false;
         }
         let with_record = self.is_record_due();
-        if !with_record && self.maps.stored[0] == self.maps.written && self.maps.stored[1] == self.maps.missed {
+        if !with_record
+            && self.maps.stored[0] == self.maps.written
+            && self.maps.stored[1] == self.maps.missed
+        {
             return false;
         }
         let maps = [self.maps.written.clone(), self.maps.missed.clone()];
@@ -68,7 +74,11 @@ impl Engine {
             self.written |= record.members;
         }
         let whole = if with_record { core::mem::take(&mut self.whole) } else { BTreeSet::new() };
-        let steps = if with_record { vec![Step::Pages, Step::State, Step::Labels] } else { vec![Step::Pages] };
+        let steps = if with_record {
+            vec![Step::Pages, Step::State, Step::Labels]
+        } else {
+            vec![Step::Pages]
+        };
         self.meta = Some(Meta { record, maps, whole, steps: steps.into(), pending: 0, failed: 0 });
         self.next_step();
         true
@@ -76,7 +86,8 @@ impl Engine {
 
     fn next_record(&mut self) -> Record {
         let (claim, unreadable) = (self.want.claim.clone(), self.want.unreadable.clone());
-        let mut next = Record { claim, unreadable, is_clean: self.want.is_clean, ..self.record.clone() };
+        let mut next =
+            Record { claim, unreadable, is_clean: self.want.is_clean, ..self.record.clone() };
         next.bitmap_in_state = self.state.is_some();
         next.bound_ms = self.want.bound_ms;
         if !self.is_claimed || next.claim.is_some() != self.record.claim.is_some() {
@@ -85,8 +96,12 @@ impl Engine {
             next.base = next.run.tag;
         }
         let is_settled = self.stable.generation == self.record.generation;
-        if self.is_claimed && (self.want.is_new || !is_settled || self.want.members != self.record.members) {
-            for leg in (0..LEGS_MAX).filter(|leg| has(self.stable.members & !self.want.members, *leg)) {
+        if self.is_claimed
+            && (self.want.is_new || !is_settled || self.want.members != self.record.members)
+        {
+            for leg in
+                (0..LEGS_MAX).filter(|leg| has(self.stable.members & !self.want.members, *leg))
+            {
                 next.left[leg] = self.stable.generation;
                 next.left_runs[leg] = self.reached[leg];
             }
@@ -125,7 +140,8 @@ impl Engine {
         }
     }
 
-    /// Legs whose labels and pages are written: those in sync, by what the labels are to say, that are not known to have failed.
+    /// Legs whose labels and pages are written: those in sync, by what the labels are to say, that
+    /// are not known to have failed.
     fn written_legs(&self) -> Mask {
         self.want.members & self.record.members & self.with(|role| role == Role::Member)
     }
@@ -135,9 +151,10 @@ impl Engine {
         let Some(meta) = &self.meta else { return Vec::new() };
         let mut actions = Vec::new();
         for target in homes {
-            for (map, new, stored) in
-                [(Map::Written, &meta.maps[0], &self.maps.stored[0]), (Map::Missed, &meta.maps[1], &self.maps.stored[1])]
-            {
+            for (map, new, stored) in [
+                (Map::Written, &meta.maps[0], &self.maps.stored[0]),
+                (Map::Missed, &meta.maps[1], &self.maps.stored[1]),
+            ] {
                 for page in 0..PAGES {
                     let bytes = new.page(page);
                     if meta.whole.contains(&target) || bytes != stored.page(page) {
@@ -157,14 +174,18 @@ impl Engine {
         let record = self.meta.as_ref().and_then(|meta| meta.record.clone());
         let (Some(record), Some(slots)) = (record, &mut self.state) else { return Vec::new() };
         let block_bytes = slots.blocks[0].len() as u32;
-        let (slot, old, new) = slots.put(&Record { leg: STATE, is_syncing: false, ..record }, block_bytes);
+        let (slot, old, new) =
+            slots.put(&Record { leg: STATE, is_syncing: false, ..record }, block_bytes);
         vec![(Target::State, Io::Label { slot, old, new })]
     }
 
     fn labels(&mut self) -> Vec<(Target, Io)> {
-        let Some(record) = self.meta.as_ref().and_then(|meta| meta.record.clone()) else { return Vec::new() };
+        let Some(record) = self.meta.as_ref().and_then(|meta| meta.record.clone()) else {
+            return Vec::new();
+        };
         let legs = self.written_legs();
-        let label = |leg: usize, is_syncing| Record { leg: leg as u8, is_syncing, ..record.clone() };
+        let label =
+            |leg: usize, is_syncing| Record { leg: leg as u8, is_syncing, ..record.clone() };
         let mut actions = Vec::new();
         for leg in (0..LEGS_MAX).filter(|leg| has(legs, *leg)) {
             let Some(slots) = &mut self.slots[leg] else { continue };
@@ -184,14 +205,16 @@ impl Engine {
         for leg in (0..LEGS_MAX).filter(|leg| has(copying, *leg)) {
             let Some(slots) = &mut self.slots[leg] else { continue };
             let Ok((_, label)) = slots.newest() else { continue };
-            let (slot, old, new) = slots.put(&Record { claim: None, ..label }, self.record.block_bytes);
+            let (slot, old, new) =
+                slots.put(&Record { claim: None, ..label }, self.record.block_bytes);
             actions.push((Target::Leg(leg), Io::Label { slot, old, new }));
         }
         actions
     }
 
     pub(super) fn meta_done(&mut self, target: Target, outcome: Outcome) {
-        let is_taken = matches!(outcome, Outcome::Done(Status { kind: StatusKind::CompareFailed, .. }));
+        let is_taken =
+            matches!(outcome, Outcome::Done(Status { kind: StatusKind::CompareFailed, .. }));
         match target {
             _ if outcome.is_success() => {}
             Target::State => return self.halt(Halt::State(outcome.status())),
@@ -238,7 +261,9 @@ impl Engine {
             self.say(super::Event::InSync { leg, copied });
         }
         let written = record.members & self.with(|role| role == Role::Member);
-        (0..LEGS_MAX).filter(|leg| has(written, *leg)).for_each(|leg| self.reached[leg] = record.run.tag);
+        (0..LEGS_MAX)
+            .filter(|leg| has(written, *leg))
+            .for_each(|leg| self.reached[leg] = record.run.tag);
         self.stable = record;
         self.written = 0;
         if !self.is_someone_absent() {

@@ -1,13 +1,17 @@
-//! The state machine of a mirror, without I/O: it is told of operations, completions and legs, and says what to read and write.
+//! The state machine of a mirror, without I/O: it is told of operations, completions and legs, and
+//! says what to read and write.
 //!
 //! * `write`, `read`: operations, each under the lock of its blocks ([`super::ranges`]).
-//! * `meta`: changes of labels, state file and bitmaps, one at a time, each in steps: pages of the bitmaps, then the state file, then the labels.
-//! * `copy`: what makes legs equal. `heal`: blocks that no leg can be read from, until they are written.
+//! * `meta`: changes of labels, state file and bitmaps, one at a time, each in steps: pages of the
+//!   bitmaps, then the state file, then the labels.
+//! * `copy`: what makes legs equal. `heal`: blocks that no leg can be read from, until they are
+//!   written.
 //! * `sound`: legs to copy from, where others have lost what was not flushed.
 //! * `legs`: legs that fail, come back and are in sync again; the end.
 //!
-//! The rules: the bit of a region is durable before a write goes to any leg. A write is acknowledged only when each leg that is in sync, by what
-//! is durable or being made so, has executed it ([`Engine::missing`]).
+//! The rules: the bit of a region is durable before a write goes to any leg. A write is
+//! acknowledged only when each leg that is in sync, by what is durable or being made so, has
+//! executed it ([`Engine::missing`]).
 
 mod copy;
 mod flight;
@@ -42,14 +46,16 @@ pub(crate) enum Target {
     State,
 }
 
-/// What to do there. The data of operations and copies stays with the driver; the name says whose it is.
+/// What to do there. The data of operations and copies stays with the driver; the name says whose
+/// it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Io {
     /// Reads into the memory of an operation.
     Read { op: u64 },
     /// Reads the blocks of an operation and compares them with (the first half of) its data.
     Compare { op: u64 },
-    /// Executes an operation that changes data; of a compare-and-write the second half of its data is written.
+    /// Executes an operation that changes data; of a compare-and-write the second half of its data
+    /// is written.
     Write { op: u64 },
     /// Reads into the memory of a copy.
     Fetch { copy: u64, lba: u64, blocks: u32 },
@@ -59,7 +65,8 @@ pub(crate) enum Io {
     Flush,
     /// Writes a page of a bitmap durably, at this offset in the area.
     Page { offset: u64, bytes: Vec<u8> },
-    /// Writes a slot durably, if it still holds what it held; otherwise the outcome is [`StatusKind::CompareFailed`].
+    /// Writes a slot durably, if it still holds what it held; otherwise the outcome is
+    /// [`StatusKind::CompareFailed`].
     Label { slot: usize, old: Vec<u8>, new: Vec<u8> },
 }
 
@@ -80,7 +87,8 @@ pub(crate) enum Output {
     Leave { leg: usize },
     /// What the log is to say.
     Say(Event),
-    /// Too few legs are left, or the state file failed: nothing more is done. What was not completed may be submitted to the next engine.
+    /// Too few legs are left, or the state file failed: nothing more is done. What was not
+    /// completed may be submitted to the next engine.
     Halted(Halt),
     /// The mirror is closed.
     Closed,
@@ -166,7 +174,8 @@ pub(crate) struct Engine {
     record: Record,
     /// The last record that is durable wherever it has to be.
     stable: Record,
-    /// Legs in sync by any record that was begun since: some labels may say so, also if writing the others failed.
+    /// Legs in sync by any record that was begun since: some labels may say so, also if writing the
+    /// others failed.
     written: Mask,
     want: Want,
     /// The tag of the run in the label of each leg.
@@ -200,12 +209,15 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Starts: takes the mirror for `claim`. The driver waits for [`Output::Opened`]. `seed` makes the tags of generations.
+    /// Starts: takes the mirror for `claim`. The driver waits for [`Output::Opened`]. `seed` makes
+    /// the tags of generations.
     pub(crate) fn new(start: Start, claim: Claim, seed: u64) -> Self {
         let Start { record, members, slots, state, suspect, missed, is_new, .. } = start;
         let regions = regions(&record);
         let mut roles = [Role::Away; LEGS_MAX];
-        (0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0).for_each(|leg| roles[leg] = Role::Member);
+        (0..LEGS_MAX)
+            .filter(|leg| members >> leg & 1 != 0)
+            .for_each(|leg| roles[leg] = Role::Member);
         let mut engine = Self {
             want: Want {
                 members,
@@ -326,8 +338,8 @@ impl Engine {
         self.out.push(Output::Say(event));
     }
 
-    /// Gives an action to the driver. One that only reads (`is_read`) always comes back by itself; others are not waited for when their leg
-    /// is gone.
+    /// Gives an action to the driver. One that only reads (`is_read`) always comes back by itself;
+    /// others are not waited for when their leg is gone.
     fn emit(&mut self, owner: Owner, target: Target, is_read: bool, io: Io) {
         let name = self.name();
         self.pending.insert(name, (owner, target, is_read));
@@ -349,7 +361,8 @@ impl Engine {
         (first / self.region_blocks()) as usize..=(last / self.region_blocks()) as usize
     }
 
-    /// Legs in sync, by what is durable or may be, which did not execute a write: it is not acknowledged as long as there are any.
+    /// Legs in sync, by what is durable or may be, which did not execute a write: it is not
+    /// acknowledged as long as there are any.
     fn missing(&self, good: Mask) -> Mask {
         (self.stable.members | self.written) & !good
     }
@@ -373,11 +386,15 @@ impl Engine {
         let Some(flight) = self.flights.get(&op) else { return };
         match flight.stage {
             Stage::Locked => self.lock(op),
-            Stage::Alone if self.missing(self.with(|role| role == Role::Member)) == 0 => self.fetch(op),
+            Stage::Alone if self.missing(self.with(|role| role == Role::Member)) == 0 => {
+                self.fetch(op)
+            }
             Stage::Bits if self.are_bits_stored(op) => self.store(op),
             Stage::Storing if flight.pending == 0 => self.judge_write(op),
             #[cfg(feature = "planted-bugs")]
-            Stage::Loss if crate::planted::has(crate::planted::Bug::LossNotDurable) => self.heal(op),
+            Stage::Loss if crate::planted::has(crate::planted::Bug::LossNotDurable) => {
+                self.heal(op)
+            }
             Stage::Loss if self.missing(flight.good | flight.exempt) == 0 => self.heal(op),
             Stage::Healed if self.is_healed(flight) => self.finish(op, Outcome::SUCCESS),
             Stage::Sound if self.sound.is_none() => self.store(op),
@@ -393,7 +410,8 @@ impl Engine {
         let Some(flight) = self.flights.get_mut(&op) else { return };
         flight.stage = Stage::Queued;
         let reads = matches!(flight.kind, Kind::User(OpKind::Read | OpKind::Compare));
-        let (lba, end, is_equal) = (flight.lba, flight.lba + u64::from(flight.blocks), flight.is_equal);
+        let (lba, end, is_equal) =
+            (flight.lba, flight.lba + u64::from(flight.blocks), flight.is_equal);
         let compares = matches!(flight.kind, Kind::User(OpKind::CompareAndWrite { .. }));
         if flight.blocks == 0 {
             return self.granted(op);
@@ -429,7 +447,9 @@ impl Engine {
                 flight.stage = Stage::Alone;
                 self.due.push_back(op);
             }
-            Kind::User(OpKind::Read | OpKind::Compare | OpKind::CompareAndWrite { .. }) => self.fetch(op),
+            Kind::User(OpKind::Read | OpKind::Compare | OpKind::CompareAndWrite { .. }) => {
+                self.fetch(op)
+            }
             Kind::Copy { .. } => self.begin_copy(op),
             Kind::User(OpKind::Flush) | Kind::Flush(_) => self.flush(op),
             Kind::User(_) => self.reserve(op),
@@ -453,7 +473,8 @@ impl Engine {
             Kind::Copy { reader } => {
                 self.out.push(Output::Release { copy: op });
                 match reader.and_then(|reader| self.flights.get_mut(&reader)) {
-                    // What legs do not have in common is not shown: the next look might show something else.
+                    // What legs do not have in common is not shown: the next look might show
+                    // something else.
                     Some(reader) if !outcome.is_success() => reader.failure = Some(outcome),
                     _ => {}
                 }

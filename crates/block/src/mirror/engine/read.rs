@@ -18,15 +18,23 @@ pub(super) struct Reads {
 }
 
 impl Engine {
-    /// The leg for a read: the one with the fewest reads in flight, then the one that read up to there.
+    /// The leg for a read: the one with the fewest reads in flight, then the one that read up to
+    /// there.
     fn choose(&self, op: u64) -> Option<usize> {
         let flight = self.flights.get(&op)?;
         let region = *self.regions_of(flight.lba, flight.blocks).start();
         if matches!(flight.kind, Kind::Copy { .. }) {
             return self.source(self.with(|role| role == Role::Member) & !flight.bad);
         }
-        let usable = (0..LEGS_MAX).filter(|leg| self.roles[*leg] == Role::Member && !has(flight.bad, *leg));
-        usable.min_by_key(|leg| (self.reads[*leg].in_flight, self.reads[*leg].end != flight.lba, (leg + region) % LEGS_MAX))
+        let usable =
+            (0..LEGS_MAX).filter(|leg| self.roles[*leg] == Role::Member && !has(flight.bad, *leg));
+        usable.min_by_key(|leg| {
+            (
+                self.reads[*leg].in_flight,
+                self.reads[*leg].end != flight.lba,
+                (leg + region) % LEGS_MAX,
+            )
+        })
     }
 
     /// Reads from a leg that was not tried yet.
@@ -36,7 +44,8 @@ impl Engine {
         }
         let Some(leg) = self.choose(op) else {
             let failure = self.flights.get(&op).and_then(|flight| flight.failure);
-            return self.finish(op, failure.unwrap_or(Outcome::NotSent(Status::new(StatusKind::Path))));
+            return self
+                .finish(op, failure.unwrap_or(Outcome::NotSent(Status::new(StatusKind::Path))));
         };
         let Some(flight) = self.flights.get_mut(&op) else { return };
         flight.stage = Stage::Fetching;
@@ -51,11 +60,14 @@ impl Engine {
         self.emit(Owner::Flight(op), Target::Leg(leg), true, io);
     }
 
-    /// Whether legs may differ in what a user is about to see: a write failed while this operation waited, or the leg that was read is lost, and
-    /// another one may hold something else.
+    /// Whether legs may differ in what a user is about to see: a write failed while this operation
+    /// waited, or the leg that was read is lost, and another one may hold something else.
     fn is_in_doubt(&self, op: u64) -> bool {
         let Some(flight) = self.flights.get(&op) else { return false };
-        matches!(flight.kind, Kind::User(_)) && flight.blocks > 0 && !flight.is_equal && self.is_suspect(op)
+        matches!(flight.kind, Kind::User(_))
+            && flight.blocks > 0
+            && !flight.is_equal
+            && self.is_suspect(op)
     }
 
     /// Gives the blocks back and asks for them again, behind a copy.
@@ -90,7 +102,8 @@ impl Engine {
         }
         let Some(flight) = self.flights.get(&op) else { return };
         if matches!(outcome, Outcome::Done(Status { kind: StatusKind::Media, .. })) {
-            // Another leg has the data; writing it again mends the blocks, or shows that they cannot be mended.
+            // Another leg has the data; writing it again mends the blocks, or shows that they
+            // cannot be mended.
             let (lba, blocks) = (flight.lba, flight.blocks);
             if self.want.members.count_ones() > 1 && !self.is_suspect(op) {
                 self.suspect(lba, blocks);

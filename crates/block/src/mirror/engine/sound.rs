@@ -1,11 +1,13 @@
-//! Legs that have everything that was acknowledged, where others may have lost what was not flushed: too few legs were left, and when they came back the
-//! targets of some had started again. What may differ is copied from the sound ones, and nothing counts as flushed before that.
+//! Legs that have everything that was acknowledged, where others may have lost what was not
+//! flushed: too few legs were left, and when they came back the targets of some had started again.
+//! What may differ is copied from the sound ones, and nothing counts as flushed before that.
 
 use super::{Engine, Kind, Output, Role, Stage};
 use crate::mirror::record::Mask;
 
 impl Engine {
-    /// Only these of the legs in sync still have what was acknowledged and not flushed. The driver says so before anything is copied.
+    /// Only these of the legs in sync still have what was acknowledged and not flushed. The driver
+    /// says so before anything is copied.
     pub(crate) fn trust(&mut self, sound: Mask) {
         if !self.maps.suspect.is_empty() && self.want.members & !sound != 0 {
             self.sound = Some(sound & self.want.members);
@@ -17,7 +19,8 @@ impl Engine {
         self.sound
     }
 
-    /// The leg to copy from. Always the same one, so that what legs have in common does not depend on who looks first.
+    /// The leg to copy from. Always the same one, so that what legs have in common does not depend
+    /// on who looks first.
     pub(super) fn source(&self, usable: Mask) -> Option<usize> {
         let sound = usable & self.sound.unwrap_or(usable);
         let from = if sound == 0 { usable } else { sound };
@@ -36,7 +39,8 @@ impl Engine {
         }
     }
 
-    /// What only a sound leg has cannot be copied from it: the loss is told, and nobody waits any more.
+    /// What only a sound leg has cannot be copied from it: the loss is told, and nobody waits any
+    /// more.
     pub(super) fn forget_unflushed(&mut self) {
         if self.sound.is_some() {
             self.out.push(Output::Forgotten);
@@ -47,7 +51,11 @@ impl Engine {
     /// Legs do not differ any more, or nothing can be saved.
     pub(super) fn made_sound(&mut self) {
         if self.sound.take().is_some() {
-            let waiting = self.flights.iter().filter(|(_, flight)| flight.stage == Stage::Sound).map(|(op, _)| *op);
+            let waiting = self
+                .flights
+                .iter()
+                .filter(|(_, flight)| flight.stage == Stage::Sound)
+                .map(|(op, _)| *op);
             self.due.extend(waiting);
         }
     }
@@ -55,12 +63,15 @@ impl Engine {
     /// Sends a flush, or has it wait until all legs have what it is to make durable.
     pub(super) fn flush(&mut self, op: u64) {
         match self.flights.get_mut(&op) {
-            Some(flight) if self.sound.is_some() && is_for_users(flight.kind) => flight.stage = Stage::Sound,
+            Some(flight) if self.sound.is_some() && is_for_users(flight.kind) => {
+                flight.stage = Stage::Sound
+            }
             _ => self.store(op),
         }
     }
 
-    /// Copying is not over although the mirror is being closed: a leg would be left behind that must not be copied from.
+    /// Copying is not over although the mirror is being closed: a leg would be left behind that
+    /// must not be copied from.
     pub(super) fn has_to_copy(&self) -> bool {
         self.sound.is_some() && self.with(|role| role == Role::Member).count_ones() > 1
     }

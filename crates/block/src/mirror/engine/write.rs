@@ -45,7 +45,8 @@ impl Engine {
         let Some(flight) = self.flights.get(&op) else { return false };
         let [written, missed] = &self.maps.stored;
         let is_someone_absent = self.is_someone_absent();
-        self.regions_of(flight.lba, flight.blocks).all(|region| written.has(region) && (!is_someone_absent || missed.has(region)))
+        self.regions_of(flight.lba, flight.blocks)
+            .all(|region| written.has(region) && (!is_someone_absent || missed.has(region)))
     }
 
     /// Sends a flight to all legs that get writes.
@@ -55,11 +56,16 @@ impl Engine {
         let targets = match kind {
             Kind::Copy { .. } => flight.pending,
             Kind::Flush(super::Purpose::Join(leg)) => 1 << leg,
-            // A leg that is copied to may be in sync before the write counts as durable, by a flush that began before it.
-            Kind::Flush(super::Purpose::Heal(_)) => self.with(|role| matches!(role, Role::Member | Role::Copying)),
+            // A leg that is copied to may be in sync before the write counts as durable, by a flush
+            // that began before it.
+            Kind::Flush(super::Purpose::Heal(_)) => {
+                self.with(|role| matches!(role, Role::Member | Role::Copying))
+            }
             Kind::Flush(_) => self.with(|role| role == Role::Member),
             #[cfg(feature = "planted-bugs")]
-            Kind::User(_) if planted::has(planted::Bug::CopyOvertaken) => self.with(|role| role == Role::Member),
+            Kind::User(_) if planted::has(planted::Bug::CopyOvertaken) => {
+                self.with(|role| role == Role::Member)
+            }
             Kind::User(_) => self.with(|role| matches!(role, Role::Member | Role::Copying)),
         };
         let targets = targets & self.with(|role| matches!(role, Role::Member | Role::Copying));
@@ -121,12 +127,19 @@ impl Engine {
         let Some(flight) = self.flights.get(&op) else { return };
         let (good, bad, failure) = (flight.good, flight.bad, flight.failure);
         let members = self.with(|role| role == Role::Member);
-        // A copy was read from a leg that has it; the flush of a leg that is not in sync yet says nothing of others.
-        let is_own = matches!(flight.kind, Kind::Copy { .. } | Kind::Flush(super::Purpose::Join(_)));
+        // A copy was read from a leg that has it; the flush of a leg that is not in sync yet says
+        // nothing of others.
+        let is_own =
+            matches!(flight.kind, Kind::Copy { .. } | Kind::Flush(super::Purpose::Join(_)));
         let is_executed = is_own || good & members != 0;
-        let failed = failure.unwrap_or(Outcome::settled(crate::Status::new(crate::StatusKind::Gone)));
+        let failed =
+            failure.unwrap_or(Outcome::settled(crate::Status::new(crate::StatusKind::Gone)));
         if !is_executed {
-            return if super::is_unreachable(&failed) { self.halt(super::Halt::TooFewLegs) } else { self.fail_write(op, failed) };
+            return if super::is_unreachable(&failed) {
+                self.halt(super::Halt::TooFewLegs)
+            } else {
+                self.fail_write(op, failed)
+            };
         }
         let mut is_kept = false;
         for leg in (0..LEGS_MAX).filter(|leg| bad >> leg & 1 != 0) {
@@ -155,7 +168,9 @@ impl Engine {
         let (lba, blocks) = (flight.lba, flight.blocks);
         let outcome = match outcome {
             // It may have reached another leg.
-            Outcome::NotSent(status) if flight_may_have_executed(flight) => Outcome::settled(status),
+            Outcome::NotSent(status) if flight_may_have_executed(flight) => {
+                Outcome::settled(status)
+            }
             other => other,
         };
         if blocks > 0 && !is_harmless {
@@ -183,13 +198,18 @@ impl Engine {
         }
         let Some(flight) = self.flights.get(&op) else { return false };
         (self.want.members | self.missing(0)).count_ones() > 1
-            && self.regions_of(flight.lba, flight.blocks).any(|region| self.maps.suspect.has(region))
+            && self
+                .regions_of(flight.lba, flight.blocks)
+                .any(|region| self.maps.suspect.has(region))
     }
 
-    /// The leg answers no more: what is under way there has failed, except for reads, which end by themselves.
+    /// The leg answers no more: what is under way there has failed, except for reads, which end by
+    /// themselves.
     pub(super) fn forget(&mut self, leg: usize) {
         let gone = Outcome::unsettled(crate::Status::new(crate::StatusKind::Gone));
-        let of_leg = |(_, (_, target, is_read)): &(&u64, &(Owner, Target, bool))| *target == Target::Leg(leg) && !is_read;
+        let of_leg = |(_, (_, target, is_read)): &(&u64, &(Owner, Target, bool))| {
+            *target == Target::Leg(leg) && !is_read
+        };
         let names: Vec<u64> = self.pending.iter().filter(of_leg).map(|(name, _)| *name).collect();
         for name in names {
             let Some((owner, target, _)) = self.pending.remove(&name) else { continue };

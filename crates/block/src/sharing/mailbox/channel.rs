@@ -26,7 +26,8 @@ impl<T> Channel<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes `driver` from now on. The driver must look once by itself, because there may already be messages.
+    /// Wakes `driver` from now on. The driver must look once by itself, because there may already
+    /// be messages.
     pub(super) fn read_by(&self, driver: DriverId) {
         self.lock().driver = Some(driver);
     }
@@ -53,7 +54,10 @@ impl<T> Channel<T> {
 
     /// Takes all messages, and leaves `empty`.
     pub(super) fn take(&self, empty: Vec<T>) -> Vec<T> {
-        self.lock().messages.as_mut().map_or_else(Vec::new, |messages| core::mem::replace(messages, empty))
+        self.lock()
+            .messages
+            .as_mut()
+            .map_or_else(Vec::new, |messages| core::mem::replace(messages, empty))
     }
 
     /// Takes all messages, and refuses further ones.

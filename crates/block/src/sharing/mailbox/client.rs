@@ -49,20 +49,33 @@ impl Away {
     fn redeem(self, loans: Loans) -> Op {
         let mut op = self.op;
         if loans.len() == self.receipts.len() {
-            op.data = self.receipts.into_iter().zip(loans).map(|(receipt, loan)| receipt.redeem(loan)).collect();
+            op.data = self
+                .receipts
+                .into_iter()
+                .zip(loans)
+                .map(|(receipt, loan)| receipt.redeem(loan))
+                .collect();
         }
         op
     }
 }
 
 impl Client {
-    /// A queue on the loop of `on`, with a driver that receives the replies; and the other end, for the loop `to`.
+    /// A queue on the loop of `on`, with a driver that receives the replies; and the other end, for
+    /// the loop `to`.
     pub(super) fn start(to: &Remote, on: &Handle, owner: DriverId) -> (Self, ServerEnd) {
         let state: Rc<RefCell<State>> = Rc::default();
-        let (requests, replies) = (Arc::new(Channel::new(to.clone())), Arc::new(Channel::new(on.remote())));
+        let (requests, replies) =
+            (Arc::new(Channel::new(to.clone())), Arc::new(Channel::new(on.remote())));
         let reader = on.spawn(|id| {
             replies.read_by(id);
-            Reader { id, replies: Arc::clone(&replies), state: Rc::clone(&state), owner, taken: Vec::new() }
+            Reader {
+                id,
+                replies: Arc::clone(&replies),
+                state: Rc::clone(&state),
+                owner,
+                taken: Vec::new(),
+            }
         });
         let known = Arc::<Known>::default();
         let end = ServerEnd { requests: Arc::clone(&requests), replies, known: Arc::clone(&known) };
@@ -107,7 +120,9 @@ impl State {
     /// Operations without a reply are still with the device.
     fn server_ended(&mut self) {
         let names: Vec<u64> = self.away.names().collect();
-        names.into_iter().for_each(|name| self.take_in(name, Outcome::unsettled(GONE), Loans::new()));
+        names
+            .into_iter()
+            .for_each(|name| self.take_in(name, Outcome::unsettled(GONE), Loans::new()));
     }
 }
 

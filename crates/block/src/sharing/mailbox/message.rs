@@ -46,7 +46,8 @@ pub(super) enum Reply {
     Done { name: u64, outcome: Outcome, loans: Loans },
     /// The device changed.
     Changed(Change),
-    /// The server is gone: operations without a reply are still with the device, and their memory is lost.
+    /// The server is gone: operations without a reply are still with the device, and their memory
+    /// is lost.
     Ended,
 }
 
@@ -59,7 +60,8 @@ pub(super) struct Known {
     pub(super) overdue: AtomicUsize,
 }
 
-/// The server's end of both directions. When it is dropped, pending requests are refused and the client is told.
+/// The server's end of both directions. When it is dropped, pending requests are refused and the
+/// client is told.
 pub(super) struct ServerEnd {
     pub(super) requests: Arc<Channel<Request>>,
     pub(super) replies: Arc<Channel<Reply>>,
@@ -69,10 +71,13 @@ pub(super) struct ServerEnd {
 impl Drop for ServerEnd {
     fn drop(&mut self) {
         let refused = self.requests.close().into_iter().filter_map(|request| match request {
-            Request::Submit { name, loans, .. } => Some(Reply::Done { name, outcome: Outcome::NotSent(GONE), loans }),
+            Request::Submit { name, loans, .. } => {
+                Some(Reply::Done { name, outcome: Outcome::NotSent(GONE), loans })
+            }
             Request::Cancel(_) | Request::Close => None,
         });
-        let mut replies: Vec<Reply> = refused.chain([Reply::Changed(Change::Gone), Reply::Ended]).collect();
+        let mut replies: Vec<Reply> =
+            refused.chain([Reply::Changed(Change::Gone), Reply::Ended]).collect();
         // If the client's loop has ended, nobody waits for the replies.
         self.replies.put(&mut replies);
     }

@@ -30,8 +30,18 @@ pub(super) fn start(device: Device, to: &Remote, end: ServerEnd) {
         let started = on.try_spawn(|id| {
             let queue = device.open_queue(on, id)?;
             end.requests.read_by(id);
-            let (waiting, requests, done, replies) = (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
-            Ok::<_, Error>(Server { id, queue, waiting, requests, done, replies, closed: false, end })
+            let (waiting, requests, done, replies) =
+                (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
+            Ok::<_, Error>(Server {
+                id,
+                queue,
+                waiting,
+                requests,
+                done,
+                replies,
+                closed: false,
+                end,
+            })
         });
         if let Err(e) = started {
             tracing::error!("a queue for another loop cannot be opened: {e}");
@@ -51,7 +61,12 @@ impl Server {
     }
 
     fn cancel(&mut self, name: u64) {
-        match self.waiting.iter().position(|op| op.user == name).and_then(|at| self.waiting.remove(at)) {
+        match self
+            .waiting
+            .iter()
+            .position(|op| op.user == name)
+            .and_then(|at| self.waiting.remove(at))
+        {
             Some(op) => self.answer(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted)))),
             None => self.queue.cancel(name),
         }

@@ -44,18 +44,28 @@ struct OneJob {
 }
 
 impl ImportArgs {
-    /// What is to be run, if a file or line was given: groups of jobs. What has no equivalent is said on standard error.
+    /// What is to be run, if a file or line was given: groups of jobs. What has no equivalent is
+    /// said on standard error.
     pub fn read(&self) -> Result<Option<Vec<Vec<Ready>>>, Failure> {
         let refused = |e: ImportError| Failure::of(ErrorKind::Usage, e.to_string());
         let imported = match (&self.fio, &self.diskspd, &self.vdbench) {
             (Some(path), ..) => {
                 let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-                import::fio::import(path, &Surroundings { read: &text_of, variable: &|name| std::env::var(name).ok(), cpus })
+                import::fio::import(
+                    path,
+                    &Surroundings {
+                        read: &text_of,
+                        variable: &|name| std::env::var(name).ok(),
+                        cpus,
+                    },
+                )
             }
             (_, Some(line), _) => import::diskspd::import(line),
             (.., Some(path)) => {
                 let name = path.display().to_string();
-                let text = text_of(path).map_err(|problem| Failure::of(ErrorKind::Usage, format!("{name}: {problem}")))?;
+                let text = text_of(path).map_err(|problem| {
+                    Failure::of(ErrorKind::Usage, format!("{name}: {problem}"))
+                })?;
                 import::vdbench::import(&name, &text)
             }
             _ => return Ok(None),
@@ -63,7 +73,12 @@ impl ImportArgs {
         let Imported { groups, mut without } = imported.map_err(refused)?;
         let mut ready = Vec::new();
         for group in groups {
-            ready.push(group.into_iter().map(|job| parse(job, &mut without)).collect::<Result<Vec<_>, _>>()?);
+            ready.push(
+                group
+                    .into_iter()
+                    .map(|job| parse(job, &mut without))
+                    .collect::<Result<Vec<_>, _>>()?,
+            );
         }
         if !without.is_empty() {
             tell(&format!("weft: without an equivalent, and left out: {}", without.join("; ")));
@@ -76,16 +91,19 @@ fn text_of(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|e| format!("cannot be read: {e}"))
 }
 
-/// The options of an imported job, as if they had been given on the command line. Those that weft does not have are added to `without`.
+/// The options of an imported job, as if they had been given on the command line. Those that weft
+/// does not have are added to `without`.
 fn parse(job: ImportedJob, without: &mut Vec<String>) -> Result<Ready, Failure> {
     let command = OneJob::command();
     let is_known = |name: &str| {
-        command
-            .get_arguments()
-            .any(|arg| arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|all| all.contains(&name)))
+        command.get_arguments().any(|arg| {
+            arg.get_long() == Some(name)
+                || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
+        })
     };
     let name = job.get("name").unwrap_or_default().to_owned();
-    let (known, unknown): (Vec<_>, Vec<_>) = job.options.into_iter().partition(|(name, _)| is_known(name));
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        job.options.into_iter().partition(|(name, _)| is_known(name));
     for (option, value) in unknown {
         let text = format!("{option}={value}");
         if !without.contains(&text) {
@@ -95,7 +113,8 @@ fn parse(job: ImportedJob, without: &mut Vec<String>) -> Result<Ready, Failure> 
     let words = known.iter().map(|(name, value)| format!("--{name}={value}"));
     let parsed = OneJob::try_parse_from(words).map_err(|e| {
         let text = e.to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let first =
+            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Failure::of(ErrorKind::Usage, format!("job {name}: {first}"))
     })?;
     Ok(Ready { job: parsed.job, target: job.target })

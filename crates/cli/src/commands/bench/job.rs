@@ -78,14 +78,16 @@ pub struct JobArgs {
     /// Choose each random block independently, instead of visiting each block once
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1", value_parser = switch)]
     norandommap: bool,
-    /// Operations per second that each job starts; latency counts from the time an operation was due
+    /// Operations per second that each job starts; latency counts from the time an operation was
+    /// due
     #[arg(long = "rate_iops", alias = "rate-iops")]
     rate_iops: Option<u32>,
     /// Bytes per second that each job starts, for reads, writes and trims, as in 10m or 10m,5m
     #[arg(long, value_parser = rates)]
     rate: Option<[Option<u64>; 3]>,
-    /// With --rate_iops: time before an operation is due at which its job stops sleeping. 0 saves CPU time, but starts operations
-    /// late by the time that the system takes to wake a thread; 100us starts them on time
+    /// With --rate_iops: time before an operation is due at which its job stops sleeping. 0 saves
+    /// CPU time, but starts operations late by the time that the system takes to wake a thread;
+    /// 100us starts them on time
     #[arg(long = "rate_spin", alias = "rate-spin", default_value = "0", value_parser = duration)]
     rate_spin: Duration,
     /// Cores for the event loops, assigned in turn, as in 0,2-3
@@ -113,7 +115,8 @@ pub struct JobArgs {
 
 /// A random seed for this run.
 fn any_seed() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(40)
 }
 
@@ -143,7 +146,8 @@ impl JobArgs {
 
     pub fn spec(self) -> Result<JobSpec, Failure> {
         let wrong = |option, problem| Failure::of(ErrorKind::Usage, format!("{option}: {problem}"));
-        let sizes = BlockSplit::of_directions(&self.bs).map_err(|problem| wrong("--bs", problem))?;
+        let sizes =
+            BlockSplit::of_directions(&self.bs).map_err(|problem| wrong("--bs", problem))?;
         let bs_bytes = sizes.sizes().first().copied().unwrap_or_default();
         let split = self.bssplit.or((sizes.sizes().len() > 1).then_some(sizes));
         let (size, size_percent) = match self.size {
@@ -151,7 +155,10 @@ impl JobArgs {
             Some(Size::Percent(percent)) => (None, Some(percent)),
             None => (None, None),
         };
-        let goes_on = self.runtime.is_some() && self.number_ios.is_none() && self.size.is_none() && self.verify == Verify::None;
+        let goes_on = self.runtime.is_some()
+            && self.number_ios.is_none()
+            && self.size.is_none()
+            && self.verify == Verify::None;
         Ok(JobSpec {
             name: self.name,
             rw: self.rw,
@@ -172,7 +179,9 @@ impl JobArgs {
             verify: self.verify,
             do_verify: self.do_verify != 0,
             verify_fatal: self.verify_fatal != 0,
-            randseed: self.randseed.or((!self.randrepeat && self.verify == Verify::None).then(any_seed)),
+            randseed: self
+                .randseed
+                .or((!self.randrepeat && self.verify == Verify::None).then(any_seed)),
             norandommap: self.norandommap,
             rate_iops: self.rate_iops,
             rate: self.rate.unwrap_or_default(),

@@ -38,10 +38,16 @@ impl Runs<'_> {
             let devices = self.open(&group)?;
             if n == 0 {
                 let signalled = Arc::clone(&signalled);
-                // Without the handler a signal ends the run without a report; that is no reason to refuse to run.
+                // Without the handler a signal ends the run without a report; that is no reason to
+                // refuse to run.
                 let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
             }
-            reports.push(self.together(group.into_iter().map(|(spec, _)| spec).zip(devices).collect(), &stop)?);
+            reports.push(
+                self.together(
+                    group.into_iter().map(|(spec, _)| spec).zip(devices).collect(),
+                    &stop,
+                )?,
+            );
             if stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -49,7 +55,8 @@ impl Runs<'_> {
         Ok(reports)
     }
 
-    /// Opens the devices of a group. Jobs of one name share a device, as a file may be open only once.
+    /// Opens the devices of a group. Jobs of one name share a device, as a file may be open only
+    /// once.
     fn open(&self, group: &[(JobSpec, String)]) -> Result<Vec<Device>, Failure> {
         let mut open: Vec<(&str, Device)> = Vec::new();
         let mut devices = Vec::new();
@@ -58,11 +65,14 @@ impl Runs<'_> {
                 devices.push(Arc::clone(device));
                 continue;
             }
-            let queues: u32 = group.iter().filter(|(_, other)| other == url).map(|(spec, _)| spec.numjobs).sum();
-            let mut options = self.connect.options(u16::try_from(queues).unwrap_or(u16::MAX), self.control)?;
+            let queues: u32 =
+                group.iter().filter(|(_, other)| other == url).map(|(spec, _)| spec.numjobs).sum();
+            let mut options =
+                self.connect.options(u16::try_from(queues).unwrap_or(u16::MAX), self.control)?;
             discovered::look_up(url, &mut options)?;
             let device = weft_endpoint::open(url, &options)?;
-            if !self.destroy_data && group.iter().any(|(spec, other)| other == url && writes(spec)) {
+            if !self.destroy_data && group.iter().any(|(spec, other)| other == url && writes(spec))
+            {
                 overwrite::refuse_data(&device)?;
             }
             open.push((url, Arc::clone(&device)));
@@ -72,16 +82,27 @@ impl Runs<'_> {
     }
 
     /// Runs jobs at the same time. The progress of the first one is shown.
-    fn together(&self, jobs: Vec<(JobSpec, Device)>, stop: &AtomicBool) -> Result<Vec<Report>, Failure> {
+    fn together(
+        &self,
+        jobs: Vec<(JobSpec, Device)>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Report>, Failure> {
         let mut bar = Bar::new();
         let reports = std::thread::scope(|scope| {
             let mut jobs = jobs.into_iter();
             let first = jobs.next();
-            let others: Vec<_> =
-                jobs.map(|(spec, device)| scope.spawn(move || run_watching(device, &spec, &[], stop, &mut |_| ()))).collect();
+            let others: Vec<_> = jobs
+                .map(|(spec, device)| {
+                    scope.spawn(move || run_watching(device, &spec, &[], stop, &mut |_| ()))
+                })
+                .collect();
             let show = &mut |progress| bar.show(&progress);
-            let first = first.map(|(spec, device)| run_watching(device, &spec, self.watch_pid.as_slice(), stop, show));
-            let others = others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            let first = first.map(|(spec, device)| {
+                run_watching(device, &spec, self.watch_pid.as_slice(), stop, show)
+            });
+            let others = others.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
             first.into_iter().chain(others).collect::<Result<Vec<_>, _>>()
         });
         bar.finish();

@@ -3,8 +3,9 @@
 use std::path::Path;
 use weft_block::grammar;
 
-/// The URL for fio's `filename`, which is a URL or the path of a file. fio writes `\\:` for a colon within a name, because a
-/// plain colon separates names; weft does not split names. A file that does not exist is created with the given `size`.
+/// The URL for fio's `filename`, which is a URL or the path of a file. fio writes `\\:` for a colon
+/// within a name, because a plain colon separates names; weft does not split names. A file that
+/// does not exist is created with the given `size`.
 pub fn of_filename(name: &str, size: Option<u64>) -> String {
     let name = name.replace("\\:", ":");
     if grammar::has_scheme(&name) {
@@ -36,7 +37,10 @@ mod tests {
     #[test]
     fn no_colon_ends_a_name() {
         for (name, url) in [
-            ("nvme+tcp://[::1]:4420/nqn.2014-08.org.example:x", "nvme+tcp://[::1]:4420/nqn.2014-08.org.example:x"),
+            (
+                "nvme+tcp://[::1]:4420/nqn.2014-08.org.example:x",
+                "nvme+tcp://[::1]:4420/nqn.2014-08.org.example:x",
+            ),
             ("ram:1MiB", "ram:1MiB"),
             ("/dev/disk/by-path/pci-0000\\:00\\:04.0", "/dev/disk/by-path/pci-0000:00:04.0"),
             ("no-such-file", "./no-such-file"),
@@ -51,8 +55,14 @@ mod tests {
     fn direct_is_an_option_of_files() {
         let with = |url: &str| with_direct(url.to_owned(), Some(true));
         assert_eq!(with("/srv/a"), "/srv/a,direct=on");
-        assert_eq!(with("delay:read=1us,file:/srv/a,size=1MiB"), "delay:read=1us,file:/srv/a,size=1MiB,direct=on");
-        assert_eq!((with("ram:1MiB"), with("delay:ram:1MiB")), ("ram:1MiB".into(), "delay:ram:1MiB".into()));
+        assert_eq!(
+            with("delay:read=1us,file:/srv/a,size=1MiB"),
+            "delay:read=1us,file:/srv/a,size=1MiB,direct=on"
+        );
+        assert_eq!(
+            (with("ram:1MiB"), with("delay:ram:1MiB")),
+            ("ram:1MiB".into(), "delay:ram:1MiB".into())
+        );
         assert_eq!(with_direct("./a".into(), Some(false)), "./a,direct=off");
     }
 }

@@ -1,4 +1,5 @@
-//! fio options that are accepted and ignored, so that command lines for fio run unchanged. Ignored options are listed once.
+//! fio options that are accepted and ignored, so that command lines for fio run unchanged. Ignored
+//! options are listed once.
 
 use crate::exit::tell;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
@@ -33,7 +34,9 @@ pub struct Taken(Vec<String>);
 impl Taken {
     /// Lists the ignored options on standard error; `is_file` says whether the device is a file.
     pub fn say(&self, is_file: bool, direct: Option<bool>) {
-        let direct = direct.filter(|direct| !is_file && !direct).map(|_| "--direct=0 (only files use the page cache)".to_owned());
+        let direct = direct
+            .filter(|direct| !is_file && !direct)
+            .map(|_| "--direct=0 (only files use the page cache)".to_owned());
         let all: Vec<String> = self.0.iter().cloned().chain(direct).collect();
         if !all.is_empty() {
             tell(&format!("weft: ignored fio options: {}", all.join(", ")));
@@ -62,7 +65,11 @@ impl FromArgMatches for Taken {
 impl Args for Taken {
     fn augment_args(command: Command) -> Command {
         let arg = |(name, why): (&'static str, &'static str)| {
-            let form = Arg::new(name).long(name).num_args(0..=1).require_equals(true).default_missing_value("");
+            let form = Arg::new(name)
+                .long(name)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("");
             form.action(ArgAction::Set)
                 .help(why)
                 .help_heading("Accepted for compatibility with fio, and ignored")

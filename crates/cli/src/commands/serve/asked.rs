@@ -1,4 +1,5 @@
-//! What is asked of a running server by signals and, if it was started by another program, by standard input.
+//! What is asked of a running server by signals and, if it was started by another program, by
+//! standard input.
 
 use crate::commands::child::for_each_line_of_input;
 use crate::exit::Failure;
@@ -21,9 +22,12 @@ pub enum Asked {
     Change(String),
 }
 
-/// A channel that receives SIGTERM and SIGINT, SIGHUP and, if requested, what is on standard input, and its end; and its other end. SIGHUP ends
-/// a server that has no configuration file.
-pub fn signals(until_eof: bool, has_file: bool) -> Result<(Sender<Asked>, Receiver<Asked>), Failure> {
+/// A channel that receives SIGTERM and SIGINT, SIGHUP and, if requested, what is on standard input,
+/// and its end; and its other end. SIGHUP ends a server that has no configuration file.
+pub fn signals(
+    until_eof: bool,
+    has_file: bool,
+) -> Result<(Sender<Asked>, Receiver<Asked>), Failure> {
     let (give, take) = mpsc::channel();
     if until_eof {
         let give = give.clone();
@@ -41,6 +45,9 @@ pub fn signals(until_eof: bool, has_file: bool) -> Result<(Sender<Asked>, Receiv
     }
     let (end, again) = (give.clone(), give.clone());
     // The receiver may be gone already.
-    watch(move || _ = end.send(Asked::End), has_file.then_some(move || _ = again.send(Asked::Again)))?;
+    watch(
+        move || _ = end.send(Asked::End),
+        has_file.then_some(move || _ = again.send(Asked::Again)),
+    )?;
     Ok((give, take))
 }

@@ -1,4 +1,5 @@
-//! What is found wrong before anything starts: above all before another server ends because this one takes over from it.
+//! What is found wrong before anything starts: above all before another server ends because this
+//! one takes over from it.
 
 use super::ServeArgs;
 use crate::config::Desired;
@@ -91,14 +92,20 @@ impl ServeArgs {
         self.control.as_deref().or(desired.name.as_deref()).or(self.takeover.from())
     }
 
-    /// Checks what can be checked while another server still has the devices and addresses; gives the addresses at which this one is to listen.
-    pub(super) fn check(&self, desired: &Desired, control: &Control) -> Result<Vec<SocketAddr>, Failure> {
+    /// Checks what can be checked while another server still has the devices and addresses; gives
+    /// the addresses at which this one is to listen.
+    pub(super) fn check(
+        &self,
+        desired: &Desired,
+        control: &Control,
+    ) -> Result<Vec<SocketAddr>, Failure> {
         if let Some(given) = self.control_name(desired) {
             place::check(&place::named(given)?)?;
         }
         self.host_limits()?;
         desired.iscsi.check()?;
-        self.opener(desired, 1, control)?.check(desired.namespaces().map(|(_, namespace)| namespace))?;
+        self.opener(desired, 1, control)?
+            .check(desired.namespaces().map(|(_, namespace)| namespace))?;
         for (_, namespace) in desired.namespaces() {
             weft_endpoint::check(&namespace.source)?;
             namespace
@@ -115,16 +122,23 @@ impl ServeArgs {
     /// `--host-limit`, each with its host.
     pub(super) fn host_limits(&self) -> Result<Vec<(&str, Limit)>, Failure> {
         let parse = |given: &'_ String| -> Result<Limit, Failure> {
-            let wrong = |why: String| Failure::of(ErrorKind::Usage, format!("--host-limit {given}: {why}"));
-            let (_, limit) = given.split_once('=').ok_or_else(|| wrong("use HOST=iops=10k, HOST=bw=100MB or both".into()))?;
+            let wrong =
+                |why: String| Failure::of(ErrorKind::Usage, format!("--host-limit {given}: {why}"));
+            let (_, limit) = given
+                .split_once('=')
+                .ok_or_else(|| wrong("use HOST=iops=10k, HOST=bw=100MB or both".into()))?;
             Limit::parse(limit).map_err(wrong)
         };
-        let each = self.host_limit.iter().map(|given| Ok((given.split('=').next().unwrap_or_default(), parse(given)?)));
+        let each = self
+            .host_limit
+            .iter()
+            .map(|given| Ok((given.split('=').next().unwrap_or_default(), parse(given)?)));
         each.collect()
     }
 }
 
-/// Refuses a file that does not exist and is not to be made. A mirror decides itself whether it starts without a leg.
+/// Refuses a file that does not exist and is not to be made. A mirror decides itself whether it
+/// starts without a leg.
 fn is_there(source: &str) -> Result<(), Error> {
     if MirrorUrl::parse(source)?.is_some() {
         return Ok(());
@@ -132,7 +146,9 @@ fn is_there(source: &str) -> Result<(), Error> {
     for source in grammar::sources(source) {
         let is_made = grammar::options(source.url).1.iter().any(|(name, _)| *name == "size");
         let Some(path) = grammar::path(source.url).filter(|_| !is_made) else { continue };
-        if std::fs::metadata(Path::new(path)).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+        if std::fs::metadata(Path::new(path))
+            .is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+        {
             return Err(Error::refused(source.url, Refusal::NoSuchFile));
         }
     }
@@ -148,7 +164,10 @@ mod tests {
 
     #[test]
     fn no_option_of_a_connection_or_login_is_ignored_beside_a_file() {
-        for command in [ConnectArgs::augment_args(Command::new("a")), LoginArgs::augment_args(Command::new("a"))] {
+        for command in [
+            ConnectArgs::augment_args(Command::new("a")),
+            LoginArgs::augment_args(Command::new("a")),
+        ] {
             for arg in command.get_arguments() {
                 assert!(OF_FILE.contains(&arg.get_id().as_str()), "{arg}");
             }
@@ -158,8 +177,16 @@ mod tests {
     #[test]
     fn a_file_that_is_not_there_is_found_missing() {
         assert!(is_there("stripe:ram:1MiB,/nonexistent/weft").is_err());
-        assert!(is_there("readonly:file:/nonexistent/weft").is_err() && is_there("/nonexistent/weft,direct=off").is_err());
-        for fine in ["file:/nonexistent/weft,size=1MiB", "ram:1MiB", "nvme+tcp://h/nqn.2026-01.example:x", "."] {
+        assert!(
+            is_there("readonly:file:/nonexistent/weft").is_err()
+                && is_there("/nonexistent/weft,direct=off").is_err()
+        );
+        for fine in [
+            "file:/nonexistent/weft,size=1MiB",
+            "ram:1MiB",
+            "nvme+tcp://h/nqn.2026-01.example:x",
+            ".",
+        ] {
             assert!(is_there(fine).is_ok(), "{fine}");
         }
     }

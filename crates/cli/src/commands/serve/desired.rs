@@ -18,7 +18,11 @@ impl ServeArgs {
     /// What is to be served, by the configuration file or the command line.
     ///
     /// `given`: the URLs of the sockets that the service manager gave, which are among `listening`.
-    pub(super) fn desired(&self, given: Vec<String>, listening: &Listening) -> Result<Desired, Failure> {
+    pub(super) fn desired(
+        &self,
+        given: Vec<String>,
+        listening: &Listening,
+    ) -> Result<Desired, Failure> {
         let mut desired = match &self.config {
             Some(path) => load(path)?,
             None => self.by_options(given)?,
@@ -62,15 +66,21 @@ impl ServeArgs {
             identifiers: Default::default(),
             cntlids: None,
             shared: false,
-            fixed: Fixed { tables: Vec::new(), users: iscsi.chap.clone(), target: iscsi.chap_target.clone() },
+            fixed: Fixed {
+                tables: Vec::new(),
+                users: iscsi.chap.clone(),
+                target: iscsi.chap_target.clone(),
+            },
             iscsi,
         })
     }
 
-    /// One subsystem with the sources as namespaces 1, 2, …; as logical units they are numbered from 0.
+    /// One subsystem with the sources as namespaces 1, 2, …; as logical units they are numbered
+    /// from 0.
     fn subsystem(&self) -> Result<DesiredSubsystem, Failure> {
         let nqn = self.nqn.as_deref().map_or_else(|| Ok(subsystem_nqn()?), parse_nqn)?;
-        let hosts = Masks::parse("--allow-host", &self.allow_host, (1, self.source.len()), parse_nqn)?;
+        let hosts =
+            Masks::parse("--allow-host", &self.allow_host, (1, self.source.len()), parse_nqn)?;
         let initiators = self.login.initiators_allowed(self.source.len())?;
         let namespace = |((lun, source), name): ((u32, &String), String)| DesiredNamespace {
             name: Some(name),
@@ -80,11 +90,13 @@ impl ServeArgs {
             ..DesiredNamespace::new(Nsid(lun + 1), self.url(source))
         };
         let namespaces = (0..).zip(&self.source).zip(self.names()).map(namespace).collect();
-        let (hosts, initiators, authentication) = (hosts.names(), initiators.names(), self.authentication()?);
+        let (hosts, initiators, authentication) =
+            (hosts.names(), initiators.names(), self.authentication()?);
         Ok(DesiredSubsystem { nqn, hosts, initiators, authentication, namespaces })
     }
 
-    /// The URLs to listen at: those that are told, or those of the sockets that the service manager gave.
+    /// The URLs to listen at: those that are told, or those of the sockets that the service manager
+    /// gave.
     fn listen(&self, given: Vec<String>) -> Vec<String> {
         if self.listen.is_empty() && !given.is_empty() {
             return given;
@@ -93,7 +105,9 @@ impl ServeArgs {
             return vec![format!("{NVME_TCP}127.0.0.1:{NVME_TCP_PORT}")];
         }
         // ADDR:PORT without a scheme means NVMe/TCP.
-        let url = |place: &String| if place.contains("://") { place.clone() } else { format!("{NVME_TCP}{place}") };
+        let url = |place: &String| {
+            if place.contains("://") { place.clone() } else { format!("{NVME_TCP}{place}") }
+        };
         self.listen.iter().map(url).collect()
     }
 
@@ -104,7 +118,11 @@ impl ServeArgs {
 
     /// The name of each source: the given names, then numbers.
     fn names(&self) -> impl Iterator<Item = String> {
-        self.name.iter().cloned().chain((self.name.len() + 1..).map(|n| n.to_string())).take(self.source.len())
+        self.name
+            .iter()
+            .cloned()
+            .chain((self.name.len() + 1..).map(|n| n.to_string()))
+            .take(self.source.len())
     }
 
     fn check_names(&self) -> Result<(), Failure> {
@@ -119,10 +137,13 @@ impl ServeArgs {
         let mut seen = HashSet::new();
         match self.names().find(|name| name.is_empty() || !seen.insert(name.clone())) {
             None => Ok(()),
-            Some(name) if name.is_empty() => Err(Failure::of(ErrorKind::Usage, "--name is empty; give each source a name")),
-            Some(name) => {
-                Err(Failure::of(ErrorKind::Usage, format!("two sources have the name \"{name}\"; give others with --name")))
+            Some(name) if name.is_empty() => {
+                Err(Failure::of(ErrorKind::Usage, "--name is empty; give each source a name"))
             }
+            Some(name) => Err(Failure::of(
+                ErrorKind::Usage,
+                format!("two sources have the name \"{name}\"; give others with --name"),
+            )),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Who is let in: what `weft serve` demands of its hosts, and a word about servers that demand nothing.
+//! Who is let in: what `weft serve` demands of its hosts, and a word about servers that demand
+//! nothing.
 
 use super::ServeArgs;
 use crate::config::Desired;
@@ -20,13 +21,15 @@ pub struct SecurityArgs {
     /// Hosts have to authenticate for discovery, too
     #[arg(long)]
     dhchap_discovery: bool,
-    /// File with the secret with which this server authenticates to the NVMe targets that are its sources
+    /// File with the secret with which this server authenticates to the NVMe targets that are its
+    /// sources
     #[arg(long, value_name = "FILE")]
     source_dhchap_secret_file: Option<PathBuf>,
     /// File with the secret by which these have to prove who they are
     #[arg(long, value_name = "FILE")]
     source_dhchap_ctrl_secret_file: Option<PathBuf>,
-    /// Connect to sources of NVMe/TCP with TLS and keys that come of that (secure channel concatenation); --concat is about the hosts of this server
+    /// Connect to sources of NVMe/TCP with TLS and keys that come of that (secure channel
+    /// concatenation); --concat is about the hosts of this server
     #[arg(long, conflicts_with = "source_tls_key_file")]
     source_concat: bool,
     /// Do not warn of addresses at which hosts need not prove who they are
@@ -46,7 +49,8 @@ impl ServeArgs {
     pub(super) fn authentication(&self) -> Result<Option<Authentication>, Failure> {
         let demanded = self.connect.dhchap().target()?;
         if demanded.is_none() && self.security.dhchap_discovery {
-            let text = "--dhchap-discovery needs the secrets of the hosts: give --dhchap-secret-file";
+            let text =
+                "--dhchap-discovery needs the secrets of the hosts: give --dhchap-secret-file";
             return Err(Failure::of(ErrorKind::Usage, text));
         }
         Ok(demanded)
@@ -57,9 +61,11 @@ impl ServeArgs {
         if self.security.dhchap_discovery { self.authentication() } else { Ok(None) }
     }
 
-    /// What this server authenticates with to its sources, read anew from its files before each association.
+    /// What this server authenticates with to its sources, read anew from its files before each
+    /// association.
     pub(super) fn source_secrets(&self) -> Result<HostSecrets, Failure> {
-        let SecurityArgs { source_dhchap_secret_file, source_dhchap_ctrl_secret_file, .. } = &self.security;
+        let SecurityArgs { source_dhchap_secret_file, source_dhchap_ctrl_secret_file, .. } =
+            &self.security;
         let files = [source_dhchap_secret_file.clone(), source_dhchap_ctrl_secret_file.clone()];
         let secrets = of_files(&files)?;
         let all = files.iter().flatten().cloned().collect();
@@ -108,15 +114,25 @@ fn warning(desired: &Desired) -> Option<String> {
 pub(super) fn proof(desired: &Desired, url: &str) -> String {
     let is_tls = url.starts_with("nvme+tcp:") && desired.tls.psk.is_some();
     let is_concat = url.starts_with("nvme+tcp:") && desired.tls.concat;
-    let is_dhchap = url.starts_with("nvme+") && desired.subsystems.first().is_some_and(|of| of.authentication.is_some());
-    let options = [(is_tls, " --tls --tls-key-file FILE"), (is_concat, " --concat"), (is_dhchap, " --dhchap-secret-file FILE")];
+    let is_dhchap = url.starts_with("nvme+")
+        && desired.subsystems.first().is_some_and(|of| of.authentication.is_some());
+    let options = [
+        (is_tls, " --tls --tls-key-file FILE"),
+        (is_concat, " --concat"),
+        (is_dhchap, " --dhchap-secret-file FILE"),
+    ];
     options.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, option)| option).collect()
 }
 
 /// Whether others than this machine may reach a URL to listen at.
 fn is_far(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
-    let host = rest.split(['/', '?']).next().unwrap_or_default().rsplit_once(':').map_or(rest, |(host, _)| host);
+    let host = rest
+        .split(['/', '?'])
+        .next()
+        .unwrap_or_default()
+        .rsplit_once(':')
+        .map_or(rest, |(host, _)| host);
     let is_name = scheme != "nbd+unix" && host != "localhost";
     listen_place(url).map_or(is_name, |at| !at.ip().is_loopback())
 }
@@ -152,10 +168,20 @@ mod tests {
 
     #[test]
     fn only_what_others_reach_without_a_proof_is_warned_of() {
-        for near in ["127.0.0.1:4420", "nvme+tcp://[::1]:4420", "nbd+unix:///?socket=/run/x", "nbd://localhost:10809"] {
+        for near in [
+            "127.0.0.1:4420",
+            "nvme+tcp://[::1]:4420",
+            "nbd+unix:///?socket=/run/x",
+            "nbd://localhost:10809",
+        ] {
             assert_eq!(warning(&desired(near, "")), None, "{near}");
         }
-        for far in ["0.0.0.0:4420", "nvme+rdma://192.0.2.1:4420", "iscsi://[::]:3260", "nbd://host.example:10809"] {
+        for far in [
+            "0.0.0.0:4420",
+            "nvme+rdma://192.0.2.1:4420",
+            "iscsi://[::]:3260",
+            "nbd://host.example:10809",
+        ] {
             let text = warning(&desired(far, "")).unwrap();
             assert!(text.contains("whoever reaches it") && !text.contains('\n'), "{text}");
         }
@@ -183,20 +209,27 @@ mod tests {
             let mut desired = desired(all, "");
             change(&mut desired);
             let text = warning(&desired).unwrap_or_default();
-            ["nvme+tcp:", "nvme+rdma:", "iscsi:", "nbd:"].map(|scheme| text.split(": ").next().unwrap().contains(scheme))
+            ["nvme+tcp:", "nvme+rdma:", "iscsi:", "nbd:"]
+                .map(|scheme| text.split(": ").next().unwrap().contains(scheme))
         };
         assert_eq!(open(&|_| ()), [true; 4]);
         assert_eq!(open(&|it| it.iscsi.chap.push(user())), [true, true, false, true]);
         let demanded = || Authentication { others: vec![secret()], ..Authentication::default() };
-        assert_eq!(open(&|it| it.subsystems[0].authentication = Some(demanded())), [false, false, true, true]);
+        assert_eq!(
+            open(&|it| it.subsystems[0].authentication = Some(demanded())),
+            [false, false, true, true]
+        );
         // TLS is for TCP; without OpenSSL there is none.
-        if let Ok(psk) = TlsPsk::new(PskKeys::of_key(InterchangeKey::of_key(&[7; 32], None).unwrap())) {
+        if let Ok(psk) =
+            TlsPsk::new(PskKeys::of_key(InterchangeKey::of_key(&[7; 32], None).unwrap()))
+        {
             assert_eq!(open(&|it| it.tls.psk = Some(psk.clone())), [false, true, true, true]);
         }
         // One subsystem that demands nothing is enough.
         let two = |it: &mut Desired| {
             it.subsystems[0].authentication = Some(demanded());
-            it.subsystems.push(DesiredSubsystem { authentication: None, ..it.subsystems[0].clone() });
+            it.subsystems
+                .push(DesiredSubsystem { authentication: None, ..it.subsystems[0].clone() });
         };
         assert_eq!(open(&two), [true; 4]);
         let mut nbds = desired("127.0.0.1:4420", "");
@@ -209,9 +242,15 @@ mod tests {
     #[test]
     fn a_name_that_begins_like_this_machine_s_is_another() {
         assert!(
-            is_far("nbd://localhost.example:10809") && !is_far("nbd://localhost:10809") && !is_far("nbd+unix:///?socket=/run/x")
+            is_far("nbd://localhost.example:10809")
+                && !is_far("nbd://localhost:10809")
+                && !is_far("nbd+unix:///?socket=/run/x")
         );
-        assert!(is_far("nvme+tcp://host.example:4420") && !is_far("nvme+tcp://127.0.0.2:4420") && is_far("nvme+tcp://[::]:4420"));
+        assert!(
+            is_far("nvme+tcp://host.example:4420")
+                && !is_far("nvme+tcp://127.0.0.2:4420")
+                && is_far("nvme+tcp://[::]:4420")
+        );
     }
 
     #[test]
@@ -219,9 +258,15 @@ mod tests {
         let mut desired = desired("0.0.0.0:4420", "");
         assert_eq!(proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"), "");
         desired.subsystems[0].authentication = Some(Authentication::default());
-        assert_eq!(proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"), " --dhchap-secret-file FILE");
+        assert_eq!(
+            proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"),
+            " --dhchap-secret-file FILE"
+        );
         desired.tls.concat = true;
-        assert_eq!(proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"), " --concat --dhchap-secret-file FILE");
+        assert_eq!(
+            proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"),
+            " --concat --dhchap-secret-file FILE"
+        );
         assert_eq!(proof(&desired, "iscsi://192.0.2.1/iqn.x/0"), "");
     }
 }

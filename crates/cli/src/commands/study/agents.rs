@@ -36,12 +36,20 @@ fn devices(args: &StudyArgs) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// Connects to all agents and has them open their devices. Nothing is measured if one of them cannot.
+/// Connects to all agents and has them open their devices. Nothing is measured if one of them
+/// cannot.
 pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
     let asked = devices(args)?;
-    let twice = args.agents.iter().enumerate().find(|(at, agent)| args.agents[..*at].iter().any(|o| o.place == agent.place));
+    let twice = args
+        .agents
+        .iter()
+        .enumerate()
+        .find(|(at, agent)| args.agents[..*at].iter().any(|o| o.place == agent.place));
     if let Some((_, agent)) = twice {
-        return Err(Failure::of(ErrorKind::Usage, format!("the agent {} is named twice", agent.name())));
+        return Err(Failure::of(
+            ErrorKind::Usage,
+            format!("the agent {} is named twice", agent.name()),
+        ));
     }
     let key = Key::read(args.key_file.as_deref())?;
     let clock = Clock::new();
@@ -52,16 +60,23 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
         agents.push((agent, opened));
     }
     let geometry = common(agents.iter().map(|(_, opened)| opened));
-    let features = Features { write: agents.iter().all(|(_, opened)| opened.write), ..Features::default() };
+    let features =
+        Features { write: agents.iter().all(|(_, opened)| opened.write), ..Features::default() };
     let urls: Vec<String> = asked.iter().map(|url| without_secret(url)).collect();
-    let url = if urls.iter().all(|url| *url == urls[0]) { urls[0].clone() } else { urls.join(", ") };
+    let url =
+        if urls.iter().all(|url| *url == urls[0]) { urls[0].clone() } else { urls.join(", ") };
     let real = asked.iter().any(|url| is_real(url));
-    let title = of_url(&asked[0]).map_or("the agents’ device", |through| through.title()).to_owned();
+    let title =
+        of_url(&asked[0]).map_or("the agents’ device", |through| through.title()).to_owned();
     let count = agents.len();
     let fleet = Rc::new(Fleet::new(clock, agents, asked, urls));
     let lane = |machines: usize| Lane {
         name: name_of(machines),
-        title: if machines == 1 { format!("{title}, one machine") } else { format!("{title}, {machines} machines") },
+        title: if machines == 1 {
+            format!("{title}, one machine")
+        } else {
+            format!("{title}, {machines} machines")
+        },
         url: url.clone(),
         device: Arc::new(Known { url: url.clone(), geometry, features }),
         target_pids: Vec::new(),
@@ -71,7 +86,12 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
         target_cpus: Vec::new(),
         base: None,
         real,
-        generator: Some(Rc::new(Crew { fleet: Rc::clone(&fleet), machines, url: url.clone(), geometry })),
+        generator: Some(Rc::new(Crew {
+            fleet: Rc::clone(&fleet),
+            machines,
+            url: url.clone(),
+            geometry,
+        })),
         prepared_by: (machines < count).then(|| name_of(count)),
     };
     let first = if suite.agents == Machines::OneToAll { 1 } else { count };
@@ -95,8 +115,13 @@ fn open_request(args: &StudyArgs, suite: &Suite, url: &str) -> Request {
 
 /// What all devices have: the size of the smallest, in the largest blocks.
 fn common<'a>(all: impl Iterator<Item = &'a Opened>) -> Geometry {
-    let mut common =
-        Geometry { block_bytes: 512, blocks: 0, optimal_blocks: 1, max_transfer_bytes: u32::MAX, atomic: Atomicity::ONE_BLOCK };
+    let mut common = Geometry {
+        block_bytes: 512,
+        blocks: 0,
+        optimal_blocks: 1,
+        max_transfer_bytes: u32::MAX,
+        atomic: Atomicity::ONE_BLOCK,
+    };
     let mut bytes = u64::MAX;
     for opened in all {
         bytes = bytes.min(opened.blocks.saturating_mul(u64::from(opened.block_bytes)));

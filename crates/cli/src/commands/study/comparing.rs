@@ -15,7 +15,8 @@ const RESULTS_BYTES_MAX: u64 = 256 << 20;
 /// What can be done with results.
 #[derive(Subcommand, Debug)]
 pub enum StudyCommand {
-    /// Compare two studies: what changed in relation to bare TCP and to the device without a network, and whether it is more than noise
+    /// Compare two studies: what changed in relation to bare TCP and to the device without a
+    /// network, and whether it is more than noise
     #[command(after_help = "\
 Examples:
   weft study compare before/results.json after/results.json
@@ -51,7 +52,9 @@ impl StudyCommand {
     pub fn run(&self) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         match self {
-            Self::Compare { before, after } => write!(out, "{}", compare(&results(before)?, &results(after)?).render())?,
+            Self::Compare { before, after } => {
+                write!(out, "{}", compare(&results(before)?, &results(after)?).render())?
+            }
             Self::Render { results: path, publishing } => {
                 let page = publishing.prepare()?.report(&results(path)?)?;
                 writeln!(out, "Report: {}", page.display())?;
@@ -65,12 +68,16 @@ impl StudyCommand {
 fn results(path: &Path) -> Result<Results, Failure> {
     let place = path.display().to_string();
     let mut text = String::new();
-    let file =
-        std::fs::File::open(path).map_err(|error| weft_block::Error::io(format!("cannot read {place}: {error}"), error))?;
+    let file = std::fs::File::open(path)
+        .map_err(|error| weft_block::Error::io(format!("cannot read {place}: {error}"), error))?;
     let length = file.take(RESULTS_BYTES_MAX).read_to_string(&mut text);
-    length.map_err(|error| weft_block::Error::io(format!("cannot read {place}: {error}"), error))?;
+    length
+        .map_err(|error| weft_block::Error::io(format!("cannot read {place}: {error}"), error))?;
     if text.len() as u64 == RESULTS_BYTES_MAX {
-        return Err(Failure::of(ErrorKind::Usage, format!("{place} is no results.json: it is too long")));
+        return Err(Failure::of(
+            ErrorKind::Usage,
+            format!("{place} is no results.json: it is too long"),
+        ));
     }
     Ok(read(&place, &text)?)
 }

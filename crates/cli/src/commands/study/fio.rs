@@ -39,37 +39,54 @@ impl Fio {
     }
 
     /// Starts fio, and waits for it.
-    fn output(&self, spec: &JobSpec, stop: &AtomicBool, wait: &mut dyn FnMut()) -> Result<Option<String>, weft_block::Error> {
+    fn output(
+        &self,
+        spec: &JobSpec,
+        stop: &AtomicBool,
+        wait: &mut dyn FnMut(),
+    ) -> Result<Option<String>, weft_block::Error> {
         let mut command = children::system("fio");
         command.args(fio_run::arguments(&self.engine, spec));
         let mut running = Running::start(command).map_err(|e| not_started(&e))?;
-        let most = spec.ramp_time + spec.runtime.unwrap_or_default() + Duration::from_secs(FIO_LATE_S);
+        let most =
+            spec.ramp_time + spec.runtime.unwrap_or_default() + Duration::from_secs(FIO_LATE_S);
         let begun = Instant::now();
         while !running.is_over() {
             if stop.load(Relaxed) {
                 return Ok(None);
             }
             if begun.elapsed() > most {
-                let text = format!("fio on {} did not end within {} s of its time; it was ended", self.url, FIO_LATE_S);
+                let text = format!(
+                    "fio on {} did not end within {} s of its time; it was ended",
+                    self.url, FIO_LATE_S
+                );
                 return Err(weft_block::Error::new(ErrorKind::Io, text));
             }
             wait();
         }
         let (status, output, said) = running.end().map_err(|e| weft_block::Error::io("fio", e))?;
         match said {
-            Some(line) if !status.success() => {
-                Err(weft_block::Error::new(ErrorKind::Io, format!("fio on {} failed: {line}", self.url)))
-            }
-            _ if !status.success() && output.is_empty() => {
-                Err(weft_block::Error::new(ErrorKind::Io, format!("fio on {} failed ({status}) and said nothing", self.url)))
-            }
+            Some(line) if !status.success() => Err(weft_block::Error::new(
+                ErrorKind::Io,
+                format!("fio on {} failed: {line}", self.url),
+            )),
+            _ if !status.success() && output.is_empty() => Err(weft_block::Error::new(
+                ErrorKind::Io,
+                format!("fio on {} failed ({status}) and said nothing", self.url),
+            )),
             _ => Ok(Some(output)),
         }
     }
 }
 
 impl Generator for Fio {
-    fn run(&self, _: Purpose, spec: &JobSpec, stop: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+    fn run(
+        &self,
+        _: Purpose,
+        spec: &JobSpec,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Report, Error> {
         let begun = Instant::now();
         // fio says what it did at its end only: nothing is measured before.
         let mut wait = || {
@@ -147,7 +164,10 @@ fn engines() -> Result<Vec<String>, Failure> {
     let begun = Instant::now();
     while !running.is_over() {
         if begun.elapsed() > Duration::from_secs(FIO_LATE_S) {
-            return Err(Failure::of(ErrorKind::Io, format!("fio --enghelp did not end within {FIO_LATE_S} s")));
+            return Err(Failure::of(
+                ErrorKind::Io,
+                format!("fio --enghelp did not end within {FIO_LATE_S} s"),
+            ));
         }
     }
     let (_, output, _) = running.end().map_err(|e| failed(&e))?;
@@ -156,7 +176,9 @@ fn engines() -> Result<Vec<String>, Failure> {
 
 fn not_started(error: &io::Error) -> weft_block::Error {
     let text = match error.kind() {
-        io::ErrorKind::NotFound => "fio is not installed: install it, or leave the lane of fio out".to_owned(),
+        io::ErrorKind::NotFound => {
+            "fio is not installed: install it, or leave the lane of fio out".to_owned()
+        }
         _ => format!("fio cannot be started: {error}"),
     };
     weft_block::Error::new(ErrorKind::Usage, text)
@@ -173,7 +195,8 @@ struct Running {
 
 impl Running {
     fn start(mut command: std::process::Command) -> io::Result<Self> {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let output = reading(child.stdout.take(), FIO_OUTPUT_BYTES_MAX);
         let said = reading(child.stderr.take(), FIO_OUTPUT_BYTES_MAX);
         Ok(Self { child, output, said, all: None })
@@ -229,20 +252,31 @@ mod tests {
     fn what_fio_cannot_reach_is_refused() {
         for url in ["nvme+tcp://h/n", "iscsi://h/t/0", "ram:1MiB", "nbds://h/x"] {
             let said = engine(url).unwrap_err().to_string();
-            assert!(said.starts_with("fio has no engine for ") && said.contains("/dev/nvme1n1"), "{url}: {said}");
+            assert!(
+                said.starts_with("fio has no engine for ") && said.contains("/dev/nvme1n1"),
+                "{url}: {said}"
+            );
         }
     }
 
     #[cfg(unix)]
     #[test]
     fn a_program_that_is_not_there_and_one_that_does_not_end() {
-        let missing = Running::start(children::system("weft-no-such-program")).err().map(|e| not_started(&e).to_string());
-        assert_eq!(missing.as_deref(), Some("fio is not installed: install it, or leave the lane of fio out"));
+        let missing = Running::start(children::system("weft-no-such-program"))
+            .err()
+            .map(|e| not_started(&e).to_string());
+        assert_eq!(
+            missing.as_deref(),
+            Some("fio is not installed: install it, or leave the lane of fio out")
+        );
         let mut command = children::system("cat");
         command.arg("/dev/zero");
         let mut running = Running::start(command).unwrap();
         let output = std::mem::replace(&mut running.output, mpsc::channel().1);
         drop(running);
-        assert!(output.recv().is_ok_and(|output| output.len() as u64 <= FIO_OUTPUT_BYTES_MAX), "it was ended");
+        assert!(
+            output.recv().is_ok_and(|output| output.len() as u64 <= FIO_OUTPUT_BYTES_MAX),
+            "it was ended"
+        );
     }
 }

@@ -19,7 +19,9 @@ pub struct Named {
 /// Splits `NAME=FILE`.
 pub fn named(text: &str) -> Result<Named, String> {
     match text.split_once('=') {
-        Some((lane, file)) if !lane.is_empty() && !file.is_empty() => Ok(Named { lane: lane.to_owned(), file: file.into() }),
+        Some((lane, file)) if !lane.is_empty() && !file.is_empty() => {
+            Ok(Named { lane: lane.to_owned(), file: file.into() })
+        }
         _ => Err("write NAME=FILE: a name for the lane, and the file with its results".into()),
     }
 }
@@ -31,7 +33,9 @@ pub fn read(named: &[Named]) -> Result<Vec<Import>, Failure> {
         let place = file.display().to_string();
         let failed = |e| weft_block::Error::io(format!("cannot read {place}: {e}"), e);
         let mut text = String::new();
-        std::fs::File::open(file).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)).map_err(failed)?;
+        std::fs::File::open(file)
+            .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
+            .map_err(failed)?;
         let wrong = |problem: String| Failure::of(ErrorKind::Usage, problem);
         if text.len() as u64 > FILE_BYTES_MAX {
             return Err(wrong(format!("{place} is longer than {FILE_BYTES_MAX} bytes")));

@@ -27,10 +27,15 @@ pub struct Given {
 /// Parses a value of `--lane`.
 pub fn given(text: &str) -> Result<Given, String> {
     match text.split_once('=') {
-        Some((name, url)) if !name.is_empty() && !name.contains([' ', ',', ':', '/']) && !url.is_empty() => {
+        Some((name, url))
+            if !name.is_empty() && !name.contains([' ', ',', ':', '/']) && !url.is_empty() =>
+        {
             Ok(Given { name: name.to_owned(), url: url.to_owned() })
         }
-        _ => Err("use NAME=URL, as in remote=nvme+tcp://HOST/NQN or attached=/dev/nvme1n1".to_owned()),
+        _ => {
+            Err("use NAME=URL, as in remote=nvme+tcp://HOST/NQN or attached=/dev/nvme1n1"
+                .to_owned())
+        }
     }
 }
 
@@ -39,23 +44,36 @@ pub fn choose(args: &StudyArgs, suite: &Suite) -> Result<(Vec<Chosen>, Vec<Skipp
     if let Some(url) = &args.target {
         let through = of_url(url)?;
         let url = Some(url.clone());
-        return Ok((vec![Chosen { template: LaneTemplate::plain(through), url, asked: true }], Vec::new()));
+        return Ok((
+            vec![Chosen { template: LaneTemplate::plain(through), url, asked: true }],
+            Vec::new(),
+        ));
     }
     let asked = !args.lanes.is_empty();
     let templates = if asked { named(args, suite)? } else { usual(args, suite) };
     let (mut chosen, mut skipped) = (Vec::new(), Vec::new());
     for template in templates {
-        let url = args.given.iter().find(|given| given.name == template.name).map(|given| given.url.clone());
+        let url = args
+            .given
+            .iter()
+            .find(|given| given.name == template.name)
+            .map(|given| given.url.clone());
         let why = if url.is_some() { None } else { impossible(args, &template) };
         match why {
             Some(why) if asked => return Err(Failure::of(ErrorKind::Usage, why)),
-            Some(why) => skipped.push(Skipped { lane: template.name.clone(), why: format!("{why}.") }),
+            Some(why) => {
+                skipped.push(Skipped { lane: template.name.clone(), why: format!("{why}.") })
+            }
             None => chosen.push(Chosen { template, url, asked }),
         }
     }
     for given in &args.given {
         if !chosen.iter().any(|chosen| chosen.template.name == given.name) {
-            chosen.push(Chosen { template: of_given(given), url: Some(given.url.clone()), asked: true });
+            chosen.push(Chosen {
+                template: of_given(given),
+                url: Some(given.url.clone()),
+                asked: true,
+            });
         }
     }
     Ok((chosen, skipped))
@@ -63,12 +81,17 @@ pub fn choose(args: &StudyArgs, suite: &Suite) -> Result<(Vec<Chosen>, Vec<Skipp
 
 /// A lane that the suite does not have.
 fn of_given(given: &Given) -> LaneTemplate {
-    LaneTemplate { name: given.name.clone(), title: Some(title(&given.url)), ..LaneTemplate::plain(Through::Given) }
+    LaneTemplate {
+        name: given.name.clone(),
+        title: Some(title(&given.url)),
+        ..LaneTemplate::plain(Through::Given)
+    }
 }
 
 /// Those of the suite. A device of the user's is not compared with a modelled one.
 fn usual(args: &StudyArgs, suite: &Suite) -> Vec<LaneTemplate> {
-    let lanes = suite.lanes.iter().filter(|lane| args.source.is_none() || lane.through != Through::Flash);
+    let lanes =
+        suite.lanes.iter().filter(|lane| args.source.is_none() || lane.through != Through::Flash);
     lanes.cloned().collect()
 }
 
@@ -77,21 +100,46 @@ fn named(args: &StudyArgs, suite: &Suite) -> Result<Vec<LaneTemplate>, Failure> 
     let mut lanes: Vec<LaneTemplate> = Vec::new();
     for name in &args.lanes {
         let of_suite = suite.lanes.iter().find(|lane| lane.name == *name).cloned();
-        let protocol = || Through::ALL.into_iter().find(|through| through.name() == name && *through != Through::Given);
+        let protocol = || {
+            Through::ALL
+                .into_iter()
+                .find(|through| through.name() == name && *through != Through::Given)
+        };
         let given = || args.given.iter().find(|given| given.name == *name).map(of_given);
-        let lane = of_suite.or_else(|| protocol().map(LaneTemplate::plain)).or_else(given).ok_or_else(|| {
-            let known = suite.lanes.iter().map(|lane| lane.name.as_str());
-            let protocols = Through::ALL.iter().filter(|through| **through != Through::Given).map(|through| through.name());
-            let mut names: Vec<&str> = known.collect();
-            names.extend(protocols.filter(|protocol| suite.lanes.iter().all(|lane| lane.name != *protocol)));
-            Failure::of(ErrorKind::Usage, format!("there is no lane \"{name}\": use {}, or --lane {name}=URL", names.join(", ")))
-        })?;
+        let lane = of_suite
+            .or_else(|| protocol().map(LaneTemplate::plain))
+            .or_else(given)
+            .ok_or_else(|| {
+                let known = suite.lanes.iter().map(|lane| lane.name.as_str());
+                let protocols = Through::ALL
+                    .iter()
+                    .filter(|through| **through != Through::Given)
+                    .map(|through| through.name());
+                let mut names: Vec<&str> = known.collect();
+                names.extend(
+                    protocols
+                        .filter(|protocol| suite.lanes.iter().all(|lane| lane.name != *protocol)),
+                );
+                Failure::of(
+                    ErrorKind::Usage,
+                    format!(
+                        "there is no lane \"{name}\": use {}, or --lane {name}=URL",
+                        names.join(", ")
+                    ),
+                )
+            })?;
         if !lanes.contains(&lane) {
             lanes.push(lane);
         }
     }
     // Local devices come first, whatever the order of the names.
-    lanes.sort_by_key(|lane| Through::ALL.iter().position(|through| *through == lane.through).filter(|at| *at < 2).unwrap_or(2));
+    lanes.sort_by_key(|lane| {
+        Through::ALL
+            .iter()
+            .position(|through| *through == lane.through)
+            .filter(|at| *at < 2)
+            .unwrap_or(2)
+    });
     Ok(lanes)
 }
 
@@ -112,8 +160,10 @@ fn title(url: &str) -> String {
     if let Some(device) = fio::device(url) {
         return format!("{}, measured by fio", title(device));
     }
-    of_url(url)
-        .map_or_else(|_| "A device of the user’s".to_owned(), |through| format!("{}, a target of the user’s", through.title()))
+    of_url(url).map_or_else(
+        |_| "A device of the user’s".to_owned(),
+        |through| format!("{}, a target of the user’s", through.title()),
+    )
 }
 
 /// The protocol of the URL of an existing target.

@@ -15,7 +15,8 @@ pub struct Publishing {
     /// Directory for report.html and results.json
     #[arg(long, default_value = ".")]
     output_dir: PathBuf,
-    /// Further files beside report.html and results.json: report.md, results.csv, a .svg or a .png for each chart
+    /// Further files beside report.html and results.json: report.md, results.csv, a .svg or a .png
+    /// for each chart
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMATS")]
     also: Vec<Format>,
 }
@@ -33,7 +34,8 @@ enum Format {
     Png,
 }
 
-/// What is there to write the files: known before anything is measured, as a study may take an hour.
+/// What is there to write the files: known before anything is measured, as a study may take an
+/// hour.
 pub struct Publisher<'a> {
     wanted: &'a Publishing,
     letters: Option<Letters>,
@@ -43,7 +45,8 @@ impl Publishing {
     /// Checks that the files can be written, and looks for letters if there are to be pictures.
     pub fn prepare(&self) -> Result<Publisher<'_>, Failure> {
         writable(&self.output_dir)?;
-        let letters = if self.also.contains(&Format::Png) { Some(Letters::of_the_system()?) } else { None };
+        let letters =
+            if self.also.contains(&Format::Png) { Some(Letters::of_the_system()?) } else { None };
         Ok(Publisher { wanted: self, letters })
     }
 }
@@ -56,7 +59,8 @@ impl Publisher<'_> {
     /// Writes report and results, and prints the table.
     pub fn publish(&self, results: &Results) -> Result<(), Failure> {
         let data = self.path("results.json");
-        let json = serde_json::to_string_pretty(results).map_err(|e| Failure::of(ErrorKind::Io, e.to_string()))?;
+        let json = serde_json::to_string_pretty(results)
+            .map_err(|e| Failure::of(ErrorKind::Io, e.to_string()))?;
         write(&data, format!("{json}\n"))?;
         let page = self.report(results)?;
         let mut out = std::io::stdout().lock();
@@ -77,11 +81,15 @@ impl Publisher<'_> {
             write(&self.path("results.csv"), report::csv(results))?;
         }
         if also.contains(&Format::Svg) {
-            report::charts(results).iter().try_for_each(|(name, chart)| write(&self.path(&format!("{name}.svg")), chart))?;
+            report::charts(results)
+                .iter()
+                .try_for_each(|(name, chart)| write(&self.path(&format!("{name}.svg")), chart))?;
         }
         if let Some(letters) = &self.letters {
             let pictures = report::pictures(results, letters)?;
-            pictures.iter().try_for_each(|(name, picture)| write(&self.path(&format!("{name}.png")), picture))?;
+            pictures.iter().try_for_each(|(name, picture)| {
+                write(&self.path(&format!("{name}.png")), picture)
+            })?;
         }
         Ok(page)
     }
@@ -91,7 +99,13 @@ impl Publisher<'_> {
 fn writable(dir: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::metadata(dir))
-        .and_then(|facts| if facts.permissions().readonly() { Err(std::io::ErrorKind::PermissionDenied.into()) } else { Ok(()) })
+        .and_then(|facts| {
+            if facts.permissions().readonly() {
+                Err(std::io::ErrorKind::PermissionDenied.into())
+            } else {
+                Ok(())
+            }
+        })
         .map_err(|e| cannot_write(dir, e))
 }
 
@@ -100,8 +114,14 @@ fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    weft_block::Error::io(format!("cannot write {}: {error}; choose another directory with --output-dir", path.display()), error)
-        .into()
+    weft_block::Error::io(
+        format!(
+            "cannot write {}: {error}; choose another directory with --output-dir",
+            path.display()
+        ),
+        error,
+    )
+    .into()
 }
 
 /// Width of the terminal in columns, if known.

@@ -6,11 +6,17 @@ use crate::exit::Failure;
 use std::net::{IpAddr, SocketAddr};
 
 /// A target of a device, with an address for each scheme.
-pub fn serve(source: &str, schemes: &[String], address: IpAddr, cores: &Cores) -> Result<Spawned, Failure> {
+pub fn serve(
+    source: &str,
+    schemes: &[String],
+    address: IpAddr,
+    cores: &Cores,
+) -> Result<Spawned, Failure> {
     let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", uuid::Uuid::new_v4());
     let threads = cores.loops().to_string();
     let mut args = vec!["serve", source, "--until-eof", "--threads", &threads, "--nqn", &nqn];
-    let places: Vec<String> = schemes.iter().map(|scheme| format!("{scheme}{}", SocketAddr::new(address, 0))).collect();
+    let places: Vec<String> =
+        schemes.iter().map(|scheme| format!("{scheme}{}", SocketAddr::new(address, 0))).collect();
     args.extend(places.iter().flat_map(|place| ["--listen", place]));
     let cpus = list(&cores.target);
     if !cpus.is_empty() {

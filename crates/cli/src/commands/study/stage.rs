@@ -18,7 +18,8 @@ use weft_endpoint::paths::IoPolicy;
 use weft_endpoint::{ConnectOptions, Control, overwrite};
 use weft_formats::import::measured::fio_run::Engine;
 
-/// A modelled flash device for servers; a device of the same size without data follows it in the URL.
+/// A modelled flash device for servers; a device of the same size without data follows it in the
+/// URL.
 const FLASH: &str = "delay:read=80us,write=20us,depth=32,rate=7GB";
 
 /// Maximum region of the ceiling's server, because it takes up memory of this machine.
@@ -69,10 +70,21 @@ pub struct Props<'a> {
 
 impl Stage {
     /// Starts the processes and opens the lanes.
-    pub fn set_up(args: &StudyArgs, suite: &Suite, cores: &Cores, control: &Control) -> Result<Self, Failure> {
+    pub fn set_up(
+        args: &StudyArgs,
+        suite: &Suite,
+        cores: &Cores,
+        control: &Control,
+    ) -> Result<Self, Failure> {
         let source = args.source.clone().unwrap_or_else(|| suite.source.clone());
         let options = args.options(suite, cores, control)?;
-        let props = Props { source: unlocked(&source), address: args.address, options, cores, destroy_data: args.destroy_data };
+        let props = Props {
+            source: unlocked(&source),
+            address: args.address,
+            options,
+            cores,
+            destroy_data: args.destroy_data,
+        };
         let (chosen, mut skipped) = choose(args, suite)?;
         if chosen.iter().any(|one| one.url.is_none()) {
             props.refuse_data(&props.source)?;
@@ -81,7 +93,9 @@ impl Stage {
         props.own(&chosen, &mut lanes, &mut skipped)?;
         props.given(&chosen, &mut lanes)?;
         if lanes.is_empty() {
-            let why = skipped.first().map_or_else(|| "it has none".to_owned(), |skipped| skipped.why.clone());
+            let why = skipped
+                .first()
+                .map_or_else(|| "it has none".to_owned(), |skipped| skipped.why.clone());
             return Err(Failure::of(
                 ErrorKind::Usage,
                 format!("no lane of the suite {} can be measured here: {why}", suite.name),
@@ -96,13 +110,19 @@ impl Stage {
     pub fn into_measured(self) -> Result<Measured, Failure> {
         let no_address = |_| Failure::of(ErrorKind::Io, "the ceiling's server has no address");
         let address = self.ceiling.url().parse().map_err(no_address)?;
-        let server = Server { address, pid: Some(self.ceiling.pid()), process: Box::new(self.ceiling) };
+        let server =
+            Server { address, pid: Some(self.ceiling.pid()), process: Box::new(self.ceiling) };
         Ok(Measured { lanes: self.lanes, ceiling: Some(server) })
     }
 }
 
 impl StudyArgs {
-    fn options(&self, suite: &Suite, cores: &Cores, control: &Control) -> Result<ConnectOptions, Failure> {
+    fn options(
+        &self,
+        suite: &Suite,
+        cores: &Cores,
+        control: &Control,
+    ) -> Result<ConnectOptions, Failure> {
         let loops = u16::try_from(cores.loops()).unwrap_or(u16::MAX);
         let mut options = self.connect.options(suite.queues.unwrap_or(loops), control)?;
         options.queue_size = options.queue_size.max(suite.queue_size.unwrap_or(0));
@@ -120,48 +140,76 @@ struct Served {
 }
 
 impl Props<'_> {
-    /// The lanes to our own targets: one process serves each device over all plain protocols. Local lanes come first.
-    fn own(&self, chosen: &[Chosen], lanes: &mut Vec<Lane>, skipped: &mut Vec<Skipped>) -> Result<(), Failure> {
+    /// The lanes to our own targets: one process serves each device over all plain protocols. Local
+    /// lanes come first.
+    fn own(
+        &self,
+        chosen: &[Chosen],
+        lanes: &mut Vec<Lane>,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<(), Failure> {
         let own = || chosen.iter().filter(|one| one.url.is_none());
         let plain: Vec<&Chosen> = own().filter(|one| one.template.is_plain()).collect();
         let schemes: Vec<String> = plain.iter().map(|one| scheme(one.template.through)).collect();
-        let local = own().filter(|one| matches!(one.template.through, Through::Local | Through::Flash));
+        let local =
+            own().filter(|one| matches!(one.template.through, Through::Local | Through::Flash));
         let names: Vec<Through> = local.map(|one| one.template.through).collect();
         let mut served = Vec::new();
         for (base, source) in self.devices(&names)? {
             if names.contains(&base) {
                 lanes.push(self.local(base, &source)?);
             }
-            let target =
-                if schemes.is_empty() { None } else { Some(Rc::new(serve(&source, &schemes, self.address(), self.cores)?)) };
+            let target = if schemes.is_empty() {
+                None
+            } else {
+                Some(Rc::new(serve(&source, &schemes, self.address(), self.cores)?))
+            };
             served.push(Served { base, source, target });
         }
         for one in &served {
             for chosen in &plain {
                 let Some(target) = &one.target else { continue };
                 let url = url_of(target, &chosen.template, &one.source)?;
-                lanes.push(self.remote(&chosen.template, &self.options, &url, Some(target), Some(one.base))?);
+                lanes.push(self.remote(
+                    &chosen.template,
+                    &self.options,
+                    &url,
+                    Some(target),
+                    Some(one.base),
+                )?);
             }
         }
-        for one in own().filter(|one| one.template.through.is_protocol() && !one.template.is_plain()) {
+        for one in
+            own().filter(|one| one.template.through.is_protocol() && !one.template.is_plain())
+        {
             match self.composed(&one.template) {
                 Ok(lane) => lanes.push(lane),
                 Err(failure) if one.asked => return Err(failure),
-                Err(failure) => skipped.push(Skipped { lane: one.template.name.clone(), why: sentence(&failure.to_string()) }),
+                Err(failure) => skipped.push(Skipped {
+                    lane: one.template.name.clone(),
+                    why: sentence(&failure.to_string()),
+                }),
             }
         }
         Ok(())
     }
 
-    /// The lanes to devices of the user's. Those that fio measures come last, as others may be to the same device.
+    /// The lanes to devices of the user's. Those that fio measures come last, as others may be to
+    /// the same device.
     fn given(&self, chosen: &[Chosen], lanes: &mut Vec<Lane>) -> Result<(), Failure> {
         let given = || chosen.iter().filter_map(|one| Some((&one.template, one.url.as_deref()?)));
         let mut opened: Vec<(&str, Lane)> = Vec::new();
-        let own = given().filter(|(_, url)| fio::device(url).is_none()).map(|(template, url)| (template, url, false));
-        let by_fio = given().filter_map(|(template, url)| Some((template, fio::device(url)?, true)));
+        let own = given()
+            .filter(|(_, url)| fio::device(url).is_none())
+            .map(|(template, url)| (template, url, false));
+        let by_fio =
+            given().filter_map(|(template, url)| Some((template, fio::device(url)?, true)));
         for (template, url, by_fio) in own.chain(by_fio) {
             let engine = if by_fio { Some(fio::engine(url)?) } else { None };
-            let same = opened.iter().find(|(known, lane)| *known == url && lane.generator.is_none()).map(|(_, lane)| lane);
+            let same = opened
+                .iter()
+                .find(|(known, lane)| *known == url && lane.generator.is_none())
+                .map(|(_, lane)| lane);
             let lane = match (engine, same) {
                 (Some(engine), same) => self.by_fio(template, url, engine, same)?,
                 (None, _) => self.remote(template, &self.options, url, None, None)?,
@@ -174,7 +222,13 @@ impl Props<'_> {
     }
 
     /// A lane that fio measures, whose device is that of `same` if weft measures it, too.
-    fn by_fio(&self, template: &LaneTemplate, url: &str, engine: Engine, same: Option<&Lane>) -> Result<Lane, Failure> {
+    fn by_fio(
+        &self,
+        template: &LaneTemplate,
+        url: &str,
+        engine: Engine,
+        same: Option<&Lane>,
+    ) -> Result<Lane, Failure> {
         let lane = match same {
             // A file is locked by whoever opens it.
             Some(same) => Lane {
@@ -200,7 +254,11 @@ impl Props<'_> {
 
     /// Refuses a device on which something is recognised, unless it may be overwritten.
     fn refuse_data(&self, source: &str) -> Result<(), Failure> {
-        if self.destroy_data { Ok(()) } else { self.refuse_data_on(&weft_endpoint::open(source, &self.options)?) }
+        if self.destroy_data {
+            Ok(())
+        } else {
+            self.refuse_data_on(&weft_endpoint::open(source, &self.options)?)
+        }
     }
 
     /// The same of one that is open.
@@ -213,7 +271,8 @@ impl Props<'_> {
         self.address.unwrap_or(Ipv4Addr::LOCALHOST.into())
     }
 
-    /// The devices to measure: the device, unless only the modelled one is requested, and the modelled one, if requested.
+    /// The devices to measure: the device, unless only the modelled one is requested, and the
+    /// modelled one, if requested.
     fn devices(&self, names: &[Through]) -> Result<Vec<(Through, String)>, Failure> {
         let flash = names.contains(&Through::Flash);
         let mut devices = Vec::new();
@@ -246,7 +305,8 @@ impl Props<'_> {
         })
     }
 
-    /// A network lane: to our own target, whose device is that of the lane `base`, or to a device of the user's.
+    /// A network lane: to our own target, whose device is that of the lane `base`, or to a device
+    /// of the user's.
     fn remote(
         &self,
         template: &LaneTemplate,
@@ -257,8 +317,12 @@ impl Props<'_> {
     ) -> Result<Lane, Failure> {
         let (short, title) = (&template.name, template.title());
         let (name, title) = match (base, target) {
-            (Some(Through::Flash), _) => (format!("{short}-flash"), format!("{title} to the modelled flash device")),
-            (_, Some(_)) if template.title.is_none() => (short.clone(), format!("{title} over the loopback")),
+            (Some(Through::Flash), _) => {
+                (format!("{short}-flash"), format!("{title} to the modelled flash device"))
+            }
+            (_, Some(_)) if template.title.is_none() => {
+                (short.clone(), format!("{title} over the loopback"))
+            }
             _ => (short.clone(), title),
         };
         let device = weft_endpoint::open(url, options)?;
@@ -268,7 +332,9 @@ impl Props<'_> {
             url: device.url().to_owned(),
             device,
             target_pids: target.map(|target| target.pid()).into_iter().collect(),
-            target_counters: target.cloned().map(|target| Box::new(move || target.counters()) as ReadCounters),
+            target_counters: target
+                .cloned()
+                .map(|target| Box::new(move || target.counters()) as ReadCounters),
             home_counters: None,
             initiator_cpus: self.cores.initiator.clone(),
             target_cpus: if target.is_some() { self.cores.target.clone() } else { Vec::new() },
@@ -283,7 +349,8 @@ impl Props<'_> {
     fn other_device(&self, template: &LaneTemplate, source: &str) -> Result<Lane, Failure> {
         let source = unlocked(source);
         self.refuse_data(&source)?;
-        let target = Rc::new(serve(&source, &[scheme(template.through)], self.address(), self.cores)?);
+        let target =
+            Rc::new(serve(&source, &[scheme(template.through)], self.address(), self.cores)?);
         let url = url_of(&target, template, &source)?;
         let lane = self.remote(template, &self.options, &url, Some(&target), None)?;
         // No lane reaches the same device without a network.
@@ -296,8 +363,7 @@ impl Props<'_> {
             return self.other_device(template, source);
         }
         if is_real(&self.source) {
-            let text =
-                "it starts targets with devices of their own, which takes a RAM disk or a null device as the source of the study";
+            let text = "it starts targets with devices of their own, which takes a RAM disk or a null device as the source of the study";
             return Err(Failure::of(ErrorKind::Usage, text));
         }
         if template.targets > 1 {
@@ -313,17 +379,26 @@ impl Props<'_> {
     fn mirror(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
         let mut targets = Vec::new();
         for _ in 0..template.targets {
-            targets.push(Rc::new(serve(&self.source, &[scheme(template.through)], self.address(), self.cores)?));
+            targets.push(Rc::new(serve(
+                &self.source,
+                &[scheme(template.through)],
+                self.address(),
+                self.cores,
+            )?));
         }
-        let urls = targets.iter().map(|target| url_of(target, template, &self.source)).collect::<Result<Vec<_>, _>>()?;
+        let urls = targets
+            .iter()
+            .map(|target| url_of(target, template, &self.source))
+            .collect::<Result<Vec<_>, _>>()?;
         let url = format!("mirror:{}", urls.join(","));
         crate::commands::mirror::label_new(&urls, &self.options)?;
         let title = format!("{}, mirror over {} targets", template.title(), template.targets);
         let lane = self.remote(template, &self.options, &url, None, Some(Through::Local))?;
         let target_pids = targets.iter().map(|target| target.pid()).collect();
         // The targets live as long as somebody can ask them.
-        let counters: ReadCounters =
-            Box::new(move || targets.iter().map(|target| target.counters()).try_fold(Default::default(), add));
+        let counters: ReadCounters = Box::new(move || {
+            targets.iter().map(|target| target.counters()).try_fold(Default::default(), add)
+        });
         let control = self.options.control.clone();
         Ok(Lane {
             title,
@@ -343,7 +418,8 @@ impl Props<'_> {
         let near = Rc::new(serve(&inner, &[scheme(template.through)], self.address(), self.cores)?);
         let url = url_of(&near, template, &inner)?;
         let lane = self.remote(template, &self.options, &url, Some(&near), Some(Through::Local))?;
-        // The far target lives as long as the near one, which is the one whose processor time counts.
+        // The far target lives as long as the near one, which is the one whose processor time
+        // counts.
         let counters: ReadCounters = Box::new(move || far.counters().and(near.counters()));
         Ok(Lane { target_counters: Some(counters), ..lane })
     }
@@ -367,14 +443,20 @@ impl Props<'_> {
     }
 }
 
-fn add(sum: weft_io::counters::Snapshot, one: Option<weft_io::counters::Snapshot>) -> Option<weft_io::counters::Snapshot> {
+fn add(
+    sum: weft_io::counters::Snapshot,
+    one: Option<weft_io::counters::Snapshot>,
+) -> Option<weft_io::counters::Snapshot> {
     Some(sum.plus(&one?))
 }
 
 fn url_of(target: &Spawned, template: &LaneTemplate, source: &str) -> Result<String, Failure> {
     target.url_of(&scheme(template.through)).map(str::to_owned).ok_or_else(|| {
         let name = template.through.title();
-        Failure::of(ErrorKind::Io, format!("the target of {source} does not report where it listens for {name}"))
+        Failure::of(
+            ErrorKind::Io,
+            format!("the target of {source} does not report where it listens for {name}"),
+        )
     })
 }
 
@@ -388,7 +470,8 @@ fn sentence(text: &str) -> String {
     format!("{}.", text.trim_end_matches('.'))
 }
 
-/// Whether a device keeps its data on something that wears or has caches of its own: a file or a disk.
+/// Whether a device keeps its data on something that wears or has caches of its own: a file or a
+/// disk.
 pub fn is_real(url: &str) -> bool {
     let made = |source: &str| ["ram:", "null:"].iter().any(|scheme| source.starts_with(scheme));
     !grammar::sources(url).iter().all(|source| made(source.url))

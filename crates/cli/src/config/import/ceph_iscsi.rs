@@ -1,4 +1,5 @@
-//! What Ceph's iSCSI gateway (ceph-iscsi) keeps in the object `gateway.conf`: `disks`, `targets` and `gateways`, as of version 11 of its form.
+//! What Ceph's iSCSI gateway (ceph-iscsi) keeps in the object `gateway.conf`: `disks`, `targets`
+//! and `gateways`, as of version 11 of its form.
 
 use super::{Imported, ImportedNamespace, ImportedSubsystem, text};
 use serde_json::{Map, Value};
@@ -28,7 +29,10 @@ pub fn import(json: &Value) -> Result<Imported, String> {
     }
     let mut imported = Imported::default();
     if is_given(&json["discovery_auth"], "username") {
-        imported.left.push("discovery demands a user and a password: in weft it demands what the target does".into());
+        imported.left.push(
+            "discovery demands a user and a password: in weft it demands what the target does"
+                .into(),
+        );
     }
     let targets = entries(json, "targets");
     for (n, (iqn, target)) in targets.enumerate() {
@@ -68,25 +72,41 @@ fn portals(target: &Value, imported: &mut Imported) {
             imported.left.push(format!("listen is that of the gateway {gateway}"));
             imported.listen = urls;
         } else {
-            imported.left.push(format!("the gateway {gateway} listens at {}: give that to the weft there", urls.join(", ")));
+            imported.left.push(format!(
+                "the gateway {gateway} listens at {}: give that to the weft there",
+                urls.join(", ")
+            ));
         }
     }
 }
 
-fn subsystem(iqn: &str, target: &Value, disks: &Value, left: &mut Vec<String>) -> ImportedSubsystem {
+fn subsystem(
+    iqn: &str,
+    target: &Value,
+    disks: &Value,
+    left: &mut Vec<String>,
+) -> ImportedSubsystem {
     let clients: BTreeMap<&String, &Value> = entries(target, "clients").collect();
     passwords(iqn, target, &clients, left);
     settings(&format!("target {iqn}"), target, left);
     left.push(format!("{iqn} has no NVMe hosts: name those that may connect in hosts"));
     let is_open = target["acl_enabled"] == false;
-    let names = |of: Vec<&&String>| (!is_open).then(|| of.into_iter().map(|name| (*name).clone()).collect::<Vec<_>>());
+    let names = |of: Vec<&&String>| {
+        (!is_open).then(|| of.into_iter().map(|name| (*name).clone()).collect::<Vec<_>>())
+    };
     let mut namespaces = Vec::new();
     for (key, place) in entries(target, "disks") {
         let Some(mut namespace) = namespace(iqn, key, place, &disks[key], left) else { continue };
         let seen = clients.iter().filter(|(_, client)| client["luns"].get(key).is_some());
         for (name, client) in seen.clone() {
-            if let Some(lun) = client["luns"][key]["lun_id"].as_u64().filter(|lun| Some(*lun) != place["lun_id"].as_u64()) {
-                left.push(format!("{name} has {key} as LUN {lun}: in weft it is LUN {} for all", namespace.nsid - 1));
+            if let Some(lun) = client["luns"][key]["lun_id"]
+                .as_u64()
+                .filter(|lun| Some(*lun) != place["lun_id"].as_u64())
+            {
+                left.push(format!(
+                    "{name} has {key} as LUN {lun}: in weft it is LUN {} for all",
+                    namespace.nsid - 1
+                ));
             }
         }
         namespace.initiators = names(seen.map(|(name, _)| name).collect());
@@ -96,13 +116,24 @@ fn subsystem(iqn: &str, target: &Value, disks: &Value, left: &mut Vec<String>) -
         left.push(format!("the disks of {iqn} have other identifiers (VPD page 83h) in weft: initiators see other disks"));
     }
     let nqn = iqn.strip_prefix("iqn.").map_or_else(|| iqn.to_owned(), |rest| format!("nqn.{rest}"));
-    ImportedSubsystem { nqn, hosts: Some(Vec::new()), initiators: names(clients.keys().collect()), namespaces }
+    ImportedSubsystem {
+        nqn,
+        hosts: Some(Vec::new()),
+        initiators: names(clients.keys().collect()),
+        namespaces,
+    }
 }
 
 /// What is said of secrets; they stay where they are.
-fn passwords(iqn: &str, target: &Value, clients: &BTreeMap<&String, &Value>, left: &mut Vec<String>) {
+fn passwords(
+    iqn: &str,
+    target: &Value,
+    clients: &BTreeMap<&String, &Value>,
+    left: &mut Vec<String>,
+) {
     let target = (format!("target {iqn}"), "initiators", &target["auth"]);
-    let each = clients.iter().map(|(name, client)| (format!("initiator {name}"), "it", &client["auth"]));
+    let each =
+        clients.iter().map(|(name, client)| (format!("initiator {name}"), "it", &client["auth"]));
     for (whose, who, auth) in std::iter::once(target).chain(each) {
         if is_given(auth, "username") {
             let user = text(auth, "username").unwrap_or_default();
@@ -127,17 +158,30 @@ fn settings(whose: &str, of: &Value, left: &mut Vec<String>) {
     }
 }
 
-fn namespace(iqn: &str, key: &str, place: &Value, disk: &Value, left: &mut Vec<String>) -> Option<ImportedNamespace> {
-    let is_plain = |name: &String| !name.is_empty() && !name.contains(['/', ',', '@', '%', '?', '\n']);
+fn namespace(
+    iqn: &str,
+    key: &str,
+    place: &Value,
+    disk: &Value,
+    left: &mut Vec<String>,
+) -> Option<ImportedNamespace> {
+    let is_plain =
+        |name: &String| !name.is_empty() && !name.contains(['/', ',', '@', '%', '?', '\n']);
     let names = [text(disk, "pool").filter(is_plain), text(disk, "image").filter(is_plain)];
     let lun = place["lun_id"].as_u64().filter(|lun| *lun < 256);
     let ([Some(pool), Some(image)], Some(lun)) = (names, lun) else {
-        left.push(format!("{iqn} serves {key}, whose pool, image or LUN is not clear: add it by hand"));
+        left.push(format!(
+            "{iqn} serves {key}, whose pool, image or LUN is not clear: add it by hand"
+        ));
         return None;
     };
     if let Some(kind) = text(disk, "backstore").filter(|kind| kind != "user:rbd") {
         left.push(format!("{iqn} serves {key} by {kind}: weft opens it by librbd"));
     }
     settings(&format!("disk {key}"), disk, left);
-    Some(ImportedNamespace { nsid: lun + 1, source: format!("rbd:{pool}/{image}"), ..ImportedNamespace::default() })
+    Some(ImportedNamespace {
+        nsid: lun + 1,
+        source: format!("rbd:{pool}/{image}"),
+        ..ImportedNamespace::default()
+    })
 }

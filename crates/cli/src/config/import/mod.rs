@@ -61,10 +61,12 @@ pub struct ImportedNamespace {
     pub read_only: bool,
 }
 
-/// The configuration in the text of a file, of whichever kind it is; `group`: for a group of gateways.
+/// The configuration in the text of a file, of whichever kind it is; `group`: for a group of
+/// gateways.
 pub fn import(text: &str, file: &str, group: bool) -> Result<(String, Vec<String>), Failure> {
     let wrong = |why: String| Failure::of(ErrorKind::Usage, format!("{file}: {why}"));
-    let json: Value = serde_json::from_str(text).map_err(|e| wrong(format!("it is not JSON: {e}")))?;
+    let json: Value =
+        serde_json::from_str(text).map_err(|e| wrong(format!("it is not JSON: {e}")))?;
     let mut imported = if spdk::is_of(&json) {
         spdk::import(&json)
     } else if nvmet::is_of(&json) {
@@ -81,7 +83,10 @@ pub fn import(text: &str, file: &str, group: bool) -> Result<(String, Vec<String
     match group {
         true => leave_to_gateways(&mut imported),
         false if imported.listen.is_empty() => {
-            imported.left.push("there is no TCP listener: give addresses in listen, as in nvme+tcp://0.0.0.0:4420".into());
+            imported.left.push(
+                "there is no TCP listener: give addresses in listen, as in nvme+tcp://0.0.0.0:4420"
+                    .into(),
+            );
         }
         false => {}
     }
@@ -91,16 +96,24 @@ pub fn import(text: &str, file: &str, group: bool) -> Result<(String, Vec<String
 /// Takes out what each gateway of a group has on its command line.
 fn leave_to_gateways(imported: &mut Imported) {
     for url in core::mem::take(&mut imported.listen) {
-        imported.left.push(format!("{url} is an address of one gateway: give each its own with --listen"));
+        imported
+            .left
+            .push(format!("{url} is an address of one gateway: give each its own with --listen"));
     }
     if let Some(name) = imported.iscsi_name.take() {
-        imported.left.push(format!("the iSCSI target is called {name}: give all gateways --iqn {name}"));
+        imported
+            .left
+            .push(format!("the iSCSI target is called {name}: give all gateways --iqn {name}"));
     }
 }
 
 /// The URL of an address; none for a transport that weft does not have.
 fn listener(trtype: &str, traddr: &str, trsvcid: &str) -> Option<String> {
-    let host = if traddr.contains(':') && !traddr.starts_with('[') { format!("[{traddr}]") } else { traddr.to_owned() };
+    let host = if traddr.contains(':') && !traddr.starts_with('[') {
+        format!("[{traddr}]")
+    } else {
+        traddr.to_owned()
+    };
     trtype.eq_ignore_ascii_case("tcp").then(|| format!("nvme+tcp://{host}:{trsvcid}"))
 }
 

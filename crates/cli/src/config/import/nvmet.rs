@@ -5,14 +5,18 @@ use serde_json::Value;
 
 /// Whether it is such a configuration.
 pub fn is_of(json: &Value) -> bool {
-    json["subsystems"].is_array() && list(json, "subsystems").iter().all(|subsystem| subsystem["nqn"].is_string())
+    json["subsystems"].is_array()
+        && list(json, "subsystems").iter().all(|subsystem| subsystem["nqn"].is_string())
 }
 
 /// Takes over what can be taken over.
 pub fn import(json: &Value) -> Imported {
     let mut imported = Imported::default();
     let subsystems = list(json, "subsystems");
-    for host in list(json, "hosts").iter().filter(|host| host.get("dhchap").is_some() || text(host, "dhchap_key").is_some()) {
+    for host in list(json, "hosts")
+        .iter()
+        .filter(|host| host.get("dhchap").is_some() || text(host, "dhchap_key").is_some())
+    {
         let nqn = text(host, "nqn").unwrap_or_default();
         imported.left.push(format!(
             "host {nqn} has a DH-HMAC-CHAP key: write it into a file, and name that in [subsystem.authentication]"
@@ -32,18 +36,24 @@ fn port(of: &Value, subsystems: usize, imported: &mut Imported) {
     match listener(&word("trtype"), &word("traddr"), &word("trsvcid")) {
         Some(url) if !imported.listen.contains(&url) => imported.listen.push(url),
         Some(_) => {}
-        None => imported.left.push(format!("port {id} has the transport {}: weft has tcp only", word("trtype"))),
+        None => imported
+            .left
+            .push(format!("port {id} has the transport {}: weft has tcp only", word("trtype"))),
     }
     let served = list(of, "subsystems").len();
     if served != subsystems {
-        imported.left.push(format!("port {id} serves {served} of {subsystems} subsystems: in weft every port serves all"));
+        imported.left.push(format!(
+            "port {id} serves {served} of {subsystems} subsystems: in weft every port serves all"
+        ));
     }
     if !list(of, "referrals").is_empty() {
         imported.left.push(format!("port {id} has referrals: give them to weft by hand"));
     }
     let states = list(of, "ana_groups").iter().filter_map(|group| text(&group["ana"], "state"));
     if states.clone().any(|state| state != "optimized") {
-        imported.left.push(format!("port {id} has ANA groups that are not optimized: set their states with weft by hand"));
+        imported.left.push(format!(
+            "port {id} has ANA groups that are not optimized: set their states with weft by hand"
+        ));
     }
     if word("tsas").contains("tls") || word("treq") == "required" {
         imported
@@ -55,9 +65,12 @@ fn port(of: &Value, subsystems: usize, imported: &mut Imported) {
 fn subsystem(of: &Value, left: &mut Vec<String>) -> ImportedSubsystem {
     let (nqn, attributes) = (text(of, "nqn").unwrap_or_default(), &of["attr"]);
     let any = text(attributes, "allow_any_host").is_some_and(|word| word == "1");
-    let named = |hosts: &[Value]| hosts.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let named =
+        |hosts: &[Value]| hosts.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     let hosts = (!any).then(|| named(list(of, "allowed_hosts")));
-    for (name, what) in [("serial", "serial number"), ("model", "model"), ("firmware", "firmware revision")] {
+    for (name, what) in
+        [("serial", "serial number"), ("model", "model"), ("firmware", "firmware revision")]
+    {
         if let Some(value) = text(attributes, name) {
             left.push(format!("{nqn} has the {what} {value}: weft gives its own"));
         }
@@ -68,7 +81,8 @@ fn subsystem(of: &Value, left: &mut Vec<String>) -> ImportedSubsystem {
     if of["passthru"].get("device").is_some_and(|device| text(device, "path").is_some()) {
         left.push(format!("{nqn} passes a controller through: weft serves namespaces only"));
     }
-    let namespaces = list(of, "namespaces").iter().filter_map(|of| namespace(of, &nqn, left)).collect();
+    let namespaces =
+        list(of, "namespaces").iter().filter_map(|of| namespace(of, &nqn, left)).collect();
     ImportedSubsystem { nqn, hosts, namespaces, ..ImportedSubsystem::default() }
 }
 
@@ -78,7 +92,8 @@ fn namespace(of: &Value, nqn: &str, left: &mut Vec<String>) -> Option<ImportedNa
         left.push(format!("{nqn} has a namespace whose nsid is not a number: {}", of["nsid"]));
         return None;
     };
-    let Some(source) = text(device, "path").filter(|path| !path.is_empty() && path != "(null)") else {
+    let Some(source) = text(device, "path").filter(|path| !path.is_empty() && path != "(null)")
+    else {
         left.push(format!("{nqn}, namespace {nsid}, has no path"));
         return None;
     };
@@ -91,5 +106,11 @@ fn namespace(of: &Value, nqn: &str, left: &mut Vec<String>) -> Option<ImportedNa
         left.push(format!("{nqn}, namespace {nsid}, is in ANA group {group}: set it by hand"));
     }
     let identity = |name| text(device, name).filter(|identity| is_set(identity));
-    Some(ImportedNamespace { nsid, source, uuid: identity("uuid"), nguid: identity("nguid"), ..Default::default() })
+    Some(ImportedNamespace {
+        nsid,
+        source,
+        uuid: identity("uuid"),
+        nguid: identity("nguid"),
+        ..Default::default()
+    })
 }

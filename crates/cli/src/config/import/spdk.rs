@@ -1,4 +1,5 @@
-//! What SPDK's `save_config` prints: for each of its parts the calls that make it again. The part `bdev` makes devices, and `nvmf` serves them.
+//! What SPDK's `save_config` prints: for each of its parts the calls that make it again. The part
+//! `bdev` makes devices, and `nvmf` serves them.
 
 use super::{Imported, ImportedNamespace, ImportedSubsystem, is_set, list, listener, text};
 use crate::config::check::{forgets, from_digits};
@@ -15,16 +16,22 @@ pub fn is_of(json: &Value) -> bool {
 pub fn import(json: &Value) -> Imported {
     let calls = |part: &'static str| {
         let parts = list(json, "subsystems").iter().filter(move |of| of["subsystem"] == part);
-        parts.flat_map(|of| list(of, "config")).filter_map(|call| Some((call["method"].as_str()?, &call["params"])))
+        parts
+            .flat_map(|of| list(of, "config"))
+            .filter_map(|call| Some((call["method"].as_str()?, &call["params"])))
     };
     let mut reader = Reader::default();
     calls("bdev").for_each(|(method, params)| reader.device(method, params));
     calls("nvmf").for_each(|(method, params)| reader.serve(method, params));
     let others = list(json, "subsystems").iter().filter(|of| !list(of, "config").is_empty());
-    for part in
-        others.filter_map(|of| of["subsystem"].as_str()).filter(|part| ["iscsi", "vhost_blk", "vhost_scsi", "nbd"].contains(part))
+    for part in others
+        .filter_map(|of| of["subsystem"].as_str())
+        .filter(|part| ["iscsi", "vhost_blk", "vhost_scsi", "nbd"].contains(part))
     {
-        reader.imported.left.push(format!("the part \"{part}\" is not read: only bdev and nvmf are"));
+        reader
+            .imported
+            .left
+            .push(format!("the part \"{part}\" is not read: only bdev and nvmf are"));
     }
     reader.imported
 }
@@ -64,9 +71,16 @@ impl Reader {
     fn device(&mut self, method: &str, params: &Value) {
         let name = text(params, "name").unwrap_or_default();
         let block = params["block_size"].as_u64().filter(|bytes| [512, 4096].contains(bytes));
-        let with_block =
-            |url: String| block.filter(|bytes| *bytes != 512).map_or(url.clone(), |bytes| format!("{url},block={bytes}"));
-        let bytes = || Some(units::format_size(params["num_blocks"].as_u64()?.checked_mul(params["block_size"].as_u64()?)?));
+        let with_block = |url: String| {
+            block
+                .filter(|bytes| *bytes != 512)
+                .map_or(url.clone(), |bytes| format!("{url},block={bytes}"))
+        };
+        let bytes = || {
+            Some(units::format_size(
+                params["num_blocks"].as_u64()?.checked_mul(params["block_size"].as_u64()?)?,
+            ))
+        };
         let source = match method {
             "bdev_aio_create" | "bdev_uring_create" => text(params, "filename").map(with_block),
             "bdev_malloc_create" => bytes().map(|size| with_block(format!("ram:{size}"))),
@@ -78,9 +92,12 @@ impl Reader {
         match source {
             Some(source) => {
                 let uuid = text(params, "uuid").filter(|identity| is_set(identity));
-                self.devices.insert(name, Device { source, uuid, read_only: params["readonly"] == true });
+                self.devices
+                    .insert(name, Device { source, uuid, read_only: params["readonly"] == true });
             }
-            None => self.leave(format!("{method} {name} is not carried over: weft has no such source")),
+            None => {
+                self.leave(format!("{method} {name} is not carried over: weft has no such source"))
+            }
         }
     }
 
@@ -88,13 +105,18 @@ impl Reader {
     fn controller(&mut self, name: &str, params: &Value) {
         let word = |key| text(params, key).unwrap_or_default();
         let Some(url) = listener(&word("trtype"), &word("traddr"), &word("trsvcid")) else {
-            let text =
-                format!("{name} is a controller at {} {}: give weft the block device instead", word("trtype"), word("traddr"));
+            let text = format!(
+                "{name} is a controller at {} {}: give weft the block device instead",
+                word("trtype"),
+                word("traddr")
+            );
             return self.leave(text);
         };
         let source = format!("{url}/{}", word("subnqn"));
         if self.devices.contains_key(name) {
-            return self.leave(format!("{name} has another path by {source}: give it to weft as a path by hand"));
+            return self.leave(format!(
+                "{name} has another path by {source}: give it to weft as a path by hand"
+            ));
         }
         for (key, what) in [
             ("psk", "write it into a file for --source-tls-key-file"),
@@ -105,7 +127,8 @@ impl Reader {
             ("hostaddr", "weft connects from whichever address the system takes"),
         ] {
             if let Some(value) = text(params, key) {
-                let value = if key.starts_with("host") { format!(" {value}") } else { String::new() };
+                let value =
+                    if key.starts_with("host") { format!(" {value}") } else { String::new() };
                 self.leave(format!("{name} has the {key}{value}: {what}"));
             }
         }
@@ -119,7 +142,10 @@ impl Reader {
         }
         let (controller, nsid) = name.rsplit_once('n')?;
         let nsid: u32 = nsid.parse().ok()?;
-        let device = self.devices.get(controller).filter(|device| device.source.starts_with("nvme+tcp://"))?;
+        let device = self
+            .devices
+            .get(controller)
+            .filter(|device| device.source.starts_with("nvme+tcp://"))?;
         Some((format!("{}/{nsid}", device.source), None, false))
     }
 
@@ -133,7 +159,8 @@ impl Reader {
             "nvmf_subsystem_add_listener" => self.listener(&nqn, params),
             "nvmf_create_transport" => match text(params, "trtype").unwrap_or_default() {
                 kind if kind.eq_ignore_ascii_case("tcp") => {}
-                kind => self.leave(format!("the transport {kind} is not carried over: weft has tcp only")),
+                kind => self
+                    .leave(format!("the transport {kind} is not carried over: weft has tcp only")),
             },
             _ if TUNING.contains(&method) => {}
             _ => self.leave(format!("{method} is not carried over")),
@@ -147,7 +174,11 @@ impl Reader {
             }
         }
         let hosts = (params["allow_any_host"] != true).then(Vec::new);
-        self.imported.subsystems.push(ImportedSubsystem { nqn, hosts, ..ImportedSubsystem::default() });
+        self.imported.subsystems.push(ImportedSubsystem {
+            nqn,
+            hosts,
+            ..ImportedSubsystem::default()
+        });
     }
 
     fn named(&mut self, nqn: &str) -> Option<&mut ImportedSubsystem> {
@@ -160,7 +191,9 @@ impl Reader {
         let Some((source, own, read_only)) = self.source(&device) else {
             return self.leave(format!("{nqn} serves {device}, which is not carried over"));
         };
-        let used = self.named(nqn).map_or(0, |subsystem| subsystem.namespaces.iter().map(|it| it.nsid).max().unwrap_or(0));
+        let used = self.named(nqn).map_or(0, |subsystem| {
+            subsystem.namespaces.iter().map(|it| it.nsid).max().unwrap_or(0)
+        });
         let identity = |name| text(of, name).filter(|identity| is_set(identity));
         let hidden = of["no_auto_visible"] == true;
         let mut namespace = ImportedNamespace {
@@ -174,14 +207,23 @@ impl Reader {
             read_only,
         };
         if forgets(&namespace.source) {
-            self.leave(format!("{nqn}, namespace {}, keeps no identity: a RAM disk is empty after a restart", namespace.nsid));
+            self.leave(format!(
+                "{nqn}, namespace {}, keeps no identity: a RAM disk is empty after a restart",
+                namespace.nsid
+            ));
             (namespace.uuid, namespace.nguid, namespace.eui64) = (None, None, None);
         }
         if let Some(file) = text(of, "ptpl_file") {
-            self.leave(format!("{nqn}, namespace {}, keeps reservations in {file}: weft keeps its own", namespace.nsid));
+            self.leave(format!(
+                "{nqn}, namespace {}, keeps reservations in {file}: weft keeps its own",
+                namespace.nsid
+            ));
         }
         if let Some(group) = of["anagrpid"].as_u64().filter(|group| *group != namespace.nsid) {
-            self.leave(format!("{nqn}, namespace {}, is in ANA group {group}: set it by hand", namespace.nsid));
+            self.leave(format!(
+                "{nqn}, namespace {}, is in ANA group {group}: set it by hand",
+                namespace.nsid
+            ));
         }
         if let Some(subsystem) = self.named(nqn) {
             subsystem.namespaces.push(namespace);
@@ -202,9 +244,14 @@ impl Reader {
     }
 
     fn visible(&mut self, nqn: &str, params: &Value) {
-        let (nsid, host) = (params["nsid"].as_u64().unwrap_or_default(), text(params, "host").unwrap_or_default());
-        let namespaces = self.named(nqn).into_iter().flat_map(|subsystem| &mut subsystem.namespaces);
-        namespaces.filter(|it| it.nsid == nsid).filter_map(|it| it.hosts.as_mut()).for_each(|hosts| hosts.push(host.clone()));
+        let (nsid, host) =
+            (params["nsid"].as_u64().unwrap_or_default(), text(params, "host").unwrap_or_default());
+        let namespaces =
+            self.named(nqn).into_iter().flat_map(|subsystem| &mut subsystem.namespaces);
+        namespaces
+            .filter(|it| it.nsid == nsid)
+            .filter_map(|it| it.hosts.as_mut())
+            .for_each(|hosts| hosts.push(host.clone()));
     }
 
     fn listener(&mut self, nqn: &str, params: &Value) {
@@ -212,7 +259,11 @@ impl Reader {
         match listener(&word("trtype"), &word("traddr"), &word("trsvcid")) {
             Some(url) if !self.imported.listen.contains(&url) => self.imported.listen.push(url),
             Some(_) => {}
-            None => self.leave(format!("{nqn} listens at {} {}: weft has tcp only", word("trtype"), word("traddr"))),
+            None => self.leave(format!(
+                "{nqn} listens at {} {}: weft has tcp only",
+                word("trtype"),
+                word("traddr")
+            )),
         }
         if params["secure_channel"] == true {
             self.leave(format!(
@@ -220,7 +271,10 @@ impl Reader {
             ));
         }
         if let Some(state) = text(params, "ana_state").filter(|state| state != "optimized") {
-            self.leave(format!("{nqn} has the ANA state {state} at {}: set it by hand", word("traddr")));
+            self.leave(format!(
+                "{nqn} has the ANA state {state} at {}: set it by hand",
+                word("traddr")
+            ));
         }
     }
 }

@@ -17,7 +17,10 @@ pub fn write(imported: &Imported, from: &str, group: bool) -> String {
     let mut out = format!("# From {}.\n", from.replace('\n', " "));
     if !imported.left.is_empty() {
         out.push_str("#\n# Not carried over:\n");
-        imported.left.iter().for_each(|sentence| _ = writeln!(out, "# - {}", sentence.replace('\n', " ")));
+        imported
+            .left
+            .iter()
+            .for_each(|sentence| _ = writeln!(out, "# - {}", sentence.replace('\n', " ")));
     }
     if !group {
         _ = writeln!(out, "\nlisten = {}", quoted_list(&imported.listen));
@@ -43,7 +46,12 @@ fn subsystem(out: &mut String, of: &ImportedSubsystem) {
 }
 
 fn namespace(out: &mut String, of: &ImportedNamespace) {
-    _ = writeln!(out, "\n[[subsystem.namespace]]\nnsid = {}\nsource = {}", of.nsid, quoted(&of.source));
+    _ = writeln!(
+        out,
+        "\n[[subsystem.namespace]]\nnsid = {}\nsource = {}",
+        of.nsid,
+        quoted(&of.source)
+    );
     for (key, value) in [("uuid", &of.uuid), ("nguid", &of.nguid), ("eui64", &of.eui64)] {
         if let Some(value) = value {
             _ = writeln!(out, "{key} = {}", quoted(value));

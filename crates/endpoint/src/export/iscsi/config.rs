@@ -13,7 +13,8 @@ pub struct Settings {
     pub name: Option<Name>,
     /// CHAP users with their secrets and initiator names; empty: no authentication.
     pub chap: Vec<ChapUser>,
-    /// The secrets of these users are random, with at least 90 bits: they cannot be guessed, so failed attempts are not counted.
+    /// The secrets of these users are random, with at least 90 bits: they cannot be guessed, so
+    /// failed attempts are not counted.
     pub random_secrets: bool,
     /// The target's own CHAP name and secret, for mutual CHAP.
     pub chap_target: Option<Credentials>,
@@ -42,7 +43,10 @@ impl Settings {
     pub(super) fn policy(&self) -> Result<Option<ChapPolicy>, Error> {
         let wrong = |text: String| Err(Error::new(ErrorKind::Usage, text));
         if self.chap.is_empty() && self.chap_target.is_some() {
-            return wrong("mutual CHAP needs CHAP for initiators: set a name and a secret for them too".into());
+            return wrong(
+                "mutual CHAP needs CHAP for initiators: set a name and a secret for them too"
+                    .into(),
+            );
         }
         for known in self.chap.iter().map(|user| &user.credentials).chain(&self.chap_target) {
             if known.secret.len() < SECRET_BYTES_MIN {
@@ -55,7 +59,10 @@ impl Settings {
         if let Some(own) = &self.chap_target
             && self.chap.iter().any(|user| user.credentials.secret == own.secret)
         {
-            return wrong(format!("the target and the initiator \"{}\" have the same CHAP secret: use different ones", own.name));
+            return wrong(format!(
+                "the target and the initiator \"{}\" have the same CHAP secret: use different ones",
+                own.name
+            ));
         }
         let policy = || ChapPolicy { users: self.chap.clone(), target: self.chap_target.clone() };
         Ok((!self.chap.is_empty()).then(policy))
@@ -72,10 +79,19 @@ mod tests {
 
     #[test]
     fn secrets_are_long_and_different() {
-        let (user, target) = (credentials("user", "0123456789ab"), credentials("target", "ba9876543210"));
+        let (user, target) =
+            (credentials("user", "0123456789ab"), credentials("target", "ba9876543210"));
         let policy = |chap: &[Credentials], chap_target: Option<&Credentials>| {
-            let users = chap.iter().map(|credentials| ChapUser { credentials: credentials.clone(), initiators: Vec::new() });
-            Settings { chap: users.collect(), chap_target: chap_target.cloned(), ..Settings::default() }.policy()
+            let users = chap.iter().map(|credentials| ChapUser {
+                credentials: credentials.clone(),
+                initiators: Vec::new(),
+            });
+            Settings {
+                chap: users.collect(),
+                chap_target: chap_target.cloned(),
+                ..Settings::default()
+            }
+            .policy()
         };
         assert!(policy(&[], None).unwrap().is_none());
         assert!(policy(core::slice::from_ref(&user), Some(&target)).unwrap().is_some());

@@ -53,9 +53,16 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Takes a stream that was accepted at a target port to the loop whose turn it is.
-    pub(super) fn accept(on: &Handle, stream: Box<dyn Stream>, port: u16, shared: &Arc<Shared>, homes: &Homes) {
+    pub(super) fn accept(
+        on: &Handle,
+        stream: Box<dyn Stream>,
+        port: u16,
+        shared: &Arc<Shared>,
+        homes: &Homes,
+    ) {
         let portals = shared.portals(port, stream.local().parse().ok());
-        let mut engine = TargetConnection::new(shared.config(), portals, shared.identities.random());
+        let mut engine =
+            TargetConnection::new(shared.config(), portals, shared.identities.random());
         if let Some(guesses) = &shared.guesses {
             engine.set_guard(guesses.guard(&stream.peer()));
         }
@@ -63,7 +70,17 @@ impl Connection {
         let to = Arc::clone(shared);
         driver::accept(on, pump, &shared.members, homes, move |id, _, mailbox, newcomer| {
             let (role, mailbox) = (Role::Login { asked: false }, Arc::clone(mailbox));
-            Self { id, role, shared: to, mailbox, waits: false, before: None, serving: None, newcomer: Some(newcomer), port }
+            Self {
+                id,
+                role,
+                shared: to,
+                mailbox,
+                waits: false,
+                before: None,
+                serving: None,
+                newcomer: Some(newcomer),
+                port,
+            }
         });
     }
 
@@ -121,17 +138,32 @@ impl Connection {
             }
             Verdict::Refuse(status) => self.refuse(on, pump, status),
             Verdict::Enter { tsih, nexus, view } => {
-                match OpenDevices::open(&view.devices, self.shared.rate_of(&login.initiator), on, self.id) {
+                match OpenDevices::open(
+                    &view.devices,
+                    self.shared.rate_of(&login.initiator),
+                    on,
+                    self.id,
+                ) {
                     Ok(devices) => {
                         let memory = Memory::new(pump.engine.tags(), Budget::new(on, &pump.peer()));
-                        let meter = self.shared.meter(&login.initiator, &pump.peer(), pump.engine.tags(), &view);
-                        let (shared, mailbox) = (Arc::clone(&self.shared), Arc::clone(&self.mailbox));
-                        let mut session = Session::new(nexus, shared, mailbox, devices, memory, meter);
+                        let meter = self.shared.meter(
+                            &login.initiator,
+                            &pump.peer(),
+                            pump.engine.tags(),
+                            &view,
+                        );
+                        let (shared, mailbox) =
+                            (Arc::clone(&self.shared), Arc::clone(&self.mailbox));
+                        let mut session =
+                            Session::new(nexus, shared, mailbox, devices, memory, meter);
                         session.reservations = view.reservations;
                         self.role = Role::Normal(Box::new(session));
                         self.newcomer = None;
                         self.serving = Some(self.shared.members.serve());
-                        let takeover = before.as_ref().filter(|_| login.tsih != 0).map(|before| &before.takeover);
+                        let takeover = before
+                            .as_ref()
+                            .filter(|_| login.tsih != 0)
+                            .map(|before| &before.takeover);
                         pump.engine.admit(tsih, takeover);
                         tracing::info!("{}: {} logged in", pump.peer(), login.initiator);
                         pump.resume();
@@ -176,14 +208,30 @@ impl Service for Connection {
 
     fn told(&mut self, on: &Handle, pump: &mut Pump, told: Told) {
         match (&mut self.role, told) {
-            (Role::Normal(session), Told::Abort(ticket)) => session.ordered(&mut pump.engine, ticket),
-            (Role::Normal(session), Told::Preempted(pending)) => session.preempted(&mut pump.engine, pending),
-            (Role::Normal(session), Told::Reserved(tag, outcome)) => session.reserved(on, &mut pump.engine, tag, outcome),
-            (Role::Normal(session), Told::Overdue(number)) => session.ticket_overdue(&mut pump.engine, number),
-            (Role::Normal(session), Told::Settled(number)) => session.ticket_settled(&mut pump.engine, number),
-            (Role::Normal(_), Told::Changed(number, what)) => announce(&mut pump.engine, number, what),
-            (Role::Normal(session), Told::Units(view)) => session.set_view(on, self.id, &mut pump.engine, &view),
-            (Role::Login { .. }, Told::Freed(before)) => (self.waits, self.before) = (false, Some(before)),
+            (Role::Normal(session), Told::Abort(ticket)) => {
+                session.ordered(&mut pump.engine, ticket)
+            }
+            (Role::Normal(session), Told::Preempted(pending)) => {
+                session.preempted(&mut pump.engine, pending)
+            }
+            (Role::Normal(session), Told::Reserved(tag, outcome)) => {
+                session.reserved(on, &mut pump.engine, tag, outcome)
+            }
+            (Role::Normal(session), Told::Overdue(number)) => {
+                session.ticket_overdue(&mut pump.engine, number)
+            }
+            (Role::Normal(session), Told::Settled(number)) => {
+                session.ticket_settled(&mut pump.engine, number)
+            }
+            (Role::Normal(_), Told::Changed(number, what)) => {
+                announce(&mut pump.engine, number, what)
+            }
+            (Role::Normal(session), Told::Units(view)) => {
+                session.set_view(on, self.id, &mut pump.engine, &view)
+            }
+            (Role::Login { .. }, Told::Freed(before)) => {
+                (self.waits, self.before) = (false, Some(before))
+            }
             _ => {}
         }
     }
@@ -271,7 +319,10 @@ impl Service for Connection {
 
     fn violation(pump: &mut Pump) -> Option<String> {
         // Logins that are refused are written down apart.
-        let violation = pump.engine.violation().filter(|violation| !matches!(violation, Violation::LoginRefused(_)));
+        let violation = pump
+            .engine
+            .violation()
+            .filter(|violation| !matches!(violation, Violation::LoginRefused(_)));
         violation.map(|violation| violation.to_string())
     }
 }

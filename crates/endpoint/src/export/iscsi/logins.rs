@@ -1,8 +1,9 @@
 //! Secrets that were guessed in vain: how many guesses there may be. For the cold path only.
 //!
-//! Guesses are counted for an address and a CHAP name together, so that whoever guesses at one name keeps nobody else from logging in. Names are
-//! told apart by a number that is made of them and of a secret of this target: what is kept is bounded whatever names are tried, and names that
-//! exist look like others.
+//! Guesses are counted for an address and a CHAP name together, so that whoever guesses at one name
+//! keeps nobody else from logging in. Names are told apart by a number that is made of them and of
+//! a secret of this target: what is kept is bounded whatever names are tried, and names that exist
+//! look like others.
 
 use crate::export::origin::origin;
 use crate::limits::{LOGIN_FAILURES_MAX, LOGIN_FAILURES_ROWS, LOGIN_FAILURES_S};

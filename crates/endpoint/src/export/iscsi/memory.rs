@@ -1,9 +1,10 @@
 //! The memory of a session's commands.
 //!
-//! Memory is taken when a command needs it and there is some; a command that finds none waits ("starved"). Data that comes by R2T
-//! is then not asked for yet; unsolicited data stops the receiving of the connection. Where the data of other
-//! commands lies behind it, that might last for ever: then one command with little of it ([`GUARANTEED_BYTES`]) may go beyond the pool's cap,
-//! and any other is refused. A long command has its memory in pieces, all or none of them.
+//! Memory is taken when a command needs it and there is some; a command that finds none waits
+//! ("starved"). Data that comes by R2T is then not asked for yet; unsolicited data stops the
+//! receiving of the connection. Where the data of other commands lies behind it, that might last
+//! for ever: then one command with little of it ([`GUARANTEED_BYTES`]) may go beyond the pool's
+//! cap, and any other is refused. A long command has its memory in pieces, all or none of them.
 
 use crate::export::budget::Budget;
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -58,7 +59,13 @@ impl Memory {
     }
 
     #[inline]
-    pub(super) fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
+    pub(super) fn pieces_mut<'a>(
+        &'a mut self,
+        tag: Tag,
+        offset: u32,
+        len: u32,
+        into: &mut Pieces<'a>,
+    ) {
         if let Some(memory) = self.segments.get_mut(tag.index()) {
             add_pieces(memory, offset, len, into);
         }
@@ -76,12 +83,15 @@ impl Memory {
         total_len(&self.segments[tag.index()])
     }
 
-    /// Brings a command's memory to so many bytes, if this session may have them; otherwise nothing changes.
+    /// Brings a command's memory to so many bytes, if this session may have them; otherwise nothing
+    /// changes.
     #[inline]
     pub(super) fn provide(&mut self, on: &Handle, tag: Tag, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.len(tag));
         match missing <= TRANSFER_BYTES_MAX as usize {
-            true => missing == 0 || self.budget.take(on, missing).is_some_and(|buf| self.add(tag, buf)),
+            true => {
+                missing == 0 || self.budget.take(on, missing).is_some_and(|buf| self.add(tag, buf))
+            }
             false => self.provide_pieces(on, tag, missing),
         }
     }
@@ -112,7 +122,8 @@ impl Memory {
         true
     }
 
-    /// So many bytes of memory for a command that has none and whose data stops the connection: one at a time gets more than there is.
+    /// So many bytes of memory for a command that has none and whose data stops the connection: one
+    /// at a time gets more than there is.
     pub(super) fn provide_reserve(&mut self, on: &Handle, tag: Tag, bytes: usize) -> bool {
         if self.reserve.is_some() || self.len(tag) > 0 {
             return false;

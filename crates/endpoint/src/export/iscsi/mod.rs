@@ -1,7 +1,9 @@
-//! The iSCSI target: one target name, with the namespaces of a subsystem as logical units. Each address at which it listens is a target port.
+//! The iSCSI target: one target name, with the namespaces of a subsystem as logical units. Each
+//! address at which it listens is a target port.
 //!
-//! A session has one connection, and runs on one loop with a queue of each device. The state that sessions share (reservations,
-//! unit attention conditions, the list of sessions) is accessed only when it changes.
+//! A session has one connection, and runs on one loop with a queue of each device. The state that
+//! sessions share (reservations, unit attention conditions, the list of sessions) is accessed only
+//! when it changes.
 
 mod config;
 mod connection;

@@ -1,4 +1,5 @@
-//! PERSISTENT RESERVE OUT: an operation on the reservations of a namespace, which others may have, too.
+//! PERSISTENT RESERVE OUT: an operation on the reservations of a namespace, which others may have,
+//! too.
 
 use super::session::Session;
 use super::shared::{Message, Told};
@@ -9,7 +10,8 @@ use weft_proto::reservation::Refusal;
 use weft_proto::stream::Tag;
 
 impl Session {
-    /// Has the operation of a command executed. It counts as one that a device has, until [`Told::Reserved`].
+    /// Has the operation of a command executed. It counts as one that a device has, until
+    /// [`Told::Reserved`].
     pub(super) fn reserve(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
         let unit = self.places[tag.index()].task.unit();
         let of = self.reservations.get(unit).and_then(Option::as_ref);
@@ -19,7 +21,9 @@ impl Session {
         match (self.nexus.take_operation(), of) {
             (operation, Some(of)) => {
                 let mailbox = Arc::clone(&self.mailbox);
-                let answer = Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved(tag, outcome))));
+                let answer = Box::new(move |outcome| {
+                    mailbox.post(Message::Own(Told::Reserved(tag, outcome)))
+                });
                 match operation {
                     Some(operation) => of.execute(operation, answer),
                     None => of.confirm(answer),
@@ -30,7 +34,13 @@ impl Session {
     }
 
     /// The operation of a command has ended.
-    pub(super) fn reserved(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, outcome: Result<(), Refusal>) {
+    pub(super) fn reserved(
+        &mut self,
+        on: &Handle,
+        engine: &mut TargetConnection,
+        tag: Tag,
+        outcome: Result<(), Refusal>,
+    ) {
         self.in_device -= 1;
         let place = &mut self.places[tag.index()];
         (place.in_device, place.reserves) = (false, false);

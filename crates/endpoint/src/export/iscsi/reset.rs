@@ -1,7 +1,9 @@
-//! Ending commands without an answer: task management, other sessions' orders, and the end of the session itself.
+//! Ending commands without an answer: task management, other sessions' orders, and the end of the
+//! session itself.
 //!
-//! A request to abort commands is answered only when no device holds any operation of them, in any session. If a device does not give an
-//! operation back in time ([`weft_block::time_limit`]), a task management function is rejected, and everything else that promises this waits.
+//! A request to abort commands is answered only when no device holds any operation of them, in any
+//! session. If a device does not give an operation back in time ([`weft_block::time_limit`]), a
+//! task management function is rejected, and everything else that promises this waits.
 
 use super::session::Session;
 use super::shared::{Message, Ticket, Told};
@@ -64,7 +66,8 @@ impl Session {
         referenced: Option<Tag>,
     ) {
         let number = unit_number(request.lun.0).filter(|&number| self.nexus.sees(number));
-        let whole_target = matches!(function, TaskFunction::TARGET_WARM_RESET | TaskFunction::TARGET_COLD_RESET);
+        let whole_target =
+            matches!(function, TaskFunction::TARGET_WARM_RESET | TaskFunction::TARGET_COLD_RESET);
         if number.is_none() && !whole_target && function != TaskFunction::ABORT_TASK {
             return engine.complete_task(tag, TaskResult::NO_LUN);
         }
@@ -93,7 +96,8 @@ impl Session {
         engine.tasks().filter(is_meant).map(|(task, _)| task).collect()
     }
 
-    /// Has another session abort what it was ordered to, or this one. Tells how many tickets that took.
+    /// Has another session abort what it was ordered to, or this one. Tells how many tickets that
+    /// took.
     fn wake(
         &mut self,
         engine: &mut TargetConnection,
@@ -106,15 +110,18 @@ impl Session {
             return 0;
         }
         let Some(mailbox) = self.shared.mailbox(nexus) else { return 0 };
-        mailbox.post(Message::Own(Told::Abort(Ticket { number, issuer: Arc::clone(&self.mailbox) })));
+        mailbox
+            .post(Message::Own(Told::Abort(Ticket { number, issuer: Arc::clone(&self.mailbox) })));
         1
     }
 
-    /// Aborts own commands and those that the nexus has just ordered aborted elsewhere; then something happens.
+    /// Aborts own commands and those that the nexus has just ordered aborted elsewhere; then
+    /// something happens.
     fn abort_then(&mut self, engine: &mut TargetConnection, tasks: Vec<Tag>, then: Then) {
         self.waits.last += 1;
         let number = self.waits.last;
-        let mut own: Vec<Tag> = tasks.into_iter().filter(|&task| !self.abort(engine, task)).collect();
+        let mut own: Vec<Tag> =
+            tasks.into_iter().filter(|&task| !self.abort(engine, task)).collect();
         let mut others = 0;
         while let Some(nexus) = self.nexus.take_wake() {
             others += self.wake(engine, number, nexus, &mut own);
@@ -149,13 +156,15 @@ impl Session {
 
     /// Another session cannot abort in time what this one ordered.
     pub(super) fn ticket_overdue(&mut self, engine: &mut TargetConnection, number: u64) {
-        for wait in self.waits.waits.extract_if(.., |wait| wait.number == number && wait.may_be_rejected()) {
+        for wait in
+            self.waits.waits.extract_if(.., |wait| wait.number == number && wait.may_be_rejected())
+        {
             reject(engine, &wait);
         }
     }
 
-    /// A device has not given a dying command back in time, but will still do so: it could not be aborted. Returns whether it is answered like
-    /// any other now.
+    /// A device has not given a dying command back in time, but will still do so: it could not be
+    /// aborted. Returns whether it is answered like any other now.
     #[cold]
     pub(super) fn revive(&mut self, engine: &mut TargetConnection, tag: Tag) -> bool {
         for wait in self.waits.waits.iter_mut().filter(|wait| wait.own.contains(&tag)) {
@@ -175,7 +184,13 @@ impl Session {
 
     /// Devices have given all overdue operations back.
     pub(super) fn overdue_settled(&mut self, engine: &mut TargetConnection) {
-        if self.waits.waits.iter_mut().map(|wait| core::mem::take(&mut wait.held)).fold(false, |any, held| any | held) {
+        if self
+            .waits
+            .waits
+            .iter_mut()
+            .map(|wait| core::mem::take(&mut wait.held))
+            .fold(false, |any, held| any | held)
+        {
             self.end_waits(engine);
         }
     }
@@ -187,8 +202,9 @@ impl Session {
         self.begin(engine, Wait { number: 0, own, others: 0, held, then: Then::Tell(ticket) });
     }
 
-    /// A reservation was preempted, and commands of this session aborted with it. Those that change reservations do no I/O and are not waited for: one of them
-    /// may itself wait until this is through.
+    /// A reservation was preempted, and commands of this session aborted with it. Those that change
+    /// reservations do no I/O and are not waited for: one of them may itself wait until this is
+    /// through.
     pub(super) fn preempted(&mut self, engine: &mut TargetConnection, pending: Arc<Pending>) {
         let mut own = self.abort_ordered(engine);
         own.retain(|tag| !self.places[tag.index()].reserves);
@@ -203,7 +219,12 @@ impl Session {
                 self.abort(engine, task);
             }
         }
-        (0_u16..).map(Tag).zip(&self.places).filter(|(_, place)| place.dying).map(|(tag, _)| tag).collect()
+        (0_u16..)
+            .map(Tag)
+            .zip(&self.places)
+            .filter(|(_, place)| place.dying)
+            .map(|(tag, _)| tag)
+            .collect()
     }
 
     /// A ticket of this session came back.
@@ -228,7 +249,8 @@ impl Session {
         }
     }
 
-    /// Ends a command without an answer; tells whether it is gone already. Otherwise [`Self::settled`] is called when it is.
+    /// Ends a command without an answer; tells whether it is gone already. Otherwise
+    /// [`Self::settled`] is called when it is.
     fn abort(&mut self, engine: &mut TargetConnection, tag: Tag) -> bool {
         let place = &mut self.places[tag.index()];
         if place.dying || place.in_device {

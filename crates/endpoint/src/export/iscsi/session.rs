@@ -1,4 +1,5 @@
-//! One normal session: commands of the initiator become operations of devices, completions become answers.
+//! One normal session: commands of the initiator become operations of devices, completions become
+//! answers.
 
 use super::connection::announce;
 use super::memory::Memory;
@@ -117,20 +118,31 @@ impl Session {
     }
 
     #[inline]
-    pub(super) fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
+    pub(super) fn event(
+        &mut self,
+        on: &Handle,
+        engine: &mut TargetConnection,
+        event: TargetEvent,
+    ) -> Flow {
         self.meter.turn(on.now());
         match event {
             TargetEvent::Command { tag, command } => self.command(on, engine, tag, &command),
-            TargetEvent::DataArrived { tag } if self.memory.len(tag) < self.places[tag.index()].wanted as usize => {
+            TargetEvent::DataArrived { tag }
+                if self.memory.len(tag) < self.places[tag.index()].wanted as usize =>
+            {
                 let bytes = self.places[tag.index()].wanted;
                 self.fetch(on, engine, tag, bytes)
             }
             TargetEvent::DataArrived { tag } => {
-                let step = self.nexus.data(&mut self.places[tag.index()].task, self.memory.first(tag));
+                let step =
+                    self.nexus.data(&mut self.places[tag.index()].task, self.memory.first(tag));
                 self.follow(on, engine, tag, step)
             }
             TargetEvent::DataFailed { tag } => {
-                let sense = Sense::new(SenseKey::ABORTED_COMMAND, AdditionalSense::PROTOCOL_SERVICE_CRC_ERROR);
+                let sense = Sense::new(
+                    SenseKey::ABORTED_COMMAND,
+                    AdditionalSense::PROTOCOL_SERVICE_CRC_ERROR,
+                );
                 self.refuse(engine, tag, ScsiStatus::CHECK_CONDITION, Some(sense));
                 Flow::Continue
             }
@@ -153,26 +165,51 @@ impl Session {
     }
 
     #[inline]
-    fn command(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, command: &ScsiCommand) -> Flow {
+    fn command(
+        &mut self,
+        on: &Handle,
+        engine: &mut TargetConnection,
+        tag: Tag,
+        command: &ScsiCommand,
+    ) -> Flow {
         self.meter.start(tag, Kind::Other);
         if self.draining {
             self.refuse(engine, tag, ScsiStatus::BUSY, None);
             return Flow::Continue;
         }
-        let data_out = if command.flags.has(CommandFlags::WRITE) { command.expected_bytes } else { 0 };
-        let step = self.nexus.start(&mut self.places[tag.index()].task, command.lun.0, &command.cdb, data_out);
+        let data_out =
+            if command.flags.has(CommandFlags::WRITE) { command.expected_bytes } else { 0 };
+        let step = self.nexus.start(
+            &mut self.places[tag.index()].task,
+            command.lun.0,
+            &command.cdb,
+            data_out,
+        );
         self.follow(on, engine, tag, step)
     }
 
     /// Ends a command that got no further.
-    fn refuse(&mut self, engine: &mut TargetConnection, tag: Tag, status: ScsiStatus, sense: Option<Sense>) {
-        let reply = Reply { status, sense, descriptor_sense: false, data_in_bytes: 0, transfer_bytes: 0 };
+    fn refuse(
+        &mut self,
+        engine: &mut TargetConnection,
+        tag: Tag,
+        status: ScsiStatus,
+        sense: Option<Sense>,
+    ) {
+        let reply =
+            Reply { status, sense, descriptor_sense: false, data_in_bytes: 0, transfer_bytes: 0 };
         self.reply(engine, tag, &reply);
     }
 
     /// Does what the logical unit says.
     #[inline]
-    pub(super) fn follow(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, step: Step) -> Flow {
+    pub(super) fn follow(
+        &mut self,
+        on: &Handle,
+        engine: &mut TargetConnection,
+        tag: Tag,
+        step: Step,
+    ) -> Flow {
         match step {
             Step::Fetch { bytes } => return self.fetch(on, engine, tag, bytes),
             Step::Submit(request) => self.submit(on, tag, request),
@@ -183,12 +220,14 @@ impl Session {
         Flow::Continue
     }
 
-    /// Takes memory for the initiator's data and asks for it. Data that comes unasked is taken even where there is no room for the rest, which
-    /// is then asked for when there is.
+    /// Takes memory for the initiator's data and asks for it. Data that comes unasked is taken even
+    /// where there is no room for the rest, which is then asked for when there is.
     fn fetch(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32) -> Flow {
         let urgent = engine.has_unsolicited(tag);
         self.places[tag.index()].wanted = bytes;
-        if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes) || self.memory.provide(on, tag, bytes as usize) {
+        if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes)
+            || self.memory.provide(on, tag, bytes as usize)
+        {
             engine.fetch(tag, bytes);
             return Flow::Continue;
         }
@@ -214,7 +253,8 @@ impl Session {
         let Some((lba, blocks)) = task.destination() else { return false };
         let unit = task.unit();
         let block_bytes = self.devices.block_bytes(unit);
-        let whole = block_bytes.is_some_and(|size| u64::from(blocks) * u64::from(size) == u64::from(bytes));
+        let whole =
+            block_bytes.is_some_and(|size| u64::from(blocks) * u64::from(size) == u64::from(bytes));
         whole
             && self.memory.len(tag) == 0
             && !self.is_long(unit, bytes)
@@ -227,12 +267,18 @@ impl Session {
     fn submit(&mut self, on: &Handle, tag: Tag, request: Request) {
         let (kind, data) = match request.kind {
             RequestKind::Read | RequestKind::Verify => return self.submit_read(on, tag, request),
-            RequestKind::WriteRepeated | RequestKind::CompareRepeated => return self.submit_repeated(on, tag, request),
+            RequestKind::WriteRepeated | RequestKind::CompareRepeated => {
+                return self.submit_repeated(on, tag, request);
+            }
             RequestKind::Write => (OpKind::Write { fua: request.fua }, self.memory.take(tag)),
             RequestKind::Compare => (OpKind::Compare, self.memory.take(tag)),
-            RequestKind::CompareAndWrite => (OpKind::CompareAndWrite { fua: request.fua }, self.memory.take(tag)),
+            RequestKind::CompareAndWrite => {
+                (OpKind::CompareAndWrite { fua: request.fua }, self.memory.take(tag))
+            }
             RequestKind::Flush => (OpKind::Flush, Segments::new()),
-            RequestKind::WriteZeroes { deallocate } => (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new()),
+            RequestKind::WriteZeroes { deallocate } => {
+                (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new())
+            }
             RequestKind::Discard => (OpKind::Discard, Segments::new()),
         };
         self.push(tag, request, kind, data);
@@ -324,7 +370,8 @@ impl Session {
             return self.starved.push_back(Starved::Respond { tag, bytes });
         };
         buf.fill(0);
-        let reply = self.nexus.respond(&mut self.places[tag.index()].task, &mut buf[..bytes as usize]);
+        let reply =
+            self.nexus.respond(&mut self.places[tag.index()].task, &mut buf[..bytes as usize]);
         let end = reply.data_in_bytes as usize;
         buf[end..end.next_multiple_of(4)].fill(0);
         self.memory.free(tag);
@@ -379,7 +426,8 @@ impl Session {
     #[inline]
     fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, completion: Completion) {
         let tag = Tag(completion.op.user as u16);
-        let mut overdue = !completion.outcome.is_success() && self.devices.note_overdue(&completion);
+        let mut overdue =
+            !completion.outcome.is_success() && self.devices.note_overdue(&completion);
         let completion = match &mut self.places[tag.index()].split {
             None => completion,
             Some(split) => match split.came_back(completion) {
@@ -394,7 +442,8 @@ impl Session {
         self.in_device -= 1;
         self.places[tag.index()].in_device = false;
         if op.kind.data_factor() > 0 {
-            // Others keep what they need in the command's memory, which their operations do not carry.
+            // Others keep what they need in the command's memory, which their operations do not
+            // carry.
             *self.memory.at(tag) = op.data;
         }
         if self.places[tag.index()].dying && !(overdue && self.revive(engine, tag)) {
@@ -407,7 +456,11 @@ impl Session {
                 DeviceOutcome::Failed(status, sense)
             }
         };
-        let step = self.nexus.finished(&mut self.places[tag.index()].task, outcome, self.memory.first(tag));
+        let step = self.nexus.finished(
+            &mut self.places[tag.index()].task,
+            outcome,
+            self.memory.first(tag),
+        );
         // What a command wants after its data was there needs no pause.
         let _ = self.follow(on, engine, tag, step);
     }
@@ -424,10 +477,16 @@ impl Session {
         }
     }
 
-    /// The initiator sees other logical units, or there are other devices behind them. What no device has taken yet and was meant for one
-    /// that is gone ends.
+    /// The initiator sees other logical units, or there are other devices behind them. What no
+    /// device has taken yet and was meant for one that is gone ends.
     #[cold]
-    pub(super) fn set_view(&mut self, on: &Handle, id: DriverId, engine: &mut TargetConnection, view: &View) {
+    pub(super) fn set_view(
+        &mut self,
+        on: &Handle,
+        id: DriverId,
+        engine: &mut TargetConnection,
+        view: &View,
+    ) {
         if self.nexus.set_units(&view.units) {
             announce(engine, 0, AdditionalSense::REPORTED_LUNS_DATA_CHANGED);
         }
@@ -462,7 +521,8 @@ impl Session {
         self.in_device == 0 && !self.holds_overdue()
     }
 
-    /// Whether devices hold commands that were answered at a time limit; memory that came back is free.
+    /// Whether devices hold commands that were answered at a time limit; memory that came back is
+    /// free.
     pub(super) fn holds_overdue(&mut self) -> bool {
         let held = self.devices.holds_overdue(|memory| self.memory.give(memory));
         self.lost.give_back(|memory| self.memory.give(memory));

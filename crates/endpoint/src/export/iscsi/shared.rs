@@ -1,4 +1,5 @@
-//! What the connections of one target share: its logical units and devices, and who is logged in. For the cold path only.
+//! What the connections of one target share: its logical units and devices, and who is logged in.
+//! For the cold path only.
 
 use super::logins::Guesses;
 use super::ports::Ports;
@@ -23,7 +24,9 @@ use weft_proto::iscsi::target::{ChapPolicy, Login, Portals, Takeover, TargetConf
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::reservation::{Changes, Refusal, Registrant};
-use weft_proto::scsi::lun::{Arrival, Nexus, NexusId, NexusName, Target as ScsiTarget, TransportId};
+use weft_proto::scsi::lun::{
+    Arrival, Nexus, NexusId, NexusName, Target as ScsiTarget, TransportId,
+};
 use weft_proto::scsi::status::AdditionalSense;
 use weft_proto::stream::Tag;
 
@@ -69,8 +72,8 @@ pub(super) struct Before {
     pub(super) takeover: Takeover,
 }
 
-/// The name of a session: the initiator port, and the number of the target port. An initiator may use an ISID once at each of them (RFC 7143
-/// §4.4.1).
+/// The name of a session: the initiator port, and the number of the target port. An initiator may
+/// use an ISID once at each of them (RFC 7143 §4.4.1).
 type SessionName = (Name, Isid, u16);
 
 /// A session.
@@ -103,7 +106,8 @@ pub(super) struct Shared {
     /// In an order that does not depend on chance, as all of them are told of changes.
     sessions: Mutex<BTreeMap<SessionName, Entry>>,
     last_tsih: Mutex<u16>,
-    /// Sessions that there were since the start, at most [`PORTS_KNOWN_MAX`]: nothing was lost for those that come again.
+    /// Sessions that there were since the start, at most [`PORTS_KNOWN_MAX`]: nothing was lost for
+    /// those that come again.
     known: Mutex<VecDeque<SessionName>>,
     /// Initiator names that users acquired by logging in first.
     owners: Mutex<HashMap<Name, String>>,
@@ -128,7 +132,9 @@ impl Shared {
     /// The namespaces of the units that an initiator sees, by their numbers.
     pub(super) fn names(&self, view: &View) -> impl Iterator<Item = Option<NamespaceName>> {
         let nqn = lock(&self.units).nqn.clone();
-        (1..).zip(view.devices.iter()).map(move |(nsid, device)| device.as_ref().map(|_| (nqn.clone(), Nsid(nsid))))
+        (1..)
+            .zip(view.devices.iter())
+            .map(move |(nsid, device)| device.as_ref().map(|_| (nqn.clone(), Nsid(nsid))))
     }
 
     /// Counts the commands of an initiator at `peer`, with so many tags.
@@ -214,12 +220,18 @@ impl Shared {
 
     /// Tells sessions what has changed of the logical units that they see.
     fn tell(&self, units: &Units, news: &News) {
-        let resized = news.resized.iter().map(|number| (*number, AdditionalSense::CAPACITY_DATA_CHANGED));
-        let moved = news.moved.iter().map(|number| (*number, AdditionalSense::ACCESS_STATE_CHANGED));
+        let resized =
+            news.resized.iter().map(|number| (*number, AdditionalSense::CAPACITY_DATA_CHANGED));
+        let moved =
+            news.moved.iter().map(|number| (*number, AdditionalSense::ACCESS_STATE_CHANGED));
         let changed: Vec<_> = resized.chain(moved).collect();
-        for ((initiator, ..), entry) in lock(&self.sessions).iter().filter(|((initiator, ..), _)| units.allows(initiator)) {
+        for ((initiator, ..), entry) in
+            lock(&self.sessions).iter().filter(|((initiator, ..), _)| units.allows(initiator))
+        {
             let seen = changed.iter().filter(|(number, _)| units.sees(initiator, *number));
-            seen.for_each(|(number, what)| entry.mailbox.post(Message::Own(Told::Changed(*number, *what))));
+            seen.for_each(|(number, what)| {
+                entry.mailbox.post(Message::Own(Told::Changed(*number, *what)))
+            });
         }
     }
 
@@ -228,9 +240,15 @@ impl Shared {
         let units = lock(&self.units);
         let of = |initiator: &Name| {
             let (subsystem, namespaces) = units.seen(initiator);
-            ConnectedHost { protocol: HostProtocol::Iscsi, name: initiator.to_string(), subsystem, namespaces }
+            ConnectedHost {
+                protocol: HostProtocol::Iscsi,
+                name: initiator.to_string(),
+                subsystem,
+                namespaces,
+            }
         };
-        let mut hosts: Vec<_> = lock(&self.sessions).keys().map(|(initiator, ..)| of(initiator)).collect();
+        let mut hosts: Vec<_> =
+            lock(&self.sessions).keys().map(|(initiator, ..)| of(initiator)).collect();
         hosts.sort();
         hosts.dedup();
         hosts
@@ -253,11 +271,14 @@ impl Shared {
         }
     }
 
-    /// Whether an initiator name belongs to the authenticated user: it was configured for the user, or no other user has logged
-    /// in under it. The user keeps it, because reservations belong to the name.
+    /// Whether an initiator name belongs to the authenticated user: it was configured for the user,
+    /// or no other user has logged in under it. The user keeps it, because reservations belong to
+    /// the name.
     fn is_own(&self, login: &Login) -> bool {
         let Some(user) = &login.user else { return true };
-        let given = |policy: &ChapPolicy| policy.users.iter().any(|user| user.initiators.contains(&login.initiator));
+        let given = |policy: &ChapPolicy| {
+            policy.users.iter().any(|user| user.initiators.contains(&login.initiator))
+        };
         if self.config().chap.as_ref().is_some_and(given) {
             return true;
         }
@@ -284,8 +305,15 @@ impl Shared {
         at.is_some()
     }
 
-    /// Whether a normal session at a target port may be (RFC 7143 §6.3.1). `before` is the session that this login had to wait for.
-    pub(super) fn enter(&self, login: &Login, port: u16, mailbox: &Arc<Mailbox>, before: Option<&Before>) -> Verdict {
+    /// Whether a normal session at a target port may be (RFC 7143 §6.3.1). `before` is the session
+    /// that this login had to wait for.
+    pub(super) fn enter(
+        &self,
+        login: &Login,
+        port: u16,
+        mailbox: &Arc<Mailbox>,
+        before: Option<&Before>,
+    ) -> Verdict {
         if self.members.is_stopping() {
             return Verdict::Refuse(LoginStatus::SERVICE_UNAVAILABLE);
         }
@@ -316,16 +344,32 @@ impl Shared {
             return Verdict::Refuse(LoginStatus::NO_SESSION);
         }
         let tsih = if login.tsih == 0 { fresh } else { login.tsih };
-        let arrival = if self.know(&name) || before.is_some() { Arrival::Again } else { Arrival::New };
+        let arrival =
+            if self.know(&name) || before.is_some() { Arrival::Again } else { Arrival::New };
         let initiator = TransportId::iscsi(login.initiator.as_str(), login.isid.0);
         let view = units.view(&login.initiator);
         let nexus = Box::new(self.scsi.attach(initiator, port, arrival, &view.units));
-        sessions.insert(name, Entry { tsih, cid: login.cid, nexus: nexus.id(), mailbox: Arc::clone(mailbox), next: None });
+        sessions.insert(
+            name,
+            Entry {
+                tsih,
+                cid: login.cid,
+                nexus: nexus.id(),
+                mailbox: Arc::clone(mailbox),
+                next: None,
+            },
+        );
         Verdict::Enter { tsih, nexus, view }
     }
 
     /// A session has ended: its connection is gone and no device holds anything of it.
-    pub(super) fn leave(&self, login: &Login, port: u16, mailbox: &Arc<Mailbox>, takeover: Takeover) {
+    pub(super) fn leave(
+        &self,
+        login: &Login,
+        port: u16,
+        mailbox: &Arc<Mailbox>,
+        takeover: Takeover,
+    ) {
         let name = (login.initiator.clone(), login.isid, port);
         let mut sessions = lock(&self.sessions);
         if sessions.get(&name).is_some_and(|entry| Arc::ptr_eq(&entry.mailbox, mailbox))
@@ -337,7 +381,10 @@ impl Shared {
 
     /// The mailbox of another session.
     pub(super) fn mailbox(&self, nexus: NexusId) -> Option<Arc<Mailbox>> {
-        lock(&self.sessions).values().find(|entry| entry.nexus == nexus).map(|entry| Arc::clone(&entry.mailbox))
+        lock(&self.sessions)
+            .values()
+            .find(|entry| entry.nexus == nexus)
+            .map(|entry| Arc::clone(&entry.mailbox))
     }
 
     /// Ends all sessions but one.
@@ -359,7 +406,10 @@ impl Follower for Shared {
         let news = units.refresh(now);
         let mut config = lock(&self.config);
         if config.allow != units.initiators() {
-            *config = Arc::new(TargetConfig { allow: units.initiators(), ..TargetConfig::clone(&config) });
+            *config = Arc::new(TargetConfig {
+                allow: units.initiators(),
+                ..TargetConfig::clone(&config)
+            });
         }
         drop(config);
         for ((initiator, ..), entry) in lock(&self.sessions).iter() {
@@ -381,7 +431,8 @@ impl reservations::Follower for Shared {
             return;
         }
         for ((initiator, isid, target_port), entry) in lock(&self.sessions).iter() {
-            let (initiator, target_port) = (TransportId::iscsi(initiator.as_str(), isid.0), *target_port);
+            let (initiator, target_port) =
+                (TransportId::iscsi(initiator.as_str(), isid.0), *target_port);
             let nexus = Registrant::Nexus(NexusName { initiator, target_port });
             if changes.aborted.iter().any(|lost| lost.covers(&nexus)) {
                 entry.mailbox.post(Message::Own(Told::Preempted(Arc::clone(pending))));

@@ -1,4 +1,5 @@
-//! A request that is longer than an operation of its device may be: several operations, whose memory is cut from that of the command.
+//! A request that is longer than an operation of its device may be: several operations, whose
+//! memory is cut from that of the command.
 
 use super::session::Session;
 use weft_block::{Completion, Op, OpKind, Outcome};
@@ -55,7 +56,8 @@ impl Split {
         (0..self.parts).map(move |part| user(tag, part))
     }
 
-    /// An operation has come back. When it was the last, gives what the request as a whole came to, with the command's memory.
+    /// An operation has come back. When it was the last, gives what the request as a whole came to,
+    /// with the command's memory.
     pub(super) fn came_back(&mut self, completion: Completion) -> Option<Completion> {
         let Completion { mut op, outcome } = completion;
         let part = op.user >> 16;
@@ -82,14 +84,27 @@ impl Session {
         let most = self.devices.operation_bytes(request.unit).unwrap_or(request.bytes);
         let part_blocks = (most / block_bytes.max(1)).max(1);
         let parts = u64::from(request.blocks.div_ceil(part_blocks));
-        let mut split = Split { memory: Divided::new(), parts, pending: parts, failed: None, lacks_memory: false };
+        let mut split = Split {
+            memory: Divided::new(),
+            parts,
+            pending: parts,
+            failed: None,
+            lacks_memory: false,
+        };
         split.memory.fill(data);
         for part in 0..parts {
             let first = part as u32 * part_blocks;
             let blocks = part_blocks.min(request.blocks - first);
             let mut data = Segments::new();
-            split.memory.cut(first as usize * block_bytes as usize, blocks as usize * block_bytes as usize, &mut data);
-            self.devices.push(request.unit, Op::new(kind, request.lba + u64::from(first), blocks, user(tag, part), data));
+            split.memory.cut(
+                first as usize * block_bytes as usize,
+                blocks as usize * block_bytes as usize,
+                &mut data,
+            );
+            self.devices.push(
+                request.unit,
+                Op::new(kind, request.lba + u64::from(first), blocks, user(tag, part), data),
+            );
         }
         self.started(tag);
         self.places[tag.index()].split = Some(Box::new(split));

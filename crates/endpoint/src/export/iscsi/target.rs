@@ -10,7 +10,8 @@ use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::inventory::LiveInventory;
 use crate::iscsi_remarks::remark;
 use crate::limits::{
-    CONNECTIONS_MAX, ISCSI_BURST_BYTES, ISCSI_CONNECTIONS_MAX, ISCSI_PDU_BYTES, ISCSI_TRANSFER_BYTES_MAX, POOL_PARTS,
+    CONNECTIONS_MAX, ISCSI_BURST_BYTES, ISCSI_CONNECTIONS_MAX, ISCSI_PDU_BYTES,
+    ISCSI_TRANSFER_BYTES_MAX, POOL_PARTS,
 };
 use crate::loops::ask;
 use crate::tls::TlsFiles;
@@ -69,18 +70,32 @@ impl Target {
     }
 
     /// Like [`Target::start`], with other limits.
-    pub fn start_limited(config: TargetConfig, limits: TargetLimits, loops: &[Remote]) -> Result<Self, Error> {
+    pub fn start_limited(
+        config: TargetConfig,
+        limits: TargetLimits,
+        loops: &[Remote],
+    ) -> Result<Self, Error> {
         let homes = Homes::new(loops)?;
         let first = homes.first().clone();
         ask(&first, move |on| Self::start_at(on, config, limits, &homes))?
     }
 
     /// Like [`Target::start_limited`], called on the first of the loops.
-    pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: &[Remote]) -> Result<Self, Error> {
+    pub fn start_on(
+        on: &Handle,
+        config: TargetConfig,
+        limits: TargetLimits,
+        loops: &[Remote],
+    ) -> Result<Self, Error> {
         Self::start_at(on, config, limits, &Homes::new(loops)?)
     }
 
-    fn start_at(on: &Handle, config: TargetConfig, limits: TargetLimits, homes: &Homes) -> Result<Self, Error> {
+    fn start_at(
+        on: &Handle,
+        config: TargetConfig,
+        limits: TargetLimits,
+        homes: &Homes,
+    ) -> Result<Self, Error> {
         let name = config.settings.target_name()?;
         remark("the target's name", &name);
         let shared = shared(&config, &name, limits, on.pool().cap_bytes())?;
@@ -109,8 +124,8 @@ impl Target {
         self.shared.sessions()
     }
 
-    /// Stops the target: accepts no more connections or commands, lets commands in flight end (for a bounded time), closes, and
-    /// flushes.
+    /// Stops the target: accepts no more connections or commands, lets commands in flight end (for
+    /// a bounded time), closes, and flushes.
     pub fn stop(self) -> Result<(), Error> {
         stop_all(&[&self], &self.shared.inventory.now().devices())
     }
@@ -139,31 +154,54 @@ fn offer(transfer_bytes: u32) -> Offer {
 }
 
 /// The target with its logical units.
-fn shared(config: &TargetConfig, name: &Name, limits: TargetLimits, pool_bytes: usize) -> Result<Arc<Shared>, Error> {
+fn shared(
+    config: &TargetConfig,
+    name: &Name,
+    limits: TargetLimits,
+    pool_bytes: usize,
+) -> Result<Arc<Shared>, Error> {
     let transfer_bytes = transfer_bytes(pool_bytes);
     let mut engine = EngineConfig::new(name.clone());
     engine.chap = config.settings.policy()?;
     engine.offer = offer(transfer_bytes);
     engine.login_limit = limits.login;
-    let (inventory, nqn, identities) =
-        (Arc::clone(&config.inventory), config.subsystem.clone(), config.settings.identities.clone());
+    let (inventory, nqn, identities) = (
+        Arc::clone(&config.inventory),
+        config.subsystem.clone(),
+        config.settings.identities.clone(),
+    );
     let guesses = (!config.settings.random_secrets).then(Arc::default);
     Ok(Shared::new(inventory, nqn, engine, limits.connections, identities, guesses, transfer_bytes))
 }
 
 /// Listens at the address of a port on the loop of `on`.
-fn listen(on: &Handle, at: SocketAddr, port: u16, shared: &Arc<Shared>, homes: &Homes) -> Result<(SocketAddr, Open), Error> {
+fn listen(
+    on: &Handle,
+    at: SocketAddr,
+    port: u16,
+    shared: &Arc<Shared>,
+    homes: &Homes,
+) -> Result<(SocketAddr, Open), Error> {
     let (to, homes) = (Arc::clone(shared), homes.clone());
-    let (address, open) = Open::tcp(on, at, move |on, stream| Connection::accept(on, stream, port, &to, &homes))?;
+    let (address, open) =
+        Open::tcp(on, at, move |on, stream| Connection::accept(on, stream, port, &to, &homes))?;
     shared.port_opened(port, address);
     Ok((address, open))
 }
 
 /// Starts a target that listens nowhere yet.
-pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
+pub(in crate::export) fn start(
+    config: &ExportConfig,
+    loops: &[Remote],
+) -> Result<Box<dyn Export>, Error> {
     let (settings, inventory) = (config.iscsi.clone(), Arc::clone(&config.inventory));
     let now = inventory.now();
-    let none = || Error::new(ErrorKind::Usage, "an iSCSI target needs a subsystem to serve, and the inventory has none");
+    let none = || {
+        Error::new(
+            ErrorKind::Usage,
+            "an iSCSI target needs a subsystem to serve, and the inventory has none",
+        )
+    };
     let subsystem = now.subsystems().first().ok_or_else(none)?.nqn.clone();
     let config = TargetConfig { settings, inventory, subsystem, listen: Vec::new() };
     Ok(Box::new(Target::start(config, loops)?))
@@ -188,7 +226,9 @@ fn host_port(url: &str) -> Result<HostPort, Error> {
     let rest = url.strip_prefix(ISCSI).unwrap_or(url);
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !path.is_empty() {
-        let text = format!("\"{url}\" contains a target name; set it with --iqn, because all ports serve the same target");
+        let text = format!(
+            "\"{url}\" contains a target name; set it with --iqn, because all ports serve the same target"
+        );
         return Err(Error::new(ErrorKind::Usage, text));
     }
     HostPort::parse(host, ISCSI_PORT)
@@ -198,7 +238,8 @@ impl Export for Target {
     fn listen(&self, url: &str) -> Result<(), Error> {
         let (at, shared, homes) = (address(url)?, Arc::clone(&self.shared), self.homes.clone());
         let port = shared.add_port(url)?;
-        let (address, open) = ask(self.homes.first(), move |on| listen(on, at, port, &shared, &homes))??;
+        let (address, open) =
+            ask(self.homes.first(), move |on| listen(on, at, port, &shared, &homes))??;
         self.listeners.add(url, address, open);
         Ok(())
     }
@@ -215,7 +256,9 @@ impl Export for Target {
 
     fn urls(&self) -> Vec<String> {
         let name = self.name.as_str();
-        let url = |address: &SocketAddr, lun: usize| format!("{ISCSI}{}/{}/{lun}", reachable(*address), IscsiUrl::segment(name));
+        let url = |address: &SocketAddr, lun: usize| {
+            format!("{ISCSI}{}/{}/{lun}", reachable(*address), IscsiUrl::segment(name))
+        };
         let numbers = self.shared.numbers();
         let of = |address| numbers.iter().map(move |lun| url(address, *lun));
         self.addresses().iter().flat_map(of).collect()
@@ -226,7 +269,10 @@ impl Export for Target {
         // A name that a shell would read otherwise is left to whoever chose it.
         let is_plain = |c: char| c.is_alphanumeric() || "._:-+@%/=,".contains(c);
         self.name.as_str().chars().all(is_plain).then_some(())?;
-        let command = format!("iscsiadm -m discovery -t sendtargets -p {address} && iscsiadm -m node -T {} -l", self.name);
+        let command = format!(
+            "iscsiadm -m discovery -t sendtargets -p {address} && iscsiadm -m node -T {} -l",
+            self.name
+        );
         Some(("Linux", command))
     }
 

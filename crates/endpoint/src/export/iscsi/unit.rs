@@ -7,12 +7,14 @@ use weft_proto::scsi::lun::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity
 /// Digits of a serial number that is made from a UUID.
 const SERIAL_DIGITS: usize = 16;
 
-/// What a namespace says of itself as a logical unit. Initiators that reach it both ways see one disk.
+/// What a namespace says of itself as a logical unit. Initiators that reach it both ways see one
+/// disk.
 pub(super) fn describe(namespace: &Namespace, transfer_bytes: u32) -> UnitConfig {
     let device = &namespace.device;
     let (geometry, features, identity) = (device.geometry(), device.features(), device.identity());
     let uuid = namespace.uuid;
-    let serial = identity.serial.unwrap_or_else(|| uuid.simple().to_string()[..SERIAL_DIGITS].to_owned());
+    let serial =
+        identity.serial.unwrap_or_else(|| uuid.simple().to_string()[..SERIAL_DIGITS].to_owned());
     UnitConfig {
         geometry: UnitGeometry {
             block_bytes: geometry.block_bytes,

@@ -1,4 +1,5 @@
-//! The logical units of a target as the inventory has them: the namespaces of one subsystem, whose numbers are one less than their identifiers.
+//! The logical units of a target as the inventory has them: the namespaces of one subsystem, whose
+//! numbers are one less than their identifiers.
 
 use super::ports::Ports;
 use super::unit::describe;
@@ -72,7 +73,10 @@ impl Units {
             let unit = match before.iter_mut().find(stays) {
                 Some(known) => Arc::clone(&known.unit),
                 None => {
-                    let reservations = namespace.reservations.as_ref().map(|reservations| Arc::clone(reservations.shared()));
+                    let reservations = namespace
+                        .reservations
+                        .as_ref()
+                        .map(|reservations| Arc::clone(reservations.shared()));
                     LogicalUnit::new(config.clone(), reservations)
                 }
             };
@@ -101,8 +105,10 @@ impl Units {
 
     /// What an initiator sees.
     pub fn view(&self, initiator: &Name) -> View {
-        let (mut units, mut devices, mut reservations) = (UnitTable::default(), Vec::new(), Vec::new());
-        for known in self.units.iter().filter(|known| known.namespace.initiators.allows(initiator)) {
+        let (mut units, mut devices, mut reservations) =
+            (UnitTable::default(), Vec::new(), Vec::new());
+        for known in self.units.iter().filter(|known| known.namespace.initiators.allows(initiator))
+        {
             if units.insert(known.number, Arc::clone(&known.unit)).is_ok() {
                 devices.resize(known.number + 1, None);
                 devices[known.number] = known.namespace.served().cloned();
@@ -115,7 +121,9 @@ impl Units {
 
     /// Whether an initiator sees the logical unit of a number.
     pub fn sees(&self, initiator: &Name, number: usize) -> bool {
-        self.units.iter().any(|known| known.number == number && known.namespace.initiators.allows(initiator))
+        self.units
+            .iter()
+            .any(|known| known.number == number && known.namespace.initiators.allows(initiator))
     }
 
     /// The subsystem, and the namespaces of it that an initiator sees.

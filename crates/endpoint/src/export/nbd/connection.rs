@@ -42,27 +42,59 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Takes an accepted stream to the loop whose turn it is.
-    pub(super) fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>, tls: Option<TlsServer>) {
+    pub(super) fn accept(
+        on: &Handle,
+        stream: Box<dyn Stream>,
+        shared: &Arc<Shared>,
+        tls: Option<TlsServer>,
+    ) {
         let limit = shared.limits.handshake;
-        let config = ServerConfig { tls: tls.is_some(), negotiation_limit: limit, ..ServerConfig::new(shared.exports()) };
-        let (pump, to) = (StreamPump::new(stream, Server::new(config)).watched(), Arc::clone(shared));
-        driver::accept(on, pump, &shared.members, &shared.homes, move |id, pump: &mut Pump, mailbox, newcomer| {
-            let (mailbox, peer, session, serving) = (Arc::clone(mailbox), pump.peer(), None, None);
-            let (newcomer, start_tls, leaving, draining) = (Some(newcomer), false, false, false);
-            Self { id, shared: to, mailbox, peer, session, serving, newcomer, tls, start_tls, leaving, draining }
-        });
+        let config = ServerConfig {
+            tls: tls.is_some(),
+            negotiation_limit: limit,
+            ..ServerConfig::new(shared.exports())
+        };
+        let (pump, to) =
+            (StreamPump::new(stream, Server::new(config)).watched(), Arc::clone(shared));
+        driver::accept(
+            on,
+            pump,
+            &shared.members,
+            &shared.homes,
+            move |id, pump: &mut Pump, mailbox, newcomer| {
+                let (mailbox, peer, session, serving) =
+                    (Arc::clone(mailbox), pump.peer(), None, None);
+                let (newcomer, start_tls, leaving, draining) =
+                    (Some(newcomer), false, false, false);
+                Self {
+                    id,
+                    shared: to,
+                    mailbox,
+                    peer,
+                    session,
+                    serving,
+                    newcomer,
+                    tls,
+                    start_tls,
+                    leaving,
+                    draining,
+                }
+            },
+        );
     }
 
     /// The client wants an export: tells about it and, if it is to be used, opens the device.
     fn select(&mut self, on: &Handle, engine: &mut Server) {
         let Some((listed, info, namespace)) = self.shared.find(engine.wanted()) else {
-            let text = || format!("{}: there is no export {}", self.peer, Printable(engine.wanted()));
+            let text =
+                || format!("{}: there is no export {}", self.peer, Printable(engine.wanted()));
             self.shared.members.refusals().log(on.now().since_epoch(), text);
             return engine.answer(Err((ReplyCode::ERR_UNKNOWN, "there is no export of this name")));
         };
         if engine.wants_to_go() {
             let Some(nqn) = self.shared.choose(&self.mailbox, &namespace, &self.peer) else {
-                return engine.answer(Err((ReplyCode::ERR_UNKNOWN, "the export has changed: try again")));
+                return engine
+                    .answer(Err((ReplyCode::ERR_UNKNOWN, "the export has changed: try again")));
             };
             let meter = self.shared.meter(&self.peer, (nqn, namespace.nsid));
             let rate = self.shared.inventory.host_limits().of(host_of(&self.peer));
@@ -70,7 +102,8 @@ impl Connection {
                 Ok(session) => self.session = Some(session),
                 Err(e) => {
                     tracing::error!("export {}: {e}", listed.name);
-                    return engine.answer(Err((ReplyCode::ERR_PLATFORM, "the device has no free queue")));
+                    return engine
+                        .answer(Err((ReplyCode::ERR_PLATFORM, "the device has no free queue")));
                 }
             }
             (self.serving, self.newcomer) = (Some(self.shared.members.serve()), None);
@@ -84,8 +117,9 @@ impl Service for Connection {
     type Handler = Self;
     type Own = Nothing;
 
-    /// A client may send its last requests and leave: what is outstanding is handled before the server closes the connection (NBD, "Terminating the
-    /// transmission phase"). A client has no other server at which it could have repeated them.
+    /// A client may send its last requests and leave: what is outstanding is handled before the
+    /// server closes the connection (NBD, "Terminating the transmission phase"). A client has no
+    /// other server at which it could have repeated them.
     const FINISHES: bool = true;
 
     #[inline]
@@ -142,7 +176,9 @@ impl Service for Connection {
 
     #[inline]
     fn advance(&mut self, _: &Handle, pump: &mut Pump) -> bool {
-        if self.session.as_ref().is_some_and(|session| session.refused() > ESHUTDOWN_MAX) && !pump.is_closing() {
+        if self.session.as_ref().is_some_and(|session| session.refused() > ESHUTDOWN_MAX)
+            && !pump.is_closing()
+        {
             self.stop(pump);
         }
         let done = || pump.engine.outstanding() == 0 && !pump.engine.wants_transmit();
@@ -156,12 +192,14 @@ impl Service for Connection {
     fn replace(&mut self, _: &Handle, mut pump: Pump) -> Place<Self> {
         self.start_tls = false;
         let Some(tls) = self.tls.clone().filter(|_| pump.is_quiet()) else {
-            // Whatever came with the option is looked at by the engine, which does not stand for it.
+            // Whatever came with the option is looked at by the engine, which does not stand for
+            // it.
             pump.resume();
             return Place::Here(pump);
         };
         let peer = pump.peer();
-        let wrapped = pump.wrap(|stream| tls.wrap(stream)).inspect_err(|e| tracing::error!("{peer}: {e}"));
+        let wrapped =
+            pump.wrap(|stream| tls.wrap(stream)).inspect_err(|e| tracing::error!("{peer}: {e}"));
         let Ok(mut pump) = wrapped else { return Place::Nowhere };
         pump.engine.secured();
         pump.resume();
@@ -180,8 +218,11 @@ impl Service for Connection {
     }
 
     fn violation(pump: &mut Pump) -> Option<String> {
-        let missed =
-            || pump.engine.misses_tls().then(|| "the client did not start TLS, without which it gets nothing".to_owned());
+        let missed = || {
+            pump.engine
+                .misses_tls()
+                .then(|| "the client did not start TLS, without which it gets nothing".to_owned())
+        };
         pump.engine.violation().map(|violation| violation.to_string()).or_else(missed)
     }
 }

@@ -1,5 +1,6 @@
-//! Blocks that a request writes partially: they are read, and written back with the new data by compare-and-write, repeatedly
-//! until no other writer has changed them in between. So no write by another client or protocol is lost.
+//! Blocks that a request writes partially: they are read, and written back with the new data by
+//! compare-and-write, repeatedly until no other writer has changed them in between. So no write by
+//! another client or protocol is lost.
 
 use crate::export::budget::Budget;
 use crate::limits::NBD_MERGES_MAX;
@@ -39,7 +40,9 @@ impl Edge {
     pub fn provide(&mut self, on: &Handle, budget: &mut Budget, block_bytes: u32) -> bool {
         let mut block = || budget.take(on, block_bytes as usize);
         match (block(), block()) {
-            (Some(old), Some(new)) => (self.old, self.new) = (smallvec![old.into()], smallvec![new.into()]),
+            (Some(old), Some(new)) => {
+                (self.old, self.new) = (smallvec![old.into()], smallvec![new.into()])
+            }
             (Some(buf), None) | (None, Some(buf)) => {
                 budget.give(&mut smallvec![buf.into()]);
                 return false;
@@ -60,7 +63,8 @@ impl Edge {
         Op::new(OpKind::Read, self.lba, 1, user, core::mem::take(&mut self.old))
     }
 
-    /// The device is done with an operation. `ours` is what is new in the block's own memory; without it zeroes are.
+    /// The device is done with an operation. `ours` is what is new in the block's own memory;
+    /// without it zeroes are.
     pub fn next(&mut self, completion: Completion, ours: Option<&[u8]>, fua: bool) -> Next {
         let Completion { mut op, outcome } = completion;
         if op.kind == OpKind::Read && outcome.is_success() {
@@ -70,7 +74,8 @@ impl Edge {
             self.new.extend(op.data.pop());
         }
         self.old = op.data;
-        let changed = matches!(outcome, Outcome::Done(status) if status.kind == StatusKind::CompareFailed);
+        let changed =
+            matches!(outcome, Outcome::Done(status) if status.kind == StatusKind::CompareFailed);
         if !(changed && op.kind != OpKind::Read) {
             return Next::Done(outcome);
         }

@@ -1,4 +1,5 @@
-//! The NBD server: each device is an export with a name, the first one also with the empty name, at any number of addresses.
+//! The NBD server: each device is an export with a name, the first one also with the empty name, at
+//! any number of addresses.
 
 mod connection;
 mod edge;

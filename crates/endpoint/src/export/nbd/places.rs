@@ -31,8 +31,9 @@ impl Place {
 pub(super) fn parse(text: &str) -> Result<NbdUrl, Error> {
     let url = NbdUrl::parse(text)?;
     if !url.export.is_empty() {
-        let text =
-            format!("--listen \"{url}\" contains an export name; set names with --name, because each address serves all sources");
+        let text = format!(
+            "--listen \"{url}\" contains an export name; set names with --name, because each address serves all sources"
+        );
         return Err(Error::new(ErrorKind::Usage, text));
     }
     Ok(url)

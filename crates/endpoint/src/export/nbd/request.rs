@@ -1,5 +1,6 @@
-//! One request, and the memory of its data: in parts, each as long as one operation of the device may be. Blocks of which a write has a part only
-//! are parts of their own, before and behind the others.
+//! One request, and the memory of its data: in parts, each as long as one operation of the device
+//! may be. Blocks of which a write has a part only are parts of their own, before and behind the
+//! others.
 
 use super::edge::Edge;
 use smallvec::SmallVec;
@@ -9,12 +10,14 @@ use weft_proto::nbd::code::ErrorCode;
 use weft_proto::nbd::server::{Command, CommandKind};
 use weft_proto::stream::Tag;
 
-/// A request in progress. A slot serves one request after another, and keeps the memory of its lists.
+/// A request in progress. A slot serves one request after another, and keeps the memory of its
+/// lists.
 #[derive(Default)]
 pub(super) struct Request {
     /// What is to be done.
     pub command: Option<Command>,
-    /// Memory of the data, all parts of the same length but the last. A part is away while the device has it.
+    /// Memory of the data, all parts of the same length but the last. A part is away while the
+    /// device has it.
     pub parts: SmallVec<[Segments; 1]>,
     /// Operations that the device has.
     pub pending: u32,
@@ -76,7 +79,8 @@ impl Request {
         self.head > 0
     }
 
-    /// Puts the blocks apart that are not written wholly; a trim leaves them alone. Gives how many others there are.
+    /// Puts the blocks apart that are not written wholly; a trim leaves them alone. Gives how many
+    /// others there are.
     #[cold]
     fn find_edges(&mut self, command: Command, block: u64, end: u64) -> u64 {
         let (first, last) = (self.first, end / block);
@@ -120,13 +124,19 @@ impl Request {
 
     /// Whether data comes or goes with it.
     pub fn has_payload(&self) -> bool {
-        matches!(self.command.map(|command| command.kind), Some(CommandKind::Read | CommandKind::Write { .. }))
+        matches!(
+            self.command.map(|command| command.kind),
+            Some(CommandKind::Read | CommandKind::Write { .. })
+        )
     }
 
     /// Whether it asks for durability.
     pub fn fua(&self) -> bool {
         let kind = self.command.map(|command| command.kind);
-        matches!(kind, Some(CommandKind::Write { fua: true } | CommandKind::WriteZeroes { fua: true, .. }))
+        matches!(
+            kind,
+            Some(CommandKind::Write { fua: true } | CommandKind::WriteZeroes { fua: true, .. })
+        )
     }
 
     /// The names of all operations that it may have in flight.
@@ -140,7 +150,9 @@ impl Request {
             Some(CommandKind::Read) => OpKind::Read,
             Some(CommandKind::Write { fua }) => OpKind::Write { fua },
             Some(CommandKind::Trim { .. }) => OpKind::Discard,
-            Some(CommandKind::WriteZeroes { may_free, fua }) => OpKind::WriteZeroes { deallocate: may_free, fua },
+            Some(CommandKind::WriteZeroes { may_free, fua }) => {
+                OpKind::WriteZeroes { deallocate: may_free, fua }
+            }
             Some(CommandKind::Flush) | None => OpKind::Flush,
         }
     }

@@ -54,20 +54,34 @@ pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
 }
 
 /// Starts a server that listens nowhere yet.
-pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
-    let server = NbdServer::start_at(Arc::clone(&config.inventory), Vec::new(), NbdLimits::default(), loops)?;
+pub(in crate::export) fn start(
+    config: &ExportConfig,
+    loops: &[Remote],
+) -> Result<Box<dyn Export>, Error> {
+    let server = NbdServer::start_at(
+        Arc::clone(&config.inventory),
+        Vec::new(),
+        NbdLimits::default(),
+        loops,
+    )?;
     Ok(Box::new(NbdServer { tls: config.tls.clone(), ..server }))
 }
 
 impl NbdServer {
     /// Like [`NbdServer::start_on`], from any thread.
-    pub fn start(inventory: Arc<LiveInventory>, urls: &[&str], limits: NbdLimits, loops: &[Remote]) -> Result<Self, Error> {
-        let places = urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
+    pub fn start(
+        inventory: Arc<LiveInventory>,
+        urls: &[&str],
+        limits: NbdLimits,
+        loops: &[Remote],
+    ) -> Result<Self, Error> {
+        let places =
+            urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
         Self::start_at(inventory, places, limits, loops)
     }
 
-    /// Serves the namespaces that have a name at `nbd://` and `nbd+unix://` URLs without an export name. Called on the first of
-    /// `loops`, over which connections are distributed.
+    /// Serves the namespaces that have a name at `nbd://` and `nbd+unix://` URLs without an export
+    /// name. Called on the first of `loops`, over which connections are distributed.
     pub fn start_on(
         on: &Handle,
         inventory: Arc<LiveInventory>,
@@ -75,11 +89,17 @@ impl NbdServer {
         limits: NbdLimits,
         loops: &[Remote],
     ) -> Result<Self, Error> {
-        let places = urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
+        let places =
+            urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
         Self::listen(on, inventory, places, limits, Homes::new(loops)?)
     }
 
-    fn start_at(inventory: Arc<LiveInventory>, places: Vec<Place>, limits: NbdLimits, loops: &[Remote]) -> Result<Self, Error> {
+    fn start_at(
+        inventory: Arc<LiveInventory>,
+        places: Vec<Place>,
+        limits: NbdLimits,
+        loops: &[Remote],
+    ) -> Result<Self, Error> {
         let homes = Homes::new(loops)?;
         let first = homes.first().clone();
         ask(&first, move |on| Self::listen(on, inventory, places, limits, homes))?
@@ -102,8 +122,8 @@ impl NbdServer {
         Ok(server)
     }
 
-    /// Stops the server: accepts no more connections or commands, lets commands in flight end (for a bounded time), closes, and
-    /// flushes.
+    /// Stops the server: accepts no more connections or commands, lets commands in flight end (for
+    /// a bounded time), closes, and flushes.
     pub fn stop(self) -> Result<(), Error> {
         stop_all(&[&self], &self.shared.inventory.now().devices())
     }
@@ -117,7 +137,13 @@ fn listen(on: &Handle, place: Place, shared: &Arc<Shared>) -> Result<(NbdUrl, Op
         NbdPlace::Tcp(_) => {
             let (bound, open) = Open::tcp(on, place.address, accepted)?;
             let bound = reachable(bound);
-            (NbdPlace::Tcp(crate::url::HostPort { host: bound.ip().to_string(), port: bound.port() }), open)
+            (
+                NbdPlace::Tcp(crate::url::HostPort {
+                    host: bound.ip().to_string(),
+                    port: bound.port(),
+                }),
+                open,
+            )
         }
         NbdPlace::Unix(path) => (place.url.place.clone(), Open::unix(on, path, accepted)?),
     };
@@ -142,7 +168,9 @@ impl Export for NbdServer {
 
     fn urls(&self) -> Vec<String> {
         let exports = self.shared.exports();
-        let of = |place| exports.iter().map(move |listed| NbdUrl::with_export(place, &listed.name).to_string());
+        let of = |place| {
+            exports.iter().map(move |listed| NbdUrl::with_export(place, &listed.name).to_string())
+        };
         self.listeners.places().iter().flat_map(of).collect()
     }
 
@@ -154,7 +182,8 @@ impl Export for NbdServer {
             NbdPlace::Tcp(address) => format!("{} {}", address.host, address.port),
             NbdPlace::Unix(path) => format!("-unix {}", path.display()),
         };
-        // nbd-client does not pass on the size that the server asks for. It takes this option in front of the others only.
+        // nbd-client does not pass on the size that the server asks for. It takes this option in
+        // front of the others only.
         let size = match namespace.device.geometry().block_bytes {
             512 => String::new(),
             bytes => format!("-b {bytes} "),

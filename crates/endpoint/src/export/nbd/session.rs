@@ -1,7 +1,9 @@
-//! Requests of a connection that has chosen its export become operations of the device, completions become replies.
+//! Requests of a connection that has chosen its export become operations of the device, completions
+//! become replies.
 //!
-//! Memory is taken when a request needs it and there is some; one that finds none waits ("starved"). A write that waits stops the
-//! receiving of its connection, whose other requests end meanwhile and give theirs back.
+//! Memory is taken when a request needs it and there is some; one that finds none waits
+//! ("starved"). A write that waits stops the receiving of its connection, whose other requests end
+//! meanwhile and give theirs back.
 
 use super::edge::Next;
 use super::request::{Request, tag_and_part, user};
@@ -53,7 +55,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Opens a queue of the namespace's device on this loop, for a client at `peer` that may use so much.
+    /// Opens a queue of the namespace's device on this loop, for a client at `peer` that may use so
+    /// much.
     pub(super) fn open(
         namespace: &Namespace,
         rate: Option<Arc<Rate>>,
@@ -90,7 +93,13 @@ impl Session {
     }
 
     #[inline]
-    pub(super) fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
+    pub(super) fn pieces_mut<'a>(
+        &'a mut self,
+        tag: Tag,
+        offset: u32,
+        len: u32,
+        into: &mut Pieces<'a>,
+    ) {
         let Some(request) = self.requests.get_mut(tag.index()) else { return };
         let (part, at) = request.place(offset, self.part_bytes);
         if let Some(memory) = request.parts.get_mut(part) {
@@ -114,7 +123,13 @@ impl Session {
 
     /// A request has come.
     #[inline]
-    pub(super) fn request(&mut self, on: &Handle, engine: &mut Server, tag: Tag, command: Command) -> Flow {
+    pub(super) fn request(
+        &mut self,
+        on: &Handle,
+        engine: &mut Server,
+        tag: Tag,
+        command: Command,
+    ) -> Flow {
         if self.requests.len() <= tag.index() {
             self.requests.resize_with(tag.index() + 1, Request::default);
         }
@@ -150,7 +165,9 @@ impl Session {
                 self.go_on(engine, tag);
                 Flow::Continue
             }
-            CommandKind::WriteZeroes { .. } if !self.requests[tag.index()].edges.is_empty() => self.provide(on, engine, tag),
+            CommandKind::WriteZeroes { .. } if !self.requests[tag.index()].edges.is_empty() => {
+                self.provide(on, engine, tag)
+            }
             CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => {
                 self.go_on(engine, tag);
                 Flow::Continue
@@ -162,16 +179,20 @@ impl Session {
     #[inline]
     fn is_kept_out(&self, kind: CommandKind) -> bool {
         let effect = if kind == CommandKind::Read { Effect::Reads } else { Effect::Writes };
-        self.reservations.as_ref().is_some_and(|reservations| !reservations.allows_strangers(effect))
+        self.reservations
+            .as_ref()
+            .is_some_and(|reservations| !reservations.allows_strangers(effect))
     }
 
-    /// Takes memory for a request, and has the device begin unless data is to come first. Without memory it waits.
+    /// Takes memory for a request, and has the device begin unless data is to come first. Without
+    /// memory it waits.
     #[inline]
     fn provide(&mut self, on: &Handle, engine: &mut Server, tag: Tag) -> Flow {
         let write = self.requests[tag.index()].is_write();
         // Out of its place meanwhile, with the memory of the lists themselves.
         let mut request = core::mem::take(&mut self.requests[tag.index()]);
-        let provided = self.provide_parts(on, &mut request) && (request.edges.is_empty() || self.provide_edges(on, &mut request));
+        let provided = self.provide_parts(on, &mut request)
+            && (request.edges.is_empty() || self.provide_edges(on, &mut request));
         self.requests[tag.index()] = request;
         if !provided {
             self.free(tag);
@@ -195,7 +216,10 @@ impl Session {
             return false;
         }
         for at in (0..request.bytes).step_by(self.part_bytes as usize) {
-            let (lba, bytes) = (request.first + u64::from(at / self.block_bytes), self.part_bytes.min(request.bytes - at));
+            let (lba, bytes) = (
+                request.first + u64::from(at / self.block_bytes),
+                self.part_bytes.min(request.bytes - at),
+            );
             match self.find_memory(on, read, lba, bytes) {
                 Some(data) => request.parts.push(data),
                 None => return false,
@@ -225,7 +249,8 @@ impl Session {
         request.edges.iter_mut().all(|edge| edge.provide(on, budget, block_bytes))
     }
 
-    /// Memory for one part: the device's own where it has some to give, which then holds what a read asks for.
+    /// Memory for one part: the device's own where it has some to give, which then holds what a
+    /// read asks for.
     #[inline]
     fn find_memory(&mut self, on: &Handle, read: bool, lba: u64, bytes: u32) -> Option<Segments> {
         let mut data = Segments::new();
@@ -254,7 +279,8 @@ impl Session {
             }
             let at = n as u32 * self.part_bytes;
             let blocks = self.part_bytes.min(request.bytes - at) / self.block_bytes;
-            let (lba, data) = (request.first + u64::from(at / self.block_bytes), core::mem::take(memory));
+            let (lba, data) =
+                (request.first + u64::from(at / self.block_bytes), core::mem::take(memory));
             self.devices.push(DEVICE, Op::new(kind, lba, blocks, user(tag, whole + n), data));
             request.pending += 1;
         }
@@ -274,7 +300,11 @@ impl Session {
     pub(super) fn data_arrived(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
         self.meter.turn(on.now());
         if self.requests[tag.index()].parts.is_empty() {
-            return self.answer(engine, tag, self.requests[tag.index()].error.unwrap_or(ErrorCode::ESHUTDOWN));
+            return self.answer(
+                engine,
+                tag,
+                self.requests[tag.index()].error.unwrap_or(ErrorCode::ESHUTDOWN),
+            );
         }
         if self.is_kept_out(CommandKind::Write { fua: false }) {
             self.free(tag);
@@ -328,7 +358,8 @@ impl Session {
         true
     }
 
-    /// Whether the device holds requests that were answered at a time limit; memory that came back is free.
+    /// Whether the device holds requests that were answered at a time limit; memory that came back
+    /// is free.
     #[inline]
     fn holds_overdue(&mut self) -> bool {
         self.devices.holds_overdue(|mut memory| self.budget.give(&mut memory))
@@ -348,7 +379,11 @@ impl Session {
         {
             return self.edge_completed(engine, tag, at, completion);
         }
-        let error = if completion.outcome.is_success() { ErrorCode::SUCCESS } else { to_nbd(kind, &completion.outcome) };
+        let error = if completion.outcome.is_success() {
+            ErrorCode::SUCCESS
+        } else {
+            to_nbd(kind, &completion.outcome)
+        };
         self.in_device -= 1;
         request.came_back(part, completion, error);
         self.settled(engine, tag);
@@ -363,7 +398,8 @@ impl Session {
         if self.stopping {
             edge.bury(completion);
         } else {
-            let ours = request.parts.get(edge.part).and_then(|part| part.first()).map(|block| &block[..]);
+            let ours =
+                request.parts.get(edge.part).and_then(|part| part.first()).map(|block| &block[..]);
             match edge.next(completion, ours, fua) {
                 Next::Submit(op) => return self.devices.push(DEVICE, op),
                 Next::Done(outcome) if outcome.is_success() => {}

@@ -42,26 +42,44 @@ struct Choice {
 type MailboxOf = Mailbox<Message<Nothing>>;
 
 impl Shared {
-    pub(super) fn new(inventory: Arc<LiveInventory>, limits: NbdLimits, pool_bytes: usize, homes: Homes) -> Arc<Self> {
+    pub(super) fn new(
+        inventory: Arc<LiveInventory>,
+        limits: NbdLimits,
+        pool_bytes: usize,
+        homes: Homes,
+    ) -> Arc<Self> {
         let part = (pool_bytes / POOL_PARTS).clamp(BUF_BYTES_MIN, NBD_TRANSFER_BYTES_MAX as usize);
         let live = Arc::clone(&inventory);
         live.join(|_| {
             let members = Members::new(limits.connections);
-            Arc::new(Self { inventory, limits, homes, members, payload_max: 1 << part.ilog2(), chosen: Mutex::default() })
+            Arc::new(Self {
+                inventory,
+                limits,
+                homes,
+                members,
+                payload_max: 1 << part.ilog2(),
+                chosen: Mutex::default(),
+            })
         })
     }
 
     /// What LIST tells: the namespaces that have a name. The first is also the default export.
     pub(super) fn exports(&self) -> Arc<[Listed]> {
         let now = self.look();
-        now.namespaces().filter(|namespace| namespace.served().is_some()).filter_map(|namespace| listed(namespace)).collect()
+        now.namespaces()
+            .filter(|namespace| namespace.served().is_some())
+            .filter_map(|namespace| listed(namespace))
+            .collect()
     }
 
     /// The export that a client knows as `name`: its negotiated properties, and the namespace.
     pub(super) fn find(&self, name: &str) -> Option<(Listed, ExportInfo, Arc<Namespace>)> {
         let now = self.look();
-        let wanted = |namespace: &&Arc<Namespace>| namespace.name.as_ref().is_some_and(|known| name.is_empty() || known == name);
-        let namespace = now.namespaces().filter(|namespace| namespace.served().is_some()).find(wanted)?;
+        let wanted = |namespace: &&Arc<Namespace>| {
+            namespace.name.as_ref().is_some_and(|known| name.is_empty() || known == name)
+        };
+        let namespace =
+            now.namespaces().filter(|namespace| namespace.served().is_some()).find(wanted)?;
         Some((listed(namespace)?, self.info(namespace), Arc::clone(namespace)))
     }
 
@@ -75,24 +93,38 @@ impl Shared {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection of `mailbox` serves this namespace from now on. The subsystem that has it; `None`: it is not what it was when it was found.
-    pub(super) fn choose(&self, mailbox: &Arc<MailboxOf>, namespace: &Arc<Namespace>, peer: &str) -> Option<Nqn> {
+    /// The connection of `mailbox` serves this namespace from now on. The subsystem that has it;
+    /// `None`: it is not what it was when it was found.
+    pub(super) fn choose(
+        &self,
+        mailbox: &Arc<MailboxOf>,
+        namespace: &Arc<Namespace>,
+        peer: &str,
+    ) -> Option<Nqn> {
         let mut chosen = self.chosen();
         // Under the lock that whoever follows the inventory takes: a change of after this is told.
         let now = self.inventory.now();
-        let holds =
-            |subsystem: &&Arc<Subsystem>| subsystem.namespace(namespace.nsid).is_some_and(|it| Arc::ptr_eq(it, namespace));
+        let holds = |subsystem: &&Arc<Subsystem>| {
+            subsystem.namespace(namespace.nsid).is_some_and(|it| Arc::ptr_eq(it, namespace))
+        };
         let subsystem = now.subsystems().iter().find(holds)?;
         chosen.retain(|choice| choice.mailbox.strong_count() > 0);
         let (mailbox, nqn) = (Arc::downgrade(mailbox), subsystem.nqn.clone());
-        chosen.push(Choice { mailbox, nqn, namespace: Arc::clone(namespace), peer: peer.to_owned() });
+        chosen.push(Choice {
+            mailbox,
+            nqn,
+            namespace: Arc::clone(namespace),
+            peer: peer.to_owned(),
+        });
         Some(subsystem.nqn.clone())
     }
 
-    /// Counts the requests of a client at `peer`, which has chosen a namespace. A client is known by its address.
+    /// Counts the requests of a client at `peer`, which has chosen a namespace. A client is known
+    /// by its address.
     pub(super) fn meter(&self, peer: &str, namespace: NamespaceName) -> Meter {
         let host = origin(peer).map_or_else(|| "local".to_owned(), |address| address.to_string());
-        let name = ConnectionName { protocol: "nbd", host, peer: peer.to_owned(), queue: None, tls: None };
+        let name =
+            ConnectionName { protocol: "nbd", host, peer: peer.to_owned(), queue: None, tls: None };
         let mut meter = self.inventory.statistics().enter(name, 0);
         meter.follow([Some(namespace)].into_iter());
         meter
@@ -102,7 +134,8 @@ impl Shared {
     pub(super) fn hosts(&self) -> Vec<ConnectedHost> {
         let alive = |choice: &&Choice| choice.mailbox.strong_count() > 0;
         let host = |choice: &Choice| {
-            let (name, subsystem, namespaces) = (choice.peer.clone(), choice.nqn.clone(), vec![choice.namespace.nsid]);
+            let (name, subsystem, namespaces) =
+                (choice.peer.clone(), choice.nqn.clone(), vec![choice.namespace.nsid]);
             ConnectedHost { protocol: HostProtocol::Nbd, name, subsystem, namespaces }
         };
         self.chosen().iter().filter(alive).map(host).collect()
@@ -118,12 +151,13 @@ impl Shared {
             .with_if(TransmissionFlags::SEND_TRIM, features.write && features.discard)
             .with_if(TransmissionFlags::SEND_WRITE_ZEROES, features.write && features.write_zeroes)
             .with_if(TransmissionFlags::SEND_FAST_ZERO, features.write && features.write_zeroes);
-        // Blocks are written in part by compare-and-write, towards which nobody's writes are lost. Clients as libnbd send nothing shorter than the
-        // minimum, so it is told.
+        // Blocks are written in part by compare-and-write, towards which nobody's writes are lost.
+        // Clients as libnbd send nothing shorter than the minimum, so it is told.
         let minimum = if features.compare || !features.write { 1 } else { geometry.block_bytes };
         let optimal = geometry.optimal_blocks.saturating_mul(geometry.block_bytes);
         let optimal = if optimal.is_power_of_two() { optimal } else { geometry.block_bytes };
-        let preferred = optimal.max(NBD_PREFERRED_BYTES).min(self.payload_max).max(geometry.block_bytes);
+        let preferred =
+            optimal.max(NBD_PREFERRED_BYTES).min(self.payload_max).max(geometry.block_bytes);
         let sizes = BlockSizes { minimum, preferred, payload_max: self.payload_max.max(preferred) };
         ExportInfo { size_bytes: namespace.blocks * u64::from(geometry.block_bytes), flags, sizes }
     }
@@ -131,10 +165,14 @@ impl Shared {
 
 fn listed(namespace: &Namespace) -> Option<Listed> {
     let bytes = namespace.blocks * u64::from(namespace.device.geometry().block_bytes);
-    Some(Listed { name: namespace.name.clone()?, description: format!("{}, by weft", units::format_size(bytes)) })
+    Some(Listed {
+        name: namespace.name.clone()?,
+        description: format!("{}, by weft", units::format_size(bytes)),
+    })
 }
 
-/// Whether a client that has chosen a namespace can go on with what it has become: it was told its size once and for all.
+/// Whether a client that has chosen a namespace can go on with what it has become: it was told its
+/// size once and for all.
 fn can_go_on(chosen: &Namespace, now: Option<&Arc<Namespace>>) -> bool {
     now.is_some_and(|now| {
         let same = now.is_same_data(chosen) && Arc::ptr_eq(&now.device, &chosen.device);

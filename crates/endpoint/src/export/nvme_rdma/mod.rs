@@ -1,4 +1,5 @@
-//! NVMe over RDMA at the target: ports that accept queue pairs. The NVMe target ([`super::nvme_tcp`]) has them beside its TCP ports.
+//! NVMe over RDMA at the target: ports that accept queue pairs. The NVMe target
+//! ([`super::nvme_tcp`]) has them beside its TCP ports.
 
 mod receives;
 mod transport;
@@ -39,7 +40,11 @@ fn port(at: SocketAddr, listener: SocketAddr) -> PortAddress {
 }
 
 /// Listens at an address on the loop of `on`.
-pub(super) fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>) -> Result<(SocketAddr, Open), Error> {
+pub(super) fn listen(
+    on: &Handle,
+    at: SocketAddr,
+    shared: &Arc<Shared>,
+) -> Result<(SocketAddr, Open), Error> {
     let to = Arc::clone(shared);
     let (address, open) = Open::rdma(on, at, move |on, pair| accept(on, pair, at, &to))?;
     // A wildcard address is useless in discovery: a host gets the address at which it connected.
@@ -50,11 +55,19 @@ pub(super) fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>) -> Resul
 }
 
 /// `at`: what the listener was given, of which the port may have been any free one.
-pub(crate) fn accept(on: &Handle, mut pair: Box<dyn QueuePair>, at: SocketAddr, shared: &Arc<Shared>) {
+pub(crate) fn accept(
+    on: &Handle,
+    mut pair: Box<dyn QueuePair>,
+    at: SocketAddr,
+    shared: &Arc<Shared>,
+) {
     let Ok(local) = pair.local().parse::<SocketAddr>() else { return };
     let refuse = |pair: &mut dyn QueuePair, status: RejectStatus, why: &dyn std::fmt::Display| {
         let peer = pair.peer();
-        shared.members.refusals().log(on.now().since_epoch(), || format!("{peer}: connection refused: {why}"));
+        shared
+            .members
+            .refusals()
+            .log(on.now().since_epoch(), || format!("{peer}: connection refused: {why}"));
         pair.reject(&Reject { status }.encode());
     };
     let config = match config(&*pair, shared) {

@@ -1,8 +1,10 @@
-//! Memory for the receives of queue pairs, which a host asks for with the connection, before it is known who it is. Hosts share it as they do
-//! connections ([`shares`](crate::export::shares)).
+//! Memory for the receives of queue pairs, which a host asks for with the connection, before it is
+//! known who it is. Hosts share it as they do connections ([`shares`](crate::export::shares)).
 
 use crate::export::shares::{Bounds, NewShare, Refused, Share, Shares};
-use crate::limits::{RDMA_RECEIVES_BYTES_MAX, RDMA_RECEIVES_GUARANTEED_BYTES, RDMA_RECEIVES_NEWCOMERS_BYTES};
+use crate::limits::{
+    RDMA_RECEIVES_BYTES_MAX, RDMA_RECEIVES_GUARANTEED_BYTES, RDMA_RECEIVES_NEWCOMERS_BYTES,
+};
 use std::sync::Arc;
 
 /// What all receives of a target have.
@@ -73,9 +75,18 @@ mod tests {
     fn strangers_leave_memory_to_others_and_to_those_who_are_known() {
         let memory = ReceiveMemory::default();
         let strangers = all(&memory, "192.0.2.1:1", false);
-        assert_eq!(strangers.len(), RDMA_RECEIVES_NEWCOMERS_BYTES / BYTES / 4 * 3, "a quarter is for other addresses");
-        let others: Vec<_> = (2..40).flat_map(|n| all(&memory, &format!("192.0.2.{n}:1"), false)).collect();
-        assert_eq!((strangers.len() + others.len()) * BYTES, RDMA_RECEIVES_NEWCOMERS_BYTES, "who has little gets the last");
+        assert_eq!(
+            strangers.len(),
+            RDMA_RECEIVES_NEWCOMERS_BYTES / BYTES / 4 * 3,
+            "a quarter is for other addresses"
+        );
+        let others: Vec<_> =
+            (2..40).flat_map(|n| all(&memory, &format!("192.0.2.{n}:1"), false)).collect();
+        assert_eq!(
+            (strangers.len() + others.len()) * BYTES,
+            RDMA_RECEIVES_NEWCOMERS_BYTES,
+            "who has little gets the last"
+        );
         assert!(memory.take("192.0.2.50:1", BYTES).unwrap_err().contains("without a Connect"));
         drop(others);
         let known = all(&memory, "192.0.2.2:1", true);

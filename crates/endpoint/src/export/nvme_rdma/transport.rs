@@ -1,7 +1,8 @@
 //! NVMe over RDMA as a transport of controllers: a queue pair with the target's engine.
 //!
-//! The result of a read that is in memory of its device is lent to the queue pair, until the host has it. Other data is copied through the queue
-//! pair's own memory. Where that cannot be had, the work that needs it waits, and all behind it, until that of another command is free.
+//! The result of a read that is in memory of its device is lent to the queue pair, until the host
+//! has it. Other data is copied through the queue pair's own memory. Where that cannot be had, the
+//! work that needs it waits, and all behind it, until that of another command is free.
 
 use super::receives::Receives;
 use crate::limits::RDMA_LENT_PIECES;
@@ -68,7 +69,8 @@ impl Engine for RdmaEngine {
         self.queue.set_queue_entries(entries.min(self.entries));
     }
 
-    /// Data in capsules may wait for memory, that of several commands at a time, and comes later than its command.
+    /// Data in capsules may wait for memory, that of several commands at a time, and comes later
+    /// than its command.
     fn checks_data(&self) -> bool {
         true
     }
@@ -116,7 +118,8 @@ impl RdmaLink {
         if let Err(e) = pair.create(&queues) {
             return Err((pair, e));
         }
-        let mut queue = TargetQueuePair::new(TargetConfig { limits: limits(&device, send_queue), ..config });
+        let mut queue =
+            TargetQueuePair::new(TargetConfig { limits: limits(&device, send_queue), ..config });
         let answer = queue.accept().encode();
         while let Some(Work::PostReceive(buffer)) = queue.next_work() {
             pair.post_receive(buffer.0);
@@ -128,7 +131,8 @@ impl RdmaLink {
         Ok(Self { wire: Wire::new(pair, entries), engine })
     }
 
-    /// Copies what was read from the host into the memory of its command. Data of a capsule is there already.
+    /// Copies what was read from the host into the memory of its command. Data of a capsule is
+    /// there already.
     fn take_out(&mut self, session: &mut Session, tag: Tag) {
         if !self.wire.has_memory(tag) {
             return;
@@ -152,7 +156,8 @@ impl RdmaLink {
         }
     }
 
-    /// Has a command's result sent from where it is, if it is in memory of the device; whether that is so.
+    /// Has a command's result sent from where it is, if it is in memory of the device; whether that
+    /// is so.
     #[inline]
     fn lends(&mut self, session: &mut Session, tag: Tag, offset: u32) -> bool {
         if offset == 0
@@ -164,7 +169,8 @@ impl RdmaLink {
         self.wire.is_lent(tag)
     }
 
-    /// Gives a command memory for its data with its first piece. `false`: there never will be, and the work has failed.
+    /// Gives a command memory for its data with its first piece. `false`: there never will be, and
+    /// the work has failed.
     #[inline]
     fn has_place(&mut self, work: Work, tag: Tag, offset: u32) -> Result<bool, NoMemoryNow> {
         if offset > 0 {
@@ -196,8 +202,11 @@ impl Turn<Session> for RdmaLink {
         while let Some(event) = self.engine.queue.poll_event() {
             some = true;
             let event = match event {
-                // A capsule keeps its receive until its data is wanted: what waits for memory holds up nobody else.
-                TargetEvent::Command { tag, in_capsule_bytes } => Event::Command { tag, in_capsule_bytes },
+                // A capsule keeps its receive until its data is wanted: what waits for memory holds
+                // up nobody else.
+                TargetEvent::Command { tag, in_capsule_bytes } => {
+                    Event::Command { tag, in_capsule_bytes }
+                }
                 TargetEvent::DataArrived { tag } => {
                     self.take_out(session, tag);
                     Event::DataArrived { tag }
@@ -227,7 +236,9 @@ impl Turn<Session> for RdmaLink {
         let number = name_of(work).map_or(0, weft_proto::nvme_rdma::WorkId::number);
         match work {
             Work::PostReceive(buffer) => wire.pair.post_receive(buffer.0),
-            Work::Send { tag, invalidate, .. } => wire.pair.send(number, &queue.capsule(tag), None, invalidate),
+            Work::Send { tag, invalidate, .. } => {
+                wire.pair.send(number, &queue.capsule(tag), None, invalidate)
+            }
             Work::Read { tag, offset, bytes, from } => {
                 if self.has_place(work, tag, offset)? {
                     self.wire.pair.read(number, Memory { slot: tag.0, offset, bytes }, from);
@@ -237,9 +248,15 @@ impl Turn<Session> for RdmaLink {
                 let lent = self.lends(session, tag, offset);
                 if lent || self.has_place(work, tag, offset)? {
                     if !lent {
-                        self.wire.copy_in(tag, offset, bytes, |at, len| session.memory(tag, at, len));
+                        self.wire
+                            .copy_in(tag, offset, bytes, |at, len| session.memory(tag, at, len));
                     }
-                    self.wire.pair.write(number, Memory { slot: tag.0, offset, bytes }, to, signaled);
+                    self.wire.pair.write(
+                        number,
+                        Memory { slot: tag.0, offset, bytes },
+                        to,
+                        signaled,
+                    );
                 }
             }
             Work::Place { tag, buffer, bytes } => {

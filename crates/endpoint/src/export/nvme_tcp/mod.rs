@@ -1,4 +1,5 @@
-//! The NVMe/TCP target: one subsystem with a namespace per device, on any number of ports, and its discovery subsystem.
+//! The NVMe/TCP target: one subsystem with a namespace per device, on any number of ports, and its
+//! discovery subsystem.
 
 mod others;
 mod target;

@@ -54,18 +54,30 @@ impl Target {
     }
 
     /// Like [`Target::start`], with other limits.
-    pub fn start_limited(config: TargetConfig, limits: TargetLimits, loops: &[Remote]) -> Result<Self, Error> {
-        let first = loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
+    pub fn start_limited(
+        config: TargetConfig,
+        limits: TargetLimits,
+        loops: &[Remote],
+    ) -> Result<Self, Error> {
+        let first = loops
+            .first()
+            .ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
         let loops = loops.to_vec();
         ask(first, move |on| Self::start_on(on, config, limits, loops))?
     }
 
     /// Like [`Target::start_limited`], for a caller on the loop that is to listen.
-    pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: Vec<Remote>) -> Result<Self, Error> {
+    pub fn start_on(
+        on: &Handle,
+        config: TargetConfig,
+        limits: TargetLimits,
+        loops: Vec<Remote>,
+    ) -> Result<Self, Error> {
         let random = u64::from_le_bytes(config.identities.random());
         let shared = Shared::new(config.inventory, limits, on.pool().cap_bytes(), loops, random);
         let others = OtherGateways::of(&shared, Security::None);
-        let target = Self { shared, listeners: Listeners::default(), security: Security::None, others };
+        let target =
+            Self { shared, listeners: Listeners::default(), security: Security::None, others };
         for at in config.listen {
             let (address, open) = listen(on, at, &target.shared, Security::None)?;
             target.listeners.add(&at.to_string(), (NvmeTransport::Tcp, address), open);
@@ -98,20 +110,21 @@ impl Target {
         self.shared.members.open()
     }
 
-    /// Stops the target: accepts no more connections or commands, lets commands in flight end (for a bounded time), closes, and
-    /// flushes.
+    /// Stops the target: accepts no more connections or commands, lets commands in flight end (for
+    /// a bounded time), closes, and flushes.
     pub fn stop(self) -> Result<(), Error> {
         stop_all(&[&self], &self.shared.inventory.now().devices())
     }
 
-    /// The first half of [`Target::stop`]: accepts no more connections or commands; lets commands in flight end. Does not wait.
+    /// The first half of [`Target::stop`]: accepts no more connections or commands; lets commands
+    /// in flight end. Does not wait.
     pub fn drain(&self) {
         self.listeners.close();
         self.shared.members.drain();
     }
 
-    /// The second half of [`Target::stop`]: closes every connection as soon as no device holds any of its operations. Does not
-    /// wait.
+    /// The second half of [`Target::stop`]: closes every connection as soon as no device holds any
+    /// of its operations. Does not wait.
     pub fn close(&self) {
         self.shared.members.stop();
     }
@@ -123,7 +136,13 @@ impl Target {
 }
 
 /// `at`: what the listener was given, of which the port may have been any free one.
-fn accept(on: &Handle, stream: Box<dyn Stream>, at: SocketAddr, shared: &Arc<Shared>, security: &Security) {
+fn accept(
+    on: &Handle,
+    stream: Box<dyn Stream>,
+    at: SocketAddr,
+    shared: &Arc<Shared>,
+    security: &Security,
+) {
     let Ok(local) = stream.local().parse::<SocketAddr>() else { return };
     let peer = stream.peer();
     let (stream, proven) = match security {
@@ -143,9 +162,15 @@ fn accept(on: &Handle, stream: Box<dyn Stream>, at: SocketAddr, shared: &Arc<Sha
 }
 
 /// Listens at an address on the loop of `on`.
-fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>, security: Security) -> Result<(SocketAddr, Open), Error> {
+fn listen(
+    on: &Handle,
+    at: SocketAddr,
+    shared: &Arc<Shared>,
+    security: Security,
+) -> Result<(SocketAddr, Open), Error> {
     let (to, of_port) = (Arc::clone(shared), security.clone());
-    let (address, open) = Open::tcp(on, at, move |on, stream| accept(on, stream, at, &to, &security))?;
+    let (address, open) =
+        Open::tcp(on, at, move |on, stream| accept(on, stream, at, &to, &security))?;
     // A wildcard address is useless in discovery: a host gets the address at which it connected.
     if !address.ip().is_unspecified() {
         shared.port(&port(address, address, &of_port));
@@ -154,7 +179,12 @@ fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>, security: Security)
 }
 
 /// Listens by a transport.
-fn open(on: &Handle, (transport, at): At, shared: &Arc<Shared>, security: Security) -> Result<(SocketAddr, Open), Error> {
+fn open(
+    on: &Handle,
+    (transport, at): At,
+    shared: &Arc<Shared>,
+    security: Security,
+) -> Result<(SocketAddr, Open), Error> {
     match transport {
         NvmeTransport::Tcp => listen(on, at, shared, security),
         NvmeTransport::Rdma => nvme_rdma::listen(on, at, shared),
@@ -162,9 +192,16 @@ fn open(on: &Handle, (transport, at): At, shared: &Arc<Shared>, security: Securi
 }
 
 /// Starts a target that listens nowhere yet.
-pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
+pub(in crate::export) fn start(
+    config: &ExportConfig,
+    loops: &[Remote],
+) -> Result<Box<dyn Export>, Error> {
     let TlsFiles { psk, concat, concat_in_user_space, .. } = &config.tls;
-    let config = TargetConfig { inventory: Arc::clone(&config.inventory), listen: Vec::new(), identities: Identities::default() };
+    let config = TargetConfig {
+        inventory: Arc::clone(&config.inventory),
+        listen: Vec::new(),
+        identities: Identities::default(),
+    };
     let mut target = Target::start(config, loops)?;
     target.security = match psk {
         Some(psk) => Security::Tls(psk.server()?),
@@ -188,7 +225,8 @@ pub(in crate::export) fn place(url: &str, tls: &TlsFiles) -> Result<Option<Socke
     let (transport, address) = address(url)?;
     if transport == NvmeTransport::Rdma && (tls.psk.is_some() || tls.concat) {
         let option = if tls.concat { "--concat" } else { "--tls" };
-        let text = format!("NVMe over RDMA has no TLS: leave {option} out, or do not listen at {url}");
+        let text =
+            format!("NVMe over RDMA has no TLS: leave {option} out, or do not listen at {url}");
         return Err(Error::new(ErrorKind::Usage, text));
     }
     // A port of RDMA is none of TCP.
@@ -204,8 +242,9 @@ fn address(url: &str) -> Result<At, Error> {
 fn host_port(url: &str) -> Result<(NvmeTransport, HostPort), Error> {
     let parsed = NvmeUrl::parse(url)?;
     if parsed.subsystem.is_some() {
-        let text =
-            format!("--listen \"{url}\" contains a subsystem NQN; set it with --nqn, because all ports serve the same subsystem");
+        let text = format!(
+            "--listen \"{url}\" contains a subsystem NQN; set it with --nqn, because all ports serve the same subsystem"
+        );
         return Err(Error::new(ErrorKind::Usage, text));
     }
     Ok((parsed.transport, parsed.address))
@@ -227,7 +266,11 @@ fn word(nqn: &Nqn) -> String {
 impl Export for Target {
     fn listen(&self, url: &str) -> Result<(), Error> {
         let (at, shared) = (address(url)?, Arc::clone(&self.shared));
-        let first = self.shared.loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
+        let first = self
+            .shared
+            .loops
+            .first()
+            .ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
         let security = self.security.clone();
         let opened = ask(first, move |on| open(on, at, &shared, security))??;
         self.keep(url, at, opened);
@@ -237,7 +280,8 @@ impl Export for Target {
     fn unlisten(&self, url: &str) -> bool {
         let removed = self.listeners.remove(url);
         let left = self.listeners.places();
-        let of = |port: &PortAddress| Some((NvmeTransport::of(port.address.trtype)?, port.listener?));
+        let of =
+            |port: &PortAddress| Some((NvmeTransport::of(port.address.trtype)?, port.listener?));
         self.shared.keep_ports(|port| of(port).is_some_and(|at| left.contains(&at)));
         removed
     }
@@ -249,7 +293,11 @@ impl Export for Target {
     fn urls(&self) -> Vec<String> {
         let inventory = self.shared.inventory.now();
         let names = || inventory.subsystems().iter().map(|subsystem| &subsystem.nqn);
-        self.listeners.places().into_iter().flat_map(|at| names().map(move |nqn| url(at, nqn))).collect()
+        self.listeners
+            .places()
+            .into_iter()
+            .flat_map(|at| names().map(move |nqn| url(at, nqn)))
+            .collect()
     }
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
@@ -264,7 +312,10 @@ impl Export for Target {
         };
         let is_demanded = self.shared.inventory.authentications().of(nqn).is_some();
         let secret = if is_demanded { " --dhchap-secret=…" } else { "" };
-        Some(("Linux", format!("nvme connect -t {name} -a {ip} -s {port} -n {}{tls}{secret}", word(nqn))))
+        Some((
+            "Linux",
+            format!("nvme connect -t {name} -a {ip} -s {port} -n {}{tls}{secret}", word(nqn)),
+        ))
     }
 
     fn connections(&self) -> usize {

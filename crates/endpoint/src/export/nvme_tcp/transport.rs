@@ -13,7 +13,8 @@ use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme_tcp::{
-    TargetConfig, TargetConnection, TargetEvent, concatenating_transport_address, secure_transport_address, transport_address,
+    TargetConfig, TargetConnection, TargetEvent, concatenating_transport_address,
+    secure_transport_address, transport_address,
 };
 use weft_proto::stream::Tag;
 use weft_tls::Server;
@@ -23,7 +24,11 @@ pub(super) type TcpLink = StreamPump<TargetConnection>;
 
 /// A connection over an accepted stream, whose Connect may take so long.
 pub(super) fn link(stream: Box<dyn Stream>, connect_limit: Duration) -> TcpLink {
-    let config = TargetConfig { in_capsule_bytes: IN_CAPSULE_BYTES, connect_limit, ..TargetConfig::default() };
+    let config = TargetConfig {
+        in_capsule_bytes: IN_CAPSULE_BYTES,
+        connect_limit,
+        ..TargetConfig::default()
+    };
     StreamPump::new(stream, TargetConnection::new(config)).watched().heeding()
 }
 
@@ -65,7 +70,9 @@ pub(super) fn port(address: SocketAddr, listener: SocketAddr, security: &Securit
 #[inline]
 fn told(event: TargetEvent) -> Option<Event> {
     match event {
-        TargetEvent::Command { tag, in_capsule_bytes } => Some(Event::Command { tag, in_capsule_bytes }),
+        TargetEvent::Command { tag, in_capsule_bytes } => {
+            Some(Event::Command { tag, in_capsule_bytes })
+        }
         TargetEvent::DataArrived { tag } => Some(Event::DataArrived { tag }),
         TargetEvent::DataFailed { tag } => Some(Event::DataFailed { tag }),
         TargetEvent::Dropped { tag } => Some(Event::Dropped { tag }),

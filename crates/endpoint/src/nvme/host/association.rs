@@ -1,7 +1,9 @@
-//! One association with a controller, as its admin connection, its I/O queues and its devices share it.
+//! One association with a controller, as its admin connection, its I/O queues and its devices share
+//! it.
 //!
-//! The admin connection and the state machine live on the control loop. I/O connections are opened there too, then wait here until a
-//! device opens a queue on some loop, move to that loop with all their state, and come back when the queue is dropped.
+//! The admin connection and the state machine live on the control loop. I/O connections are opened
+//! there too, then wait here until a device opens a queue on some loop, move to that loop with all
+//! their state, and come back when the queue is dropped.
 
 use super::transport::Channel;
 use crate::psk::TlsPsk;
@@ -30,7 +32,8 @@ pub(crate) struct IoConnection<L> {
     pub(crate) link: L,
 }
 
-/// What comes of an admin command: its completion and the data that came with it, or why there is none.
+/// What comes of an admin command: its completion and the data that came with it, or why there is
+/// none.
 pub(crate) type AdminReply = Box<dyn FnOnce(Result<(Cqe, Vec<u8>), String>) + Send>;
 
 /// Messages to the admin connection.
@@ -84,7 +87,8 @@ impl Learned {
         let nsid = used.nsid;
         let now = self.namespaces.iter().find(|namespace| namespace.nsid == nsid);
         let problem = self.unusable.iter().find(|(of, problem)| *of == nsid && problem.is_format());
-        let difference = now.and_then(|now| used.difference(now)).map(|difference| difference.to_string());
+        let difference =
+            now.and_then(|now| used.difference(now)).map(|difference| difference.to_string());
         let why = difference.or_else(|| problem.map(|(_, problem)| problem.to_string()))?;
         Some(format!("namespace {nsid} is not the one that was opened: {why}"))
     }
@@ -176,8 +180,8 @@ impl<L> Association<L> {
         *lock(&self.control) = Some((remote, driver));
     }
 
-    /// Sends a message to the admin connection. After the end of the association a command is answered at once, and everything else
-    /// dropped.
+    /// Sends a message to the admin connection. After the end of the association a command is
+    /// answered at once, and everything else dropped.
     pub(crate) fn tell(&self, message: ToAdmin) {
         let mut inbox = lock(&self.inbox);
         if self.is_over() {
@@ -196,7 +200,8 @@ impl<L> Association<L> {
         core::mem::take(&mut *lock(&self.inbox))
     }
 
-    /// Puts a connection where the next queue finds it. After the end of the association it is closed.
+    /// Puts a connection where the next queue finds it. After the end of the association it is
+    /// closed.
     pub(crate) fn give_idle(&self, connection: IoConnection<L>) {
         let mut idle = lock(&self.idle);
         if !self.is_over() {
@@ -276,9 +281,15 @@ impl<L> Association<L> {
         }
     }
 
-    /// The namespace that is used does not seem to be there: no operation is sent before that is clear.
+    /// The namespace that is used does not seem to be there: no operation is sent before that is
+    /// clear.
     pub(crate) fn doubt(&self) {
-        let held = self.gate.compare_exchange(Gate::Open as u8, Gate::Held as u8, Ordering::AcqRel, Ordering::Acquire);
+        let held = self.gate.compare_exchange(
+            Gate::Open as u8,
+            Gate::Held as u8,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
         if held.is_ok() {
             self.tell(ToAdmin::Doubt);
         }
@@ -299,7 +310,8 @@ impl<L> Association<L> {
         }
     }
 
-    /// A command was refused for the access state: until the controller has been asked, it counts as changing.
+    /// A command was refused for the access state: until the controller has been asked, it counts
+    /// as changing.
     pub(crate) fn doubt_access(&self) {
         if lock(&self.learned).controller.identify.cmic & IdentifyController::CMIC_ANA != 0 {
             self.set_access(AccessState::Transition);
@@ -312,7 +324,11 @@ impl<L> Association<L> {
         if self.is_over() {
             return Presence::Gone;
         }
-        if self.gate.load(Ordering::Acquire) == Gate::Shut as u8 { Presence::Away } else { Presence::Here }
+        if self.gate.load(Ordering::Acquire) == Gate::Shut as u8 {
+            Presence::Away
+        } else {
+            Presence::Here
+        }
     }
 
     /// Ends it for everybody.
@@ -345,10 +361,15 @@ impl<L> Association<L> {
         lock(&self.learned).end.as_ref().map(|ended| ended.settled_at)
     }
 
-    /// How long the controller may go on with commands that it has, after its connections were lost.
+    /// How long the controller may go on with commands that it has, after its connections were
+    /// lost.
     pub(crate) fn settle_bound(&self) -> Duration {
         let ConnectOptions { keep_alive_ms, quiesce_time, .. } = self.options;
-        nvme_bound(Duration::from_millis(keep_alive_ms.into()), &lock(&self.learned).controller.identify, quiesce_time)
+        nvme_bound(
+            Duration::from_millis(keep_alive_ms.into()),
+            &lock(&self.learned).controller.identify,
+            quiesce_time,
+        )
     }
 
     /// Grows whenever [`Association::learn`] was called.
@@ -407,8 +428,15 @@ mod tests {
     fn another_name_or_format_under_the_identifier_is_another_namespace() {
         let other = RemoteNamespace { block_bytes: 4096, ..namespace() };
         assert!(learned(Some(other), None).replaced().is_some_and(|why| why.contains("4096")));
-        for format in [NamespaceProblem::Metadata(8), NamespaceProblem::BlockSize(3), NamespaceProblem::Protection(1)] {
-            assert!(learned(None, Some(format)).replaced().is_some(), "{format}: it is formatted otherwise");
+        for format in [
+            NamespaceProblem::Metadata(8),
+            NamespaceProblem::BlockSize(3),
+            NamespaceProblem::Protection(1),
+        ] {
+            assert!(
+                learned(None, Some(format)).replaced().is_some(),
+                "{format}: it is formatted otherwise"
+            );
         }
     }
 
@@ -419,6 +447,9 @@ mod tests {
         assert_eq!(learned(None, None).replaced(), None, "it is away");
         let refused = NamespaceProblem::Refused(Status::INTERNAL_ERROR);
         assert_eq!(learned(None, Some(refused)).replaced(), None, "nothing is known");
-        assert_eq!(Learned { used: None, ..learned(None, Some(NamespaceProblem::Metadata(8))) }.replaced(), None);
+        assert_eq!(
+            Learned { used: None, ..learned(None, Some(NamespaceProblem::Metadata(8))) }.replaced(),
+            None
+        );
     }
 }

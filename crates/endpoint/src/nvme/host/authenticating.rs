@@ -1,10 +1,13 @@
-//! The authentication of one queue at its host: the commands that carry its messages, one after the other.
+//! The authentication of one queue at its host: the commands that carry its messages, one after the
+//! other.
 
 use super::transport::Channel;
 use crate::identity::Identities;
 use crate::source::HostSecrets;
 use weft_block::{Error, ErrorKind};
-use weft_proto::nvme::auth::{Concatenation, FailureReason, GeneratedPsk, HostAuthentication, HostStep};
+use weft_proto::nvme::auth::{
+    Concatenation, FailureReason, GeneratedPsk, HostAuthentication, HostStep,
+};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{ConnectData, ConnectResponse, Security};
 use weft_proto::nvme::host::HostData;
@@ -37,7 +40,8 @@ pub(crate) struct Authenticating {
     psk: Option<GeneratedPsk>,
 }
 
-/// Begins to authenticate a queue, if the answer to its Connect, which had this data, the channel or the secrets ask for it; with the first command.
+/// Begins to authenticate a queue, if the answer to its Connect, which had this data, the channel
+/// or the secrets ask for it; with the first command.
 ///
 /// # Errors
 /// There is no secret of this host.
@@ -52,11 +56,15 @@ pub(crate) fn begin(
     let names = ConnectData::decode(connect).ok();
     let names = names.and_then(|names| Some((names.hostnqn.nqn().ok()?, names.subnqn.nqn().ok()?)));
     // A secure channel is more than is to be had here: the association says so.
-    let is_beyond = authentication & ConnectResponse::SECURE_CHANNEL_REQUIRED != 0 && channel != Channel::Making;
+    let is_beyond = authentication & ConnectResponse::SECURE_CHANNEL_REQUIRED != 0
+        && channel != Channel::Making;
     let is_wanted = match channel {
         Channel::Other => secrets.controller.is_some(),
-        // Discovery is open in many places, and each of the subsystems that it tells of makes a key of its own.
-        Channel::Making => names.as_ref().is_some_and(|(_, subsystem)| *subsystem != Nqn::discovery()),
+        // Discovery is open in many places, and each of the subsystems that it tells of makes a key
+        // of its own.
+        Channel::Making => {
+            names.as_ref().is_some_and(|(_, subsystem)| *subsystem != Nqn::discovery())
+        }
         Channel::Keyed => false,
     };
     if !answer.status.is_success() || is_beyond || !(is_asked || is_wanted) {
@@ -68,14 +76,18 @@ pub(crate) fn begin(
         );
         Error::new(ErrorKind::PermissionDenied, text)
     };
-    let concatenation = if channel == Channel::Making { Concatenation::New } else { Concatenation::None };
-    let known = names.and_then(|(host, subsystem)| Some((secrets.keys(&host, &subsystem, concatenation)?, host)));
+    let concatenation =
+        if channel == Channel::Making { Concatenation::New } else { Concatenation::None };
+    let known = names.and_then(|(host, subsystem)| {
+        Some((secrets.keys(&host, &subsystem, concatenation)?, host))
+    });
     let (keys, host) = known.ok_or_else(missing)?;
     let transaction = u16::from_le_bytes(identities.random());
     let (engine, step) = HostAuthentication::begin(keys, transaction);
     let (identities, name) = (identities.clone(), name.to_owned());
     let sent = FabricsType::AUTHENTICATION_SEND;
-    let mut begun = Authenticating { engine, identities, name, host, sent, is_asked, channel, psk: None };
+    let mut begun =
+        Authenticating { engine, identities, name, host, sent, is_asked, channel, psk: None };
     Ok(begun.follow(step)?.map(|command| (begun, command)))
 }
 
@@ -90,7 +102,8 @@ pub(crate) fn failed(answer: &Cqe) -> Cqe {
 }
 
 fn with(answer: &Cqe, authentication: u16) -> Cqe {
-    let response = ConnectResponse { authentication, ..ConnectResponse::decode(answer.result as u32) };
+    let response =
+        ConnectResponse { authentication, ..ConnectResponse::decode(answer.result as u32) };
     Cqe { result: response.encode().into(), ..*answer }
 }
 
@@ -123,7 +136,11 @@ impl Authenticating {
                 self.sent = FabricsType::AUTHENTICATION_RECEIVE;
                 let memory = vec![0; bytes];
                 let bytes = bytes as u32;
-                Ok(Some(Command { sqe: Security::receive(bytes), data: HostData::In(bytes), memory }))
+                Ok(Some(Command {
+                    sqe: Security::receive(bytes),
+                    data: HostData::In(bytes),
+                    memory,
+                }))
             }
             HostStep::Done(psk) => {
                 self.psk = psk;
@@ -142,7 +159,9 @@ impl Authenticating {
     fn refused(&self, status: Status) -> Error {
         let (name, sent) = (&self.name, self.sent);
         if status == Status::COMMAND_INTERRUPTED {
-            let text = format!("{name}: the controller does not authenticate this host now ({status}); try again in a while");
+            let text = format!(
+                "{name}: the controller does not authenticate this host now ({status}); try again in a while"
+            );
             return Error::new(ErrorKind::Refused, text);
         }
         let text = if self.is_asked {
@@ -172,17 +191,25 @@ impl Authenticating {
                 "{name}: the controller does not know the secret of --dhchap-ctrl-secret-file: it may be another one than it says; check the file"
             ),
             (FailureReason::HASH_UNUSABLE | FailureReason::GROUP_UNUSABLE, _) => {
-                format!("{name}: {why}: the two ends accept different ones; see --dhchap-hash and --dhchap-dhgroup")
+                format!(
+                    "{name}: {why}: the two ends accept different ones; see --dhchap-hash and --dhchap-dhgroup"
+                )
             }
-            (FailureReason::CONCATENATION_MISMATCH, true) if self.channel == Channel::Making => format!(
-                "{name}: the target makes no keys for TLS: {why}; enable secure channel concatenation there (weft serve --concat), or leave --concat \
+            (FailureReason::CONCATENATION_MISMATCH, true) if self.channel == Channel::Making => {
+                format!(
+                    "{name}: the target makes no keys for TLS: {why}; enable secure channel concatenation there (weft serve --concat), or leave --concat \
                  out"
-            ),
+                )
+            }
             (FailureReason::CONCATENATION_MISMATCH, true) => {
-                format!("{name}: the target demands secure channel concatenation: {why}; connect with --concat")
+                format!(
+                    "{name}: the target demands secure channel concatenation: {why}; connect with --concat"
+                )
             }
             (_, true) => format!("{name}: the controller ended the authentication: {why}"),
-            (_, false) => format!("{name}: the controller broke the rules of authentication: {why}"),
+            (_, false) => {
+                format!("{name}: the controller broke the rules of authentication: {why}")
+            }
         };
         Error::new(ErrorKind::PermissionDenied, text)
     }

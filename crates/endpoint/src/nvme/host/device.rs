@@ -7,7 +7,10 @@ use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::queue::RemoteQueue;
 use core::time::Duration;
 use uuid::Uuid;
-use weft_block::{AccessState, Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence};
+use weft_block::{
+    AccessState, Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry,
+    Identity, Presence,
+};
 use weft_io::{DriverId, Handle};
 use weft_proto::nvme::host::RemoteNamespace;
 
@@ -57,7 +60,8 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
             discard_zeroes: ns.deallocated_reads_zero,
             write_zeroes: ns.write_zeroes.is_some(),
             compare: ns.compare && ns.compare_and_write_blocks_max > 0,
-            reservations: ns.reservations && ns.block_bytes as usize <= weft_block::limits::RESERVATION_REPORT_BYTES,
+            reservations: ns.reservations
+                && ns.block_bytes as usize <= weft_block::limits::RESERVATION_REPORT_BYTES,
         }
     }
 
@@ -99,11 +103,22 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
                 let why = association.why_ended();
                 return Error::new(ErrorKind::Refused, format!("the connection is over: {why}"));
             }
-            let text = format!("{}: all {} I/O queues are in use; ask for more with --nr-io-queues", self.url, self.queues);
+            let text = format!(
+                "{}: all {} I/O queues are in use; ask for more with --nr-io-queues",
+                self.url, self.queues
+            );
             Error::new(ErrorKind::NoResources, text)
         })?;
         let qid_and_commands = (connection.qid, connection.commands);
-        let queue = |_: &mut L::Engine, id| IoQueue::new(on, id, association, qid_and_commands, self.namespace.clone());
-        Ok(Box::new(RemoteQueue::open(on, owner, connection, association.options.paths.failover, queue)?))
+        let queue = |_: &mut L::Engine, id| {
+            IoQueue::new(on, id, association, qid_and_commands, self.namespace.clone())
+        };
+        Ok(Box::new(RemoteQueue::open(
+            on,
+            owner,
+            connection,
+            association.options.paths.failover,
+            queue,
+        )?))
     }
 }

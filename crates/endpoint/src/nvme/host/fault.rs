@@ -7,11 +7,16 @@ use weft_proto::nvme::host::{Fault, HostError, Incompatibility, Parameter};
 pub(super) fn explain(what: &str, error: &HostError) -> Error {
     let (kind, hint) = match error {
         HostError::Parameter { parameter, .. } => match parameter {
-            Parameter::Subsystem(_) => (ErrorKind::NotFound, "; `weft discover` lists the subsystems there"),
-            Parameter::HostNotAllowed { .. } => {
-                (ErrorKind::PermissionDenied, "; have it added there, or give another with --hostnqn")
+            Parameter::Subsystem(_) => {
+                (ErrorKind::NotFound, "; `weft discover` lists the subsystems there")
             }
-            Parameter::Host(_) | Parameter::HostId => (ErrorKind::PermissionDenied, "; give others with --hostnqn and --hostid"),
+            Parameter::HostNotAllowed { .. } => (
+                ErrorKind::PermissionDenied,
+                "; have it added there, or give another with --hostnqn",
+            ),
+            Parameter::Host(_) | Parameter::HostId => {
+                (ErrorKind::PermissionDenied, "; give others with --hostnqn and --hostid")
+            }
             Parameter::Controller(_) => (ErrorKind::NotFound, ""),
             Parameter::KeepAlive(_) => (ErrorKind::Usage, "; give another with --keep-alive-tmo"),
             Parameter::QueueEntries(_) => (ErrorKind::Usage, "; give another with --queue-size"),

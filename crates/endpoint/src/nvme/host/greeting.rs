@@ -1,4 +1,5 @@
-//! What is said on the connection of an I/O queue before the queue is used: Connect, and the authentication behind it. The same for every transport.
+//! What is said on the connection of an I/O queue before the queue is used: Connect, and the
+//! authentication behind it. The same for every transport.
 
 use super::authenticating::{self, Authenticating};
 use super::transport::{Channel, Commands, Engine, Event, Plan};
@@ -38,7 +39,8 @@ pub(crate) struct Greeting {
 }
 
 impl Greeting {
-    /// What the plan has to say: nothing on the connection of an admin queue, whose Connect is the association's.
+    /// What the plan has to say: nothing on the connection of an admin queue, whose Connect is the
+    /// association's.
     pub(crate) fn new<P>(plan: &Plan<P>) -> Self {
         let connect = plan.io.as_ref().map(|io| io.connect.clone());
         Self {

@@ -1,4 +1,5 @@
-//! The host's end of an association: its state machine, its I/O queues and its devices, and what its user holds.
+//! The host's end of an association: its state machine, its I/O queues and its devices, and what
+//! its user holds.
 
 pub(crate) mod admin;
 pub(crate) mod association;

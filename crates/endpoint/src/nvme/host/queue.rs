@@ -1,4 +1,5 @@
-//! An I/O queue as its driver (`source::queue`) sees it: its operations, what it hears of its association, and what it tells that.
+//! An I/O queue as its driver (`source::queue`) sees it: its operations, what it hears of its
+//! association, and what it tells that.
 
 use super::association::{Association, IoConnection, ToAdmin};
 use super::table::Table;
@@ -30,12 +31,14 @@ pub(super) struct IoQueue<L> {
     is_away: bool,
     access: AccessState,
     watchdog: Watchdog,
-    /// When operations that were lost with the connection end, whatever the association knows of them then.
+    /// When operations that were lost with the connection end, whatever the association knows of
+    /// them then.
     settled_at: Time,
 }
 
 impl<L: TransportLink> IoQueue<L> {
-    /// The queue of a connection that the driver `driver` of this loop has, for operations on `namespace`.
+    /// The queue of a connection that the driver `driver` of this loop has, for operations on
+    /// `namespace`.
     pub(super) fn new(
         on: &Handle,
         driver: DriverId,
@@ -104,7 +107,12 @@ impl<L: TransportLink> Commands for IoQueue<L> {
 
     /// Reports commands that take too long, and those that did and have ended.
     #[inline]
-    fn watch(&mut self, engine: &mut L::Engine, on: &Handle, driver: DriverId) -> Result<(), String> {
+    fn watch(
+        &mut self,
+        engine: &mut L::Engine,
+        on: &Handle,
+        driver: DriverId,
+    ) -> Result<(), String> {
         for cid in self.table.recovered.drain(..) {
             self.association.tell(ToAdmin::Completed(self.qid, cid));
         }
@@ -153,7 +161,8 @@ impl<L: TransportLink> Commands for IoQueue<L> {
 
     fn connection_ended(&mut self, engine: &L::Engine, on: &Handle, lost: &mut Lost) {
         self.table.connection_ended(engine, lost);
-        self.settled_at = on.now() + Duration::from_secs(SETTLE_S) + self.association.settle_bound();
+        self.settled_at =
+            on.now() + Duration::from_secs(SETTLE_S) + self.association.settle_bound();
     }
 
     /// As the association says once it is over.
@@ -228,7 +237,9 @@ impl<E: Engine> TransportCommands<E> for Table {
     #[inline]
     fn event(&mut self, on: &Handle, engine: &mut E, event: Event) {
         match event {
-            Event::Response { tag, cqe, received_bytes } => self.response(engine, on.now(), tag, cqe, received_bytes),
+            Event::Response { tag, cqe, received_bytes } => {
+                self.response(engine, on.now(), tag, cqe, received_bytes)
+            }
             Event::DataFailed { tag, cqe } => {
                 let failed = Cqe { status: NvmeStatus::TRANSIENT_TRANSPORT_ERROR, ..cqe };
                 self.response(engine, on.now(), tag, failed, 0);

@@ -1,4 +1,5 @@
-//! An association as its user has it: admin commands, its namespaces as devices, and what a discovery controller tells.
+//! An association as its user has it: admin commands, its namespaces as devices, and what a
+//! discovery controller tells.
 
 use super::admin::{self, Established, Target};
 use super::association::{Association, Held, ToAdmin};
@@ -29,7 +30,8 @@ pub struct Session<L> {
     name: String,
 }
 
-/// Reads the discovery log of the discovery controller that `find` finds, and waits for it, at most for the connect timeout.
+/// Reads the discovery log of the discovery controller that `find` finds, and waits for it, at most
+/// for the connect timeout.
 pub(crate) fn discover<L: Link>(
     name: String,
     options: &ConnectOptions,
@@ -43,12 +45,19 @@ pub(crate) fn discover<L: Link>(
             association.tell(ToAdmin::Shutdown);
             Ok(result)
         }
-        Established::Ready => Err(Error::new(ErrorKind::Protocol, format!("{name} answered discovery as an I/O controller"))),
+        Established::Ready => Err(Error::new(
+            ErrorKind::Protocol,
+            format!("{name} answered discovery as an I/O controller"),
+        )),
     }
 }
 
 /// The options of an association: its secrets are read anew, and with TLS its key is chosen.
-fn secured(options: &ConnectOptions, host: &HostIdentity, subsystem: &Nqn) -> Result<ConnectOptions, Error> {
+fn secured(
+    options: &ConnectOptions,
+    host: &HostIdentity,
+    subsystem: &Nqn,
+) -> Result<ConnectOptions, Error> {
     let psk = options.tls.psk.as_ref().map(|psk| psk.bound(&host.nqn, subsystem)).transpose()?;
     let secrets = options.secrets.now();
     Ok(ConnectOptions { tls: TlsFiles { psk, ..options.tls.clone() }, secrets, ..options.clone() })
@@ -70,19 +79,23 @@ fn establish<L: Link>(
     find: impl FnOnce(&Handle, Time, Found<L::Place>) + Send + 'static,
 ) -> Result<Pending<Established>, Error> {
     let association = Arc::clone(association);
-    let (control, host) = (association.options.control.clone(), admin::host_config(host, &association.options));
+    let (control, host) =
+        (association.options.control.clone(), admin::host_config(host, &association.options));
     control.begin(move |on, done| {
         let limit = TimeLimit::new(on, association.options.connect_timeout);
         let found = move |on: &Handle, found| match found {
             Err(e) => done(Err(e)),
-            Ok(place) => admin::establish(on, Target { name, place, host }, limit, association, done),
+            Ok(place) => {
+                admin::establish(on, Target { name, place, host }, limit, association, done)
+            }
         };
         find(on, limit.until, Box::new(found));
     })
 }
 
-/// Begins to connect to a subsystem, of whose namespaces all are wanted or one. `find` runs on the control loop and tells where the
-/// subsystem is, by the time that it is given. Takes at most the connect timeout.
+/// Begins to connect to a subsystem, of whose namespaces all are wanted or one. `find` runs on the
+/// control loop and tells where the subsystem is, by the time that it is given. Takes at most the
+/// connect timeout.
 pub(crate) fn begin<L: Link>(
     name: String,
     subsystem: Nqn,
@@ -96,15 +109,24 @@ pub(crate) fn begin<L: Link>(
     let association = Arc::new(Association::new(secured(options, &host, &subsystem)?));
     let config = HostConfig { namespace, ..HostConfig::new(host.nqn, host.id, subsystem) };
     let held = Held(Arc::clone(&association));
-    Ok(establish(name.clone(), config, &association, find)?.and_then(move |established| match established {
-        Established::Ready => Ok(Session { association: held, name }),
-        Established::Discovered(_) => Err(Error::new(ErrorKind::Unsupported, format!("{name} is a discovery subsystem"))),
+    Ok(establish(name.clone(), config, &association, find)?.and_then(move |established| {
+        match established {
+            Established::Ready => Ok(Session { association: held, name }),
+            Established::Discovered(_) => {
+                Err(Error::new(ErrorKind::Unsupported, format!("{name} is a discovery subsystem")))
+            }
+        }
     }))
 }
 
 impl<L> Session<L> {
-    /// A namespace, the first usable one if none is named, as a device that holds the association; `url` makes its name.
-    pub(crate) fn device(self, wanted: Option<Nsid>, url: impl FnOnce(Nsid) -> String) -> Result<Arc<NvmeDevice<L>>, Error> {
+    /// A namespace, the first usable one if none is named, as a device that holds the association;
+    /// `url` makes its name.
+    pub(crate) fn device(
+        self,
+        wanted: Option<Nsid>,
+        url: impl FnOnce(Nsid) -> String,
+    ) -> Result<Arc<NvmeDevice<L>>, Error> {
         let namespace = self.pick(wanted)?;
         let url = url(namespace.nsid);
         if !namespace.has_name() {
@@ -128,7 +150,8 @@ impl<L> Session<L> {
     /// The namespace to use. From now on another one under its identifier is noticed.
     fn pick(&self, wanted: Option<Nsid>) -> Result<RemoteNamespace, Error> {
         let mut learned = self.association.0.learned();
-        let found = learned.namespaces.iter().find(|ns| wanted.is_none_or(|nsid| nsid == ns.nsid)).cloned();
+        let found =
+            learned.namespaces.iter().find(|ns| wanted.is_none_or(|nsid| nsid == ns.nsid)).cloned();
         if let Some(found) = found {
             learned.used = Some(found.clone());
             self.association.0.set_access(learned.access_of(found.nsid).unwrap_or_default());
@@ -136,18 +159,28 @@ impl<L> Session<L> {
             self.association.0.tell(ToAdmin::Use(found.nsid));
             return Ok(found);
         }
-        let unusable = learned.unusable.iter().find(|(nsid, _)| wanted.is_none_or(|wanted| wanted == *nsid));
+        let unusable =
+            learned.unusable.iter().find(|(nsid, _)| wanted.is_none_or(|wanted| wanted == *nsid));
         let text = match (unusable, wanted) {
-            (Some((nsid, why)), _) => format!("{}: namespace {nsid} cannot be used: {why}", self.name),
+            (Some((nsid, why)), _) => {
+                format!("{}: namespace {nsid} cannot be used: {why}", self.name)
+            }
             (None, Some(nsid)) => {
-                format!("{}: there is no namespace {nsid}; `weft list-ns` shows those that there are", self.name)
+                format!(
+                    "{}: there is no namespace {nsid}; `weft list-ns` shows those that there are",
+                    self.name
+                )
             }
             (None, None) => format!("{}: the subsystem has no active namespace", self.name),
         };
-        Err(Error::new(if unusable.is_some() { ErrorKind::Unsupported } else { ErrorKind::NotFound }, text))
+        Err(Error::new(
+            if unusable.is_some() { ErrorKind::Unsupported } else { ErrorKind::NotFound },
+            text,
+        ))
     }
 
-    /// Runs an admin command that reads `len` bytes (at most 128 KiB); gives its completion and the data that came.
+    /// Runs an admin command that reads `len` bytes (at most 128 KiB); gives its completion and the
+    /// data that came.
     pub fn admin(&self, sqe: Sqe, len: u32) -> Result<(Cqe, Vec<u8>), Error> {
         let (give, take) = mpsc::channel();
         let reply = Box::new(move |result| drop(give.send(result)));
@@ -155,7 +188,10 @@ impl<L> Session<L> {
         match take.recv_timeout(Duration::from_secs(ADMIN_COMMAND_S)) {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(why)) => Err(Error::new(ErrorKind::Refused, why)),
-            Err(_) => Err(Error::new(ErrorKind::TimedOut, format!("{}: no answer to an admin command", self.name))),
+            Err(_) => Err(Error::new(
+                ErrorKind::TimedOut,
+                format!("{}: no answer to an admin command", self.name),
+            )),
         }
     }
 
@@ -167,6 +203,9 @@ impl<L> Session<L> {
         if cqe.status.is_success() {
             return Ok(data);
         }
-        Err(Error::new(ErrorKind::NotFound, format!("{}: Identify of namespace {nsid} was refused: {}", self.name, cqe.status)))
+        Err(Error::new(
+            ErrorKind::NotFound,
+            format!("{}: Identify of namespace {nsid} was refused: {}", self.name, cqe.status),
+        ))
     }
 }

@@ -34,13 +34,15 @@ enum Slot {
 struct Running {
     op: Op,
     started: Time,
-    /// Data of the command that is not the operation's own: the range of a deallocate, or the keys of a change of a reservation.
+    /// Data of the command that is not the operation's own: the range of a deallocate, or the keys
+    /// of a change of a reservation.
     extra: Option<[u8; EXTRA_BYTES]>,
     /// The host is registered already, with another key: this replaces that.
     replaces: bool,
     /// Where in the operation's data the command's data starts.
     base: u32,
-    /// Blocks that earlier commands of this operation have dealt with, and those of the command under way.
+    /// Blocks that earlier commands of this operation have dealt with, and those of the command
+    /// under way.
     done_blocks: u32,
     asked_blocks: u32,
     /// Of a fused pair: the compare has not ended yet, or how it ended.
@@ -100,14 +102,17 @@ impl Table {
         self.running
     }
 
-    /// Starts an operation. One for which no command slot is free is given back; one that cannot be done is completed at once.
+    /// Starts an operation. One for which no command slot is free is given back; one that cannot be
+    /// done is completed at once.
     #[inline]
     pub(super) fn offer(&mut self, engine: &mut impl Engine, now: Time, op: Op) -> Option<Op> {
         if let Some(status) = self.settled(op.kind) {
             self.done.push(op.done(Outcome::Done(status)));
             return None;
         }
-        if matches!(op.kind, OpKind::CompareAndWrite { .. }) && op.blocks > self.namespace.compare_and_write_blocks_max {
+        if matches!(op.kind, OpKind::CompareAndWrite { .. })
+            && op.blocks > self.namespace.compare_and_write_blocks_max
+        {
             // The controller would not do it in one piece.
             self.done.push(op.done(Outcome::Done(Status::new(StatusKind::Invalid))));
             return None;
@@ -129,7 +134,9 @@ impl Table {
             return None;
         }
         Some(match kind {
-            _ if kind.is_write() && self.namespace.write_protected => Status::new(StatusKind::WriteProtected),
+            _ if kind.is_write() && self.namespace.write_protected => {
+                Status::new(StatusKind::WriteProtected)
+            }
             // A discard is a hint.
             OpKind::Discard => Status::SUCCESS,
             _ => Status::new(StatusKind::Unsupported),
@@ -140,12 +147,15 @@ impl Table {
         match kind {
             OpKind::Compare => self.namespace.compare,
             // A queue for one command never has room for both halves.
-            OpKind::CompareAndWrite { .. } => self.namespace.compare_and_write_blocks_max > 0 && self.slots.len() > 1,
+            OpKind::CompareAndWrite { .. } => {
+                self.namespace.compare_and_write_blocks_max > 0 && self.slots.len() > 1
+            }
             OpKind::WriteZeroes { .. } => self.namespace.write_zeroes.is_some(),
             OpKind::Discard => self.namespace.deallocate.is_some(),
             // A report is as many blocks as its bytes would be.
             OpKind::Reserve(_) | OpKind::ReservationReport => {
-                self.namespace.reservations && self.namespace.block_bytes as usize <= RESERVATION_REPORT_BYTES
+                self.namespace.reservations
+                    && self.namespace.block_bytes as usize <= RESERVATION_REPORT_BYTES
             }
             OpKind::Read | OpKind::Write { .. } | OpKind::Flush => true,
         }
@@ -169,20 +179,35 @@ impl Table {
                 let limits = self.namespace.write_zeroes;
                 running.asked_blocks = left.min(limits.map_or(left, |w| w.blocks_max));
                 let may_free = deallocate && limits.is_some_and(|w| w.deallocate);
-                (command::write_zeroes(nsid, lba, running.asked_blocks, may_free, fua), HostData::None)
+                (
+                    command::write_zeroes(nsid, lba, running.asked_blocks, may_free, fua),
+                    HostData::None,
+                )
             }
             OpKind::Discard => {
-                running.asked_blocks = left.min(self.namespace.deallocate.map_or(left, |d| d.range_blocks_max));
-                command::put_range(running.extra.insert([0; RANGE_BYTES]), lba, running.asked_blocks);
+                running.asked_blocks =
+                    left.min(self.namespace.deallocate.map_or(left, |d| d.range_blocks_max));
+                command::put_range(
+                    running.extra.insert([0; RANGE_BYTES]),
+                    lba,
+                    running.asked_blocks,
+                );
                 (command::deallocate(nsid, 1), HostData::Out(RANGE_BYTES as u32))
             }
             OpKind::Reserve(action) => {
                 let change = reserve::change(action, running.replaces);
                 running.extra = Some(change.keys());
-                (change.command(nsid, self.namespace.reservations_persist), HostData::Out(KEYS_BYTES as u32))
+                (
+                    change.command(nsid, self.namespace.reservations_persist),
+                    HostData::Out(KEYS_BYTES as u32),
+                )
             }
-            OpKind::ReservationReport => (command::reservation_report(nsid, bytes()), HostData::In(bytes())),
-            OpKind::CompareAndWrite { .. } => unreachable!("fused pairs are started by start_fused"),
+            OpKind::ReservationReport => {
+                (command::reservation_report(nsid, bytes()), HostData::In(bytes()))
+            }
+            OpKind::CompareAndWrite { .. } => {
+                unreachable!("fused pairs are started by start_fused")
+            }
         };
         match engine.submit(sqe, data) {
             Ok(tag) => {
@@ -199,20 +224,36 @@ impl Table {
             return Offer::Full(op);
         }
         let bytes = op.blocks * self.namespace.block_bytes;
-        let [compare, write] = command::compare_and_write(self.namespace.nsid, Lba(op.lba), op.blocks, fua);
-        let (Ok(first), Ok(second)) = (engine.submit(compare, HostData::Out(bytes)), engine.submit(write, HostData::Out(bytes)))
-        else {
+        let [compare, write] =
+            command::compare_and_write(self.namespace.nsid, Lba(op.lba), op.blocks, fua);
+        let (Ok(first), Ok(second)) = (
+            engine.submit(compare, HostData::Out(bytes)),
+            engine.submit(write, HostData::Out(bytes)),
+        ) else {
             unreachable!("two slots were free, and the connection open");
         };
         self.slots[first.index()] = Slot::Compare { second };
-        self.slots[second.index()] = Slot::Io(Running { base: bytes, compare: Compare::Waits(first), ..Running::new(op, now) });
+        self.slots[second.index()] = Slot::Io(Running {
+            base: bytes,
+            compare: Compare::Waits(first),
+            ..Running::new(op, now)
+        });
         Offer::Taken
     }
 
     /// A command ended.
     #[inline]
-    pub(super) fn response(&mut self, engine: &mut impl Engine, now: Time, tag: Tag, cqe: Cqe, received: u32) {
-        if let Slot::Io(running @ Running { compare: Compare::Waits(_), .. }) = &mut self.slots[tag.index()] {
+    pub(super) fn response(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Time,
+        tag: Tag,
+        cqe: Cqe,
+        received: u32,
+    ) {
+        if let Slot::Io(running @ Running { compare: Compare::Waits(_), .. }) =
+            &mut self.slots[tag.index()]
+        {
             // The tag stays taken: its memory holds the data of both.
             running.write = Some(cqe);
             return;
@@ -232,7 +273,14 @@ impl Table {
     }
 
     #[inline]
-    fn io_ended(&mut self, engine: &mut impl Engine, now: Time, mut running: Running, cqe: Cqe, received: u32) {
+    fn io_ended(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Time,
+        mut running: Running,
+        cqe: Cqe,
+        received: u32,
+    ) {
         running.done_blocks += running.asked_blocks;
         running.extra = None;
         let more = running.asked_blocks > 0 && running.done_blocks < running.op.blocks;
@@ -248,7 +296,10 @@ impl Table {
         }
         let mut outcome = self.outcome_of(&running.pair_status(cqe));
         let reads = matches!(running.op.kind, OpKind::Read | OpKind::ReservationReport);
-        if reads && outcome.is_success() && received != running.op.blocks * self.namespace.block_bytes {
+        if reads
+            && outcome.is_success()
+            && received != running.op.blocks * self.namespace.block_bytes
+        {
             outcome = Outcome::Done(Status::new(StatusKind::Transport));
         }
         self.finish(running.op, outcome);
@@ -261,7 +312,10 @@ impl Table {
         if running.write.is_none() {
             return;
         }
-        let Slot::Io(running) = core::mem::replace(&mut self.slots[second.index()], Slot::Free) else { return };
+        let Slot::Io(running) = core::mem::replace(&mut self.slots[second.index()], Slot::Free)
+        else {
+            return;
+        };
         engine.release(second);
         let write = running.write.unwrap_or(compare);
         if running.overdue || running.cancelled {
@@ -271,8 +325,8 @@ impl Table {
         self.finish(running.op, outcome);
     }
 
-    /// The outcome that a completion reports. A namespace that is not there is not the submitter's fault: it may come back, and others may have
-    /// another way to it.
+    /// The outcome that a completion reports. A namespace that is not there is not the submitter's
+    /// fault: it may come back, and others may have another way to it.
     #[inline]
     fn outcome_of(&mut self, cqe: &Cqe) -> Outcome {
         if cqe.status == NvmeStatus::INVALID_NAMESPACE {
@@ -288,13 +342,19 @@ impl Table {
         self.done.push(op.done(outcome));
     }
 
-    /// The connection is over. What of an operation was sent may have been executed, and may still be: what may change the namespace is
-    /// lost. The rest ends.
+    /// The connection is over. What of an operation was sent may have been executed, and may still
+    /// be: what may change the namespace is lost. The rest ends.
     pub(super) fn connection_ended(&mut self, engine: &impl Engine, lost: &mut Lost) {
         for n in 0..self.slots.len() {
-            let Slot::Io(running) = core::mem::replace(&mut self.slots[n], Slot::Free) else { continue };
+            let Slot::Io(running) = core::mem::replace(&mut self.slots[n], Slot::Free) else {
+                continue;
+            };
             self.running -= 1;
-            self.done.extend(lost.take(running.op, engine.never_sent(Tag(n as u16)), running.done_blocks == 0));
+            self.done.extend(lost.take(
+                running.op,
+                engine.never_sent(Tag(n as u16)),
+                running.done_blocks == 0,
+            ));
         }
     }
 
@@ -382,10 +442,13 @@ impl Running {
         }
     }
 
-    /// Whether the controller refused to register the host because it is registered with another key, which is now to be replaced.
+    /// Whether the controller refused to register the host because it is registered with another
+    /// key, which is now to be replaced.
     fn has_to_replace(&mut self, cqe: &Cqe) -> bool {
         let registers = matches!(self.op.kind, OpKind::Reserve(ReserveAction::Register { .. }));
-        registers && cqe.status == NvmeStatus::RESERVATION_CONFLICT && !core::mem::replace(&mut self.replaces, true)
+        registers
+            && cqe.status == NvmeStatus::RESERVATION_CONFLICT
+            && !core::mem::replace(&mut self.replaces, true)
     }
 
     /// What counts of a fused pair: the compare, when that failed.

@@ -1,8 +1,10 @@
 //! What a host needs of a transport: connections to controllers, whatever carries the capsules.
 //!
-//! A command's data is in the memory that the host keeps under the command's [`Tag`], from [`Engine::submit`] to [`Event::Response`] or
+//! A command's data is in the memory that the host keeps under the command's [`Tag`], from
+//! [`Engine::submit`] to [`Event::Response`] or
 //! [`Event::DataFailed`]: until then the transport, or the controller through it, may read or write it at any time. A transport that
-//! names the memory in the command (by key and address, say) does so in `submit`. What cannot be sent now the transport keeps.
+//! names the memory in the command (by key and address, say) does so in `submit`. What cannot be
+//! sent now the transport keeps.
 
 use super::greeting::Greeted;
 use crate::source::ConnectOptions;
@@ -26,7 +28,8 @@ pub(crate) enum Event {
 
 /// The commands of one connection.
 pub(crate) trait Engine {
-    /// Submits a command; its identifier and data pointer are filled in. Commands are sent in the order in which they were submitted.
+    /// Submits a command; its identifier and data pointer are filled in. Commands are sent in the
+    /// order in which they were submitted.
     fn submit(&mut self, sqe: Sqe, data: HostData) -> Result<Tag, SubmitError>;
 
     /// The host has done with a command that was answered: the tag may name another one.
@@ -47,7 +50,8 @@ pub(crate) trait Engine {
 
 /// Whoever submitted commands: keeps their memory, and hears what came of them.
 pub(crate) trait Commands<E> {
-    /// The memory of `tag` from `offset` on, to write to: at least one and at most `len` contiguous bytes. `None`: it has none.
+    /// The memory of `tag` from `offset` on, to write to: at least one and at most `len` contiguous
+    /// bytes. `None`: it has none.
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]>;
 
     /// The same, to read from.
@@ -96,15 +100,21 @@ pub(crate) struct IoPlan {
 /// A connection that stands, and what was said on it.
 pub(crate) type Opened<L> = (L, Greeted);
 
-/// One connection to a controller. It is opened on one loop and may move to another, while nothing is on its way.
+/// One connection to a controller. It is opened on one loop and may move to another, while nothing
+/// is on its way.
 pub(crate) trait Link: Send + Sized + 'static {
     /// Its commands.
     type Engine: Engine;
     /// Where controllers are.
     type Place: Clone + Send + 'static;
 
-    /// Starts to open a connection; `then` gets it, registered with no loop, on this loop and within the limit.
-    fn open(on: &Handle, plan: Plan<Self::Place>, then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static);
+    /// Starts to open a connection; `then` gets it, registered with no loop, on this loop and
+    /// within the limit.
+    fn open(
+        on: &Handle,
+        plan: Plan<Self::Place>,
+        then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
+    );
 
     /// Its commands.
     fn engine(&mut self) -> &mut Self::Engine;
@@ -135,7 +145,10 @@ pub(crate) trait Link: Send + Sized + 'static {
 
     /// Why it has ended, for people.
     fn why_ended(&self) -> String {
-        self.complaint().map_or_else(|| "it was closed".into(), |complaint| format!("the controller {complaint}"))
+        self.complaint().map_or_else(
+            || "it was closed".into(),
+            |complaint| format!("the controller {complaint}"),
+        )
     }
 
     /// Whether nothing is on its way in either direction.

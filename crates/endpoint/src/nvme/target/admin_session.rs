@@ -67,7 +67,13 @@ pub(crate) struct AdminSession {
 }
 
 impl AdminSession {
-    pub(super) fn new(control: Control, id: ControllerId, shared: Arc<Shared>, mailbox: Arc<Mailbox>, budget: Budget) -> Self {
+    pub(super) fn new(
+        control: Control,
+        id: ControllerId,
+        shared: Arc<Shared>,
+        mailbox: Arc<Mailbox>,
+        budget: Budget,
+    ) -> Self {
         let entries = control.entries();
         Self {
             control,
@@ -131,8 +137,11 @@ impl AdminSession {
     /// for I/O's memory.
     pub(super) fn produce_some(&mut self, on: &Handle, engine: &mut impl Engine) {
         self.is_starved = false;
-        let fits = |held: usize, bytes: u32| held == 0 || held + bytes as usize <= ADMIN_ANSWER_BYTES;
-        while let Some((tag, bytes)) = self.waiting.pop_front_if(|(_, bytes)| fits(self.held_bytes, *bytes)) {
+        let fits =
+            |held: usize, bytes: u32| held == 0 || held + bytes as usize <= ADMIN_ANSWER_BYTES;
+        while let Some((tag, bytes)) =
+            self.waiting.pop_front_if(|(_, bytes)| fits(self.held_bytes, *bytes))
+        {
             let Some(mut buf) = self.budget.take(on, bytes as usize) else {
                 self.is_starved = true;
                 return self.waiting.push_front((tag, bytes));
@@ -177,7 +186,10 @@ impl AdminSession {
             self.go_on_quiescing(on, id);
         }
         self.heed_key(on);
-        let deadline = [self.control.deadline(), self.tls_by.map(Time::since_epoch)].into_iter().flatten().min();
+        let deadline = [self.control.deadline(), self.tls_by.map(Time::since_epoch)]
+            .into_iter()
+            .flatten()
+            .min();
         if let Some(deadline) = deadline.filter(|_| !self.over) {
             // To the full second, which is as exact as keep alive is: a thousand quiet hosts wake the loop once a second.
             self.timer.arm(on, id, Time::from_epoch(Duration::from_secs(deadline.as_secs() + 1)));
@@ -195,8 +207,11 @@ impl AdminSession {
             Some(by) if on.now() >= by && !self.over => {
                 self.over = true;
                 let host = self.control.host();
-                let text =
-                    || format!("host {host}: has not come again with TLS within {CONCATENATION_PLAIN_S} s; connection closed");
+                let text = || {
+                    format!(
+                        "host {host}: has not come again with TLS within {CONCATENATION_PLAIN_S} s; connection closed"
+                    )
+                };
                 self.shared.members.refusals().log(on.now().since_epoch(), text);
             }
             _ => {}
@@ -218,7 +233,11 @@ impl AdminSession {
             Told::CrossResetOver(named) => self.control.cross_reset_over(named),
             Told::Notice { nsid, notice } => self.control.reservation_changed(nsid, notice),
             Told::Persisted { ticket, outcome } => self.control.persisted(ticket, outcome),
-            Told::Abort { .. } | Told::Reserved { .. } | Told::Preempted { .. } | Told::AssociationEnded | Told::Computed(_) => {}
+            Told::Abort { .. }
+            | Told::Reserved { .. }
+            | Told::Preempted { .. }
+            | Told::AssociationEnded
+            | Told::Computed(_) => {}
         }
     }
 
@@ -226,17 +245,26 @@ impl AdminSession {
         match event {
             ControlEvent::Reply { tag, cqe } => self.reply(engine, tag, cqe, 0),
             ControlEvent::Quiesce { flush } => self.quiesce(flush),
-            ControlEvent::Abort { ticket, sqid, cid } => match self.shared.queue_mailbox(self.id, sqid) {
-                Some(queue) => queue.post(Message::Own(Told::Abort { ticket, cid, reply_to: Arc::clone(&self.mailbox) })),
-                None => self.control.abort_result(ticket, false),
-            },
+            ControlEvent::Abort { ticket, sqid, cid } => {
+                match self.shared.queue_mailbox(self.id, sqid) {
+                    Some(queue) => queue.post(Message::Own(Told::Abort {
+                        ticket,
+                        cid,
+                        reply_to: Arc::clone(&self.mailbox),
+                    })),
+                    None => self.control.abort_result(ticket, false),
+                }
+            }
             ControlEvent::CrossReset(named) => {
                 let found = self.shared.cross_reset(self.id, named, &self.mailbox);
                 self.control.cross_reset(named, found);
             }
             ControlEvent::Persist { ticket, nsid, persist } => self.persist(ticket, nsid, persist),
             ControlEvent::KeepAliveExpired => {
-                tracing::warn!("host {}: keep alive expired, ending its association", self.control.host());
+                tracing::warn!(
+                    "host {}: keep alive expired, ending its association",
+                    self.control.host()
+                );
                 self.over = true;
             }
         }
@@ -268,7 +296,8 @@ impl AdminSession {
             && left.is_empty()
         {
             let view = if *flush { self.shared.view(self.id) } else { None };
-            let devices: Vec<_> = view.iter().flat_map(|view| view.devices.iter().flatten().cloned()).collect();
+            let devices: Vec<_> =
+                view.iter().flat_map(|view| view.devices.iter().flatten().cloned()).collect();
             self.quiescing = Quiescing::Flushing(Flush::new(&devices));
         }
         if let Quiescing::Flushing(flush) = &mut self.quiescing

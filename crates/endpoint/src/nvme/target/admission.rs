@@ -34,7 +34,11 @@ impl Admitted {
 
     /// Has the host prove who it is, if that is demanded: first, and says so in the answer to its Connect, or when it likes, if its connection is
     /// encrypted with a key that came of an authentication.
-    pub(super) fn demand(mut self, mut authentication: Option<Box<Authenticating>>, is_proven: bool) -> Self {
+    pub(super) fn demand(
+        mut self,
+        mut authentication: Option<Box<Authenticating>>,
+        is_proven: bool,
+    ) -> Self {
         if let (Some(authentication), Queue::Admin(_)) = (&mut authentication, &self.queue) {
             authentication.belongs_to(self.controller);
         }
@@ -152,20 +156,38 @@ mod tests {
         let host = world.host("10.0.0.1");
         let on = world.add_loop(host, &LoopConfig::default());
         let device = weft_block::open("ram:1MiB", &OpenOptions::default()).unwrap();
-        let inventory = LiveInventory::of_devices(SubsystemConfig::new(subsystem()), vec![device]).unwrap();
+        let inventory =
+            LiveInventory::of_devices(SubsystemConfig::new(subsystem()), vec![device]).unwrap();
         Shared::new(inventory, TargetLimits::default(), 1 << 20, vec![world.handle(on).remote()], 1)
     }
 
     fn connect(shared: &Arc<Shared>, qid: u16, cntlid: Cntlid) -> Admitted {
-        let connect = Connect { record_format: 0, qid: Qid(qid), sq_size: 31, attributes: 0, keep_alive_ms: 0 };
+        let connect = Connect {
+            record_format: 0,
+            qid: Qid(qid),
+            sq_size: 31,
+            attributes: 0,
+            keep_alive_ms: 0,
+        };
         let host = Nqn::new("nqn.2026-01.example.host:admission").unwrap();
-        let names =
-            ConnectData { host_id: Id128([7; 16]), cntlid, subnqn: NqnField::from(&subsystem()), hostnqn: NqnField::from(&host) };
+        let names = ConnectData {
+            host_id: Id128([7; 16]),
+            cntlid,
+            subnqn: NqnField::from(&subsystem()),
+            hostnqn: NqnField::from(&host),
+        };
         let mut data = [0; CONNECT_BYTES];
         names.put(&mut data);
-        let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 0 };
+        let port =
+            Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 0 };
         let from = Caller { port, peer: "192.0.2.1:1", identity: None };
-        let admitted = shared.admit(Duration::ZERO, &connect.encode(), &data, from, &Arc::<Mailbox>::default());
+        let admitted = shared.admit(
+            Duration::ZERO,
+            &connect.encode(),
+            &data,
+            from,
+            &Arc::<Mailbox>::default(),
+        );
         admitted.unwrap_or_else(|refusal| panic!("queue {qid} is refused: {refusal}"))
     }
 
@@ -175,7 +197,8 @@ mod tests {
         let Admitted { controller, queue, claim, .. } = connect(&shared, 0, Cntlid::DYNAMIC);
         let Queue::Admin(mut control) = queue else { panic!("queue 0 is the admin queue") };
         let on = Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES;
-        let _ = control.start(Duration::ZERO, Tag(0), &Property::set(PropertyOffset::CC, on.into()));
+        let _ =
+            control.start(Duration::ZERO, Tag(0), &Property::set(PropertyOffset::CC, on.into()));
         // The second one would be refused while the first is there.
         for _ in 0..2 {
             let io = connect(&shared, 1, controller.1);

@@ -94,7 +94,9 @@ impl Jobs {
         waiting.threads += 1;
         drop(waiting);
         let shared = Arc::clone(&self.0);
-        let Err(e) = threads.start("weft-auth", Box::new(move || compute_all(&shared))) else { return };
+        let Err(e) = threads.start("weft-auth", Box::new(move || compute_all(&shared))) else {
+            return;
+        };
         tracing::error!("cannot start a thread for authentications: {e}");
         let mut waiting = lock(&self.0);
         waiting.threads -= 1;
@@ -143,6 +145,9 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| turns.pop()).collect();
         assert_eq!(order[..6], [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (1, 2)]);
         assert_eq!(order.len(), 103);
-        assert!(turns.next.is_empty() && turns.of.is_empty(), "an address that waits for nothing is forgotten");
+        assert!(
+            turns.next.is_empty() && turns.of.is_empty(),
+            "an address that waits for nothing is forgotten"
+        );
     }
 }

@@ -2,8 +2,9 @@
 //! addresses may cost, whether they succeed or not: large powers of large numbers. For the cold path only.
 
 use crate::limits::{
-    AUTHENTICATION_ADDRESS_MS, AUTHENTICATION_ADDRESS_PERCENT, AUTHENTICATION_KNOWN_S, AUTHENTICATION_STEP_MS,
-    AUTHENTICATION_TARGET_MS, AUTHENTICATION_TARGET_PERCENT, AUTHENTICATIONS_MAX, AUTHENTICATIONS_ROWS,
+    AUTHENTICATION_ADDRESS_MS, AUTHENTICATION_ADDRESS_PERCENT, AUTHENTICATION_KNOWN_S,
+    AUTHENTICATION_STEP_MS, AUTHENTICATION_TARGET_MS, AUTHENTICATION_TARGET_PERCENT,
+    AUTHENTICATIONS_MAX, AUTHENTICATIONS_ROWS,
 };
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -67,7 +68,8 @@ struct Spent {
 
 impl Spent {
     fn give_back(&mut self, now: Duration, percent: u64) {
-        let passed_us = u64::try_from(now.saturating_sub(self.since).as_micros()).unwrap_or(u64::MAX);
+        let passed_us =
+            u64::try_from(now.saturating_sub(self.since).as_micros()).unwrap_or(u64::MAX);
         self.us = self.us.saturating_sub(passed_us.saturating_mul(percent) / 100);
         self.since = now;
     }
@@ -119,13 +121,19 @@ impl Attempts {
     }
 
     /// Counts an attempt with this group from an address; tells what it is, or why it may not be made.
-    pub(super) fn begin(&self, now: Duration, address: Option<IpAddr>, group: Group) -> Result<Standing, TooMuch> {
+    pub(super) fn begin(
+        &self,
+        now: Duration,
+        address: Option<IpAddr>,
+        group: Group,
+    ) -> Result<Standing, TooMuch> {
         let Begun { of_address, of_all } = &mut *self.lock();
         if !of_address.contains_key(&address) {
             of_address.values_mut().for_each(|row| row.age(now));
             of_address.retain(|_, row| row.says_something(now));
         }
-        let is_full = of_address.len() >= AUTHENTICATIONS_ROWS && !of_address.contains_key(&address);
+        let is_full =
+            of_address.len() >= AUTHENTICATIONS_ROWS && !of_address.contains_key(&address);
         // Further addresses count as one.
         let row = of_address.entry(address.filter(|_| !is_full)).or_default();
         row.age(now);
@@ -154,7 +162,9 @@ impl Attempts {
 
     /// An attempt has succeeded: it does not count any more, but what it has cost does.
     pub(super) fn succeeded(&self, now: Duration, address: Option<IpAddr>) {
-        self.uncounted(address, |row| row.known_until = now + Duration::from_secs(AUTHENTICATION_KNOWN_S));
+        self.uncounted(address, |row| {
+            row.known_until = now + Duration::from_secs(AUTHENTICATION_KNOWN_S)
+        });
     }
 
     /// The host has gone before it answered a challenge: the attempt does not count any more either.
@@ -212,7 +222,8 @@ mod tests {
             }
             assert_eq!(count, AUTHENTICATION_ADDRESS_MS * 1000 / cost_us(group), "{group:?}");
             assert_eq!(attempts.begin(T0, from, group), Err(TooMuch::OfAddress));
-            let (later, came_back_us) = (T0 + Duration::from_secs(1), AUTHENTICATION_ADDRESS_PERCENT * 10_000);
+            let (later, came_back_us) =
+                (T0 + Duration::from_secs(1), AUTHENTICATION_ADDRESS_PERCENT * 10_000);
             let in_all = (AUTHENTICATION_ADDRESS_MS * 1000 + came_back_us) / cost_us(group);
             assert_eq!(begun(&attempts, later, from, group), in_all - count, "{group:?}");
         }
@@ -223,13 +234,19 @@ mod tests {
         let attempts = Attempts::default();
         assert_eq!(attempts.begin(T0, address(0), Group::Ffdhe2048), Ok(Standing::Stranger));
         attempts.succeeded(T0, address(0));
-        let (us, close) =
-            (cost_us(Group::Ffdhe8192), |us: u64, most: u64| us <= most && us > most - 6 * cost_us(Group::Ffdhe8192));
+        let (us, close) = (cost_us(Group::Ffdhe8192), |us: u64, most: u64| {
+            us <= most && us > most - 6 * cost_us(Group::Ffdhe8192)
+        });
         let count: u64 = (1..5).map(|n| begun(&attempts, T0, address(n), Group::Ffdhe8192)).sum();
         assert!(close(count * us, AUTHENTICATION_TARGET_MS * 1000 / 2), "{count}");
         assert_eq!(attempts.begin(T0, address(4), Group::Ffdhe8192), Err(TooMuch::OfTarget));
-        let newcomers: u64 = (5..3000).map(|n| begun(&attempts, T0, address(n), Group::Ffdhe8192)).sum();
-        assert!(newcomers > 0 && close((count + newcomers) * us, AUTHENTICATION_TARGET_MS * 1000 / 4 * 3), "{newcomers}");
+        let newcomers: u64 =
+            (5..3000).map(|n| begun(&attempts, T0, address(n), Group::Ffdhe8192)).sum();
+        assert!(
+            newcomers > 0
+                && close((count + newcomers) * us, AUTHENTICATION_TARGET_MS * 1000 / 4 * 3),
+            "{newcomers}"
+        );
         assert_eq!(attempts.begin(T0, address(4000), Group::Ffdhe8192), Err(TooMuch::OfTarget));
         assert_eq!(attempts.begin(T0, address(0), Group::Ffdhe8192), Ok(Standing::Known));
         let later = T0 + Duration::from_secs(AUTHENTICATION_KNOWN_S);
@@ -239,7 +256,8 @@ mod tests {
     #[test]
     fn who_succeeds_without_a_row_of_its_own_does_not_count_as_a_failure_either() {
         let attempts = Attempts::default();
-        (0..AUTHENTICATIONS_ROWS as u64).for_each(|n| _ = attempts.begin(T0, address(n), Group::Null));
+        (0..AUTHENTICATIONS_ROWS as u64)
+            .for_each(|n| _ = attempts.begin(T0, address(n), Group::Null));
         let from = address(1 << 32);
         for _ in 0..AUTHENTICATIONS_MAX * 3 {
             assert_eq!(attempts.begin(T0, from, Group::Null), Ok(Standing::Stranger));
@@ -258,14 +276,22 @@ mod tests {
         }
         assert_eq!(attempts.begin(T0, address(1), group), Err(TooMuch::OfAddress));
         let later = T0 + Duration::from_secs(1);
-        assert_eq!(attempts.begin(later, address(1), Group::Null), Ok(Standing::Stranger), "nothing was proved");
-        assert_eq!(begun(&attempts, later, address(1), Group::Null), u64::from(AUTHENTICATIONS_MAX) - 1);
+        assert_eq!(
+            attempts.begin(later, address(1), Group::Null),
+            Ok(Standing::Stranger),
+            "nothing was proved"
+        );
+        assert_eq!(
+            begun(&attempts, later, address(1), Group::Null),
+            u64::from(AUTHENTICATIONS_MAX) - 1
+        );
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
         let attempts = Attempts::default();
-        (0..AUTHENTICATIONS_ROWS as u64 * 2).for_each(|n| _ = attempts.begin(T0, address(n), Group::Null));
+        (0..AUTHENTICATIONS_ROWS as u64 * 2)
+            .for_each(|n| _ = attempts.begin(T0, address(n), Group::Null));
         assert!(attempts.lock().of_address.len() <= AUTHENTICATIONS_ROWS + 1);
     }
 }

@@ -18,8 +18,8 @@ use crate::identity::Identities;
 use std::sync::{Arc, Weak};
 use weft_io::Handle;
 use weft_proto::nvme::auth::{
-    Arithmetic, Computed, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, Group, MESSAGE_BYTES_MAX,
-    SecureChannel, Verdict,
+    Arithmetic, Computed, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk,
+    Group, MESSAGE_BYTES_MAX, SecureChannel, Verdict,
 };
 use weft_proto::nvme::controller::AuthenticationCommand;
 use weft_proto::nvme::cqe::Cqe;
@@ -111,7 +111,8 @@ impl Authenticating {
     /// On the admin queue of this controller.
     pub(super) fn belongs_to(&mut self, controller: ControllerId) {
         let has_tls = self.engine.keys().has_tls;
-        self.owner = Some(if has_tls { Owner::UsedBy(controller) } else { Owner::MadeBy(controller) });
+        self.owner =
+            Some(if has_tls { Owner::UsedBy(controller) } else { Owner::MadeBy(controller) });
     }
 
     /// Whether the host has to come again with TLS.
@@ -167,14 +168,17 @@ impl Authenticating {
             Err(cqe) => Step::Answer(cqe),
             Ok(AuthenticationCommand::Other) => Step::Other,
             // Nothing but the reason is to be had any more.
-            Ok(AuthenticationCommand::Send { .. }) if self.is_busy() || self.standing == Standing::Failed => {
+            Ok(AuthenticationCommand::Send { .. })
+                if self.is_busy() || self.standing == Standing::Failed =>
+            {
                 Step::Answer(AuthenticationCommand::out_of_order(sqe))
             }
             Ok(AuthenticationCommand::Send { bytes }) => {
                 self.sending = Some((tag, sqe.cid()));
                 Step::Fetch(bytes)
             }
-            Ok(AuthenticationCommand::Receive { bytes }) => match self.engine.fetch(bytes as usize) {
+            Ok(AuthenticationCommand::Receive { bytes }) => match self.engine.fetch(bytes as usize)
+            {
                 None => Step::Answer(AuthenticationCommand::out_of_order(sqe)),
                 Some(mut message) => {
                     // The rest of the host's memory is zeros.
@@ -188,12 +192,17 @@ impl Authenticating {
     /// The message of the command that was to be fetched has come, or was damaged: the answer, unless something has to be computed first.
     pub(super) fn arrived(&mut self, on: &Handle, message: Option<&[u8]>) -> Option<Cqe> {
         let (tag, cid) = self.sending.take()?;
-        let Some(message) = message else { return Some(Cqe::new(cid, Status::TRANSIENT_TRANSPORT_ERROR)) };
+        let Some(message) = message else {
+            return Some(Cqe::new(cid, Status::TRANSIENT_TRANSPORT_ERROR));
+        };
         if !self.may_go_on(on, message) {
             return Some(Cqe::new(cid, Status::COMMAND_INTERRUPTED));
         }
         let identities = Identities::system();
-        match self.engine.sent(message, self.shared.next_sequence(), &mut |bytes| identities.fill(bytes)) {
+        match self
+            .engine
+            .sent(message, self.shared.next_sequence(), &mut |bytes| identities.fill(bytes))
+        {
             Verdict::Compute(arithmetic) => {
                 self.computing = Some((tag, cid));
                 self.compute(arithmetic);
@@ -207,12 +216,21 @@ impl Authenticating {
     }
 
     fn compute(&self, arithmetic: Arithmetic) {
-        let job = Job { address: origin(&self.peer), standing: self.of_address, arithmetic, to: Weak::clone(&self.mailbox) };
+        let job = Job {
+            address: origin(&self.peer),
+            standing: self.of_address,
+            arithmetic,
+            to: Weak::clone(&self.mailbox),
+        };
         self.shared.jobs.add(job, &*self.shared.inventory.authentications().threads());
     }
 
     /// What a message of the host asked for has been computed, or could not be: the answer to its command.
-    pub(super) fn computed(&mut self, on: &Handle, computed: Option<Computed>) -> Option<(Tag, Cqe)> {
+    pub(super) fn computed(
+        &mut self,
+        on: &Handle,
+        computed: Option<Computed>,
+    ) -> Option<(Tag, Cqe)> {
         let (tag, cid) = self.computing.take()?;
         let Some(computed) = computed else {
             self.engine.interrupted();
@@ -232,8 +250,12 @@ impl Authenticating {
                 psk.into_iter().for_each(|psk| self.keep(on, &psk));
                 tracing::debug!("{}: authenticated", self.names());
             }
-            Verdict::Failed(reason) => self.failed(on, Standing::Failed, "authentication refused", reason),
-            Verdict::GivenUp(reason) => self.failed(on, Standing::GivenUp, "the host refuses this controller", reason),
+            Verdict::Failed(reason) => {
+                self.failed(on, Standing::Failed, "authentication refused", reason)
+            }
+            Verdict::GivenUp(reason) => {
+                self.failed(on, Standing::GivenUp, "the host refuses this controller", reason)
+            }
         }
     }
 
@@ -255,10 +277,13 @@ impl Authenticating {
             return true;
         }
         // Secrets and groups may have been changed since the queue was connected.
-        if let Some(keys) = self.shared.keys(&self.subsystem, self.host.as_ref(), self.engine.keys()) {
+        if let Some(keys) =
+            self.shared.keys(&self.subsystem, self.host.as_ref(), self.engine.keys())
+        {
             self.engine.set_keys(keys);
         }
-        let (now, group) = (on.now().since_epoch(), self.engine.begins(message).unwrap_or(Group::Null));
+        let (now, group) =
+            (on.now().since_epoch(), self.engine.begins(message).unwrap_or(Group::Null));
         let begun = self.shared.attempts.begin(now, origin(&self.peer), group);
         self.is_unanswered |= begun.is_ok();
         let refused = begun.map(|standing| self.of_address = standing).err();
@@ -274,7 +299,9 @@ impl Authenticating {
         // The host is not told.
         let is_unknown = standing == Standing::Failed && self.engine.keys().secrets.is_empty();
         let hint = match reason {
-            FailureReason::GROUP_UNUSABLE => "; groups of more than 4096 bits have to be accepted by --dhchap-dhgroup",
+            FailureReason::GROUP_UNUSABLE => {
+                "; groups of more than 4096 bits have to be accepted by --dhchap-dhgroup"
+            }
             _ if is_unknown => "; there is no secret of this host here",
             _ => "",
         };
@@ -308,7 +335,14 @@ pub(super) trait Exchange<E: Engine> {
     fn answer(&mut self, engine: &mut E, tag: Tag, cqe: Cqe, data_bytes: u32);
 
     /// A command came; tells whether it is dealt with here.
-    fn exchange(&mut self, on: &Handle, engine: &mut E, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> bool {
+    fn exchange(
+        &mut self,
+        on: &Handle,
+        engine: &mut E,
+        tag: Tag,
+        sqe: &Sqe,
+        in_capsule_bytes: u32,
+    ) -> bool {
         let Some(authenticating) = self.authenticating() else { return false };
         match authenticating.command(tag, sqe, in_capsule_bytes) {
             Step::Other => return false,
@@ -340,7 +374,8 @@ pub(super) trait Exchange<E: Engine> {
             return false;
         }
         let message = self.message(tag);
-        let answer = self.authenticating().and_then(|it| it.arrived(on, is_whole.then_some(&message)));
+        let answer =
+            self.authenticating().and_then(|it| it.arrived(on, is_whole.then_some(&message)));
         if let Some(cqe) = answer {
             self.answer(engine, tag, cqe, 0);
         }

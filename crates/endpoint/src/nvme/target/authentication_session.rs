@@ -49,7 +49,12 @@ pub(crate) struct AuthenticationSession {
 }
 
 impl AuthenticationSession {
-    pub(super) fn new(on: &Handle, asked: Asked, admitted: Admitted, authenticating: Box<Authenticating>) -> Self {
+    pub(super) fn new(
+        on: &Handle,
+        asked: Asked,
+        admitted: Admitted,
+        authenticating: Box<Authenticating>,
+    ) -> Self {
         let (admitted, authenticating) = (Some(admitted.step_back()), Some(authenticating));
         Self {
             admitted,
@@ -72,8 +77,12 @@ impl AuthenticationSession {
         if authenticating.is_over() {
             return Some(None);
         }
-        (on.now() >= self.until)
-            .then(|| Some(format!("{}: not authenticated within {AUTHENTICATION_S} s", authenticating.names())))
+        (on.now() >= self.until).then(|| {
+            Some(format!(
+                "{}: not authenticated within {AUTHENTICATION_S} s",
+                authenticating.names()
+            ))
+        })
     }
 
     /// Whether the queue can be served: nothing is being sent from memory that stays here.
@@ -84,7 +93,10 @@ impl AuthenticationSession {
     /// What is served from now on, with the authentication for another time, and what is to be answered there.
     pub(super) fn take(&mut self) -> Option<(Admitted, Answer)> {
         let admitted = self.admitted.take()?;
-        Some((Admitted { authentication: self.authenticating.take(), ..admitted }, self.last.take()?))
+        Some((
+            Admitted { authentication: self.authenticating.take(), ..admitted },
+            self.last.take()?,
+        ))
     }
 
     /// By what the queue was connected.
@@ -147,7 +159,9 @@ impl AuthenticationSession {
     /// What the queue is to know when it is served.
     pub(super) fn told(&mut self, told: Told) {
         match (self.admitted.as_mut().map(|admitted| &mut admitted.queue), told) {
-            (Some(Queue::Admin(control)), Told::Namespaces(view)) => control.namespaces_changed(view.table),
+            (Some(Queue::Admin(control)), Told::Namespaces(view)) => {
+                control.namespaces_changed(view.table)
+            }
             (Some(Queue::Admin(control)), Told::Discovery(log)) => control.discovery_changed(log),
             // An I/O queue has no place yet, and sees everything when it gets one.
             _ => {}
@@ -170,7 +184,11 @@ impl<E: Engine> Exchange<E> for AuthenticationSession {
     }
 
     fn message(&self, tag: Tag) -> Vec<u8> {
-        self.memory.iter().find(|(of, _)| *of == tag).map(|(_, memory)| memory.clone()).unwrap_or_default()
+        self.memory
+            .iter()
+            .find(|(of, _)| *of == tag)
+            .map(|(_, memory)| memory.clone())
+            .unwrap_or_default()
     }
 
     fn answer(&mut self, engine: &mut E, tag: Tag, cqe: Cqe, data_bytes: u32) {
@@ -179,7 +197,8 @@ impl<E: Engine> Exchange<E> for AuthenticationSession {
             Some(Queue::Io(queue, _)) => queue.stamped(cqe),
             None => cqe,
         };
-        let is_done = self.last.is_none() && self.authenticating.as_ref().is_some_and(|it| it.is_done());
+        let is_done =
+            self.last.is_none() && self.authenticating.as_ref().is_some_and(|it| it.is_done());
         if is_done && cqe.status.is_success() {
             let at = self.memory.iter().position(|(of, _)| *of == tag);
             let mut data = at.map(|at| self.memory.swap_remove(at).1).unwrap_or_default();

@@ -40,19 +40,45 @@ pub(crate) struct Connection<L> {
 
 impl<L: Link> Connection<L> {
     /// Takes an accepted connection, on this loop, if there is room for it. One that is encrypted has a `proven` other end.
-    pub(crate) fn accept(on: &Handle, link: L, shared: &Arc<Shared>, port: Port, proven: Option<Proven>) {
+    pub(crate) fn accept(
+        on: &Handle,
+        link: L,
+        shared: &Arc<Shared>,
+        port: Port,
+        proven: Option<Proven>,
+    ) {
         driver::accept_on(on, link, &shared.members, |id, _, mailbox, newcomer| {
-            let new = Self::new(id, Session::New(NewSession::new(port, proven)), Arc::clone(shared), mailbox);
+            let new = Self::new(
+                id,
+                Session::New(NewSession::new(port, proven)),
+                Arc::clone(shared),
+                mailbox,
+            );
             Self { _newcomer: Some(newcomer), ..new }
         });
     }
 
     fn new(id: DriverId, session: Session, shared: Arc<Shared>, mailbox: &Arc<Mailbox>) -> Self {
-        Self { id, session, shared, mailbox: Arc::clone(mailbox), draining: false, _newcomer: None, link: PhantomData }
+        Self {
+            id,
+            session,
+            shared,
+            mailbox: Arc::clone(mailbox),
+            draining: false,
+            _newcomer: None,
+            link: PhantomData,
+        }
     }
 
     /// On the loop of its queue: opens the devices and gives the answer by which the queue opens.
-    fn serve(on: &Handle, id: DriverId, link: &mut L, mailbox: &Arc<Mailbox>, admitted: Admitted, answer: Answer) -> Self {
+    fn serve(
+        on: &Handle,
+        id: DriverId,
+        link: &mut L,
+        mailbox: &Arc<Mailbox>,
+        admitted: Admitted,
+        answer: Answer,
+    ) -> Self {
         let Admitted { controller, queue, claim, authentication, .. } = admitted;
         let shared = claim.served();
         let budget = Budget::new(on, &link.peer());
@@ -63,7 +89,9 @@ impl<L: Link> Connection<L> {
         let mut session = match queue {
             Queue::Admin(control) => {
                 let (shared, mailbox) = (Arc::clone(&shared), Arc::clone(mailbox));
-                Session::Admin(Box::new(AdminSession::new(*control, controller, shared, mailbox, budget)))
+                Session::Admin(Box::new(AdminSession::new(
+                    *control, controller, shared, mailbox, budget,
+                )))
             }
             Queue::Io(queue, view) => {
                 let host = shared.names(controller).map(|(_, host)| host).unwrap_or_default();
@@ -73,10 +101,17 @@ impl<L: Link> Connection<L> {
                     (cqe.status, cqe.do_not_retry) = (Status::INTERNAL_ERROR, true);
                     OpenDevices::default()
                 });
-                let counting =
-                    Counting::new(&shared, controller, (L::PROTOCOL, &link.peer(), link.encrypted_by()), &queue, &view);
+                let counting = Counting::new(
+                    &shared,
+                    controller,
+                    (L::PROTOCOL, &link.peer(), link.encrypted_by()),
+                    &queue,
+                    &view,
+                );
                 let reserving = Reserving::new(mailbox, view.reservations, &shared);
-                Session::Io(Box::new(IoSession::new(controller, *queue, devices, budget, counting, reserving)))
+                Session::Io(Box::new(IoSession::new(
+                    controller, *queue, devices, budget, counting, reserving,
+                )))
             }
         };
         Self::open(on, link, &mut session, authentication, Answer { tag, cqe, data, begins });
@@ -85,7 +120,13 @@ impl<L: Link> Connection<L> {
     }
 
     /// Gives the answer, from memory of the queue's own.
-    fn open(on: &Handle, link: &mut L, session: &mut Session, anew: Option<Box<Authenticating>>, answer: Answer) {
+    fn open(
+        on: &Handle,
+        link: &mut L,
+        session: &mut Session,
+        anew: Option<Box<Authenticating>>,
+        answer: Answer,
+    ) {
         let Answer { tag, mut cqe, data, .. } = answer;
         let room = match session {
             _ if data.is_empty() || !cqe.status.is_success() => None,
@@ -119,8 +160,9 @@ impl<L: Link> Connection<L> {
         let from = Caller { port: new.port(), peer: &peer, identity: new.identity() };
         let admit = || self.shared.admit(now, &sqe, new.data(), from, &self.mailbox);
         let refuse = |reason| Refusal::new(sqe.cid(), reason);
-        let checked =
-            new.check_identity().and_then(|()| new.of_admin(&sqe, || self.shared.check_identifier(new.data(), new.is_proven())));
+        let checked = new.check_identity().and_then(|()| {
+            new.of_admin(&sqe, || self.shared.check_identifier(new.data(), new.is_proven()))
+        });
         // What is admitted is given up again where somebody else was faster.
         let settled = |admitted: Admitted| match new.is_proven() {
             true => {
@@ -140,11 +182,14 @@ impl<L: Link> Connection<L> {
             }
             Ok(mut admitted) => {
                 let (entries, flow_control) = admitted.begins();
-                if let Some(authentication) = admitted.authentication.take_if(|_| admitted.is_stranger) {
+                if let Some(authentication) =
+                    admitted.authentication.take_if(|_| admitted.is_stranger)
+                {
                     link.engine().begin_queue(entries, flow_control);
                     link.engine().complete(tag, admitted.cqe, 0);
                     let identity = new.identity().map(Into::into);
-                    let asked = Asked { sqe, data: Box::new(*new.data()), port: new.port(), identity };
+                    let asked =
+                        Asked { sqe, data: Box::new(*new.data()), port: new.port(), identity };
                     let session = AuthenticationSession::new(on, asked, admitted, authentication);
                     on.wake_at(self.id, session.until());
                     self.session = Session::Authenticating(Box::new(session));
@@ -161,19 +206,28 @@ impl<L: Link> Connection<L> {
     /// The host has proved who it is: an I/O queue takes its place, if nobody else has it by now, and the connection goes to its loop.
     fn proved(&self, on: &Handle, mut link: L, admitted: Admitted, answer: Answer) -> Place<Self> {
         let Session::Authenticating(session) = &self.session else { return Place::Here(link) };
-        let (now, peer, Asked { sqe, data, port, identity }) = (on.now().since_epoch(), link.peer(), session.asked());
+        let (now, peer, Asked { sqe, data, port, identity }) =
+            (on.now().since_epoch(), link.peer(), session.asked());
         let from = Caller { port: *port, peer: &peer, identity: identity.as_deref() };
         let placed = match admitted.qid() {
             Qid(0) => {
                 let proved = self.shared.proved_identifier(data, admitted.controller);
                 proved.map(|()| admitted).map_err(|reason| Refusal::new(sqe.cid(), reason))
             }
-            _ => self.shared.admit(now, sqe, data, from, &self.mailbox).map(|again| admitted.taken(again)),
+            _ => self
+                .shared
+                .admit(now, sqe, data, from, &self.mailbox)
+                .map(|again| admitted.taken(again)),
         };
         match placed {
             Ok(admitted) => self.leave(link, admitted, answer),
             Err(refusal) => {
-                let text = || format!("{peer}: connection closed after the authentication: {refusal} ({})", connect_names(data));
+                let text = || {
+                    format!(
+                        "{peer}: connection closed after the authentication: {refusal} ({})",
+                        connect_names(data)
+                    )
+                };
                 self.shared.members.refusals().log(now, text);
                 link.close();
                 Place::Here(link)
@@ -183,7 +237,9 @@ impl<L: Link> Connection<L> {
 
     fn leave(&self, link: L, admitted: Admitted, answer: Answer) -> Place<Self> {
         let home = self.shared.home(&admitted).clone();
-        let make = move |on: &Handle, id, link: &mut L, mailbox: &_| Self::serve(on, id, link, mailbox, admitted, answer);
+        let make = move |on: &Handle, id, link: &mut L, mailbox: &_| {
+            Self::serve(on, id, link, mailbox, admitted, answer)
+        };
         Place::There(link, home, Box::new(make))
     }
 }
@@ -200,13 +256,19 @@ impl<L: Link> Service for Connection<L> {
 
     fn told(&mut self, on: &Handle, link: &mut L, told: Told) {
         match (&mut self.session, told) {
-            (Session::Io(io), Told::Namespaces(view)) => io.set_view(on, self.id, link.engine(), view),
+            (Session::Io(io), Told::Namespaces(view)) => {
+                io.set_view(on, self.id, link.engine(), view)
+            }
             (Session::Io(io), Told::Abort { ticket, cid, reply_to }) => {
                 let aborted = io.abort(link.engine(), cid);
                 reply_to.post(Message::Own(Told::Aborted { ticket, aborted }));
             }
-            (Session::Io(io), Told::Reserved { tag, outcome }) => io.reserved(on, link.engine(), tag, outcome),
-            (Session::Io(io), Told::Preempted { nsid, pending }) => io.preempted(on, link.engine(), nsid, pending),
+            (Session::Io(io), Told::Reserved { tag, outcome }) => {
+                io.reserved(on, link.engine(), tag, outcome)
+            }
+            (Session::Io(io), Told::Preempted { nsid, pending }) => {
+                io.preempted(on, link.engine(), nsid, pending)
+            }
             (Session::New(new), Told::AssociationEnded) => new.set_waits(false),
             (session, Told::Computed(computed)) => session.computed(on, link.engine(), computed),
             (Session::Authenticating(it), told) => it.told(told),
@@ -268,7 +330,9 @@ impl<L: Link> Service for Connection<L> {
     #[inline]
     fn work(&mut self, on: &Handle, link: &mut L) -> bool {
         let (busy, id, noted) = match &mut self.session {
-            Session::Io(io) => (io.work(on, link.engine()), io.controller, io.queue.take_deviations()),
+            Session::Io(io) => {
+                (io.work(on, link.engine()), io.controller, io.queue.take_deviations())
+            }
             Session::Admin(admin) => {
                 let busy = admin.work(on, self.id, link.engine());
                 (busy, admin.id, admin.control.take_deviations())
@@ -303,7 +367,8 @@ impl<L: Link> Service for Connection<L> {
             Session::Authenticating(it) => match it.end(on) {
                 None => it.is_ready() && !link.has_unsent(),
                 Some(why) => {
-                    let log = |why| self.shared.members.refusals().log(on.now().since_epoch(), || why);
+                    let log =
+                        |why| self.shared.members.refusals().log(on.now().since_epoch(), || why);
                     why.into_iter().for_each(log);
                     link.close();
                     false
@@ -316,7 +381,10 @@ impl<L: Link> Service for Connection<L> {
     fn replace(&mut self, on: &Handle, link: L) -> Place<Self> {
         match &mut self.session {
             Session::New(new) => {
-                if new.check_identity().is_ok() && new.wants_admin_queue() && self.shared.holds_back(new.data(), &self.mailbox) {
+                if new.check_identity().is_ok()
+                    && new.wants_admin_queue()
+                    && self.shared.holds_back(new.data(), &self.mailbox)
+                {
                     new.set_waits(true);
                     return Place::Here(link);
                 }

@@ -24,7 +24,8 @@ impl Counting {
         queue: &IoQueue,
         view: &View,
     ) -> Self {
-        let (subsystem, host) = shared.names(controller).unwrap_or_else(|| (Nqn::discovery(), String::new()));
+        let (subsystem, host) =
+            shared.names(controller).unwrap_or_else(|| (Nqn::discovery(), String::new()));
         let (peer, queue_id) = (peer.to_owned(), Some(queue.qid().0));
         let name = ConnectionName { protocol, host, peer, queue: queue_id, tls };
         let meter = shared.inventory.statistics().enter(name, queue.entries() as usize);

@@ -21,7 +21,8 @@ impl Shared {
         (from, mailbox): (Caller<'_>, &Arc<Mailbox>),
         (is_admin, has_tls): (bool, bool),
     ) -> Option<Box<Authenticating>> {
-        let subsystem = if which == Which::Discovery { Nqn::discovery() } else { subsystem.nqn.clone() };
+        let subsystem =
+            if which == Which::Discovery { Nqn::discovery() } else { subsystem.nqn.clone() };
         let demanded = self.inventory.authentications().of(&subsystem)?;
         let names = ConnectData::decode(data).ok()?;
         let host = names.hostnqn.nqn().ok();
@@ -33,7 +34,12 @@ impl Shared {
     }
 
     /// What is known of a host now, where `before` was.
-    pub(super) fn keys(&self, subsystem: &Nqn, host: Option<&Nqn>, before: &ControllerKeys) -> Option<ControllerKeys> {
+    pub(super) fn keys(
+        &self,
+        subsystem: &Nqn,
+        host: Option<&Nqn>,
+        before: &ControllerKeys,
+    ) -> Option<ControllerKeys> {
         let demanded = self.inventory.authentications().of(subsystem)?;
         let now = demanded.keys(host, subsystem, before.is_admin);
         Some(ControllerKeys { subnqn: before.subnqn.clone(), has_tls: before.has_tls, ..now })

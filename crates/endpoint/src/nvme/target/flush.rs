@@ -23,8 +23,15 @@ pub(super) struct Flush {
 impl Flush {
     /// Flushes those of `devices` that may lose acknowledged data.
     pub(super) fn new(devices: &[Arc<dyn BlockDevice>]) -> Self {
-        let waiting: Vec<_> = devices.iter().filter(|device| device.features().volatile_cache).cloned().collect();
-        Self { left: waiting.len(), waiting, queues: Vec::new(), ops: Vec::new(), timer: TimerSlot::default() }
+        let waiting: Vec<_> =
+            devices.iter().filter(|device| device.features().volatile_cache).cloned().collect();
+        Self {
+            left: waiting.len(),
+            waiting,
+            queues: Vec::new(),
+            ops: Vec::new(),
+            timer: TimerSlot::default(),
+        }
     }
 
     /// Continues; returns whether everything is done. A device that cannot flush is logged, because the host cannot be told.

@@ -71,8 +71,21 @@ impl GeneratedKeys {
 
     /// A host has authenticated on the admin queue of a controller, and this key came of it; `names`: its own and that of the subsystem, as it calls
     /// them. Another one of the same association is not valid any more. Tells whether there is an identity for the key.
-    pub(super) fn insert(&self, now: Duration, made: &GeneratedPsk, names: (&str, &str), of: Owner) -> bool {
-        let new = Identity::new(&made.key, made.hash, true, IdentityVersion::V1, names, Derivation::Standard);
+    pub(super) fn insert(
+        &self,
+        now: Duration,
+        made: &GeneratedPsk,
+        names: (&str, &str),
+        of: Owner,
+    ) -> bool {
+        let new = Identity::new(
+            &made.key,
+            made.hash,
+            true,
+            IdentityVersion::V1,
+            names,
+            Derivation::Standard,
+        );
         let Some(identity) = new else { return false };
         let mut keys = self.lock();
         forget(&mut keys, now);
@@ -86,7 +99,12 @@ impl GeneratedKeys {
     ///
     /// # Errors
     /// [`ConnectError::OtherIdentity`]: the key is that of another association, or not valid any more.
-    pub(super) fn claim(&self, now: Duration, identity: &[u8], controller: ControllerId) -> Result<(), ConnectError> {
+    pub(super) fn claim(
+        &self,
+        now: Duration,
+        identity: &[u8],
+        controller: ControllerId,
+    ) -> Result<(), ConnectError> {
         let mut keys = self.lock();
         forget(&mut keys, now);
         let free = keys.iter_mut().find(|key| key.is_named(identity) && key.waits());
@@ -98,7 +116,11 @@ impl GeneratedKeys {
     ///
     /// # Errors
     /// [`ConnectError::OtherIdentity`].
-    pub(super) fn check(&self, identity: Option<&[u8]>, controller: ControllerId) -> Result<(), ConnectError> {
+    pub(super) fn check(
+        &self,
+        identity: Option<&[u8]>,
+        controller: ControllerId,
+    ) -> Result<(), ConnectError> {
         let keys = self.lock();
         let own = keys.iter().find(|key| key.of == Owner::UsedBy(controller));
         let fits = match (identity, own) {
@@ -119,7 +141,9 @@ impl GeneratedKeys {
 }
 
 fn forget(keys: &mut Vec<Generated>, now: Duration) {
-    keys.retain(|key| !key.waits() || now.saturating_sub(key.made) < Duration::from_secs(GENERATED_PSK_S));
+    keys.retain(|key| {
+        !key.waits() || now.saturating_sub(key.made) < Duration::from_secs(GENERATED_PSK_S)
+    });
 }
 
 /// Lets the oldest keys go that wait: of the same host and subsystem, or of all.
@@ -157,11 +181,21 @@ mod tests {
         bytes[..2].copy_from_slice(&n.to_le_bytes());
         let key = InterchangeKey::of_key(&bytes, None).unwrap();
         // Without a hash function it is the key itself.
-        GeneratedPsk { hash: Hash::Sha256, key: key.retained(NAMES.0, Derivation::Standard).unwrap() }
+        GeneratedPsk {
+            hash: Hash::Sha256,
+            key: key.retained(NAMES.0, Derivation::Standard).unwrap(),
+        }
     }
 
     fn identity(n: u16, names: (&str, &str)) -> Vec<u8> {
-        let identity = Identity::new(&made(n).key, Hash::Sha256, true, IdentityVersion::V1, names, Derivation::Standard);
+        let identity = Identity::new(
+            &made(n).key,
+            Hash::Sha256,
+            true,
+            IdentityVersion::V1,
+            names,
+            Derivation::Standard,
+        );
         identity.unwrap().text.into_bytes()
     }
 
@@ -175,14 +209,26 @@ mod tests {
         let keys = GeneratedKeys::default();
         let one = insert(&keys, T0, 1, Owner::MadeBy(controller(1)));
         assert!(keys.find(&one).is_some() && keys.find(b"NVMe1G01 h s d").is_none());
-        assert!(keys.check(Some(&one), controller(1)).is_err(), "it is not that of the association that made it");
+        assert!(
+            keys.check(Some(&one), controller(1)).is_err(),
+            "it is not that of the association that made it"
+        );
         keys.release(controller(1));
         keys.claim(T0, &one, controller(2)).unwrap();
         // The number of the one that made it names another association by now.
         keys.release(controller(1));
-        assert_eq!(keys.claim(T0, &one, controller(3)), Err(ConnectError::OtherIdentity), "it is in use");
-        assert!(keys.check(Some(&one), controller(2)).is_ok() && keys.check(Some(&one), controller(3)).is_err());
-        assert!(keys.check(None, controller(2)).is_err() && keys.check(None, controller(3)).is_ok());
+        assert_eq!(
+            keys.claim(T0, &one, controller(3)),
+            Err(ConnectError::OtherIdentity),
+            "it is in use"
+        );
+        assert!(
+            keys.check(Some(&one), controller(2)).is_ok()
+                && keys.check(Some(&one), controller(3)).is_err()
+        );
+        assert!(
+            keys.check(None, controller(2)).is_err() && keys.check(None, controller(3)).is_ok()
+        );
         keys.release(controller(2));
         assert!(keys.find(&one).is_none() && keys.claim(T0, &one, controller(4)).is_err());
     }
@@ -224,7 +270,12 @@ mod tests {
         assert!(!is_there(1) && is_there(2) && is_there(0));
         for n in 0..GENERATED_PSKS_MAX as u16 {
             let host = format!("nqn.2026-01.example.host:{n}");
-            assert!(keys.insert(T0, &made(n), (&host, NAMES.1), Owner::MadeBy(controller(n + 1000))));
+            assert!(keys.insert(
+                T0,
+                &made(n),
+                (&host, NAMES.1),
+                Owner::MadeBy(controller(n + 1000))
+            ));
         }
         assert_eq!(keys.lock().len(), GENERATED_PSKS_MAX + 1);
         assert!(is_there(0), "what is in use stays");

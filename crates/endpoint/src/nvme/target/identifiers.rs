@@ -34,10 +34,16 @@ impl Shared {
     ///
     /// # Errors
     /// [`ConnectError::OtherIdentifier`], [`ConnectError::NotTheGivenIdentifier`].
-    pub(super) fn check_identifier(&self, data: &[u8; CONNECT_BYTES], is_proven: bool) -> Result<(), ConnectError> {
+    pub(super) fn check_identifier(
+        &self,
+        data: &[u8; CONNECT_BYTES],
+        is_proven: bool,
+    ) -> Result<(), ConnectError> {
         let Some((id, name)) = names(data) else { return Ok(()) };
-        let is_demanded =
-            || subsystem_name(data).is_some_and(|subsystem| self.inventory.authentications().of(&subsystem).is_some());
+        let is_demanded = || {
+            subsystem_name(data)
+                .is_some_and(|subsystem| self.inventory.authentications().of(&subsystem).is_some())
+        };
         if !is_proven && !is_demanded() {
             return Ok(());
         }
@@ -48,7 +54,11 @@ impl Shared {
     ///
     /// # Errors
     /// Those of [`Self::check_identifier`].
-    pub(super) fn proved_identifier(&self, data: &[u8; CONNECT_BYTES], controller: ControllerId) -> Result<(), ConnectError> {
+    pub(super) fn proved_identifier(
+        &self,
+        data: &[u8; CONNECT_BYTES],
+        controller: ControllerId,
+    ) -> Result<(), ConnectError> {
         let Some((id, name)) = names(data) else { return Ok(()) };
         // Noted first: a registration that comes in force from now on finds this one, and one that is in force already is found here.
         if let Some(association) = lock(&self.associations).get_mut(&controller) {
@@ -63,9 +73,16 @@ impl Shared {
     ///
     /// # Errors
     /// A host that proved another name uses the same identifier, which is nobody's yet. Neither becomes the other's registrant.
-    pub(super) fn reserves_as(&self, controller: ControllerId, operation: &Operation) -> Result<Option<Nqn>, Refusal> {
+    pub(super) fn reserves_as(
+        &self,
+        controller: ControllerId,
+        operation: &Operation,
+    ) -> Result<Option<Nqn>, Refusal> {
         let associations = lock(&self.associations);
-        let Some((id, name)) = associations.get(&controller).and_then(|of| of.proven.clone()) else { return Ok(None) };
+        let Some((id, name)) = associations.get(&controller).and_then(|of| of.proven.clone())
+        else {
+            return Ok(None);
+        };
         let mut all = associations.values().filter_map(|of| of.proven.as_ref());
         let is_shared = all.any(|(of, by)| *of == id && *by != name);
         drop(associations);
@@ -104,9 +121,12 @@ impl Shared {
         for association in associations.values_mut().filter(|of| !of.ending) {
             let Some((id, name)) = &association.proven else { continue };
             let Some(owner) = owners.get(id).filter(|owner| *owner != name) else { continue };
-            tracing::warn!("host {name} is disconnected: its identifier is that of host {owner}, which has registered with it");
+            tracing::warn!(
+                "host {name} is disconnected: its identifier is that of host {owner}, which has registered with it"
+            );
             association.ending = true;
-            let preempted = || Message::Own(Told::Preempted { nsid: None, pending: Arc::clone(pending) });
+            let preempted =
+                || Message::Own(Told::Preempted { nsid: None, pending: Arc::clone(pending) });
             association.io.iter().for_each(|io| io.mailbox.post(preempted()));
             association.tell(|| Message::Stop);
         }

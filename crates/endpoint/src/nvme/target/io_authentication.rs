@@ -13,7 +13,13 @@ use weft_proto::stream::Tag;
 impl IoSession {
     /// A message of an authentication, or what looks like one.
     #[cold]
-    pub(super) fn authenticate(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, in_capsule: bool) -> Flow {
+    pub(super) fn authenticate(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        in_capsule: bool,
+    ) -> Flow {
         let sqe = *engine.sqe();
         // What the descriptor says of it is checked again when it is fetched.
         let in_capsule_bytes = if in_capsule { sqe.sgl().length } else { 0 };

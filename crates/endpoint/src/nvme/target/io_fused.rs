@@ -9,7 +9,13 @@ impl IoSession {
     /// Memory for the data of one half of a fused operation. The first half takes it for both, behind its own: so no half waits for memory that
     /// halves hold.
     #[cold]
-    pub(super) fn take_half(&mut self, on: &Handle, tag: Tag, half: Half, bytes: usize) -> Option<Buf> {
+    pub(super) fn take_half(
+        &mut self,
+        on: &Handle,
+        tag: Tag,
+        half: Half,
+        bytes: usize,
+    ) -> Option<Buf> {
         match half {
             Half::First => {
                 let own = self.budget.take(on, bytes)?;

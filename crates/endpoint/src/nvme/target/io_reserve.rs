@@ -35,18 +35,28 @@ impl Reserving {
 impl IoSession {
     /// Has the operation of a command executed. It counts as one that a device has, until [`Told::Reserved`].
     #[cold]
-    pub(super) fn reserve(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, namespace: usize) {
+    pub(super) fn reserve(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        namespace: usize,
+    ) {
         self.in_device += 1;
         let of = self.reserving.of.get(namespace).and_then(Option::as_ref);
         match (self.queue.take_operation(), of) {
             (operation, Some(of)) => {
                 let mailbox = Arc::clone(&self.reserving.mailbox);
-                let answer = Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved { tag, outcome })));
+                let answer = Box::new(move |outcome| {
+                    mailbox.post(Message::Own(Told::Reserved { tag, outcome }))
+                });
                 match operation {
-                    Some(operation) => match self.reserving.shared.reserves_as(self.controller, &operation) {
-                        Ok(proven) => of.execute_as(operation, proven, answer),
-                        Err(refusal) => answer(Err(refusal)),
-                    },
+                    Some(operation) => {
+                        match self.reserving.shared.reserves_as(self.controller, &operation) {
+                            Ok(proven) => of.execute_as(operation, proven, answer),
+                            Err(refusal) => answer(Err(refusal)),
+                        }
+                    }
                     None => of.confirm(answer),
                 }
             }
@@ -56,7 +66,13 @@ impl IoSession {
 
     /// The operation of a command has ended.
     #[cold]
-    pub(super) fn reserved(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, outcome: Result<(), Refusal>) {
+    pub(super) fn reserved(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        outcome: Result<(), Refusal>,
+    ) {
         self.in_device -= 1;
         if self.stopping {
             return self.free(tag);
@@ -67,7 +83,13 @@ impl IoSession {
 
     /// Gives a command memory for its report.
     #[cold]
-    pub(super) fn report(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, bytes: u32) -> Flow {
+    pub(super) fn report(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        bytes: u32,
+    ) -> Flow {
         let Some(mut buf) = self.budget.take(on, bytes as usize) else {
             self.starved.push_back(Starved::Report { tag, bytes });
             return Flow::Continue;
@@ -79,7 +101,13 @@ impl IoSession {
 
     /// Another host has preempted the reservation of this one and aborted its commands. `pending` is kept until no device has any of them.
     #[cold]
-    pub(super) fn preempted(&mut self, on: &Handle, engine: &mut impl Engine, nsid: Option<Nsid>, pending: Arc<Pending>) {
+    pub(super) fn preempted(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        nsid: Option<Nsid>,
+        pending: Arc<Pending>,
+    ) {
         let mut tags = self.queue.preempt(nsid);
         self.end_revoked(on, engine);
         // Those that waited for memory have ended.

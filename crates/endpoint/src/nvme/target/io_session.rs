@@ -19,7 +19,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Change, Completion, Op, OpKind, Outcome, StatusKind};
 use weft_io::{DriverId, Handle, Segment, Segments};
-use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind};
+use weft_proto::nvme::controller::{
+    AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind,
+};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
@@ -98,7 +100,13 @@ impl IoSession {
     }
 
     #[inline]
-    pub(super) fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
+    pub(super) fn pieces_mut<'a>(
+        &'a mut self,
+        tag: Tag,
+        offset: u32,
+        len: u32,
+        into: &mut Pieces<'a>,
+    ) {
         if let Some(memory) = self.memory.get_mut(tag.index()) {
             add_pieces(memory, offset, len, into);
         }
@@ -112,7 +120,10 @@ impl IoSession {
     #[inline]
     pub(super) fn take_lent(&mut self, tag: Tag) -> Option<Segments> {
         let memory = self.memory.get_mut(tag.index()).filter(|memory| !memory.is_empty())?;
-        memory.iter().all(|segment| matches!(segment, Segment::Lent(_))).then(|| core::mem::take(memory))
+        memory
+            .iter()
+            .all(|segment| matches!(segment, Segment::Lent(_)))
+            .then(|| core::mem::take(memory))
     }
 
     #[inline]
@@ -124,7 +135,9 @@ impl IoSession {
     pub(super) fn event(&mut self, on: &Handle, engine: &mut impl Engine, event: Event) -> Flow {
         self.counting.turn(on.now());
         match event {
-            Event::Command { tag, in_capsule_bytes } => self.command(on, engine, tag, in_capsule_bytes),
+            Event::Command { tag, in_capsule_bytes } => {
+                self.command(on, engine, tag, in_capsule_bytes)
+            }
             Event::DataArrived { tag } => {
                 let next = self.queue.data(tag, first_piece(&self.memory[tag.index()]));
                 self.follow(on, engine, tag, next, false)
@@ -144,7 +157,13 @@ impl IoSession {
     }
 
     #[inline]
-    fn command(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, in_capsule_bytes: u32) -> Flow {
+    fn command(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        in_capsule_bytes: u32,
+    ) -> Flow {
         if self.draining {
             engine.ignore_data(tag);
             engine.abandon(tag);
@@ -157,7 +176,14 @@ impl IoSession {
 
     /// Does what the queue says.
     #[inline]
-    pub(super) fn follow(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, next: IoNext, in_capsule: bool) -> Flow {
+    pub(super) fn follow(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        next: IoNext,
+        in_capsule: bool,
+    ) -> Flow {
         let flow = match next {
             IoNext::Fetch { bytes } => self.fetch(on, engine, tag, bytes, in_capsule),
             IoNext::Submit(request) => {
@@ -191,8 +217,16 @@ impl IoSession {
     }
 
     /// Takes memory for the host's data and asks for it.
-    fn fetch(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, bytes: u32, in_capsule: bool) -> Flow {
-        let has_place = if in_capsule { self.will_store(engine, tag) } else { self.take_spare(tag) };
+    fn fetch(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        bytes: u32,
+        in_capsule: bool,
+    ) -> Flow {
+        let has_place =
+            if in_capsule { self.will_store(engine, tag) } else { self.take_spare(tag) };
         if has_place {
             return self.ask(on, engine, tag, bytes);
         }
@@ -245,13 +279,17 @@ impl IoSession {
     /// Stores the payload of a write.
     #[inline]
     pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
-        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else { return };
+        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
+            return;
+        };
         self.direct = Some((tag, Some(self.devices.store(namespace, lba.0, blocks, data))));
     }
 
     /// Takes memory of the device that a write goes to, if it has some to give.
     fn take_spare(&mut self, tag: Tag) -> bool {
-        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else { return false };
+        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
+            return false;
+        };
         self.devices.spare(namespace, lba.0, blocks, &mut self.memory[tag.index()])
     }
 
@@ -264,7 +302,9 @@ impl IoSession {
         }
         let (kind, data) = match request.kind {
             RequestKind::Read => return self.submit_read(on, request),
-            RequestKind::Write => (OpKind::Write { fua: request.fua }, core::mem::take(&mut self.memory[index])),
+            RequestKind::Write => {
+                (OpKind::Write { fua: request.fua }, core::mem::take(&mut self.memory[index]))
+            }
             RequestKind::Compare => (OpKind::Compare, core::mem::take(&mut self.memory[index])),
             RequestKind::CompareAndWrite { first } => {
                 let mut both = core::mem::take(&mut self.memory[first.index()]);
@@ -274,10 +314,14 @@ impl IoSession {
             #[cfg(feature = "planted-bugs")]
             RequestKind::Flush if planted::has(planted::Bug::LostFlush) => {
                 self.issued(&request);
-                return self.devices.ended(Op::bare(OpKind::Flush, 0, 0, request.tag.0.into()).done(Outcome::SUCCESS));
+                return self.devices.ended(
+                    Op::bare(OpKind::Flush, 0, 0, request.tag.0.into()).done(Outcome::SUCCESS),
+                );
             }
             RequestKind::Flush => (OpKind::Flush, Segments::new()),
-            RequestKind::WriteZeroes { deallocate } => (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new()),
+            RequestKind::WriteZeroes { deallocate } => {
+                (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new())
+            }
             RequestKind::Discard => (OpKind::Discard, Segments::new()),
         };
         let op = Op::new(kind, request.lba.0, request.blocks, request.tag.0.into(), data);
@@ -295,8 +339,14 @@ impl IoSession {
     /// A write whose data has gone to the device already, if it came.
     #[inline]
     fn stored(&mut self, request: &Request, stored: Option<Outcome>) {
-        let outcome = stored.unwrap_or(Outcome::NotSent(weft_block::Status::new(StatusKind::Internal)));
-        let op = Op::bare(OpKind::Write { fua: request.fua }, request.lba.0, request.blocks, request.tag.0.into());
+        let outcome =
+            stored.unwrap_or(Outcome::NotSent(weft_block::Status::new(StatusKind::Internal)));
+        let op = Op::bare(
+            OpKind::Write { fua: request.fua },
+            request.lba.0,
+            request.blocks,
+            request.tag.0.into(),
+        );
         self.issued(request);
         self.devices.ended(op.done(outcome));
     }
@@ -316,7 +366,11 @@ impl IoSession {
         }
         let op = Op::new(OpKind::Read, request.lba.0, request.blocks, request.tag.0.into(), data);
         self.issued(&request);
-        if lent { self.devices.ended(op.done(Outcome::SUCCESS)) } else { self.devices.push(request.namespace, op) }
+        if lent {
+            self.devices.ended(op.done(Outcome::SUCCESS))
+        } else {
+            self.devices.push(request.namespace, op)
+        }
     }
 
     /// Answers a command. Memory that the host does not get is free at once.
@@ -380,7 +434,11 @@ impl IoSession {
         }
         let Completion { op, outcome } = completion;
         let tag = Tag(op.user as u16);
-        let outcome = if outcome.is_success() { DeviceOutcome::DONE } else { self.failed(tag, op.kind, &outcome) };
+        let outcome = if outcome.is_success() {
+            DeviceOutcome::DONE
+        } else {
+            self.failed(tag, op.kind, &outcome)
+        };
         self.in_device -= 1;
         let kind = op.kind;
         if kind != OpKind::Discard {
@@ -406,7 +464,9 @@ impl IoSession {
         for _ in 0..self.starved.len() {
             let Some(starved) = self.starved.pop_front() else { break };
             match starved {
-                Starved::Fetch { tag, bytes, in_capsule } => _ = self.fetch(on, engine, tag, bytes, in_capsule),
+                Starved::Fetch { tag, bytes, in_capsule } => {
+                    _ = self.fetch(on, engine, tag, bytes, in_capsule)
+                }
                 Starved::Read(request) => self.submit(on, request),
                 Starved::Report { tag, bytes } => _ = self.report(on, engine, tag, bytes),
             }
@@ -415,13 +475,21 @@ impl IoSession {
 
     /// Whether data that comes in a capsule waits for memory: nothing behind it can be received.
     pub(super) fn is_stuck(&self) -> bool {
-        self.starved.iter().any(|starved| matches!(starved, Starved::Fetch { in_capsule: true, .. }))
+        self.starved
+            .iter()
+            .any(|starved| matches!(starved, Starved::Fetch { in_capsule: true, .. }))
     }
 
     /// The host sees other namespaces, or there are other devices behind them. What no device has taken yet and was meant for one that is
     /// gone ends.
     #[cold]
-    pub(super) fn set_view(&mut self, on: &Handle, id: DriverId, engine: &mut impl Engine, view: View) {
+    pub(super) fn set_view(
+        &mut self,
+        on: &Handle,
+        id: DriverId,
+        engine: &mut impl Engine,
+        view: View,
+    ) {
         self.counting.follow(&view);
         self.queue.set_namespaces(view.table);
         self.devices.follow(&view.devices, on, id);

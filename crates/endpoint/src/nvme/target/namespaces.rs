@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{AccessState, Presence};
 use weft_io::limits::BUF_BYTES_MIN;
-use weft_proto::nvme::controller::{AnaStates, ControllerKind, Namespace, Preferred, SubsystemConfig, Support};
+use weft_proto::nvme::controller::{
+    AnaStates, ControllerKind, Namespace, Preferred, SubsystemConfig, Support,
+};
 use weft_proto::nvme::log_page::AnaState;
 use weft_proto::nvme::types::{Id128, Nqn};
 
@@ -19,7 +21,12 @@ pub(super) fn transfer_bytes(pool_bytes: usize) -> u32 {
 
 /// The subsystem, on loops with this maximum transfer, which is also limited by the present devices. A device with a smaller
 /// limit that is added later refuses longer commands.
-pub(super) fn subsystem(of: &inventory::Subsystem, transfer_bytes: u32, quiesce: Duration, seed: u64) -> SubsystemConfig {
+pub(super) fn subsystem(
+    of: &inventory::Subsystem,
+    transfer_bytes: u32,
+    quiesce: Duration,
+    seed: u64,
+) -> SubsystemConfig {
     let taken = of.namespaces().map(|namespace| namespace.device.geometry().max_transfer_bytes);
     SubsystemConfig {
         hosts: of.hosts.names(),
@@ -57,12 +64,14 @@ fn ana_state(state: AccessState) -> AnaState {
 /// The namespace, with the features of its device.
 pub(super) fn namespace(of: &inventory::Namespace) -> Namespace {
     let (geometry, features) = (of.device.geometry(), of.device.features());
-    let mut namespace = Namespace::new(of.nsid, geometry.block_bytes, of.blocks, Id128(*of.uuid.as_bytes()));
+    let mut namespace =
+        Namespace::new(of.nsid, geometry.block_bytes, of.blocks, Id128(*of.uuid.as_bytes()));
     namespace.nguid = Id128(of.nguid);
     namespace.eui64 = of.eui64.unwrap_or_default();
     namespace.hosts = of.hosts.names().map(Into::into);
     namespace.incarnation = of.incarnation;
-    namespace.reservations = of.reservations.as_ref().map(|reservations| Arc::clone(reservations.shared()));
+    namespace.reservations =
+        of.reservations.as_ref().map(|reservations| Arc::clone(reservations.shared()));
     namespace.ana_group = of.group;
     namespace.transfer_bytes_max = geometry.max_transfer_bytes;
     namespace.ready = of.presence == Presence::Here;
@@ -78,7 +87,8 @@ pub(super) fn namespace(of: &inventory::Namespace) -> Namespace {
     namespace.atomic_power_fail_blocks = geometry.atomic.power_fail_blocks.max(1);
     if features.compare {
         let carried = FUSED_BYTES_MAX / geometry.block_bytes;
-        namespace.compare_write_blocks = geometry.atomic.compare_and_write_blocks.min(carried).max(1);
+        namespace.compare_write_blocks =
+            geometry.atomic.compare_and_write_blocks.min(carried).max(1);
     }
     if geometry.optimal_blocks > 1 {
         namespace.preferred = Preferred {
@@ -107,8 +117,15 @@ mod tests {
         }
 
         fn geometry(&self) -> Geometry {
-            let atomic = Atomicity { write_blocks: 16, power_fail_blocks: 256, compare_and_write_blocks: 2 };
-            Geometry { block_bytes: 512, blocks: 1000, optimal_blocks: 1, max_transfer_bytes: 1 << 20, atomic }
+            let atomic =
+                Atomicity { write_blocks: 16, power_fail_blocks: 256, compare_and_write_blocks: 2 };
+            Geometry {
+                block_bytes: 512,
+                blocks: 1000,
+                optimal_blocks: 1,
+                max_transfer_bytes: 1 << 20,
+                atomic,
+            }
         }
 
         fn features(&self) -> Features {
@@ -128,6 +145,9 @@ mod tests {
         builder.add_namespace(&nqn, Nsid(1), NamespaceConfig::new(Arc::new(Remote))).unwrap();
         let inventory = builder.build().unwrap();
         let shown = namespace(inventory.namespace(&nqn, Nsid(1)).unwrap());
-        assert_eq!((shown.atomic_blocks, shown.atomic_power_fail_blocks, shown.compare_write_blocks), (16, 256, 2));
+        assert_eq!(
+            (shown.atomic_blocks, shown.atomic_power_fail_blocks, shown.compare_write_blocks),
+            (16, 256, 2)
+        );
     }
 }

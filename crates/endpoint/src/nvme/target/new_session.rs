@@ -26,7 +26,14 @@ pub(crate) struct NewSession {
 
 impl NewSession {
     pub(super) fn new(port: Port, proven: Option<Proven>) -> Self {
-        Self { port, proven, data: Box::new([0; CONNECT_BYTES]), connect: None, arrived: false, waits: false }
+        Self {
+            port,
+            proven,
+            data: Box::new([0; CONNECT_BYTES]),
+            connect: None,
+            arrived: false,
+            waits: false,
+        }
     }
 
     pub(super) fn port(&self) -> Port {
@@ -48,7 +55,11 @@ impl NewSession {
     }
 
     /// Asks only about the Connect of an admin queue.
-    pub(super) fn of_admin(&self, sqe: &Sqe, ask: impl FnOnce() -> Result<(), ConnectError>) -> Result<(), ConnectError> {
+    pub(super) fn of_admin(
+        &self,
+        sqe: &Sqe,
+        ask: impl FnOnce() -> Result<(), ConnectError>,
+    ) -> Result<(), ConnectError> {
         if Connect::decode(sqe).qid == Qid(0) { ask() } else { Ok(()) }
     }
 

@@ -40,7 +40,13 @@ impl Session {
 
     /// The same, piece by piece and in order, to be written to at once.
     #[inline]
-    pub(crate) fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
+    pub(crate) fn pieces_mut<'a>(
+        &'a mut self,
+        tag: Tag,
+        offset: u32,
+        len: u32,
+        into: &mut Pieces<'a>,
+    ) {
         match self {
             Self::Io(io) => io.pieces_mut(tag, offset, len, into),
             Self::Admin(_) | Self::New(_) | Self::Authenticating(_) => {
@@ -107,7 +113,12 @@ impl Session {
     }
 
     /// What the authentication of the queue waits for.
-    pub(crate) fn computed(&mut self, on: &Handle, engine: &mut impl Engine, computed: Option<Computed>) {
+    pub(crate) fn computed(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        computed: Option<Computed>,
+    ) {
         match self {
             Self::Io(io) => io.computed(on, engine, computed),
             Self::Admin(admin) => admin.computed(on, engine, computed),

@@ -25,7 +25,9 @@ use uuid::Uuid;
 use weft_io::Remote;
 use weft_proto::limits::{CONTROLLER_QUIESCE_MS, HANDSHAKE_S};
 use weft_proto::nvme::auth::Named;
-use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, CrossReset, Port, Refusal, subsystem_name};
+use weft_proto::nvme::controller::{
+    CONNECT_BYTES, ConnectError, CrossReset, Port, Refusal, subsystem_name,
+};
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::fabrics::{Connect, ConnectData};
@@ -69,7 +71,8 @@ pub(crate) struct Caller<'a> {
 impl<'a> Caller<'a> {
     /// The same, if an authentication made the key.
     fn generated(&self) -> Option<&'a [u8]> {
-        self.identity.filter(|identity| Named::parse(identity).is_some_and(|named| named.is_generated))
+        self.identity
+            .filter(|identity| Named::parse(identity).is_some_and(|named| named.is_generated))
     }
 }
 
@@ -98,7 +101,8 @@ struct Who(Box<[u8]>);
 
 impl Who {
     fn of(data: &[u8; CONNECT_BYTES]) -> Self {
-        let names = &data[usize::from(ConnectData::SUBNQN_AT)..usize::from(ConnectData::HOSTNQN_AT) + NQN_FIELD_BYTES];
+        let names = &data[usize::from(ConnectData::SUBNQN_AT)
+            ..usize::from(ConnectData::HOSTNQN_AT) + NQN_FIELD_BYTES];
         Self([&data[..HOST_ID_BYTES], names].concat().into())
     }
 }
@@ -109,7 +113,11 @@ const NQN_FIELD_BYTES: usize = size_of::<NqnField>();
 impl Association {
     /// Tells every connection.
     pub(super) fn tell(&self, message: impl Fn() -> Message<Told>) {
-        self.io.iter().map(|io| &io.mailbox).chain([&self.admin]).for_each(|mailbox| mailbox.post(message()));
+        self.io
+            .iter()
+            .map(|io| &io.mailbox)
+            .chain([&self.admin])
+            .for_each(|mailbox| mailbox.post(message()));
     }
 }
 
@@ -154,7 +162,13 @@ impl Shared {
         let live = Arc::clone(&inventory);
         let discovery = live.discovery_nqn();
         let shared = live.join(|now| {
-            let subsystems = Mutex::new(Subsystems::new(now, discovery, transfer_bytes(pool_bytes), limits.quiesce, random));
+            let subsystems = Mutex::new(Subsystems::new(
+                now,
+                discovery,
+                transfer_bytes(pool_bytes),
+                limits.quiesce,
+                random,
+            ));
             Arc::new(Self {
                 inventory,
                 loops,
@@ -208,10 +222,14 @@ impl Shared {
     /// Writes the discovery log anew, and tells of it.
     fn publish(&self) {
         let mut subsystems = lock(&self.subsystems);
-        let Some(log) = subsystems.publish(&lock(&self.ports), &self.inventory.referrals()) else { return };
+        let Some(log) = subsystems.publish(&lock(&self.ports), &self.inventory.referrals()) else {
+            return;
+        };
         let associations = lock(&self.associations);
         let hosts = associations.iter().filter(|((which, _), _)| *which == Which::Discovery);
-        hosts.for_each(|(_, association)| association.admin.post(Message::Own(Told::Discovery(Arc::clone(&log)))));
+        hosts.for_each(|(_, association)| {
+            association.admin.post(Message::Own(Told::Discovery(Arc::clone(&log))))
+        });
     }
 
     /// What a controller sees.
@@ -225,7 +243,8 @@ impl Shared {
     pub(super) fn holds_back(&self, data: &[u8; CONNECT_BYTES], mailbox: &Arc<Mailbox>) -> bool {
         let who = Who::of(data);
         let associations = lock(&self.associations);
-        let held = associations.values().any(|association| association.ending && association.who == who);
+        let held =
+            associations.values().any(|association| association.ending && association.who == who);
         if held {
             lock(&self.held_back).push(Arc::clone(mailbox));
         }
@@ -255,12 +274,15 @@ impl Shared {
         }
         let is_admin = Connect::decode(sqe).qid == Qid(0);
         let (generated, is_secure) = (from.generated(), (is_admin, from.identity.is_some()));
-        let demanded = self.authentication(which, subsystem.config(), data, (from, mailbox), is_secure);
+        let demanded =
+            self.authentication(which, subsystem.config(), data, (from, mailbox), is_secure);
         let mailbox = Arc::clone(mailbox);
         if is_admin {
             let connected = subsystem.connect(now, sqe, data, from.port)?;
             let controller = (which, connected.queue.cntlid());
-            if let Some(Err(reason)) = generated.map(|identity| self.generated.claim(now, identity, controller)) {
+            if let Some(Err(reason)) =
+                generated.map(|identity| self.generated.claim(now, identity, controller))
+            {
                 subsystem.release(controller.1);
                 return Err(refuse(reason));
             }
@@ -275,7 +297,8 @@ impl Shared {
             lock(&self.associations).insert(controller, association);
             let claim = Claim::new(self, controller, Qid(0));
             let queue = Queue::Admin(Box::new(connected.queue));
-            return Ok(Admitted::new(controller, queue, connected.cqe, claim).demand(demanded, generated.is_some()));
+            return Ok(Admitted::new(controller, queue, connected.cqe, claim)
+                .demand(demanded, generated.is_some()));
         }
         if demanded.as_ref().is_some_and(|demanded| demanded.demands_channel()) {
             return Err(refuse(ConnectError::NoSecureChannel));
@@ -289,15 +312,21 @@ impl Shared {
         }
         let mut associations = lock(&self.associations);
         let present = associations.get_mut(&controller).filter(|association| !association.ending);
-        let Some((association, view)) = present.and_then(|association| Some((association, subsystems.view(controller)?))) else {
-            subsystems.at(which).into_iter().for_each(|subsystem| subsystem.release_io(controller.1, qid));
+        let Some((association, view)) =
+            present.and_then(|association| Some((association, subsystems.view(controller)?)))
+        else {
+            subsystems
+                .at(which)
+                .into_iter()
+                .for_each(|subsystem| subsystem.release_io(controller.1, qid));
             return Err(not_ready());
         };
         association.io.push(IoConnection { qid, mailbox, _serving: self.members.serve() });
         let claim = Claim::new(self, controller, qid);
         let queue = Queue::Io(Box::new(queue), view);
         // Whose key it is was found out when it was made.
-        Ok(Admitted::new(controller, queue, connected.cqe, claim).demand(demanded.filter(|_| generated.is_none()), false))
+        Ok(Admitted::new(controller, queue, connected.cqe, claim)
+            .demand(demanded.filter(|_| generated.is_none()), false))
     }
 
     /// The host of a controller does something that is let pass although it is not allowed.
@@ -305,7 +334,8 @@ impl Shared {
     pub(super) fn remark(&self, (which, cntlid): ControllerId, noted: Deviations) {
         let mut subsystems = lock(&self.subsystems);
         let Some(subsystem) = subsystems.at(which) else { return };
-        let host = subsystem.controllers().find(|(of, _)| *of == cntlid).map(|(_, host)| host.clone());
+        let host =
+            subsystem.controllers().find(|(of, _)| *of == cntlid).map(|(_, host)| host.clone());
         drop(subsystems);
         host.into_iter().for_each(|host| self.remarks.on(&host, noted));
     }
@@ -314,9 +344,11 @@ impl Shared {
     pub(super) fn names(&self, (which, cntlid): ControllerId) -> Option<(Nqn, String)> {
         let mut subsystems = lock(&self.subsystems);
         let subsystem = subsystems.at(which)?;
-        let host = subsystem.controllers().find(|(of, _)| *of == cntlid).map(|(_, host)| match &host.nqn {
-            Some(nqn) => nqn.to_string(),
-            None => host.to_string(),
+        let host = subsystem.controllers().find(|(of, _)| *of == cntlid).map(|(_, host)| {
+            match &host.nqn {
+                Some(nqn) => nqn.to_string(),
+                None => host.to_string(),
+            }
         })?;
         Some((subsystem.config().nqn.clone(), host))
     }
@@ -347,15 +379,28 @@ impl Shared {
 
     /// The host of the controller `from`, whose admin queue has this mailbox, wants another one reset: ends its association, if there is one of
     /// this name.
-    pub(super) fn cross_reset(&self, from: ControllerId, named: CrossControllerReset, mailbox: &Arc<Mailbox>) -> CrossReset {
+    pub(super) fn cross_reset(
+        &self,
+        from: ControllerId,
+        named: CrossControllerReset,
+        mailbox: &Arc<Mailbox>,
+    ) -> CrossReset {
         let mut subsystems = lock(&self.subsystems);
-        let Some(subsystem) = subsystems.at(from.0) else { return CrossReset::Refused(Status::INTERNAL_ERROR) };
+        let Some(subsystem) = subsystems.at(from.0) else {
+            return CrossReset::Refused(Status::INTERNAL_ERROR);
+        };
         let found = subsystem.cross_reset(from.1, named);
         if found == CrossReset::UnderWay {
             let mut associations = lock(&self.associations);
             // It is released in both places, here last.
-            let Some(association) = associations.get_mut(&(from.0, named.icid)) else { return CrossReset::Over };
-            tracing::info!("controller {}: its host has it reset through controller {}", named.icid, from.1);
+            let Some(association) = associations.get_mut(&(from.0, named.icid)) else {
+                return CrossReset::Over;
+            };
+            tracing::info!(
+                "controller {}: its host has it reset through controller {}",
+                named.icid,
+                from.1
+            );
             association.ending = true;
             association.awaited.push((Arc::clone(mailbox), named));
             association.tell(|| Message::Stop);
@@ -428,13 +473,18 @@ impl reservations::Follower for Shared {
         let subsystems = lock(&self.subsystems);
         let associations = lock(&self.associations);
         for (id, host, nsid) in subsystems.using(namespace) {
-            let (host, Some(association)) = (Registrant::Host(host), associations.get(&id)) else { continue };
+            let (host, Some(association)) = (Registrant::Host(host), associations.get(&id)) else {
+                continue;
+            };
             let notices = changes.notices.iter().filter(|(to, _)| *to == host);
-            for (nsid, (_, notice)) in nsid.into_iter().flat_map(|nsid| notices.clone().map(move |notice| (nsid, notice))) {
+            for (nsid, (_, notice)) in
+                nsid.into_iter().flat_map(|nsid| notices.clone().map(move |notice| (nsid, notice)))
+            {
                 association.admin.post(Message::Own(Told::Notice { nsid, notice: *notice }));
             }
             if changes.aborted.contains(&host) {
-                let message = || Message::Own(Told::Preempted { nsid, pending: Arc::clone(pending) });
+                let message =
+                    || Message::Own(Told::Preempted { nsid, pending: Arc::clone(pending) });
                 association.io.iter().for_each(|io| io.mailbox.post(message()));
             }
         }

@@ -8,12 +8,18 @@ use std::sync::Arc;
 use weft_block::BlockDevice;
 
 /// Of devices that cannot tell, the number of this process stands.
-pub(super) fn start_number<'a>(devices: impl Iterator<Item = &'a Arc<dyn BlockDevice>>, of_process: u64) -> u64 {
-    let mut epochs: Vec<u64> = devices.map(|device| device.cache_epoch().unwrap_or(of_process)).collect();
+pub(super) fn start_number<'a>(
+    devices: impl Iterator<Item = &'a Arc<dyn BlockDevice>>,
+    of_process: u64,
+) -> u64 {
+    let mut epochs: Vec<u64> =
+        devices.map(|device| device.cache_epoch().unwrap_or(of_process)).collect();
     epochs.sort_unstable();
     epochs.dedup();
     let bytes = epochs.into_iter().flat_map(u64::to_le_bytes);
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Whether nothing can write to the data but what holds this device: no other process, and nothing that is left of a process before this one. A
@@ -37,10 +43,15 @@ mod tests {
     #[test]
     fn the_number_is_another_one_where_something_may_be_lost() {
         let of = |urls: &[&str], process| {
-            let devices: Vec<_> = urls.iter().map(|url| open(url, &OpenOptions::default()).unwrap()).collect();
+            let devices: Vec<_> =
+                urls.iter().map(|url| open(url, &OpenOptions::default()).unwrap()).collect();
             start_number(devices.iter(), process)
         };
-        assert_eq!(of(&["null:1MiB", "null:2MiB"], 1), of(&["null:1MiB"], 2), "nothing can be lost");
+        assert_eq!(
+            of(&["null:1MiB", "null:2MiB"], 1),
+            of(&["null:1MiB"], 2),
+            "nothing can be lost"
+        );
         assert_ne!(of(&["ram:1MiB"], 1), of(&["ram:1MiB"], 1), "the RAM disk of before is gone");
     }
 
@@ -52,6 +63,9 @@ mod tests {
         assert!(is(&format!("file:{},size=1MiB", path.display())));
         assert!(!is(&format!("file:{},lock=off", path.display())));
         std::fs::remove_file(path).unwrap();
-        assert!(!is_alone_by("rbd:rbd/disk,id=weft") && !is_alone_by("stripe:1MiB:rbd:rbd/one|rbd:rbd/two"));
+        assert!(
+            !is_alone_by("rbd:rbd/disk,id=weft")
+                && !is_alone_by("stripe:1MiB:rbd:rbd/one|rbd:rbd/two")
+        );
     }
 }

@@ -13,7 +13,8 @@ use std::time::Duration;
 use uuid::Uuid;
 use weft_block::BlockDevice;
 use weft_proto::nvme::controller::{
-    ControllerKind, DiscoveryLog, DiscoveryRecord, NamespaceTable, Subsystem, SubsystemConfig, TransportAddress,
+    ControllerKind, DiscoveryLog, DiscoveryRecord, NamespaceTable, Subsystem, SubsystemConfig,
+    TransportAddress,
 };
 use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::types::{Cntlid, Id128, Nqn, Nsid};
@@ -83,10 +84,23 @@ pub(super) struct Subsystems {
 
 impl Subsystems {
     /// What the inventory has, on loops that take transfers of so many bytes, and a discovery subsystem of this name.
-    pub fn new(inventory: &Inventory, discovery: Nqn, transfer_bytes: u32, quiesce: Duration, seed: u64) -> Self {
-        let discovery = Subsystem::new(Duration::ZERO, SubsystemConfig::new(ControllerKind::Discovery, discovery));
-        let mut subsystems = Self { nvm: Vec::new(), discovery, transfer_bytes, quiesce, seed, last: 0 };
-        inventory.subsystems().iter().for_each(|subsystem| subsystems.add(inventory, &subsystem.nqn));
+    pub fn new(
+        inventory: &Inventory,
+        discovery: Nqn,
+        transfer_bytes: u32,
+        quiesce: Duration,
+        seed: u64,
+    ) -> Self {
+        let discovery = Subsystem::new(
+            Duration::ZERO,
+            SubsystemConfig::new(ControllerKind::Discovery, discovery),
+        );
+        let mut subsystems =
+            Self { nvm: Vec::new(), discovery, transfer_bytes, quiesce, seed, last: 0 };
+        inventory
+            .subsystems()
+            .iter()
+            .for_each(|subsystem| subsystems.add(inventory, &subsystem.nqn));
         subsystems
     }
 
@@ -102,7 +116,9 @@ impl Subsystems {
     pub fn at(&mut self, which: Which) -> Option<&mut Subsystem> {
         match which {
             Which::Discovery => Some(&mut self.discovery),
-            Which::Nvm(_) => self.nvm.iter_mut().find(|nvm| nvm.which == which).map(|nvm| &mut nvm.subsystem),
+            Which::Nvm(_) => {
+                self.nvm.iter_mut().find(|nvm| nvm.which == which).map(|nvm| &mut nvm.subsystem)
+            }
         }
     }
 
@@ -114,7 +130,9 @@ impl Subsystems {
         if Arc::ptr_eq(&table, &nvm.subsystem.namespaces()) {
             return Some(View { table, devices: Arc::clone(&nvm.devices), reservations });
         }
-        let shown = (0..).zip(nvm.devices.iter()).map(|(index, device)| table.at(index).and(device.clone()));
+        let shown = (0..)
+            .zip(nvm.devices.iter())
+            .map(|(index, device)| table.at(index).and(device.clone()));
         Some(View { devices: shown.collect(), table, reservations })
     }
 
@@ -124,7 +142,11 @@ impl Subsystems {
         for nvm in &self.nvm {
             let table = nvm.subsystem.namespaces();
             let nsid = table.iter().find(|of| of.uuid.0 == *namespace.as_bytes()).map(|of| of.nsid);
-            found.extend(nvm.subsystem.controllers().map(|(cntlid, host)| ((nvm.which, cntlid), host.id, nsid)));
+            found.extend(
+                nvm.subsystem
+                    .controllers()
+                    .map(|(cntlid, host)| ((nvm.which, cntlid), host.id, nsid)),
+            );
         }
         found
     }
@@ -138,10 +160,15 @@ impl Subsystems {
     }
 
     /// Writes the discovery log anew; tells whether it has changed.
-    pub fn publish(&mut self, ports: &Ports, referrals: &[TransportAddress]) -> Option<Arc<DiscoveryLog>> {
+    pub fn publish(
+        &mut self,
+        ports: &Ports,
+        referrals: &[TransportAddress],
+    ) -> Option<Arc<DiscoveryLog>> {
         let of_subsystems = self.present().flat_map(|nvm| ports.records(&nvm.subsystem));
         let others = referrals.iter().map(|to| referral(&self.discovery, to));
-        let records = of_subsystems.chain(others).chain(ports.own_records(&self.discovery)).collect();
+        let records =
+            of_subsystems.chain(others).chain(ports.own_records(&self.discovery)).collect();
         let before = self.discovery.discovery();
         let log = self.discovery.set_discovery(records);
         (!Arc::ptr_eq(&before, &log)).then_some(log)
@@ -157,13 +184,17 @@ impl Subsystems {
                 Change::SubsystemAdded(nqn) => self.add(now, nqn),
                 Change::AccessChanged(nqn) => self.set_hosts(now, nqn, &mut news),
                 Change::NamespaceRemoved(nqn, nsid) => {
-                    self.named(nqn).into_iter().for_each(|nvm| _ = nvm.subsystem.remove_namespace(*nsid));
+                    self.named(nqn)
+                        .into_iter()
+                        .for_each(|nvm| _ = nvm.subsystem.remove_namespace(*nsid));
                     touched.push(nqn);
                 }
                 Change::NamespaceAdded(nqn, _)
                 | Change::NamespaceReplaced(nqn, _)
                 | Change::NamespaceChanged { subsystem: nqn, .. } => touched.push(nqn),
-                Change::AccessStatesChanged => touched.extend(now.subsystems().iter().map(|subsystem| &subsystem.nqn)),
+                Change::AccessStatesChanged => {
+                    touched.extend(now.subsystems().iter().map(|subsystem| &subsystem.nqn))
+                }
                 Change::ListenerAdded(_) | Change::ListenerRemoved(_) => {}
             }
         }
@@ -171,7 +202,9 @@ impl Subsystems {
         touched.dedup();
         for nqn in &touched {
             self.refresh(now, nqn);
-            let Some((which, ids)) = self.named(nqn).map(|nvm| (nvm.which, ids(nvm))) else { continue };
+            let Some((which, ids)) = self.named(nqn).map(|nvm| (nvm.which, ids(nvm))) else {
+                continue;
+            };
             let ids = ids.into_iter().map(|cntlid| (which, cntlid));
             news.views.extend(ids.filter_map(|id| Some((id, self.view(id)?))).collect::<Vec<_>>());
         }
@@ -184,11 +217,24 @@ impl Subsystems {
         for nvm in self.present() {
             let nqn = &nvm.subsystem.config().nqn;
             for (_, host) in nvm.subsystem.controllers() {
-                let sees = |access: &Access<Nqn>| host.nqn.as_ref().map_or(*access == Access::Any, |name| access.allows(name));
-                let all = inventory.subsystem(nqn).into_iter().flat_map(|subsystem| subsystem.namespaces());
-                let namespaces = all.filter(|namespace| sees(&namespace.hosts)).map(|namespace| namespace.nsid).collect();
+                let sees = |access: &Access<Nqn>| {
+                    host.nqn.as_ref().map_or(*access == Access::Any, |name| access.allows(name))
+                };
+                let all = inventory
+                    .subsystem(nqn)
+                    .into_iter()
+                    .flat_map(|subsystem| subsystem.namespaces());
+                let namespaces = all
+                    .filter(|namespace| sees(&namespace.hosts))
+                    .map(|namespace| namespace.nsid)
+                    .collect();
                 let (name, subsystem) = (host.to_string(), nqn.clone());
-                hosts.push(ConnectedHost { protocol: HostProtocol::Nvme, name, subsystem, namespaces });
+                hosts.push(ConnectedHost {
+                    protocol: HostProtocol::Nvme,
+                    name,
+                    subsystem,
+                    namespaces,
+                });
             }
         }
         hosts.sort();
@@ -207,9 +253,16 @@ impl Subsystems {
     fn add(&mut self, inventory: &Inventory, nqn: &Nqn) {
         let Some(of) = inventory.subsystem(nqn) else { return };
         remark("the subsystem's name", nqn);
-        of.hosts.names().iter().flatten().for_each(|host| remark("the name of an allowed host", host));
+        of.hosts
+            .names()
+            .iter()
+            .flatten()
+            .for_each(|host| remark("the name of an allowed host", host));
         self.last += 1;
-        let made = Subsystem::new(Duration::ZERO, subsystem(of, self.transfer_bytes, self.quiesce, self.seed));
+        let made = Subsystem::new(
+            Duration::ZERO,
+            subsystem(of, self.transfer_bytes, self.quiesce, self.seed),
+        );
         self.nvm.push(Nvm {
             which: Which::Nvm(self.last),
             subsystem: made,
@@ -225,9 +278,13 @@ impl Subsystems {
     fn refresh(&mut self, inventory: &Inventory, nqn: &Nqn) {
         let of_process = self.seed;
         let (Some(of), Some(nvm)) = (inventory.subsystem(nqn), self.named(nqn)) else { return };
-        nvm.subsystem.set_start_number(start_number(of.namespaces().map(|namespace| &namespace.device), of_process));
+        nvm.subsystem.set_start_number(start_number(
+            of.namespaces().map(|namespace| &namespace.device),
+            of_process,
+        ));
         nvm.subsystem.set_ana_states(states(inventory.access()));
-        nvm.has_company |= of.sharing != Sharing::Alone || of.namespaces().any(|namespace| !is_alone(namespace.device.as_ref()));
+        nvm.has_company |= of.sharing != Sharing::Alone
+            || of.namespaces().any(|namespace| !is_alone(namespace.device.as_ref()));
         // Without namespaces nothing is known of those that come.
         nvm.subsystem.set_alone(!nvm.has_company && of.namespaces().next().is_some());
         for wanted in of.namespaces().map(|wanted| namespace(wanted)) {

@@ -35,10 +35,14 @@ fn local(url: &str) -> Arc<dyn BlockDevice> {
 fn is_a_block_device<T: Transport>(url: &'static str) {
     let stage = T::stage();
     let spread = stage.target.to_vec();
-    let (place, kept) = ask(&stage.target[0], move |on| T::serve(on, spread, local(url), 1)).unwrap();
+    let (place, kept) =
+        ask(&stage.target[0], move |on| T::serve(on, spread, local(url), 1)).unwrap();
     let options = ConnectOptions { nr_io_queues: 4, queue_size: 32, ..stage.options.clone() };
     let device: Arc<dyn BlockDevice> = open::<T::Link>(place, &options).wait().unwrap();
-    conformance(&device, weft_block::testing::Plan { rounds: 20, compare_blocks: 1, ..Default::default() });
+    conformance(
+        &device,
+        weft_block::testing::Plan { rounds: 20, compare_blocks: 1, ..Default::default() },
+    );
     drop((device, kept));
 }
 
@@ -46,13 +50,17 @@ fn is_a_block_device<T: Transport>(url: &'static str) {
 fn a_session_is_there_for_admin_commands<T: Transport>() {
     let stage = T::stage();
     let spread = stage.target[..1].to_vec();
-    let (place, kept) = ask(&stage.target[0], move |on| T::serve(on, spread, local("ram:16MiB"), 1)).unwrap();
+    let (place, kept) =
+        ask(&stage.target[0], move |on| T::serve(on, spread, local("ram:16MiB"), 1)).unwrap();
     let session = connect::<T::Link>(place, &stage.options).wait().unwrap();
     assert_eq!(session.namespaces().iter().map(|ns| ns.nsid).collect::<Vec<_>>(), [Nsid(1)]);
     let size = session.identify(Cns::NAMESPACE.0, Nsid(1)).unwrap();
     assert_eq!(u64::from_le_bytes(size[..8].try_into().unwrap()), (16 << 20) / 512);
     assert_eq!(session.identify(0xff, Nsid(1)).unwrap_err().kind(), ErrorKind::NotFound);
-    let missing = session.device(Some(Nsid(9)), |nsid| nsid.to_string()).err().expect("there is no such namespace");
+    let missing = session
+        .device(Some(Nsid(9)), |nsid| nsid.to_string())
+        .err()
+        .expect("there is no such namespace");
     assert_eq!(missing.kind(), ErrorKind::NotFound);
     drop(kept);
 }
@@ -75,14 +83,18 @@ impl<T: Transport> Scene<T> {
         let target_loops: Vec<_> = (0..2).map(|_| world.add_loop(target_host, &small)).collect();
         let host_loops = (0..3).map(|_| world.add_loop(host, &config)).collect();
         let remotes = target_loops.iter().map(|&on| world.handle(on).remote()).collect();
-        let (place, target) = T::serve(&world.handle(target_loops[0]), remotes, local("ram:16MiB"), seed);
+        let (place, target) =
+            T::serve(&world.handle(target_loops[0]), remotes, local("ram:16MiB"), seed);
         Self { world, target_loops, host_loops, place, target }
     }
 
     fn open(&mut self, options: &ConnectOptions) -> Arc<NvmeDevice<T::Link>> {
         let remote = self.world.handle(self.host_loops[0]).remote();
         let control = Control::on(remote, Names::default(), Identities::seeded(1));
-        let mut pending = pin!(open::<T::Link>(self.place.clone(), &ConnectOptions { control, ..options.clone() }));
+        let mut pending = pin!(open::<T::Link>(
+            self.place.clone(),
+            &ConnectOptions { control, ..options.clone() }
+        ));
         let (mut context, mut opened) = (Context::from_waker(Waker::noop()), None);
         let ended = self.world.run_until(
             |_| {
@@ -105,13 +117,23 @@ impl<T: Transport> Scene<T> {
         rng: &mut Rng,
     ) -> Vec<Rc<RefCell<Progress>>> {
         let run = |(n, ledger): (usize, &SharedLedger)| {
-            Checker::spawn(&self.world.handle(self.host_loops[1 + n]), device, ledger, plan, rng.fork()).ok()
+            Checker::spawn(
+                &self.world.handle(self.host_loops[1 + n]),
+                device,
+                ledger,
+                plan,
+                rng.fork(),
+            )
+            .ok()
         };
         ledgers.iter().enumerate().filter_map(run).collect()
     }
 
     fn finish(&mut self, runs: &[Rc<RefCell<Progress>>]) {
-        assert!(self.world.run_until(|_| runs.iter().all(|run| run.borrow().over), LIMIT), "{runs:?}");
+        assert!(
+            self.world.run_until(|_| runs.iter().all(|run| run.borrow().over), LIMIT),
+            "{runs:?}"
+        );
     }
 
     /// Nothing stays of any connection.
@@ -153,7 +175,8 @@ fn every_block_comes_back<T: Transport>() {
     }
 }
 
-/// Connections are cut in the middle: what was acknowledged is there afterwards, and nothing stays behind.
+/// Connections are cut in the middle: what was acknowledged is there afterwards, and nothing stays
+/// behind.
 fn cut_connections_lose_nothing<T: Transport>() {
     let mut lost = 0;
     for seed in 0..40 {
@@ -193,7 +216,8 @@ fn a_silent_host_is_let_go<T: Transport>() {
     scene.settle();
 }
 
-/// A target that ends lets I/O queues finish what they have, and the admin queue goes after them; who has not come in yet goes at once.
+/// A target that ends lets I/O queues finish what they have, and the admin queue goes after them;
+/// who has not come in yet goes at once.
 fn a_target_that_ends_finishes_what_it_has<T: Transport>() {
     for seed in 0..20 {
         let mut rng = Rng::new(seed);
@@ -207,7 +231,9 @@ fn a_target_that_ends_finishes_what_it_has<T: Transport>() {
         assert!(open >= 3, "seed {seed}: {open} connections");
         scene.target.drain();
         // The admin queue may stay, for Aborts and Keep Alive.
-        let left = scene.world.run_until(|_| scene.target.connections() <= 1, Duration::from_secs(HANDSHAKE_S / 2));
+        let left = scene
+            .world
+            .run_until(|_| scene.target.connections() <= 1, Duration::from_secs(HANDSHAKE_S / 2));
         assert!(left, "seed {seed}: {} connections stay", scene.target.connections());
         scene.target.close();
         scene.finish(&runs);
@@ -265,12 +291,19 @@ fn every_send_finds_a_receive() {
         let mut rng = Rng::new(seed);
         let mut scene = Scene::<Rdma>::new(seed, 16 << 20);
         scene.world.set_rdma(|rdma| (rdma.has_windows, rdma.no_memory_one_in) = (seed % 2 == 0, 4));
-        let device = scene.open(&ConnectOptions { nr_io_queues: 2, queue_size: 32, ..ConnectOptions::default() });
+        let device = scene.open(&ConnectOptions {
+            nr_io_queues: 2,
+            queue_size: 32,
+            ..ConnectOptions::default()
+        });
         let runs = scene.start(&device, &ledgers(), Plan::Chance(500), &mut rng);
         scene.finish(&runs);
         assert!(runs.iter().all(|run| !run.borrow().lost), "seed {seed}");
         let RdmaCounts { not_ready, no_memory, lent } = scene.world.rdma_counts();
-        assert!(not_ready == 0 && no_memory > 10, "seed {seed}: {not_ready} SENDs found no receive, {no_memory} no memory");
+        assert!(
+            not_ready == 0 && no_memory > 10,
+            "seed {seed}: {not_ready} SENDs found no receive, {no_memory} no memory"
+        );
         assert!(lent > 10, "seed {seed}: {lent} results were sent from where they are");
     }
 }
@@ -279,7 +312,11 @@ fn every_send_finds_a_receive() {
 fn sends_are_refused_and_tried_again() {
     let mut rng = Rng::new(7);
     let mut scene = Scene::<Messages>::new(7, 16 << 20);
-    let device = scene.open(&ConnectOptions { nr_io_queues: 2, queue_size: 32, ..ConnectOptions::default() });
+    let device = scene.open(&ConnectOptions {
+        nr_io_queues: 2,
+        queue_size: 32,
+        ..ConnectOptions::default()
+    });
     let runs = scene.start(&device, &ledgers(), Plan::Chance(500), &mut rng);
     scene.finish(&runs);
     assert!(scene.place.refused() > 100, "{} sends were refused", scene.place.refused());

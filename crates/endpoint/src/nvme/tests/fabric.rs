@@ -1,5 +1,6 @@
-//! What carries messages in these tests: pairs of queue pairs, in memory. Every message, completion and access to the other's memory takes
-//! a while, in order; a send finds a receive that the other end has posted, or is refused.
+//! What carries messages in these tests: pairs of queue pairs, in memory. Every message, completion
+//! and access to the other's memory takes a while, in order; a send finds a receive that the other
+//! end has posted, or is refused.
 
 use super::target_end::TargetEnd;
 use crate::nvme::target::connection::Connection;
@@ -175,7 +176,13 @@ fn port() -> PortAddress {
         tsas: [0; 256],
         secure_channel: SecureChannel::NOT_SPECIFIED,
     };
-    PortAddress { address, is_local: true, host_memory: HostMemory::Keyed, listener: None, in_capsule_bytes: IN_CAPSULE_BYTES }
+    PortAddress {
+        address,
+        is_local: true,
+        host_memory: HostMemory::Keyed,
+        listener: None,
+        in_capsule_bytes: IN_CAPSULE_BYTES,
+    }
 }
 
 /// The network: where hosts find a target.
@@ -189,7 +196,12 @@ pub(super) struct Fabric {
 impl Fabric {
     pub(super) fn new(seed: u64) -> Arc<Self> {
         let rng = Mutex::new(Rng::new(seed));
-        Arc::new(Self { listener: Mutex::default(), ends: Mutex::default(), rng, refused: Arc::default() })
+        Arc::new(Self {
+            listener: Mutex::default(),
+            ends: Mutex::default(),
+            rng,
+            refused: Arc::default(),
+        })
     }
 
     pub(super) fn listen(&self, on: &Handle, shared: &Arc<Shared>) {
@@ -218,12 +230,23 @@ impl Fabric {
         let rng = lock(&self.rng).fork();
         let mut sides = [Side::default(), Side::default()];
         sides.iter_mut().for_each(|side| side.receives = RECEIVES);
-        let pair = Arc::new(Mutex::new(Pair { sides, over: false, rng, refused: Arc::clone(&self.refused) }));
+        let pair = Arc::new(Mutex::new(Pair {
+            sides,
+            over: false,
+            rng,
+            refused: Arc::clone(&self.refused),
+        }));
         let [host, target] = [0, 1].map(|side| End { pair: Arc::clone(&pair), side });
         lock(&self.ends).push(host.clone());
         let (remote, shared) = lock(&self.listener).clone().expect("a target listens");
         remote.post(move |on| {
-            Connection::accept(on, TargetEnd::new(target, shared.limits.handshake), &shared, shared.port(&port()), None);
+            Connection::accept(
+                on,
+                TargetEnd::new(target, shared.limits.handshake),
+                &shared,
+                shared.port(&port()),
+                None,
+            );
         });
         host
     }

@@ -1,4 +1,5 @@
-//! The message transport's end at the host: memory by key and address, which the target reads and writes while a command is under way.
+//! The message transport's end at the host: memory by key and address, which the target reads and
+//! writes while a command is under way.
 
 use super::fabric::{End, Fabric, Message, Next};
 use crate::nvme::host::greeting::Greeted;
@@ -62,12 +63,18 @@ impl Engine for HostEngine {
         if self.closed {
             return Err(SubmitError::Closed);
         }
-        let at = self.commands.iter().position(|command| command.state == State::Free).ok_or(SubmitError::Full)?;
+        let at = self
+            .commands
+            .iter()
+            .position(|command| command.state == State::Free)
+            .ok_or(SubmitError::Full)?;
         let command = &mut self.commands[at];
         command.generation = command.generation.wrapping_add(1);
         sqe.set_cid(command.cid(at));
         match data {
-            HostData::Out(bytes) if bytes <= self.in_capsule_bytes => sqe.set_sgl(Sgl::in_capsule(bytes)),
+            HostData::Out(bytes) if bytes <= self.in_capsule_bytes => {
+                sqe.set_sgl(Sgl::in_capsule(bytes))
+            }
             HostData::Out(bytes) | HostData::In(bytes) => sqe.set_keyed(0, bytes, command.key(at)),
             HostData::None => sqe.set_keyed(0, 0, 0),
         }
@@ -78,7 +85,10 @@ impl Engine for HostEngine {
     }
 
     fn release(&mut self, tag: Tag) {
-        assert!(self.commands[tag.index()].state == State::Done, "only what was answered is released");
+        assert!(
+            self.commands[tag.index()].state == State::Done,
+            "only what was answered is released"
+        );
         self.commands[tag.index()].state = State::Free;
     }
 
@@ -105,7 +115,8 @@ impl HostEngine {
     fn by_key(&mut self, key: u32) -> Option<(Tag, &mut Command)> {
         let at = (key & 0xffff) as usize;
         let command = self.commands.get_mut(at)?;
-        (command.state == State::Sent && command.key(at) == key).then_some((Tag(at as u16), command))
+        (command.state == State::Sent && command.key(at) == key)
+            .then_some((Tag(at as u16), command))
     }
 
     /// The answer of a command, once its capsule is out too.
@@ -139,8 +150,16 @@ impl HostEnd {
             received_bytes: 0,
         };
         let commands = (0..commands.min(1 << TAG_BITS)).map(|_| free()).collect();
-        let engine = HostEngine { commands, queue: VecDeque::new(), in_capsule_bytes: 0, closed: false };
-        Self { end, engine, closing: false, driver: None, timer: TimerSlot::default(), complaint: None }
+        let engine =
+            HostEngine { commands, queue: VecDeque::new(), in_capsule_bytes: 0, closed: false };
+        Self {
+            end,
+            engine,
+            closing: false,
+            driver: None,
+            timer: TimerSlot::default(),
+            complaint: None,
+        }
     }
 
     fn take(&mut self, on: &Handle, commands: &mut impl Commands<HostEngine>, message: Message) {
@@ -173,7 +192,11 @@ impl HostEnd {
     fn response(&mut self, bytes: &[u8]) -> Option<Event> {
         let cqe = Cqe::decode(bytes.try_into().expect("a response is 16 bytes"));
         let at = usize::from(cqe.cid.0 & ((1 << TAG_BITS) - 1));
-        let known = self.engine.commands.get_mut(at).filter(|c| c.state == State::Sent && c.cid(at) == cqe.cid);
+        let known = self
+            .engine
+            .commands
+            .get_mut(at)
+            .filter(|c| c.state == State::Sent && c.cid(at) == cqe.cid);
         let Some(command) = known else {
             self.complaint = Some(format!("answered command {}, which there is not", cqe.cid));
             self.end.cut();
@@ -184,7 +207,12 @@ impl HostEnd {
     }
 
     /// The memory of a command whose data goes out.
-    fn read(&mut self, commands: &impl Commands<HostEngine>, key: u32, len: u32) -> Option<Vec<u8>> {
+    fn read(
+        &mut self,
+        commands: &impl Commands<HostEngine>,
+        key: u32,
+        len: u32,
+    ) -> Option<Vec<u8>> {
         let (tag, command) = self.engine.by_key(key)?;
         let HostData::Out(bytes) = command.data else { return None };
         (len <= bytes).then(|| gather(commands, tag, len))
@@ -198,7 +226,9 @@ impl HostEnd {
         command.received_bytes = data.len() as u32;
         let mut at = 0;
         while at < data.len() {
-            let Some(piece) = commands.memory_mut(tag, at as u32, (data.len() - at) as u32) else { return false };
+            let Some(piece) = commands.memory_mut(tag, at as u32, (data.len() - at) as u32) else {
+                return false;
+            };
             let n = piece.len();
             piece.copy_from_slice(&data[at..at + n]);
             at += n;
@@ -219,7 +249,11 @@ impl Link for HostEnd {
     type Engine = HostEngine;
     type Place = Arc<Fabric>;
 
-    fn open(on: &Handle, plan: Plan<Arc<Fabric>>, then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static) {
+    fn open(
+        on: &Handle,
+        plan: Plan<Arc<Fabric>>,
+        then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
+    ) {
         let mut link = Self::new(plan.place.connect(), plan.commands);
         let Some(io) = plan.io else { return then(on, Ok((link, Greeted::default()))) };
         let (sqe, data) = io.connect;
@@ -229,7 +263,14 @@ impl Link for HostEnd {
             on.wake_at(id, plan.limit.until);
             let (link, then) = (Some(link), Some(Box::new(then) as Box<_>));
             let connect = Connect { data, answer: None };
-            Connecting { link, connect, id, until: plan.limit.until, in_capsule_bytes: io.in_capsule_bytes, then }
+            Connecting {
+                link,
+                connect,
+                id,
+                until: plan.limit.until,
+                in_capsule_bytes: io.in_capsule_bytes,
+                then,
+            }
         });
     }
 
@@ -273,7 +314,9 @@ impl Link for HostEnd {
         while let Some(&tag) = self.engine.queue.front() {
             let command = &self.engine.commands[tag.index()];
             let mut capsule = command.sqe.0.to_vec();
-            if let (HostData::Out(bytes), Sgl::IN_CAPSULE) = (command.data, command.sqe.sgl().identifier) {
+            if let (HostData::Out(bytes), Sgl::IN_CAPSULE) =
+                (command.data, command.sqe.sgl().identifier)
+            {
                 capsule.extend(gather(commands, tag, bytes));
             }
             if !self.end.send(on.now(), tag, &capsule) {
@@ -362,7 +405,10 @@ impl Driver for Connecting {
             let _ = link.deregister(on, self.id);
             Ok((link, Greeted { answer: self.connect.answer, psk: None }))
         } else if link.has_ended() {
-            Err(Error::new(ErrorKind::Refused, "the target ended the connection in answer to Connect"))
+            Err(Error::new(
+                ErrorKind::Refused,
+                "the target ended the connection in answer to Connect",
+            ))
         } else if on.now() >= self.until {
             Err(Error::new(ErrorKind::TimedOut, "the target does not answer Connect"))
         } else {

@@ -1,5 +1,6 @@
-//! The same controllers and hosts over three transports: NVMe/TCP; whole messages with the host's memory by address and key; and NVMe over
-//! RDMA with the queue pairs of a simulated world. What a transport has to hold runs over all.
+//! The same controllers and hosts over three transports: NVMe/TCP; whole messages with the host's
+//! memory by address and key; and NVMe over RDMA with the queue pairs of a simulated world. What a
+//! transport has to hold runs over all.
 
 #[path = "../../../tests/common/checker.rs"]
 mod checker;

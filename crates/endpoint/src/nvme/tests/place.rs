@@ -105,7 +105,12 @@ pub(super) struct Tcp;
 impl Transport for Tcp {
     type Link = TcpLink;
 
-    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, _: u64) -> (Vec<SocketAddr>, Box<dyn Serving>) {
+    fn serve(
+        on: &Handle,
+        loops: Vec<Remote>,
+        device: Arc<dyn BlockDevice>,
+        _: u64,
+    ) -> (Vec<SocketAddr>, Box<dyn Serving>) {
         // The address of the target's host in a simulation. Elsewhere it is the loopback.
         let listen = |at: &str| {
             let config = TargetConfig {
@@ -130,8 +135,19 @@ pub(super) struct Messages;
 impl Transport for Messages {
     type Link = HostEnd;
 
-    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, seed: u64) -> (Arc<Fabric>, Box<dyn Serving>) {
-        let shared = Shared::new(inventory(device), TargetLimits::default(), on.pool().cap_bytes(), loops, 1);
+    fn serve(
+        on: &Handle,
+        loops: Vec<Remote>,
+        device: Arc<dyn BlockDevice>,
+        seed: u64,
+    ) -> (Arc<Fabric>, Box<dyn Serving>) {
+        let shared = Shared::new(
+            inventory(device),
+            TargetLimits::default(),
+            on.pool().cap_bytes(),
+            loops,
+            1,
+        );
         let fabric = Fabric::new(seed);
         fabric.listen(on, &shared);
         (fabric, Box::new(shared))
@@ -160,7 +176,12 @@ impl Transport for Rdma {
         Stage::of_a_world()
     }
 
-    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, _: u64) -> (Vec<SocketAddr>, Box<dyn Serving>) {
+    fn serve(
+        on: &Handle,
+        loops: Vec<Remote>,
+        device: Arc<dyn BlockDevice>,
+        _: u64,
+    ) -> (Vec<SocketAddr>, Box<dyn Serving>) {
         let identities = crate::identity::Identities::seeded(1);
         let config = TargetConfig { inventory: inventory(device), listen: Vec::new(), identities };
         let target = Target::start_on(on, config, TargetLimits::default(), loops).unwrap();
@@ -198,7 +219,11 @@ impl Driver for Silent {
                     lent_pieces: 0,
                 };
                 pair.create(&config).unwrap();
-                pair.open(&Request { qid: Qid(0), receives: queues, hsqsize: 7, cntlid: Cntlid(0) }.encode()).unwrap();
+                pair.open(
+                    &Request { qid: Qid(0), receives: queues, hsqsize: 7, cntlid: Cntlid(0) }
+                        .encode(),
+                )
+                .unwrap();
             }
         }
         Activity::Idle
@@ -217,11 +242,19 @@ impl Drop for Removed {
 /// An association with the target there.
 pub(super) fn connect<L: Link>(place: L::Place, options: &ConnectOptions) -> Pending<Session<L>> {
     let host = Nqn::new("nqn.2026-01.example.host:transport").unwrap();
-    let options = ConnectOptions { host: Some(HostIdentity { nqn: host, id: Id128([9; 16]) }), ..options.clone() };
-    session::begin("the target".into(), nqn(), None, &options, |on, _, found| found(on, Ok(place))).unwrap()
+    let options = ConnectOptions {
+        host: Some(HostIdentity { nqn: host, id: Id128([9; 16]) }),
+        ..options.clone()
+    };
+    session::begin("the target".into(), nqn(), None, &options, |on, _, found| found(on, Ok(place)))
+        .unwrap()
 }
 
 /// Its namespace.
-pub(super) fn open<L: Link>(place: L::Place, options: &ConnectOptions) -> Pending<Arc<NvmeDevice<L>>> {
-    connect::<L>(place, options).and_then(|session| session.device(None, |nsid| format!("namespace {nsid}")))
+pub(super) fn open<L: Link>(
+    place: L::Place,
+    options: &ConnectOptions,
+) -> Pending<Arc<NvmeDevice<L>>> {
+    connect::<L>(place, options)
+        .and_then(|session| session.device(None, |nsid| format!("namespace {nsid}")))
 }

@@ -1,4 +1,5 @@
-//! Loops for tests that wait: those of the system, or those of a simulated world that keeps up with the machine's clock.
+//! Loops for tests that wait: those of the system, or those of a simulated world that keeps up with
+//! the machine's clock.
 
 use crate::control::Control;
 use crate::identity::Identities;
@@ -26,9 +27,16 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn of_the_system() -> Self {
-        let loops = Loops::start(&LoopsConfig { threads: Some(3), ..LoopsConfig::default() }).unwrap();
-        let [target, other, _host] = loops.remotes() else { unreachable!("three loops were asked for") };
-        Self { target: [target.clone(), other.clone()], options: ConnectOptions::default(), _kept: Box::new(loops) }
+        let loops =
+            Loops::start(&LoopsConfig { threads: Some(3), ..LoopsConfig::default() }).unwrap();
+        let [target, other, _host] = loops.remotes() else {
+            unreachable!("three loops were asked for")
+        };
+        Self {
+            target: [target.clone(), other.clone()],
+            options: ConnectOptions::default(),
+            _kept: Box::new(loops),
+        }
     }
 
     /// What is opened is opened on a loop of the world; its queues may be used on any.

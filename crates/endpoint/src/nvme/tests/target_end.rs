@@ -1,5 +1,5 @@
-//! The message transport's end at the target: capsules are received whole; data that is not in them is read from and written to the host's
-//! memory.
+//! The message transport's end at the target: capsules are received whole; data that is not in them
+//! is read from and written to the host's memory.
 
 use super::fabric::{End, Message, Next};
 use crate::limits::CLOSE_S;
@@ -157,10 +157,21 @@ impl TargetEnd {
             connected: false,
         };
         let timer = TimerSlot::default();
-        Self { end, engine, paused: false, closing: false, connect_limit, limit: None, driver: None, timer, violation: None }
+        Self {
+            end,
+            engine,
+            paused: false,
+            closing: false,
+            connect_limit,
+            limit: None,
+            driver: None,
+            timer,
+            violation: None,
+        }
     }
 
-    /// Keeps the time limits: for Connect, and for a host that does not take the last that there is for it.
+    /// Keeps the time limits: for Connect, and for a host that does not take the last that there is
+    /// for it.
     fn keep_time(&mut self, on: &Handle) {
         let limit = match (self.closing, self.engine.connected) {
             (true, _) => Duration::from_secs(CLOSE_S),
@@ -172,7 +183,11 @@ impl TargetEnd {
             return;
         }
         match self.driver {
-            _ if on.now() >= at => self.break_off(if self.closing { "responses are not taken" } else { "Connect is late" }),
+            _ if on.now() >= at => self.break_off(if self.closing {
+                "responses are not taken"
+            } else {
+                "Connect is late"
+            }),
             Some(driver) => self.timer.arm(on, driver, at),
             None => {}
         }
@@ -204,7 +219,9 @@ impl TargetEnd {
         } else {
             let mut at = 0;
             while at < data.len() {
-                let piece = session.memory_mut(tag, at as u32, (data.len() - at) as u32).expect("a fetch has memory");
+                let piece = session
+                    .memory_mut(tag, at as u32, (data.len() - at) as u32)
+                    .expect("a fetch has memory");
                 let n = piece.len();
                 piece.copy_from_slice(&data[at..at + n]);
                 at += n;
@@ -216,14 +233,22 @@ impl TargetEnd {
 
     fn capsule(&mut self, on: &Handle, session: &mut Session, bytes: &[u8]) {
         self.end.post_receive();
-        let Some((sqe, data)) = bytes.split_first_chunk() else { return self.break_off("a capsule is too short") };
+        let Some((sqe, data)) = bytes.split_first_chunk() else {
+            return self.break_off("a capsule is too short");
+        };
         let free = self.engine.commands.iter().position(|command| command.state == State::Free);
-        let Some(at) = free else { return self.break_off("more commands than the queue has entries") };
+        let Some(at) = free else {
+            return self.break_off("more commands than the queue has entries");
+        };
         let command = &mut self.engine.commands[at];
         (command.sqe, command.state) = (Sqe(*sqe), State::Held);
         command.capsule = data.to_vec();
         self.engine.sqe = Sqe(*sqe);
-        self.tell(on, session, Event::Command { tag: Tag(at as u16), in_capsule_bytes: data.len() as u32 });
+        self.tell(
+            on,
+            session,
+            Event::Command { tag: Tag(at as u16), in_capsule_bytes: data.len() as u32 },
+        );
     }
 
     /// The memory of an answered command is free once its data is written and its response sent.
@@ -246,8 +271,12 @@ impl TargetEnd {
                 self.engine.commands[tag.index()].writing = false;
                 self.settle(on, session, tag);
             }
-            Message::ReadDone { .. } | Message::WriteDone { .. } => self.break_off("memory may not be accessed by this key"),
-            Message::Read { .. } | Message::Write { .. } => self.break_off("a target lends no memory"),
+            Message::ReadDone { .. } | Message::WriteDone { .. } => {
+                self.break_off("memory may not be accessed by this key")
+            }
+            Message::Read { .. } | Message::Write { .. } => {
+                self.break_off("a target lends no memory")
+            }
         }
     }
 
@@ -256,7 +285,10 @@ impl TargetEnd {
         let command = &mut self.engine.commands[tag.index()];
         match command.state {
             State::Fetching | State::Draining => {
-                self.end.put(on.now(), Message::Read { tag, key: command.sqe.key(), len: command.wanted });
+                self.end.put(
+                    on.now(),
+                    Message::Read { tag, key: command.sqe.key(), len: command.wanted },
+                );
                 true
             }
             State::Answered => {
@@ -264,7 +296,11 @@ impl TargetEnd {
                     let len = core::mem::take(&mut command.unwritten);
                     let mut data = Vec::with_capacity(len as usize);
                     while data.len() < len as usize {
-                        data.extend_from_slice(session.memory(tag, data.len() as u32, len - data.len() as u32));
+                        data.extend_from_slice(session.memory(
+                            tag,
+                            data.len() as u32,
+                            len - data.len() as u32,
+                        ));
                     }
                     command.writing = true;
                     self.end.put(on.now(), Message::Write { tag, key: command.sqe.key(), data });

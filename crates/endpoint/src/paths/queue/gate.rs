@@ -6,14 +6,19 @@ use crate::source::queue::GONE;
 use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
 
 impl PathsQueue {
-    /// Completed writes were lost: the flushes that were submitted before one has told of it fail, all of them as none of their submitters knew
-    /// of the others. One that is still with a path that was lost fails when it comes back; if there is none, the next one fails.
+    /// Completed writes were lost: the flushes that were submitted before one has told of it fail,
+    /// all of them as none of their submitters knew of the others. One that is still with a path
+    /// that was lost fails when it comes back; if there is none, the next one fails.
     #[cold]
     pub(super) fn fail_flushes(&mut self) {
         let losses = self.group.losses();
         let flights = &mut self.flights;
-        let mut tells = |op: &Op| op.kind == OpKind::Flush && flights.get_mut(op.user).is_some_and(|it| it.losses != losses);
-        let telling: Vec<u64> = self.waiting.iter().filter(|op| tells(op)).map(|op| op.user).collect();
+        let mut tells = |op: &Op| {
+            op.kind == OpKind::Flush
+                && flights.get_mut(op.user).is_some_and(|it| it.losses != losses)
+        };
+        let telling: Vec<u64> =
+            self.waiting.iter().filter(|op| tells(op)).map(|op| op.user).collect();
         for name in telling {
             let Some(at) = self.waiting.iter().position(|op| op.user == name) else { continue };
             let Some(mut op) = self.waiting.remove(at) else { continue };
@@ -24,10 +29,13 @@ impl PathsQueue {
         }
     }
 
-    /// Whether an operation has to wait for writes that were lost. A flush that is sent before one that hides something would vouch for it.
+    /// Whether an operation has to wait for writes that were lost. A flush that is sent before one
+    /// that hides something would vouch for it.
     pub(super) fn is_held(&self, op: &Op) -> bool {
         let unresolved = &self.group.unresolved;
-        unresolved.any() && (unresolved.overlaps(op.lba, op.blocks) || (op.kind == OpKind::Flush && unresolved.hide_any()))
+        unresolved.any()
+            && (unresolved.overlaps(op.lba, op.blocks)
+                || (op.kind == OpKind::Flush && unresolved.hide_any()))
     }
 
     /// A write that was lost is completed, or was never sent: others may go on.
@@ -37,7 +45,8 @@ impl PathsQueue {
         self.group.tell_queues();
     }
 
-    /// A write has ended without success, and hid something: nobody knows whether that is still there.
+    /// A write has ended without success, and hid something: nobody knows whether that is still
+    /// there.
     pub(super) fn lose_hidden(&self, hid: bool) {
         if hid {
             tracing::error!(
@@ -56,8 +65,9 @@ impl PathsQueue {
     }
 }
 
-/// What a lost path completed while unflushed writes were written again is not believed: a write may have been lost or undone, a read may show
-/// data that was older than what had been acknowledged, and a flush may have covered what was then written over.
+/// What a lost path completed while unflushed writes were written again is not believed: a write
+/// may have been lost or undone, a read may show data that was older than what had been
+/// acknowledged, and a flush may have covered what was then written over.
 pub(super) fn doubt(completion: &mut Completion) {
     // A discard is a hint.
     if completion.op.kind != OpKind::Discard && completion.outcome.is_success() {

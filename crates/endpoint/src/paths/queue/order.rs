@@ -15,7 +15,8 @@ impl PathsQueue {
         self.log.is_some() && kind.is_write() && blocks > 0
     }
 
-    /// Whether a new operation may be sent, and whether it is one that others wait for from then on.
+    /// Whether a new operation may be sent, and whether it is one that others wait for from then
+    /// on.
     #[inline]
     pub(super) fn begin(&self, op: &Op) -> (bool, bool) {
         let is_ordered = self.is_ordered(op.kind, op.blocks);
@@ -25,7 +26,11 @@ impl PathsQueue {
     /// Whether it is the turn of an operation that waits.
     pub(super) fn is_turn(&mut self, op: &Op) -> bool {
         let is_ordered = self.is_ordered(op.kind, op.blocks);
-        let Some(flight) = self.flights.get_mut(op.user).filter(|flight| is_ordered && !flight.went_out) else { return true };
+        let Some(flight) =
+            self.flights.get_mut(op.user).filter(|flight| is_ordered && !flight.went_out)
+        else {
+            return true;
+        };
         flight.went_out = self.group.ordered.go_or_wait((self.name, op.user), op.lba, op.blocks);
         flight.went_out
     }
@@ -34,7 +39,8 @@ impl PathsQueue {
     #[inline]
     pub(super) fn end_order(&self, name: u64, lba: u64, went_out: bool) {
         let ordered = &self.group.ordered;
-        let is_waited_for = if went_out { ordered.end(lba) } else { ordered.forget((self.name, name)) };
+        let is_waited_for =
+            if went_out { ordered.end(lba) } else { ordered.forget((self.name, name)) };
         if is_waited_for {
             self.group.tell_queues();
         }
@@ -52,7 +58,8 @@ impl PathsQueue {
         }
     }
 
-    /// Gives a path what it is offered; what it has no room for goes back. Returns whether anything did.
+    /// Gives a path what it is offered; what it has no room for goes back. Returns whether anything
+    /// did.
     #[inline]
     pub(super) fn offer(&mut self, path: usize, count: usize, ops: &mut VecDeque<Op>) -> bool {
         let route = &mut self.routes[path];

@@ -17,7 +17,9 @@ impl PathsQueue {
     pub(super) fn end_waiting(&mut self, mut op: Op, status: Status) {
         let name = op.user;
         let Some(flight) = self.flights.remove(name) else { return op.give_up() };
-        if let Some(log) = self.log.as_ref().filter(|_| flight.may_have_executed && flight.kind.is_write()) {
+        if let Some(log) =
+            self.log.as_ref().filter(|_| flight.may_have_executed && flight.kind.is_write())
+        {
             log.doubt(&op);
         }
         if flight.unresolved {
@@ -25,7 +27,11 @@ impl PathsQueue {
         }
         self.end_order(name, flight.lba, flight.went_out);
         op.user = flight.user;
-        let outcome = if flight.may_have_executed { Outcome::settled(status) } else { Outcome::NotSent(status) };
+        let outcome = if flight.may_have_executed {
+            Outcome::settled(status)
+        } else {
+            Outcome::NotSent(status)
+        };
         self.ready.push(op.done(outcome));
         self.on.wake(self.owner);
     }

@@ -6,7 +6,9 @@ use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use weft_block::{Error, ErrorKind};
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Action, Changes, Check, Effect, Kind, Notice, Operation, Refusal, Registrant, State};
+use weft_proto::reservation::{
+    Action, Changes, Check, Effect, Kind, Notice, Operation, Refusal, Registrant, State,
+};
 use weft_testing::wait::{PATIENCE, until};
 
 const UUID: Uuid = Uuid::from_bytes([7; 16]);
@@ -105,7 +107,10 @@ impl SharedStore for Seen {
     }
 
     fn tell(&self, namespace: Uuid) -> Result<(), Error> {
-        let others: Vec<_> = (0..).zip(self.cluster.lock().gateways.clone()).filter(|(n, _)| *n != self.me).collect();
+        let others: Vec<_> = (0..)
+            .zip(self.cluster.lock().gateways.clone())
+            .filter(|(n, _)| *n != self.me)
+            .collect();
         let done = Arc::new(Mutex::new(Vec::new()));
         let mut asked = Vec::new();
         self.cluster.change(|inner| inner.told += 1);
@@ -120,8 +125,11 @@ impl SharedStore for Seen {
                 }
             }
             let mut inner = self.cluster.lock();
-            let is_over =
-                |inner: &Inner| others.iter().all(|(n, _)| inner.fenced.contains(n) || done.lock().unwrap().contains(n));
+            let is_over = |inner: &Inner| {
+                others
+                    .iter()
+                    .all(|(n, _)| inner.fenced.contains(n) || done.lock().unwrap().contains(n))
+            };
             while inner.deaf == deaf && !is_over(&inner) {
                 inner = self.cluster.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
             }
@@ -151,7 +159,10 @@ fn host(n: u8) -> Registrant {
 fn begin(table: &ReservationTable, by: u8, action: Action) -> mpsc::Receiver<Result<(), Refusal>> {
     let (sender, receiver) = mpsc::channel();
     let of = table.of(UUID).unwrap();
-    of.execute(Operation { by: host(by), action, persist: None }, Box::new(move |outcome| _ = sender.send(outcome)));
+    of.execute(
+        Operation { by: host(by), action, persist: None },
+        Box::new(move |outcome| _ = sender.send(outcome)),
+    );
     receiver
 }
 
@@ -168,7 +179,12 @@ fn acquire(table: &ReservationTable, by: u8) -> Result<(), Refusal> {
 }
 
 fn preempt(by: u8, whom: u8) -> Action {
-    Action::Preempt { key: by.into(), target: whom.into(), kind: Kind::WriteExclusiveRegistrantsOnly, abort: true }
+    Action::Preempt {
+        key: by.into(),
+        target: whom.into(),
+        kind: Kind::WriteExclusiveRegistrantsOnly,
+        abort: true,
+    }
 }
 
 fn may_write(table: &ReservationTable, who: u8) -> bool {
@@ -188,7 +204,11 @@ fn all_gateways_keep_out_whom_one_has_preempted() {
     register(&tables[0], 1).unwrap();
     register(&tables[1], 2).unwrap();
     acquire(&tables[0], 1).unwrap();
-    assert!(tables.iter().all(|table| may_write(table, 1) && may_write(table, 2) && !may_write(table, 3)));
+    assert!(
+        tables
+            .iter()
+            .all(|table| may_write(table, 1) && may_write(table, 2) && !may_write(table, 3))
+    );
     let answer = begin(&tables[1], 2, preempt(2, 1));
     for export in &exports {
         // Each has told its hosts, and waits for their commands.
@@ -200,7 +220,10 @@ fn all_gateways_keep_out_whom_one_has_preempted() {
     }
     assert_eq!(answer.recv_timeout(PATIENCE), Ok(Ok(())));
     assert!(tables.iter().all(|table| !may_write(table, 1) && may_write(table, 2)));
-    assert!(!is_ahead(&tables[1]) && is_ahead(&tables[0]), "who was told does not know whether others were");
+    assert!(
+        !is_ahead(&tables[1]) && is_ahead(&tables[0]),
+        "who was told does not know whether others were"
+    );
 }
 
 #[test]
@@ -266,14 +289,27 @@ fn what_failed_is_tried_again_and_executed_once() {
         cluster.change(|inner| inner.mishaps = [mishap].into());
         // Another key each time: executed twice, it would conflict.
         let check = Check::Current(u64::from(before));
-        run(&table, 1, Action::Register { check, key: u64::from(before) + 1, all_ports: false }).unwrap();
+        run(&table, 1, Action::Register { check, key: u64::from(before) + 1, all_ports: false })
+            .unwrap();
         assert_eq!(other.of(UUID).unwrap().shared().look(State::generation), before + 1);
     }
-    // It goes on failing, and was executed in the end: the host does not know, and who asks next learns it.
-    cluster.change(|inner| inner.mishaps = [Mishap::Fails, Mishap::Fails, Mishap::AnswerLost].into());
+    // It goes on failing, and was executed in the end: the host does not know, and who asks next
+    // learns it.
+    cluster
+        .change(|inner| inner.mishaps = [Mishap::Fails, Mishap::Fails, Mishap::AnswerLost].into());
     assert_eq!(register(&table, 2), Err(Refusal::NotStored));
-    assert_eq!(run(&other, 2, Action::Register { check: Check::Current(0), key: 5, all_ports: false }), Err(Refusal::Conflict));
-    assert!([&table, &other].iter().all(|it| it.of(UUID).unwrap().shared().look(|state| state.key(&host(2))) == Some(2)));
+    assert_eq!(
+        run(&other, 2, Action::Register { check: Check::Current(0), key: 5, all_ports: false }),
+        Err(Refusal::Conflict)
+    );
+    assert!(
+        [&table, &other].iter().all(|it| it
+            .of(UUID)
+            .unwrap()
+            .shared()
+            .look(|state| state.key(&host(2)))
+            == Some(2))
+    );
 }
 
 #[test]
@@ -294,7 +330,8 @@ fn a_refusal_by_what_others_do_not_know_yet_waits_for_them() {
     });
     assert_eq!(run(&one, 1, preempt(1, 2)), Err(Refusal::NotStored));
     assert!(may_write(&three, 2) && may_write(&two, 2));
-    let refused = begin(&two, 2, Action::Release { key: 2, kind: Kind::WriteExclusiveRegistrantsOnly });
+    let refused =
+        begin(&two, 2, Action::Release { key: 2, kind: Kind::WriteExclusiveRegistrantsOnly });
     until("the gateway knows", || !may_write(&two, 2));
     assert!(refused.try_recv().is_err() && may_write(&three, 2));
     cluster.change(|inner| inner.deaf.clear());
@@ -328,7 +365,10 @@ fn a_report_tells_what_a_gateway_stored_that_ended_before_it_told_anybody() {
         inner.fenced.push(0);
     });
     assert_eq!(run(&one, 1, preempt(1, 2)), Err(Refusal::NotStored));
-    assert!(may_write(&two, 2) && !may_write(&three, 2), "the second was not told, and the third begins with what is stored");
+    assert!(
+        may_write(&two, 2) && !may_write(&three, 2),
+        "the second was not told, and the third begins with what is stored"
+    );
     let (sender, receiver) = mpsc::channel();
     two.of(UUID).unwrap().confirm(Box::new(move |outcome| sender.send(outcome).unwrap()));
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(())));
@@ -375,7 +415,11 @@ fn whoever_has_proved_its_name_at_one_gateway_has_its_identifier_at_all() {
     let cluster = Arc::<Cluster>::default();
     let tables = cluster.tables::<2>();
     let owner = |table: &ReservationTable| {
-        table.of(UUID).unwrap().shared().look(|state| state.proven(&host(1)).map(|name| name.as_str().to_owned()))
+        table
+            .of(UUID)
+            .unwrap()
+            .shared()
+            .look(|state| state.proven(&host(1)).map(|name| name.as_str().to_owned()))
     };
     tables.iter().for_each(|table| drop(table.of(UUID).unwrap()));
     assert_eq!(register_as(&tables[0], "a", 1), Ok(()));
@@ -389,9 +433,16 @@ fn while_a_gateway_knows_version_1_only_that_is_written() {
     let cluster = Arc::<Cluster>::default();
     cluster.change(|inner| inner.has_old = true);
     let [table] = cluster.tables();
-    let begins = |with: &str| String::from_utf8(cluster.lock().objects[&UUID].1.clone()).unwrap().starts_with(with);
+    let begins = |with: &str| {
+        String::from_utf8(cluster.lock().objects[&UUID].1.clone()).unwrap().starts_with(with)
+    };
     assert_eq!(register_as(&table, "a", 1), Ok(()));
-    assert!(begins("{\"version\":1,") && !String::from_utf8(cluster.lock().objects[&UUID].1.clone()).unwrap().contains("proven"));
+    assert!(
+        begins("{\"version\":1,")
+            && !String::from_utf8(cluster.lock().objects[&UUID].1.clone())
+                .unwrap()
+                .contains("proven")
+    );
     cluster.change(|inner| inner.has_old = false);
     assert_eq!(register_as(&table, "a", 1), Ok(()));
     assert!(begins("{\"version\":2,"));
@@ -428,7 +479,10 @@ fn namespaces_do_not_wait_for_each_other() {
     let (sender, receiver) = mpsc::channel();
     let action = Action::Register { check: Check::Ignore, key: 1, all_ports: false };
     let of = one.of(Uuid::from_bytes([8; 16])).unwrap();
-    of.execute(Operation { by: host(1), action, persist: Some(true) }, Box::new(move |outcome| sender.send(outcome).unwrap()));
+    of.execute(
+        Operation { by: host(1), action, persist: Some(true) },
+        Box::new(move |outcome| sender.send(outcome).unwrap()),
+    );
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(())));
     assert!(slow.try_recv().is_err());
     export.0.lock().unwrap().clear();
@@ -440,12 +494,14 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 }
 
-/// Four hosts at three gateways: each preempts the next one while the others register and report, and the cluster fails now and then.
+/// Four hosts at three gateways: each preempts the next one while the others register and report,
+/// and the cluster fails now and then.
 #[test]
 fn whoever_was_preempted_writes_nowhere_after_the_answer() {
     for seed in 0..12 {
@@ -458,22 +514,29 @@ fn whoever_was_preempted_writes_nowhere_after_the_answer() {
         for victim in 1..=4 {
             let by = victim % 4 + 1;
             let mishaps: VecDeque<_> = (0..dice.below(3))
-                .map(|_| [Mishap::Fails, Mishap::AnswerLost, Mishap::Conflict][dice.below(3) as usize])
+                .map(|_| {
+                    [Mishap::Fails, Mishap::AnswerLost, Mishap::Conflict][dice.below(3) as usize]
+                })
                 .collect();
             cluster.change(|inner| inner.mishaps = mishaps);
             let others = (1..=4).filter(|other| ![victim, by].contains(other)).map(|other| {
-                let action = Action::Register { check: Check::Ignore, key: other.into(), all_ports: false };
+                let action =
+                    Action::Register { check: Check::Ignore, key: other.into(), all_ports: false };
                 begin(&tables[dice.below(3) as usize], other, action)
             });
             let others: Vec<_> = others.collect();
-            // Two that want the same thing of different gateways: one does it, the other one learns that it was done.
-            let both = [dice.below(3), dice.below(3)].map(|at| begin(&tables[at as usize], by, preempt(by, victim)));
+            // Two that want the same thing of different gateways: one does it, the other one learns
+            // that it was done.
+            let both = [dice.below(3), dice.below(3)]
+                .map(|at| begin(&tables[at as usize], by, preempt(by, victim)));
             let outcomes = both.map(|answer| answer.recv_timeout(PATIENCE).expect("an answer"));
             if outcomes.iter().any(|outcome| *outcome != Err(Refusal::NotStored)) {
                 let writes: Vec<_> = tables.iter().map(|table| may_write(table, victim)).collect();
                 assert_eq!(writes, [false; 3], "seed {seed}: {victim} was preempted: {outcomes:?}");
             }
-            others.into_iter().for_each(|answer| _ = answer.recv_timeout(PATIENCE).expect("an answer"));
+            others
+                .into_iter()
+                .for_each(|answer| _ = answer.recv_timeout(PATIENCE).expect("an answer"));
             cluster.change(|inner| inner.mishaps.clear());
             let at = &tables[dice.below(3) as usize];
             register(at, victim).unwrap();

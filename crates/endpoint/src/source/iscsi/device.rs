@@ -12,13 +12,16 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
-use weft_block::{AccessState, Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence};
+use weft_block::{
+    AccessState, Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence,
+};
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::initiator::Initiator;
 use weft_proto::iscsi::pdu::Lun;
 use weft_proto::scsi::initiator::Disk;
 
-/// A logical unit over iSCSI, with a session for each queue. Dropping it logs its sessions out; see [`crate::Control::finish`].
+/// A logical unit over iSCSI, with a session for each queue. Dropping it logs its sessions out; see
+/// [`crate::Control::finish`].
 pub struct IscsiDevice {
     url: String,
     disk: Disk,
@@ -48,11 +51,23 @@ impl IscsiDevice {
     pub(super) fn new(parts: Parts, options: &ConnectOptions) -> Self {
         let Parts { url, disk, lun, isids, idle, closing, idle_driver, bound } = parts;
         if disk.identity.page().is_none() {
-            tracing::warn!("{url}: the logical unit has no names; if another one takes its place, that is not noticed");
+            tracing::warn!(
+                "{url}: the logical unit has no names; if another one takes its place, that is not noticed"
+            );
         }
         let sessions = idle.standing();
         let shared = Arc::new(Shared::new(idle, isids, options, &disk));
-        Self { url, shared, disk, lun, sessions, closing, control: options.control.clone(), idle_driver, bound }
+        Self {
+            url,
+            shared,
+            disk,
+            lun,
+            sessions,
+            closing,
+            control: options.control.clone(),
+            idle_driver,
+            bound,
+        }
     }
 }
 
@@ -130,7 +145,14 @@ impl BlockDevice for IscsiDevice {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let unit = Unit { disk: self.disk.clone(), lun: self.lun, url: self.url.as_str().into() };
-        let table = |engine: &mut Initiator, id| Table::new(on, id, engine, unit, Arc::clone(&self.shared));
-        Ok(Box::new(RemoteQueue::open(on, owner, self.shared.idle.take()?, self.shared.failover, table)?))
+        let table =
+            |engine: &mut Initiator, id| Table::new(on, id, engine, unit, Arc::clone(&self.shared));
+        Ok(Box::new(RemoteQueue::open(
+            on,
+            owner,
+            self.shared.idle.take()?,
+            self.shared.failover,
+            table,
+        )?))
     }
 }

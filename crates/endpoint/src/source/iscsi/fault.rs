@@ -9,17 +9,25 @@ use weft_proto::scsi::initiator::ProbeError;
 pub(super) fn explain(what: &str, fault: &Fault) -> Error {
     let (kind, hint) = match fault {
         Fault::Refused(status) => refused(*status),
-        Fault::Method => {
-            (ErrorKind::PermissionDenied, "; give a name (iscsi://USER@HOST/…) and its --chap-secret-file, or leave them out")
+        Fault::Method => (
+            ErrorKind::PermissionDenied,
+            "; give a name (iscsi://USER@HOST/…) and its --chap-secret-file, or leave them out",
+        ),
+        Fault::Impostor => (
+            ErrorKind::PermissionDenied,
+            "; check --target-chap-secret-file, and that this is the target that you mean",
+        ),
+        Fault::Violation(_) => {
+            (ErrorKind::Protocol, "; check that this is the port of an iSCSI target")
         }
-        Fault::Impostor => {
-            (ErrorKind::PermissionDenied, "; check --target-chap-secret-file, and that this is the target that you mean")
+        Fault::NoDigest(_) | Fault::Negotiation(_) => {
+            (ErrorKind::Unsupported, "; ask for no digests, or for \"crc32c,none\"")
         }
-        Fault::Violation(_) => (ErrorKind::Protocol, "; check that this is the port of an iSCSI target"),
-        Fault::NoDigest(_) | Fault::Negotiation(_) => (ErrorKind::Unsupported, "; ask for no digests, or for \"crc32c,none\""),
-        Fault::Moved { .. } | Fault::Rejected(_) | Fault::Dropped | Fault::LoggedOut | Fault::Logout(_) => {
-            (ErrorKind::Refused, "")
-        }
+        Fault::Moved { .. }
+        | Fault::Rejected(_)
+        | Fault::Dropped
+        | Fault::LoggedOut
+        | Fault::Logout(_) => (ErrorKind::Refused, ""),
         Fault::Silent | Fault::Stuck => (ErrorKind::TimedOut, ""),
     };
     Error::new(kind, format!("{what}: {fault}{hint}"))
@@ -27,17 +35,23 @@ pub(super) fn explain(what: &str, fault: &Fault) -> Error {
 
 fn refused(status: LoginStatus) -> (ErrorKind, &'static str) {
     match status {
-        LoginStatus::AUTHENTICATION_FAILURE => {
-            (ErrorKind::PermissionDenied, "; check the user in iscsi://USER@HOST/… and --chap-secret-file")
-        }
-        LoginStatus::AUTHORIZATION_FAILURE => {
-            (ErrorKind::PermissionDenied, "; have this initiator added there, or give another with --initiator-name")
-        }
+        LoginStatus::AUTHENTICATION_FAILURE => (
+            ErrorKind::PermissionDenied,
+            "; check the user in iscsi://USER@HOST/… and --chap-secret-file",
+        ),
+        LoginStatus::AUTHORIZATION_FAILURE => (
+            ErrorKind::PermissionDenied,
+            "; have this initiator added there, or give another with --initiator-name",
+        ),
         LoginStatus::NOT_FOUND | LoginStatus::TARGET_REMOVED => {
             (ErrorKind::NotFound, "; `weft discover` lists the targets there")
         }
-        LoginStatus::OUT_OF_RESOURCES | LoginStatus::TOO_MANY_CONNECTIONS => (ErrorKind::NoResources, "; try again later"),
-        LoginStatus::UNSUPPORTED_VERSION | LoginStatus::SESSION_TYPE => (ErrorKind::Unsupported, ""),
+        LoginStatus::OUT_OF_RESOURCES | LoginStatus::TOO_MANY_CONNECTIONS => {
+            (ErrorKind::NoResources, "; try again later")
+        }
+        LoginStatus::UNSUPPORTED_VERSION | LoginStatus::SESSION_TYPE => {
+            (ErrorKind::Unsupported, "")
+        }
         _ => (ErrorKind::Refused, ""),
     }
 }

@@ -1,5 +1,6 @@
-//! Whether a logical unit is still the one that was opened (SPC-4 §7.8.6): after each hint that it may be another one it is asked for its
-//! names, and nothing is sent to it before it has given them.
+//! Whether a logical unit is still the one that was opened (SPC-4 §7.8.6): after each hint that it
+//! may be another one it is asked for its names, and nothing is sent to it before it has given
+//! them.
 
 use crate::limits::{ABSENT_PAUSE_MS, ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
 use std::time::Duration;
@@ -37,8 +38,8 @@ pub(super) enum Answer {
 pub(super) struct Identification {
     identity: Identity,
     state: State,
-    /// The page of its names was refused: whether there is a logical unit at all is asked next, by the standard data. Targets refuse pages of
-    /// logical units that they do not have.
+    /// The page of its names was refused: whether there is a logical unit at all is asked next, by
+    /// the standard data. Targets refuse pages of logical units that they do not have.
     is_refused: bool,
 }
 
@@ -92,7 +93,10 @@ impl Identification {
     pub(super) fn question(&self, now: Time) -> Option<Command> {
         let page = self.identity.page()?;
         let due = self.next().is_some_and(|ask| ask <= now);
-        due.then_some(Command::Inquiry { page: Some(page).filter(|_| !self.is_refused), allocation: ISCSI_PROBE_BYTES as u32 })
+        due.then_some(Command::Inquiry {
+            page: Some(page).filter(|_| !self.is_refused),
+            allocation: ISCSI_PROBE_BYTES as u32,
+        })
     }
 
     /// The question was sent.
@@ -105,7 +109,13 @@ impl Identification {
     }
 
     /// The question was answered; `None` where it was not, or with damaged data.
-    pub(super) fn answered(&mut self, now: Time, verdict: Option<Verdict>, is_missing: bool, data: &[u8]) -> Answer {
+    pub(super) fn answered(
+        &mut self,
+        now: Time,
+        verdict: Option<Verdict>,
+        is_missing: bool,
+        data: &[u8],
+    ) -> Answer {
         let busy = now + Duration::from_millis(ISCSI_BUSY_PAUSE_MS);
         let absent = State::Absent { ask: now + Duration::from_millis(ABSENT_PAUSE_MS) };
         let unclear = match self.state {
@@ -143,7 +153,8 @@ impl Identification {
     }
 }
 
-/// Whether the standard data says that there is no logical unit: a peripheral qualifier other than 000b.
+/// Whether the standard data says that there is no logical unit: a peripheral qualifier other than
+/// 000b.
 fn is_no_unit(data: &[u8]) -> bool {
     data.first().is_some_and(|byte| byte & 0xe0 != 0)
 }
@@ -178,13 +189,24 @@ mod tests {
     #[test]
     fn commands_wait_from_the_hint_to_the_answer() {
         let mut unit = asked();
-        assert_eq!((done(&mut unit, SAME), unit.holds(), unit.held_since()), (Answer::Nothing, false, None));
+        assert_eq!(
+            (done(&mut unit, SAME), unit.holds(), unit.held_since()),
+            (Answer::Nothing, false, None)
+        );
         assert_eq!(done(&mut asked(), OTHER), Answer::Other);
         let mut refused = asked();
-        assert_eq!(refused.answered(NOW, Some(Verdict::Failed), false, &[]), Answer::Nothing, "it may be gone");
+        assert_eq!(
+            refused.answered(NOW, Some(Verdict::Failed), false, &[]),
+            Answer::Nothing,
+            "it may be gone"
+        );
         assert!(refused.holds() && refused.question(NOW).is_some());
         refused.asked();
-        assert_eq!(refused.answered(NOW, Some(Verdict::Failed), false, &[]), Answer::Refused, "it may be another one");
+        assert_eq!(
+            refused.answered(NOW, Some(Verdict::Failed), false, &[]),
+            Answer::Refused,
+            "it may be another one"
+        );
     }
 
     #[test]
@@ -192,7 +214,10 @@ mod tests {
         let mut unit = asked();
         unit.doubt(NOW);
         assert_eq!(done(&mut unit, SAME), Answer::Nothing);
-        assert!(unit.holds() && unit.question(NOW).is_some(), "the answer may be of before the hint");
+        assert!(
+            unit.holds() && unit.question(NOW).is_some(),
+            "the answer may be of before the hint"
+        );
         unit.asked();
         assert_eq!((done(&mut unit, SAME), unit.holds()), (Answer::Nothing, false));
     }

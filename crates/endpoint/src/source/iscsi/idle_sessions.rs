@@ -1,4 +1,5 @@
-//! Looks after sessions that no queue uses, on the control loop: a target pings them too, and they are to be logged out in the end.
+//! Looks after sessions that no queue uses, on the control loop: a target pings them too, and they
+//! are to be logged out in the end.
 
 use super::isids::Names;
 use crate::limits::{CLOSE_S, ISCSI_IDLE_STEP_S, ISCSI_LOGOUT_STEP_MS};
@@ -16,7 +17,8 @@ use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::{StreamEngine, Tag};
 
 /// Why a session of a disk that was started anew is ended.
-pub(super) const RESTARTED: &str = "the disk was started anew, and may have lost what it had cached";
+pub(super) const RESTARTED: &str =
+    "the disk was started anew, and may have lost what it had cached";
 
 /// A session without commands: nothing of it has memory.
 #[derive(Default)]
@@ -38,7 +40,8 @@ impl Handler<Initiator> for NoCommands {
         // What the device itself wanted to know when its queue was dropped.
         if let InitiatorEvent::Ended { tag, end } = event {
             if let End::Answered(answer) = end {
-                let verdict = Verdict::of(ScsiStatus(answer.status), Sense::decode(engine.sense(tag)));
+                let verdict =
+                    Verdict::of(ScsiStatus(answer.status), Sense::decode(engine.sense(tag)));
                 self.is_restarted |= verdict == Verdict::Again(Change::Restarted);
             }
             engine.release(tag);
@@ -63,25 +66,37 @@ pub(super) struct IdleSessions {
 }
 
 impl IdleSessions {
-    /// Starts to look after sessions. When `closing` is set and the driver woken, it logs them out, and later ones as they come back.
-    /// Where `cached` has the names of sessions, a disk that says that it was started anew begins another epoch.
+    /// Starts to look after sessions. When `closing` is set and the driver woken, it logs them out,
+    /// and later ones as they come back. Where `cached` has the names of sessions, a disk that says
+    /// that it was started anew begins another epoch.
     pub(super) fn spawn(
         on: &Handle,
         idle: Arc<Idle<Initiator>>,
         closing: Arc<AtomicBool>,
         cached: Option<Weak<Names>>,
     ) -> DriverId {
-        on.spawn(|id| Self { id, idle, closing, cached, leaving: Vec::new(), next: Time::ZERO, timer: TimerSlot::default() })
+        on.spawn(|id| Self {
+            id,
+            idle,
+            closing,
+            cached,
+            leaving: Vec::new(),
+            next: Time::ZERO,
+            timer: TimerSlot::default(),
+        })
     }
 
     /// Sends and receives what there is, without waiting for it. What has ended is thrown away.
     fn look_after(&self, on: &Handle) {
         self.idle.look_after(|pump| {
-            // An answer may come in pieces. The rest of it must not wait for the next look: by then the ping counts as unanswered.
+            // An answer may come in pieces. The rest of it must not wait for the next look: by then
+            // the ping counts as unanswered.
             let mut answers = NoCommands::default();
             let _ = pump.receive_all(on, &mut answers);
             let _ = pump.send(on, &mut answers);
-            if let (true, Some(names)) = (answers.is_restarted, self.cached.as_ref().and_then(Weak::upgrade)) {
+            if let (true, Some(names)) =
+                (answers.is_restarted, self.cached.as_ref().and_then(Weak::upgrade))
+            {
                 names.begin_epoch();
                 return Err(RESTARTED.to_owned());
             }
@@ -108,7 +123,9 @@ impl IdleSessions {
     fn work_closing(&mut self, on: &Handle) {
         self.leave(on);
         let now = on.now();
-        self.leaving.retain(|(pump, until)| !pump.engine.is_closed() && pump.end().is_none() && now < *until);
+        self.leaving.retain(|(pump, until)| {
+            !pump.engine.is_closed() && pump.end().is_none() && now < *until
+        });
         if self.leaving.is_empty() && self.idle.standing() == 0 {
             return on.remove(self.id);
         }

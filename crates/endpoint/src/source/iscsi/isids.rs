@@ -1,5 +1,6 @@
-//! Our part of the names of sessions (ISID). A session that takes the place of a lost one has the same: by that the target ends what it still had
-//! of the lost one before it answers the login (RFC 7143 §6.3.5). Two sessions that live at the same time never have the same.
+//! Our part of the names of sessions (ISID). A session that takes the place of a lost one has the
+//! same: by that the target ends what it still had of the lost one before it answers the login (RFC
+//! 7143 §6.3.5). Two sessions that live at the same time never have the same.
 
 use crate::control::Control;
 use crate::identity::Identities;
@@ -43,17 +44,29 @@ impl Isids {
         inner.next
     }
 
-    /// The ISID of the `n`th session for `purpose` of an opener: that of before, unless it is in use. And what the last device said of its target's
-    /// cache. An opener has the same one in each process, so that its registrations stay its own.
-    pub(super) fn take(&self, user: u64, purpose: &str, n: u16, opener: Option<Uuid>, identities: &Identities) -> (Isid, u64) {
+    /// The ISID of the `n`th session for `purpose` of an opener: that of before, unless it is in
+    /// use. And what the last device said of its target's cache. An opener has the same one in each
+    /// process, so that its registrations stay its own.
+    pub(super) fn take(
+        &self,
+        user: u64,
+        purpose: &str,
+        n: u16,
+        opener: Option<Uuid>,
+        identities: &Identities,
+    ) -> (Isid, u64) {
         let mut inner = self.lock();
-        let purpose = opener.map_or_else(|| format!("{n} {purpose}"), |opener| format!("{n} {purpose} {opener}"));
-        if let Some(entry) = inner.entries.iter_mut().find(|entry| entry.purpose == purpose && entry.user.is_none()) {
+        let purpose = opener
+            .map_or_else(|| format!("{n} {purpose}"), |opener| format!("{n} {purpose} {opener}"));
+        if let Some(entry) =
+            inner.entries.iter_mut().find(|entry| entry.purpose == purpose && entry.user.is_none())
+        {
             entry.user = Some(user);
             return (entry.isid, entry.epoch);
         }
         if inner.entries.len() >= ISIDS_MAX {
-            // One that nobody has is forgotten; if all are in use there is no end of those in use either.
+            // One that nobody has is forgotten; if all are in use there is no end of those in use
+            // either.
             if let Some(at) = inner.entries.iter().position(|entry| entry.user.is_none()) {
                 inner.entries.remove(at);
             }
@@ -69,20 +82,29 @@ impl Isids {
     /// The session is over, or will never be: another one may take its place.
     pub(super) fn release(&self, user: u64, isid: Isid) {
         let mut inner = self.lock();
-        let own = inner.entries.iter_mut().filter(|entry| entry.user == Some(user) && entry.isid == isid);
+        let own =
+            inner.entries.iter_mut().filter(|entry| entry.user == Some(user) && entry.isid == isid);
         own.for_each(|entry| entry.user = None);
     }
 
     /// What is known of the target's cache now.
     pub(super) fn set_epoch(&self, user: u64, epoch: u64) {
         let mut inner = self.lock();
-        inner.entries.iter_mut().filter(|entry| entry.user == Some(user)).for_each(|entry| entry.epoch = epoch);
+        inner
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.user == Some(user))
+            .for_each(|entry| entry.epoch = epoch);
     }
 
     /// All sessions of a device are over.
     pub(super) fn leave(&self, user: u64) {
         let mut inner = self.lock();
-        inner.entries.iter_mut().filter(|entry| entry.user == Some(user)).for_each(|entry| entry.user = None);
+        inner
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.user == Some(user))
+            .for_each(|entry| entry.user = None);
     }
 }
 
@@ -107,7 +129,8 @@ impl Names {
 
     /// The ISID of the `n`th session for `purpose` of an opener.
     pub(super) fn take(&self, purpose: &str, n: u16, opener: Option<Uuid>) -> Isid {
-        let (isid, epoch) = self.control.isids().take(self.user, purpose, n, opener, self.control.identities());
+        let (isid, epoch) =
+            self.control.isids().take(self.user, purpose, n, opener, self.control.identities());
         if n == 0 {
             self.epoch.store(epoch, Ordering::Relaxed);
         }
@@ -119,7 +142,8 @@ impl Names {
         self.control.isids().release(self.user, isid);
     }
 
-    /// The target has said that it was started anew, or does not know these sessions: what it had cached may be lost.
+    /// The target has said that it was started anew, or does not know these sessions: what it had
+    /// cached may be lost.
     pub(super) fn begin_epoch(&self) {
         let epoch = u64::from_le_bytes(self.control.identities().random());
         self.epoch.store(epoch, Ordering::Relaxed);
@@ -142,8 +166,9 @@ impl Drop for Names {
     }
 }
 
-/// What two sessions have in common of which the later one takes the place of the earlier: the names of both ends, and the epoch, as a target
-/// that was started anew does not know the earlier one.
+/// What two sessions have in common of which the later one takes the place of the earlier: the
+/// names of both ends, and the epoch, as a target that was started anew does not know the earlier
+/// one.
 pub(super) fn pair(nexus: &str, epoch: u64) -> Pair {
     format!("iscsi {nexus} {epoch:x}")
 }
@@ -206,7 +231,9 @@ mod tests {
     fn an_opener_has_the_same_name_in_each_process() {
         let take = |opener: u128, seed| {
             let (isids, identities) = (Isids::default(), Identities::seeded(seed));
-            let of = |n| isids.take(isids.user(), "url", n, Some(Uuid::from_u128(opener)), &identities).0;
+            let of = |n| {
+                isids.take(isids.user(), "url", n, Some(Uuid::from_u128(opener)), &identities).0
+            };
             [of(0), of(1), of(0)]
         };
         let (first, again, other) = (take(1, 1), take(1, 2), take(2, 1));

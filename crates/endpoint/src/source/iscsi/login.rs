@@ -1,4 +1,5 @@
-//! What is said on a new connection: the login, and what is asked of the logical unit before it can be used.
+//! What is said on a new connection: the login, and what is asked of the logical unit before it can
+//! be used.
 
 use super::fault::{explain, unusable};
 use super::isids::Names;
@@ -105,7 +106,9 @@ impl Login {
             engine.release(tag);
             self.take_answer(end, sense)?;
             self.asked = match self.probe.question() {
-                Some(Question { later: true, .. }) => Asked::Later(on.now() + Duration::from_millis(ISCSI_READY_PAUSE_MS)),
+                Some(Question { later: true, .. }) => {
+                    Asked::Later(on.now() + Duration::from_millis(ISCSI_READY_PAUSE_MS))
+                }
                 _ => Asked::Nothing,
             };
         }
@@ -117,7 +120,8 @@ impl Login {
         }
         let data = CommandData::In(question.data_in_bytes.min(ISCSI_PROBE_BYTES as u32));
         // A session has room for one command.
-        let _ = engine.submit(on.now().since_epoch(), Command { lun, cdb: question.cdb.bytes, data });
+        let _ =
+            engine.submit(on.now().since_epoch(), Command { lun, cdb: question.cdb.bytes, data });
         self.asked = Asked::Waiting;
         Ok(Next::Wait)
     }
@@ -125,14 +129,23 @@ impl Login {
     fn take_answer(&mut self, end: End, sense: Option<Sense>) -> Result<(), Error> {
         let name = &self.name;
         let End::Answered(answer) = end else {
-            return Err(Error::new(ErrorKind::TimedOut, format!("{name}: the logical unit does not answer; try again later")));
+            return Err(Error::new(
+                ErrorKind::TimedOut,
+                format!("{name}: the logical unit does not answer; try again later"),
+            ));
         };
         if answer.damaged {
-            return Err(Error::new(ErrorKind::Io, format!("{name}: data was damaged on its way; try again")));
+            return Err(Error::new(
+                ErrorKind::Io,
+                format!("{name}: data was damaged on its way; try again"),
+            ));
         }
         let data = &self.data[..(answer.received_bytes as usize).min(ISCSI_PROBE_BYTES)];
         let knew = self.probe.disk().started;
-        let answered = self.probe.answer(ScsiStatus(answer.status), sense, data).map_err(|e| unusable(name, &e));
+        let answered = self
+            .probe
+            .answer(ScsiStatus(answer.status), sense, data)
+            .map_err(|e| unusable(name, &e));
         if let (false, true, Ask::All(_, isids)) = (knew, self.probe.disk().started, &self.ask) {
             // It says so once, perhaps on a connection that is lost before the device is open.
             isids.begin_epoch();

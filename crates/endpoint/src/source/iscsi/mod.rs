@@ -1,7 +1,9 @@
-//! The iSCSI initiator: [`open`] a logical unit as a block device, or [`discover`] what targets an address offers.
+//! The iSCSI initiator: [`open`] a logical unit as a block device, or [`discover`] what targets an
+//! address offers.
 //!
-//! Each queue has a session of its own, with one connection (MC/S is not used). Sessions are opened on the control loop; each then
-//! waits there, looked after by the driver `IdleSessions`, until the device opens a queue, and comes back when that is dropped.
+//! Each queue has a session of its own, with one connection (MC/S is not used). Sessions are opened
+//! on the control loop; each then waits there, looked after by the driver `IdleSessions`, until the
+//! device opens a queue, and comes back when that is dropped.
 
 mod device;
 mod fault;
@@ -38,12 +40,13 @@ pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, 
     Ok(begin(&IscsiUrl::parse(url, ISCSI_PORT)?, options)?.and_then(|device| Ok(device as Device)))
 }
 
-/// Begins to open the logical unit that the URL names, with as many sessions as the options ask for queues and the target grants.
-/// Takes at most the connect timeout.
+/// Begins to open the logical unit that the URL names, with as many sessions as the options ask for
+/// queues and the target grants. Takes at most the connect timeout.
 pub fn begin(url: &IscsiUrl, options: &ConnectOptions) -> Result<Pending<Arc<IscsiDevice>>, Error> {
     let lun = which(url)?;
     let isids = Arc::new(Names::new(&options.control));
-    let configs = (0..options.nr_io_queues.max(1)).map(|n| options::session(url, options, Some(&isids), n));
+    let configs =
+        (0..options.nr_io_queues.max(1)).map(|n| options::session(url, options, Some(&isids), n));
     let configs = configs.collect::<Result<_, _>>()?;
     if let Some(target) = &url.target {
         remark("the target's name", target);
@@ -57,7 +60,8 @@ pub fn open(url: &IscsiUrl, options: &ConnectOptions) -> Result<Arc<IscsiDevice>
     begin(url, options)?.wait()
 }
 
-/// The targets that an address offers; of the URL only address and user count. Waits for them, at most for the connect timeout.
+/// The targets that an address offers; of the URL only address and user count. Waits for them, at
+/// most for the connect timeout.
 pub fn discover(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<DiscoveredTarget>, Error> {
     let whom = whom(url.address.to_string(), url, options);
     let config = options::session(url, options, None, 0)?;
@@ -84,13 +88,21 @@ fn whom(name: String, url: &IscsiUrl, options: &ConnectOptions) -> Whom {
 fn which(url: &IscsiUrl) -> Result<Lun, Error> {
     let missing = |what: &str, hint: &str| {
         let address = IscsiUrl { user: None, target: None, lun: None, ..url.clone() };
-        Error::new(ErrorKind::Usage, format!("\"{url}\" names no {what}; append {hint}, which `weft discover {address}` lists"))
+        Error::new(
+            ErrorKind::Usage,
+            format!(
+                "\"{url}\" names no {what}; append {hint}, which `weft discover {address}` lists"
+            ),
+        )
     };
     if url.target.is_none() {
         return Err(missing("target", "its IQN and a LUN"));
     }
     let Some(lun) = url.lun else {
-        return Err(Error::new(ErrorKind::Usage, format!("\"{url}\" names no logical unit; append its number, as in {url}/0")));
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("\"{url}\" names no logical unit; append its number, as in {url}/0"),
+        ));
     };
     Ok(Lun::single_level(lun))
 }

@@ -18,7 +18,8 @@ const CHALLENGE_BYTES: usize = 32;
 /// iSCSI's part of [`ConnectOptions`].
 #[derive(Clone, Debug, Default)]
 pub struct IscsiOptions {
-    /// Who we are; `None`: the system's own name (`/etc/iscsi/initiatorname.iscsi`), or one that is made once and kept.
+    /// Who we are; `None`: the system's own name (`/etc/iscsi/initiatorname.iscsi`), or one that is
+    /// made once and kept.
     pub initiator_name: Option<Name>,
     /// CHAP: our name; the URL's `USER@` takes precedence.
     pub user: Option<String>,
@@ -31,8 +32,8 @@ pub struct IscsiOptions {
 }
 
 impl IscsiOptions {
-    /// Names and secrets of the environment, as libiscsi takes them: `LIBISCSI_CHAP_USERNAME`, `LIBISCSI_CHAP_PASSWORD`,
-    /// `LIBISCSI_CHAP_TARGET_USERNAME`, `LIBISCSI_CHAP_TARGET_PASSWORD`.
+    /// Names and secrets of the environment, as libiscsi takes them: `LIBISCSI_CHAP_USERNAME`,
+    /// `LIBISCSI_CHAP_PASSWORD`, `LIBISCSI_CHAP_TARGET_USERNAME`, `LIBISCSI_CHAP_TARGET_PASSWORD`.
     pub fn from_environment() -> Self {
         let text = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         Self {
@@ -45,8 +46,14 @@ impl IscsiOptions {
     }
 }
 
-/// The configuration of the `n`th session of a device, or of a discovery session where there are no ISIDs. Each living session has another ISID.
-pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, isids: Option<&Names>, n: u16) -> Result<InitiatorConfig, Error> {
+/// The configuration of the `n`th session of a device, or of a discovery session where there are no
+/// ISIDs. Each living session has another ISID.
+pub(super) fn session(
+    url: &IscsiUrl,
+    options: &ConnectOptions,
+    isids: Option<&Names>,
+    n: u16,
+) -> Result<InitiatorConfig, Error> {
     let iscsi = &options.iscsi;
     let identities = options.control.identities();
     let name = iscsi.initiator_name.clone().map_or_else(|| identities.initiator_name(), Ok)?;
@@ -56,7 +63,8 @@ pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, isids: Option<&N
     };
     let (wanted, required) = digests(url, options);
     let mut config =
-        InitiatorConfig::new(name, isid, url.target.clone().filter(|_| isids.is_some())).with_digests(wanted, required);
+        InitiatorConfig::new(name, isid, url.target.clone().filter(|_| isids.is_some()))
+            .with_digests(wanted, required);
     config.credentials = credentials(url, iscsi)?;
     config.target_proof = target_proof(iscsi, config.credentials.as_ref(), identities)?;
     // One more than operations, for what the device itself wants to know.
@@ -67,7 +75,8 @@ pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, isids: Option<&N
     Ok(config)
 }
 
-/// Digests to ask for, and those of them without which there is to be no session: each stands for itself. Options insist.
+/// Digests to ask for, and those of them without which there is to be no session: each stands for
+/// itself. Options insist.
 fn digests(url: &IscsiUrl, options: &ConnectOptions) -> (Digests, Digests) {
     let each = |is: fn(DigestWish) -> bool| Digests {
         header: options.hdr_digest || is(url.header_digest),
@@ -86,7 +95,9 @@ fn credentials(url: &IscsiUrl, options: &IscsiOptions) -> Result<Option<Credenti
             );
             Err(Error::new(ErrorKind::Usage, text))
         }
-        (Some(name), Some(secret)) => Ok(Some(Credentials { name: name.clone(), secret: secret.clone() })),
+        (Some(name), Some(secret)) => {
+            Ok(Some(Credentials { name: name.clone(), secret: secret.clone() }))
+        }
         (None, None) => Ok(None),
         (Some(name), None) => {
             let text = format!(
@@ -113,12 +124,14 @@ fn target_proof(
         return Err(Error::new(ErrorKind::Usage, text));
     };
     if ours.secret == *secret {
-        let text =
-            "the target's CHAP secret is our own; RFC 7143 forbids that, as anybody could pass our proof on as the target's";
+        let text = "the target's CHAP secret is our own; RFC 7143 forbids that, as anybody could pass our proof on as the target's";
         return Err(Error::new(ErrorKind::Usage, text));
     }
     let challenge = identities.random::<CHALLENGE_BYTES>().to_vec();
-    let credentials = Credentials { name: options.target_user.clone().unwrap_or_default(), secret: secret.clone() };
+    let credentials = Credentials {
+        name: options.target_user.clone().unwrap_or_default(),
+        secret: secret.clone(),
+    };
     let [identifier] = identities.random();
     Ok(Some(TargetProof { credentials, identifier, challenge }))
 }
@@ -129,7 +142,11 @@ mod tests {
     use crate::url::ISCSI_PORT;
 
     fn with(user: &str, iscsi: IscsiOptions) -> Result<InitiatorConfig, Error> {
-        let url = IscsiUrl::parse(&format!("iscsi://{user}host/iqn.2026-01.example.weft:disk/0"), ISCSI_PORT).unwrap();
+        let url = IscsiUrl::parse(
+            &format!("iscsi://{user}host/iqn.2026-01.example.weft:disk/0"),
+            ISCSI_PORT,
+        )
+        .unwrap();
         let name = Name::new("iqn.2026-01.example.weft:initiator").unwrap();
         let iscsi = IscsiOptions { initiator_name: Some(name), ..iscsi };
         let options = ConnectOptions { iscsi, ..ConnectOptions::default() };
@@ -139,16 +156,37 @@ mod tests {
     #[test]
     fn names_and_secrets_belong_together() {
         let secret = || Some("a long enough secret".into());
-        let config = with("me@", IscsiOptions { secret: secret(), ..IscsiOptions::default() }).unwrap();
+        let config =
+            with("me@", IscsiOptions { secret: secret(), ..IscsiOptions::default() }).unwrap();
         assert_eq!(config.credentials.unwrap().name, "me");
-        let other = IscsiOptions { user: Some("other".into()), secret: secret(), ..IscsiOptions::default() };
+        let other = IscsiOptions {
+            user: Some("other".into()),
+            secret: secret(),
+            ..IscsiOptions::default()
+        };
         assert_eq!(with("", other).unwrap().credentials.unwrap().name, "other");
         for (user, options, why) in [
             ("me@", IscsiOptions::default(), "--chap-secret-file"),
-            ("me@", IscsiOptions { secret: Some("short".into()), ..IscsiOptions::default() }, "at least 12"),
+            (
+                "me@",
+                IscsiOptions { secret: Some("short".into()), ..IscsiOptions::default() },
+                "at least 12",
+            ),
             ("", IscsiOptions { secret: secret(), ..IscsiOptions::default() }, "no name"),
-            ("", IscsiOptions { target_secret: secret(), ..IscsiOptions::default() }, "mutual CHAP"),
-            ("me@", IscsiOptions { secret: secret(), target_secret: secret(), ..IscsiOptions::default() }, "is our own"),
+            (
+                "",
+                IscsiOptions { target_secret: secret(), ..IscsiOptions::default() },
+                "mutual CHAP",
+            ),
+            (
+                "me@",
+                IscsiOptions {
+                    secret: secret(),
+                    target_secret: secret(),
+                    ..IscsiOptions::default()
+                },
+                "is our own",
+            ),
         ] {
             let error = with(user, options).unwrap_err();
             assert!(error.to_string().contains(why) && error.kind() == ErrorKind::Usage, "{error}");
@@ -160,14 +198,22 @@ mod tests {
         let name = || Name::new("iqn.2026-01.example.weft:initiator").unwrap();
         let iscsi = || IscsiOptions { initiator_name: Some(name()), ..IscsiOptions::default() };
         let offer = |parameters: &str, hdr_digest| {
-            let url = IscsiUrl::parse(&format!("iscsi://host/iqn.2026-01.example.weft:disk/0{parameters}"), ISCSI_PORT).unwrap();
-            let options = ConnectOptions { hdr_digest, iscsi: iscsi(), ..ConnectOptions::default() };
+            let url = IscsiUrl::parse(
+                &format!("iscsi://host/iqn.2026-01.example.weft:disk/0{parameters}"),
+                ISCSI_PORT,
+            )
+            .unwrap();
+            let options =
+                ConnectOptions { hdr_digest, iscsi: iscsi(), ..ConnectOptions::default() };
             let offer = session(&url, &options, None, 0).unwrap().offer;
             (offer.digests, offer.require_digests)
         };
         let header = Digests { header: true, data: false };
         assert_eq!(offer("", false), (Digests::NONE, Digests::NONE));
-        assert_eq!(offer("?header_digest=crc32c&data_digest=crc32c,none", false), (Digests::BOTH, header));
+        assert_eq!(
+            offer("?header_digest=crc32c&data_digest=crc32c,none", false),
+            (Digests::BOTH, header)
+        );
         assert_eq!(offer("?header_digest=crc32c,none", true), (header, header));
     }
 

@@ -1,4 +1,5 @@
-//! Opening the sessions of a device: the first finds out what the logical unit is, the others then open side by side.
+//! Opening the sessions of a device: the first finds out what the logical unit is, the others then
+//! open side by side.
 
 use super::device::{IscsiDevice, Parts};
 use super::idle_sessions::IdleSessions;
@@ -32,8 +33,8 @@ pub(super) struct Whom {
 /// What comes of a session.
 type Session = Result<(StreamPump<Initiator>, Known), Error>;
 
-/// Opens a device with a session of each configuration, or of fewer where the target grants no more; `then` gets it on this loop,
-/// within the connect timeout.
+/// Opens a device with a session of each configuration, or of fewer where the target grants no
+/// more; `then` gets it on this loop, within the connect timeout.
 pub(super) fn open_device(
     on: &Handle,
     whom: Whom,
@@ -44,7 +45,10 @@ pub(super) fn open_device(
     let limit = TimeLimit::new(on, whom.options.connect_timeout);
     let mut configs = configs.into_iter();
     let Some(first) = configs.next() else {
-        return then(Err(Error::new(ErrorKind::Usage, format!("{}: no session is asked for", whom.name))));
+        return then(Err(Error::new(
+            ErrorKind::Usage,
+            format!("{}: no session is asked for", whom.name),
+        )));
     };
     let asked = Ask::All(lun, Arc::clone(&isids));
     open_session(on, &whom.clone(), limit, first, asked, move |on, first| {
@@ -82,12 +86,15 @@ fn keep(
     (lun, isids): (Lun, Arc<Names>),
 ) -> IscsiDevice {
     let Whom { name: url, options, .. } = whom;
-    let oddities = sessions.iter().fold(Oddities::default(), |all, session| all.with(session.engine.oddities()));
+    let oddities = sessions
+        .iter()
+        .fold(Oddities::default(), |all, session| all.with(session.engine.oddities()));
     Remarks::default().on(&url, oddities);
     let disk = known.disk.unwrap_or_default();
     settle(on, &url, &options, &sessions, isids.epoch());
     let agreed = sessions.iter().map(|session| session.engine.parameters());
-    let bounds = agreed.map(|it| iscsi_bound(it.time2wait_s, it.time2retain_s, options.quiesce_time));
+    let bounds =
+        agreed.map(|it| iscsi_bound(it.time2wait_s, it.time2retain_s, options.quiesce_time));
     let bound = bounds.max().unwrap_or(options.quiesce_time);
     let idle = Arc::new(Idle::new(url.clone(), &options.control, sessions));
     let closing = Arc::new(AtomicBool::new(false));
@@ -98,12 +105,23 @@ fn keep(
     IscsiDevice::new(Parts { url, disk, lun, isids, idle, closing, idle_driver, bound }, &options)
 }
 
-/// The target has taken these sessions in the place of those that were lost since it was started, which it has ended by that.
-fn settle(on: &Handle, url: &str, options: &ConnectOptions, sessions: &[StreamPump<Initiator>], epoch: u64) {
+/// The target has taken these sessions in the place of those that were lost since it was started,
+/// which it has ended by that.
+fn settle(
+    on: &Handle,
+    url: &str,
+    options: &ConnectOptions,
+    sessions: &[StreamPump<Initiator>],
+    epoch: u64,
+) {
     let nexuses = sessions.iter().filter_map(|session| session.engine.nexus());
-    let replaced = nexuses.filter(|nexus| options.control.unsettled().replaced(&pair(nexus, epoch), on.now())).count();
+    let replaced = nexuses
+        .filter(|nexus| options.control.unsettled().replaced(&pair(nexus, epoch), on.now()))
+        .count();
     if replaced > 0 {
-        tracing::info!("{url}: the target has ended the sessions that were lost: their writes cannot be executed any more");
+        tracing::info!(
+            "{url}: the target has ended the sessions that were lost: their writes cannot be executed any more"
+        );
     }
 }
 
@@ -119,7 +137,15 @@ pub(super) fn open_session(
     follow(on, whom.clone(), limit, config, ask, 0, Box::new(then));
 }
 
-fn follow(on: &Handle, whom: Whom, limit: TimeLimit, config: InitiatorConfig, ask: Ask, moves: usize, then: Then<Session>) {
+fn follow(
+    on: &Handle,
+    whom: Whom,
+    limit: TimeLimit,
+    config: InitiatorConfig,
+    ask: Ask,
+    moves: usize,
+    then: Then<Session>,
+) {
     let login = Login::new(whom.name.clone(), config.clone(), ask.clone());
     let plan = Plan { name: whom.name.clone(), place: Place::Host(whom.address.clone()), limit };
     let control = whom.options.control.clone();
@@ -129,7 +155,9 @@ fn follow(on: &Handle, whom: Whom, limit: TimeLimit, config: InitiatorConfig, as
         }
         Err(Failure::Error(e)) => then(on, Err(e)),
         Err(Failure::Moved(to)) => match next_address(&whom.address, &to, moves) {
-            Ok(address) => follow(on, Whom { address, ..whom }, limit, config, ask, moves + 1, then),
+            Ok(address) => {
+                follow(on, Whom { address, ..whom }, limit, config, ask, moves + 1, then)
+            }
             Err(e) => then(on, Err(e)),
         },
     });
@@ -144,6 +172,10 @@ fn next_address(address: &HostPort, to: &str, moves: usize) -> Result<HostPort, 
         );
         return Err(Error::new(ErrorKind::Refused, text));
     }
-    HostPort::parse(to, ISCSI_PORT)
-        .map_err(|e| Error::new(ErrorKind::Protocol, format!("{address}: the target has moved, but says a wrong address: {e}")))
+    HostPort::parse(to, ISCSI_PORT).map_err(|e| {
+        Error::new(
+            ErrorKind::Protocol,
+            format!("{address}: the target has moved, but says a wrong address: {e}"),
+        )
+    })
 }

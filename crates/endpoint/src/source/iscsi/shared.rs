@@ -1,4 +1,5 @@
-//! What the queues of a device share: its sessions, its time limits, its size, and whom to wake when that changes.
+//! What the queues of a device share: its sessions, its time limits, its size, and whom to wake
+//! when that changes.
 
 use super::isids::Names;
 use crate::iscsi_remarks::Remarks;
@@ -42,7 +43,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(idle: Arc<Idle<Initiator>>, isids: Arc<Names>, options: &ConnectOptions, disk: &Disk) -> Self {
+    pub(super) fn new(
+        idle: Arc<Idle<Initiator>>,
+        isids: Arc<Names>,
+        options: &ConnectOptions,
+        disk: &Disk,
+    ) -> Self {
         Self {
             is_only_session: options.nr_io_queues <= 1 && options.paths.further.is_empty(),
             idle,
@@ -77,7 +83,10 @@ impl Shared {
 
     /// The target has told that: wakes all queues if it is news.
     pub(super) fn set_access(&self, state: AccessState, url: &str) {
-        let before = core::mem::replace(&mut *self.access.lock().unwrap_or_else(PoisonError::into_inner), state);
+        let before = core::mem::replace(
+            &mut *self.access.lock().unwrap_or_else(PoisonError::into_inner),
+            state,
+        );
         if before != state {
             tracing::info!("{url}: access state {before:?}, now {state:?}");
             self.wake_all();
@@ -105,13 +114,17 @@ impl Shared {
         self.replaced.get().map(String::as_str)
     }
 
-    /// A session says whether there is such a logical unit at present; `counted` is what it said before.
+    /// A session says whether there is such a logical unit at present; `counted` is what it said
+    /// before.
     pub(super) fn tell_absent(&self, counted: &mut bool, is_absent: bool, url: &str) {
         if core::mem::replace(counted, is_absent) == is_absent {
             return;
         }
         let (others, text) = if is_absent {
-            (self.absent.fetch_add(1, Ordering::AcqRel), "the logical unit no longer exists; it may come back")
+            (
+                self.absent.fetch_add(1, Ordering::AcqRel),
+                "the logical unit no longer exists; it may come back",
+            )
         } else {
             (self.absent.fetch_sub(1, Ordering::AcqRel) - 1, "the logical unit is back")
         };
@@ -147,7 +160,8 @@ impl Shared {
     }
 }
 
-/// What an access state of SCSI is to users of the device. Where the target tells none, its port reaches all that there is.
+/// What an access state of SCSI is to users of the device. Where the target tells none, its port
+/// reaches all that there is.
 pub(super) fn access_of(state: Option<PortState>) -> AccessState {
     match state {
         None | Some(PortState::OPTIMIZED) => AccessState::Optimized,

@@ -1,4 +1,5 @@
-//! From block operations to SCSI commands: which commands an operation takes, and where their data is.
+//! From block operations to SCSI commands: which commands an operation takes, and where their data
+//! is.
 
 use super::table::reserve;
 use crate::limits::ISCSI_FULL_STATUS_BYTES;
@@ -39,7 +40,17 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn new(op: Op, started: Time) -> Self {
         let list = [0; UNMAP_BYTES];
-        Self { op, started, done_blocks: 0, asked_blocks: 0, syncing: false, tries: 0, cancelled: false, list, status: None }
+        Self {
+            op,
+            started,
+            done_blocks: 0,
+            asked_blocks: 0,
+            syncing: false,
+            tries: 0,
+            cancelled: false,
+            list,
+            status: None,
+        }
     }
 
     /// Whether no command of it was executed, leaving aside the one under way.
@@ -57,10 +68,17 @@ impl Running {
             let (extent, bytes) = (Extent { lba, blocks: left }, left * disk.block_bytes);
             return match self.op.kind {
                 OpKind::Write { fua } => {
-                    let command = Command::Write { extent, dpo: false, fua: fua && disk.fua && disk.volatile_cache };
+                    let command = Command::Write {
+                        extent,
+                        dpo: false,
+                        fua: fua && disk.fua && disk.volatile_cache,
+                    };
                     (command.encode(), CommandData::Out(bytes))
                 }
-                _ => (Command::Read { extent, dpo: false, fua: false }.encode(), CommandData::In(bytes)),
+                _ => (
+                    Command::Read { extent, dpo: false, fua: false }.encode(),
+                    CommandData::In(bytes),
+                ),
             };
         }
         self.next_rare(disk, lba, left)
@@ -77,9 +95,12 @@ impl Running {
                 (Command::Unmap { anchor: false, parameters }, CommandData::Out(parameters))
             }
             OpKind::Discard => self.write_same(disk, lba, left, true),
-            OpKind::WriteZeroes { deallocate, .. } => {
-                self.write_same(disk, lba, left, deallocate && disk.write_same_unmap && disk.unmapped_zeroes)
-            }
+            OpKind::WriteZeroes { deallocate, .. } => self.write_same(
+                disk,
+                lba,
+                left,
+                deallocate && disk.write_same_unmap && disk.unmapped_zeroes,
+            ),
             OpKind::Reserve(action) => {
                 let command;
                 (command, self.list) = reserve::change(action);
@@ -91,25 +112,42 @@ impl Running {
                 (reserve::question(), CommandData::In(ISCSI_FULL_STATUS_BYTES as u32))
             }
             OpKind::Compare => {
-                // A compare of which VERIFY cannot be trusted (some targets answer it without looking) writes what is there.
+                // A compare of which VERIFY cannot be trusted (some targets answer it without
+                // looking) writes what is there.
                 self.asked_blocks = left.min(disk.compare_and_write_blocks.into());
                 let extent = Extent { lba, blocks: self.asked_blocks };
                 let bytes = 2 * self.asked_blocks * disk.block_bytes;
-                (Command::CompareAndWrite { extent, dpo: false, fua: false }, CommandData::Out(bytes))
+                (
+                    Command::CompareAndWrite { extent, dpo: false, fua: false },
+                    CommandData::Out(bytes),
+                )
             }
             _ => {
                 self.asked_blocks = left;
-                let fua = matches!(self.op.kind, OpKind::CompareAndWrite { fua: true }) && disk.fua && disk.volatile_cache;
-                let command = Command::CompareAndWrite { extent: Extent { lba, blocks: left }, dpo: false, fua };
+                let fua = matches!(self.op.kind, OpKind::CompareAndWrite { fua: true })
+                    && disk.fua
+                    && disk.volatile_cache;
+                let command = Command::CompareAndWrite {
+                    extent: Extent { lba, blocks: left },
+                    dpo: false,
+                    fua,
+                };
                 (command, CommandData::Out(2 * left * disk.block_bytes))
             }
         };
         (command.encode(), data)
     }
 
-    fn write_same(&mut self, disk: &Disk, lba: u64, left: u32, unmap: bool) -> (Command, CommandData) {
+    fn write_same(
+        &mut self,
+        disk: &Disk,
+        lba: u64,
+        left: u32,
+        unmap: bool,
+    ) -> (Command, CommandData) {
         self.asked_blocks = left.min(limit(disk.write_same_blocks_max));
-        let (extent, no_data) = (Extent { lba, blocks: self.asked_blocks }, disk.write_same_no_data);
+        let (extent, no_data) =
+            (Extent { lba, blocks: self.asked_blocks }, disk.write_same_no_data);
         let data = if no_data { CommandData::None } else { CommandData::Out(disk.block_bytes) };
         (Command::WriteSame { extent, unmap, anchor: false, no_data }, data)
     }
@@ -135,10 +173,16 @@ impl Running {
     /// Whether all data of the command under way, which was done, has moved.
     pub(super) fn is_whole(&mut self, disk: &Disk, answer: &Answer) -> bool {
         match self.op.kind {
-            OpKind::Read => answer.received_bytes == self.asked_blocks * disk.block_bytes && !answer.damaged,
+            OpKind::Read => {
+                answer.received_bytes == self.asked_blocks * disk.block_bytes && !answer.damaged
+            }
             OpKind::ReservationReport => {
-                let received = self.status.as_ref().and_then(|status| status.get(..answer.received_bytes as usize));
-                !answer.damaged && received.is_some_and(|status| reserve::fill(&mut self.op, status))
+                let received = self
+                    .status
+                    .as_ref()
+                    .and_then(|status| status.get(..answer.received_bytes as usize));
+                !answer.damaged
+                    && received.is_some_and(|status| reserve::fill(&mut self.op, status))
             }
             // Of parameter lists some targets report nonsense.
             kind => kind.data_factor() == 0 || !matches!(answer.residual, Residual::Underflow(1..)),
@@ -149,13 +193,21 @@ impl Running {
     #[inline]
     pub(super) fn memory(&self, disk: &Disk, offset: u32, len: u32) -> Option<&[u8]> {
         match self.op.kind {
-            OpKind::Discard if disk.unmap => self.list.get(offset as usize..(offset + len) as usize),
+            OpKind::Discard if disk.unmap => {
+                self.list.get(offset as usize..(offset + len) as usize)
+            }
             OpKind::Reserve(_) => self.list.get(offset as usize..(offset + len) as usize),
-            OpKind::Discard | OpKind::WriteZeroes { .. } => Some(&ZEROES[..ZEROES.len().min(len as usize)]),
+            OpKind::Discard | OpKind::WriteZeroes { .. } => {
+                Some(&ZEROES[..ZEROES.len().min(len as usize)])
+            }
             OpKind::Compare => {
                 let half = self.asked_blocks * disk.block_bytes;
                 let offset = if offset < half { offset } else { offset - half };
-                piece(&self.op.data, self.done_blocks * disk.block_bytes + offset, len.min(half - offset))
+                piece(
+                    &self.op.data,
+                    self.done_blocks * disk.block_bytes + offset,
+                    len.min(half - offset),
+                )
             }
             _ => piece(&self.op.data, offset, len),
         }
@@ -166,7 +218,9 @@ impl Running {
     pub(super) fn memory_mut(&mut self, offset: u32, len: u32) -> Option<&mut [u8]> {
         match self.op.kind {
             OpKind::Read => piece_mut(&mut self.op.data, offset, len),
-            OpKind::ReservationReport => self.status.as_mut()?.get_mut(offset as usize..(offset + len) as usize),
+            OpKind::ReservationReport => {
+                self.status.as_mut()?.get_mut(offset as usize..(offset + len) as usize)
+            }
             _ => None,
         }
     }

@@ -21,7 +21,9 @@ use std::time::Duration;
 use weft_block::{Change, Completion, Op, OpKind, Outcome, Presence, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Remote, Time};
-use weft_proto::iscsi::initiator::{Answer, Command, CommandData, End, Initiator, InitiatorEvent, SubmitError};
+use weft_proto::iscsi::initiator::{
+    Answer, Command, CommandData, End, Initiator, InitiatorEvent, SubmitError,
+};
 use weft_proto::iscsi::oddity::Oddities;
 use weft_proto::iscsi::pdu::{Lun, ScsiResponseCode};
 use weft_proto::scsi::cdb::Command as Scsi;
@@ -74,7 +76,8 @@ pub(super) struct Table {
     identification: Identification,
     /// This session says that there is no such logical unit, and is counted as one that does.
     absent: bool,
-    /// The disk has said that it was started anew: what it answers after that is not to be relied on.
+    /// The disk has said that it was started anew: what it answers after that is not to be relied
+    /// on.
     is_restarted: bool,
     /// What was told of the device last.
     is_away: bool,
@@ -90,7 +93,13 @@ pub(super) struct Table {
 
 impl Table {
     /// The table of a session that the driver `driver` of this loop has.
-    pub(super) fn new(on: &Handle, driver: DriverId, engine: &Initiator, unit: Unit, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(
+        on: &Handle,
+        driver: DriverId,
+        engine: &Initiator,
+        unit: Unit,
+        shared: Arc<Shared>,
+    ) -> Self {
         let Unit { disk, lun, url } = unit;
         let slots = engine.capacity();
         shared.enter(on.remote(), driver);
@@ -133,8 +142,12 @@ impl Table {
             OpKind::Discard if !discards(&self.disk) => Some(Outcome::SUCCESS),
             OpKind::WriteZeroes { .. } if !self.disk.write_same => failed(StatusKind::Unsupported),
             OpKind::Compare if !compares_blocks(&self.disk) => failed(StatusKind::Unsupported),
-            OpKind::CompareAndWrite { .. } if !compares_blocks(&self.disk) => failed(StatusKind::Unsupported),
-            OpKind::Reserve(_) | OpKind::ReservationReport if !self.reserves(op.kind) => failed(StatusKind::Unsupported),
+            OpKind::CompareAndWrite { .. } if !compares_blocks(&self.disk) => {
+                failed(StatusKind::Unsupported)
+            }
+            OpKind::Reserve(_) | OpKind::ReservationReport if !self.reserves(op.kind) => {
+                failed(StatusKind::Unsupported)
+            }
             OpKind::CompareAndWrite { .. } if !compares(op.blocks) => failed(StatusKind::Invalid),
             _ => None,
         }
@@ -144,7 +157,8 @@ impl Table {
     #[inline]
     fn start(&mut self, engine: &mut Initiator, mut running: Running) -> Option<Running> {
         let (cdb, data) = running.next(&self.disk);
-        match engine.submit(self.now.since_epoch(), Command { lun: self.lun, cdb: cdb.bytes, data }) {
+        match engine.submit(self.now.since_epoch(), Command { lun: self.lun, cdb: cdb.bytes, data })
+        {
             Ok(tag) => {
                 self.slots[tag.index()] = Slot::Io(running);
                 None
@@ -154,7 +168,13 @@ impl Table {
     }
 
     /// Sends a command of the device's own.
-    fn ask(&mut self, engine: &mut Initiator, command: Scsi, data: CommandData, slot: Slot) -> bool {
+    fn ask(
+        &mut self,
+        engine: &mut Initiator,
+        command: Scsi,
+        data: CommandData,
+        slot: Slot,
+    ) -> bool {
         let command = Command { lun: self.lun, cdb: command.encode().bytes, data };
         let Ok(tag) = engine.submit(self.now.since_epoch(), command) else { return false };
         self.slots[tag.index()] = slot;
@@ -201,13 +221,25 @@ impl Table {
     }
 
     #[inline]
-    fn io_ended(&mut self, engine: &mut Initiator, running: Running, end: End, sense: Option<Sense>) {
+    fn io_ended(
+        &mut self,
+        engine: &mut Initiator,
+        running: Running,
+        end: End,
+        sense: Option<Sense>,
+    ) {
         match end {
-            End::Answered(answer) if answer == Answer::GOOD && !running.op.kind.fills() => self.step_done(engine, running),
+            End::Answered(answer) if answer == Answer::GOOD && !running.op.kind.fills() => {
+                self.step_done(engine, running)
+            }
             End::Answered(answer) => self.answered(engine, running, answer, sense),
-            End::NotSent if running.is_untouched() => self.finish(running.op, Outcome::NotSent(Status::new(StatusKind::Aborted))),
+            End::NotSent if running.is_untouched() => {
+                self.finish(running.op, Outcome::NotSent(Status::new(StatusKind::Aborted)))
+            }
             // The target has said that it no longer knows the command.
-            End::NotSent | End::Aborted => self.finish(running.op, Outcome::settled(Status::new(StatusKind::Aborted))),
+            End::NotSent | End::Aborted => {
+                self.finish(running.op, Outcome::settled(Status::new(StatusKind::Aborted)))
+            }
             End::Rejected(reason) => {
                 tracing::warn!("the target rejected a command: reason {:#04x}", reason.0);
                 self.finish(running.op, Outcome::Done(Status::new(StatusKind::Invalid)));
@@ -215,19 +247,34 @@ impl Table {
         }
     }
 
-    fn answered(&mut self, engine: &mut Initiator, mut running: Running, answer: Answer, sense: Option<Sense>) {
+    fn answered(
+        &mut self,
+        engine: &mut Initiator,
+        mut running: Running,
+        answer: Answer,
+        sense: Option<Sense>,
+    ) {
         if answer.response != ScsiResponseCode::COMPLETED {
-            // The target has failed to execute it, and does not know the task any more (RFC 7143 §11.4.3).
+            // The target has failed to execute it, and does not know the task any more (RFC 7143
+            // §11.4.3).
             return self.finish(running.op, Outcome::settled(Status::new(StatusKind::Internal)));
         }
         let status = from_scsi(ScsiStatus(answer.status), sense);
         match self.verdict(End::Answered(answer), sense) {
-            Some(Verdict::Done) if running.is_whole(&self.disk, &answer) => self.step_done(engine, running),
+            Some(Verdict::Done) if running.is_whole(&self.disk, &answer) => {
+                self.step_done(engine, running)
+            }
             // The blocks are still there, and may come through undamaged.
-            Some(Verdict::Done) if answer.damaged => self.again(running, Duration::ZERO, Status::new(StatusKind::Transport)),
-            Some(Verdict::Done) => self.finish(running.op, Outcome::Done(Status::new(StatusKind::Transport))),
+            Some(Verdict::Done) if answer.damaged => {
+                self.again(running, Duration::ZERO, Status::new(StatusKind::Transport))
+            }
+            Some(Verdict::Done) => {
+                self.finish(running.op, Outcome::Done(Status::new(StatusKind::Transport)))
+            }
             Some(Verdict::Again(_)) => self.again(running, Duration::ZERO, status),
-            Some(Verdict::Later) => self.again(running, Duration::from_millis(ISCSI_BUSY_PAUSE_MS), status),
+            Some(Verdict::Later) => {
+                self.again(running, Duration::from_millis(ISCSI_BUSY_PAUSE_MS), status)
+            }
             Some(Verdict::Failed) => self.failed(engine, running, status),
             None => {}
         }
@@ -235,14 +282,18 @@ impl Table {
 
     fn failed(&mut self, engine: &mut Initiator, running: Running, status: Status) {
         let flushes = running.op.kind == OpKind::Flush || running.syncing;
-        if flushes && !self.disk.volatile_cache && matches!(status.kind, StatusKind::Unsupported | StatusKind::Invalid) {
+        if flushes
+            && !self.disk.volatile_cache
+            && matches!(status.kind, StatusKind::Unsupported | StatusKind::Invalid)
+        {
             // It has nothing to flush, and therefore no command for it.
             return self.step_done(engine, running);
         }
         if unit::is_missing(&status) {
             self.identification.doubt(self.now);
         }
-        // That there is no such logical unit is not the submitter's fault: it may come back, and others may have another way to it.
+        // That there is no such logical unit is not the submitter's fault: it may come back, and
+        // others may have another way to it.
         let status = if unit::is_missing(&status) { GONE } else { status };
         self.finish(running.op, Outcome::Done(status));
     }
@@ -256,7 +307,8 @@ impl Table {
         if running.cancelled {
             return self.finish(running.op, Outcome::settled(Status::new(StatusKind::Aborted)));
         }
-        let left = if self.identification.holds() { Some(running) } else { self.start(engine, running) };
+        let left =
+            if self.identification.holds() { Some(running) } else { self.start(engine, running) };
         if let Some(running) = left {
             self.waiting.push_back((self.now, running));
         }
@@ -272,12 +324,15 @@ impl Table {
         match event {
             InitiatorEvent::Ended { tag, end } => self.ended(engine, tag, end),
             InitiatorEvent::Reported { lun, code, .. } => {
-                if lun == self.lun && AdditionalSense(code) == AdditionalSense::CAPACITY_DATA_CHANGED {
+                if lun == self.lun
+                    && AdditionalSense(code) == AdditionalSense::CAPACITY_DATA_CHANGED
+                {
                     self.capacity_at = Some(self.now);
                 }
                 let sense = Sense::new(SenseKey::UNIT_ATTENTION, AdditionalSense(code));
                 if lun == self.lun
-                    && Verdict::of(ScsiStatus::CHECK_CONDITION, Some(sense)) == Verdict::Again(Attention::Restarted)
+                    && Verdict::of(ScsiStatus::CHECK_CONDITION, Some(sense))
+                        == Verdict::Again(Attention::Restarted)
                 {
                     self.restarted();
                 }
@@ -301,7 +356,9 @@ impl Handler<Initiator> for Table {
         match &mut self.slots[tag.index()] {
             Slot::Io(running) => running.memory_mut(offset, len),
             Slot::Capacity(data) => data.get_mut(offset as usize..(offset + len) as usize),
-            Slot::Identity(data) | Slot::Ports(data) => data.get_mut(offset as usize..(offset + len) as usize),
+            Slot::Identity(data) | Slot::Ports(data) => {
+                data.get_mut(offset as usize..(offset + len) as usize)
+            }
             Slot::Ready | Slot::Free => None,
         }
     }
@@ -373,7 +430,9 @@ impl Commands for Table {
     }
 
     fn cancel(&mut self, engine: &mut Initiator, user: u64) {
-        if let Some((_, running)) = self.waiting.iter_mut().find(|(_, running)| running.op.user == user) {
+        if let Some((_, running)) =
+            self.waiting.iter_mut().find(|(_, running)| running.op.user == user)
+        {
             running.cancelled = true;
             return;
         }
@@ -389,9 +448,12 @@ impl Commands for Table {
 
     fn connection_ended(&mut self, engine: &Initiator, on: &Handle, lost: &mut Lost) {
         let agreed = engine.parameters();
-        let at = on.now() + iscsi_bound(agreed.time2wait_s, agreed.time2retain_s, self.shared.quiesce);
+        let at =
+            on.now() + iscsi_bound(agreed.time2wait_s, agreed.time2retain_s, self.shared.quiesce);
         for at in 0..self.slots.len() {
-            let Slot::Io(running) = core::mem::replace(&mut self.slots[at], Slot::Free) else { continue };
+            let Slot::Io(running) = core::mem::replace(&mut self.slots[at], Slot::Free) else {
+                continue;
+            };
             self.running -= 1;
             let untouched = running.is_untouched();
             self.done.extend(lost.take(running.op, engine.never_sent(Tag(at as u16)), untouched));
@@ -408,7 +470,12 @@ impl Commands for Table {
         self.end.as_ref().map_or(self.now, |end| end.at())
     }
 
-    fn watch(&mut self, engine: &mut Initiator, on: &Handle, driver: DriverId) -> Result<(), String> {
+    fn watch(
+        &mut self,
+        engine: &mut Initiator,
+        on: &Handle,
+        driver: DriverId,
+    ) -> Result<(), String> {
         self.now = on.now();
         if engine.is_closed() {
             return Err(self.violation(engine).unwrap_or_default());
@@ -416,19 +483,29 @@ impl Commands for Table {
         if let Some(why) = self.shared.why_ended() {
             return Err(why.to_owned());
         }
-        if self.identification.held_since().is_some_and(|since| self.now >= since + self.shared.limit) {
-            return Err("the logical unit does not tell whether it is still the one that was opened".into());
+        if self
+            .identification
+            .held_since()
+            .is_some_and(|since| self.now >= since + self.shared.limit)
+        {
+            return Err(
+                "the logical unit does not tell whether it is still the one that was opened".into(),
+            );
         }
         let again = self.start_waiting(engine);
         self.look_around(engine);
-        // A disk that has something to do is not asked; to look again at once would be to look all the time.
+        // A disk that has something to do is not asked; to look again at once would be to look all
+        // the time.
         let idle = !self.shared.interval.is_zero() && self.running == 0;
         let look = idle.then(|| self.touched + self.shared.interval);
         // What waits for the names of the disk is not due before they have come.
         let again = again.filter(|_| !self.identification.holds());
         let until = self.identification.held_since().map(|since| since + self.shared.limit);
         let capacity = self.capacity_at.filter(|at| *at > self.now);
-        let next = [again, look, self.identification.next(), self.access.next(), capacity, until].into_iter().flatten().min();
+        let next = [again, look, self.identification.next(), self.access.next(), capacity, until]
+            .into_iter()
+            .flatten()
+            .min();
         if let Some(next) = next {
             self.timer.arm(on, driver, next);
         }

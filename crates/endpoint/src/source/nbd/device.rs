@@ -33,7 +33,11 @@ pub struct NbdDevice {
 }
 
 impl NbdDevice {
-    pub(super) fn new(connections: Vec<StreamPump<Client>>, url: &NbdUrl, options: &ConnectOptions) -> Result<Self, Error> {
+    pub(super) fn new(
+        connections: Vec<StreamPump<Client>>,
+        url: &NbdUrl,
+        options: &ConnectOptions,
+    ) -> Result<Self, Error> {
         let (url, queues) = (url.to_string(), connections.len());
         let info = *connections
             .first()
@@ -49,14 +53,26 @@ impl NbdDevice {
         let geometry = geometry(&info);
         if geometry.blocks == 0 {
             idle.close(leave);
-            return Err(Error::new(ErrorKind::Unsupported, format!("{url}: the export has {} bytes, no block", info.size_bytes)));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("{url}: the export has {} bytes, no block", info.size_bytes),
+            ));
         }
         tracing::warn!(
             "{url}: NBD exports have no lasting names; if another one of the same size takes its place, that is not noticed"
         );
         let patience = Patience { io_timeout: options.io_timeout, quiesce: options.quiesce_time };
         let epoch = u64::from_le_bytes(options.control.identities().random());
-        Ok(Self { failover: options.paths.failover, idle, info, geometry, url, queues, patience, epoch })
+        Ok(Self {
+            failover: options.paths.failover,
+            idle,
+            info,
+            geometry,
+            url,
+            queues,
+            patience,
+            epoch,
+        })
     }
 }
 
@@ -66,8 +82,9 @@ impl Drop for NbdDevice {
     }
 }
 
-/// The server's bytes as blocks: of 512 bytes, or more where it takes no less. What it prefers is no block size, as servers state 4096 for disks of
-/// 512 bytes too; it is the optimal length. Bytes beyond the last whole block are not reached.
+/// The server's bytes as blocks: of 512 bytes, or more where it takes no less. What it prefers is
+/// no block size, as servers state 4096 for disks of 512 bytes too; it is the optimal length. Bytes
+/// beyond the last whole block are not reached.
 fn geometry(info: &ExportInfo) -> Geometry {
     let block_bytes = info.sizes.minimum.max(BLOCK_BYTES_MIN);
     let transfer = info.sizes.payload_max.min(TRANSFER_BYTES_MAX).max(block_bytes);
@@ -143,7 +160,9 @@ impl BlockDevice for NbdDevice {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let (geometry, features, limit) = (self.geometry, self.features(), self.patience);
-        let table = |engine: &mut Client, _| Table::new(on, engine, Arc::clone(&self.idle), geometry, features, limit);
+        let table = |engine: &mut Client, _| {
+            Table::new(on, engine, Arc::clone(&self.idle), geometry, features, limit)
+        };
         Ok(Box::new(RemoteQueue::open(on, owner, self.idle.take()?, self.failover, table)?))
     }
 }
@@ -156,10 +175,17 @@ mod tests {
     fn blocks_are_the_smallest_that_the_server_takes() {
         let with = |minimum, preferred| {
             let sizes = BlockSizes { minimum, preferred, ..BlockSizes::DEFAULT };
-            let geometry = geometry(&ExportInfo { size_bytes: 1 << 20, flags: TransmissionFlags::default(), sizes });
+            let geometry = geometry(&ExportInfo {
+                size_bytes: 1 << 20,
+                flags: TransmissionFlags::default(),
+                sizes,
+            });
             (geometry.block_bytes, geometry.optimal_blocks)
         };
-        assert_eq!([with(1, 4096), with(512, 512), with(1, 65_536)], [(512, 8), (512, 1), (512, 128)]);
+        assert_eq!(
+            [with(1, 4096), with(512, 512), with(1, 65_536)],
+            [(512, 8), (512, 1), (512, 128)]
+        );
         assert_eq!([with(4096, 4096), with(4096, 1 << 20)], [(4096, 1), (4096, 256)]);
     }
 }

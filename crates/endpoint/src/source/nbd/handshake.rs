@@ -38,10 +38,22 @@ impl Negotiation {
             NbdPlace::Unix(_) => "localhost",
         };
         let server_name = || url.server_name.clone().unwrap_or_else(|| host.to_owned());
-        let tls = if url.tls { Some((options.tls.client(url.certificates.as_deref())?, server_name())) } else { None };
+        let tls = if url.tls {
+            Some((options.tls.client(url.certificates.as_deref())?, server_name()))
+        } else {
+            None
+        };
         let requests_max = options.queue_size.min(NBD_REQUESTS_MAX);
-        let config = ClientConfig { tls: url.tls, requests_max, ..ClientConfig::new(url.export.clone()) };
-        Ok(Self { name: url.to_string(), config, tls, start_tls: false, secured: false, ready: false })
+        let config =
+            ClientConfig { tls: url.tls, requests_max, ..ClientConfig::new(url.export.clone()) };
+        Ok(Self {
+            name: url.to_string(),
+            config,
+            tls,
+            start_tls: false,
+            secured: false,
+            ready: false,
+        })
     }
 }
 
@@ -102,7 +114,10 @@ impl Handshake for Negotiation {
             return Some(explain(name, &self.config.export, refusal));
         }
         let violation = engine.violation()?;
-        Some(Error::new(ErrorKind::Protocol, format!("{name}: {violation}; check that this is an NBD server")))
+        Some(Error::new(
+            ErrorKind::Protocol,
+            format!("{name}: {violation}; check that this is an NBD server"),
+        ))
     }
 
     fn stage(&self) -> &'static str {
@@ -120,7 +135,8 @@ impl Handshake for Negotiation {
     /// The server agreed on TLS: with the next byte it begins.
     fn wrap(&mut self, pump: StreamPump<Client>) -> Result<StreamPump<Client>, Error> {
         let Some((tls, server_name)) = self.tls.as_ref().filter(|_| pump.is_quiet()) else {
-            let text = format!("{}: the server sent plain text behind the agreement on TLS", self.name);
+            let text =
+                format!("{}: the server sent plain text behind the agreement on TLS", self.name);
             return Err(Error::new(ErrorKind::Protocol, text));
         };
         let mut pump = pump
@@ -139,16 +155,24 @@ impl Handshake for Negotiation {
 fn explain(name: &str, export: &str, refusal: &Refusal) -> Error {
     let Refusal { option, code, message } = refusal;
     let (kind, hint) = match (*option, *code) {
-        (OptionCode::STARTTLS, _) => {
-            (ErrorKind::Unsupported, "; the server has no TLS to offer: use nbd:// if you trust the network")
-        }
+        (OptionCode::STARTTLS, _) => (
+            ErrorKind::Unsupported,
+            "; the server has no TLS to offer: use nbd:// if you trust the network",
+        ),
         (_, ReplyCode::ERR_TLS_REQD) => (ErrorKind::PermissionDenied, "; use nbds://"),
-        (_, ReplyCode::ERR_UNKNOWN) => (ErrorKind::NotFound, "; `nbdinfo --list` shows those that there are"),
+        (_, ReplyCode::ERR_UNKNOWN) => {
+            (ErrorKind::NotFound, "; `nbdinfo --list` shows those that there are")
+        }
         (_, ReplyCode::ERR_POLICY) => (ErrorKind::PermissionDenied, ""),
         (_, ReplyCode::ERR_SHUTDOWN) => (ErrorKind::Refused, "; try again later"),
         _ => (ErrorKind::Unsupported, ""),
     };
-    let said = if message.is_empty() { String::new() } else { format!(" (\"{}\")", Printable(message)) };
-    let export = if export.is_empty() { "the default export".to_owned() } else { format!("export \"{export}\"") };
+    let said =
+        if message.is_empty() { String::new() } else { format!(" (\"{}\")", Printable(message)) };
+    let export = if export.is_empty() {
+        "the default export".to_owned()
+    } else {
+        format!("export \"{export}\"")
+    };
     Error::new(kind, format!("{name}: {export}: {code}{said}{hint}"))
 }

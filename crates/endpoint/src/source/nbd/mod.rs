@@ -22,8 +22,8 @@ pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, 
     Ok(begin(&NbdUrl::parse(url)?, options)?.and_then(|device| Ok(device as Device)))
 }
 
-/// Begins to open the export that the URL names, with one connection per queue asked for if the server says that it can serve several,
-/// else with one. Takes at most the connect timeout.
+/// Begins to open the export that the URL names, with one connection per queue asked for if the
+/// server says that it can serve several, else with one. Takes at most the connect timeout.
 pub fn begin(url: &NbdUrl, options: &ConnectOptions) -> Result<Pending<Arc<NbdDevice>>, Error> {
     let (negotiation, url, kept) = (Negotiation::new(url, options)?, url.clone(), options.clone());
     options.control.begin(move |on, done| open_device(on, url, kept, negotiation, done))
@@ -45,10 +45,16 @@ fn open_device(
     negotiation: Negotiation,
     then: impl FnOnce(Result<Arc<NbdDevice>, Error>) + 'static,
 ) {
-    let plan = Plan { name: url.to_string(), place: place(&url), limit: TimeLimit::new(on, options.connect_timeout) };
+    let plan = Plan {
+        name: url.to_string(),
+        place: place(&url),
+        limit: TimeLimit::new(on, options.connect_timeout),
+    };
     let names = options.control.names().clone();
     let connect = move |on: &Handle, _: usize, done: Then<Connected>| {
-        opening::open(on, &names, plan.clone(), negotiation.clone(), |on, opened| done(on, opened.map(|(pump, ())| pump)));
+        opening::open(on, &names, plan.clone(), negotiation.clone(), |on, opened| {
+            done(on, opened.map(|(pump, ())| pump))
+        });
     };
     let again = connect.clone();
     connect(
@@ -74,10 +80,14 @@ fn alike(first: StreamPump<Client>, further: Vec<Connected>) -> Vec<StreamPump<C
     let mut connections = vec![first];
     for connected in further {
         match connected {
-            Ok(connection) if connection.engine.export() == connections[0].engine.export() => connections.push(connection),
+            Ok(connection) if connection.engine.export() == connections[0].engine.export() => {
+                connections.push(connection)
+            }
             Ok(connection) => {
                 let peer = connection.peer();
-                tracing::warn!("{peer}: the export has changed since the first connection; going on without another");
+                tracing::warn!(
+                    "{peer}: the export has changed since the first connection; going on without another"
+                );
             }
             Err(e) => tracing::warn!("{e}; going on with fewer connections"),
         }

@@ -19,10 +19,12 @@ use weft_proto::stream::Tag;
 struct Running {
     op: Op,
     started: Time,
-    /// Blocks that earlier requests of this operation have dealt with, and those of the request under way.
+    /// Blocks that earlier requests of this operation have dealt with, and those of the request
+    /// under way.
     done_blocks: u32,
     asked_blocks: u32,
-    /// The data is written; what is under way makes it durable, as the server does not do both in one.
+    /// The data is written; what is under way makes it durable, as the server does not do both in
+    /// one.
     flushing: bool,
 }
 
@@ -99,10 +101,13 @@ impl Table {
         }
         match op.kind {
             kind if kind.is_write() && !self.features.write => refuse(StatusKind::WriteProtected),
-            OpKind::Compare | OpKind::CompareAndWrite { .. } | OpKind::Reserve(_) | OpKind::ReservationReport => {
+            OpKind::Compare
+            | OpKind::CompareAndWrite { .. }
+            | OpKind::Reserve(_)
+            | OpKind::ReservationReport => refuse(StatusKind::Unsupported),
+            OpKind::WriteZeroes { .. } if !self.features.write_zeroes => {
                 refuse(StatusKind::Unsupported)
             }
-            OpKind::WriteZeroes { .. } if !self.features.write_zeroes => refuse(StatusKind::Unsupported),
             OpKind::Discard if !self.features.discard => Some(Status::SUCCESS),
             OpKind::Flush if !self.features.volatile_cache => Some(Status::SUCCESS),
             _ => None,
@@ -118,17 +123,24 @@ impl Table {
         let fua = |fua: bool| CommandFlags::default().with_if(CommandFlags::FUA, fua && self.fua);
         let (code, flags) = match running.op.kind {
             OpKind::Read => (CommandCode::READ, CommandFlags::default()),
-            OpKind::Write { .. } if running.flushing => (CommandCode::FLUSH, CommandFlags::default()),
-            OpKind::WriteZeroes { .. } if running.flushing => (CommandCode::FLUSH, CommandFlags::default()),
-            OpKind::Write { fua: durable } => (CommandCode::WRITE, fua(durable)),
-            OpKind::WriteZeroes { deallocate, fua: durable } => {
-                (CommandCode::WRITE_ZEROES, fua(durable).with_if(CommandFlags::NO_HOLE, !deallocate))
-            }
-            OpKind::Discard => (CommandCode::TRIM, CommandFlags::default()),
-            // All but flushes were refused before.
-            OpKind::Flush | OpKind::Compare | OpKind::CompareAndWrite { .. } | OpKind::Reserve(_) | OpKind::ReservationReport => {
+            OpKind::Write { .. } if running.flushing => {
                 (CommandCode::FLUSH, CommandFlags::default())
             }
+            OpKind::WriteZeroes { .. } if running.flushing => {
+                (CommandCode::FLUSH, CommandFlags::default())
+            }
+            OpKind::Write { fua: durable } => (CommandCode::WRITE, fua(durable)),
+            OpKind::WriteZeroes { deallocate, fua: durable } => (
+                CommandCode::WRITE_ZEROES,
+                fua(durable).with_if(CommandFlags::NO_HOLE, !deallocate),
+            ),
+            OpKind::Discard => (CommandCode::TRIM, CommandFlags::default()),
+            // All but flushes were refused before.
+            OpKind::Flush
+            | OpKind::Compare
+            | OpKind::CompareAndWrite { .. }
+            | OpKind::Reserve(_)
+            | OpKind::ReservationReport => (CommandCode::FLUSH, CommandFlags::default()),
         };
         running.asked_blocks = match code {
             CommandCode::FLUSH => 0,
@@ -155,16 +167,22 @@ impl Table {
         }
     }
 
-    /// Whether a write has to be followed by a flush, as it is to be durable and the server does not do that by itself.
+    /// Whether a write has to be followed by a flush, as it is to be durable and the server does
+    /// not do that by itself.
     fn wants_flush(&self, running: &Running) -> bool {
-        let durable = matches!(running.op.kind, OpKind::Write { fua: true } | OpKind::WriteZeroes { fua: true, .. });
+        let durable = matches!(
+            running.op.kind,
+            OpKind::Write { fua: true } | OpKind::WriteZeroes { fua: true, .. }
+        );
         durable && !self.fua && self.features.volatile_cache && !running.flushing
     }
 
     #[inline]
     fn response(&mut self, engine: &mut Client, tag: Tag, error: ErrorCode) {
         engine.release(tag);
-        let Some(mut running) = self.slots.get_mut(tag.index()).and_then(Option::take) else { return };
+        let Some(mut running) = self.slots.get_mut(tag.index()).and_then(Option::take) else {
+            return;
+        };
         if error != ErrorCode::SUCCESS {
             let status = from_nbd(error, running.op.kind);
             return self.finish(running.op, Outcome::Done(status));
@@ -196,7 +214,9 @@ impl Table {
     /// Fills a part of a read's memory with zeroes.
     fn fill_hole(&mut self, tag: Tag, mut offset: u32, len: u32) {
         let end = offset + len;
-        while let Some(piece) = self.op(tag).and_then(|op| piece_mut(&mut op.data, offset, end - offset)) {
+        while let Some(piece) =
+            self.op(tag).and_then(|op| piece_mut(&mut op.data, offset, end - offset))
+        {
             piece.fill(0);
             offset += piece.len() as u32;
             if offset == end {
@@ -215,7 +235,8 @@ impl Commands for Table {
             self.done.push(op.done(Outcome::Done(status)));
             return None;
         }
-        let running = Running { op, started: on.now(), done_blocks: 0, asked_blocks: 0, flushing: false };
+        let running =
+            Running { op, started: on.now(), done_blocks: 0, asked_blocks: 0, flushing: false };
         match self.start(engine, running) {
             Start::Taken => self.running += 1,
             Start::Full(running) => return Some(running.op),
@@ -260,7 +281,10 @@ impl Commands for Table {
         }
         let Some(oldest) = self.watchdog.due(on, driver) else { return Ok(()) };
         if self.slots.iter().flatten().any(|running| running.started < oldest) {
-            return Err(format!("the server has not answered within {} s", self.patience.io_timeout.as_secs_f32()));
+            return Err(format!(
+                "the server has not answered within {} s",
+                self.patience.io_timeout.as_secs_f32()
+            ));
         }
         Ok(())
     }
@@ -305,7 +329,9 @@ impl Handler<Client> for Table {
     #[inline]
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
         let running = self.slots.get(tag.index()).and_then(Option::as_ref);
-        running.and_then(|running| piece(&running.op.data, offset, len)).expect("the engine sends what was submitted")
+        running
+            .and_then(|running| piece(&running.op.data, offset, len))
+            .expect("the engine sends what was submitted")
     }
 
     #[inline]

@@ -1,4 +1,5 @@
-//! The NVMe over RDMA initiator: its connections. [`super::nvme`] has what does not depend on the transport.
+//! The NVMe over RDMA initiator: its connections. [`super::nvme`] has what does not depend on the
+//! transport.
 
 mod opening;
 mod transport;

@@ -1,4 +1,5 @@
-//! Opening a connection: the first address of a place that accepts a queue pair and, for an I/O queue, Connect.
+//! Opening a connection: the first address of a place that accepts a queue pair and, for an I/O
+//! queue, Connect.
 
 use super::transport::RdmaLink;
 use crate::nvme::host::greeting::Greeting;
@@ -66,7 +67,9 @@ impl Opening {
         let nth = self.nth;
         self.nth += 1;
         let Some(at) = self.plan.place.get(nth) else {
-            let none = || Error::new(ErrorKind::NotFound, format!("{}: there is no address", self.plan.name));
+            let none = || {
+                Error::new(ErrorKind::NotFound, format!("{}: there is no address", self.plan.name))
+            };
             let why = self.why.take().unwrap_or_else(none);
             return self.end(on, Err(why));
         };
@@ -104,7 +107,9 @@ impl Opening {
                         let wire = Wire::new(pair, slots);
                         let mut link = RdmaLink::new(wire, queue, self.plan.commands);
                         // It is registered already, which the wire is to know.
-                        if let Err(e) = link.deregister(on, self.id).and_then(|()| link.register(on, self.id)) {
+                        if let Err(e) =
+                            link.deregister(on, self.id).and_then(|()| link.register(on, self.id))
+                        {
                             self.fail(on, Error::io(format!("cannot watch a connection: {e}"), e));
                             return true;
                         }
@@ -116,8 +121,11 @@ impl Opening {
             }
             Ok(Some(_)) => {
                 let trouble = pair.trouble().unwrap_or_else(|| "it is not reached".into());
-                let text =
-                    format!("{}: {}: {trouble}; check the address, and `rdma link` at both ends", self.plan.name, pair.peer());
+                let text = format!(
+                    "{}: {}: {trouble}; check the address, and `rdma link` at both ends",
+                    self.plan.name,
+                    pair.peer()
+                );
                 self.fail(on, Error::new(ErrorKind::Io, text));
                 true
             }
@@ -128,16 +136,18 @@ impl Opening {
         }
     }
 
-    /// Makes the queues, posts receives and asks for the connection; also tells how many slots there are.
+    /// Makes the queues, posts receives and asks for the connection; also tells how many slots
+    /// there are.
     fn ask(&self, pair: &mut Box<dyn QueuePair>) -> io::Result<(HostQueuePair, u16)> {
         let device = pair.device_limits();
         // One entry of a queue stays free (Base §3.3.1.4).
         let entries = self.plan.commands.saturating_add(1).min(device.receives);
         let (qid, cntlid) = match &self.plan.io {
             None => (Qid(0), Cntlid(0)),
-            Some(io) => {
-                (Connect::decode(&io.connect.0).qid, ConnectData::decode(&*io.connect.1).map_or(Cntlid(0), |data| data.cntlid))
-            }
+            Some(io) => (
+                Connect::decode(&io.connect.0).qid,
+                ConnectData::decode(&*io.connect.1).map_or(Cntlid(0), |data| data.cntlid),
+            ),
         };
         let exposure = if self.plan.options.rdma_shared_key {
             Exposure::Standing
@@ -181,8 +191,14 @@ impl Opening {
             return true;
         }
         if link.has_ended() || link.engine.is_closed() {
-            let complaint = link.complaint().map_or_else(|| "the target ended it".to_owned(), |why| format!("the target {why}"));
-            let text = format!("{}: the connection ended while it was opened: {complaint}", self.plan.name);
+            let complaint = link.complaint().map_or_else(
+                || "the target ended it".to_owned(),
+                |why| format!("the target {why}"),
+            );
+            let text = format!(
+                "{}: the connection ended while it was opened: {complaint}",
+                self.plan.name
+            );
             self.end(on, Err(Error::new(ErrorKind::Refused, text)));
             return true;
         }
@@ -210,10 +226,14 @@ impl Opening {
         let (name, pair) = (&self.plan.name, &link.wire.pair);
         let peer = pair.peer();
         if let Some(reject) = Reject::decode(pair.private_data()) {
-            return Error::new(ErrorKind::Refused, format!("{name}: {peer} rejected the connection: {}", reject.status));
+            return Error::new(
+                ErrorKind::Refused,
+                format!("{name}: {peer} rejected the connection: {}", reject.status),
+            );
         }
         let trouble = pair.trouble().unwrap_or_else(|| "it does not accept the connection".into());
-        let text = format!("{name}: {peer}: {trouble}; check that an NVMe over RDMA target listens there");
+        let text =
+            format!("{name}: {peer}: {trouble}; check that an NVMe over RDMA target listens there");
         Error::new(ErrorKind::Refused, text)
     }
 
@@ -224,7 +244,10 @@ impl Opening {
             _ => "anything",
         };
         let limit = self.plan.limit.span.as_secs_f32();
-        let text = format!("{}: the target does not answer {stage} within {limit} s; check the address", self.plan.name);
+        let text = format!(
+            "{}: the target does not answer {stage} within {limit} s; check the address",
+            self.plan.name
+        );
         Error::new(ErrorKind::TimedOut, text)
     }
 }

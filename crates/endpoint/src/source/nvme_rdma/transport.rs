@@ -1,7 +1,8 @@
 //! NVMe over RDMA as a transport of hosts: a queue pair with the host's engine.
 //!
-//! Data is copied through the queue pair's own memory, which is all that a controller gets access to. Where that cannot be had, the command
-//! that needs it waits, and all behind it, until that of another command is free.
+//! Data is copied through the queue pair's own memory, which is all that a controller gets access
+//! to. Where that cannot be had, the command that needs it waits, and all behind it, until that of
+//! another command is free.
 
 use super::opening;
 use crate::nvme::host::transport::{Commands, Engine, Event, Link, Opened, Plan};
@@ -80,7 +81,9 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
     #[inline]
     fn tell(&mut self, on: &Handle, commands: &mut C) -> bool {
         let mut some = false;
-        while let Some(HostEvent::Response { tag, cqe, received_bytes }) = self.engine.queue.poll_event() {
+        while let Some(HostEvent::Response { tag, cqe, received_bytes }) =
+            self.engine.queue.poll_event()
+        {
             some = true;
             if self.wire.has_memory(tag) {
                 let mut at = 0;
@@ -109,7 +112,12 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
                         if !writable {
                             wire.copy_in(tag, 0, bytes, |at, len| commands.memory(tag, at, len));
                         }
-                        wire.pair.expose(WorkId { tag, kind: WorkKind::Bind }.number(), tag.0, bytes, writable)
+                        wire.pair.expose(
+                            WorkId { tag, kind: WorkKind::Bind }.number(),
+                            tag.0,
+                            bytes,
+                            writable,
+                        )
                     }
                     Err(e) => Err(e),
                 };
@@ -155,7 +163,11 @@ impl Link for RdmaLink {
     type Engine = RdmaEngine;
     type Place = Vec<SocketAddr>;
 
-    fn open(on: &Handle, plan: Plan<Vec<SocketAddr>>, then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static) {
+    fn open(
+        on: &Handle,
+        plan: Plan<Vec<SocketAddr>>,
+        then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
+    ) {
         opening::open(on, plan, Box::new(then));
     }
 

@@ -1,5 +1,5 @@
-//! The NVMe/TCP initiator: [`begin`] to open a namespace as a block device, or a [`Session`] for admin commands. [`super::nvme`] has what
-//! does not depend on the transport.
+//! The NVMe/TCP initiator: [`begin`] to open a namespace as a block device, or a [`Session`] for
+//! admin commands. [`super::nvme`] has what does not depend on the transport.
 
 mod opening;
 mod transport;
@@ -33,8 +33,12 @@ impl Session {
     }
 }
 
-/// Begins to open the namespace that the URL names (the first active one without an NSID). Takes at most the connect timeout.
-pub fn begin(url: &NvmeUrl, options: &ConnectOptions) -> Result<Pending<Arc<NvmeTcpDevice>>, Error> {
+/// Begins to open the namespace that the URL names (the first active one without an NSID). Takes at
+/// most the connect timeout.
+pub fn begin(
+    url: &NvmeUrl,
+    options: &ConnectOptions,
+) -> Result<Pending<Arc<NvmeTcpDevice>>, Error> {
     nvme::begin(url, options)
 }
 

@@ -48,7 +48,8 @@ pub(super) fn open(
     });
 }
 
-/// A digest that the host asked for and the target does not grant: whoever asks for one relies on it.
+/// A digest that the host asked for and the target does not grant: whoever asks for one relies on
+/// it.
 fn refused_digest(asked: Digests, granted: Digests) -> Option<&'static str> {
     match (asked.header && !granted.header, asked.data && !granted.data) {
         (true, _) => Some("header"),
@@ -64,7 +65,8 @@ struct Connecting {
     greeting: Greeting,
     /// With it nothing is said in plain text.
     psk: Option<TlsPsk>,
-    /// Whether the controller had to prove who it is when that key was made; none: it was not made by an authentication.
+    /// Whether the controller had to prove who it is when that key was made; none: it was not made
+    /// by an authentication.
     generated: Option<bool>,
     /// The other end of TLS, once the connection is made.
     peer: Option<Peer>,
@@ -103,7 +105,9 @@ impl Handler<HostConnection> for Connecting {
             HostEvent::Response { tag, cqe, received_bytes } => {
                 self.greeting.event(on, engine, Event::Response { tag, cqe, received_bytes });
             }
-            HostEvent::DataFailed { tag, cqe } => self.greeting.event(on, engine, Event::DataFailed { tag, cqe }),
+            HostEvent::DataFailed { tag, cqe } => {
+                self.greeting.event(on, engine, Event::DataFailed { tag, cqe })
+            }
             HostEvent::Terminated(why) => self.terminated = Some(why.to_string()),
         }
         Flow::Continue
@@ -134,7 +138,8 @@ impl Handshake for Connecting {
     fn secure(&mut self, stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, Error> {
         let Some(psk) = &self.psk else { return Ok(stream) };
         let wrapped = psk.client().map(|client: &Client| client.wrap(stream));
-        let failed = |why: String| Error::new(ErrorKind::Unsupported, format!("{}: {why}", self.name));
+        let failed =
+            |why: String| Error::new(ErrorKind::Unsupported, format!("{}: {why}", self.name));
         let (stream, peer) = wrapped
             .ok_or_else(|| failed("TLS is asked for, but no key was chosen".into()))?
             .map_err(|e| failed(e.to_string()))?;
@@ -159,11 +164,15 @@ impl Handshake for Connecting {
     fn fault(&self, engine: &HostConnection) -> Option<Error> {
         let (name, stage, hint) = (&self.name, self.stage(), self.hint());
         if let Some(why) = &self.terminated {
-            let text = format!("{name}: the target ended the connection in answer to {stage}: {why}");
+            let text =
+                format!("{name}: the target ended the connection in answer to {stage}: {why}");
             return Some(Error::new(ErrorKind::Protocol, text));
         }
         let violation = engine.violation()?;
-        Some(Error::new(ErrorKind::Protocol, format!("{name}: the peer does not speak NVMe/TCP: {violation}; {hint}")))
+        Some(Error::new(
+            ErrorKind::Protocol,
+            format!("{name}: the peer does not speak NVMe/TCP: {violation}; {hint}"),
+        ))
     }
 
     fn stage(&self) -> &'static str {
@@ -177,16 +186,24 @@ impl Handshake for Connecting {
     fn hint(&self) -> &'static str {
         match (&self.peer, self.is_unproven()) {
             (Some(_), true) if self.generated.is_some() => self.tls_hint(),
-            (Some(_), true) => "check that this port of the target demands TLS, and that the target has this host's key",
+            (Some(_), true) => {
+                "check that this port of the target demands TLS, and that the target has this host's key"
+            }
             (Some(_), false) => "check that this is the port of an NVMe/TCP target",
-            (None, _) => "check that this is the port of an NVMe/TCP target, and whether it demands TLS (--tls)",
+            (None, _) => {
+                "check that this is the port of an NVMe/TCP target, and whether it demands TLS (--tls)"
+            }
         }
     }
 
     fn tls_hint(&self) -> &'static str {
         match self.generated {
-            None => "check the keys of both sides, and that they are of this host and this subsystem",
-            Some(false) => "the target has made no key of the authentication, or another one than this host",
+            None => {
+                "check the keys of both sides, and that they are of this host and this subsystem"
+            }
+            Some(false) => {
+                "the target has made no key of the authentication, or another one than this host"
+            }
             Some(true) => {
                 "the target has made no key of the authentication, or another one than this host; Linux's target (to 7.3 at least) makes none when \
                  it had to prove who it is (--dhchap-ctrl-secret-file)"

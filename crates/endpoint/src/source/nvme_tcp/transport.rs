@@ -88,7 +88,9 @@ impl<C: Commands<HostConnection>> Handler<HostConnection> for Told<'_, C> {
             HostEvent::Response { tag, cqe, received_bytes } => {
                 self.commands.event(on, engine, Event::Response { tag, cqe, received_bytes });
             }
-            HostEvent::DataFailed { tag, cqe } => self.commands.event(on, engine, Event::DataFailed { tag, cqe }),
+            HostEvent::DataFailed { tag, cqe } => {
+                self.commands.event(on, engine, Event::DataFailed { tag, cqe })
+            }
             HostEvent::Ready(_) => {}
             HostEvent::Terminated(why) => *self.terminated = Some(why.to_string()),
         }
@@ -107,7 +109,11 @@ impl Link for TcpLink {
     type Engine = HostConnection;
     type Place = Vec<SocketAddr>;
 
-    fn open(on: &Handle, plan: Plan<Vec<SocketAddr>>, then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static) {
+    fn open(
+        on: &Handle,
+        plan: Plan<Vec<SocketAddr>>,
+        then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
+    ) {
         opening::open(on, plan, then);
     }
 
@@ -126,7 +132,8 @@ impl Link for TcpLink {
 
     #[inline]
     fn receive(&mut self, on: &Handle, commands: &mut impl Commands<HostConnection>) -> Activity {
-        let activity = self.pump.receive(on, &mut Told { commands, terminated: &mut self.terminated });
+        let activity =
+            self.pump.receive(on, &mut Told { commands, terminated: &mut self.terminated });
         let noted = self.pump.engine.take_deviations();
         if !noted.is_empty() {
             self.remark(noted);
@@ -154,7 +161,9 @@ impl Link for TcpLink {
     }
 
     fn complaint(&self) -> Option<String> {
-        let broken = || self.pump.engine.violation().map(|violation| format!("broke the protocol: {violation}"));
+        let broken = || {
+            self.pump.engine.violation().map(|violation| format!("broke the protocol: {violation}"))
+        };
         self.terminated.as_ref().map(|why| format!("ended the connection: {why}")).or_else(broken)
     }
 

@@ -36,7 +36,13 @@ fn disconnect(dwords: &[(usize, u32)]) -> Vec<u8> {
 }
 
 pub(super) const TABLE: &[Fault] = &[
-    fault(FABRICS, "a read before Connect", Greeted, |_| read(1, 0, 8, 4096), "Command Sequence Error (0xc), DNR"),
+    fault(
+        FABRICS,
+        "a read before Connect",
+        Greeted,
+        |_| read(1, 0, 8, 4096),
+        "Command Sequence Error (0xc), DNR",
+    ),
     fault(
         FABRICS,
         "Property Get before Connect",
@@ -44,8 +50,20 @@ pub(super) const TABLE: &[Fault] = &[
         |_| wire::capsule(&Property::get(PropertyOffset::CAP), 1, &[]),
         "Command Sequence Error (0xc), DNR",
     ),
-    fault(CONNECT, "Connect: RECFMT", Greeted, |_| connect(SQE + 40, &[1]), "Connect Incompatible Format (0x180), DNR"),
-    fault(CONNECT, "Connect: SQSIZE 0", Greeted, |_| connect(SQE + 44, &[0, 0]), "Connect Invalid Parameters (0x182), DNR"),
+    fault(
+        CONNECT,
+        "Connect: RECFMT",
+        Greeted,
+        |_| connect(SQE + 40, &[1]),
+        "Connect Incompatible Format (0x180), DNR",
+    ),
+    fault(
+        CONNECT,
+        "Connect: SQSIZE 0",
+        Greeted,
+        |_| connect(SQE + 44, &[0, 0]),
+        "Connect Invalid Parameters (0x182), DNR",
+    ),
     fault(
         CONNECT,
         "Connect: SQSIZE of 65,536 entries",
@@ -79,7 +97,8 @@ pub(super) const TABLE: &[Fault] = &[
         "Connect: a subsystem that does not exist",
         Greeted,
         |_| {
-            let who = Who { subsystem: Nqn::new("nqn.2026-01.example.weft:nobody").unwrap(), ..who() };
+            let who =
+                Who { subsystem: Nqn::new("nqn.2026-01.example.weft:nobody").unwrap(), ..who() };
             wire::connect_capsule(&who, 0, Cntlid::DYNAMIC, 32)
         },
         "Connect Invalid Parameters (0x182), DNR",
@@ -118,9 +137,27 @@ pub(super) const TABLE: &[Fault] = &[
         },
         "Data SGL Length Invalid (0xf), DNR",
     ),
-    fault(CONNECT, "Connect again on the admin queue", Admin, |peer| connect_again(peer, 0), "Command Sequence Error (0xc), DNR"),
-    fault(CONNECT, "Connect again on an I/O queue", Ready, |peer| connect_again(peer, 1), "Command Sequence Error (0xc), DNR"),
-    fault(CONNECT, "Connect: KATO 0 (no keep alive)", Greeted, |_| connect(SQE + 48, &[0; 4]), "Successful Completion (0x0)"),
+    fault(
+        CONNECT,
+        "Connect again on the admin queue",
+        Admin,
+        |peer| connect_again(peer, 0),
+        "Command Sequence Error (0xc), DNR",
+    ),
+    fault(
+        CONNECT,
+        "Connect again on an I/O queue",
+        Ready,
+        |peer| connect_again(peer, 1),
+        "Command Sequence Error (0xc), DNR",
+    ),
+    fault(
+        CONNECT,
+        "Connect: KATO 0 (no keep alive)",
+        Greeted,
+        |_| connect(SQE + 48, &[0; 4]),
+        "Successful Completion (0x0)",
+    ),
     fault(
         CONNECT,
         "Connect: KATO of 1 ms (rounded up)",
@@ -135,8 +172,20 @@ pub(super) const TABLE: &[Fault] = &[
         |_| connect(SQE + 48, &[0xff; 4]),
         "Successful Completion (0x0)",
     ),
-    fault(CONNECT, "Connect: reserved bits of CATTR", Greeted, |_| connect(SQE + 46, &[0xf0]), "Successful Completion (0x0)"),
-    fault(CONNECT, "Connect: HOSTID of zero (tolerated)", Greeted, |_| connect(DATA, &[0; 16]), "Successful Completion (0x0)"),
+    fault(
+        CONNECT,
+        "Connect: reserved bits of CATTR",
+        Greeted,
+        |_| connect(SQE + 46, &[0xf0]),
+        "Successful Completion (0x0)",
+    ),
+    fault(
+        CONNECT,
+        "Connect: HOSTID of zero (tolerated)",
+        Greeted,
+        |_| connect(DATA, &[0; 16]),
+        "Successful Completion (0x0)",
+    ),
     fault(
         CONNECT,
         "Connect: HOSTNQN empty (tolerated)",
@@ -204,7 +253,13 @@ pub(super) const TABLE: &[Fault] = &[
         PROPERTY,
         "Property Set: 8 bytes of CC",
         Admin,
-        |_| with(wire::capsule(&Property::set(PropertyOffset::CC, wire::ON.into()), 1, &[]), SQE + 40, &[1]),
+        |_| {
+            with(
+                wire::capsule(&Property::set(PropertyOffset::CC, wire::ON.into()), 1, &[]),
+                SQE + 40,
+                &[1],
+            )
+        },
         "Invalid Field in Command (0x2), DNR",
     ),
     fault(
@@ -232,7 +287,13 @@ pub(super) const TABLE: &[Fault] = &[
         PROPERTY,
         "Property Set: a reserved size",
         Admin,
-        |_| with(wire::capsule(&Property::set(PropertyOffset::CC, wire::ON.into()), 1, &[]), SQE + 40, &[7]),
+        |_| {
+            with(
+                wire::capsule(&Property::set(PropertyOffset::CC, wire::ON.into()), 1, &[]),
+                SQE + 40,
+                &[7],
+            )
+        },
         "Invalid Field in Command (0x2), DNR",
     ),
     fault(
@@ -249,9 +310,27 @@ pub(super) const TABLE: &[Fault] = &[
         |_| wire::capsule(&Property::get(PropertyOffset::CAP), 1, &[]),
         "Invalid Command Opcode (0x1), DNR",
     ),
-    fault(DISCONNECT, "Disconnect of the admin queue", Admin, |_| disconnect(&[]), "Invalid Command Opcode (0x1), DNR"),
-    fault(DISCONNECT, "Disconnect before Connect", Greeted, |_| disconnect(&[]), "Command Sequence Error (0xc), DNR"),
-    fault(DISCONNECT, "Disconnect of an I/O queue", Ready, |_| disconnect(&[]), "Invalid Command Opcode (0x1), DNR"),
+    fault(
+        DISCONNECT,
+        "Disconnect of the admin queue",
+        Admin,
+        |_| disconnect(&[]),
+        "Invalid Command Opcode (0x1), DNR",
+    ),
+    fault(
+        DISCONNECT,
+        "Disconnect before Connect",
+        Greeted,
+        |_| disconnect(&[]),
+        "Command Sequence Error (0xc), DNR",
+    ),
+    fault(
+        DISCONNECT,
+        "Disconnect of an I/O queue",
+        Ready,
+        |_| disconnect(&[]),
+        "Invalid Command Opcode (0x1), DNR",
+    ),
     fault(
         DISCONNECT,
         "Disconnect with a reserved record format",

@@ -55,7 +55,14 @@ pub(super) fn command(sn: u32, flags: u8, expected_bytes: u32, cdb: &[u8]) -> Sc
     let mut padded = [0; 16];
     padded[..cdb.len()].copy_from_slice(cdb);
     let (task, flags) = (TaskTag(sn), CommandFlags(flags));
-    ScsiCommand { flags, task, expected_bytes, cmd_sn: Serial(sn), cdb: padded, ..ScsiCommand::default() }
+    ScsiCommand {
+        flags,
+        task,
+        expected_bytes,
+        cmd_sn: Serial(sn),
+        cdb: padded,
+        ..ScsiCommand::default()
+    }
 }
 
 /// READ (10) or WRITE (10).
@@ -78,10 +85,17 @@ pub(super) fn write(sn: u32) -> Vec<u8> {
     pdu(command(sn, WRITE, 4096, &moving(0x2a, 0, 8)).encode(0), &[])
 }
 
-pub(super) fn data_out(task: u32, transfer: u32, data_sn: u32, offset: u32, bytes: usize) -> Vec<u8> {
+pub(super) fn data_out(
+    task: u32,
+    transfer: u32,
+    data_sn: u32,
+    offset: u32,
+    bytes: usize,
+) -> Vec<u8> {
     let flags = DataOutFlags::FINAL;
     let (task, transfer) = (TaskTag(task), TaskTag(transfer));
-    let out = DataOut { flags, task, transfer, data_sn: Serial(data_sn), offset, ..DataOut::default() };
+    let out =
+        DataOut { flags, task, transfer, data_sn: Serial(data_sn), offset, ..DataOut::default() };
     pdu(out.encode(bytes as u32), &vec![7; bytes])
 }
 
@@ -110,8 +124,14 @@ fn step(flags: u8) -> Vec<u8> {
 
 pub(super) fn text_request(flags: u8, task: u32, transfer: u32, data: &[u8]) -> Vec<u8> {
     let (task, transfer) = (TaskTag(task), TaskTag(transfer));
-    let request =
-        TextRequest { immediate: true, flags: TextFlags(flags), task, transfer, cmd_sn: Serial(1), ..TextRequest::default() };
+    let request = TextRequest {
+        immediate: true,
+        flags: TextFlags(flags),
+        task,
+        transfer,
+        cmd_sn: Serial(1),
+        ..TextRequest::default()
+    };
     pdu(request.encode(data.len() as u32), data)
 }
 
@@ -129,9 +149,27 @@ const OTHER: &str = "RFC 7143 §11.10, §11.16, §11.18";
 
 pub(super) const TABLE: &[Fault] = &[
     fault(LOGIN, "a command before login", Fresh, |_| write(1), "closed"),
-    fault(LOGIN, "another protocol than iSCSI", Fresh, |_| b"GET / HTTP/1.1\r\n\r\n".repeat(50), "closed"),
-    fault(LOGIN, "login: version", Fresh, |_| with(login(""), 2, &[9, 9]), "login: no common protocol version; closed"),
-    fault(LOGIN, "login: reserved stage", Fresh, |_| with(login(""), 1, &[0x8a]), "login: initiator error; closed"),
+    fault(
+        LOGIN,
+        "another protocol than iSCSI",
+        Fresh,
+        |_| b"GET / HTTP/1.1\r\n\r\n".repeat(50),
+        "closed",
+    ),
+    fault(
+        LOGIN,
+        "login: version",
+        Fresh,
+        |_| with(login(""), 2, &[9, 9]),
+        "login: no common protocol version; closed",
+    ),
+    fault(
+        LOGIN,
+        "login: reserved stage",
+        Fresh,
+        |_| with(login(""), 1, &[0x8a]),
+        "login: initiator error; closed",
+    ),
     fault(
         LOGIN,
         "login: next stage below the current one",
@@ -139,7 +177,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| with(login(""), 1, &[0x84]),
         "login: initiator error; closed",
     ),
-    fault(LOGIN, "login: next stage of none", Fresh, |_| with(login(""), 1, &[0x86]), "login: initiator error; closed"),
+    fault(
+        LOGIN,
+        "login: next stage of none",
+        Fresh,
+        |_| with(login(""), 1, &[0x86]),
+        "login: initiator error; closed",
+    ),
     fault(
         LOGIN,
         "login: next stage the same as the current one",
@@ -200,7 +244,10 @@ pub(super) const TABLE: &[Fault] = &[
         LOGIN,
         "login: a text above 64 KiB in pieces",
         Fresh,
-        |_| login_of(&LoginRequest { flags: LoginFlags(0x44), ..request() }, &"x".repeat(8192)).repeat(9),
+        |_| {
+            login_of(&LoginRequest { flags: LoginFlags(0x44), ..request() }, &"x".repeat(8192))
+                .repeat(9)
+        },
         "login: success; login: initiator error; closed",
     ),
     fault(
@@ -210,7 +257,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| step(0x04).repeat(70),
         "login: success; login: initiator error; closed",
     ),
-    fault(LOGIN, "login: a command between two requests", Fresh, |_| [step(0x04), write(1)].concat(), "login: success; closed"),
+    fault(
+        LOGIN,
+        "login: a command between two requests",
+        Fresh,
+        |_| [step(0x04), write(1)].concat(),
+        "login: success; closed",
+    ),
     fault(
         LOGIN,
         "login: TSIH of no session",
@@ -218,8 +271,20 @@ pub(super) const TABLE: &[Fault] = &[
         |_| with(login(""), 14, &[0x12, 0x34]),
         "login: the session does not exist; closed",
     ),
-    fault(LOGIN, "login: data longer than 8192 bytes", Fresh, |_| with(login(""), 5, &[0, 0x30, 0]), "closed"),
-    fault(LOGIN, "login: additional header segments of 1020 bytes", Fresh, |_| with(login(""), 4, &[0xff]), "closed"),
+    fault(
+        LOGIN,
+        "login: data longer than 8192 bytes",
+        Fresh,
+        |_| with(login(""), 5, &[0, 0x30, 0]),
+        "closed",
+    ),
+    fault(
+        LOGIN,
+        "login: additional header segments of 1020 bytes",
+        Fresh,
+        |_| with(login(""), 4, &[0xff]),
+        "closed",
+    ),
     fault(
         KEYS,
         "login without InitiatorName",
@@ -238,22 +303,93 @@ pub(super) const TABLE: &[Fault] = &[
         KEYS,
         "login: a target that does not exist",
         Fresh,
-        |_| login_of(&request(), "InitiatorName=iqn.2026-01.example.weft:hostile\0TargetName=iqn.2026-01.example:nobody\0"),
+        |_| {
+            login_of(
+                &request(),
+                "InitiatorName=iqn.2026-01.example.weft:hostile\0TargetName=iqn.2026-01.example:nobody\0",
+            )
+        },
         "login: there is no such target; closed",
     ),
-    fault(KEYS, "login: text without an end", Fresh, |_| login_of(&request(), "InitiatorName"), "login: initiator error; closed"),
-    fault(KEYS, "login: a key without a value", Fresh, |_| login("HeaderDigest\0"), "login: initiator error; closed"),
-    fault(KEYS, "login: a key twice", Fresh, |_| login("MaxBurstLength=512\0MaxBurstLength=512\0"), "login: success"),
-    fault(KEYS, "login: a number out of range", Fresh, |_| login("MaxBurstLength=1\0"), "login: initiator error; closed"),
-    fault(KEYS, "login: an unknown key", Fresh, |_| login("Colour=red\0"), "login: success, Colour=NotUnderstood"),
-    fault(KEYS, "login: no digest in common", Fresh, |_| login("HeaderDigest=MD5\0"), "login: initiator error; closed"),
-    fault(LOGIN, "login again in the full feature phase", Ready, |_| login(""), "Reject, reason 0x04"),
-    fault(PDU, "an opcode of targets", Ready, |_| pdu(with_opcode(0x21), &[]), "Reject, reason 0x05"),
+    fault(
+        KEYS,
+        "login: text without an end",
+        Fresh,
+        |_| login_of(&request(), "InitiatorName"),
+        "login: initiator error; closed",
+    ),
+    fault(
+        KEYS,
+        "login: a key without a value",
+        Fresh,
+        |_| login("HeaderDigest\0"),
+        "login: initiator error; closed",
+    ),
+    fault(
+        KEYS,
+        "login: a key twice",
+        Fresh,
+        |_| login("MaxBurstLength=512\0MaxBurstLength=512\0"),
+        "login: success",
+    ),
+    fault(
+        KEYS,
+        "login: a number out of range",
+        Fresh,
+        |_| login("MaxBurstLength=1\0"),
+        "login: initiator error; closed",
+    ),
+    fault(
+        KEYS,
+        "login: an unknown key",
+        Fresh,
+        |_| login("Colour=red\0"),
+        "login: success, Colour=NotUnderstood",
+    ),
+    fault(
+        KEYS,
+        "login: no digest in common",
+        Fresh,
+        |_| login("HeaderDigest=MD5\0"),
+        "login: initiator error; closed",
+    ),
+    fault(
+        LOGIN,
+        "login again in the full feature phase",
+        Ready,
+        |_| login(""),
+        "Reject, reason 0x04",
+    ),
+    fault(
+        PDU,
+        "an opcode of targets",
+        Ready,
+        |_| pdu(with_opcode(0x21), &[]),
+        "Reject, reason 0x05",
+    ),
     fault(PDU, "a reserved opcode", Ready, |_| pdu(with_opcode(0x1f), &[]), "Reject, reason 0x05"),
-    fault(PDU, "additional header segments of 1020 bytes", Ready, |_| with(write(1), 4, &[0xff]), "closed"),
-    fault(PDU, "data longer than MaxRecvDataSegmentLength", Ready, |_| with(write(1), 5, &[0xff, 0xff, 0xff]), "closed"),
+    fault(
+        PDU,
+        "additional header segments of 1020 bytes",
+        Ready,
+        |_| with(write(1), 4, &[0xff]),
+        "closed",
+    ),
+    fault(
+        PDU,
+        "data longer than MaxRecvDataSegmentLength",
+        Ready,
+        |_| with(write(1), 5, &[0xff, 0xff, 0xff]),
+        "closed",
+    ),
     fault(COMMAND, "a gap in CmdSN", Ready, |_| write(2), "closed"),
-    fault(COMMAND, "CmdSN of the past", Ready, |_| with(write(1), 24, &0_u32.to_be_bytes()), "nothing"),
+    fault(
+        COMMAND,
+        "CmdSN of the past",
+        Ready,
+        |_| with(write(1), 24, &0_u32.to_be_bytes()),
+        "nothing",
+    ),
     fault(COMMAND, "CmdSN beyond MaxCmdSN", Ready, |_| write(100_000), "nothing"),
     fault(
         COMMAND,
@@ -262,7 +398,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| [write(1), with(write(2), 16, &1_u32.to_be_bytes())].concat(),
         "R2T",
     ),
-    fault(COMMAND, "neither F nor unsolicited data allowed", Ready, |_| with(write(1), 1, &[0x21]), "R2T"),
+    fault(
+        COMMAND,
+        "neither F nor unsolicited data allowed",
+        Ready,
+        |_| with(write(1), 1, &[0x21]),
+        "R2T",
+    ),
     fault(
         COMMAND,
         "immediate data of a read",
@@ -285,10 +427,34 @@ pub(super) const TABLE: &[Fault] = &[
         "ILLEGAL REQUEST, Logical unit not supported (25h/00h)",
     ),
     fault(DATA, "Data-Out for no task", Ready, |_| data_out(77, 0, 0, 0, 512), "nothing"),
-    fault(DATA, "Data-Out: a transfer tag of no R2T", Asked, |_| data_out(1, 77, 0, 0, 512), "nothing"),
-    fault(DATA, "Data-Out: offset out of order", Asked, |peer| data_out(1, peer.transfer, 0, 512, 512), "closed"),
-    fault(DATA, "Data-Out: more than the R2T asked for", Asked, |peer| data_out(1, peer.transfer, 0, 0, 8192), "closed"),
-    fault(DATA, "Data-Out: F before all data", Asked, |peer| data_out(1, peer.transfer, 0, 0, 512), "closed"),
+    fault(
+        DATA,
+        "Data-Out: a transfer tag of no R2T",
+        Asked,
+        |_| data_out(1, 77, 0, 0, 512),
+        "nothing",
+    ),
+    fault(
+        DATA,
+        "Data-Out: offset out of order",
+        Asked,
+        |peer| data_out(1, peer.transfer, 0, 512, 512),
+        "closed",
+    ),
+    fault(
+        DATA,
+        "Data-Out: more than the R2T asked for",
+        Asked,
+        |peer| data_out(1, peer.transfer, 0, 0, 8192),
+        "closed",
+    ),
+    fault(
+        DATA,
+        "Data-Out: F before all data",
+        Asked,
+        |peer| data_out(1, peer.transfer, 0, 0, 512),
+        "closed",
+    ),
     fault(
         DATA,
         "Data-Out: DataSN",
@@ -296,7 +462,13 @@ pub(super) const TABLE: &[Fault] = &[
         |peer| data_out(1, peer.transfer, 9, 0, 4096),
         "ABORTED COMMAND, Protocol service CRC error (47h/05h)",
     ),
-    fault(DATA, "Data-Out unsolicited although InitialR2T=Yes", Asked, |_| data_out(1, u32::MAX, 0, 0, 512), "nothing"),
+    fault(
+        DATA,
+        "Data-Out unsolicited although InitialR2T=Yes",
+        Asked,
+        |_| data_out(1, u32::MAX, 0, 0, 512),
+        "nothing",
+    ),
     fault(TASK, "ABORT TASK of no task", Ready, |_| manage(1, 0, 77), "task management response 1"),
     fault(TASK, "a reserved function", Ready, |_| manage(60, 0, 0), "task management response 5"),
     fault(
@@ -312,7 +484,12 @@ pub(super) const TABLE: &[Fault] = &[
         "a text request that is no text",
         Ready,
         |_| {
-            let request = TextRequest { immediate: true, flags: TextFlags::FINAL, task: TaskTag(5), ..TextRequest::default() };
+            let request = TextRequest {
+                immediate: true,
+                flags: TextFlags::FINAL,
+                task: TaskTag(5),
+                ..TextRequest::default()
+            };
             pdu(request.encode(4), b"A\0=b")
         },
         "closed",
@@ -342,36 +519,63 @@ pub(super) const TABLE: &[Fault] = &[
         TEXT,
         "a text request that continues what has ended",
         Ready,
-        |_| [text_request(0x80, 5, NONE, b"SendTargets=All\0"), text_request(0x80, 5, 0, b"")].concat(),
+        |_| {
+            [text_request(0x80, 5, NONE, b"SendTargets=All\0"), text_request(0x80, 5, 0, b"")]
+                .concat()
+        },
         "text response; Reject, reason 0x04",
     ),
     fault(
         TEXT,
         "a text request with a transfer tag that was not given",
         Ready,
-        |_| [text_request(0x40, 5, NONE, b"Send"), text_request(0x80, 5, 77, b"Targets=All\0")].concat(),
+        |_| {
+            [text_request(0x40, 5, NONE, b"Send"), text_request(0x80, 5, 77, b"Targets=All\0")]
+                .concat()
+        },
         "text response; Reject, reason 0x04",
     ),
     fault(
         TEXT,
         "a text that another task continues",
         Ready,
-        |_| [text_request(0x40, 5, NONE, b"Send"), text_request(0x80, 6, 0, b"Targets=All\0")].concat(),
+        |_| {
+            [text_request(0x40, 5, NONE, b"Send"), text_request(0x80, 6, 0, b"Targets=All\0")]
+                .concat()
+        },
         "text response; Reject, reason 0x04",
     ),
     fault(
         TEXT,
         "a text that is begun anew before its end",
         Ready,
-        |_| [text_request(0x40, 5, NONE, b"A\0=b"), text_request(0x80, 6, NONE, b"SendTargets=All\0")].concat(),
+        |_| {
+            [
+                text_request(0x40, 5, NONE, b"A\0=b"),
+                text_request(0x80, 6, NONE, b"SendTargets=All\0"),
+            ]
+            .concat()
+        },
         "text response",
     ),
-    fault(TEXT, "a text that goes on (C) and never ends", Ready, |_| text_request(0x40, 5, NONE, b"Send"), "text response"),
+    fault(
+        TEXT,
+        "a text that goes on (C) and never ends",
+        Ready,
+        |_| text_request(0x40, 5, NONE, b"Send"),
+        "text response",
+    ),
     fault(
         TEXT,
         "a text above 64 KiB in pieces",
         Ready,
-        |_| [text_request(0x40, 5, NONE, &[b'x'; 8192]), text_request(0x40, 5, 0, &[b'x'; 8192]).repeat(9)].concat(),
+        |_| {
+            [
+                text_request(0x40, 5, NONE, &[b'x'; 8192]),
+                text_request(0x40, 5, 0, &[b'x'; 8192]).repeat(9),
+            ]
+            .concat()
+        },
         "text response; closed",
     ),
     fault(
@@ -381,14 +585,25 @@ pub(super) const TABLE: &[Fault] = &[
         |_| text_request(0x80, 5, NONE, &[b'x'; 70_000]),
         "Reject, reason 0x09",
     ),
-    fault(OTHER, "SNACK, at error recovery level 0", Ready, |_| pdu(with_opcode(0x10), &[]), "Reject, reason 0x03"),
+    fault(
+        OTHER,
+        "SNACK, at error recovery level 0",
+        Ready,
+        |_| pdu(with_opcode(0x10), &[]),
+        "Reject, reason 0x03",
+    ),
     fault(
         OTHER,
         "logout of another connection",
         Ready,
         |_| {
-            let request =
-                LogoutRequest { immediate: true, reason: LogoutReason(1), task: TaskTag(5), cid: 9, ..LogoutRequest::default() };
+            let request = LogoutRequest {
+                immediate: true,
+                reason: LogoutReason(1),
+                task: TaskTag(5),
+                cid: 9,
+                ..LogoutRequest::default()
+            };
             pdu(request.encode(0), &[])
         },
         "logout response 1",
@@ -398,8 +613,12 @@ pub(super) const TABLE: &[Fault] = &[
         "a wrong header digest of a SCSI command",
         Fresh,
         |_| {
-            [login("HeaderDigest=CRC32C\0"), pdu(command(1, READ, 512, &moving(0x28, 0, 1)).encode(0), &[]), vec![1, 2, 3, 4]]
-                .concat()
+            [
+                login("HeaderDigest=CRC32C\0"),
+                pdu(command(1, READ, 512, &moving(0x28, 0, 1)).encode(0), &[]),
+                vec![1, 2, 3, 4],
+            ]
+            .concat()
         },
         "login: success; closed",
     ),
@@ -438,7 +657,9 @@ fn part(bhs: &[u8; 48], data: &[u8]) -> Option<String> {
         Opcode::LOGIN_RESPONSE => {
             let refused = LoginResponse::decode(bhs).status;
             let keys = String::from_utf8_lossy(data).replace('\0', " ");
-            let rejected = keys.split(' ').find(|key| key.ends_with("=Reject") || key.ends_with("=NotUnderstood"));
+            let rejected = keys
+                .split(' ')
+                .find(|key| key.ends_with("=Reject") || key.ends_with("=NotUnderstood"));
             let rejected = rejected.map(|key| format!(", {key}")).unwrap_or_default();
             format!("login: {}{rejected}", refused.text())
         }
@@ -450,7 +671,9 @@ fn part(bhs: &[u8; 48], data: &[u8]) -> Option<String> {
             }
         }
         Opcode::REJECT => format!("Reject, reason {:#04x}", Reject::decode(bhs).reason.0),
-        Opcode::TASK_RESPONSE => format!("task management response {}", TaskResponse::decode(bhs).response.0),
+        Opcode::TASK_RESPONSE => {
+            format!("task management response {}", TaskResponse::decode(bhs).response.0)
+        }
         Opcode::LOGOUT_RESPONSE => format!("logout response {}", bhs[2]),
         Opcode::R2T => "R2T".to_owned(),
         Opcode::DATA_IN => "Data-In".to_owned(),

@@ -1,7 +1,9 @@
 //! iSCSI: digests, of headers and of data, on a connection that uses both (RFC 7143 §7.8, §13.1).
 
 use super::State::Digested;
-use super::iscsi::{READ, WRITE, command, data_out, login, moving, pdu, text_request, words as words_without};
+use super::iscsi::{
+    READ, WRITE, command, data_out, login, moving, pdu, text_request, words as words_without,
+};
 use super::{Fault, fault};
 use crate::protocols::AnyScene;
 use crate::puppet::Puppet;
@@ -25,9 +27,11 @@ fn with_digests(plain: &[u8], in_header: u32, in_data: u32) -> Vec<u8> {
     bytes
 }
 
-/// Logs in with both digests, and begins a write of 4096 bytes as task 1. Says the transfer tag of the R2T.
+/// Logs in with both digests, and begins a write of 4096 bytes as task 1. Says the transfer tag of
+/// the R2T.
 pub(super) fn begin(scene: &mut AnyScene, puppet: &Puppet) -> u32 {
-    puppet.put(&login("HeaderDigest=CRC32C\0DataDigest=CRC32C\0InitialR2T=Yes\0ImmediateData=Yes\0"));
+    puppet
+        .put(&login("HeaderDigest=CRC32C\0DataDigest=CRC32C\0InitialR2T=Yes\0ImmediateData=Yes\0"));
     scene.world.run_for(Duration::from_secs(1));
     assert_eq!(words_without(puppet.take_bytes()), "login: success");
     // The first command is told of the power on.
@@ -45,11 +49,21 @@ pub(super) fn begin(scene: &mut AnyScene, puppet: &Puppet) -> u32 {
 
 /// A write of 512 bytes, which come with the command, as task 2.
 fn immediate(in_header: u32, in_data: u32) -> Vec<u8> {
-    with_digests(&pdu(command(2, WRITE, 512, &moving(0x2a, 8, 1)).encode(512), &[3; 512]), in_header, in_data)
+    with_digests(
+        &pdu(command(2, WRITE, 512, &moving(0x2a, 8, 1)).encode(512), &[3; 512]),
+        in_header,
+        in_data,
+    )
 }
 
 fn ping(in_data: u32) -> Vec<u8> {
-    let ping = NopOut { immediate: true, task: TaskTag(5), transfer: TaskTag::NONE, cmd_sn: Serial(2), ..NopOut::default() };
+    let ping = NopOut {
+        immediate: true,
+        task: TaskTag(5),
+        transfer: TaskTag::NONE,
+        cmd_sn: Serial(2),
+        ..NopOut::default()
+    };
     with_digests(&pdu(ping.encode(8), b"are you?"), 0, in_data)
 }
 
@@ -77,7 +91,13 @@ pub(super) const TABLE: &[Fault] = &[
         |peer| with_digests(&data_out(1, peer.transfer, 0, 0, 4096), 0, 0),
         "GOOD",
     ),
-    fault(DATA, "a wrong header digest of a command with immediate data", Digested, |_| immediate(1, 0), "closed"),
+    fault(
+        DATA,
+        "a wrong header digest of a command with immediate data",
+        Digested,
+        |_| immediate(1, 0),
+        "closed",
+    ),
     fault(
         DATA,
         "a wrong data digest of immediate data",
@@ -108,12 +128,16 @@ pub(super) fn words(bytes: Vec<u8>) -> String {
     while rest.len() >= BHS + SUM {
         let (header, behind) = rest.split_at(BHS);
         assert_eq!(behind[..SUM], crc32c(header).to_le_bytes(), "the target's header digest");
-        let data_bytes = u32::from_be_bytes([0, header[5], header[6], header[7]]).next_multiple_of(4) as usize;
+        let data_bytes =
+            u32::from_be_bytes([0, header[5], header[6], header[7]]).next_multiple_of(4) as usize;
         let (data, behind) = behind[SUM..].split_at(data_bytes);
         plain.extend_from_slice(header);
         plain.extend_from_slice(data);
         let sum = if data.is_empty() { 0 } else { SUM };
-        assert!(data.is_empty() || behind[..SUM] == crc32c(data).to_le_bytes(), "the target's data digest");
+        assert!(
+            data.is_empty() || behind[..SUM] == crc32c(data).to_le_bytes(),
+            "the target's data digest"
+        );
         rest = &behind[sum..];
     }
     words_without(plain)

@@ -1,4 +1,5 @@
-//! Peers that break the rules, field by field: what an export answers. `docs/hostile-peers.md` shows these tables; tests compare them.
+//! Peers that break the rules, field by field: what an export answers. `docs/hostile-peers.md`
+//! shows these tables; tests compare them.
 
 mod fabrics;
 mod iscsi;
@@ -29,9 +30,11 @@ enum State {
     Admin,
     /// NVMe: an I/O queue. iSCSI: logged in. NBD: in the transmission phase.
     Ready,
-    /// The same, and the target waits for the data of a write of 4096 bytes: NVMe command 1 with TTAG 0, iSCSI task 1.
+    /// The same, and the target waits for the data of a write of 4096 bytes: NVMe command 1 with
+    /// TTAG 0, iSCSI task 1.
     Asked,
-    /// With digests of headers and of data. NVMe/TCP: the target waits for the data of Connect. iSCSI: as [`State::Asked`].
+    /// With digests of headers and of data. NVMe/TCP: the target waits for the data of Connect.
+    /// iSCSI: as [`State::Asked`].
     Digested,
 }
 
@@ -85,7 +88,9 @@ impl Peer {
         match (protocol, state) {
             (_, State::Fresh) => {}
             (Protocol::NvmeTcp, State::Greeted) => wire::greet(&mut puppet.within(&mut scene)),
-            (Protocol::NvmeTcp, State::Admin) => cntlid = wire::admin(&mut puppet.within(&mut scene), &who()),
+            (Protocol::NvmeTcp, State::Admin) => {
+                cntlid = wire::admin(&mut puppet.within(&mut scene), &who())
+            }
             (Protocol::NvmeTcp, State::Ready | State::Asked) => {
                 let of_admin = Puppet::new(&scene);
                 cntlid = wire::admin(&mut of_admin.within(&mut scene), &who());
@@ -93,16 +98,25 @@ impl Peer {
                 admin = Some(of_admin);
             }
             (Protocol::NvmeTcp, State::Digested) => nvme_tcp::begin_digested(&mut scene, &puppet),
-            (Protocol::Iscsi, State::Digested) => transfer = iscsi_digests::begin(&mut scene, &puppet),
+            (Protocol::Iscsi, State::Digested) => {
+                transfer = iscsi_digests::begin(&mut scene, &puppet)
+            }
             (Protocol::Iscsi, _) => iscsi::log_in(&mut scene, &puppet),
             (Protocol::Nbd, state) => nbd::begin(&mut scene, &puppet, state),
         }
         if state == State::Asked {
-            puppet.put(&if protocol == Protocol::Iscsi { iscsi::write(1) } else { nvme_tcp::asks(1) });
+            puppet.put(&if protocol == Protocol::Iscsi {
+                iscsi::write(1)
+            } else {
+                nvme_tcp::asks(1)
+            });
             scene.world.run_for(Duration::from_secs(1));
             let r2t = puppet.take_bytes();
             assert!(!r2t.is_empty());
-            transfer = r2t.first_chunk().filter(|_| protocol == Protocol::Iscsi).map_or(0, |bhs| R2t::decode(bhs).transfer.0);
+            transfer = r2t
+                .first_chunk()
+                .filter(|_| protocol == Protocol::Iscsi)
+                .map_or(0, |bhs| R2t::decode(bhs).transfer.0);
         }
         Self { scene, puppet, admin, cntlid, transfer }
     }
@@ -114,8 +128,8 @@ impl Peer {
     }
 }
 
-/// Sends what each row says to a target of its own, and compares the answer, in the words that `words` finds. The target serves others
-/// afterwards.
+/// Sends what each row says to a target of its own, and compares the answer, in the words that
+/// `words` finds. The target serves others afterwards.
 fn check(protocol: Protocol, table: &[Fault], words: fn(Vec<u8>) -> String) {
     let mut wrong = Vec::new();
     for fault in table {

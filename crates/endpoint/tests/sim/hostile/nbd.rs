@@ -37,7 +37,13 @@ fn go(name_bytes: u32, name: &[u8], requests: u16) -> Vec<u8> {
 }
 
 fn request(magic: u32, flags: u16, command: u16, offset: u64, bytes: u32, data: &[u8]) -> Vec<u8> {
-    let head = [&magic.to_be_bytes()[..], &flags.to_be_bytes(), &command.to_be_bytes(), &[7; 8], &offset.to_be_bytes()];
+    let head = [
+        &magic.to_be_bytes()[..],
+        &flags.to_be_bytes(),
+        &command.to_be_bytes(),
+        &[7; 8],
+        &offset.to_be_bytes(),
+    ];
     [&head.concat()[..], &bytes.to_be_bytes(), data].concat()
 }
 
@@ -54,7 +60,13 @@ fn choose(code: u32) -> Vec<u8> {
 
 /// A request with an extended header.
 fn extended(flags: u16, command: u16, offset: u64, bytes: u64, data: &[u8]) -> Vec<u8> {
-    let head = [&EXTENDED_MAGIC.to_be_bytes()[..], &flags.to_be_bytes(), &command.to_be_bytes(), &[7; 8], &offset.to_be_bytes()];
+    let head = [
+        &EXTENDED_MAGIC.to_be_bytes()[..],
+        &flags.to_be_bytes(),
+        &command.to_be_bytes(),
+        &[7; 8],
+        &offset.to_be_bytes(),
+    ];
     [&head.concat()[..], &bytes.to_be_bytes(), data].concat()
 }
 
@@ -68,20 +80,62 @@ const COMMAND: &str = "Request types";
 
 pub(super) const TABLE: &[Fault] = &[
     fault(HAND, "client flags that were not offered", Fresh, |_| vec![0x80, 0, 0, 3], "closed"),
-    fault(HAND, "another protocol than NBD", Fresh, |_| b"GET / HTTP/1.1\r\n\r\n".to_vec(), "closed"),
+    fault(
+        HAND,
+        "another protocol than NBD",
+        Fresh,
+        |_| b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        "closed",
+    ),
     fault(HAND, "an option without its magic number", Greeted, |_| vec![0; 16], "closed"),
     fault(OPTION, "an unknown option", Greeted, |_| option(99, &[]), "ERR_UNSUP"),
     fault(OPTION, "an option of 4 GiB", Greeted, |_| announced(3, u32::MAX, &[]), "nothing"),
-    fault(OPTION, "an unknown option of 1 MiB", Greeted, |_| announced(99, 1 << 20, &[0; 1 << 20]), "ERR_TOO_BIG"),
+    fault(
+        OPTION,
+        "an unknown option of 1 MiB",
+        Greeted,
+        |_| announced(99, 1 << 20, &[0; 1 << 20]),
+        "ERR_TOO_BIG",
+    ),
     fault(OPTION, "EXPORT_NAME that does not exist", Greeted, |_| option(1, b"nobody"), "closed"),
     fault(OPTION, "EXPORT_NAME that is no text", Greeted, |_| option(1, &[0xff; 5]), "closed"),
-    fault(OPTION, "GO: a name that does not exist", Greeted, |_| go(6, b"nobody", 0), "ERR_UNKNOWN"),
-    fault(OPTION, "GO: a name longer than the option", Greeted, |_| go(600, b"1", 0), "ERR_INVALID"),
-    fault(OPTION, "GO: a name of 5000 bytes", Greeted, |_| go(5000, &[b'x'; 5000], 0), "ERR_INVALID"),
-    fault(OPTION, "GO: information requests that are not there", Greeted, |_| go(1, b"1", 9), "ERR_INVALID"),
+    fault(
+        OPTION,
+        "GO: a name that does not exist",
+        Greeted,
+        |_| go(6, b"nobody", 0),
+        "ERR_UNKNOWN",
+    ),
+    fault(
+        OPTION,
+        "GO: a name longer than the option",
+        Greeted,
+        |_| go(600, b"1", 0),
+        "ERR_INVALID",
+    ),
+    fault(
+        OPTION,
+        "GO: a name of 5000 bytes",
+        Greeted,
+        |_| go(5000, &[b'x'; 5000], 0),
+        "ERR_INVALID",
+    ),
+    fault(
+        OPTION,
+        "GO: information requests that are not there",
+        Greeted,
+        |_| go(1, b"1", 9),
+        "ERR_INVALID",
+    ),
     fault(OPTION, "PEEK_EXPORT, which was withdrawn", Greeted, |_| option(4, &[]), "ERR_UNSUP"),
     fault(OPTION, "ABORT with data", Greeted, |_| option(2, b"data"), "ACK; closed"),
-    fault(OPTION, "EXPORT_NAME with extended headers", Greeted, |_| [option(11, &[]), option(1, b"1")].concat(), "ACK; closed"),
+    fault(
+        OPTION,
+        "EXPORT_NAME with extended headers",
+        Greeted,
+        |_| [option(11, &[]), option(1, b"1")].concat(),
+        "ACK; closed",
+    ),
     fault(
         OPTION,
         "INFO: a name that does not exist",
@@ -89,8 +143,20 @@ pub(super) const TABLE: &[Fault] = &[
         |_| option(6, &[&6_u32.to_be_bytes()[..], b"nobody", &[0; 2]].concat()),
         "ERR_UNKNOWN",
     ),
-    fault(OPTION, "GO: shorter than the length of a name", Greeted, |_| option(7, &[0; 3]), "ERR_INVALID"),
-    fault(OPTION, "GO: a name that is no text", Greeted, |_| go(2, &[0xff, 0xfe], 0), "ERR_INVALID"),
+    fault(
+        OPTION,
+        "GO: shorter than the length of a name",
+        Greeted,
+        |_| option(7, &[0; 3]),
+        "ERR_INVALID",
+    ),
+    fault(
+        OPTION,
+        "GO: a name that is no text",
+        Greeted,
+        |_| go(2, &[0xff, 0xfe], 0),
+        "ERR_INVALID",
+    ),
     fault(
         OPTION,
         "GO: bytes behind the information requests",
@@ -123,7 +189,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| [option(11, &[]), option(8, &[])].concat(),
         "ACK; ERR_EXT_HEADER_REQD",
     ),
-    fault(OPTION, "LIST_META_CONTEXT without structured replies", Greeted, |_| contexts(9, b"1", 0, &[]), "ERR_INVALID"),
+    fault(
+        OPTION,
+        "LIST_META_CONTEXT without structured replies",
+        Greeted,
+        |_| contexts(9, b"1", 0, &[]),
+        "ERR_INVALID",
+    ),
     fault(
         OPTION,
         "SET_META_CONTEXT: an export that does not exist",
@@ -152,12 +224,42 @@ pub(super) const TABLE: &[Fault] = &[
         |_| [option(8, &[]), contexts(10, b"1", 1, b"\0\0\0\x03x:y")].concat(),
         "ACK",
     ),
-    fault(OPTION, "a request before the export is chosen", Greeted, |_| request(MAGIC, 0, 0, 0, 512, &[]), "closed"),
-    fault(REQUEST, "a wrong magic number", Ready, |_| request(MAGIC ^ 1, 0, 0, 0, 512, &[]), "closed"),
+    fault(
+        OPTION,
+        "a request before the export is chosen",
+        Greeted,
+        |_| request(MAGIC, 0, 0, 0, 512, &[]),
+        "closed",
+    ),
+    fault(
+        REQUEST,
+        "a wrong magic number",
+        Ready,
+        |_| request(MAGIC ^ 1, 0, 0, 0, 512, &[]),
+        "closed",
+    ),
     fault(REQUEST, "an unknown command", Ready, |_| request(MAGIC, 0, 99, 0, 512, &[]), "EINVAL"),
-    fault(REQUEST, "flags that do not exist", Ready, |_| request(MAGIC, 0x8000, 0, 0, 512, &[]), "EINVAL"),
-    fault(REQUEST, "an option in the transmission phase", Ready, |_| option(3, &[]).repeat(2), "closed"),
-    fault(REQUEST, "an extended request without extended headers", Ready, |_| extended(0, 0, 0, 512, &[]), "closed"),
+    fault(
+        REQUEST,
+        "flags that do not exist",
+        Ready,
+        |_| request(MAGIC, 0x8000, 0, 0, 512, &[]),
+        "EINVAL",
+    ),
+    fault(
+        REQUEST,
+        "an option in the transmission phase",
+        Ready,
+        |_| option(3, &[]).repeat(2),
+        "closed",
+    ),
+    fault(
+        REQUEST,
+        "an extended request without extended headers",
+        Ready,
+        |_| extended(0, 0, 0, 512, &[]),
+        "closed",
+    ),
     fault(
         REQUEST,
         "a plain request with extended headers",
@@ -207,30 +309,117 @@ pub(super) const TABLE: &[Fault] = &[
         |_| [choose(8), request(MAGIC, 0, 0, END, 512, &[])].concat(),
         "ACK; INFO; ACK; EINVAL",
     ),
-    fault(COMMAND, "a read beyond the end", Ready, |_| request(MAGIC, 0, 0, END - 512, 1024, &[]), "EINVAL"),
-    fault(COMMAND, "a read whose offset overflows", Ready, |_| request(MAGIC, 0, 0, u64::MAX - 511, 1024, &[]), "EINVAL"),
+    fault(
+        COMMAND,
+        "a read beyond the end",
+        Ready,
+        |_| request(MAGIC, 0, 0, END - 512, 1024, &[]),
+        "EINVAL",
+    ),
+    fault(
+        COMMAND,
+        "a read whose offset overflows",
+        Ready,
+        |_| request(MAGIC, 0, 0, u64::MAX - 511, 1024, &[]),
+        "EINVAL",
+    ),
     fault(COMMAND, "a read of no bytes", Ready, |_| request(MAGIC, 0, 0, 0, 0, &[]), "EINVAL"),
     fault(COMMAND, "a read of 4 GiB", Ready, |_| request(MAGIC, 0, 0, 0, u32::MAX, &[]), "EINVAL"),
-    fault(COMMAND, "a write beyond the end", Ready, |_| request(MAGIC, 0, 1, END - 512, 1024, &[1; 1024]), "ENOSPC"),
+    fault(
+        COMMAND,
+        "a write beyond the end",
+        Ready,
+        |_| request(MAGIC, 0, 1, END - 512, 1024, &[1; 1024]),
+        "ENOSPC",
+    ),
     fault(COMMAND, "a write of 4 GiB", Ready, |_| request(MAGIC, 0, 1, 0, u32::MAX, &[]), "closed"),
     fault(COMMAND, "a write of no bytes", Ready, |_| request(MAGIC, 0, 1, 0, 0, &[]), "EINVAL"),
-    fault(COMMAND, "a trim beyond the end", Ready, |_| request(MAGIC, 0, 4, END - 512, 1024, &[]), "EINVAL"),
-    fault(COMMAND, "write zeroes beyond the end of the export", Ready, |_| request(MAGIC, 0, 6, END - 512, 1024, &[]), "ENOSPC"),
-    fault(COMMAND, "DISC with flags and an address", Ready, |_| request(MAGIC, 0xffff, 2, 9, 9, &[]), "closed"),
-    fault(COMMAND, "CACHE, which was not offered", Ready, |_| request(MAGIC, 0, 5, 0, 512, &[]), "EINVAL"),
-    fault(COMMAND, "a read with DF, which was not offered", Ready, |_| request(MAGIC, 4, 0, 0, 512, &[]), "EINVAL"),
-    fault(COMMAND, "a write whose offset overflows", Ready, |_| request(MAGIC, 0, 1, u64::MAX - 511, 1024, &[1; 1024]), "ENOSPC"),
+    fault(
+        COMMAND,
+        "a trim beyond the end",
+        Ready,
+        |_| request(MAGIC, 0, 4, END - 512, 1024, &[]),
+        "EINVAL",
+    ),
+    fault(
+        COMMAND,
+        "write zeroes beyond the end of the export",
+        Ready,
+        |_| request(MAGIC, 0, 6, END - 512, 1024, &[]),
+        "ENOSPC",
+    ),
+    fault(
+        COMMAND,
+        "DISC with flags and an address",
+        Ready,
+        |_| request(MAGIC, 0xffff, 2, 9, 9, &[]),
+        "closed",
+    ),
+    fault(
+        COMMAND,
+        "CACHE, which was not offered",
+        Ready,
+        |_| request(MAGIC, 0, 5, 0, 512, &[]),
+        "EINVAL",
+    ),
+    fault(
+        COMMAND,
+        "a read with DF, which was not offered",
+        Ready,
+        |_| request(MAGIC, 4, 0, 0, 512, &[]),
+        "EINVAL",
+    ),
+    fault(
+        COMMAND,
+        "a write whose offset overflows",
+        Ready,
+        |_| request(MAGIC, 0, 1, u64::MAX - 511, 1024, &[1; 1024]),
+        "ENOSPC",
+    ),
     fault(COMMAND, "a trim of no bytes", Ready, |_| request(MAGIC, 0, 4, 0, 0, &[]), "EINVAL"),
-    fault(COMMAND, "a trim whose offset overflows", Ready, |_| request(MAGIC, 0, 4, u64::MAX - 511, 1024, &[]), "EINVAL"),
-    fault(COMMAND, "write zeroes of no bytes", Ready, |_| request(MAGIC, 0, 6, 0, 0, &[]), "EINVAL"),
-    fault(COMMAND, "write zeroes that have to be fast", Ready, |_| request(MAGIC, 0x10, 6, 0, 512, &[]), "ENOTSUP"),
-    fault(COMMAND, "a flush with an address", Ready, |_| request(MAGIC, 0, 3, 512, 512, &[]), "EINVAL"),
-    fault(COMMAND, "block status, which was not negotiated", Ready, |_| request(MAGIC, 0, 7, 0, 512, &[]), "EINVAL"),
+    fault(
+        COMMAND,
+        "a trim whose offset overflows",
+        Ready,
+        |_| request(MAGIC, 0, 4, u64::MAX - 511, 1024, &[]),
+        "EINVAL",
+    ),
+    fault(
+        COMMAND,
+        "write zeroes of no bytes",
+        Ready,
+        |_| request(MAGIC, 0, 6, 0, 0, &[]),
+        "EINVAL",
+    ),
+    fault(
+        COMMAND,
+        "write zeroes that have to be fast",
+        Ready,
+        |_| request(MAGIC, 0x10, 6, 0, 512, &[]),
+        "ENOTSUP",
+    ),
+    fault(
+        COMMAND,
+        "a flush with an address",
+        Ready,
+        |_| request(MAGIC, 0, 3, 512, 512, &[]),
+        "EINVAL",
+    ),
+    fault(
+        COMMAND,
+        "block status, which was not negotiated",
+        Ready,
+        |_| request(MAGIC, 0, 7, 0, 512, &[]),
+        "EINVAL",
+    ),
     fault(
         COMMAND,
         "a cookie that is in use",
         Ready,
-        |_| [request(MAGIC, 0, 1, 0, 512, &[1; 512]), request(MAGIC, 0, 1, 0, 512, &[1; 512])].concat(),
+        |_| {
+            [request(MAGIC, 0, 1, 0, 512, &[1; 512]), request(MAGIC, 0, 1, 0, 512, &[1; 512])]
+                .concat()
+        },
         "success",
     ),
 ];

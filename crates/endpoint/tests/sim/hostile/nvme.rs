@@ -36,7 +36,13 @@ const IO: &str = "NVM §3.3";
 const GENERIC: &str = "Base §4.1";
 
 pub(super) const TABLE: &[Fault] = &[
-    fault(ADMIN, "admin: unknown opcode", Admin, |_| command_without_data(0xc1, 0, &[]), "Invalid Command Opcode (0x1), DNR"),
+    fault(
+        ADMIN,
+        "admin: unknown opcode",
+        Admin,
+        |_| command_without_data(0xc1, 0, &[]),
+        "Invalid Command Opcode (0x1), DNR",
+    ),
     fault(
         ADMIN,
         "admin: Create I/O Submission Queue",
@@ -44,7 +50,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| command_without_data(1, 0, &[]),
         "Invalid Command Opcode (0x1), DNR",
     ),
-    fault(ADMIN, "admin: an I/O command", Admin, |_| read(1, 0, 8, 4096), "Invalid Field in Command (0x2), DNR"),
+    fault(
+        ADMIN,
+        "admin: an I/O command",
+        Admin,
+        |_| read(1, 0, 8, 4096),
+        "Invalid Field in Command (0x2), DNR",
+    ),
     fault(
         ADMIN,
         "admin: a reserved fabrics command",
@@ -119,7 +131,13 @@ pub(super) const TABLE: &[Fault] = &[
         "Base §5.1.2",
         "Asynchronous Event Requests beyond AERL",
         Admin,
-        |_| (0..40).flat_map(|cid| wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), cid, &[])).collect(),
+        |_| {
+            (0..40)
+                .flat_map(|cid| {
+                    wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), cid, &[])
+                })
+                .collect()
+        },
         "Asynchronous Event Request Limit Exceeded (0x105), DNR",
     ),
     fault(
@@ -129,10 +147,34 @@ pub(super) const TABLE: &[Fault] = &[
         |_| command_without_data(8, 0, &[(10, 77 << 16 | 1)]),
         "Successful Completion (0x0)",
     ),
-    fault("Base §5.1.10", "Format NVM", Admin, |_| command_without_data(0x80, 1, &[]), "Invalid Command Opcode (0x1), DNR"),
-    fault(GENERIC, "I/O: unknown opcode", Ready, |_| command_without_data(0x7e, 1, &[]), "Invalid Command Opcode (0x1), DNR"),
-    fault(GENERIC, "I/O: NSID 0", Ready, |_| read(0, 0, 8, 4096), "Invalid Namespace or Format (0xb), DNR"),
-    fault(GENERIC, "I/O: NSID that does not exist", Ready, |_| read(99, 0, 8, 4096), "Invalid Namespace or Format (0xb), DNR"),
+    fault(
+        "Base §5.1.10",
+        "Format NVM",
+        Admin,
+        |_| command_without_data(0x80, 1, &[]),
+        "Invalid Command Opcode (0x1), DNR",
+    ),
+    fault(
+        GENERIC,
+        "I/O: unknown opcode",
+        Ready,
+        |_| command_without_data(0x7e, 1, &[]),
+        "Invalid Command Opcode (0x1), DNR",
+    ),
+    fault(
+        GENERIC,
+        "I/O: NSID 0",
+        Ready,
+        |_| read(0, 0, 8, 4096),
+        "Invalid Namespace or Format (0xb), DNR",
+    ),
+    fault(
+        GENERIC,
+        "I/O: NSID that does not exist",
+        Ready,
+        |_| read(99, 0, 8, 4096),
+        "Invalid Namespace or Format (0xb), DNR",
+    ),
     fault(
         GENERIC,
         "I/O: NSID of all namespaces",
@@ -154,12 +196,48 @@ pub(super) const TABLE: &[Fault] = &[
         |_| with(read(1, 0, 8, 4096), SQE + 1, &[0x42]),
         "Command Aborted due to Missing Fused Command (0xa), DNR",
     ),
-    fault(IO, "read: SLBA behind the end", Ready, |_| read(1, 32_768, 8, 4096), "LBA Out of Range (0x80), DNR"),
-    fault(IO, "read: SLBA overflows", Ready, |_| read(1, u64::MAX, 8, 4096), "LBA Out of Range (0x80), DNR"),
-    fault(IO, "read: NLB beyond the end", Ready, |_| read(1, 32_764, 8, 4096), "LBA Out of Range (0x80), DNR"),
-    fault(IO, "read: longer than MDTS", Ready, |_| read(1, 0, 4096, 4096 * 512), "Invalid Field in Command (0x2), DNR"),
-    fault(IO, "read: SGL shorter than NLB", Ready, |_| read(1, 0, 8, 512), "Data SGL Length Invalid (0xf), DNR"),
-    fault(IO, "read: SGL longer than NLB", Ready, |_| read(1, 0, 1, 4096), "Data SGL Length Invalid (0xf), DNR"),
+    fault(
+        IO,
+        "read: SLBA behind the end",
+        Ready,
+        |_| read(1, 32_768, 8, 4096),
+        "LBA Out of Range (0x80), DNR",
+    ),
+    fault(
+        IO,
+        "read: SLBA overflows",
+        Ready,
+        |_| read(1, u64::MAX, 8, 4096),
+        "LBA Out of Range (0x80), DNR",
+    ),
+    fault(
+        IO,
+        "read: NLB beyond the end",
+        Ready,
+        |_| read(1, 32_764, 8, 4096),
+        "LBA Out of Range (0x80), DNR",
+    ),
+    fault(
+        IO,
+        "read: longer than MDTS",
+        Ready,
+        |_| read(1, 0, 4096, 4096 * 512),
+        "Invalid Field in Command (0x2), DNR",
+    ),
+    fault(
+        IO,
+        "read: SGL shorter than NLB",
+        Ready,
+        |_| read(1, 0, 8, 512),
+        "Data SGL Length Invalid (0xf), DNR",
+    ),
+    fault(
+        IO,
+        "read: SGL longer than NLB",
+        Ready,
+        |_| read(1, 0, 1, 4096),
+        "Data SGL Length Invalid (0xf), DNR",
+    ),
     fault(
         IO,
         "read: data in the capsule",

@@ -55,15 +55,21 @@ fn in_capsule() -> Vec<u8> {
 /// A connection whose first PDU asks for digests of headers, and a command with this digest.
 fn digested(digest: impl Fn(u32) -> u32) -> Vec<u8> {
     let ic = wire::ic_req(Digests { header: true, data: false });
-    let connect = wire::connect_capsule(&super::who(), 0, weft_proto::nvme::types::Cntlid::DYNAMIC, 32);
-    let header = with(with(with(connect[..72].to_vec(), 1, &[1]), 3, &[76]), 4, &(76_u32 + 1024).to_le_bytes());
+    let connect =
+        wire::connect_capsule(&super::who(), 0, weft_proto::nvme::types::Cntlid::DYNAMIC, 32);
+    let header = with(
+        with(with(connect[..72].to_vec(), 1, &[1]), 3, &[76]),
+        4,
+        &(76_u32 + 1024).to_le_bytes(),
+    );
     let sum = digest(crc32c(&header));
     [ic, header, sum.to_le_bytes().to_vec(), connect[72..].to_vec()].concat()
 }
 
 fn data_digested() -> Vec<u8> {
     let ic = wire::ic_req(Digests { header: false, data: true });
-    let connect = wire::connect_capsule(&super::who(), 0, weft_proto::nvme::types::Cntlid::DYNAMIC, 32);
+    let connect =
+        wire::connect_capsule(&super::who(), 0, weft_proto::nvme::types::Cntlid::DYNAMIC, 32);
     let connect = with(with(connect, 1, &[2]), 4, &(72_u32 + 1024 + 4).to_le_bytes());
     [ic, connect, vec![1, 2, 3, 4]].concat()
 }
@@ -72,7 +78,11 @@ fn data_digested() -> Vec<u8> {
 pub(super) fn begin_digested(scene: &mut AnyScene, puppet: &Puppet) {
     puppet.put(&wire::ic_req(Digests::BOTH));
     let (connect, _) = connecting();
-    let capsule = with(with(wire::capsule_moving(&connect, 0, ConnectData::BYTES as u32), 1, &[1]), 4, &76_u32.to_le_bytes());
+    let capsule = with(
+        with(wire::capsule_moving(&connect, 0, ConnectData::BYTES as u32), 1, &[1]),
+        4,
+        &76_u32.to_le_bytes(),
+    );
     let sum = crc32c(&capsule).to_le_bytes();
     puppet.put(&[capsule, sum.to_vec()].concat());
     scene.world.run_for(Duration::from_secs(1));
@@ -118,11 +128,35 @@ pub(super) const TABLE: &[Fault] = &[
         |_| vec![0x16, 3, 1, 2, 0, 1, 0, 1],
         "C2HTermReq Invalid PDU Header Field (0x1), byte 0; closed",
     ),
-    fault(S1, "a command before ICReq", Fresh, |_| in_capsule(), "C2HTermReq PDU Sequence Error (0x2); closed"),
-    fault(S1, "H2CData before ICReq", Fresh, |_| data(0, 0, 0, 8, 8), "C2HTermReq PDU Sequence Error (0x2); closed"),
-    fault(S1, "ICReq: HLEN", Fresh, |_| with(ic(), 2, &[127]), "C2HTermReq Invalid PDU Header Field (0x1), byte 2; closed"),
+    fault(
+        S1,
+        "a command before ICReq",
+        Fresh,
+        |_| in_capsule(),
+        "C2HTermReq PDU Sequence Error (0x2); closed",
+    ),
+    fault(
+        S1,
+        "H2CData before ICReq",
+        Fresh,
+        |_| data(0, 0, 0, 8, 8),
+        "C2HTermReq PDU Sequence Error (0x2); closed",
+    ),
+    fault(
+        S1,
+        "ICReq: HLEN",
+        Fresh,
+        |_| with(ic(), 2, &[127]),
+        "C2HTermReq Invalid PDU Header Field (0x1), byte 2; closed",
+    ),
     fault(S1, "ICReq: PDO", Fresh, |_| with(ic(), 3, &[8]), "ICResp"),
-    fault(S1, "ICReq: PLEN", Fresh, |_| with(ic(), 4, &[132]), "C2HTermReq Invalid PDU Header Field (0x1), byte 4; closed"),
+    fault(
+        S1,
+        "ICReq: PLEN",
+        Fresh,
+        |_| with(ic(), 4, &[132]),
+        "C2HTermReq Invalid PDU Header Field (0x1), byte 4; closed",
+    ),
     fault(
         S1,
         "ICReq: PLEN of 4 GiB",
@@ -130,8 +164,20 @@ pub(super) const TABLE: &[Fault] = &[
         |_| with(ic(), 4, &[0xff; 4]),
         "C2HTermReq Invalid PDU Header Field (0x1), byte 4; closed",
     ),
-    fault(S1, "ICReq: PFV", Fresh, |_| with(ic(), 8, &[1]), "C2HTermReq Unsupported Parameter (0x6), byte 8; closed"),
-    fault(S1, "ICReq: HPDA", Fresh, |_| with(ic(), 10, &[32]), "C2HTermReq Invalid PDU Header Field (0x1), byte 10; closed"),
+    fault(
+        S1,
+        "ICReq: PFV",
+        Fresh,
+        |_| with(ic(), 8, &[1]),
+        "C2HTermReq Unsupported Parameter (0x6), byte 8; closed",
+    ),
+    fault(
+        S1,
+        "ICReq: HPDA",
+        Fresh,
+        |_| with(ic(), 10, &[32]),
+        "C2HTermReq Invalid PDU Header Field (0x1), byte 10; closed",
+    ),
     fault(S1, "ICReq: reserved PDU flags", Fresh, |_| with(ic(), 1, &[0xff]), "ICResp"),
     fault(S1, "ICReq: HPDA of 128 bytes, the largest", Fresh, |_| with(ic(), 10, &[31]), "ICResp"),
     fault(S1, "ICReq: DGST with reserved bits", Fresh, |_| with(ic(), 11, &[0xfc]), "ICResp"),
@@ -239,7 +285,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| data(2, 0, 0, 8, 8),
         "C2HTermReq Invalid PDU Header Field (0x1), byte 8; closed",
     ),
-    fault(S6, "H2CData: DATAO out of order", Asked, |_| data(1, 0, 8, 8, 8), "C2HTermReq PDU Sequence Error (0x2); closed"),
+    fault(
+        S6,
+        "H2CData: DATAO out of order",
+        Asked,
+        |_| data(1, 0, 8, 8, 8),
+        "C2HTermReq PDU Sequence Error (0x2); closed",
+    ),
     fault(
         S6,
         "H2CData: DATAO beyond the R2T",
@@ -329,7 +381,10 @@ pub(super) const TABLE: &[Fault] = &[
         S6,
         "H2CData for a read",
         Asked,
-        |_| [wire::capsule_moving(&command::read(Nsid(1), Lba(0), 8), 2, 4096), data(2, 0, 0, 8, 8)].concat(),
+        |_| {
+            [wire::capsule_moving(&command::read(Nsid(1), Lba(0), 8), 2, 4096), data(2, 0, 0, 8, 8)]
+                .concat()
+        },
         "C2HTermReq Invalid PDU Header Field (0x1), byte 8; closed",
     ),
     fault(
@@ -353,7 +408,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| (0..9).flat_map(asks).collect(),
         "C2HTermReq PDU Sequence Error (0x2); closed",
     ),
-    fault(S5, "a command identifier that is in use (another command)", Ready, |_| [asks(1), asks(1)].concat(), "R2T"),
+    fault(
+        S5,
+        "a command identifier that is in use (another command)",
+        Ready,
+        |_| [asks(1), asks(1)].concat(),
+        "R2T",
+    ),
     fault(
         DIGEST,
         "a wrong header digest of a command",
@@ -368,7 +429,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| digested(|right| right)[128..].to_vec(),
         "Successful Completion (0x0)",
     ),
-    fault(DIGEST, "a wrong data digest", Fresh, |_| data_digested(), "ICResp; Transient Transport Error (0x22)"),
+    fault(
+        DIGEST,
+        "a wrong data digest",
+        Fresh,
+        |_| data_digested(),
+        "ICResp; Transient Transport Error (0x22)",
+    ),
     fault(
         DIGEST,
         "H2CData: a wrong header digest",
@@ -376,7 +443,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| answer_to_r2t(1, 0),
         "C2HTermReq Header Digest Error (0x3); closed",
     ),
-    fault(DIGEST, "H2CData: a wrong data digest", Digested, |_| answer_to_r2t(0, 1), "Transient Transport Error (0x22)"),
+    fault(
+        DIGEST,
+        "H2CData: a wrong data digest",
+        Digested,
+        |_| answer_to_r2t(0, 1),
+        "Transient Transport Error (0x22)",
+    ),
     fault(
         DIGEST,
         "H2CData: no digest flags although digests were agreed on",
@@ -384,7 +457,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| with(answer_to_r2t(0, 0), 1, &[4]),
         "C2HTermReq Invalid PDU Header Field (0x1), byte 1; closed",
     ),
-    fault(DIGEST, "H2CData with right digests", Digested, |_| answer_to_r2t(0, 0), "Successful Completion (0x0)"),
+    fault(
+        DIGEST,
+        "H2CData with right digests",
+        Digested,
+        |_| answer_to_r2t(0, 0),
+        "Successful Completion (0x0)",
+    ),
     fault(
         "NVMe TCP §3.3.2.1",
         "SGL: data in the capsule, of another length",
@@ -403,7 +482,13 @@ pub(super) const TABLE: &[Fault] = &[
         "NVMe TCP §3.3.2.1",
         "SGL: data in the capsule, and there is none",
         Ready,
-        |_| with(wire::capsule(&write(), 1, &[]), 8 + 24 + 8, &[0, 16, 0, 0, 0, 0, 0, Sgl::IN_CAPSULE]),
+        |_| {
+            with(
+                wire::capsule(&write(), 1, &[]),
+                8 + 24 + 8,
+                &[0, 16, 0, 0, 0, 0, 0, Sgl::IN_CAPSULE],
+            )
+        },
         "SGL Offset Invalid (0x16), DNR",
     ),
     fault(

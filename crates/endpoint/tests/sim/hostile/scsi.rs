@@ -127,7 +127,13 @@ pub(super) const TABLE: &[Fault] = &[
         |_| pdu(command(1, WRITE, 512, &moving(0x2a, 0, 8)).encode(512), &[1; 512]),
         "GOOD, residual overflow",
     ),
-    fault(SBC, "READ (10) for which the initiator has less room", Ready, |_| scsi(READ, 512, &moving(0x28, 0, 8)), "Data-In"),
+    fault(
+        SBC,
+        "READ (10) for which the initiator has less room",
+        Ready,
+        |_| scsi(READ, 512, &moving(0x28, 0, 8)),
+        "Data-In",
+    ),
     fault(
         SBC,
         "UNMAP: a parameter list that is cut off",
@@ -140,7 +146,8 @@ pub(super) const TABLE: &[Fault] = &[
         "UNMAP: a range beyond the end",
         Ready,
         |_| {
-            let list = [0, 22, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0, 0, 0, 9, 0, 0, 0, 0];
+            let list =
+                [0, 22, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0, 0, 0, 9, 0, 0, 0, 0];
             pdu(command(1, WRITE, 24, &[0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0]).encode(24), &list)
         },
         "ILLEGAL REQUEST, Logical block address out of range (21h/00h)",
@@ -149,14 +156,26 @@ pub(super) const TABLE: &[Fault] = &[
         SBC,
         "WRITE SAME (16) beyond the end",
         Ready,
-        |_| pdu(command(1, WRITE, 512, &[0x93, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0, 0, 0, 9, 0, 0]).encode(512), &[0; 512]),
+        |_| {
+            pdu(
+                command(1, WRITE, 512, &[0x93, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0, 0, 0, 9, 0, 0])
+                    .encode(512),
+                &[0; 512],
+            )
+        },
         "ILLEGAL REQUEST, Logical block address out of range (21h/00h)",
     ),
     fault(
         SBC,
         "COMPARE AND WRITE with data that differs",
         Ready,
-        |_| pdu(command(1, WRITE, 1024, &[0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0]).encode(1024), &[9; 1024]),
+        |_| {
+            pdu(
+                command(1, WRITE, 1024, &[0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0])
+                    .encode(1024),
+                &[9; 1024],
+            )
+        },
         "MISCOMPARE, Miscompare during verify operation (1dh/00h)",
     ),
     fault(

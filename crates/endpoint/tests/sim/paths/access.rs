@@ -1,4 +1,5 @@
-//! One iSCSI target with two ports, whose access states change under I/O (asymmetric logical unit access).
+//! One iSCSI target with two ports, whose access states change under I/O (asymmetric logical unit
+//! access).
 
 use super::rig::{Rig, S};
 use crate::protocols::second_port;
@@ -8,7 +9,8 @@ use weft_block::path::PathState;
 use weft_endpoint::paths::IoPolicy;
 use weft_endpoint::{ConnectOptions, PathOptions};
 
-const REFUSING: [AccessState; 3] = [AccessState::Inaccessible, AccessState::Transition, AccessState::PersistentLoss];
+const REFUSING: [AccessState; 3] =
+    [AccessState::Inaccessible, AccessState::Transition, AccessState::PersistentLoss];
 
 fn rig() -> Rig {
     let paths = PathOptions { io_policy: IoPolicy::RoundRobin, ..PathOptions::default() };
@@ -48,12 +50,18 @@ fn operations_follow_the_states_of_the_ports() {
     for (n, state) in [AccessState::NonOptimized].into_iter().chain(REFUSING).enumerate() {
         for at in [1, 0] {
             set(&rig, at, state);
-            assert!(rig.until(S, |rig| rig.paths()[at].access == state), "an idle initiator is told: {state:?}");
+            assert!(
+                rig.until(S, |rig| rig.paths()[at].access == state),
+                "an idle initiator is told: {state:?}"
+            );
             let value = 2 + n as u8;
             let moved = work(&mut rig, value);
             assert_eq!((moved[at], moved[1 - at]), (0, 20), "{state:?} at {at}");
             set(&rig, at, AccessState::Optimized);
-            assert!(rig.until(S, |rig| rig.paths()[at].access == AccessState::Optimized), "{state:?}");
+            assert!(
+                rig.until(S, |rig| rig.paths()[at].access == AccessState::Optimized),
+                "{state:?}"
+            );
             assert_eq!(work(&mut rig, value), [10, 10], "it takes its share again after {state:?}");
         }
     }
@@ -67,7 +75,9 @@ fn operations_under_way_do_not_fail_when_a_state_changes() {
     let mut rig = rig();
     for (n, state) in REFUSING.into_iter().cycle().take(12).enumerate() {
         let at = n % 2;
-        let ops: Vec<u64> = (0..32).map(|lba| if lba % 2 == 0 { rig.write(lba, n as u8) } else { rig.read(lba) }).collect();
+        let ops: Vec<u64> = (0..32)
+            .map(|lba| if lba % 2 == 0 { rig.write(lba, n as u8) } else { rig.read(lba) })
+            .collect();
         set(&rig, at, state);
         ops.into_iter().for_each(|op| _ = rig.succeed(op));
         set(&rig, at, AccessState::Optimized);

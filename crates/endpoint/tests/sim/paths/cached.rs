@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use weft_block::{
-    Atomicity, BlockDevice, BlockQueue, Completion, Error, Features, Geometry, Op, OpKind, Outcome, Status, StatusKind,
+    Atomicity, BlockDevice, BlockQueue, Completion, Error, Features, Geometry, Op, OpKind, Outcome,
+    Status, StatusKind,
 };
 use weft_io::{DriverId, Handle, Remote};
 
@@ -102,7 +103,13 @@ impl BlockDevice for Cached {
 
     fn geometry(&self) -> Geometry {
         let (blocks, max_transfer_bytes) = (2048, 64 << 10);
-        Geometry { block_bytes: 512, blocks, optimal_blocks: 1, max_transfer_bytes, atomic: Atomicity::ONE_BLOCK }
+        Geometry {
+            block_bytes: 512,
+            blocks,
+            optimal_blocks: 1,
+            max_transfer_bytes,
+            atomic: Atomicity::ONE_BLOCK,
+        }
     }
 
     fn features(&self) -> Features {
@@ -133,7 +140,14 @@ fn execute(contents: &mut Contents, op: &mut Op) -> Outcome {
     match op.kind {
         OpKind::Read => {
             let bytes: Vec<u8> = blocks
-                .flat_map(|lba| contents.cached.get(&lba).or(contents.durable.get(&lba)).cloned().unwrap_or(vec![0; 512]))
+                .flat_map(|lba| {
+                    contents
+                        .cached
+                        .get(&lba)
+                        .or(contents.durable.get(&lba))
+                        .cloned()
+                        .unwrap_or(vec![0; 512])
+                })
                 .collect();
             let mut rest = &bytes[..];
             for segment in &mut op.data {
@@ -157,7 +171,12 @@ fn execute(contents: &mut Contents, op: &mut Op) -> Outcome {
     Outcome::SUCCESS
 }
 
-fn store(contents: &mut Contents, blocks: std::ops::Range<u64>, durable: bool, bytes: impl Fn(usize) -> Vec<u8>) {
+fn store(
+    contents: &mut Contents,
+    blocks: std::ops::Range<u64>,
+    durable: bool,
+    bytes: impl Fn(usize) -> Vec<u8>,
+) {
     for (n, lba) in blocks.enumerate() {
         if durable {
             contents.cached.remove(&lba);

@@ -1,5 +1,5 @@
-//! Answers of a target that arrive damaged on connections with both digests: what the initiator makes of them. `docs/hostile-peers.md` shows
-//! this table.
+//! Answers of a target that arrive damaged on connections with both digests: what the initiator
+//! makes of them. `docs/hostile-peers.md` shows this table.
 
 use super::rig::{Rig, S};
 use crate::page::{check_page, row};
@@ -84,15 +84,21 @@ fn standing(rig: &Rig) -> Vec<Connection> {
 
 /// What comes of an operation whose answer is damaged.
 fn damaged(damage: &Damage, paths: PathOptions) -> String {
-    let options = ConnectOptions { hdr_digest: true, data_digest: true, nr_io_queues: 1, paths, ..options() };
+    let options =
+        ConnectOptions { hdr_digest: true, data_digest: true, nr_io_queues: 1, paths, ..options() };
     let mut rig = Rig::with(damage.protocol, options, 1);
     let before = standing(&rig);
     let write = rig.write(1, 7);
     rig.succeed(write);
     // The connection that carried the write carries the operation too.
     let used = |before: &[Connection], rig: &Rig| {
-        let sent = |of: &Connection| before.iter().find(|old| old.id == of.id).map_or(0, |old| old.carried[0]);
-        standing(rig).into_iter().max_by_key(|connection| connection.carried[0] - sent(connection)).unwrap()
+        let sent = |of: &Connection| {
+            before.iter().find(|old| old.id == of.id).map_or(0, |old| old.carried[0])
+        };
+        standing(rig)
+            .into_iter()
+            .max_by_key(|connection| connection.carried[0] - sent(connection))
+            .unwrap()
     };
     let connection = used(&before, &rig);
     rig.scene.world.corrupt(connection.id, Side::Server, connection.carried[1] + damage.at);
@@ -100,12 +106,19 @@ fn damaged(damage: &Damage, paths: PathOptions) -> String {
     let (outcome, _) = rig.wait(op);
     rig.run_for(S);
     let stays = standing(&rig).iter().any(|now| now.id == connection.id);
-    let is_right = damage.kind == OpKind::Flush || outcome != Outcome::SUCCESS || rig.value(op) == 7;
+    let is_right =
+        damage.kind == OpKind::Flush || outcome != Outcome::SUCCESS || rig.value(op) == 7;
     rig.close();
     match outcome {
         Outcome::SUCCESS if !is_right => "the damaged data".to_owned(),
-        Outcome::SUCCESS => format!("{}; right", if stays { "sent again" } else { "a new connection" }),
-        Outcome::Done(status) => format!("fails ({:?}){}", status.kind, if stays { "; the connection stays" } else { "" }),
+        Outcome::SUCCESS => {
+            format!("{}; right", if stays { "sent again" } else { "a new connection" })
+        }
+        Outcome::Done(status) => format!(
+            "fails ({:?}){}",
+            status.kind,
+            if stays { "; the connection stays" } else { "" }
+        ),
         Outcome::NotSent(_) => "not sent".to_owned(),
         Outcome::MayHaveExecuted { .. } if stays => "no answer; the connection stays".to_owned(),
         Outcome::MayHaveExecuted { .. } => "lost with its connection".to_owned(),
@@ -114,10 +127,22 @@ fn damaged(damage: &Damage, paths: PathOptions) -> String {
 
 #[test]
 fn no_damaged_answer_is_taken_for_the_truth() {
-    let answers = |damage: &Damage| [PathOptions::once(), PathOptions::default()].map(|paths| damaged(damage, paths));
-    let wrong: Vec<_> =
-        TABLE.iter().map(|damage| (damage.what, answers(damage), damage.answers)).filter(|(_, is, of)| is != of).collect();
+    let answers = |damage: &Damage| {
+        [PathOptions::once(), PathOptions::default()].map(|paths| damaged(damage, paths))
+    };
+    let wrong: Vec<_> = TABLE
+        .iter()
+        .map(|damage| (damage.what, answers(damage), damage.answers))
+        .filter(|(_, is, of)| is != of)
+        .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    let rows = TABLE.iter().map(|damage| row(&[damage.what, damage.section, damage.answers[0], damage.answers[1]]));
-    check_page("hostile-peers.md", "answers", &["What is damaged", "Section", "Without reconnecting", "Reconnecting"], rows);
+    let rows = TABLE
+        .iter()
+        .map(|damage| row(&[damage.what, damage.section, damage.answers[0], damage.answers[1]]));
+    check_page(
+        "hostile-peers.md",
+        "answers",
+        &["What is damaged", "Section", "Without reconnecting", "Reconnecting"],
+        rows,
+    );
 }

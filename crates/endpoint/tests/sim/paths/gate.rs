@@ -20,7 +20,8 @@ fn rig(protocol: Protocol, paths: PathOptions) -> (Rig, Cached) {
     (rig, disk)
 }
 
-/// How a read and a flush end that are submitted while the target comes back and refuses so many writes; and how the next flush does.
+/// How a read and a flush end that are submitted while the target comes back and refuses so many
+/// writes; and how the next flush does.
 fn flushed(protocol: Protocol, refused: usize, kind: StatusKind) -> (u8, [bool; 2]) {
     let (mut rig, disk) = rig(protocol, only_writer());
     disk.refuse(refused, kind);
@@ -41,14 +42,19 @@ fn writing_again_is_tried_until_it_succeeds() {
     for protocol in PROTOCOLS {
         // The first attempt ends both writes.
         let refused = REPLAY_ATTEMPTS as usize - 1;
-        assert_eq!(flushed(protocol, refused, StatusKind::Media), (3, [true, true]), "{protocol:?}");
+        assert_eq!(
+            flushed(protocol, refused, StatusKind::Media),
+            (3, [true, true]),
+            "{protocol:?}"
+        );
     }
 }
 
 #[test]
 fn data_that_is_refused_each_time_is_lost_and_the_next_flush_tells() {
     for protocol in PROTOCOLS {
-        // Both writes are refused, in each attempt. Whatever a later attempt brings back, the flush has to tell.
+        // Both writes are refused, in each attempt. Whatever a later attempt brings back, the flush
+        // has to tell.
         let refused = REPLAY_ATTEMPTS as usize * 2;
         assert_eq!(flushed(protocol, refused, StatusKind::Media).1, [false, true], "{protocol:?}");
     }

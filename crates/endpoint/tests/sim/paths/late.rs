@@ -1,4 +1,5 @@
-//! A target that holds a write back and executes it late: the data is right with the rule, and wrong without it.
+//! A target that holds a write back and executes it late: the data is right with the rule, and
+//! wrong without it.
 
 use super::rig::{MS, Rig, S};
 use crate::protocols::{PROTOCOLS, Protocol};
@@ -7,9 +8,10 @@ use weft_endpoint::paths::{Failover, IoPolicy};
 use weft_endpoint::{ConnectOptions, PathOptions};
 use weft_io::sim::{Answer, Cut};
 
-/// A write is held back by the first of two targets, whose connections are cut. The same block is written again, and both writes are
-/// acknowledged; or it takes too long. Then the first target goes on. What is on the block in the end, and whether the later write was
-/// acknowledged before that.
+/// A write is held back by the first of two targets, whose connections are cut. The same block is
+/// written again, and both writes are acknowledged; or it takes too long. Then the first target
+/// goes on. What is on the block in the end, and whether the later write was acknowledged before
+/// that.
 fn late_write(protocol: Protocol, failover: Failover) -> (u8, bool) {
     let paths = PathOptions { failover, io_policy: IoPolicy::Numa, ..PathOptions::default() };
     let mut rig = Rig::with(protocol, ConnectOptions { paths, ..options() }, 2);
@@ -41,6 +43,10 @@ fn with_the_rule_the_later_write_stays() {
 #[test]
 fn without_it_the_old_write_undoes_an_acknowledged_one() {
     for protocol in PROTOCOLS {
-        assert_eq!(late_write(protocol, Failover::Fast), (1, true), "{protocol:?}: this is the risk of --failover=fast");
+        assert_eq!(
+            late_write(protocol, Failover::Fast),
+            (1, true),
+            "{protocol:?}: this is the risk of --failover=fast"
+        );
     }
 }

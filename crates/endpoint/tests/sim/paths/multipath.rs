@@ -113,7 +113,9 @@ fn a_lost_write_holds_back_later_ones_on_the_other_path_too() {
 #[test]
 fn a_flush_and_a_compare_and_write_go_by_any_path() {
     let mut rig = two(Protocol::NvmeTcp, IoPolicy::RoundRobin);
-    for kind in [OpKind::Flush, OpKind::CompareAndWrite { fua: false }, OpKind::Flush, OpKind::Discard] {
+    for kind in
+        [OpKind::Flush, OpKind::CompareAndWrite { fua: false }, OpKind::Flush, OpKind::Discard]
+    {
         let op = rig.submit(kind, 1, 0);
         rig.succeed(op);
     }

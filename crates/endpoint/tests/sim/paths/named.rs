@@ -1,4 +1,5 @@
-//! Hosts that are known by name: every attempt looks the name up again, and tries all addresses, IPv4 and IPv6.
+//! Hosts that are known by name: every attempt looks the name up again, and tries all addresses,
+//! IPv4 and IPv6.
 
 use super::rig::{Rig, S};
 use crate::devices::Testing;
@@ -28,7 +29,11 @@ fn a_target_that_moves_is_found_by_its_name_again() {
             rig.start_target_at(at(ip), Testing::over(Arc::clone(&rig.store)));
             let read = rig.read(1);
             rig.run_for(30 * S);
-            assert_eq!(rig.outcome(read), None, "{protocol:?}: nothing is at the address of the name");
+            assert_eq!(
+                rig.outcome(read),
+                None,
+                "{protocol:?}: nothing is at the address of the name"
+            );
             // For a while there is no such name at all.
             rig.scene.names.set("target", Vec::new());
             rig.run_for(30 * S);
@@ -68,7 +73,10 @@ fn urls_hold_addresses_of_ipv6() {
         let mut rig = Rig::new(protocol, PathOptions::default());
         rig.start_target_at(at(ELSEWHERE[1]), Testing::over(Arc::clone(&rig.store)));
         let url = protocol.url_at(&format!("[{}]", ELSEWHERE[1]), port().port());
-        let device = rig.scene.open_url(&url, &ConnectOptions { paths: PathOptions::default(), ..options() }).unwrap();
+        let device = rig
+            .scene
+            .open_url(&url, &ConnectOptions { paths: PathOptions::default(), ..options() })
+            .unwrap();
         assert_eq!(device.geometry().blocks, 2048, "{protocol:?}");
         drop(device);
         rig.close();

@@ -1,4 +1,5 @@
-//! Hosts that are not the only writers of what they write: after a restart of the target they look, and write nothing.
+//! Hosts that are not the only writers of what they write: after a restart of the target they look,
+//! and write nothing.
 
 use super::cached::Cached;
 use super::rig::{BLOCK, MS, Rig, S, WRITE, only_writer};
@@ -63,8 +64,15 @@ fn newer_data_of_another_host_is_not_overwritten() {
         rig.succeed(write);
         other_writes(&mut rig, 5, 2);
         restart(&mut rig, &disk, false);
-        assert_eq!((read(&mut rig, 5), disk.value(5)), (2, 2), "{protocol:?}: the other host has flushed it");
-        assert!(!flush(&mut rig).is_success(), "{protocol:?}: what was written is not there any more");
+        assert_eq!(
+            (read(&mut rig, 5), disk.value(5)),
+            (2, 2),
+            "{protocol:?}: the other host has flushed it"
+        );
+        assert!(
+            !flush(&mut rig).is_success(),
+            "{protocol:?}: what was written is not there any more"
+        );
         assert_eq!(flush(&mut rig), Outcome::SUCCESS, "{protocol:?}: it is told once");
         restart(&mut rig, &disk, false);
         assert_eq!((read(&mut rig, 5), flush(&mut rig)), (2, Outcome::SUCCESS), "{protocol:?}");
@@ -103,7 +111,11 @@ fn what_the_target_has_lost_the_next_flush_tells_once() {
             let op = rig.submit(kind, 1, 7);
             rig.succeed(op);
             restart(&mut rig, &disk, true);
-            assert_eq!((read(&mut rig, 1), disk.value(1)), (9, 9), "{protocol:?} {kind:?}: nothing is written");
+            assert_eq!(
+                (read(&mut rig, 1), disk.value(1)),
+                (9, 9),
+                "{protocol:?} {kind:?}: nothing is written"
+            );
             let outcomes = [flush(&mut rig), flush(&mut rig)].map(|outcome| outcome.is_success());
             assert_eq!(outcomes, [false, true], "{protocol:?} {kind:?}");
             rig.close();
@@ -113,7 +125,8 @@ fn what_the_target_has_lost_the_next_flush_tells_once() {
 
 #[test]
 fn a_loss_beyond_the_log_and_one_within_it_are_one() {
-    let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes: 2048, ..PathOptions::default() });
+    let (mut rig, disk) =
+        rig(Protocol::Nbd, PathOptions { unflushed_bytes: 2048, ..PathOptions::default() });
     for n in 0..6 {
         let write = rig.write(n, n as u8 + 1);
         rig.succeed(write);
@@ -153,7 +166,8 @@ fn overlapping_writes_over_a_volatile_cache_go_out_one_after_the_other() {
     for protocol in PROTOCOLS {
         let mut rig = Rig::new(protocol, PathOptions::default());
         rig.knobs[0].freeze(true);
-        let mut writes: Vec<u64> = [(1, 1), (1, 2), (2, 3), (1, 4)].map(|(lba, value)| rig.write(lba, value)).into();
+        let mut writes: Vec<u64> =
+            [(1, 1), (1, 2), (2, 3), (1, 4)].map(|(lba, value)| rig.write(lba, value)).into();
         rig.run_for(100 * MS);
         assert_eq!(rig.knobs[0].held(), 2, "{protocol:?}: block 2 does not wait for block 1");
         // What waits can be cancelled, and holds nothing back then.
@@ -169,7 +183,8 @@ fn overlapping_writes_over_a_volatile_cache_go_out_one_after_the_other() {
     }
 }
 
-/// A write that is acknowledged and not flushed, and one over it whose answer is lost with the target's process.
+/// A write that is acknowledged and not flushed, and one over it whose answer is lost with the
+/// target's process.
 fn restart_below_a_write(rig: &mut Rig, disk: &Cached, is_lost: bool) -> u64 {
     let write = rig.write(5, 1);
     rig.succeed(write);
@@ -195,7 +210,11 @@ fn a_write_under_way_on_its_blocks_is_no_loss() {
         rig.start_target(disk.device());
         let second = rig.wait(second).0;
         let value = read(&mut rig, 5);
-        assert_eq!((second, value, flush(&mut rig)), (Outcome::SUCCESS, 2, Outcome::SUCCESS), "{protocol:?}");
+        assert_eq!(
+            (second, value, flush(&mut rig)),
+            (Outcome::SUCCESS, 2, Outcome::SUCCESS),
+            "{protocol:?}"
+        );
         rig.close();
     }
 }
@@ -210,7 +229,11 @@ fn a_flush_waits_for_a_write_that_hides_what_may_be_lost() {
         let asked = rig.submit(OpKind::Flush, 0, 0);
         rig.until(10 * S, |_| disk.value(5) == 2);
         rig.run_for(100 * MS);
-        assert_eq!(disk.flushes(), 0, "{protocol:?}: it would vouch for what was acknowledged first");
+        assert_eq!(
+            disk.flushes(),
+            0,
+            "{protocol:?}: it would vouch for what was acknowledged first"
+        );
         disk.release();
         assert_eq!((rig.wait(second).0, rig.wait(asked).0), (Outcome::SUCCESS, Outcome::SUCCESS));
         rig.close();
@@ -226,7 +249,10 @@ fn what_a_write_hides_is_lost_when_the_write_fails() {
         rig.start_target(disk.device());
         let asked = rig.submit(OpKind::Flush, 0, 0);
         assert!(!rig.wait(second).0.is_success());
-        assert!(!rig.wait(asked).0.is_success(), "{protocol:?}: what was acknowledged first is lost");
+        assert!(
+            !rig.wait(asked).0.is_success(),
+            "{protocol:?}: what was acknowledged first is lost"
+        );
         assert_eq!(flush(&mut rig), Outcome::SUCCESS, "it is told once");
         rig.close();
     }
@@ -261,7 +287,10 @@ fn a_loss_is_told_to_the_queue_that_comes_after() {
         // The client connects again: its queue is closed and another one opened.
         rig.reopen();
         assert_eq!(value, 9);
-        assert!(!flush(&mut rig).is_success(), "{protocol:?}: the next queue of the client is told");
+        assert!(
+            !flush(&mut rig).is_success(),
+            "{protocol:?}: the next queue of the client is told"
+        );
         assert!(flush(&mut rig).is_success());
         rig.close();
     }
@@ -270,7 +299,10 @@ fn a_loss_is_told_to_the_queue_that_comes_after() {
 /// The device as exports serve it to several clients.
 fn served(rig: &mut Rig) -> Device {
     rig.stop();
-    weft_block::sharing::share(Arc::clone(rig.device.as_ref().unwrap()), &[rig.scene.io_loop(0).remote()])
+    weft_block::sharing::share(
+        Arc::clone(rig.device.as_ref().unwrap()),
+        &[rig.scene.io_loop(0).remote()],
+    )
 }
 
 /// The end of what [`served`] began.
@@ -293,10 +325,18 @@ fn a_loss_is_told_to_each_client_of_a_gateway() {
         let second = rig.ask(&mut b, WRITE, 2, 7);
         assert_eq!([before, first, second], [Outcome::SUCCESS; 3]);
         restart(&mut rig, &disk, true);
-        let (of_a, of_b) = (rig.ask(&mut a, OpKind::Flush, 0, 0), rig.ask(&mut b, OpKind::Flush, 0, 0));
+        let (of_a, of_b) =
+            (rig.ask(&mut a, OpKind::Flush, 0, 0), rig.ask(&mut b, OpKind::Flush, 0, 0));
         assert_eq!((disk.value(1), disk.value(2)), (9, 0));
-        assert!(!of_a.is_success() && !of_b.is_success(), "{protocol:?}: each is told: {of_a:?} {of_b:?}");
-        assert_eq!([rig.ask(&mut a, OpKind::Flush, 0, 0), rig.ask(&mut b, OpKind::Flush, 0, 0)], [Outcome::SUCCESS; 2], "once");
+        assert!(
+            !of_a.is_success() && !of_b.is_success(),
+            "{protocol:?}: each is told: {of_a:?} {of_b:?}"
+        );
+        assert_eq!(
+            [rig.ask(&mut a, OpKind::Flush, 0, 0), rig.ask(&mut b, OpKind::Flush, 0, 0)],
+            [Outcome::SUCCESS; 2],
+            "once"
+        );
         rig.leave(a);
         rig.leave(b);
         end(rig, shared);
@@ -305,13 +345,17 @@ fn a_loss_is_told_to_each_client_of_a_gateway() {
 
 #[test]
 fn a_client_that_was_away_is_told_though_another_one_was_told_meanwhile() {
-    for (protocol, leaves_before, other_leaves) in
-        PROTOCOLS.into_iter().flat_map(|it| [(it, true, false), (it, false, false), (it, false, true)])
+    for (protocol, leaves_before, other_leaves) in PROTOCOLS
+        .into_iter()
+        .flat_map(|it| [(it, true, false), (it, false, false), (it, false, true)])
     {
         let (mut rig, disk) = rig(protocol, PathOptions::default());
         let shared = served(&mut rig);
         let (mut a, mut b) = (rig.client(&shared), rig.client(&shared));
-        assert_eq!([rig.ask(&mut a, WRITE, 1, 7), rig.ask(&mut b, WRITE, 2, 7)], [Outcome::SUCCESS; 2]);
+        assert_eq!(
+            [rig.ask(&mut a, WRITE, 1, 7), rig.ask(&mut b, WRITE, 2, 7)],
+            [Outcome::SUCCESS; 2]
+        );
         let mut b = Some(b);
         if leaves_before {
             b.take().into_iter().for_each(|b| rig.leave(b));
@@ -324,14 +368,18 @@ fn a_client_that_was_away_is_told_though_another_one_was_told_meanwhile() {
             rig.run_for(100 * MS);
             a = rig.client(&shared);
         }
-        let (of_a, again) = (rig.ask(&mut a, OpKind::Flush, 0, 0), rig.ask(&mut a, OpKind::Flush, 0, 0));
+        let (of_a, again) =
+            (rig.ask(&mut a, OpKind::Flush, 0, 0), rig.ask(&mut a, OpKind::Flush, 0, 0));
         // The target flushes when a host shuts down: that is nobody's flush.
         let mut shutdown = rig.client(&shared);
         rig.ask(&mut shutdown, OpKind::Flush, 0, 0);
         rig.leave(shutdown);
         let mut b = rig.client(&shared);
         let of_b = rig.ask(&mut b, OpKind::Flush, 0, 0);
-        assert!(!of_a.is_success() && !of_b.is_success(), "{protocol:?}: each is told: {of_a:?} {of_b:?}");
+        assert!(
+            !of_a.is_success() && !of_b.is_success(),
+            "{protocol:?}: each is told: {of_a:?} {of_b:?}"
+        );
         assert_eq!([again, rig.ask(&mut b, OpKind::Flush, 0, 0)], [Outcome::SUCCESS; 2], "once");
         rig.leave(a);
         rig.leave(b);
@@ -342,7 +390,9 @@ fn a_client_that_was_away_is_told_though_another_one_was_told_meanwhile() {
 #[test]
 fn what_was_read_of_a_write_that_may_have_been_executed_is_not_undone() {
     let ways = [(false, false), (false, true), (true, false), (true, true)];
-    for (protocol, (waits, is_lost)) in PROTOCOLS.into_iter().flat_map(|it| ways.map(|way| (it, way))) {
+    for (protocol, (waits, is_lost)) in
+        PROTOCOLS.into_iter().flat_map(|it| ways.map(|way| (it, way)))
+    {
         let (mut rig, disk) = rig(protocol, only_writer());
         let write = rig.write(5, 1);
         rig.succeed(write);
@@ -365,8 +415,16 @@ fn what_was_read_of_a_write_that_may_have_been_executed_is_not_undone() {
         assert!(!rig.wait(second).0.is_success());
         let value = read(&mut rig, 5);
         restart(&mut rig, &disk, is_lost);
-        assert_eq!(read(&mut rig, 5), if is_lost { 0 } else { value }, "{protocol:?} {waits}: what was read is not undone");
-        assert_eq!(flush(&mut rig).is_success(), !is_lost, "{protocol:?} {waits}: what is below is lost");
+        assert_eq!(
+            read(&mut rig, 5),
+            if is_lost { 0 } else { value },
+            "{protocol:?} {waits}: what was read is not undone"
+        );
+        assert_eq!(
+            flush(&mut rig).is_success(),
+            !is_lost,
+            "{protocol:?} {waits}: what is below is lost"
+        );
         assert!(flush(&mut rig).is_success());
         rig.close();
     }

@@ -24,7 +24,11 @@ fn reads_go_on_as_soon_as_the_connection_is_back() {
             let took = rig.succeed(read);
             assert_eq!(rig.value(read), 7);
             assert!(took < S, "{protocol:?} {how:?}: {took:?}");
-            assert_eq!((rig.presence(), rig.changes.borrow().len()), (Presence::Here, 0), "the user does not notice");
+            assert_eq!(
+                (rig.presence(), rig.changes.borrow().len()),
+                (Presence::Here, 0),
+                "the user does not notice"
+            );
             let path = &rig.paths()[0];
             assert_eq!((path.state, path.reconnects), (PathState::Live, 1));
             rig.close();
@@ -73,7 +77,8 @@ fn operations_wait_for_a_target_that_is_away_for_ninety_seconds() {
 
 #[test]
 fn a_lost_write_is_sent_again_when_it_cannot_be_executed_any_more() {
-    // Two keep alive timeouts and the quiesce time, at the latest; when the login with the same ISID is answered; the quiesce time.
+    // Two keep alive timeouts and the quiesce time, at the latest; when the login with the same
+    // ISID is answered; the quiesce time.
     for (protocol, bounds) in PROTOCOLS.into_iter().zip([S..22 * S, S..3 * S, 10 * S..12 * S]) {
         let mut rig = Rig::new(protocol, PathOptions::default());
         rig.knobs[0].freeze(true);
@@ -107,7 +112,10 @@ fn a_later_operation_on_the_blocks_of_a_lost_write_waits_for_it() {
         assert!(rig.succeed(other) < S);
         // The others have targets that say when it is over.
         if matches!(protocol, crate::protocols::Protocol::Nbd) {
-            assert_eq!((rig.outcome(write), rig.outcome(same), rig.outcome(read)), (None, None, None));
+            assert_eq!(
+                (rig.outcome(write), rig.outcome(same), rig.outcome(read)),
+                (None, None, None)
+            );
         }
         rig.succeed(same);
         rig.succeed(read);
@@ -135,7 +143,11 @@ fn a_compare_and_write_that_was_lost_ends_with_its_outcome() {
 #[test]
 fn pauses_between_attempts_grow_up_to_the_maximum() {
     let paths = PathOptions { reconnect_delay: 4 * S, ..PathOptions::default() };
-    let mut rig = Rig::with(PROTOCOLS[0], ConnectOptions { paths, connect_timeout: 100 * MS, ..options() }, 1);
+    let mut rig = Rig::with(
+        PROTOCOLS[0],
+        ConnectOptions { paths, connect_timeout: 100 * MS, ..options() },
+        1,
+    );
     rig.scene.world.set_answer(port(), Answer::Never);
     rig.cut(Cut::Reset);
     let (mut attempts, mut was) = (Vec::new(), PathState::Live);
@@ -152,20 +164,29 @@ fn pauses_between_attempts_grow_up_to_the_maximum() {
     assert!(pauses[0] <= 350 * MS, "{pauses:?}");
     assert!(pauses.iter().all(|pause| *pause <= 4 * S + 110 * MS), "{pauses:?}");
     assert!((15..30).contains(&pauses.len()), "{pauses:?}");
-    assert!(pauses.windows(2).any(|pair| pair[0] != pair[1] && pair[1] > 3 * S), "they are not the same: {pauses:?}");
+    assert!(
+        pauses.windows(2).any(|pair| pair[0] != pair[1] && pair[1] > 3 * S),
+        "they are not the same: {pauses:?}"
+    );
 }
 
 #[test]
 fn a_path_that_does_not_come_back_in_time_is_given_up() {
     for protocol in PROTOCOLS {
-        let mut rig = Rig::new(protocol, PathOptions { ctrl_loss_timeout: Some(30 * S), ..PathOptions::default() });
+        let mut rig = Rig::new(
+            protocol,
+            PathOptions { ctrl_loss_timeout: Some(30 * S), ..PathOptions::default() },
+        );
         rig.scene.world.set_answer(port(), Answer::Refuse);
         rig.cut(Cut::Reset);
         let read = rig.read(1);
         let (outcome, took) = rig.wait(read);
         assert!(matches!(outcome, Outcome::NotSent(_)), "{outcome:?}");
         assert!((30 * S..31 * S).contains(&took), "{took:?}");
-        assert_eq!((rig.presence(), rig.changes.borrow().clone()), (Presence::Gone, vec![Change::Gone]));
+        assert_eq!(
+            (rig.presence(), rig.changes.borrow().clone()),
+            (Presence::Gone, vec![Change::Gone])
+        );
         let late = rig.write(1, 1);
         assert!(rig.wait(late).1 < S);
         rig.close();
@@ -176,12 +197,18 @@ fn a_path_that_does_not_come_back_in_time_is_given_up() {
 #[test]
 fn operations_fail_after_the_time_that_they_may_wait_and_work_again_later() {
     for protocol in PROTOCOLS {
-        let mut rig = Rig::new(protocol, PathOptions { fast_io_fail_timeout: Some(5 * S), ..PathOptions::default() });
+        let mut rig = Rig::new(
+            protocol,
+            PathOptions { fast_io_fail_timeout: Some(5 * S), ..PathOptions::default() },
+        );
         rig.scene.world.set_answer(port(), Answer::Refuse);
         rig.cut(Cut::Reset);
         let read = rig.read(1);
         let (outcome, took) = rig.wait(read);
-        assert!(matches!(outcome, Outcome::NotSent(status) if status.kind == StatusKind::Gone), "{outcome:?}");
+        assert!(
+            matches!(outcome, Outcome::NotSent(status) if status.kind == StatusKind::Gone),
+            "{outcome:?}"
+        );
         assert!((5 * S..6 * S).contains(&took), "{took:?}");
         assert_eq!(rig.presence(), Presence::Away);
         let late = rig.read(1);
@@ -201,7 +228,8 @@ fn only_so_many_operations_wait_and_the_others_stay_with_their_owner() {
     rig.scene.world.set_answer(port(), Answer::Refuse);
     rig.cut(Cut::Reset);
     rig.run_for(S);
-    let ops: Vec<u64> = (0..PATH_WAITING_OPS as u64 + 100).map(|n| rig.write(n % 1000, 1)).collect();
+    let ops: Vec<u64> =
+        (0..PATH_WAITING_OPS as u64 + 100).map(|n| rig.write(n % 1000, 1)).collect();
     rig.run_for(S);
     assert_eq!((rig.left(), rig.completions()), (100, 0));
     rig.scene.world.set_answer(port(), Answer::Usual);
@@ -221,7 +249,10 @@ fn what_waits_can_be_cancelled_and_dropped_at_once() {
     rig.run_for(S);
     rig.cancel(write);
     let (outcome, took) = rig.wait(write);
-    assert!(matches!(outcome, Outcome::NotSent(status) if status.kind == StatusKind::Aborted), "{outcome:?}");
+    assert!(
+        matches!(outcome, Outcome::NotSent(status) if status.kind == StatusKind::Aborted),
+        "{outcome:?}"
+    );
     assert!(took < 10 * MS);
     assert_eq!(rig.outcome(other), None);
     rig.close();
@@ -242,7 +273,8 @@ fn a_target_that_starts_again_is_used_and_another_disk_in_its_place_is_not() {
         rig.succeed(read);
         assert_eq!(rig.value(read), 7);
         rig.kill_target();
-        let other = weft_block::open("ram:1MiB,block=4096", &weft_block::OpenOptions::default()).unwrap();
+        let other =
+            weft_block::open("ram:1MiB,block=4096", &weft_block::OpenOptions::default()).unwrap();
         let refused = Testing::over(other);
         let knobs = Arc::clone(&refused.knobs);
         rig.start_target(refused);
@@ -268,7 +300,9 @@ fn another_disk_of_the_same_kind_is_not_used() {
         let write = rig.write(1, 7);
         rig.succeed(write);
         rig.kill_target();
-        rig.start_target(weft_block::open("ram:1MiB", &weft_block::OpenOptions::default()).unwrap());
+        rig.start_target(
+            weft_block::open("ram:1MiB", &weft_block::OpenOptions::default()).unwrap(),
+        );
         let (read, write) = (rig.read(1), rig.write(2, 3));
         rig.run_for(30 * S);
         assert_eq!((rig.outcome(read), rig.outcome(write)), (None, None), "{protocol:?}");

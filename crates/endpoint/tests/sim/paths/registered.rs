@@ -23,12 +23,17 @@ fn rig(protocol: Protocol) -> (Rig, Cached) {
 fn open_again(rig: &mut Rig) {
     rig.close();
     let paths = PathOptions { only_writer_if_alone: true, ..PathOptions::default() };
-    rig.device = Some(rig.scene.open_url(&rig.protocol.url(), &ConnectOptions { paths, ..options() }).unwrap());
+    rig.device = Some(
+        rig.scene.open_url(&rig.protocol.url(), &ConnectOptions { paths, ..options() }).unwrap(),
+    );
     rig.use_it();
 }
 
 fn other_host(rig: &mut Rig) -> Device {
-    let host = HostIdentity { nqn: Nqn::new("nqn.2026-01.example.host:other").unwrap(), id: Id128([7; 16]) };
+    let host = HostIdentity {
+        nqn: Nqn::new("nqn.2026-01.example.host:other").unwrap(),
+        id: Id128([7; 16]),
+    };
     let own = ConnectOptions { host: Some(host), paths: PathOptions::default(), ..options() };
     rig.scene.open_url(&rig.protocol.url(), &own).unwrap()
 }

@@ -1,11 +1,15 @@
-//! Devices that are reserved while they are open: what a target has lost is written again if it says that they still are.
+//! Devices that are reserved while they are open: what a target has lost is written again if it
+//! says that they still are.
 
 use super::cached::Cached;
 use super::rig::{BLOCK, MS, Rig, S, WRITE};
 use crate::protocols::Protocol;
 use crate::scene::{options, run_ops};
 use weft_block::limits::RESERVATION_REPORT_BYTES;
-use weft_block::{Device, Error, ErrorKind, Op, OpKind, ReservationKind, ReservationReport, ReserveAction, StatusKind};
+use weft_block::{
+    Device, Error, ErrorKind, Op, OpKind, ReservationKind, ReservationReport, ReserveAction,
+    StatusKind,
+};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::{ConnectOptions, PathOptions};
@@ -52,8 +56,12 @@ impl Stage {
     }
 
     fn other(&mut self) -> Device {
-        let host = HostIdentity { nqn: Nqn::new("nqn.2026-01.example.host:other").unwrap(), id: Id128([7; 16]) };
-        self.open(&ConnectOptions { host: Some(host), paths: PathOptions::default(), ..options() }).unwrap()
+        let host = HostIdentity {
+            nqn: Nqn::new("nqn.2026-01.example.host:other").unwrap(),
+            id: Id128([7; 16]),
+        };
+        self.open(&ConnectOptions { host: Some(host), paths: PathOptions::default(), ..options() })
+            .unwrap()
     }
 
     /// Another host does this.
@@ -124,7 +132,10 @@ fn nothing_is_written_again_when_another_host_has_taken_the_reservation() {
     let other = stage.other();
     let of = stage.report(&other).registrants[0].key;
     assert_eq!(stage.reserves(&other, ReserveAction::Register { key: 9 }), StatusKind::Success);
-    assert_eq!(stage.reserves(&other, ReserveAction::Preempt { key: 9, of, kind: KIND }), StatusKind::Success);
+    assert_eq!(
+        stage.reserves(&other, ReserveAction::Preempt { key: 9, of, kind: KIND }),
+        StatusKind::Success
+    );
     assert_eq!(stage.writes(&other, 5, 2), StatusKind::Success);
     assert_eq!(stage.reserves(&other, ReserveAction::Unregister { key: 9 }), StatusKind::Success);
     drop(other);
@@ -133,7 +144,11 @@ fn nothing_is_written_again_when_another_host_has_taken_the_reservation() {
     let table = stage.table.clone();
     stage.rig.start_target_knowing(stage.disk.device(), table);
     assert_eq!((stage.read(5), stage.disk.value(5)), (2, 2), "the other host has flushed it");
-    assert_eq!([stage.flush(), stage.flush()], [StatusKind::Internal, StatusKind::Success], "it is told once");
+    assert_eq!(
+        [stage.flush(), stage.flush()],
+        [StatusKind::Internal, StatusKind::Success],
+        "it is told once"
+    );
     stage.rig.close();
 }
 
@@ -146,14 +161,21 @@ fn nothing_is_written_again_when_the_target_has_forgotten_the_reservation() {
     stage.disk.lose();
     stage.rig.start_target(stage.disk.device());
     assert_eq!((stage.read(5), stage.disk.value(5)), (0, 0), "others may have written");
-    assert_eq!([stage.flush(), stage.flush()], [StatusKind::Internal, StatusKind::Success], "it is told once");
+    assert_eq!(
+        [stage.flush(), stage.flush()],
+        [StatusKind::Internal, StatusKind::Success],
+        "it is told once"
+    );
     stage.rig.close();
 }
 
 #[test]
 fn a_disk_that_another_host_has_reserved_is_not_opened_and_one_that_is_closed_is_free() {
     let mut stage = Stage::new();
-    let host = HostIdentity { nqn: Nqn::new("nqn.2026-01.example.host:third").unwrap(), id: Id128([3; 16]) };
+    let host = HostIdentity {
+        nqn: Nqn::new("nqn.2026-01.example.host:third").unwrap(),
+        id: Id128([3; 16]),
+    };
     let third = ConnectOptions { host: Some(host), ..reserving() };
     let refused = stage.open(&third).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::InUse);
@@ -173,7 +195,11 @@ fn an_opening_of_the_same_host_takes_the_place_of_an_earlier_one() {
     let mut stage = Stage::new();
     let later = stage.open(&reserving()).unwrap();
     let write = stage.rig.write(5, 1);
-    assert_eq!(stage.rig.wait(write).0.status().kind, StatusKind::ReservationConflict, "the earlier one is shut out");
+    assert_eq!(
+        stage.rig.wait(write).0.status().kind,
+        StatusKind::ReservationConflict,
+        "the earlier one is shut out"
+    );
     assert_eq!(stage.writes(&later, 5, 2), StatusKind::Success);
     drop(later);
     stage.rig.close();
@@ -184,5 +210,8 @@ fn a_device_without_reservations_is_refused() {
     let mut rig = Rig::new(Protocol::Nbd, PathOptions::default());
     rig.close();
     let refused = rig.scene.open_url(&rig.protocol.url(), &reserving()).err().unwrap();
-    assert!(refused.kind() == ErrorKind::Usage && refused.to_string().contains("--reserve"), "{refused}");
+    assert!(
+        refused.kind() == ErrorKind::Usage && refused.to_string().contains("--reserve"),
+        "{refused}"
+    );
 }

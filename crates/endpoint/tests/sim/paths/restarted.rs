@@ -19,7 +19,8 @@ fn rig(options: ConnectOptions) -> (Rig, Cached) {
     (rig, disk)
 }
 
-/// Loses the cache and has the target tell by 29h/00h that the disk was started anew: it takes the logical unit away and brings it back.
+/// Loses the cache and has the target tell by 29h/00h that the disk was started anew: it takes the
+/// logical unit away and brings it back.
 fn restart(rig: &mut Rig, disk: &Cached) {
     let nqn = Nqn::new(NQN).unwrap();
     let inventory = &rig.scene.inventory;
@@ -54,7 +55,11 @@ fn completed_writes_are_written_again_before_the_next_flush_or_read() {
             rig.succeed(flush);
         }
         disk.lose();
-        assert_eq!((disk.value(1), disk.value(2)), (3, 2), "a flush that succeeds covers them: {first:?}");
+        assert_eq!(
+            (disk.value(1), disk.value(2)),
+            (3, 2),
+            "a flush that succeeds covers them: {first:?}"
+        );
         assert_eq!(rig.paths()[0].reconnects, 1);
         rig.close();
         rig.scene.settle(60 * S);
@@ -96,7 +101,8 @@ fn what_the_target_tells_each_new_session_is_no_restart() {
         if sessions > 1 {
             // A queue on a session that has executed nothing yet.
             let (on, device) = (rig.scene.io_loop(0), rig.device.clone().unwrap());
-            let read = Op::new(OpKind::Read, 1, 1, 0, [on.pool().take(BLOCK).unwrap().into()].into());
+            let read =
+                Op::new(OpKind::Read, 1, 1, 0, [on.pool().take(BLOCK).unwrap().into()].into());
             let done = run_ops(&mut rig.scene.world, &on, device.as_ref(), vec![read]);
             assert_eq!((done[0].outcome, done[0].op.data[0][0]), (Outcome::SUCCESS, 7));
         }

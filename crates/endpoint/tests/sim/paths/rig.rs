@@ -10,7 +10,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::path::PathStatus;
-use weft_block::{BlockDevice, BlockQueue, Change, Completion, Device, Error, Op, OpKind, OpenOptions, Outcome, Presence};
+use weft_block::{
+    BlockDevice, BlockQueue, Change, Completion, Device, Error, Op, OpKind, OpenOptions, Outcome,
+    Presence,
+};
 use weft_endpoint::export::Export;
 use weft_endpoint::export::nvme_tcp::TargetLimits;
 use weft_endpoint::inventory::{InventoryBuilder, LiveInventory, NamespaceConfig, SubsystemConfig};
@@ -103,7 +106,11 @@ impl Rig {
     }
 
     /// The same, opened with these options.
-    pub fn over_with(protocol: Protocol, options: ConnectOptions, device: Arc<dyn BlockDevice>) -> Self {
+    pub fn over_with(
+        protocol: Protocol,
+        options: ConnectOptions,
+        device: Arc<dyn BlockDevice>,
+    ) -> Self {
         let store = Arc::clone(&device);
         Self::of(protocol, options, store, vec![(device, None)])
     }
@@ -129,18 +136,32 @@ impl Rig {
         rig
     }
 
-    fn of(protocol: Protocol, options: ConnectOptions, store: Device, devices: Vec<Served>) -> Self {
+    fn of(
+        protocol: Protocol,
+        options: ConnectOptions,
+        store: Device,
+        devices: Vec<Served>,
+    ) -> Self {
         let targets = devices.len();
         let (devices, knobs): (Vec<_>, Vec<_>) = devices.into_iter().unzip();
         let knobs = knobs.into_iter().flatten().collect();
         let has_second_port = !options.paths.further.is_empty();
-        let mut scene = protocol.scene(Setup { has_second_port, ..Setup::new(1, Arc::clone(&devices[0])) });
+        let mut scene =
+            protocol.scene(Setup { has_second_port, ..Setup::new(1, Arc::clone(&devices[0])) });
         let second = devices.get(1).map(|device| {
             let host = scene.world.host("10.0.0.2");
-            let on = scene.world.add_loop(host, &LoopConfig { spin: 2 * MS / 1000, ..LoopConfig::default() });
+            let on = scene
+                .world
+                .add_loop(host, &LoopConfig { spin: 2 * MS / 1000, ..LoopConfig::default() });
             let on = scene.world.handle(on);
             let address: SocketAddr = SECOND.parse().unwrap();
-            protocol.start(&on, inventory(Arc::clone(device)), TargetLimits::default(), vec![on.remote()], address)
+            protocol.start(
+                &on,
+                inventory(Arc::clone(device)),
+                TargetLimits::default(),
+                vec![on.remote()],
+                address,
+            )
         });
         let mut paths = options.paths.clone();
         if second.is_some() {
@@ -163,7 +184,9 @@ impl Rig {
         };
         rig.use_it();
         if targets == 2 {
-            assert!(rig.until(S, |rig| rig.paths().iter().all(|path| path.state == weft_block::path::PathState::Live)));
+            assert!(rig.until(S, |rig| {
+                rig.paths().iter().all(|path| path.state == weft_block::path::PathState::Live)
+            }));
         }
         rig
     }
@@ -173,7 +196,9 @@ impl Rig {
         let device = Arc::clone(self.device.as_ref().unwrap());
         let (ops, cancels) = (Rc::clone(&self.ops), Rc::clone(&self.cancels));
         let (done, changes) = (Rc::clone(&self.done), Rc::clone(&self.changes));
-        let user = |id| Ok::<_, Error>(User { queue: device.open_queue(&on, id)?, ops, cancels, done, changes });
+        let user = |id| {
+            Ok::<_, Error>(User { queue: device.open_queue(&on, id)?, ops, cancels, done, changes })
+        };
         self.driver = Some(on.try_spawn(user).unwrap());
     }
 
@@ -225,7 +250,8 @@ impl Rig {
     /// What a completed read has read.
     pub fn value(&self, name: u64) -> u8 {
         let done = self.done.borrow();
-        let completion = done.iter().find(|completion| completion.op.user == name).expect("it has completed");
+        let completion =
+            done.iter().find(|completion| completion.op.user == name).expect("it has completed");
         assert_eq!(completion.outcome, Outcome::SUCCESS);
         completion.op.data[0][0]
     }
@@ -244,7 +270,10 @@ impl Rig {
     /// Waits for an operation; how long it took.
     pub fn wait(&mut self, name: u64) -> (Outcome, Duration) {
         let start = self.scene.world.now();
-        assert!(self.until(200 * S, |rig| rig.outcome(name).is_some()), "operation {name} does not complete");
+        assert!(
+            self.until(200 * S, |rig| rig.outcome(name).is_some()),
+            "operation {name} does not complete"
+        );
         (self.outcome(name).unwrap(), self.scene.world.now() - start)
     }
 
@@ -293,12 +322,19 @@ impl Rig {
     }
 
     /// Starts another one in its place, which knows these reservations.
-    pub fn start_target_knowing(&mut self, device: Arc<dyn BlockDevice>, reservations: ReservationTable) {
+    pub fn start_target_knowing(
+        &mut self,
+        device: Arc<dyn BlockDevice>,
+        reservations: ReservationTable,
+    ) {
         let nqn = Nqn::new(NQN).unwrap();
         let mut builder = InventoryBuilder::default();
         builder.add_subsystem(SubsystemConfig::new(nqn.clone())).unwrap();
         builder.add_namespace(&nqn, Nsid(1), NamespaceConfig::named(device, "1")).unwrap();
-        self.start_serving(port(), LiveInventory::with_reservations(builder.build().unwrap(), reservations).unwrap());
+        self.start_serving(
+            port(),
+            LiveInventory::with_reservations(builder.build().unwrap(), reservations).unwrap(),
+        );
     }
 
     /// Starts another one on the host of this address.
@@ -308,11 +344,15 @@ impl Rig {
 
     fn start_serving(&mut self, address: SocketAddr, inventory: Arc<LiveInventory>) {
         let host = self.scene.world.host(&address.ip().to_string());
-        let on = self.scene.world.add_loop(host, &LoopConfig { spin: 2 * MS / 1000, ..LoopConfig::default() });
+        let on = self
+            .scene
+            .world
+            .add_loop(host, &LoopConfig { spin: 2 * MS / 1000, ..LoopConfig::default() });
         let on = self.scene.world.handle(on);
         self.scene.inventory = inventory;
         let serving = Arc::clone(&self.scene.inventory);
-        let target = self.protocol.start(&on, serving, TargetLimits::default(), vec![on.remote()], address);
+        let target =
+            self.protocol.start(&on, serving, TargetLimits::default(), vec![on.remote()], address);
         drop(core::mem::replace(&mut self.scene.target, target));
     }
 
@@ -333,11 +373,18 @@ impl Rig {
 
     pub fn client(&mut self, device: &Device) -> Client {
         let on = self.scene.io_loop(0);
-        let (ops, done) = (Rc::<RefCell<VecDeque<Op>>>::default(), Rc::<RefCell<Vec<Completion>>>::default());
+        let (ops, done) =
+            (Rc::<RefCell<VecDeque<Op>>>::default(), Rc::<RefCell<Vec<Completion>>>::default());
         let (given, ended) = (Rc::clone(&ops), Rc::clone(&done));
         let user = |id| {
             let queue = device.open_queue(&on, id)?;
-            Ok::<_, Error>(User { queue, ops: given, cancels: Rc::default(), done: ended, changes: Rc::default() })
+            Ok::<_, Error>(User {
+                queue,
+                ops: given,
+                cancels: Rc::default(),
+                done: ended,
+                changes: Rc::default(),
+            })
         };
         Client { driver: on.try_spawn(user).unwrap(), ops, done }
     }

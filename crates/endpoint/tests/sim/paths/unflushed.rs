@@ -126,7 +126,8 @@ fn where_more_was_lost_than_is_kept_the_next_flush_fails_once() {
 
 #[test]
 fn a_connection_that_breaks_is_no_restart() {
-    let (mut rig, disk) = rig(Protocol::NvmeTcp, PathOptions { unflushed_bytes: 2048, ..only_writer() });
+    let (mut rig, disk) =
+        rig(Protocol::NvmeTcp, PathOptions { unflushed_bytes: 2048, ..only_writer() });
     for n in 0..6 {
         let write = rig.write(n, n as u8 + 1);
         rig.succeed(write);
@@ -138,7 +139,8 @@ fn a_connection_that_breaks_is_no_restart() {
     rig.close();
 }
 
-/// Nothing tells whether an NBD server was started anew, so a connection that breaks counts as that.
+/// Nothing tells whether an NBD server was started anew, so a connection that breaks counts as
+/// that.
 #[test]
 fn a_connection_of_nbd_that_breaks_is_a_restart() {
     for unflushed_bytes in [0, 2048] {
@@ -150,7 +152,10 @@ fn a_connection_of_nbd_that_breaks_is_a_restart() {
         rig.cut(Cut::Reset);
         let flush = rig.submit(OpKind::Flush, 0, 0);
         let (outcome, _) = rig.wait(flush);
-        assert!(!outcome.is_success(), "{unflushed_bytes} bytes: the server may have lost the first writes: {outcome:?}");
+        assert!(
+            !outcome.is_success(),
+            "{unflushed_bytes} bytes: the server may have lost the first writes: {outcome:?}"
+        );
         assert_eq!(disk.value(0), 1, "it has not");
         let again = rig.submit(OpKind::Flush, 0, 0);
         rig.succeed(again);
@@ -161,12 +166,14 @@ fn a_connection_of_nbd_that_breaks_is_a_restart() {
     }
 }
 
-/// Wherever its connection breaks, a flush succeeds only if the server had answered it, or all that it covers was written again.
+/// Wherever its connection breaks, a flush succeeds only if the server had answered it, or all that
+/// it covers was written again.
 #[test]
 fn a_flush_that_is_sent_again_does_not_hide_a_loss() {
     let mut lost = 0;
     for step in 0..40 {
-        let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes: 2048, ..only_writer() });
+        let (mut rig, disk) =
+            rig(Protocol::Nbd, PathOptions { unflushed_bytes: 2048, ..only_writer() });
         for n in 0..6 {
             let write = rig.write(n, n as u8 + 1);
             rig.succeed(write);

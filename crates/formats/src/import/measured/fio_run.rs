@@ -37,7 +37,11 @@ impl Engine {
             Self::Nbd(url) => vec![format!("--uri={url}")],
             // A colon separates files; nothing is created where the disk has gone.
             Self::IoUring(path) | Self::Libaio(path) => {
-                vec![format!("--filename={}", path.replace(':', "\\:")), "--direct=1".into(), "--allow_file_create=0".into()]
+                vec![
+                    format!("--filename={}", path.replace(':', "\\:")),
+                    "--direct=1".into(),
+                    "--allow_file_create=0".into(),
+                ]
             }
         }
     }
@@ -57,9 +61,12 @@ pub fn arguments(engine: &Engine, spec: &JobSpec) -> Vec<String> {
     }
     arguments.push(format!("--ioengine={}", engine.name()));
     arguments.extend(engine.options());
-    // Latencies count from the submission, as those of `weft bench` do; one process can be ended as a whole.
+    // Latencies count from the submission, as those of `weft bench` do; one process can be ended as
+    // a whole.
     let rest = ["--thread=1", "--group_reporting=1", "--lat_percentiles=1", "--clat_percentiles=0"];
-    arguments.extend(rest.into_iter().chain(["--eta=never", "--output-format=json+"]).map(str::to_owned));
+    arguments.extend(
+        rest.into_iter().chain(["--eta=never", "--output-format=json+"]).map(str::to_owned),
+    );
     arguments
 }
 
@@ -67,13 +74,20 @@ pub fn arguments(engine: &Engine, spec: &JobSpec) -> Vec<String> {
 ///
 /// # Errors
 /// It is no such output, or tells of an error.
-pub fn report(text: &str, url: &str, geometry: Geometry, spec: &JobSpec) -> Result<Report, ImportError> {
+pub fn report(
+    text: &str,
+    url: &str,
+    geometry: Geometry,
+    spec: &JobSpec,
+) -> Result<Report, ImportError> {
     let wrong = |problem: String| ImportError::wrong(format!("fio on {url}"), problem);
     let start = text.find('{').ok_or_else(|| wrong("it wrote no JSON".into()))?;
     let json = fio::parse(&text[start..]).map_err(wrong)?;
     let jobs = json["jobs"].as_array().filter(|jobs| !jobs.is_empty());
     let jobs = jobs.ok_or_else(|| wrong("there is no job in its JSON".into()))?;
-    if let Some(error) = jobs.iter().filter_map(|job| job["error"].as_i64()).find(|error| *error != 0) {
+    if let Some(error) =
+        jobs.iter().filter_map(|job| job["error"].as_i64()).find(|error| *error != 0)
+    {
         let number = i32::try_from(error.unsigned_abs()).unwrap_or(i32::MAX);
         return Err(wrong(format!("it failed: {}", io::Error::from_raw_os_error(number))));
     }
@@ -86,7 +100,8 @@ fn measured(job: &Value) -> Measured {
     // A share of the time of all jobs; casting saturates.
     let cpu = |key: &str| (job[key].as_f64().unwrap_or(0.0) / 100.0 * runtime_ms * 1e6) as u64;
     Measured {
-        directions: [Direction::Read, Direction::Write].map(|direction| part(&job[direction.name()])),
+        directions: [Direction::Read, Direction::Write]
+            .map(|direction| part(&job[direction.name()])),
         cpu_ns: [cpu("usr_cpu"), cpu("sys_cpu")],
         context_switches: job["ctx"].as_u64().unwrap_or(0),
         loops: Duration::from_millis(runtime_ms as u64),
@@ -96,7 +111,10 @@ fn measured(job: &Value) -> Measured {
 
 fn part(direction: &Value) -> Part {
     let bins = direction["lat_ns"]["bins"].as_object();
-    let bins = bins.into_iter().flatten().filter_map(|(ns, count)| Some((ns.parse().ok()?, count.as_u64()?)));
+    let bins = bins
+        .into_iter()
+        .flatten()
+        .filter_map(|(ns, count)| Some((ns.parse().ok()?, count.as_u64()?)));
     Part {
         ios: direction["total_ios"].as_u64().unwrap_or(0),
         bytes: direction["io_bytes"].as_u64().unwrap_or(0),
@@ -112,20 +130,39 @@ mod tests {
     use weft_block::Atomicity;
 
     fn geometry() -> Geometry {
-        Geometry { block_bytes: 512, blocks: 8, optimal_blocks: 1, max_transfer_bytes: 4096, atomic: Atomicity::ONE_BLOCK }
+        Geometry {
+            block_bytes: 512,
+            blocks: 8,
+            optimal_blocks: 1,
+            max_transfer_bytes: 4096,
+            atomic: Atomicity::ONE_BLOCK,
+        }
     }
 
     #[test]
     fn a_job_has_the_options_that_fio_knows() {
-        let spec = JobSpec { rw: Rw::RandRw, threads: 2, rate: [None, Some(4096), None], ..JobSpec::default() };
+        let spec = JobSpec {
+            rw: Rw::RandRw,
+            threads: 2,
+            rate: [None, Some(4096), None],
+            ..JobSpec::default()
+        };
         let all = arguments(&Engine::IoUring("/dev/disk/by-path/pci-0:1".into()), &spec);
-        for one in ["--rw=randrw", "--rate=,4096", "--ioengine=io_uring", "--filename=/dev/disk/by-path/pci-0\\:1", "--direct=1"]
-        {
+        for one in [
+            "--rw=randrw",
+            "--rate=,4096",
+            "--ioengine=io_uring",
+            "--filename=/dev/disk/by-path/pci-0\\:1",
+            "--direct=1",
+        ] {
             assert!(all.iter().any(|it| it == one), "{one}: {all:?}");
         }
         assert!(!all.iter().any(|it| it.starts_with("--threads")), "{all:?}");
         let nbd = arguments(&Engine::Nbd("nbd://h:1/d".into()), &JobSpec::default());
-        assert!(nbd.contains(&"--uri=nbd://h:1/d".into()) && nbd.contains(&"--ioengine=nbd".into()), "{nbd:?}");
+        assert!(
+            nbd.contains(&"--uri=nbd://h:1/d".into()) && nbd.contains(&"--ioengine=nbd".into()),
+            "{nbd:?}"
+        );
     }
 
     #[test]
@@ -137,13 +174,22 @@ mod tests {
         let report = report(text, "u", geometry(), &JobSpec::default()).unwrap();
         let all = report.all();
         assert_eq!((all.ios, all.bytes, all.iops_mean(), all.total.count()), (3, 12288, 3.0, 3));
-        assert!((all.total.percentile_ns(50.0) as f64 - 1000.0).abs() < 20.0, "{}", all.total.percentile_ns(50.0));
-        assert_eq!((report.process.user.as_millis(), report.process.system.as_millis()), (200, 500));
+        assert!(
+            (all.total.percentile_ns(50.0) as f64 - 1000.0).abs() < 20.0,
+            "{}",
+            all.total.percentile_ns(50.0)
+        );
+        assert_eq!(
+            (report.process.user.as_millis(), report.process.system.as_millis()),
+            (200, 500)
+        );
     }
 
     #[test]
     fn failures_are_told() {
-        let said = |text: &str| report(text, "u", geometry(), &JobSpec::default()).unwrap_err().to_string();
+        let said = |text: &str| {
+            report(text, "u", geometry(), &JobSpec::default()).unwrap_err().to_string()
+        };
         assert!(said("").contains("fio on u: it wrote no JSON"));
         assert!(said("{}").contains("no job"));
         assert!(said("{\"jobs\": [").contains("EOF"));

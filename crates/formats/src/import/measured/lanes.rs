@@ -21,7 +21,10 @@ pub struct Import {
 pub fn add(results: &mut Results, imports: &[Import]) -> Result<(), ImportError> {
     for import in imports {
         if results.lanes.iter().any(|lane| lane.name == import.lane) {
-            return Err(ImportError::wrong(&import.lane, "the study has a lane of this name; choose another one"));
+            return Err(ImportError::wrong(
+                &import.lane,
+                "the study has a lane of this name; choose another one",
+            ));
         }
         let (mut tools, mut all, mut left_out) = (Vec::<String>::new(), Vec::new(), Vec::new());
         for (place, text) in &import.files {
@@ -37,7 +40,8 @@ pub fn add(results: &mut Results, imports: &[Import]) -> Result<(), ImportError>
             }
         }
         for workload in &results.workloads {
-            let rounds: Vec<&Measured> = all.iter().filter(|(name, _)| *name == workload.name).map(|(_, one)| one).collect();
+            let rounds: Vec<&Measured> =
+                all.iter().filter(|(name, _)| *name == workload.name).map(|(_, one)| one).collect();
             if !rounds.is_empty() {
                 results.rows.push(row(&import.lane, &workload.name, &rounds, &tools.join(", ")));
             }
@@ -70,13 +74,18 @@ fn is_of(one: &Measured, workload: &Workload) -> bool {
 
 /// The medians of the files.
 fn row(lane: &str, workload: &str, rounds: &[&Measured], tools: &str) -> Row {
-    let of = |value: fn(&Measured) -> f64| median(&mut rounds.iter().map(|one| value(one)).collect::<Vec<_>>());
+    let of = |value: fn(&Measured) -> f64| {
+        median(&mut rounds.iter().map(|one| value(one)).collect::<Vec<_>>())
+    };
     let middle = rounds[rounds.len() / 2];
     let rates: Vec<f64> = rounds.iter().map(|one| one.read_iops + one.write_iops).collect();
     let iops = median(&mut rates.clone());
-    let spread = rates.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
-    let mut remarks =
-        vec![format!("It was measured by {tools}, perhaps on another machine or day, and not interleaved with the other lanes.")];
+    let spread = rates
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+    let mut remarks = vec![format!(
+        "It was measured by {tools}, perhaps on another machine or day, and not interleaved with the other lanes."
+    )];
     for remark in rounds.iter().flat_map(|one| &one.remarks) {
         if !remarks.contains(remark) {
             remarks.push(remark.clone());

@@ -1,9 +1,10 @@
 //! Results of other tools, as rows of a study.
 //!
-//! They are those of fio (`--output-format=json` or `json+`), DISKSPD (`-Rxml`) and vdbench (`flatfile.html`).
+//! They are those of fio (`--output-format=json` or `json+`), DISKSPD (`-Rxml`) and vdbench
+//! (`flatfile.html`).
 //!
-//! A result becomes a row where the study has the same workload: the same block size, order and share of reads, and as many operations in
-//! flight. Several files of one lane are its rounds.
+//! A result becomes a row where the study has the same workload: the same block size, order and
+//! share of reads, and as many operations in flight. Several files of one lane are its rounds.
 
 mod diskspd;
 mod fio;
@@ -43,7 +44,8 @@ pub struct Measured {
     pub writes: Latency,
     /// Latency of all operations.
     pub all: Latency,
-    /// CPU time per operation of the initiator, in user space and in the kernel, nanoseconds, where the tool tells.
+    /// CPU time per operation of the initiator, in user space and in the kernel, nanoseconds, where
+    /// the tool tells.
     pub cpu_ns: Option<(f64, f64)>,
     /// What to know about it, in whole sentences.
     pub remarks: Vec<String>,
@@ -58,7 +60,8 @@ pub fn read(place: &str, text: &str) -> Result<(String, Vec<Measured>), ImportEr
     let (tool, found) = if start.starts_with('<') && start.contains("<TimeSpan") {
         ("DISKSPD".to_owned(), diskspd::read(start))
     } else if let Some(json) = start.find('{').filter(|_| start.contains("\"fio version\"")) {
-        fio::read(&start[json..]).map_or_else(|e| (String::new(), Err(e)), |(tool, found)| (tool, Ok(found)))
+        fio::read(&start[json..])
+            .map_or_else(|e| (String::new(), Err(e)), |(tool, found)| (tool, Ok(found)))
     } else if start.contains("Interval") && start.contains("reqrate") {
         ("vdbench".to_owned(), vdbench::read(start))
     } else {
@@ -72,7 +75,8 @@ pub fn read(place: &str, text: &str) -> Result<(String, Vec<Measured>), ImportEr
     Ok((tool, found))
 }
 
-/// Latencies of several jobs: the mean of all operations, and of each percentile the longest, as percentiles cannot be added.
+/// Latencies of several jobs: the mean of all operations, and of each percentile the longest, as
+/// percentiles cannot be added.
 fn slowest(parts: &[(f64, Latency)]) -> Latency {
     let all: f64 = parts.iter().map(|(weight, _)| weight).sum();
     let mean = |of: fn(&Latency) -> f64| match all > 0.0 {
@@ -81,8 +85,9 @@ fn slowest(parts: &[(f64, Latency)]) -> Latency {
     };
     let parts = || parts.iter().filter(|(weight, _)| *weight > 0.0).map(|(_, latency)| latency);
     let most = |of: fn(&Latency) -> f64| parts().map(of).fold(0.0, f64::max);
-    let known =
-        |of: fn(&Latency) -> Option<f64>| parts().filter_map(of).fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))));
+    let known = |of: fn(&Latency) -> Option<f64>| {
+        parts().filter_map(of).fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))))
+    };
     Latency {
         mean_ns: mean(|it| it.mean_ns),
         p50_ns: most(|it| it.p50_ns),

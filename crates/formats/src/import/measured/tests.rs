@@ -21,10 +21,22 @@ more notes"#;
 fn jobs_of_fio_with_one_name_are_one_result() {
     let (tool, found) = read("x.json", FIO).unwrap();
     let [one] = &found[..] else { panic!("{found:?}") };
-    assert_eq!((tool.as_str(), one.bs_bytes, one.in_flight, one.read_percent, one.is_random), ("fio-3.36", 4096, 32, 100, true));
-    assert_eq!((one.read_iops, one.write_iops, one.bytes_per_second, one.seconds), (4000.0, 0.0, 16_384_000.0, 1.0));
-    assert_eq!((one.all.mean_ns, one.all.p50_ns, one.all.p90_ns, one.all.max_ns), (1750.0, 900.0, 1600.0, 9000.0));
-    assert_eq!((one.all.p999_ns, one.all.p9999_ns, one.writes), (Some(3000.0), None, Latency::default()));
+    assert_eq!(
+        (tool.as_str(), one.bs_bytes, one.in_flight, one.read_percent, one.is_random),
+        ("fio-3.36", 4096, 32, 100, true)
+    );
+    assert_eq!(
+        (one.read_iops, one.write_iops, one.bytes_per_second, one.seconds),
+        (4000.0, 0.0, 16_384_000.0, 1.0)
+    );
+    assert_eq!(
+        (one.all.mean_ns, one.all.p50_ns, one.all.p90_ns, one.all.max_ns),
+        (1750.0, 900.0, 1600.0, 9000.0)
+    );
+    assert_eq!(
+        (one.all.p999_ns, one.all.p9999_ns, one.writes),
+        (Some(3000.0), None, Latency::default())
+    );
     // 2 × 0.1 s of 4,000 operations.
     assert_eq!(one.cpu_ns, Some((50_000.0, 100_000.0)));
 }
@@ -49,7 +61,10 @@ const DISKSPD: &str = r#"<Results>
 fn time_spans_of_diskspd_are_results() {
     let (tool, found) = read("x.xml", DISKSPD).unwrap();
     let [one] = &found[..] else { panic!("{found:?}") };
-    assert_eq!((tool.as_str(), one.bs_bytes, one.in_flight, one.read_percent, one.is_random), ("DISKSPD", 4096, 32, 70, true));
+    assert_eq!(
+        (tool.as_str(), one.bs_bytes, one.in_flight, one.read_percent, one.is_random),
+        ("DISKSPD", 4096, 32, 70, true)
+    );
     assert_eq!((one.read_iops, one.write_iops, one.bytes_per_second), (14.0, 6.0, 81_920.0));
     assert_eq!(
         (one.all.mean_ns, one.all.p50_ns, one.all.p999_ns, one.all.p9999_ns),
@@ -69,8 +84,14 @@ tod Run Interval reqrate rate MB/sec bytes/io read% resp read_resp write_resp re
 fn averages_of_vdbench_are_results() {
     let (tool, found) = read("flatfile.html", VDBENCH).unwrap();
     let [one] = &found[..] else { panic!("{found:?}") };
-    assert_eq!((tool.as_str(), one.bs_bytes, one.in_flight, one.read_percent, one.is_random), ("vdbench", 4096, 32, 70, true));
-    assert_eq!((one.read_iops, one.write_iops, one.all.mean_ns, one.all.max_ns), (700.0, 300.0, 1e6, 5e6));
+    assert_eq!(
+        (tool.as_str(), one.bs_bytes, one.in_flight, one.read_percent, one.is_random),
+        ("vdbench", 4096, 32, 70, true)
+    );
+    assert_eq!(
+        (one.read_iops, one.write_iops, one.all.mean_ns, one.all.max_ns),
+        (700.0, 300.0, 1e6, 5e6)
+    );
     assert_eq!(one.cpu_ns, Some((50_000.0, 100_000.0)));
 }
 
@@ -79,7 +100,10 @@ fn what_is_no_result_is_refused() {
     for (text, part) in [
         ("hello", "no result of fio"),
         ("{\"fio version\": \"fio-3\", \"jobs\": []}", "no result in it"),
-        ("{\"fio version\": \"fio-3\", \"jobs\": [{\"jobname\": \"a\", \"job options\": {\"bs\": \"big\"}}]}", "bs=big"),
+        (
+            "{\"fio version\": \"fio-3\", \"jobs\": [{\"jobname\": \"a\", \"job options\": {\"bs\": \"big\"}}]}",
+            "bs=big",
+        ),
         ("<Results><TimeSpan>", "no result of fio"),
         ("<Results><TimeSpan></TimeSpan></Results>", "no profile"),
     ] {

@@ -13,7 +13,8 @@ pub(super) fn read(text: &str) -> Result<Vec<Measured>, String> {
         if fields.contains(&"reqrate") && fields.contains(&"rate") {
             columns = fields.iter().map(|field| field.to_ascii_lowercase()).collect();
         } else if !columns.is_empty() && fields.len() == columns.len() {
-            let get = |name: &str| columns.iter().position(|column| column == name).map(|at| fields[at]);
+            let get =
+                |name: &str| columns.iter().position(|column| column == name).map(|at| fields[at]);
             if get("interval").is_some_and(|interval| interval.starts_with("avg")) {
                 found.push(one(&get)?);
             }
@@ -24,11 +25,17 @@ pub(super) fn read(text: &str) -> Result<Vec<Measured>, String> {
 
 fn one<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<Measured, String> {
     let number = |name: &str| get(name).and_then(|text| text.parse::<f64>().ok());
-    let needed = |name: &str| number(name).ok_or_else(|| format!("the column {name} is missing or holds no number"));
+    let needed = |name: &str| {
+        number(name).ok_or_else(|| format!("the column {name} is missing or holds no number"))
+    };
     let rate = needed("rate")?;
     let reads = number("read%").or(number("rdpct")).unwrap_or(100.0).clamp(0.0, 100.0);
     let size = get("xfersize").unwrap_or_default();
-    let bs_bytes = size.parse().ok().or_else(|| parse_size(size).ok()).or(number("bytes/io").map(|bytes| bytes as u64));
+    let bs_bytes = size
+        .parse()
+        .ok()
+        .or_else(|| parse_size(size).ok())
+        .or(number("bytes/io").map(|bytes| bytes as u64));
     let latency = |mean: &str, max: &str| Latency {
         mean_ns: number(mean).unwrap_or(0.0) * 1e6,
         max_ns: number(max).unwrap_or(0.0) * 1e6,

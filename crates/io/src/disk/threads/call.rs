@@ -14,7 +14,8 @@ mod sys;
 
 pub use sys::make_sparse;
 
-/// Whether [`DiskKind::Discard`] works on a file of `len` bytes; finds out behind its end, where nothing is lost.
+/// Whether [`DiskKind::Discard`] works on a file of `len` bytes; finds out behind its end, where
+/// nothing is lost.
 pub fn can_discard(file: &File, len: u64) -> bool {
     sys::discard(file, len, sys::DISCARD_TRIAL_BYTES).is_ok()
 }
@@ -27,18 +28,31 @@ struct Zeroes([u8; ZEROES_BYTES]);
 static ZEROES: Zeroes = Zeroes([0; ZEROES_BYTES]);
 
 /// Does what the operation says, to its end.
-pub(super) fn execute(file: &File, kind: DiskKind, offset: u64, len: u64, data: &mut Segments) -> io::Result<()> {
+pub(super) fn execute(
+    file: &File,
+    kind: DiskKind,
+    offset: u64,
+    len: u64,
+    data: &mut Segments,
+) -> io::Result<()> {
     match kind {
-        DiskKind::Read => whole(len, io::ErrorKind::UnexpectedEof, |done| sys::read(file, data, done, offset + done)),
-        DiskKind::Write { dsync } => {
-            whole(len, io::ErrorKind::WriteZero, |done| sys::write(file, data, done, offset + done, dsync))
-        }
+        DiskKind::Read => whole(len, io::ErrorKind::UnexpectedEof, |done| {
+            sys::read(file, data, done, offset + done)
+        }),
+        DiskKind::Write { dsync } => whole(len, io::ErrorKind::WriteZero, |done| {
+            sys::write(file, data, done, offset + done, dsync)
+        }),
         DiskKind::Sync => file.sync_data(),
         DiskKind::Discard => sys::discard(file, offset, len),
         DiskKind::WriteZeroes { free, dsync } => {
             match sys::zero(file, offset, len, free) {
                 // The range is sound, so that "invalid" means: not of whole sectors of the disk.
-                Err(e) if matches!(e.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) => {
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput
+                    ) =>
+                {
                     write_zeroes(file, offset, len)?;
                 }
                 other => other?,
@@ -49,7 +63,11 @@ pub(super) fn execute(file: &File, kind: DiskKind, offset: u64, len: u64, data: 
 }
 
 /// Calls `part(bytes done)` until all is done; a part of no bytes is the error `end`.
-fn whole(len: u64, end: io::ErrorKind, mut part: impl FnMut(u64) -> io::Result<usize>) -> io::Result<()> {
+fn whole(
+    len: u64,
+    end: io::ErrorKind,
+    mut part: impl FnMut(u64) -> io::Result<usize>,
+) -> io::Result<()> {
     let mut done = 0;
     while done < len {
         match part(done) {

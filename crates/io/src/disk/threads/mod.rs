@@ -1,7 +1,8 @@
 //! Files by threads that block: the way on systems without io_uring, or where it is switched off.
 //!
-//! The loop lends an operation's memory to a thread of the process-wide [`pool`] and gets it back with the result. Results are
-//! collected in a mailbox; the loop is woken once for all results that it has not taken yet.
+//! The loop lends an operation's memory to a thread of the process-wide [`pool`] and gets it back
+//! with the result. Results are collected in a mailbox; the loop is woken once for all results that
+//! it has not taken yet.
 
 mod call;
 mod pool;
@@ -61,7 +62,10 @@ struct Mailbox {
 impl Mailbox {
     /// Takes what is in it, and leaves `empty`.
     fn take(&self, empty: Vec<Finished>) -> Vec<Finished> {
-        core::mem::replace(&mut *self.finished.lock().unwrap_or_else(PoisonError::into_inner), empty)
+        core::mem::replace(
+            &mut *self.finished.lock().unwrap_or_else(PoisonError::into_inner),
+            empty,
+        )
     }
 
     fn put(&self, finished: Finished) {
@@ -80,8 +84,14 @@ impl Threads {
     pub(super) fn start(on: &Handle) -> Rc<Self> {
         let mut this = None;
         on.spawn(|driver| {
-            let mailbox = Arc::new(Mailbox { finished: Mutex::default(), remote: on.remote(), driver });
-            let state = State { mailbox, waiting: Slab::default(), starved: Vec::new(), collected: Vec::new() };
+            let mailbox =
+                Arc::new(Mailbox { finished: Mutex::default(), remote: on.remote(), driver });
+            let state = State {
+                mailbox,
+                waiting: Slab::default(),
+                starved: Vec::new(),
+                collected: Vec::new(),
+            };
             let threads = Rc::new(Self(RefCell::new(state)));
             this = Some(Rc::clone(&threads));
             Collector(threads)
@@ -96,8 +106,15 @@ impl Threads {
         let mut collected = state.mailbox.take(empty);
         let count = collected.len();
         for finished in collected.drain(..) {
-            let Some(Waiting { file, mut op, receipts }) = state.waiting.remove(finished.key) else { continue };
-            op.data = receipts.into_iter().zip(finished.loans).map(|(receipt, loan)| receipt.redeem(loan)).collect();
+            let Some(Waiting { file, mut op, receipts }) = state.waiting.remove(finished.key)
+            else {
+                continue;
+            };
+            op.data = receipts
+                .into_iter()
+                .zip(finished.loans)
+                .map(|(receipt, loan)| receipt.redeem(loan))
+                .collect();
             file.complete(on, op, finished.result);
         }
         state.collected = collected;
@@ -135,12 +152,14 @@ impl DiskBackend for Threads {
 }
 
 impl Drop for State {
-    /// Waits for memory that is still with threads; after a while its receipts leak it rather than wait on.
+    /// Waits for memory that is still with threads; after a while its receipts leak it rather than
+    /// wait on.
     fn drop(&mut self) {
         let give_up = Instant::now() + Duration::from_millis(DISK_CLOSE_WAIT_MS);
         while self.waiting.len() > 0 && Instant::now() < give_up {
             for Finished { key, loans, .. } in self.mailbox.take(Vec::new()) {
-                let receipts = self.waiting.remove(key).into_iter().flat_map(|waiting| waiting.receipts);
+                let receipts =
+                    self.waiting.remove(key).into_iter().flat_map(|waiting| waiting.receipts);
                 receipts.zip(loans).for_each(|(receipt, loan)| drop(receipt.redeem(loan)));
             }
             std::thread::sleep(Duration::from_micros(100));

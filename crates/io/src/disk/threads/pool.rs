@@ -1,4 +1,5 @@
-//! The threads of the process that do blocking disk calls: as many as there is work for, up to a limit.
+//! The threads of the process that do blocking disk calls: as many as there is work for, up to a
+//! limit.
 
 use super::{Finished, Loans, Mailbox, borrowed, call, returned};
 use crate::disk::DiskKind;
@@ -82,7 +83,9 @@ fn work() {
         }
         all.idle += 1;
         let limit = Duration::from_millis(DISK_THREAD_IDLE_MS);
-        let (guard, timeout) = WORK.wait_timeout_while(all, limit, |p| p.jobs.is_empty()).unwrap_or_else(PoisonError::into_inner);
+        let (guard, timeout) = WORK
+            .wait_timeout_while(all, limit, |p| p.jobs.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
         all = guard;
         all.idle -= 1;
         if timeout.timed_out() && all.jobs.is_empty() {

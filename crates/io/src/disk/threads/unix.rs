@@ -40,7 +40,13 @@ pub(super) fn read(file: &File, data: &mut Segments, skip: u64, offset: u64) -> 
 }
 
 /// Writes the data behind its first `skip` bytes.
-pub(super) fn write(file: &File, data: &Segments, skip: u64, offset: u64, dsync: bool) -> io::Result<usize> {
+pub(super) fn write(
+    file: &File,
+    data: &Segments,
+    skip: u64,
+    offset: u64,
+    dsync: bool,
+) -> io::Result<usize> {
     let mut skip = skip as usize;
     let mut vectors = SmallVec::<[_; 8]>::new();
     for segment in data {
@@ -84,7 +90,11 @@ fn is_direct(_: &File) -> bool {
 #[cfg(target_os = "linux")]
 pub(super) fn discard(file: &File, offset: u64, len: u64) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
-    if file.metadata()?.file_type().is_block_device() { discard_blocks(file, offset, len) } else { punch(file, offset, len) }
+    if file.metadata()?.file_type().is_block_device() {
+        discard_blocks(file, offset, len)
+    } else {
+        punch(file, offset, len)
+    }
 }
 
 #[cfg(target_os = "linux")]

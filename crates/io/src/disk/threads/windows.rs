@@ -5,11 +5,16 @@ use std::fs::File;
 use std::io;
 use std::os::windows::fs::FileExt;
 use std::os::windows::io::AsRawHandle;
-use windows_sys::Win32::Foundation::{ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED};
+use windows_sys::Win32::Foundation::{
+    ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED,
+};
 use windows_sys::Win32::System::IO::DeviceIoControl;
-use windows_sys::Win32::System::Ioctl::{FILE_ZERO_DATA_INFORMATION, FSCTL_SET_SPARSE, FSCTL_SET_ZERO_DATA};
+use windows_sys::Win32::System::Ioctl::{
+    FILE_ZERO_DATA_INFORMATION, FSCTL_SET_SPARSE, FSCTL_SET_ZERO_DATA,
+};
 
-/// Bytes behind the end of a file that can be discarded without consequence: an empty range is valid.
+/// Bytes behind the end of a file that can be discarded without consequence: an empty range is
+/// valid.
 pub(super) const DISCARD_TRIAL_BYTES: u64 = 0;
 
 /// Has a new file take up space only where it is written.
@@ -33,7 +38,13 @@ pub(super) fn read(file: &File, data: &mut Segments, skip: u64, offset: u64) -> 
 }
 
 /// Writes the data behind its first `skip` bytes: the rest of one piece.
-pub(super) fn write(file: &File, data: &Segments, skip: u64, offset: u64, dsync: bool) -> io::Result<usize> {
+pub(super) fn write(
+    file: &File,
+    data: &Segments,
+    skip: u64,
+    offset: u64,
+    dsync: bool,
+) -> io::Result<usize> {
     let mut skip = skip as usize;
     for (index, segment) in data.iter().enumerate() {
         if skip < segment.len() {
@@ -62,7 +73,10 @@ pub(super) fn discard(file: &File, offset: u64, len: u64) -> io::Result<()> {
 /// Zeroes the range without writing it.
 pub(super) fn zero(file: &File, offset: u64, len: u64, _: bool) -> io::Result<()> {
     // `DiskOp::foregone` sees to it that both fit.
-    let range = FILE_ZERO_DATA_INFORMATION { FileOffset: offset as i64, BeyondFinalZero: (offset + len) as i64 };
+    let range = FILE_ZERO_DATA_INFORMATION {
+        FileOffset: offset as i64,
+        BeyondFinalZero: (offset + len) as i64,
+    };
     control(file, FSCTL_SET_ZERO_DATA, core::slice::from_ref(&range))
 }
 
@@ -71,8 +85,20 @@ fn control<T>(file: &File, code: u32, input: &[T]) -> io::Result<()> {
     let mut returned = 0;
     let (pointer, bytes) = (input.as_ptr().cast(), size_of_val(input) as u32);
     let (no_output, no_overlap) = (core::ptr::null_mut(), core::ptr::null_mut());
-    // SAFETY: the handle is open, the input is readable for its size, there is no output, and the call is synchronous.
-    let ok = unsafe { DeviceIoControl(file.as_raw_handle(), code, pointer, bytes, no_output, 0, &mut returned, no_overlap) };
+    // SAFETY: the handle is open, the input is readable for its size, there is no output, and the
+    // call is synchronous.
+    let ok = unsafe {
+        DeviceIoControl(
+            file.as_raw_handle(),
+            code,
+            pointer,
+            bytes,
+            no_output,
+            0,
+            &mut returned,
+            no_overlap,
+        )
+    };
     if ok != 0 {
         return Ok(());
     }

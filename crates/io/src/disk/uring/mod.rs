@@ -1,7 +1,8 @@
 //! Files by io_uring: one ring per loop, made when its first file is opened.
 //!
-//! A driver of the loop's own takes in completions when it receives. One system call submits eight operations, and at the end of a turn the rest of those
-//! that were submitted in it. The ring is registered with the poller, so that a sleeping loop is woken by a completion.
+//! A driver of the loop's own takes in completions when it receives. One system call submits eight
+//! operations, and at the end of a turn the rest of those that were submitted in it. The ring is
+//! registered with the poller, so that a sleeping loop is woken by a completion.
 
 mod transfer;
 
@@ -19,7 +20,8 @@ use std::rc::Rc;
 use std::time::Instant;
 use transfer::{Next, Transfer};
 
-/// Operations that one system call submits. The device gets them when the call ends, so many at once would leave it idle until the last is made.
+/// Operations that one system call submits. The device gets them when the call ends, so many at
+/// once would leave it idle until the last is made.
 const AT_ONCE: usize = 8;
 
 /// `IORING_ENTER_GETEVENTS`: also do the work that completions left to this thread.
@@ -64,8 +66,9 @@ fn build() -> io::Result<IoUring> {
     Err(refused.unwrap_or_else(|| io::ErrorKind::Unsupported.into()))
 }
 
-/// Completions do not interrupt this thread: they are worked off when it enters the system next, be it to sleep in the poller. (With
-/// `DEFER_TASKRUN` they would wait for a call on the ring itself, and the ring does not tell the poller about that.)
+/// Completions do not interrupt this thread: they are worked off when it enters the system next, be
+/// it to sleep in the poller. (With `DEFER_TASKRUN` they would wait for a call on the ring itself,
+/// and the ring does not tell the poller about that.)
 const SETUPS: [fn(&mut io_uring::Builder); 3] = [
     // Linux 6.0
     |b| _ = b.setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag(),
@@ -134,8 +137,8 @@ impl Ring {
         }
         let Some(transfer) = self.transfers.value_mut(key) else { return };
         let entry: squeue::Entry = transfer.entry().user_data(key);
-        // SAFETY: what the entry points to (the operation's memory, its vector list, its file) is owned by the transfer, which
-        // stays in the slab until the system has completed it.
+        // SAFETY: what the entry points to (the operation's memory, its vector list, its file) is
+        // owned by the transfer, which stays in the slab until the system has completed it.
         match unsafe { self.ring.submission().push(&entry) } {
             Ok(()) => self.queued += 1,
             Err(_) => self.overflow.push(key),
@@ -156,8 +159,11 @@ impl Ring {
 
     fn enter_uncounted(&self, to_submit: usize) -> io::Result<usize> {
         loop {
-            // SAFETY: the call takes no argument (`None`); see `push` for what the entries point to.
-            match unsafe { self.ring.submitter().enter::<()>(to_submit as u32, 0, GET_EVENTS, None) } {
+            // SAFETY: the call takes no argument (`None`); see `push` for what the entries point
+            // to.
+            match unsafe {
+                self.ring.submitter().enter::<()>(to_submit as u32, 0, GET_EVENTS, None)
+            } {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
             }
@@ -166,11 +172,16 @@ impl Ring {
 
     /// Takes in completions; returns how many there were.
     fn reap(&mut self, on: &Handle) -> usize {
-        if self.ring.completion().is_empty() && self.transfers.len() > 0 && self.ring.submission().taskrun() {
+        if self.ring.completion().is_empty()
+            && self.transfers.len() > 0
+            && self.ring.submission().taskrun()
+        {
             let _ = self.enter(on);
         }
         let mut completed = core::mem::take(&mut self.completed);
-        completed.extend(self.ring.completion().map(|entry: cqueue::Entry| (entry.user_data(), entry.result())));
+        completed.extend(
+            self.ring.completion().map(|entry: cqueue::Entry| (entry.user_data(), entry.result())),
+        );
         let count = completed.len();
         for (key, result) in completed.drain(..) {
             self.advance(on, key, result);
@@ -213,13 +224,15 @@ impl Ring {
 }
 
 impl Drop for Ring {
-    /// Waits for what the system still does with our memory; after a while it leaks that memory rather than wait on.
+    /// Waits for what the system still does with our memory; after a while it leaks that memory
+    /// rather than wait on.
     fn drop(&mut self) {
         let give_up = Instant::now() + Duration::from_millis(DISK_CLOSE_WAIT_MS);
         while self.transfers.len() > 0 {
             let queued = core::mem::take(&mut self.queued);
             let _ = self.enter_uncounted(queued);
-            let ended: Vec<u64> = self.ring.completion().map(|entry: cqueue::Entry| entry.user_data()).collect();
+            let ended: Vec<u64> =
+                self.ring.completion().map(|entry: cqueue::Entry| entry.user_data()).collect();
             ended.into_iter().for_each(|key| drop(self.transfers.remove(key)));
             self.overflow.drain(..).for_each(|key| drop(self.transfers.remove(key)));
             if self.transfers.len() == 0 {

@@ -1,5 +1,5 @@
-//! One operation in the ring. It takes several steps if the system transfers less than requested, cannot zero a range, or does
-//! not make a write durable at once.
+//! One operation in the ring. It takes several steps if the system transfers less than requested,
+//! cannot zero a range, or does not make a write durable at once.
 
 use super::super::op::{DiskKind, DiskOp, OpenFile};
 use crate::event_loop::Handle;
@@ -68,38 +68,57 @@ impl Transfer {
         self
     }
 
-    /// The entry for the step that is due. It points into the transfer, which must not be dropped before its completion.
+    /// The entry for the step that is due. It points into the transfer, which must not be dropped
+    /// before its completion.
     pub(super) fn entry(&mut self) -> squeue::Entry {
         let (file, op) = self.running.as_mut().expect("an entry is asked for after `begin`");
         let fd = types::Fd(file.file().as_raw_fd());
         let at = op.offset + self.done_bytes;
         match (self.step, op.kind) {
-            (Step::Sync, _) | (_, DiskKind::Sync) => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+            (Step::Sync, _) | (_, DiskKind::Sync) => {
+                opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()
+            }
             (Step::WriteZeroes, _) => {
                 fill_zeroes(&mut self.vectors, op.len - self.done_bytes);
-                opcode::Writev::new(fd, self.vectors.as_ptr(), self.vectors.len() as u32).offset(at).build()
+                opcode::Writev::new(fd, self.vectors.as_ptr(), self.vectors.len() as u32)
+                    .offset(at)
+                    .build()
             }
             (Step::Main, DiskKind::Read) => {
                 fill(&mut self.vectors, &mut op.data, self.done_bytes, true);
                 match self.vectors[..] {
-                    [one] => opcode::Read::new(fd, one.iov_base.cast(), one.iov_len as u32).offset(at).build(),
-                    _ => opcode::Readv::new(fd, self.vectors.as_ptr(), self.vectors.len() as u32).offset(at).build(),
+                    [one] => opcode::Read::new(fd, one.iov_base.cast(), one.iov_len as u32)
+                        .offset(at)
+                        .build(),
+                    _ => opcode::Readv::new(fd, self.vectors.as_ptr(), self.vectors.len() as u32)
+                        .offset(at)
+                        .build(),
                 }
             }
             (Step::Main, DiskKind::Write { dsync }) => {
                 fill(&mut self.vectors, &mut op.data, self.done_bytes, false);
                 let flags = if dsync { libc::RWF_DSYNC } else { 0 };
                 match self.vectors[..] {
-                    [one] => opcode::Write::new(fd, one.iov_base.cast(), one.iov_len as u32).offset(at).rw_flags(flags).build(),
+                    [one] => opcode::Write::new(fd, one.iov_base.cast(), one.iov_len as u32)
+                        .offset(at)
+                        .rw_flags(flags)
+                        .build(),
                     _ => {
                         let count = self.vectors.len() as u32;
-                        opcode::Writev::new(fd, self.vectors.as_ptr(), count).offset(at).rw_flags(flags).build()
+                        opcode::Writev::new(fd, self.vectors.as_ptr(), count)
+                            .offset(at)
+                            .rw_flags(flags)
+                            .build()
                     }
                 }
             }
             (Step::Main, DiskKind::Discard) => fallocate(fd, op, FallocateFlags::PUNCH_HOLE),
-            (Step::Main, DiskKind::WriteZeroes { free: true, .. }) => fallocate(fd, op, FallocateFlags::PUNCH_HOLE),
-            (Step::Main, DiskKind::WriteZeroes { free: false, .. }) => fallocate(fd, op, FallocateFlags::ZERO_RANGE),
+            (Step::Main, DiskKind::WriteZeroes { free: true, .. }) => {
+                fallocate(fd, op, FallocateFlags::PUNCH_HOLE)
+            }
+            (Step::Main, DiskKind::WriteZeroes { free: false, .. }) => {
+                fallocate(fd, op, FallocateFlags::ZERO_RANGE)
+            }
         }
     }
 
@@ -114,7 +133,8 @@ impl Transfer {
         }
         match (self.step, op.kind) {
             (Step::Main, DiskKind::Read) => {
-                let torn = !(op.offset + self.done_bytes + result as u64).is_multiple_of(512) && is_direct(file);
+                let torn = !(op.offset + self.done_bytes + result as u64).is_multiple_of(512)
+                    && is_direct(file);
                 let left = op.len - self.done_bytes - result as u64;
                 if result == 0 || (torn && left > 0) {
                     return Next::Done(Err(io::ErrorKind::UnexpectedEof.into()));
@@ -126,7 +146,9 @@ impl Transfer {
             }
             (Step::Main, DiskKind::Write { .. }) | (Step::WriteZeroes, _) => self.moved(result),
             (Step::Main, DiskKind::WriteZeroes { .. }) => self.zeroed(),
-            (Step::Main, DiskKind::Discard | DiskKind::Sync) | (Step::Sync, _) => Next::Done(Ok(())),
+            (Step::Main, DiskKind::Discard | DiskKind::Sync) | (Step::Sync, _) => {
+                Next::Done(Ok(()))
+            }
         }
     }
 
@@ -140,7 +162,10 @@ impl Transfer {
     }
 
     fn zeroed(&mut self) -> Next {
-        let durable = matches!(&self.running, Some((_, DiskOp { kind: DiskKind::WriteZeroes { dsync: true, .. }, .. })));
+        let durable = matches!(
+            &self.running,
+            Some((_, DiskOp { kind: DiskKind::WriteZeroes { dsync: true, .. }, .. }))
+        );
         if !durable {
             return Next::Done(Ok(()));
         }
@@ -153,7 +178,11 @@ impl Transfer {
         match (error.raw_os_error(), self.step, kind) {
             (Some(libc::EINTR | libc::EAGAIN), ..) => Next::Again,
             // The range is sound, so that "invalid" means: not of whole sectors of the disk.
-            (Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL), Step::Main, Some(DiskKind::WriteZeroes { .. })) => {
+            (
+                Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL),
+                Step::Main,
+                Some(DiskKind::WriteZeroes { .. }),
+            ) => {
                 self.step = Step::WriteZeroes;
                 Next::Again
             }
@@ -167,13 +196,14 @@ fn fallocate(fd: types::Fd, op: &DiskOp, how: FallocateFlags) -> squeue::Entry {
     opcode::Fallocate::new(fd, op.len).offset(op.offset).mode(mode).build()
 }
 
-/// Whether reads bypass the cache, so that one which ends within a sector has met the end of the file.
+/// Whether reads bypass the cache, so that one which ends within a sector has met the end of the
+/// file.
 fn is_direct(file: &OpenFile) -> bool {
     rustix::fs::fcntl_getfl(file.file()).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
 }
 
-/// Lists the memory behind the first `skip` bytes, as much as one call takes. With `reads` the system writes to it,
-/// which it then may.
+/// Lists the memory behind the first `skip` bytes, as much as one call takes. With `reads` the
+/// system writes to it, which it then may.
 fn fill(vectors: &mut Vec<libc::iovec>, data: &mut Segments, mut skip: u64, reads: bool) {
     vectors.clear();
     for segment in data.iter_mut() {
@@ -182,7 +212,11 @@ fn fill(vectors: &mut Vec<libc::iovec>, data: &mut Segments, mut skip: u64, read
         let len = segment.len() - skipped;
         if len > 0 && vectors.len() < DISK_VECTORS {
             // What is only written from may be memory that is only read.
-            let start = if reads { segment[skipped..].as_mut_ptr() } else { segment[skipped..].as_ptr().cast_mut() };
+            let start = if reads {
+                segment[skipped..].as_mut_ptr()
+            } else {
+                segment[skipped..].as_ptr().cast_mut()
+            };
             vectors.push(libc::iovec { iov_base: start.cast(), iov_len: len.min(CALL_BYTES) });
             if len > CALL_BYTES {
                 return;

@@ -1,7 +1,10 @@
 //! The connection manager: event channels and identifiers.
 
 use super::device::Device;
-use super::ffi::{CmEvent, CmId, ConnParam, Context, EventChannel, OPTION_ID, OPTION_ID_AFONLY, PS_TCP, Qp, QpInitAttr};
+use super::ffi::{
+    CmEvent, CmId, ConnParam, Context, EventChannel, OPTION_ID, OPTION_ID_AFONLY, PS_TCP, Qp,
+    QpInitAttr,
+};
 use super::library::{Library, check, check_object, library};
 use crate::limits::RDMA_RESOLVE_MS;
 use crate::rdma::Unavailable;
@@ -53,11 +56,14 @@ impl Channel {
         unsafe { (*self.channel.as_ptr()).fd }
     }
 
-    /// The next event, if there is one. It is acknowledged at once, so that no identifier has to wait for that.
+    /// The next event, if there is one. It is acknowledged at once, so that no identifier has to
+    /// wait for that.
     pub(super) fn next(&self) -> io::Result<Option<Reported>> {
         let mut event: *mut CmEvent = null_mut();
         // SAFETY: the channel lives, and there is room for the answer.
-        match check(unsafe { (self.library.rdma_get_cm_event)(self.channel.as_ptr(), &raw mut event) }) {
+        match check(unsafe {
+            (self.library.rdma_get_cm_event)(self.channel.as_ptr(), &raw mut event)
+        }) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(e) => return Err(e),
             Ok(()) => {}
@@ -68,7 +74,11 @@ impl Channel {
             let conn = &event.conn;
             let has_data = tells_private_data(event.event) && !conn.private_data.is_null();
             let len = if has_data { usize::from(conn.private_data_len) } else { 0 };
-            let data = if len == 0 { &[][..] } else { core::slice::from_raw_parts(conn.private_data.cast::<u8>(), len) };
+            let data = if len == 0 {
+                &[][..]
+            } else {
+                core::slice::from_raw_parts(conn.private_data.cast::<u8>(), len)
+            };
             let reported = Reported {
                 event: event.event,
                 status: event.status,
@@ -123,7 +133,14 @@ impl Id {
     pub(super) fn new(channel: &Channel) -> io::Result<Self> {
         let mut id = null_mut();
         // SAFETY: the channel lives, and there is room for the answer.
-        check(unsafe { (channel.library.rdma_create_id)(channel.channel.as_ptr(), &raw mut id, null_mut(), PS_TCP) })?;
+        check(unsafe {
+            (channel.library.rdma_create_id)(
+                channel.channel.as_ptr(),
+                &raw mut id,
+                null_mut(),
+                PS_TCP,
+            )
+        })?;
         Ok(Self { library: channel.library, id: check_object(id)? })
     }
 
@@ -149,11 +166,14 @@ impl Id {
         }
         let address = SockAddr::from(at);
         // SAFETY: the address is read only.
-        let bound = check(unsafe { (self.library.rdma_bind_addr)(self.id.as_ptr(), address.as_ptr().cast_mut().cast()) });
+        let bound = check(unsafe {
+            (self.library.rdma_bind_addr)(self.id.as_ptr(), address.as_ptr().cast_mut().cast())
+        });
         bound.map_err(|e| match e.raw_os_error() {
-            Some(libc::ENODEV) => {
-                io::Error::new(io::ErrorKind::AddrNotAvailable, format!("no RDMA device has the address {}", at.ip()))
-            }
+            Some(libc::ENODEV) => io::Error::new(
+                io::ErrorKind::AddrNotAvailable,
+                format!("no RDMA device has the address {}", at.ip()),
+            ),
             _ => e,
         })?;
         // SAFETY: the identifier lives.
@@ -164,7 +184,12 @@ impl Id {
         let address = SockAddr::from(to);
         // SAFETY: the address is read only.
         check(unsafe {
-            (self.library.rdma_resolve_addr)(self.id.as_ptr(), null_mut(), address.as_ptr().cast_mut().cast(), RDMA_RESOLVE_MS)
+            (self.library.rdma_resolve_addr)(
+                self.id.as_ptr(),
+                null_mut(),
+                address.as_ptr().cast_mut().cast(),
+                RDMA_RESOLVE_MS,
+            )
         })
     }
 
@@ -193,9 +218,15 @@ impl Id {
     ///
     /// # Safety
     /// The completion queues of `attr` live until it is destroyed.
-    pub(super) unsafe fn create_qp(&self, device: &Device, attr: &mut QpInitAttr) -> io::Result<NonNull<Qp>> {
+    pub(super) unsafe fn create_qp(
+        &self,
+        device: &Device,
+        attr: &mut QpInitAttr,
+    ) -> io::Result<NonNull<Qp>> {
         // SAFETY: the identifier is of that device, and the protection domain stays.
-        check(unsafe { (self.library.rdma_create_qp)(self.id.as_ptr(), device.pd.as_ptr(), attr) })?;
+        check(unsafe {
+            (self.library.rdma_create_qp)(self.id.as_ptr(), device.pd.as_ptr(), attr)
+        })?;
         // SAFETY: the identifier lives.
         check_object(unsafe { (*self.id.as_ptr()).qp })
     }
@@ -209,13 +240,23 @@ impl Id {
         }
     }
 
-    pub(super) fn connect(&self, private_data: &[u8], responder_resources: u8, initiator_depth: u8) -> io::Result<()> {
+    pub(super) fn connect(
+        &self,
+        private_data: &[u8],
+        responder_resources: u8,
+        initiator_depth: u8,
+    ) -> io::Result<()> {
         let mut param = parameters(private_data, responder_resources, initiator_depth)?;
         // SAFETY: the identifier lives, and the private data is read only.
         check(unsafe { (self.library.rdma_connect)(self.id.as_ptr(), &raw mut param) })
     }
 
-    pub(super) fn accept(&self, private_data: &[u8], responder_resources: u8, initiator_depth: u8) -> io::Result<()> {
+    pub(super) fn accept(
+        &self,
+        private_data: &[u8],
+        responder_resources: u8,
+        initiator_depth: u8,
+    ) -> io::Result<()> {
         let mut param = parameters(private_data, responder_resources, initiator_depth)?;
         // SAFETY: as above.
         check(unsafe { (self.library.rdma_accept)(self.id.as_ptr(), &raw mut param) })
@@ -224,7 +265,9 @@ impl Id {
     pub(super) fn reject(&self, private_data: &[u8]) -> io::Result<()> {
         let len = u8::try_from(private_data.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: as above.
-        check(unsafe { (self.library.rdma_reject)(self.id.as_ptr(), private_data.as_ptr().cast(), len) })
+        check(unsafe {
+            (self.library.rdma_reject)(self.id.as_ptr(), private_data.as_ptr().cast(), len)
+        })
     }
 
     /// Puts the queue pair into its error state, and tells the other end.
@@ -236,18 +279,25 @@ impl Id {
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // SAFETY: it has no queue pair any more, and all its events were acknowledged. A failure means that the system has forgotten it.
+        // SAFETY: it has no queue pair any more, and all its events were acknowledged. A failure
+        // means that the system has forgotten it.
         unsafe {
             (self.library.rdma_destroy_id)(self.id.as_ptr());
         }
     }
 }
 
-/// The other end's receives come back, so that a SEND without one waits for them without end; one that gets no answer is tried 6 times more.
-fn parameters(private_data: &[u8], responder_resources: u8, initiator_depth: u8) -> io::Result<ConnParam> {
+/// The other end's receives come back, so that a SEND without one waits for them without end; one
+/// that gets no answer is tried 6 times more.
+fn parameters(
+    private_data: &[u8],
+    responder_resources: u8,
+    initiator_depth: u8,
+) -> io::Result<ConnParam> {
     Ok(ConnParam {
         private_data: private_data.as_ptr().cast(),
-        private_data_len: u8::try_from(private_data.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        private_data_len: u8::try_from(private_data.len())
+            .map_err(|_| io::ErrorKind::InvalidInput)?,
         responder_resources,
         initiator_depth,
         flow_control: 1,
@@ -263,15 +313,30 @@ fn socket_address(of: &libc::sockaddr_storage) -> Option<SocketAddr> {
     use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
     match i32::from(of.ss_family) {
         libc::AF_INET => {
-            // SAFETY: an address of this family has this form, and the storage has room and alignment for every form.
+            // SAFETY: an address of this family has this form, and the storage has room and
+            // alignment for every form.
             let of = unsafe { &*core::ptr::from_ref(of).cast::<libc::sockaddr_in>() };
-            Some(SocketAddrV4::new(Ipv4Addr::from(u32::from_be(of.sin_addr.s_addr)), u16::from_be(of.sin_port)).into())
+            Some(
+                SocketAddrV4::new(
+                    Ipv4Addr::from(u32::from_be(of.sin_addr.s_addr)),
+                    u16::from_be(of.sin_port),
+                )
+                .into(),
+            )
         }
         libc::AF_INET6 => {
             // SAFETY: as above.
             let of = unsafe { &*core::ptr::from_ref(of).cast::<libc::sockaddr_in6>() };
             let address = Ipv6Addr::from(of.sin6_addr.s6_addr);
-            Some(SocketAddrV6::new(address, u16::from_be(of.sin6_port), u32::from_be(of.sin6_flowinfo), of.sin6_scope_id).into())
+            Some(
+                SocketAddrV6::new(
+                    address,
+                    u16::from_be(of.sin6_port),
+                    u32::from_be(of.sin6_flowinfo),
+                    of.sin6_scope_id,
+                )
+                .into(),
+            )
         }
         _ => None,
     }

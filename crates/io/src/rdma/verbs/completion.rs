@@ -1,7 +1,8 @@
 //! Completions: the queue, and the channel that announces them.
 //!
-//! The queue is polled without the system. When it is found empty it is *armed*: the next completion puts one event into the channel, which
-//! wakes the driver. What completed between the last look and the arming puts none, so the queue is looked at once more.
+//! The queue is polled without the system. When it is found empty it is *armed*: the next
+//! completion puts one event into the channel, which wakes the driver. What completed between the
+//! last look and the arming puts none, so the queue is looked at once more.
 
 use super::cm::dont_block;
 use super::device::Device;
@@ -36,7 +37,9 @@ unsafe impl Send for Completions {}
 impl Completions {
     pub(super) fn new(device: &'static Device, entries: u32) -> io::Result<Self> {
         // SAFETY: the context stays open.
-        let channel = check_object(unsafe { (device.library.ibv_create_comp_channel)(device.context.as_ptr()) })?;
+        let channel = check_object(unsafe {
+            (device.library.ibv_create_comp_channel)(device.context.as_ptr())
+        })?;
         let mut new = Self {
             device,
             channel,
@@ -50,7 +53,15 @@ impl Completions {
         dont_block(new.fd())?;
         let (context, vector) = (device.context.as_ptr(), device.completion_vector());
         // SAFETY: the context stays open, and the channel lives longer than the queue.
-        let queue = unsafe { (device.library.ibv_create_cq)(context, entries as c_int, null_mut(), channel.as_ptr(), vector) };
+        let queue = unsafe {
+            (device.library.ibv_create_cq)(
+                context,
+                entries as c_int,
+                null_mut(),
+                channel.as_ptr(),
+                vector,
+            )
+        };
         new.queue = Some(check_object(queue)?);
         Ok(new)
     }
@@ -91,7 +102,11 @@ impl Completions {
         let poll = self.ops().poll_cq.ok_or(io::ErrorKind::Unsupported)?;
         // SAFETY: the queue lives, and there is room for so many.
         let count = unsafe { poll(queue.as_ptr(), BATCH as c_int, self.batch.as_mut_ptr()) };
-        (self.taken, self.filled) = (0, usize::try_from(count).map_err(|_| io::Error::other("the completion queue has failed"))?);
+        (self.taken, self.filled) = (
+            0,
+            usize::try_from(count)
+                .map_err(|_| io::Error::other("the completion queue has failed"))?,
+        );
         self.announced |= self.armed && self.filled > 0;
         Ok(self.filled > 0)
     }
@@ -114,12 +129,19 @@ impl Completions {
     fn take_event(&mut self) -> io::Result<bool> {
         let (mut queue, mut context) = (null_mut(), null_mut());
         // SAFETY: the channel lives, and there is room for the answer.
-        match check(unsafe { (self.device.library.ibv_get_cq_event)(self.channel.as_ptr(), &raw mut queue, &raw mut context) }) {
+        match check(unsafe {
+            (self.device.library.ibv_get_cq_event)(
+                self.channel.as_ptr(),
+                &raw mut queue,
+                &raw mut context,
+            )
+        }) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(e) => return Err(e),
             Ok(()) => {}
         }
-        // SAFETY: it is the one queue of the channel. Events that were not acknowledged would hold up its end.
+        // SAFETY: it is the one queue of the channel. Events that were not acknowledged would hold
+        // up its end.
         unsafe { (self.device.library.ibv_ack_cq_events)(queue, 1) };
         (self.armed, self.announced) = (false, false);
         Ok(true)
@@ -128,7 +150,8 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        // SAFETY: the queue pair is destroyed before this is dropped, all events were acknowledged, and the channel goes last.
+        // SAFETY: the queue pair is destroyed before this is dropped, all events were acknowledged,
+        // and the channel goes last.
         unsafe {
             if let Some(queue) = self.queue {
                 (self.device.library.ibv_destroy_cq)(queue.as_ptr());

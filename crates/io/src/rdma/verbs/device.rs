@@ -1,4 +1,5 @@
-//! Devices: each is known once in a process, with one protection domain, in which all its queue pairs and memory are.
+//! Devices: each is known once in a process, with one protection domain, in which all its queue
+//! pairs and memory are.
 
 use super::ffi::{Context, DEVICE_WINDOWS_TYPE_2, DeviceAttr, Pd, TRANSPORT_IWARP};
 use super::lent::{self, LentParts};
@@ -35,8 +36,9 @@ pub(super) struct Device {
     next_vector: AtomicU32,
 }
 
-// SAFETY: the library's functions on a context and a protection domain may be called by several threads at a time, and both stay as long as
-// the process lives. Everything else is shared by its own means.
+// SAFETY: the library's functions on a context and a protection domain may be called by several
+// threads at a time, and both stay as long as the process lives. Everything else is shared by its
+// own means.
 unsafe impl Send for Device {}
 // SAFETY: as above.
 unsafe impl Sync for Device {}
@@ -57,8 +59,8 @@ impl Device {
 
     fn open(context: NonNull<Context>) -> io::Result<Self> {
         let library = library()?;
-        // The list holds a reference to every device, and so this one open, until it is freed: which it is not.
-        // SAFETY: it may be called without a place for the number.
+        // The list holds a reference to every device, and so this one open, until it is freed:
+        // which it is not. SAFETY: it may be called without a place for the number.
         check_object(unsafe { (library.rdma_get_devices)(core::ptr::null_mut()) })?;
         let attr = attributes(library, context)?;
         // SAFETY: the context is open.
@@ -66,7 +68,9 @@ impl Device {
         // SAFETY: the context and what it refers to stay, and the name ends with zero.
         let (name, transport, vectors) = unsafe {
             let device = (*context.as_ptr()).device;
-            let name = CStr::from_ptr(&raw const (*device).name as *const _).to_string_lossy().into_owned();
+            let name = CStr::from_ptr(&raw const (*device).name as *const _)
+                .to_string_lossy()
+                .into_owned();
             (name, (*device).transport_type, (*context.as_ptr()).num_comp_vectors)
         };
         let limits = DeviceLimits {

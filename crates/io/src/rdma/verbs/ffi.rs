@@ -1,6 +1,8 @@
-//! The structures and numbers of rdma-core that are used here, as its headers `infiniband/verbs.h` and `rdma/rdma_cma.h` define them.
+//! The structures and numbers of rdma-core that are used here, as its headers `infiniband/verbs.h`
+//! and `rdma/rdma_cma.h` define them.
 //!
-//! Structures that only the libraries make are declared as far as they are read. The sizes and offsets below are those of the headers.
+//! Structures that only the libraries make are declared as far as they are read. The sizes and
+//! offsets below are those of the headers.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -25,11 +27,15 @@ pub(super) struct ContextOps {
     bind_mw: Unused,
     pub(super) dealloc_mw: Option<unsafe extern "C" fn(mw: *mut Mw) -> c_int>,
     create_cq: Unused,
-    pub(super) poll_cq: Option<unsafe extern "C" fn(cq: *mut Cq, entries: c_int, wc: *mut Wc) -> c_int>,
-    pub(super) req_notify_cq: Option<unsafe extern "C" fn(cq: *mut Cq, solicited_only: c_int) -> c_int>,
+    pub(super) poll_cq:
+        Option<unsafe extern "C" fn(cq: *mut Cq, entries: c_int, wc: *mut Wc) -> c_int>,
+    pub(super) req_notify_cq:
+        Option<unsafe extern "C" fn(cq: *mut Cq, solicited_only: c_int) -> c_int>,
     unused_too: [Unused; 12],
-    pub(super) post_send: Option<unsafe extern "C" fn(qp: *mut Qp, wr: *mut SendWr, bad: *mut *mut SendWr) -> c_int>,
-    pub(super) post_recv: Option<unsafe extern "C" fn(qp: *mut Qp, wr: *mut RecvWr, bad: *mut *mut RecvWr) -> c_int>,
+    pub(super) post_send:
+        Option<unsafe extern "C" fn(qp: *mut Qp, wr: *mut SendWr, bad: *mut *mut SendWr) -> c_int>,
+    pub(super) post_recv:
+        Option<unsafe extern "C" fn(qp: *mut Qp, wr: *mut RecvWr, bad: *mut *mut RecvWr) -> c_int>,
     unused_last: [Unused; 5],
 }
 
@@ -165,7 +171,8 @@ impl SendWr {
     /// Work of a kind, without memory.
     pub(super) fn new(wr_id: u64, opcode: c_uint, signaled: bool) -> Self {
         use core::ptr::null_mut;
-        let bind = Bind { mw: null_mut(), rkey: 0, mr: null_mut(), address: 0, length: 0, access: 0 };
+        let bind =
+            Bind { mw: null_mut(), rkey: 0, mr: null_mut(), address: 0, length: 0, access: 0 };
         Self {
             wr_id,
             next: null_mut(),
@@ -226,8 +233,8 @@ pub(super) struct Wc {
 /// `IBV_WC_WITH_IMM` and `IBV_WC_WITH_INV`.
 pub(super) const WC_WITH_IMM: c_uint = 1 << 1;
 pub(super) const WC_WITH_INV: c_uint = 1 << 3;
-/// `IB_WC_WITH_INVALIDATE`, the kernel's number for it, which soft RoCE passes on as it is. For the libraries it is the checksum of
-/// IP datagrams, which no reliable connection has.
+/// `IB_WC_WITH_INVALIDATE`, the kernel's number for it, which soft RoCE passes on as it is. For the
+/// libraries it is the checksum of IP datagrams, which no reliable connection has.
 pub(super) const WC_WITH_INV_OF_KERNEL: c_uint = 1 << 2;
 
 /// `ibv_qp_init_attr`.
@@ -316,7 +323,11 @@ pub(super) mod cm_event {
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use core::mem::{offset_of, size_of};
-    assert!(size_of::<ContextOps>() == 256 && offset_of!(Context, ops) == 8 && offset_of!(Context, num_comp_vectors) == 272);
+    assert!(
+        size_of::<ContextOps>() == 256
+            && offset_of!(Context, ops) == 8
+            && offset_of!(Context, num_comp_vectors) == 272
+    );
     assert!(offset_of!(ContextOps, alloc_mw) == 56 && offset_of!(ContextOps, dealloc_mw) == 72);
     assert!(offset_of!(ContextOps, poll_cq) == 88 && offset_of!(ContextOps, req_notify_cq) == 96);
     assert!(offset_of!(ContextOps, post_send) == 200 && offset_of!(ContextOps, post_recv) == 208);
@@ -325,18 +336,47 @@ const _: () = {
     assert!(size_of::<Mr>() == 48 && offset_of!(Mr, lkey) == 36 && offset_of!(Mr, rkey) == 40);
     assert!(size_of::<Mw>() == 32 && offset_of!(Mw, rkey) == 16);
     assert!(size_of::<DeviceAttr>() == 232 && offset_of!(DeviceAttr, max_qp_wr) == 112);
-    assert!(offset_of!(DeviceAttr, device_cap_flags) == 116 && offset_of!(DeviceAttr, max_sge) == 120);
-    assert!(offset_of!(DeviceAttr, max_cqe) == 132 && offset_of!(DeviceAttr, max_qp_rd_atom) == 144);
+    assert!(
+        offset_of!(DeviceAttr, device_cap_flags) == 116 && offset_of!(DeviceAttr, max_sge) == 120
+    );
+    assert!(
+        offset_of!(DeviceAttr, max_cqe) == 132 && offset_of!(DeviceAttr, max_qp_rd_atom) == 144
+    );
     assert!(offset_of!(DeviceAttr, max_qp_init_rd_atom) == 156);
     assert!(size_of::<Sge>() == 16 && size_of::<RecvWr>() == 32);
-    assert!(size_of::<SendWr>() == 128 && offset_of!(SendWr, invalidate_rkey) == 36 && offset_of!(SendWr, remote_address) == 40);
-    assert!(offset_of!(SendWr, rkey) == 48 && offset_of!(SendWr, bind) == 80);
-    assert!(offset_of!(Bind, rkey) == 8 && offset_of!(Bind, mr) == 16 && offset_of!(Bind, access) == 40);
     assert!(
-        size_of::<Wc>() == 48 && offset_of!(Wc, byte_len) == 20 && offset_of!(Wc, immediate) == 24 && offset_of!(Wc, flags) == 36
+        size_of::<SendWr>() == 128
+            && offset_of!(SendWr, invalidate_rkey) == 36
+            && offset_of!(SendWr, remote_address) == 40
     );
-    assert!(size_of::<QpInitAttr>() == 64 && offset_of!(QpInitAttr, max_send_wr) == 32 && offset_of!(QpInitAttr, qp_type) == 52);
-    assert!(offset_of!(CmId, qp) == 24 && offset_of!(CmId, source) == 32 && offset_of!(CmId, destination) == 160);
-    assert!(size_of::<ConnParam>() == 24 && offset_of!(ConnParam, rnr_retry_count) == 13 && offset_of!(ConnParam, qp_num) == 16);
-    assert!(offset_of!(CmEvent, event) == 16 && offset_of!(CmEvent, status) == 20 && offset_of!(CmEvent, conn) == 24);
+    assert!(offset_of!(SendWr, rkey) == 48 && offset_of!(SendWr, bind) == 80);
+    assert!(
+        offset_of!(Bind, rkey) == 8 && offset_of!(Bind, mr) == 16 && offset_of!(Bind, access) == 40
+    );
+    assert!(
+        size_of::<Wc>() == 48
+            && offset_of!(Wc, byte_len) == 20
+            && offset_of!(Wc, immediate) == 24
+            && offset_of!(Wc, flags) == 36
+    );
+    assert!(
+        size_of::<QpInitAttr>() == 64
+            && offset_of!(QpInitAttr, max_send_wr) == 32
+            && offset_of!(QpInitAttr, qp_type) == 52
+    );
+    assert!(
+        offset_of!(CmId, qp) == 24
+            && offset_of!(CmId, source) == 32
+            && offset_of!(CmId, destination) == 160
+    );
+    assert!(
+        size_of::<ConnParam>() == 24
+            && offset_of!(ConnParam, rnr_retry_count) == 13
+            && offset_of!(ConnParam, qp_num) == 16
+    );
+    assert!(
+        offset_of!(CmEvent, event) == 16
+            && offset_of!(CmEvent, status) == 20
+            && offset_of!(CmEvent, conn) == 24
+    );
 };

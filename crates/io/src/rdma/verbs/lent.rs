@@ -1,5 +1,6 @@
-//! Registrations of memory that users lend: the memory of regions, in the parts that [`places`] tells. A part is registered when something of it is
-//! lent for the first time, for this end's reading only, and stays so until the memory goes back to the system.
+//! Registrations of memory that users lend: the memory of regions, in the parts that [`places`]
+//! tells. A part is registered when something of it is lent for the first time, for this end's
+//! reading only, and stays so until the memory goes back to the system.
 
 use super::device::Device;
 use super::memory::Registration;
@@ -18,7 +19,8 @@ const KNOWN: usize = 64;
 #[derive(Default)]
 pub(super) struct LentParts {
     parts: RwLock<Parts>,
-    /// How often parts have ended. Keys that are known from before may be of parts that are not registered any more.
+    /// How often parts have ended. Keys that are known from before may be of parts that are not
+    /// registered any more.
     ended: AtomicU64,
     /// No more can be registered now, so nobody tries.
     is_full: AtomicBool,
@@ -70,7 +72,11 @@ pub(super) struct KnownKeys {
 
 impl KnownKeys {
     /// The key for memory that the caller holds.
-    pub(super) fn of(&mut self, device: &'static Device, memory: &[u8]) -> Result<u32, Unreachable> {
+    pub(super) fn of(
+        &mut self,
+        device: &'static Device,
+        memory: &[u8],
+    ) -> Result<u32, Unreachable> {
         let Range { start, end } = memory.as_ptr_range();
         let range = start.addr()..end.addr();
         // The caller's view of it was made after everything that ended before.
@@ -100,7 +106,11 @@ const PART_SHIFT: u32 = 21;
 
 impl Device {
     #[cold]
-    fn register_lent(&'static self, memory: &[u8], range: &Range<usize>) -> Result<Known, Unreachable> {
+    fn register_lent(
+        &'static self,
+        memory: &[u8],
+        range: &Range<usize>,
+    ) -> Result<Known, Unreachable> {
         if self.lent.is_full.load(Ordering::Relaxed) {
             return Err(None);
         }
@@ -111,9 +121,11 @@ impl Device {
         if let Some(known) = parts.key(range) {
             return Ok(known);
         }
-        let registered = match self.lent_bytes_max.is_some_and(|max| parts.bytes + part.len() > max) {
+        let registered = match self.lent_bytes_max.is_some_and(|max| parts.bytes + part.len() > max)
+        {
             true => Err(Registration::refused(self, part.len())),
-            // SAFETY: the memory stays until its end was told, and that ends the registration. The caller's view keeps it until then.
+            // SAFETY: the memory stays until its end was told, and that ends the registration. The
+            // caller's view keeps it until then.
             false => unsafe { Registration::new(self, start, part.len(), 0) },
         };
         match registered {
@@ -134,7 +146,8 @@ impl Device {
 impl EndsObserver for Device {
     fn ends(&self, addresses: Range<usize>) {
         let mut parts = self.lent.write();
-        let starts: Vec<usize> = parts.registered.range(addresses).map(|(&start, _)| start).collect();
+        let starts: Vec<usize> =
+            parts.registered.range(addresses).map(|(&start, _)| start).collect();
         if starts.is_empty() {
             return;
         }
@@ -150,7 +163,8 @@ impl EndsObserver for Device {
     }
 }
 
-/// How many bytes of lent memory may be locked, so that enough is left for queue pairs: half of what the process may lock, if that is limited.
+/// How many bytes of lent memory may be locked, so that enough is left for queue pairs: half of
+/// what the process may lock, if that is limited.
 pub(super) fn bytes_max() -> Option<usize> {
     use rustix::process::{Resource, getrlimit};
     let limit = getrlimit(Resource::Memlock).current?;
@@ -162,5 +176,7 @@ fn may_lock_all() -> bool {
     const IPC_LOCK: u32 = 14;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits >> IPC_LOCK & 1 == 1)
+    effective
+        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .is_some_and(|bits| bits >> IPC_LOCK & 1 == 1)
 }

@@ -1,6 +1,9 @@
 //! The libraries libibverbs and librdmacm, loaded when they are first asked for.
 
-use super::ffi::{CmEvent, CmId, CompChannel, ConnParam, Context, Cq, DeviceAttr, EventChannel, Mr, Pd, QpInitAttr};
+use super::ffi::{
+    CmEvent, CmId, CompChannel, ConnParam, Context, Cq, DeviceAttr, EventChannel, Mr, Pd,
+    QpInitAttr,
+};
 use crate::rdma::Unavailable;
 use core::ffi::{CStr, c_int, c_uint, c_void};
 use std::io;
@@ -21,8 +24,9 @@ macro_rules! library {
                 Ok(Self {
                     $($name: {
                         let symbol = symbol(file.$of, concat!(stringify!($name), "\0"))?;
-                        // SAFETY: the function has this type in the headers of version 1 of the library's interface, and a library of
-                        // that version, which its file name states, keeps it.
+                        // SAFETY: the function has this type in the headers of version 1 of the
+                        // library's interface, and a library of that version, which its file name
+                        // states, keeps it.
                         unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(symbol) }
                     },)*
                 })
@@ -68,7 +72,8 @@ library! {
     rdma_ack_cm_event: fn(*mut CmEvent) -> c_int, of cm;
 }
 
-/// The libraries, which are loaded by the first call. If that fails the next one tries again: they may have been installed meanwhile.
+/// The libraries, which are loaded by the first call. If that fails the next one tries again: they
+/// may have been installed meanwhile.
 pub(super) fn library() -> Result<&'static Library, Unavailable> {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     if let Some(library) = LIBRARY.get() {
@@ -79,7 +84,8 @@ pub(super) fn library() -> Result<&'static Library, Unavailable> {
 }
 
 fn open(name: &CStr) -> Result<*mut c_void, Unavailable> {
-    // SAFETY: a string that ends with zero; the initialisers of these libraries have no requirements.
+    // SAFETY: a string that ends with zero; the initialisers of these libraries have no
+    // requirements.
     let file = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if file.is_null() { Err(failed()) } else { Ok(file) }
 }
@@ -114,7 +120,8 @@ pub(super) fn check_object<T>(object: *mut T) -> io::Result<core::ptr::NonNull<T
 mod tests {
     use super::*;
 
-    /// Most machines that build this have no rdma-core, some have. Either is an answer, and the same one the next time.
+    /// Most machines that build this have no rdma-core, some have. Either is an answer, and the
+    /// same one the next time.
     #[test]
     fn a_machine_without_the_libraries_is_told_what_to_install() {
         for _ in 0..2 {

@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 
 /// Waits for connections.
 pub(super) struct VerbsListener {
-    /// Dropped before its channel. `None` after the device is gone: it is to listen again when there is one.
+    /// Dropped before its channel. `None` after the device is gone: it is to listen again when
+    /// there is one.
     id: Option<Id>,
     channel: Channel,
     at: SocketAddr,

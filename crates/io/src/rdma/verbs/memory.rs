@@ -1,7 +1,7 @@
 //! Memory that is registered with a device, in pieces of powers of two.
 //!
-//! Small pieces are cut from larger registrations, and pieces that are free are kept for the next user, because registering memory is a system
-//! call that locks its pages.
+//! Small pieces are cut from larger registrations, and pieces that are free are kept for the next
+//! user, because registering memory is a system call that locks its pages.
 
 use super::device::Device;
 use super::ffi::{Mr, access};
@@ -61,12 +61,21 @@ impl Registration {
     ///
     /// # Safety
     /// The memory stays until the registration has ended.
-    pub(super) unsafe fn new(device: &'static Device, start: NonNull<u8>, bytes: usize, access: c_int) -> io::Result<Self> {
+    pub(super) unsafe fn new(
+        device: &'static Device,
+        start: NonNull<u8>,
+        bytes: usize,
+        access: c_int,
+    ) -> io::Result<Self> {
         // SAFETY: the protection domain stays, and the memory is there, as the caller promises.
-        let mr = check_object(unsafe { (device.library.ibv_reg_mr)(device.pd.as_ptr(), start.as_ptr().cast(), bytes, access) });
+        let mr = check_object(unsafe {
+            (device.library.ibv_reg_mr)(device.pd.as_ptr(), start.as_ptr().cast(), bytes, access)
+        });
         match mr {
             Ok(mr) => Ok(Self { device, mr }),
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOMEM | libc::EAGAIN)) => Err(Self::refused(device, bytes)),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOMEM | libc::EAGAIN)) => {
+                Err(Self::refused(device, bytes))
+            }
             Err(e) => Err(e),
         }
     }
@@ -113,9 +122,11 @@ unsafe impl Sync for Slab {}
 
 impl Slab {
     fn new(device: &'static Device, bytes: usize, used: Use) -> io::Result<Self> {
-        let layout = Layout::from_size_align(bytes, BUF_ALIGN).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let layout =
+            Layout::from_size_align(bytes, BUF_ALIGN).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the size is not zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
+        let start =
+            NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: the memory is freed after the registration has ended, or never.
         match unsafe { Registration::new(device, start, bytes, used.access(device)) } {
             Ok(registration) => Ok(Self { start, layout, registration: Some(registration) }),
@@ -132,13 +143,15 @@ impl Drop for Slab {
     fn drop(&mut self) {
         // A device that may still touch the memory keeps it for ever.
         if self.registration.take().is_none_or(|registration| registration.end().is_ok()) {
-            // SAFETY: allocated in `new` with this layout; no piece is left, and the device does not know it any more.
+            // SAFETY: allocated in `new` with this layout; no piece is left, and the device does
+            // not know it any more.
             unsafe { dealloc(self.start.as_ptr(), self.layout) };
         }
     }
 }
 
-/// Registered memory of one owner, which the device may write to at the same time: so it is only copied from and to.
+/// Registered memory of one owner, which the device may write to at the same time: so it is only
+/// copied from and to.
 pub(super) struct Piece {
     slab: Arc<Slab>,
     start: NonNull<u8>,
@@ -174,17 +187,35 @@ impl Piece {
     /// # Panics
     /// If it is not as large.
     pub(super) fn copy_in(&mut self, offset: usize, bytes: &[u8]) {
-        assert!(offset <= self.bytes() && bytes.len() <= self.bytes() - offset, "the memory is shorter");
+        assert!(
+            offset <= self.bytes() && bytes.len() <= self.bytes() - offset,
+            "the memory is shorter"
+        );
         // SAFETY: within the piece, of which no references exist.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.start.as_ptr().add(offset),
+                bytes.len(),
+            )
+        }
     }
 
     /// # Panics
     /// If it is not as large.
     pub(super) fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
-        assert!(offset <= self.bytes() && bytes.len() <= self.bytes() - offset, "the memory is shorter");
+        assert!(
+            offset <= self.bytes() && bytes.len() <= self.bytes() - offset,
+            "the memory is shorter"
+        );
         // SAFETY: within the piece, of which no references exist.
-        unsafe { core::ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), bytes.as_mut_ptr(), bytes.len()) }
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                self.start.as_ptr().add(offset),
+                bytes.as_mut_ptr(),
+                bytes.len(),
+            )
+        }
     }
 
     /// A part of it.
@@ -193,7 +224,8 @@ impl Piece {
     /// The device does not write to it while the slice lives.
     pub(super) unsafe fn slice(&self, offset: usize, len: usize) -> &[u8] {
         assert!(offset <= self.bytes() && len <= self.bytes() - offset, "the memory is shorter");
-        // SAFETY: within the piece, initialised by `alloc_zeroed`; nobody writes to it, as `self` is borrowed and the caller promises.
+        // SAFETY: within the piece, initialised by `alloc_zeroed`; nobody writes to it, as `self`
+        // is borrowed and the caller promises.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(offset), len) }
     }
 }
@@ -216,7 +248,10 @@ impl FreePieces {
 }
 
 fn class_of(bytes: usize) -> Option<u8> {
-    let size = bytes.max(PIECE_BYTES_MIN).checked_next_power_of_two().filter(|&size| size <= PIECE_BYTES_MAX)?;
+    let size = bytes
+        .max(PIECE_BYTES_MIN)
+        .checked_next_power_of_two()
+        .filter(|&size| size <= PIECE_BYTES_MAX)?;
     Some((size / PIECE_BYTES_MIN).trailing_zeros() as u8)
 }
 
@@ -268,7 +303,10 @@ mod tests {
 
     #[test]
     fn pieces_are_powers_of_two() {
-        assert_eq!([0, 1, 4096, 4097, 128 << 20].map(class_of), [Some(0), Some(0), Some(0), Some(1), Some(15)]);
+        assert_eq!(
+            [0, 1, 4096, 4097, 128 << 20].map(class_of),
+            [Some(0), Some(0), Some(0), Some(1), Some(15)]
+        );
         assert_eq!([(128 << 20) + 1, usize::MAX].map(class_of), [None, None]);
     }
 }

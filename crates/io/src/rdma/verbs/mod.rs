@@ -1,5 +1,6 @@
-//! Queue pairs of rdma-core (Linux). Its libraries are loaded when the first queue pair or listener is asked for, so that a build needs nothing
-//! of them, and a machine without them everything but RDMA (decision 25).
+//! Queue pairs of rdma-core (Linux). Its libraries are loaded when the first queue pair or listener
+//! is asked for, so that a build needs nothing of them, and a machine without them everything but
+//! RDMA (decision 25).
 //!
 //! * [`ffi`]: structures; [`library`]: functions; [`trouble`]: what their numbers mean.
 //! * [`device`], [`memory`]: devices, and memory that is registered with them.
@@ -8,8 +9,9 @@
 //! * [`queues`], [`slots`]: what is posted, and the user's memory; [`spent`]: what that moves.
 //! * [`queue_pair`], [`posting`], [`listener`]: the interface.
 //!
-//! Each queue pair has two descriptors: the channel of its connection's events, and the one of its completions. Asynchronous events of the
-//! device are not read: what they say of a queue pair its completions and the connection manager say, too.
+//! Each queue pair has two descriptors: the channel of its connection's events, and the one of its
+//! completions. Asynchronous events of the device are not read: what they say of a queue pair its
+//! completions and the connection manager say, too.
 
 mod cm;
 mod completion;

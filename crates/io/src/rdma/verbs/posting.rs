@@ -1,6 +1,8 @@
 //! Posting work, and what becomes of it.
 
-use super::ffi::{RecvWr, SendWr, Sge, WC_WITH_IMM, WC_WITH_INV, WC_WITH_INV_OF_KERNEL, Wc, opcode};
+use super::ffi::{
+    RecvWr, SendWr, Sge, WC_WITH_IMM, WC_WITH_INV, WC_WITH_INV_OF_KERNEL, Wc, opcode,
+};
 use super::queue_pair::{Queues, VerbsQueuePair};
 use super::queues::Posted;
 use super::slots::Exposed;
@@ -16,7 +18,12 @@ const RECEIVE: u64 = 1 << 63;
 impl VerbsQueuePair {
     pub(super) fn do_post_receive(&mut self, buffer: u16) {
         let mut entry = self.queues().receives.post(buffer);
-        let mut wr = RecvWr { wr_id: RECEIVE | u64::from(buffer), next: null_mut(), sg_list: &raw mut entry, num_sge: 1 };
+        let mut wr = RecvWr {
+            wr_id: RECEIVE | u64::from(buffer),
+            next: null_mut(),
+            sg_list: &raw mut entry,
+            num_sge: 1,
+        };
         if self.is_destroyed() || !self.give_receive(&mut wr) {
             self.queues().receives.end(buffer, None);
             self.own.push_back(Event::ReceiveEnded { buffer, error: Some(WorkError::NotPosted) });
@@ -26,13 +33,22 @@ impl VerbsQueuePair {
     fn give_receive(&mut self, wr: &mut RecvWr) -> bool {
         let Some(device) = self.device else { return false };
         // SAFETY: the context stays open, and its functions are not replaced.
-        let Some(post) = (unsafe { (*device.context.as_ptr()).ops.post_recv }) else { return false };
+        let Some(post) = (unsafe { (*device.context.as_ptr()).ops.post_recv }) else {
+            return false;
+        };
         let (qp, mut bad) = (self.queues().qp, null_mut());
-        // SAFETY: the queue pair is not destroyed; the request is read during the call, and its memory belongs to the receives until it has ended.
+        // SAFETY: the queue pair is not destroyed; the request is read during the call, and its
+        // memory belongs to the receives until it has ended.
         unsafe { post(qp.as_ptr(), wr, &raw mut bad) == 0 }
     }
 
-    pub(super) fn do_expose(&mut self, id: u64, slot: u16, bytes: u32, writable: bool) -> io::Result<Remote> {
+    pub(super) fn do_expose(
+        &mut self,
+        id: u64,
+        slot: u16,
+        bytes: u32,
+        writable: bool,
+    ) -> io::Result<Remote> {
         if self.is_destroyed() {
             return Err(io::ErrorKind::NotConnected.into());
         }
@@ -60,20 +76,36 @@ impl VerbsQueuePair {
         self.post(wr, Posted { id, slot: None, invalidates: Some(slot), message: None });
     }
 
-    pub(super) fn post_send(&mut self, id: u64, message: &[u8], data: Option<Memory>, invalidate: Option<u32>) {
+    pub(super) fn post_send(
+        &mut self,
+        id: u64,
+        message: &[u8],
+        data: Option<Memory>,
+        invalidate: Option<u32>,
+    ) {
         let data = data.filter(|data| data.bytes > 0);
         let mut list = match data.map(|data| self.queues().slots.entries(data)) {
             Some(None) => return self.not_posted(id),
             other => other.flatten().unwrap_or_default(),
         };
-        let Some((number, first)) = self.queues().sends.message(message) else { return self.not_posted(id) };
+        let Some((number, first)) = self.queues().sends.message(message) else {
+            return self.not_posted(id);
+        };
         list.insert(0, first);
         self.queues().spent.sent(message.len() as u32 + data.map_or(0, |data| data.bytes));
         let kind = if invalidate.is_some() { opcode::SEND_WITH_INV } else { opcode::SEND };
         let mut wr = SendWr::new(0, kind, true);
         wr.invalidate_rkey = invalidate.unwrap_or(0);
         gather(&mut wr, &mut list);
-        self.post(wr, Posted { id, slot: data.map(|data| data.slot), invalidates: None, message: Some(number) });
+        self.post(
+            wr,
+            Posted {
+                id,
+                slot: data.map(|data| data.slot),
+                invalidates: None,
+                message: Some(number),
+            },
+        );
     }
 
     pub(super) fn post_read(&mut self, id: u64, into: Memory, from: Remote) {
@@ -89,8 +121,17 @@ impl VerbsQueuePair {
         self.post_transfer(id, opcode::RDMA_WRITE, from, to, signaled);
     }
 
-    fn post_transfer(&mut self, id: u64, kind: u32, memory: Memory, remote: Remote, signaled: bool) {
-        let Some(mut list) = self.queues().slots.entries(memory) else { return self.not_posted(id) };
+    fn post_transfer(
+        &mut self,
+        id: u64,
+        kind: u32,
+        memory: Memory,
+        remote: Remote,
+        signaled: bool,
+    ) {
+        let Some(mut list) = self.queues().slots.entries(memory) else {
+            return self.not_posted(id);
+        };
         let mut wr = SendWr::new(0, kind, signaled);
         (wr.remote_address, wr.rkey) = (remote.address, remote.key);
         gather(&mut wr, &mut list);
@@ -105,8 +146,9 @@ impl VerbsQueuePair {
             wr.wr_id = number;
             let device = self.device.expect("queues are those of a device");
             let mut bad = null_mut();
-            // SAFETY: the context stays open, and its functions are not replaced. The queue pair is not destroyed. The request and its list
-            // are read during the call, and its memory belongs to slots and messages until it has ended.
+            // SAFETY: the context stays open, and its functions are not replaced. The queue pair is
+            // not destroyed. The request and its list are read during the call, and its memory
+            // belongs to slots and messages until it has ended.
             let taken = unsafe {
                 (*device.context.as_ptr())
                     .ops
@@ -136,7 +178,11 @@ impl VerbsQueuePair {
     pub(super) fn next_completion(&mut self) -> io::Result<Option<Event>> {
         let Some(queues) = &mut self.queues else { return Ok(None) };
         while let Some(completion) = queues.completions.next()? {
-            let event = if completion.wr_id & RECEIVE != 0 { received(queues, &completion) } else { worked(queues, &completion) };
+            let event = if completion.wr_id & RECEIVE != 0 {
+                received(queues, &completion)
+            } else {
+                worked(queues, &completion)
+            };
             if event.is_some() {
                 return Ok(event);
             }
@@ -157,7 +203,8 @@ fn received(queues: &mut Queues, completion: &Wc) -> Option<Event> {
         Status::Success => {
             let has = |flag| completion.flags & flag != 0;
             let key = completion.immediate;
-            let invalidated = has(WC_WITH_INV) || (has(WC_WITH_INV_OF_KERNEL) && queues.slots.bound(key).is_some());
+            let invalidated = has(WC_WITH_INV)
+                || (has(WC_WITH_INV_OF_KERNEL) && queues.slots.bound(key).is_some());
             let invalidated = invalidated.then_some(key);
             if let Some(key) = invalidated {
                 queues.slots.invalidated(key);

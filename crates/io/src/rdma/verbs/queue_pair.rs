@@ -9,7 +9,9 @@ use super::slots::Slots;
 use super::spent::Spent;
 use super::trouble;
 use crate::event_loop::{DriverId, Handle, Registrar};
-use crate::rdma::{DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, Remote};
+use crate::rdma::{
+    DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, Remote,
+};
 use crate::segment::Segments;
 use core::ptr::{NonNull, null_mut};
 use mio::unix::SourceFd;
@@ -71,8 +73,8 @@ pub(super) struct VerbsQueuePair {
     driver: Option<DriverId>,
 }
 
-// SAFETY: nothing in it is bound to a thread. The pointer to the queue pair is used through `&mut self` only, and the library lets any thread use
-// it.
+// SAFETY: nothing in it is bound to a thread. The pointer to the queue pair is used through
+// `&mut self` only, and the library lets any thread use it.
 unsafe impl Send for VerbsQueuePair {}
 
 impl VerbsQueuePair {
@@ -90,12 +92,24 @@ impl VerbsQueuePair {
         let channel = Channel::new()?;
         id.migrate(&channel)?;
         let Reported { responder_resources, initiator_depth, private_data, .. } = reported;
-        let mut new = Self::new(id, channel, Side::Accepts { responder_resources, initiator_depth }, peer, private_data);
+        let mut new = Self::new(
+            id,
+            channel,
+            Side::Accepts { responder_resources, initiator_depth },
+            peer,
+            private_data,
+        );
         new.device = Some(device);
         Ok(new)
     }
 
-    fn new(id: Id, channel: Channel, side: Side, peer: SocketAddr, private_data: Box<[u8]>) -> Self {
+    fn new(
+        id: Id,
+        channel: Channel,
+        side: Side,
+        peer: SocketAddr,
+        private_data: Box<[u8]>,
+    ) -> Self {
         Self {
             device: None,
             queues: None,
@@ -153,7 +167,8 @@ impl VerbsQueuePair {
             },
             cm_event::ROUTE_RESOLVED => {
                 let context = self.id().ok().and_then(Id::context);
-                match context.ok_or_else(|| io::ErrorKind::NotConnected.into()).and_then(Device::of) {
+                match context.ok_or_else(|| io::ErrorKind::NotConnected.into()).and_then(Device::of)
+                {
                     Ok(device) => {
                         self.device = Some(device);
                         Some(Event::Resolved)
@@ -161,10 +176,15 @@ impl VerbsQueuePair {
                     Err(e) => failed(self, e.to_string()),
                 }
             }
-            cm_event::ADDR_ERROR | cm_event::ROUTE_ERROR | cm_event::CONNECT_ERROR | cm_event::UNREACHABLE => {
-                failed(self, trouble::of_address(self.peer, trouble::error(reported.status)).to_string())
-            }
-            // The other end closed before it knew that the connection was established, and so could do no more than reject it.
+            cm_event::ADDR_ERROR
+            | cm_event::ROUTE_ERROR
+            | cm_event::CONNECT_ERROR
+            | cm_event::UNREACHABLE => failed(
+                self,
+                trouble::of_address(self.peer, trouble::error(reported.status)).to_string(),
+            ),
+            // The other end closed before it knew that the connection was established, and so could
+            // do no more than reject it.
             cm_event::REJECTED if self.established => {
                 self.phase = Phase::Over;
                 Some(Event::Disconnected)
@@ -188,7 +208,10 @@ impl VerbsQueuePair {
             }
             cm_event::DEVICE_REMOVAL => {
                 self.phase = Phase::Over;
-                self.trouble = Some(format!("the RDMA device {} is gone", self.device.map_or("", |device| &device.name)));
+                self.trouble = Some(format!(
+                    "the RDMA device {} is gone",
+                    self.device.map_or("", |device| &device.name)
+                ));
                 Some(Event::DeviceRemoved)
             }
             // The end of a waiting time, a changed address: nothing that changes the connection.
@@ -196,7 +219,8 @@ impl VerbsQueuePair {
         }
     }
 
-    /// How many RDMA READs of the other end are answered at a time, and how many this end has outstanding.
+    /// How many RDMA READs of the other end are answered at a time, and how many this end has
+    /// outstanding.
     fn reads(&self, device: &Device, config: &QueuePairConfig) -> (u8, u8) {
         let own = config.reads.min(device.limits.reads);
         match self.side {
@@ -232,13 +256,17 @@ impl QueuePair for VerbsQueuePair {
         }
         let entries = u32::from(config.send_queue) + u32::from(config.receives);
         if entries > device.completions {
-            let why = format!("the RDMA device {} has completion queues of {} entries", device.name, device.completions);
+            let why = format!(
+                "the RDMA device {} has completion queues of {} entries",
+                device.name, device.completions
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let completions = Completions::new(device, entries.max(1))?;
         let receives = Receives::new(device, config.receives, config.receive_bytes)?;
         let sends = Sends::new(device, config.send_queue, config.message_bytes)?;
-        // Every entry of the send queue has room for the pieces of lent memory, behind a message. Some devices have not so much.
+        // Every entry of the send queue has room for the pieces of lent memory, behind a message.
+        // Some devices have not so much.
         let most = usize::from(config.lent_pieces.min(device.limits.pieces.saturating_sub(1)));
         let make = |pieces: usize| {
             let mut attr = QpInitAttr {
@@ -260,8 +288,16 @@ impl QueuePair for VerbsQueuePair {
         let made = make(most).or_else(|e| if most > 1 { make(1) } else { Err(e) });
         let (qp, pieces) = made.map_err(|e| trouble::of_creation(device, config, e))?;
         let slots = Slots::new(device, config.slots, config.exposure, pieces);
-        self.queues =
-            Some(Queues { qp, completions, receives, sends, slots, spent: Spent::default(), config: *config, registered: false });
+        self.queues = Some(Queues {
+            qp,
+            completions,
+            receives,
+            sends,
+            slots,
+            spent: Spent::default(),
+            config: *config,
+            registered: false,
+        });
         Ok(())
     }
 
@@ -269,7 +305,9 @@ impl QueuePair for VerbsQueuePair {
         if self.phase != Phase::Beginning {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        let (Some(device), Some(queues)) = (self.device, &self.queues) else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let (Some(device), Some(queues)) = (self.device, &self.queues) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
         let (answers, asks) = self.reads(device, &queues.config);
         let id = self.id()?;
         match self.side {
@@ -301,7 +339,10 @@ impl QueuePair for VerbsQueuePair {
     }
 
     fn local(&self) -> String {
-        self.id.as_ref().and_then(Id::source).map_or_else(|| "unknown".into(), |address| address.to_string())
+        self.id
+            .as_ref()
+            .and_then(Id::source)
+            .map_or_else(|| "unknown".into(), |address| address.to_string())
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {

@@ -24,7 +24,11 @@ struct Messages {
 impl Messages {
     fn new(device: &'static Device, count: u16, bytes: u32) -> io::Result<Self> {
         let line = line(bytes);
-        let memory = if count == 0 { None } else { Some(device.take(line * usize::from(count), Use::Messages)?) };
+        let memory = if count == 0 {
+            None
+        } else {
+            Some(device.take(line * usize::from(count), Use::Messages)?)
+        };
         Ok(Self { device, memory, line })
     }
 
@@ -34,7 +38,11 @@ impl Messages {
 
     fn entry(&self, number: u16, bytes: u32) -> Sge {
         let memory = self.memory();
-        Sge { address: memory.address() + (usize::from(number) * self.line) as u64, length: bytes, lkey: memory.lkey() }
+        Sge {
+            address: memory.address() + (usize::from(number) * self.line) as u64,
+            length: bytes,
+            lkey: memory.lkey(),
+        }
     }
 }
 
@@ -83,7 +91,9 @@ impl Receives {
 
     /// A receive has ended, with a message of so many bytes or without one; whether it was posted.
     pub(super) fn end(&mut self, buffer: u16, message: Option<u32>) -> bool {
-        let Some(receive @ Receive::Posted) = self.receives.get_mut(usize::from(buffer)) else { return false };
+        let Some(receive @ Receive::Posted) = self.receives.get_mut(usize::from(buffer)) else {
+            return false;
+        };
         *receive = message.map_or(Receive::Empty, |bytes| Receive::Held(bytes.min(self.bytes)));
         true
     }
@@ -92,7 +102,9 @@ impl Receives {
         match self.receives[usize::from(buffer)] {
             // SAFETY: it is not posted, so the device does not write to its line.
             Receive::Held(bytes) => unsafe {
-                self.messages.memory().slice(usize::from(buffer) * self.messages.line, bytes as usize)
+                self.messages
+                    .memory()
+                    .slice(usize::from(buffer) * self.messages.line, bytes as usize)
             },
             Receive::Empty | Receive::Posted => &[],
         }
@@ -112,7 +124,8 @@ pub(super) struct Posted {
     pub(super) message: Option<u16>,
 }
 
-/// The send queue, whose work completes in order. It is known to the device by the number of its place since the beginning.
+/// The send queue, whose work completes in order. It is known to the device by the number of its
+/// place since the beginning.
 pub(super) struct Sends {
     messages: Messages,
     bytes: u32,
@@ -126,7 +139,14 @@ impl Sends {
     pub(super) fn new(device: &'static Device, entries: u16, bytes: u32) -> io::Result<Self> {
         let messages = Messages::new(device, entries, bytes)?;
         let posted = VecDeque::with_capacity(entries.into());
-        Ok(Self { messages, bytes, free: (0..entries).rev().collect(), posted, first: 0, entries: entries.into() })
+        Ok(Self {
+            messages,
+            bytes,
+            free: (0..entries).rev().collect(),
+            posted,
+            first: 0,
+            entries: entries.into(),
+        })
     }
 
     /// The number of the next work; `None`: there is no room.

@@ -26,7 +26,8 @@ unsafe impl Send for Window {}
 impl Window {
     fn new(device: &'static Device) -> io::Result<Self> {
         // SAFETY: the context stays open, and its functions are not replaced.
-        let alloc = unsafe { (*device.context.as_ptr()).ops.alloc_mw }.ok_or(io::ErrorKind::Unsupported)?;
+        let alloc =
+            unsafe { (*device.context.as_ptr()).ops.alloc_mw }.ok_or(io::ErrorKind::Unsupported)?;
         // SAFETY: the protection domain stays.
         let mw = check_object(unsafe { alloc(device.pd.as_ptr(), MW_TYPE_2) })?;
         // SAFETY: the library made it.
@@ -46,7 +47,8 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the library made it, and it is freed once. A failure leaves it to the end of the process.
+        // SAFETY: the library made it, and it is freed once. A failure leaves it to the end of the
+        // process.
         unsafe {
             if let Some(free) = (*self.device.context.as_ptr()).ops.dealloc_mw {
                 free(self.mw.as_ptr());
@@ -114,7 +116,11 @@ fn cut(pieces: &[Sge], part: Memory) -> Option<Entries> {
         }
         let length = left.min(piece.length - skip);
         if length > 0 {
-            entries.push(Sge { address: piece.address + u64::from(skip), length, lkey: piece.lkey });
+            entries.push(Sge {
+                address: piece.address + u64::from(skip),
+                length,
+                lkey: piece.lkey,
+            });
         }
         (skip, left) = (0, left - length);
     }
@@ -126,9 +132,21 @@ fn busy() -> io::Error {
 }
 
 impl Slots {
-    pub(super) fn new(device: &'static Device, count: u16, exposure: Option<Exposure>, lent_pieces: usize) -> Self {
+    pub(super) fn new(
+        device: &'static Device,
+        count: u16,
+        exposure: Option<Exposure>,
+        lent_pieces: usize,
+    ) -> Self {
         let slots = (0..count).map(|_| Slot::default()).collect();
-        Self { device, slots, exposure, windows: Vec::new(), lent_pieces, keys: KnownKeys::default() }
+        Self {
+            device,
+            slots,
+            exposure,
+            windows: Vec::new(),
+            lent_pieces,
+            keys: KnownKeys::default(),
+        }
     }
 
     fn at(&mut self, slot: u16) -> &mut Slot {
@@ -152,7 +170,8 @@ impl Slots {
         Ok(())
     }
 
-    /// Frees the memory of a slot that nothing uses, unless it is small: then it is likely to be used again.
+    /// Frees the memory of a slot that nothing uses, unless it is small: then it is likely to be
+    /// used again.
     pub(super) fn release(&mut self, slot: u16) {
         let device = self.device;
         let slot = self.at(slot);
@@ -169,13 +188,21 @@ impl Slots {
     }
 
     pub(super) fn copy_out(&self, slot: u16, offset: u32, bytes: &mut [u8]) {
-        self.slots[usize::from(slot)].memory.as_ref().expect("the slot has memory").copy_out(offset as usize, bytes);
+        self.slots[usize::from(slot)]
+            .memory
+            .as_ref()
+            .expect("the slot has memory")
+            .copy_out(offset as usize, bytes);
     }
 
     pub(super) fn lend(&mut self, slot: u16, memory: Segments) -> Result<(), NotLent> {
         let (device, pieces) = (self.device, self.lent_pieces);
         let slot = &mut self.slots[usize::from(slot)];
-        if memory.len() > pieces || slot.posted > 0 || slot.lent.is_some() || !matches!(slot.access, Access::None) {
+        if memory.len() > pieces
+            || slot.posted > 0
+            || slot.lent.is_some()
+            || !matches!(slot.access, Access::None)
+        {
             return Err(NotLent { memory, why: None });
         }
         let mut entries = Entries::new();
@@ -184,7 +211,11 @@ impl Slots {
                 Ok(lkey) => lkey,
                 Err(why) => return Err(NotLent { memory, why }),
             };
-            entries.push(Sge { address: segment.as_ptr().addr() as u64, length: segment.len() as u32, lkey });
+            entries.push(Sge {
+                address: segment.as_ptr().addr() as u64,
+                length: segment.len() as u32,
+                lkey,
+            });
         }
         slot.lent = Some(Lent { memory: OnThread::new(memory), entries });
         Ok(())
@@ -193,7 +224,8 @@ impl Slots {
     /// Lent memory that nothing uses any more.
     pub(super) fn take_back(&mut self, slot: u16) -> Option<Segments> {
         let slot = self.at(slot);
-        let lent = slot.lent.take_if(|_| slot.posted == 0 && matches!(slot.access, Access::None))?;
+        let lent =
+            slot.lent.take_if(|_| slot.posted == 0 && matches!(slot.access, Access::None))?;
         Some(lent.memory.into_inner())
     }
 
@@ -205,7 +237,11 @@ impl Slots {
         }
         let memory = slot.memory.as_ref()?;
         let fits = u64::from(part.offset) + u64::from(part.bytes) <= memory.bytes() as u64;
-        let entry = || Sge { address: memory.address() + u64::from(part.offset), length: part.bytes, lkey: memory.lkey() };
+        let entry = || Sge {
+            address: memory.address() + u64::from(part.offset),
+            length: part.bytes,
+            lkey: memory.lkey(),
+        };
         fits.then(|| Entries::from_iter([entry()]))
     }
 
@@ -225,24 +261,39 @@ impl Slots {
     }
 
     /// Exposes a slot. With a window it is exposed from now on, whatever comes of the bind.
-    pub(super) fn expose(&mut self, number: u16, bytes: u32, writable: bool) -> io::Result<Exposed> {
+    pub(super) fn expose(
+        &mut self,
+        number: u16,
+        bytes: u32,
+        writable: bool,
+    ) -> io::Result<Exposed> {
         let (device, exposure) = (self.device, self.exposure);
         let slot = &mut self.slots[usize::from(number)];
         if !matches!(slot.access, Access::None) {
             return Err(busy());
         }
-        let fits = slot.memory.as_ref().filter(|memory| slot.lent.is_none() && memory.bytes() >= bytes as usize);
-        let memory = fits.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the slot has less memory"))?;
+        let fits = slot
+            .memory
+            .as_ref()
+            .filter(|memory| slot.lent.is_none() && memory.bytes() >= bytes as usize);
+        let memory = fits.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, "the slot has less memory")
+        })?;
         let address = memory.address();
         let rights = if writable { access::REMOTE_WRITE } else { access::REMOTE_READ };
         match exposure {
             None => Err(io::ErrorKind::Unsupported.into()),
             // The key is one of all such memory, and nothing ends.
-            Some(Exposure::Standing) => Ok(Exposed::Now(Remote { address, key: memory.registration().keys().1 })),
+            Some(Exposure::Standing) => {
+                Ok(Exposed::Now(Remote { address, key: memory.registration().keys().1 }))
+            }
             Some(Exposure::Registration) => {
                 let local = if writable { access::LOCAL_WRITE } else { 0 };
-                // SAFETY: the memory stays in the slot while its access is not `None`, and what is registered at the end is ended first.
-                let registration = unsafe { Registration::new(device, memory.start(), bytes as usize, rights | local)? };
+                // SAFETY: the memory stays in the slot while its access is not `None`, and what is
+                // registered at the end is ended first.
+                let registration = unsafe {
+                    Registration::new(device, memory.start(), bytes as usize, rights | local)?
+                };
                 let key = registration.keys().1;
                 slot.access = Access::Registration(registration);
                 Ok(Exposed::Now(Remote { address, key }))
@@ -288,7 +339,10 @@ impl Slots {
     /// The key of the window of a slot, if it is bound.
     pub(super) fn window_key(&self, slot: u16) -> Option<u32> {
         let slot = &self.slots[usize::from(slot)];
-        slot.window.as_ref().filter(|_| matches!(slot.access, Access::Window)).map(|window| window.rkey)
+        slot.window
+            .as_ref()
+            .filter(|_| matches!(slot.access, Access::Window))
+            .map(|window| window.rkey)
     }
 
     /// The window of a slot is not bound any more.
@@ -316,12 +370,14 @@ impl Slots {
     /// The key of a bind that was posted is the window's own from now on.
     pub(super) fn bind_posted(&mut self, slot: u16) {
         if let Some(window) = &self.at(slot).window {
-            // SAFETY: the library made it, and leaves this field to its user. Soft RoCE looks the window up by it.
+            // SAFETY: the library made it, and leaves this field to its user. Soft RoCE looks the
+            // window up by it.
             unsafe { (*window.mw.as_ptr()).rkey = window.rkey }
         }
     }
 
-    /// Frees all windows, before the queue pair is destroyed: a soft device keeps it for as long as a window leads to it.
+    /// Frees all windows, before the queue pair is destroyed: a soft device keeps it for as long as
+    /// a window leads to it.
     pub(super) fn free_windows(&mut self) {
         for number in 0..self.slots.len() as u16 {
             self.at(number).window = None;
@@ -344,7 +400,8 @@ impl Drop for Slots {
     fn drop(&mut self) {
         self.free_windows();
         self.destroyed();
-        let memory: Vec<Piece> = self.slots.iter_mut().filter_map(|slot| slot.memory.take()).collect();
+        let memory: Vec<Piece> =
+            self.slots.iter_mut().filter_map(|slot| slot.memory.take()).collect();
         memory.into_iter().for_each(|memory| self.device.give_back(memory));
     }
 }
@@ -355,7 +412,11 @@ mod tests {
 
     #[test]
     fn parts_of_pieces() {
-        let pieces = [(1000, 10), (5000, 20), (9000, 30)].map(|(address, length)| Sge { address, length, lkey: address as u32 });
+        let pieces = [(1000, 10), (5000, 20), (9000, 30)].map(|(address, length)| Sge {
+            address,
+            length,
+            lkey: address as u32,
+        });
         let of = |offset, bytes| {
             let entries = cut(&pieces, Memory { slot: 0, offset, bytes })?;
             Some(entries.iter().map(|one| (one.address, one.length, one.lkey)).collect::<Vec<_>>())

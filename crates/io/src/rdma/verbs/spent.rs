@@ -30,7 +30,8 @@ impl Spent {
         self.received_bytes += u64::from(bytes);
     }
 
-    /// Bytes that the other end reads, or writes to. They count when they are exposed, because the device does not tell how many it moved.
+    /// Bytes that the other end reads, or writes to. They count when they are exposed, because the
+    /// device does not tell how many it moved.
     #[inline]
     pub(super) fn exposed(&mut self, bytes: u32, writable: bool) {
         if writable { self.received(bytes) } else { self.sent(bytes) }

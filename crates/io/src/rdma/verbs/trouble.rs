@@ -39,7 +39,9 @@ pub(super) fn error(status: i32) -> io::Error {
 /// Why there is no connection to an address.
 pub(super) fn of_address(to: SocketAddr, e: io::Error) -> io::Error {
     let text = match e.raw_os_error() {
-        Some(libc::ENODEV | libc::EADDRNOTAVAIL) => format!("no RDMA device of this machine leads to {to}"),
+        Some(libc::ENODEV | libc::EADDRNOTAVAIL) => {
+            format!("no RDMA device of this machine leads to {to}")
+        }
         Some(libc::ETIMEDOUT) => format!("{to} does not answer on RDMA"),
         Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => format!("there is no route to {to}"),
         _ => format!("cannot connect to {to} on RDMA: {e}"),
@@ -47,21 +49,26 @@ pub(super) fn of_address(to: SocketAddr, e: io::Error) -> io::Error {
     io::Error::new(e.kind(), text)
 }
 
-/// Why the other end rejected a connection. The reasons are numbers of InfiniBand's connection manager, and with iWARP errors of the system.
+/// Why the other end rejected a connection. The reasons are numbers of InfiniBand's connection
+/// manager, and with iWARP errors of the system.
 pub(super) fn of_rejection(by: SocketAddr, reason: i32) -> String {
     match reason {
         8 => format!("nobody listens on RDMA at {by}"),
         28 => format!("{by} rejected the connection"),
         reason if reason < 0 => format!("{by} rejected the connection: {}", error(reason)),
-        reason => format!("{by} rejected the connection for reason {reason} of the connection manager"),
+        reason => {
+            format!("{by} rejected the connection for reason {reason} of the connection manager")
+        }
     }
 }
 
 /// Why a queue pair could not be made.
 pub(super) fn of_creation(device: &Device, config: &QueuePairConfig, e: io::Error) -> io::Error {
     let QueuePairConfig { send_queue, receives, .. } = config;
-    let text =
-        format!("the RDMA device {} cannot make a queue pair of {send_queue} sends and {receives} receives: {e}", device.name);
+    let text = format!(
+        "the RDMA device {} cannot make a queue pair of {send_queue} sends and {receives} receives: {e}",
+        device.name
+    );
     io::Error::new(e.kind(), text)
 }
 
@@ -75,7 +82,10 @@ mod tests {
         assert_eq!(status(10), Status::Failed(WorkError::RemoteAccess));
         assert_eq!(status(21), Status::Failed(WorkError::Other(21)));
         let to = SocketAddr::from(([192, 0, 2, 1], 4420));
-        assert_eq!(of_address(to, error(-libc::ENODEV)).to_string(), "no RDMA device of this machine leads to 192.0.2.1:4420");
+        assert_eq!(
+            of_address(to, error(-libc::ENODEV)).to_string(),
+            "no RDMA device of this machine leads to 192.0.2.1:4420"
+        );
         assert_eq!(of_address(to, error(-libc::ETIMEDOUT)).kind(), io::ErrorKind::TimedOut);
         assert_eq!(of_rejection(to, 8), "nobody listens on RDMA at 192.0.2.1:4420");
         assert!(of_rejection(to, -libc::ECONNREFUSED).contains("refused"));

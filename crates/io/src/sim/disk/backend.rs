@@ -107,7 +107,9 @@ impl DiskBackend for SimDisk {
         let driver = this.driver.get().unwrap_or_else(|| on.spawn(|_| Ender(Rc::clone(this))));
         this.driver.set(Some(driver));
         this.next.set(this.next.get() + 1);
-        this.pending.borrow_mut().insert((due, this.next.get()), Pending { file: Rc::clone(file), op, mark });
+        this.pending
+            .borrow_mut()
+            .insert((due, this.next.get()), Pending { file: Rc::clone(file), op, mark });
         on.wake_at(driver, due);
         Ok(())
     }

@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// Writes that the cache holds at most; beyond them the oldest becomes lasting, as real caches write back by and by.
+/// Writes that the cache holds at most; beyond them the oldest becomes lasting, as real caches
+/// write back by and by.
 const WRITES_MAX: usize = 4096;
 
 /// Unit that a write leaves whole when the power fails, bytes.
@@ -47,7 +48,9 @@ impl Write {
         }
         let to = &mut bytes[(start - from) as usize..(end - from) as usize];
         match &self.content {
-            Content::Bytes(own) => to.copy_from_slice(&own[(start - self.offset) as usize..(end - self.offset) as usize]),
+            Content::Bytes(own) => to.copy_from_slice(
+                &own[(start - self.offset) as usize..(end - self.offset) as usize],
+            ),
             Content::Zeroes(_) => to.fill(0),
         }
     }
@@ -133,8 +136,8 @@ impl Cached {
         self.settle()
     }
 
-    /// Moves the oldest writes into the file as long as they are to last. A durable write behind one that is not stays: in the
-    /// file, the older one would hide it.
+    /// Moves the oldest writes into the file as long as they are to last. A durable write behind
+    /// one that is not stays: in the file, the older one would hide it.
     fn settle(&mut self) -> io::Result<()> {
         while let Some(write) = self.writes.pop_front_if(|w| w.durable) {
             write.store(&self.file, write.offset, write.end())?;

@@ -74,7 +74,9 @@ mod sys {
     use std::io;
     use std::os::windows::fs::FileExt;
     use std::os::windows::io::AsRawHandle;
-    use windows_sys::Win32::Storage::FileSystem::{BY_HANDLE_FILE_INFORMATION, GetFileInformationByHandle};
+    use windows_sys::Win32::Storage::FileSystem::{
+        BY_HANDLE_FILE_INFORMATION, GetFileInformationByHandle,
+    };
 
     pub(super) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         match file.seek_read(bytes, offset) {
@@ -90,7 +92,8 @@ mod sys {
 
     pub(super) fn identify(file: &File) -> io::Result<(u64, u64)> {
         let mut about = BY_HANDLE_FILE_INFORMATION::default();
-        // SAFETY: the handle is open as long as `file` is borrowed, and `about` is a whole structure to write to.
+        // SAFETY: the handle is open as long as `file` is borrowed, and `about` is a whole
+        // structure to write to.
         if unsafe { GetFileInformationByHandle(file.as_raw_handle(), &mut about) } == 0 {
             return Err(io::Error::last_os_error());
         }

@@ -1,8 +1,8 @@
 //! The disks of a simulated host: real files behind a cache that a power failure empties.
 //!
-//! Durable data is in the opened file; data that may be lost is in memory. Operations take effect when they end, after a delay
-//! that is drawn from the seed for each: two in flight may complete in either order. A flush makes durable what had ended before
-//! it was submitted, and nothing else.
+//! Durable data is in the opened file; data that may be lost is in memory. Operations take effect
+//! when they end, after a delay that is drawn from the seed for each: two in flight may complete in
+//! either order. A flush makes durable what had ended before it was submitted, and nothing else.
 
 mod backend;
 mod cache;
@@ -40,7 +40,13 @@ impl Default for DiskConfig {
     /// A well-behaved disk: 100 µs, no errors.
     fn default() -> Self {
         let delay = Duration::from_micros(100);
-        Self { delay: (delay, delay), stall_one_in: 0, stall: Duration::ZERO, error_one_in: 0, depth: 1024 }
+        Self {
+            delay: (delay, delay),
+            stall_one_in: 0,
+            stall: Duration::ZERO,
+            error_one_in: 0,
+            depth: 1024,
+        }
     }
 }
 

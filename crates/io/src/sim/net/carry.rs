@@ -8,7 +8,12 @@ use core::time::Duration;
 use std::io::{self, IoSlice, IoSliceMut};
 
 impl Net {
-    pub(in crate::sim) fn recv(&mut self, id: ConnId, end: usize, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    pub(in crate::sim) fn recv(
+        &mut self,
+        id: ConnId,
+        end: usize,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> io::Result<usize> {
         let conn = self.conns.get_mut(&id).ok_or(io::ErrorKind::NotConnected)?;
         if end == 1 && conn.has_client_ended() && !conn.pipes[0].inbox.is_empty() {
             self.received_behind.insert(conn.ips(), self.now);
@@ -38,7 +43,12 @@ impl Net {
         }
     }
 
-    pub(in crate::sim) fn send(&mut self, id: ConnId, end: usize, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(in crate::sim) fn send(
+        &mut self,
+        id: ConnId,
+        end: usize,
+        bufs: &[IoSlice<'_>],
+    ) -> io::Result<usize> {
         let conn = self.conns.get_mut(&id).ok_or(io::ErrorKind::NotConnected)?;
         let (me, pipe) = (&mut conn.ends[end], &mut conn.pipes[end]);
         if me.state == State::Connecting {
@@ -51,7 +61,8 @@ impl Net {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let room = self.config.send_buffer_bytes.saturating_sub(pipe.queue.len());
-        let mut left = self.config.moved(room.min(bufs.iter().map(|b| b.len()).sum()), &mut self.rng);
+        let mut left =
+            self.config.moved(room.min(bufs.iter().map(|b| b.len()).sum()), &mut self.rng);
         let n = left;
         if room == 0 {
             me.write_armed = true;
@@ -90,16 +101,23 @@ impl Net {
         }
     }
 
-    pub(in crate::sim) fn watch(&mut self, id: ConnId, end: usize, watch: Option<Watch>) -> io::Result<()> {
+    pub(in crate::sim) fn watch(
+        &mut self,
+        id: ConnId,
+        end: usize,
+        watch: Option<Watch>,
+    ) -> io::Result<()> {
         let conn = self.conns.get_mut(&id).ok_or(io::ErrorKind::NotConnected)?;
-        let (me, incoming, outgoing) = (&mut conn.ends[end], &conn.pipes[1 - end], &conn.pipes[end]);
+        let (me, incoming, outgoing) =
+            (&mut conn.ends[end], &conn.pipes[1 - end], &conn.pipes[end]);
         if watch.is_some() && me.watch.is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         me.watch = watch;
         let over = me.is_dead();
         let readable = over || !incoming.inbox.is_empty() || incoming.fin == Fin::Arrived;
-        let writable = over || me.state == State::Open && outgoing.queue.len() < self.config.send_buffer_bytes;
+        let writable =
+            over || me.state == State::Open && outgoing.queue.len() < self.config.send_buffer_bytes;
         (me.read_armed, me.write_armed) = (!readable, !writable);
         if over || incoming.fin == Fin::Arrived {
             self.tell_closed(watch);
@@ -109,7 +127,8 @@ impl Net {
         Ok(())
     }
 
-    /// The stream object of an end is gone. With `resets` it resets the connection, if that still stands.
+    /// The stream object of an end is gone. With `resets` it resets the connection, if that still
+    /// stands.
     pub(in crate::sim) fn close(&mut self, id: ConnId, end: usize, resets: bool) {
         let Some(conn) = self.conns.get_mut(&id).filter(|c| c.ends[end].held) else { return };
         conn.ends[end].watch = None;
@@ -200,7 +219,8 @@ impl Net {
         let (ends, pipe) = (&mut conn.ends, &mut conn.pipes[from]);
         let room = self.config.recv_buffer_bytes.saturating_sub(pipe.inbox.len());
         let until_cut = pipe.cut.map_or(u64::MAX, |(at, _)| at.saturating_sub(pipe.carried));
-        let most = pipe.due(self.now).min(room).min(usize::try_from(until_cut).unwrap_or(usize::MAX));
+        let most =
+            pipe.due(self.now).min(room).min(usize::try_from(until_cut).unwrap_or(usize::MAX));
         let n = self.config.piece(most, &mut self.rng);
         if n > 0 {
             pipe.carry(n, |bytes| self.trace.bytes(bytes));
@@ -214,10 +234,15 @@ impl Net {
         self.carry_on(id, from);
     }
 
-    /// Has the next piece arrive soon, unless the receiver has no room: then it does when there is some again.
+    /// Has the next piece arrive soon, unless the receiver has no room: then it does when there is
+    /// some again.
     fn carry_on(&mut self, id: ConnId, from: usize) {
-        let gap = Duration::from_nanos(self.rng.within(0, self.config.jitter.as_nanos() as u64 / 4));
-        let full = self.conns.get(&id).is_some_and(|c| c.pipes[from].inbox.len() >= self.config.recv_buffer_bytes);
+        let gap =
+            Duration::from_nanos(self.rng.within(0, self.config.jitter.as_nanos() as u64 / 4));
+        let full = self
+            .conns
+            .get(&id)
+            .is_some_and(|c| c.pipes[from].inbox.len() >= self.config.recv_buffer_bytes);
         if !full {
             self.kick(id, from, self.now + gap);
         }
@@ -297,7 +322,9 @@ impl Net {
     pub(in crate::sim) fn cut(&mut self, id: ConnId, how: Cut) {
         self.record("cut", id, 0);
         match how {
-            Cut::Reset => (0..2).for_each(|end| self.end_with(id, end, io::ErrorKind::ConnectionReset)),
+            Cut::Reset => {
+                (0..2).for_each(|end| self.end_with(id, end, io::ErrorKind::ConnectionReset))
+            }
             Cut::HalfOpen(side) => {
                 self.end_with(id, side.index(), io::ErrorKind::ConnectionReset);
             }

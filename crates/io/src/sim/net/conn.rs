@@ -91,7 +91,16 @@ impl Conn {
 
 impl End {
     pub(super) fn new(host: usize, addr: SocketAddr) -> Self {
-        Self { host, addr, state: State::Connecting, error: None, held: true, watch: None, read_armed: false, write_armed: false }
+        Self {
+            host,
+            addr,
+            state: State::Connecting,
+            error: None,
+            held: true,
+            watch: None,
+            read_armed: false,
+            write_armed: false,
+        }
     }
 
     /// Ends it; the next call returns the reason.

@@ -32,10 +32,15 @@ impl Net {
         })
     }
 
-    /// Clients that have ended a connection, and the servers that do not know yet, or did not when they received from it so long ago at most.
+    /// Clients that have ended a connection, and the servers that do not know yet, or did not when
+    /// they received from it so long ago at most.
     pub(in crate::sim) fn unheard(&self, ago: Duration) -> impl Iterator<Item = (IpAddr, IpAddr)> {
         let now = self.conns.values().filter(|conn| conn.is_end_unheard()).map(Conn::ips);
-        let just = self.received_behind.iter().filter(move |(_, at)| **at + ago >= self.now).map(|(between, _)| *between);
+        let just = self
+            .received_behind
+            .iter()
+            .filter(move |(_, at)| **at + ago >= self.now)
+            .map(|(between, _)| *between);
         now.chain(just)
     }
 

@@ -15,7 +15,11 @@ pub(in crate::sim) fn exhausted() -> io::Error {
 
 impl Net {
     /// Listens; returns the address and the listener's number.
-    pub(in crate::sim) fn listen(&mut self, host: usize, at: SocketAddr) -> io::Result<(SocketAddr, u64)> {
+    pub(in crate::sim) fn listen(
+        &mut self,
+        host: usize,
+        at: SocketAddr,
+    ) -> io::Result<(SocketAddr, u64)> {
         if self.hosts[host].exhausted {
             return Err(exhausted());
         }
@@ -28,7 +32,8 @@ impl Net {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let id = self.next_number();
-        self.ports.insert((host, port), Port { id, backlog: VecDeque::new(), watch: None, armed: false });
+        self.ports
+            .insert((host, port), Port { id, backlog: VecDeque::new(), watch: None, armed: false });
         self.record("listen", id, u64::from(port));
         Ok((SocketAddr::new(ip, port), id))
     }
@@ -74,7 +79,13 @@ impl Net {
         self.ports.get_mut(&(host, port)).filter(|p| p.id == id)
     }
 
-    pub(in crate::sim) fn watch_port(&mut self, host: usize, port: u16, id: u64, watch: Option<Watch>) -> io::Result<()> {
+    pub(in crate::sim) fn watch_port(
+        &mut self,
+        host: usize,
+        port: u16,
+        id: u64,
+        watch: Option<Watch>,
+    ) -> io::Result<()> {
         let port = self.port(host, port, id).ok_or(io::ErrorKind::NotConnected)?;
         if watch.is_some() && port.watch.is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -87,7 +98,12 @@ impl Net {
         Ok(())
     }
 
-    pub(in crate::sim) fn accept(&mut self, host: usize, port: u16, id: u64) -> io::Result<(ConnId, SocketAddr, SocketAddr)> {
+    pub(in crate::sim) fn accept(
+        &mut self,
+        host: usize,
+        port: u16,
+        id: u64,
+    ) -> io::Result<(ConnId, SocketAddr, SocketAddr)> {
         if self.hosts[host].exhausted {
             return Err(exhausted());
         }
@@ -118,14 +134,19 @@ impl Net {
     }
 
     /// Starts to connect; returns the connection and the client's address.
-    pub(in crate::sim) fn connect(&mut self, host: usize, to: SocketAddr) -> io::Result<(ConnId, SocketAddr)> {
+    pub(in crate::sim) fn connect(
+        &mut self,
+        host: usize,
+        to: SocketAddr,
+    ) -> io::Result<(ConnId, SocketAddr)> {
         if self.hosts[host].exhausted {
             return Err(exhausted());
         }
         let (from, id) = (self.client_address(host), self.next_number());
         let mut ends = [End::new(host, from), End::new(host, to)];
         ends[1].held = false;
-        self.conns.insert(id, Conn { ends, pipes: [Pipe::default(), Pipe::default()], silent: false });
+        self.conns
+            .insert(id, Conn { ends, pipes: [Pipe::default(), Pipe::default()], silent: false });
         self.record("connect", id, u64::from(to.port()));
         let delay = self.delay();
         self.after(delay, Event::Request(id, FIRST_RETRY));
@@ -147,8 +168,12 @@ impl Net {
         let to = self.reached(from, addr.ip()).filter(|&to| !self.is_walled(from, to));
         let answer = to.map_or(Answer::Never, |to| self.answer_of(to, addr.port()));
         match (answer, to) {
-            (Answer::Usual, Some(to)) if self.ports.contains_key(&(to, addr.port())) => self.answer(id, to),
-            (Answer::Never, _) | (_, None) => self.after(again_in, Event::Request(id, again_in * 2)),
+            (Answer::Usual, Some(to)) if self.ports.contains_key(&(to, addr.port())) => {
+                self.answer(id, to)
+            }
+            (Answer::Never, _) | (_, None) => {
+                self.after(again_in, Event::Request(id, again_in * 2))
+            }
             _ => {
                 let delay = self.delay();
                 self.after(delay, Event::Refused(id));
@@ -174,7 +199,9 @@ impl Net {
     }
 
     pub(super) fn answered(&mut self, id: ConnId) {
-        let Some(hosts) = self.conns.get(&id).map(|c| [c.ends[0].host, c.ends[1].host]) else { return };
+        let Some(hosts) = self.conns.get(&id).map(|c| [c.ends[0].host, c.ends[1].host]) else {
+            return;
+        };
         if self.is_walled(hosts[1], hosts[0]) {
             return self.after(FIRST_RETRY, Event::Answered(id));
         }
@@ -224,7 +251,9 @@ impl Net {
     }
 
     fn enqueue(&mut self, id: ConnId, key: (usize, u16)) {
-        let (Some(conn), Some(port)) = (self.conns.get_mut(&id), self.ports.get_mut(&key)) else { return };
+        let (Some(conn), Some(port)) = (self.conns.get_mut(&id), self.ports.get_mut(&key)) else {
+            return;
+        };
         if conn.ends[1].state == State::Connecting {
             conn.ends[1].state = State::Open;
         }

@@ -1,7 +1,8 @@
-//! The simulated network: hosts, listening ports, connections, and the queue of what is still to happen.
+//! The simulated network: hosts, listening ports, connections, and the queue of what is still to
+//! happen.
 //!
-//! Everything is behind one lock, because streams may change threads; in a simulation there is one thread, and the lock is
-//! never held while drivers run.
+//! Everything is behind one lock, because streams may change threads; in a simulation there is one
+//! thread, and the lock is never held while drivers run.
 
 mod carry;
 mod conn;
@@ -29,7 +30,8 @@ const FIRST_EPHEMERAL_PORT: u16 = 49152;
 /// Connections that may wait to be accepted, as with real listeners; more wait to be established.
 pub(super) const BACKLOG: usize = 1024;
 
-/// Time for which a system retransmits unacknowledged data before it gives the connection up: about that of Linux.
+/// Time for which a system retransmits unacknowledged data before it gives the connection up: about
+/// that of Linux.
 const GIVE_UP: Duration = Duration::from_secs(127);
 
 /// First wait before a packet of a handshake is repeated; doubles each time.
@@ -138,7 +140,8 @@ pub(super) struct Net {
     /// By host and port.
     ports: BTreeMap<(usize, u16), Port>,
     conns: BTreeMap<ConnId, Conn>,
-    /// When a server last received from a client that had ended the connection, while the end had not arrived; by their addresses.
+    /// When a server last received from a client that had ended the connection, while the end had
+    /// not arrived; by their addresses.
     pub(in crate::sim) received_behind: BTreeMap<(IpAddr, IpAddr), Time>,
     next_conn: ConnId,
     /// Directions in which nothing passes, by host.
@@ -197,7 +200,14 @@ impl Net {
         self.find_host(ip).unwrap_or_else(|| {
             let next_port = FIRST_EPHEMERAL_PORT;
             let (exhausted, ahead) = (false, Duration::ZERO);
-            self.hosts.push(Host { ip, up: true, next_port, exhausted, ahead, answers: BTreeMap::new() });
+            self.hosts.push(Host {
+                ip,
+                up: true,
+                next_port,
+                exhausted,
+                ahead,
+                answers: BTreeMap::new(),
+            });
             self.hosts.len() - 1
         })
     }
@@ -275,7 +285,8 @@ impl Net {
         }
     }
 
-    /// Tells a driver that the other end of its socket is closed. Systems do so whether it waited for something or not.
+    /// Tells a driver that the other end of its socket is closed. Systems do so whether it waited
+    /// for something or not.
     pub(super) fn tell_closed(&mut self, watch: Option<Watch>) {
         let Some(Watch { on_loop, driver }) = watch else { return };
         self.ready[on_loop].push(Ready { driver, closed: true });

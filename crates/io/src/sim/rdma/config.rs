@@ -24,7 +24,8 @@ pub struct RdmaConfig {
     pub no_memory_one_in: u32,
     /// One in so many slots is refused memory, or access to it, whatever else there is (0: none).
     pub refused_one_in: u32,
-    /// One in so many queue pairs that are destroyed without a word leaves the other end to find out (0: none).
+    /// One in so many queue pairs that are destroyed without a word leaves the other end to find
+    /// out (0: none).
     pub unheard_one_in: u32,
 }
 

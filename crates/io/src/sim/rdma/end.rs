@@ -2,7 +2,9 @@
 
 use super::pair::{End, Phase, Posted, Slot, Watcher};
 use crate::event_loop::{DriverId, Handle, Registrar};
-use crate::rdma::{DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, Remote};
+use crate::rdma::{
+    DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, Remote,
+};
 use crate::segment::{OnThread, Segments};
 use crate::sim::net::{Net, Shared, exhausted};
 use crate::sim::stream::watch;
@@ -31,15 +33,27 @@ pub(in crate::sim) struct SimQueuePair {
 }
 
 impl SimQueuePair {
-    pub(in crate::sim) fn new(net: &Shared, id: u64, end: usize, (local, peer): (SocketAddr, SocketAddr)) -> Self {
-        let private_data = net.lock().rdma.end(id, end).map(|of| of.private_data.clone()).unwrap_or_default();
+    pub(in crate::sim) fn new(
+        net: &Shared,
+        id: u64,
+        end: usize,
+        (local, peer): (SocketAddr, SocketAddr),
+    ) -> Self {
+        let private_data =
+            net.lock().rdma.end(id, end).map(|of| of.private_data.clone()).unwrap_or_default();
         let (net, elsewhere, buffers) = (net.clone(), None, Vec::new());
         Self { net, id, end, local, peer, elsewhere, buffers, private_data, left: None }
     }
 
     /// Changes this end; nothing happens to one that is not there any more.
     fn with<T: Default>(&self, change: impl FnOnce(&mut End) -> T) -> T {
-        self.net.lock().rdma.end(self.id, self.end).filter(|of| of.held).map(change).unwrap_or_default()
+        self.net
+            .lock()
+            .rdma
+            .end(self.id, self.end)
+            .filter(|of| of.held)
+            .map(change)
+            .unwrap_or_default()
     }
 
     fn post(&self, number: u64, what: Posted) {
@@ -163,7 +177,11 @@ impl QueuePair for SimQueuePair {
 
     fn prepare(&mut self, slot: u16, bytes: u32) -> io::Result<()> {
         let mut net = self.net.lock();
-        let of = net.rdma.end(self.id, self.end).filter(|of| of.held).ok_or(io::ErrorKind::NotConnected)?;
+        let of = net
+            .rdma
+            .end(self.id, self.end)
+            .filter(|of| of.held)
+            .ok_or(io::ErrorKind::NotConnected)?;
         assert!(!of.is_used(slot), "slot {slot} is in use");
         assert!(of.slots[usize::from(slot)].lent.is_none(), "memory was lent to slot {slot}");
         let others = of.slots.iter().any(|slot| slot.memory.is_some());
@@ -177,7 +195,9 @@ impl QueuePair for SimQueuePair {
     }
 
     fn copy_in(&mut self, slot: u16, offset: u32, bytes: &[u8]) {
-        let copy = |slots: &mut [Slot]| slots[usize::from(slot)].piece(offset, bytes.len()).copy_from_slice(bytes);
+        let copy = |slots: &mut [Slot]| {
+            slots[usize::from(slot)].piece(offset, bytes.len()).copy_from_slice(bytes)
+        };
         match &mut self.left {
             Some(left) => copy(left),
             None => self.with(|of| copy(&mut of.slots)),
@@ -187,10 +207,13 @@ impl QueuePair for SimQueuePair {
     fn copy_out(&self, slot: u16, offset: u32, bytes: &mut [u8]) {
         match &self.left {
             Some(left) => {
-                let memory = left[usize::from(slot)].memory.as_ref().expect("a slot that was prepared");
+                let memory =
+                    left[usize::from(slot)].memory.as_ref().expect("a slot that was prepared");
                 bytes.copy_from_slice(&memory[offset as usize..][..bytes.len()]);
             }
-            None => self.with(|of| bytes.copy_from_slice(of.slots[usize::from(slot)].piece(offset, bytes.len()))),
+            None => self.with(|of| {
+                bytes.copy_from_slice(of.slots[usize::from(slot)].piece(offset, bytes.len()))
+            }),
         }
     }
 
@@ -228,7 +251,9 @@ impl QueuePair for SimQueuePair {
     fn take_back(&mut self, slot: u16) -> Option<Segments> {
         let lent = match &mut self.left {
             Some(left) => left[usize::from(slot)].lent.take(),
-            None => self.with(|of| if of.is_used(slot) { None } else { of.slots[usize::from(slot)].lent.take() }),
+            None => self.with(|of| {
+                if of.is_used(slot) { None } else { of.slots[usize::from(slot)].lent.take() }
+            }),
         };
         lent.map(OnThread::into_inner)
     }
@@ -238,8 +263,13 @@ impl QueuePair for SimQueuePair {
         if self.is_refused(&mut net, false) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        let of = net.rdma.end(self.id, self.end).filter(|of| of.held).ok_or(io::ErrorKind::NotConnected)?;
-        let exposure = of.config.and_then(|config| config.exposure).expect("this end exposes memory");
+        let of = net
+            .rdma
+            .end(self.id, self.end)
+            .filter(|of| of.held)
+            .ok_or(io::ErrorKind::NotConnected)?;
+        let exposure =
+            of.config.and_then(|config| config.exposure).expect("this end exposes memory");
         let remote = of.expose(slot, bytes, writable, exposure != Exposure::Window);
         if exposure == Exposure::Window {
             net.rdma_post(self.id, self.end, id, Posted::Bind { slot });

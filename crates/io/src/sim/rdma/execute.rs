@@ -28,7 +28,12 @@ impl Net {
         let due = self.now() + self.delay();
         let Some(of) = self.rdma.end(id, end) else { return };
         if of.phase == Phase::Over {
-            return self.rdma_report(id, end, Event::WorkEnded { id: number, ended: Ended::Flushed }, Vec::new());
+            return self.rdma_report(
+                id,
+                end,
+                Event::WorkEnded { id: number, ended: Ended::Flushed },
+                Vec::new(),
+            );
         }
         let room = usize::from(of.config.expect("it was created").send_queue);
         assert!(of.queue.len() + of.unacknowledged.len() < room, "the send queue overflows");
@@ -40,7 +45,12 @@ impl Net {
     pub(super) fn rdma_post_receive(&mut self, id: u64, end: usize, buffer: u16) {
         let Some(of) = self.rdma.end(id, end) else { return };
         if of.phase == Phase::Over {
-            return self.rdma_report(id, end, Event::ReceiveEnded { buffer, error: None }, Vec::new());
+            return self.rdma_report(
+                id,
+                end,
+                Event::ReceiveEnded { buffer, error: None },
+                Vec::new(),
+            );
         }
         of.receives.push_back(buffer);
     }
@@ -74,7 +84,9 @@ impl Net {
         if !of.is_open() {
             return;
         }
-        let Some(mut work) = of.queue.pop_front_if(|work| work.due <= now) else { return self.rdma_kick(id, end) };
+        let Some(mut work) = of.queue.pop_front_if(|work| work.due <= now) else {
+            return self.rdma_kick(id, end);
+        };
         if work.what.is_local() {
             self.rdma_execute_locally(id, end, &work);
             return self.rdma_kick(id, end);
@@ -87,7 +99,8 @@ impl Net {
             pair.ends[end].queue.push_front(work);
             return self.rdma_lose_patience(id, end);
         }
-        let finds_none = matches!(work.what, Posted::Send { .. }) && pair.ends[1 - end].receives.is_empty();
+        let finds_none =
+            matches!(work.what, Posted::Send { .. }) && pair.ends[1 - end].receives.is_empty();
         if is_refused || finds_none {
             self.rdma.counts.not_ready += u64::from(finds_none);
             (work.due, work.refused) = (now + NOT_READY, true);
@@ -122,7 +135,11 @@ impl Net {
         work.brought = effect.brought;
         self.trace.bytes(&work.brought);
         of.unacknowledged.push_back(work);
-        self.record(["rdma to server", "rdma to client"][end], id, effect.bytes[end].max(effect.bytes[1 - end]));
+        self.record(
+            ["rdma to server", "rdma to client"][end],
+            id,
+            effect.bytes[end].max(effect.bytes[1 - end]),
+        );
         if let Some((event, bytes)) = effect.heard {
             self.trace.bytes(&bytes);
             self.rdma_report(id, 1 - end, event, bytes);
@@ -141,7 +158,12 @@ impl Net {
             }
             Posted::Invalidate { slot } => {
                 of.slots[usize::from(slot)].exposed = None;
-                self.rdma_report(id, end, Event::WorkEnded { id: work.id, ended: Ended::Done }, Vec::new());
+                self.rdma_report(
+                    id,
+                    end,
+                    Event::WorkEnded { id: work.id, ended: Ended::Done },
+                    Vec::new(),
+                );
             }
             _ => {}
         }
@@ -165,14 +187,21 @@ impl Net {
                 memory.copy_from_slice(&work.brought);
             }
             if !matches!(work.what, Posted::Write { signaled: false, .. }) {
-                self.rdma_report(id, end, Event::WorkEnded { id: work.id, ended: Ended::Done }, Vec::new());
+                self.rdma_report(
+                    id,
+                    end,
+                    Event::WorkEnded { id: work.id, ended: Ended::Done },
+                    Vec::new(),
+                );
             }
         }
         self.rdma_kick(id, end);
     }
 
     pub(super) fn rdma_lose_patience(&mut self, id: u64, end: usize) {
-        let Some(of) = self.rdma.end(id, end).filter(|of| of.is_open() && of.has_work()) else { return };
+        let Some(of) = self.rdma.end(id, end).filter(|of| of.is_open() && of.has_work()) else {
+            return;
+        };
         if !core::mem::replace(&mut of.impatient, true) {
             let progress = of.progress;
             self.after_rdma(self.rdma.config.patience, Step::GiveUp(id, end, progress));
@@ -198,7 +227,12 @@ impl Net {
         let Some(of) = self.rdma.end(id, end) else { return };
         if let Some(work) = of.unacknowledged.pop_front().or_else(|| of.queue.pop_front()) {
             self.record("rdma failed", id, end as u64);
-            self.rdma_report(id, end, Event::WorkEnded { id: work.id, ended: Ended::Failed(error) }, Vec::new());
+            self.rdma_report(
+                id,
+                end,
+                Event::WorkEnded { id: work.id, ended: Ended::Failed(error) },
+                Vec::new(),
+            );
         }
         self.rdma_fail(id, end);
     }
@@ -208,10 +242,16 @@ impl Net {
         let Some(of) = self.rdma.end(id, end).filter(|of| of.phase != Phase::Over) else { return };
         of.phase = Phase::Over;
         let End { unacknowledged, queue, receives, .. } = of;
-        let work: Vec<u64> = unacknowledged.drain(..).chain(queue.drain(..)).map(|work| work.id).collect();
+        let work: Vec<u64> =
+            unacknowledged.drain(..).chain(queue.drain(..)).map(|work| work.id).collect();
         let receives: Vec<u16> = receives.drain(..).collect();
         for number in work {
-            self.rdma_report(id, end, Event::WorkEnded { id: number, ended: Ended::Flushed }, Vec::new());
+            self.rdma_report(
+                id,
+                end,
+                Event::WorkEnded { id: number, ended: Ended::Flushed },
+                Vec::new(),
+            );
         }
         for buffer in receives {
             self.rdma_report(id, end, Event::ReceiveEnded { buffer, error: None }, Vec::new());
@@ -240,7 +280,10 @@ fn perform(pair: &mut Pair, end: usize, what: &Posted) -> Result<Effect, WorkErr
                 other.invalidate(*key)?;
             }
             effect.bytes[end] = bytes.len() as u64;
-            effect.heard = Some((Event::Received { buffer, immediate: None, invalidated: *invalidate }, bytes));
+            effect.heard = Some((
+                Event::Received { buffer, immediate: None, invalidated: *invalidate },
+                bytes,
+            ));
         }
         Posted::Read { into, from } => {
             effect.brought = other.reached(*from, into.bytes, false)?.to_vec();

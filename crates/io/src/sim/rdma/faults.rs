@@ -8,7 +8,8 @@ use crate::sim::net::{Connection, Net};
 use std::net::IpAddr;
 
 impl Net {
-    /// Ends the connection from one end: what it has posted is flushed, and the other end hears of it.
+    /// Ends the connection from one end: what it has posted is flushed, and the other end hears of
+    /// it.
     pub(super) fn rdma_disconnect(&mut self, id: u64, end: usize) {
         let Some(of) = self.rdma.end(id, end) else { return };
         if core::mem::replace(&mut of.disconnected, true) {
@@ -36,7 +37,10 @@ impl Net {
 
     /// An end hears that the connection is over; what it has posted stays.
     pub(super) fn rdma_gone(&mut self, id: u64, end: usize) {
-        let Some(of) = self.rdma.end(id, end).filter(|of| of.held && of.phase != Phase::Beginning) else { return };
+        let Some(of) = self.rdma.end(id, end).filter(|of| of.held && of.phase != Phase::Beginning)
+        else {
+            return;
+        };
         if !core::mem::replace(&mut of.told, true) {
             self.record("rdma end", id, end as u64);
             self.rdma_report(id, end, Event::Disconnected, Vec::new());
@@ -46,7 +50,8 @@ impl Net {
     /// The queue pair of an end is gone.
     pub(super) fn rdma_destroy(&mut self, id: u64, end: usize) {
         let Some(of) = self.rdma.end(id, end).filter(|of| of.held) else { return };
-        let (is_request, stands) = (end == 1 && of.phase == Phase::Beginning, of.stood && !of.disconnected);
+        let (is_request, stands) =
+            (end == 1 && of.phase == Phase::Beginning, of.stood && !of.disconnected);
         of.vanish();
         match is_request {
             true => self.rdma_after_delay(Step::Rejected(id, Some(Vec::new()))),
@@ -73,7 +78,11 @@ impl Net {
     /// Clients that have ended a connection, and the servers that do not know yet.
     pub(in crate::sim) fn rdma_unheard(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> {
         let stands = |end: &End| end.is_open() && !end.told;
-        let unheard = self.rdma.pairs.values().filter(move |pair| has_ended(&pair.ends[0]) && stands(&pair.ends[1]));
+        let unheard = self
+            .rdma
+            .pairs
+            .values()
+            .filter(move |pair| has_ended(&pair.ends[0]) && stands(&pair.ends[1]));
         unheard.map(|pair| (pair.ends[0].addr.ip(), pair.ends[1].addr.ip()))
     }
 
@@ -154,7 +163,10 @@ impl Net {
     pub(in crate::sim) fn rdma_power_off(&mut self, host: usize) {
         self.rdma.ports.retain(|(on, _), _| *on != host);
         for pair in self.rdma.pairs.values_mut() {
-            pair.ends.iter_mut().filter(|end| end.held && end.host == host).for_each(super::End::vanish);
+            pair.ends
+                .iter_mut()
+                .filter(|end| end.held && end.host == host)
+                .for_each(super::End::vanish);
         }
         self.rdma.pairs.retain(|_, pair| pair.ends[0].held || pair.ends[1].held);
     }

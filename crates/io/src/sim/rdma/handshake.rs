@@ -16,12 +16,17 @@ const RESOLVE_TRIES: u32 = 4;
 /// Time after which a request that nobody answers is given up.
 const UNANSWERED: Duration = Duration::from_secs(60);
 
-/// Bytes of private data that a connection manager hands out at least, now and then: zeros stand behind what was sent.
+/// Bytes of private data that a connection manager hands out at least, now and then: zeros stand
+/// behind what was sent.
 const PADDED_BYTES: usize = 56;
 
 impl Net {
     /// Starts to connect; the queue pair's number, and this end's address.
-    pub(in crate::sim) fn connect_rdma(&mut self, host: usize, to: SocketAddr) -> io::Result<(u64, SocketAddr)> {
+    pub(in crate::sim) fn connect_rdma(
+        &mut self,
+        host: usize,
+        to: SocketAddr,
+    ) -> io::Result<(u64, SocketAddr)> {
         if self.is_exhausted(host) {
             return Err(exhausted());
         }
@@ -34,7 +39,11 @@ impl Net {
     }
 
     /// Listens; the address, and the listener's number.
-    pub(in crate::sim) fn listen_rdma(&mut self, host: usize, at: SocketAddr) -> io::Result<(SocketAddr, u64)> {
+    pub(in crate::sim) fn listen_rdma(
+        &mut self,
+        host: usize,
+        at: SocketAddr,
+    ) -> io::Result<(SocketAddr, u64)> {
         if self.is_exhausted(host) {
             return Err(exhausted());
         }
@@ -46,7 +55,9 @@ impl Net {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let id = self.next_number();
-        self.rdma.ports.insert((host, port), Port { id, backlog: VecDeque::new(), watch: None, armed: false });
+        self.rdma
+            .ports
+            .insert((host, port), Port { id, backlog: VecDeque::new(), watch: None, armed: false });
         self.record("rdma listen", id, port.into());
         Ok((SocketAddr::new(at.ip(), port), id))
     }
@@ -55,7 +66,13 @@ impl Net {
         self.rdma.ports.get_mut(&(host, port)).filter(|port| port.id == id)
     }
 
-    pub(super) fn rdma_watch_port(&mut self, host: usize, port: u16, id: u64, watch: Option<Watch>) -> io::Result<()> {
+    pub(super) fn rdma_watch_port(
+        &mut self,
+        host: usize,
+        port: u16,
+        id: u64,
+        watch: Option<Watch>,
+    ) -> io::Result<()> {
         let port = self.rdma_port(host, port, id).ok_or(io::ErrorKind::NotConnected)?;
         if watch.is_some() && port.watch.is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -68,7 +85,12 @@ impl Net {
     }
 
     /// The next connection that is asked for: its number, this end's address and the other one's.
-    pub(super) fn rdma_accept(&mut self, host: usize, port: u16, id: u64) -> io::Result<(u64, SocketAddr, SocketAddr)> {
+    pub(super) fn rdma_accept(
+        &mut self,
+        host: usize,
+        port: u16,
+        id: u64,
+    ) -> io::Result<(u64, SocketAddr, SocketAddr)> {
         if self.is_exhausted(host) {
             return Err(exhausted());
         }
@@ -93,7 +115,10 @@ impl Net {
     pub(super) fn rdma_resolve(&mut self, id: u64, tries: u32) {
         let Some(pair) = self.rdma.pairs.get(&id) else { return };
         let (from, to) = (pair.ends[0].host, pair.ends[1].addr.ip());
-        if self.reached(from, to).is_some_and(|to| !self.is_walled(from, to) && !self.is_walled(to, from)) {
+        if self
+            .reached(from, to)
+            .is_some_and(|to| !self.is_walled(from, to) && !self.is_walled(to, from))
+        {
             self.rdma_report(id, 0, Event::Resolved, Vec::new());
         } else if tries < RESOLVE_TRIES {
             self.after_rdma(FIRST_RETRY, Step::Resolve(id, tries + 1));
@@ -120,7 +145,8 @@ impl Net {
             private_data.resize(PADDED_BYTES, 0);
         }
         pair.ends[1 - end].private_data = private_data;
-        (pair.ends[end].phase, pair.ends[end].stood) = if end == 0 { (Phase::Asked, false) } else { (Phase::Open, true) };
+        (pair.ends[end].phase, pair.ends[end].stood) =
+            if end == 0 { (Phase::Asked, false) } else { (Phase::Open, true) };
         if end == 0 {
             self.after_rdma(UNANSWERED, Step::Unanswered(id));
             self.rdma_after_delay(Step::Request(id, FIRST_RETRY));
@@ -131,13 +157,18 @@ impl Net {
     }
 
     pub(super) fn rdma_request(&mut self, id: u64, again_in: Duration) {
-        let Some(pair) = self.rdma.pairs.get(&id).filter(|pair| pair.ends[0].phase == Phase::Asked) else { return };
+        let Some(pair) = self.rdma.pairs.get(&id).filter(|pair| pair.ends[0].phase == Phase::Asked)
+        else {
+            return;
+        };
         let (from, addr, silent) = (pair.ends[0].host, pair.ends[1].addr, pair.silent);
         let to = self.reached(from, addr.ip()).filter(|&to| !silent && !self.is_walled(from, to));
         let answer = to.map_or(Answer::Never, |to| self.answer_of(to, addr.port()));
         let is_full = |port: &Port| port.backlog.len() >= BACKLOG;
         match (answer, to.map(|to| (to, self.rdma.ports.get(&(to, addr.port()))))) {
-            (Answer::Usual, Some((host, Some(port)))) if !is_full(port) => self.rdma_enqueue(id, (host, addr.port())),
+            (Answer::Usual, Some((host, Some(port)))) if !is_full(port) => {
+                self.rdma_enqueue(id, (host, addr.port()))
+            }
             (Answer::Never, _) | (_, None | Some((_, Some(_)))) if answer != Answer::Refuse => {
                 self.after_rdma(again_in, Step::Request(id, again_in * 2));
             }
@@ -146,7 +177,11 @@ impl Net {
     }
 
     fn rdma_enqueue(&mut self, id: u64, key: (usize, u16)) {
-        let (Some(pair), Some(port)) = (self.rdma.pairs.get_mut(&id), self.rdma.ports.get_mut(&key)) else { return };
+        let (Some(pair), Some(port)) =
+            (self.rdma.pairs.get_mut(&id), self.rdma.ports.get_mut(&key))
+        else {
+            return;
+        };
         (pair.ends[1].host, pair.ends[1].held) = (key.0, true);
         port.backlog.push_back(id);
         let (watch, armed) = (port.watch, core::mem::take(&mut port.armed));
@@ -156,7 +191,9 @@ impl Net {
 
     pub(super) fn rdma_accepted(&mut self, id: u64, again_in: Duration) {
         let cut_off = self.rdma_is_cut_off(id, 0);
-        let Some(pair) = self.rdma.pairs.get_mut(&id).filter(|pair| pair.ends[1].is_open()) else { return };
+        let Some(pair) = self.rdma.pairs.get_mut(&id).filter(|pair| pair.ends[1].is_open()) else {
+            return;
+        };
         if cut_off {
             return self.after_rdma(again_in, Step::Accepted(id, again_in * 2));
         }
@@ -199,7 +236,9 @@ impl Net {
         if private_data.is_some() && self.rdma_is_cut_off(id, 0) {
             return;
         }
-        let Some(asking) = self.rdma.end(id, 0).filter(|end| end.phase == Phase::Asked) else { return };
+        let Some(asking) = self.rdma.end(id, 0).filter(|end| end.phase == Phase::Asked) else {
+            return;
+        };
         (asking.phase, asking.trouble) = (Phase::Over, Some("the connection was rejected"));
         self.record("rdma rejected", id, 0);
         self.rdma_report(id, 0, Event::Rejected, private_data.unwrap_or_default());

@@ -1,9 +1,11 @@
 //! Queue pairs of a world ([`crate::rdma`]), found by its addresses.
 //!
-//! Devices execute work without the processes at either end: it reaches the other end in order, after the network's delays, whatever the loops
-//! there do, and its acknowledgement comes back later. A message takes a receive that is posted, or is tried again. What gets no answer is
-//! tried again for a while ([`RdmaConfig::patience`]) and then fails, with the queue pair. Connections that are cut, hosts that are apart and
-//! hosts without descriptors are those of byte streams; a host that was killed or lost its power is found out by those who send to it.
+//! Devices execute work without the processes at either end: it reaches the other end in order,
+//! after the network's delays, whatever the loops there do, and its acknowledgement comes back
+//! later. A message takes a receive that is posted, or is tried again. What gets no answer is tried
+//! again for a while ([`RdmaConfig::patience`]) and then fails, with the queue pair. Connections
+//! that are cut, hosts that are apart and hosts without descriptors are those of byte streams; a
+//! host that was killed or lost its power is found out by those who send to it.
 //!
 //! Bits do not arrive wrong: RDMA has checksums of its own, and sends again what is damaged.
 
@@ -28,7 +30,8 @@ use core::time::Duration;
 use pair::{End, Pair, Watcher};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What is still to happen to a queue pair, by its number and perhaps an end of it (0: that which asks).
+/// What is still to happen to a queue pair, by its number and perhaps an end of it (0: that which
+/// asks).
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
     /// The way to the other end is looked for; how often that was in vain.
@@ -75,7 +78,12 @@ pub(super) struct Rdma {
 impl Rdma {
     pub(super) fn new(seed: u64) -> Self {
         let config = RdmaConfig::drawn(&mut Rng::new(seed ^ 0x7264_6d61));
-        Self { config, counts: RdmaCounts::default(), pairs: BTreeMap::new(), ports: BTreeMap::new() }
+        Self {
+            config,
+            counts: RdmaCounts::default(),
+            pairs: BTreeMap::new(),
+            ports: BTreeMap::new(),
+        }
     }
 
     fn end(&mut self, id: u64, end: usize) -> Option<&mut End> {

@@ -172,12 +172,20 @@ impl End {
     pub(super) fn is_used(&self, slot: u16) -> bool {
         let mut posted = self.queue.iter().chain(&self.unacknowledged);
         // A standing key says nothing of that.
-        let is_standing = self.config.is_some_and(|config| config.exposure == Some(Exposure::Standing));
-        !is_standing && self.slots[usize::from(slot)].exposed.is_some() || posted.any(|work| work.what.uses(slot))
+        let is_standing =
+            self.config.is_some_and(|config| config.exposure == Some(Exposure::Standing));
+        !is_standing && self.slots[usize::from(slot)].exposed.is_some()
+            || posted.any(|work| work.what.uses(slot))
     }
 
     /// Gives access to a slot.
-    pub(super) fn expose(&mut self, slot: u16, bytes: u32, writable: bool, in_force: bool) -> Remote {
+    pub(super) fn expose(
+        &mut self,
+        slot: u16,
+        bytes: u32,
+        writable: bool,
+        in_force: bool,
+    ) -> Remote {
         self.keys += 1;
         let key = self.keys << 8 | 0x5a;
         self.slots[usize::from(slot)].exposed = Some(Exposed { key, bytes, writable, in_force });
@@ -187,10 +195,15 @@ impl End {
     /// What is sent of a slot.
     pub(super) fn source(&mut self, memory: Memory) -> Result<Vec<u8>, WorkError> {
         let (offset, len) = (memory.offset as usize, memory.bytes as usize);
-        let Some(lent) = self.slots.get(usize::from(memory.slot)).and_then(|slot| slot.lent.as_ref()) else {
+        let Some(lent) =
+            self.slots.get(usize::from(memory.slot)).and_then(|slot| slot.lent.as_ref())
+        else {
             return self.slice(memory).map(|bytes| bytes.to_vec());
         };
-        let lent = lent.get().filter(|lent| total_len(lent) >= offset + len).ok_or(WorkError::LocalProtection)?;
+        let lent = lent
+            .get()
+            .filter(|lent| total_len(lent) >= offset + len)
+            .ok_or(WorkError::LocalProtection)?;
         Ok(pieces(lent, offset, len).flatten().copied().collect())
     }
 
@@ -199,17 +212,30 @@ impl End {
         let slot = self.slots.get_mut(usize::from(memory.slot)).filter(|slot| slot.lent.is_none());
         let slot = slot.and_then(|slot| slot.memory.as_mut());
         let end = memory.offset as usize + memory.bytes as usize;
-        slot.and_then(|bytes| bytes.get_mut(memory.offset as usize..end)).ok_or(WorkError::LocalProtection)
+        slot.and_then(|bytes| bytes.get_mut(memory.offset as usize..end))
+            .ok_or(WorkError::LocalProtection)
     }
 
     /// Its memory, as the other end reaches it.
-    pub(super) fn reached(&mut self, at: Remote, bytes: u32, writes: bool) -> Result<&mut [u8], WorkError> {
-        let is_it = |slot: &Slot| slot.exposed.is_some_and(|exposed| exposed.key == at.key && exposed.in_force);
+    pub(super) fn reached(
+        &mut self,
+        at: Remote,
+        bytes: u32,
+        writes: bool,
+    ) -> Result<&mut [u8], WorkError> {
+        let is_it = |slot: &Slot| {
+            slot.exposed.is_some_and(|exposed| exposed.key == at.key && exposed.in_force)
+        };
         let nth = self.slots.iter().position(is_it).ok_or(WorkError::RemoteAccess)?;
         let Slot { memory, exposed, .. } = &mut self.slots[nth];
-        let (Some(memory), Some(exposed)) = (memory, exposed) else { return Err(WorkError::RemoteAccess) };
+        let (Some(memory), Some(exposed)) = (memory, exposed) else {
+            return Err(WorkError::RemoteAccess);
+        };
         let offset = at.address.checked_sub(base(nth)).ok_or(WorkError::RemoteAccess)?;
-        let end = offset.checked_add(bytes.into()).filter(|end| *end <= exposed.bytes.into()).ok_or(WorkError::RemoteAccess)?;
+        let end = offset
+            .checked_add(bytes.into())
+            .filter(|end| *end <= exposed.bytes.into())
+            .ok_or(WorkError::RemoteAccess)?;
         if exposed.writable != writes {
             return Err(WorkError::RemoteAccess);
         }

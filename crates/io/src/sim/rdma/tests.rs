@@ -2,7 +2,9 @@
 
 use super::RdmaConfig;
 use crate::event_loop::{Handle, LoopConfig};
-use crate::rdma::{Ended, Event, Exposure, Memory, QueuePair, QueuePairConfig, QueuePairListener, WorkError};
+use crate::rdma::{
+    Ended, Event, Exposure, Memory, QueuePair, QueuePairConfig, QueuePairListener, WorkError,
+};
 use crate::sim::{Answer, Cut, NetConfig, Side, World};
 use core::time::Duration;
 use std::io::ErrorKind;
@@ -36,7 +38,8 @@ impl Scene {
         world.set_rdma(|rdma| *rdma = RdmaConfig::default());
         let [server, client] = ["10.0.0.1", "10.0.0.2"].map(|ip| {
             let host = world.host(ip);
-            let id = world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
+            let id =
+                world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
             world.handle(id)
         });
         let listener = Some(server.listen_rdma(PORT.parse().unwrap()).unwrap());
@@ -232,7 +235,10 @@ fn a_host_without_power_is_found_out_by_who_sends() {
     assert_eq!(scene.at_client(&mut client), []);
     client.send(8, b"x", None, None);
     scene.world.run_for(Duration::from_secs(5));
-    assert_eq!(scene.at_client(&mut client)[0], ended(8, Ended::Failed(WorkError::RetriesExceeded)));
+    assert_eq!(
+        scene.at_client(&mut client)[0],
+        ended(8, Ended::Failed(WorkError::RetriesExceeded))
+    );
 }
 
 #[test]
@@ -285,8 +291,9 @@ fn lent_memory_is_read_where_it_is_and_comes_back() {
         buf.copy_from_slice(bytes);
         crate::Segment::from(buf)
     };
-    let pieces =
-        |count: usize| -> crate::Segments { [&b"xxcon"[..], b"tents", b"more"][..count].iter().map(|b| piece(b)).collect() };
+    let pieces = |count: usize| -> crate::Segments {
+        [&b"xxcon"[..], b"tents", b"more"][..count].iter().map(|b| piece(b)).collect()
+    };
     assert_eq!(server.lend(1, pieces(3)).unwrap_err().memory.len(), 3, "too many pieces");
     server.lend(1, pieces(2)).unwrap();
     assert!(server.lend(1, pieces(1)).is_err(), "one at a time");

@@ -4,8 +4,8 @@ use crate::iscsi::oddity::Oddity;
 use crate::iscsi::pdu::{Lun, RejectReason, ScsiResponseCode};
 use crate::stream::Tag;
 
-/// Bytes of sense data that are kept of a command; further bytes are discarded. This includes the key, code and information of
-/// both formats (SPC-4 §4.5).
+/// Bytes of sense data that are kept of a command; further bytes are discarded. This includes the
+/// key, code and information of both formats (SPC-4 §4.5).
 pub const SENSE_BYTES_MAX: usize = 48;
 
 /// The data of a command, from the start of its tag's memory.
@@ -15,8 +15,8 @@ pub enum CommandData {
     None,
     /// At most so many bytes from the target.
     In(u32),
-    /// So many bytes to the target. Where that is no multiple of four, the memory goes on to the next one, as with data digests the
-    /// padding is sent from there.
+    /// So many bytes to the target. Where that is no multiple of four, the memory goes on to the
+    /// next one, as with data digests the padding is sent from there.
     Out(u32),
 }
 
@@ -31,7 +31,8 @@ pub struct Command {
     pub data: CommandData,
 }
 
-/// By how much the data that the command was about differs from what the initiator had for it (RFC 7143 §11.4.5).
+/// By how much the data that the command was about differs from what the initiator had for it (RFC
+/// 7143 §11.4.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Residual {
     /// Not at all.
@@ -60,16 +61,23 @@ pub struct Answer {
 
 impl Answer {
     /// GOOD, without data.
-    pub const GOOD: Self =
-        Self { response: ScsiResponseCode::COMPLETED, status: 0, residual: Residual::None, received_bytes: 0, damaged: false };
+    pub const GOOD: Self = Self {
+        response: ScsiResponseCode::COMPLETED,
+        status: 0,
+        residual: Residual::None,
+        received_bytes: 0,
+        damaged: false,
+    };
 }
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The target answered; where there is sense data, [`Initiator::sense`](super::Initiator::sense) has it.
+    /// The target answered; where there is sense data,
+    /// [`Initiator::sense`](super::Initiator::sense) has it.
     Answered(Answer),
-    /// It was aborted, alone or with all others of its logical unit. Whether it was executed is unknown.
+    /// It was aborted, alone or with all others of its logical unit. Whether it was executed is
+    /// unknown.
     Aborted,
     /// It was given up before the target could know of it.
     NotSent,
@@ -82,7 +90,8 @@ pub enum End {
 pub enum InitiatorEvent {
     /// Login has succeeded. Commands that were submitted before are sent now.
     Ready,
-    /// A discovery session has the list of targets: [`Initiator::take_targets`](super::Initiator::take_targets).
+    /// A discovery session has the list of targets:
+    /// [`Initiator::take_targets`](super::Initiator::take_targets).
     Targets,
     /// A command ended. If it was answered with GOOD then all its data has moved.
     Ended {
@@ -102,8 +111,8 @@ pub enum InitiatorEvent {
     },
     /// The target deviated from the standard in this way, for the first time, and was tolerated.
     Odd(Oddity),
-    /// The target requests the end of this session. No further command is accepted; when outstanding ones have ended, the session
-    /// is logged out.
+    /// The target requests the end of this session. No further command is accepted; when
+    /// outstanding ones have ended, the session is logged out.
     Leaving,
 }
 

@@ -4,7 +4,9 @@ use crate::iscsi::chap::Credentials;
 use crate::iscsi::digest::Digests;
 use crate::iscsi::pdu::Isid;
 use crate::iscsi::text::{Name, Offer};
-use crate::limits::{ISCSI_BURST_BYTES, ISCSI_FIRST_BURST_BYTES, ISCSI_RECEIVE_BYTES, R2T_OUTSTANDING_MAX};
+use crate::limits::{
+    ISCSI_BURST_BYTES, ISCSI_FIRST_BURST_BYTES, ISCSI_RECEIVE_BYTES, R2T_OUTSTANDING_MAX,
+};
 use core::time::Duration;
 
 /// Proof that the target has to give (mutual CHAP).
@@ -14,16 +16,19 @@ pub struct TargetProof {
     pub credentials: Credentials,
     /// CHAP_I of our challenge.
     pub identifier: u8,
-    /// CHAP_C: bytes at random, 1 to [`CHALLENGE_BYTES_MAX`](crate::iscsi::chap::CHALLENGE_BYTES_MAX), used for one login only.
+    /// CHAP_C: bytes at random, 1 to
+    /// [`CHALLENGE_BYTES_MAX`](crate::iscsi::chap::CHALLENGE_BYTES_MAX), used for one login only.
     pub challenge: Vec<u8>,
 }
 
-/// What an [`Initiator`](super::Initiator) is to be and to do. Values out of range are brought into it.
+/// What an [`Initiator`](super::Initiator) is to be and to do. Values out of range are brought into
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitiatorConfig {
     /// Who we are.
     pub name: Name,
-    /// Our part of the session's name; with the same name, a new session takes the place of the old one.
+    /// Our part of the session's name; with the same name, a new session takes the place of the old
+    /// one.
     pub isid: Isid,
     /// Which target; `None`: a discovery session.
     pub target: Option<Name>,
@@ -35,7 +40,8 @@ pub struct InitiatorConfig {
     pub offer: Offer,
     /// Commands outstanding, at most [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX).
     pub commands: u16,
-    /// How long a command may take before it is aborted, and (but 10 s at most) each attempt at that. Zero: for ever.
+    /// How long a command may take before it is aborted, and (but 10 s at most) each attempt at
+    /// that. Zero: for ever.
     pub command_timeout: Duration,
     /// After how long without a word from the target it is pinged. Zero: never.
     pub ping_interval: Duration,
@@ -60,7 +66,8 @@ impl InitiatorConfig {
         }
     }
 
-    /// Asks for digests: for `wanted` first, but also taking none if the target knows none, except for those that are `required` as well.
+    /// Asks for digests: for `wanted` first, but also taking none if the target knows none, except
+    /// for those that are `required` as well.
     #[must_use]
     pub fn with_digests(mut self, wanted: Digests, required: Digests) -> Self {
         self.offer.digests = wanted;

@@ -16,7 +16,8 @@ const TASK: TaskTag = TaskTag(0x8000_0001);
 pub struct DiscoveredTarget {
     /// Its name.
     pub name: String,
-    /// Where it can be reached, as it says: `HOST:PORT` or `HOST:PORT,GROUP`, IPv6 addresses in brackets. None: where it was asked.
+    /// Where it can be reached, as it says: `HOST:PORT` or `HOST:PORT,GROUP`, IPv6 addresses in
+    /// brackets. None: where it was asked.
     pub addresses: Vec<String>,
 }
 
@@ -49,7 +50,11 @@ impl Initiator {
         self.send_text(&request.encode(text.text().len() as u32), text.text());
     }
 
-    pub(super) fn text_response(&mut self, bhs: &Bhs, data: &[u8]) -> Result<Option<InitiatorEvent>, Fault> {
+    pub(super) fn text_response(
+        &mut self,
+        bhs: &Bhs,
+        data: &[u8],
+    ) -> Result<Option<InitiatorEvent>, Fault> {
         let response = TextResponse::decode(bhs);
         self.window.update(response.exp_cmd_sn, response.max_cmd_sn);
         self.window.status(response.stat_sn);
@@ -59,7 +64,9 @@ impl Initiator {
         let discovery = &mut self.discovery;
         discovery.exchanges += 1;
         discovery.text.extend_from_slice(data);
-        if discovery.text.len() > ISCSI_TARGETS_BYTES_MAX || discovery.exchanges > ISCSI_TEXT_EXCHANGES_MAX {
+        if discovery.text.len() > ISCSI_TARGETS_BYTES_MAX
+            || discovery.exchanges > ISCSI_TEXT_EXCHANGES_MAX
+        {
             return Err(Violation::Endless.into());
         }
         if !response.flags.has(TextFlags::FINAL) && response.transfer != TaskTag::NONE {
@@ -84,7 +91,9 @@ fn targets(text: &[u8]) -> Result<Vec<DiscoveredTarget>, Violation> {
     for pair in pairs(text) {
         let (name, value) = pair?;
         match Key::named(name) {
-            Some(Key::TargetName) => targets.push(DiscoveredTarget { name: value.to_owned(), ..Default::default() }),
+            Some(Key::TargetName) => {
+                targets.push(DiscoveredTarget { name: value.to_owned(), ..Default::default() })
+            }
             Some(Key::TargetAddress) => {
                 if let Some(target) = targets.last_mut() {
                     target.addresses.push(value.to_owned());

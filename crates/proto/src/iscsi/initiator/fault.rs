@@ -3,7 +3,8 @@
 use crate::iscsi::pdu::{LoginStatus, LogoutResult, RejectReason};
 use crate::iscsi::text::{NegotiationError, TextError};
 
-/// A rule of iSCSI that the target broke, one variant each. At recovery level 0 each of them ends the session (RFC 7143 §7.1).
+/// A rule of iSCSI that the target broke, one variant each. At recovery level 0 each of them ends
+/// the session (RFC 7143 §7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// An opcode that targets do not send, or not in this phase.
@@ -39,8 +40,11 @@ pub enum Violation {
     /// An R2T of no bytes.
     #[error("it asked for no data by an R2T")]
     Burst,
-    /// An R2T that starts within a word, while data digests are in use: its padding would not be ours to send.
-    #[error("it requested data at an offset that is not a multiple of four, which weft does not support with data digests")]
+    /// An R2T that starts within a word, while data digests are in use: its padding would not be
+    /// ours to send.
+    #[error(
+        "it requested data at an offset that is not a multiple of four, which weft does not support with data digests"
+    )]
     Alignment,
     /// More R2Ts outstanding than MaxOutstandingR2T.
     #[error("it sent more than the {0} negotiated R2Ts")]
@@ -77,7 +81,8 @@ pub enum Fault {
         /// `HOST[:PORT]`, without the portal group.
         address: String,
     },
-    /// The target wants to know who we are, but no secret is configured for it; or it does not offer CHAP, which we insist on.
+    /// The target wants to know who we are, but no secret is configured for it; or it does not
+    /// offer CHAP, which we insist on.
     #[error("the two ends have no authentication method in common")]
     Method,
     /// The target could not prove that it is who it says: mutual CHAP failed.
@@ -86,7 +91,8 @@ pub enum Fault {
     /// A parameter cannot be agreed on.
     #[error("the two ends cannot agree: {0}")]
     Negotiation(#[from] NegotiationError),
-    /// A digest that this end insists on was not granted, whatever the target answered, or did not, when it was asked for it.
+    /// A digest that this end insists on was not granted, whatever the target answered, or did not,
+    /// when it was asked for it.
     #[error("the target does not agree to {0}, which is required")]
     NoDigest(&'static str),
     /// A PDU of the login, a text request, a ping or a logout was rejected.

@@ -7,7 +7,9 @@ use super::{Initiator, InitiatorConfig, Phase};
 use crate::iscsi::chap::{self, Algorithm};
 use crate::iscsi::oddity::Oddity;
 use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginResponse, LoginStatus, Stage, TaskTag};
-use crate::iscsi::text::{Collector, Key, NOT_UNDERSTOOD, Pair, Writer, negotiate, pairs, readable, settle};
+use crate::iscsi::text::{
+    Collector, Key, NOT_UNDERSTOOD, Pair, Writer, negotiate, pairs, readable, settle,
+};
 use crate::limits::ISCSI_LOGIN_EXCHANGES_MAX;
 
 /// Names the login.
@@ -100,7 +102,11 @@ impl Initiator {
         self.send_text(&request.encode(text.text().len() as u32), text.text());
     }
 
-    pub(super) fn login_response(&mut self, bhs: &Bhs, data: &[u8]) -> Result<Option<InitiatorEvent>, Fault> {
+    pub(super) fn login_response(
+        &mut self,
+        bhs: &Bhs,
+        data: &[u8],
+    ) -> Result<Option<InitiatorEvent>, Fault> {
         let response = LoginResponse::decode(bhs);
         let first = self.login.exchanges == 0;
         self.login.exchanges += 1;
@@ -129,7 +135,8 @@ impl Initiator {
         let text = core::mem::take(&mut self.login.text);
         self.oddities.add_text(text.text());
         let text = readable(text.text());
-        let pairs: Vec<Pair<'_>> = pairs(&text).collect::<Result<_, _>>().map_err(Violation::from)?;
+        let pairs: Vec<Pair<'_>> =
+            pairs(&text).collect::<Result<_, _>>().map_err(Violation::from)?;
         if let Some(group) = value(&pairs, Key::TargetPortalGroupTag) {
             self.login.portal_group = Some(group.to_owned());
         }
@@ -137,7 +144,11 @@ impl Initiator {
         self.login_step(&pairs, next)
     }
 
-    fn login_step(&mut self, text: &[Pair<'_>], next: Option<Stage>) -> Result<Option<InitiatorEvent>, Fault> {
+    fn login_step(
+        &mut self,
+        text: &[Pair<'_>],
+        next: Option<Stage>,
+    ) -> Result<Option<InitiatorEvent>, Fault> {
         match self.login.awaited {
             Awaited::Method => self.method_chosen(text, next)?,
             Awaited::Challenge => self.challenged(text, next)?,
@@ -171,21 +182,29 @@ impl Initiator {
 
     fn challenged(&mut self, text: &[Pair<'_>], next: Option<Stage>) -> Result<(), Fault> {
         let Some(credentials) = &self.config.credentials else { return Err(Fault::Method) };
-        let algorithm = value(text, Key::ChapAlgorithm).and_then(Algorithm::choose).ok_or(Fault::Method)?;
-        let identifier = value(text, Key::ChapIdentifier).and_then(chap::identifier).ok_or(Violation::Chap)?;
-        let challenge = value(text, Key::ChapChallenge).and_then(chap::challenge).ok_or(Violation::Chap)?;
+        let algorithm =
+            value(text, Key::ChapAlgorithm).and_then(Algorithm::choose).ok_or(Fault::Method)?;
+        let identifier =
+            value(text, Key::ChapIdentifier).and_then(chap::identifier).ok_or(Violation::Chap)?;
+        let challenge =
+            value(text, Key::ChapChallenge).and_then(chap::challenge).ok_or(Violation::Chap)?;
         // A target that sends our own challenge back wants us to work out its proof.
-        let reflected = self.config.target_proof.as_ref().is_some_and(|proof| proof.challenge == challenge);
+        let reflected =
+            self.config.target_proof.as_ref().is_some_and(|proof| proof.challenge == challenge);
         if next.is_some() || reflected {
             return Err(Violation::Chap.into());
         }
-        let response = chap::respond(algorithm, identifier, &credentials.secret, &challenge).ok_or(Fault::Method)?;
+        let response = chap::respond(algorithm, identifier, &credentials.secret, &challenge)
+            .ok_or(Fault::Method)?;
         let mut answer = Writer::default();
         answer.put(Key::ChapName.name(), &credentials.name);
         answer.put(Key::ChapResponse.name(), &response.text());
         if let Some(proof) = &self.config.target_proof {
             answer.put(Key::ChapIdentifier.name(), &proof.identifier.to_string());
-            answer.put(Key::ChapChallenge.name(), &crate::iscsi::text::binary::encode(&proof.challenge));
+            answer.put(
+                Key::ChapChallenge.name(),
+                &crate::iscsi::text::binary::encode(&proof.challenge),
+            );
         }
         self.login.algorithm = Some(algorithm);
         self.login.awaited = Awaited::Proof;
@@ -196,11 +215,14 @@ impl Initiator {
     /// Whether the target has proved who it is, where it has to.
     fn check_proof(&self, text: &[Pair<'_>]) -> Result<(), Fault> {
         let Some(proof) = &self.config.target_proof else { return Ok(()) };
-        let (algorithm, secret) = (self.login.algorithm.ok_or(Fault::Method)?, &proof.credentials.secret);
-        let expected = chap::respond(algorithm, proof.identifier, secret, &proof.challenge).ok_or(Fault::Method)?;
+        let (algorithm, secret) =
+            (self.login.algorithm.ok_or(Fault::Method)?, &proof.credentials.secret);
+        let expected = chap::respond(algorithm, proof.identifier, secret, &proof.challenge)
+            .ok_or(Fault::Method)?;
         let name = &proof.credentials.name;
         let named = name.is_empty() || value(text, Key::ChapName) == Some(name);
-        let proved = value(text, Key::ChapResponse).is_some_and(|response| expected.matches(response));
+        let proved =
+            value(text, Key::ChapResponse).is_some_and(|response| expected.matches(response));
         if named && proved { Ok(()) } else { Err(Fault::Impostor) }
     }
 
@@ -211,7 +233,10 @@ impl Initiator {
             Some(Stage::OPERATIONAL) => {
                 let mut offers = Writer::default();
                 self.config.offer.write(self.config.target.is_none(), &mut offers);
-                self.login.offered = pairs(offers.text()).flatten().filter_map(|(name, _)| Key::named(name)).collect();
+                self.login.offered = pairs(offers.text())
+                    .flatten()
+                    .filter_map(|(name, _)| Key::named(name))
+                    .collect();
                 self.login.stage = Stage::OPERATIONAL;
                 self.login.awaited = Awaited::Parameters;
                 self.login_request(Some(Stage::FULL_FEATURE), &offers);
@@ -221,7 +246,11 @@ impl Initiator {
         Ok(())
     }
 
-    fn agree(&mut self, text: &[Pair<'_>], next: Option<Stage>) -> Result<Option<InitiatorEvent>, Fault> {
+    fn agree(
+        &mut self,
+        text: &[Pair<'_>],
+        next: Option<Stage>,
+    ) -> Result<Option<InitiatorEvent>, Fault> {
         let mut answers = Writer::default();
         for (name, value) in text {
             self.parameter(name, value, &mut answers)?;
@@ -234,7 +263,8 @@ impl Initiator {
                 self.check_digests()?;
                 self.parameters.max_recv_bytes = self.config.offer.max_recv_bytes;
                 self.enter_full_feature();
-                Ok((self.phase == Phase::FullFeature && self.config.target.is_some()).then_some(InitiatorEvent::Ready))
+                Ok((self.phase == Phase::FullFeature && self.config.target.is_some())
+                    .then_some(InitiatorEvent::Ready))
             }
             None => {
                 self.login_request(Some(Stage::FULL_FEATURE), &answers);
@@ -244,7 +274,8 @@ impl Initiator {
         }
     }
 
-    /// A target that does not answer an offer, or does not understand it, leaves the default: no digest.
+    /// A target that does not answer an offer, or does not understand it, leaves the default: no
+    /// digest.
     fn check_digests(&self) -> Result<(), Fault> {
         let (required, granted) = (self.config.offer.require_digests, self.parameters.digests);
         match (required.header && !granted.header, required.data && !granted.data) {
@@ -265,7 +296,8 @@ impl Initiator {
         if self.login.offered.contains(&key) {
             return Ok(settle(key, value, &self.config.offer, &mut self.parameters)?);
         }
-        if let Some(answer) = negotiate(key, value, &self.config.offer, &mut self.parameters).text() {
+        if let Some(answer) = negotiate(key, value, &self.config.offer, &mut self.parameters).text()
+        {
             answers.put(name, &answer);
         }
         Ok(())
@@ -274,7 +306,12 @@ impl Initiator {
 
 /// Why there is no login, as the target says it.
 fn refusal(status: LoginStatus, text: &[u8]) -> Fault {
-    let address = || pairs(text).flatten().find(|(name, _)| *name == Key::TargetAddress.name()).map(|(_, value)| value);
+    let address = || {
+        pairs(text)
+            .flatten()
+            .find(|(name, _)| *name == Key::TargetAddress.name())
+            .map(|(_, value)| value)
+    };
     match (status.class(), address()) {
         (1, Some(address)) => {
             // The portal group tag behind the comma is of no use to us.

@@ -37,11 +37,14 @@ impl Logout {
 const ANSWER: Duration = Duration::from_secs(3);
 
 impl Initiator {
-    /// Ends the session in order: no further command is accepted; outstanding ones get up to `limit` to end. Then, or when the
-    /// target has answered, the connection closes. Before login it closes at once.
+    /// Ends the session in order: no further command is accepted; outstanding ones get up to
+    /// `limit` to end. Then, or when the target has answered, the connection closes. Before login
+    /// it closes at once.
     pub fn log_out(&mut self, limit: Duration) {
         match self.phase {
-            Phase::FullFeature if self.logout == Logout::No => self.logout = Logout::Wanted(self.now + limit),
+            Phase::FullFeature if self.logout == Logout::No => {
+                self.logout = Logout::Wanted(self.now + limit)
+            }
             Phase::Login => self.fail(Fault::LoggedOut),
             _ => {}
         }

@@ -1,22 +1,26 @@
 //! The initiator's end of a session of one connection (RFC 7143), at error recovery level 0.
 //!
-//! An [`Initiator`] performs the login by itself: security, with CHAP in one or both directions, then operational negotiation. A
-//! session without a target name is a discovery session, which requests the list of targets. [`tick`](Initiator::tick) passes in
-//! the time.
+//! An [`Initiator`] performs the login by itself: security, with CHAP in one or both directions,
+//! then operational negotiation. A session without a target name is a discovery session, which
+//! requests the list of targets. [`tick`](Initiator::tick) passes in the time.
 //!
 //! The life of a command, identified by the [`Tag`] that [`submit`](Initiator::submit) returns:
 //!
-//! 1. `submit` puts it into the transmit queue; it is sent as soon as the target's command window allows. Its data, in either
-//!    direction, is in the memory of the tag, which belongs to this session until the command has ended. The engine sends immediate
-//!    and unsolicited data and answers R2Ts by itself.
-//! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent, the pump calls [`sent`](Initiator::sent) and
-//!    handles the event that it may return.
-//! 3. [`InitiatorEvent::Ended`] is reported once, when the command has ended *and* no gather list refers to the memory.
-//! 4. [`release`](Initiator::release) returns the tag when the layer above has finished with the memory.
+//! 1. `submit` puts it into the transmit queue; it is sent as soon as the target's command window
+//!    allows. Its data, in either direction, is in the memory of the tag, which belongs to this
+//!    session until the command has ended. The engine sends immediate and unsolicited data and
+//!    answers R2Ts by itself.
+//! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent, the pump calls
+//!    [`sent`](Initiator::sent) and handles the event that it may return.
+//! 3. [`InitiatorEvent::Ended`] is reported once, when the command has ended *and* no gather list
+//!    refers to the memory.
+//! 4. [`release`](Initiator::release) returns the tag when the layer above has finished with the
+//!    memory.
 //!
-//! A command that takes too long is aborted; if that fails, its logical unit is reset; if that fails too, the session ends. After
-//! the end of a session [`fault`](Initiator::fault) returns the reason. The layer above then ends outstanding commands as not
-//! sent or as possibly executed, according to [`never_sent`](Initiator::never_sent).
+//! A command that takes too long is aborted; if that fails, its logical unit is reset; if that
+//! fails too, the session ends. After the end of a session [`fault`](Initiator::fault) returns the
+//! reason. The layer above then ends outstanding commands as not sent or as possibly executed,
+//! according to [`never_sent`](Initiator::never_sent).
 
 mod command;
 mod config;
@@ -33,7 +37,9 @@ mod transfer;
 mod transmit;
 mod window;
 
-pub use command::{Answer, Command, CommandData, End, InitiatorEvent, Residual, SENSE_BYTES_MAX, SubmitError};
+pub use command::{
+    Answer, Command, CommandData, End, InitiatorEvent, Residual, SENSE_BYTES_MAX, SubmitError,
+};
 pub use config::{InitiatorConfig, TargetProof};
 pub use discovery::DiscoveredTarget;
 pub use fault::{Fault, Violation};
@@ -102,7 +108,8 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// A session whose first transmit is a login request. `now` is the time since an epoch of the caller's.
+    /// A session whose first transmit is a login request. `now` is the time since an epoch of the
+    /// caller's.
     pub fn new(config: InitiatorConfig, now: Duration) -> Self {
         let mut slots = Slab::new(config.commands.min(QUEUE_ENTRIES_MAX));
         slots.reserve();
@@ -157,8 +164,8 @@ impl Initiator {
         Ok(tag)
     }
 
-    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of `tag`. Gives the event that waited
-    /// for this, if any.
+    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of
+    /// `tag`. Gives the event that waited for this, if any.
     #[inline]
     pub fn sent(&mut self, tag: Tag) -> Option<InitiatorEvent> {
         let slot = self.slots.at(tag)?;
@@ -170,8 +177,9 @@ impl Initiator {
         Some(InitiatorEvent::Ended { tag, end: slot.end })
     }
 
-    /// What the target takes for the same session when it logs in again (RFC 7143 §6.3.5): the names of both, the ISID, and the target portal
-    /// group, where the target has told it. Of a discovery session nothing.
+    /// What the target takes for the same session when it logs in again (RFC 7143 §6.3.5): the
+    /// names of both, the ISID, and the target portal group, where the target has told it. Of a
+    /// discovery session nothing.
     pub fn nexus(&self) -> Option<String> {
         let target = self.config.target.as_ref()?;
         let group = self.login.portal_group.as_deref().unwrap_or("-");
@@ -183,7 +191,8 @@ impl Initiator {
         self.config.isid
     }
 
-    /// The layer above has handled the end of `tag`: its memory is free, and the tag may name another command.
+    /// The layer above has handled the end of `tag`: its memory is free, and the tag may name
+    /// another command.
     #[inline]
     pub fn release(&mut self, tag: Tag) {
         if self.slots.at(tag).is_some_and(|slot| slot.state == TaskState::Done) {
@@ -191,12 +200,17 @@ impl Initiator {
         }
     }
 
-    /// Sense data that came with the answer to a command, until that is released; at most [`SENSE_BYTES_MAX`] bytes.
+    /// Sense data that came with the answer to a command, until that is released; at most
+    /// [`SENSE_BYTES_MAX`] bytes.
     pub fn sense(&self, tag: Tag) -> &[u8] {
-        self.slots.peek(tag).and_then(|slot| slot.sense.get(..slot.sense_bytes.into())).unwrap_or_default()
+        self.slots
+            .peek(tag)
+            .and_then(|slot| slot.sense.get(..slot.sense_bytes.into()))
+            .unwrap_or_default()
     }
 
-    /// Whether no byte of a command can have reached the target, as it was never part of a gather list.
+    /// Whether no byte of a command can have reached the target, as it was never part of a gather
+    /// list.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.state == TaskState::Submitted)
     }
@@ -235,7 +249,11 @@ impl Initiator {
     /// Data that the target may put into one PDU.
     #[inline]
     fn receive_limit(&self) -> u32 {
-        if self.phase == Phase::FullFeature { self.parameters.max_recv_bytes } else { ISCSI_LOGIN_TEXT_BYTES }
+        if self.phase == Phase::FullFeature {
+            self.parameters.max_recv_bytes
+        } else {
+            ISCSI_LOGIN_TEXT_BYTES
+        }
     }
 
     fn outstanding_r2t(&self) -> u8 {
@@ -308,7 +326,8 @@ impl StreamEngine for Initiator {
         }
     }
 
-    /// Time limits of commands, pings and logout. The caller that opens the session limits the time of the login.
+    /// Time limits of commands, pings and logout. The caller that opens the session limits the time
+    /// of the login.
     fn tick(&mut self, now: Duration) {
         self.now = now;
         if self.phase != Phase::FullFeature {

@@ -1,5 +1,5 @@
-//! Rare PDUs: pings, asynchronous messages, rejects, and the responses to task management and logout (RFC 7143 §11.9, §11.15,
-//! §11.17, §11.19).
+//! Rare PDUs: pings, asynchronous messages, rejects, and the responses to task management and
+//! logout (RFC 7143 §11.9, §11.15, §11.17, §11.19).
 
 use super::command::{End, InitiatorEvent};
 use super::fault::{Fault, Violation};
@@ -7,12 +7,17 @@ use super::ping::Question;
 use super::receive::Bhs;
 use super::{Initiator, LOGOUT_TASK, PING_TASK, Phase};
 use crate::iscsi::pdu::{
-    AsyncEvent, AsyncMessage, BHS_BYTES, Head, LogoutResponse, LogoutResult, Lun, NopIn, Opcode, Reject, RejectReason,
-    TaskResponse, TaskTag,
+    AsyncEvent, AsyncMessage, BHS_BYTES, Head, LogoutResponse, LogoutResult, Lun, NopIn, Opcode,
+    Reject, RejectReason, TaskResponse, TaskTag,
 };
 
 impl Initiator {
-    pub(super) fn dispatch_rare(&mut self, opcode: Opcode, bhs: &Bhs, data: &[u8]) -> Result<Option<InitiatorEvent>, Fault> {
+    pub(super) fn dispatch_rare(
+        &mut self,
+        opcode: Opcode,
+        bhs: &Bhs,
+        data: &[u8],
+    ) -> Result<Option<InitiatorEvent>, Fault> {
         match opcode {
             Opcode::NOP_IN => self.nop_in(bhs)?,
             Opcode::ASYNC_MESSAGE => return self.async_message(bhs, data),
@@ -35,7 +40,9 @@ impl Initiator {
         match (nop.task, nop.transfer) {
             // News of the window alone.
             (TaskTag::NONE, TaskTag::NONE) => {}
-            (TaskTag::NONE, transfer) => self.pings.question(Question { lun: nop.lun, transfer })?,
+            (TaskTag::NONE, transfer) => {
+                self.pings.question(Question { lun: nop.lun, transfer })?
+            }
             (PING_TASK, _) => {
                 self.window.status(nop.stat_sn);
                 self.pings.answered();
@@ -69,16 +76,26 @@ impl Initiator {
         if response.task != LOGOUT_TASK || !self.logout.is_sent() {
             return Err(Violation::Task.into());
         }
-        Err(if response.response == LogoutResult::CLOSED { Fault::LoggedOut } else { Fault::Logout(response.response) })
+        Err(if response.response == LogoutResult::CLOSED {
+            Fault::LoggedOut
+        } else {
+            Fault::Logout(response.response)
+        })
     }
 
-    /// A PDU of ours was refused. A command that was not even begun ends with that; where its data was refused, the target ends it
-    /// by a response of its own (§11.17.1).
-    pub(super) fn reject(&mut self, bhs: &Bhs, data: &[u8]) -> Result<Option<InitiatorEvent>, Fault> {
+    /// A PDU of ours was refused. A command that was not even begun ends with that; where its data
+    /// was refused, the target ends it by a response of its own (§11.17.1).
+    pub(super) fn reject(
+        &mut self,
+        bhs: &Bhs,
+        data: &[u8],
+    ) -> Result<Option<InitiatorEvent>, Fault> {
         let reject = Reject::decode(bhs);
         self.window.update(reject.exp_cmd_sn, reject.max_cmd_sn);
         self.window.status(reject.stat_sn);
-        let Some(refused) = data.first_chunk::<BHS_BYTES>().filter(|_| self.phase == Phase::FullFeature) else {
+        let Some(refused) =
+            data.first_chunk::<BHS_BYTES>().filter(|_| self.phase == Phase::FullFeature)
+        else {
             return Err(Fault::Rejected(reject.reason));
         };
         let head = Head::decode(refused);
@@ -110,5 +127,9 @@ fn reported(lun: Lun, data: &[u8]) -> Option<InitiatorEvent> {
         0x72 | 0x73 => (sense.get(1)?, sense.get(2..4)?),
         _ => return None,
     };
-    Some(InitiatorEvent::Reported { lun, key: key & 0xf, code: u16::from_be_bytes([code[0], code[1]]) })
+    Some(InitiatorEvent::Reported {
+        lun,
+        key: key & 0xf,
+        code: u16::from_be_bytes([code[0], code[1]]),
+    })
 }

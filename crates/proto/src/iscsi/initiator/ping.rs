@@ -128,7 +128,10 @@ mod tests {
         let mut pings = Pings::new(S(5), S(3), S(0));
         pings.hear();
         assert_eq!((pings.tick(S(4)), pings.is_due()), (Health::Fine, false));
-        assert_eq!((pings.tick(S(9)), pings.take_ping(), pings.deadline()), (Health::Fine, true, Some(S(12))));
+        assert_eq!(
+            (pings.tick(S(9)), pings.take_ping(), pings.deadline()),
+            (Health::Fine, true, Some(S(12)))
+        );
         assert_eq!(pings.tick(S(11)), Health::Fine);
         assert_eq!(pings.tick(S(12)), Health::Silent);
     }
@@ -140,7 +143,10 @@ mod tests {
             assert_eq!((pings.tick(S(5)), pings.take_ping()), (Health::Fine, true));
             answer(&mut pings);
             pings.hear();
-            assert_eq!((pings.tick(S(8)), pings.tick(S(12)), pings.take_ping()), (Health::Fine, Health::Fine, false));
+            assert_eq!(
+                (pings.tick(S(8)), pings.tick(S(12)), pings.take_ping()),
+                (Health::Fine, Health::Fine, false)
+            );
             assert_eq!((pings.tick(S(13)), pings.take_ping()), (Health::Fine, true));
         }
     }

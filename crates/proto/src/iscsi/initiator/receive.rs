@@ -1,7 +1,8 @@
 //! The receiving side of an initiator: PDU by PDU, without the data of reads.
 //!
-//! The pump receives the data of reads. The data segments of all other PDUs (text, sense data, the header of a rejected PDU) are
-//! short and are collected here, each up to a limit; beyond it data is discarded or ends the session.
+//! The pump receives the data of reads. The data segments of all other PDUs (text, sense data, the
+//! header of a rejected PDU) are short and are collected here, each up to a limit; beyond it data
+//! is discarded or ends the session.
 
 use super::command::{InitiatorEvent, SENSE_BYTES_MAX};
 use super::fault::{Fault, Violation};
@@ -190,7 +191,8 @@ impl Initiator {
         Ok((n, None))
     }
 
-    /// Padding and digest, once they are there: their length, and the digest that the data has to have.
+    /// Padding and digest, once they are there: their length, and the digest that the data has to
+    /// have.
     fn whole_tail(&mut self, bytes: &[u8]) -> Result<(usize, Option<u32>), Halt> {
         let tail = self.receiver.tail;
         if bytes.len() < tail.bytes() {

@@ -1,5 +1,5 @@
-//! Ends commands that take too long or that are cancelled: ABORT TASK, then LOGICAL UNIT RESET, then the end of the session (RFC
-//! 7143 §4.2.3.3, §11.5).
+//! Ends commands that take too long or that are cancelled: ABORT TASK, then LOGICAL UNIT RESET,
+//! then the end of the session (RFC 7143 §4.2.3.3, §11.5).
 
 use super::Initiator;
 use super::command::{End, InitiatorEvent};
@@ -18,7 +18,8 @@ pub(super) struct Running {
     pub lun: Lun,
     /// Names the request.
     pub task: TaskTag,
-    /// The command that it is about, which a reset is about too if it came of one that could not be aborted.
+    /// The command that it is about, which a reset is about too if it came of one that could not be
+    /// aborted.
     pub of: Tag,
     pub referenced: TaskTag,
     pub ref_cmd_sn: Serial,
@@ -44,7 +45,14 @@ const TASKS: u32 = 0xc000_0000;
 
 impl Recovery {
     pub fn new(limit: Duration, function_limit: Duration, commands: usize, now: Duration) -> Self {
-        Self { limit, function_limit, wanted: VecDeque::with_capacity(commands), running: None, looked: now, requests: 0 }
+        Self {
+            limit,
+            function_limit,
+            wanted: VecDeque::with_capacity(commands),
+            running: None,
+            looked: now,
+            requests: 0,
+        }
     }
 
     /// The function that is to be sent, which counts as sent then.
@@ -64,11 +72,28 @@ impl Recovery {
         self.running.is_some_and(|running| !running.sent)
     }
 
-    fn start(&mut self, now: Duration, function: TaskFunction, of: Tag, lun: Lun, referenced: TaskTag, ref_cmd_sn: Serial) {
+    fn start(
+        &mut self,
+        now: Duration,
+        function: TaskFunction,
+        of: Tag,
+        lun: Lun,
+        referenced: TaskTag,
+        ref_cmd_sn: Serial,
+    ) {
         self.requests = (self.requests + 1) & 0xffff;
         let task = TaskTag(TASKS | self.requests);
         let deadline = now + self.function_limit;
-        self.running = Some(Running { function, lun, task, of, referenced, ref_cmd_sn, sent: false, deadline });
+        self.running = Some(Running {
+            function,
+            lun,
+            task,
+            of,
+            referenced,
+            ref_cmd_sn,
+            sent: false,
+            deadline,
+        });
     }
 
     pub fn deadline(&self, any: bool) -> Option<Duration> {
@@ -79,8 +104,8 @@ impl Recovery {
 }
 
 impl Initiator {
-    /// Asks for a command to be aborted. It ends in any case, as aborted or as if nothing had been asked. One that was not sent ends at
-    /// once: the event is returned.
+    /// Asks for a command to be aborted. It ends in any case, as aborted or as if nothing had been
+    /// asked. One that was not sent ends at once: the event is returned.
     pub fn abort(&mut self, tag: Tag) -> Option<InitiatorEvent> {
         let slot = self.slots.at(tag)?;
         match slot.state {
@@ -102,10 +127,21 @@ impl Initiator {
     fn start_abort(&mut self) {
         while self.recovery.running.is_none() {
             let Some(tag) = self.recovery.wanted.pop_front() else { return };
-            let Some(slot) = self.slots.peek(tag).filter(|slot| slot.state == TaskState::Active && slot.aborting) else {
+            let Some(slot) = self
+                .slots
+                .peek(tag)
+                .filter(|slot| slot.state == TaskState::Active && slot.aborting)
+            else {
                 continue;
             };
-            self.recovery.start(self.now, TaskFunction::ABORT_TASK, tag, slot.lun, slot.itt, slot.cmd_sn);
+            self.recovery.start(
+                self.now,
+                TaskFunction::ABORT_TASK,
+                tag,
+                slot.lun,
+                slot.itt,
+                slot.cmd_sn,
+            );
         }
     }
 
@@ -129,13 +165,15 @@ impl Initiator {
     fn next_overdue(&mut self) -> Option<Tag> {
         let (now, limit) = (self.now, self.recovery.limit);
         let is_overdue = |state| matches!(state, TaskState::Submitted | TaskState::Active);
-        let (tag, slot) =
-            self.slots.used_mut().find(|(_, slot)| is_overdue(slot.state) && !slot.overdue && now >= slot.started + limit)?;
+        let (tag, slot) = self.slots.used_mut().find(|(_, slot)| {
+            is_overdue(slot.state) && !slot.overdue && now >= slot.started + limit
+        })?;
         slot.overdue = true;
         Some(tag)
     }
 
-    /// The function in progress failed: starts the next stronger one if the command is overdue, and not just cancelled.
+    /// The function in progress failed: starts the next stronger one if the command is overdue, and
+    /// not just cancelled.
     fn function_failed(&mut self) {
         let Some(running) = self.recovery.running.take() else { return };
         if running.function == TaskFunction::LOGICAL_UNIT_RESET {
@@ -144,7 +182,14 @@ impl Initiator {
         let hangs = self.slots.active(running.referenced).is_some_and(|(_, slot)| slot.overdue);
         if hangs {
             let (of, lun) = (running.of, running.lun);
-            self.recovery.start(self.now, TaskFunction::LOGICAL_UNIT_RESET, of, lun, TaskTag::NONE, Serial(0));
+            self.recovery.start(
+                self.now,
+                TaskFunction::LOGICAL_UNIT_RESET,
+                of,
+                lun,
+                TaskTag::NONE,
+                Serial(0),
+            );
         } else {
             // It may become overdue yet, and is to be aborted then.
             let of = self.slots.at(running.of).filter(|slot| slot.itt == running.referenced);
@@ -155,10 +200,15 @@ impl Initiator {
 
     /// The target's answer. Those to functions that were given up are of no interest.
     pub(super) fn task_response(&mut self, response: &TaskResponse) {
-        let Some(running) = self.recovery.running.filter(|running| running.sent && running.task == response.task) else { return };
+        let Some(running) =
+            self.recovery.running.filter(|running| running.sent && running.task == response.task)
+        else {
+            return;
+        };
         match (running.function, response.response) {
             (TaskFunction::ABORT_TASK, TaskResult::COMPLETE | TaskResult::NO_TASK) => {
-                // Status that was sent before has come before: what the target no longer knows, it will not answer.
+                // Status that was sent before has come before: what the target no longer knows, it
+                // will not answer.
                 self.recovery.running = None;
                 if let Some((tag, _)) = self.slots.active(running.referenced) {
                     let event = self.end(tag, End::Aborted);
@@ -185,7 +235,10 @@ impl Initiator {
     /// All commands of a logical unit that the target may know were ended by it.
     pub(super) fn end_all_of(&mut self, lun: Lun) {
         loop {
-            let found = self.slots.used_mut().find(|(_, slot)| slot.state == TaskState::Active && slot.lun == lun);
+            let found = self
+                .slots
+                .used_mut()
+                .find(|(_, slot)| slot.state == TaskState::Active && slot.lun == lun);
             let Some((tag, _)) = found else { return };
             let event = self.end(tag, End::Aborted);
             self.events.extend(event);

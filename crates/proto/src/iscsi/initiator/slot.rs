@@ -77,8 +77,9 @@ pub(super) struct R2t {
     pub data_sn: Serial,
 }
 
-/// The tag is in the lower bits of an Initiator Task Tag, and in the upper ones a number that changes whenever the slot is used
-/// again, so that a late PDU is not taken for another command's. The highest bit is that of the session's own requests.
+/// The tag is in the lower bits of an Initiator Task Tag, and in the upper ones a number that
+/// changes whenever the slot is used again, so that a late PDU is not taken for another command's.
+/// The highest bit is that of the session's own requests.
 const TAG_BITS: u32 = 16;
 const ITT_MASK: u32 = 0x7fff_ffff;
 
@@ -158,7 +159,9 @@ mod tests {
             assert!(seen.insert(slot.itt) && slot.itt.0 <= ITT_MASK);
             slot.state = TaskState::Active;
             let itt = slot.itt;
-            assert!(slots.active(itt).is_some() && slots.active(TaskTag(itt.0 ^ 1 << 16)).is_none());
+            assert!(
+                slots.active(itt).is_some() && slots.active(TaskTag(itt.0 ^ 1 << 16)).is_none()
+            );
             slots.give_back(tag);
         }
     }

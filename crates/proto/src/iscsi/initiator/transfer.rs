@@ -1,4 +1,5 @@
-//! Command responses and data transfers: SCSI Response, Data-In and R2T (RFC 7143 §11.4, §11.7, §11.8).
+//! Command responses and data transfers: SCSI Response, Data-In and R2T (RFC 7143 §11.4, §11.7,
+//! §11.8).
 
 use super::Initiator;
 use super::command::{Answer, End, InitiatorEvent, Residual};
@@ -7,13 +8,19 @@ use super::receive::{Arriving, Bhs};
 use super::slot::{Direction, R2t as Asked, TaskSlot, TaskState};
 use crate::iscsi::link::Tail;
 use crate::iscsi::oddity::Oddity;
-use crate::iscsi::pdu::{DataIn, DataInFlags, R2t, ResponseFlags, ScsiResponse, ScsiResponseCode, TaskTag};
+use crate::iscsi::pdu::{
+    DataIn, DataInFlags, R2t, ResponseFlags, ScsiResponse, ScsiResponseCode, TaskTag,
+};
 use crate::iscsi::serial::Serial;
 use crate::stream::{Rx, Tag};
 
 impl Initiator {
     #[inline]
-    pub(super) fn scsi_response(&mut self, bhs: &Bhs, data: &[u8]) -> Result<Option<InitiatorEvent>, Violation> {
+    pub(super) fn scsi_response(
+        &mut self,
+        bhs: &Bhs,
+        data: &[u8],
+    ) -> Result<Option<InitiatorEvent>, Violation> {
         let response = ScsiResponse::decode(bhs);
         self.window.update(response.exp_cmd_sn, response.max_cmd_sn);
         self.window.status(response.stat_sn);
@@ -32,7 +39,11 @@ impl Initiator {
 
     /// Data of a read, which is the pump's to receive.
     #[inline]
-    pub(super) fn data_in(&mut self, bhs: &Bhs, bytes: u32) -> Result<Option<Rx<InitiatorEvent>>, Violation> {
+    pub(super) fn data_in(
+        &mut self,
+        bhs: &Bhs,
+        bytes: u32,
+    ) -> Result<Option<Rx<InitiatorEvent>>, Violation> {
         let pdu = DataIn::decode(bhs);
         let answered = pdu.flags.has(DataInFlags::STATUS);
         self.window.update(pdu.exp_cmd_sn, pdu.max_cmd_sn);
@@ -44,8 +55,13 @@ impl Initiator {
         }
         if answered {
             self.window.status(pdu.stat_sn);
-            let residual = residual(pdu.flags.has(DataInFlags::OVERFLOW), pdu.flags.has(DataInFlags::UNDERFLOW), pdu.residual);
-            slot.end = End::Answered(slot.answer(ScsiResponseCode::COMPLETED, pdu.status, residual));
+            let residual = residual(
+                pdu.flags.has(DataInFlags::OVERFLOW),
+                pdu.flags.has(DataInFlags::UNDERFLOW),
+                pdu.residual,
+            );
+            slot.end =
+                End::Answered(slot.answer(ScsiResponseCode::COMPLETED, pdu.status, residual));
         }
         self.receiver.arriving = Some(Arriving { tag, answered });
         if bytes == 0 {
@@ -88,10 +104,20 @@ impl Initiator {
         let place = slot.r2ts.push(self.r2ts.per_slot());
         self.r2ts.cover(tag);
         if let Some(asked) = self.r2ts.at(tag, place) {
-            *asked = Asked { lun: pdu.lun, transfer: pdu.transfer, next: pdu.offset, end, data_sn: Serial(0) };
+            *asked = Asked {
+                lun: pdu.lun,
+                transfer: pdu.transfer,
+                next: pdu.offset,
+                end,
+                data_sn: Serial(0),
+            };
         }
         self.enqueue_data(tag);
-        Ok(if pdu.desired_bytes > max_burst { self.oddities.note(Oddity::LongBurst).map(InitiatorEvent::Odd) } else { None })
+        Ok(if pdu.desired_bytes > max_burst {
+            self.oddities.note(Oddity::LongBurst).map(InitiatorEvent::Odd)
+        } else {
+            None
+        })
     }
 
     /// A command has ended. The event waits for what is being sent of it.
@@ -135,7 +161,8 @@ fn residual(overflow: bool, underflow: bool, bytes: u32) -> Residual {
     }
 }
 
-/// Whether a Data-In PDU continues what was received of its command. Both orders were negotiated, so there is one way only.
+/// Whether a Data-In PDU continues what was received of its command. Both orders were negotiated,
+/// so there is one way only.
 #[inline]
 fn check_data_in(slot: &TaskSlot, pdu: &DataIn, bytes: u32) -> Result<(), Violation> {
     if slot.direction != Direction::In && (bytes > 0 || slot.direction == Direction::Out) {

@@ -5,13 +5,17 @@ use super::slot::{Direction, TaskState};
 use super::{Initiator, PING_TASK, Phase};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::{self, put_header};
-use crate::iscsi::pdu::{CommandFlags, DataOut, DataOutFlags, NopOut, ScsiCommand, TaskAttribute, TaskRequest, TaskTag, padding};
+use crate::iscsi::pdu::{
+    CommandFlags, DataOut, DataOutFlags, NopOut, ScsiCommand, TaskAttribute, TaskRequest, TaskTag,
+    padding,
+};
 use crate::iscsi::serial::Serial;
 use crate::limits::ISCSI_DATA_OUT_BYTES;
 use crate::stream::{Tag, Transmit};
 
-/// Unsolicited data of a command that is being sent: only answers to R2Ts and similar PDUs may come between its PDUs, because the
-/// data must be sent in the order of the commands (RFC 7143 §4.2.5.2).
+/// Unsolicited data of a command that is being sent: only answers to R2Ts and similar PDUs may come
+/// between its PDUs, because the data must be sent in the order of the commands (RFC 7143
+/// §4.2.5.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
     pub tag: Tag,
@@ -47,8 +51,8 @@ impl Outgoing {
     }
 }
 
-/// Appends a payload with its padding and digest. Zeroes do for padding; where a digest covers them, the pump has to find them in the
-/// memory.
+/// Appends a payload with its padding and digest. Zeroes do for padding; where a digest covers
+/// them, the pump has to find them in the memory.
 #[inline]
 fn put_payload(digests: Digests, tag: Tag, offset: u32, bytes: u32, out: &mut Transmit) {
     if digests.data {
@@ -84,7 +88,8 @@ impl Initiator {
         while !out.is_full()
             && let Some(question) = self.pings.take_question()
         {
-            let answer = NopOut { lun: question.lun, transfer: question.transfer, ..self.nop_out() };
+            let answer =
+                NopOut { lun: question.lun, transfer: question.transfer, ..self.nop_out() };
             put_header(&answer.encode(0), digests, out);
         }
         if !out.is_full() && self.pings.take_ping() {
@@ -114,7 +119,12 @@ impl Initiator {
     }
 
     fn nop_out(&self) -> NopOut {
-        NopOut { immediate: true, cmd_sn: self.window.cmd_sn, exp_stat_sn: self.window.exp_stat_sn, ..NopOut::default() }
+        NopOut {
+            immediate: true,
+            cmd_sn: self.window.cmd_sn,
+            exp_stat_sn: self.window.exp_stat_sn,
+            ..NopOut::default()
+        }
     }
 
     /// Commands and data, in turn.
@@ -145,7 +155,10 @@ impl Initiator {
     fn put_command(&mut self, tag: Tag, out: &mut Transmit) {
         let (digests, exp_stat_sn) = (self.digests(), self.window.exp_stat_sn);
         let (immediate_limit, unsolicited_limit) = self.unsolicited_limits();
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == TaskState::Submitted) else { return };
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == TaskState::Submitted)
+        else {
+            return;
+        };
         slot.state = TaskState::Active;
         slot.cmd_sn = self.window.cmd_sn.take();
         let (mut flags, mut immediate) = (CommandFlags::FINAL, 0);
@@ -155,10 +168,15 @@ impl Initiator {
             Direction::Out => {
                 immediate = slot.bytes.min(immediate_limit);
                 slot.moved = slot.bytes.min(unsolicited_limit).max(immediate);
-                flags = if slot.moved > immediate { CommandFlags::WRITE } else { flags.with(CommandFlags::WRITE) };
+                flags = if slot.moved > immediate {
+                    CommandFlags::WRITE
+                } else {
+                    flags.with(CommandFlags::WRITE)
+                };
                 slot.unsent += u32::from(immediate > 0);
                 if slot.moved > immediate {
-                    self.burst = Some(Burst { tag, next: immediate, end: slot.moved, data_sn: Serial(0) });
+                    self.burst =
+                        Some(Burst { tag, next: immediate, end: slot.moved, data_sn: Serial(0) });
                 }
             }
         }
@@ -178,12 +196,20 @@ impl Initiator {
         }
     }
 
-    /// Data that goes with a command, and all that goes unasked. Where a first burst cannot be sent in whole PDUs without
-    /// padding in the middle, none is sent.
+    /// Data that goes with a command, and all that goes unasked. Where a first burst cannot be sent
+    /// in whole PDUs without padding in the middle, none is sent.
     fn unsolicited_limits(&self) -> (u32, u32) {
         let first_burst = self.parameters.first_burst();
-        let immediate = if self.parameters.immediate_data { first_burst.min(self.data_out_limit()) & !3 } else { 0 };
-        let unsolicited = if self.parameters.initial_r2t || !first_burst.is_multiple_of(4) { 0 } else { first_burst };
+        let immediate = if self.parameters.immediate_data {
+            first_burst.min(self.data_out_limit()) & !3
+        } else {
+            0
+        };
+        let unsolicited = if self.parameters.initial_r2t || !first_burst.is_multiple_of(4) {
+            0
+        } else {
+            first_burst
+        };
         (immediate, unsolicited)
     }
 
@@ -193,7 +219,8 @@ impl Initiator {
     }
 
     fn continue_burst(&mut self, out: &mut Transmit) {
-        let (digests, limit, exp_stat_sn) = (self.digests(), self.data_out_limit(), self.window.exp_stat_sn);
+        let (digests, limit, exp_stat_sn) =
+            (self.digests(), self.data_out_limit(), self.window.exp_stat_sn);
         let Some(mut burst) = self.burst.take() else { return };
         let Some(slot) = self.slots.at(burst.tag) else { return };
         let bytes = (burst.end - burst.next).min(limit);
@@ -214,12 +241,16 @@ impl Initiator {
         self.burst = (!last).then_some(burst);
     }
 
-    /// Sends one PDU of what an R2T asked for. If there is more to send, for this R2T or the next one, others get their turn first.
+    /// Sends one PDU of what an R2T asked for. If there is more to send, for this R2T or the next
+    /// one, others get their turn first.
     fn answer_r2t(&mut self, tag: Tag, out: &mut Transmit) {
-        let (digests, limit, exp_stat_sn) = (self.digests(), self.data_out_limit(), self.window.exp_stat_sn);
+        let (digests, limit, exp_stat_sn) =
+            (self.digests(), self.data_out_limit(), self.window.exp_stat_sn);
         let per_slot = self.r2ts.per_slot();
         let Some(slot) = self.slots.at(tag) else { return };
-        let Some(r2t) = slot.r2ts.first().and_then(|first| self.r2ts.at(tag, first)) else { return };
+        let Some(r2t) = slot.r2ts.first().and_then(|first| self.r2ts.at(tag, first)) else {
+            return;
+        };
         slot.data_queued = false;
         let bytes = (r2t.end - r2t.next).min(limit);
         let last = r2t.next + bytes == r2t.end;

@@ -23,7 +23,8 @@ impl Window {
         !self.max_cmd_sn.precedes(self.cmd_sn)
     }
 
-    /// ExpCmdSN and MaxCmdSN of a received PDU. Older ones, and those that contradict each other, say nothing (§4.2.2.1).
+    /// ExpCmdSN and MaxCmdSN of a received PDU. Older ones, and those that contradict each other,
+    /// say nothing (§4.2.2.1).
     #[inline]
     pub fn update(&mut self, exp_cmd_sn: Serial, max_cmd_sn: Serial) {
         if self.max_cmd_sn.precedes(max_cmd_sn) && !max_cmd_sn.precedes(exp_cmd_sn.previous()) {
@@ -51,7 +52,10 @@ mod tests {
         assert!(!window.is_open());
         window.update(last, Serial(0));
         assert_eq!((window.is_open(), window.cmd_sn.take()), (true, last));
-        assert_eq!((window.is_open(), window.cmd_sn.take(), window.is_open()), (true, Serial(0), false));
+        assert_eq!(
+            (window.is_open(), window.cmd_sn.take(), window.is_open()),
+            (true, Serial(0), false)
+        );
         window.update(last, last);
         assert!(!window.is_open());
         window.update(Serial(1), Serial(9));

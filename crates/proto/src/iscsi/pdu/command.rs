@@ -109,7 +109,8 @@ impl ResponseFlags {
 }
 
 pdu! {
-    /// SCSI Response (§11.4). Its data segment is two bytes of length and as many of sense data, or nothing.
+    /// SCSI Response (§11.4). Its data segment is two bytes of length and as many of sense data, or
+    /// nothing.
     ScsiResponse = SCSI_RESPONSE, 0x80 {
         /// What the residual means.
         flags: ResponseFlags = 1,

@@ -15,7 +15,8 @@ code! {
 }
 
 pdu! {
-    /// SCSI Data-Out (§11.7): unsolicited where the transfer tag is [`TaskTag::NONE`], else the answer to an R2T.
+    /// SCSI Data-Out (§11.7): unsolicited where the transfer tag is [`TaskTag::NONE`], else the
+    /// answer to an R2T.
     DataOut = DATA_OUT, 0 {
         /// Whether it is the last.
         flags: DataOutFlags = 1,
@@ -67,7 +68,8 @@ impl DataInFlags {
 }
 
 pdu! {
-    /// SCSI Data-In (§11.7). `status`, `stat_sn` and `residual` have a meaning only with [`DataInFlags::STATUS`].
+    /// SCSI Data-In (§11.7). `status`, `stat_sn` and `residual` have a meaning only with
+    /// [`DataInFlags::STATUS`].
     DataIn = DATA_IN, 0 {
         /// What it is.
         flags: DataInFlags = 1,

@@ -6,7 +6,8 @@ use super::TaskTag;
 use super::wire::{Field, code, pdu};
 use crate::iscsi::serial::Serial;
 
-/// The initiator's part of a session's name (§11.12.5): with the initiator's name it identifies one end of a session.
+/// The initiator's part of a session's name (§11.12.5): with the initiator's name it identifies one
+/// end of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Isid(pub [u8; 6]);
 
@@ -96,7 +97,8 @@ impl LoginFlags {
 }
 
 pdu! {
-    /// Login Request (§11.12), which is always immediate (0x40 is part of its first byte). Its data segment is text.
+    /// Login Request (§11.12), which is always immediate (0x40 is part of its first byte). Its data
+    /// segment is text.
     LoginRequest = LOGIN_REQUEST, 0 {
         /// I, which is always set.
         immediate: bool = 0,

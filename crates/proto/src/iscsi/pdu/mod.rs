@@ -1,9 +1,11 @@
-//! The PDUs of iSCSI (RFC 7143 §11), each as a value that is decoded from, and encoded to, its basic header segment.
+//! The PDUs of iSCSI (RFC 7143 §11), each as a value that is decoded from, and encoded to, its
+//! basic header segment.
 //!
-//! A PDU consists of 48 bytes of basic header segment, additional header segments, a header digest if negotiated, data padded to
-//! a multiple of four, and a data digest if negotiated. Additional header segments contain only long CDBs and the length of
-//! bidirectional reads, which neither end of weft uses. Decoding checks nothing and ignores reserved bits; the engines check the
-//! values of fields.
+//! A PDU consists of 48 bytes of basic header segment, additional header segments, a header digest
+//! if negotiated, data padded to a multiple of four, and a data digest if negotiated. Additional
+//! header segments contain only long CDBs and the length of bidirectional reads, which neither end
+//! of weft uses. Decoding checks nothing and ignores reserved bits; the engines check the values of
+//! fields.
 
 mod command;
 mod data;
@@ -13,10 +15,15 @@ mod task;
 mod text;
 mod wire;
 
-pub use command::{CommandFlags, ResponseFlags, ScsiCommand, ScsiResponse, ScsiResponseCode, TaskAttribute};
+pub use command::{
+    CommandFlags, ResponseFlags, ScsiCommand, ScsiResponse, ScsiResponseCode, TaskAttribute,
+};
 pub use data::{DataIn, DataInFlags, DataOut, DataOutFlags, R2t};
 pub use login::{Isid, LoginFlags, LoginRequest, LoginResponse, LoginStatus, Stage};
-pub use other::{AsyncEvent, AsyncMessage, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, NopIn, NopOut, Reject};
+pub use other::{
+    AsyncEvent, AsyncMessage, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, NopIn,
+    NopOut, Reject,
+};
 pub use other::{RejectReason, Snack};
 pub use task::{TaskFunction, TaskRequest, TaskResponse, TaskResult};
 pub use text::{TextFlags, TextRequest, TextResponse};
@@ -96,13 +103,15 @@ impl Default for TaskTag {
 pub struct Lun(pub u64);
 
 impl Lun {
-    /// The LUN of a single level with this number, below 16,384: by peripheral device addressing up to 255, flat above (SAM-5 §4.7.7).
+    /// The LUN of a single level with this number, below 16,384: by peripheral device addressing up
+    /// to 255, flat above (SAM-5 §4.7.7).
     pub const fn single_level(number: u16) -> Self {
         let word = if number < 256 { number } else { number & 0x3fff | 0x4000 };
         Self((word as u64) << 48)
     }
 
-    /// The number of a single-level LUN on bus 0; `None`: of another form, which names nothing here.
+    /// The number of a single-level LUN on bus 0; `None`: of another form, which names nothing
+    /// here.
     #[inline]
     pub const fn number(self) -> Option<u16> {
         let word = (self.0 >> 48) as u16;

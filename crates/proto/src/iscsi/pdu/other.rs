@@ -11,8 +11,8 @@ code! {
         SCSI = 0,
         /// The initiator is to log this connection out within `parameter3` seconds.
         LOGOUT_REQUEST = 1,
-        /// The target will drop the connection of `parameter1`; it may be reinstated after `parameter2` seconds and within
-        /// `parameter3` more.
+        /// The target will drop the connection of `parameter1`; it may be reinstated after
+        /// `parameter2` seconds and within `parameter3` more.
         CONNECTION_DROP = 2,
         /// The target will drop all connections of the session.
         SESSION_DROP = 3,
@@ -178,7 +178,8 @@ pdu! {
 }
 
 pdu! {
-    /// NOP-Out (§11.18): a ping of the initiator, or its answer to one of the target. Its data segment is echoed.
+    /// NOP-Out (§11.18): a ping of the initiator, or its answer to one of the target. Its data
+    /// segment is echoed.
     NopOut = NOP_OUT, 0x80 {
         /// Sent ahead of, and not counted among, the ordered commands.
         immediate: bool = 0,
@@ -196,7 +197,8 @@ pdu! {
 }
 
 pdu! {
-    /// NOP-In (§11.19): a ping of the target, the answer to one of the initiator, or only news of the sequence numbers.
+    /// NOP-In (§11.19): a ping of the target, the answer to one of the initiator, or only news of
+    /// the sequence numbers.
     NopIn = NOP_IN, 0x80 {
         /// To be repeated in the answer.
         lun: Lun = 8,

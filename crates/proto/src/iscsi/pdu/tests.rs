@@ -42,17 +42,29 @@ fn a_login_response_stands_where_the_figure_says() {
     assert_eq!(bhs[8..16], [0x80, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(bhs[36..38], [2, 3]);
     assert_eq!(LoginResponse::decode(&bhs), response);
-    assert_eq!((response.flags.current(), response.flags.next()), (Stage::OPERATIONAL, Stage::FULL_FEATURE));
+    assert_eq!(
+        (response.flags.current(), response.flags.next()),
+        (Stage::OPERATIONAL, Stage::FULL_FEATURE)
+    );
     assert!(response.flags.is_transit() && !response.flags.is_continued());
 }
 
 #[test]
 fn fields_that_share_a_byte_keep_apart() {
-    let request = TaskRequest { immediate: true, function: TaskFunction::LOGICAL_UNIT_RESET, ..TaskRequest::default() };
+    let request = TaskRequest {
+        immediate: true,
+        function: TaskFunction::LOGICAL_UNIT_RESET,
+        ..TaskRequest::default()
+    };
     let bhs = request.encode(0);
     assert_eq!(bhs[..2], [0x42, 0x85]);
     assert_eq!(TaskRequest::decode(&bhs), request);
-    let response = ScsiResponse { flags: ResponseFlags::UNDERFLOW, status: 2, residual: 5, ..ScsiResponse::default() };
+    let response = ScsiResponse {
+        flags: ResponseFlags::UNDERFLOW,
+        status: 2,
+        residual: 5,
+        ..ScsiResponse::default()
+    };
     let bhs = response.encode(0);
     assert_eq!((bhs[1], bhs[3], bhs[47]), (0x82, 2, 5));
     assert_eq!(ScsiResponse::decode(&bhs), response);
@@ -65,12 +77,21 @@ fn every_byte_survives() {
     assert_eq!(DataIn::decode(&DataIn::decode(&bytes).encode(1)), DataIn::decode(&bytes));
     assert_eq!(DataOut::decode(&DataOut::decode(&bytes).encode(1)), DataOut::decode(&bytes));
     assert_eq!(R2t::decode(&R2t::decode(&bytes).encode(0)), R2t::decode(&bytes));
-    assert_eq!(AsyncMessage::decode(&AsyncMessage::decode(&bytes).encode(0)), AsyncMessage::decode(&bytes));
+    assert_eq!(
+        AsyncMessage::decode(&AsyncMessage::decode(&bytes).encode(0)),
+        AsyncMessage::decode(&bytes)
+    );
     assert_eq!(Reject::decode(&Reject::decode(&bytes).encode(48)), Reject::decode(&bytes));
-    assert_eq!(LogoutRequest::decode(&LogoutRequest::decode(&bytes).encode(0)), LogoutRequest::decode(&bytes));
+    assert_eq!(
+        LogoutRequest::decode(&LogoutRequest::decode(&bytes).encode(0)),
+        LogoutRequest::decode(&bytes)
+    );
     assert_eq!(Snack::decode(&Snack::decode(&bytes).encode(0)), Snack::decode(&bytes));
     assert_eq!(NopOut::decode(&NopOut::decode(&bytes).encode(9)), NopOut::decode(&bytes));
-    assert_eq!(TextRequest::decode(&TextRequest::decode(&bytes).encode(9)), TextRequest::decode(&bytes));
+    assert_eq!(
+        TextRequest::decode(&TextRequest::decode(&bytes).encode(9)),
+        TextRequest::decode(&bytes)
+    );
 }
 
 #[test]

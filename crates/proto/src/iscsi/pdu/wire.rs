@@ -8,7 +8,8 @@ pub(super) trait Field: Sized {
     /// Reads it from the front of `at`.
     fn read(at: &[u8]) -> Self;
 
-    /// Writes it to the front of `at`, which holds zeroes or, where fields share a byte, their bits.
+    /// Writes it to the front of `at`, which holds zeroes or, where fields share a byte, their
+    /// bits.
     fn write(self, at: &mut [u8]);
 }
 
@@ -80,7 +81,8 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
-/// Declares a PDU: its opcode, what the second byte holds besides its fields, and each field with the byte at which it starts.
+/// Declares a PDU: its opcode, what the second byte holds besides its fields, and each field with
+/// the byte at which it starts.
 macro_rules! pdu {
     ($(#[$doc:meta])* $name:ident = $opcode:ident, $second:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty = $at:literal,)* }) => {
         $(#[$doc])*
@@ -93,13 +95,15 @@ macro_rules! pdu {
             /// The opcode.
             pub const OPCODE: $crate::iscsi::pdu::Opcode = $crate::iscsi::pdu::Opcode::$opcode;
 
-            /// Reads the fields of a basic header segment with this opcode. Reserved bits are ignored.
+            /// Reads the fields of a basic header segment with this opcode. Reserved bits are
+            /// ignored.
             #[inline]
             pub fn decode(bhs: &[u8; $crate::iscsi::pdu::BHS_BYTES]) -> Self {
                 Self { $($field: $crate::iscsi::pdu::wire::Field::read(&bhs[$at..]),)* }
             }
 
-            /// The basic header segment of the PDU with `data_bytes` (less than 2²⁴) in its data segment and no additional header segments.
+            /// The basic header segment of the PDU with `data_bytes` (less than 2²⁴) in its data
+            /// segment and no additional header segments.
             #[inline]
             pub fn encode(&self, data_bytes: u32) -> [u8; $crate::iscsi::pdu::BHS_BYTES] {
                 debug_assert!(data_bytes < 1 << 24);
@@ -114,7 +118,8 @@ macro_rules! pdu {
     };
 }
 
-/// Declares a wire code: a newtype over a byte of which `$mask` belongs to it, and its known values.
+/// Declares a wire code: a newtype over a byte of which `$mask` belongs to it, and its known
+/// values.
 macro_rules! code {
     ($(#[$doc:meta])* $name:ident & $mask:literal { $($(#[$value_doc:meta])* $value:ident = $number:literal,)* }) => {
         $(#[$doc])*

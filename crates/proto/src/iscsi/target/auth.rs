@@ -104,12 +104,19 @@ impl Auth {
                 Some(algorithms) => self.challenge(algorithms, reply),
                 None => Ok(()),
             },
-            (Progress::Challenged(algorithm), Some(policy)) => self.check(algorithm, said, initiator, policy, reply),
+            (Progress::Challenged(algorithm), Some(policy)) => {
+                self.check(algorithm, said, initiator, policy, reply)
+            }
             _ => Ok(()),
         }
     }
 
-    fn choose(&mut self, methods: &str, policy: Option<&ChapPolicy>, reply: &mut Writer) -> Result<(), LoginStatus> {
+    fn choose(
+        &mut self,
+        methods: &str,
+        policy: Option<&ChapPolicy>,
+        reply: &mut Writer,
+    ) -> Result<(), LoginStatus> {
         if self.progress != Progress::Start {
             return Err(LoginStatus::INITIATOR_ERROR);
         }
@@ -153,7 +160,8 @@ impl Auth {
         // Unknown names take as long as known ones.
         let known = policy.users.iter().find(|known| known.credentials.name == name);
         let secret = known.map_or(&[][..], |known| &*known.credentials.secret);
-        let expected = chap::respond(algorithm, self.identifier(), secret, self.challenge_bytes()).ok_or(FAILED)?;
+        let expected = chap::respond(algorithm, self.identifier(), secret, self.challenge_bytes())
+            .ok_or(FAILED)?;
         let right = known.filter(|_| expected.matches(response));
         if !self.guard.as_ref().is_none_or(|guard| guard.heeds(name, right.is_some(), self.now)) {
             return Err(LoginStatus::SERVICE_UNAVAILABLE);
@@ -165,7 +173,13 @@ impl Auth {
         match (said.identifier, said.challenge) {
             (None, None) => {}
             (Some(identifier), Some(challenge)) => {
-                self.prove(algorithm, identifier, challenge, policy.target.as_ref().ok_or(FAILED)?, reply)?;
+                self.prove(
+                    algorithm,
+                    identifier,
+                    challenge,
+                    policy.target.as_ref().ok_or(FAILED)?,
+                    reply,
+                )?;
             }
             _ => return Err(FAILED),
         }
@@ -183,8 +197,11 @@ impl Auth {
         reply: &mut Writer,
     ) -> Result<(), LoginStatus> {
         let identifier = chap::identifier(identifier).ok_or(FAILED)?;
-        let challenge = chap::challenge(challenge).filter(|bytes| bytes != self.challenge_bytes()).ok_or(FAILED)?;
-        let response = chap::respond(algorithm, identifier, &own.secret, &challenge).ok_or(FAILED)?;
+        let challenge = chap::challenge(challenge)
+            .filter(|bytes| bytes != self.challenge_bytes())
+            .ok_or(FAILED)?;
+        let response =
+            chap::respond(algorithm, identifier, &own.secret, &challenge).ok_or(FAILED)?;
         reply.put(Key::ChapName.name(), &own.name);
         reply.put(Key::ChapResponse.name(), &response.text());
         Ok(())

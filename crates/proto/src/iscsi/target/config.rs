@@ -210,5 +210,6 @@ pub struct Answer<'a> {
 
 impl Answer<'_> {
     /// GOOD, without data.
-    pub const GOOD: Self = Self { status: ScsiStatus::GOOD, sense: &[], data_bytes: 0, total_bytes: 0 };
+    pub const GOOD: Self =
+        Self { status: ScsiStatus::GOOD, sense: &[], data_bytes: 0, total_bytes: 0 };
 }

@@ -5,11 +5,14 @@ use super::{Phase, Portals, SessionKind, TargetConnection, TargetEvent, Violatio
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::encode;
 use crate::iscsi::pdu::{
-    AsyncEvent, AsyncMessage, BHS_BYTES, LoginFlags, LoginRequest, LoginResponse, LoginStatus, LogoutReason, LogoutRequest,
-    LogoutResponse, LogoutResult, Lun, NopIn, NopOut, Opcode, Reject, RejectReason, Stage, TaskFunction, TaskRequest, TaskResult,
-    TaskTag, TextFlags, TextRequest, TextResponse,
+    AsyncEvent, AsyncMessage, BHS_BYTES, LoginFlags, LoginRequest, LoginResponse, LoginStatus,
+    LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, Lun, NopIn, NopOut, Opcode, Reject,
+    RejectReason, Stage, TaskFunction, TaskRequest, TaskResult, TaskTag, TextFlags, TextRequest,
+    TextResponse,
 };
-use crate::iscsi::text::{Answer, Collector, Key, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs, readable};
+use crate::iscsi::text::{
+    Answer, Collector, Key, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs, readable,
+};
 use crate::limits::{LOGIN_REPLIES_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::stream::{StartLimit, Tag};
 use core::time::Duration;
@@ -40,13 +43,18 @@ impl TargetConnection {
     }
 
     /// A PDU whose data is there.
-    pub(super) fn inline_request(&mut self, bhs: &[u8; BHS_BYTES]) -> Result<Option<TargetEvent>, Violation> {
+    pub(super) fn inline_request(
+        &mut self,
+        bhs: &[u8; BHS_BYTES],
+    ) -> Result<Option<TargetEvent>, Violation> {
         let mut inline = core::mem::take(&mut self.inline);
         let opcode = Opcode::of(bhs[0]);
         let result = match inline.data() {
             // §7.8: the PDU counts as received, its data does not.
             None => self.reject(RejectReason::DATA_DIGEST, bhs).map(|()| None),
-            Some(text) if opcode == Opcode::LOGIN_REQUEST => self.login_step(&LoginRequest::decode(bhs), text),
+            Some(text) if opcode == Opcode::LOGIN_REQUEST => {
+                self.login_step(&LoginRequest::decode(bhs), text)
+            }
             Some(ping) if opcode == Opcode::NOP_OUT => self.nop_out(&NopOut::decode(bhs), ping),
             Some(text) => self.text_request(&TextRequest::decode(bhs), text, bhs).map(|()| None),
         };
@@ -55,7 +63,11 @@ impl TargetConnection {
         result
     }
 
-    fn login_step(&mut self, request: &LoginRequest, text: &[u8]) -> Result<Option<TargetEvent>, Violation> {
+    fn login_step(
+        &mut self,
+        request: &LoginRequest,
+        text: &[u8],
+    ) -> Result<Option<TargetEvent>, Violation> {
         if self.urgent.len() - self.urgent_sent > LOGIN_REPLIES_BYTES_MAX {
             return Err(Violation::Flood);
         }
@@ -63,7 +75,8 @@ impl TargetConnection {
         if self.who.is_none() && self.stat_sn.0 == 0 {
             self.exp_cmd_sn = request.cmd_sn;
         }
-        let next = login.request(request, text, &self.config, &mut self.parameters, self.clock.now());
+        let next =
+            login.request(request, text, &self.config, &mut self.parameters, self.clock.now());
         self.oddities = self.oddities.with(login.oddities);
         // Kept for whoever asks who was refused.
         let login = self.login.insert(login);
@@ -90,7 +103,13 @@ impl TargetConnection {
     }
 
     /// Queues a Login Response. There are no digests yet, whatever was agreed on.
-    pub(super) fn respond_login(&mut self, request: &LoginRequest, flags: LoginFlags, status: LoginStatus, text: &[u8]) {
+    pub(super) fn respond_login(
+        &mut self,
+        request: &LoginRequest,
+        flags: LoginFlags,
+        status: LoginStatus,
+        text: &[u8],
+    ) {
         let response = LoginResponse {
             flags,
             version_max: VERSION,
@@ -107,7 +126,12 @@ impl TargetConnection {
     }
 
     pub(super) fn refuse_login(&mut self, request: &LoginRequest, status: LoginStatus) {
-        self.respond_login(request, LoginFlags::new(Stage(request.flags.current().0), None), status, &[]);
+        self.respond_login(
+            request,
+            LoginFlags::new(Stage(request.flags.current().0), None),
+            status,
+            &[],
+        );
         self.fail(Violation::LoginRefused(status));
     }
 
@@ -123,7 +147,11 @@ impl TargetConnection {
 
     /// Queues a Reject with the header of the PDU that is refused (§11.17).
     #[cold]
-    pub(super) fn reject(&mut self, reason: RejectReason, bhs: &[u8; BHS_BYTES]) -> Result<(), Violation> {
+    pub(super) fn reject(
+        &mut self,
+        reason: RejectReason,
+        bhs: &[u8; BHS_BYTES],
+    ) -> Result<(), Violation> {
         let reject = Reject {
             reason,
             stat_sn: self.stat_sn.take(),
@@ -159,7 +187,8 @@ impl TargetConnection {
             return;
         }
         let (stat_sn, exp_cmd_sn, max_cmd_sn) = (self.stat_sn, self.exp_cmd_sn, self.max_cmd_sn());
-        let ping = NopIn { transfer: PING_TAG, stat_sn, exp_cmd_sn, max_cmd_sn, ..NopIn::default() };
+        let ping =
+            NopIn { transfer: PING_TAG, stat_sn, exp_cmd_sn, max_cmd_sn, ..NopIn::default() };
         // Without room there is enough to be answered already.
         self.pinging = self.reply(&ping.encode(0), &[]).is_ok();
     }
@@ -168,12 +197,26 @@ impl TargetConnection {
     /// session is dropped, as soon as its commands are answered, and the connection closes.
     pub fn request_logout(&mut self, within_s: u16) {
         self.clock.logout = Some(StartLimit::new(Duration::from_secs(within_s.into())));
-        self.tell(AsyncMessage { event: AsyncEvent::LOGOUT_REQUEST, parameter3: within_s, ..AsyncMessage::default() }, &[]);
+        self.tell(
+            AsyncMessage {
+                event: AsyncEvent::LOGOUT_REQUEST,
+                parameter3: within_s,
+                ..AsyncMessage::default()
+            },
+            &[],
+        );
     }
 
     /// Tells the initiator that the target drops the session, which may come again after `wait_s` seconds (§11.9.1).
     pub fn announce_drop(&mut self, wait_s: u16) {
-        self.tell(AsyncMessage { event: AsyncEvent::SESSION_DROP, parameter2: wait_s, ..AsyncMessage::default() }, &[]);
+        self.tell(
+            AsyncMessage {
+                event: AsyncEvent::SESSION_DROP,
+                parameter2: wait_s,
+                ..AsyncMessage::default()
+            },
+            &[],
+        );
     }
 
     /// Tells the initiator of a SCSI asynchronous event of a logical unit, by its sense data (§11.9.1).
@@ -196,7 +239,12 @@ impl TargetConnection {
     }
 
     /// §11.10.
-    fn text_request(&mut self, request: &TextRequest, data: &[u8], bhs: &[u8; BHS_BYTES]) -> Result<(), Violation> {
+    fn text_request(
+        &mut self,
+        request: &TextRequest,
+        data: &[u8],
+        bhs: &[u8; BHS_BYTES],
+    ) -> Result<(), Violation> {
         let begins_anew = request.transfer == TaskTag::NONE;
         let goes_on = request.transfer == TEXT_TAG && self.text.task == Some(request.task);
         let is_torn = request.flags.has(TextFlags::CONTINUE) && request.flags.has(TextFlags::FINAL);
@@ -230,7 +278,13 @@ impl TargetConnection {
         self.respond_text(request, TextFlags::CONTINUE, &piece, TEXT_TAG)
     }
 
-    fn respond_text(&mut self, request: &TextRequest, flags: TextFlags, text: &[u8], transfer: TaskTag) -> Result<(), Violation> {
+    fn respond_text(
+        &mut self,
+        request: &TextRequest,
+        flags: TextFlags,
+        text: &[u8],
+        transfer: TaskTag,
+    ) -> Result<(), Violation> {
         let response = TextResponse {
             flags,
             lun: Lun(0),
@@ -256,7 +310,9 @@ impl TargetConnection {
                 Some(Key::SendTargets) => self.send_targets(value, &mut reply),
                 Some(key @ Key::MaxRecvDataSegmentLength) => {
                     let config = &self.config;
-                    if let Answer::Word(word) = negotiate(key, value, &config.offer, &mut self.parameters) {
+                    if let Answer::Word(word) =
+                        negotiate(key, value, &config.offer, &mut self.parameters)
+                    {
                         reply.put(name, word);
                     }
                 }
@@ -317,11 +373,17 @@ impl TargetConnection {
     fn find_task(&self, task: TaskTag) -> Option<Tag> {
         let pending = |state| matches!(state, TaskState::Held | TaskState::Fetching);
         let mut used = self.slots.used();
-        used.find(|(_, slot)| slot.task == task && slot.kind == Kind::Command && pending(slot.state)).map(|(tag, _)| tag)
+        used.find(|(_, slot)| {
+            slot.task == task && slot.kind == Kind::Command && pending(slot.state)
+        })
+        .map(|(tag, _)| tag)
     }
 
     /// §11.14. With one connection to a session, closing it closes the session.
-    pub(super) fn begin_logout(&mut self, request: &LogoutRequest) -> Result<Option<TargetEvent>, Violation> {
+    pub(super) fn begin_logout(
+        &mut self,
+        request: &LogoutRequest,
+    ) -> Result<Option<TargetEvent>, Violation> {
         let ours = self.who.as_ref().is_none_or(|who| who.cid == request.cid);
         let refused = match request.reason {
             LogoutReason::CLOSE_SESSION => None,
@@ -339,7 +401,11 @@ impl TargetConnection {
         Ok(Some(TargetEvent::Logout))
     }
 
-    fn respond_logout(&mut self, request: &LogoutRequest, response: LogoutResult) -> Result<(), Violation> {
+    fn respond_logout(
+        &mut self,
+        request: &LogoutRequest,
+        response: LogoutResult,
+    ) -> Result<(), Violation> {
         let answer = LogoutResponse {
             response,
             task: request.task,

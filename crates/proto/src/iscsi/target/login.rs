@@ -5,7 +5,9 @@ use super::config::{Attempt, Guard, Login, SessionKind, TargetConfig};
 use super::violation::Violation;
 use crate::iscsi::oddity::{Oddities, Oddity};
 use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginStatus, Stage};
-use crate::iscsi::text::{Answer, Collector, IRRELEVANT, Key, NOT_UNDERSTOOD, Name, Pair, Parameters, REJECT, Writer};
+use crate::iscsi::text::{
+    Answer, Collector, IRRELEVANT, Key, NOT_UNDERSTOOD, Name, Pair, Parameters, REJECT, Writer,
+};
 use crate::iscsi::text::{is_essential, name::NAME_BYTES_MAX, negotiate, pairs, readable};
 use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, LOGIN_STEPS_MAX, UNKNOWN_KEYS_MAX};
 use core::time::Duration;
@@ -84,7 +86,14 @@ impl LoginPhase {
         let first = self.first.as_ref()?;
         let initiator = self.initiator.clone()?;
         let user = self.auth.user().map(str::to_owned);
-        Some(Login { initiator, isid: first.isid, tsih: first.tsih, cid: first.cid, kind: self.kind, user })
+        Some(Login {
+            initiator,
+            isid: first.isid,
+            tsih: first.tsih,
+            cid: first.cid,
+            kind: self.kind,
+            user,
+        })
     }
 
     /// Who it says it is.
@@ -110,7 +119,10 @@ impl LoginPhase {
         }
         self.text.push(text)?;
         if request.flags.is_continued() {
-            return Ok(Next::Respond(LoginFlags::new(request.flags.current(), None), Writer::default()));
+            return Ok(Next::Respond(
+                LoginFlags::new(request.flags.current(), None),
+                Writer::default(),
+            ));
         }
         let text = core::mem::take(&mut self.text);
         self.oddities.add_text(text.text());
@@ -125,8 +137,9 @@ impl LoginPhase {
             return Err("there are too many steps");
         }
         let (flags, current) = (request.flags, request.flags.current());
-        let transit =
-            !flags.is_transit() || flags.next().0 > current.0 && matches!(flags.next(), Stage::OPERATIONAL | Stage::FULL_FEATURE);
+        let transit = !flags.is_transit()
+            || flags.next().0 > current.0
+                && matches!(flags.next(), Stage::OPERATIONAL | Stage::FULL_FEATURE);
         if !matches!(current, Stage::SECURITY | Stage::OPERATIONAL) || !transit {
             return Err("the stage does not exist");
         }
@@ -140,11 +153,14 @@ impl LoginPhase {
                 Ok(())
             }
             Some(first)
-                if (first.isid, first.tsih, first.task, first.cid) != (request.isid, request.tsih, request.task, request.cid) =>
+                if (first.isid, first.tsih, first.task, first.cid)
+                    != (request.isid, request.tsih, request.task, request.cid) =>
             {
                 Err("a request belongs to another session than the first one")
             }
-            Some(_) if current != self.stage => Err("a request is in another stage than negotiated"),
+            Some(_) if current != self.stage => {
+                Err("a request is in another stage than negotiated")
+            }
             Some(_) => Ok(()),
         }
     }
@@ -177,7 +193,9 @@ impl LoginPhase {
             return Err(LoginStatus::INITIATOR_ERROR);
         }
         let transit = request.flags.is_transit().then(|| request.flags.next());
-        let transit = transit.filter(|_| self.stage != Stage::SECURITY || self.auth.is_done(chap) && !self.auth.is_under_way());
+        let transit = transit.filter(|_| {
+            self.stage != Stage::SECURITY || self.auth.is_done(chap) && !self.auth.is_under_way()
+        });
         let flags = LoginFlags::new(self.stage, transit);
         match transit {
             Some(Stage::FULL_FEATURE) => Ok(Next::Admit(flags, reply)),
@@ -205,7 +223,8 @@ impl LoginPhase {
         if self.initiator.is_some() {
             return Ok(());
         }
-        let find = |key: Key| pairs.iter().find(|(name, _)| *name == key.name()).map(|(_, value)| *value);
+        let find =
+            |key: Key| pairs.iter().find(|(name, _)| *name == key.name()).map(|(_, value)| *value);
         let name = find(Key::InitiatorName).ok_or(LoginStatus::MISSING_PARAMETER)?;
         self.called = Some(name.chars().take(NAME_BYTES_MAX).collect());
         let name = Name::new(name).map_err(|_| LoginStatus::INITIATOR_ERROR)?;
@@ -215,7 +234,9 @@ impl LoginPhase {
             Some(_) => return Err(LoginStatus::SESSION_TYPE),
         };
         // Discovery is of all targets, whichever it names.
-        self.target = find(Key::TargetName).map(str::to_lowercase).filter(|_| self.kind == SessionKind::Normal);
+        self.target = find(Key::TargetName)
+            .map(str::to_lowercase)
+            .filter(|_| self.kind == SessionKind::Normal);
         match &self.target {
             None if self.kind == SessionKind::Normal => return Err(LoginStatus::MISSING_PARAMETER),
             Some(target) if target != config.name.as_str() => return Err(LoginStatus::NOT_FOUND),

@@ -32,7 +32,8 @@ use std::sync::Arc;
 
 pub use auth::Entropy;
 pub use config::{
-    Answer, Attempt, ChapPolicy, ChapUser, Guard, Login, Portals, SessionKind, Takeover, TargetConfig, TargetEvent,
+    Answer, Attempt, ChapPolicy, ChapUser, Guard, Login, Portals, SessionKind, Takeover,
+    TargetConfig, TargetEvent,
 };
 pub use violation::Violation;
 
@@ -190,7 +191,8 @@ impl TargetConnection {
             self.exp_cmd_sn = before.exp_cmd_sn;
             let own = self.parameters;
             let Parameters { digests, max_recv_bytes, max_send_bytes, .. } = own;
-            self.parameters = Parameters { digests, max_recv_bytes, max_send_bytes, ..before.parameters };
+            self.parameters =
+                Parameters { digests, max_recv_bytes, max_send_bytes, ..before.parameters };
         }
         self.slots.reserve();
         self.queue.reserve_exact(self.slots.capacity());
@@ -213,7 +215,11 @@ impl TargetConnection {
     /// Asks for the first `bytes` (more than zero) of the initiator's data of a command that was not fetched yet. Gives how many of them
     /// will come: the initiator may have announced fewer. If that is none, nothing happens.
     pub fn fetch(&mut self, tag: Tag, bytes: u32) -> u32 {
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == TaskState::Held && slot.writes) else { return 0 };
+        let Some(slot) =
+            self.slots.at(tag).filter(|slot| slot.state == TaskState::Held && slot.writes)
+        else {
+            return 0;
+        };
         let wanted = bytes.min(slot.expected);
         if wanted == 0 {
             return 0;
@@ -232,7 +238,11 @@ impl TargetConnection {
     #[inline]
     pub fn complete(&mut self, tag: Tag, answer: &Answer<'_>) -> bool {
         let Some(slot) = self.slots.at(tag) else { return false };
-        debug_assert_eq!(slot.state, TaskState::Held, "complete() of a command that the layer above does not hold");
+        debug_assert_eq!(
+            slot.state,
+            TaskState::Held,
+            "complete() of a command that the layer above does not hold"
+        );
         if slot.state != TaskState::Held {
             return false;
         }
@@ -253,7 +263,9 @@ impl TargetConnection {
 
     /// Ends a task management function.
     pub fn complete_task(&mut self, tag: Tag, result: TaskResult) {
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == TaskState::Held) else { return };
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == TaskState::Held) else {
+            return;
+        };
         slot.kind = Kind::Function(result);
         slot.state = TaskState::Completing;
         self.answered(tag, false);
@@ -421,7 +433,8 @@ impl StreamEngine for TargetConnection {
     }
 
     fn wants_transmit(&self) -> bool {
-        self.urgent_sent < self.urgent.len() || (self.sends_tasks() && (self.logout_due || !self.queue.is_empty()))
+        self.urgent_sent < self.urgent.len()
+            || (self.sends_tasks() && (self.logout_due || !self.queue.is_empty()))
     }
 
     fn tick(&mut self, now: Duration) {

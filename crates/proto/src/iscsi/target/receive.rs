@@ -5,7 +5,8 @@ use super::{Phase, TargetConnection, TargetEvent, Violation};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::{Framed, Halt, Tail, frame};
 use crate::iscsi::pdu::{
-    BHS_BYTES, CommandFlags, DataOut, Head, NopOut, Opcode, RejectReason, ScsiCommand, TaskRequest, TaskTag, TextRequest,
+    BHS_BYTES, CommandFlags, DataOut, Head, NopOut, Opcode, RejectReason, ScsiCommand, TaskRequest,
+    TaskTag, TextRequest,
 };
 use crate::iscsi::serial::Serial;
 use crate::limits::{PING_BYTES_MAX, TEXT_BYTES_MAX};
@@ -96,13 +97,21 @@ impl TargetConnection {
 
     /// Digests of what is received now: there are none during login.
     pub(super) fn digests(&self) -> Digests {
-        if self.phase == Phase::Full || self.phase == Phase::LoggingOut { self.parameters.digests } else { Digests::NONE }
+        if self.phase == Phase::Full || self.phase == Phase::LoggingOut {
+            self.parameters.digests
+        } else {
+            Digests::NONE
+        }
     }
 
     #[inline]
     fn header(&mut self, bytes: &[u8]) -> Stepped {
         if !matches!(self.phase, Phase::Full | Phase::Login) {
-            return Ok(if self.phase == Phase::Closed { Step::Tell(0, Rx::Closed) } else { self.wait(bytes) });
+            return Ok(if self.phase == Phase::Closed {
+                Step::Tell(0, Rx::Closed)
+            } else {
+                self.wait(bytes)
+            });
         }
         let framed = match frame(bytes, self.digests()) {
             Ok(framed) => framed,
@@ -127,7 +136,9 @@ impl TargetConnection {
             Opcode::TEXT_REQUEST if framed.head.data_bytes as usize <= TEXT_BYTES_MAX => {
                 self.ordered_inline(&framed, TextRequest::decode(framed.bhs).cmd_sn)
             }
-            Opcode::NOP_OUT | Opcode::TEXT_REQUEST => self.refuse_pdu(&framed, RejectReason::INVALID_FIELD),
+            Opcode::NOP_OUT | Opcode::TEXT_REQUEST => {
+                self.refuse_pdu(&framed, RejectReason::INVALID_FIELD)
+            }
             Opcode::LOGOUT_REQUEST => self.logout_request(&framed),
             Opcode::SNACK => self.refuse_pdu(&framed, RejectReason::SNACK),
             Opcode::LOGIN_REQUEST => self.refuse_pdu(&framed, RejectReason::PROTOCOL_ERROR),
@@ -185,7 +196,8 @@ impl TargetConnection {
 
     /// Throws away the data of a PDU that is of no consequence.
     pub(super) fn ignore(&mut self, framed: &Framed<'_>) -> Step {
-        let bytes = framed.head.data_bytes + Tail::of(framed.head.data_bytes, self.digests()).bytes() as u32;
+        let bytes = framed.head.data_bytes
+            + Tail::of(framed.head.data_bytes, self.digests()).bytes() as u32;
         if bytes == 0 {
             return Step::Used(framed.bytes);
         }
@@ -215,7 +227,11 @@ impl TargetConnection {
         self.describe(tag, &command, framed.head)?;
         if framed.head.data_bytes > 0 {
             self.stage = Stage::Immediate { tag, bytes: framed.head.data_bytes };
-            self.arriving = Some(Arriving { tag: Some(tag), ends_unsolicited: !self.is_unsolicited(tag), bhs: *framed.bhs });
+            self.arriving = Some(Arriving {
+                tag: Some(tag),
+                ends_unsolicited: !self.is_unsolicited(tag),
+                bhs: *framed.bhs,
+            });
             // Until it has passed no answer goes out.
             if let Some(slot) = self.slots.at(tag) {
                 slot.unsolicited = true;
@@ -268,8 +284,14 @@ impl TargetConnection {
     #[cold]
     fn refuse_command(&mut self, tag: Tag) {
         let mut sense = [0; SENSE_BYTES_MAX];
-        let bytes = Sense::illegal(AdditionalSense::INVALID_COMMAND_OPERATION_CODE).put_fixed(&mut sense);
-        let answer = super::Answer { status: ScsiStatus::CHECK_CONDITION, sense: &sense[..bytes], data_bytes: 0, total_bytes: 0 };
+        let bytes =
+            Sense::illegal(AdditionalSense::INVALID_COMMAND_OPERATION_CODE).put_fixed(&mut sense);
+        let answer = super::Answer {
+            status: ScsiStatus::CHECK_CONDITION,
+            sense: &sense[..bytes],
+            data_bytes: 0,
+            total_bytes: 0,
+        };
         self.complete(tag, &answer);
     }
 
@@ -277,7 +299,9 @@ impl TargetConnection {
         let digests = self.digests();
         let tail = Tail::of(bytes, digests);
         let ours = self.arriving.is_some_and(|arriving| arriving.tag == Some(tag));
-        let Some(slot) = self.slots.at(tag).filter(|_| ours) else { return self.throw_away(bytes, tail) };
+        let Some(slot) = self.slots.at(tag).filter(|_| ours) else {
+            return self.throw_away(bytes, tail);
+        };
         slot.received += bytes;
         slot.damaged |= slot.state == TaskState::Held;
         if slot.state == TaskState::Fetching {
@@ -301,7 +325,11 @@ impl TargetConnection {
     #[inline]
     fn data_out(&mut self, framed: &Framed<'_>) -> Stepped {
         let data = DataOut::decode(framed.bhs);
-        let found = if data.transfer == TaskTag::NONE { self.unsolicited(&data) } else { self.solicited(&data) };
+        let found = if data.transfer == TaskTag::NONE {
+            self.unsolicited(&data)
+        } else {
+            self.solicited(&data)
+        };
         // Data for a task that was ignored or given up is thrown away.
         let Some(tag) = found? else { return Ok(self.ignore(framed)) };
         let (burst, most) = (self.parameters.max_burst_bytes, self.parameters.first_burst());
@@ -322,7 +350,9 @@ impl TargetConnection {
         self.arriving = Some(Arriving { tag: Some(tag), ends_unsolicited, bhs: *framed.bhs });
         if bytes == 0 {
             let event = self.settle(true);
-            return Ok(event.map_or(Step::Used(framed.bytes), |event| Step::Tell(framed.bytes, Rx::Event(event))));
+            return Ok(event.map_or(Step::Used(framed.bytes), |event| {
+                Step::Tell(framed.bytes, Rx::Event(event))
+            }));
         }
         if wanted {
             return Ok(self.payload(framed.bytes, tag, data.offset, bytes));
@@ -438,7 +468,11 @@ impl TaskSlot {
     fn arrived(&mut self, tag: Tag) -> TargetEvent {
         self.state = TaskState::Held;
         self.asked = self.received;
-        if self.damaged { TargetEvent::DataFailed { tag } } else { TargetEvent::DataArrived { tag } }
+        if self.damaged {
+            TargetEvent::DataFailed { tag }
+        } else {
+            TargetEvent::DataArrived { tag }
+        }
     }
 }
 
@@ -449,7 +483,11 @@ fn check_data(slot: &TaskSlot, data: &DataOut, bytes: u32, end: u32) -> Result<(
         return Err(Violation::DataOrder);
     }
     if u64::from(slot.received) + u64::from(bytes) > u64::from(end) {
-        return Err(if slot.unsolicited { Violation::UnsolicitedData } else { Violation::DataOrder });
+        return Err(if slot.unsolicited {
+            Violation::UnsolicitedData
+        } else {
+            Violation::DataOrder
+        });
     }
     Ok(())
 }

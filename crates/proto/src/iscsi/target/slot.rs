@@ -120,7 +120,8 @@ impl TaskSlot {
     /// Where the data of the R2T that the next byte answers ends.
     #[inline]
     pub fn window_end(&self, burst: u32) -> u32 {
-        let end = u64::from(self.solicited_from) + (u64::from(self.window(burst)) + 1) * u64::from(burst);
+        let end =
+            u64::from(self.solicited_from) + (u64::from(self.window(burst)) + 1) * u64::from(burst);
         u32::try_from(end).map_or(self.asked, |end| end.min(self.asked))
     }
 
@@ -143,7 +144,11 @@ pub(super) const SLOTS_MAX: u16 = 1 << TAG_BITS;
 #[inline]
 pub(super) fn transfer_tag(tag: Tag, window: u32, generation: u16) -> TaskTag {
     let window = window & ((1 << WINDOW_BITS) - 1);
-    TaskTag(u32::from(generation & 0x7fff) << (TAG_BITS + WINDOW_BITS) | window << TAG_BITS | u32::from(tag.0))
+    TaskTag(
+        u32::from(generation & 0x7fff) << (TAG_BITS + WINDOW_BITS)
+            | window << TAG_BITS
+            | u32::from(tag.0),
+    )
 }
 
 /// The slot that a transfer tag names.
@@ -166,7 +171,12 @@ impl Slot for TaskSlot {
     /// It is held, and nothing is known of it but its generation.
     #[inline]
     fn begin(&mut self) {
-        *self = Self { state: TaskState::Held, generation: self.generation.wrapping_add(1), queued: self.queued, ..Self::FREE };
+        *self = Self {
+            state: TaskState::Held,
+            generation: self.generation.wrapping_add(1),
+            queued: self.queued,
+            ..Self::FREE
+        };
     }
 
     #[inline]
@@ -195,7 +205,8 @@ mod tests {
 
     #[test]
     fn windows_follow_each_other() {
-        let mut slot = TaskSlot { solicited_from: 100, received: 100, asked: 350, ..TaskSlot::FREE };
+        let mut slot =
+            TaskSlot { solicited_from: 100, received: 100, asked: 350, ..TaskSlot::FREE };
         assert_eq!((slot.window(100), slot.window_end(100), slot.windows_open(100)), (0, 200, 3));
         slot.received = 200;
         assert_eq!((slot.window(100), slot.window_end(100), slot.windows_open(100)), (1, 300, 2));

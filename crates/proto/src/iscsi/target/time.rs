@@ -84,7 +84,8 @@ impl Clock {
 
     /// When silence is to be looked at again.
     fn silence_deadline(&self) -> Option<Duration> {
-        let next = self.asked_at.map_or(self.heard_at + self.ping_after, |at| at + self.ping_timeout);
+        let next =
+            self.asked_at.map_or(self.heard_at + self.ping_after, |at| at + self.ping_timeout);
         (!self.ping_after.is_zero()).then_some(next)
     }
 }

@@ -3,7 +3,10 @@
 use super::slot::{Kind, TaskSlot, TaskState, transfer_tag};
 use super::{Phase, TargetConnection};
 use crate::iscsi::link::{put_header, put_payload, put_whole};
-use crate::iscsi::pdu::{DataIn, DataInFlags, R2t, ResponseFlags, ScsiResponse, ScsiResponseCode, TaskResponse, TaskResult};
+use crate::iscsi::pdu::{
+    DataIn, DataInFlags, R2t, ResponseFlags, ScsiResponse, ScsiResponseCode, TaskResponse,
+    TaskResult,
+};
 use crate::limits::DATA_IN_MAX_BYTES;
 use crate::scsi::sense::SENSE_BYTES_MAX;
 use crate::stream::{Tag, Transmit};
@@ -44,7 +47,9 @@ impl TargetConnection {
             slot.queued = false;
             match (slot.state, slot.kind) {
                 (TaskState::Completing, Kind::Command) => self.answer(tag, out),
-                (TaskState::Completing, Kind::Function(result)) => self.answer_function(tag, result, out),
+                (TaskState::Completing, Kind::Function(result)) => {
+                    self.answer_function(tag, result, out)
+                }
                 (TaskState::Fetching, _) => self.ask(tag, out),
                 _ => {}
             }
@@ -82,14 +87,23 @@ impl TargetConnection {
     /// One Data-In PDU; tells whether it was the last. With GOOD status the last one carries it (§11.7.3).
     #[inline]
     fn put_data(&mut self, tag: Tag, out: &mut Transmit) -> bool {
-        let (burst, pdu_bytes) = (self.parameters.max_burst_bytes, self.parameters.max_send_bytes.min(DATA_IN_MAX_BYTES));
+        let (burst, pdu_bytes) = (
+            self.parameters.max_burst_bytes,
+            self.parameters.max_send_bytes.min(DATA_IN_MAX_BYTES),
+        );
         let Some(&slot) = self.slots.peek(tag) else { return true };
         let sequence_end = (slot.data_sent / burst + 1).saturating_mul(burst).min(slot.data_bytes);
         let bytes = (sequence_end - slot.data_sent).min(pdu_bytes);
         let sent = slot.data_sent + bytes;
-        let (last, with_status) = (sent == slot.data_bytes, sent == slot.data_bytes && slot.status == 0);
+        let (last, with_status) =
+            (sent == slot.data_bytes, sent == slot.data_bytes && slot.status == 0);
         let mut flags = if sent == sequence_end { DataInFlags::FINAL } else { DataInFlags::NONE };
-        let mut data = DataIn { task: slot.task, data_sn: slot.data_sn, offset: slot.data_sent, ..DataIn::default() };
+        let mut data = DataIn {
+            task: slot.task,
+            data_sn: slot.data_sn,
+            offset: slot.data_sent,
+            ..DataIn::default()
+        };
         if with_status {
             self.leave_window(tag);
             flags = flags.with(DataInFlags::STATUS).with(DataInFlags(slot.residual_flags.0));
@@ -132,12 +146,18 @@ impl TargetConnection {
         let mut data = [0; 2 + SENSE_BYTES_MAX];
         data[1] = slot.sense_bytes;
         data[2..2 + sense].copy_from_slice(&slot.sense[..sense]);
-        put_whole(&response.encode(2 + sense as u32), &data[..2 + sense], self.parameters.digests, out);
+        put_whole(
+            &response.encode(2 + sense as u32),
+            &data[..2 + sense],
+            self.parameters.digests,
+            out,
+        );
     }
 
     /// Sends as many R2Ts as may be outstanding.
     fn ask(&mut self, tag: Tag, out: &mut Transmit) {
-        let (burst, most, digests) = (self.parameters.max_burst_bytes, self.max_r2t(), self.parameters.digests);
+        let (burst, most, digests) =
+            (self.parameters.max_burst_bytes, self.max_r2t(), self.parameters.digests);
         let (stat_sn, exp_cmd_sn, max_cmd_sn) = (self.stat_sn, self.exp_cmd_sn, self.max_cmd_sn());
         let Some(slot) = self.slots.at(tag) else { return };
         while slot.asked < slot.wanted && slot.windows_open(burst) < most {
@@ -163,7 +183,9 @@ impl TargetConnection {
     fn answer_function(&mut self, tag: Tag, result: TaskResult, out: &mut Transmit) {
         let Some(&TaskSlot { answered, task, .. }) = self.slots.peek(tag) else { return };
         let earlier = |slot: &TaskSlot| {
-            slot.state == TaskState::Completing && slot.queued && answered.wrapping_sub(slot.answered) as i32 > 0
+            slot.state == TaskState::Completing
+                && slot.queued
+                && answered.wrapping_sub(slot.answered) as i32 > 0
         };
         if self.slots.used().any(|(_, slot)| earlier(slot)) {
             return self.enqueue(tag);

@@ -21,7 +21,9 @@ pub fn decode(text: &str, max_bytes: usize) -> Option<Vec<u8>> {
     let (prefix, digits) = text.split_at_checked(2)?;
     match prefix {
         "0x" | "0X" if digits.len() <= 2 * max_bytes => hexadecimal(digits.as_bytes()),
-        "0b" | "0B" if digits.len() <= max_bytes.div_ceil(3) * 4 => base64(digits.as_bytes()).filter(|it| it.len() <= max_bytes),
+        "0b" | "0B" if digits.len() <= max_bytes.div_ceil(3) * 4 => {
+            base64(digits.as_bytes()).filter(|it| it.len() <= max_bytes)
+        }
         _ => None,
     }
 }
@@ -41,7 +43,11 @@ fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
 fn base64(digits: &[u8]) -> Option<Vec<u8>> {
     let used = digits.iter().position(|&digit| digit == b'=').unwrap_or(digits.len());
     let (digits, padding) = digits.split_at(used);
-    if digits.is_empty() || digits.len() % 4 == 1 || padding.len() > 2 || padding.iter().any(|&digit| digit != b'=') {
+    if digits.is_empty()
+        || digits.len() % 4 == 1
+        || padding.len() > 2
+        || padding.iter().any(|&digit| digit != b'=')
+    {
         return None;
     }
     let (mut bytes, mut bits, mut count) = (Vec::with_capacity(digits.len() * 3 / 4), 0_u32, 0);
@@ -73,8 +79,20 @@ mod tests {
 
     #[test]
     fn what_is_neither_or_too_long_is_refused() {
-        for text in ["", "0", "0x", "0b", "0xgg", "0bZ", "0bZm9v=Yg", "0bZm9vYg===", "1234", "0x0102030405", "0bZm9vYmFy", "0é"]
-        {
+        for text in [
+            "",
+            "0",
+            "0x",
+            "0b",
+            "0xgg",
+            "0bZ",
+            "0bZm9v=Yg",
+            "0bZm9vYg===",
+            "1234",
+            "0x0102030405",
+            "0bZm9vYmFy",
+            "0é",
+        ] {
             assert_eq!(decode(text, 4), None, "{text}");
         }
     }

@@ -1,8 +1,11 @@
 //! `key=value` text in Login and Text PDUs (RFC 7143 §6), and the operational keys (§13).
 //!
-//! * [`pairs`] parses the pairs of a text, [`Writer`] writes one; [`Collector`] assembles a text from several PDUs.
-//! * [`Key`] lists the keys and how each is negotiated; [`Offer`] is what an end proposes, [`Parameters`] what both agreed on.
-//! * [`negotiate`] computes the responder's answer to an offer, [`settle`] evaluates an answer for the offerer.
+//! * [`pairs`] parses the pairs of a text, [`Writer`] writes one; [`Collector`] assembles a text
+//!   from several PDUs.
+//! * [`Key`] lists the keys and how each is negotiated; [`Offer`] is what an end proposes,
+//!   [`Parameters`] what both agreed on.
+//! * [`negotiate`] computes the responder's answer to an offer, [`settle`] evaluates an answer for
+//!   the offerer.
 //! * [`binary`]: large binary values, [`name`]: iSCSI names.
 
 pub mod binary;
@@ -21,7 +24,8 @@ use crate::limits::TEXT_BYTES_MAX;
 /// Bytes of a key's name, at most (§6.1).
 pub const KEY_BYTES_MAX: usize = 63;
 
-/// Bytes of a value, at most, unless it is a list of names or a large binary value, which the text's own bound limits (§6.1).
+/// Bytes of a value, at most, unless it is a list of names or a large binary value, which the
+/// text's own bound limits (§6.1).
 pub const VALUE_BYTES_MAX: usize = 255;
 
 /// The answer to a key that is not understood (§6.2).
@@ -51,14 +55,15 @@ pub enum TextError {
 /// A key and its value.
 pub type Pair<'a> = (&'a str, &'a str);
 
-/// The pairs of a whole text. Further null bytes between pairs are passed over, and one behind the last pair is not insisted on, as real peers
-/// send them.
+/// The pairs of a whole text. Further null bytes between pairs are passed over, and one behind the
+/// last pair is not insisted on, as real peers send them.
 pub fn pairs(text: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, TextError>> {
     text.split(|&byte| byte == 0).filter(|pair| !pair.is_empty()).map(pair)
 }
 
-/// A peer's text with the replacement character for what is no text: bytes that are not UTF-8, and control characters. Peers put their system's
-/// bytes into names for people (InitiatorAlias, TargetAlias), which must not keep them out.
+/// A peer's text with the replacement character for what is no text: bytes that are not UTF-8, and
+/// control characters. Peers put their system's bytes into names for people (InitiatorAlias,
+/// TargetAlias), which must not keep them out.
 pub fn readable(text: &[u8]) -> Vec<u8> {
     let hidden = |c: char| c != '\0' && c.is_control();
     String::from_utf8_lossy(text).replace(hidden, "\u{fffd}").into_bytes()

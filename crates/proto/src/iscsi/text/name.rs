@@ -33,19 +33,21 @@ pub enum FormError {
     Character,
 }
 
-/// An iSCSI name, in lower case: of any form, as LIO, tgt and open-iscsi take them; [`Self::check_form`] compares it with the standard.
+/// An iSCSI name, in lower case: of any form, as LIO, tgt and open-iscsi take them;
+/// [`Self::check_form`] compares it with the standard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(String);
 
 impl Name {
-    /// Checks a name and puts it into lower case. Other normalization of characters beyond ASCII is the user interface's business
-    /// (RFC 3722).
+    /// Checks a name and puts it into lower case. Other normalization of characters beyond ASCII is
+    /// the user interface's business (RFC 3722).
     pub fn new(text: &str) -> Result<Self, NameError> {
         let name = text.to_lowercase();
         if name.is_empty() || text.len() > NAME_BYTES_MAX || name.len() > NAME_BYTES_MAX {
             return Err(NameError::Length);
         }
-        // What was no UTF-8 has become the replacement character: different names would become the same.
+        // What was no UTF-8 has become the replacement character: different names would become the
+        // same.
         if name.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER) {
             return Err(NameError::Character);
         }
@@ -61,7 +63,13 @@ impl Name {
             "naa." => is_hexadecimal(rest, &[16, 32]),
             _ => return Err(FormError::Type),
         };
-        let allowed = |c: char| if c.is_ascii() { c.is_ascii_alphanumeric() || ".:-".contains(c) } else { c.is_alphanumeric() };
+        let allowed = |c: char| {
+            if c.is_ascii() {
+                c.is_ascii_alphanumeric() || ".:-".contains(c)
+            } else {
+                c.is_alphanumeric()
+            }
+        };
         match self.0.chars().all(allowed) {
             false => Err(FormError::Character),
             true if well_formed => Ok(()),
@@ -99,14 +107,20 @@ mod tests {
 
     #[test]
     fn names_of_each_type() {
-        for name in ["iqn.2001-04.com.example", "iqn.2001-04.com.example:storage:diskarrays-sn-a8675309", "eui.02004567A425678D"]
-        {
+        for name in [
+            "iqn.2001-04.com.example",
+            "iqn.2001-04.com.example:storage:diskarrays-sn-a8675309",
+            "eui.02004567A425678D",
+        ] {
             let name_of = Name::new(name).unwrap();
             assert_eq!((name_of.as_str(), name_of.check_form()), (&*name.to_lowercase(), Ok(())));
         }
         assert_eq!(Name::new("naa.62004567BA64678D0123456789ABCDEF").unwrap().check_form(), Ok(()));
         // What libiscsi's tests call themselves.
-        assert_eq!(Name::new("iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-test").unwrap().check_form(), Ok(()));
+        assert_eq!(
+            Name::new("iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-test").unwrap().check_form(),
+            Ok(())
+        );
     }
 
     #[test]

@@ -38,11 +38,13 @@ pub enum NegotiationError {
     Answer(Key),
 }
 
-/// The responder's part: enters what follows from `ours` and the peer's `theirs` into `into`, and gives the answer. A value that is
-/// invalid, or nothing of which is acceptable, is answered with Reject: the key keeps its value, and whether that ends the login is the
-/// caller's to say ([`is_essential`]).
+/// The responder's part: enters what follows from `ours` and the peer's `theirs` into `into`, and
+/// gives the answer. A value that is invalid, or nothing of which is acceptable, is answered with
+/// Reject: the key keeps its value, and whether that ends the login is the caller's to say
+/// ([`is_essential`]).
 ///
-/// Keys of security and those that declare names are none of this function's business; it is silent about them.
+/// Keys of security and those that declare names are none of this function's business; it is silent
+/// about them.
 pub fn negotiate(key: Key, theirs: &str, ours: &Offer, into: &mut Parameters) -> Answer {
     match key.kind() {
         Kind::Declared | Kind::Security => Answer::Silence,
@@ -59,7 +61,9 @@ pub fn negotiate(key: Key, theirs: &str, ours: &Offer, into: &mut Parameters) ->
         Kind::Or => decide(key, boolean(theirs).map(|theirs| theirs || ours.boolean(key)), into),
         Kind::List => {
             // The offerer's preference counts (§6.2.1).
-            let choice = theirs.split(',').find_map(|offered| ours.list(key).iter().find(|ours| **ours == offered));
+            let choice = theirs
+                .split(',')
+                .find_map(|offered| ours.list(key).iter().find(|ours| **ours == offered));
             match choice {
                 Some(choice) => {
                     into.set_choice(key, choice);
@@ -75,13 +79,20 @@ pub fn negotiate(key: Key, theirs: &str, ours: &Offer, into: &mut Parameters) ->
     }
 }
 
-/// Whether a login cannot go on when the offer of this key was rejected: both ends would go on with different ideas of it.
+/// Whether a login cannot go on when the offer of this key was rejected: both ends would go on with
+/// different ideas of it.
 pub const fn is_essential(key: Key) -> bool {
-    !matches!(key.kind(), Kind::Marker | Kind::Declared | Kind::Security) && !matches!(key, Key::TaskReporting)
+    !matches!(key.kind(), Kind::Marker | Kind::Declared | Kind::Security)
+        && !matches!(key, Key::TaskReporting)
 }
 
 /// The offerer's part: enters the peer's answer to what `ours` offered into `into`.
-pub fn settle(key: Key, answer: &str, ours: &Offer, into: &mut Parameters) -> Result<(), NegotiationError> {
+pub fn settle(
+    key: Key,
+    answer: &str,
+    ours: &Offer,
+    into: &mut Parameters,
+) -> Result<(), NegotiationError> {
     match answer {
         super::REJECT if is_essential(key) => return Err(NegotiationError::Refused(key)),
         // The key keeps its default value.
@@ -110,7 +121,11 @@ pub fn settle(key: Key, answer: &str, ours: &Offer, into: &mut Parameters) -> Re
             into.set_boolean(key, value || ours.boolean(key));
         }
         Kind::List => {
-            let choice = ours.list(key).iter().find(|ours| **ours == answer).ok_or(NegotiationError::Answer(key))?;
+            let choice = ours
+                .list(key)
+                .iter()
+                .find(|ours| **ours == answer)
+                .ok_or(NegotiationError::Answer(key))?;
             into.set_choice(key, choice);
         }
     }
@@ -122,7 +137,13 @@ fn in_range(text: &str, min: u32, max: u32) -> Option<u32> {
     (min..=max).contains(&value).then_some(value)
 }
 
-fn choose(key: Key, theirs: Option<u32>, function: fn(u32, u32) -> u32, ours: &Offer, into: &mut Parameters) -> Answer {
+fn choose(
+    key: Key,
+    theirs: Option<u32>,
+    function: fn(u32, u32) -> u32,
+    ours: &Offer,
+    into: &mut Parameters,
+) -> Answer {
     let Some(theirs) = theirs else { return Answer::Word(super::REJECT) };
     let value = function(theirs, ours.number(key));
     into.set_number(key, value);

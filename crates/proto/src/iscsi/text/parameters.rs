@@ -76,7 +76,9 @@ impl Offer {
             _ => 0,
         };
         match key.kind() {
-            Kind::DeclaredNumber { min, max } | Kind::Minimum { min, max } | Kind::Maximum { min, max } => value.clamp(min, max),
+            Kind::DeclaredNumber { min, max }
+            | Kind::Minimum { min, max }
+            | Kind::Maximum { min, max } => value.clamp(min, max),
             _ => value,
         }
     }
@@ -107,7 +109,8 @@ impl Offer {
         }
     }
 
-    /// Appends all operational keys that an initiator offers for a normal session, or the few of a discovery session.
+    /// Appends all operational keys that an initiator offers for a normal session, or the few of a
+    /// discovery session.
     pub fn write(&self, discovery: bool, to: &mut Writer) {
         for key in [Key::HeaderDigest, Key::DataDigest] {
             to.put(key.name(), &self.list(key).join(","));
@@ -119,10 +122,17 @@ impl Offer {
         if discovery {
             return;
         }
-        for key in [Key::MaxBurstLength, Key::FirstBurstLength, Key::MaxOutstandingR2T, Key::MaxConnections] {
+        for key in [
+            Key::MaxBurstLength,
+            Key::FirstBurstLength,
+            Key::MaxOutstandingR2T,
+            Key::MaxConnections,
+        ] {
             to.number(key, self.number(key));
         }
-        for key in [Key::InitialR2T, Key::ImmediateData, Key::DataPduInOrder, Key::DataSequenceInOrder] {
+        for key in
+            [Key::InitialR2T, Key::ImmediateData, Key::DataPduInOrder, Key::DataSequenceInOrder]
+        {
             to.boolean(key, self.boolean(key));
         }
     }
@@ -186,9 +196,14 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Unsolicited data of one command, at most: FirstBurstLength never counts for more than MaxBurstLength (§13.14).
+    /// Unsolicited data of one command, at most: FirstBurstLength never counts for more than
+    /// MaxBurstLength (§13.14).
     pub const fn first_burst(&self) -> u32 {
-        if self.first_burst_bytes < self.max_burst_bytes { self.first_burst_bytes } else { self.max_burst_bytes }
+        if self.first_burst_bytes < self.max_burst_bytes {
+            self.first_burst_bytes
+        } else {
+            self.max_burst_bytes
+        }
     }
 
     /// Enters the result of a numerical negotiation.

@@ -12,7 +12,10 @@ fn pairs_are_read_and_written() {
     writer.number(Key::MaxBurstLength, 512);
     writer.boolean(Key::InitialR2T, true);
     assert_eq!(writer.text(), b"SendTargets=All\0MaxBurstLength=512\0InitialR2T=Yes\0");
-    assert_eq!(all(writer.text()).unwrap(), [("SendTargets", "All"), ("MaxBurstLength", "512"), ("InitialR2T", "Yes")]);
+    assert_eq!(
+        all(writer.text()).unwrap(),
+        [("SendTargets", "All"), ("MaxBurstLength", "512"), ("InitialR2T", "Yes")]
+    );
     assert_eq!(all(b"A=\0\0B=a=b\0\0\0").unwrap(), [("A", ""), ("B", "a=b")]);
     assert_eq!(all(b"").unwrap(), []);
     assert_eq!(all(b"A=b\0C=d").unwrap(), [("A", "b"), ("C", "d")]);
@@ -46,8 +49,21 @@ fn a_text_in_pieces_is_bounded() {
 
 #[test]
 fn numbers_have_two_forms() {
-    assert_eq!([number("0"), number("0x1f"), number("0XFF"), number("65535")], [Some(0), Some(31), Some(255), Some(65_535)]);
-    assert_eq!([number(""), number("0x"), number("-1"), number("1k"), number("+1"), number("99999999999999999999")], [None; 6]);
+    assert_eq!(
+        [number("0"), number("0x1f"), number("0XFF"), number("65535")],
+        [Some(0), Some(31), Some(255), Some(65_535)]
+    );
+    assert_eq!(
+        [
+            number(""),
+            number("0x"),
+            number("-1"),
+            number("1k"),
+            number("+1"),
+            number("99999999999999999999")
+        ],
+        [None; 6]
+    );
 }
 
 #[test]
@@ -67,7 +83,12 @@ fn answer(key: Key, offer: &str, ours: Offer) -> (Option<String>, Parameters) {
 
 #[test]
 fn numbers_meet_at_the_least_or_the_greatest() {
-    let ours = Offer { max_burst_bytes: 1 << 20, max_outstanding_r2t: 4, time2wait_s: 3, ..Offer::default() };
+    let ours = Offer {
+        max_burst_bytes: 1 << 20,
+        max_outstanding_r2t: 4,
+        time2wait_s: 3,
+        ..Offer::default()
+    };
     assert_eq!(answer(Key::MaxBurstLength, "16776192", ours).0.as_deref(), Some("1048576"));
     assert_eq!(answer(Key::MaxBurstLength, "4096", ours).1.max_burst_bytes, 4096);
     assert_eq!(answer(Key::MaxBurstLength, "100", ours).0.as_deref(), Some(REJECT));
@@ -93,7 +114,8 @@ fn the_offerer_prefers() {
     assert_eq!(answer(Key::HeaderDigest, "None,CRC32C", ours).0.as_deref(), Some("None"));
     assert!(answer(Key::HeaderDigest, "X-own,CRC32C,None", ours).1.digests.header);
     assert_eq!(answer(Key::DataDigest, "X-own", ours).0.as_deref(), Some(REJECT));
-    let insists = Offer { digests: Digests::BOTH, require_digests: Digests::BOTH, ..Offer::default() };
+    let insists =
+        Offer { digests: Digests::BOTH, require_digests: Digests::BOTH, ..Offer::default() };
     assert_eq!(answer(Key::DataDigest, "None", insists).0.as_deref(), Some(REJECT));
     assert_eq!(answer(Key::TaskReporting, "FastAbort,RFC3720", ours).0.as_deref(), Some("RFC3720"));
 }
@@ -102,9 +124,15 @@ fn the_offerer_prefers() {
 fn declarations_and_markers() {
     let (said, parameters) = answer(Key::MaxRecvDataSegmentLength, "262144", Offer::default());
     assert_eq!((said, parameters.max_send_bytes, parameters.max_recv_bytes), (None, 262_144, 8192));
-    assert_eq!(answer(Key::MaxRecvDataSegmentLength, "16777216", Offer::default()).0.as_deref(), Some(REJECT));
+    assert_eq!(
+        answer(Key::MaxRecvDataSegmentLength, "16777216", Offer::default()).0.as_deref(),
+        Some(REJECT)
+    );
     assert_eq!(answer(Key::InitiatorMarker, "Yes", Offer::default()).0.as_deref(), Some("No"));
-    assert_eq!(answer(Key::TargetMarkerInterval, "1~2", Offer::default()).0.as_deref(), Some(REJECT));
+    assert_eq!(
+        answer(Key::TargetMarkerInterval, "1~2", Offer::default()).0.as_deref(),
+        Some(REJECT)
+    );
 }
 
 #[test]
@@ -117,9 +145,14 @@ fn both_ends_come_to_the_same() {
         max_burst_bytes: 1 << 22,
         ..Offer::default()
     };
-    let target =
-        Offer { digests: Digests { header: true, data: false }, initial_r2t: false, max_outstanding_r2t: 8, ..Offer::default() };
-    let (mut here, mut there, mut offers) = (Parameters::default(), Parameters::default(), Writer::default());
+    let target = Offer {
+        digests: Digests { header: true, data: false },
+        initial_r2t: false,
+        max_outstanding_r2t: 8,
+        ..Offer::default()
+    };
+    let (mut here, mut there, mut offers) =
+        (Parameters::default(), Parameters::default(), Writer::default());
     initiator.write(false, &mut offers);
     for pair in pairs(offers.text()) {
         let (key, value) = pair.unwrap();
@@ -137,9 +170,18 @@ fn both_ends_come_to_the_same() {
 #[test]
 fn answers_are_checked_by_the_offerer() {
     let (ours, mut into) = (Offer::default(), Parameters::default());
-    assert_eq!(settle(Key::HeaderDigest, "CRC32C", &ours, &mut into), Err(NegotiationError::Answer(Key::HeaderDigest)));
-    assert_eq!(settle(Key::InitialR2T, REJECT, &ours, &mut into), Err(NegotiationError::Refused(Key::InitialR2T)));
-    assert_eq!(settle(Key::MaxBurstLength, "1", &ours, &mut into), Err(NegotiationError::Value(Key::MaxBurstLength)));
+    assert_eq!(
+        settle(Key::HeaderDigest, "CRC32C", &ours, &mut into),
+        Err(NegotiationError::Answer(Key::HeaderDigest))
+    );
+    assert_eq!(
+        settle(Key::InitialR2T, REJECT, &ours, &mut into),
+        Err(NegotiationError::Refused(Key::InitialR2T))
+    );
+    assert_eq!(
+        settle(Key::MaxBurstLength, "1", &ours, &mut into),
+        Err(NegotiationError::Value(Key::MaxBurstLength))
+    );
     assert_eq!(settle(Key::TaskReporting, NOT_UNDERSTOOD, &ours, &mut into), Ok(()));
     // A target that answers with more than was offered gets no more than that.
     settle(Key::MaxBurstLength, "16776192", &ours, &mut into).unwrap();

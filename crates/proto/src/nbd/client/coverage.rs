@@ -17,7 +17,8 @@ impl Coverage {
     /// Adds a range that is not empty.
     ///
     /// # Errors
-    /// [`Violation::DataRange`] when a part of it was there already, [`Violation::Scattered`] when there are too many ranges.
+    /// [`Violation::DataRange`] when a part of it was there already, [`Violation::Scattered`] when
+    /// there are too many ranges.
     #[inline]
     pub fn add(&mut self, from: u32, to: u32) -> Result<(), Violation> {
         let at = self.0.partition_point(|(start, _)| *start < from);

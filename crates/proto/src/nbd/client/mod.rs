@@ -1,8 +1,8 @@
 //! The client's end of a connection: negotiation, then requests and replies.
 //!
-//! The client requests TLS if configured, the best form of headers that the server supports, and the export. Then
-//! [`Client::submit`] submits requests; each ends with one [`ClientEvent::Response`], after which [`Client::release`] frees its
-//! tag.
+//! The client requests TLS if configured, the best form of headers that the server supports, and
+//! the export. Then [`Client::submit`] submits requests; each ends with one
+//! [`ClientEvent::Response`], after which [`Client::release`] frees its tag.
 
 mod coverage;
 mod negotiate;
@@ -40,11 +40,17 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// An export without TLS.
     pub fn new(export: impl Into<String>) -> Self {
-        Self { export: export.into(), tls: false, form: Form::Extended, requests_max: NBD_REQUESTS_MAX }
+        Self {
+            export: export.into(),
+            tls: false,
+            form: Form::Extended,
+            requests_max: NBD_REQUESTS_MAX,
+        }
     }
 }
 
-/// What a server is to do. Offset and length are bytes, as [`ExportInfo`] allows them; both 0 for a flush.
+/// What a server is to do. Offset and length are bytes, as [`ExportInfo`] allows them; both 0 for a
+/// flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
     /// What: anything but a disconnect or block status.
@@ -71,12 +77,13 @@ pub enum SubmitError {
 /// What the layer above a client learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientEvent {
-    /// The server agreed on TLS: the stream is to be replaced, and [`Client::secured`] to be called; nothing may be received
-    /// meanwhile.
+    /// The server agreed on TLS: the stream is to be replaced, and [`Client::secured`] to be
+    /// called; nothing may be received meanwhile.
     StartTls,
     /// [`Client::export`] is known, and requests may be submitted.
     Ready,
-    /// The server refused something without which it cannot go on: see [`Client::refusal`]. `Closed` comes next.
+    /// The server refused something without which it cannot go on: see [`Client::refusal`].
+    /// `Closed` comes next.
     Refused,
     /// So much of the memory of a read is zeroes, which the server did not send.
     Hole {
@@ -160,7 +167,11 @@ impl Client {
             said: Vec::new(),
             said_from: 0,
             no_zeroes: false,
-            export: ExportInfo { size_bytes: 0, flags: TransmissionFlags::default(), sizes: BlockSizes::DEFAULT },
+            export: ExportInfo {
+                size_bytes: 0,
+                flags: TransmissionFlags::default(),
+                sizes: BlockSizes::DEFAULT,
+            },
             refusal: None,
             strange_sizes: None,
             slots: Slab::new(requests),
@@ -206,8 +217,8 @@ impl Client {
         self.slots.in_use()
     }
 
-    /// Submits a command. Requests are sent in the order in which they were submitted; data is sent from the memory of the tag, or
-    /// received into it.
+    /// Submits a command. Requests are sent in the order in which they were submitted; data is sent
+    /// from the memory of the tag, or received into it.
     #[inline]
     pub fn submit(&mut self, command: Command) -> Result<Tag, SubmitError> {
         if self.phase != Phase::Transmission {
@@ -219,13 +230,14 @@ impl Client {
         Ok(tag)
     }
 
-    /// Whether no byte of a request can have reached the server, as it was never part of a gather list.
+    /// Whether no byte of a request can have reached the server, as it was never part of a gather
+    /// list.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.state == RequestState::Submitted)
     }
 
-    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of `tag`. Gives the response that waited
-    /// for this, if any.
+    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of
+    /// `tag`. Gives the response that waited for this, if any.
     #[inline]
     pub fn sent(&mut self, tag: Tag) -> Option<ClientEvent> {
         let slot = self.slots.at(tag)?;
@@ -233,7 +245,8 @@ impl Client {
         (slot.state == RequestState::Answered).then(|| slot.answer(tag))
     }
 
-    /// The layer above has handled the response of `tag`: its memory is free, and the tag may name another request.
+    /// The layer above has handled the response of `tag`: its memory is free, and the tag may name
+    /// another request.
     #[inline]
     pub fn release(&mut self, tag: Tag) {
         if self.slots.at(tag).is_some_and(|slot| slot.state == RequestState::Done) {
@@ -241,8 +254,8 @@ impl Client {
         }
     }
 
-    /// Takes leave: DISC is sent behind what was submitted, and nothing may be submitted any more. The stream is to be closed once all
-    /// is sent.
+    /// Takes leave: DISC is sent behind what was submitted, and nothing may be submitted any more.
+    /// The stream is to be closed once all is sent.
     pub fn disconnect(&mut self) {
         if self.phase == Phase::Transmission {
             self.phase = Phase::Leaving;

@@ -2,11 +2,13 @@
 
 use super::{Client, ClientEvent, Phase, Step};
 use crate::limits::{NBD_OPTION_BYTES_MAX, NBD_OPTION_REPLIES_MAX};
-use crate::nbd::code::{ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags};
+use crate::nbd::code::{
+    ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags,
+};
 use crate::nbd::export::BlockSizes;
 use crate::nbd::wire::{
-    EXPORT_NAME_ZEROES, GREETING_BYTES, INIT_MAGIC, OLDSTYLE_GREETING_BYTES, OLDSTYLE_MAGIC, OPTION_MAGIC, OPTION_REPLY_BYTES,
-    OPTION_REPLY_MAGIC, Reader, put_option, text,
+    EXPORT_NAME_ZEROES, GREETING_BYTES, INIT_MAGIC, OLDSTYLE_GREETING_BYTES, OLDSTYLE_MAGIC,
+    OPTION_MAGIC, OPTION_REPLY_BYTES, OPTION_REPLY_MAGIC, Reader, put_option, text,
 };
 use crate::nbd::{Form, Violation};
 use crate::stream::{HEADER_MAX, Rx};
@@ -55,7 +57,9 @@ impl Client {
         match stage {
             Stage::Greeting => self.greeting(bytes),
             Stage::Reply { option, count } => self.option_reply(bytes, option, count),
-            Stage::Data { option, count, reply, left } => self.option_reply_data(bytes, option, count, reply, left),
+            Stage::Data { option, count, reply, left } => {
+                self.option_reply_data(bytes, option, count, reply, left)
+            }
             Stage::Tls if bytes.is_empty() => Step::Next(0, Rx::More { need: 1 }),
             Stage::Tls => self.violate(Violation::PlainTextBeforeTls),
             Stage::NameAnswer => self.name_answer(bytes),
@@ -85,24 +89,33 @@ impl Client {
             Some(magic) if magic != OPTION_MAGIC => return self.violate(Violation::NotNbd),
             _ => {}
         }
-        let Some(flags) = reader.u16().map(HandshakeFlags) else { return Step::Next(0, Rx::More { need: GREETING_BYTES }) };
+        let Some(flags) = reader.u16().map(HandshakeFlags) else {
+            return Step::Next(0, Rx::More { need: GREETING_BYTES });
+        };
         let fixed = flags.has(HandshakeFlags::FIXED_NEWSTYLE);
         self.no_zeroes = flags.has(HandshakeFlags::NO_ZEROES);
-        let answer =
-            ClientFlags::default().with_if(ClientFlags::FIXED_NEWSTYLE, fixed).with_if(ClientFlags::NO_ZEROES, self.no_zeroes);
+        let answer = ClientFlags::default()
+            .with_if(ClientFlags::FIXED_NEWSTYLE, fixed)
+            .with_if(ClientFlags::NO_ZEROES, self.no_zeroes);
         self.said.extend_from_slice(&answer.0.to_be_bytes());
         match (fixed, self.config.tls) {
             (true, true) => self.ask(OptionCode::STARTTLS, &[]),
             (true, false) => self.ask_form(self.config.form),
             (false, true) => {
-                return self.refuse(GREETING_BYTES, OptionCode::STARTTLS, ReplyCode::ERR_UNSUP, String::new());
+                return self.refuse(
+                    GREETING_BYTES,
+                    OptionCode::STARTTLS,
+                    ReplyCode::ERR_UNSUP,
+                    String::new(),
+                );
             }
             (false, false) => self.ask_name(),
         }
         Step::Used(GREETING_BYTES)
     }
 
-    /// A server that negotiates nothing: it has one export, without a name, and says at once what that is.
+    /// A server that negotiates nothing: it has one export, without a name, and says at once what
+    /// that is.
     fn oldstyle(&mut self, rest: &mut Reader<'_>) -> Step {
         let (Some(size), Some(flags)) = (rest.u64(), rest.u32()) else {
             return Step::Next(0, Rx::More { need: OLDSTYLE_GREETING_BYTES });
@@ -113,8 +126,12 @@ impl Client {
             _ => None,
         };
         if let Some((option, code)) = refused {
-            let step =
-                self.refuse(OLDSTYLE_GREETING_BYTES, option, code, "an oldstyle server has one export, without a name".into());
+            let step = self.refuse(
+                OLDSTYLE_GREETING_BYTES,
+                option,
+                code,
+                "an oldstyle server has one export, without a name".into(),
+            );
             // It takes no options, not even the one that takes leave.
             self.said.clear();
             return step;
@@ -142,7 +159,8 @@ impl Client {
 
     fn ask_export(&mut self) {
         let name = self.config.export.as_bytes();
-        let (len, sizes) = ((name.len() as u32).to_be_bytes(), InfoType::BLOCK_SIZE.0.to_be_bytes());
+        let (len, sizes) =
+            ((name.len() as u32).to_be_bytes(), InfoType::BLOCK_SIZE.0.to_be_bytes());
         let data = [&len, name, &1u16.to_be_bytes(), &sizes].concat();
         self.ask(OptionCode::GO, &data);
     }
@@ -156,7 +174,9 @@ impl Client {
 
     fn name_answer(&mut self, bytes: &[u8]) -> Step {
         let mut reader = Reader(bytes);
-        let (Some(size), Some(flags)) = (reader.u64(), reader.u16()) else { return Step::Next(0, Rx::More { need: 10 }) };
+        let (Some(size), Some(flags)) = (reader.u64(), reader.u16()) else {
+            return Step::Next(0, Rx::More { need: 10 });
+        };
         (self.export.size_bytes, self.export.flags) = (size, TransmissionFlags(flags));
         self.phase = Phase::Negotiation(if self.no_zeroes { Stage::Ready } else { Stage::Zeroes });
         Step::Used(10)
@@ -164,7 +184,9 @@ impl Client {
 
     fn option_reply(&mut self, bytes: &[u8], option: OptionCode, count: u32) -> Step {
         let mut reader = Reader(bytes);
-        let (Some(magic), Some(of), Some(reply), Some(len)) = (reader.u64(), reader.u32(), reader.u32(), reader.u32()) else {
+        let (Some(magic), Some(of), Some(reply), Some(len)) =
+            (reader.u64(), reader.u32(), reader.u32(), reader.u32())
+        else {
             return Step::Next(0, Rx::More { need: OPTION_REPLY_BYTES });
         };
         let (of, reply) = (OptionCode(of), ReplyCode(reply));
@@ -185,7 +207,14 @@ impl Client {
         Step::Used(OPTION_REPLY_BYTES)
     }
 
-    fn option_reply_data(&mut self, bytes: &[u8], option: OptionCode, count: u32, reply: ReplyCode, left: u32) -> Step {
+    fn option_reply_data(
+        &mut self,
+        bytes: &[u8],
+        option: OptionCode,
+        count: u32,
+        reply: ReplyCode,
+        left: u32,
+    ) -> Step {
         let now = bytes.len().min(left as usize);
         self.reply_data.extend_from_slice(&bytes[..now]);
         let left = left - now as u32;
@@ -197,14 +226,24 @@ impl Client {
     }
 
     /// A reply to an option is complete.
-    fn option_answered(&mut self, used: usize, option: OptionCode, count: u32, reply: ReplyCode) -> Step {
+    fn option_answered(
+        &mut self,
+        used: usize,
+        option: OptionCode,
+        count: u32,
+        reply: ReplyCode,
+    ) -> Step {
         if reply.is_error() {
             return self.option_failed(used, option, reply);
         }
         match (option, reply) {
             (OptionCode::GO, ReplyCode::INFO) => {
                 self.phase = Phase::Negotiation(Stage::Reply { option, count: count + 1 });
-                return if self.learn() { Step::Used(used) } else { self.violate(Violation::OptionReply(option)) };
+                return if self.learn() {
+                    Step::Used(used)
+                } else {
+                    self.violate(Violation::OptionReply(option))
+                };
             }
             (OptionCode::GO, ReplyCode::ACK) => return self.accepted(used),
             (OptionCode::STARTTLS, ReplyCode::ACK) => {
@@ -221,10 +260,17 @@ impl Client {
 
     fn option_failed(&mut self, used: usize, option: OptionCode, reply: ReplyCode) -> Step {
         match option {
-            // A server that wants TLS says so to every option; the question for the export gets the best answer.
-            OptionCode::EXTENDED_HEADERS if reply != ReplyCode::ERR_TLS_REQD => self.ask_form(Form::Structured),
-            OptionCode::STRUCTURED_REPLY | OptionCode::EXTENDED_HEADERS => self.ask_form(Form::Simple),
-            OptionCode::GO if reply == ReplyCode::ERR_UNSUP && self.form != Form::Extended => self.ask_name(),
+            // A server that wants TLS says so to every option; the question for the export gets the
+            // best answer.
+            OptionCode::EXTENDED_HEADERS if reply != ReplyCode::ERR_TLS_REQD => {
+                self.ask_form(Form::Structured)
+            }
+            OptionCode::STRUCTURED_REPLY | OptionCode::EXTENDED_HEADERS => {
+                self.ask_form(Form::Simple)
+            }
+            OptionCode::GO if reply == ReplyCode::ERR_UNSUP && self.form != Form::Extended => {
+                self.ask_name()
+            }
             _ => {
                 let message = text(&self.reply_data).unwrap_or_default().to_owned();
                 return self.refuse(used, option, reply, message);
@@ -233,7 +279,13 @@ impl Client {
         Step::Used(used)
     }
 
-    fn refuse(&mut self, used: usize, option: OptionCode, code: ReplyCode, message: String) -> Step {
+    fn refuse(
+        &mut self,
+        used: usize,
+        option: OptionCode,
+        code: ReplyCode,
+        message: String,
+    ) -> Step {
         self.refusal = Some(Refusal { option, code, message });
         put_option(&mut self.said, OptionCode::ABORT.0, &[]);
         self.phase = Phase::Negotiation(Stage::Refused);
@@ -251,7 +303,9 @@ impl Client {
                 reader.is_empty()
             }
             InfoType::BLOCK_SIZE => {
-                let (Some(minimum), Some(preferred), Some(payload_max)) = (reader.u32(), reader.u32(), reader.u32()) else {
+                let (Some(minimum), Some(preferred), Some(payload_max)) =
+                    (reader.u32(), reader.u32(), reader.u32())
+                else {
                     return false;
                 };
                 let sizes = BlockSizes { minimum, preferred, payload_max };

@@ -20,7 +20,9 @@ impl Client {
         match ReplyHeader::decode(self.form, bytes) {
             Decoded::More(need) => Step::Next(0, Rx::More { need }),
             Decoded::Wrong => self.violate(Violation::ReplyMagic),
-            Decoded::Header(ReplyHeader::Simple { error, cookie }, used) => self.simple(used, error, cookie),
+            Decoded::Header(ReplyHeader::Simple { error, cookie }, used) => {
+                self.simple(used, error, cookie)
+            }
             Decoded::Header(ReplyHeader::Chunk { flags, kind, cookie, length }, used) => {
                 self.chunk(&bytes[used..], used, flags.has(ChunkFlags::DONE), kind, cookie, length)
             }
@@ -30,7 +32,9 @@ impl Client {
     #[inline]
     fn simple(&mut self, used: usize, error: ErrorCode, cookie: u64) -> Step {
         let form = self.form;
-        let Some((tag, slot)) = self.slots.by_cookie(cookie) else { return self.violate(Violation::Cookie) };
+        let Some((tag, slot)) = self.slots.by_cookie(cookie) else {
+            return self.violate(Violation::Cookie);
+        };
         slot.error = error;
         if slot.command.code == CommandCode::READ {
             if form != Form::Simple {
@@ -48,21 +52,37 @@ impl Client {
     }
 
     #[inline]
-    fn chunk(&mut self, rest: &[u8], used: usize, last: bool, kind: ChunkType, cookie: u64, length: u64) -> Step {
-        let Some((tag, slot)) = self.slots.by_cookie(cookie) else { return self.violate(Violation::Cookie) };
+    fn chunk(
+        &mut self,
+        rest: &[u8],
+        used: usize,
+        last: bool,
+        kind: ChunkType,
+        cookie: u64,
+        length: u64,
+    ) -> Step {
+        let Some((tag, slot)) = self.slots.by_cookie(cookie) else {
+            return self.violate(Violation::Cookie);
+        };
         let read = slot.command.code == CommandCode::READ;
         match kind {
             ChunkType::NONE if length == 0 && last => self.end_reply(used, tag),
-            ChunkType::OFFSET_DATA if read && length > 8 => self.data(rest, used, last, tag, length - 8),
+            ChunkType::OFFSET_DATA if read && length > 8 => {
+                self.data(rest, used, last, tag, length - 8)
+            }
             ChunkType::OFFSET_HOLE if read && length == 12 => self.hole(rest, used, last, tag),
-            _ if kind.is_error() && (6..=ERROR_BYTES_MAX).contains(&length) => self.error(rest, used, last, tag, length),
+            _ if kind.is_error() && (6..=ERROR_BYTES_MAX).contains(&length) => {
+                self.error(rest, used, last, tag, length)
+            }
             _ => self.violate(Violation::Chunk(kind)),
         }
     }
 
     #[inline]
     fn data(&mut self, rest: &[u8], used: usize, last: bool, tag: Tag, length: u64) -> Step {
-        let Some(offset) = Reader(rest).u64() else { return Step::Next(0, Rx::More { need: used + 8 }) };
+        let Some(offset) = Reader(rest).u64() else {
+            return Step::Next(0, Rx::More { need: used + 8 });
+        };
         let Some(slot) = self.slots.at(tag) else { return self.violate(Violation::Cookie) };
         match cover(slot, offset, length) {
             Err(violation) => self.violate(violation),
@@ -138,7 +158,8 @@ impl Client {
 fn cover(slot: &mut RequestSlot, offset: u64, length: u64) -> Result<(u32, u32), Violation> {
     let asked = &slot.command;
     let from = offset.checked_sub(asked.offset).ok_or(Violation::DataRange)?;
-    let to = from.checked_add(length).filter(|to| *to <= asked.length).ok_or(Violation::DataRange)?;
+    let to =
+        from.checked_add(length).filter(|to| *to <= asked.length).ok_or(Violation::DataRange)?;
     if length == 0 {
         return Err(Violation::DataRange);
     }

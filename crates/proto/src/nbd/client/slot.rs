@@ -40,8 +40,8 @@ impl RequestSlot {
     }
 }
 
-/// A cookie is the tag and, above it, a number that changes whenever the slot is used again, so that a late reply is not taken for another
-/// request's. The first use has number 0.
+/// A cookie is the tag and, above it, a number that changes whenever the slot is used again, so
+/// that a late reply is not taken for another request's. The first use has number 0.
 const USE: u64 = 1 << 16;
 
 impl Slot for RequestSlot {
@@ -50,7 +50,12 @@ impl Slot for RequestSlot {
             state: RequestState::Free,
             unsent: false,
             cookie: u64::from(tag.0).wrapping_sub(USE),
-            command: Command { code: CommandCode::READ, flags: CommandFlags::default(), offset: 0, length: 0 },
+            command: Command {
+                code: CommandCode::READ,
+                flags: CommandFlags::default(),
+                offset: 0,
+                length: 0,
+            },
             error: ErrorCode::SUCCESS,
             coverage: Coverage::default(),
         }

@@ -1,7 +1,8 @@
 //! The server's end of a connection: negotiation, then requests and replies.
 //!
-//! The layer above answers [`ServerEvent::Select`] at once with [`Server::answer`], and each [`ServerEvent::Request`] once with
-//! [`Server::complete`], in any order. Requests that violate a rule never reach it.
+//! The layer above answers [`ServerEvent::Select`] at once with [`Server::answer`], and each
+//! [`ServerEvent::Request`] once with [`Server::complete`], in any order. Requests that violate a
+//! rule never reach it.
 
 mod negotiate;
 mod options;
@@ -33,19 +34,25 @@ pub struct ServerConfig {
     pub tls: bool,
     /// Maximum requests in progress; see [`NBD_REQUESTS_MAX`].
     pub requests_max: u16,
-    /// From the first tick until the client has chosen its export. Slower ones lose their connection.
+    /// From the first tick until the client has chosen its export. Slower ones lose their
+    /// connection.
     pub negotiation_limit: Duration,
 }
 
 impl ServerConfig {
     /// Exports without TLS.
     pub fn new(exports: Arc<[Listed]>) -> Self {
-        Self { exports, tls: false, requests_max: NBD_REQUESTS_MAX, negotiation_limit: Duration::from_secs(HANDSHAKE_S) }
+        Self {
+            exports,
+            tls: false,
+            requests_max: NBD_REQUESTS_MAX,
+            negotiation_limit: Duration::from_secs(HANDSHAKE_S),
+        }
     }
 }
 
-/// What a client wants done. Offset and length are bytes, inside of the export, multiples of its smallest block, not 0 except for a
-/// flush.
+/// What a client wants done. Offset and length are bytes, inside of the export, multiples of its
+/// smallest block, not 0 except for a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
     /// What.
@@ -61,7 +68,8 @@ pub struct Command {
 pub enum CommandKind {
     /// Read; completed with all of the data in the memory of the tag.
     Read,
-    /// Write; to be done when [`ServerEvent::DataArrived`] tells that the data is in the memory of the tag.
+    /// Write; to be done when [`ServerEvent::DataArrived`] tells that the data is in the memory of
+    /// the tag.
     Write {
         /// Durable before it is completed.
         fua: bool,
@@ -85,10 +93,11 @@ pub enum CommandKind {
 /// What the layer above a server learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
-    /// The client starts TLS. Once everything is sent the stream is to be replaced, and [`Server::secured`] to be called; nothing
-    /// may be received meanwhile.
+    /// The client starts TLS. Once everything is sent the stream is to be replaced, and
+    /// [`Server::secured`] to be called; nothing may be received meanwhile.
     StartTls,
-    /// The client wants an export: [`Server::wanted`] names it, [`Server::answer`] has to be called at once.
+    /// The client wants an export: [`Server::wanted`] names it, [`Server::answer`] has to be called
+    /// at once.
     Select,
     /// Do this.
     Request {
@@ -201,7 +210,11 @@ impl Server {
             wanted: Wanted::default(),
             context: None,
             block_status: false,
-            export: ExportInfo { size_bytes: 0, flags: Default::default(), sizes: super::BlockSizes::DEFAULT },
+            export: ExportInfo {
+                size_bytes: 0,
+                flags: Default::default(),
+                sizes: super::BlockSizes::DEFAULT,
+            },
             slots: Slab::new(requests),
             ready: VecDeque::new(),
             after: After::Nothing,
@@ -226,23 +239,32 @@ impl Server {
         self.slots.in_use()
     }
 
-    /// Whether nothing more is taken: every slot is in use, or the client does not take its answers.
+    /// Whether nothing more is taken: every slot is in use, or the client does not take its
+    /// answers.
     #[inline]
     pub fn is_full(&self) -> bool {
-        if self.is_transmitting() { self.slots.is_full() } else { self.said.len() >= NBD_NEGOTIATION_BYTES }
+        if self.is_transmitting() {
+            self.slots.is_full()
+        } else {
+            self.said.len() >= NBD_NEGOTIATION_BYTES
+        }
     }
 
-    /// A request has been done, or not. A read that succeeded is answered with the memory of the tag, which is free once the pump
-    /// has told [`Server::sent`]; every other request is over with this.
+    /// A request has been done, or not. A read that succeeded is answered with the memory of the
+    /// tag, which is free once the pump has told [`Server::sent`]; every other request is over with
+    /// this.
     #[inline]
     pub fn complete(&mut self, tag: Tag, error: ErrorCode) {
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == RequestState::Busy) else { return };
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == RequestState::Busy) else {
+            return;
+        };
         slot.error = error;
         slot.state = RequestState::Ready;
         self.ready.push_back(tag);
     }
 
-    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of `tag`.
+    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of
+    /// `tag`.
     #[inline]
     pub fn sent(&mut self, tag: Tag) {
         if self.slots.at(tag).is_some_and(|slot| slot.state == RequestState::Sending) {

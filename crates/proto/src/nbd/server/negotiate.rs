@@ -4,7 +4,9 @@ use super::options::{ALLOCATION, How, Queries, Wanted};
 use super::transmit::ALLOCATION_CONTEXT;
 use super::{After, Offer, Phase, Server, ServerEvent, Step};
 use crate::limits::NBD_OPTION_BYTES_MAX;
-use crate::nbd::code::{ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags};
+use crate::nbd::code::{
+    ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags,
+};
 use crate::nbd::export::ExportInfo;
 use crate::nbd::wire::{EXPORT_NAME_ZEROES, INIT_MAGIC, OPTION_BYTES, OPTION_MAGIC, Reader, text};
 use crate::nbd::{Form, Violation};
@@ -15,7 +17,9 @@ impl Server {
     pub(super) fn greet(&mut self) {
         self.said.extend_from_slice(&INIT_MAGIC.to_be_bytes());
         self.said.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
-        self.said.extend_from_slice(&HandshakeFlags::FIXED_NEWSTYLE.with(HandshakeFlags::NO_ZEROES).0.to_be_bytes());
+        self.said.extend_from_slice(
+            &HandshakeFlags::FIXED_NEWSTYLE.with(HandshakeFlags::NO_ZEROES).0.to_be_bytes(),
+        );
     }
 
     pub(super) fn client_flags(&mut self, bytes: &[u8]) -> Step {
@@ -33,7 +37,8 @@ impl Server {
             return Step::Next(0, Rx::Event(ServerEvent::Full));
         }
         let mut reader = Reader(bytes);
-        let (Some(magic), Some(option), Some(len)) = (reader.u64(), reader.u32(), reader.u32()) else {
+        let (Some(magic), Some(option), Some(len)) = (reader.u64(), reader.u32(), reader.u32())
+        else {
             return Step::Next(0, Rx::More { need: OPTION_BYTES });
         };
         if magic != OPTION_MAGIC {
@@ -80,7 +85,10 @@ impl Server {
     }
 
     fn execute(&mut self, option: OptionCode, data: &[u8]) -> Option<Rx<ServerEvent>> {
-        if self.config.tls && !self.secure && !matches!(option, OptionCode::STARTTLS | OptionCode::ABORT) {
+        if self.config.tls
+            && !self.secure
+            && !matches!(option, OptionCode::STARTTLS | OptionCode::ABORT)
+        {
             return self.demand_tls(option);
         }
         match option {
@@ -91,8 +99,13 @@ impl Server {
             OptionCode::EXPORT_NAME => return self.export_name(data),
             OptionCode::INFO => return self.info(option, How::Info, data),
             OptionCode::GO => return self.info(option, How::Go, data),
-            OptionCode::LIST_META_CONTEXT | OptionCode::SET_META_CONTEXT => self.meta_context(option, data),
-            OptionCode::STARTTLS | OptionCode::LIST | OptionCode::STRUCTURED_REPLY | OptionCode::EXTENDED_HEADERS => {
+            OptionCode::LIST_META_CONTEXT | OptionCode::SET_META_CONTEXT => {
+                self.meta_context(option, data)
+            }
+            OptionCode::STARTTLS
+            | OptionCode::LIST
+            | OptionCode::STRUCTURED_REPLY
+            | OptionCode::EXTENDED_HEADERS => {
                 if !data.is_empty() {
                     self.reply(option, ReplyCode::ERR_INVALID, &[b"this option has no data"]);
                     return None;
@@ -119,7 +132,9 @@ impl Server {
             OptionCode::STARTTLS if !self.config.tls => {
                 self.reply(option, ReplyCode::ERR_POLICY, &[b"this server is not set up for TLS"]);
             }
-            OptionCode::STARTTLS if self.secure => self.reply(option, ReplyCode::ERR_INVALID, &[b"TLS is already in use"]),
+            OptionCode::STARTTLS if self.secure => {
+                self.reply(option, ReplyCode::ERR_INVALID, &[b"TLS is already in use"])
+            }
             OptionCode::STARTTLS => {
                 self.reply(option, ReplyCode::ACK, &[]);
                 self.phase = Phase::Tls;
@@ -145,7 +160,11 @@ impl Server {
         let exports = self.config.exports.clone();
         for listed in exports.iter() {
             let (name, text) = (listed.name.as_bytes(), listed.description.as_bytes());
-            self.reply(OptionCode::LIST, ReplyCode::SERVER, &[&(name.len() as u32).to_be_bytes(), name, text]);
+            self.reply(
+                OptionCode::LIST,
+                ReplyCode::SERVER,
+                &[&(name.len() as u32).to_be_bytes(), name, text],
+            );
         }
         self.reply(OptionCode::LIST, ReplyCode::ACK, &[]);
     }
@@ -165,13 +184,20 @@ impl Server {
         if !self.is_known(queries.export) {
             return self.reply(option, ReplyCode::ERR_UNKNOWN, &[]);
         }
-        let (id, meant) =
-            if set { (ALLOCATION_CONTEXT, queries.allocation) } else { (0, queries.none || queries.allocation || queries.base) };
+        let (id, meant) = if set {
+            (ALLOCATION_CONTEXT, queries.allocation)
+        } else {
+            (0, queries.none || queries.allocation || queries.base)
+        };
         if set && meant {
             self.context = Some(queries.export.to_owned());
         }
         if meant {
-            self.reply(option, ReplyCode::META_CONTEXT, &[&id.to_be_bytes(), ALLOCATION.as_bytes()]);
+            self.reply(
+                option,
+                ReplyCode::META_CONTEXT,
+                &[&id.to_be_bytes(), ALLOCATION.as_bytes()],
+            );
         }
         self.reply(option, ReplyCode::ACK, &[]);
     }
@@ -183,7 +209,9 @@ impl Server {
     }
 
     fn export_name(&mut self, data: &[u8]) -> Option<Rx<ServerEvent>> {
-        let Some(name) = text(data).filter(|_| self.form != Form::Extended) else { return self.no_such_export() };
+        let Some(name) = text(data).filter(|_| self.form != Form::Extended) else {
+            return self.no_such_export();
+        };
         self.wanted = Wanted { how: How::Name, name: name.to_owned(), ..Wanted::default() };
         self.phase = Phase::Answer;
         Some(Rx::Event(ServerEvent::Select))
@@ -204,12 +232,14 @@ impl Server {
         &self.wanted.name
     }
 
-    /// Whether the export of [`ServerEvent::Select`] is to be used once it is offered, and not only told about.
+    /// Whether the export of [`ServerEvent::Select`] is to be used once it is offered, and not only
+    /// told about.
     pub fn wants_to_go(&self) -> bool {
         self.wanted.how != How::Info
     }
 
-    /// Answers [`ServerEvent::Select`]: with what is known of the export, or with an error code and a word of explanation.
+    /// Answers [`ServerEvent::Select`]: with what is known of the export, or with an error code and
+    /// a word of explanation.
     pub fn answer(&mut self, offer: Result<Offer<'_>, (ReplyCode, &str)>) {
         if self.phase != Phase::Answer {
             return;
@@ -231,7 +261,10 @@ impl Server {
 
     fn accept(&mut self, option: OptionCode, offer: &Offer<'_>) {
         let fragments = self.form != Form::Simple;
-        let info = ExportInfo { flags: offer.info.flags.with_if(TransmissionFlags::SEND_DF, fragments), ..offer.info };
+        let info = ExportInfo {
+            flags: offer.info.flags.with_if(TransmissionFlags::SEND_DF, fragments),
+            ..offer.info
+        };
         let (size, flags) = (info.size_bytes.to_be_bytes(), info.flags.0.to_be_bytes());
         if self.wanted.how == How::Name {
             self.said.extend_from_slice(&size);
@@ -242,14 +275,27 @@ impl Server {
             let kind = |kind: InfoType| kind.0.to_be_bytes();
             self.reply(option, ReplyCode::INFO, &[&kind(InfoType::EXPORT), &size, &flags]);
             if self.wanted.canonical_name {
-                self.reply(option, ReplyCode::INFO, &[&kind(InfoType::NAME), offer.listed.name.as_bytes()]);
+                self.reply(
+                    option,
+                    ReplyCode::INFO,
+                    &[&kind(InfoType::NAME), offer.listed.name.as_bytes()],
+                );
             }
             if self.wanted.description {
-                self.reply(option, ReplyCode::INFO, &[&kind(InfoType::DESCRIPTION), offer.listed.description.as_bytes()]);
+                self.reply(
+                    option,
+                    ReplyCode::INFO,
+                    &[&kind(InfoType::DESCRIPTION), offer.listed.description.as_bytes()],
+                );
             }
             if self.wanted.sizes {
-                let sizes = [info.sizes.minimum, info.sizes.preferred, info.sizes.payload_max].map(u32::to_be_bytes);
-                self.reply(option, ReplyCode::INFO, &[&kind(InfoType::BLOCK_SIZE), sizes.as_flattened()]);
+                let sizes = [info.sizes.minimum, info.sizes.preferred, info.sizes.payload_max]
+                    .map(u32::to_be_bytes);
+                self.reply(
+                    option,
+                    ReplyCode::INFO,
+                    &[&kind(InfoType::BLOCK_SIZE), sizes.as_flattened()],
+                );
             }
             self.reply(option, ReplyCode::ACK, &[]);
         }
@@ -263,7 +309,8 @@ impl Server {
     /// TLS is in use now: what was agreed on in plain text is forgotten.
     pub fn secured(&mut self) {
         if self.phase == Phase::Tls {
-            (self.phase, self.secure, self.form, self.context) = (Phase::Option, true, Form::Simple, None);
+            (self.phase, self.secure, self.form, self.context) =
+                (Phase::Option, true, Form::Simple, None);
         }
     }
 }

@@ -18,7 +18,8 @@ pub struct Listed {
 pub struct Offer<'a> {
     /// Its canonical name and its description.
     pub listed: &'a Listed,
-    /// Size, flags and block sizes, now. Whether reads may ask for one chunk is the server's own matter.
+    /// Size, flags and block sizes, now. Whether reads may ask for one chunk is the server's own
+    /// matter.
     pub info: ExportInfo,
 }
 

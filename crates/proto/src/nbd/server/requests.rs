@@ -37,7 +37,9 @@ impl Server {
         let verdict = self.judge(&request);
         let error = *verdict.as_ref().err().unwrap_or(&ErrorCode::SUCCESS);
         let Request { command, cookie, offset, length, .. } = request;
-        let Some((tag, slot)) = self.slots.take() else { return Step::Next(0, Rx::Event(ServerEvent::Full)) };
+        let Some((tag, slot)) = self.slots.take() else {
+            return Step::Next(0, Rx::Event(ServerEvent::Full));
+        };
         *slot = RequestSlot { state: RequestState::Ready, command, error, cookie, offset, length };
         match verdict {
             Ok(Verdict::Do(kind)) => self.hand_on(need, tag, Command { kind, offset, length }),
@@ -103,9 +105,15 @@ impl Server {
                 self.in_range(request, ErrorCode::ENOSPC)?;
                 self.is_short(request, ErrorCode::EINVAL)?;
                 let payload = self.form != Form::Extended || flags.has(CommandFlags::PAYLOAD_LEN);
-                if payload { Ok(Verdict::Do(CommandKind::Write { fua })) } else { Err(ErrorCode::EINVAL) }
+                if payload {
+                    Ok(Verdict::Do(CommandKind::Write { fua }))
+                } else {
+                    Err(ErrorCode::EINVAL)
+                }
             }
-            CommandCode::FLUSH if can(TransmissionFlags::SEND_FLUSH) && offset == 0 && length == 0 => {
+            CommandCode::FLUSH
+                if can(TransmissionFlags::SEND_FLUSH) && offset == 0 && length == 0 =>
+            {
                 Ok(Verdict::Do(CommandKind::Flush))
             }
             CommandCode::TRIM if can(TransmissionFlags::SEND_TRIM) => {
@@ -120,7 +128,10 @@ impl Server {
                 if flags.has(CommandFlags::FAST_ZERO) {
                     return Err(ErrorCode::ENOTSUP);
                 }
-                Ok(Verdict::Do(CommandKind::WriteZeroes { may_free: !flags.has(CommandFlags::NO_HOLE), fua }))
+                Ok(Verdict::Do(CommandKind::WriteZeroes {
+                    may_free: !flags.has(CommandFlags::NO_HOLE),
+                    fua,
+                }))
             }
             CommandCode::BLOCK_STATUS if self.block_status => {
                 self.in_range(request, ErrorCode::EINVAL)?;
@@ -135,11 +146,13 @@ impl Server {
     fn allowed_flags(&self, command: CommandCode) -> CommandFlags {
         let can = |flag| self.export.flags.has(flag);
         let own = match command {
-            CommandCode::READ => CommandFlags::default().with_if(CommandFlags::DF, can(TransmissionFlags::SEND_DF)),
-            CommandCode::WRITE => CommandFlags::default().with_if(CommandFlags::PAYLOAD_LEN, self.form == Form::Extended),
-            CommandCode::WRITE_ZEROES => {
-                CommandFlags::NO_HOLE.with_if(CommandFlags::FAST_ZERO, can(TransmissionFlags::SEND_FAST_ZERO))
+            CommandCode::READ => {
+                CommandFlags::default().with_if(CommandFlags::DF, can(TransmissionFlags::SEND_DF))
             }
+            CommandCode::WRITE => CommandFlags::default()
+                .with_if(CommandFlags::PAYLOAD_LEN, self.form == Form::Extended),
+            CommandCode::WRITE_ZEROES => CommandFlags::NO_HOLE
+                .with_if(CommandFlags::FAST_ZERO, can(TransmissionFlags::SEND_FAST_ZERO)),
             CommandCode::BLOCK_STATUS => CommandFlags::REQ_ONE,
             _ => CommandFlags::default(),
         };
@@ -148,7 +161,11 @@ impl Server {
 
     #[inline]
     fn may_write(&self) -> Result<(), ErrorCode> {
-        if self.export.flags.has(TransmissionFlags::READ_ONLY) { Err(ErrorCode::EPERM) } else { Ok(()) }
+        if self.export.flags.has(TransmissionFlags::READ_ONLY) {
+            Err(ErrorCode::EPERM)
+        } else {
+            Ok(())
+        }
     }
 
     #[inline]
@@ -157,7 +174,11 @@ impl Server {
         if !self.export.contains(offset, length) {
             return Err(beyond);
         }
-        if length == 0 || !self.export.is_aligned(offset, length) { Err(ErrorCode::EINVAL) } else { Ok(()) }
+        if length == 0 || !self.export.is_aligned(offset, length) {
+            Err(ErrorCode::EINVAL)
+        } else {
+            Ok(())
+        }
     }
 
     #[inline]

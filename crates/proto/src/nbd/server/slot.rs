@@ -31,7 +31,14 @@ pub(super) struct RequestSlot {
 
 impl Slot for RequestSlot {
     fn new(_: Tag) -> Self {
-        Self { state: RequestState::Free, command: CommandCode::READ, error: ErrorCode::SUCCESS, cookie: 0, offset: 0, length: 0 }
+        Self {
+            state: RequestState::Free,
+            command: CommandCode::READ,
+            error: ErrorCode::SUCCESS,
+            cookie: 0,
+            offset: 0,
+            length: 0,
+        }
     }
 
     #[inline]

@@ -54,8 +54,12 @@ fn put_answer(form: Form, slot: &RequestSlot, out: &mut Transmit) {
     let mut header = Header::default();
     let (error, cookie) = (slot.error, slot.cookie);
     match (form, slot.command) {
-        (_, CommandCode::BLOCK_STATUS) if error == ErrorCode::SUCCESS => put_allocated(form, slot, &mut header),
-        (Form::Extended, _) if error == ErrorCode::SUCCESS => chunk(form, slot, ChunkType::NONE, 0).put(&mut header),
+        (_, CommandCode::BLOCK_STATUS) if error == ErrorCode::SUCCESS => {
+            put_allocated(form, slot, &mut header)
+        }
+        (Form::Extended, _) if error == ErrorCode::SUCCESS => {
+            chunk(form, slot, ChunkType::NONE, 0).put(&mut header)
+        }
         (Form::Extended, _) | (Form::Structured, CommandCode::READ | CommandCode::BLOCK_STATUS) => {
             chunk(form, slot, ChunkType::ERROR, 6).put(&mut header);
             header.u32(error.0);

@@ -77,7 +77,14 @@ pub enum Group {
 
 impl Group {
     /// All, the weakest first.
-    pub const ALL: [Self; 6] = [Self::Null, Self::Ffdhe2048, Self::Ffdhe3072, Self::Ffdhe4096, Self::Ffdhe6144, Self::Ffdhe8192];
+    pub const ALL: [Self; 6] = [
+        Self::Null,
+        Self::Ffdhe2048,
+        Self::Ffdhe3072,
+        Self::Ffdhe4096,
+        Self::Ffdhe6144,
+        Self::Ffdhe8192,
+    ];
 
     /// By its identifier.
     pub fn of(id: u8) -> Option<Self> {
@@ -127,6 +134,9 @@ mod tests {
     fn identifiers_come_back() {
         assert!(Hash::ALL.into_iter().all(|hash| Hash::of(hash.id()) == Some(hash)));
         assert!(Group::ALL.into_iter().all(|group| Group::of(group.id()) == Some(group)));
-        assert_eq!((Hash::of(0), Hash::of(4), Group::of(6), Group::of(255)), (None, None, None, None));
+        assert_eq!(
+            (Hash::of(0), Hash::of(4), Group::of(6), Group::of(255)),
+            (None, None, None, None)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The controller's end of an authentication: it challenges the host, judges the response, and answers the host's challenge.
+//! The controller's end of an authentication: it challenges the host, judges the response, and
+//! answers the host's challenge.
 
 use super::algorithm::{Group, Hash};
 use super::digest::{Digest, Responder, Said, hash, response};
@@ -15,7 +16,8 @@ pub struct ControllerKeys {
     pub hostnqn: String,
     /// Name of the subsystem.
     pub subnqn: String,
-    /// Secrets of the host: one, or two while it is changed. None: nothing that the host says is right, but it is not told so at once.
+    /// Secrets of the host: one, or two while it is changed. None: nothing that the host says is
+    /// right, but it is not told so at once.
     pub secrets: Vec<Secret>,
     /// The controller's own, if it may be challenged.
     pub controller: Option<Secret>,
@@ -35,11 +37,13 @@ pub struct ControllerKeys {
 pub enum Verdict {
     /// The host asks for the next message.
     Next,
-    /// This is to be computed first, and given to [`ControllerAuthentication::computed`]. The host waits for that.
+    /// This is to be computed first, and given to [`ControllerAuthentication::computed`]. The host
+    /// waits for that.
     Compute(Arithmetic),
     /// The host is who it says. With concatenation there is a key.
     Authenticated(Option<GeneratedPsk>),
-    /// It failed for this reason, which the host gets with its next Authentication Receive; the connection ends after that.
+    /// It failed for this reason, which the host gets with its next Authentication Receive; the
+    /// connection ends after that.
     Failed(FailureReason),
     /// The host gave up, for this reason: the connection ends at once.
     GivenUp(FailureReason),
@@ -48,8 +52,8 @@ pub enum Verdict {
 enum State {
     /// The host begins.
     Idle,
-    /// The same; and a host that challenged the controller for the sake of the key alone may say Success2, as hosts of Linux do that know a secret
-    /// of the controller.
+    /// The same; and a host that challenged the controller for the sake of the key alone may say
+    /// Success2, as hosts of Linux do that know a secret of the controller.
     Confirmed,
     /// The host has to fetch this.
     Ready(Vec<u8>, After),
@@ -94,7 +98,8 @@ impl ControllerAuthentication {
         Self { keys, transaction: 0, state: State::Idle }
     }
 
-    /// The host sent a message. `sequence` is the number of the controller's challenge: never one that was used before.
+    /// The host sent a message. `sequence` is the number of the controller's challenge: never one
+    /// that was used before.
     pub fn sent(&mut self, data: &[u8], sequence: u32, random: Random<'_>) -> Verdict {
         let state = core::mem::replace(&mut self.state, State::Over);
         match decode(data) {
@@ -103,7 +108,9 @@ impl ControllerAuthentication {
                 self.transaction = transaction;
                 self.challenge(&negotiate, sequence, random)
             }
-            Ok((transaction, _)) if transaction != self.transaction => self.fail(FailureReason::PAYLOAD),
+            Ok((transaction, _)) if transaction != self.transaction => {
+                self.fail(FailureReason::PAYLOAD)
+            }
             Ok((_, Message::Failure2(reason))) => Verdict::GivenUp(reason),
             Ok((_, Message::Reply(reply))) => match state {
                 State::Reply(challenged) => self.check(challenged, &reply, data),
@@ -131,13 +138,15 @@ impl ControllerAuthentication {
                 challenged.pair = Some(pair);
                 self.ask(challenged)
             }
-            (State::Agreeing(challenged, reply), Outcome::Agreed(shared)) => match (decode(&reply), shared) {
-                (Ok((_, Message::Reply(reply))), Some(shared)) => {
-                    let session = hash(challenged.hash, &shared);
-                    self.judge(&challenged, Some(session), &reply)
+            (State::Agreeing(challenged, reply), Outcome::Agreed(shared)) => {
+                match (decode(&reply), shared) {
+                    (Ok((_, Message::Reply(reply))), Some(shared)) => {
+                        let session = hash(challenged.hash, &shared);
+                        self.judge(&challenged, Some(session), &reply)
+                    }
+                    _ => self.fail(FailureReason::PAYLOAD),
                 }
-                _ => self.fail(FailureReason::PAYLOAD),
-            },
+            }
             _ => self.fail(FailureReason::MESSAGE),
         }
     }
@@ -147,10 +156,13 @@ impl ControllerAuthentication {
         self.state = State::Idle;
     }
 
-    /// The group of the authentication that a message of the host begins, which says how much there is to be computed; `None`: it begins none.
+    /// The group of the authentication that a message of the host begins, which says how much there
+    /// is to be computed; `None`: it begins none.
     pub fn begins(&self, data: &[u8]) -> Option<Group> {
         match decode(data) {
-            Ok((_, Message::Negotiate(negotiate))) => Some(self.choose(&negotiate).map_or(Group::Null, |(_, group, _)| group)),
+            Ok((_, Message::Negotiate(negotiate))) => {
+                Some(self.choose(&negotiate).map_or(Group::Null, |(_, group, _)| group))
+            }
             _ => None,
         }
     }
@@ -170,7 +182,8 @@ impl ControllerAuthentication {
         matches!(self.state, State::Idle | State::Confirmed)
     }
 
-    /// The message that the host asks for; `None` if it is not its turn, or its buffer of `bytes` is too short for it.
+    /// The message that the host asks for; `None` if it is not its turn, or its buffer of `bytes`
+    /// is too short for it.
     pub fn fetch(&mut self, bytes: usize) -> Option<Vec<u8>> {
         match core::mem::replace(&mut self.state, State::Over) {
             State::Ready(message, after) if message.len() <= bytes => {
@@ -190,7 +203,8 @@ impl ControllerAuthentication {
     }
 
     fn fail(&mut self, reason: FailureReason) -> Verdict {
-        self.state = State::Ready(Message::Failure1(reason).encode(self.transaction), After::Nothing);
+        self.state =
+            State::Ready(Message::Failure1(reason).encode(self.transaction), After::Nothing);
         Verdict::Failed(reason)
     }
 
@@ -201,7 +215,14 @@ impl ControllerAuthentication {
                 let arithmetic = Arithmetic::pair(group, random);
                 let mut value = vec![0; hash.bytes()];
                 random(&mut value);
-                let challenged = Box::new(Challenged { hash, group, pair: None, value, sequence, concatenation });
+                let challenged = Box::new(Challenged {
+                    hash,
+                    group,
+                    pair: None,
+                    value,
+                    sequence,
+                    concatenation,
+                });
                 match arithmetic {
                     None => self.ask(challenged),
                     Some(arithmetic) => {
@@ -228,7 +249,8 @@ impl ControllerAuthentication {
 
     /// Our first that the host can.
     fn choose(&self, negotiate: &Negotiate) -> Result<(Hash, Group, Concatenation), FailureReason> {
-        let concatenation = Concatenation::of(negotiate.concatenation).ok_or(FailureReason::CONCATENATION_MISMATCH)?;
+        let concatenation = Concatenation::of(negotiate.concatenation)
+            .ok_or(FailureReason::CONCATENATION_MISMATCH)?;
         let ControllerKeys { is_admin, has_tls, channel, .. } = self.keys;
         let fits = match concatenation {
             Concatenation::None => has_tls || channel != SecureChannel::Required,
@@ -238,18 +260,27 @@ impl ControllerAuthentication {
         if !fits {
             return Err(FailureReason::CONCATENATION_MISMATCH);
         }
-        let (hashes, groups) = negotiate.algorithms.as_ref().ok_or(FailureReason::PROTOCOL_UNUSABLE)?;
+        let (hashes, groups) =
+            negotiate.algorithms.as_ref().ok_or(FailureReason::PROTOCOL_UNUSABLE)?;
         let concatenates = concatenation != Concatenation::None;
         let usable = |hash: &&Hash| hashes.contains(hash) && (!concatenates || hash.has_cipher());
         let hash = self.keys.hashes.iter().find(usable).ok_or(FailureReason::HASH_UNUSABLE)?;
-        let usable = |group: &&Group| groups.contains(group) && (!concatenates || **group != Group::Null);
+        let usable =
+            |group: &&Group| groups.contains(group) && (!concatenates || **group != Group::Null);
         let group = self.keys.groups.iter().find(usable).ok_or(FailureReason::GROUP_UNUSABLE)?;
         Ok((*hash, *group, concatenation))
     }
 
     /// The host's reply came as `data`: it is judged at once if there is nothing to be computed.
-    fn check(&mut self, mut challenged: Box<Challenged>, reply: &Reply<'_>, data: &[u8]) -> Verdict {
-        if reply.response.len() != challenged.hash.bytes() || challenged.group.bytes() != reply.public.len() {
+    fn check(
+        &mut self,
+        mut challenged: Box<Challenged>,
+        reply: &Reply<'_>,
+        data: &[u8],
+    ) -> Verdict {
+        if reply.response.len() != challenged.hash.bytes()
+            || challenged.group.bytes() != reply.public.len()
+        {
             return self.fail(FailureReason::PAYLOAD);
         }
         match challenged.pair.take() {
@@ -261,7 +292,12 @@ impl ControllerAuthentication {
         }
     }
 
-    fn judge(&mut self, challenged: &Challenged, session: Option<Digest>, reply: &Reply<'_>) -> Verdict {
+    fn judge(
+        &mut self,
+        challenged: &Challenged,
+        session: Option<Digest>,
+        reply: &Reply<'_>,
+    ) -> Verdict {
         let with = challenged.hash;
         let said = |challenge, sequence| Said {
             challenge,
@@ -280,7 +316,9 @@ impl ControllerAuthentication {
         let concatenates = challenged.concatenation != Concatenation::None;
         let psk = match (&session, reply.challenge, concatenates) {
             (_, _, false) => None,
-            (Some(session), Some(theirs), true) => Some(GeneratedPsk::new(with, session, &challenged.value, theirs)),
+            (Some(session), Some(theirs), true) => {
+                Some(GeneratedPsk::new(with, session, &challenged.value, theirs))
+            }
             _ => return self.fail(FailureReason::FAILED),
         };
         let ours = match reply.challenge.filter(|_| reply.sequence != 0) {
@@ -290,7 +328,14 @@ impl ControllerAuthentication {
                 Some(secret) => {
                     let key = secret.transformed(&self.keys.subnqn);
                     let said = said(challenge, reply.sequence);
-                    Some(response(with, &key, &said, Responder::Controller, &self.keys.hostnqn, &self.keys.subnqn))
+                    Some(response(
+                        with,
+                        &key,
+                        &said,
+                        Responder::Controller,
+                        &self.keys.hostnqn,
+                        &self.keys.subnqn,
+                    ))
                 }
             },
         };
@@ -301,15 +346,24 @@ impl ControllerAuthentication {
             return Verdict::Next;
         }
         // SEQNUM 0: the challenge was for the key alone, and Success1 is the last message.
-        self.state = State::Ready(message, if psk.is_some() { After::Confirmed } else { After::Nothing });
+        self.state =
+            State::Ready(message, if psk.is_some() { After::Confirmed } else { After::Nothing });
         Verdict::Authenticated(psk)
     }
 
-    /// Whether the response is that of one of the host's secrets; all are tried, whichever is right.
+    /// Whether the response is that of one of the host's secrets; all are tried, whichever is
+    /// right.
     fn is_right(&self, with: Hash, said: &Said<'_>, theirs: &[u8]) -> bool {
         let ControllerKeys { hostnqn, subnqn, secrets, .. } = &self.keys;
         secrets.iter().fold(false, |right, secret| {
-            let ours = response(with, &secret.transformed(hostnqn), said, Responder::Host, hostnqn, subnqn);
+            let ours = response(
+                with,
+                &secret.transformed(hostnqn),
+                said,
+                Responder::Host,
+                hostnqn,
+                subnqn,
+            );
             right | ours.is(theirs)
         })
     }

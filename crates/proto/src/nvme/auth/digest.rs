@@ -82,7 +82,14 @@ pub(super) enum Responder {
 }
 
 /// A response (Base §8.3.4.5.4, R1; §8.3.4.5.5, R2).
-pub(super) fn response(with: Hash, key: &[u8], said: &Said<'_>, responder: Responder, hostnqn: &str, subnqn: &str) -> Digest {
+pub(super) fn response(
+    with: Hash,
+    key: &[u8],
+    said: &Said<'_>,
+    responder: Responder,
+    hostnqn: &str,
+    subnqn: &str,
+) -> Digest {
     let augmented = said.session.map(|session| hmac(with, session.as_bytes(), &[said.challenge]));
     let challenge = augmented.as_ref().map_or(said.challenge, Digest::as_bytes);
     let (role, first, second) = match responder {
@@ -91,8 +98,16 @@ pub(super) fn response(with: Hash, key: &[u8], said: &Said<'_>, responder: Respo
     };
     let (sequence, transaction, concatenation) =
         (said.sequence.to_le_bytes(), said.transaction.to_le_bytes(), [said.concatenation]);
-    let parts: [&[u8]; 8] =
-        [challenge, &sequence, &transaction, &concatenation, role.as_bytes(), first.as_bytes(), &[0], second.as_bytes()];
+    let parts: [&[u8]; 8] = [
+        challenge,
+        &sequence,
+        &transaction,
+        &concatenation,
+        role.as_bytes(),
+        first.as_bytes(),
+        &[0],
+        second.as_bytes(),
+    ];
     hmac(with, key, &parts)
 }
 
@@ -107,15 +122,31 @@ mod tests {
     #[test]
     fn hmac_is_that_of_rfc_4231() {
         // Test case 2.
-        let of = |with| hex(hmac(with, b"Jefe", &[b"what do ya want ", b"for nothing?"]).as_bytes());
-        assert_eq!(of(Hash::Sha256), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-        assert!(of(Hash::Sha384).starts_with("af45d2e376484031617f78d2b58a6b1b9c7ef464f5a01b47e42ec3736322445e"));
-        assert!(of(Hash::Sha512).starts_with("164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea250554"));
+        let of =
+            |with| hex(hmac(with, b"Jefe", &[b"what do ya want ", b"for nothing?"]).as_bytes());
+        assert_eq!(
+            of(Hash::Sha256),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+        assert!(
+            of(Hash::Sha384)
+                .starts_with("af45d2e376484031617f78d2b58a6b1b9c7ef464f5a01b47e42ec3736322445e")
+        );
+        assert!(
+            of(Hash::Sha512)
+                .starts_with("164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea250554")
+        );
     }
 
     #[test]
     fn digests_are_compared_whole() {
         let one = Digest::new(&[1; 32]);
-        assert!(one.is(&[1; 32]) && !one.is(&[1; 31]) && !one.is(&[1; 33]) && !one.is(&[0; 32]) && !one.is(&[]));
+        assert!(
+            one.is(&[1; 32])
+                && !one.is(&[1; 31])
+                && !one.is(&[1; 33])
+                && !one.is(&[0; 32])
+                && !one.is(&[])
+        );
     }
 }

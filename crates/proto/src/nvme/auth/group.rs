@@ -1,7 +1,7 @@
 //! Diffie-Hellman over the finite fields of RFC 7919 (ffdhe2048 to ffdhe8192), generator 2.
 //!
-//! A prime of `n` bits is 2^n − 2^(n−64) + (⌊2^(n−130)·e⌋ + X)·2^64 − 1, where X is the least number that makes it a safe prime. All are made from the
-//! digits of the longest one.
+//! A prime of `n` bits is 2^n − 2^(n−64) + (⌊2^(n−130)·e⌋ + X)·2^64 − 1, where X is the least
+//! number that makes it a safe prime. All are made from the digits of the longest one.
 
 use super::Random;
 use super::algorithm::Group;
@@ -33,7 +33,8 @@ fn prime(group: Group) -> Odd<BoxedUint> {
     let longest = Group::Ffdhe8192;
     let digits: Vec<u8> = LONGEST.bytes().filter(u8::is_ascii_hexdigit).collect();
     let nibble = |digit: u8| (digit as char).to_digit(16).unwrap_or(0) as u8;
-    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| nibble(pair[0]) << 4 | nibble(pair[1])).collect();
+    let bytes: Vec<u8> =
+        digits.chunks_exact(2).map(|pair| nibble(pair[0]) << 4 | nibble(pair[1])).collect();
     let whole = BoxedUint::from_be_slice_truncated(&bytes, longest.bits());
     // The middle of the longest prime, between the 64 ones at each end, is ⌊2^8062·e⌋ + X − 1.
     let bits = longest.bits() - 128;
@@ -82,7 +83,8 @@ impl KeyPair {
     fn of(group: Group, exponent: Exponent) -> Self {
         let params = BoxedMontyParams::new_vartime(prime(group));
         let two = BoxedMontyForm::new(BoxedUint::from(2u64).resize(group.bits()), &params);
-        let public = two.pow_bounded_exp(&exponent.0, EXPONENT_BITS).retrieve().to_be_bytes().into_vec();
+        let public =
+            two.pow_bounded_exp(&exponent.0, EXPONENT_BITS).retrieve().to_be_bytes().into_vec();
         Self { group, params, exponent, public }
     }
 
@@ -91,7 +93,8 @@ impl KeyPair {
         &self.public
     }
 
-    /// What both ends know then, in as many bytes. `None`: the peer's value is none of the group, or one with which anybody would know it.
+    /// What both ends know then, in as many bytes. `None`: the peer's value is none of the group,
+    /// or one with which anybody would know it.
     pub(super) fn agree(&self, theirs: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         if theirs.len() != self.group.bytes() {
             return None;
@@ -103,7 +106,8 @@ impl KeyPair {
         if value <= one || value >= last {
             return None;
         }
-        let mut shared = BoxedMontyForm::new(value, &self.params).pow_bounded_exp(&self.exponent.0, EXPONENT_BITS);
+        let mut shared = BoxedMontyForm::new(value, &self.params)
+            .pow_bounded_exp(&self.exponent.0, EXPONENT_BITS);
         let mut plain = shared.retrieve();
         let bytes = Zeroizing::new(plain.to_be_bytes().into_vec());
         shared.zeroize();
@@ -112,8 +116,9 @@ impl KeyPair {
     }
 }
 
-/// A power of a large number that an authentication needs next. It takes milliseconds: whoever has the authentication decides where it is computed. It
-/// holds everything that it needs, and can be sent to another thread.
+/// A power of a large number that an authentication needs next. It takes milliseconds: whoever has
+/// the authentication decides where it is computed. It holds everything that it needs, and can be
+/// sent to another thread.
 pub struct Arithmetic(Power);
 
 enum Power {
@@ -172,7 +177,8 @@ mod tests {
             let prime = hex(&prime(group).as_ref().to_be_bytes());
             assert_eq!(prime.len(), group.bytes() * 2);
             assert!(
-                prime.starts_with("ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1") && prime.ends_with(end),
+                prime.starts_with("ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1")
+                    && prime.ends_with(end),
                 "{group:?}: {prime}"
             );
         }
@@ -190,7 +196,10 @@ mod tests {
         for group in [Group::Ffdhe2048, Group::Ffdhe3072] {
             let one = KeyPair::new(group, &mut random).expect("a group");
             let other = KeyPair::new(group, &mut random).expect("a group");
-            let (ours, theirs) = (one.agree(other.public()).expect("a value"), other.agree(one.public()).expect("a value"));
+            let (ours, theirs) = (
+                one.agree(other.public()).expect("a value"),
+                other.agree(one.public()).expect("a value"),
+            );
             assert_eq!((ours.len(), &ours), (group.bytes(), &theirs));
         }
         assert!(KeyPair::new(Group::Null, &mut random).is_none());
@@ -208,7 +217,15 @@ mod tests {
         assert!(key.agree(&least).is_none(), "p");
         least[255] -= 1;
         assert!(key.agree(&least).is_none(), "p - 1");
-        assert!(key.agree(&of(0)).is_none() && key.agree(&of(1)).is_none() && key.agree(&of(2)).is_some());
-        assert!(key.agree(&[0xff; 256]).is_none() && key.agree(&[5; 255]).is_none() && key.agree(&[]).is_none());
+        assert!(
+            key.agree(&of(0)).is_none()
+                && key.agree(&of(1)).is_none()
+                && key.agree(&of(2)).is_some()
+        );
+        assert!(
+            key.agree(&[0xff; 256]).is_none()
+                && key.agree(&[5; 255]).is_none()
+                && key.agree(&[]).is_none()
+        );
     }
 }

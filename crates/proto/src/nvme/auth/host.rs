@@ -1,9 +1,12 @@
-//! The host's end of an authentication: it begins, answers the controller's challenge, and may challenge the controller.
+//! The host's end of an authentication: it begins, answers the controller's challenge, and may
+//! challenge the controller.
 
 use super::algorithm::{Group, Hash};
 use super::digest::{Digest, Responder, Said, hash, response};
 use super::group::KeyPair;
-use super::message::{Challenge, FailureReason, MESSAGE_BYTES_MAX, Message, Negotiate, Reply, decode};
+use super::message::{
+    Challenge, FailureReason, MESSAGE_BYTES_MAX, Message, Negotiate, Reply, decode,
+};
 use super::psk::GeneratedPsk;
 use super::secret::Secret;
 use super::{Concatenation, Random};
@@ -31,7 +34,8 @@ pub struct HostKeys {
 pub enum HostStep {
     /// Send this by Authentication Send, and call [`HostAuthentication::sent`] when it was taken.
     Send(Vec<u8>),
-    /// Ask by Authentication Receive for a message of so many bytes at most, and give it to [`HostAuthentication::received`].
+    /// Ask by Authentication Receive for a message of so many bytes at most, and give it to
+    /// [`HostAuthentication::received`].
     Receive(usize),
     /// Both know what they wanted to know. With concatenation there is a key.
     Done(Option<GeneratedPsk>),
@@ -67,17 +71,23 @@ pub struct HostAuthentication {
 }
 
 impl HostAuthentication {
-    /// Begins one: the first message. `transaction` differs from that of the last authentication of this queue.
+    /// Begins one: the first message. `transaction` differs from that of the last authentication of
+    /// this queue.
     pub fn begin(keys: HostKeys, transaction: u16) -> (Self, HostStep) {
         let mut keys = keys;
         if keys.concatenation != Concatenation::None {
             keys.hashes.retain(|hash| hash.has_cipher());
             keys.groups.retain(|group| *group != Group::Null);
         }
-        let negotiate =
-            Negotiate { concatenation: keys.concatenation.code(), algorithms: Some((keys.hashes.clone(), keys.groups.clone())) };
+        let negotiate = Negotiate {
+            concatenation: keys.concatenation.code(),
+            algorithms: Some((keys.hashes.clone(), keys.groups.clone())),
+        };
         let message = Message::Negotiate(negotiate).encode(transaction);
-        (Self { keys, transaction, state: State::Waiting(Waiting::Challenge) }, HostStep::Send(message))
+        (
+            Self { keys, transaction, state: State::Waiting(Waiting::Challenge) },
+            HostStep::Send(message),
+        )
     }
 
     /// The message was taken.
@@ -93,7 +103,8 @@ impl HostAuthentication {
         }
     }
 
-    /// A message arrived. `sequence` is the number of the host's own challenge: never 0, and never one that was used before.
+    /// A message arrived. `sequence` is the number of the host's own challenge: never 0, and never
+    /// one that was used before.
     pub fn received(&mut self, data: &[u8], sequence: u32, random: Random<'_>) -> HostStep {
         let State::Waiting(waiting) = core::mem::replace(&mut self.state, State::Over) else {
             return HostStep::Failed(FailureReason::MESSAGE, false);
@@ -118,21 +129,35 @@ impl HostAuthentication {
         })
     }
 
-    fn reply(&mut self, challenge: &Challenge<'_>, sequence: u32, random: Random<'_>) -> Result<HostStep, FailureReason> {
-        let with = Hash::of(challenge.hash).filter(|hash| self.keys.hashes.contains(hash)).ok_or(FailureReason::HASH_UNUSABLE)?;
-        let group =
-            Group::of(challenge.group).filter(|group| self.keys.groups.contains(group)).ok_or(FailureReason::GROUP_UNUSABLE)?;
+    fn reply(
+        &mut self,
+        challenge: &Challenge<'_>,
+        sequence: u32,
+        random: Random<'_>,
+    ) -> Result<HostStep, FailureReason> {
+        let with = Hash::of(challenge.hash)
+            .filter(|hash| self.keys.hashes.contains(hash))
+            .ok_or(FailureReason::HASH_UNUSABLE)?;
+        let group = Group::of(challenge.group)
+            .filter(|group| self.keys.groups.contains(group))
+            .ok_or(FailureReason::GROUP_UNUSABLE)?;
         let concatenates = self.keys.concatenation != Concatenation::None;
         if challenge.value.len() != with.bytes() {
             return Err(FailureReason::PAYLOAD);
         }
         if group == Group::Null && (concatenates || !challenge.public.is_empty()) {
-            return Err(if concatenates { FailureReason::GROUP_UNUSABLE } else { FailureReason::PAYLOAD });
+            return Err(if concatenates {
+                FailureReason::GROUP_UNUSABLE
+            } else {
+                FailureReason::PAYLOAD
+            });
         }
         let pair = KeyPair::new(group, random);
         let session = match &pair {
             None => None,
-            Some(pair) => Some(hash(with, &pair.agree(challenge.public).ok_or(FailureReason::PAYLOAD)?)),
+            Some(pair) => {
+                Some(hash(with, &pair.agree(challenge.public).ok_or(FailureReason::PAYLOAD)?))
+            }
         };
         let mut own = vec![0; with.bytes()];
         let is_challenged = self.keys.controller.is_some() || concatenates;
@@ -150,7 +175,14 @@ impl HostAuthentication {
         };
         let HostKeys { hostnqn, subnqn, secret, controller, .. } = &self.keys;
         let key = secret.transformed(hostnqn);
-        let ours = response(with, &key, &said(challenge.value, challenge.sequence), Responder::Host, hostnqn, subnqn);
+        let ours = response(
+            with,
+            &key,
+            &said(challenge.value, challenge.sequence),
+            Responder::Host,
+            hostnqn,
+            subnqn,
+        );
         // A controller that sends our own challenge back wants our response to it.
         if is_challenged && own == challenge.value {
             return Err(FailureReason::FAILED);
@@ -159,8 +191,10 @@ impl HostAuthentication {
             let key = secret.transformed(subnqn);
             response(with, &key, &said(&own, own_sequence), Responder::Controller, hostnqn, subnqn)
         });
-        let psk =
-            session.as_ref().filter(|_| concatenates).map(|session| GeneratedPsk::new(with, session, challenge.value, &own));
+        let psk = session
+            .as_ref()
+            .filter(|_| concatenates)
+            .map(|session| GeneratedPsk::new(with, session, challenge.value, &own));
         let message = Message::Reply(Reply {
             response: ours.as_bytes(),
             challenge: is_challenged.then_some(&own),
@@ -172,7 +206,11 @@ impl HostAuthentication {
         Ok(step)
     }
 
-    fn judge(&mut self, expected: Expected, response: Option<&[u8]>) -> Result<HostStep, FailureReason> {
+    fn judge(
+        &mut self,
+        expected: Expected,
+        response: Option<&[u8]>,
+    ) -> Result<HostStep, FailureReason> {
         match (&expected.response, response) {
             (Some(ours), Some(theirs)) if ours.is(theirs) => {}
             (Some(_), _) => return Err(FailureReason::FAILED),

@@ -1,4 +1,5 @@
-//! The messages (Base §8.3.4.2, §8.3.4.5). Lengths are checked here; what the fields mean is the ends' business.
+//! The messages (Base §8.3.4.2, §8.3.4.5). Lengths are checked here; what the fields mean is the
+//! ends' business.
 
 use super::algorithm::{Group, Hash};
 
@@ -88,7 +89,8 @@ pub(super) enum Message<'a> {
 pub(super) struct Negotiate {
     /// SC_C.
     pub concatenation: u8,
-    /// Of the first descriptor of DH-HMAC-CHAP, in the host's order; unknown ones are left out. `None`: there is none.
+    /// Of the first descriptor of DH-HMAC-CHAP, in the host's order; unknown ones are left out.
+    /// `None`: there is none.
     pub algorithms: Option<(Vec<Hash>, Vec<Group>)>,
 }
 
@@ -149,7 +151,8 @@ impl Message<'_> {
     }
 }
 
-/// DH-HMAC-CHAP_Success1 without a response: HL is that of the hash function all the same, which hosts compare.
+/// DH-HMAC-CHAP_Success1 without a response: HL is that of the hash function all the same, which
+/// hosts compare.
 pub(super) fn success1(transaction: u16, hash: Hash, response: Option<&[u8]>) -> Vec<u8> {
     let mut message = Message::Success1(response).encode(transaction);
     message[6] = hash.bytes() as u8;
@@ -168,8 +171,12 @@ impl Negotiate {
         message[6] = self.concatenation;
         message[7] = 1;
         let descriptor = &mut message[NEGOTIATE_HEAD..];
-        let (hashes, groups) = self.algorithms.as_ref().map_or((&[][..], &[][..]), |(hashes, groups)| (hashes, groups));
-        (descriptor[0], descriptor[2], descriptor[3]) = (PROTOCOL, hashes.len() as u8, groups.len() as u8);
+        let (hashes, groups) = self
+            .algorithms
+            .as_ref()
+            .map_or((&[][..], &[][..]), |(hashes, groups)| (hashes, groups));
+        (descriptor[0], descriptor[2], descriptor[3]) =
+            (PROTOCOL, hashes.len() as u8, groups.len() as u8);
         descriptor[HASHES_AT..].iter_mut().zip(hashes).for_each(|(byte, hash)| *byte = hash.id());
         descriptor[GROUPS_AT..].iter_mut().zip(groups).for_each(|(byte, group)| *byte = group.id());
         message
@@ -177,17 +184,30 @@ impl Negotiate {
 
     fn decode(data: &[u8]) -> Result<Self, FailureReason> {
         let count = usize::from(*data.get(7).ok_or(FailureReason::PAYLOAD)?);
-        let descriptors = data.get(NEGOTIATE_HEAD..NEGOTIATE_HEAD + count * DESCRIPTOR_BYTES).ok_or(FailureReason::PAYLOAD)?;
-        let ours = descriptors.chunks_exact(DESCRIPTOR_BYTES).find(|descriptor| descriptor[0] == PROTOCOL);
+        let descriptors = data
+            .get(NEGOTIATE_HEAD..NEGOTIATE_HEAD + count * DESCRIPTOR_BYTES)
+            .ok_or(FailureReason::PAYLOAD)?;
+        let ours =
+            descriptors.chunks_exact(DESCRIPTOR_BYTES).find(|descriptor| descriptor[0] == PROTOCOL);
         let ids = |descriptor: &[u8], count: u8, at: usize| -> Result<Vec<u8>, FailureReason> {
             let count = usize::from(count);
-            if count > IDS_MAX { Err(FailureReason::PAYLOAD) } else { Ok(descriptor[at..at + count].to_vec()) }
+            if count > IDS_MAX {
+                Err(FailureReason::PAYLOAD)
+            } else {
+                Ok(descriptor[at..at + count].to_vec())
+            }
         };
         let algorithms = match ours {
             None => None,
             Some(descriptor) => {
-                let hashes = ids(descriptor, descriptor[2], HASHES_AT)?.into_iter().filter_map(Hash::of).collect();
-                let groups = ids(descriptor, descriptor[3], GROUPS_AT)?.into_iter().filter_map(Group::of).collect();
+                let hashes = ids(descriptor, descriptor[2], HASHES_AT)?
+                    .into_iter()
+                    .filter_map(Hash::of)
+                    .collect();
+                let groups = ids(descriptor, descriptor[3], GROUPS_AT)?
+                    .into_iter()
+                    .filter_map(Group::of)
+                    .collect();
                 Some((hashes, groups))
             }
         };
@@ -232,7 +252,8 @@ impl<'a> Reply<'a> {
 
     fn decode(data: &'a [u8]) -> Result<Self, FailureReason> {
         let (lengths, sequence) = lengths(data)?;
-        let values = data.get(HEAD..HEAD + 2 * lengths.0 + lengths.1).ok_or(FailureReason::PAYLOAD)?;
+        let values =
+            data.get(HEAD..HEAD + 2 * lengths.0 + lengths.1).ok_or(FailureReason::PAYLOAD)?;
         let (response, rest) = values.split_at(lengths.0);
         let (challenge, public) = rest.split_at(lengths.0);
         Ok(Self { response, challenge: (data[8] & 1 != 0).then_some(challenge), sequence, public })
@@ -250,7 +271,8 @@ fn lengths(data: &[u8]) -> Result<((usize, usize), u32), FailureReason> {
 /// Reads a message, with its T_ID.
 ///
 /// # Errors
-/// [`FailureReason::PAYLOAD`] if it is cut or a count is too great, [`FailureReason::MESSAGE`] if there is no such message.
+/// [`FailureReason::PAYLOAD`] if it is cut or a count is too great, [`FailureReason::MESSAGE`] if
+/// there is no such message.
 pub(super) fn decode(data: &[u8]) -> Result<(u16, Message<'_>), FailureReason> {
     let head: &[u8; FAILURE_BYTES] = data.first_chunk().ok_or(FailureReason::PAYLOAD)?;
     let transaction = u16::from_le_bytes([head[4], head[5]]);

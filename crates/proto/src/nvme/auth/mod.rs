@@ -1,11 +1,14 @@
-//! In-band authentication: DH-HMAC-CHAP (Base 2.0 §8.13; 2.1 §8.3.4, §8.3.5), for both ends, without a transport.
+//! In-band authentication: DH-HMAC-CHAP (Base 2.0 §8.13; 2.1 §8.3.4, §8.3.5), for both ends,
+//! without a transport.
 //!
-//! A host that is asked for it (AUTHREQ in the response to Connect), or that wants to know with whom it speaks, exchanges messages by the commands
-//! Authentication Send and Authentication Receive, on each queue: [`HostAuthentication`] and [`ControllerAuthentication`] say what to send and judge
-//! what arrives. Both prove that they know a [`Secret`] and never send it. With a Diffie-Hellman group what was recorded cannot be tried against a
-//! guessed secret.
+//! A host that is asked for it (AUTHREQ in the response to Connect), or that wants to know with
+//! whom it speaks, exchanges messages by the commands Authentication Send and Authentication
+//! Receive, on each queue: [`HostAuthentication`] and [`ControllerAuthentication`] say what to send
+//! and judge what arrives. Both prove that they know a [`Secret`] and never send it. With a
+//! Diffie-Hellman group what was recorded cannot be tried against a guessed secret.
 //!
-//! Comparisons take the same time for right and wrong; secrets, and what is derived from them, are wiped when they are dropped, and have no `Debug`.
+//! Comparisons take the same time for right and wrong; secrets, and what is derived from them, are
+//! wiped when they are dropped, and have no `Debug`.
 
 mod algorithm;
 mod controller;
@@ -23,8 +26,8 @@ pub use group::{Arithmetic, Computed};
 pub use host::{HostAuthentication, HostKeys, HostStep};
 pub use message::{FailureReason, MESSAGE_BYTES_MAX};
 pub use psk::{
-    Derivation, GeneratedPsk, Identity, IdentityVersion, InterchangeKey, KeyError, KeyFileError, KeyFileProblem, Named, PskKeys,
-    psk_digest,
+    Derivation, GeneratedPsk, Identity, IdentityVersion, InterchangeKey, KeyError, KeyFileError,
+    KeyFileProblem, Named, PskKeys, psk_digest,
 };
 pub use secret::{Secret, SecretError};
 
@@ -37,7 +40,8 @@ pub const PROTOCOL_SPECIFIC: u8 = 1;
 /// Where random numbers come from. They must not be predictable.
 pub type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
 
-/// Secure channel concatenation (SC_C): whether a pre-shared key for TLS comes out of an authentication.
+/// Secure channel concatenation (SC_C): whether a pre-shared key for TLS comes out of an
+/// authentication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Concatenation {
     /// No: the connection goes on as it is.

@@ -28,7 +28,9 @@ pub enum SecretError {
     #[error("it does not have the form DHHC-1:HH:BASE64:")]
     Form,
     /// The number of the transformation is not known.
-    #[error("the number behind DHHC-1: is none of 00 (none), 01 (SHA-256), 02 (SHA-384), 03 (SHA-512)")]
+    #[error(
+        "the number behind DHHC-1: is none of 00 (none), 01 (SHA-256), 02 (SHA-384), 03 (SHA-512)"
+    )]
     Hash,
     /// The key is no base64.
     #[error("the key is no base64")]
@@ -51,11 +53,13 @@ pub struct Secret {
 impl Secret {
     /// Of random bytes. `None`: a length that no secret has.
     pub fn of_key(key: &[u8], transformation: Option<Hash>) -> Option<Self> {
-        KEY_BYTES.contains(&key.len()).then(|| Self { key: Zeroizing::new(key.to_vec()), transformation })
+        KEY_BYTES
+            .contains(&key.len())
+            .then(|| Self { key: Zeroizing::new(key.to_vec()), transformation })
     }
 
-    /// Of random bytes that are transformed for this name already. Whoever uses it transforms it again, as the text says: nvme-cli makes its
-    /// secrets so.
+    /// Of random bytes that are transformed for this name already. Whoever uses it transforms it
+    /// again, as the text says: nvme-cli makes its secrets so.
     pub fn bound(key: &[u8], transformation: Hash, nqn: &str) -> Option<Self> {
         let raw = Self::of_key(key, Some(transformation))?;
         Some(Self { key: raw.transformed(nqn), transformation: Some(transformation) })
@@ -95,11 +99,14 @@ impl Secret {
         crc(&self.key)
     }
 
-    /// The key of the entity with this name: the host of its NQN, or the controllers of a subsystem's.
+    /// The key of the entity with this name: the host of its NQN, or the controllers of a
+    /// subsystem's.
     pub(super) fn transformed(&self, nqn: &str) -> Zeroizing<Vec<u8>> {
         match self.transformation {
             None => self.key.clone(),
-            Some(with) => Zeroizing::new(hmac(with, &self.key, &[nqn.as_bytes(), BOUND_TO.as_bytes()]).as_bytes().to_vec()),
+            Some(with) => Zeroizing::new(
+                hmac(with, &self.key, &[nqn.as_bytes(), BOUND_TO.as_bytes()]).as_bytes().to_vec(),
+            ),
         }
     }
 }
@@ -110,12 +117,20 @@ impl PartialEq for Secret {
     }
 }
 
-/// The hash function and the base64 part of a text `PREFIXHH:BASE64:`; white space around it is ignored.
-pub(super) fn parts<'a>(prefix: &str, text: &'a str) -> Result<(Option<Hash>, &'a str), SecretError> {
+/// The hash function and the base64 part of a text `PREFIXHH:BASE64:`; white space around it is
+/// ignored.
+pub(super) fn parts<'a>(
+    prefix: &str,
+    text: &'a str,
+) -> Result<(Option<Hash>, &'a str), SecretError> {
     let text = text.trim();
-    let rest = text.strip_prefix(prefix).filter(|_| text.len() <= TEXT_BYTES_MAX).ok_or(SecretError::Form)?;
+    let rest = text
+        .strip_prefix(prefix)
+        .filter(|_| text.len() <= TEXT_BYTES_MAX)
+        .ok_or(SecretError::Form)?;
     let (number, rest) = rest.split_once(':').ok_or(SecretError::Form)?;
-    let base64 = rest.strip_suffix(':').filter(|base64| !base64.contains(':')).ok_or(SecretError::Form)?;
+    let base64 =
+        rest.strip_suffix(':').filter(|base64| !base64.contains(':')).ok_or(SecretError::Form)?;
     let hash = match number {
         "00" => None,
         "01" => Some(Hash::Sha256),
@@ -143,7 +158,11 @@ fn with_crc(key: &[u8]) -> Zeroizing<String> {
 /// The key of a base64 text with a CRC.
 pub(super) fn checked(base64: &str) -> Result<Zeroizing<Vec<u8>>, SecretError> {
     let mut bytes = Zeroizing::new(Base64::decode_vec(base64).map_err(|_| SecretError::Base64)?);
-    let len = bytes.len().checked_sub(CRC_BYTES).filter(|len| KEY_BYTES.contains(len)).ok_or(SecretError::Length)?;
+    let len = bytes
+        .len()
+        .checked_sub(CRC_BYTES)
+        .filter(|len| KEY_BYTES.contains(len))
+        .ok_or(SecretError::Length)?;
     let (key, theirs) = bytes.split_at(len);
     if crc(key).to_le_bytes() != *theirs {
         return Err(SecretError::Crc);
@@ -163,10 +182,13 @@ mod tests {
     #[test]
     fn a_text_comes_back() {
         for bytes in KEY_BYTES {
-            for transformation in [None, Some(Hash::Sha256), Some(Hash::Sha384), Some(Hash::Sha512)] {
+            for transformation in [None, Some(Hash::Sha256), Some(Hash::Sha384), Some(Hash::Sha512)]
+            {
                 let key: Vec<u8> = (0..bytes as u8).map(|byte| byte.wrapping_mul(37)).collect();
-                let secret = Secret::of_key(&key, transformation).expect("a length that is allowed");
-                let back = Secret::parse(&format!(" {}\n", secret.text().as_str())).expect("its own text");
+                let secret =
+                    Secret::of_key(&key, transformation).expect("a length that is allowed");
+                let back =
+                    Secret::parse(&format!(" {}\n", secret.text().as_str())).expect("its own text");
                 assert_eq!((&*back.key, back.transformation), (&key, transformation));
             }
         }
@@ -175,7 +197,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let good = Secret::of_key(&[7; 32], Some(Hash::Sha256)).expect("a length that is allowed").text();
+        let good =
+            Secret::of_key(&[7; 32], Some(Hash::Sha256)).expect("a length that is allowed").text();
         let is = |text: &str| Secret::parse(text).err();
         assert_eq!(is(&good), None);
         assert_eq!(is(""), Some(SecretError::Form));

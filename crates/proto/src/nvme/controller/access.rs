@@ -1,8 +1,9 @@
-//! Asymmetric Namespace Access (Base 2.1 §8.1.1): the state of each ANA group at each address that hosts connect to, what the states refuse, and
-//! the log page.
+//! Asymmetric Namespace Access (Base 2.1 §8.1.1): the state of each ANA group at each address that
+//! hosts connect to, what the states refuse, and the log page.
 //!
-//! Where the specification leaves it open this controller does as nvmet does: namespaces of an inaccessible group keep their size in Identify
-//! Namespace (Linux takes a namespace with a capacity of zero away, and its paths with it), only what is used of them is reported as zero.
+//! Where the specification leaves it open this controller does as nvmet does: namespaces of an
+//! inaccessible group keep their size in Identify Namespace (Linux takes a namespace with a
+//! capacity of zero away, and its paths with it), only what is used of them is reported as zero.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +24,8 @@ pub struct AnaStates {
 }
 
 impl AnaStates {
-    /// Sets the state of a group, 1 to [`ANA_GROUPS_MAX`]: for hosts that came by this listener, or for all of whose listener nothing is said.
+    /// Sets the state of a group, 1 to [`ANA_GROUPS_MAX`]: for hosts that came by this listener, or
+    /// for all of whose listener nothing is said.
     pub fn set(&mut self, listener: Option<SocketAddr>, group: u32, state: AnaState) {
         match listener {
             Some(listener) => self.at.insert((listener, group), state),
@@ -74,7 +76,8 @@ struct Group {
     changes: u64,
 }
 
-/// The log page Asymmetric Namespace Access of one controller. It has the groups of the namespaces that its host sees.
+/// The log page Asymmetric Namespace Access of one controller. It has the groups of the namespaces
+/// that its host sees.
 #[derive(Debug)]
 pub(super) struct AnaLog {
     groups: BTreeMap<u32, Group>,
@@ -82,15 +85,17 @@ pub(super) struct AnaLog {
 }
 
 impl AnaLog {
-    /// The log page of a new controller. Counts begin with 1: zero would say that nothing is counted.
+    /// The log page of a new controller. Counts begin with 1: zero would say that nothing is
+    /// counted.
     pub fn new(namespaces: &NamespaceTable) -> Self {
         let mut log = Self { groups: BTreeMap::new(), changes: 0 };
         log.follow(namespaces);
         log
     }
 
-    /// Takes the namespaces as they are now. Tells whether the host is to be told: the state of a group that it knew has changed, or a namespace
-    /// has moved to another group. Of namespaces that come and go it hears by another event.
+    /// Takes the namespaces as they are now. Tells whether the host is to be told: the state of a
+    /// group that it knew has changed, or a namespace has moved to another group. Of namespaces
+    /// that come and go it hears by another event.
     pub fn follow(&mut self, namespaces: &NamespaceTable) -> bool {
         let next = groups(namespaces);
         let mut news = false;
@@ -99,12 +104,16 @@ impl AnaLog {
             let was = self.groups.get(id);
             let is_same = was.is_some_and(|was| was.state == *state && was.namespaces == *members);
             changed |= !is_same;
-            news |= was.is_some_and(|was| was.state != *state) || members.iter().any(|nsid| self.moved(*nsid, *id));
+            news |= was.is_some_and(|was| was.state != *state)
+                || members.iter().any(|nsid| self.moved(*nsid, *id));
         }
         if changed {
             self.changes += 1;
             let counted = |(id, (state, namespaces)): (u32, (AnaState, Vec<Nsid>))| {
-                let was = self.groups.get(&id).filter(|was| was.state == state && was.namespaces == namespaces);
+                let was = self
+                    .groups
+                    .get(&id)
+                    .filter(|was| was.state == state && was.namespaces == namespaces);
                 let changes = was.map_or(self.changes, |was| was.changes);
                 (id, Group { state, namespaces, changes })
             };
@@ -115,13 +124,16 @@ impl AnaLog {
 
     /// Whether a namespace was in another group until now.
     fn moved(&self, nsid: Nsid, to: u32) -> bool {
-        self.groups.iter().any(|(id, group)| *id != to && group.namespaces.binary_search(&nsid).is_ok())
+        self.groups
+            .iter()
+            .any(|(id, group)| *id != to && group.namespaces.binary_search(&nsid).is_ok())
     }
 
-    /// Bytes of the page with all groups and namespaces that there may be: nvme-cli reads so many in parts, and what is behind the present ones
-    /// is zero.
-    pub const BYTES_MAX: usize =
-        AnaHeader::BYTES + ANA_GROUPS_MAX as usize * AnaGroup::BYTES + NAMESPACES_MAX as usize * size_of::<u32>();
+    /// Bytes of the page with all groups and namespaces that there may be: nvme-cli reads so many
+    /// in parts, and what is behind the present ones is zero.
+    pub const BYTES_MAX: usize = AnaHeader::BYTES
+        + ANA_GROUPS_MAX as usize * AnaGroup::BYTES
+        + NAMESPACES_MAX as usize * size_of::<u32>();
 
     /// The page; with `groups_only` (RGO) without the namespaces of the groups.
     pub fn page(&self, groups_only: bool) -> Vec<u8> {
@@ -139,7 +151,8 @@ impl AnaLog {
 fn groups(namespaces: &NamespaceTable) -> BTreeMap<u32, (AnaState, Vec<Nsid>)> {
     let mut groups: BTreeMap<u32, (AnaState, Vec<Nsid>)> = BTreeMap::new();
     for namespace in namespaces.iter() {
-        let group = groups.entry(namespace.ana_group).or_insert_with(|| (namespace.ana_state, Vec::new()));
+        let group =
+            groups.entry(namespace.ana_group).or_insert_with(|| (namespace.ana_state, Vec::new()));
         group.1.push(namespace.nsid);
     }
     groups

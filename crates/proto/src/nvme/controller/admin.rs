@@ -23,7 +23,10 @@ use crate::nvme::deviation::Deviation;
 use crate::nvme::fabrics::Property;
 use crate::nvme::feature::AsyncEventBits;
 use crate::nvme::identify::{IDENTIFY_BYTES, NamespaceList};
-use crate::nvme::log_page::{EffectsLog, ErrorEntry, FeatureEffectsLog, FirmwareSlotLog, LogPageId, SmartLog, SupportedLogPages};
+use crate::nvme::log_page::{
+    EffectsLog, ErrorEntry, FeatureEffectsLog, FirmwareSlotLog, LogPageId, SmartLog,
+    SupportedLogPages,
+};
 use crate::nvme::opcode::{AdminOpcode, FabricsType};
 use crate::nvme::reservation::ReservationNotification;
 use crate::nvme::sqe::{Fuse, Sqe};
@@ -60,22 +63,36 @@ impl Control {
                 let cqe = Cqe { result, ..Cqe::new(sqe.cid(), Status::SUCCESS) };
                 Next::Reply { cqe: self.stamp(cqe), data_bytes: 0 }
             }
-            Ok(Answer::Data(production, bytes)) => self.held(tag, sqe, AdminStage::Produce(production), Next::Produce { bytes }),
+            Ok(Answer::Data(production, bytes)) => {
+                self.held(tag, sqe, AdminStage::Produce(production), Next::Produce { bytes })
+            }
             Ok(Answer::Wait(stage)) => self.held(tag, sqe, stage, Next::Hold),
             Err(fault) => self.refuse(sqe, fault),
         }
     }
 
     fn held(&mut self, tag: Tag, sqe: &Sqe, stage: AdminStage, next: Next) -> Next {
-        if self.hold(tag, sqe.cid(), stage) { next } else { self.refuse(sqe, Fault::new(Status::INTERNAL_ERROR)) }
+        if self.hold(tag, sqe.cid(), stage) {
+            next
+        } else {
+            self.refuse(sqe, Fault::new(Status::INTERNAL_ERROR))
+        }
     }
 
     fn refuse(&mut self, sqe: &Sqe, fault: Fault) -> Next {
         // Base §6.3: a Connect that fails leaves no entry in the log.
-        let connect = sqe.opcode() == AdminOpcode::FABRICS.0 && sqe.fabrics_type() == FabricsType::CONNECT.0;
+        let connect =
+            sqe.opcode() == AdminOpcode::FABRICS.0 && sqe.fabrics_type() == FabricsType::CONNECT.0;
         if !connect {
             let nsid = if sqe.opcode() == AdminOpcode::FABRICS.0 { Nsid(0) } else { sqe.nsid() };
-            let error = CommandError { qid: Qid(0), cid: sqe.cid(), opcode: sqe.opcode(), fault, nsid, lba: 0 };
+            let error = CommandError {
+                qid: Qid(0),
+                cid: sqe.cid(),
+                opcode: sqe.opcode(),
+                fault,
+                nsid,
+                lba: 0,
+            };
             self.link.log_error(error);
         }
         Next::Reply { cqe: self.stamp(fault.cqe(sqe)), data_bytes: 0 }
@@ -107,14 +124,18 @@ impl Control {
             AdminOpcode::GET_FEATURES => self.get_features(sqe),
             AdminOpcode::ASYNC_EVENT_REQUEST => self.async_event_request(tag, sqe),
             AdminOpcode::KEEP_ALIVE => self.keep_alive(now, sqe),
-            AdminOpcode::CROSS_CONTROLLER_RESET => no_namespace(sqe).and_then(|()| self.begin_cross_reset(sqe)).map(Answer::Wait),
+            AdminOpcode::CROSS_CONTROLLER_RESET => {
+                no_namespace(sqe).and_then(|()| self.begin_cross_reset(sqe)).map(Answer::Wait)
+            }
             _ => Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
         }
     }
 
     fn fabrics(&mut self, now: Duration, sqe: &Sqe) -> Result<Answer, Fault> {
         match FabricsType(sqe.fabrics_type()) {
-            FabricsType::PROPERTY_GET => self.registers.read(Property::decode(sqe)).map(Answer::Done),
+            FabricsType::PROPERTY_GET => {
+                self.registers.read(Property::decode(sqe)).map(Answer::Done)
+            }
             FabricsType::PROPERTY_SET => {
                 let change = self.registers.write(Property::decode(sqe), &mut self.deviations)?;
                 self.react(now, change);
@@ -126,7 +147,8 @@ impl Control {
         }
     }
 
-    /// Follows a write to CC. That no queue is admitted any more comes before the request to stop those that there are.
+    /// Follows a write to CC. That no queue is admitted any more comes before the request to stop
+    /// those that there are.
     fn react(&mut self, now: Duration, change: Change) {
         self.link.set_accepts_queues(self.registers.accepts_queues());
         match change {
@@ -153,7 +175,8 @@ impl Control {
 
     fn get_log_page(&mut self, sqe: &Sqe) -> Result<Answer, Fault> {
         let config = &self.identity.config;
-        let request = LogRequest::parse(sqe, config.kind, config.transfer_bytes_max, &self.namespaces)?;
+        let request =
+            LogRequest::parse(sqe, config.kind, config.transfer_bytes_max, &self.namespaces)?;
         data_to_host(sqe, request.bytes, self.identity.port.host_memory)?;
         let request = request.check_offset(self.log_bytes(&request))?;
         self.deviations.note_if(LogRequest::names_namespace(sqe), Deviation::LogPageOfNamespace);
@@ -180,7 +203,10 @@ impl Control {
             Effect::None => {}
             Effect::Result(dword) => return Ok(Answer::Done(u64::from(dword))),
             Effect::Events(bits) => {
-                self.deviations.note_if(!features::are_offered(context.kind, bits), Deviation::EventsNotOffered);
+                self.deviations.note_if(
+                    !features::are_offered(context.kind, bits),
+                    Deviation::EventsNotOffered,
+                );
                 self.events.enable(bits);
             }
             Effect::KeepAlive => self.keep_alive.restart(now),
@@ -189,10 +215,14 @@ impl Control {
         Ok(Answer::Done(0))
     }
 
-    /// Reservation Persistence (Base 2.1 §5.2.26.1.28) is the owner's to change: it may have to store something.
+    /// Reservation Persistence (Base 2.1 §5.2.26.1.28) is the owner's to change: it may have to
+    /// store something.
     fn persist(&mut self, nsid: Nsid, persist: bool) -> Answer {
-        let has = |namespace: &&Namespace| namespace.reservations.is_some() && [namespace.nsid, Nsid::ALL].contains(&nsid);
-        let meant: Vec<Nsid> = self.namespaces.iter().filter(has).map(|namespace| namespace.nsid).collect();
+        let has = |namespace: &&Namespace| {
+            namespace.reservations.is_some() && [namespace.nsid, Nsid::ALL].contains(&nsid)
+        };
+        let meant: Vec<Nsid> =
+            self.namespaces.iter().filter(has).map(|namespace| namespace.nsid).collect();
         if meant.is_empty() {
             return Answer::Done(0);
         }
@@ -216,15 +246,17 @@ impl Control {
         }
     }
 
-    /// Abort (Base §5.1): dword 0 of the completion is 0 where the command was aborted, 1 where it was not. nvmet and SPDK know no
-    /// limit, so that a host which sends more than ACL allows gets an answer that is true, and nothing is kept for it.
+    /// Abort (Base §5.1): dword 0 of the completion is 0 where the command was aborted, 1 where it
+    /// was not. nvmet and SPDK know no limit, so that a host which sends more than ACL allows gets
+    /// an answer that is true, and nothing is kept for it.
     fn abort(&mut self, sqe: &Sqe) -> Result<Answer, Fault> {
         no_namespace(sqe)?;
         let (sqid, cid) = (Qid(sqe.dword(10) as u16), Cid((sqe.dword(10) >> 16) as u16));
         if sqid == Qid(0) {
             return Ok(Answer::Done(u64::from(!self.abort_event_request(cid))));
         }
-        let waiting = self.slots.iter().filter(|slot| matches!(slot.stage, AdminStage::Abort(_))).count();
+        let waiting =
+            self.slots.iter().filter(|slot| matches!(slot.stage, AdminStage::Abort(_))).count();
         if waiting >= ABORTS_MAX {
             self.deviations.note(Deviation::TooManyAborts);
             return Ok(Answer::Done(1));
@@ -234,9 +266,11 @@ impl Control {
         Ok(Answer::Wait(AdminStage::Abort(ticket)))
     }
 
-    /// Of the commands of the admin queue only Asynchronous Event Requests wait long enough to be aborted.
+    /// Of the commands of the admin queue only Asynchronous Event Requests wait long enough to be
+    /// aborted.
     fn abort_event_request(&mut self, cid: Cid) -> bool {
-        let found = self.slots.iter().position(|slot| slot.stage == AdminStage::Event && slot.cid == cid);
+        let found =
+            self.slots.iter().position(|slot| slot.stage == AdminStage::Event && slot.cid == cid);
         let Some(tag) = found.map(|index| Tag(index as u16)) else {
             return false;
         };
@@ -248,7 +282,9 @@ impl Control {
     /// Writes the data of a command.
     pub(super) fn fill(&mut self, now: Duration, production: Production, out: &mut [u8]) {
         match production {
-            Production::Identify(request) => request.fill(&self.identity, self.link.instance(), &self.namespaces, out),
+            Production::Identify(request) => {
+                request.fill(&self.identity, self.link.instance(), &self.namespaces, out)
+            }
             Production::HostIdentifier => out.copy_from_slice(&self.identity.host.id.0),
             Production::Log(request) => {
                 request.copy(&self.log(now, &request), out);
@@ -274,7 +310,9 @@ impl Control {
             LogPageId::CROSS_CONTROLLER_RESET => CrossResetLog::BYTES,
             LogPageId::RESERVATION_NOTIFICATION => ReservationNotification::BYTES,
             LogPageId::DISCOVERY => {
-                return self.discovery.page_bytes(self.identity.host.nqn.as_ref(), self.identity.port.id);
+                return self
+                    .discovery
+                    .page_bytes(self.identity.host.nqn.as_ref(), self.identity.port.id);
             }
             _ => EffectsLog::BYTES,
         };
@@ -294,7 +332,9 @@ impl Control {
             LogPageId::RESERVATION_NOTIFICATION => self.notices.page(),
             LogPageId::COMMAND_EFFECTS => support::command_effects(kind, &self.namespaces).encode(),
             LogPageId::FEATURE_EFFECTS => support::feature_effects(kind, &self.namespaces).encode(),
-            LogPageId::DISCOVERY => self.discovery.page(self.identity.host.nqn.as_ref(), self.identity.port.id),
+            LogPageId::DISCOVERY => {
+                self.discovery.page(self.identity.host.nqn.as_ref(), self.identity.port.id)
+            }
             // NVMe-MI is not spoken: no command of it has an effect.
             _ => vec![0; EffectsLog::BYTES],
         }
@@ -319,7 +359,9 @@ impl Control {
                 self.events.clear(AsyncEventBits::NAMESPACE_ATTRIBUTE);
             }
             LogPageId::ANA => self.events.clear(AsyncEventBits::ANA_CHANGE),
-            LogPageId::CROSS_CONTROLLER_RESET => self.events.clear(AsyncEventBits::CROSS_CONTROLLER_RESET),
+            LogPageId::CROSS_CONTROLLER_RESET => {
+                self.events.clear(AsyncEventBits::CROSS_CONTROLLER_RESET)
+            }
             LogPageId::RESERVATION_NOTIFICATION => {
                 self.notices.was_read();
                 self.events.clear(events::RESERVATION);
@@ -330,7 +372,12 @@ impl Control {
     }
 }
 
-fn context<'a>(identity: &Identity, namespaces: &'a NamespaceTable, link: &Link, events: &Events) -> features::Context<'a> {
+fn context<'a>(
+    identity: &Identity,
+    namespaces: &'a NamespaceTable,
+    link: &Link,
+    events: &Events,
+) -> features::Context<'a> {
     features::Context {
         kind: identity.config.kind,
         namespaces,

@@ -1,5 +1,6 @@
-//! Authentication Send and Authentication Receive (Base §6.1, §6.2) on a queue, and what a queue answers whose host has not authenticated yet. What
-//! the messages mean is in [`crate::nvme::auth`].
+//! Authentication Send and Authentication Receive (Base §6.1, §6.2) on a queue, and what a queue
+//! answers whose host has not authenticated yet. What the messages mean is in
+//! [`crate::nvme::auth`].
 
 use super::control::Control;
 use super::fault::{Fault, at, data_from_host, data_to_host};
@@ -24,32 +25,37 @@ impl Control {
         self.stamp(cqe)
     }
 
-    /// The commands that came are being answered: the time for keep alive begins, by a clock that was read now.
+    /// The commands that came are being answered: the time for keep alive begins, by a clock that
+    /// was read now.
     pub fn answered(&mut self, now: Duration) {
         self.keep_alive.answered(now);
     }
 
-    /// The host has got a key for TLS over this connection, which has none: until it comes again with the key, commands are refused that change
-    /// something (Operation Denied). Whoever took over the connection after the authentication could send them.
+    /// The host has got a key for TLS over this connection, which has none: until it comes again
+    /// with the key, commands are refused that change something (Operation Denied). Whoever took
+    /// over the connection after the authentication could send them.
     pub fn await_tls(&mut self) {
         self.awaits_tls = true;
     }
 }
 
-/// Whether a host may send this admin command on a plain connection although it is to use TLS. Hosts of Linux set up the controller before they connect
-/// anew: they enable it, read its Identify data and its log of Asymmetric Namespace Access, without which they give up, and keep it alive. None of
-/// these changes anything.
+/// Whether a host may send this admin command on a plain connection although it is to use TLS.
+/// Hosts of Linux set up the controller before they connect anew: they enable it, read its Identify
+/// data and its log of Asymmetric Namespace Access, without which they give up, and keep it alive.
+/// None of these changes anything.
 pub(super) fn is_before_tls(opcode: AdminOpcode) -> bool {
     matches!(opcode, AdminOpcode::IDENTIFY | AdminOpcode::GET_LOG_PAGE | AdminOpcode::KEEP_ALIVE)
 }
 
 impl IoQueue {
-    /// Messages of authentications are looked at from now on, by others: see [`super::IoNext::Authenticate`].
+    /// Messages of authentications are looked at from now on, by others: see
+    /// [`super::IoNext::Authenticate`].
     pub fn set_authenticates(&mut self) {
         self.authenticates = true;
     }
 
-    /// Goes on with the commands of a queue that was connected by the same Connect, and took none but those of an authentication.
+    /// Goes on with the commands of a queue that was connected by the same Connect, and took none
+    /// but those of an authentication.
     pub fn continues(&mut self, before: &Self) {
         self.started = before.started;
     }
@@ -83,7 +89,8 @@ pub enum AuthenticationCommand {
 }
 
 impl AuthenticationCommand {
-    /// Looks at a command, in whose capsule so much data came, of a queue whose transport takes `memory`.
+    /// Looks at a command, in whose capsule so much data came, of a queue whose transport takes
+    /// `memory`.
     ///
     /// # Errors
     /// The completion that refuses it.
@@ -108,7 +115,11 @@ impl AuthenticationCommand {
     }
 }
 
-fn send(sqe: &Sqe, in_capsule_bytes: u32, memory: HostMemory) -> Result<AuthenticationCommand, Fault> {
+fn send(
+    sqe: &Sqe,
+    in_capsule_bytes: u32,
+    memory: HostMemory,
+) -> Result<AuthenticationCommand, Fault> {
     let bytes = checked(sqe)?;
     if bytes as usize > MESSAGE_BYTES_MAX {
         return Err(Fault::field(at::CDW11));
@@ -148,7 +159,8 @@ mod tests {
     use crate::nvme::sqe::Sgl;
 
     fn parse(sqe: &Sqe, in_capsule_bytes: u32) -> Result<AuthenticationCommand, Status> {
-        AuthenticationCommand::parse(sqe, in_capsule_bytes, HostMemory::Transport).map_err(|cqe| cqe.status)
+        AuthenticationCommand::parse(sqe, in_capsule_bytes, HostMemory::Transport)
+            .map_err(|cqe| cqe.status)
     }
 
     fn with_data(mut sqe: Sqe, identifier: u8, length: u32) -> Sqe {

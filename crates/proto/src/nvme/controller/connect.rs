@@ -17,9 +17,10 @@ use crate::printable::Printable;
 /// Bytes of the data of Connect.
 pub const CONNECT_BYTES: usize = ConnectData::BYTES;
 
-/// The first command of a connection: a Connect whose 1,024 bytes of data are to be fetched (in the capsule, or through the
-/// transport: some hosts do that), or something that is refused. With the data, find the subsystem by [`subsystem_name`] and call
-/// [`super::Subsystem::connect`] or [`super::Subsystem::connect_io`], as [`Connect::qid`] says.
+/// The first command of a connection: a Connect whose 1,024 bytes of data are to be fetched (in the
+/// capsule, or through the transport: some hosts do that), or something that is refused. With the
+/// data, find the subsystem by [`subsystem_name`] and call [`super::Subsystem::connect`] or
+/// [`super::Subsystem::connect_io`], as [`Connect::qid`] says.
 pub fn before_connect(sqe: &Sqe, in_capsule_bytes: u32, memory: HostMemory) -> Next {
     match check_first(sqe, in_capsule_bytes, memory) {
         Ok(()) => Next::Fetch { bytes: CONNECT_BYTES as u32 },
@@ -54,7 +55,9 @@ pub fn connect_names(data: &[u8; CONNECT_BYTES]) -> impl fmt::Display {
         String::from_utf8_lossy(&field[..end]).into_owned()
     };
     let (host, subsystem) = (text(ConnectData::HOSTNQN_AT), text(ConnectData::SUBNQN_AT));
-    fmt::from_fn(move |f| write!(f, "host \"{}\", subsystem \"{}\"", Printable(&host), Printable(&subsystem)))
+    fmt::from_fn(move |f| {
+        write!(f, "host \"{}\", subsystem \"{}\"", Printable(&host), Printable(&subsystem))
+    })
 }
 
 /// Why a Connect was refused.
@@ -98,7 +101,9 @@ pub enum ConnectError {
     )]
     NotTheGivenIdentifier(Id128),
     /// An I/O queue on a connection without a secure channel, where there has to be one.
-    #[error("an I/O queue needs a secure channel here: the host has to connect with secure channel concatenation")]
+    #[error(
+        "an I/O queue needs a secure channel here: the host has to connect with secure channel concatenation"
+    )]
     NoSecureChannel,
     /// CNTLID does not go with the controller model, or there is no such controller.
     #[error("controller identifier {0:#x} cannot be asked for")]
@@ -107,9 +112,12 @@ pub enum ConnectError {
     #[error("controller {0} has a host already")]
     ControllerTaken(Cntlid),
     /// All controllers are in use.
-    #[error("all {0} controllers are in use: raise the limit of the subsystem, or disconnect a host")]
+    #[error(
+        "all {0} controllers are in use: raise the limit of the subsystem, or disconnect a host"
+    )]
     ControllersExhausted(u16),
-    /// An I/O queue of a controller that is not enabled, or with entry sizes that are not those of the NVM command set.
+    /// An I/O queue of a controller that is not enabled, or with entry sizes that are not those of
+    /// the NVM command set.
     #[error("the controller is not ready for I/O queues")]
     NotReady,
 }
@@ -126,12 +134,20 @@ impl ConnectError {
             | Self::OtherIdentifier(_)
             | Self::NotTheGivenIdentifier(_)
             | Self::NoSecureChannel => (Status::CONNECT_INVALID_HOST, None),
-            Self::ControllerTaken(_) | Self::ControllersExhausted(_) => (Status::CONNECT_CONTROLLER_BUSY, None),
-            Self::QueueIdentifier(_) | Self::NotReady => invalid(InvalidParameter::command(Connect::QID_AT)),
+            Self::ControllerTaken(_) | Self::ControllersExhausted(_) => {
+                (Status::CONNECT_CONTROLLER_BUSY, None)
+            }
+            Self::QueueIdentifier(_) | Self::NotReady => {
+                invalid(InvalidParameter::command(Connect::QID_AT))
+            }
             Self::QueueSize(_) => invalid(InvalidParameter::command(Connect::SQ_SIZE_AT)),
             Self::Subsystem => invalid(InvalidParameter::data(ConnectData::SUBNQN_AT)),
-            Self::HostName | Self::OtherHostName => invalid(InvalidParameter::data(ConnectData::HOSTNQN_AT)),
-            Self::ControllerIdentifier(_) => invalid(InvalidParameter::data(ConnectData::CNTLID_AT)),
+            Self::HostName | Self::OtherHostName => {
+                invalid(InvalidParameter::data(ConnectData::HOSTNQN_AT))
+            }
+            Self::ControllerIdentifier(_) => {
+                invalid(InvalidParameter::data(ConnectData::CNTLID_AT))
+            }
         }
     }
 }
@@ -170,7 +186,12 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Checks a Connect to a subsystem, for a queue of at most `entries_max` entries.
-    pub fn parse(sqe: &Sqe, data: &[u8; CONNECT_BYTES], to: &SubsystemConfig, entries_max: u16) -> Result<Self, ConnectError> {
+    pub fn parse(
+        sqe: &Sqe,
+        data: &[u8; CONNECT_BYTES],
+        to: &SubsystemConfig,
+        entries_max: u16,
+    ) -> Result<Self, ConnectError> {
         let connect = Connect::decode(sqe);
         let data = ConnectData::decode(data).map_err(|_| ConnectError::Subsystem)?;
         if connect.record_format != 0 {
@@ -183,7 +204,11 @@ impl Asked {
         if !(2..=u32::from(entries_max)).contains(&entries) {
             return Err(ConnectError::QueueSize(entries));
         }
-        let host = if data.hostnqn.is_empty() { None } else { Some(data.hostnqn.nqn().map_err(|_| ConnectError::HostName)?) };
+        let host = if data.hostnqn.is_empty() {
+            None
+        } else {
+            Some(data.hostnqn.nqn().map_err(|_| ConnectError::HostName)?)
+        };
         let host = HostIdentity { nqn: host, id: data.host_id };
         Ok(Self {
             connect,
@@ -201,7 +226,8 @@ fn deviations(sqe: &Sqe, connect: &Connect, host: &HostIdentity) -> Deviations {
     let mut noted = Deviations::default();
     if connect.qid == Qid(0) {
         noted.note_if(host.nqn.is_none(), Deviation::NoHostName);
-        noted.note_if(host.nqn.as_ref().is_some_and(|nqn| !nqn.is_qualified()), Deviation::HostName);
+        noted
+            .note_if(host.nqn.as_ref().is_some_and(|nqn| !nqn.is_qualified()), Deviation::HostName);
         noted.note_if(host.id.is_zero(), Deviation::NoHostIdentifier);
     }
     noted.note_if(connect.qid != Qid(0) && connect.keep_alive_ms != 0, Deviation::IoQueueKeepAlive);

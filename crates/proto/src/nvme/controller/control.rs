@@ -1,7 +1,9 @@
-//! The control value of one controller: it executes the commands of the admin queue and lives with that queue's connection.
+//! The control value of one controller: it executes the commands of the admin queue and lives with
+//! that queue's connection.
 //!
-//! The pump calls [`Control::start`] for each command and does what the returned [`Next`] says. Behind each call, and when
-//! [`Control::deadline`] passes, it takes events from [`Control::poll`] until there are none.
+//! The pump calls [`Control::start`] for each command and does what the returned [`Next`] says.
+//! Behind each call, and when [`Control::deadline`] passes, it takes events from [`Control::poll`]
+//! until there are none.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -35,7 +37,8 @@ use crate::stream::Tag;
 /// What the pump is to do for a command of the admin queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Bring in `bytes` bytes of the host's data. Only Connect has any: see [`super::before_connect`].
+    /// Bring in `bytes` bytes of the host's data. Only Connect has any: see
+    /// [`super::before_connect`].
     Fetch {
         /// Bytes.
         bytes: u32,
@@ -74,14 +77,16 @@ pub enum ControlEvent {
         /// The completion.
         cqe: Cqe,
     },
-    /// Stop all I/O queues of this controller for good: end their connections, cancel what the devices have, wait until no device
-    /// holds a write any more, with `flush` make everything durable, and then call [`Control::quiesced`]. No new queue is
-    /// admitted from now on; those to stop are the ones that the subsystem knows.
+    /// Stop all I/O queues of this controller for good: end their connections, cancel what the
+    /// devices have, wait until no device holds a write any more, with `flush` make everything
+    /// durable, and then call [`Control::quiesced`]. No new queue is admitted from now on; those to
+    /// stop are the ones that the subsystem knows.
     Quiesce {
         /// It is a shutdown.
         flush: bool,
     },
-    /// Abort a command of an I/O queue ([`super::IoQueue::abort`]) and call [`Control::abort_result`].
+    /// Abort a command of an I/O queue ([`super::IoQueue::abort`]) and call
+    /// [`Control::abort_result`].
     Abort {
         /// For the answer.
         ticket: AbortTicket,
@@ -90,10 +95,12 @@ pub enum ControlEvent {
         /// The command.
         cid: Cid,
     },
-    /// Find out what is to become of this controller ([`super::Subsystem::cross_reset`]), end its association if that is under way, and call
-    /// [`Control::cross_reset`]; when it has ended, [`Control::cross_reset_over`].
+    /// Find out what is to become of this controller ([`super::Subsystem::cross_reset`]), end its
+    /// association if that is under way, and call [`Control::cross_reset`]; when it has ended,
+    /// [`Control::cross_reset_over`].
     CrossReset(CrossControllerReset),
-    /// Execute [`Control::persistence`] on the reservations of the namespace and call [`Control::persisted`].
+    /// Execute [`Control::persistence`] on the reservations of the namespace and call
+    /// [`Control::persisted`].
     Persist {
         /// For the answer.
         ticket: ReservationTicket,
@@ -102,7 +109,8 @@ pub enum ControlEvent {
         /// What is to be.
         persist: bool,
     },
-    /// The host has not been heard of for too long: end the association, that is all connections of the controller.
+    /// The host has not been heard of for too long: end the association, that is all connections of
+    /// the controller.
     KeepAliveExpired,
 }
 
@@ -235,8 +243,8 @@ impl Control {
         self.deviations.take()
     }
 
-    /// A command has arrived. `tag` is free and below [`Self::entries`]. No admin command takes data from the host; what came in
-    /// the capsule is of no interest.
+    /// A command has arrived. `tag` is free and below [`Self::entries`]. No admin command takes
+    /// data from the host; what came in the capsule is of no interest.
     pub fn start(&mut self, now: Duration, tag: Tag, sqe: &Sqe) -> Next {
         self.started = self.started.wrapping_add(1);
         self.keep_alive.command(now);
@@ -268,13 +276,15 @@ impl Control {
         self.keep_alive.deadline(self.watch())
     }
 
-    /// The answer to [`ControlEvent::Quiesce`]: only now the host sees the reset or the shutdown done.
+    /// The answer to [`ControlEvent::Quiesce`]: only now the host sees the reset or the shutdown
+    /// done.
     pub fn quiesced(&mut self, now: Duration) {
         self.keep_alive.command(now);
         self.registers.quiesced();
     }
 
-    /// The answer to [`ControlEvent::Abort`]: whether the command was or will be completed as aborted.
+    /// The answer to [`ControlEvent::Abort`]: whether the command was or will be completed as
+    /// aborted.
     pub fn abort_result(&mut self, ticket: AbortTicket, aborted: bool) {
         let found = self.slots.iter().position(|slot| slot.stage == AdminStage::Abort(ticket));
         if let Some(index) = found {
@@ -284,7 +294,8 @@ impl Control {
         }
     }
 
-    /// The namespaces of the subsystem have changed: the host is told which, if it wants to hear of it.
+    /// The namespaces of the subsystem have changed: the host is told which, if it wants to hear of
+    /// it.
     pub fn namespaces_changed(&mut self, namespaces: Arc<NamespaceTable>) {
         let changed = self.namespaces.difference(&namespaces);
         let access_changed = self.ana.follow(&namespaces);
@@ -303,12 +314,21 @@ impl Control {
         }
     }
 
-    /// The discovery log has changed: the host is told, if it concerns it and it wants to hear of it.
+    /// The discovery log has changed: the host is told, if it concerns it and it wants to hear of
+    /// it.
     pub fn discovery_changed(&mut self, discovery: Arc<DiscoveryLog>) {
-        let concerned = discovery.differs(&self.discovery, self.identity.host.nqn.as_ref(), self.identity.port.id);
+        let concerned = discovery.differs(
+            &self.discovery,
+            self.identity.host.nqn.as_ref(),
+            self.identity.port.id,
+        );
         self.discovery = discovery;
         if concerned && self.registers.operational() {
-            self.raise(AsyncEventBits::DISCOVERY_LOG_CHANGE, AsyncNotice::DISCOVERY_LOG_CHANGE, LogPageId::DISCOVERY);
+            self.raise(
+                AsyncEventBits::DISCOVERY_LOG_CHANGE,
+                AsyncNotice::DISCOVERY_LOG_CHANGE,
+                LogPageId::DISCOVERY,
+            );
         }
     }
 
@@ -318,20 +338,30 @@ impl Control {
         if is_seen && self.notices.add(nsid, notice, self.features.notification_mask(nsid)) {
             let log_page = LogPageId::RESERVATION_NOTIFICATION;
             // Information 0: Reservation Log Page Available.
-            self.raise_event(events::RESERVATION, AsyncEvent { kind: AsyncEventType::COMMAND_SET, information: 0, log_page });
+            self.raise_event(
+                events::RESERVATION,
+                AsyncEvent { kind: AsyncEventType::COMMAND_SET, information: 0, log_page },
+            );
         }
     }
 
     /// The operation of [`ControlEvent::Persist`].
     pub fn persistence(&self, persist: bool) -> Operation {
-        Operation { by: Registrant::Host(self.identity.host.id), action: Action::Persist, persist: Some(persist) }
+        Operation {
+            by: Registrant::Host(self.identity.host.id),
+            action: Action::Persist,
+            persist: Some(persist),
+        }
     }
 
     /// The answer to [`ControlEvent::Persist`].
     pub fn persisted(&mut self, ticket: ReservationTicket, outcome: Result<(), Refusal>) {
         let is_meant = |stage: AdminStage| matches!(stage, AdminStage::Persist { ticket: of, .. } if of == ticket);
         let Some(index) = self.slots.iter().position(|slot| is_meant(slot.stage)) else { return };
-        let AdminSlot { cid, stage: AdminStage::Persist { left, failed, .. } } = self.slots[index] else { return };
+        let AdminSlot { cid, stage: AdminStage::Persist { left, failed, .. } } = self.slots[index]
+        else {
+            return;
+        };
         let failed = if failed.is_success() { feature_status(outcome) } else { failed };
         self.slots[index].stage = AdminStage::Persist { ticket, left: left - 1, failed };
         if left == 1 {
@@ -340,7 +370,10 @@ impl Control {
     }
 
     pub(super) fn raise(&mut self, kind: u32, notice: AsyncNotice, log_page: LogPageId) {
-        self.raise_event(kind, AsyncEvent { kind: AsyncEventType::NOTICE, information: notice.0, log_page });
+        self.raise_event(
+            kind,
+            AsyncEvent { kind: AsyncEventType::NOTICE, information: notice.0, log_page },
+        );
     }
 
     fn raise_event(&mut self, kind: u32, event: AsyncEvent) {
@@ -393,8 +426,9 @@ impl Control {
         AbortTicket(self.aborts)
     }
 
-    /// A controller reset: features and events are as in the beginning, and commands on hold end (Base §3.7.2). A host that has
-    /// reset its controller takes no notice of these answers, but the tags are free again.
+    /// A controller reset: features and events are as in the beginning, and commands on hold end
+    /// (Base §3.7.2). A host that has reset its controller takes no notice of these answers, but
+    /// the tags are free again.
     pub(super) fn reset(&mut self) {
         self.features.reset();
         self.changed.clear();
@@ -409,7 +443,8 @@ impl Control {
         }
     }
 
-    /// What is measured at present. A keep alive timer runs only while the controller works (Base §3.9.2).
+    /// What is measured at present. A keep alive timer runs only while the controller works (Base
+    /// §3.9.2).
     fn watch(&self) -> Watch {
         match (self.registers.operational(), self.features.keep_alive_ms()) {
             (false, _) => Watch::Commands,

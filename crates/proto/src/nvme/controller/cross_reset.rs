@@ -1,8 +1,9 @@
-//! Cross-Controller Reset (Base 2.3 §5.4.3, from TP8028): a host has a controller that it lost reset by another one of the subsystem, and learns when
-//! no device holds a write of it any more.
+//! Cross-Controller Reset (Base 2.3 §5.4.3, from TP8028): a host has a controller that it lost
+//! reset by another one of the subsystem, and learns when no device holds a write of it any more.
 //!
-//! The owner ends the association of the named controller, as if its host had gone, and the operation is over when that has ended. What has ended
-//! already is answered at once (Immediate Reset Successful); everything else has an entry in the log page until then.
+//! The owner ends the association of the named controller, as if its host had gone, and the
+//! operation is over when that has ended. What has ended already is answered at once (Immediate
+//! Reset Successful); everything else has an entry in the log page until then.
 
 use super::control::{AdminStage, Control, ControlEvent};
 use super::fault::{Fault, at};
@@ -34,25 +35,30 @@ impl Subsystem {
         let Some((_, host)) = self.controllers().find(|(cntlid, _)| *cntlid == from) else {
             return CrossReset::Refused(Status::INTERNAL_ERROR);
         };
-        let is_named = |instance: super::instance::Instance| (instance.ciu, instance.cirn) == (named.ciu, named.cirn);
+        let is_named = |instance: super::instance::Instance| {
+            (instance.ciu, instance.cirn) == (named.ciu, named.cirn)
+        };
         match self.instance(named.icid) {
             // A host resets its own controllers only.
             Some((owner, instance)) if is_named(instance) && owner == host => CrossReset::UnderWay,
             Some((_, instance)) if is_named(instance) => CrossReset::Refused(Status::INVALID_FIELD),
-            // An instance of this process that is there no more has ended, or was reset by its host. Of one of before, or of another process,
-            // only those know who alone can write to what is served.
+            // An instance of this process that is there no more has ended, or was reset by its
+            // host. Of one of before, or of another process, only those know who alone can write to
+            // what is served.
             _ if self.made_instance(named.cirn) || self.is_alone() => CrossReset::Over,
             _ => CrossReset::Refused(Status::INVALID_CONTROLLER_ID),
         }
     }
 }
 
-/// The log page Cross-Controller Reset of one controller: the oldest operation that is over makes room for a new one.
+/// The log page Cross-Controller Reset of one controller: the oldest operation that is over makes
+/// room for a new one.
 #[derive(Debug, Default)]
 pub(super) struct CrossResetLog(Vec<CrossResetEntry>);
 
 impl CrossResetLog {
-    pub const BYTES: usize = CrossResetHeader::BYTES + CrossResetHeader::ENTRIES_MAX * CrossResetEntry::BYTES;
+    pub const BYTES: usize =
+        CrossResetHeader::BYTES + CrossResetHeader::ENTRIES_MAX * CrossResetEntry::BYTES;
 
     fn under_way(&self) -> impl Iterator<Item = &CrossResetEntry> {
         self.0.iter().filter(|entry| entry.ccrs == CrossResetStatus::IN_PROGRESS)
@@ -60,7 +66,8 @@ impl CrossResetLog {
 
     fn add(&mut self, entry: CrossResetEntry) {
         if self.0.len() == CrossResetHeader::ENTRIES_MAX
-            && let Some(oldest) = self.0.iter().position(|entry| entry.ccrs != CrossResetStatus::IN_PROGRESS)
+            && let Some(oldest) =
+                self.0.iter().position(|entry| entry.ccrs != CrossResetStatus::IN_PROGRESS)
         {
             self.0.remove(oldest);
         }
@@ -87,17 +94,23 @@ impl Control {
     /// The command: the subsystem is to say what can be done.
     pub(super) fn begin_cross_reset(&mut self, sqe: &Sqe) -> Result<AdminStage, Fault> {
         let named = CrossControllerReset::decode(sqe);
-        // The identifier alone does not say that it is this controller: the first one of a process that was started again has that of the first
-        // one before, which is the one that its host has lost.
+        // The identifier alone does not say that it is this controller: the first one of a process
+        // that was started again has that of the first one before, which is the one that its host
+        // has lost.
         let own = self.link.instance();
         if named.icid == self.cntlid() && (named.ciu, named.cirn) == (own.ciu, own.cirn) {
             return Err(Fault::field(at::CDW10));
         }
-        let is_named = |entry: &&CrossResetEntry| (entry.icid, entry.ciu) == (named.icid, named.ciu);
+        let is_named =
+            |entry: &&CrossResetEntry| (entry.icid, entry.ciu) == (named.icid, named.ciu);
         if self.cross_resets.under_way().find(is_named).is_some() {
             return Err(Fault::new(Status::CROSS_CONTROLLER_RESET_IN_PROGRESS));
         }
-        let held = self.slots.iter().filter(|slot| matches!(slot.stage, AdminStage::CrossReset(_))).count();
+        let held = self
+            .slots
+            .iter()
+            .filter(|slot| matches!(slot.stage, AdminStage::CrossReset(_)))
+            .count();
         if self.cross_resets.under_way().count() + held >= usize::from(CROSS_RESETS_EXECUTED_MAX) {
             return Err(Fault::new(Status::CROSS_CONTROLLER_RESET_LIMIT_EXCEEDED));
         }
@@ -105,14 +118,17 @@ impl Control {
         Ok(AdminStage::CrossReset(named))
     }
 
-    /// The answer to [`ControlEvent::CrossReset`]. If it is under way, [`Control::cross_reset_over`] follows.
+    /// The answer to [`ControlEvent::CrossReset`]. If it is under way,
+    /// [`Control::cross_reset_over`] follows.
     pub fn cross_reset(&mut self, named: CrossControllerReset, found: CrossReset) {
         let waits = self.slots.iter().position(|slot| slot.stage == AdminStage::CrossReset(named));
         let Some(index) = waits else { return };
         let cid = self.slots[index].cid;
         let mut cqe = Cqe::new(cid, Status::SUCCESS);
         match found {
-            CrossReset::Over => cqe.result = u64::from(CrossControllerReset::IMMEDIATE_RESET_SUCCESSFUL),
+            CrossReset::Over => {
+                cqe.result = u64::from(CrossControllerReset::IMMEDIATE_RESET_SUCCESSFUL)
+            }
             CrossReset::UnderWay => self.cross_resets.add(CrossResetEntry {
                 icid: named.icid,
                 ciu: named.ciu,
@@ -128,12 +144,17 @@ impl Control {
     /// No device holds a write of this controller any more.
     pub fn cross_reset_over(&mut self, named: CrossControllerReset) {
         let is_named = |entry: &&mut CrossResetEntry| {
-            (entry.icid, entry.ciu, entry.ccrs) == (named.icid, named.ciu, CrossResetStatus::IN_PROGRESS)
+            (entry.icid, entry.ciu, entry.ccrs)
+                == (named.icid, named.ciu, CrossResetStatus::IN_PROGRESS)
         };
         if let Some(entry) = self.cross_resets.0.iter_mut().find(is_named) {
             entry.ccrs = CrossResetStatus::SUCCESSFUL;
             let notice = AsyncNotice::CROSS_CONTROLLER_RESET_COMPLETED;
-            self.raise(AsyncEventBits::CROSS_CONTROLLER_RESET, notice, LogPageId::CROSS_CONTROLLER_RESET);
+            self.raise(
+                AsyncEventBits::CROSS_CONTROLLER_RESET,
+                notice,
+                LogPageId::CROSS_CONTROLLER_RESET,
+            );
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What a discovery controller tells: the ways to reach subsystems (Base §3.1.2.3, §5.16.1.23).
 
 use super::identity::lists;
-use crate::nvme::log_page::{AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType};
+use crate::nvme::log_page::{
+    AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType,
+};
 use crate::nvme::types::{Cntlid, Nqn};
 use crate::nvme::wire::{Ascii, NqnField};
 use std::sync::Arc;
@@ -30,8 +32,8 @@ pub struct DiscoveryRecord {
     pub entry: DiscoveryEntry,
     /// Hosts that are told; `None` means all. One list may be that of many records.
     pub hosts: Option<Arc<[Nqn]>>,
-    /// Identifiers of the ports through which it is told; `None` means all. A host that comes by the network has no use for
-    /// an entry that says 127.0.0.1.
+    /// Identifiers of the ports through which it is told; `None` means all. A host that comes by
+    /// the network has no use for an entry that says 127.0.0.1.
     pub ports: Option<Vec<u16>>,
 }
 
@@ -39,8 +41,9 @@ impl DiscoveryRecord {
     /// TREQ: SQ flow control can be switched off, whatever the transport.
     const FLOW_CONTROL_OPTIONAL: u8 = 1 << 2;
 
-    /// A subsystem that is reached at `address`, told to all hosts on all ports. `admin_queue_entries` is what its admin queues hold;
-    /// `cntlid` is [`Cntlid::DYNAMIC`], or [`Cntlid::STATIC`] for the static controller model.
+    /// A subsystem that is reached at `address`, told to all hosts on all ports.
+    /// `admin_queue_entries` is what its admin queues hold; `cntlid` is [`Cntlid::DYNAMIC`], or
+    /// [`Cntlid::STATIC`] for the static controller model.
     pub fn new(
         subsystem: &Nqn,
         kind: SubsystemType,
@@ -68,7 +71,8 @@ impl DiscoveryRecord {
     }
 
     fn shown(&self, host: Option<&Nqn>, port: u16) -> bool {
-        lists(self.hosts.as_deref(), host) && self.ports.as_ref().is_none_or(|ports| ports.contains(&port))
+        lists(self.hosts.as_deref(), host)
+            && self.ports.as_ref().is_none_or(|ports| ports.contains(&port))
     }
 }
 
@@ -95,7 +99,11 @@ impl DiscoveryLog {
         &self.records
     }
 
-    fn shown<'a>(&'a self, host: Option<&'a Nqn>, port: u16) -> impl Iterator<Item = &'a DiscoveryRecord> {
+    fn shown<'a>(
+        &'a self,
+        host: Option<&'a Nqn>,
+        port: u16,
+    ) -> impl Iterator<Item = &'a DiscoveryRecord> {
         self.records.iter().filter(move |record| record.shown(host, port))
     }
 
@@ -114,7 +122,9 @@ impl DiscoveryLog {
         let mut page = vec![0; self.page_bytes(host, port) as usize];
         let (header, entries) = page.split_at_mut(DiscoveryHeader::BYTES);
         let mut count = 0;
-        for (record, out) in self.shown(host, port).zip(entries.chunks_exact_mut(DiscoveryEntry::BYTES)) {
+        for (record, out) in
+            self.shown(host, port).zip(entries.chunks_exact_mut(DiscoveryEntry::BYTES))
+        {
             record.entry.put(out);
             count += 1;
         }
@@ -159,7 +169,9 @@ mod tests {
         let log = empty.next(records);
         assert_eq!((empty.generation(), log.generation(), log.records().len()), (0, 1, 3));
         let (host, other) = (Some(&host), Some(&other));
-        for (who, port, expected) in [(host, 1, 2), (other, 1, 1), (other, 2, 2), (host, 2, 3), (None, 1, 1), (None, 2, 2)] {
+        for (who, port, expected) in
+            [(host, 1, 2), (other, 1, 1), (other, 2, 2), (host, 2, 3), (None, 1, 1), (None, 2, 2)]
+        {
             let page = log.page(who, port);
             assert_eq!(page.len(), 1024 * (1 + expected), "{who:?} through {port}");
             let header = DiscoveryHeader::decode(&page).unwrap();
@@ -172,10 +184,23 @@ mod tests {
     #[test]
     fn an_entry_says_what_the_transport_says() {
         let DiscoveryRecord { entry, .. } = record("x", 3);
-        assert_eq!((entry.trtype, entry.adrfam, entry.portid), (TransportType::RDMA, AddressFamily::INFINIBAND, 3));
-        assert_eq!((entry.traddr.text(), entry.trsvcid.text()), ("fe80::1".to_owned(), "4420".to_owned()));
+        assert_eq!(
+            (entry.trtype, entry.adrfam, entry.portid),
+            (TransportType::RDMA, AddressFamily::INFINIBAND, 3)
+        );
+        assert_eq!(
+            (entry.traddr.text(), entry.trsvcid.text()),
+            ("fe80::1".to_owned(), "4420".to_owned())
+        );
         assert_eq!((entry.tsas, entry.treq, entry.eflags), (address().tsas, 0b110, 0));
-        let own = DiscoveryRecord::new(&Nqn::discovery(), SubsystemType::CURRENT_DISCOVERY, &address(), 3, 32, Cntlid::DYNAMIC);
+        let own = DiscoveryRecord::new(
+            &Nqn::discovery(),
+            SubsystemType::CURRENT_DISCOVERY,
+            &address(),
+            3,
+            32,
+            Cntlid::DYNAMIC,
+        );
         assert_eq!(own.entry.eflags, DiscoveryEntry::EFLAGS_PERSISTENT);
     }
 }

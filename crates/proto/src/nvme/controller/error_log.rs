@@ -68,12 +68,22 @@ mod tests {
         assert!(log.page().iter().all(|&byte| byte == 0));
         let fault = Fault::at(Status::LBA_OUT_OF_RANGE, 40);
         for n in 0..100 {
-            log.push(CommandError { qid: Qid(1), cid: Cid(n), opcode: 2, fault, nsid: Nsid(1), lba: u64::from(n) });
+            log.push(CommandError {
+                qid: Qid(1),
+                cid: Cid(n),
+                opcode: 2,
+                fault,
+                nsid: Nsid(1),
+                lba: u64::from(n),
+            });
         }
         let page = log.page();
         assert_eq!(page.len(), 4096);
         let first = ErrorEntry::decode(&page).unwrap();
-        assert_eq!((first.error_count, first.cid, first.status_field, first.parameter_location), (100, 99, 0x100, 40));
+        assert_eq!(
+            (first.error_count, first.cid, first.status_field, first.parameter_location),
+            (100, 99, 0x100, 40)
+        );
         let last = ErrorEntry::decode(&page[63 * 64..]).unwrap();
         assert_eq!((last.error_count, last.lba), (37, 36));
     }

@@ -1,4 +1,5 @@
-//! Asynchronous events (Base §5.2): requests that wait for an event, events that wait for a request, and the masks between.
+//! Asynchronous events (Base §5.2): requests that wait for an event, events that wait for a
+//! request, and the masks between.
 
 use std::collections::VecDeque;
 
@@ -6,11 +7,12 @@ use crate::limits::ASYNC_EVENTS_MAX;
 use crate::nvme::feature::AsyncEvent;
 use crate::stream::Tag;
 
-/// The kind of the event Reservation Log Page Available. It has no bit in the feature: a host masks the notifications themselves.
+/// The kind of the event Reservation Log Page Available. It has no bit in the feature: a host masks
+/// the notifications themselves.
 pub(super) const RESERVATION: u32 = 1;
 
-/// One kind of event is a bit of the feature Asynchronous Event Configuration. An event of a kind is reported once and then
-/// masked until the host reads the log page that goes with it.
+/// One kind of event is a bit of the feature Asynchronous Event Configuration. An event of a kind
+/// is reported once and then masked until the host reads the log page that goes with it.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     /// Kinds that the host wants to hear of.
@@ -31,8 +33,8 @@ impl Events {
         self.enabled = bits;
     }
 
-    /// A request arrives: the event that answers it, if one waits. Otherwise the request waits, unless there are too many: then
-    /// it comes back.
+    /// A request arrives: the event that answers it, if one waits. Otherwise the request waits,
+    /// unless there are too many: then it comes back.
     pub fn request(&mut self, tag: Tag) -> Result<Option<AsyncEvent>, Tag> {
         if let Some((_, event)) = self.waiting.pop_front() {
             return Ok(Some(event));
@@ -57,8 +59,8 @@ impl Events {
         request
     }
 
-    /// The host has read the log page of this kind: the next event of the kind is reported again. One that still waits tells
-    /// nothing new any more.
+    /// The host has read the log page of this kind: the next event of the kind is reported again.
+    /// One that still waits tells nothing new any more.
     pub fn clear(&mut self, kind: u32) {
         self.masked &= !kind;
         self.waiting.retain(|(waiting, _)| *waiting != kind);

@@ -4,8 +4,8 @@ use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::{HostMemory, Sgl, Sqe};
 use crate::nvme::status::Status;
 
-/// A refused command: its status, and the byte and bit of the submission queue entry that is to blame (Base §5.16.1.2,
-/// Parameter Error Location).
+/// A refused command: its status, and the byte and bit of the submission queue entry that is to
+/// blame (Base §5.16.1.2, Parameter Error Location).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub status: Status,
@@ -36,10 +36,14 @@ impl Fault {
         Self::at(Status::INVALID_NAMESPACE, at::NSID)
     }
 
-    /// The completion: the same command would fail again, so it says Do Not Retry, unless another path might execute it.
+    /// The completion: the same command would fail again, so it says Do Not Retry, unless another
+    /// path might execute it.
     pub fn cqe(self, sqe: &Sqe) -> Cqe {
-        let is_busy =
-            matches!(self.status, Status::CROSS_CONTROLLER_RESET_IN_PROGRESS | Status::CROSS_CONTROLLER_RESET_LIMIT_EXCEEDED);
+        let is_busy = matches!(
+            self.status,
+            Status::CROSS_CONTROLLER_RESET_IN_PROGRESS
+                | Status::CROSS_CONTROLLER_RESET_LIMIT_EXCEEDED
+        );
         Cqe { do_not_retry: !self.status.is_path() && !is_busy, ..Cqe::new(sqe.cid(), self.status) }
     }
 }
@@ -58,7 +62,8 @@ pub(super) mod at {
     pub const CDW14: u16 = 56;
 }
 
-/// Checks a data pointer for data that the controller sends: exactly `bytes`, moved by the transport, which takes `memory`.
+/// Checks a data pointer for data that the controller sends: exactly `bytes`, moved by the
+/// transport, which takes `memory`.
 #[inline]
 pub(super) fn data_to_host(sqe: &Sqe, bytes: u32, memory: HostMemory) -> Result<(), Fault> {
     match memory.bytes(data_pointer(sqe)?) {
@@ -68,22 +73,33 @@ pub(super) fn data_to_host(sqe: &Sqe, bytes: u32, memory: HostMemory) -> Result<
     }
 }
 
-/// Checks a data pointer for data of the host, in the capsule or moved by the transport, and returns how many bytes it describes.
-/// `in_capsule_bytes` is what came with the command; the transport takes `memory`.
+/// Checks a data pointer for data of the host, in the capsule or moved by the transport, and
+/// returns how many bytes it describes. `in_capsule_bytes` is what came with the command; the
+/// transport takes `memory`.
 #[inline]
-pub(super) fn data_from_host(sqe: &Sqe, in_capsule_bytes: u32, memory: HostMemory) -> Result<u32, Fault> {
+pub(super) fn data_from_host(
+    sqe: &Sqe,
+    in_capsule_bytes: u32,
+    memory: HostMemory,
+) -> Result<u32, Fault> {
     let sgl = data_pointer(sqe)?;
     match sgl.identifier {
-        Sgl::IN_CAPSULE if sgl.address != 0 => Err(Fault::at(Status::SGL_OFFSET_INVALID, at::SGL_ADDRESS)),
-        Sgl::IN_CAPSULE if sgl.length > in_capsule_bytes => Err(Fault::at(Status::SGL_OFFSET_INVALID, at::SGL_LENGTH)),
-        Sgl::IN_CAPSULE if sgl.length < in_capsule_bytes => Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH)),
+        Sgl::IN_CAPSULE if sgl.address != 0 => {
+            Err(Fault::at(Status::SGL_OFFSET_INVALID, at::SGL_ADDRESS))
+        }
+        Sgl::IN_CAPSULE if sgl.length > in_capsule_bytes => {
+            Err(Fault::at(Status::SGL_OFFSET_INVALID, at::SGL_LENGTH))
+        }
+        Sgl::IN_CAPSULE if sgl.length < in_capsule_bytes => {
+            Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH))
+        }
         Sgl::IN_CAPSULE => Ok(sgl.length),
         _ => memory.bytes(sgl).ok_or(Fault::at(Status::SGL_TYPE_INVALID, at::SGL_IDENTIFIER)),
     }
 }
 
-/// The data pointer of a command that moves data: on fabrics always an SGL (Base §3.3.3.1, PSDT 01b or 10b; as no namespace has
-/// metadata the two mean the same).
+/// The data pointer of a command that moves data: on fabrics always an SGL (Base §3.3.3.1, PSDT 01b
+/// or 10b; as no namespace has metadata the two mean the same).
 fn data_pointer(sqe: &Sqe) -> Result<Sgl, Fault> {
     match sqe.psdt() {
         1 | 2 => Ok(sqe.sgl()),

@@ -13,7 +13,8 @@ use crate::nvme::status::Status;
 use crate::nvme::types::Nsid;
 use crate::reservation::{Reservations, State};
 
-/// WCTEMP and CCTEMP, kelvin: the values that the specification recommends; no sensor ever reaches them.
+/// WCTEMP and CCTEMP, kelvin: the values that the specification recommends; no sensor ever reaches
+/// them.
 pub(super) const WARNING_TEMPERATURE: u16 = 0x157;
 pub(super) const CRITICAL_TEMPERATURE: u16 = 0x175;
 
@@ -27,7 +28,8 @@ pub(super) struct Features {
     /// Of the namespaces for which something was set.
     error_recovery: Vec<(Nsid, u16)>,
     write_atomicity: u32,
-    /// Reservation notifications that the host does not want, of the namespaces for which something was set.
+    /// Reservation notifications that the host does not want, of the namespaces for which something
+    /// was set.
     notification_masks: Vec<(Nsid, u32)>,
     /// Not reset by a controller reset: Connect sets it.
     keep_alive_ms: u32,
@@ -79,21 +81,26 @@ impl Context<'_> {
     }
 }
 
-/// Events that a controller can report: what OAES says, and what Asynchronous Event Configuration starts with.
+/// Events that a controller can report: what OAES says, and what Asynchronous Event Configuration
+/// starts with.
 pub(super) fn event_bits(kind: ControllerKind) -> u32 {
     match kind {
         ControllerKind::Io => {
-            AsyncEventBits::NAMESPACE_ATTRIBUTE | AsyncEventBits::ANA_CHANGE | AsyncEventBits::CROSS_CONTROLLER_RESET
+            AsyncEventBits::NAMESPACE_ATTRIBUTE
+                | AsyncEventBits::ANA_CHANGE
+                | AsyncEventBits::CROSS_CONTROLLER_RESET
         }
         ControllerKind::Discovery => AsyncEventBits::DISCOVERY_LOG_CHANGE,
     }
 }
 
-/// The combination of command sets that is in use, as an index of [`crate::nvme::identify::CommandSetCombinations`] (Base §5.27.1.21):
-/// there is one, the NVM command set alone.
+/// The combination of command sets that is in use, as an index of
+/// [`crate::nvme::identify::CommandSetCombinations`] (Base §5.27.1.21): there is one, the NVM
+/// command set alone.
 const COMMAND_SET_COMBINATION: u32 = 0;
 
-/// SMART critical warnings in Asynchronous Event Configuration: settable, although none ever occurs.
+/// SMART critical warnings in Asynchronous Event Configuration: settable, although none ever
+/// occurs.
 const HEALTH_BITS: u32 = 0x3f;
 
 /// Events that a host may enable although the controller never reports them, as SPDK lets it.
@@ -142,8 +149,8 @@ impl Features {
         self.keep_alive_ms
     }
 
-    /// Get Features (Base §5.15). There is nothing but current values, since none can be saved (ONCS bit 4 is clear): which ones a host
-    /// selects is not looked at.
+    /// Get Features (Base §5.15). There is nothing but current values, since none can be saved
+    /// (ONCS bit 4 is clear): which ones a host selects is not looked at.
     pub fn read(&self, sqe: &Sqe, context: &Context<'_>) -> Result<Value, Fault> {
         let id = FeatureId(sqe.dword(10) as u8);
         context.scope(id)?;
@@ -160,15 +167,17 @@ impl Features {
             FeatureId::KEEP_ALIVE_TIMER => self.keep_alive_ms,
             FeatureId::COMMAND_SET_PROFILE => COMMAND_SET_COMBINATION,
             // EXHID: on fabrics host identifiers have 128 bits (Base §5.27.1.25).
-            FeatureId::HOST_IDENTIFIER if sqe.dword(11) & 1 == 0 => return Err(Fault::field(at::CDW11)),
+            FeatureId::HOST_IDENTIFIER if sqe.dword(11) & 1 == 0 => {
+                return Err(Fault::field(at::CDW11));
+            }
             FeatureId::HOST_IDENTIFIER => return Ok(Value::HostIdentifier),
             FeatureId::RESERVATION_NOTIFICATION_MASK => {
                 reserved(sqe.nsid(), context)?;
                 self.notification_mask(sqe.nsid())
             }
-            FeatureId::RESERVATION_PERSISTENCE => {
-                reserved(sqe.nsid(), context)?.is_some_and(|reservations| reservations.look(State::is_persistent)).into()
-            }
+            FeatureId::RESERVATION_PERSISTENCE => reserved(sqe.nsid(), context)?
+                .is_some_and(|reservations| reservations.look(State::is_persistent))
+                .into(),
             _ => return Err(Fault::field(at::CDW10)),
         };
         Ok(Value::Dword(value))
@@ -181,17 +190,27 @@ impl Features {
         if sqe.dword(10) >> 31 != 0 {
             return Err(Fault::at(Status::FEATURE_NOT_SAVEABLE, at::CDW10));
         }
-        if scope != FeatureEffectsLog::SCOPE_NAMESPACE && ![Nsid(0), Nsid::ALL].contains(&sqe.nsid()) {
+        if scope != FeatureEffectsLog::SCOPE_NAMESPACE
+            && ![Nsid(0), Nsid::ALL].contains(&sqe.nsid())
+        {
             return Err(Fault::at(Status::FEATURE_NOT_NAMESPACE_SPECIFIC, at::NSID));
         }
         self.apply(id, sqe.nsid(), sqe.dword(11), context)
     }
 
-    fn apply(&mut self, id: FeatureId, nsid: Nsid, value: u32, context: &Context<'_>) -> Result<Effect, Fault> {
+    fn apply(
+        &mut self,
+        id: FeatureId,
+        nsid: Nsid,
+        value: u32,
+        context: &Context<'_>,
+    ) -> Result<Effect, Fault> {
         match id {
             FeatureId::ARBITRATION => self.arbitration = value & 0xffff_ff07,
             // Power state 0 is the only one.
-            FeatureId::POWER_MANAGEMENT if value & 0x1f != 0 => return Err(Fault::field(at::CDW11)),
+            FeatureId::POWER_MANAGEMENT if value & 0x1f != 0 => {
+                return Err(Fault::field(at::CDW11));
+            }
             FeatureId::POWER_MANAGEMENT => self.power = value & 0xff,
             FeatureId::TEMPERATURE_THRESHOLD => self.set_temperature(value)?,
             FeatureId::ERROR_RECOVERY => self.set_error_recovery(nsid, value, context)?,
@@ -202,7 +221,9 @@ impl Features {
             FeatureId::VOLATILE_WRITE_CACHE => {}
             FeatureId::NUMBER_OF_QUEUES => return queues(value, context),
             FeatureId::WRITE_ATOMICITY_NORMAL => self.write_atomicity = value & 1,
-            FeatureId::ASYNC_EVENT_CONFIGURATION if !are_offered(context.kind, value & !tolerated_bits(context.kind)) => {
+            FeatureId::ASYNC_EVENT_CONFIGURATION
+                if !are_offered(context.kind, value & !tolerated_bits(context.kind)) =>
+            {
                 return Err(Fault::field(at::CDW11));
             }
             FeatureId::ASYNC_EVENT_CONFIGURATION => return Ok(Effect::Events(value)),
@@ -214,7 +235,9 @@ impl Features {
                 return Err(Fault::at(Status::COMMAND_SET_COMBINATION_REJECTED, at::CDW11));
             }
             FeatureId::COMMAND_SET_PROFILE => {}
-            FeatureId::RESERVATION_NOTIFICATION_MASK => self.set_notification_mask(nsid, value, context)?,
+            FeatureId::RESERVATION_NOTIFICATION_MASK => {
+                self.set_notification_mask(nsid, value, context)?
+            }
             FeatureId::RESERVATION_PERSISTENCE => {
                 if nsid != Nsid::ALL {
                     reserved(nsid, context)?;
@@ -222,7 +245,9 @@ impl Features {
                 return Ok(Effect::Persist { nsid, persist: value & 1 != 0 });
             }
             // Base §5.27.1.25: on fabrics Connect sets it, and it cannot be changed.
-            FeatureId::HOST_IDENTIFIER => return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::CDW10)),
+            FeatureId::HOST_IDENTIFIER => {
+                return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::CDW10));
+            }
             _ => return Err(Fault::field(at::CDW10)),
         }
         Ok(Effect::None)
@@ -252,12 +277,21 @@ impl Features {
         self.notification_masks.iter().find(|(of, _)| *of == nsid).map_or(0, |(_, mask)| *mask)
     }
 
-    fn set_notification_mask(&mut self, nsid: Nsid, value: u32, context: &Context<'_>) -> Result<(), Fault> {
+    fn set_notification_mask(
+        &mut self,
+        nsid: Nsid,
+        value: u32,
+        context: &Context<'_>,
+    ) -> Result<(), Fault> {
         if nsid != Nsid::ALL {
             reserved(nsid, context)?;
         }
         self.notification_masks.retain(|(of, _)| nsid != Nsid::ALL && *of != nsid);
-        let meant = context.namespaces.iter().map(|namespace| namespace.nsid).filter(|&of| nsid == Nsid::ALL || of == nsid);
+        let meant = context
+            .namespaces
+            .iter()
+            .map(|namespace| namespace.nsid)
+            .filter(|&of| nsid == Nsid::ALL || of == nsid);
         self.notification_masks.extend(meant.map(|of| (of, value & MASK_BITS)));
         Ok(())
     }
@@ -269,7 +303,12 @@ impl Features {
     }
 
     /// TLER is stored; DULBE (bit 16) is not supported, as NSFEAT says.
-    fn set_error_recovery(&mut self, nsid: Nsid, value: u32, context: &Context<'_>) -> Result<(), Fault> {
+    fn set_error_recovery(
+        &mut self,
+        nsid: Nsid,
+        value: u32,
+        context: &Context<'_>,
+    ) -> Result<(), Fault> {
         if nsid != Nsid::ALL {
             access::check(context.namespaces.find(nsid).ok_or(Fault::namespace())?.1)?;
         }
@@ -277,7 +316,11 @@ impl Features {
             return Err(Fault::field(at::CDW11));
         }
         self.error_recovery.retain(|(of, _)| nsid != Nsid::ALL && *of != nsid);
-        let meant = context.namespaces.iter().map(|namespace| namespace.nsid).filter(|&of| nsid == Nsid::ALL || of == nsid);
+        let meant = context
+            .namespaces
+            .iter()
+            .map(|namespace| namespace.nsid)
+            .filter(|&of| nsid == Nsid::ALL || of == nsid);
         self.error_recovery.extend(meant.map(|of| (of, value as u16)));
         Ok(())
     }
@@ -290,7 +333,8 @@ fn reserved<'a>(nsid: Nsid, context: &Context<'a>) -> Result<Option<&'a Reservat
     Ok(namespace.reservations.as_deref())
 }
 
-/// Number of Queues (Base §5.27.1.5): the host gets all that there are, before it has connected any.
+/// Number of Queues (Base §5.27.1.5): the host gets all that there are, before it has connected
+/// any.
 fn queues(value: u32, context: &Context<'_>) -> Result<Effect, Fault> {
     if value & 0xffff == 0xffff || value >> 16 == 0xffff {
         return Err(Fault::field(at::CDW11));

@@ -1,7 +1,9 @@
-//! Fused Compare and Write (Base §3.4.2, NVM §2.1.3.1): two commands that arrive next to each other and are executed as one.
+//! Fused Compare and Write (Base §3.4.2, NVM §2.1.3.1): two commands that arrive next to each other
+//! and are executed as one.
 //!
-//! ESXi takes no datastore on a target without it: it locks files with fused commands of one block. Pairs are made in the order
-//! in which commands arrive, before any data is fetched, so that a command whose data comes quickly cannot slip in between.
+//! ESXi takes no datastore on a target without it: it locks files with fused commands of one block.
+//! Pairs are made in the order in which commands arrive, before any data is fetched, so that a
+//! command whose data comes quickly cannot slip in between.
 
 use super::fault::{Fault, at};
 use super::io_command::{Command, Request, RequestKind};
@@ -37,7 +39,9 @@ impl IoQueue {
         match (sqe.fuse(), pending) {
             (Fuse::Normal, _) => self.start_alone(tag, sqe, in_capsule_bytes),
             (Fuse::First, _) => self.start_first(tag, sqe, in_capsule_bytes),
-            (Fuse::Second, Pending::Open(first)) => self.start_second(first, tag, sqe, in_capsule_bytes),
+            (Fuse::Second, Pending::Open(first)) => {
+                self.start_second(first, tag, sqe, in_capsule_bytes)
+            }
             (Fuse::Second, Pending::Refused) => self.refuse(sqe, Fault::new(Status::FAILED_FUSED)),
             (Fuse::Second, Pending::None) => self.refuse(sqe, Fault::new(Status::MISSING_FUSED)),
             (Fuse::Reserved, _) => self.refuse(sqe, Fault::field(at::FLAGS)),
@@ -69,8 +73,12 @@ impl IoQueue {
         let request = match parsed.and_then(|write| self.match_halves(first, write)) {
             Ok(request) => request,
             Err(fault) => {
-                // The rules about the pair blame both commands; a Write that is wrong by itself leaves a Compare undone.
-                self.give_up(first, if parsed.is_ok() { fault.status } else { Status::FAILED_FUSED });
+                // The rules about the pair blame both commands; a Write that is wrong by itself
+                // leaves a Compare undone.
+                self.give_up(
+                    first,
+                    if parsed.is_ok() { fault.status } else { Status::FAILED_FUSED },
+                );
                 return self.refuse(sqe, fault);
             }
         };
@@ -79,7 +87,13 @@ impl IoQueue {
         IoNext::Fetch { bytes: request.bytes }
     }
 
-    fn parse_half(&self, opcode: NvmOpcode, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> Result<Request, Fault> {
+    fn parse_half(
+        &self,
+        opcode: NvmOpcode,
+        tag: Tag,
+        sqe: &Sqe,
+        in_capsule_bytes: u32,
+    ) -> Result<Request, Fault> {
         if sqe.opcode() != opcode.0 {
             return Err(Fault::field(at::FLAGS));
         }
@@ -94,7 +108,8 @@ impl IoQueue {
         self.namespaces.at(request.namespace).map_or(0, |namespace| namespace.compare_write_blocks)
     }
 
-    /// Both commands are about the same blocks, and no more of them than the device compares and writes at once.
+    /// Both commands are about the same blocks, and no more of them than the device compares and
+    /// writes at once.
     fn match_halves(&self, first: Tag, write: Request) -> Result<Request, Fault> {
         let compare = self.slots[first.index()].request;
         let place = |request: &Request| (request.namespace, request.lba, request.blocks);
@@ -134,20 +149,29 @@ impl IoQueue {
         IoNext::Submit(self.slots[second.index()].request)
     }
 
-    /// The device is done with a pair. A failed Compare aborts the Write; a failed Write leaves the Compare a success.
+    /// The device is done with a pair. A failed Compare aborts the Write; a failed Write leaves the
+    /// Compare a success.
     #[cold]
-    pub(super) fn finish_pair(&mut self, first: Tag, second: Tag, outcome: DeviceOutcome) -> IoNext {
+    pub(super) fn finish_pair(
+        &mut self,
+        first: Tag,
+        second: Tag,
+        outcome: DeviceOutcome,
+    ) -> IoNext {
         let aborted = DeviceOutcome::failed(Status::FAILED_FUSED);
         let (compare, write) = match outcome.status {
             Status::SUCCESS => (outcome, outcome),
-            Status::WRITE_FAULT | Status::CAPACITY_EXCEEDED | Status::NAMESPACE_WRITE_PROTECTED => (DeviceOutcome::DONE, outcome),
+            Status::WRITE_FAULT | Status::CAPACITY_EXCEEDED | Status::NAMESPACE_WRITE_PROTECTED => {
+                (DeviceOutcome::DONE, outcome)
+            }
             _ => (outcome, aborted),
         };
         let first = (first, self.complete(first, compare));
         IoNext::ReplyPair { first, second: (second, self.complete(second, write)) }
     }
 
-    /// Completes a command that is not with the device: at once when its data is there, otherwise when it has come.
+    /// Completes a command that is not with the device: at once when its data is there, otherwise
+    /// when it has come.
     pub(super) fn give_up(&mut self, tag: Tag, status: Status) {
         if self.pending == Pending::Open(tag) {
             self.pending = Pending::Refused;
@@ -155,13 +179,15 @@ impl IoQueue {
         let slot = &mut self.slots[tag.index()];
         match slot.stage {
             Stage::Fetching => slot.doom = slot.doom.or(Some(status)),
-            Stage::Held => self.orphan = Some((tag, self.complete(tag, DeviceOutcome::failed(status)))),
+            Stage::Held => {
+                self.orphan = Some((tag, self.complete(tag, DeviceOutcome::failed(status))))
+            }
             Stage::Idle | Stage::Device => {}
         }
     }
 
-    /// The command at `tag` fails: the other half of its fused operation, if there is one, fails with it. From then on the two
-    /// know nothing of each other.
+    /// The command at `tag` fails: the other half of its fused operation, if there is one, fails
+    /// with it. From then on the two know nothing of each other.
     pub(super) fn fail_partner(&mut self, tag: Tag) {
         if self.pending == Pending::Open(tag) {
             self.pending = Pending::Refused;

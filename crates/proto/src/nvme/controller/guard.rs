@@ -1,6 +1,7 @@
 //! Which commands of a host are kept out by the reservations of others, for one I/O queue.
 //!
-//! A command that nobody keeps out loads one number. Where there is a reservation, what the host may do is asked for once after each change.
+//! A command that nobody keeps out loads one number. Where there is a reservation, what the host
+//! may do is asked for once after each change.
 
 use std::cell::Cell;
 
@@ -38,8 +39,16 @@ impl Guard {
 
     /// Refuses what a reservation of others forbids.
     #[inline]
-    pub fn check(&self, (index, namespace): (usize, &Namespace), effect: Effect) -> Result<(), Fault> {
-        if self.allows(index, namespace, effect) { Ok(()) } else { Err(Fault::at(Status::RESERVATION_CONFLICT, at::NSID)) }
+    pub fn check(
+        &self,
+        (index, namespace): (usize, &Namespace),
+        effect: Effect,
+    ) -> Result<(), Fault> {
+        if self.allows(index, namespace, effect) {
+            Ok(())
+        } else {
+            Err(Fault::at(Status::RESERVATION_CONFLICT, at::NSID))
+        }
     }
 
     /// Whether the host may do this with the namespace at an index of the table.
@@ -54,7 +63,9 @@ impl Guard {
         let place = &self.seen[index % PLACES];
         let is_known = |seen: &Seen| seen.index == index && seen.epoch == epoch;
         #[cfg(feature = "planted-bugs")]
-        let is_known = |seen: &Seen| is_known(seen) || crate::planted::has(crate::planted::Bug::ForgottenReservation);
+        let is_known = |seen: &Seen| {
+            is_known(seen) || crate::planted::has(crate::planted::Bug::ForgottenReservation)
+        };
         if let Some(seen) = place.get().filter(is_known) {
             return seen.access;
         }

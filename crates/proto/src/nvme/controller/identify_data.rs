@@ -1,4 +1,5 @@
-//! The Identify command (Base §5.17, NVM §4.1.5): which data structures there are, and what they say of namespaces.
+//! The Identify command (Base §5.17, NVM §4.1.5): which data structures there are, and what they
+//! say of namespaces.
 
 use super::access;
 use super::connect::assignable;
@@ -8,8 +9,8 @@ use super::instance::Instance;
 use super::namespace::{Namespace, NamespaceTable};
 use super::support::ControllerKind;
 use crate::nvme::identify::{
-    Cns, CommandSetCombinations, Csi, IdentifyIndependentNamespace, IdentifyNamespace, IdentifyNvmController,
-    IdentifyNvmNamespace, LbaFormat, NamespaceDescriptors, NamespaceList,
+    Cns, CommandSetCombinations, Csi, IdentifyIndependentNamespace, IdentifyNamespace,
+    IdentifyNvmController, IdentifyNvmNamespace, LbaFormat, NamespaceDescriptors, NamespaceList,
 };
 use crate::nvme::log_page::AnaState;
 use crate::nvme::reservation::ReservationCapabilities;
@@ -26,16 +27,22 @@ pub(super) struct IdentifyRequest {
 
 impl IdentifyRequest {
     /// Checks the command against what there is.
-    pub fn parse(sqe: &Sqe, kind: ControllerKind, namespaces: &NamespaceTable) -> Result<Self, Fault> {
+    pub fn parse(
+        sqe: &Sqe,
+        kind: ControllerKind,
+        namespaces: &NamespaceTable,
+    ) -> Result<Self, Fault> {
         let cns = Cns(sqe.dword(10) as u8);
         let nsid = sqe.nsid();
         if kind == ControllerKind::Discovery && cns != Cns::CONTROLLER {
             return Err(Fault::field(at::CDW10));
         }
         match cns {
-            // The field CNTID of CNS 1Ch is not looked at: all controllers of a subsystem have the same command sets.
+            // The field CNTID of CNS 1Ch is not looked at: all controllers of a subsystem have the
+            // same command sets.
             Cns::CONTROLLER | Cns::COMMAND_SETS => {}
-            // FFFFFFFFh would ask for what all namespaces have in common, which goes with Namespace Management.
+            // FFFFFFFFh would ask for what all namespaces have in common, which goes with Namespace
+            // Management.
             Cns::NAMESPACE | Cns::INDEPENDENT_NAMESPACE => valid(nsid, namespaces)?,
             Cns::ACTIVE_NAMESPACES => above(nsid)?,
             Cns::NAMESPACE_DESCRIPTORS => active(nsid, namespaces)?,
@@ -47,26 +54,36 @@ impl IdentifyRequest {
         Ok(Self { cns, nsid })
     }
 
-    /// Whether it is about the command sets of a controller, by an identifier that none can have (CNTID).
+    /// Whether it is about the command sets of a controller, by an identifier that none can have
+    /// (CNTID).
     pub fn is_of_nobody(&self, sqe: &Sqe) -> bool {
         let cntid = Cntlid((sqe.dword(10) >> 16) as u16);
         self.cns == Cns::COMMAND_SETS && cntid != Cntlid::DYNAMIC && !assignable(cntid)
     }
 
     /// Fills in the data structure; all zero where it is about a namespace that is not active.
-    pub fn fill(&self, identity: &Identity, instance: Instance, namespaces: &NamespaceTable, out: &mut [u8]) {
+    pub fn fill(
+        &self,
+        identity: &Identity,
+        instance: Instance,
+        namespaces: &NamespaceTable,
+        out: &mut [u8],
+    ) {
         out.fill(0);
         let namespace = namespaces.find(self.nsid).map(|(_, namespace)| namespace);
         match (self.cns, namespace) {
             (Cns::CONTROLLER, _) => identity.identify(namespaces, instance).put(out),
             (Cns::ACTIVE_NAMESPACES | Cns::COMMAND_SET_ACTIVE_NAMESPACES, _) => {
-                NamespaceList::above(namespaces.iter().map(|namespace| namespace.nsid), self.nsid).put(out);
+                NamespaceList::above(namespaces.iter().map(|namespace| namespace.nsid), self.nsid)
+                    .put(out);
             }
             // No limits beyond MDTS, and none at all for commands that move no data.
             (Cns::COMMAND_SET_CONTROLLER, _) => IdentifyNvmController::default().put(out),
             (Cns::COMMAND_SETS, _) => command_sets().put(out),
             (Cns::NAMESPACE, Some(namespace)) => identify_namespace(namespace).put(out),
-            (Cns::NAMESPACE_DESCRIPTORS, Some(namespace)) => out.copy_from_slice(&descriptors(namespace).encode()),
+            (Cns::NAMESPACE_DESCRIPTORS, Some(namespace)) => {
+                out.copy_from_slice(&descriptors(namespace).encode())
+            }
             (Cns::COMMAND_SET_NAMESPACE, Some(_)) => IdentifyNvmNamespace::default().put(out),
             (Cns::INDEPENDENT_NAMESPACE, Some(namespace)) => independent(namespace).put(out),
             _ => {}
@@ -107,10 +124,12 @@ fn protected(namespace: &Namespace) -> u8 {
 
 fn features(namespace: &Namespace) -> u8 {
     let preferred = namespace.preferred != Default::default();
-    IdentifyNamespace::NSFEAT_ATOMIC | if preferred { IdentifyNamespace::NSFEAT_PREFERRED } else { 0 }
+    IdentifyNamespace::NSFEAT_ATOMIC
+        | if preferred { IdentifyNamespace::NSFEAT_PREFERRED } else { 0 }
 }
 
-/// Whether a controller in the state of the namespace's group tells how much of it is used: nvmet does while it changes, too.
+/// Whether a controller in the state of the namespace's group tells how much of it is used: nvmet
+/// does while it changes, too.
 fn is_told(namespace: &Namespace) -> bool {
     access::is_accessible(namespace.ana_state) || namespace.ana_state == AnaState::CHANGE
 }
@@ -122,8 +141,13 @@ fn zero_based(blocks: u32) -> u16 {
 
 fn identify_namespace(namespace: &Namespace) -> IdentifyNamespace {
     let preferred = namespace.preferred;
-    let zeroes = if namespace.support.discarded_reads_zero { IdentifyNamespace::DLFEAT_READS_ZERO } else { 0 };
-    let deallocates = if namespace.support.write_zeroes { IdentifyNamespace::DLFEAT_WRITE_ZEROES } else { 0 };
+    let zeroes = if namespace.support.discarded_reads_zero {
+        IdentifyNamespace::DLFEAT_READS_ZERO
+    } else {
+        0
+    };
+    let deallocates =
+        if namespace.support.write_zeroes { IdentifyNamespace::DLFEAT_WRITE_ZEROES } else { 0 };
     let mut id = IdentifyNamespace {
         nsze: namespace.blocks,
         ncap: namespace.blocks,

@@ -1,4 +1,5 @@
-//! What never changes about a subsystem and one of its controllers, and the Identify Controller data that tells it.
+//! What never changes about a subsystem and one of its controllers, and the Identify Controller
+//! data that tells it.
 
 use core::fmt;
 use std::net::SocketAddr;
@@ -10,9 +11,10 @@ use super::instance::Instance;
 use super::namespace::NamespaceTable;
 use super::support::{ControllerKind, Optional, VERSION, volatile_cache};
 use crate::limits::{
-    ABORTS_MAX, ADMIN_QUEUE_ENTRIES_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, ASYNC_EVENTS_MAX, CONTROLLER_QUIESCE_MS,
-    CONTROLLERS_MAX, CROSS_RESETS_EXECUTED_MAX, ERROR_ENTRIES_MAX, IO_QUEUES_MAX, KEEP_ALIVE_GRANULARITY_MS, NAMESPACES_MAX,
-    QUEUE_ENTRIES_MAX, READY_TIMEOUT_MS, TRANSFER_MAX_BYTES,
+    ABORTS_MAX, ADMIN_QUEUE_ENTRIES_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, ASYNC_EVENTS_MAX,
+    CONTROLLER_QUIESCE_MS, CONTROLLERS_MAX, CROSS_RESETS_EXECUTED_MAX, ERROR_ENTRIES_MAX,
+    IO_QUEUES_MAX, KEEP_ALIVE_GRANULARITY_MS, NAMESPACES_MAX, QUEUE_ENTRIES_MAX, READY_TIMEOUT_MS,
+    TRANSFER_MAX_BYTES,
 };
 use crate::nvme::identify::{ControllerType, IdentifyController};
 use crate::nvme::sqe::HostMemory;
@@ -33,7 +35,8 @@ pub enum ControllerModel {
 pub struct SubsystemConfig {
     /// With or without namespaces.
     pub kind: ControllerKind,
-    /// Name; for a discovery subsystem one of its own, or [`Nqn::discovery`], by which it is reached in any case.
+    /// Name; for a discovery subsystem one of its own, or [`Nqn::discovery`], by which it is
+    /// reached in any case.
     pub nqn: Nqn,
     /// Serial number, up to 20 ASCII characters.
     pub serial: String,
@@ -43,10 +46,11 @@ pub struct SubsystemConfig {
     pub firmware: String,
     /// How controllers are given out.
     pub controllers: ControllerModel,
-    /// Identifiers that are given out in the dynamic model, the lowest and the highest: several processes that serve one subsystem have ranges
-    /// of their own.
+    /// Identifiers that are given out in the dynamic model, the lowest and the highest: several
+    /// processes that serve one subsystem have ranges of their own.
     pub cntlids: (u16, u16),
-    /// Milliseconds for which a controller may go on with commands after its keep alive timer has run out (CQT); 0: not told.
+    /// Milliseconds for which a controller may go on with commands after its keep alive timer has
+    /// run out (CQT); 0: not told.
     pub quiesce_ms: u16,
     /// A random number of this process, from which the instances of controllers have theirs (CIRN).
     pub seed: u64,
@@ -58,7 +62,8 @@ pub struct SubsystemConfig {
     pub queue_entries: u16,
     /// Entries of an admin queue, at most: 2 to [`ADMIN_QUEUE_ENTRIES_MAX`].
     pub admin_queue_entries: u16,
-    /// Data of one command in bytes, at most (MDTS): rounded down to a power of two, and at least 8 KiB.
+    /// Data of one command in bytes, at most (MDTS): rounded down to a power of two, and at least 8
+    /// KiB.
     pub transfer_bytes_max: u32,
     /// Hosts that may connect; `None` means all.
     pub hosts: Option<Vec<Nqn>>,
@@ -86,10 +91,11 @@ impl SubsystemConfig {
         }
     }
 
-    /// Whether a host that connects to this name means the subsystem: every discovery subsystem has the well-known name beside its own
-    /// (Base §3.1.3.3; TP 8013).
+    /// Whether a host that connects to this name means the subsystem: every discovery subsystem has
+    /// the well-known name beside its own (Base §3.1.3.3; TP 8013).
     pub fn is_called(&self, nqn: &Nqn) -> bool {
-        self.nqn == *nqn || (self.kind == ControllerKind::Discovery && nqn.as_str() == Nqn::DISCOVERY)
+        self.nqn == *nqn
+            || (self.kind == ControllerKind::Discovery && nqn.as_str() == Nqn::DISCOVERY)
     }
 
     /// The same with all limits in their ranges.
@@ -117,16 +123,19 @@ pub struct Port {
     pub id: u16,
     /// How commands that come through it name the host's memory.
     pub host_memory: HostMemory,
-    /// The address that the listener was given, by which ANA groups may differ in their states ([`super::AnaStates`]); `None`: it has none.
+    /// The address that the listener was given, by which ANA groups may differ in their states
+    /// ([`super::AnaStates`]); `None`: it has none.
     pub listener: Option<SocketAddr>,
-    /// Data that a command capsule of an I/O queue may carry, in bytes (IOCCSZ tells it to the host); a multiple of 16.
+    /// Data that a command capsule of an I/O queue may carry, in bytes (IOCCSZ tells it to the
+    /// host); a multiple of 16.
     pub in_capsule_bytes: u32,
 }
 
 /// A host as it named itself in Connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostIdentity {
-    /// HOSTNQN. `None`: the host gave none, which not all do; it gets what every host gets, and nothing that depends on who it is.
+    /// HOSTNQN. `None`: the host gave none, which not all do; it gets what every host gets, and
+    /// nothing that depends on who it is.
     pub nqn: Option<Nqn>,
     /// HOSTID.
     pub id: Id128,
@@ -141,7 +150,8 @@ impl fmt::Display for HostIdentity {
     }
 }
 
-/// Whether a list of names has that of a host. A list that is not there has all hosts; one that is there has no host without a name.
+/// Whether a list of names has that of a host. A list that is not there has all hosts; one that is
+/// there has no host without a name.
 pub(super) fn lists(names: Option<&[Nqn]>, host: Option<&Nqn>) -> bool {
     names.is_none_or(|names| host.is_some_and(|host| names.contains(host)))
 }
@@ -195,20 +205,31 @@ impl Identity {
                 ControllerKind::Discovery => ControllerType::DISCOVERY,
             },
             aerl: ASYNC_EVENTS_MAX as u8 - 1,
-            lpa: IdentifyController::LPA_EFFECTS | IdentifyController::LPA_EXTENDED | IdentifyController::LPA_SUPPORTED_PAGES,
+            lpa: IdentifyController::LPA_EFFECTS
+                | IdentifyController::LPA_EXTENDED
+                | IdentifyController::LPA_SUPPORTED_PAGES,
             kas: (KEEP_ALIVE_GRANULARITY_MS / 100) as u16,
             maxcmd: config.queue_entries,
             sgls: sgls(self.port.host_memory),
             subnqn: NqnField::from(&config.nqn),
             ioccsz: (64 + self.port.in_capsule_bytes) / 16,
             iorcsz: 1,
-            fcatt: if matches!(config.controllers, ControllerModel::Static(_)) { IdentifyController::FCATT_STATIC } else { 0 },
+            fcatt: if matches!(config.controllers, ControllerModel::Static(_)) {
+                IdentifyController::FCATT_STATIC
+            } else {
+                0
+            },
             msdbd: 1,
             ..IdentifyController::default()
         }
     }
 
-    fn io(&self, common: IdentifyController, namespaces: &NamespaceTable, instance: Instance) -> IdentifyController {
+    fn io(
+        &self,
+        common: IdentifyController,
+        namespaces: &NamespaceTable,
+        instance: Instance,
+    ) -> IdentifyController {
         let (oncs, fuses) = optional_commands(namespaces);
         let cache = if volatile_cache(namespaces) { IdentifyController::VWC_PRESENT } else { 0 };
         let mut io = IdentifyController {
@@ -217,7 +238,9 @@ impl Identity {
             cirn: instance.cirn,
             cqt: self.config.quiesce_ms,
             ccrl: CROSS_RESETS_EXECUTED_MAX,
-            cmic: IdentifyController::CMIC_PORTS | IdentifyController::CMIC_CONTROLLERS | IdentifyController::CMIC_ANA,
+            cmic: IdentifyController::CMIC_PORTS
+                | IdentifyController::CMIC_CONTROLLERS
+                | IdentifyController::CMIC_ANA,
             anatt: ANA_TRANSITION_S,
             anacap: IdentifyController::ANACAP_STATES,
             anagrpmax: ANA_GROUPS_MAX,

@@ -1,5 +1,6 @@
-//! What names each instance of a controller (CIU and CIRN of Identify Controller, Base 2.3 §5.2.13.2.1): a controller becomes a new instance each
-//! time it is enabled, so that nobody who means the one of before resets the present one.
+//! What names each instance of a controller (CIU and CIRN of Identify Controller, Base 2.3
+//! §5.2.13.2.1): a controller becomes a new instance each time it is enabled, so that nobody who
+//! means the one of before resets the present one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -44,7 +45,8 @@ impl Instances {
     }
 }
 
-/// The number whose product with an odd one is 1, modulo 2^64 (each step doubles the bits that are right).
+/// The number whose product with an odd one is 1, modulo 2^64 (each step doubles the bits that are
+/// right).
 const fn inverse(odd: u64) -> u64 {
     let (mut inverse, mut step) = (odd, 0);
     while step < 6 {
@@ -64,10 +66,17 @@ mod tests {
         for seed in [0, 7, u64::MAX, u64::MAX - 2] {
             let instances = Instances::new(seed);
             let made: Vec<_> = (0..600).map(|_| instances.next()).collect();
-            assert!(made.iter().all(|instance| instance.ciu != 0 && instance.cirn != 0 && instances.made(instance.cirn)));
-            assert!(made.windows(2).all(|two| two[0].ciu != two[1].ciu && two[0].cirn != two[1].cirn));
+            assert!(made.iter().all(|instance| instance.ciu != 0
+                && instance.cirn != 0
+                && instances.made(instance.cirn)));
+            assert!(
+                made.windows(2).all(|two| two[0].ciu != two[1].ciu && two[0].cirn != two[1].cirn)
+            );
             assert!(!instances.made(0) && !instances.made(made[0].cirn ^ 1 << 40));
-            assert!(!Instances::new(seed).made(made[0].cirn), "another process with another number");
+            assert!(
+                !Instances::new(seed).made(made[0].cirn),
+                "another process with another number"
+            );
         }
     }
 }

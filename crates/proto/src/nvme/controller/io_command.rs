@@ -1,4 +1,5 @@
-//! Commands of the NVM command set: all rules for one command in one place, ahead of its execution (NVM §3.2, Base §7).
+//! Commands of the NVM command set: all rules for one command in one place, ahead of its execution
+//! (NVM §3.2, Base §7).
 
 use super::access;
 use super::fault::{Fault, at, data_from_host, data_to_host};
@@ -21,10 +22,12 @@ pub enum RequestKind {
     Write,
     /// Everything that was written becomes durable. Address and length have no meaning.
     Flush,
-    /// Blocks are compared with the memory of the tag: [`Status::COMPARE_FAILURE`] where they differ.
+    /// Blocks are compared with the memory of the tag: [`Status::COMPARE_FAILURE`] where they
+    /// differ.
     Compare,
-    /// Atomically: blocks are compared with the memory of `first`; where they are equal, those of the request's own tag are
-    /// written, otherwise nothing is and the outcome is [`Status::COMPARE_FAILURE`].
+    /// Atomically: blocks are compared with the memory of `first`; where they are equal, those of
+    /// the request's own tag are written, otherwise nothing is and the outcome is
+    /// [`Status::COMPARE_FAILURE`].
     CompareAndWrite {
         /// The Compare command.
         first: Tag,
@@ -53,7 +56,8 @@ pub struct Request {
     pub blocks: u32,
     /// Data of the tag's memory that the request reads or writes, in bytes.
     pub bytes: u32,
-    /// Force Unit Access: done only when the data is durable (write) or was read from where it is durable.
+    /// Force Unit Access: done only when the data is durable (write) or was read from where it is
+    /// durable.
     pub fua: bool,
 }
 
@@ -93,7 +97,8 @@ pub(super) const RANGE_BYTES: u32 = 16;
 /// Ranges of one command, at most.
 const RANGES_MAX: u32 = 256;
 
-const AUTHENTICATION: [FabricsType; 2] = [FabricsType::AUTHENTICATION_SEND, FabricsType::AUTHENTICATION_RECEIVE];
+const AUTHENTICATION: [FabricsType; 2] =
+    [FabricsType::AUTHENTICATION_SEND, FabricsType::AUTHENTICATION_RECEIVE];
 
 const CDW12_FUA: u32 = 1 << 30;
 const CDW12_DEALLOCATE: u32 = 1 << 25;
@@ -116,15 +121,18 @@ impl Context<'_> {
             NvmOpcode::COMPARE => self.compare(tag, sqe),
             NvmOpcode::WRITE_ZEROES => self.write_zeroes(tag, sqe),
             NvmOpcode::DATASET_MANAGEMENT => self.dataset_management(sqe),
-            NvmOpcode::RESERVATION_REGISTER | NvmOpcode::RESERVATION_ACQUIRE | NvmOpcode::RESERVATION_RELEASE => {
-                self.reserve(opcode, sqe)
-            }
+            NvmOpcode::RESERVATION_REGISTER
+            | NvmOpcode::RESERVATION_ACQUIRE
+            | NvmOpcode::RESERVATION_RELEASE => self.reserve(opcode, sqe),
             NvmOpcode::RESERVATION_REPORT => self.report(sqe),
-            // Base §6.3: a queue is created once. The other Fabrics commands of an I/O queue are optional.
+            // Base §6.3: a queue is created once. The other Fabrics commands of an I/O queue are
+            // optional.
             NvmOpcode::FABRICS if sqe.fabrics_type() == FabricsType::CONNECT.0 => {
                 Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::OPCODE))
             }
-            NvmOpcode::FABRICS if AUTHENTICATION.contains(&FabricsType(sqe.fabrics_type())) => Ok(Command::Authenticate),
+            NvmOpcode::FABRICS if AUTHENTICATION.contains(&FabricsType(sqe.fabrics_type())) => {
+                Ok(Command::Authenticate)
+            }
             _ => Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
         }
     }
@@ -147,14 +155,21 @@ impl Context<'_> {
     #[inline]
     fn writable(&self, sqe: &Sqe) -> Result<(usize, &Namespace), Fault> {
         match self.reachable(sqe, Effect::Writes)? {
-            (_, namespace) if namespace.read_only => Err(Fault::at(Status::NAMESPACE_WRITE_PROTECTED, at::NSID)),
+            (_, namespace) if namespace.read_only => {
+                Err(Fault::at(Status::NAMESPACE_WRITE_PROTECTED, at::NSID))
+            }
             found => Ok(found),
         }
     }
 
-    /// A namespace whose device has what the command needs. The command is advertised only where all namespaces can execute it,
-    /// since a host cannot tell them apart; one that lacks it does not know the command.
-    fn able(&self, sqe: &Sqe, able: impl Fn(&Namespace) -> bool) -> Result<(usize, &Namespace), Fault> {
+    /// A namespace whose device has what the command needs. The command is advertised only where
+    /// all namespaces can execute it, since a host cannot tell them apart; one that lacks it does
+    /// not know the command.
+    fn able(
+        &self,
+        sqe: &Sqe,
+        able: impl Fn(&Namespace) -> bool,
+    ) -> Result<(usize, &Namespace), Fault> {
         match self.namespaces.find(sqe.nsid()) {
             Some(found) if able(found.1) => access::check(found.1).map(|()| found),
             None if self.namespaces.iter().all(able) => Err(Fault::namespace()),
@@ -162,8 +177,9 @@ impl Context<'_> {
         }
     }
 
-    /// Address and length of Read, Write, Compare and Write Zeroes. PRINFO and the tags are ignored, as the specification wants
-    /// it where a namespace has no protection information (NVM §2.1.5); Limited Retry is advice.
+    /// Address and length of Read, Write, Compare and Write Zeroes. PRINFO and the tags are
+    /// ignored, as the specification wants it where a namespace has no protection information (NVM
+    /// §2.1.5); Limited Retry is advice.
     #[inline]
     fn range(&self, sqe: &Sqe, namespace: &Namespace) -> Result<(Lba, u32), Fault> {
         let (lba, blocks) = (sqe.qword(10), (sqe.dword(12) & 0xffff) + 1);
@@ -175,7 +191,13 @@ impl Context<'_> {
 
     /// The request of a command that moves the data of its blocks.
     #[inline]
-    fn transfer(&self, tag: Tag, sqe: &Sqe, found: (usize, &Namespace), kind: RequestKind) -> Result<Request, Fault> {
+    fn transfer(
+        &self,
+        tag: Tag,
+        sqe: &Sqe,
+        found: (usize, &Namespace),
+        kind: RequestKind,
+    ) -> Result<Request, Fault> {
         let (index, namespace) = found;
         let blocks = (sqe.dword(12) & 0xffff) + 1;
         let bytes = u64::from(blocks) * u64::from(namespace.block_bytes);
@@ -189,7 +211,8 @@ impl Context<'_> {
 
     #[inline]
     fn read(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
-        let request = self.transfer(tag, sqe, self.reachable(sqe, Effect::Reads)?, RequestKind::Read)?;
+        let request =
+            self.transfer(tag, sqe, self.reachable(sqe, Effect::Reads)?, RequestKind::Read)?;
         data_to_host(sqe, request.bytes, self.host_memory)?;
         Ok(Command::Submit(request))
     }
@@ -215,10 +238,14 @@ impl Context<'_> {
         Ok(Command::Fetch(request))
     }
 
-    /// Flush (Base §7.1), also of all namespaces at once, which no reservation forbids: it changes nothing that a host could see. Where nothing is cached there is nothing to do.
+    /// Flush (Base §7.1), also of all namespaces at once, which no reservation forbids: it changes
+    /// nothing that a host could see. Where nothing is cached there is nothing to do.
     fn flush(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
         if sqe.nsid() == Nsid::ALL {
-            self.namespaces.iter().filter(|namespace| namespace.support.volatile_cache).try_for_each(access::check)?;
+            self.namespaces
+                .iter()
+                .filter(|namespace| namespace.support.volatile_cache)
+                .try_for_each(access::check)?;
             return Ok(Command::FlushAll);
         }
         let (namespace, found) = self.reachable(sqe, Effect::Writes)?;
@@ -244,32 +271,50 @@ impl Context<'_> {
         }))
     }
 
-    /// Dataset Management (NVM §3.2.3): Deallocate is executed where the device can, the other attributes are advice of no use
-    /// here. Linux always sends room for 256 ranges, however few there are, so the data may be longer than the ranges.
+    /// Dataset Management (NVM §3.2.3): Deallocate is executed where the device can, the other
+    /// attributes are advice of no use here. Linux always sends room for 256 ranges, however few
+    /// there are, so the data may be longer than the ranges.
     fn dataset_management(&self, sqe: &Sqe) -> Result<Command, Fault> {
         if !self.namespaces.iter().any(|namespace| namespace.support.discard) {
             return Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE));
         }
         let wanted = sqe.dword(11) & CDW11_DEALLOCATE != 0;
-        let (namespace, found) = if wanted { self.writable(sqe)? } else { self.reachable(sqe, Effect::Writes)? };
+        let (namespace, found) =
+            if wanted { self.writable(sqe)? } else { self.reachable(sqe, Effect::Writes)? };
         let deallocate = wanted && found.support.discard;
         let count = (sqe.dword(10) & 0xff) + 1;
         let bytes = data_from_host(sqe, self.in_capsule_bytes, self.host_memory)?;
         if bytes < count * RANGE_BYTES || bytes > RANGES_MAX * RANGE_BYTES {
             return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
         }
-        Ok(if deallocate { Command::Ranges { namespace, count: count as u16, bytes } } else { Command::Done })
+        Ok(if deallocate {
+            Command::Ranges { namespace, count: count as u16, bytes }
+        } else {
+            Command::Done
+        })
     }
 }
 
 /// A flush of one namespace.
 pub(super) fn flush_request(tag: Tag, namespace: usize) -> Request {
-    Request { tag, namespace, kind: RequestKind::Flush, lba: Lba(0), blocks: 0, bytes: 0, fua: false }
+    Request {
+        tag,
+        namespace,
+        kind: RequestKind::Flush,
+        lba: Lba(0),
+        blocks: 0,
+        bytes: 0,
+        fua: false,
+    }
 }
 
-/// Range `n` of the data of Dataset Management: address and length. `None` where the data ends before it.
+/// Range `n` of the data of Dataset Management: address and length. `None` where the data ends
+/// before it.
 pub(super) fn dataset_range(data: &[u8], n: u32) -> Option<(Lba, u32)> {
     let range = data.get(n as usize * RANGE_BYTES as usize..)?.first_chunk::<16>()?;
     let [_, _, _, _, l0, l1, l2, l3, a0, a1, a2, a3, a4, a5, a6, a7] = *range;
-    Some((Lba(u64::from_le_bytes([a0, a1, a2, a3, a4, a5, a6, a7])), u32::from_le_bytes([l0, l1, l2, l3])))
+    Some((
+        Lba(u64::from_le_bytes([a0, a1, a2, a3, a4, a5, a6, a7])),
+        u32::from_le_bytes([l0, l1, l2, l3]),
+    ))
 }

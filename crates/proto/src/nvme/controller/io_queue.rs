@@ -1,8 +1,10 @@
-//! The command layer of one I/O queue: from a submission queue entry to operations on devices and back to a completion.
+//! The command layer of one I/O queue: from a submission queue entry to operations on devices and
+//! back to a completion.
 //!
-//! A queue lives on the loop of its connection and shares nothing with others per command. The pump calls [`IoQueue::start`] for
-//! each command, [`IoQueue::data`] when data that was asked for is there, and [`IoQueue::finished`] when the device is done; it
-//! does what the returned [`IoNext`] says, and asks for [`IoQueue::orphan`] behind each call.
+//! A queue lives on the loop of its connection and shares nothing with others per command. The pump
+//! calls [`IoQueue::start`] for each command, [`IoQueue::data`] when data that was asked for is
+//! there, and [`IoQueue::finished`] when the device is done; it does what the returned [`IoNext`]
+//! says, and asks for [`IoQueue::orphan`] behind each call.
 
 use std::sync::Arc;
 
@@ -29,7 +31,8 @@ use crate::stream::Tag;
 /// What the pump is to do for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoNext {
-    /// Bring in `bytes` bytes of the host's data, from the capsule or through the transport, then call [`IoQueue::data`].
+    /// Bring in `bytes` bytes of the host's data, from the capsule or through the transport, then
+    /// call [`IoQueue::data`].
     Fetch {
         /// Bytes, more than zero.
         bytes: u32,
@@ -50,8 +53,9 @@ pub enum IoNext {
         /// The second command.
         second: (Tag, Cqe),
     },
-    /// Execute the operation that [`IoQueue::take_operation`] gives, on the reservations of the namespace, or without one only have their state put in
-    /// force everywhere; then call [`IoQueue::reserved`].
+    /// Execute the operation that [`IoQueue::take_operation`] gives, on the reservations of the
+    /// namespace, or without one only have their state put in force everywhere; then call
+    /// [`IoQueue::reserved`].
     Reserve {
         /// Index of the namespace.
         namespace: usize,
@@ -61,7 +65,8 @@ pub enum IoNext {
         /// Bytes, more than zero.
         bytes: u32,
     },
-    /// A message of an authentication, which is not for this queue to look at; of a queue for which [`IoQueue::set_authenticates`] was called.
+    /// A message of an authentication, which is not for this queue to look at; of a queue for which
+    /// [`IoQueue::set_authenticates`] was called.
     Authenticate,
     /// Nothing now: the command waits for the other one of its fused operation.
     Hold,
@@ -70,7 +75,8 @@ pub enum IoNext {
 /// How a device finished a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceOutcome {
-    /// Status for the host. For Compare and Compare and Write, [`Status::COMPARE_FAILURE`] says that the data differed.
+    /// Status for the host. For Compare and Compare and Write, [`Status::COMPARE_FAILURE`] says
+    /// that the data differed.
     pub status: Status,
     /// Whether the same request would fail again. Of no meaning on success.
     pub do_not_retry: bool,
@@ -121,7 +127,8 @@ pub struct IoQueue {
 }
 
 impl IoQueue {
-    /// A queue of `entries` entries. Its memory is reserved here; parts that were never used stay untouched.
+    /// A queue of `entries` entries. Its memory is reserved here; parts that were never used stay
+    /// untouched.
     pub(super) fn new(
         qid: Qid,
         link: Arc<Link>,
@@ -166,19 +173,22 @@ impl IoQueue {
         self.entries
     }
 
-    /// Whether the host learns from completions how far its submission queue has been used up (Base §6.3, CATTR).
+    /// Whether the host learns from completions how far its submission queue has been used up (Base
+    /// §6.3, CATTR).
     pub fn has_flow_control(&self) -> bool {
         self.flow_control
     }
 
-    /// What the host did in its Connect that is let pass although it is not allowed, since the last call.
+    /// What the host did in its Connect that is let pass although it is not allowed, since the last
+    /// call.
     #[inline]
     pub fn take_deviations(&mut self) -> Deviations {
         self.deviations.take()
     }
 
-    /// Takes the host's new table of namespaces. Requests that are with a device already are finished as they are; commands whose
-    /// namespace is gone, another one or too small for them are revoked: see [`Self::revoked`].
+    /// Takes the host's new table of namespaces. Requests that are with a device already are
+    /// finished as they are; commands whose namespace is gone, another one or too small for them
+    /// are revoked: see [`Self::revoked`].
     pub fn set_namespaces(&mut self, namespaces: Arc<NamespaceTable>) {
         let before = std::mem::replace(&mut self.namespaces, namespaces);
         self.guard.forget();
@@ -187,8 +197,9 @@ impl IoQueue {
         }
     }
 
-    /// The status of a command that must not reach a device any more: with it, [`Self::finished`] is to be called for a request that no
-    /// device has taken yet. A command whose data is awaited ends by itself when the data has come.
+    /// The status of a command that must not reach a device any more: with it, [`Self::finished`]
+    /// is to be called for a request that no device has taken yet. A command whose data is awaited
+    /// ends by itself when the data has come.
     #[inline]
     pub fn revoked(&self, tag: Tag) -> Option<Status> {
         self.slots.get(tag.index()).filter(|slot| slot.stage != Stage::Idle)?.doom
@@ -199,7 +210,8 @@ impl IoQueue {
         &self.namespaces
     }
 
-    /// A command has arrived. `tag` is free and below [`Self::entries`]; `in_capsule_bytes` is how much data came with the command.
+    /// A command has arrived. `tag` is free and below [`Self::entries`]; `in_capsule_bytes` is how
+    /// much data came with the command.
     #[inline]
     pub fn start(&mut self, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> IoNext {
         self.started = self.started.wrapping_add(1);
@@ -209,11 +221,13 @@ impl IoQueue {
         self.start_alone(tag, sqe, in_capsule_bytes)
     }
 
-    /// Host data that [`IoNext::Fetch`] asked for is in the memory of `tag`, which `data` shows. Only Dataset Management looks at
-    /// it; for other commands `data` may be empty.
+    /// Host data that [`IoNext::Fetch`] asked for is in the memory of `tag`, which `data` shows.
+    /// Only Dataset Management looks at it; for other commands `data` may be empty.
     #[inline]
     pub fn data(&mut self, tag: Tag, data: &[u8]) -> IoNext {
-        let Some(slot) = self.slots.get_mut(tag.index()).filter(|slot| slot.stage == Stage::Fetching) else {
+        let Some(slot) =
+            self.slots.get_mut(tag.index()).filter(|slot| slot.stage == Stage::Fetching)
+        else {
             return IoNext::Hold;
         };
         if let Some(status) = slot.doom {
@@ -230,7 +244,9 @@ impl IoQueue {
             }
             Role::Reserve(reserve) => self.reserve(tag, reserve, data),
             Role::Report => IoNext::Hold,
-            Role::Ranges { count, .. } if !is_kept_out(&self.guard, &self.namespaces, &slot.request) => {
+            Role::Ranges { count, .. }
+                if !is_kept_out(&self.guard, &self.namespaces, &slot.request) =>
+            {
                 self.start_ranges(tag, count, data)
             }
             Role::Ranges { .. } => self.reply(tag, KEPT_OUT),
@@ -238,17 +254,22 @@ impl IoQueue {
         }
     }
 
-    /// Where the data of `tag` that is being fetched will be stored, if the command is a plain Write that will be executed as far as is
-    /// known now: whoever takes memory for the data may choose it by that, or store the data.
+    /// Where the data of `tag` that is being fetched will be stored, if the command is a plain
+    /// Write that will be executed as far as is known now: whoever takes memory for the data may
+    /// choose it by that, or store the data.
     #[inline]
     pub fn destination(&self, tag: Tag) -> Option<&Request> {
-        let slot = self.slots.get(tag.index()).filter(|slot| slot.stage == Stage::Fetching && slot.role == Role::Alone)?;
+        let slot = self
+            .slots
+            .get(tag.index())
+            .filter(|slot| slot.stage == Stage::Fetching && slot.role == Role::Alone)?;
         let is_stored = slot.request.kind == RequestKind::Write && slot.doom.is_none();
-        (is_stored && !is_kept_out(&self.guard, &self.namespaces, &slot.request)).then_some(&slot.request)
+        (is_stored && !is_kept_out(&self.guard, &self.namespaces, &slot.request))
+            .then_some(&slot.request)
     }
 
-    /// The data that [`IoNext::Fetch`] asked for will not come, or is damaged: the command fails with `status`, for a wrong data
-    /// digest [`Status::TRANSIENT_TRANSPORT_ERROR`].
+    /// The data that [`IoNext::Fetch`] asked for will not come, or is damaged: the command fails
+    /// with `status`, for a wrong data digest [`Status::TRANSIENT_TRANSPORT_ERROR`].
     pub fn data_failed(&mut self, tag: Tag, status: Status) -> IoNext {
         match self.slots.get(tag.index()) {
             Some(slot) if slot.stage == Stage::Fetching => {
@@ -260,11 +281,12 @@ impl IoQueue {
         }
     }
 
-    /// The device is done with the request of `tag`. `data` shows the tag's memory again, for Dataset Management; it may be empty
-    /// for other commands.
+    /// The device is done with the request of `tag`. `data` shows the tag's memory again, for
+    /// Dataset Management; it may be empty for other commands.
     #[inline]
     pub fn finished(&mut self, tag: Tag, outcome: DeviceOutcome, data: &[u8]) -> IoNext {
-        let Some(slot) = self.slots.get(tag.index()).filter(|slot| slot.stage == Stage::Device) else {
+        let Some(slot) = self.slots.get(tag.index()).filter(|slot| slot.stage == Stage::Device)
+        else {
             return IoNext::Hold;
         };
         match slot.role {
@@ -273,7 +295,9 @@ impl IoQueue {
             _ if !outcome.status.is_success() => self.reply(tag, outcome),
             Role::Ranges { count, next } => match slot.doom {
                 Some(status) => self.reply(tag, DeviceOutcome::failed(status)),
-                None if is_kept_out(&self.guard, &self.namespaces, &slot.request) => self.reply(tag, KEPT_OUT),
+                None if is_kept_out(&self.guard, &self.namespaces, &slot.request) => {
+                    self.reply(tag, KEPT_OUT)
+                }
                 None => self.next_range(tag, count, next, data),
             },
             Role::Everywhere { next } => self.next_flush(tag, next),
@@ -282,8 +306,8 @@ impl IoQueue {
         }
     }
 
-    /// A command that was completed by the last call although that was about another one: the first of a fused operation whose
-    /// second did not follow, or an aborted one. At most one per call.
+    /// A command that was completed by the last call although that was about another one: the first
+    /// of a fused operation whose second did not follow, or an aborted one. At most one per call.
     #[inline]
     pub fn orphan(&mut self) -> Option<(Tag, Cqe)> {
         self.orphan.take()
@@ -297,7 +321,9 @@ impl IoQueue {
         };
         let slot = &mut self.slots[tag.index()];
         match (slot.stage, slot.role) {
-            (Stage::Device, Role::First { second: Some(second) }) => return AbortTarget::InDevice(second),
+            (Stage::Device, Role::First { second: Some(second) }) => {
+                return AbortTarget::InDevice(second);
+            }
             (Stage::Device, _) => return AbortTarget::InDevice(tag),
             _ => {}
         }
@@ -306,7 +332,8 @@ impl IoQueue {
         AbortTarget::Aborted
     }
 
-    /// Which half of a fused operation a command is, if it is one. Either is no longer than what the device compares and writes at once.
+    /// Which half of a fused operation a command is, if it is one. Either is no longer than what
+    /// the device compares and writes at once.
     #[inline]
     pub fn half(&self, tag: Tag) -> Option<Half> {
         match self.slots.get(tag.index())?.role {
@@ -321,8 +348,8 @@ impl IoQueue {
         self.slots.iter().filter(|slot| slot.stage != Stage::Idle).count()
     }
 
-    /// Adds what was counted since the last time to the subsystem's log page SMART / Health Information. The queue does so itself
-    /// every [`STATISTICS_COMMANDS`] commands and at its end.
+    /// Adds what was counted since the last time to the subsystem's log page SMART / Health
+    /// Information. The queue does so itself every [`STATISTICS_COMMANDS`] commands and at its end.
     pub fn merge_statistics(&mut self) {
         self.link.health.add(std::mem::take(&mut self.statistics));
         self.uncounted = 0;
@@ -334,7 +361,12 @@ impl IoQueue {
     }
 
     #[inline]
-    pub(super) fn parse(&self, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> Result<Command, Fault> {
+    pub(super) fn parse(
+        &self,
+        tag: Tag,
+        sqe: &Sqe,
+        in_capsule_bytes: u32,
+    ) -> Result<Command, Fault> {
         if tag.0 as u32 >= self.entries {
             return Err(Fault::new(Status::INTERNAL_ERROR));
         }
@@ -371,13 +403,28 @@ impl IoQueue {
     }
 
     #[inline]
-    pub(super) fn occupy(&mut self, tag: Tag, sqe: &Sqe, stage: Stage, role: Role, request: Request) {
+    pub(super) fn occupy(
+        &mut self,
+        tag: Tag,
+        sqe: &Sqe,
+        stage: Stage,
+        role: Role,
+        request: Request,
+    ) {
         if tag.index() >= self.slots.len() {
             // Within the capacity: parse has checked the tag.
             self.slots.resize(tag.index() + 1, IDLE);
         }
         let slot = &mut self.slots[tag.index()];
-        *slot = IoSlot { cid: sqe.cid(), opcode: sqe.opcode(), stage, role, doom: None, nsid: sqe.nsid(), request };
+        *slot = IoSlot {
+            cid: sqe.cid(),
+            opcode: sqe.opcode(),
+            stage,
+            role,
+            doom: None,
+            nsid: sqe.nsid(),
+            request,
+        };
     }
 
     /// Fills in what the queue knows: the head of the submission queue.
@@ -390,7 +437,8 @@ impl IoQueue {
     /// Completes a command and frees its tag.
     #[inline]
     pub(super) fn reply(&mut self, tag: Tag, outcome: DeviceOutcome) -> IoNext {
-        let sends_data = self.slots[tag.index()].request.kind == RequestKind::Read && outcome.status.is_success();
+        let sends_data = self.slots[tag.index()].request.kind == RequestKind::Read
+            && outcome.status.is_success();
         let data_bytes = if sends_data { self.slots[tag.index()].request.bytes } else { 0 };
         IoNext::Reply { cqe: self.complete(tag, outcome), data_bytes }
     }
@@ -452,7 +500,9 @@ fn revocation(slot: &IoSlot, before: &NamespaceTable, now: &NamespaceTable) -> O
             Some(Status::INVALID_NAMESPACE)
         }
         Some((_, is)) if !access::is_accessible(is.ana_state) => access::refusal(is.ana_state),
-        Some((_, is)) => (!is.holds(slot.request.lba.0, slot.request.blocks)).then_some(Status::LBA_OUT_OF_RANGE),
+        Some((_, is)) => {
+            (!is.holds(slot.request.lba.0, slot.request.blocks)).then_some(Status::LBA_OUT_OF_RANGE)
+        }
         None => Some(Status::INVALID_NAMESPACE),
     }
 }
@@ -463,9 +513,11 @@ impl Drop for IoQueue {
     }
 }
 
-pub(super) const KEPT_OUT: DeviceOutcome = DeviceOutcome { status: Status::RESERVATION_CONFLICT, do_not_retry: true };
+pub(super) const KEPT_OUT: DeviceOutcome =
+    DeviceOutcome { status: Status::RESERVATION_CONFLICT, do_not_retry: true };
 
-/// Whether a reservation of after the command's arrival keeps the host out: its data is not stored any more.
+/// Whether a reservation of after the command's arrival keeps the host out: its data is not stored
+/// any more.
 #[inline]
 pub(super) fn is_kept_out(guard: &Guard, namespaces: &NamespaceTable, request: &Request) -> bool {
     let effect = if request.kind == RequestKind::Compare { Effect::Reads } else { Effect::Writes };

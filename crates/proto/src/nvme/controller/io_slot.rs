@@ -44,7 +44,8 @@ pub(super) struct IoSlot {
     pub opcode: u8,
     pub stage: Stage,
     pub role: Role,
-    /// What the command is completed with instead of being executed any further, as soon as its data has passed.
+    /// What the command is completed with instead of being executed any further, as soon as its
+    /// data has passed.
     pub doom: Option<Status>,
     /// Identifier of the namespace.
     pub nsid: Nsid,
@@ -58,7 +59,15 @@ pub(super) const IDLE: IoSlot = IoSlot {
     role: Role::Alone,
     doom: None,
     nsid: Nsid(0),
-    request: Request { tag: Tag(0), namespace: 0, kind: RequestKind::Flush, lba: Lba(0), blocks: 0, bytes: 0, fua: false },
+    request: Request {
+        tag: Tag(0),
+        namespace: 0,
+        kind: RequestKind::Flush,
+        lba: Lba(0),
+        blocks: 0,
+        bytes: 0,
+        fua: false,
+    },
 };
 
 /// The first command of a fused operation that waits for its second one (Base §3.4.2).

@@ -1,4 +1,5 @@
-//! Commands that take several operations of a device, one after the other: Dataset Management and Flush of all namespaces.
+//! Commands that take several operations of a device, one after the other: Dataset Management and
+//! Flush of all namespaces.
 
 use super::fault::{Fault, at};
 use super::io_command::{Command, Request, RequestKind, dataset_range, flush_request};
@@ -12,10 +13,16 @@ use crate::stream::Tag;
 impl IoQueue {
     /// Starts a command that is no Read, Write or Compare, or refuses one.
     #[cold]
-    pub(super) fn start_rare(&mut self, tag: Tag, sqe: &Sqe, command: Result<Command, Fault>) -> IoNext {
+    pub(super) fn start_rare(
+        &mut self,
+        tag: Tag,
+        sqe: &Sqe,
+        command: Result<Command, Fault>,
+    ) -> IoNext {
         match command {
             Ok(Command::Ranges { namespace, count, bytes }) => {
-                let request = Request { tag, namespace, kind: RequestKind::Discard, ..IDLE.request };
+                let request =
+                    Request { tag, namespace, kind: RequestKind::Discard, ..IDLE.request };
                 self.occupy(tag, sqe, Stage::Fetching, Role::Ranges { count, next: 0 }, request);
                 IoNext::Fetch { bytes }
             }
@@ -24,14 +31,21 @@ impl IoQueue {
                 self.occupy(tag, sqe, Stage::Fetching, Role::Reserve(reserve), request);
                 IoNext::Fetch { bytes }
             }
-            Ok(Command::Report { namespace, bytes }) => self.start_report(tag, sqe, namespace, bytes),
+            Ok(Command::Report { namespace, bytes }) => {
+                self.start_report(tag, sqe, namespace, bytes)
+            }
             Ok(Command::Authenticate) if self.authenticates => IoNext::Authenticate,
-            Ok(Command::Authenticate) => self.refuse(sqe, Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
+            Ok(Command::Authenticate) => {
+                self.refuse(sqe, Fault::at(Status::INVALID_OPCODE, at::OPCODE))
+            }
             Ok(Command::FlushAll) => {
                 self.occupy(tag, sqe, Stage::Device, Role::Everywhere { next: 0 }, IDLE.request);
                 self.next_flush(tag, 0)
             }
-            Ok(_) => IoNext::Reply { cqe: self.stamp(Cqe::new(sqe.cid(), Status::SUCCESS)), data_bytes: 0 },
+            Ok(_) => IoNext::Reply {
+                cqe: self.stamp(Cqe::new(sqe.cid(), Status::SUCCESS)),
+                data_bytes: 0,
+            },
             Err(fault) => self.refuse(sqe, fault),
         }
     }

@@ -11,7 +11,8 @@ pub(super) enum Watch {
     Nothing,
     /// Keep Alive commands (Base §3.9.3).
     KeepAlive { timeout_ms: u32 },
-    /// Any admin command: there is no keep alive timer now, but a host that is gone must not hold the controller for ever.
+    /// Any admin command: there is no keep alive timer now, but a host that is gone must not hold
+    /// the controller for ever.
     Commands,
 }
 
@@ -19,7 +20,8 @@ pub(super) enum Watch {
 pub(super) struct KeepAlive {
     restarted: Duration,
     last_command: Duration,
-    /// What was restarted, and which command came, is not answered yet: see [`KeepAlive::answered`].
+    /// What was restarted, and which command came, is not answered yet: see
+    /// [`KeepAlive::answered`].
     restart_is_new: bool,
     command_is_new: bool,
     expired: bool,
@@ -27,7 +29,13 @@ pub(super) struct KeepAlive {
 
 impl KeepAlive {
     pub fn new(now: Duration) -> Self {
-        Self { restarted: now, last_command: now, restart_is_new: false, command_is_new: false, expired: false }
+        Self {
+            restarted: now,
+            last_command: now,
+            restart_is_new: false,
+            command_is_new: false,
+            expired: false,
+        }
     }
 
     /// The timer starts anew.
@@ -40,8 +48,9 @@ impl KeepAlive {
         (self.last_command, self.command_is_new) = (now, true);
     }
 
-    /// What came since the last call is being answered. The host hears of it only now, and times its next command by that: so time that passed in between,
-    /// in which nothing of it was read, does not count (Base §3.9.3: the timer starts anew when Keep Alive completes).
+    /// What came since the last call is being answered. The host hears of it only now, and times
+    /// its next command by that: so time that passed in between, in which nothing of it was read,
+    /// does not count (Base §3.9.3: the timer starts anew when Keep Alive completes).
     pub fn answered(&mut self, now: Duration) {
         if core::mem::take(&mut self.restart_is_new) {
             self.restarted = now;
@@ -58,8 +67,12 @@ impl KeepAlive {
         }
         match watch {
             Watch::Nothing => None,
-            Watch::KeepAlive { timeout_ms } => Some(self.restarted + Duration::from_millis(u64::from(timeout_ms))),
-            Watch::Commands => Some(self.last_command + Duration::from_millis(u64::from(ASSOCIATION_IDLE_MS))),
+            Watch::KeepAlive { timeout_ms } => {
+                Some(self.restarted + Duration::from_millis(u64::from(timeout_ms)))
+            }
+            Watch::Commands => {
+                Some(self.last_command + Duration::from_millis(u64::from(ASSOCIATION_IDLE_MS)))
+            }
         }
     }
 
@@ -87,7 +100,11 @@ mod tests {
             timer.answered(at(2) + idle);
             assert!(!timer.expire(at(3) + idle, watch), "{watch:?}");
             timer.answered(at(3) + idle);
-            assert_eq!(timer.deadline(watch), Some(at(2) + idle * 2), "{watch:?}: an answer counts once");
+            assert_eq!(
+                timer.deadline(watch),
+                Some(at(2) + idle * 2),
+                "{watch:?}: an answer counts once"
+            );
             assert!(timer.expire(at(2) + idle * 2, watch), "{watch:?}");
         }
     }

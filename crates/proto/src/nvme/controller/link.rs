@@ -1,5 +1,5 @@
-//! What the parts of one controller, each on a loop of its own, know of each other. Nothing here is touched per command that
-//! succeeds.
+//! What the parts of one controller, each on a loop of its own, know of each other. Nothing here is
+//! touched per command that succeeds.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,13 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn new(cntlid: Cntlid, host: Id128, host_memory: HostMemory, health: Arc<Health>, instances: Arc<Instances>) -> Self {
+    pub fn new(
+        cntlid: Cntlid,
+        host: Id128,
+        host_memory: HostMemory,
+        health: Arc<Health>,
+        instances: Arc<Instances>,
+    ) -> Self {
         Self {
             instance: Mutex::new(instances.next()),
             instances,
@@ -41,8 +47,9 @@ impl Link {
         }
     }
 
-    /// Whether the controller is enabled, for I/O queues of the right entry sizes. It is cleared before a reset or shutdown asks
-    /// for the queues to be stopped: a queue that is connected after that is refused, one from before is among those to stop.
+    /// Whether the controller is enabled, for I/O queues of the right entry sizes. It is cleared
+    /// before a reset or shutdown asks for the queues to be stopped: a queue that is connected
+    /// after that is refused, one from before is among those to stop.
     pub fn accepts_queues(&self) -> bool {
         self.accepts_queues.load(Ordering::Acquire)
     }

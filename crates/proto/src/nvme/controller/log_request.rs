@@ -1,4 +1,5 @@
-//! The Get Log Page command (Base §5.16): its rules. What the pages say comes from where their subject is.
+//! The Get Log Page command (Base §5.16): its rules. What the pages say comes from where their
+//! subject is.
 
 use super::fault::{Fault, at};
 use super::namespace::NamespaceTable;
@@ -26,7 +27,12 @@ const CDW14_INDEX_OFFSET: u32 = 1 << 23;
 
 impl LogRequest {
     /// Checks everything but the offset against the length of the page.
-    pub fn parse(sqe: &Sqe, kind: ControllerKind, transfer_bytes_max: u32, namespaces: &NamespaceTable) -> Result<Self, Fault> {
+    pub fn parse(
+        sqe: &Sqe,
+        kind: ControllerKind,
+        transfer_bytes_max: u32,
+        namespaces: &NamespaceTable,
+    ) -> Result<Self, Fault> {
         let page = LogPageId(sqe.dword(10) as u8);
         if !support::log_page(kind, page) {
             return Err(Fault::at(Status::INVALID_LOG_PAGE, at::CDW10));
@@ -60,7 +66,8 @@ impl LogRequest {
 
     /// Remove Completed (RMC), of the log page Cross-Controller Reset.
     pub fn removes_completed(&self) -> bool {
-        self.page == LogPageId::CROSS_CONTROLLER_RESET && self.specific & CrossResetHeader::REMOVE_COMPLETED != 0
+        self.page == LogPageId::CROSS_CONTROLLER_RESET
+            && self.specific & CrossResetHeader::REMOVE_COMPLETED != 0
     }
 
     /// Refuses an offset behind the end of a page of this length.
@@ -70,14 +77,16 @@ impl LogRequest {
 
     /// Copies the wanted part of the page; behind its end there are zeroes.
     pub fn copy(&self, page: &[u8], out: &mut [u8]) {
-        let from = usize::try_from(self.offset).ok().and_then(|offset| page.get(offset..)).unwrap_or(&[]);
+        let from =
+            usize::try_from(self.offset).ok().and_then(|offset| page.get(offset..)).unwrap_or(&[]);
         let bytes = from.len().min(out.len());
         out[..bytes].copy_from_slice(&from[..bytes]);
         out[bytes..].fill(0);
     }
 }
 
-/// nvmet and SPDK give out SMART / Health Information by namespace, too, and the discovery log whatever namespace is named.
+/// nvmet and SPDK give out SMART / Health Information by namespace, too, and the discovery log
+/// whatever namespace is named.
 fn check_namespace(page: LogPageId, nsid: Nsid, namespaces: &NamespaceTable) -> Result<(), Fault> {
     match page {
         LogPageId::DISCOVERY => Ok(()),

@@ -9,10 +9,12 @@ use crate::reservation::Reservations;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The highest namespace identifier that can be in use (Base §3.2.1.1): FFFFFFFFh means all of them.
+/// The highest namespace identifier that can be in use (Base §3.2.1.1): FFFFFFFFh means all of
+/// them.
 const NSID_MAX: u32 = 0xffff_fffe;
 
-/// What the device behind a namespace can do. What is not supported is not advertised, and refused as an unknown command.
+/// What the device behind a namespace can do. What is not supported is not advertised, and refused
+/// as an unknown command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Support {
     /// Dataset Management with the attribute Deallocate.
@@ -27,7 +29,8 @@ pub struct Support {
     pub discarded_reads_zero: bool,
 }
 
-/// Sizes that perform well, in logical blocks; 0 means "not told" (NVM §4.1.5.1: NPWG, NPWA, NPDG, NPDA, NOWS, NOIOB).
+/// Sizes that perform well, in logical blocks; 0 means "not told" (NVM §4.1.5.1: NPWG, NPWA, NPDG,
+/// NPDA, NOWS, NOIOB).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preferred {
     /// Writes should be multiples of this.
@@ -61,32 +64,35 @@ pub struct Namespace {
     pub eui64: [u8; 8],
     /// Writes are refused with Namespace is Write Protected.
     pub read_only: bool,
-    /// Commands can be carried out at present; what hosts are told is the bit NRDY. It changes nothing else: a device that cannot be reached
-    /// fails what it is given.
+    /// Commands can be carried out at present; what hosts are told is the bit NRDY. It changes
+    /// nothing else: a device that cannot be reached fails what it is given.
     pub ready: bool,
     /// What the device can do.
     pub support: Support,
     /// Writes of up to this many blocks never mix with other commands (NAWUN); at least 1.
     pub atomic_blocks: u32,
-    /// Writes of up to this many blocks are whole or absent after a power failure (NAWUPF); at least 1.
+    /// Writes of up to this many blocks are whole or absent after a power failure (NAWUPF); at
+    /// least 1.
     pub atomic_power_fail_blocks: u32,
-    /// Fused Compare and Write is atomic up to this many blocks (NACWU); 0 means that it is not supported. ESXi locks files on its
-    /// datastores by it and takes no namespace without it.
+    /// Fused Compare and Write is atomic up to this many blocks (NACWU); 0 means that it is not
+    /// supported. ESXi locks files on its datastores by it and takes no namespace without it.
     pub compare_write_blocks: u32,
     /// Sizes that perform well.
     pub preferred: Preferred,
     /// Most data of one command that the device takes, in bytes; of no meaning where MDTS is less.
     pub transfer_bytes_max: u32,
-    /// Another number says that there is another device behind the identifier: commands that have not reached a device yet were meant
-    /// for the one before, and are not executed.
+    /// Another number says that there is another device behind the identifier: commands that have
+    /// not reached a device yet were meant for the one before, and are not executed.
     pub incarnation: u64,
     /// ANA group, 1 to [`ANA_GROUPS_MAX`] (ANAGRPID).
     pub ana_group: u32,
-    /// State of the group, in a table that a controller has; what a subsystem is given says nothing.
+    /// State of the group, in a table that a controller has; what a subsystem is given says
+    /// nothing.
     pub ana_state: AnaState,
     /// Its reservations; `None`: their commands are refused.
     pub reservations: Option<Arc<Reservations>>,
-    /// Hosts that see it, of those that may connect to its subsystem; `None`: all. Tables that are shown to one host do not tell.
+    /// Hosts that see it, of those that may connect to its subsystem; `None`: all. Tables that are
+    /// shown to one host do not tell.
     pub hosts: Option<Arc<[Nqn]>>,
 }
 
@@ -158,9 +164,10 @@ impl Namespace {
     }
 }
 
-/// The namespaces of a subsystem, or those of them that one host sees. Controllers and queues hold a snapshot (an `Arc`) and get a new one
-/// when something changes. A namespace keeps its index for as long as it is there, in every snapshot: an index is below [`NAMESPACES_MAX`]
-/// however high the identifier is.
+/// The namespaces of a subsystem, or those of them that one host sees. Controllers and queues hold
+/// a snapshot (an `Arc`) and get a new one when something changes. A namespace keeps its index for
+/// as long as it is there, in every snapshot: an index is below [`NAMESPACES_MAX`] however high the
+/// identifier is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceTable {
     slots: Vec<Option<Namespace>>,
@@ -175,7 +182,9 @@ impl NamespaceTable {
         let nsid = namespace.nsid;
         match self.order.binary_search_by_key(&nsid, |(of, _)| *of) {
             Ok(at) => self.slots[self.order[at].1] = Some(namespace),
-            Err(_) if self.order.len() >= NAMESPACES_MAX as usize => return Err(NamespaceError::TooMany),
+            Err(_) if self.order.len() >= NAMESPACES_MAX as usize => {
+                return Err(NamespaceError::TooMany);
+            }
             Err(at) => {
                 let index = self.free_index(nsid);
                 self.slots.resize(self.slots.len().max(index + 1), None);
@@ -189,7 +198,9 @@ impl NamespaceTable {
     /// An index for an identifier that has none: the one at which it is found at once, or any.
     fn free_index(&self, nsid: Nsid) -> usize {
         let is_free = |index: &usize| self.at(*index).is_none();
-        let own = Some(nsid.0 as usize - 1).filter(|&index| index < NAMESPACES_MAX as usize).filter(is_free);
+        let own = Some(nsid.0 as usize - 1)
+            .filter(|&index| index < NAMESPACES_MAX as usize)
+            .filter(is_free);
         own.or_else(|| (0..self.slots.len()).find(is_free)).unwrap_or(self.slots.len())
     }
 
@@ -224,9 +235,14 @@ impl NamespaceTable {
     }
 
     /// The first active namespace at `index` or above that satisfies `wanted`, and its index.
-    pub(super) fn next(&self, index: usize, wanted: impl Fn(&Namespace) -> bool) -> Option<(usize, &Namespace)> {
+    pub(super) fn next(
+        &self,
+        index: usize,
+        wanted: impl Fn(&Namespace) -> bool,
+    ) -> Option<(usize, &Namespace)> {
         let rest = self.slots.iter().enumerate().skip(index);
-        rest.filter_map(|(at, slot)| Some((at, slot.as_ref()?))).find(|(_, namespace)| wanted(namespace))
+        rest.filter_map(|(at, slot)| Some((at, slot.as_ref()?)))
+            .find(|(_, namespace)| wanted(namespace))
     }
 
     /// All active namespaces, in ascending order of their identifiers.
@@ -238,7 +254,8 @@ impl NamespaceTable {
         self.find(nsid).map(|(_, namespace)| namespace)
     }
 
-    /// The highest identifier that is valid at present (NN): those that are not in use are inactive.
+    /// The highest identifier that is valid at present (NN): those that are not in use are
+    /// inactive.
     pub(super) fn highest(&self) -> u32 {
         self.order.last().map_or(0, |(nsid, _)| nsid.0).max(NAMESPACES_MAX)
     }
@@ -253,31 +270,48 @@ impl NamespaceTable {
         for namespace in self.iter().filter(|namespace| is_limited(namespace)) {
             let sees = lists(namespace.hosts.as_deref(), host);
             match shown.search(namespace.nsid) {
-                Some((index, _)) if sees => shown.slots[index].iter_mut().for_each(|namespace| namespace.hosts = None),
+                Some((index, _)) if sees => {
+                    shown.slots[index].iter_mut().for_each(|namespace| namespace.hosts = None)
+                }
                 _ => _ = shown.remove(namespace.nsid),
             }
         }
         Some(shown)
     }
 
-    /// The table with the states that its groups have for hosts that came by this listener, if that is another one than this.
-    pub(super) fn in_states(&self, states: &AnaStates, listener: Option<SocketAddr>) -> Option<Self> {
+    /// The table with the states that its groups have for hosts that came by this listener, if that
+    /// is another one than this.
+    pub(super) fn in_states(
+        &self,
+        states: &AnaStates,
+        listener: Option<SocketAddr>,
+    ) -> Option<Self> {
         let state = |namespace: &Namespace| states.of(listener, namespace.ana_group);
         if self.iter().all(|namespace| namespace.ana_state == state(namespace)) {
             return None;
         }
         let mut table = self.clone();
-        table.slots.iter_mut().flatten().for_each(|namespace| namespace.ana_state = state(namespace));
+        table
+            .slots
+            .iter_mut()
+            .flatten()
+            .for_each(|namespace| namespace.ana_state = state(namespace));
         Some(table)
     }
 
-    /// Identifiers that are active in only one of the two tables or differ between them in what the event Namespace Attribute Changed is for, in
-    /// ascending order. ANA groups have an event of their own.
+    /// Identifiers that are active in only one of the two tables or differ between them in what the
+    /// event Namespace Attribute Changed is for, in ascending order. ANA groups have an event of
+    /// their own.
     pub(super) fn difference(&self, other: &Self) -> Vec<Nsid> {
-        let mut all: Vec<Nsid> = self.order.iter().chain(&other.order).map(|(nsid, _)| *nsid).collect();
+        let mut all: Vec<Nsid> =
+            self.order.iter().chain(&other.order).map(|(nsid, _)| *nsid).collect();
         all.sort_unstable();
         all.dedup();
-        let told = |namespace: &Namespace| Namespace { ana_group: 1, ana_state: AnaState::OPTIMIZED, ..namespace.clone() };
+        let told = |namespace: &Namespace| Namespace {
+            ana_group: 1,
+            ana_state: AnaState::OPTIMIZED,
+            ..namespace.clone()
+        };
         all.retain(|&nsid| self.named(nsid).map(told) != other.named(nsid).map(told));
         all
     }
@@ -301,7 +335,12 @@ mod tests {
         for nsid in [0, 2, 4, u32::MAX] {
             assert!(table.find(Nsid(nsid)).is_none());
         }
-        assert!(table.remove(Nsid(1)) && !table.remove(Nsid(1)) && !table.remove(Nsid(0)) && !table.remove(Nsid(9)));
+        assert!(
+            table.remove(Nsid(1))
+                && !table.remove(Nsid(1))
+                && !table.remove(Nsid(0))
+                && !table.remove(Nsid(9))
+        );
         assert_eq!(table.find(Nsid(3)).map(|(index, _)| index), Some(2));
         assert_eq!(table.next(0, |_| true).map(|(index, _)| index), Some(2));
     }
@@ -313,7 +352,8 @@ mod tests {
             table.insert(namespace(nsid)).unwrap();
         }
         assert_eq!(table.iter().map(|n| n.nsid.0).collect::<Vec<_>>(), [1, 7, 70_000, NSID_MAX]);
-        let indexes: Vec<usize> = [1, 7, 70_000, NSID_MAX].map(|nsid| table.find(Nsid(nsid)).unwrap().0).into();
+        let indexes: Vec<usize> =
+            [1, 7, 70_000, NSID_MAX].map(|nsid| table.find(Nsid(nsid)).unwrap().0).into();
         assert!(indexes.iter().all(|&index| index < 8), "{indexes:?}");
         assert_eq!(table.highest(), NSID_MAX);
         // What is there keeps its index, whatever comes and goes.
@@ -347,7 +387,8 @@ mod tests {
         assert_eq!(table.shown_to(Some(&host("a"))), None, "nothing is hidden");
         table.insert(Namespace { hosts: Some([host("a")].into()), ..namespace(2) }).unwrap();
         table.insert(namespace(3)).unwrap();
-        let (a, b) = (table.shown_to(Some(&host("a"))).unwrap(), table.shown_to(Some(&host("b"))).unwrap());
+        let (a, b) =
+            (table.shown_to(Some(&host("a"))).unwrap(), table.shown_to(Some(&host("b"))).unwrap());
         assert_eq!(a.iter().map(|n| n.nsid.0).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(b.iter().map(|n| n.nsid.0).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(b.find(Nsid(3)).unwrap().0, table.find(Nsid(3)).unwrap().0);
@@ -370,13 +411,24 @@ mod tests {
     #[test]
     fn ranges_and_checks() {
         let one = namespace(1);
-        assert!(one.holds(0, 1000) && one.holds(999, 1) && !one.holds(999, 2) && !one.holds(u64::MAX, 1));
+        assert!(
+            one.holds(0, 1000)
+                && one.holds(999, 1)
+                && !one.holds(999, 2)
+                && !one.holds(u64::MAX, 1)
+        );
         assert_eq!(one.check(), Ok(()));
         assert_eq!(namespace(0).check(), Err(NamespaceError::Identifier));
         assert_eq!(namespace(u32::MAX).check(), Err(NamespaceError::Identifier));
         assert_eq!(namespace(NSID_MAX).check(), Ok(()));
-        assert_eq!(Namespace { block_bytes: 520, ..namespace(1) }.check(), Err(NamespaceError::BlockSize));
+        assert_eq!(
+            Namespace { block_bytes: 520, ..namespace(1) }.check(),
+            Err(NamespaceError::BlockSize)
+        );
         assert_eq!(Namespace { blocks: 0, ..namespace(1) }.check(), Err(NamespaceError::Size));
-        assert_eq!(Namespace { blocks: u64::MAX, ..namespace(1) }.check(), Err(NamespaceError::Size));
+        assert_eq!(
+            Namespace { blocks: u64::MAX, ..namespace(1) }.check(),
+            Err(NamespaceError::Size)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What a host is told of reservations (Base 2.1 §8.1.22.8): the log page Reservation Notification, and its mask.
+//! What a host is told of reservations (Base 2.1 §8.1.22.8): the log page Reservation Notification,
+//! and its mask.
 
 use std::collections::VecDeque;
 
@@ -27,7 +28,8 @@ const fn code(notice: Notice) -> u8 {
 pub(super) const MASK_BITS: u32 = 0b1110;
 
 impl Notices {
-    /// Adds one, unless the mask has it. Of too many the oldest is lost, which the host sees by the counts.
+    /// Adds one, unless the mask has it. Of too many the oldest is lost, which the host sees by the
+    /// counts.
     pub fn add(&mut self, nsid: Nsid, notice: Notice, mask: u32) -> bool {
         if mask >> code(notice) & 1 != 0 {
             return false;
@@ -46,11 +48,8 @@ impl Notices {
         let available = self.unread.len().saturating_sub(1).min(u8::MAX.into()) as u8;
         let oldest = self.unread.front();
         oldest
-            .map_or_else(ReservationNotification::default, |&(count, nsid, notice)| ReservationNotification {
-                count,
-                kind: code(notice),
-                available,
-                nsid,
+            .map_or_else(ReservationNotification::default, |&(count, nsid, notice)| {
+                ReservationNotification { count, kind: code(notice), available, nsid }
             })
             .encode()
     }

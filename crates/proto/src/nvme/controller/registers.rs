@@ -1,15 +1,18 @@
-//! The properties of a controller, and the handshakes over CC and CSTS: enable, reset, shutdown (Base §3.1.4, §3.5, §3.6, §3.7.2).
+//! The properties of a controller, and the handshakes over CC and CSTS: enable, reset, shutdown
+//! (Base §3.1.4, §3.5, §3.6, §3.7.2).
 //!
-//! A reset or a shutdown counts as done only when the owner says that no write of this controller is left in a device
-//! ([`Registers::quiesced`]). Until then CSTS.RDY stays set and CSTS.SHST says "in progress", so that a host which starts afresh
-//! afterwards never meets a write of before.
+//! A reset or a shutdown counts as done only when the owner says that no write of this controller
+//! is left in a device ([`Registers::quiesced`]). Until then CSTS.RDY stays set and CSTS.SHST says
+//! "in progress", so that a host which starts afresh afterwards never meets a write of before.
 
 use super::fault::{Fault, at};
 use super::support::{ControllerKind, VERSION};
 use crate::limits::READY_TIMEOUT_MS;
 use crate::nvme::deviation::{Deviation, Deviations};
 use crate::nvme::fabrics::Property;
-use crate::nvme::property::{Capabilities, Configuration, ControllerStatus, PropertyOffset, ReadyTimeouts, ShutdownStatus};
+use crate::nvme::property::{
+    Capabilities, Configuration, ControllerStatus, PropertyOffset, ReadyTimeouts, ShutdownStatus,
+};
 use crate::nvme::status::Status;
 
 /// What a write to CC has brought about.
@@ -69,7 +72,8 @@ impl Registers {
         self.ready && self.reset.is_none() && self.shutdown == ShutdownStatus::NONE && !self.fatal
     }
 
-    /// Whether I/O queues may be created: the entry sizes have to be those of the NVM command set by then (Base §3.1.4.5).
+    /// Whether I/O queues may be created: the entry sizes have to be those of the NVM command set
+    /// by then (Base §3.1.4.5).
     pub fn accepts_queues(&self) -> bool {
         let sizes = self.cc.submission_entry_size() == 6 && self.cc.completion_entry_size() == 4;
         self.operational() && sizes && self.kind == ControllerKind::Io
@@ -95,7 +99,11 @@ impl Registers {
     }
 
     /// Writes a property: CC is the only one that can be written.
-    pub fn write(&mut self, property: Property, deviations: &mut Deviations) -> Result<Change, Fault> {
+    pub fn write(
+        &mut self,
+        property: Property,
+        deviations: &mut Deviations,
+    ) -> Result<Change, Fault> {
         if property.offset != PropertyOffset::CC {
             return Err(Fault::field(at::CDW11));
         }
@@ -107,7 +115,11 @@ impl Registers {
         ControllerStatus::new(self.ready, self.fatal, self.shutdown)
     }
 
-    fn configure(&mut self, new: Configuration, deviations: &mut Deviations) -> Result<Change, Fault> {
+    fn configure(
+        &mut self,
+        new: Configuration,
+        deviations: &mut Deviations,
+    ) -> Result<Change, Fault> {
         if new.shutdown() == 3 {
             return Err(Fault::field(at::CDW12));
         }
@@ -116,7 +128,10 @@ impl Registers {
             (true, false) => Ok(self.start_reset(new)),
             (true, true) if selections(new) != selections(self.cc) => Err(Fault::field(at::CDW12)),
             (true, true) => {
-                deviations.note_if(new.command_sets() != self.cc.command_sets(), Deviation::CommandSetsChanged);
+                deviations.note_if(
+                    new.command_sets() != self.cc.command_sets(),
+                    Deviation::CommandSetsChanged,
+                );
                 Ok(self.reconfigure(new.with_command_sets_of(self.cc), deviations))
             }
             (false, false) => Ok(self.reconfigure(new, deviations)),
@@ -161,7 +176,8 @@ impl Registers {
             self.shutdown = ShutdownStatus::NONE;
             return Change::Enabled;
         }
-        let shuts_down = new.shutdown() != 0 && self.cc.shutdown() == 0 && self.shutdown == ShutdownStatus::NONE;
+        let shuts_down =
+            new.shutdown() != 0 && self.cc.shutdown() == 0 && self.shutdown == ShutdownStatus::NONE;
         self.cc = new;
         if !shuts_down {
             return Change::None;
@@ -171,8 +187,8 @@ impl Registers {
         Change::Quiesce { flush: self.writes(), reset: false }
     }
 
-    /// Whether anything can have been written through this controller. Any host may shut a discovery controller down, which is no
-    /// reason to make devices work.
+    /// Whether anything can have been written through this controller. Any host may shut a
+    /// discovery controller down, which is no reason to make devices work.
     fn writes(&self) -> bool {
         self.kind == ControllerKind::Io
     }
@@ -198,14 +214,16 @@ impl Registers {
 /// Bits of CC that mean something here; CRIME and reserved bits are read-only.
 const WRITABLE: u32 = 0x00ff_fff1;
 
-/// Whether a controller can be enabled so. "All command sets" is the NVM command set; hosts select it without looking at CAP.CSS,
-/// and on discovery controllers too.
+/// Whether a controller can be enabled so. "All command sets" is the NVM command set; hosts select
+/// it without looking at CAP.CSS, and on discovery controllers too.
 fn is_supported(cc: Configuration) -> bool {
-    [0, Configuration::ALL_COMMAND_SETS >> 4].contains(&cc.command_sets()) && selections(cc) == (0, 0)
+    [0, Configuration::ALL_COMMAND_SETS >> 4].contains(&cc.command_sets())
+        && selections(cc) == (0, 0)
 }
 
-/// Memory page size and arbitration: fixed while the controller is enabled. So are the command sets, but some hosts shut a controller
-/// down by a CC of their own making; as there is one command set, theirs does not matter.
+/// Memory page size and arbitration: fixed while the controller is enabled. So are the command
+/// sets, but some hosts shut a controller down by a CC of their own making; as there is one command
+/// set, theirs does not matter.
 fn selections(cc: Configuration) -> (u32, u32) {
     (cc.page_size(), cc.arbitration())
 }
@@ -254,7 +272,10 @@ mod tests {
         assert!(registers.operational() && registers.accepts_queues());
         assert_eq!(status(&registers), 1);
 
-        assert_eq!(set(&mut registers, Configuration::NVM_ENTRY_SIZES), Ok(Change::Quiesce { flush: false, reset: true }));
+        assert_eq!(
+            set(&mut registers, Configuration::NVM_ENTRY_SIZES),
+            Ok(Change::Quiesce { flush: false, reset: true })
+        );
         assert_eq!((status(&registers), registers.operational()), (1, false));
         assert_eq!(set(&mut registers, ON).unwrap_err().status, Status::COMMAND_SEQUENCE_ERROR);
         registers.quiesced();
@@ -327,7 +348,11 @@ mod tests {
             ON | 3 << 14,
             ON | Configuration::SHUTDOWN_NORMAL,
         ] {
-            assert_eq!(set(&mut registers, bad).unwrap_err().status, Status::INVALID_FIELD, "{bad:#x}");
+            assert_eq!(
+                set(&mut registers, bad).unwrap_err().status,
+                Status::INVALID_FIELD,
+                "{bad:#x}"
+            );
             assert_eq!(status(&registers), 0);
         }
         // Reserved bits and CRIME are not stored.
@@ -344,30 +369,43 @@ mod tests {
         for kind in [ControllerKind::Io, ControllerKind::Discovery] {
             let mut registers = Registers::new(kind, 128);
             assert_eq!(registers.cap.has(Capabilities::COMMAND_SETS), kind == ControllerKind::Io);
-            let expected = if kind == ControllerKind::Io { vec![] } else { vec![Deviation::CommandSetsNotOffered] };
+            let expected = if kind == ControllerKind::Io {
+                vec![]
+            } else {
+                vec![Deviation::CommandSetsNotOffered]
+            };
             let done = noted(&mut registers, ON | Configuration::ALL_COMMAND_SETS);
             assert_eq!(done, (Ok(Change::Enabled), expected));
             assert_eq!(registers.accepts_queues(), kind == ControllerKind::Io);
         }
     }
 
-    /// Neither nvmet nor SPDK looks at CC.CSS once the controller is enabled: a host may shut it down by a CC of its own making.
+    /// Neither nvmet nor SPDK looks at CC.CSS once the controller is enabled: a host may shut it
+    /// down by a CC of its own making.
     #[test]
     fn command_sets_stay_as_they_were_enabled() {
         let mut registers = Registers::new(ControllerKind::Io, 128);
         set(&mut registers, ON | Configuration::ALL_COMMAND_SETS).unwrap();
-        assert_eq!(noted(&mut registers, ON), (Ok(Change::None), vec![Deviation::CommandSetsChanged]));
+        assert_eq!(
+            noted(&mut registers, ON),
+            (Ok(Change::None), vec![Deviation::CommandSetsChanged])
+        );
         assert!(registers.accepts_queues());
         let cc = registers.read(Property { offset: PropertyOffset::CC, bytes: 4, value: 0 });
         assert_eq!(cc, Ok(u64::from(ON | Configuration::ALL_COMMAND_SETS)));
         let shutdown = set(&mut registers, ON | Configuration::SHUTDOWN_NORMAL);
         assert_eq!(shutdown, Ok(Change::Quiesce { flush: true, reset: false }));
         for fixed in [ON | 1 << 7, ON | 1 << 11] {
-            assert_eq!(set(&mut registers, fixed).unwrap_err().status, Status::INVALID_FIELD, "{fixed:#x}");
+            assert_eq!(
+                set(&mut registers, fixed).unwrap_err().status,
+                Status::INVALID_FIELD,
+                "{fixed:#x}"
+            );
         }
     }
 
-    /// nvmet clears CC in a shutdown, so that the next write with EN starts the controller; SPDK leaves it enabled.
+    /// nvmet clears CC in a shutdown, so that the next write with EN starts the controller; SPDK
+    /// leaves it enabled.
     #[test]
     fn a_controller_starts_again_after_a_shutdown_without_a_reset() {
         let mut registers = enabled();
@@ -376,8 +414,14 @@ mod tests {
         assert!(!registers.operational());
         registers.quiesced();
         assert_eq!((status(&registers), registers.operational()), (0x9, false));
-        assert_eq!(noted(&mut registers, ON), (Ok(Change::Enabled), vec![Deviation::StartWithoutReset]));
-        assert_eq!((status(&registers), registers.operational(), registers.accepts_queues()), (1, true, true));
+        assert_eq!(
+            noted(&mut registers, ON),
+            (Ok(Change::Enabled), vec![Deviation::StartWithoutReset])
+        );
+        assert_eq!(
+            (status(&registers), registers.operational(), registers.accepts_queues()),
+            (1, true, true)
+        );
         let again = set(&mut registers, ON | Configuration::SHUTDOWN_NORMAL);
         assert_eq!(again, Ok(Change::Quiesce { flush: true, reset: false }));
     }
@@ -392,7 +436,17 @@ mod tests {
         assert_eq!(read(&registers, 0, 8), Some(cap));
         assert_eq!(read(&registers, 8, 4), Some(0x0002_0000));
         assert_eq!(read(&registers, 0x68, 4), Some(60));
-        for (offset, bytes) in [(0, 4), (4, 4), (8, 8), (0x14, 8), (0x14, 0), (0x20, 4), (0x24, 4), (0x1000, 4), (u32::MAX, 4)] {
+        for (offset, bytes) in [
+            (0, 4),
+            (4, 4),
+            (8, 8),
+            (0x14, 8),
+            (0x14, 0),
+            (0x20, 4),
+            (0x24, 4),
+            (0x1000, 4),
+            (u32::MAX, 4),
+        ] {
             assert_eq!(read(&registers, offset, bytes), None, "{offset:#x} {bytes}");
         }
         for offset in [0, 8, 0x1c, 0x20, 0x68] {

@@ -56,7 +56,9 @@ impl Reserve {
             // Since 1.3 the key of a registrant is never ignored here.
             _ if ignore_key => return Err(Fault::field(at::CDW10)),
             (NvmOpcode::RESERVATION_ACQUIRE, 0) => Verb::Acquire(kind()?),
-            (NvmOpcode::RESERVATION_ACQUIRE, action @ (1 | 2)) => Verb::Preempt { kind: kind()?, abort: action == 2 },
+            (NvmOpcode::RESERVATION_ACQUIRE, action @ (1 | 2)) => {
+                Verb::Preempt { kind: kind()?, abort: action == 2 }
+            }
             (NvmOpcode::RESERVATION_RELEASE, 0) => Verb::Release(kind()?),
             (NvmOpcode::RESERVATION_RELEASE, 1) => Verb::Clear,
             _ => return Err(Fault::field(at::CDW10)),
@@ -66,13 +68,17 @@ impl Reserve {
 
     /// The action, with the keys of the command's data.
     fn action(self, data: &[u8]) -> Result<Action, Fault> {
-        let key = |at: usize| data.get(at..at + 8).and_then(|key| key.try_into().ok()).map_or(0, u64::from_le_bytes);
+        let key = |at: usize| {
+            data.get(at..at + 8).and_then(|key| key.try_into().ok()).map_or(0, u64::from_le_bytes)
+        };
         let (key, other) = (key(0), key(8));
         let register = |check, key| Action::Register { check, key, all_ports: false };
         let registered = |ignore_key: bool| Check::Registered((!ignore_key).then_some(key));
         Ok(match self.verb {
             // Zero means "none" wherever a key is named.
-            Verb::Register | Verb::Replace { .. } if other == 0 => return Err(Fault::new(Status::INVALID_FIELD)),
+            Verb::Register | Verb::Replace { .. } if other == 0 => {
+                return Err(Fault::new(Status::INVALID_FIELD));
+            }
             Verb::Register => register(Check::New, other),
             Verb::Replace { ignore_key } => register(registered(ignore_key), other),
             Verb::Unregister { ignore_key } => register(registered(ignore_key), 0),
@@ -111,14 +117,18 @@ impl Context<'_> {
         Ok(Command::Reserve { namespace, bytes, reserve })
     }
 
-    /// Checks Reservation Report. Host identifiers have 128 bits on fabrics, so there is only the extended form.
+    /// Checks Reservation Report. Host identifiers have 128 bits on fabrics, so there is only the
+    /// extended form.
     pub fn report(&self, sqe: &Sqe) -> Result<Command, Fault> {
         let namespace = self.reservable(sqe)?;
         if sqe.dword(11) & EXTENDED == 0 {
             return Err(Fault::at(Status::HOST_ID_FORMAT, at::CDW11));
         }
         let bytes = (u64::from(sqe.dword(10)) + 1) * 4;
-        let bytes = u32::try_from(bytes).ok().filter(|&bytes| bytes <= self.transfer_bytes_max).ok_or(Fault::field(at::CDW10))?;
+        let bytes = u32::try_from(bytes)
+            .ok()
+            .filter(|&bytes| bytes <= self.transfer_bytes_max)
+            .ok_or(Fault::field(at::CDW10))?;
         data_to_host(sqe, bytes, self.host_memory)?;
         Ok(Command::Report { namespace, bytes })
     }
@@ -137,7 +147,8 @@ impl Context<'_> {
 }
 
 impl IoQueue {
-    /// The operation of [`IoNext::Reserve`]; `None`: the state is to be put in force everywhere, so that it can be reported.
+    /// The operation of [`IoNext::Reserve`]; `None`: the state is to be put in force everywhere, so
+    /// that it can be reported.
     pub fn take_operation(&mut self) -> Option<Operation> {
         self.operation.take()
     }
@@ -146,10 +157,14 @@ impl IoQueue {
     pub fn reserved(&mut self, tag: Tag, outcome: Result<(), Refusal>) -> IoNext {
         match self.slots.get(tag.index()) {
             Some(slot) if slot.stage == Stage::Device && matches!(slot.role, Role::Reserve(_)) => {
-                let failed = |refusal| DeviceOutcome { status: status(refusal), do_not_retry: refusal != Refusal::NotStored };
+                let failed = |refusal| DeviceOutcome {
+                    status: status(refusal),
+                    do_not_retry: refusal != Refusal::NotStored,
+                };
                 self.reply(tag, outcome.map_or_else(failed, |()| DeviceOutcome::DONE))
             }
-            Some(slot) if slot.stage == Stage::Device && slot.role == Role::Report => match outcome {
+            Some(slot) if slot.stage == Stage::Device && slot.role == Role::Report => match outcome
+            {
                 Ok(()) => self.take_report(tag),
                 Err(refusal) => self.reply(tag, DeviceOutcome::failed(status(refusal))),
             },
@@ -161,19 +176,33 @@ impl IoQueue {
     pub(super) fn reserve(&mut self, tag: Tag, reserve: Reserve, data: &[u8]) -> IoNext {
         match reserve.action(data) {
             Ok(action) => {
-                self.operation = Some(Operation { by: self.guard.host().clone(), action, persist: reserve.persist });
+                self.operation = Some(Operation {
+                    by: self.guard.host().clone(),
+                    action,
+                    persist: reserve.persist,
+                });
                 let slot = &mut self.slots[tag.index()];
                 slot.stage = Stage::Device;
                 IoNext::Reserve { namespace: slot.request.namespace }
             }
-            Err(fault) => self.reply(tag, DeviceOutcome { status: fault.status, do_not_retry: true }),
+            Err(fault) => {
+                self.reply(tag, DeviceOutcome { status: fault.status, do_not_retry: true })
+            }
         }
     }
 
-    pub(super) fn start_report(&mut self, tag: Tag, sqe: &Sqe, namespace: usize, bytes: u32) -> IoNext {
-        let request = super::Request { tag, namespace, kind: RequestKind::Read, bytes, ..IDLE.request };
+    pub(super) fn start_report(
+        &mut self,
+        tag: Tag,
+        sqe: &Sqe,
+        namespace: usize,
+        bytes: u32,
+    ) -> IoNext {
+        let request =
+            super::Request { tag, namespace, kind: RequestKind::Read, bytes, ..IDLE.request };
         self.occupy(tag, sqe, Stage::Held, Role::Report, request);
-        let reservations = self.namespaces.at(namespace).and_then(|namespace| namespace.reservations.as_ref());
+        let reservations =
+            self.namespaces.at(namespace).and_then(|namespace| namespace.reservations.as_ref());
         if reservations.is_some_and(|reservations| reservations.has_to_confirm()) {
             self.slots[tag.index()].stage = Stage::Device;
             return IoNext::Reserve { namespace };
@@ -189,11 +218,16 @@ impl IoQueue {
 
     /// Writes what [`IoNext::Report`] announced into `memory`, which has as many bytes.
     pub fn report(&mut self, tag: Tag, memory: &mut [u8]) -> IoNext {
-        let Some(slot) = self.slots.get(tag.index()).filter(|slot| slot.role == Role::Report && slot.stage == Stage::Held) else {
+        let Some(slot) = self
+            .slots
+            .get(tag.index())
+            .filter(|slot| slot.role == Role::Report && slot.stage == Stage::Held)
+        else {
             return IoNext::Hold;
         };
         let namespace = self.namespaces.at(slot.request.namespace);
-        let Some(reservations) = namespace.and_then(|namespace| namespace.reservations.as_ref()) else {
+        let Some(reservations) = namespace.and_then(|namespace| namespace.reservations.as_ref())
+        else {
             return self.reply(tag, DeviceOutcome::failed(Status::INVALID_NAMESPACE));
         };
         // Another gateway may have changed the state while the command waited for memory.
@@ -206,15 +240,17 @@ impl IoQueue {
         self.reply(tag, DeviceOutcome::DONE)
     }
 
-    /// The reservation of the host on a namespace was preempted, and its commands aborted with it: none of them reaches a device from now on.
-    /// Gives those that a device has already. `None`: the host does not see the namespace any more. Then, too, commands of before may still be in
+    /// The reservation of the host on a namespace was preempted, and its commands aborted with it:
+    /// none of them reaches a device from now on. Gives those that a device has already. `None`:
+    /// the host does not see the namespace any more. Then, too, commands of before may still be in
     /// a device; they were revoked, as others may have been, so all that were count.
     pub fn preempt(&mut self, nsid: Option<Nsid>) -> Vec<Tag> {
         let mut in_device = Vec::new();
         let is_of = |of: Nsid| nsid.is_some_and(|nsid| [nsid, Nsid::ALL].contains(&of));
         let is_command = |role: Role| !matches!(role, Role::Reserve(_) | Role::Report);
         let slots = self.slots.iter_mut().zip(0..);
-        let meant = slots.filter(|(slot, _)| (is_of(slot.nsid) || slot.doom.is_some()) && is_command(slot.role));
+        let meant = slots
+            .filter(|(slot, _)| (is_of(slot.nsid) || slot.doom.is_some()) && is_command(slot.role));
         for (slot, tag) in meant.filter(|(slot, _)| slot.stage != Stage::Idle) {
             slot.doom = slot.doom.or(Some(Status::PREEMPT_ABORT));
             if slot.stage == Stage::Device {
@@ -229,9 +265,11 @@ fn status(refusal: Refusal) -> Status {
     match refusal {
         Refusal::Conflict | Refusal::Full => Status::RESERVATION_CONFLICT,
         Refusal::NotStored => Status::INTERNAL_ERROR,
-        Refusal::WrongType | Refusal::ZeroKey | Refusal::CannotPersist | Refusal::NothingToMove | Refusal::MoveToHolder => {
-            Status::INVALID_FIELD
-        }
+        Refusal::WrongType
+        | Refusal::ZeroKey
+        | Refusal::CannotPersist
+        | Refusal::NothingToMove
+        | Refusal::MoveToHolder => Status::INVALID_FIELD,
     }
 }
 
@@ -251,22 +289,32 @@ fn encode(state: &State) -> Vec<u8> {
     };
     let mut out = header.encode();
     for known in registrations {
-        let rcsts = if state.is_holder(&known.registrant) { RegisteredController::HOLDS } else { 0 };
+        let rcsts =
+            if state.is_holder(&known.registrant) { RegisteredController::HOLDS } else { 0 };
         let hostid = host_id(&known.registrant);
-        out.extend(RegisteredController { cntlid: Cntlid::DYNAMIC, rcsts, rkey: known.key, hostid }.encode());
+        out.extend(
+            RegisteredController { cntlid: Cntlid::DYNAMIC, rcsts, rkey: known.key, hostid }
+                .encode(),
+        );
     }
     out
 }
 
-/// The identifier under which hosts are shown a registrant. An I_T nexus of SCSI has none, so it gets a hash of its names (FNV-1a).
+/// The identifier under which hosts are shown a registrant. An I_T nexus of SCSI has none, so it
+/// gets a hash of its names (FNV-1a).
 fn host_id(of: &Registrant) -> Id128 {
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     match of {
         Registrant::Host(id) => *id,
         Registrant::Nexus(nexus) => {
-            let bytes = nexus.initiator.as_bytes().iter().copied().chain(nexus.target_port.to_be_bytes());
-            Id128(bytes.fold(BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME)).to_be_bytes())
+            let bytes =
+                nexus.initiator.as_bytes().iter().copied().chain(nexus.target_port.to_be_bytes());
+            Id128(
+                bytes
+                    .fold(BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
+                    .to_be_bytes(),
+            )
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What a subsystem counts for the log page SMART / Health Information. I/O queues count for themselves and add up now and then.
+//! What a subsystem counts for the log page SMART / Health Information. I/O queues count for
+//! themselves and add up now and then.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -46,8 +47,8 @@ impl Health {
         self.error_entries.fetch_add(1, Relaxed);
     }
 
-    /// The log page of a subsystem that is `age` old. There is no medium that wears and no sensor: spare is full, and the
-    /// temperature reads 0 K. One power cycle is the start of the process.
+    /// The log page of a subsystem that is `age` old. There is no medium that wears and no sensor:
+    /// spare is full, and the temperature reads 0 K. One power cycle is the start of the process.
     pub(super) fn smart_log(&self, age: Duration) -> SmartLog {
         // Units of 1000 × 512 bytes, rounded up (Base §5.16.1.3).
         let units = |bytes: &AtomicU64| u128::from(bytes.load(Relaxed).div_ceil(512_000));
@@ -74,12 +75,21 @@ mod tests {
     #[test]
     fn counters_add_up_and_units_are_rounded_up() {
         let health = Health::default();
-        let counted = IoStatistics { reads: 2, writes: 1, bytes_read: 512_001, bytes_written: 512_000, media_errors: 1 };
+        let counted = IoStatistics {
+            reads: 2,
+            writes: 1,
+            bytes_read: 512_001,
+            bytes_written: 512_000,
+            media_errors: 1,
+        };
         health.add(counted);
         health.add(IoStatistics { reads: 1, ..IoStatistics::default() });
         health.count_error();
         let log = health.smart_log(Duration::from_secs(7_300));
-        assert_eq!((log.host_reads, log.host_writes, log.data_units_read, log.data_units_written), (3, 1, 2, 1));
+        assert_eq!(
+            (log.host_reads, log.host_writes, log.data_units_read, log.data_units_written),
+            (3, 1, 2, 1)
+        );
         assert_eq!((log.media_errors, log.error_entries, log.power_on_hours), (1, 1, 2));
     }
 }

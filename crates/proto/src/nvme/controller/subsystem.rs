@@ -1,4 +1,5 @@
-//! A subsystem: what its controllers share, and who may connect to it. It is for the cold path: keep it behind a mutex.
+//! A subsystem: what its controllers share, and who may connect to it. It is for the cold path:
+//! keep it behind a mutex.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -122,11 +123,12 @@ impl Subsystem {
         Arc::clone(&self.namespaces)
     }
 
-    /// The namespaces that the host of a controller sees at present, for [`Control::namespaces_changed`] and
-    /// [`IoQueue::set_namespaces`].
+    /// The namespaces that the host of a controller sees at present, for
+    /// [`Control::namespaces_changed`] and [`IoQueue::set_namespaces`].
     pub fn namespaces_of(&mut self, cntlid: Cntlid) -> Option<Arc<NamespaceTable>> {
         let seen = self.seen();
-        let controller = self.controllers.iter_mut().find(|controller| controller.link.cntlid == cntlid)?;
+        let controller =
+            self.controllers.iter_mut().find(|controller| controller.link.cntlid == cntlid)?;
         Some(controller.look(&seen))
     }
 
@@ -134,13 +136,15 @@ impl Subsystem {
         Seen { full: self.namespaces(), states: Arc::clone(&self.states) }
     }
 
-    /// Sets the number of the target's start, which is another one whenever what was written and not flushed may have been lost.
+    /// Sets the number of the target's start, which is another one whenever what was written and
+    /// not flushed may have been lost.
     pub fn set_start_number(&mut self, start: u64) {
         self.start.store(start, Relaxed);
     }
 
-    /// Says whether nobody but this process can write to what is served: no other process beside it, nothing left of one before it. Only then
-    /// is a controller of another process known to have ended.
+    /// Says whether nobody but this process can write to what is served: no other process beside
+    /// it, nothing left of one before it. Only then is a controller of another process known to
+    /// have ended.
     pub fn set_alone(&mut self, is_alone: bool) {
         self.is_alone = is_alone;
     }
@@ -159,21 +163,26 @@ impl Subsystem {
         self.instances.made(cirn)
     }
 
-    /// Replaces the states of the ANA groups. What each controller is told is [`Self::namespaces_of`].
+    /// Replaces the states of the ANA groups. What each controller is told is
+    /// [`Self::namespaces_of`].
     pub fn set_ana_states(&mut self, states: AnaStates) {
         if *self.states != states {
             self.states = Arc::new(states);
         }
     }
 
-    /// Adds or replaces a namespace; gives the new table of all. What each controller is told is [`Self::namespaces_of`].
-    pub fn set_namespace(&mut self, namespace: Namespace) -> Result<Arc<NamespaceTable>, NamespaceError> {
+    /// Adds or replaces a namespace; gives the new table of all. What each controller is told is
+    /// [`Self::namespaces_of`].
+    pub fn set_namespace(
+        &mut self,
+        namespace: Namespace,
+    ) -> Result<Arc<NamespaceTable>, NamespaceError> {
         Arc::make_mut(&mut self.namespaces).insert(namespace)?;
         Ok(self.namespaces())
     }
 
-    /// Takes a namespace away; gives the new table of all. Controllers and queues are told, as above; requests that devices have already
-    /// are finished as they are.
+    /// Takes a namespace away; gives the new table of all. Controllers and queues are told, as
+    /// above; requests that devices have already are finished as they are.
     pub fn remove_namespace(&mut self, nsid: Nsid) -> Arc<NamespaceTable> {
         Arc::make_mut(&mut self.namespaces).remove(nsid);
         self.namespaces()
@@ -184,8 +193,8 @@ impl Subsystem {
         Arc::clone(&self.discovery)
     }
 
-    /// Replaces the records of the discovery log. The new log is for [`Control::discovery_changed`] of all controllers; it is the one of
-    /// before if it says the same.
+    /// Replaces the records of the discovery log. The new log is for [`Control::discovery_changed`]
+    /// of all controllers; it is the one of before if it says the same.
     pub fn set_discovery(&mut self, records: Vec<DiscoveryRecord>) -> Arc<DiscoveryLog> {
         if self.discovery.records() != records {
             self.discovery = Arc::new(self.discovery.next(records));
@@ -193,8 +202,8 @@ impl Subsystem {
         self.discovery()
     }
 
-    /// Replaces the list of hosts that may connect; `None` means all. Associations of others are for the owner to end: see
-    /// [`Self::denied`].
+    /// Replaces the list of hosts that may connect; `None` means all. Associations of others are
+    /// for the owner to end: see [`Self::denied`].
     pub fn set_hosts(&mut self, hosts: Option<Vec<Nqn>>) {
         self.hosts = hosts;
     }
@@ -211,7 +220,9 @@ impl Subsystem {
 
     /// Controllers whose hosts may not connect any more.
     pub fn denied(&self) -> impl Iterator<Item = Cntlid> {
-        self.controllers().filter(|(_, host)| !self.allows(host.nqn.as_ref())).map(|(cntlid, _)| cntlid)
+        self.controllers()
+            .filter(|(_, host)| !self.allows(host.nqn.as_ref()))
+            .map(|(cntlid, _)| cntlid)
     }
 
     /// The controllers at present, and their hosts.
@@ -224,7 +235,8 @@ impl Subsystem {
         self.find(cntlid).map_or(&[], |controller| &controller.queues)
     }
 
-    /// A Connect for an admin queue: makes a controller. `sqe` has passed [`super::before_connect`].
+    /// A Connect for an admin queue: makes a controller. `sqe` has passed
+    /// [`super::before_connect`].
     pub fn connect(
         &mut self,
         now: Duration,
@@ -240,7 +252,14 @@ impl Subsystem {
         let shown = seen.shown(asked.host.nqn.as_ref(), listener);
         let namespaces = Arc::clone(&shown);
         let host = asked.host.clone();
-        self.controllers.push(Controller { link: Arc::clone(&link), host, queues: Vec::new(), seen, shown, listener });
+        self.controllers.push(Controller {
+            link: Arc::clone(&link),
+            host,
+            queues: Vec::new(),
+            seen,
+            shown,
+            listener,
+        });
         let cqe = accepted(sqe.cid(), cntlid, &asked);
         let birth = Birth {
             link,
@@ -262,12 +281,19 @@ impl Subsystem {
         Ok(Connected { queue: Control::new(now, birth), cqe })
     }
 
-    /// A Connect for an I/O queue of a controller that exists. `sqe` has passed [`super::before_connect`].
-    pub fn connect_io(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<Connected<IoQueue>, Refusal> {
+    /// A Connect for an I/O queue of a controller that exists. `sqe` has passed
+    /// [`super::before_connect`].
+    pub fn connect_io(
+        &mut self,
+        sqe: &Sqe,
+        data: &[u8; CONNECT_BYTES],
+    ) -> Result<Connected<IoQueue>, Refusal> {
         let seen = self.seen();
         let joined = self.join(sqe, data);
         let (mut asked, controller) = joined.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
-        asked.deviations.note_if(asked.host.id != controller.host.id, Deviation::OtherHostIdentifier);
+        asked
+            .deviations
+            .note_if(asked.host.id != controller.host.id, Deviation::OtherHostIdentifier);
         let qid = asked.connect.qid;
         controller.queues.push(qid);
         controller.link.set_io_queues(controller.queues.len() as u32);
@@ -275,14 +301,23 @@ impl Subsystem {
         let cqe = accepted(sqe.cid(), link.cntlid, &asked);
         let namespaces = controller.look(&seen);
         let transfer_bytes_max = self.config.transfer_bytes_max;
-        let mut queue = IoQueue::new(qid, link, namespaces, transfer_bytes_max, asked.entries, asked.flow_control);
+        let mut queue = IoQueue::new(
+            qid,
+            link,
+            namespaces,
+            transfer_bytes_max,
+            asked.entries,
+            asked.flow_control,
+        );
         queue.deviations = asked.deviations;
         Ok(Connected { queue, cqe })
     }
 
     /// The connection of an I/O queue has ended, and no device holds a request of it any more.
     pub fn release_io(&mut self, cntlid: Cntlid, qid: Qid) {
-        if let Some(controller) = self.controllers.iter_mut().find(|controller| controller.link.cntlid == cntlid) {
+        if let Some(controller) =
+            self.controllers.iter_mut().find(|controller| controller.link.cntlid == cntlid)
+        {
             controller.queues.retain(|queue| *queue != qid);
             controller.link.set_io_queues(controller.queues.len() as u32);
         }
@@ -297,7 +332,11 @@ impl Subsystem {
         self.controllers.iter().find(|controller| controller.link.cntlid == cntlid)
     }
 
-    fn admit(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<(Asked, Cntlid), ConnectError> {
+    fn admit(
+        &mut self,
+        sqe: &Sqe,
+        data: &[u8; CONNECT_BYTES],
+    ) -> Result<(Asked, Cntlid), ConnectError> {
         let asked = Asked::parse(sqe, data, &self.config, self.config.admin_queue_entries)?;
         if asked.connect.qid != Qid(0) {
             return Err(ConnectError::QueueIdentifier(asked.connect.qid));
@@ -312,8 +351,8 @@ impl Subsystem {
         Ok((asked, cntlid))
     }
 
-    /// Dynamic model: an identifier that is free. Those that were given out last come up again last, as hosts of before may still
-    /// try to use them.
+    /// Dynamic model: an identifier that is free. Those that were given out last come up again
+    /// last, as hosts of before may still try to use them.
     fn make_controller(&mut self, asked: Cntlid) -> Result<Cntlid, ConnectError> {
         if asked != Cntlid::DYNAMIC {
             return Err(ConnectError::ControllerIdentifier(asked.0));
@@ -340,20 +379,30 @@ impl Subsystem {
         if !assignable(asked) || asked.0 > count {
             return Err(ConnectError::ControllerIdentifier(asked.0));
         }
-        if self.find(asked).is_some() { Err(ConnectError::ControllerTaken(asked)) } else { Ok(asked) }
+        if self.find(asked).is_some() {
+            Err(ConnectError::ControllerTaken(asked))
+        } else {
+            Ok(asked)
+        }
     }
 
     /// The controller that an I/O queue goes to.
-    fn join(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<(Asked, &mut Controller), ConnectError> {
+    fn join(
+        &mut self,
+        sqe: &Sqe,
+        data: &[u8; CONNECT_BYTES],
+    ) -> Result<(Asked, &mut Controller), ConnectError> {
         let asked = Asked::parse(sqe, data, &self.config, self.config.queue_entries)?;
         let qid = asked.connect.qid;
         let in_range = (1..=self.config.io_queues_max).contains(&qid.0);
         if !in_range || self.config.kind == ControllerKind::Discovery {
             return Err(ConnectError::QueueIdentifier(qid));
         }
-        let found = self.controllers.iter_mut().find(|controller| controller.link.cntlid == asked.cntlid);
+        let found =
+            self.controllers.iter_mut().find(|controller| controller.link.cntlid == asked.cntlid);
         let controller = found.ok_or(ConnectError::ControllerIdentifier(asked.cntlid.0))?;
-        // HOSTID is not looked at: some hosts give another one for each queue. The one of the admin queue counts.
+        // HOSTID is not looked at: some hosts give another one for each queue. The one of the admin
+        // queue counts.
         if asked.host.nqn != controller.host.nqn {
             return Err(ConnectError::OtherHostName);
         }
@@ -367,8 +416,8 @@ impl Subsystem {
     }
 }
 
-/// The completion of a Connect. Its own entry of the submission queue counts as used up; a host that asked not to use flow control
-/// need not.
+/// The completion of a Connect. Its own entry of the submission queue counts as used up; a host
+/// that asked not to use flow control need not.
 fn accepted(cid: Cid, cntlid: Cntlid, asked: &Asked) -> Cqe {
     let response = ConnectResponse { cntlid, authentication: 0 };
     let sq_head = if asked.flow_control { 1 % asked.entries as u16 } else { FLOW_CONTROL_OFF };

@@ -1,11 +1,13 @@
-//! What a controller supports: one table each for admin commands, log pages and features, from which commands are admitted and the
-//! log pages that describe the controller are made, so that what is said and what is done cannot part.
+//! What a controller supports: one table each for admin commands, log pages and features, from
+//! which commands are admitted and the log pages that describe the controller are made, so that
+//! what is said and what is done cannot part.
 //!
 //! # Why version 2.0 is reported
 //!
-//! What each version makes mandatory for an I/O controller and a discovery controller of a fabric (M mandatory, o optional,
-//! – prohibited or unknown), and what it costs here. Discovery controllers take explicit persistent connections (Base §3.1.2.3),
-//! which makes the features, Asynchronous Event Request and Keep Alive mandatory for them.
+//! What each version makes mandatory for an I/O controller and a discovery controller of a fabric
+//! (M mandatory, o optional, – prohibited or unknown), and what it costs here. Discovery
+//! controllers take explicit persistent connections (Base §3.1.2.3), which makes the features,
+//! Asynchronous Event Request and Keep Alive mandatory for them.
 //!
 //! | item | 1.4 I/O | 1.4 disc. | 2.x I/O | 2.x disc. | cost |
 //! |---|---|---|---|---|---|
@@ -27,13 +29,14 @@
 //! | properties CAP VS CC CSTS | M | M | M | M | needed anyway |
 //! | property CRTO, CAP.CRMS | – | – | M | reserved | a constant; see below |
 //!
-//! The whole difference is four derived log pages, four Identify structures and one property: 2.0 it is. Optional and supported as
-//! well: log page 04h (Changed Namespace List, for Namespace Attribute Notices), log page 0Ch (Asymmetric Namespace Access), log page 80h
-//! (Reservation Notification), features 82h and 83h where a namespace can be reserved, feature 06h where there is a volatile write
-//! cache, feature 81h (Host Identifier; reading only, as Connect sets it).
+//! The whole difference is four derived log pages, four Identify structures and one property: 2.0
+//! it is. Optional and supported as well: log page 04h (Changed Namespace List, for Namespace
+//! Attribute Notices), log page 0Ch (Asymmetric Namespace Access), log page 80h (Reservation
+//! Notification), features 82h and 83h where a namespace can be reserved, feature 06h where there
+//! is a volatile write cache, feature 81h (Host Identifier; reading only, as Connect sets it).
 //!
-//! Discovery controllers answer CRTO too: CAP.CRMS has to be set from 2.0 on, and Linux reads CRTO wherever it is set and gives
-//! the connection up when that fails.
+//! Discovery controllers answer CRTO too: CAP.CRMS has to be set from 2.0 on, and Linux reads CRTO
+//! wherever it is set and gives the connection up when that fails.
 
 use super::namespace::NamespaceTable;
 use crate::nvme::feature::FeatureId;
@@ -118,7 +121,10 @@ const FEATURES: [Row<FeatureId>; 13] = [
     both(FeatureId::KEEP_ALIVE_TIMER),
     io(FeatureId::COMMAND_SET_PROFILE),
     io(FeatureId::HOST_IDENTIFIER),
-    Row { scope: FeatureEffectsLog::SCOPE_NAMESPACE, ..io(FeatureId::RESERVATION_NOTIFICATION_MASK) },
+    Row {
+        scope: FeatureEffectsLog::SCOPE_NAMESPACE,
+        ..io(FeatureId::RESERVATION_NOTIFICATION_MASK)
+    },
     Row { scope: FeatureEffectsLog::SCOPE_NAMESPACE, ..io(FeatureId::RESERVATION_PERSISTENCE) },
 ];
 
@@ -135,11 +141,17 @@ pub(super) fn log_page(kind: ControllerKind, page: LogPageId) -> bool {
 }
 
 /// Scope of a feature that is supported.
-pub(super) fn feature(kind: ControllerKind, id: FeatureId, namespaces: &NamespaceTable) -> Option<u32> {
+pub(super) fn feature(
+    kind: ControllerKind,
+    id: FeatureId,
+    namespaces: &NamespaceTable,
+) -> Option<u32> {
     let row = find(&FEATURES, kind, id)?;
     let is_there = match id {
         FeatureId::VOLATILE_WRITE_CACHE => volatile_cache(namespaces),
-        FeatureId::RESERVATION_NOTIFICATION_MASK | FeatureId::RESERVATION_PERSISTENCE => reservations(namespaces),
+        FeatureId::RESERVATION_NOTIFICATION_MASK | FeatureId::RESERVATION_PERSISTENCE => {
+            reservations(namespaces)
+        }
         _ => true,
     };
     is_there.then_some(row.scope)
@@ -171,7 +183,8 @@ impl Optional {
         let compare = namespaces.iter().all(|namespace| namespace.support.compare);
         Self {
             compare,
-            compare_and_write: compare && namespaces.iter().all(|namespace| namespace.compare_write_blocks > 0),
+            compare_and_write: compare
+                && namespaces.iter().all(|namespace| namespace.compare_write_blocks > 0),
             write_zeroes: namespaces.iter().all(|namespace| namespace.support.write_zeroes),
             dataset_management: namespaces.iter().any(|namespace| namespace.support.discard),
             reservations: reservations(namespaces),
@@ -200,7 +213,11 @@ pub(super) fn command_effects(kind: ControllerKind, namespaces: &NamespaceTable)
             (NvmOpcode::READ, true, 0),
             (NvmOpcode::COMPARE, optional.compare, 0),
             (NvmOpcode::WRITE_ZEROES, optional.write_zeroes, EffectsLog::CONTENT_CHANGE),
-            (NvmOpcode::DATASET_MANAGEMENT, optional.dataset_management, EffectsLog::CONTENT_CHANGE),
+            (
+                NvmOpcode::DATASET_MANAGEMENT,
+                optional.dataset_management,
+                EffectsLog::CONTENT_CHANGE,
+            ),
             (NvmOpcode::RESERVATION_REGISTER, optional.reservations, 0),
             (NvmOpcode::RESERVATION_REPORT, optional.reservations, 0),
             (NvmOpcode::RESERVATION_ACQUIRE, optional.reservations, 0),
@@ -213,7 +230,10 @@ pub(super) fn command_effects(kind: ControllerKind, namespaces: &NamespaceTable)
     log
 }
 
-pub(super) fn feature_effects(kind: ControllerKind, namespaces: &NamespaceTable) -> FeatureEffectsLog {
+pub(super) fn feature_effects(
+    kind: ControllerKind,
+    namespaces: &NamespaceTable,
+) -> FeatureEffectsLog {
     let mut log = FeatureEffectsLog::default();
     for row in &FEATURES {
         if let Some(scope) = feature(kind, row.code, namespaces) {

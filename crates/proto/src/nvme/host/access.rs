@@ -1,4 +1,5 @@
-//! Asymmetric namespace access (Base §8.1.1; 2.1 §8.1.1): how well this controller reaches each namespace, from its log page (§5.16.1.13).
+//! Asymmetric namespace access (Base §8.1.1; 2.1 §8.1.1): how well this controller reaches each
+//! namespace, from its log page (§5.16.1.13).
 
 use core::time::Duration;
 
@@ -13,10 +14,12 @@ use crate::nvme::identify::IdentifyController;
 use crate::nvme::log_page::{AnaGroup, AnaGroups, AnaHeader, AnaState, LogPageId};
 use crate::nvme::types::Nsid;
 
-/// How long to wait before the log page is read again after that failed, and the least time for a change.
+/// How long to wait before the log page is read again after that failed, and the least time for a
+/// change.
 const REREAD_DELAY: Duration = Duration::from_secs(1);
-/// Bytes that are asked for first: the smallest limit that a controller may set, and enough for hundreds of namespaces. The whole may be much more,
-/// for which a controller may have to find memory.
+/// Bytes that are asked for first: the smallest limit that a controller may set, and enough for
+/// hundreds of namespaces. The whole may be much more, for which a controller may have to find
+/// memory.
 const SHORT_BYTES: u32 = 4096;
 /// How often it is read again; then the next event is waited for.
 const REREADS_MAX: u32 = 5;
@@ -67,9 +70,14 @@ impl States {
         self.groups.iter().any(|(_, state)| *state == AnaState::CHANGE)
     }
 
-    /// The state of a namespace; the group that it says it is in counts where the page does not name it.
+    /// The state of a namespace; the group that it says it is in counts where the page does not
+    /// name it.
     fn of(&self, nsid: Nsid, grpid: u32) -> AnaState {
-        let listed = self.members.binary_search_by_key(&nsid, |member| member.0).ok().map(|at| self.members[at].1);
+        let listed = self
+            .members
+            .binary_search_by_key(&nsid, |member| member.0)
+            .ok()
+            .map(|at| self.members[at].1);
         let grpid = listed.unwrap_or(grpid);
         match self.groups.iter().find(|group| group.0 == grpid) {
             Some((_, AnaState::CHANGE)) if self.overdue => AnaState::INACCESSIBLE,
@@ -85,8 +93,8 @@ impl HostControl {
         !self.config.discovery && self.remote.identify.cmic & IdentifyController::CMIC_ANA != 0
     }
 
-    /// How well this controller reaches a usable namespace; `None` where it does not tell. A change that takes longer than the controller says
-    /// (ANATT) counts as inaccessible.
+    /// How well this controller reaches a usable namespace; `None` where it does not tell. A change
+    /// that takes longer than the controller says (ANATT) counts as inaccessible.
     pub fn access(&self, nsid: Nsid) -> Option<AnaState> {
         let namespace = self.namespaces.iter().find(|namespace| namespace.nsid == nsid)?;
         Some(self.access.states.as_ref()?.of(nsid, namespace.identify.anagrpid))
@@ -102,7 +110,8 @@ impl HostControl {
         }
     }
 
-    /// The controller says that access states have changed. A namespace that has changed its group is found by the log page, too.
+    /// The controller says that access states have changed. A namespace that has changed its group
+    /// is found by the log page, too.
     pub(super) fn access_changed(&mut self) {
         self.access.again |= self.has_access_states();
     }
@@ -122,7 +131,12 @@ impl HostControl {
         let bytes = AnaHeader::BYTES + groups * AnaGroup::BYTES + namespaces * size_of::<Nsid>();
         let limit = if self.access.long { self.remote.transfer_bytes_max() } else { SHORT_BYTES };
         let len = (bytes as u32).min(limit);
-        self.line(now, Step::ReadAnaLog, request::log_page(LogPageId::ANA, 0, len, false), AdminData::In { len });
+        self.line(
+            now,
+            Step::ReadAnaLog,
+            request::log_page(LogPageId::ANA, 0, len, false),
+            AdminData::In { len },
+        );
     }
 
     /// The log page has been read, or could not be.
@@ -152,7 +166,8 @@ impl HostControl {
             let limit = Duration::from_secs(self.remote.identify.anatt.into()).max(REREAD_DELAY);
             let end = self.access.changing_since.get_or_insert(now).saturating_add(limit);
             states.overdue = now >= end;
-            self.timers.set(Timer::Access, if states.overdue { now.saturating_add(limit) } else { end });
+            self.timers
+                .set(Timer::Access, if states.overdue { now.saturating_add(limit) } else { end });
         } else {
             self.access.changing_since = None;
         }

@@ -1,7 +1,7 @@
 //! Commands of the NVM command set as a host sends them (NVM §3.2), and what their status means.
 //!
-//! The data pointer and the command identifier are left to the transport. Numbers of blocks are counted from one here and from
-//! zero on the wire.
+//! The data pointer and the command identifier are left to the transport. Numbers of blocks are
+//! counted from one here and from zero on the wire.
 
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::sqe::{Fuse, Sqe};
@@ -24,8 +24,8 @@ const DEALLOCATE: u32 = 1 << 25;
 /// Dword 11 of Dataset Management: Attribute – Deallocate.
 const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
 
-/// A command on blocks. Panics when `blocks` is not in `1..=BLOCKS_MAX`, which is the caller's mistake: sent as it is, the command
-/// would touch other blocks.
+/// A command on blocks. Panics when `blocks` is not in `1..=BLOCKS_MAX`, which is the caller's
+/// mistake: sent as it is, the command would touch other blocks.
 #[inline]
 fn on_blocks(opcode: NvmOpcode, nsid: Nsid, lba: Lba, blocks: u32, flags: u32) -> Sqe {
     assert!((1..=BLOCKS_MAX).contains(&blocks), "{blocks} blocks do not fit a command");
@@ -57,8 +57,9 @@ pub fn compare(nsid: Nsid, lba: Lba, blocks: u32) -> Sqe {
     on_blocks(NvmOpcode::COMPARE, nsid, lba, blocks, 0)
 }
 
-/// Fused Compare and Write (NVM §2.1.2, Base §3.4.2): the two commands to submit one right after the other on the same queue. The
-/// write is done only if the compare finds its data, and nothing comes between them.
+/// Fused Compare and Write (NVM §2.1.2, Base §3.4.2): the two commands to submit one right after
+/// the other on the same queue. The write is done only if the compare finds its data, and nothing
+/// comes between them.
 pub fn compare_and_write(nsid: Nsid, lba: Lba, blocks: u32, fua: bool) -> [Sqe; 2] {
     let mut first = compare(nsid, lba, blocks);
     first.set_fuse(Fuse::First);
@@ -67,16 +68,17 @@ pub fn compare_and_write(nsid: Nsid, lba: Lba, blocks: u32, fua: bool) -> [Sqe; 
     [first, second]
 }
 
-/// Write Zeroes (NVM §3.2.8) over 1 to [`BLOCKS_MAX`] blocks. With `deallocate` the controller may free them, where the namespace
-/// allows that bit.
+/// Write Zeroes (NVM §3.2.8) over 1 to [`BLOCKS_MAX`] blocks. With `deallocate` the controller may
+/// free them, where the namespace allows that bit.
 pub fn write_zeroes(nsid: Nsid, lba: Lba, blocks: u32, deallocate: bool, fua: bool) -> Sqe {
     let deallocate = if deallocate { DEALLOCATE } else { 0 };
     let fua = if fua { FORCE_UNIT_ACCESS } else { 0 };
     on_blocks(NvmOpcode::WRITE_ZEROES, nsid, lba, blocks, deallocate | fua)
 }
 
-/// Dataset Management with the attribute Deallocate (NVM §3.2.3). Its data are `ranges` (1 to [`RANGES_MAX`]) entries of
-/// [`RANGE_BYTES`], which [`put_range`] writes. Panics when `ranges` is out of range.
+/// Dataset Management with the attribute Deallocate (NVM §3.2.3). Its data are `ranges` (1 to
+/// [`RANGES_MAX`]) entries of [`RANGE_BYTES`], which [`put_range`] writes. Panics when `ranges` is
+/// out of range.
 pub fn deallocate(nsid: Nsid, ranges: u16) -> Sqe {
     assert!((1..=RANGES_MAX).contains(&ranges), "{ranges} ranges do not fit a command");
     let mut sqe = Sqe::new(NvmOpcode::DATASET_MANAGEMENT.0, nsid);
@@ -85,8 +87,8 @@ pub fn deallocate(nsid: Nsid, ranges: u16) -> Sqe {
     sqe
 }
 
-/// Writes an entry of the data of [`deallocate`]: `blocks` from `lba`. Unlike elsewhere, blocks are counted from one here on the
-/// wire as well.
+/// Writes an entry of the data of [`deallocate`]: `blocks` from `lba`. Unlike elsewhere, blocks are
+/// counted from one here on the wire as well.
 pub fn put_range(entry: &mut [u8; RANGE_BYTES], lba: Lba, blocks: u32) {
     entry[0..4].fill(0);
     entry[4..8].copy_from_slice(&blocks.to_le_bytes());
@@ -98,12 +100,14 @@ pub const KEYS_BYTES: usize = 16;
 
 /// Dword 10 of Reservation Register: Ignore Existing Key.
 const IGNORE_EXISTING_KEY: u32 = 1 << 3;
-/// Dword 10 of Reservation Register, CPTPL: reservations and registrants persist through power loss.
+/// Dword 10 of Reservation Register, CPTPL: reservations and registrants persist through power
+/// loss.
 const PERSIST: u32 = 0b11 << 30;
 /// Dword 11 of Reservation Report: registrants in their extended form.
 const EXTENDED_DATA: u32 = 1;
 
-/// A command that changes a reservation. Its data are two keys, which [`ReservationChange::keys`] gives.
+/// A command that changes a reservation. Its data are two keys, which [`ReservationChange::keys`]
+/// gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservationChange {
     /// Reservation Register of a host that is not registered.
@@ -147,7 +151,8 @@ pub enum ReservationChange {
 }
 
 impl ReservationChange {
-    /// The command (Base 2.1 §7.4 to 7.6). `persists`: what is registered is to persist through power loss.
+    /// The command (Base 2.1 §7.4 to 7.6). `persists`: what is registered is to persist through
+    /// power loss.
     pub fn command(self, nsid: Nsid, persists: bool) -> Sqe {
         let of_type = |kind: Kind| u32::from(kind.nvme()) << 8;
         let (opcode, dword) = match self {
@@ -169,7 +174,9 @@ impl ReservationChange {
     pub fn keys(self) -> [u8; KEYS_BYTES] {
         let (current, other) = match self {
             Self::Register { key } | Self::Replace { key } => (0, key),
-            Self::Unregister { key } | Self::Acquire { key, .. } | Self::Release { key, .. } => (key, 0),
+            Self::Unregister { key } | Self::Acquire { key, .. } | Self::Release { key, .. } => {
+                (key, 0)
+            }
             Self::Preempt { key, of, .. } => (key, of),
         };
         let mut bytes = [0; KEYS_BYTES];
@@ -231,7 +238,10 @@ mod tests {
         let [first, second] = compare_and_write(Nsid(1), Lba(5), 2, false);
         assert_eq!((first.opcode(), first.fuse()), (NvmOpcode::COMPARE.0, Fuse::First));
         assert_eq!((second.opcode(), second.fuse()), (NvmOpcode::WRITE.0, Fuse::Second));
-        assert_eq!((first.qword(10), second.qword(10), first.dword(12), second.dword(12)), (5, 5, 1, 1));
+        assert_eq!(
+            (first.qword(10), second.qword(10), first.dword(12), second.dword(12)),
+            (5, 5, 1, 1)
+        );
     }
 
     #[test]

@@ -21,18 +21,20 @@ pub struct HostConfig {
     pub subsystem: Nqn,
     /// Read the discovery log instead of opening I/O queues.
     pub discovery: bool,
-    /// Keep alive timeout in milliseconds (KATO); 0 for none. A discovery controller with one stays connected, and the log is read
-    /// again whenever it changes.
+    /// Keep alive timeout in milliseconds (KATO); 0 for none. A discovery controller with one stays
+    /// connected, and the log is read again whenever it changes.
     pub keep_alive_ms: u32,
     /// The controller to ask for: [`Cntlid::DYNAMIC`], [`Cntlid::STATIC`] or a number.
     pub cntlid: Cntlid,
     /// I/O queues to ask for; at least 1 is taken. The controller may grant fewer.
     pub io_queues: u16,
-    /// Entries of each I/O queue, 2 to [`crate::limits::QUEUE_ENTRIES_MAX`]. The controller may support fewer.
+    /// Entries of each I/O queue, 2 to [`crate::limits::QUEUE_ENTRIES_MAX`]. The controller may
+    /// support fewer.
     pub queue_entries: u16,
     /// Look at this namespace only; at all active ones where there is none.
     pub namespace: Option<Nsid>,
-    /// How long an admin command, or opening the I/O queues, may take, and an I/O command that is being aborted.
+    /// How long an admin command, or opening the I/O queues, may take, and an I/O command that is
+    /// being aborted.
     pub command_timeout: Duration,
     /// How long the controller may take to stop in a reset, where CAP.TO does not say less.
     pub reset_timeout: Duration,
@@ -41,7 +43,8 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
-    /// One I/O queue of 128 entries to a controller of the subsystem's choice, with the 5 s keep alive of nvme-cli.
+    /// One I/O queue of 128 entries to a controller of the subsystem's choice, with the 5 s keep
+    /// alive of nvme-cli.
     pub fn new(host_nqn: Nqn, host_id: Id128, subsystem: Nqn) -> Self {
         Self {
             host_nqn,
@@ -70,8 +73,9 @@ impl HostConfig {
     /// Admin commands that may be outstanding: one entry of a queue stays free (Base §3.3.1.4).
     pub const ADMIN_COMMANDS: u16 = Self::ADMIN_ENTRIES - 1;
 
-    /// Those of them that are for commands which do not come from the association's state machine. It always has room for its own: an
-    /// association must not end because a Keep Alive had to wait.
+    /// Those of them that are for commands which do not come from the association's state machine.
+    /// It always has room for its own: an association must not end because a Keep Alive had to
+    /// wait.
     pub const ADMIN_COMMANDS_OF_OTHERS: u16 = 8;
 
     /// Whether the association lasts beyond its first purpose, so that events matter.
@@ -97,8 +101,8 @@ pub enum AdminData {
 /// What the driver of a [`super::HostControl`] is to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostAction {
-    /// Submit a command on the admin queue and report its completion under `id`. The driver sets command identifier and data
-    /// pointer.
+    /// Submit a command on the admin queue and report its completion under `id`. The driver sets
+    /// command identifier and data pointer.
     Admin {
         /// Its name.
         id: RequestId,

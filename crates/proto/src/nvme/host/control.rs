@@ -1,5 +1,5 @@
-//! The control value of an association: its state, its inputs and its outputs. The steps themselves are in the files beside this
-//! one.
+//! The control value of an association: its state, its inputs and its outputs. The steps themselves
+//! are in the files beside this one.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -42,7 +42,8 @@ pub(super) enum Stage {
     Ended,
 }
 
-/// One association with a controller, seen from the host. See the [module](super) for how to drive it.
+/// One association with a controller, seen from the host. See the [module](super) for how to drive
+/// it.
 ///
 /// Times are since an epoch of the driver's choice and never go back.
 #[derive(Debug)]
@@ -86,7 +87,8 @@ pub struct HostControl {
 }
 
 impl HostControl {
-    /// An association that begins with the first [`Self::poll`]. Numbers of `config` outside their range are moved into it.
+    /// An association that begins with the first [`Self::poll`]. Numbers of `config` outside their
+    /// range are moved into it.
     pub fn new(mut config: HostConfig) -> Self {
         config.io_queues = config.io_queues.clamp(1, u16::MAX - 1);
         config.queue_entries = config.queue_entries.clamp(2, QUEUE_ENTRIES_MAX);
@@ -120,7 +122,8 @@ impl HostControl {
         }
     }
 
-    /// What to do next. To be called until it returns `None`, after every input and when [`Self::deadline`] has come.
+    /// What to do next. To be called until it returns `None`, after every input and when
+    /// [`Self::deadline`] has come.
     pub fn poll(&mut self, now: Duration) -> Option<HostAction> {
         if self.stage == Stage::Start {
             self.start(now);
@@ -160,15 +163,17 @@ impl HostControl {
         }
     }
 
-    /// Connect has completed on the connection of an I/O queue. If there is no connection, report [`Self::connection_lost`].
+    /// Connect has completed on the connection of an I/O queue. If there is no connection, report
+    /// [`Self::connection_lost`].
     pub fn queue_opened(&mut self, now: Duration, qid: Qid, cqe: &Cqe) {
         if let Err(error) = self.queue_connected(now, qid, cqe) {
             self.fail(now, error);
         }
     }
 
-    /// The connection of a queue ended, or could not be made. That is the end of the association, too. A controller that is being
-    /// reset or shut down may close those of its I/O queues; that is no news.
+    /// The connection of a queue ended, or could not be made. That is the end of the association,
+    /// too. A controller that is being reset or shut down may close those of its I/O queues; that
+    /// is no news.
     pub fn connection_lost(&mut self, now: Duration, qid: Qid) {
         if qid == Qid(0) {
             self.end_without_controller(HostError::ConnectionLost(qid));
@@ -181,24 +186,28 @@ impl HostControl {
         }
     }
 
-    /// An I/O command has taken too long. The controller is asked to abort it; if [`Self::io_completed`] is not called for it
-    /// within the command timeout, the controller is reset.
+    /// An I/O command has taken too long. The controller is asked to abort it; if
+    /// [`Self::io_completed`] is not called for it within the command timeout, the controller is
+    /// reset.
     pub fn io_timed_out(&mut self, now: Duration, qid: Qid, cid: Cid) {
         self.command_stuck(now, qid, cid);
     }
 
-    /// Whoever wanted an I/O command does not want it any more: the controller is asked to abort it, when there is room for that.
+    /// Whoever wanted an I/O command does not want it any more: the controller is asked to abort
+    /// it, when there is room for that.
     pub fn io_cancelled(&mut self, now: Duration, qid: Qid, cid: Cid) {
         self.command_unwanted(now, qid, cid);
     }
 
-    /// A command that [`Self::io_timed_out`] or [`Self::io_cancelled`] was called for has completed after all.
+    /// A command that [`Self::io_timed_out`] or [`Self::io_cancelled`] was called for has completed
+    /// after all.
     pub fn io_completed(&mut self, qid: Qid, cid: Cid) {
         self.stuck.retain(|stuck| (stuck.qid, stuck.cid) != (qid, cid));
         self.unwanted.retain(|unwanted| *unwanted != (qid, cid));
     }
 
-    /// Ends the association in order, after the last I/O. [`HostAction::Closed`] comes within [`HostConfig::shutdown_timeout`].
+    /// Ends the association in order, after the last I/O. [`HostAction::Closed`] comes within
+    /// [`HostConfig::shutdown_timeout`].
     pub fn shutdown(&mut self, now: Duration) {
         self.begin_shutdown(now);
     }
@@ -228,7 +237,8 @@ impl HostControl {
         &self.unusable
     }
 
-    /// Whether the subsystem has more namespaces than [`crate::limits::REMOTE_NAMESPACES_MAX`], so that some were not looked at.
+    /// Whether the subsystem has more namespaces than [`crate::limits::REMOTE_NAMESPACES_MAX`], so
+    /// that some were not looked at.
     pub fn namespaces_cut_off(&self) -> bool {
         self.scan.cut_off
     }
@@ -243,8 +253,9 @@ impl HostControl {
         let admin = qid == Qid(0);
         let entries = if admin { HostConfig::ADMIN_ENTRIES } else { self.queue_entries };
         let keep_alive_ms = if admin { self.config.keep_alive_ms } else { 0 };
-        // The host counts its commands by their identifiers. Without flow control a target may say in the last data that all went well, and
-        // sends no response behind it; one that cannot do without ignores the wish (Base §6.3).
+        // The host counts its commands by their identifiers. Without flow control a target may say
+        // in the last data that all went well, and sends no response behind it; one that cannot do
+        // without ignores the wish (Base §6.3).
         let attributes = if admin { 0 } else { Connect::DISABLE_FLOW_CONTROL };
         Connect { record_format: 0, qid, sq_size: entries - 1, attributes, keep_alive_ms }
     }
@@ -278,7 +289,14 @@ impl HostControl {
     }
 
     /// Sends an admin command with a time limit, or without one.
-    pub(super) fn send(&mut self, now: Duration, purpose: Purpose, sqe: Sqe, data: AdminData, limit: Option<Duration>) {
+    pub(super) fn send(
+        &mut self,
+        now: Duration,
+        purpose: Purpose,
+        sqe: Sqe,
+        data: AdminData,
+        limit: Option<Duration>,
+    ) {
         let id = self.requests.add(purpose, now, limit);
         self.push(HostAction::Admin { id, sqe, data });
     }
@@ -338,14 +356,17 @@ impl HostControl {
         self.fail(now, HostError::TimedOut { step, after_ms: waited.as_millis() as u64 });
     }
 
-    /// Gives up what is under way: answers to it will be ignored, and what was not handed out yet is not done.
+    /// Gives up what is under way: answers to it will be ignored, and what was not handed out yet
+    /// is not done.
     pub(super) fn give_up(&mut self) {
         self.requests.forget();
         self.timers.stop_all();
         self.stuck.clear();
         self.unwanted.clear();
         self.cross_resets.clear();
-        self.actions.retain(|action| !matches!(action, HostAction::Admin { .. } | HostAction::OpenQueue { .. }));
+        self.actions.retain(|action| {
+            !matches!(action, HostAction::Admin { .. } | HostAction::OpenQueue { .. })
+        });
     }
 
     /// The end: nothing is sent any more and nothing heard.

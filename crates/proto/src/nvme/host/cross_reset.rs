@@ -1,5 +1,5 @@
-//! Has the controller reset another one of its subsystem that this host has lost (Base 2.3 §5.4.3, §9.6): once that is done, nothing of that
-//! controller's will be executed any more.
+//! Has the controller reset another one of its subsystem that this host has lost (Base 2.3 §5.4.3,
+//! §9.6): once that is done, nothing of that controller's will be executed any more.
 
 use core::time::Duration;
 
@@ -14,11 +14,13 @@ use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::log_page::{CrossResetEntry, CrossResetHeader, CrossResetStatus};
 use crate::nvme::status::Status;
 
-/// How long to wait before the command is repeated that the controller had no room for, and between two looks at the log page where no event comes.
+/// How long to wait before the command is repeated that the controller had no room for, and between
+/// two looks at the log page where no event comes.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// Bytes of the whole log page.
-const LOG_BYTES: u32 = (CrossResetHeader::BYTES + CrossResetHeader::ENTRIES_MAX * CrossResetEntry::BYTES) as u32;
+const LOG_BYTES: u32 =
+    (CrossResetHeader::BYTES + CrossResetHeader::ENTRIES_MAX * CrossResetEntry::BYTES) as u32;
 
 /// How far a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,8 @@ impl HostControl {
         self.stage == Stage::Ready && self.remote.identify.ccrl != 0 && !self.config.discovery
     }
 
-    /// Has the controller reset `lost`. [`HostAction::CrossReset`] tells what came of it; nothing comes if the association ends before.
+    /// Has the controller reset `lost`. [`HostAction::CrossReset`] tells what came of it; nothing
+    /// comes if the association ends before.
     pub fn cross_reset(&mut self, now: Duration, lost: CrossControllerReset) {
         let known = self.cross_resets.iter().any(|reset| reset.lost == lost);
         if self.can_cross_reset() && !known {
@@ -56,7 +59,8 @@ impl HostControl {
     /// Sends what waits, as much as the controller takes at a time (CCRL).
     fn send_cross_resets(&mut self, now: Duration) {
         let limit = usize::from(self.remote.identify.ccrl).min(CROSS_RESETS_MAX);
-        let busy = self.cross_resets.iter().filter(|reset| reset.progress != Progress::Waiting).count();
+        let busy =
+            self.cross_resets.iter().filter(|reset| reset.progress != Progress::Waiting).count();
         let mut free = limit.saturating_sub(busy);
         for n in 0..self.cross_resets.len() {
             if free > 0 && self.cross_resets[n].progress == Progress::Waiting {
@@ -70,7 +74,12 @@ impl HostControl {
     }
 
     /// The command was answered.
-    pub(super) fn cross_reset_answered(&mut self, now: Duration, lost: CrossControllerReset, cqe: &Cqe) {
+    pub(super) fn cross_reset_answered(
+        &mut self,
+        now: Duration,
+        lost: CrossControllerReset,
+        cqe: &Cqe,
+    ) {
         let immediate = cqe.result as u32 & CrossControllerReset::IMMEDIATE_RESET_SUCCESSFUL != 0;
         let progress = match cqe.status {
             Status::SUCCESS if immediate => return self.cross_reset_over(now, lost, true),
@@ -92,7 +101,8 @@ impl HostControl {
         self.send_cross_resets(now);
     }
 
-    /// Sends again what there was no room for, and looks how far the others are: it is time, or an event says that one is over.
+    /// Sends again what there was no room for, and looks how far the others are: it is time, or an
+    /// event says that one is over.
     pub(super) fn look_at_cross_resets(&mut self, now: Duration) {
         self.send_cross_resets(now);
         let under_way = self.cross_resets.iter().any(|reset| reset.progress == Progress::UnderWay);
@@ -106,12 +116,17 @@ impl HostControl {
     /// The log page has been read, or could not be.
     pub(super) fn cross_reset_log_read(&mut self, now: Duration, cqe: &Cqe, data: &[u8]) {
         let entries = if cqe.status.is_success() { entries(data) } else { Vec::new() };
-        let under_way = self.cross_resets.iter().filter(|reset| reset.progress == Progress::UnderWay);
+        let under_way =
+            self.cross_resets.iter().filter(|reset| reset.progress == Progress::UnderWay);
         for lost in under_way.map(|reset| reset.lost).collect::<Vec<_>>() {
-            let own = |entry: &&CrossResetEntry| (entry.icid, entry.ciu, entry.acid) == (lost.icid, lost.ciu, self.remote.cntlid);
+            let own = |entry: &&CrossResetEntry| {
+                (entry.icid, entry.ciu, entry.acid) == (lost.icid, lost.ciu, self.remote.cntlid)
+            };
             match entries.iter().rfind(own).map(|entry| entry.ccrs) {
                 Some(CrossResetStatus::IN_PROGRESS) => {}
-                Some(status) => self.cross_reset_over(now, lost, status == CrossResetStatus::SUCCESSFUL),
+                Some(status) => {
+                    self.cross_reset_over(now, lost, status == CrossResetStatus::SUCCESSFUL)
+                }
                 None => self.cross_reset_over(now, lost, false),
             }
         }

@@ -1,4 +1,5 @@
-//! Reading the discovery log (Base §5.16.1.23): header, entries, and the header again, because the log may change in between.
+//! Reading the discovery log (Base §5.16.1.23): header, entries, and the header again, because the
+//! log may change in between.
 
 use core::time::Duration;
 
@@ -83,7 +84,11 @@ impl HostControl {
     }
 
     /// The header has arrived, at the beginning or at the end.
-    fn discovery_header(&mut self, now: Duration, header: &DiscoveryHeader) -> Result<(), HostError> {
+    fn discovery_header(
+        &mut self,
+        now: Duration,
+        header: &DiscoveryHeader,
+    ) -> Result<(), HostError> {
         let reading = &mut self.reading;
         if reading.check && header.genctr == reading.result.generation {
             let result = core::mem::take(reading).result;
@@ -95,7 +100,10 @@ impl HostControl {
             return Err(HostError::Incompatible(Incompatibility::DiscoveryFormat(header.recfmt)));
         }
         if header.numrec > DISCOVERY_ENTRIES_MAX as u64 {
-            return Err(HostError::DiscoveryRecords { records: header.numrec, limit: DISCOVERY_ENTRIES_MAX });
+            return Err(HostError::DiscoveryRecords {
+                records: header.numrec,
+                limit: DISCOVERY_ENTRIES_MAX,
+            });
         }
         if reading.attempts == DISCOVERY_ATTEMPTS_MAX {
             return Err(HostError::Violation(Violation::Unsettled(reading.attempts)));

@@ -72,7 +72,9 @@ pub enum Incompatibility {
         iorcsz: u32,
     },
     /// SQES or CQES.
-    #[error("the controller does not support queue entries of 64 and 16 bytes (SQES {sqes:#x}, CQES {cqes:#x})")]
+    #[error(
+        "the controller does not support queue entries of 64 and 16 bytes (SQES {sqes:#x}, CQES {cqes:#x})"
+    )]
     EntrySize {
         /// SQES.
         sqes: u8,
@@ -206,7 +208,9 @@ impl HostError {
             Self::Refused { .. } => Fault::Refused,
             Self::Incompatible(_) => Fault::Incompatible,
             Self::Violation(_) | Self::Malformed { .. } => Fault::Peer,
-            Self::TimedOut { .. } | Self::CommandStuck { .. } | Self::ManyStuck(_) => Fault::TimedOut,
+            Self::TimedOut { .. } | Self::CommandStuck { .. } | Self::ManyStuck(_) => {
+                Fault::TimedOut
+            }
             Self::ConnectionLost(_) => Fault::Lost,
             Self::DiscoveryRecords { .. } => Fault::Limit,
         }
@@ -216,10 +220,14 @@ impl HostError {
 /// What somebody can do about a status of Connect.
 fn hint(status: Status) -> &'static str {
     match status {
-        Status::CONNECT_CONTROLLER_BUSY => "; the controller has another host or is full, try again later",
+        Status::CONNECT_CONTROLLER_BUSY => {
+            "; the controller has another host or is full, try again later"
+        }
         Status::CONNECT_RESTART_DISCOVERY => "; repeat the discovery of the subsystem",
         Status::CONNECT_INCOMPATIBLE_FORMAT => "; the controller expects another format of Connect",
-        Status::AUTHENTICATION_REQUIRED => "; the subsystem requires authentication, and there is no secret of this host for it",
+        Status::AUTHENTICATION_REQUIRED => {
+            "; the subsystem requires authentication, and there is no secret of this host for it"
+        }
         _ => "",
     }
 }
@@ -240,7 +248,11 @@ impl Asked<'_> {
             Status::CONNECT_INVALID_PARAMETERS => self.invalid(InvalidParameter::decode(dword0)),
             _ => None,
         };
-        let step = if self.connect.qid == Qid(0) { Step::Connect } else { Step::OpenQueue(self.connect.qid) };
+        let step = if self.connect.qid == Qid(0) {
+            Step::Connect
+        } else {
+            Step::OpenQueue(self.connect.qid)
+        };
         match parameter {
             Some(parameter) => HostError::Parameter { parameter, status },
             None => HostError::Refused { step, status, do_not_retry },
@@ -257,8 +269,12 @@ impl Asked<'_> {
             (true, ConnectData::HOSTNQN_AT) => Some(Parameter::Host(self.host.clone())),
             (true, ConnectData::HOST_ID_AT) => Some(Parameter::HostId),
             (true, ConnectData::CNTLID_AT) => Some(Parameter::Controller(self.cntlid)),
-            (false, Connect::KEEP_ALIVE_AT) => Some(Parameter::KeepAlive(self.connect.keep_alive_ms)),
-            (false, Connect::SQ_SIZE_AT) => Some(Parameter::QueueEntries(self.connect.sq_size.saturating_add(1))),
+            (false, Connect::KEEP_ALIVE_AT) => {
+                Some(Parameter::KeepAlive(self.connect.keep_alive_ms))
+            }
+            (false, Connect::SQ_SIZE_AT) => {
+                Some(Parameter::QueueEntries(self.connect.sq_size.saturating_add(1)))
+            }
             _ => None,
         }
     }
@@ -269,10 +285,19 @@ mod tests {
     use super::*;
 
     fn refused(status: Status, dword0: u32) -> HostError {
-        let (host, subsystem) =
-            (Nqn::new("nqn.2014-08.org.example:host").unwrap(), Nqn::new("nqn.2014-08.org.example:disk").unwrap());
-        let connect = Connect { record_format: 0, qid: Qid(0), sq_size: 31, attributes: 0, keep_alive_ms: 5000 };
-        Asked { host: &host, subsystem: &subsystem, cntlid: Cntlid::DYNAMIC, connect }.refused(status, true, dword0)
+        let (host, subsystem) = (
+            Nqn::new("nqn.2014-08.org.example:host").unwrap(),
+            Nqn::new("nqn.2014-08.org.example:disk").unwrap(),
+        );
+        let connect = Connect {
+            record_format: 0,
+            qid: Qid(0),
+            sq_size: 31,
+            attributes: 0,
+            keep_alive_ms: 5000,
+        };
+        Asked { host: &host, subsystem: &subsystem, cntlid: Cntlid::DYNAMIC, connect }
+            .refused(status, true, dword0)
     }
 
     #[test]
@@ -284,9 +309,21 @@ mod tests {
                 0,
                 "the subsystem nqn.2014-08.org.example:disk does not allow host NQN nqn.2014-08.org.example:host",
             ),
-            (invalid, 0x1_0100, "there is no subsystem nqn.2014-08.org.example:disk at this address"),
-            (invalid, 0x1_0200, "the subsystem does not accept nqn.2014-08.org.example:host as a host NQN"),
-            (invalid, 0x1_0010, "the subsystem has no controller 65535 for this host (65535 asks for any)"),
+            (
+                invalid,
+                0x1_0100,
+                "there is no subsystem nqn.2014-08.org.example:disk at this address",
+            ),
+            (
+                invalid,
+                0x1_0200,
+                "the subsystem does not accept nqn.2014-08.org.example:host as a host NQN",
+            ),
+            (
+                invalid,
+                0x1_0010,
+                "the subsystem has no controller 65535 for this host (65535 asks for any)",
+            ),
             (invalid, 48, "the subsystem does not accept a keep alive timeout of 5000 ms"),
             (invalid, 44, "the subsystem does not accept a queue of 32 entries"),
             (invalid, 7, "Connect was refused: Connect Invalid Parameters (0x182)"),

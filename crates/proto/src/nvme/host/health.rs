@@ -1,5 +1,6 @@
-//! Whether a controller may have lost what its volatile cache held: from weft's own number of the target's start, or from the count of unsafe
-//! shutdowns in the log page SMART / Health Information (Base §5.16.1.3).
+//! Whether a controller may have lost what its volatile cache held: from weft's own number of the
+//! target's start, or from the count of unsafe shutdowns in the log page SMART / Health Information
+//! (Base §5.16.1.3).
 
 use core::time::Duration;
 
@@ -25,7 +26,8 @@ impl HostControl {
     /// The log page has been read, or could not be.
     pub(super) fn health_read(&mut self, now: Duration, cqe: &Cqe, data: &[u8]) {
         if cqe.status.is_success() {
-            self.remote.unsafe_shutdowns = SmartLog::decode(data).ok().map(|log| log.unsafe_shutdowns);
+            self.remote.unsafe_shutdowns =
+                SmartLog::decode(data).ok().map(|log| log.unsafe_shutdowns);
         }
         self.open_queues(now);
     }
@@ -36,8 +38,9 @@ impl RemoteController {
         self.identify.vwc & IdentifyController::VWC_PRESENT != 0
     }
 
-    /// A number that is another one whenever completed writes that were not flushed may have been lost; `None`: the controller has a volatile
-    /// cache and does not tell. A count of unsafe shutdowns that is zero is that of a controller which does not count.
+    /// A number that is another one whenever completed writes that were not flushed may have been
+    /// lost; `None`: the controller has a volatile cache and does not tell. A count of unsafe
+    /// shutdowns that is zero is that of a controller which does not count.
     pub fn cache_epoch(&self) -> Option<u64> {
         if let Some(start) = self.identify.start_number() {
             return Some(start);
@@ -47,7 +50,9 @@ impl RemoteController {
         }
         let count = self.unsafe_shutdowns.filter(|count| *count != 0)?;
         let bytes = self.identify.sn.0.iter().copied().chain(count.to_le_bytes());
-        Some(bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))
+        Some(bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        }))
     }
 }
 
@@ -58,7 +63,11 @@ mod tests {
 
     fn remote(vwc: u8, count: Option<u128>) -> RemoteController {
         let identify = IdentifyController { vwc, sn: Ascii::new("one"), ..Default::default() };
-        RemoteController { identify: Box::new(identify), unsafe_shutdowns: count, ..Default::default() }
+        RemoteController {
+            identify: Box::new(identify),
+            unsafe_shutdowns: count,
+            ..Default::default()
+        }
     }
 
     #[test]

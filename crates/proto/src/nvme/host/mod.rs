@@ -1,17 +1,24 @@
-//! The host side of NVMe over Fabrics: what it takes to connect to a subsystem, to keep the association alive and to end it.
+//! The host side of NVMe over Fabrics: what it takes to connect to a subsystem, to keep the
+//! association alive and to end it.
 //!
-//! [`HostControl`] is the control value of one association. It knows no transport and no clock: [`HostControl::poll`] says what to
-//! do next, and what came of it is told back. A driver
+//! [`HostControl`] is the control value of one association. It knows no transport and no clock:
+//! [`HostControl::poll`] says what to do next, and what came of it is told back. A driver
 //!
-//! 1. connects the admin queue, then submits every [`HostAction::Admin`] on it and reports its completion;
-//! 2. for each [`HostAction::OpenQueue`] makes a connection, submits the Connect that [`HostControl::io_connect`] gives, and
-//!    reports the completion ([`HostControl::queue_opened`]);
-//! 3. from [`HostAction::Ready`] to [`HostAction::StopIo`] submits I/O on these queues ([`command`]);
-//! 4. calls `poll` until it returns `None` after each input, and at the time that [`HostControl::deadline`] says;
-//! 5. ends it all at [`HostAction::Failed`] or [`HostAction::Closed`], whichever comes; nothing comes after it.
+//! 1. connects the admin queue, then submits every [`HostAction::Admin`] on it and reports its
+//!    completion;
+//! 2. for each [`HostAction::OpenQueue`] makes a connection, submits the Connect that
+//!    [`HostControl::io_connect`] gives, and reports the completion
+//!    ([`HostControl::queue_opened`]);
+//! 3. from [`HostAction::Ready`] to [`HostAction::StopIo`] submits I/O on these queues
+//!    ([`command`]);
+//! 4. calls `poll` until it returns `None` after each input, and at the time that
+//!    [`HostControl::deadline`] says;
+//! 5. ends it all at [`HostAction::Failed`] or [`HostAction::Closed`], whichever comes; nothing
+//!    comes after it.
 //!
-//! Commands that are outstanding at that point are completed by the driver: as not executed after now where the action says
-//! `confirmed` (the controller has stopped), as possibly executed at any time where it does not.
+//! Commands that are outstanding at that point are completed by the driver: as not executed after
+//! now where the action says `confirmed` (the controller has stopped), as possibly executed at any
+//! time where it does not.
 
 mod access;
 pub mod command;

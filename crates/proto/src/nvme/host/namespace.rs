@@ -1,4 +1,5 @@
-//! A namespace as a host sees it: geometry, names, features and limits, derived from what Identify returned.
+//! A namespace as a host sees it: geometry, names, features and limits, derived from what Identify
+//! returned.
 
 use super::command::{BLOCKS_MAX, RANGES_MAX};
 use super::remote::RemoteController;
@@ -43,7 +44,8 @@ pub enum NamespaceProblem {
 }
 
 impl NamespaceProblem {
-    /// Whether it is known that there is a namespace of another format; otherwise nothing is known of it.
+    /// Whether it is known that there is a namespace of another format; otherwise nothing is known
+    /// of it.
     pub fn is_format(&self) -> bool {
         !matches!(self, Self::Refused(_) | Self::Malformed(_))
     }
@@ -145,7 +147,8 @@ pub struct RemoteNamespace {
 }
 
 impl RemoteNamespace {
-    /// Reads the structures of a namespace. `Ok(None)` where the namespace is not active (a structure full of zeroes).
+    /// Reads the structures of a namespace. `Ok(None)` where the namespace is not active (a
+    /// structure full of zeroes).
     pub fn derive(
         nsid: Nsid,
         id: IdentifyNamespace,
@@ -157,7 +160,8 @@ impl RemoteNamespace {
         }
         let block_bytes = block_bytes(&id)?;
         let supports = |bits| controller.supports(bits);
-        let transfer_blocks_max = (controller.transfer_bytes_max() / block_bytes).clamp(1, BLOCKS_MAX);
+        let transfer_blocks_max =
+            (controller.transfer_bytes_max() / block_bytes).clamp(1, BLOCKS_MAX);
         Ok(Some(Self {
             nsid,
             blocks: id.nsze,
@@ -175,20 +179,23 @@ impl RemoteNamespace {
             preferred_write_blocks: preferred(&id, id.npwg),
             boundary_blocks: u32::from(id.noiob),
             compare: supports(IdentifyController::ONCS_COMPARE),
-            compare_and_write_blocks_max: compare_and_write(&id, controller).min(transfer_blocks_max),
+            compare_and_write_blocks_max: compare_and_write(&id, controller)
+                .min(transfer_blocks_max),
             write_zeroes: supports(IdentifyController::ONCS_WRITE_ZEROES).then(|| WriteZeroes {
                 blocks_max: controller.write_zeroes_blocks_max(block_bytes),
                 deallocate: id.dlfeat & IdentifyNamespace::DLFEAT_WRITE_ZEROES != 0,
             }),
             reservations: id.rescap & ReservationCapabilities::ALL_TYPES != 0,
             reservations_persist: id.rescap & ReservationCapabilities::PERSIST != 0,
-            deallocate: supports(IdentifyController::ONCS_DATASET_MANAGEMENT).then(|| deallocate(&id, controller)),
+            deallocate: supports(IdentifyController::ONCS_DATASET_MANAGEMENT)
+                .then(|| deallocate(&id, controller)),
             identify: Box::new(id),
         }))
     }
 
-    /// In what `now` is another namespace than this one, whose identifier it has. All lasting names have to be the same, and to be there
-    /// or not be there alike; so has the format. Of a namespace without any name only the format is compared: a size may change.
+    /// In what `now` is another namespace than this one, whose identifier it has. All lasting names
+    /// have to be the same, and to be there or not be there alike; so has the format. Of a
+    /// namespace without any name only the format is compared: a size may change.
     pub fn difference(&self, now: &Self) -> Option<Difference> {
         if self.uuid != now.uuid {
             return Some(Difference::Uuid);
@@ -199,7 +206,8 @@ impl RemoteNamespace {
         if self.eui64 != now.eui64 {
             return Some(Difference::Eui64);
         }
-        (self.block_bytes != now.block_bytes).then_some(Difference::BlockSize { was: self.block_bytes, is: now.block_bytes })
+        (self.block_bytes != now.block_bytes)
+            .then_some(Difference::BlockSize { was: self.block_bytes, is: now.block_bytes })
     }
 
     /// Whether it has a name that no other namespace has.
@@ -207,7 +215,8 @@ impl RemoteNamespace {
         self.uuid.is_some() || self.nguid.is_some() || self.eui64.is_some()
     }
 
-    /// Adds the names of `before` where there are none: the list of names could not be read this time.
+    /// Adds the names of `before` where there are none: the list of names could not be read this
+    /// time.
     pub(super) fn keep_names(&mut self, before: &Self) {
         self.uuid = self.uuid.or(before.uuid);
         self.nguid = self.nguid.or(before.nguid);

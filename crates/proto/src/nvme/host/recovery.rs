@@ -15,10 +15,12 @@ use crate::nvme::property::{Configuration, ControllerStatus, ShutdownStatus};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Qid};
 
-/// Aborts that may be outstanding, whatever the controller allows: what the admin queue has room for beside one command of the
-/// line, one event request, one Keep Alive, Cross-Controller Resets and their log page, and the commands of others.
+/// Aborts that may be outstanding, whatever the controller allows: what the admin queue has room
+/// for beside one command of the line, one event request, one Keep Alive, Cross-Controller Resets
+/// and their log page, and the commands of others.
 const ABORTS_OUTSTANDING_MAX: usize =
-    (HostConfig::ADMIN_COMMANDS - 4 - HostConfig::ADMIN_COMMANDS_OF_OTHERS) as usize - CROSS_RESETS_MAX;
+    (HostConfig::ADMIN_COMMANDS - 4 - HostConfig::ADMIN_COMMANDS_OF_OTHERS) as usize
+        - CROSS_RESETS_MAX;
 
 /// An I/O command that took too long.
 #[derive(Debug)]
@@ -36,8 +38,9 @@ impl HostControl {
         Duration::from_millis(self.config.keep_alive_ms.into())
     }
 
-    /// The next Keep Alive comes at half the time that the controller allows. What the controller says of its support (KAS) does not
-    /// count: Linux discovery controllers say that they have none and run the timer that Connect asked for.
+    /// The next Keep Alive comes at half the time that the controller allows. What the controller
+    /// says of its support (KAS) does not count: Linux discovery controllers say that they have
+    /// none and run the timer that Connect asked for.
     pub(super) fn schedule_keep_alive(&mut self, now: Duration) {
         if self.config.keep_alive_ms != 0 && !self.keep_alive_refused {
             self.timers.set(Timer::KeepAlive, now.saturating_add(self.keep_alive() / 2));
@@ -81,16 +84,19 @@ impl HostControl {
         self.send_aborts(now);
     }
 
-    /// Nobody wants an I/O command any more. Beyond a certain number that is not worth an Abort: such commands just end.
+    /// Nobody wants an I/O command any more. Beyond a certain number that is not worth an Abort:
+    /// such commands just end.
     pub(super) fn command_unwanted(&mut self, now: Duration, qid: Qid, cid: Cid) {
-        let known = self.stuck.iter().any(|stuck| (stuck.qid, stuck.cid) == (qid, cid)) || self.unwanted.contains(&(qid, cid));
+        let known = self.stuck.iter().any(|stuck| (stuck.qid, stuck.cid) == (qid, cid))
+            || self.unwanted.contains(&(qid, cid));
         if self.stage == Stage::Ready && !known && self.unwanted.len() < STUCK_COMMANDS_MAX {
             self.unwanted.push_back((qid, cid));
             self.send_aborts(now);
         }
     }
 
-    /// Sends Aborts for what waits for one, as many as the controller takes at a time (ACL); commands that took too long come first.
+    /// Sends Aborts for what waits for one, as many as the controller takes at a time (ACL);
+    /// commands that took too long come first.
     pub(super) fn send_aborts(&mut self, now: Duration) {
         if self.stage != Stage::Ready {
             return;
@@ -112,12 +118,14 @@ impl HostControl {
 
     /// Resets the controller for the first command that even Abort did not end.
     pub(super) fn expire_stuck(&mut self, now: Duration) {
-        if let Some(&Stuck { qid, cid, .. }) = self.stuck.iter().find(|stuck| stuck.deadline <= now) {
+        if let Some(&Stuck { qid, cid, .. }) = self.stuck.iter().find(|stuck| stuck.deadline <= now)
+        {
             self.fail(now, HostError::CommandStuck { qid, cid });
         }
     }
 
-    /// Something went wrong. As long as I/O may be outstanding the controller is reset first, so that it is known to have stopped.
+    /// Something went wrong. As long as I/O may be outstanding the controller is reset first, so
+    /// that it is known to have stopped.
     pub(super) fn fail(&mut self, now: Duration, error: HostError) {
         match self.stage {
             Stage::Start | Stage::Setup => self.end(HostAction::Failed { error, confirmed: true }),
@@ -160,7 +168,12 @@ impl HostControl {
             Stage::Start | Stage::Setup | Stage::Ready => {
                 self.push(HostAction::StopIo);
                 self.configuration.0 |= Configuration::SHUTDOWN_NORMAL;
-                self.begin_ending(now, Stage::ShuttingDown, Step::Shutdown, self.config.shutdown_timeout);
+                self.begin_ending(
+                    now,
+                    Stage::ShuttingDown,
+                    Step::Shutdown,
+                    self.config.shutdown_timeout,
+                );
             }
             // A reset ends the association as well.
             Stage::Resetting | Stage::ShuttingDown | Stage::Ended => {}
@@ -176,7 +189,12 @@ impl HostControl {
     }
 
     /// CSTS has been read in a reset or shutdown.
-    pub(super) fn ending_status_known(&mut self, now: Duration, step: Step, status: ControllerStatus) {
+    pub(super) fn ending_status_known(
+        &mut self,
+        now: Duration,
+        step: Step,
+        status: ControllerStatus,
+    ) {
         let done = match step {
             Step::AwaitStopped => !status.ready(),
             _ => status.shutdown() == ShutdownStatus::COMPLETE,

@@ -5,7 +5,8 @@ use crate::nvme::identify::{IdentifyController, IdentifyNvmController};
 use crate::nvme::property::{Capabilities, Version};
 use crate::nvme::types::Cntlid;
 
-/// A controller, as it describes itself. The fields are known one after the other; all of them when the host is ready.
+/// A controller, as it describes itself. The fields are known one after the other; all of them when
+/// the host is ready.
 #[derive(Clone, Debug)]
 pub struct RemoteController {
     /// Identifier, from Connect.
@@ -36,7 +37,8 @@ impl Default for RemoteController {
 }
 
 impl RemoteController {
-    /// Bytes that a command may move, at most (MDTS); `u32::MAX` where the controller sets no limit that low.
+    /// Bytes that a command may move, at most (MDTS); `u32::MAX` where the controller sets no limit
+    /// that low.
     pub fn transfer_bytes_max(&self) -> u32 {
         match self.identify.mdts {
             0 => u32::MAX,
@@ -47,12 +49,16 @@ impl RemoteController {
     /// 2 to the power of `power` memory pages in bytes, at most `u32::MAX`.
     fn pages(&self, power: u8) -> u32 {
         let bytes = self.capabilities.page_bytes_min().checked_shl(u32::from(power));
-        // 15 is the highest exponent of the page size above 4 KiB, so that no bit is lost below a power of 36.
-        bytes.filter(|_| power <= 36).and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX)
+        // 15 is the highest exponent of the page size above 4 KiB, so that no bit is lost below a
+        // power of 36.
+        bytes
+            .filter(|_| power <= 36)
+            .and_then(|bytes| u32::try_from(bytes).ok())
+            .unwrap_or(u32::MAX)
     }
 
-    /// Bytes of data that a command capsule on an I/O queue may carry behind the command (IOCCSZ, ICDOFF); 0 where it carries
-    /// none, or only at an offset.
+    /// Bytes of data that a command capsule on an I/O queue may carry behind the command (IOCCSZ,
+    /// ICDOFF); 0 where it carries none, or only at an offset.
     pub fn in_capsule_bytes(&self) -> u32 {
         if self.identify.sgls & IdentifyController::SGLS_OFFSET == 0 || self.identify.icdoff != 0 {
             return 0;
@@ -65,8 +71,9 @@ impl RemoteController {
         self.identify.oncs & bits == bits
     }
 
-    /// Blocks that a Write Zeroes command may name. Controllers that do not tell a limit of their own are spared more than what
-    /// they take as data, although MDTS does not count for commands without data: some stumble over it.
+    /// Blocks that a Write Zeroes command may name. Controllers that do not tell a limit of their
+    /// own are spared more than what they take as data, although MDTS does not count for commands
+    /// without data: some stumble over it.
     pub(super) fn write_zeroes_blocks_max(&self, block_bytes: u32) -> u32 {
         let bytes = match &self.nvm {
             Some(nvm) if nvm.wzsl != 0 => self.pages(nvm.wzsl),
@@ -83,7 +90,11 @@ mod tests {
 
     fn remote(mdts: u8, page_power: u64) -> RemoteController {
         let identify = IdentifyController { mdts, ..Default::default() };
-        RemoteController { capabilities: Capabilities(page_power << 48), identify: Box::new(identify), ..Default::default() }
+        RemoteController {
+            capabilities: Capabilities(page_power << 48),
+            identify: Box::new(identify),
+            ..Default::default()
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Admin commands of a host: what each is for, how it is built, and the table of those that are outstanding.
+//! Admin commands of a host: what each is for, how it is built, and the table of those that are
+//! outstanding.
 
 use core::fmt;
 use core::time::Duration;
@@ -11,7 +12,8 @@ use crate::nvme::opcode::AdminOpcode;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::types::{Cid, Nsid, Qid};
 
-/// Name of an admin command from the action that asks to submit it to its completion. Not used twice in an association.
+/// Name of an admin command from the action that asks to submit it to its completion. Not used
+/// twice in an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
@@ -84,7 +86,9 @@ impl fmt::Display for Step {
             Self::ConfigureEvents => "Set Features (Asynchronous Event Configuration)",
             Self::ReadChangedNamespaces => "Get Log Page (Changed Namespace List)",
             Self::ListNamespaces => "Identify (Active Namespace ID list)",
-            Self::IdentifyDescriptors(nsid) => return write!(f, "Identify (descriptors of namespace {nsid})"),
+            Self::IdentifyDescriptors(nsid) => {
+                return write!(f, "Identify (descriptors of namespace {nsid})");
+            }
             Self::IdentifyNamespace(nsid) => return write!(f, "Identify Namespace {nsid}"),
             Self::ReadDiscoveryLog => "Get Log Page (Discovery)",
             Self::ReadAnaLog => "Get Log Page (Asymmetric Namespace Access)",
@@ -127,8 +131,8 @@ struct Request {
     deadline: Option<Duration>,
 }
 
-/// The admin commands that are outstanding: at most one of the line, one event request, one Keep Alive, the Aborts, and Cross-Controller
-/// Resets with one reading of their log page.
+/// The admin commands that are outstanding: at most one of the line, one event request, one Keep
+/// Alive, the Aborts, and Cross-Controller Resets with one reading of their log page.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     list: Vec<Request>,
@@ -140,7 +144,12 @@ impl Requests {
     pub fn add(&mut self, purpose: Purpose, now: Duration, limit: Option<Duration>) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
-        self.list.push(Request { id, purpose, sent: now, deadline: limit.map(|limit| now.saturating_add(limit)) });
+        self.list.push(Request {
+            id,
+            purpose,
+            sent: now,
+            deadline: limit.map(|limit| now.saturating_add(limit)),
+        });
         id
     }
 
@@ -152,7 +161,10 @@ impl Requests {
 
     /// Takes out a command whose time is over; says how long it was waited for.
     pub fn take_expired(&mut self, now: Duration) -> Option<(Purpose, Duration)> {
-        let at = self.list.iter().position(|request| request.deadline.is_some_and(|deadline| deadline <= now))?;
+        let at = self
+            .list
+            .iter()
+            .position(|request| request.deadline.is_some_and(|deadline| deadline <= now))?;
         let request = self.list.swap_remove(at);
         Some((request.purpose, now.saturating_sub(request.sent)))
     }
@@ -186,8 +198,9 @@ pub(super) fn identify(cns: Cns, nsid: Nsid, csi: Csi) -> Sqe {
     sqe
 }
 
-/// Get Log Page (Base §5.16) of `len` bytes (a multiple of four, not zero) from `offset`. With `retain` the asynchronous event that
-/// the page belongs to stays as it is; without it the controller may report the next one.
+/// Get Log Page (Base §5.16) of `len` bytes (a multiple of four, not zero) from `offset`. With
+/// `retain` the asynchronous event that the page belongs to stays as it is; without it the
+/// controller may report the next one.
 pub(super) fn log_page(page: LogPageId, offset: u64, len: u32, retain: bool) -> Sqe {
     let dwords = len / 4 - 1;
     let nsid = if page == LogPageId::DISCOVERY { Nsid(0) } else { Nsid::ALL };
@@ -216,7 +229,10 @@ fn set_feature(feature: FeatureId, value: u32) -> Sqe {
 /// Asks for `queues` I/O queues.
 pub(super) fn set_queue_count(queues: u16) -> Sqe {
     let queues = u32::from(queues);
-    set_feature(FeatureId::NUMBER_OF_QUEUES, QueueCounts { submission: queues, completion: queues }.encode())
+    set_feature(
+        FeatureId::NUMBER_OF_QUEUES,
+        QueueCounts { submission: queues, completion: queues }.encode(),
+    )
 }
 
 /// Asks for the asynchronous events of `bits` ([`crate::nvme::feature::AsyncEventBits`]).

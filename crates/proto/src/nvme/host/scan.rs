@@ -22,8 +22,8 @@ use crate::nvme::types::Nsid;
 const RESCAN_DELAY: Duration = Duration::from_secs(1);
 /// How often it is repeated; then the next event is waited for.
 const RESCANS_MAX: u32 = 5;
-/// Information of an Error event that says that the controller has failed for good (Base, "Asynchronous Event Information – Error
-/// Status").
+/// Information of an Error event that says that the controller has failed for good (Base,
+/// "Asynchronous Event Information – Error Status").
 const PERSISTENT_INTERNAL_ERROR: u8 = 3;
 
 /// A look at the namespaces, under way.
@@ -85,7 +85,8 @@ impl HostControl {
         }
     }
 
-    /// Asks for the active namespaces above `after`. With one namespace wanted the list is not needed.
+    /// Asks for the active namespaces above `after`. With one namespace wanted the list is not
+    /// needed.
     pub(super) fn list_namespaces(&mut self, now: Duration, after: Nsid) {
         if after == Nsid(0) && self.config.namespace.is_some() {
             return self.begin_scan(now);
@@ -94,7 +95,11 @@ impl HostControl {
     }
 
     /// A part of the list has arrived. A full one is followed by another.
-    pub(super) fn namespaces_listed(&mut self, now: Duration, data: &[u8]) -> Result<(), HostError> {
+    pub(super) fn namespaces_listed(
+        &mut self,
+        now: Duration,
+        data: &[u8],
+    ) -> Result<(), HostError> {
         let malformed = |source| HostError::Malformed { step: Step::ListNamespaces, source };
         let part = NamespaceList::decode(data).map_err(malformed)?.0;
         let last = self.scan.list.last().copied().unwrap_or(Nsid(0));
@@ -127,7 +132,8 @@ impl HostControl {
         }
     }
 
-    /// The names have arrived, or not: controllers exist whose list of them is broken, and whose namespaces work.
+    /// The names have arrived, or not: controllers exist whose list of them is broken, and whose
+    /// namespaces work.
     pub(super) fn descriptors_known(&mut self, now: Duration, nsid: Nsid, cqe: &Cqe, data: &[u8]) {
         match NamespaceDescriptors::decode(data) {
             Ok(descriptors) if cqe.status.is_success() => self.scan.descriptors = descriptors,
@@ -145,13 +151,16 @@ impl HostControl {
     /// A namespace has been described. One that went away since it was listed is passed over.
     pub(super) fn namespace_known(&mut self, now: Duration, nsid: Nsid, cqe: &Cqe, data: &[u8]) {
         let derived = match cqe.status {
-            Status::SUCCESS => IdentifyNamespace::decode(data)
-                .map_err(NamespaceProblem::Malformed)
-                .and_then(|id| RemoteNamespace::derive(nsid, id, &self.scan.descriptors, &self.remote)),
+            Status::SUCCESS => {
+                IdentifyNamespace::decode(data).map_err(NamespaceProblem::Malformed).and_then(
+                    |id| RemoteNamespace::derive(nsid, id, &self.scan.descriptors, &self.remote),
+                )
+            }
             Status::INVALID_NAMESPACE => Ok(None),
             status => Err(NamespaceProblem::Refused(status)),
         };
-        let before = self.namespaces.iter().chain(&self.used).find(|namespace| namespace.nsid == nsid);
+        let before =
+            self.namespaces.iter().chain(&self.used).find(|namespace| namespace.nsid == nsid);
         match (derived, before) {
             (Ok(Some(mut namespace)), Some(before)) if self.scan.nameless => {
                 namespace.keep_names(before);
@@ -193,7 +202,8 @@ impl HostControl {
         if incomplete { self.rescan_failed(now) } else { self.after_look(now) }
     }
 
-    /// Only this namespace matters from now on. It is remembered, so that it is known again when it goes and comes back.
+    /// Only this namespace matters from now on. It is remembered, so that it is known again when it
+    /// goes and comes back.
     pub fn use_namespace(&mut self, nsid: Nsid) {
         self.used = self.namespaces.iter().find(|namespace| namespace.nsid == nsid).cloned();
         self.config.namespace = Some(nsid);
@@ -246,8 +256,9 @@ impl HostControl {
         Ok(())
     }
 
-    /// The line is free: looks again where an event has asked for it, else waits for the next event. The next event is asked for
-    /// only then, so that a controller which reports change after change sets the pace itself.
+    /// The line is free: looks again where an event has asked for it, else waits for the next
+    /// event. The next event is asked for only then, so that a controller which reports change
+    /// after change sets the pace itself.
     pub(super) fn after_look(&mut self, now: Duration) {
         if !core::mem::take(&mut self.look_again) {
             return if self.access.again { self.read_access(now) } else { self.request_event(now) };

@@ -11,8 +11,12 @@ use super::timer::Timer;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::fabrics::{ConnectResponse, Property};
 use crate::nvme::feature::{AsyncEventBits, QueueCounts};
-use crate::nvme::identify::{Cns, ControllerType, Csi, IDENTIFY_BYTES, IdentifyController, IdentifyNvmController};
-use crate::nvme::property::{Capabilities, Configuration, ControllerStatus, PropertyOffset, Version};
+use crate::nvme::identify::{
+    Cns, ControllerType, Csi, IDENTIFY_BYTES, IdentifyController, IdentifyNvmController,
+};
+use crate::nvme::property::{
+    Capabilities, Configuration, ControllerStatus, PropertyOffset, Version,
+};
 use crate::nvme::types::{Cntlid, Nqn, Nsid, Qid};
 
 /// First wait between two looks at CSTS; it doubles up to [`STATUS_INTERVAL_MAX`].
@@ -37,7 +41,13 @@ impl HostControl {
     }
 
     /// A command of the line has completed: on to the next step.
-    pub(super) fn line_completed(&mut self, now: Duration, step: Step, cqe: &Cqe, data: &[u8]) -> Result<(), HostError> {
+    pub(super) fn line_completed(
+        &mut self,
+        now: Duration,
+        step: Step,
+        cqe: &Cqe,
+        data: &[u8],
+    ) -> Result<(), HostError> {
         if step == Step::Connect && !cqe.status.is_success() {
             return Err(self.connect_refused(Qid(0), cqe));
         }
@@ -50,7 +60,9 @@ impl HostControl {
             Step::ReadChangedNamespaces => self.list_namespaces(now, Nsid(0)),
             Step::IdentifyDescriptors(nsid) => self.descriptors_known(now, nsid, cqe, data),
             Step::IdentifyNamespace(nsid) => self.namespace_known(now, nsid, cqe, data),
-            Step::ListNamespaces if self.stage == Stage::Ready && !cqe.status.is_success() => self.list_failed(now),
+            Step::ListNamespaces if self.stage == Stage::Ready && !cqe.status.is_success() => {
+                self.list_failed(now)
+            }
             _ if !cqe.status.is_success() => return Err(refused(step, cqe)),
             Step::Connect => return self.connected(now, cqe),
             Step::ReadCapabilities => self.capabilities_known(now, Capabilities(cqe.result)),
@@ -59,12 +71,18 @@ impl HostControl {
             Step::Reset => self.await_status(now, Step::AwaitStopped),
             Step::Shutdown => self.await_status(now, Step::AwaitShutdown),
             Step::AwaitReady => return self.status_known(now, ControllerStatus(cqe.result as u32)),
-            Step::AwaitStopped | Step::AwaitShutdown => self.ending_status_known(now, step, ControllerStatus(cqe.result as u32)),
+            Step::AwaitStopped | Step::AwaitShutdown => {
+                self.ending_status_known(now, step, ControllerStatus(cqe.result as u32))
+            }
             Step::IdentifyController => return self.controller_known(now, data),
             Step::SetQueueCount => self.queues_granted(now, QueueCounts::decode(cqe.result as u32)),
             Step::ListNamespaces => return self.namespaces_listed(now, data),
             Step::ReadDiscoveryLog => return self.discovery_read(now, data),
-            Step::OpenQueue(_) | Step::KeepAlive | Step::Abort | Step::CrossReset | Step::ReadCrossResetLog => {}
+            Step::OpenQueue(_)
+            | Step::KeepAlive
+            | Step::Abort
+            | Step::CrossReset
+            | Step::ReadCrossResetLog => {}
         }
         Ok(())
     }
@@ -98,33 +116,41 @@ impl HostControl {
         self.property_get(now, Step::ReadVersion, PropertyOffset::VS);
     }
 
-    /// Enables the controller with the NVM command set, entries of the usual size and its smallest memory page, which nothing on
-    /// a fabric depends on.
+    /// Enables the controller with the NVM command set, entries of the usual size and its smallest
+    /// memory page, which nothing on a fabric depends on.
     fn version_known(&mut self, now: Duration, version: Version) -> Result<(), HostError> {
         self.remote.version = version;
         let capabilities = self.remote.capabilities;
-        let command_set = if capabilities.has(Capabilities::NVM_COMMAND_SET) || self.config.discovery {
-            0
-        } else if capabilities.has(Capabilities::COMMAND_SETS) {
-            Configuration::ALL_COMMAND_SETS
-        } else {
-            return Err(HostError::Incompatible(Incompatibility::CommandSet));
-        };
+        let command_set =
+            if capabilities.has(Capabilities::NVM_COMMAND_SET) || self.config.discovery {
+                0
+            } else if capabilities.has(Capabilities::COMMAND_SETS) {
+                Configuration::ALL_COMMAND_SETS
+            } else {
+                return Err(HostError::Incompatible(Incompatibility::CommandSet));
+            };
         let page = capabilities.page_bytes_min().trailing_zeros() - 12;
         let cc = Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES | command_set | page << 7;
         self.configuration = Configuration(cc);
         self.set_configuration(now, Step::Enable);
-        let limit = Duration::from_millis(capabilities.timeout_ms().into()).saturating_add(self.config.command_timeout);
+        let limit = Duration::from_millis(capabilities.timeout_ms().into())
+            .saturating_add(self.config.command_timeout);
         self.limit_stage(now, Step::AwaitReady, limit);
         Ok(())
     }
 
     /// Writes CC.
     pub(super) fn set_configuration(&mut self, now: Duration, step: Step) {
-        self.line(now, step, Property::set(PropertyOffset::CC, self.configuration.0.into()), AdminData::None);
+        self.line(
+            now,
+            step,
+            Property::set(PropertyOffset::CC, self.configuration.0.into()),
+            AdminData::None,
+        );
     }
 
-    /// Reads CSTS now, and again from time to time until it says what `step` waits for or the timer of the stage goes off.
+    /// Reads CSTS now, and again from time to time until it says what `step` waits for or the timer
+    /// of the stage goes off.
     pub(super) fn await_status(&mut self, now: Duration, step: Step) {
         self.status_interval = STATUS_INTERVAL;
         self.property_get(now, step, PropertyOffset::CSTS);
@@ -184,17 +210,22 @@ impl HostControl {
     /// Whether the controller is the one that was connected to, of the right kind.
     fn check_identity(&self, id: &IdentifyController) -> Result<(), HostError> {
         if id.cntlid != self.remote.cntlid {
-            let violation = Violation::ControllerIdChanged { connect: self.remote.cntlid, identify: id.cntlid };
+            let violation =
+                Violation::ControllerIdChanged { connect: self.remote.cntlid, identify: id.cntlid };
             return Err(HostError::Violation(violation));
         }
         let incompatibility = match (self.config.discovery, id.cntrltype) {
             (false, ControllerType::DISCOVERY) => Incompatibility::DiscoveryController,
             // Older discovery controllers do not tell their type.
-            (false, _) if self.config.subsystem.as_str() == Nqn::DISCOVERY => Incompatibility::DiscoveryController,
+            (false, _) if self.config.subsystem.as_str() == Nqn::DISCOVERY => {
+                Incompatibility::DiscoveryController
+            }
             (false, ControllerType::ADMINISTRATIVE) => Incompatibility::AdministrativeController,
-            (true, ControllerType::IO | ControllerType::ADMINISTRATIVE) => Incompatibility::NotDiscovery,
-            // A discovery subsystem may go by a unique name and still be reached by the well-known one. Names that cannot be
-            // read are borne: nothing depends on them.
+            (true, ControllerType::IO | ControllerType::ADMINISTRATIVE) => {
+                Incompatibility::NotDiscovery
+            }
+            // A discovery subsystem may go by a unique name and still be reached by the well-known
+            // one. Names that cannot be read are borne: nothing depends on them.
             (false, _) if id.subnqn.nqn().is_ok_and(|name| name != self.config.subsystem) => {
                 return Err(HostError::Violation(Violation::Subsystem));
             }
@@ -203,9 +234,11 @@ impl HostControl {
         Err(HostError::Incompatible(incompatibility))
     }
 
-    /// Whether the controller can be asked about command sets (Base 2.0, or a part of it in an older controller).
+    /// Whether the controller can be asked about command sets (Base 2.0, or a part of it in an
+    /// older controller).
     pub(super) fn has_command_sets(&self) -> bool {
-        self.remote.version >= Version::V2_0 || self.remote.capabilities.has(Capabilities::COMMAND_SETS)
+        self.remote.version >= Version::V2_0
+            || self.remote.capabilities.has(Capabilities::COMMAND_SETS)
     }
 
     fn nvm_controller_known(&mut self, now: Duration, cqe: &Cqe, data: &[u8]) {
@@ -221,7 +254,8 @@ impl HostControl {
     }
 
     fn queues_granted(&mut self, now: Duration, granted: QueueCounts) {
-        let count = u32::from(self.config.io_queues).min(granted.submission).min(granted.completion);
+        let count =
+            u32::from(self.config.io_queues).min(granted.submission).min(granted.completion);
         self.opening = (1..=count as u16).map(Qid).collect();
         self.configure_events(now);
     }
@@ -240,7 +274,8 @@ impl HostControl {
         self.line(now, Step::ConfigureEvents, request::configure_events(events), AdminData::None);
     }
 
-    /// What the association is for: the log, or the namespaces. Events that come meanwhile are kept until it has been read.
+    /// What the association is for: the log, or the namespaces. Events that come meanwhile are kept
+    /// until it has been read.
     fn look(&mut self, now: Duration) {
         self.request_event(now);
         if self.config.discovery { self.read_discovery(now) } else { self.begin_scan(now) }
@@ -266,8 +301,14 @@ impl HostControl {
         }
     }
 
-    /// Connect of an I/O queue was answered. Controllers that grant more queues than they have are borne: one is enough.
-    pub(super) fn queue_connected(&mut self, now: Duration, qid: Qid, cqe: &Cqe) -> Result<(), HostError> {
+    /// Connect of an I/O queue was answered. Controllers that grant more queues than they have are
+    /// borne: one is enough.
+    pub(super) fn queue_connected(
+        &mut self,
+        now: Duration,
+        qid: Qid,
+        cqe: &Cqe,
+    ) -> Result<(), HostError> {
         if self.stage != Stage::Setup || !self.opening.contains(&qid) {
             return Ok(());
         }
@@ -290,7 +331,10 @@ impl HostControl {
 
     /// Keeps one Asynchronous Event Request outstanding, where somebody listens.
     pub(super) fn request_event(&mut self, now: Duration) {
-        if self.config.lasts() && !self.event_refused && self.requests.count(Purpose::AsyncEvent) == 0 {
+        if self.config.lasts()
+            && !self.event_refused
+            && self.requests.count(Purpose::AsyncEvent) == 0
+        {
             self.send(now, Purpose::AsyncEvent, request::async_event(), AdminData::None, None);
         }
     }
@@ -315,12 +359,17 @@ fn fits(sizes: u8, size: u8) -> bool {
     (sizes & 0xf) <= size && size <= sizes >> 4
 }
 
-/// Whoever drives the association authenticates, and takes what was required and has been done out of the answer to Connect.
+/// Whoever drives the association authenticates, and takes what was required and has been done out
+/// of the answer to Connect.
 fn check_authentication(response: ConnectResponse) -> Result<(), HostError> {
     if response.authentication & ConnectResponse::SECURE_CHANNEL_REQUIRED != 0 {
         return Err(HostError::Incompatible(Incompatibility::SecureChannel));
     }
-    if response.authentication != 0 { Err(HostError::Incompatible(Incompatibility::Authentication)) } else { Ok(()) }
+    if response.authentication != 0 {
+        Err(HostError::Incompatible(Incompatibility::Authentication))
+    } else {
+        Ok(())
+    }
 }
 
 /// A refusal that needs no explanation of its own.

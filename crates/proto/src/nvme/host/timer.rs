@@ -20,7 +20,8 @@ pub(super) enum Timer {
 }
 
 impl Timer {
-    const ALL: [Self; 6] = [Self::Status, Self::Stage, Self::KeepAlive, Self::Rescan, Self::Access, Self::CrossReset];
+    const ALL: [Self; 6] =
+        [Self::Status, Self::Stage, Self::KeepAlive, Self::Rescan, Self::Access, Self::CrossReset];
 }
 
 /// The timers.
@@ -50,7 +51,9 @@ impl Timers {
 
     /// Takes a timer whose time has come.
     pub fn take_expired(&mut self, now: Duration) -> Option<Timer> {
-        let timer = Timer::ALL.into_iter().find(|&timer| self.0[timer as usize].is_some_and(|at| at <= now))?;
+        let timer = Timer::ALL
+            .into_iter()
+            .find(|&timer| self.0[timer as usize].is_some_and(|at| at <= now))?;
         self.stop(timer);
         Some(timer)
     }

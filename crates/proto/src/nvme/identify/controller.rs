@@ -61,7 +61,8 @@ structure! {
         72 rab: u8,
         /// IEEE OUI Identifier, least significant byte first.
         73 ieee: [u8; 3],
-        /// Controller Multi-Path I/O and Namespace Sharing Capabilities ([`Self::CMIC_CONTROLLERS`] and others).
+        /// Controller Multi-Path I/O and Namespace Sharing Capabilities ([`Self::CMIC_CONTROLLERS`]
+        /// and others).
         76 cmic: u8,
         /// Maximum Data Transfer Size: 2 to this power in units of CAP.MPSMIN; 0 means no limit.
         77 mdts: u8,
@@ -89,10 +90,11 @@ structure! {
         130 crdt2: u16,
         /// Command Retry Delay Time 3, in units of 100 ms.
         132 crdt3: u16,
-        /// Controller Instance Uniquifier (CIU): changes with each instance of a controller with this identifier; 0 means not reported (Base 2.3
-        /// §5.2.13.2.1).
+        /// Controller Instance Uniquifier (CIU): changes with each instance of a controller with
+        /// this identifier; 0 means not reported (Base 2.3 §5.2.13.2.1).
         135 ciu: u8,
-        /// Controller Instance Random Number (CIRN): a random number of this instance; 0 means not reported.
+        /// Controller Instance Random Number (CIRN): a random number of this instance; 0 means not
+        /// reported.
         136 cirn: u64,
         /// NVM Subsystem Report (NVMe-MI).
         253 nvmsr: u8,
@@ -172,9 +174,11 @@ structure! {
         356 domainid: u16,
         /// Max Endurance Group Capacity, bytes.
         368 megcap: u128,
-        /// Controller Quiesce Time, milliseconds: how long it may go on with commands after its keep alive timer has run out; 0 means not told.
+        /// Controller Quiesce Time, milliseconds: how long it may go on with commands after its
+        /// keep alive timer has run out; 0 means not told.
         386 cqt: u16,
-        /// Submission Queue Entry Size: required in bits 3:0, maximum in bits 7:4, as powers of two.
+        /// Submission Queue Entry Size: required in bits 3:0, maximum in bits 7:4, as powers of
+        /// two.
         512 sqes: u8,
         /// Completion Queue Entry Size, likewise.
         513 cqes: u8,
@@ -226,12 +230,13 @@ structure! {
         1804 ofcs: u16,
         /// Discovery Controller Type.
         1806 dctype: u8,
-        /// Cross-Controller Reset Limit (CCRL): Cross-Controller Reset operations that a controller accepts at a time; 0 means that it does not
-        /// support the command.
+        /// Cross-Controller Reset Limit (CCRL): Cross-Controller Reset operations that a controller
+        /// accepts at a time; 0 means that it does not support the command.
         1807 ccrl: u8,
         /// Power State Descriptors; the first `npss` + 1 are valid.
         2048 psd: [PowerState; 32],
-        /// Vendor specific: [`Self::START_MARK`] where `start` is valid, as a controller of weft reports it.
+        /// Vendor specific: [`Self::START_MARK`] where `start` is valid, as a controller of weft
+        /// reports it.
         3072 start_mark: [u8; 8],
         /// Vendor specific, of weft: see [`Self::start_number`].
         3080 start: u64,
@@ -246,7 +251,8 @@ impl IdentifyController {
     /// CMIC: the subsystem reports asymmetric namespace access.
     pub const CMIC_ANA: u8 = 1 << 3;
 
-    /// ANACAP: the states that the controller can report, each a bit: optimized, non-optimized, inaccessible, persistent loss, change.
+    /// ANACAP: the states that the controller can report, each a bit: optimized, non-optimized,
+    /// inaccessible, persistent loss, change.
     pub const ANACAP_STATES: u8 = 0x1f;
     /// ANACAP: `anagrpid` of a namespace does not change while it is attached to a controller.
     pub const ANACAP_GROUP_FIXED: u8 = 1 << 6;
@@ -267,7 +273,8 @@ impl IdentifyController {
     pub const LPA_EFFECTS: u8 = 1 << 1;
     /// LPA: Get Log Page takes 32-bit lengths and 64-bit offsets.
     pub const LPA_EXTENDED: u8 = 1 << 2;
-    /// LPA: the log pages Supported Log Pages, Feature Identifiers Supported and Effects, and NVMe-MI Commands are there.
+    /// LPA: the log pages Supported Log Pages, Feature Identifiers Supported and Effects, and
+    /// NVMe-MI Commands are there.
     pub const LPA_SUPPORTED_PAGES: u8 = 1 << 5;
 
     /// ONCS: Compare.
@@ -292,7 +299,8 @@ impl IdentifyController {
     /// FUSES: fused Compare and Write.
     pub const FUSES_COMPARE_AND_WRITE: u16 = 1;
 
-    /// VWC: there is a volatile write cache: data is durable only after Flush or with Force Unit Access.
+    /// VWC: there is a volatile write cache: data is durable only after Flush or with Force Unit
+    /// Access.
     pub const VWC_PRESENT: u8 = 1;
     /// VWC bits 2:1: Flush with namespace identifier FFFFFFFFh is refused.
     pub const VWC_FLUSH_ALL_REFUSED: u8 = 2 << 1;
@@ -316,8 +324,9 @@ impl IdentifyController {
     /// OFCS: the Disconnect command.
     pub const OFCS_DISCONNECT: u16 = 1;
 
-    /// The number of the target's start, where the controller is weft's: it is another one whenever completed writes that were not flushed may
-    /// have been lost, as in a restart of the process. It says nothing but whether it is the same as before.
+    /// The number of the target's start, where the controller is weft's: it is another one whenever
+    /// completed writes that were not flushed may have been lost, as in a restart of the process.
+    /// It says nothing but whether it is the same as before.
     pub fn start_number(&self) -> Option<u64> {
         (self.start_mark == Self::START_MARK).then_some(self.start)
     }
@@ -328,7 +337,8 @@ impl IdentifyController {
         self.start = start;
     }
 
-    /// What names this instance of the controller for Cross-Controller Reset, where the controller tells it.
+    /// What names this instance of the controller for Cross-Controller Reset, where the controller
+    /// tells it.
     pub fn instance(&self) -> Option<CrossControllerReset> {
         let told = self.ciu != 0 && self.cirn != 0;
         told.then_some(CrossControllerReset { icid: self.cntlid, ciu: self.ciu, cirn: self.cirn })
@@ -336,8 +346,8 @@ impl IdentifyController {
 }
 
 structure! {
-    /// Identify Controller data structure of the NVM command set, CNS 06h, CSI 00h (NVM §4.1.5.2). Zero means no limit; sizes are
-    /// powers of two in units of CAP.MPSMIN.
+    /// Identify Controller data structure of the NVM command set, CNS 06h, CSI 00h (NVM §4.1.5.2).
+    /// Zero means no limit; sizes are powers of two in units of CAP.MPSMIN.
     pub struct IdentifyNvmController[4096] {
         /// Verify Size Limit.
         0 vsl: u8,

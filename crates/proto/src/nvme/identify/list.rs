@@ -6,13 +6,18 @@ use crate::nvme::wire::{DecodeError, Field, structure};
 
 fn whole(structure: &'static str, bytes: &[u8]) -> Result<(), DecodeError> {
     if bytes.len() < IDENTIFY_BYTES {
-        return Err(DecodeError::Short { structure, expected: IDENTIFY_BYTES, received: bytes.len() });
+        return Err(DecodeError::Short {
+            structure,
+            expected: IDENTIFY_BYTES,
+            received: bytes.len(),
+        });
     }
     Ok(())
 }
 
-/// Namespace List (Base, "Namespace List Format"): up to 1,024 identifiers in ascending order, ended by a zero. Identify returns
-/// it for CNS 02h, 07h and 10h with the identifiers above the command's; the log page Changed Namespace List has the same form.
+/// Namespace List (Base, "Namespace List Format"): up to 1,024 identifiers in ascending order,
+/// ended by a zero. Identify returns it for CNS 02h, 07h and 10h with the identifiers above the
+/// command's; the log page Changed Namespace List has the same form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceList(pub Vec<Nsid>);
 
@@ -27,8 +32,8 @@ impl NamespaceList {
         Self(active.into_iter().filter(|&nsid| nsid > above).take(Self::ENTRIES_MAX).collect())
     }
 
-    /// Reads a list; fails where it does not ascend, so that a caller which asks for the identifiers above the last one always
-    /// comes to an end.
+    /// Reads a list; fails where it does not ascend, so that a caller which asks for the
+    /// identifiers above the last one always comes to an end.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         whole("Namespace List", bytes)?;
         let mut list = Vec::new();
@@ -49,8 +54,8 @@ impl NamespaceList {
         Ok(Self(list))
     }
 
-    /// Writes the list over the first [`Self::BYTES`] bytes of `out`, which must be there; identifiers beyond
-    /// [`Self::ENTRIES_MAX`] are left out.
+    /// Writes the list over the first [`Self::BYTES`] bytes of `out`, which must be there;
+    /// identifiers beyond [`Self::ENTRIES_MAX`] are left out.
     pub fn put(&self, out: &mut [u8]) {
         out[..Self::BYTES].fill(0);
         for (at, nsid) in out[..Self::BYTES].chunks_exact_mut(4).zip(&self.0) {
@@ -66,7 +71,8 @@ impl NamespaceList {
     }
 }
 
-/// Controller List (Base, "Controller List Format"): up to 2,047 identifiers in ascending order behind their number.
+/// Controller List (Base, "Controller List Format"): up to 2,047 identifiers in ascending order
+/// behind their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerList(pub Vec<Cntlid>);
 
@@ -104,15 +110,16 @@ impl ControllerList {
 }
 
 structure! {
-    /// Identify I/O Command Set data structure, CNS 1Ch (Base §5.17.2.21): the combinations of command sets that a controller can
-    /// run at once, each a bit per [`Csi`].
+    /// Identify I/O Command Set data structure, CNS 1Ch (Base §5.17.2.21): the combinations of
+    /// command sets that a controller can run at once, each a bit per [`Csi`].
     pub struct CommandSetCombinations[4096] {
         /// I/O Command Set Vectors; the first zero ends the list.
         0 vectors: [u64; 512],
     }
 }
 
-/// Namespace Identification Descriptor list, CNS 03h (Base §5.17.2.3): how a namespace is known everywhere.
+/// Namespace Identification Descriptor list, CNS 03h (Base §5.17.2.3): how a namespace is known
+/// everywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceDescriptors {
     /// IEEE Extended Unique Identifier (NIDT 1).
@@ -135,8 +142,9 @@ impl NamespaceDescriptors {
     const UUID: u8 = 3;
     const CSI: u8 = 4;
 
-    /// Reads the descriptors up to the one of length zero or the end. Unknown types are skipped; of two of one type the first
-    /// counts. Fails on a known type of the wrong length and on a descriptor that does not fit.
+    /// Reads the descriptors up to the one of length zero or the end. Unknown types are skipped; of
+    /// two of one type the first counts. Fails on a known type of the wrong length and on a
+    /// descriptor that does not fit.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         whole(Self::NAME, bytes)?;
         let mut found = Self::default();

@@ -1,5 +1,5 @@
-//! The data structures of the Identify command (Base §5.17.2, NVM §4.1.5), with the fields that one of the two ends needs, the
-//! specification's names and offsets.
+//! The data structures of the Identify command (Base §5.17.2, NVM §4.1.5), with the fields that one
+//! of the two ends needs, the specification's names and offsets.
 
 mod controller;
 mod list;
@@ -9,12 +9,15 @@ mod tests;
 
 pub use controller::{ControllerType, IdentifyController, IdentifyNvmController, PowerState};
 pub use list::{CommandSetCombinations, ControllerList, NamespaceDescriptors, NamespaceList};
-pub use namespace::{IdentifyIndependentNamespace, IdentifyNamespace, IdentifyNvmNamespace, LbaFormat};
+pub use namespace::{
+    IdentifyIndependentNamespace, IdentifyNamespace, IdentifyNvmNamespace, LbaFormat,
+};
 
 use super::wire::codes;
 
 codes! {
-    /// Controller or Namespace Structure: dword 10 bits 7:0 of Identify (Base, "Identify – CNS Values").
+    /// Controller or Namespace Structure: dword 10 bits 7:0 of Identify (Base, "Identify – CNS
+    /// Values").
     pub struct Cns(u8) {
         0x00 NAMESPACE "Namespace";
         0x01 CONTROLLER "Controller";

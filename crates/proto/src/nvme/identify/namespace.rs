@@ -1,4 +1,5 @@
-//! Identify Namespace of the NVM command set (NVM §4.1.5.1 and §4.1.5.3) and the part that no command set owns (Base §5.17.2.8).
+//! Identify Namespace of the NVM command set (NVM §4.1.5.1 and §4.1.5.3) and the part that no
+//! command set owns (Base §5.17.2.8).
 
 use crate::nvme::types::Id128;
 use crate::nvme::wire::structure;
@@ -16,8 +17,8 @@ structure! {
 }
 
 structure! {
-    /// Identify Namespace data structure, CNS 00h (NVM §4.1.5.1). All zero for a namespace that is not active. Sizes without a unit
-    /// are in logical blocks.
+    /// Identify Namespace data structure, CNS 00h (NVM §4.1.5.1). All zero for a namespace that is
+    /// not active. Sizes without a unit are in logical blocks.
     pub struct IdentifyNamespace[4096] {
         /// Namespace Size.
         0 nsze: u64,
@@ -43,7 +44,8 @@ structure! {
         31 rescap: u8,
         /// Format Progress Indicator.
         32 fpi: u8,
-        /// Deallocate Logical Block Features: what a deallocated block reads as in bits 2:0 (`DLFEAT_…`).
+        /// Deallocate Logical Block Features: what a deallocated block reads as in bits 2:0
+        /// (`DLFEAT_…`).
         33 dlfeat: u8,
         /// Namespace Atomic Write Unit Normal, counted from zero.
         34 nawun: u16,
@@ -124,8 +126,8 @@ impl IdentifyNamespace {
     /// FLBAS: metadata is sent at the end of each block's data, not in a buffer of its own.
     pub const FLBAS_EXTENDED: u8 = 1 << 4;
 
-    /// The format in use: index in FLBAS bits 3:0 and, with more than 16 formats, 6:5. `None` where that is not one of the `nlbaf` +
-    /// 1 formats.
+    /// The format in use: index in FLBAS bits 3:0 and, with more than 16 formats, 6:5. `None` where
+    /// that is not one of the `nlbaf` + 1 formats.
     pub fn format(&self) -> Option<&LbaFormat> {
         let high = if self.nlbaf > 15 { self.flbas >> 5 & 3 } else { 0 };
         let index = self.flbas & 0xf | high << 4;
@@ -169,7 +171,8 @@ structure! {
         0 lbstm: u64,
         /// Protection Information Capabilities.
         8 pic: u8,
-        /// Extended LBA Formats: storage tag size in bits 6:0, protection information format in bits 8:7.
+        /// Extended LBA Formats: storage tag size in bits 6:0, protection information format in
+        /// bits 8:7.
         12 elbaf: [u32; 64],
     }
 }

@@ -1,4 +1,5 @@
-//! Golden bytes: each field at the byte that the specification's figure gives it, written here by hand.
+//! Golden bytes: each field at the byte that the specification's figure gives it, written here by
+//! hand.
 
 use super::*;
 use crate::nvme::types::{Cntlid, Id128, Nqn, Nsid};
@@ -62,7 +63,10 @@ fn controller_bytes() {
         fcatt: 1,
         msdbd: 16,
         ofcs: 1,
-        psd: core::array::from_fn(|n| PowerState { mp: if n == 1 { 0x1234 } else { 0 }, ..Default::default() }),
+        psd: core::array::from_fn(|n| PowerState {
+            mp: if n == 1 { 0x1234 } else { 0 },
+            ..Default::default()
+        }),
         ..Default::default()
     };
     let golden = image(
@@ -75,7 +79,13 @@ fn controller_bytes() {
             (111, &[1, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7]),
             (256, &[0x01, 0x02, 3, 4, 3, 0x26, 63, 1, 1, 0, 0x57, 0x01, 0x75, 0x01]),
             (320, &[10, 0]),
-            (512, &[0x66, 0x44, 128, 0, 0, 4, 0, 0, 0x0d, 0, 1, 0, 4, 7, 0xff, 0, 0x11, 0, 1, 2, 1, 1]),
+            (
+                512,
+                &[
+                    0x66, 0x44, 128, 0, 0, 4, 0, 0, 0x0d, 0, 1, 0, 4, 7, 0xff, 0, 0x11, 0, 1, 2, 1,
+                    1,
+                ],
+            ),
             (536, &[1, 0, 0x30, 0, 0, 4, 0, 0]),
             (768, b"nqn.2014-08.org.nvmexpress.discovery"),
             (1792, &[4, 2, 0, 0, 1, 0, 0, 0, 2, 0, 1, 16, 1, 0]),
@@ -234,9 +244,18 @@ fn descriptors_of_other_kinds_and_lengths() {
     let unknown = image(4096, &[(0, &[9, 3, 0, 0, 1, 1, 1]), (7, &[4, 1, 0, 0, 2])]);
     assert_eq!(NamespaceDescriptors::decode(&unknown).unwrap().csi, Some(Csi::ZONED));
     let wrong = image(4096, &[(0, &[3, 15])]);
-    assert!(matches!(NamespaceDescriptors::decode(&wrong), Err(DecodeError::Field { offset: 1, .. })));
-    let filled: Vec<u8> = core::iter::repeat_n([9, 251].into_iter().chain([0; 253]), 17).flatten().take(4096).collect();
-    assert!(matches!(NamespaceDescriptors::decode(&filled), Err(DecodeError::Field { offset: 4081, .. })));
+    assert!(matches!(
+        NamespaceDescriptors::decode(&wrong),
+        Err(DecodeError::Field { offset: 1, .. })
+    ));
+    let filled: Vec<u8> = core::iter::repeat_n([9, 251].into_iter().chain([0; 253]), 17)
+        .flatten()
+        .take(4096)
+        .collect();
+    assert!(matches!(
+        NamespaceDescriptors::decode(&filled),
+        Err(DecodeError::Field { offset: 4081, .. })
+    ));
 }
 
 #[test]

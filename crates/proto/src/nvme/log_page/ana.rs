@@ -1,4 +1,5 @@
-//! Asymmetric Namespace Access log page (Base §5.16.1.13; 2.1 §5.1.12.1.13): a header, then a descriptor per ANA group with the namespaces in it.
+//! Asymmetric Namespace Access log page (Base §5.16.1.13; 2.1 §5.1.12.1.13): a header, then a
+//! descriptor per ANA group with the namespaces in it.
 
 use crate::nvme::types::Nsid;
 use crate::nvme::wire::{DecodeError, Field, codes, structure};
@@ -25,7 +26,8 @@ structure! {
 }
 
 impl AnaHeader {
-    /// Log Specific Parameter bit 0 of Get Log Page, Return Groups Only (RGO): the descriptors name no namespaces.
+    /// Log Specific Parameter bit 0 of Get Log Page, Return Groups Only (RGO): the descriptors name
+    /// no namespaces.
     pub const GROUPS_ONLY: u8 = 1;
 }
 
@@ -43,8 +45,8 @@ structure! {
     }
 }
 
-/// The groups of a log page, one after the other, each with its namespaces in ascending order. It ends after the first descriptor that does not
-/// fit into what was read, with an error.
+/// The groups of a log page, one after the other, each with its namespaces in ascending order. It
+/// ends after the first descriptor that does not fit into what was read, with an error.
 #[derive(Clone, Debug)]
 pub struct AnaGroups<'a> {
     rest: &'a [u8],
@@ -62,7 +64,8 @@ impl<'a> AnaGroups<'a> {
         let mut group = AnaGroup::decode(self.rest)?;
         group.state.0 &= 0xf;
         let list = &self.rest[AnaGroup::BYTES..];
-        let bytes = (group.nnsids as usize).checked_mul(Nsid::BYTES).filter(|&bytes| bytes <= list.len());
+        let bytes =
+            (group.nnsids as usize).checked_mul(Nsid::BYTES).filter(|&bytes| bytes <= list.len());
         let bytes = bytes.ok_or(DecodeError::Field {
             structure: "ANA Group Descriptor",
             field: "Number of NSID Values",
@@ -109,9 +112,13 @@ mod tests {
     /// Two groups: 1 (optimized: 1, 3), 2 (inaccessible: none).
     fn page() -> Vec<u8> {
         let mut page = AnaHeader { chgcnt: 7, ngrps: 2 }.encode();
-        page.extend(AnaGroup { grpid: 1, nnsids: 2, chgcnt: 5, state: AnaState::OPTIMIZED }.encode());
+        page.extend(
+            AnaGroup { grpid: 1, nnsids: 2, chgcnt: 5, state: AnaState::OPTIMIZED }.encode(),
+        );
         page.extend([1, 0, 0, 0, 3, 0, 0, 0]);
-        page.extend(AnaGroup { grpid: 2, nnsids: 0, chgcnt: 7, state: AnaState::INACCESSIBLE }.encode());
+        page.extend(
+            AnaGroup { grpid: 2, nnsids: 0, chgcnt: 7, state: AnaState::INACCESSIBLE }.encode(),
+        );
         page
     }
 
@@ -121,9 +128,13 @@ mod tests {
         assert_eq!(page[..16], [7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(page[16..34], [1, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
         assert_eq!(page[56..73], [2, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3]);
-        let groups: Vec<_> =
-            AnaGroups::new(&page).unwrap().map(|group| group.unwrap()).map(|(g, n)| (g.grpid, g.state, n.collect())).collect();
-        let expected = [(1, AnaState::OPTIMIZED, vec![Nsid(1), Nsid(3)]), (2, AnaState::INACCESSIBLE, vec![])];
+        let groups: Vec<_> = AnaGroups::new(&page)
+            .unwrap()
+            .map(|group| group.unwrap())
+            .map(|(g, n)| (g.grpid, g.state, n.collect()))
+            .collect();
+        let expected =
+            [(1, AnaState::OPTIMIZED, vec![Nsid(1), Nsid(3)]), (2, AnaState::INACCESSIBLE, vec![])];
         assert_eq!(groups, expected);
     }
 

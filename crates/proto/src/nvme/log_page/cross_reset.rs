@@ -1,4 +1,5 @@
-//! Cross-Controller Reset log page (Base 2.3 §5.2.12.3.1): a header, then an entry per operation that the controller was asked for.
+//! Cross-Controller Reset log page (Base 2.3 §5.2.12.3.1): a header, then an entry per operation
+//! that the controller was asked for.
 
 use crate::nvme::types::Cntlid;
 use crate::nvme::wire::{codes, structure};
@@ -23,8 +24,8 @@ structure! {
 impl CrossResetHeader {
     /// Entries in the log page, at most.
     pub const ENTRIES_MAX: usize = 511;
-    /// Log Specific Parameter bit 0 of Get Log Page, Remove Completed (RMC): the controller removes the entries of operations that are over once
-    /// they have been read.
+    /// Log Specific Parameter bit 0 of Get Log Page, Remove Completed (RMC): the controller removes
+    /// the entries of operations that are over once they have been read.
     pub const REMOVE_COMPLETED: u8 = 1;
 }
 

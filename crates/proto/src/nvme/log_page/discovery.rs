@@ -1,4 +1,5 @@
-//! Discovery log page (Base §5.16.1.23): a header and one entry per path to a subsystem, 1,024 bytes each.
+//! Discovery log page (Base §5.16.1.23): a header and one entry per path to a subsystem, 1,024
+//! bytes each.
 
 use crate::nvme::types::Cntlid;
 use crate::nvme::wire::{Ascii, NqnField, codes, structure};
@@ -81,7 +82,8 @@ structure! {
         256 subnqn: NqnField,
         /// Transport Address: an IP address as text, for TCP.
         512 traddr: Ascii<256>,
-        /// Transport Specific Address Subtype; for TCP the first byte tells the security: 0 none, 1 TLS 1.2, 2 TLS 1.3.
+        /// Transport Specific Address Subtype; for TCP the first byte tells the security: 0 none, 1
+        /// TLS 1.2, 2 TLS 1.3.
         768 tsas: [u8; 256],
     }
 }

@@ -1,4 +1,5 @@
-//! Log pages (Base §5.16.1): their identifiers and the data structures of those that weft serves or reads.
+//! Log pages (Base §5.16.1): their identifiers and the data structures of those that weft serves or
+//! reads.
 
 mod ana;
 mod cross_reset;
@@ -8,13 +9,16 @@ mod tests;
 
 pub use ana::{AnaGroup, AnaGroups, AnaHeader, AnaNamespaces, AnaState};
 pub use cross_reset::{CrossResetEntry, CrossResetHeader, CrossResetStatus};
-pub use discovery::{AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType};
+pub use discovery::{
+    AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType,
+};
 
 use super::types::{Nsid, Qid};
 use super::wire::{Ascii, codes, structure};
 
 codes! {
-    /// Log page identifier: dword 10 bits 7:0 of Get Log Page (Base, "Get Log Page – Log Page Identifiers").
+    /// Log page identifier: dword 10 bits 7:0 of Get Log Page (Base, "Get Log Page – Log Page
+    /// Identifiers").
     pub struct LogPageId(u8) {
         0x00 SUPPORTED_PAGES "Supported Log Pages";
         0x01 ERROR_INFORMATION "Error Information";
@@ -73,7 +77,8 @@ structure! {
         10 cid: u16,
         /// Status Field in bits 15:1, as in a completion; bit 0 is the phase tag.
         12 status_field: u16,
-        /// Parameter Error Location: byte of the command in bits 7:0, bit in bits 10:8; FFFFh where none.
+        /// Parameter Error Location: byte of the command in bits 7:0, bit in bits 10:8; FFFFh where
+        /// none.
         14 parameter_location: u16,
         /// First logical block with the error.
         16 lba: u64,
@@ -200,7 +205,8 @@ impl EffectsLog {
 }
 
 structure! {
-    /// Feature Identifiers Supported and Effects log page (Base §5.16.1.18): a descriptor per feature identifier.
+    /// Feature Identifiers Supported and Effects log page (Base §5.16.1.18): a descriptor per
+    /// feature identifier.
     pub struct FeatureEffectsLog[1024] {
         /// Bits as below.
         0 features: [u32; 256],

@@ -41,7 +41,10 @@ fn error_entry_bytes() {
     );
     assert_eq!(entry.encode(), golden);
     assert_eq!(ErrorEntry::decode(&golden).unwrap(), entry);
-    assert_eq!((entry.queue(), ErrorEntry { sq_id: 0xffff, ..entry }.queue()), (Some(Qid(1)), None));
+    assert_eq!(
+        (entry.queue(), ErrorEntry { sq_id: 0xffff, ..entry }.queue()),
+        (Some(Qid(1)), None)
+    );
 }
 
 #[test]
@@ -124,11 +127,19 @@ fn discovery_bytes() {
     };
     let mut golden = image(
         1024,
-        &[(0, &[3, 1, 2, 2, 1, 0, 0xff, 0xff, 128, 0]), (32, &[b' '; 32]), (256, nqn.as_str().as_bytes()), (512, &[b' '; 256])],
+        &[
+            (0, &[3, 1, 2, 2, 1, 0, 0xff, 0xff, 128, 0]),
+            (32, &[b' '; 32]),
+            (256, nqn.as_str().as_bytes()),
+            (512, &[b' '; 256]),
+        ],
     );
     golden[32..36].copy_from_slice(b"4420");
     golden[512..521].copy_from_slice(b"127.0.0.1");
     assert_eq!(entry.encode(), golden);
     assert_eq!(DiscoveryEntry::decode(&golden).unwrap(), entry);
-    assert_eq!((entry.traddr.text(), entry.secure_channel()), ("127.0.0.1".to_owned(), SecureChannel::NOT_REQUIRED));
+    assert_eq!(
+        (entry.traddr.text(), entry.secure_channel()),
+        ("127.0.0.1".to_owned(), SecureChannel::NOT_REQUIRED)
+    );
 }

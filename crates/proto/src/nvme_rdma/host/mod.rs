@@ -2,16 +2,19 @@
 //!
 //! The life of a command, identified by the [`Tag`] that [`submit`](HostQueuePair::submit) returns:
 //!
-//! 1. `submit` puts it into the queue of commands to be sent. Its data, in either direction, is in the memory of the tag, which belongs
-//!    to this queue pair until the command's response.
-//! 2. When the controller has a receive for it, and this end one for its response, its memory is made accessible to the controller
-//!    ([`Work::Expose`]), or its data goes into the capsule; then it is sent.
-//! 3. [`HostEvent::Response`] is reported when the controller has answered, its access to the memory has ended, and the capsule was sent.
-//!    The access is ended by the response itself (SEND with invalidate) or else by this end.
-//! 4. [`release`](HostQueuePair::release) returns the tag when the layer above has finished with the memory.
+//! 1. `submit` puts it into the queue of commands to be sent. Its data, in either direction, is in
+//!    the memory of the tag, which belongs to this queue pair until the command's response.
+//! 2. When the controller has a receive for it, and this end one for its response, its memory is
+//!    made accessible to the controller ([`Work::Expose`]), or its data goes into the capsule; then
+//!    it is sent.
+//! 3. [`HostEvent::Response`] is reported when the controller has answered, its access to the
+//!    memory has ended, and the capsule was sent. The access is ended by the response itself (SEND
+//!    with invalidate) or else by this end.
+//! 4. [`release`](HostQueuePair::release) returns the tag when the layer above has finished with
+//!    the memory.
 //!
-//! When the queue pair ends then commands that were not answered stay as they are. Their memory is not touched any more once
-//! [`has_ended`](HostQueuePair::has_ended).
+//! When the queue pair ends then commands that were not answered stay as they are. Their memory is
+//! not touched any more once [`has_ended`](HostQueuePair::has_ended).
 
 mod receive;
 mod slot;
@@ -46,8 +49,8 @@ pub struct HostConfig {
     pub cntlid: Cntlid,
     /// Commands outstanding, and receives posted for their responses: 2 to [`QUEUE_ENTRIES_MAX`].
     pub queue_entries: u16,
-    /// Data that goes into the capsule, in bytes, until [`HostQueuePair::set_in_capsule_bytes`]: for an admin queue 0, for an I/O queue
-    /// what its controller's IOCCSZ says.
+    /// Data that goes into the capsule, in bytes, until [`HostQueuePair::set_in_capsule_bytes`]:
+    /// for an admin queue 0, for an I/O queue what its controller's IOCCSZ says.
     pub in_capsule_bytes: u32,
     /// How the controller gets access to memory.
     pub exposure: Exposure,
@@ -126,11 +129,17 @@ impl HostQueuePair {
     /// The private data of the connection request.
     pub fn request(&self) -> Request {
         let entries = self.slots.capacity() as u16;
-        Request { qid: self.config.qid, receives: self.link.receives.count(), hsqsize: entries - 1, cntlid: self.config.cntlid }
+        Request {
+            qid: self.config.qid,
+            receives: self.link.receives.count(),
+            hsqsize: entries - 1,
+            cntlid: self.config.cntlid,
+        }
     }
 
-    /// The controller has accepted, with this private data, and the queue pair is connected. Commands are sent from now on, unless there
-    /// is something wrong with it ([`Self::violation`]).
+    /// The controller has accepted, with this private data, and the queue pair is connected.
+    /// Commands are sent from now on, unless there is something wrong with it
+    /// ([`Self::violation`]).
     pub fn accepted(&mut self, private_data: &[u8]) {
         if self.link.phase != Phase::Connecting {
             return;
@@ -144,12 +153,14 @@ impl HostQueuePair {
         }
     }
 
-    /// Changes how much data goes into the capsule of later commands, in bytes (16 × IOCCSZ − 64 of Identify Controller).
+    /// Changes how much data goes into the capsule of later commands, in bytes (16 × IOCCSZ − 64 of
+    /// Identify Controller).
     pub fn set_in_capsule_bytes(&mut self, bytes: u32) {
         self.config.in_capsule_bytes = bytes;
     }
 
-    /// Submits a command; its CID and SGL1 are filled in. Commands are sent in the order in which they were submitted.
+    /// Submits a command; its CID and SGL1 are filled in. Commands are sent in the order in which
+    /// they were submitted.
     ///
     /// # Panics
     /// If there are more than [`KEYED_BYTES_MAX`] bytes of data, which no command can describe.
@@ -193,7 +204,8 @@ impl HostQueuePair {
         &self.slots.peek(tag).expect("a capsule that is sent has a command").sqe
     }
 
-    /// The layer above has handled the response of `tag`: its memory is free, and the tag may name another command.
+    /// The layer above has handled the response of `tag`: its memory is free, and the tag may name
+    /// another command.
     #[inline]
     pub fn release(&mut self, tag: Tag) {
         if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Done) {
@@ -223,17 +235,22 @@ impl HostQueuePair {
         self.slots.peek(tag).filter(|slot| slot.state != CommandState::Free).map(|slot| slot.cid)
     }
 
-    /// Whether nothing of a command can have reached the controller, as it was never asked to be sent.
+    /// Whether nothing of a command can have reached the controller, as it was never asked to be
+    /// sent.
     pub fn never_sent(&self, tag: Tag) -> bool {
-        self.slots.peek(tag).is_some_and(|slot| matches!(slot.state, CommandState::Submitted | CommandState::Exposing))
+        self.slots.peek(tag).is_some_and(|slot| {
+            matches!(slot.state, CommandState::Submitted | CommandState::Exposing)
+        })
     }
 
-    /// Whether nothing is on its way in either direction, so that the queue pair may move to another loop.
+    /// Whether nothing is on its way in either direction, so that the queue pair may move to
+    /// another loop.
     pub fn is_quiet(&self) -> bool {
         self.link.is_open() && self.slots.in_use() == 0 && !self.link.is_urgent()
     }
 
-    /// Sends what there is and then disconnects. Commands that are not answered by then stay unanswered.
+    /// Sends what there is and then disconnects. Commands that are not answered by then stay
+    /// unanswered.
     pub fn close(&mut self) {
         self.link.begin_close();
         self.settle();
@@ -250,7 +267,8 @@ impl HostQueuePair {
         self.link.destroyed();
         for tag in self.slots.tags() {
             let Some(slot) = self.slots.at(tag) else { continue };
-            (slot.sending, slot.binding, slot.invalidating, slot.exposed) = (false, false, false, false);
+            (slot.sending, slot.binding, slot.invalidating, slot.exposed) =
+                (false, false, false, false);
             self.finish(tag);
         }
         self.settle();
@@ -272,14 +290,16 @@ impl HostQueuePair {
         self.link.has_ended()
     }
 
-    /// Passes in the time, which counts from an epoch of the caller's choice and never decreases. There may be work afterwards.
+    /// Passes in the time, which counts from an epoch of the caller's choice and never decreases.
+    /// There may be work afterwards.
     #[inline]
     pub fn tick(&mut self, now: Duration) {
         self.link.tick(now);
         self.settle();
     }
 
-    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every other call.
+    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every
+    /// other call.
     #[inline]
     pub fn deadline(&self) -> Option<Duration> {
         self.link.deadline()
@@ -291,14 +311,22 @@ impl HostQueuePair {
         let tag = self.events.pop_front()?;
         let slot = self.slots.peek(tag)?;
         let moved = slot.direction == Direction::In && slot.cqe.status.is_success();
-        Some(HostEvent::Response { tag, cqe: slot.cqe, received_bytes: if moved { slot.bytes } else { 0 } })
+        Some(HostEvent::Response {
+            tag,
+            cqe: slot.cqe,
+            received_bytes: if moved { slot.bytes } else { 0 },
+        })
     }
 
     /// Reports the answer of a command, if there is one and its memory is not touched any more.
     #[inline]
     fn finish(&mut self, tag: Tag) {
         let Some(slot) = self.slots.at(tag) else { return };
-        if slot.state == CommandState::Answered && !slot.sending && !slot.exposed && !slot.invalidating {
+        if slot.state == CommandState::Answered
+            && !slot.sending
+            && !slot.exposed
+            && !slot.invalidating
+        {
             slot.state = CommandState::Done;
             self.events.push_back(tag);
         }
@@ -312,7 +340,8 @@ impl HostQueuePair {
         self.finish(tag);
     }
 
-    /// Ends a queue pair that is closing once there is nothing left to send. What was to be sent on one that has ended is not.
+    /// Ends a queue pair that is closing once there is nothing left to send. What was to be sent on
+    /// one that has ended is not.
     #[inline]
     fn settle(&mut self) {
         match self.link.phase {

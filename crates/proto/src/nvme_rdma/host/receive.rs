@@ -21,7 +21,10 @@ impl HostQueuePair {
     }
 
     fn response(&mut self, received: &Received<'_>) -> Result<(), Violation> {
-        let bytes = received.bytes.try_into().map_err(|_| Violation::ResponseLength(received.bytes.len()))?;
+        let bytes = received
+            .bytes
+            .try_into()
+            .map_err(|_| Violation::ResponseLength(received.bytes.len()))?;
         let cqe = Cqe::decode(bytes);
         let by_window = self.config.exposure == Exposure::Window;
         let (tag, slot) = self.slots.active(cqe.cid).ok_or(Violation::ResponseCommandId)?;
@@ -44,7 +47,8 @@ impl HostQueuePair {
     /// Work has ended.
     #[inline]
     pub fn completed(&mut self, id: WorkId, ended: Ended) {
-        let Some(entries) = self.slots.at(id.tag).and_then(|slot| slot.take_posted(id.kind, ended)) else {
+        let Some(entries) = self.slots.at(id.tag).and_then(|slot| slot.take_posted(id.kind, ended))
+        else {
             self.link.fail(Violation::UnknownCompletion);
             return self.settle();
         };
@@ -63,10 +67,15 @@ impl HostQueuePair {
 impl CommandSlot {
     /// Whether a message may have invalidated this key.
     fn check_invalidation(&self, key: u32, by_window: bool) -> Result<(), Violation> {
-        if by_window && self.exposed && self.key == key { Ok(()) } else { Err(Violation::Invalidation(key)) }
+        if by_window && self.exposed && self.key == key {
+            Ok(())
+        } else {
+            Err(Violation::Invalidation(key))
+        }
     }
 
-    /// Work is not posted any more: the entries of the send queue that it gives back. `None`: it was not posted.
+    /// Work is not posted any more: the entries of the send queue that it gives back. `None`: it
+    /// was not posted.
     #[inline]
     fn take_posted(&mut self, kind: WorkKind, ended: Ended) -> Option<u16> {
         match kind {

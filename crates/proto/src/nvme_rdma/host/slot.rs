@@ -61,11 +61,13 @@ pub(super) struct CommandSlot {
     pub sqe: Sqe,
 }
 
-/// The tag is in the lower bits of a CID, and in the upper ones a number that changes whenever the slot is used again, so that a
-/// late response is not taken for another command's. One bit stays clear, as FFFFh is no CID (Base §3.3.3.1).
+/// The tag is in the lower bits of a CID, and in the upper ones a number that changes whenever the
+/// slot is used again, so that a late response is not taken for another command's. One bit stays
+/// clear, as FFFFh is no CID (Base §3.3.3.1).
 const TAG_BITS: u32 = 10;
 const CID_MASK: u16 = 0x7fff;
-const _: () = assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a CID");
+const _: () =
+    assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a CID");
 
 impl Slot for CommandSlot {
     fn new(tag: Tag) -> Self {

@@ -55,7 +55,8 @@ impl HostQueuePair {
         Some(Work::Conceal { tag })
     }
 
-    /// A queue pair that has failed or was disconnected gives no access to anything: what was answered is done with.
+    /// A queue pair that has failed or was disconnected gives no access to anything: what was
+    /// answered is done with.
     #[cold]
     fn conceal_closed(&mut self) -> Option<Work> {
         while self.link.is_closed()
@@ -95,7 +96,8 @@ impl HostQueuePair {
         Some(Work::Expose { tag, bytes: slot.bytes, writable: slot.direction == Direction::In })
     }
 
-    /// Sends the command whose memory was made accessible. `None`: the pump has not said whether it was.
+    /// Sends the command whose memory was made accessible. `None`: the pump has not said whether it
+    /// was.
     fn send_exposed(&mut self, tag: Tag) -> Option<Work> {
         if !self.slots.peek(tag).is_some_and(|slot| slot.exposed) {
             return None;
@@ -118,27 +120,37 @@ impl HostQueuePair {
     #[inline]
     pub fn exposed(&mut self, tag: Tag, address: u64, key: u32) {
         let invalidate = self.config.exposure == Exposure::Window;
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == CommandState::Exposing) else { return };
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == CommandState::Exposing)
+        else {
+            return;
+        };
         slot.exposed = true;
         slot.binding = invalidate;
         slot.key = key;
         Keyed { address, bytes: slot.bytes, key, invalidate }.put(&mut slot.sqe);
     }
 
-    /// The other answer to [`Work::Expose`]: the memory of `tag` cannot be made accessible. The command ends with Host Pathing Error.
+    /// The other answer to [`Work::Expose`]: the memory of `tag` cannot be made accessible. The
+    /// command ends with Host Pathing Error.
     #[cold]
     pub fn not_exposed(&mut self, tag: Tag) {
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == CommandState::Exposing && !slot.exposed) else { return };
+        let Some(slot) =
+            self.slots.at(tag).filter(|slot| slot.state == CommandState::Exposing && !slot.exposed)
+        else {
+            return;
+        };
         let entries = core::mem::take(&mut slot.entries);
         self.link.retire(entries);
         self.exposed = None;
         self.refuse(tag, Status::HOST_PATHING_ERROR);
     }
 
-    /// Whether [`next_work`](Self::next_work) may have something: it is only to be asked after something has happened.
+    /// Whether [`next_work`](Self::next_work) may have something: it is only to be asked after
+    /// something has happened.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         self.link.is_urgent()
-            || (self.link.is_live() && !(self.queue.is_empty() && self.conceal.is_empty() && self.exposed.is_none()))
+            || (self.link.is_live()
+                && !(self.queue.is_empty() && self.conceal.is_empty() && self.exposed.is_none()))
     }
 }

@@ -66,7 +66,11 @@ impl TargetQueuePair {
     pub fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32) {
         self.ignore_data(tag);
         let Some(slot) = self.slots.at(tag) else { return };
-        debug_assert_eq!(slot.state, CommandState::Held, "complete() of a command that the layer above does not hold");
+        debug_assert_eq!(
+            slot.state,
+            CommandState::Held,
+            "complete() of a command that the layer above does not hold"
+        );
         if slot.state != CommandState::Held {
             return;
         }
@@ -89,7 +93,11 @@ impl TargetQueuePair {
     /// The layer above has heard that the memory of an answered command is free: the tag may name another command.
     #[inline]
     pub fn sent(&mut self, tag: Tag) {
-        if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Released && slot.news.is_none()) {
+        if self
+            .slots
+            .at(tag)
+            .is_some_and(|slot| slot.state == CommandState::Released && slot.news.is_none())
+        {
             self.free(tag);
         }
     }
@@ -119,7 +127,9 @@ impl TargetQueuePair {
     /// Gives up all commands whose data is awaited, for a controller that is reset or disabled; see [`Self::abandon`].
     pub fn drop_pending(&mut self) {
         for tag in self.slots.tags() {
-            if self.slots.peek(tag).is_some_and(|slot| matches!(slot.state, CommandState::Fetching | CommandState::Arrived)) {
+            if self.slots.peek(tag).is_some_and(|slot| {
+                matches!(slot.state, CommandState::Fetching | CommandState::Arrived)
+            }) {
                 self.abandon(tag);
             }
         }

@@ -53,7 +53,8 @@ impl TargetQueuePair {
         let bytes = received.bytes.len();
         let max = self.config.in_capsule_bytes.saturating_add(64);
         let length = Violation::CapsuleLength { bytes, max };
-        let (sqe, data) = received.bytes.split_first_chunk().filter(|_| bytes <= max as usize).ok_or(length)?;
+        let (sqe, data) =
+            received.bytes.split_first_chunk().filter(|_| bytes <= max as usize).ok_or(length)?;
         if usize::from(self.outstanding) >= self.slots.capacity() {
             return Err(Violation::QueueOverrun);
         }
@@ -62,7 +63,11 @@ impl TargetQueuePair {
         if buffer.is_none() {
             self.link.receives.repost(received.buffer);
         }
-        self.waiting.0.push_back(Capsule { sqe: Sqe(*sqe), buffer, in_capsule_bytes: data.len() as u32 });
+        self.waiting.0.push_back(Capsule {
+            sqe: Sqe(*sqe),
+            buffer,
+            in_capsule_bytes: data.len() as u32,
+        });
         self.take_waiting();
         Ok(())
     }
@@ -179,7 +184,8 @@ impl TargetQueuePair {
 
     /// The same for an answer of which nothing is posted, on a queue pair that sends nothing more.
     pub(super) fn release_unsent(&mut self, tag: Tag) {
-        let is_unsent = |slot: &CommandSlot| slot.state == CommandState::Completing && !slot.is_in_use();
+        let is_unsent =
+            |slot: &CommandSlot| slot.state == CommandState::Completing && !slot.is_in_use();
         if self.link.is_closed() && self.slots.peek(tag).is_some_and(is_unsent) {
             self.release(tag);
         }

@@ -33,7 +33,8 @@ impl TargetQueuePair {
     pub fn has_unsent(&self) -> bool {
         let queues = [&self.placing, &self.reading, &self.answering];
         self.link.is_urgent()
-            || (self.link.is_live() && (self.responding.is_some() || queues.iter().any(|queue| !queue.is_empty())))
+            || (self.link.is_live()
+                && (self.responding.is_some() || queues.iter().any(|queue| !queue.is_empty())))
     }
 
     /// The completion in the capsule of a tag, for [`Work::Send`].
@@ -58,7 +59,8 @@ impl TargetQueuePair {
     #[inline]
     fn answer(&mut self) -> Next {
         let Some(&tag) = self.answering.front() else { return Next::Nothing };
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == CommandState::Completing) else {
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == CommandState::Completing)
+        else {
             self.answering.pop_front();
             return Next::Nothing;
         };

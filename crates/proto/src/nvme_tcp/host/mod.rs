@@ -1,14 +1,19 @@
 //! The host's end of an NVMe/TCP connection (NVMe TCP 1.1 §3.3).
 //!
-//! The life of a command, identified by the [`Tag`] that [`submit`](HostConnection::submit) returns:
+//! The life of a command, identified by the [`Tag`] that [`submit`](HostConnection::submit)
+//! returns:
 //!
-//! 1. `submit` puts it into the transmit queue. Its data, in either direction, is in the memory of the tag, which belongs to this
-//!    connection until the command's response. The engine answers R2Ts by itself.
-//! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent, the pump calls [`sent`](HostConnection::sent) and
-//!    handles the event that it may return. The memory stays in use; only the response frees it.
-//! 3. [`HostEvent::Response`] (or [`HostEvent::DataFailed`]) is reported when the controller has answered *and* no gather list
-//!    refers to the memory: a controller may fail a write before it has received all data. The remaining data is then not sent.
-//! 4. [`release`](HostConnection::release) returns the tag when the layer above has finished with the memory.
+//! 1. `submit` puts it into the transmit queue. Its data, in either direction, is in the memory of
+//!    the tag, which belongs to this connection until the command's response. The engine answers
+//!    R2Ts by itself.
+//! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent, the pump calls
+//!    [`sent`](HostConnection::sent) and handles the event that it may return. The memory stays in
+//!    use; only the response frees it.
+//! 3. [`HostEvent::Response`] (or [`HostEvent::DataFailed`]) is reported when the controller has
+//!    answered *and* no gather list refers to the memory: a controller may fail a write before it
+//!    has received all data. The remaining data is then not sent.
+//! 4. [`release`](HostConnection::release) returns the tag when the layer above has finished with
+//!    the memory.
 
 mod receive;
 mod slot;
@@ -21,7 +26,9 @@ use self::receive::{Arriving, Stage};
 use self::slot::{CommandSlot, CommandState, Direction, R2t};
 use super::digest::Digests;
 use super::link::{Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
-use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, IcReq, MAX_H2C_DATA_BYTES_MIN, PduType};
+use super::pdu::{
+    ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, IcReq, MAX_H2C_DATA_BYTES_MIN, PduType,
+};
 use super::term::Termination;
 use super::violation::Violation;
 use crate::limits::{QUEUE_ENTRIES_MAX, R2T_OUTSTANDING_MAX};
@@ -45,14 +52,21 @@ pub struct HostConfig {
     pub r2t_outstanding: u8,
     /// HPDA, 0 to [`ALIGNMENT_MAX`]; Linux targets insist on 0.
     pub hpda: u8,
-    /// Data that goes into the capsule, in bytes, until [`HostConnection::set_in_capsule_bytes`]: for an admin queue
-    /// [`FABRICS_CAPSULE_DATA_BYTES`], for an I/O queue what its controller's IOCCSZ says. Fabrics commands may always carry the former.
+    /// Data that goes into the capsule, in bytes, until [`HostConnection::set_in_capsule_bytes`]:
+    /// for an admin queue [`FABRICS_CAPSULE_DATA_BYTES`], for an I/O queue what its controller's
+    /// IOCCSZ says. Fabrics commands may always carry the former.
     pub in_capsule_bytes: u32,
 }
 
 impl Default for HostConfig {
     fn default() -> Self {
-        Self { digests: Digests::NONE, queue_entries: 128, r2t_outstanding: 4, hpda: 0, in_capsule_bytes: 0 }
+        Self {
+            digests: Digests::NONE,
+            queue_entries: 128,
+            r2t_outstanding: 4,
+            hpda: 0,
+            in_capsule_bytes: 0,
+        }
     }
 }
 
@@ -70,8 +84,9 @@ pub enum HostEvent {
         /// Bytes of data received.
         received_bytes: u32,
     },
-    /// A command is answered, but a data digest was wrong: what was received is not to be used. If the controller reports success
-    /// then the command is to be failed with Transient Transport Error (§3.5.2).
+    /// A command is answered, but a data digest was wrong: what was received is not to be used. If
+    /// the controller reports success then the command is to be failed with Transient Transport
+    /// Error (§3.5.2).
     DataFailed {
         /// As above.
         tag: Tag,
@@ -118,12 +133,14 @@ impl HostConnection {
         }
     }
 
-    /// Changes how much data goes into the capsule of later commands, in bytes (16 × IOCCSZ − 64 of Identify Controller).
+    /// Changes how much data goes into the capsule of later commands, in bytes (16 × IOCCSZ − 64 of
+    /// Identify Controller).
     pub fn set_in_capsule_bytes(&mut self, bytes: u32) {
         self.config.in_capsule_bytes = bytes;
     }
 
-    /// Submits a command; its CID and SGL1 are filled in. Commands are sent in the order in which they were submitted.
+    /// Submits a command; its CID and SGL1 are filled in. Commands are sent in the order in which
+    /// they were submitted.
     #[inline]
     pub fn submit(&mut self, sqe: Sqe, data: HostData) -> Result<Tag, SubmitError> {
         if self.link.phase == Phase::Closed {
@@ -132,7 +149,9 @@ impl HostConnection {
         let (direction, bytes) = match data {
             HostData::None | HostData::In(0) | HostData::Out(0) => (Direction::None, 0),
             HostData::In(bytes) => (Direction::In, bytes),
-            HostData::Out(bytes) if bytes <= self.capsule_limit(&sqe) => (Direction::Capsule, bytes),
+            HostData::Out(bytes) if bytes <= self.capsule_limit(&sqe) => {
+                (Direction::Capsule, bytes)
+            }
             HostData::Out(bytes) => (Direction::Out, bytes),
         };
         let (tag, slot) = self.slots.take().ok_or(SubmitError::Full)?;
@@ -140,7 +159,11 @@ impl HostConnection {
         slot.bytes = bytes;
         slot.sqe = sqe;
         slot.sqe.set_cid(slot.cid);
-        slot.sqe.set_sgl(if direction == Direction::Capsule { Sgl::in_capsule(bytes) } else { Sgl::transport(bytes) });
+        slot.sqe.set_sgl(if direction == Direction::Capsule {
+            Sgl::in_capsule(bytes)
+        } else {
+            Sgl::transport(bytes)
+        });
         self.enqueue(tag);
         Ok(tag)
     }
@@ -148,7 +171,11 @@ impl HostConnection {
     /// Data that may go into the capsule of a command.
     #[inline]
     fn capsule_limit(&self, sqe: &Sqe) -> u32 {
-        let limit = if sqe.opcode() == OPCODE_FABRICS { FABRICS_CAPSULE_DATA_BYTES } else { self.config.in_capsule_bytes };
+        let limit = if sqe.opcode() == OPCODE_FABRICS {
+            FABRICS_CAPSULE_DATA_BYTES
+        } else {
+            self.config.in_capsule_bytes
+        };
         limit.min(PDU_DATA_BYTES_MAX)
     }
 
@@ -157,7 +184,8 @@ impl HostConnection {
         self.slots.peek(tag).filter(|slot| slot.state != CommandState::Free).map(|slot| slot.cid)
     }
 
-    /// Whether no byte of a command can have reached the controller, as it was never part of a gather list.
+    /// Whether no byte of a command can have reached the controller, as it was never part of a
+    /// gather list.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.state == CommandState::Submitted)
     }
@@ -167,8 +195,8 @@ impl HostConnection {
         self.slots.in_use()
     }
 
-    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of `tag`. Gives the response that
-    /// waited for this, if any.
+    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of
+    /// `tag`. Gives the response that waited for this, if any.
     #[inline]
     pub fn sent(&mut self, tag: Tag) -> Option<HostEvent> {
         let slot = self.slots.at(tag)?;
@@ -179,7 +207,8 @@ impl HostConnection {
         None
     }
 
-    /// The layer above has handled the response of `tag`: its memory is free, and the tag may name another command.
+    /// The layer above has handled the response of `tag`: its memory is free, and the tag may name
+    /// another command.
     #[inline]
     pub fn release(&mut self, tag: Tag) {
         if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Done) {
@@ -235,8 +264,8 @@ impl StreamEngine for HostConnection {
         self.link.is_urgent() || (self.link.phase == Phase::Open && !self.queue.is_empty())
     }
 
-    /// The transport has no limits of its own at this end: those of commands, keep alive and the association are the host's
-    /// ([`HostControl`](crate::nvme::host::HostControl)).
+    /// The transport has no limits of its own at this end: those of commands, keep alive and the
+    /// association are the host's ([`HostControl`](crate::nvme::host::HostControl)).
     fn tick(&mut self, _: Duration) {}
 
     fn deadline(&self) -> Option<Duration> {

@@ -8,11 +8,12 @@ use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::status::Status;
 use crate::nvme_tcp::digest;
 use crate::nvme_tcp::link::{
-    Body, Format, Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Received, Receiver, Step, alignment_bytes, first, read_digest,
+    Body, Format, Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Received, Receiver, Step,
+    alignment_bytes, first, read_digest,
 };
 use crate::nvme_tcp::pdu::{
-    ALIGNMENT_MAX, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IC_BYTES, IcResp, MAX_H2C_DATA_BYTES_MIN, PduType,
-    TRANSFER_BYTES, Transfer, decode_capsule_resp,
+    ALIGNMENT_MAX, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IC_BYTES, IcResp,
+    MAX_H2C_DATA_BYTES_MIN, PduType, TRANSFER_BYTES, Transfer, decode_capsule_resp,
 };
 use crate::nvme_tcp::violation::Violation;
 use crate::stream::{Rx, Tag};
@@ -66,14 +67,17 @@ impl HostConnection {
             PduType::C2H_TERM_REQ => self.link.terminated(header, bytes, HostEvent::Terminated),
             PduType::IC_RESP if self.link.phase == Phase::Connecting => self.ic_resp(header, bytes),
             PduType::IC_RESP => Err(Violation::InitializedTwice.into()),
-            PduType::C2H_DATA | PduType::CAPSULE_RESP | PduType::R2T => Err(Violation::NotInitialized.into()),
+            PduType::C2H_DATA | PduType::CAPSULE_RESP | PduType::R2T => {
+                Err(Violation::NotInitialized.into())
+            }
             PduType(other) => Err(Violation::PduType(other).into()),
         }
     }
 
     /// §3.6.2.3.
     fn ic_resp(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
-        let IcResp { pfv, cpda, digests, max_h2c_data_bytes } = IcResp::decode(self.link.check_ic(header, bytes)?);
+        let IcResp { pfv, cpda, digests, max_h2c_data_bytes } =
+            IcResp::decode(self.link.check_ic(header, bytes)?);
         if pfv != 0 {
             return Err(Violation::FormatVersion(pfv).into());
         }
@@ -95,7 +99,11 @@ impl HostConnection {
         };
         self.max_h2c_data_bytes = max_h2c_data_bytes.min(PDU_DATA_BYTES_MAX);
         self.link.phase = Phase::Open;
-        self.link.format = Format::new(digests, negotiated.host_alignment_bytes, negotiated.controller_alignment_bytes);
+        self.link.format = Format::new(
+            digests,
+            negotiated.host_alignment_bytes,
+            negotiated.controller_alignment_bytes,
+        );
         Ok(Step::Tell(IC_BYTES, Rx::Event(HostEvent::Ready(negotiated))))
     }
 
@@ -135,7 +143,8 @@ impl HostConnection {
         self.arriving = Arriving::Data { tag, success };
         if body.bytes > 0 {
             self.stage = if body.digest { Stage::Digest } else { Stage::Header };
-            let payload = Rx::Payload { tag, offset: transfer.offset, len: body.bytes, digest: body.digest };
+            let payload =
+                Rx::Payload { tag, offset: transfer.offset, len: body.bytes, digest: body.digest };
             return Ok(Step::Tell(body.start, payload));
         }
         Ok(self.no_data(body))
@@ -175,7 +184,11 @@ impl HostConnection {
     /// The data named by `arriving` has passed.
     #[inline]
     pub(super) fn settle(&mut self, intact: bool) -> Option<HostEvent> {
-        let Arriving::Data { tag, success } = core::mem::replace(&mut self.arriving, Arriving::Nothing) else { return None };
+        let Arriving::Data { tag, success } =
+            core::mem::replace(&mut self.arriving, Arriving::Nothing)
+        else {
+            return None;
+        };
         let slot = self.slots.at(tag)?;
         slot.damaged |= !intact;
         if !success {
@@ -187,23 +200,31 @@ impl HostConnection {
 }
 
 impl CommandSlot {
-    /// Whether the command can have succeeded: all its data was transferred, or was requested and is in transit. Dataset
-    /// Management is a hint, which a controller may complete without reading the data.
+    /// Whether the command can have succeeded: all its data was transferred, or was requested and
+    /// is in transit. Dataset Management is a hint, which a controller may complete without reading
+    /// the data.
     #[inline]
     fn check_moved(&self) -> Result<(), Violation> {
         match self.direction {
             Direction::In if self.moved < self.bytes => Err(Violation::ShortData),
-            Direction::Out if self.moved < self.bytes || self.r2ts.len() > 0 => self.check_unfetched(),
+            Direction::Out if self.moved < self.bytes || self.r2ts.len() > 0 => {
+                self.check_unfetched()
+            }
             _ => Ok(()),
         }
     }
 
     #[cold]
     fn check_unfetched(&self) -> Result<(), Violation> {
-        if self.sqe.opcode() == NvmOpcode::DATASET_MANAGEMENT.0 { Ok(()) } else { Err(Violation::UnfetchedData) }
+        if self.sqe.opcode() == NvmOpcode::DATASET_MANAGEMENT.0 {
+            Ok(())
+        } else {
+            Err(Violation::UnfetchedData)
+        }
     }
 
-    /// The controller has answered. R2Ts that are still to be answered are dropped; the event waits for what is being sent.
+    /// The controller has answered. R2Ts that are still to be answered are dropped; the event waits
+    /// for what is being sent.
     #[inline]
     fn answered(&mut self, tag: Tag, cqe: Cqe) -> Option<HostEvent> {
         self.cqe = cqe;

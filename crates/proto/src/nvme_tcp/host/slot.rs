@@ -69,11 +69,13 @@ pub(super) struct R2t {
     pub end: u32,
 }
 
-/// The tag is in the lower bits of a CID, and in the upper ones a number that changes whenever the slot is used again, so that a
-/// late response is not taken for another command's. One bit stays clear, as FFFFh is no CID (Base §3.3.3.1).
+/// The tag is in the lower bits of a CID, and in the upper ones a number that changes whenever the
+/// slot is used again, so that a late response is not taken for another command's. One bit stays
+/// clear, as FFFFh is no CID (Base §3.3.3.1).
 const TAG_BITS: u32 = 10;
 const CID_MASK: u16 = 0x7fff;
-const _: () = assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a CID");
+const _: () =
+    assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a CID");
 
 impl Slot for CommandSlot {
     fn new(tag: Tag) -> Self {
@@ -114,8 +116,8 @@ impl Slot for CommandSlot {
 }
 
 impl Slab<CommandSlot> {
-    /// Gives a slot back, or has the transmit queue do so when it comes to it: the next command must not take this one's place
-    /// there, as commands are sent in order.
+    /// Gives a slot back, or has the transmit queue do so when it comes to it: the next command
+    /// must not take this one's place there, as commands are sent in order.
     #[inline]
     pub fn release(&mut self, tag: Tag) {
         match self.at(tag) {

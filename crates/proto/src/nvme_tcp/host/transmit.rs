@@ -3,7 +3,9 @@
 use super::HostConnection;
 use super::slot::{CommandSlot, CommandState, Direction};
 use crate::nvme_tcp::link::Format;
-use crate::nvme_tcp::pdu::{CAPSULE_CMD_BYTES, Flags, PduType, TRANSFER_BYTES, Transfer, encode_capsule_cmd};
+use crate::nvme_tcp::pdu::{
+    CAPSULE_CMD_BYTES, Flags, PduType, TRANSFER_BYTES, Transfer, encode_capsule_cmd,
+};
 use crate::stream::{Tag, Transmit};
 
 impl HostConnection {
@@ -22,12 +24,15 @@ impl HostConnection {
         }
     }
 
-    /// Sends one H2CData PDU. If there is more to send, for this R2T or the next one, other commands get their turn first.
+    /// Sends one H2CData PDU. If there is more to send, for this R2T or the next one, other
+    /// commands get their turn first.
     fn answer_r2t(&mut self, tag: Tag, out: &mut Transmit) {
         let format = self.link.format;
         let per_slot = self.r2ts.per_slot();
         let Some(slot) = self.slots.at(tag) else { return };
-        let Some(r2t) = slot.r2ts.first().and_then(|first| self.r2ts.at(tag, first)) else { return };
+        let Some(r2t) = slot.r2ts.first().and_then(|first| self.r2ts.at(tag, first)) else {
+            return;
+        };
         let bytes = (r2t.end - r2t.next).min(self.max_h2c_data_bytes);
         let last = r2t.next + bytes == r2t.end;
         let flags = if last { Flags::LAST } else { Flags(0) };

@@ -31,8 +31,8 @@ use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, MAX_H2C_DATA_BYTES_M
 use super::term::Termination;
 use super::violation::Violation;
 use crate::limits::{
-    C2H_DATA_MAX_BYTES, H2C_DATA_MAX_BYTES, HANDSHAKE_S, QUEUE_ENTRIES_MAX, R2T_MAX_BYTES, R2T_OUTSTANDING_MAX,
-    TRANSFER_MAX_BYTES,
+    C2H_DATA_MAX_BYTES, H2C_DATA_MAX_BYTES, HANDSHAKE_S, QUEUE_ENTRIES_MAX, R2T_MAX_BYTES,
+    R2T_OUTSTANDING_MAX, TRANSFER_MAX_BYTES,
 };
 use crate::nvme::cqe::Cqe;
 use crate::nvme::deviation::Deviations;
@@ -222,7 +222,11 @@ impl TargetConnection {
     #[inline]
     pub fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32) {
         let Some(slot) = self.slots.at(tag) else { return };
-        debug_assert_eq!(slot.state, CommandState::Held, "complete() of a command that the layer above does not hold");
+        debug_assert_eq!(
+            slot.state,
+            CommandState::Held,
+            "complete() of a command that the layer above does not hold"
+        );
         if slot.state != CommandState::Held {
             return;
         }
@@ -284,7 +288,9 @@ impl TargetConnection {
     /// memory is free at once; see [`Self::abandon`].
     pub fn drop_pending(&mut self, mut dropped: impl FnMut(Tag)) {
         for tag in self.slots.tags() {
-            if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Fetching) && self.abandon(tag) {
+            if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Fetching)
+                && self.abandon(tag)
+            {
                 dropped(tag);
             }
         }

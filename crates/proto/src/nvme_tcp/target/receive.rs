@@ -5,11 +5,12 @@ use super::{TargetConnection, TargetEvent};
 use crate::nvme::deviation::Deviation;
 use crate::nvme_tcp::digest;
 use crate::nvme_tcp::link::{
-    Body, Format, Link, Negotiated, Phase, Received, Receiver, Step, alignment_bytes, first, read_digest,
+    Body, Format, Link, Negotiated, Phase, Received, Receiver, Step, alignment_bytes, first,
+    read_digest,
 };
 use crate::nvme_tcp::pdu::{
-    ALIGNMENT_MAX, CAPSULE_CMD_BYTES, COMMON_BYTES, CommonHeader, FABRICS_CAPSULE_DATA_BYTES, Flags, IC_BYTES, IcReq, IcResp,
-    PduType, TRANSFER_BYTES, Transfer, decode_capsule_cmd,
+    ALIGNMENT_MAX, CAPSULE_CMD_BYTES, COMMON_BYTES, CommonHeader, FABRICS_CAPSULE_DATA_BYTES,
+    Flags, IC_BYTES, IcReq, IcResp, PduType, TRANSFER_BYTES, Transfer, decode_capsule_cmd,
 };
 use crate::nvme_tcp::violation::Violation;
 use crate::stream::{Rx, Tag};
@@ -106,11 +107,19 @@ impl TargetConnection {
     }
 
     fn open(&mut self, negotiated: &Negotiated) {
-        let Negotiated { digests, host_alignment_bytes, controller_alignment_bytes, max_r2t, max_h2c_data_bytes } = *negotiated;
+        let Negotiated {
+            digests,
+            host_alignment_bytes,
+            controller_alignment_bytes,
+            max_r2t,
+            max_h2c_data_bytes,
+        } = *negotiated;
         self.max_r2t = u32::from(self.windows.per_slot()).min(max_r2t) as u8;
         self.link.phase = Phase::Open;
         self.link.format = Format::new(digests, controller_alignment_bytes, host_alignment_bytes);
-        self.link.greet(&IcResp { pfv: 0, cpda: self.config.cpda, digests, max_h2c_data_bytes }.encode());
+        self.link.greet(
+            &IcResp { pfv: 0, cpda: self.config.cpda, digests, max_h2c_data_bytes }.encode(),
+        );
     }
 
     /// §3.6.2.6.
@@ -192,7 +201,9 @@ impl TargetConnection {
         match core::mem::replace(&mut self.arriving, Arriving::Nothing) {
             Arriving::Nothing => None,
             Arriving::Capsule(tag) => self.settle_capsule(tag, intact),
-            Arriving::Window(tag, window, complete) => self.settle_window(tag, window, complete, intact),
+            Arriving::Window(tag, window, complete) => {
+                self.settle_window(tag, window, complete, intact)
+            }
         }
     }
 
@@ -208,7 +219,13 @@ impl TargetConnection {
         Some(slot.arrived(tag))
     }
 
-    fn settle_window(&mut self, tag: Tag, window: u8, complete: bool, intact: bool) -> Option<TargetEvent> {
+    fn settle_window(
+        &mut self,
+        tag: Tag,
+        window: u8,
+        complete: bool,
+        intact: bool,
+    ) -> Option<TargetEvent> {
         let (slot, window) = (self.slots.at(tag)?, self.windows.at(tag, window)?);
         slot.damaged |= !intact;
         if complete {
@@ -243,14 +260,24 @@ impl CommandSlot {
     #[inline]
     fn arrived(&mut self, tag: Tag) -> TargetEvent {
         self.state = CommandState::Held;
-        if self.damaged { TargetEvent::DataFailed { tag } } else { TargetEvent::DataArrived { tag } }
+        if self.damaged {
+            TargetEvent::DataFailed { tag }
+        } else {
+            TargetEvent::DataArrived { tag }
+        }
     }
 }
 
 /// Whether an H2CData PDU with data answers the R2T that it names, and continues the data before. R2Ts of one command are
 /// answered in order (§3.3.2.2).
 #[inline]
-fn check_transfer(slot: &CommandSlot, window: &Window, transfer: Transfer, body: Body, max_bytes: u32) -> Result<(), Violation> {
+fn check_transfer(
+    slot: &CommandSlot,
+    window: &Window,
+    transfer: Transfer,
+    body: Body,
+    max_bytes: u32,
+) -> Result<(), Violation> {
     if !window.busy || !matches!(slot.state, CommandState::Fetching | CommandState::Draining) {
         return Err(Violation::TransferTag);
     }

@@ -61,8 +61,14 @@ pub(super) struct Window {
 
 /// The window that a TTAG names: the slot in the lower bits, the window in the upper ones.
 const TAG_BITS: u32 = 10;
-const _: () = assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a TTAG");
-const _: () = assert!(R2T_OUTSTANDING_MAX as u32 <= 1 << (16 - TAG_BITS), "a window does not fit into its part of a TTAG");
+const _: () = assert!(
+    QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS,
+    "a tag does not fit into its part of a TTAG"
+);
+const _: () = assert!(
+    R2T_OUTSTANDING_MAX as u32 <= 1 << (16 - TAG_BITS),
+    "a window does not fit into its part of a TTAG"
+);
 
 #[inline]
 pub(super) fn ttag(tag: Tag, window: u8) -> u16 {

@@ -3,7 +3,9 @@
 use super::TargetConnection;
 use super::slot::{CommandSlot, CommandState, ttag};
 use crate::nvme_tcp::link::Format;
-use crate::nvme_tcp::pdu::{CAPSULE_RESP_BYTES, Flags, PduType, TRANSFER_BYTES, Transfer, encode_capsule_resp};
+use crate::nvme_tcp::pdu::{
+    CAPSULE_RESP_BYTES, Flags, PduType, TRANSFER_BYTES, Transfer, encode_capsule_resp,
+};
 use crate::stream::{Tag, Transmit};
 
 impl TargetConnection {
@@ -24,7 +26,8 @@ impl TargetConnection {
     /// Sends one C2HData PDU of a command that is complete, or its response, or the last of the one with the other.
     #[inline]
     fn answer(&mut self, tag: Tag, out: &mut Transmit) {
-        let (format, max_bytes, success_flag) = (self.link.format, self.config.max_c2h_data_bytes, self.success_flag);
+        let (format, max_bytes, success_flag) =
+            (self.link.format, self.config.max_c2h_data_bytes, self.success_flag);
         let Some(slot) = self.slots.at(tag) else { return };
         if slot.data_bytes == 0 {
             put_response(&format, slot, out);
@@ -56,7 +59,10 @@ impl TargetConnection {
     fn ask(&mut self, tag: Tag, out: &mut Transmit) {
         let format = self.link.format;
         for index in 0..self.max_r2t {
-            let (Some(slot), Some(window)) = (self.slots.at(tag), self.windows.at(tag, index)) else { return };
+            let (Some(slot), Some(window)) = (self.slots.at(tag), self.windows.at(tag, index))
+            else {
+                return;
+            };
             let bytes = (slot.wanted - slot.asked).min(self.config.max_r2t_bytes);
             if window.busy || bytes == 0 {
                 continue;
@@ -64,7 +70,8 @@ impl TargetConnection {
             window.busy = true;
             window.start = slot.asked;
             window.end = slot.asked + bytes;
-            let transfer = Transfer { cid: slot.cid, ttag: ttag(tag, index), offset: slot.asked, bytes };
+            let transfer =
+                Transfer { cid: slot.cid, ttag: ttag(tag, index), offset: slot.asked, bytes };
             slot.asked += bytes;
             slot.windows_open += 1;
             format.put(&transfer.encode(format.plain(PduType::R2T, TRANSFER_BYTES)), out);
@@ -82,11 +89,22 @@ impl CommandSlot {
 
 #[inline]
 fn put_response(format: &Format, slot: &CommandSlot, out: &mut Transmit) {
-    format.put(&encode_capsule_resp(format.plain(PduType::CAPSULE_RESP, CAPSULE_RESP_BYTES), &slot.cqe), out);
+    format.put(
+        &encode_capsule_resp(format.plain(PduType::CAPSULE_RESP, CAPSULE_RESP_BYTES), &slot.cqe),
+        out,
+    );
 }
 
 #[inline]
-fn put_data(format: &Format, slot: &CommandSlot, tag: Tag, bytes: u32, last: bool, success: bool, out: &mut Transmit) {
+fn put_data(
+    format: &Format,
+    slot: &CommandSlot,
+    tag: Tag,
+    bytes: u32,
+    last: bool,
+    success: bool,
+    out: &mut Transmit,
+) {
     let mut flags = if last { Flags::LAST } else { Flags(0) };
     if success {
         flags = flags.with(Flags::SUCCESS);

@@ -12,7 +12,8 @@ const FUA: u8 = 0x08;
 const IMMEDIATE: u8 = 0x02;
 
 impl Command {
-    /// Reads a CDB; what is behind its length is not looked at. What is wrong with it comes as the sense data of the CHECK CONDITION.
+    /// Reads a CDB; what is behind its length is not looked at. What is wrong with it comes as the
+    /// sense data of the CHECK CONDITION.
     #[inline]
     pub fn decode(cdb: &[u8; CDB_BYTES]) -> Result<Self, Sense> {
         let operation = Operation::find(cdb).map_err(unknown)?;
@@ -20,8 +21,16 @@ impl Command {
             return Err(Sense::cdb_bit(byte, bit));
         }
         match operation.kind {
-            Kind::Read => Ok(Self::Read { extent: extent(operation, cdb), dpo: dpo(operation, cdb), fua: fua(operation, cdb) }),
-            Kind::Write => Ok(Self::Write { extent: extent(operation, cdb), dpo: dpo(operation, cdb), fua: fua(operation, cdb) }),
+            Kind::Read => Ok(Self::Read {
+                extent: extent(operation, cdb),
+                dpo: dpo(operation, cdb),
+                fua: fua(operation, cdb),
+            }),
+            Kind::Write => Ok(Self::Write {
+                extent: extent(operation, cdb),
+                dpo: dpo(operation, cdb),
+                fua: fua(operation, cdb),
+            }),
             _ => Self::decode_rare(operation, cdb),
         }
     }
@@ -35,7 +44,9 @@ impl Command {
             | Kind::WriteSame
             | Kind::CompareAndWrite => Self::decode_blocks(operation, cdb),
             Kind::ModeSense | Kind::ModeSelect => Self::decode_pages(operation, cdb),
-            Kind::ReserveIn | Kind::ReserveOut | Kind::Reserve | Kind::Release => Ok(Self::decode_reservation(operation, cdb)),
+            Kind::ReserveIn | Kind::ReserveOut | Kind::Reserve | Kind::Release => {
+                Ok(Self::decode_reservation(operation, cdb))
+            }
             _ => Self::decode_other(operation, cdb),
         }
     }
@@ -43,7 +54,8 @@ impl Command {
     /// Commands on blocks, other than plain READ and WRITE.
     fn decode_blocks(operation: &Operation, cdb: &[u8; CDB_BYTES]) -> Result<Self, Sense> {
         let (extent, dpo) = (extent(operation, cdb), dpo(operation, cdb));
-        let (unmap, anchor, immediate) = (cdb[1] & 0x08 != 0, cdb[1] & 0x10 != 0, cdb[1] & IMMEDIATE != 0);
+        let (unmap, anchor, immediate) =
+            (cdb[1] & 0x08 != 0, cdb[1] & 0x10 != 0, cdb[1] & IMMEDIATE != 0);
         Ok(match operation.kind {
             Kind::WriteAndVerify => match byte_check(cdb)? {
                 ByteCheck::OneBlock => return Err(Sense::cdb_bit(1, 2)),
@@ -56,7 +68,11 @@ impl Command {
                 let no_data = operation.bytes == 16 && cdb[1] & 1 != 0;
                 Self::WriteSame { extent, unmap, anchor, no_data }
             }
-            _ => Self::CompareAndWrite { extent: Extent { blocks: cdb[13].into(), ..extent }, dpo, fua: cdb[1] & FUA != 0 },
+            _ => Self::CompareAndWrite {
+                extent: Extent { blocks: cdb[13].into(), ..extent },
+                dpo,
+                fua: cdb[1] & FUA != 0,
+            },
         })
     }
 
@@ -74,7 +90,9 @@ impl Command {
                 allocation: length,
             },
             // Without PF the list would be in the vendor's own form.
-            Kind::ModeSelect if cdb[1] & 0x10 == 0 && length > 0 => return Err(Sense::cdb_bit(1, 4)),
+            Kind::ModeSelect if cdb[1] & 0x10 == 0 && length > 0 => {
+                return Err(Sense::cdb_bit(1, 4));
+            }
             _ => Self::ModeSelect { ten, parameters: length },
         })
     }
@@ -82,10 +100,15 @@ impl Command {
     fn decode_reservation(operation: &Operation, cdb: &[u8; CDB_BYTES]) -> Self {
         let action = cdb[1] & ACTION_BITS;
         match operation.kind {
-            Kind::ReserveIn => Self::ReserveIn { action: ReserveIn(action), allocation: be16(cdb, 7).into() },
-            Kind::ReserveOut => {
-                Self::ReserveOut { action: ReserveOut(action), scope: cdb[2] >> 4, kind: cdb[2] & 0xf, parameters: be32(cdb, 5) }
+            Kind::ReserveIn => {
+                Self::ReserveIn { action: ReserveIn(action), allocation: be16(cdb, 7).into() }
             }
+            Kind::ReserveOut => Self::ReserveOut {
+                action: ReserveOut(action),
+                scope: cdb[2] >> 4,
+                kind: cdb[2] & 0xf,
+                parameters: be32(cdb, 5),
+            },
             Kind::Reserve => Self::Reserve,
             _ => Self::Release,
         }
@@ -93,16 +116,23 @@ impl Command {
 
     fn decode_other(operation: &Operation, cdb: &[u8; CDB_BYTES]) -> Result<Self, Sense> {
         Ok(match operation.kind {
-            Kind::RequestSense => Self::RequestSense { descriptor: cdb[1] & 1 != 0, allocation: cdb[4].into() },
-            Kind::Inquiry => Self::Inquiry { page: inquiry_page(cdb)?, allocation: be16(cdb, 3).into() },
+            Kind::RequestSense => {
+                Self::RequestSense { descriptor: cdb[1] & 1 != 0, allocation: cdb[4].into() }
+            }
+            Kind::Inquiry => {
+                Self::Inquiry { page: inquiry_page(cdb)?, allocation: be16(cdb, 3).into() }
+            }
             Kind::ReportLuns => Self::ReportLuns { select: cdb[2], allocation: be32(cdb, 6) },
             Kind::ReadCapacity10 => Self::ReadCapacity10,
             Kind::ReadCapacity16 => Self::ReadCapacity16 { allocation: be32(cdb, 10) },
             Kind::LbaStatus => Self::LbaStatus { lba: be64(cdb, 2), allocation: be32(cdb, 10) },
             // Which values of a parameter (PC) makes no difference: none is a counter.
-            Kind::LogSense => {
-                Self::LogSense { page: cdb[2] & 0x3f, subpage: cdb[3], parameter: be16(cdb, 5), allocation: be16(cdb, 7).into() }
-            }
+            Kind::LogSense => Self::LogSense {
+                page: cdb[2] & 0x3f,
+                subpage: cdb[3],
+                parameter: be16(cdb, 5),
+                allocation: be16(cdb, 7).into(),
+            },
             Kind::Unmap => Self::Unmap { anchor: cdb[1] & 1 != 0, parameters: be16(cdb, 7).into() },
             Kind::StartStopUnit => Self::StartStopUnit {
                 immediate: cdb[1] & 1 != 0,
@@ -115,13 +145,20 @@ impl Command {
             Kind::PreventAllow if cdb[4] & 2 != 0 => return Err(Sense::cdb_bit(4, 1)),
             Kind::PreventAllow => Self::PreventAllow { prevent: cdb[4] & 1 != 0 },
             Kind::ReportTargetPortGroups => match cdb[1] >> 5 {
-                format @ 0..=1 => Self::ReportTargetPortGroups { extended: format == 1, allocation: be32(cdb, 6) },
+                format @ 0..=1 => {
+                    Self::ReportTargetPortGroups { extended: format == 1, allocation: be32(cdb, 6) }
+                }
                 _ => return Err(Sense::cdb_bit(1, 7)),
             },
-            Kind::ReportOpCodes => {
-                Self::ReportOpCodes { options: reporting_options(cdb)?, timeouts: cdb[2] & 0x80 != 0, allocation: be32(cdb, 6) }
-            }
-            Kind::ReportTaskManagement => Self::ReportTaskManagement { extended: cdb[2] & 0x80 != 0, allocation: be32(cdb, 6) },
+            Kind::ReportOpCodes => Self::ReportOpCodes {
+                options: reporting_options(cdb)?,
+                timeouts: cdb[2] & 0x80 != 0,
+                allocation: be32(cdb, 6),
+            },
+            Kind::ReportTaskManagement => Self::ReportTaskManagement {
+                extended: cdb[2] & 0x80 != 0,
+                allocation: be32(cdb, 6),
+            },
             _ => Self::TestUnitReady,
         })
     }
@@ -136,12 +173,15 @@ fn unknown(is_code_known: bool) -> Sense {
     }
 }
 
-/// LBA and length, which are in the same places of all commands on blocks of one size. READ(6) and WRITE(6) have no other fields,
-/// and mean 256 blocks by zero.
+/// LBA and length, which are in the same places of all commands on blocks of one size. READ(6) and
+/// WRITE(6) have no other fields, and mean 256 blocks by zero.
 #[inline]
 fn extent(operation: &Operation, cdb: &[u8; CDB_BYTES]) -> Extent {
     match operation.bytes {
-        6 => Extent { lba: number(&cdb[1..4]), blocks: if cdb[4] == 0 { 256 } else { cdb[4].into() } },
+        6 => Extent {
+            lba: number(&cdb[1..4]),
+            blocks: if cdb[4] == 0 { 256 } else { cdb[4].into() },
+        },
         10 => Extent { lba: be32(cdb, 2).into(), blocks: be16(cdb, 7).into() },
         12 => Extent { lba: be32(cdb, 2).into(), blocks: be32(cdb, 6) },
         _ => Extent { lba: be64(cdb, 2), blocks: be32(cdb, 10) },

@@ -6,11 +6,12 @@ use crate::scsi::bytes::put;
 use crate::scsi::opcode::OpCode;
 
 impl Command {
-    /// The CDB in the shortest form of at least 10 bytes that holds the command's addresses and lengths, or in the only form there is.
-    /// A length that has no room is cut off to what has.
+    /// The CDB in the shortest form of at least 10 bytes that holds the command's addresses and
+    /// lengths, or in the only form there is. A length that has no room is cut off to what has.
     #[inline]
     pub fn encode(&self) -> Cdb {
-        let needs_long = |extent: &Extent| extent.lba > u32::MAX.into() || extent.blocks > u16::MAX.into();
+        let needs_long =
+            |extent: &Extent| extent.lba > u32::MAX.into() || extent.blocks > u16::MAX.into();
         let bytes = match self {
             Self::Read { extent, .. }
             | Self::Write { extent, .. }
@@ -43,16 +44,19 @@ impl Command {
         self.put(self.operation(bytes))
     }
 
-    /// The CDB in the form of so many bytes; `None` where the command has no such form, or its fields do not fit into it.
+    /// The CDB in the form of so many bytes; `None` where the command has no such form, or its
+    /// fields do not fit into it.
     #[cfg(test)]
     pub(super) fn encode_as(&self, bytes: u8) -> Option<Cdb> {
-        let mut forms = Operation::all().iter().filter(|operation| operation.kind == self.kind() && operation.bytes == bytes);
+        let mut forms = Operation::all()
+            .iter()
+            .filter(|operation| operation.kind == self.kind() && operation.bytes == bytes);
         let cdb = self.put(forms.find(|operation| self.is_action(operation))?);
         (Self::decode(&cdb.bytes) == Ok(*self)).then_some(cdb)
     }
 
-    /// The operation of this form; of any form for zero. A service action that the table does not have becomes the first one, whose
-    /// byte is then overwritten.
+    /// The operation of this form; of any form for zero. A service action that the table does not
+    /// have becomes the first one, whose byte is then overwritten.
     #[inline]
     fn operation(&self, bytes: u8) -> &'static Operation {
         let opcode = match (self, bytes) {
@@ -69,7 +73,9 @@ impl Command {
         let all = Operation::all();
         let mut forms = all.iter().filter(|operation| operation.kind == self.kind());
         let first = forms.clone().next().unwrap_or(&all[0]);
-        forms.find(|operation| (bytes == 0 || operation.bytes == bytes) && self.is_action(operation)).unwrap_or(first)
+        forms
+            .find(|operation| (bytes == 0 || operation.bytes == bytes) && self.is_action(operation))
+            .unwrap_or(first)
     }
 
     fn is_action(&self, operation: &Operation) -> bool {
@@ -178,7 +184,8 @@ impl Command {
             }
             Self::StartStopUnit { immediate, power_condition, no_flush, load_eject, start } => {
                 cdb[1] |= bit(immediate, 0);
-                cdb[4] = power_condition << 4 | bit(no_flush, 2) | bit(load_eject, 1) | bit(start, 0);
+                cdb[4] =
+                    power_condition << 4 | bit(no_flush, 2) | bit(load_eject, 1) | bit(start, 0);
             }
             Self::PreventAllow { prevent } => cdb[4] = bit(prevent, 0),
             Self::ReportTargetPortGroups { extended, allocation } => {
@@ -200,7 +207,15 @@ impl Command {
 
     fn put_pages(&self, cdb: &mut [u8; CDB_BYTES]) {
         match *self {
-            Self::ModeSense { ten, no_descriptors, long_lba, control, page, subpage, allocation } => {
+            Self::ModeSense {
+                ten,
+                no_descriptors,
+                long_lba,
+                control,
+                page,
+                subpage,
+                allocation,
+            } => {
                 cdb[1] |= bit(no_descriptors, 3) | bit(long_lba, 4);
                 cdb[2] = page_control(control) << 6 | page & 0x3f;
                 cdb[3] = subpage;

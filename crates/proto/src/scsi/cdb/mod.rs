@@ -1,9 +1,9 @@
-//! Command descriptor blocks. One table of operations ([`table`]) defines the decoder, the encoder and REPORT SUPPORTED OPERATION
-//! CODES, so that they always agree.
+//! Command descriptor blocks. One table of operations ([`table`]) defines the decoder, the encoder
+//! and REPORT SUPPORTED OPERATION CODES, so that they always agree.
 //!
-//! A CDB is decoded once into a [`Command`]. The decoder refuses what SPC-4 and SBC-3 reserve, or what this crate does not
-//! support, with a pointer to the field: bits that are not in the table's usage map, and NACA in the CONTROL byte, because ACA is
-//! not supported.
+//! A CDB is decoded once into a [`Command`]. The decoder refuses what SPC-4 and SBC-3 reserve, or
+//! what this crate does not support, with a pointer to the field: bits that are not in the table's
+//! usage map, and NACA in the CONTROL byte, because ACA is not supported.
 
 mod decode;
 mod encode;
@@ -85,7 +85,8 @@ pub enum ReportingOptions {
     Either(u8, u16),
 }
 
-/// A command that this crate knows, with its fields. The lengths of parameter data and allocation lengths are in bytes.
+/// A command that this crate knows, with its fields. The lengths of parameter data and allocation
+/// lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// TEST UNIT READY (SPC-4 §6.47).

@@ -1,4 +1,5 @@
-//! The operations: code, service action, length and the bits that are evaluated (the CDB usage data of SPC-4 §6.35.3).
+//! The operations: code, service action, length and the bits that are evaluated (the CDB usage data
+//! of SPC-4 §6.35.3).
 
 use super::CDB_BYTES;
 use crate::scsi::opcode::{OpCode, ReserveIn, ReserveOut};
@@ -60,9 +61,11 @@ pub struct Operation {
     pub service_action: Option<u8>,
     /// Bytes of the CDB: 6, 10, 12 or 16.
     pub bytes: u8,
-    /// A one for each bit that is looked at; the operation code and the service action as they are. Its bytes behind the CDB are zero.
+    /// A one for each bit that is looked at; the operation code and the service action as they are.
+    /// Its bytes behind the CDB are zero.
     pub usage: [u8; CDB_BYTES],
-    /// Bits of byte 1 that are neither looked at nor refused: the LUN of SCSI-2, which old hosts and firmware still put there.
+    /// Bits of byte 1 that are neither looked at nor refused: the LUN of SCSI-2, which old hosts
+    /// and firmware still put there.
     ignored: u8,
     /// Which logical units execute it.
     pub needs: SupportedBy,
@@ -70,14 +73,17 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The operation of a CDB; `Err` says whether the code is known, so that it is the service action that is not.
+    /// The operation of a CDB; `Err` says whether the code is known, so that it is the service
+    /// action that is not.
     #[inline]
     pub fn find(cdb: &[u8; CDB_BYTES]) -> Result<&'static Self, bool> {
         let first = FIRST[usize::from(cdb[0])];
         let Some(operation) = OPERATIONS.get(usize::from(first)) else { return Err(false) };
         match operation.service_action {
             None => Ok(operation),
-            Some(_) => Self::with_action(operation.opcode, u16::from(cdb[1] & ACTION_BITS)).ok_or(true),
+            Some(_) => {
+                Self::with_action(operation.opcode, u16::from(cdb[1] & ACTION_BITS)).ok_or(true)
+            }
         }
     }
 
@@ -89,7 +95,9 @@ impl Operation {
 
     /// The operation of a code that has service actions.
     pub fn with_action(opcode: OpCode, action: u16) -> Option<&'static Self> {
-        OPERATIONS.iter().find(|operation| operation.opcode == opcode && operation.service_action.map(u16::from) == Some(action))
+        OPERATIONS.iter().find(|operation| {
+            operation.opcode == opcode && operation.service_action.map(u16::from) == Some(action)
+        })
     }
 
     /// All operations with this code.
@@ -146,7 +154,13 @@ macro_rules! operations {
 }
 
 /// `used` are the bytes of the usage map behind the operation code, without the service action.
-const fn operation(kind: Kind, opcode: OpCode, service_action: Option<u8>, needs: SupportedBy, used: &[u8]) -> Operation {
+const fn operation(
+    kind: Kind,
+    opcode: OpCode,
+    service_action: Option<u8>,
+    needs: SupportedBy,
+    used: &[u8],
+) -> Operation {
     let mut usage = [0; CDB_BYTES];
     usage[0] = opcode.0;
     let mut at = 0;
@@ -164,7 +178,8 @@ const fn operation(kind: Kind, opcode: OpCode, service_action: Option<u8>, needs
 /// Where SCSI-2 had a LUN in CDBs.
 const SCSI_2_LUN: u8 = 0xe0;
 
-/// Whether a command is as old as that, and has nothing else there since: other commands on blocks have the bits for protection information.
+/// Whether a command is as old as that, and has nothing else there since: other commands on blocks
+/// have the bits for protection information.
 const fn has_scsi_2_lun(kind: Kind) -> bool {
     matches!(
         kind,
@@ -182,7 +197,8 @@ const fn has_scsi_2_lun(kind: Kind) -> bool {
     )
 }
 
-// The GROUP NUMBER is taken and ignored, as is DPO, and RARC of a device that does not recover by itself. No bit of CONTROL is in use.
+// The GROUP NUMBER is taken and ignored, as is DPO, and RARC of a device that does not recover by
+// itself. No bit of CONTROL is in use.
 #[rustfmt::skip]
 static OPERATIONS: &[Operation] = operations! {
     TestUnitReady TEST_UNIT_READY:              0x00 0x00 0x00 0x00 0x00;
@@ -242,10 +258,16 @@ static OPERATIONS: &[Operation] = operations! {
 };
 
 const _: () = {
-    assert!(ReserveIn::READ_FULL_STATUS.0 == 3 && ReserveOut::REGISTER_AND_MOVE.0 == 7, "the table has them all");
+    assert!(
+        ReserveIn::READ_FULL_STATUS.0 == 3 && ReserveOut::REGISTER_AND_MOVE.0 == 7,
+        "the table has them all"
+    );
     let mut index = 1;
     while index < OPERATIONS.len() {
-        assert!(OPERATIONS[index - 1].opcode.0 <= OPERATIONS[index].opcode.0, "the table is in the order of the codes");
+        assert!(
+            OPERATIONS[index - 1].opcode.0 <= OPERATIONS[index].opcode.0,
+            "the table is in the order of the codes"
+        );
         index += 1;
     }
 };

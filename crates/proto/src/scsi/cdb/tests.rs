@@ -18,8 +18,14 @@ fn reads_of_all_sizes_are_laid_out_as_the_standard_shows() {
     let read = |lba, blocks, dpo, fua| Ok(Command::Read { extent: extent(lba, blocks), dpo, fua });
     assert_eq!(decode(&[0x08, 0x1f, 0xff, 0xfe, 0x10, 0]), read(0x1f_fffe, 16, false, false));
     assert_eq!(decode(&[0x08, 0, 0, 1, 0, 0]), read(1, 256, false, false));
-    assert_eq!(decode(&[0x28, 0x18, 1, 2, 3, 4, 0, 5, 6, 0]), read(0x0102_0304, 0x0506, true, true));
-    assert_eq!(decode(&[0xa8, 0x08, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0]), read(0x0102_0304, 0x0506_0708, false, true));
+    assert_eq!(
+        decode(&[0x28, 0x18, 1, 2, 3, 4, 0, 5, 6, 0]),
+        read(0x0102_0304, 0x0506, true, true)
+    );
+    assert_eq!(
+        decode(&[0xa8, 0x08, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0]),
+        read(0x0102_0304, 0x0506_0708, false, true)
+    );
     let long = [0x88, 0x10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0];
     assert_eq!(decode(&long), read(0x0102_0304_0506_0708, 0x090a_0b0c, true, false));
 }
@@ -44,13 +50,20 @@ fn what_is_reserved_is_refused_with_a_pointer() {
 #[test]
 fn the_lun_of_scsi_2_is_not_looked_at() {
     assert_eq!(decode(&[0x00, 0x20, 0, 0, 0, 0]), Ok(Command::TestUnitReady));
-    assert_eq!(decode(&[0x12, 0xe1, 0x80, 0, 36, 0]), Ok(Command::Inquiry { page: Some(0x80), allocation: 36 }));
+    assert_eq!(
+        decode(&[0x12, 0xe1, 0x80, 0, 36, 0]),
+        Ok(Command::Inquiry { page: Some(0x80), allocation: 36 })
+    );
     assert_eq!(decode(&[0x25, 0x40, 0, 0, 0, 0, 0, 0, 0, 0]), Ok(Command::ReadCapacity10));
     assert_eq!(decode(&[0x1b, 0x21, 0, 0, 1, 0]).map(|_| ()), Ok(()));
     assert_eq!(decode(&[0x35, 0xe2, 0, 0, 0, 0, 0, 0, 0, 0]).map(|_| ()), Ok(()));
     // Where there is protection information today, it is that.
     for opcode in [0x28, 0x2a, 0x2e, 0x2f, 0x41] {
-        assert_eq!(decode(&[opcode, 0x20, 0, 0, 0, 0, 0, 0, 1, 0]), Err(Sense::cdb_bit(1, 5)), "{opcode:#x}");
+        assert_eq!(
+            decode(&[opcode, 0x20, 0, 0, 0, 0, 0, 0, 1, 0]),
+            Err(Sense::cdb_bit(1, 5)),
+            "{opcode:#x}"
+        );
     }
 }
 
@@ -66,11 +79,16 @@ fn unknown_codes_and_service_actions_differ() {
 
 #[test]
 fn encoding_takes_the_short_form_where_it_fits() {
-    let read = |lba, blocks| Command::Read { extent: extent(lba, blocks), dpo: false, fua: true }.encode();
-    assert_eq!(read(0xffff_ffff, 0xffff).as_slice(), [0x28, 0x08, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0]);
+    let read =
+        |lba, blocks| Command::Read { extent: extent(lba, blocks), dpo: false, fua: true }.encode();
+    assert_eq!(
+        read(0xffff_ffff, 0xffff).as_slice(),
+        [0x28, 0x08, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0]
+    );
     assert_eq!(read(1 << 32, 1).bytes, [0x88, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0]);
     assert_eq!(read(0, 0x1_0000).opcode(), OpCode::READ_16);
-    let zeroes = Command::WriteSame { extent: extent(1, 2), unmap: true, anchor: false, no_data: true };
+    let zeroes =
+        Command::WriteSame { extent: extent(1, 2), unmap: true, anchor: false, no_data: true };
     assert_eq!(zeroes.encode().bytes, [0x93, 0x09, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0]);
 }
 
@@ -86,7 +104,8 @@ fn each_operation_is_found_by_its_own_usage_map() {
 }
 
 proptest! {
-    /// Whatever decodes is encoded by the same form to the same bytes, but for bits that are taken and ignored.
+    /// Whatever decodes is encoded by the same form to the same bytes, but for bits that are taken
+    /// and ignored.
     #[test]
     fn what_decodes_encodes_again(
         index in 0..Operation::all().len(),

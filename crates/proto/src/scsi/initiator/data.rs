@@ -2,7 +2,8 @@
 
 use crate::scsi::bytes::{be16, be32, be64};
 
-/// What a disk is called. Texts come without padding; what is not printable ASCII comes as a question mark.
+/// What a disk is called. Texts come without padding; what is not printable ASCII comes as a
+/// question mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// T10 vendor identification.
@@ -13,9 +14,11 @@ pub struct Identity {
     pub revision: String,
     /// Unit serial number, where it tells one.
     pub serial: Option<String>,
-    /// A UUID that stays with the data: the UUID or the 16-byte NAA or EUI-64 based designator, where there is one.
+    /// A UUID that stays with the data: the UUID or the 16-byte NAA or EUI-64 based designator,
+    /// where there is one.
     pub uuid: Option<[u8; 16]>,
-    /// The logical unit's own designators that are unique everywhere (SPC-4 §7.8.6), ascending: code set, type and value of each.
+    /// The logical unit's own designators that are unique everywhere (SPC-4 §7.8.6), ascending:
+    /// code set, type and value of each.
     pub designators: Vec<(u8, u8, Vec<u8>)>,
 }
 
@@ -50,21 +53,26 @@ impl Identity {
         if data.first().is_some_and(|byte| byte & 0xe0 != 0) {
             return Naming::Absent;
         }
-        let same = match self.page() {
-            Some(IDENTIFICATION) => page(data, IDENTIFICATION).is_some_and(|list| designators(list) == self.designators),
-            Some(_) => page(data, SERIAL_NUMBER).is_some_and(|payload| Some(text(payload)) == self.serial),
-            None => true,
-        };
+        let same =
+            match self.page() {
+                Some(IDENTIFICATION) => page(data, IDENTIFICATION)
+                    .is_some_and(|list| designators(list) == self.designators),
+                Some(_) => page(data, SERIAL_NUMBER)
+                    .is_some_and(|payload| Some(text(payload)) == self.serial),
+                None => true,
+            };
         if same { Naming::Same } else { Naming::Other }
     }
 }
 
-/// The designators of the logical unit itself (association 00b) that are unique everywhere, ascending: by T10 vendor, EUI-64, NAA, SCSI name
-/// and UUID.
+/// The designators of the logical unit itself (association 00b) that are unique everywhere,
+/// ascending: by T10 vendor, EUI-64, NAA, SCSI name and UUID.
 fn designators(mut list: &[u8]) -> Vec<(u8, u8, Vec<u8>)> {
     let mut found = Vec::new();
     while let [set, kind, _, length, ..] = *list {
-        let Some((designator, rest)) = list.split_at_checked(4 + usize::from(length)) else { break };
+        let Some((designator, rest)) = list.split_at_checked(4 + usize::from(length)) else {
+            break;
+        };
         if matches!(kind & 0x3f, 0x01 | 0x02 | 0x03 | 0x08 | 0x0a) && length > 0 {
             found.push((set & 0xf, kind & 0x3f, designator[4..].to_vec()));
         }
@@ -94,7 +102,8 @@ impl PortState {
     /// Transitioning between states.
     pub const TRANSITIONING: Self = Self(0xf);
 
-    /// Of the group `group` in the data of REPORT TARGET PORT GROUPS (without extended header), if that tells it.
+    /// Of the group `group` in the data of REPORT TARGET PORT GROUPS (without extended header), if
+    /// that tells it.
     pub fn of_group(data: &[u8], group: u16) -> Option<Self> {
         let (head, rest) = data.split_at_checked(4)?;
         let mut rest = &rest[..rest.len().min(be32(head, 0) as usize)];
@@ -135,7 +144,8 @@ pub struct Disk {
     pub write_protected: bool,
     /// A write that was done may be lost with the power until a SYNCHRONIZE CACHE is done.
     pub volatile_cache: bool,
-    /// Whether there is such a cache could not be asked, as another host has reserved the disk; then it is taken to have one.
+    /// Whether there is such a cache could not be asked, as another host has reserved the disk;
+    /// then it is taken to have one.
     pub cache_unknown: bool,
     /// FUA is taken.
     pub fua: bool,
@@ -163,7 +173,8 @@ pub struct Disk {
     pub unmap_ranges_max: u32,
     /// Longest WRITE SAME, in blocks.
     pub write_same_blocks_max: u64,
-    /// It has said that it was started anew since this nexus last asked it something, or that the nexus is new.
+    /// It has said that it was started anew since this nexus last asked it something, or that the
+    /// nexus is new.
     pub started: bool,
     /// The target tells access states of its ports (TPGS).
     pub asymmetric: bool,
@@ -178,11 +189,14 @@ pub struct Disk {
 /// Printable ASCII without padding.
 pub(super) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    let text = bytes[..end].iter().map(|&byte| if byte == b' ' || byte.is_ascii_graphic() { byte as char } else { '?' });
+    let text = bytes[..end]
+        .iter()
+        .map(|&byte| if byte == b' ' || byte.is_ascii_graphic() { byte as char } else { '?' });
     text.collect::<String>().trim().to_owned()
 }
 
-/// The payload of a vital product data page, if it is this page: behind its head, as long as it says and as far as it was sent.
+/// The payload of a vital product data page, if it is this page: behind its head, as long as it
+/// says and as far as it was sent.
 pub(super) fn page(data: &[u8], code: u8) -> Option<&[u8]> {
     let (head, rest) = data.split_at_checked(4)?;
     let length = usize::from(be16(head, 2));
@@ -256,10 +270,13 @@ impl Disk {
         self.capacity(be64(data, 0), be32(data, 8))
     }
 
-    /// READ CAPACITY(10) data (SBC-3 §5.15.2). Says whether the size makes sense, and whether it is the whole size.
+    /// READ CAPACITY(10) data (SBC-3 §5.15.2). Says whether the size makes sense, and whether it is
+    /// the whole size.
     pub(super) fn capacity_10(&mut self, data: &[u8]) -> bool {
         self.physical_blocks = 1;
-        data.len() >= 8 && be32(data, 0) != u32::MAX && self.capacity(be32(data, 0).into(), be32(data, 4))
+        data.len() >= 8
+            && be32(data, 0) != u32::MAX
+            && self.capacity(be32(data, 0).into(), be32(data, 4))
     }
 
     /// Whether its pages say that WRITE SAME works: by a length, or because it unmaps.
@@ -285,7 +302,8 @@ impl Disk {
         }
     }
 
-    /// One command of REPORT SUPPORTED OPERATION CODES (SPC-4 §6.35.3): the usage map of a supported command.
+    /// One command of REPORT SUPPORTED OPERATION CODES (SPC-4 §6.35.3): the usage map of a
+    /// supported command.
     pub(super) fn usage(data: &[u8]) -> Option<&[u8]> {
         let (head, rest) = data.split_at_checked(4)?;
         (head[1] & 7 == 3).then(|| &rest[..rest.len().min(usize::from(be16(head, 2)))])

@@ -1,8 +1,11 @@
-//! The initiator's side of SCSI: the queries to a disk before its use, the decoding of the responses, and the meaning of a
-//! command's status. [`crate::scsi::cdb::Command::encode`] encodes commands.
+//! The initiator's side of SCSI: the queries to a disk before its use, the decoding of the
+//! responses, and the meaning of a command's status. [`crate::scsi::cdb::Command::encode`] encodes
+//! commands.
 //!
-//! * [`Probe`] queries everything that a host needs to know, one command after another, and results in a [`Disk`].
-//! * [`Verdict`] decides by status and sense data whether a command is done, should be repeated, or has failed.
+//! * [`Probe`] queries everything that a host needs to know, one command after another, and results
+//!   in a [`Disk`].
+//! * [`Verdict`] decides by status and sense data whether a command is done, should be repeated, or
+//!   has failed.
 //! * [`parameters`] writes the parameter lists of commands.
 
 mod data;

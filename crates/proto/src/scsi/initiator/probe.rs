@@ -1,4 +1,5 @@
-//! The queries to a disk before its use, as a value: it returns the next command and takes the response.
+//! The queries to a disk before its use, as a value: it returns the next command and takes the
+//! response.
 
 use super::data::{Disk, IDENTIFICATION, PortState, SERIAL_NUMBER, page, text};
 use super::reservation::can_reserve;
@@ -37,7 +38,9 @@ pub enum ProbeError {
     #[error("there is no disk at this LUN (peripheral {0:#04x})")]
     NoDisk(u8),
     /// It tells a size that no disk has.
-    #[error("the disk tells {blocks} blocks of {block_bytes} bytes, which is no size that can be used")]
+    #[error(
+        "the disk tells {blocks} blocks of {block_bytes} bytes, which is no size that can be used"
+    )]
     Size {
         /// Blocks.
         blocks: u64,
@@ -118,15 +121,19 @@ impl Probe {
         }
     }
 
-    /// Asks only whether the disk is ready, of which all else is known by another nexus. It takes the unit attentions that each new nexus gets, so
-    /// that later ones tell of something that has happened.
+    /// Asks only whether the disk is ready, of which all else is known by another nexus. It takes
+    /// the unit attentions that each new nexus gets, so that later ones tell of something that has
+    /// happened.
     pub fn greeting() -> Self {
         Self { stage: Stage::Ready, greets: true, ..Self::new() }
     }
 
     /// The next command; `None` when all has been asked and [`Self::disk`] is complete.
     pub fn question(&self) -> Option<Question> {
-        let inquiry = |page| Command::Inquiry { page, allocation: if page.is_some() { ANSWER_BYTES } else { 36 } };
+        let inquiry = |page| Command::Inquiry {
+            page,
+            allocation: if page.is_some() { ANSWER_BYTES } else { 36 },
+        };
         let supported = |opcode: OpCode| Command::ReportOpCodes {
             options: ReportingOptions::OpCode(opcode.0),
             timeouts: false,
@@ -151,24 +158,43 @@ impl Probe {
             Stage::WriteSame => supported(OpCode::WRITE_SAME_16),
             Stage::CompareAndWrite => supported(OpCode::COMPARE_AND_WRITE),
             Stage::Verify => supported(OpCode::VERIFY_16),
-            Stage::TryCompareAndWrite => Command::CompareAndWrite { extent: Extent::default(), dpo: false, fua: false },
-            Stage::PortGroups => Command::ReportTargetPortGroups { extended: false, allocation: ANSWER_BYTES },
-            Stage::Reservations => Command::ReserveIn { action: ReserveIn::REPORT_CAPABILITIES, allocation: 8 },
-            Stage::FullStatus => Command::ReserveIn { action: ReserveIn::READ_FULL_STATUS, allocation: ANSWER_BYTES },
+            Stage::TryCompareAndWrite => {
+                Command::CompareAndWrite { extent: Extent::default(), dpo: false, fua: false }
+            }
+            Stage::PortGroups => {
+                Command::ReportTargetPortGroups { extended: false, allocation: ANSWER_BYTES }
+            }
+            Stage::Reservations => {
+                Command::ReserveIn { action: ReserveIn::REPORT_CAPABILITIES, allocation: 8 }
+            }
+            Stage::FullStatus => {
+                Command::ReserveIn { action: ReserveIn::READ_FULL_STATUS, allocation: ANSWER_BYTES }
+            }
             Stage::End => return None,
         };
         let data_in_bytes = match command {
-            Command::Inquiry { allocation, .. } | Command::ReadCapacity16 { allocation } => allocation,
-            Command::ReportOpCodes { allocation, .. } | Command::ModeSense { allocation, .. } => allocation,
-            Command::ReportTargetPortGroups { allocation, .. } | Command::ReserveIn { allocation, .. } => allocation,
+            Command::Inquiry { allocation, .. } | Command::ReadCapacity16 { allocation } => {
+                allocation
+            }
+            Command::ReportOpCodes { allocation, .. } | Command::ModeSense { allocation, .. } => {
+                allocation
+            }
+            Command::ReportTargetPortGroups { allocation, .. }
+            | Command::ReserveIn { allocation, .. } => allocation,
             Command::ReadCapacity10 => 8,
             _ => 0,
         };
         Some(Question { cdb: command.encode(), data_in_bytes, later: self.later })
     }
 
-    /// The command of [`Self::question`] ended. `data` is what came with it, at most as much as was asked for.
-    pub fn answer(&mut self, status: ScsiStatus, sense: Option<Sense>, data: &[u8]) -> Result<(), ProbeError> {
+    /// The command of [`Self::question`] ended. `data` is what came with it, at most as much as was
+    /// asked for.
+    pub fn answer(
+        &mut self,
+        status: ScsiStatus,
+        sense: Option<Sense>,
+        data: &[u8],
+    ) -> Result<(), ProbeError> {
         let verdict = Verdict::of(status, sense);
         self.later = verdict == Verdict::Later;
         self.disk.started |= verdict == Verdict::Again(Change::Restarted);
@@ -200,7 +226,9 @@ impl Probe {
 
     fn accept(&mut self, data: &[u8]) -> Result<(), ProbeError> {
         match self.stage {
-            Stage::Inquiry if !self.disk.standard(data) => return Err(ProbeError::NoDisk(data.first().copied().unwrap_or(0xff))),
+            Stage::Inquiry if !self.disk.standard(data) => {
+                return Err(ProbeError::NoDisk(data.first().copied().unwrap_or(0xff)));
+            }
             Stage::Pages => self.find_pages(data),
             Stage::Page(code) => self.read_page(code, data),
             Stage::Capacity16 if !self.disk.capacity_16(data) => return Err(self.size()),
@@ -209,15 +237,18 @@ impl Probe {
             Stage::WriteSame => {
                 let usage = Disk::usage(data);
                 self.disk.write_same = usage.is_some();
-                self.disk.write_same_no_data = usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 1 != 0);
+                self.disk.write_same_no_data =
+                    usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 1 != 0);
             }
             Stage::CompareAndWrite => self.compares = Disk::usage(data).is_some(),
             Stage::Verify => {
                 let usage = Disk::usage(data);
-                self.disk.verify_compares = usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 2 != 0);
+                self.disk.verify_compares =
+                    usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 2 != 0);
             }
             Stage::PortGroups => {
-                self.disk.access = self.disk.port_group.and_then(|group| PortState::of_group(data, group));
+                self.disk.access =
+                    self.disk.port_group.and_then(|group| PortState::of_group(data, group));
             }
             Stage::Reservations => self.disk.reservations = can_reserve(data),
             Stage::FullStatus => self.disk.reservations = data.len() >= 8,
@@ -235,14 +266,21 @@ impl Probe {
         match self.stage {
             // Whether there is a cache is not known: flushed in vain is better than not at all.
             Stage::Caching if is_elsewhere => self.disk.volatile_cache = true,
-            // The other host may have turned it on. Until the reservation goes nothing can be written.
-            Stage::Caching if is_reserved => (self.disk.volatile_cache, self.disk.cache_unknown) = (true, true),
-            // What the pages tell, which everyone may read, is taken to be true: the disk offers no less than before it was reserved.
+            // The other host may have turned it on. Until the reservation goes nothing can be
+            // written.
+            Stage::Caching if is_reserved => {
+                (self.disk.volatile_cache, self.disk.cache_unknown) = (true, true)
+            }
+            // What the pages tell, which everyone may read, is taken to be true: the disk offers no
+            // less than before it was reserved.
             Stage::WriteSame if is_reserved => self.disk.write_same = self.disk.tells_write_same(),
-            Stage::CompareAndWrite if is_reserved => self.compares = self.disk.compare_and_write_blocks > 0,
+            Stage::CompareAndWrite if is_reserved => {
+                self.compares = self.disk.compare_and_write_blocks > 0
+            }
             Stage::TryCompareAndWrite if is_reserved => {}
             // It may be used by another path, or later.
-            Stage::Ready | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify if is_elsewhere => {}
+            Stage::Ready | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify
+                if is_elsewhere => {}
             Stage::TryCompareAndWrite if is_elsewhere => {}
             Stage::PortGroups => {}
             Stage::Reservations | Stage::FullStatus => self.disk.reservations = false,
@@ -256,7 +294,8 @@ impl Probe {
             }
             _ if sense.is_some_and(is_unknown_command) => {}
             // Any other failure of these tells no more about the disk than that it does not say.
-            Stage::Caching | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify if is_failed_question(status, sense) => {}
+            Stage::Caching | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify
+                if is_failed_question(status, sense) => {}
             _ => return Err(error),
         }
         self.go_on();
@@ -275,7 +314,9 @@ impl Probe {
     fn read_page(&mut self, code: u8, data: &[u8]) {
         let Some(payload) = page(data, code) else { return };
         match code {
-            SERIAL_NUMBER => self.disk.identity.serial = Some(text(payload)).filter(|serial| !serial.is_empty()),
+            SERIAL_NUMBER => {
+                self.disk.identity.serial = Some(text(payload)).filter(|serial| !serial.is_empty())
+            }
             IDENTIFICATION => self.disk.designators(payload),
             BLOCK_LIMITS => self.disk.limits(payload),
             _ => self.disk.provisioning(payload),
@@ -288,16 +329,21 @@ impl Probe {
             Stage::Inquiry => Stage::Ready,
             Stage::Ready if self.greets => Stage::End,
             Stage::Ready => Stage::Pages,
-            Stage::Pages => first(&self.pages).map_or(Stage::Capacity16, |index| Stage::Page(PAGES[index])),
+            Stage::Pages => {
+                first(&self.pages).map_or(Stage::Capacity16, |index| Stage::Page(PAGES[index]))
+            }
             Stage::Page(page) => {
                 let done = PAGES.iter().position(|&other| other == page).unwrap_or(0) + 1;
-                first(&self.pages[done..]).map_or(Stage::Capacity16, |index| Stage::Page(PAGES[done + index]))
+                first(&self.pages[done..])
+                    .map_or(Stage::Capacity16, |index| Stage::Page(PAGES[done + index]))
             }
             Stage::Capacity16 | Stage::Capacity10 => Stage::Caching,
             Stage::Caching => Stage::WriteSame,
             Stage::WriteSame => Stage::CompareAndWrite,
             Stage::CompareAndWrite => Stage::Verify,
-            Stage::Verify if self.compares && self.disk.compare_and_write_blocks > 0 => Stage::TryCompareAndWrite,
+            Stage::Verify if self.compares && self.disk.compare_and_write_blocks > 0 => {
+                Stage::TryCompareAndWrite
+            }
             Stage::Verify | Stage::TryCompareAndWrite => {
                 if !self.compares {
                     self.disk.compare_and_write_blocks = 0;
@@ -305,8 +351,11 @@ impl Probe {
                 Stage::Reservations
             }
             Stage::Reservations if self.disk.reservations => Stage::FullStatus,
-            // Last, as a unit attention that tells of another state may come with any of the questions before.
-            Stage::Reservations | Stage::FullStatus if self.disk.asymmetric && self.disk.port_group.is_some() => {
+            // Last, as a unit attention that tells of another state may come with any of the
+            // questions before.
+            Stage::Reservations | Stage::FullStatus
+                if self.disk.asymmetric && self.disk.port_group.is_some() =>
+            {
                 Stage::PortGroups
             }
             Stage::Reservations | Stage::FullStatus | Stage::PortGroups | Stage::End => Stage::End,
@@ -316,7 +365,9 @@ impl Probe {
 
 /// Whether a disk that is there failed to answer.
 fn is_failed_question(status: ScsiStatus, sense: Option<Sense>) -> bool {
-    let is_there = |sense: Sense| sense.code != Code::LOGICAL_UNIT_NOT_SUPPORTED && sense.key != Key::NOT_READY;
+    let is_there = |sense: Sense| {
+        sense.code != Code::LOGICAL_UNIT_NOT_SUPPORTED && sense.key != Key::NOT_READY
+    };
     status == ScsiStatus::CHECK_CONDITION && sense.is_none_or(is_there)
 }
 
@@ -336,5 +387,6 @@ fn is_access_state(sense: Sense) -> bool {
 
 /// Whether a disk says that it does not have the command, or not in this form.
 fn is_unknown_command(sense: Sense) -> bool {
-    sense.key == Key::ILLEGAL_REQUEST && !matches!(sense.code, Code::LOGICAL_UNIT_NOT_SUPPORTED | Code::LBA_OUT_OF_RANGE)
+    sense.key == Key::ILLEGAL_REQUEST
+        && !matches!(sense.code, Code::LOGICAL_UNIT_NOT_SUPPORTED | Code::LBA_OUT_OF_RANGE)
 }

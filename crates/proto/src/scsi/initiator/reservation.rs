@@ -18,7 +18,9 @@ const WR_EX: u8 = 0x02;
 
 /// Whether the parameter data of REPORT CAPABILITIES tells of a disk that can be reserved.
 pub(super) fn can_reserve(capabilities: &[u8]) -> bool {
-    capabilities.first_chunk::<8>().is_some_and(|it| be16(it, 0) >= 8 && (it[3] & TMV == 0 || it[4] & WR_EX != 0))
+    capabilities
+        .first_chunk::<8>()
+        .is_some_and(|it| be16(it, 0) >= 8 && (it[3] & TMV == 0 || it[4] & WR_EX != 0))
 }
 
 /// Somebody who is registered.
@@ -46,13 +48,15 @@ pub struct FullStatus<'a> {
 }
 
 impl<'a> FullStatus<'a> {
-    /// Reads what came, of an answer with room for `allocation` bytes. `None`: it is none, or of a type that SPC-4 does not have.
+    /// Reads what came, of an answer with room for `allocation` bytes. `None`: it is none, or of a
+    /// type that SPC-4 does not have.
     pub fn decode(data: &'a [u8], allocation: usize) -> Option<Self> {
         let (header, rest) = data.split_at_checked(HEADER_BYTES)?;
         let length = be32(header, 4) as usize;
         let is_cut = length > allocation.saturating_sub(HEADER_BYTES);
         let mut rest = if is_cut { rest } else { rest.get(..length)? };
-        let mut status = Self { generation: be32(header, 0), kind: None, registrants: Vec::new(), is_cut };
+        let mut status =
+            Self { generation: be32(header, 0), kind: None, registrants: Vec::new(), is_cut };
         while !rest.is_empty() {
             let Some((descriptor, initiator, others)) = descriptor(rest) else {
                 return Some(status).filter(|_| is_cut);
@@ -83,7 +87,9 @@ mod tests {
         let mut data = vec![0, 0, 0, 9, 0, 0, 0, 0];
         for &(key, flags, kind) in registrants {
             data.extend_from_slice(&key.to_be_bytes());
-            data.extend_from_slice(&[0, 0, 0, 0, flags, kind, 0, 0, 0, 0, 0, 1, 0, 0, 0, 4, 0x45, 0, 0, 0]);
+            data.extend_from_slice(&[
+                0, 0, 0, 0, flags, kind, 0, 0, 0, 0, 0, 1, 0, 0, 0, 4, 0x45, 0, 0, 0,
+            ]);
         }
         let length = data.len() as u32 - 8;
         data[4..8].copy_from_slice(&length.to_be_bytes());
@@ -95,7 +101,8 @@ mod tests {
         let data = status(&[(5, 0, 0), (6, 1, 5)]);
         let told = FullStatus::decode(&data, 4096).unwrap();
         assert_eq!((told.generation, told.kind, told.is_cut), (9, Kind::of_scsi(5), false));
-        let keys: Vec<_> = told.registrants.iter().map(|of| (of.key, of.holds, of.initiator)).collect();
+        let keys: Vec<_> =
+            told.registrants.iter().map(|of| (of.key, of.holds, of.initiator)).collect();
         assert_eq!(keys, [(5, false, &[0x45, 0, 0, 0][..]), (6, true, &[0x45, 0, 0, 0][..])]);
         assert_eq!(FullStatus::decode(&status(&[]), 4096).unwrap().registrants, []);
     }
@@ -117,7 +124,13 @@ mod tests {
 
     #[test]
     fn a_disk_without_write_exclusive_cannot_be_reserved() {
-        assert!(can_reserve(&[0, 8, 0, 0x80, 0xea, 1, 0, 0]) && can_reserve(&[0, 8, 0, 0, 0, 0, 0, 0]));
-        assert!(!can_reserve(&[0, 8, 0, 0x80, 0x20, 0, 0, 0]) && !can_reserve(&[0, 8, 0]) && !can_reserve(&[0; 8]));
+        assert!(
+            can_reserve(&[0, 8, 0, 0x80, 0xea, 1, 0, 0]) && can_reserve(&[0, 8, 0, 0, 0, 0, 0, 0])
+        );
+        assert!(
+            !can_reserve(&[0, 8, 0, 0x80, 0x20, 0, 0, 0])
+                && !can_reserve(&[0, 8, 0])
+                && !can_reserve(&[0; 8])
+        );
     }
 }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::scsi::cdb::Extent;
 use crate::scsi::lun::{
-    Arrival, LogicalUnit, Nexus, Step, Target, Task, TransportId, UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity, UnitTable,
+    Arrival, LogicalUnit, Nexus, Step, Target, Task, TransportId, UnitConfig, UnitFeatures,
+    UnitGeometry, UnitIdentity, UnitTable,
 };
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
@@ -59,29 +60,56 @@ fn probe_where(nexus: &mut Nexus, forbidden: impl Fn(u8) -> bool) -> Result<Disk
     Ok(probe.disk().clone())
 }
 
-const ALL: UnitFeatures =
-    UnitFeatures { write: true, volatile_cache: true, discard: true, discard_zeroes: true, write_zeroes: true, compare: true };
+const ALL: UnitFeatures = UnitFeatures {
+    write: true,
+    volatile_cache: true,
+    discard: true,
+    discard_zeroes: true,
+    write_zeroes: true,
+    compare: true,
+};
 
 #[test]
 fn a_probe_finds_what_the_logical_unit_has() {
     let disk = probe(&mut nexus(ALL)).unwrap();
     assert_eq!((disk.blocks, disk.block_bytes, disk.physical_blocks), (1 << 33, 512, 1));
     assert_eq!((&*disk.identity.vendor, &*disk.identity.product), ("weft", "a disk"));
-    assert_eq!((disk.identity.serial.as_deref(), disk.identity.uuid), (Some("S123"), Some([7; 16])));
-    assert!(disk.volatile_cache && disk.fua && disk.unmap && disk.unmapped_zeroes && !disk.write_protected);
-    assert!(disk.write_same && disk.write_same_unmap && disk.write_same_no_data && disk.verify_compares);
+    assert_eq!(
+        (disk.identity.serial.as_deref(), disk.identity.uuid),
+        (Some("S123"), Some([7; 16]))
+    );
+    assert!(
+        disk.volatile_cache
+            && disk.fua
+            && disk.unmap
+            && disk.unmapped_zeroes
+            && !disk.write_protected
+    );
+    assert!(
+        disk.write_same && disk.write_same_unmap && disk.write_same_no_data && disk.verify_compares
+    );
     assert_eq!((disk.compare_and_write_blocks, disk.transfer_blocks_max), (255, 2048));
-    assert_eq!((disk.unmap_blocks_max, disk.unmap_ranges_max, disk.granularity_blocks), (u32::MAX, 128, 8));
+    assert_eq!(
+        (disk.unmap_blocks_max, disk.unmap_ranges_max, disk.granularity_blocks),
+        (u32::MAX, 128, 8)
+    );
 }
 
 #[test]
 fn a_probe_finds_what_the_logical_unit_lacks() {
     let disk = probe(&mut nexus(UnitFeatures::default())).unwrap();
-    assert!(disk.write_protected && !disk.volatile_cache && !disk.unmap && !disk.unmapped_zeroes && !disk.write_same_unmap);
+    assert!(
+        disk.write_protected
+            && !disk.volatile_cache
+            && !disk.unmap
+            && !disk.unmapped_zeroes
+            && !disk.write_same_unmap
+    );
     assert_eq!((disk.compare_and_write_blocks, disk.unmap_ranges_max), (0, 0));
 }
 
-/// Otherwise a path that comes back meanwhile would be taken to lead to a disk that offers less than before.
+/// Otherwise a path that comes back meanwhile would be taken to lead to a disk that offers less
+/// than before.
 #[test]
 fn a_reserved_disk_offers_what_its_pages_tell() {
     // MODE SENSE(6), MAINTENANCE IN and COMPARE AND WRITE.
@@ -89,8 +117,15 @@ fn a_reserved_disk_offers_what_its_pages_tell() {
     let disk = probe_where(&mut nexus(ALL), reserved).unwrap();
     assert!(disk.write_same && disk.unmap && disk.volatile_cache && disk.cache_unknown);
     assert_eq!(disk.compare_and_write_blocks, 255);
-    let disk = probe_where(&mut nexus(UnitFeatures { volatile_cache: false, compare: false, ..ALL }), reserved).unwrap();
-    assert!(disk.volatile_cache && disk.cache_unknown, "a cache that is not known of must be flushed");
+    let disk = probe_where(
+        &mut nexus(UnitFeatures { volatile_cache: false, compare: false, ..ALL }),
+        reserved,
+    )
+    .unwrap();
+    assert!(
+        disk.volatile_cache && disk.cache_unknown,
+        "a cache that is not known of must be flushed"
+    );
     assert_eq!(disk.compare_and_write_blocks, 0);
 }
 
@@ -100,13 +135,22 @@ fn a_probe_finds_the_group_of_its_port_and_its_state() {
     if disk.asymmetric {
         assert_eq!(disk.access, Some(PortState::OPTIMIZED));
     }
-    // Two groups: 1 with two ports, active/optimized; 0x102 with one, standby (SPC-4, REPORT TARGET PORT GROUPS).
-    let data = [0, 0, 0, 28, 0x80, 0x0f, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0x02, 0x0f, 1, 2, 0, 0, 0, 1, 0, 0, 0, 3];
+    // Two groups: 1 with two ports, active/optimized; 0x102 with one, standby (SPC-4, REPORT TARGET
+    // PORT GROUPS).
+    let data = [
+        0, 0, 0, 28, 0x80, 0x0f, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0x02, 0x0f, 1, 2, 0, 0,
+        0, 1, 0, 0, 0, 3,
+    ];
     let state = |data: &[u8], group| PortState::of_group(data, group);
-    assert_eq!((state(&data, 1), state(&data, 0x102)), (Some(PortState::OPTIMIZED), Some(PortState::STANDBY)));
+    assert_eq!(
+        (state(&data, 1), state(&data, 0x102)),
+        (Some(PortState::OPTIMIZED), Some(PortState::STANDBY))
+    );
     assert_eq!((state(&data, 7), state(&data[..10], 1), state(&[], 1)), (None, None, None));
     let mut disk = Disk::default();
-    disk.designators(&[1, 3, 0, 8, 0x60, 0, 0, 0, 0, 0, 0, 1, 1, 0x94, 0, 4, 0, 0, 0, 1, 1, 0x95, 0, 4, 0, 0, 1, 2]);
+    disk.designators(&[
+        1, 3, 0, 8, 0x60, 0, 0, 0, 0, 0, 0, 1, 1, 0x94, 0, 4, 0, 0, 0, 1, 1, 0x95, 0, 4, 0, 0, 1, 2,
+    ]);
     assert_eq!(disk.port_group, Some(0x102));
 }
 
@@ -120,7 +164,13 @@ fn old_disk(question: &Question) -> (ScsiStatus, Option<Sense>, Vec<u8>) {
         }
         [0x25, ..] => vec![0, 0, 0, 9, 0, 0, 2, 0],
         [0, ..] => Vec::new(),
-        _ => return (ScsiStatus::CHECK_CONDITION, Some(Sense::illegal(Code::INVALID_COMMAND_OPERATION_CODE)), Vec::new()),
+        _ => {
+            return (
+                ScsiStatus::CHECK_CONDITION,
+                Some(Sense::illegal(Code::INVALID_COMMAND_OPERATION_CODE)),
+                Vec::new(),
+            );
+        }
     };
     (ScsiStatus::GOOD, None, data)
 }
@@ -132,7 +182,10 @@ fn an_old_disk_is_a_disk() {
         let (status, sense, data) = old_disk(&question);
         probe.answer(status, sense, &data).unwrap();
     }
-    assert_eq!((probe.disk().blocks, probe.disk().block_bytes, probe.disk().physical_blocks), (10, 512, 1));
+    assert_eq!(
+        (probe.disk().blocks, probe.disk().block_bytes, probe.disk().physical_blocks),
+        (10, 512, 1)
+    );
 }
 
 /// Linux takes a disk that fails such questions in whatever way.
@@ -179,12 +232,22 @@ fn verdicts_tell_retries_from_failures() {
     assert_eq!(Verdict::of(ScsiStatus::RESERVATION_CONFLICT, None), Verdict::Failed);
     assert_eq!(Verdict::of(ScsiStatus::CHECK_CONDITION, None), Verdict::Failed);
     assert_eq!(check(Key::RECOVERED_ERROR, Code::NONE), Verdict::Done);
-    assert_eq!(check(Key::UNIT_ATTENTION, Code::CAPACITY_DATA_CHANGED), Verdict::Again(Change::Capacity));
+    assert_eq!(
+        check(Key::UNIT_ATTENTION, Code::CAPACITY_DATA_CHANGED),
+        Verdict::Again(Change::Capacity)
+    );
     assert_eq!(check(Key::UNIT_ATTENTION, Code::POWER_ON), Verdict::Again(Change::Restarted));
-    assert_eq!(check(Key::UNIT_ATTENTION, Code::POWER_ON_OR_RESET), Verdict::Again(Change::Restarted));
+    assert_eq!(
+        check(Key::UNIT_ATTENTION, Code::POWER_ON_OR_RESET),
+        Verdict::Again(Change::Restarted)
+    );
     assert_eq!(check(Key::UNIT_ATTENTION, Code::INTERNAL_RESET), Verdict::Again(Change::Restarted));
     for reset in [Code::BUS_RESET, Code::DEVICE_RESET, Code::NEXUS_LOSS] {
-        assert_eq!(check(Key::UNIT_ATTENTION, reset), Verdict::Again(Change::Nothing), "{reset}: the cache is as it was");
+        assert_eq!(
+            check(Key::UNIT_ATTENTION, reset),
+            Verdict::Again(Change::Nothing),
+            "{reset}: the cache is as it was"
+        );
     }
     assert_eq!(check(Key::NOT_READY, Code::BECOMING_READY), Verdict::Later);
     assert_eq!(check(Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR), Verdict::Failed);

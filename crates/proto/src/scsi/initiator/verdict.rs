@@ -12,7 +12,8 @@ pub enum Change {
     Capacity,
     /// The target has other logical units.
     Luns,
-    /// The disk was started anew: what it had in a volatile cache may be lost, and identity or features may be others.
+    /// The disk was started anew: what it had in a volatile cache may be lost, and identity or
+    /// features may be others.
     Restarted,
     /// Identity or features may be others.
     Identity,
@@ -27,7 +28,8 @@ pub enum Change {
 pub enum Verdict {
     /// It was done.
     Done,
-    /// It was not executed; the same command may be sent again at once. How often is up to the caller.
+    /// It was not executed; the same command may be sent again at once. How often is up to the
+    /// caller.
     Again(Change),
     /// It was not executed; the same command may work later.
     Later,
@@ -57,7 +59,8 @@ impl Verdict {
         match (sense.key, sense.code) {
             (Key::NO_SENSE | Key::RECOVERED_ERROR | Key::COMPLETED, _) => Self::Done,
             (Key::UNIT_ATTENTION, code) => Self::Again(change(code)),
-            // The standby and unavailable states may last for ever; that is for who has several paths.
+            // The standby and unavailable states may last for ever; that is for who has several
+            // paths.
             (Key::NOT_READY, Code::BECOMING_READY | Code::ACCESS_STATE_TRANSITION) => Self::Later,
             (Key::ABORTED_COMMAND, _) => Self::Again(Change::Nothing),
             _ => Self::Failed,
@@ -69,11 +72,16 @@ fn change(code: Code) -> Change {
     match code {
         Code::CAPACITY_DATA_CHANGED => Change::Capacity,
         Code::REPORTED_LUNS_DATA_CHANGED => Change::Luns,
-        // 29h/00h may be a mere reset, which loses no data; but many targets tell of power on by it. Resets with a code of their own (29h/02h and
-        // 03h) and the loss of a nexus (29h/07h) end commands and leave the cache alone (SAM-5 §6.3).
+        // 29h/00h may be a mere reset, which loses no data; but many targets tell of power on by
+        // it. Resets with a code of their own (29h/02h and 03h) and the loss of a nexus (29h/07h)
+        // end commands and leave the cache alone (SAM-5 §6.3).
         Code::POWER_ON_OR_RESET | Code::POWER_ON | Code::INTERNAL_RESET => Change::Restarted,
-        Code::INQUIRY_DATA_CHANGED | Code::MEDIUM_MAY_HAVE_CHANGED | Code::MODE_PARAMETERS_CHANGED => Change::Identity,
-        Code::RESERVATIONS_PREEMPTED | Code::RESERVATIONS_RELEASED | Code::REGISTRATIONS_PREEMPTED => Change::Reservations,
+        Code::INQUIRY_DATA_CHANGED
+        | Code::MEDIUM_MAY_HAVE_CHANGED
+        | Code::MODE_PARAMETERS_CHANGED => Change::Identity,
+        Code::RESERVATIONS_PREEMPTED
+        | Code::RESERVATIONS_RELEASED
+        | Code::REGISTRATIONS_PREEMPTED => Change::Reservations,
         Code::ACCESS_STATE_CHANGED => Change::AccessState,
         _ => Change::Nothing,
     }

@@ -1,6 +1,8 @@
-//! Asymmetric logical unit access (SPC-5 §5.18): how well a logical unit is reached by each target port, and what is refused where it is not.
+//! Asymmetric logical unit access (SPC-5 §5.18): how well a logical unit is reached by each target
+//! port, and what is refused where it is not.
 //!
-//! The state of a port can change without that of another, so each target port is a target port group of its own, with the same number.
+//! The state of a port can change without that of another, so each target port is a target port
+//! group of its own, with the same number.
 
 use super::unit::UnitState;
 use super::writer::Writer;
@@ -44,8 +46,9 @@ const EXTENDED: u8 = 0x10;
 pub(super) const HEAD_BYTES: usize = 8;
 pub(super) const GROUP_BYTES: usize = 12;
 
-/// What a command is refused with in a state; `None`: it is executed. Commands that only tell what there is are executed in every state, more of
-/// them than SPC-5 demands: initiators ask for size and mode of a disk when they find it, also by a port in standby.
+/// What a command is refused with in a state; `None`: it is executed. Commands that only tell what
+/// there is are executed in every state, more of them than SPC-5 demands: initiators ask for size
+/// and mode of a disk when they find it, also by a port in standby.
 pub(super) fn refusal(state: AccessState, command: &Command) -> Option<Sense> {
     if is_accessible(state) || is_telling(command) {
         return None;
@@ -83,18 +86,26 @@ fn is_telling(command: &Command) -> bool {
 
 /// What standby executes as well (SPC-5 §5.18.2.4.4): initiators register with all ports.
 fn is_management(command: &Command) -> bool {
-    matches!(command, Command::ModeSelect { .. } | Command::ReserveIn { .. } | Command::ReserveOut { .. })
+    matches!(
+        command,
+        Command::ModeSelect { .. } | Command::ReserveIn { .. } | Command::ReserveOut { .. }
+    )
 }
 
 impl UnitState {
     /// The state that was set for a port.
     pub(super) fn state_at(&self, port: u16) -> AccessState {
-        self.ports.iter().find(|known| known.port == port).map_or(AccessState::OPTIMIZED, |known| known.state)
+        self.ports
+            .iter()
+            .find(|known| known.port == port)
+            .map_or(AccessState::OPTIMIZED, |known| known.state)
     }
 
     /// Whether initiators are to be told that a port's state is another one now.
     pub(super) fn differs(&self, ports: &[PortAccess], is_reached: bool) -> bool {
-        let moved = |now: &PortAccess| self.ports.iter().any(|was| was.port == now.port && was.state != now.state);
+        let moved = |now: &PortAccess| {
+            self.ports.iter().any(|was| was.port == now.port && was.state != now.state)
+        };
         self.is_reached != is_reached || ports.iter().any(moved)
     }
 
@@ -118,7 +129,11 @@ impl UnitState {
             out.bytes(&[EXTENDED, ANA_TRANSITION_S, 0, 0]);
         }
         for (port, state) in self.told(own) {
-            let state = if !self.is_reached && is_accessible(state) { AccessState::UNAVAILABLE } else { state };
+            let state = if !self.is_reached && is_accessible(state) {
+                AccessState::UNAVAILABLE
+            } else {
+                state
+            };
             out.bytes(&[state.0, SUPPORTED]);
             out.number(2, port.into());
             // One port.

@@ -39,7 +39,8 @@ impl Attention {
 
     const fn code(self) -> AdditionalSense {
         match self {
-            // Not 29h/01h, which says the same more exactly: libiscsi's tools wait for 29h/00h, which LIO and tgt send.
+            // Not 29h/01h, which says the same more exactly: libiscsi's tools wait for 29h/00h,
+            // which LIO and tgt send.
             Self::PowerOn => AdditionalSense::POWER_ON_OR_RESET,
             Self::DeviceReset => AdditionalSense::DEVICE_RESET,
             Self::NexusLoss => AdditionalSense::NEXUS_LOSS,
@@ -61,7 +62,8 @@ impl Attention {
     }
 }
 
-/// The conditions that wait for one initiator on one logical unit: one of each kind at most, so they need no queue.
+/// The conditions that wait for one initiator on one logical unit: one of each kind at most, so
+/// they need no queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attentions(u16);
 

@@ -26,25 +26,46 @@ impl Blocks<'_> {
     }
 
     #[inline]
-    pub fn write(&self, task: &mut Task, cdb: &[u8; CDB_BYTES], data_out: u32) -> Result<Step, Sense> {
-        let Command::Write { extent, dpo, fua } = task.command else { return Ok(Step::Reply(GOOD)) };
+    pub fn write(
+        &self,
+        task: &mut Task,
+        cdb: &[u8; CDB_BYTES],
+        data_out: u32,
+    ) -> Result<Step, Sense> {
+        let Command::Write { extent, dpo, fua } = task.command else {
+            return Ok(Step::Reply(GOOD));
+        };
         self.writable()?;
         let (extent, step) = self.data_of_blocks(task, extent, cdb, data_out)?;
         task.command = Command::Write { extent, dpo, fua };
         Ok(step)
     }
 
-    /// The first step of a command on blocks other than READ and WRITE; `None` if it is no such command.
-    pub fn start(&self, task: &mut Task, cdb: &[u8; CDB_BYTES], data_out: u32) -> Option<Result<Step, Sense>> {
+    /// The first step of a command on blocks other than READ and WRITE; `None` if it is no such
+    /// command.
+    pub fn start(
+        &self,
+        task: &mut Task,
+        cdb: &[u8; CDB_BYTES],
+        data_out: u32,
+    ) -> Option<Result<Step, Sense>> {
         match task.command {
             Command::WriteAndVerify { extent, dpo, check } => {
                 Some(self.write_and_verify(task, cdb, (extent, dpo, check), data_out))
             }
-            Command::Verify { extent, check, .. } => Some(self.verify(task, cdb, extent, check, data_out)),
-            Command::CompareAndWrite { extent, .. } => Some(self.compare_and_write(task, extent, data_out)),
+            Command::Verify { extent, check, .. } => {
+                Some(self.verify(task, cdb, extent, check, data_out))
+            }
+            Command::CompareAndWrite { extent, .. } => {
+                Some(self.compare_and_write(task, extent, data_out))
+            }
             Command::SynchronizeCache { extent, .. } => Some(self.synchronize(task, extent)),
-            Command::PreFetch { extent, .. } => Some(self.in_range(extent).map(|()| Step::Reply(GOOD))),
-            Command::Unmap { anchor, parameters } => Some(provisioning::unmap(self, task, anchor, parameters, data_out)),
+            Command::PreFetch { extent, .. } => {
+                Some(self.in_range(extent).map(|()| Step::Reply(GOOD)))
+            }
+            Command::Unmap { anchor, parameters } => {
+                Some(provisioning::unmap(self, task, anchor, parameters, data_out))
+            }
             Command::WriteSame { .. } => Some(provisioning::write_same(self, task, cdb, data_out)),
             _ => None,
         }
@@ -55,7 +76,9 @@ impl Blocks<'_> {
     pub fn data(&self, task: &mut Task, data: &[u8]) -> Result<Step, Sense> {
         let bytes = |extent: Extent| extent.blocks * self.unit.block_bytes();
         Ok(match task.command {
-            Command::Write { extent, fua, .. } => self.submit(task, RequestKind::Write, extent, bytes(extent), fua),
+            Command::Write { extent, fua, .. } => {
+                self.submit(task, RequestKind::Write, extent, bytes(extent), fua)
+            }
             Command::WriteAndVerify { extent, .. } => {
                 let step = self.submit(task, RequestKind::Write, extent, bytes(extent), true);
                 task.then = Then::Verify;
@@ -64,12 +87,16 @@ impl Blocks<'_> {
             Command::Verify { extent, check: ByteCheck::OneBlock, .. } => {
                 self.repeat(task, RequestKind::CompareRepeated, extent.lba, extent.blocks)
             }
-            Command::Verify { extent, .. } => self.submit(task, RequestKind::Compare, extent, bytes(extent), false),
+            Command::Verify { extent, .. } => {
+                self.submit(task, RequestKind::Compare, extent, bytes(extent), false)
+            }
             Command::CompareAndWrite { extent, fua, .. } => {
                 self.submit(task, RequestKind::CompareAndWrite, extent, 2 * bytes(extent), fua)
             }
             Command::Unmap { .. } => return provisioning::unmap_ranges(self, task, data),
-            Command::WriteSame { .. } => return Ok(provisioning::write_same_data(self, task, data)),
+            Command::WriteSame { .. } => {
+                return Ok(provisioning::write_same_data(self, task, data));
+            }
             _ => Step::Reply(GOOD),
         })
     }
@@ -83,23 +110,34 @@ impl Blocks<'_> {
             Then::Reply => Ok(Step::Reply(self.done(task))),
             Then::Verify => Ok(self.verify_written(task)),
             Then::Again { kind, lba, left } => Ok(self.repeat(task, kind, lba, left)),
-            Then::Range { next, count } => Ok(provisioning::next_range(self, task, data, next, count)),
+            Then::Range { next, count } => {
+                Ok(provisioning::next_range(self, task, data, next, count))
+            }
         }
     }
 
     #[inline]
     fn done(&self, task: &Task) -> Reply {
         let is_read = matches!(task.command, Command::Read { .. });
-        Reply { data_in_bytes: if is_read { task.transfer_bytes } else { 0 }, ..Reply::good(task.transfer_bytes) }
+        Reply {
+            data_in_bytes: if is_read { task.transfer_bytes } else { 0 },
+            ..Reply::good(task.transfer_bytes)
+        }
     }
 
     /// WRITE AND VERIFY: each block as it was written is compared with the data, or only looked at.
     fn verify_written(&self, task: &mut Task) -> Step {
         match task.command {
-            Command::WriteAndVerify { extent, check: ByteCheck::Blocks, .. } => {
-                self.submit(task, RequestKind::Compare, extent, extent.blocks * self.unit.block_bytes(), false)
+            Command::WriteAndVerify { extent, check: ByteCheck::Blocks, .. } => self.submit(
+                task,
+                RequestKind::Compare,
+                extent,
+                extent.blocks * self.unit.block_bytes(),
+                false,
+            ),
+            Command::WriteAndVerify { extent, .. } => {
+                self.repeat(task, RequestKind::Verify, extent.lba, extent.blocks)
             }
-            Command::WriteAndVerify { extent, .. } => self.repeat(task, RequestKind::Verify, extent.lba, extent.blocks),
             _ => Step::Reply(self.done(task)),
         }
     }
@@ -130,18 +168,27 @@ impl Blocks<'_> {
         self.in_range(extent)?;
         let bytes = match check {
             _ if extent.blocks == 0 => return Ok(Step::Reply(GOOD)),
-            ByteCheck::Medium => return Ok(self.repeat(task, RequestKind::Verify, extent.lba, extent.blocks)),
+            ByteCheck::Medium => {
+                return Ok(self.repeat(task, RequestKind::Verify, extent.lba, extent.blocks));
+            }
             ByteCheck::Blocks => self.transfer(extent, cdb)?,
             ByteCheck::OneBlock => self.unit.block_bytes(),
         };
         self.all_data(task, bytes, data_out >= bytes)
     }
 
-    fn compare_and_write(&self, task: &mut Task, extent: Extent, data_out: u32) -> Result<Step, Sense> {
+    fn compare_and_write(
+        &self,
+        task: &mut Task,
+        extent: Extent,
+        data_out: u32,
+    ) -> Result<Step, Sense> {
         self.writable()?;
         self.in_range(extent)?;
         // A count of zero with data is one that did not fit into its byte.
-        if extent.blocks > u32::from(self.compare_blocks_max()) || extent.blocks == 0 && data_out > 0 {
+        if extent.blocks > u32::from(self.compare_blocks_max())
+            || extent.blocks == 0 && data_out > 0
+        {
             return Err(Sense::cdb_byte(13));
         }
         let bytes = 2 * extent.blocks * self.unit.block_bytes();
@@ -160,11 +207,19 @@ impl Blocks<'_> {
             return Ok(Step::Reply(GOOD));
         }
         task.stage = Stage::Device;
-        Ok(Step::Submit(Request { unit: task.unit(), kind: RequestKind::Flush, lba: 0, blocks: 0, bytes: 0, fua: false }))
+        Ok(Step::Submit(Request {
+            unit: task.unit(),
+            kind: RequestKind::Flush,
+            lba: 0,
+            blocks: 0,
+            bytes: 0,
+            fua: false,
+        }))
     }
 
-    /// Asks for the data of the blocks. An initiator that announces less than its CDB says gets whole blocks written as far as its data
-    /// goes (SAM-5 §5.4.4 leaves it open; the transport tells the residual).
+    /// Asks for the data of the blocks. An initiator that announces less than its CDB says gets
+    /// whole blocks written as far as its data goes (SAM-5 §5.4.4 leaves it open; the transport
+    /// tells the residual).
     #[inline]
     fn data_of_blocks(
         &self,
@@ -183,7 +238,10 @@ impl Blocks<'_> {
             return Ok((extent, Step::Reply(Reply::good(bytes))));
         }
         task.stage = Stage::Fetching;
-        Ok((Extent { blocks: fetched / self.unit.block_bytes(), ..extent }, Step::Fetch { bytes: fetched }))
+        Ok((
+            Extent { blocks: fetched / self.unit.block_bytes(), ..extent },
+            Step::Fetch { bytes: fetched },
+        ))
     }
 
     /// Asks for data that is of use only as a whole.
@@ -201,7 +259,14 @@ impl Blocks<'_> {
 
     /// One request for all blocks of a command; none for none.
     #[inline]
-    pub fn submit(&self, task: &mut Task, kind: RequestKind, Extent { lba, blocks }: Extent, bytes: u32, fua: bool) -> Step {
+    pub fn submit(
+        &self,
+        task: &mut Task,
+        kind: RequestKind,
+        Extent { lba, blocks }: Extent,
+        bytes: u32,
+        fua: bool,
+    ) -> Step {
         if blocks == 0 {
             return Step::Reply(GOOD);
         }
@@ -213,7 +278,13 @@ impl Blocks<'_> {
     /// A request for as many of the blocks as one step takes, and what is left for the next.
     pub fn repeat(&self, task: &mut Task, kind: RequestKind, lba: u64, left: u32) -> Step {
         let blocks = left.min(self.unit.step_blocks());
-        let step = self.submit(task, kind, Extent { lba, blocks }, blocks * self.unit.block_bytes(), false);
+        let step = self.submit(
+            task,
+            kind,
+            Extent { lba, blocks },
+            blocks * self.unit.block_bytes(),
+            false,
+        );
         if left > blocks {
             task.then = Then::Again { kind, lba: lba + u64::from(blocks), left: left - blocks };
         }
@@ -241,14 +312,17 @@ impl Blocks<'_> {
 
     #[cold]
     fn beyond(&self, lba: u64) -> Sense {
-        Sense::illegal(AdditionalSense::LBA_OUT_OF_RANGE).with_information(lba.max(self.view.blocks))
+        Sense::illegal(AdditionalSense::LBA_OUT_OF_RANGE)
+            .with_information(lba.max(self.view.blocks))
     }
 
     #[inline]
     pub fn writable(&self) -> Result<(), Sense> {
         match (self.unit.features().write, self.view.mode.write_protect) {
             (true, false) => Ok(()),
-            (true, true) => Err(Sense::new(SenseKey::DATA_PROTECT, AdditionalSense::SOFTWARE_WRITE_PROTECTED)),
+            (true, true) => {
+                Err(Sense::new(SenseKey::DATA_PROTECT, AdditionalSense::SOFTWARE_WRITE_PROTECTED))
+            }
             (false, _) => Err(Sense::new(SenseKey::DATA_PROTECT, AdditionalSense::WRITE_PROTECTED)),
         }
     }
@@ -261,7 +335,8 @@ impl Blocks<'_> {
     }
 }
 
-/// Longest COMPARE AND WRITE of a logical unit, in blocks (SBC-4: MAXIMUM COMPARE AND WRITE LENGTH). 0: there is none.
+/// Longest COMPARE AND WRITE of a logical unit, in blocks (SBC-4: MAXIMUM COMPARE AND WRITE
+/// LENGTH). 0: there is none.
 pub(super) fn compare_blocks_max(unit: &LogicalUnit) -> u8 {
     let transferred = unit.operation_blocks_max().min(unit.transfer_blocks_max()) / 2;
     match unit.features().compare {

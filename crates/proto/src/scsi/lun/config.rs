@@ -11,10 +11,12 @@ pub struct UnitGeometry {
     pub optimal_blocks: u32,
     /// Longest READ or WRITE, in bytes; a multiple of the block size. Longer ones are refused.
     pub max_transfer_bytes: u32,
-    /// Most that the device does at once, in bytes; a multiple of the block size. What has to be done at once is no longer than that; the
-    /// owner cuts [`super::Request`]s that read, write or compare more.
+    /// Most that the device does at once, in bytes; a multiple of the block size. What has to be
+    /// done at once is no longer than that; the owner cuts [`super::Request`]s that read, write or
+    /// compare more.
     pub max_operation_bytes: u32,
-    /// Most blocks that the device compares and writes as one, if it does so at all; longer COMPARE AND WRITEs are refused.
+    /// Most blocks that the device compares and writes as one, if it does so at all; longer COMPARE
+    /// AND WRITEs are refused.
     pub compare_and_write_blocks: u32,
 }
 
@@ -35,7 +37,8 @@ pub struct UnitFeatures {
     pub compare: bool,
 }
 
-/// What a logical unit is called. Texts are cut off to their fields; what is not printable ASCII becomes a question mark.
+/// What a logical unit is called. Texts are cut off to their fields; what is not printable ASCII
+/// becomes a question mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitIdentity {
     /// T10 vendor identification, 8 characters.

@@ -1,4 +1,5 @@
-//! INQUIRY: the standard data (SPC-4 §6.6.2) and the vital product data pages (SPC-4 §7.8, SBC-3 §6.6).
+//! INQUIRY: the standard data (SPC-4 §6.6.2) and the vital product data pages (SPC-4 §7.8, SBC-3
+//! §6.6).
 
 use super::blocks::compare_blocks_max;
 use super::report::Report;
@@ -14,8 +15,15 @@ const EXTENDED: u8 = 0x86;
 const BLOCK_LIMITS: u8 = 0xb0;
 const BLOCK_CHARACTERISTICS: u8 = 0xb1;
 const PROVISIONING: u8 = 0xb2;
-const PAGES: [u8; 7] =
-    [SUPPORTED_PAGES, SERIAL_NUMBER, IDENTIFICATION, EXTENDED, BLOCK_LIMITS, BLOCK_CHARACTERISTICS, PROVISIONING];
+const PAGES: [u8; 7] = [
+    SUPPORTED_PAGES,
+    SERIAL_NUMBER,
+    IDENTIFICATION,
+    EXTENDED,
+    BLOCK_LIMITS,
+    BLOCK_CHARACTERISTICS,
+    PROVISIONING,
+];
 
 /// Peripheral qualifier and type of a logical unit that is not there, and cannot be.
 const NO_UNIT: u8 = 0x7f;
@@ -33,7 +41,9 @@ pub(super) fn inquiry(report: &Report, page: Option<u8>, out: &mut Writer) -> Re
     match (page, report.unit) {
         (None, unit) => standard(report, unit, out),
         (Some(page), Some(unit)) if PAGES.contains(&page) => vital(report, unit, page, out),
-        (Some(SUPPORTED_PAGES), None) => out.bytes(&[NO_UNIT, SUPPORTED_PAGES, 0, 1, SUPPORTED_PAGES]),
+        (Some(SUPPORTED_PAGES), None) => {
+            out.bytes(&[NO_UNIT, SUPPORTED_PAGES, 0, 1, SUPPORTED_PAGES])
+        }
         _ => return Err(Sense::cdb_byte(2)),
     }
     Ok(())
@@ -41,12 +51,24 @@ pub(super) fn inquiry(report: &Report, page: Option<u8>, out: &mut Writer) -> Re
 
 fn standard(report: &Report, unit: Option<&LogicalUnit>, out: &mut Writer) {
     let (peripheral, texts) = match unit {
-        Some(unit) => (0, [&*unit.identity().vendor, &unit.identity().product, &unit.identity().revision]),
+        Some(unit) => {
+            (0, [&*unit.identity().vendor, &unit.identity().product, &unit.identity().revision])
+        }
         None => (NO_UNIT, [""; 3]),
     };
     let has_ports = unit.is_some_and(|unit| unit.lock().ports_told(report.name.target_port) > 1);
-    // SPC-4; hierarchical LUNs, response data format 2; implicit asymmetric access (TPGS); several target ports (MULTIP); commands are queued.
-    out.bytes(&[peripheral, 0, 0x06, 0x12, STANDARD_BYTES as u8 - 5, TPGS_IMPLICIT, u8::from(has_ports) * MULTIP, 0x02]);
+    // SPC-4; hierarchical LUNs, response data format 2; implicit asymmetric access (TPGS); several
+    // target ports (MULTIP); commands are queued.
+    out.bytes(&[
+        peripheral,
+        0,
+        0x06,
+        0x12,
+        STANDARD_BYTES as u8 - 5,
+        TPGS_IMPLICIT,
+        u8::from(has_ports) * MULTIP,
+        0x02,
+    ]);
     for (bytes, text) in [8, 16, 4].into_iter().zip(texts) {
         out.text(bytes, text);
     }
@@ -85,7 +107,8 @@ fn put_serial(unit: &LogicalUnit, out: &mut Writer) {
     out.text(serial.chars().count().min(36), serial);
 }
 
-/// Device identification (SPC-4 §7.8.6): names of the logical unit that last, then of the port and of the target.
+/// Device identification (SPC-4 §7.8.6): names of the logical unit that last, then of the port and
+/// of the target.
 fn identification(report: &Report, unit: &LogicalUnit, out: &mut Writer) {
     let identity = unit.identity();
     designator(out, 0x02, 0x01, |out| {
@@ -101,7 +124,8 @@ fn identification(report: &Report, unit: &LogicalUnit, out: &mut Writer) {
         out.bytes(&[0x10, 0]);
         out.bytes(&identity.uuid);
     });
-    // Of the target port, whose protocol is valid and iSCSI: its number, and that of its group, which is the same.
+    // Of the target port, whose protocol is valid and iSCSI: its number, and that of its group,
+    // which is the same.
     let port = report.name.target_port;
     for kind in [0x94, 0x95] {
         designator(out, 0x51, kind, |out| out.number(4, port.into()));

@@ -61,7 +61,13 @@ impl ModeRequest {
     }
 
     /// Writes header, block descriptor and pages.
-    pub fn report(&self, mode: Mode, geometry: &UnitGeometry, features: UnitFeatures, out: &mut Writer) {
+    pub fn report(
+        &self,
+        mode: Mode,
+        geometry: &UnitGeometry,
+        features: UnitFeatures,
+        out: &mut Writer,
+    ) {
         let protected = !features.write || mode.write_protect;
         let device = DPO_AND_FUA | if protected { WRITE_PROTECT } else { 0 };
         let descriptor = match (self.no_descriptors, self.ten && self.long_lba) {
@@ -71,7 +77,16 @@ impl ModeRequest {
         };
         match self.ten {
             false => out.bytes(&[0, 0, device, descriptor]),
-            true => out.bytes(&[0, 0, 0, device, u8::from(descriptor == 16) * LONG_LBA, 0, 0, descriptor]),
+            true => out.bytes(&[
+                0,
+                0,
+                0,
+                device,
+                u8::from(descriptor == 16) * LONG_LBA,
+                0,
+                0,
+                descriptor,
+            ]),
         }
         put_descriptor(geometry, descriptor, out);
         for page in PAGES.into_iter().filter(|&page| self.page == ALL || self.page == page) {
@@ -101,8 +116,14 @@ fn put_descriptor(geometry: &UnitGeometry, bytes: u8, out: &mut Writer) {
     }
 }
 
-/// One page with its head, and its length. Without the bits of the page code that MODE SELECT ignores (PS).
-fn page_bytes(page: u8, control: PageControl, mode: Mode, features: UnitFeatures) -> ([u8; PAGE_BYTES_MAX], usize) {
+/// One page with its head, and its length. Without the bits of the page code that MODE SELECT
+/// ignores (PS).
+fn page_bytes(
+    page: u8,
+    control: PageControl,
+    mode: Mode,
+    features: UnitFeatures,
+) -> ([u8; PAGE_BYTES_MAX], usize) {
     let mut bytes = [0; PAGE_BYTES_MAX];
     let length = match page {
         CACHING => 20,
@@ -140,7 +161,13 @@ pub(super) fn check_select(parameters: u32) -> Result<(), Sense> {
 }
 
 /// What the mode becomes by a parameter list; it has to be without faults to change anything.
-pub(super) fn select(list: &[u8], ten: bool, mode: Mode, geometry: &UnitGeometry, features: UnitFeatures) -> Result<Mode, Sense> {
+pub(super) fn select(
+    list: &[u8],
+    ten: bool,
+    mode: Mode,
+    geometry: &UnitGeometry,
+    features: UnitFeatures,
+) -> Result<Mode, Sense> {
     let length_error = Sense::illegal(AdditionalSense::PARAMETER_LIST_LENGTH_ERROR);
     let header = if ten { 8 } else { 4 };
     if list.len() < header {
@@ -152,23 +179,28 @@ pub(super) fn select(list: &[u8], ten: bool, mode: Mode, geometry: &UnitGeometry
     if list.len() < at {
         return Err(length_error);
     }
-    check_descriptor(&list[header..at], long, geometry).map_err(|()| Sense::parameter(header as u16))?;
+    check_descriptor(&list[header..at], long, geometry)
+        .map_err(|()| Sense::parameter(header as u16))?;
     let mut next = mode;
     while at < list.len() {
         let room = &list[at..];
-        let (Some(&code), Some(&length)) = (room.first(), room.get(1)) else { return Err(length_error) };
+        let (Some(&code), Some(&length)) = (room.first(), room.get(1)) else {
+            return Err(length_error);
+        };
         if !PAGES.contains(&(code & 0x7f)) {
             return Err(Sense::parameter(at as u16));
         }
         let length = 2 + usize::from(length);
         let page = room.get(..length).ok_or(length_error)?;
-        next = select_page(page, next, features).map_err(|byte| Sense::parameter((at + byte) as u16))?;
+        next = select_page(page, next, features)
+            .map_err(|byte| Sense::parameter((at + byte) as u16))?;
         at += length;
     }
     Ok(next)
 }
 
-/// A block descriptor may say only what is so: number of blocks (zero and all ones mean the same) and their size.
+/// A block descriptor may say only what is so: number of blocks (zero and all ones mean the same)
+/// and their size.
 fn check_descriptor(descriptor: &[u8], long: bool, geometry: &UnitGeometry) -> Result<(), ()> {
     let mut as_is = [0; 16];
     let mut writer = Writer::new(&mut as_is);
@@ -179,8 +211,9 @@ fn check_descriptor(descriptor: &[u8], long: bool, geometry: &UnitGeometry) -> R
         bytes if bytes != blocks.end + if long { 8 } else { 4 } => Err(()),
         _ => {
             let count = &descriptor[blocks.clone()];
-            let is_same =
-                *count == as_is[blocks] || count.iter().all(|&byte| byte == 0) || count.iter().all(|&byte| byte == 0xff);
+            let is_same = *count == as_is[blocks]
+                || count.iter().all(|&byte| byte == 0)
+                || count.iter().all(|&byte| byte == 0xff);
             let is_size = descriptor[size.clone()] == as_is[size];
             if is_same && is_size { Ok(()) } else { Err(()) }
         }
@@ -201,7 +234,10 @@ fn select_page(page: &[u8], mode: Mode, features: UnitFeatures) -> Result<Mode, 
         }
     }
     Ok(match code {
-        CONTROL => Mode { descriptor_sense: page[2] & D_SENSE != 0, write_protect: page[4] & SOFTWARE_WRITE_PROTECT != 0 },
+        CONTROL => Mode {
+            descriptor_sense: page[2] & D_SENSE != 0,
+            write_protect: page[4] & SOFTWARE_WRITE_PROTECT != 0,
+        },
         _ => mode,
     })
 }

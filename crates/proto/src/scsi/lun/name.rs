@@ -11,17 +11,19 @@ const PROTOCOL_NONE: u8 = 0xf;
 /// FORMAT CODE 01b: the name of an initiator port, which the session's identifier is part of.
 const FORMAT_PORT: u8 = 0x40;
 
-/// Bytes of the longest TransportID: a header, an iSCSI name of 223 bytes, `,i,0x` and 12 digits, padded with NUL to a multiple of 4.
+/// Bytes of the longest TransportID: a header, an iSCSI name of 223 bytes, `,i,0x` and 12 digits,
+/// padded with NUL to a multiple of 4.
 pub const TRANSPORT_ID_BYTES_MAX: usize = 4 + 244;
 
-/// TransportID of an initiator port (SPC-4 §7.6.4), cheap to copy. Registrations of persistent reservations are kept under it, so it
-/// has to be the same when an initiator comes back.
+/// TransportID of an initiator port (SPC-4 §7.6.4), cheap to copy. Registrations of persistent
+/// reservations are kept under it, so it has to be the same when an initiator comes back.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TransportId(Arc<[u8]>);
 
 impl TransportId {
-    /// That of an iSCSI initiator port: the initiator's name in its normal form, and the ISID of the session (RFC 7143 §3.4.2).
-    /// A name of more than 223 bytes, which iSCSI rules out, is cut off.
+    /// That of an iSCSI initiator port: the initiator's name in its normal form, and the ISID of
+    /// the session (RFC 7143 §3.4.2). A name of more than 223 bytes, which iSCSI rules out, is cut
+    /// off.
     pub fn iscsi(name: &str, isid: [u8; 6]) -> Self {
         let name = &name.as_bytes()[..name.len().min(223)];
         let isid: String = isid.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -35,8 +37,8 @@ impl TransportId {
         Self(bytes.into())
     }
 
-    /// How initiators are shown an NVMe host that is registered: SCSI has no TransportID for it, so the protocol is "none", and the host
-    /// identifier is in bytes 8 to 23.
+    /// How initiators are shown an NVMe host that is registered: SCSI has no TransportID for it, so
+    /// the protocol is "none", and the host identifier is in bytes 8 to 23.
     pub(super) fn nvme(host: &Id128) -> Self {
         let mut bytes = [0; 24];
         bytes[0] = PROTOCOL_NONE;
@@ -62,7 +64,8 @@ impl TransportId {
 pub struct NexusName {
     /// The initiator port.
     pub initiator: TransportId,
-    /// Relative port identifier of the target port: 1 and on. In registrations also [`NexusName::ALL_PORTS`].
+    /// Relative port identifier of the target port: 1 and on. In registrations also
+    /// [`NexusName::ALL_PORTS`].
     pub target_port: u16,
 }
 
@@ -72,7 +75,8 @@ impl NexusName {
 
     /// Whether a registration under this name is that of a nexus.
     pub fn covers(&self, nexus: &Self) -> bool {
-        self.initiator == nexus.initiator && (self.target_port == nexus.target_port || self.target_port == Self::ALL_PORTS)
+        self.initiator == nexus.initiator
+            && (self.target_port == nexus.target_port || self.target_port == Self::ALL_PORTS)
     }
 }
 
@@ -93,7 +97,10 @@ mod tests {
     #[test]
     fn short_and_long_names_fit() {
         assert_eq!(TransportId::iscsi("", [0; 6]).as_bytes().len(), 24);
-        assert_eq!(TransportId::iscsi(&"n".repeat(300), [0; 6]).as_bytes().len(), TRANSPORT_ID_BYTES_MAX);
+        assert_eq!(
+            TransportId::iscsi(&"n".repeat(300), [0; 6]).as_bytes().len(),
+            TRANSPORT_ID_BYTES_MAX
+        );
         assert_eq!(TransportId::decode(&[0x45, 0, 0, 20, 0]), None);
         assert_eq!(TransportId::decode(&[0x45, 0]), None);
     }

@@ -14,13 +14,21 @@ const HEADER_BYTES: usize = 8;
 const RANGE_BYTES: usize = 16;
 
 /// UNMAP, before its parameter list is there.
-pub(super) fn unmap(blocks: &Blocks, task: &mut Task, anchor: bool, parameters: u32, data_out: u32) -> Result<Step, Sense> {
+pub(super) fn unmap(
+    blocks: &Blocks,
+    task: &mut Task,
+    anchor: bool,
+    parameters: u32,
+    data_out: u32,
+) -> Result<Step, Sense> {
     blocks.writable()?;
     match parameters as usize {
         _ if anchor => Err(Sense::cdb_bit(1, 0)),
         0 => Ok(Step::Reply(Reply::good(0))),
         1..HEADER_BYTES => Err(Sense::illegal(AdditionalSense::PARAMETER_LIST_LENGTH_ERROR)),
-        bytes if bytes > HEADER_BYTES + SCSI_UNMAP_RANGES_MAX as usize * RANGE_BYTES => Err(Sense::parameter(2)),
+        bytes if bytes > HEADER_BYTES + SCSI_UNMAP_RANGES_MAX as usize * RANGE_BYTES => {
+            Err(Sense::parameter(2))
+        }
         _ => blocks.all_data(task, parameters, data_out >= parameters),
     }
 }
@@ -37,7 +45,13 @@ pub(super) fn unmap_ranges(blocks: &Blocks, task: &mut Task, list: &[u8]) -> Res
 }
 
 /// The next range that is not empty.
-pub(super) fn next_range(blocks: &Blocks, task: &mut Task, list: &[u8], next: u16, count: u16) -> Step {
+pub(super) fn next_range(
+    blocks: &Blocks,
+    task: &mut Task,
+    list: &[u8],
+    next: u16,
+    count: u16,
+) -> Step {
     for index in next..count {
         let extent = range(list, index);
         if extent.blocks == 0 {
@@ -61,9 +75,17 @@ fn range(list: &[u8], index: u16) -> Extent {
     }
 }
 
-/// WRITE SAME, before its block is there. Zero blocks (to the end of the medium) are refused, as the page Block Limits says (WSNZ).
-pub(super) fn write_same(blocks: &Blocks, task: &mut Task, cdb: &[u8; CDB_BYTES], data_out: u32) -> Result<Step, Sense> {
-    let Command::WriteSame { extent, unmap, anchor, no_data } = task.command else { return Ok(Step::Reply(Reply::good(0))) };
+/// WRITE SAME, before its block is there. Zero blocks (to the end of the medium) are refused, as
+/// the page Block Limits says (WSNZ).
+pub(super) fn write_same(
+    blocks: &Blocks,
+    task: &mut Task,
+    cdb: &[u8; CDB_BYTES],
+    data_out: u32,
+) -> Result<Step, Sense> {
+    let Command::WriteSame { extent, unmap, anchor, no_data } = task.command else {
+        return Ok(Step::Reply(Reply::good(0)));
+    };
     blocks.writable()?;
     let features = blocks.unit.features();
     if anchor {
@@ -85,11 +107,15 @@ pub(super) fn write_same(blocks: &Blocks, task: &mut Task, cdb: &[u8; CDB_BYTES]
 
 /// The block of WRITE SAME is there. Zeroes need not be moved.
 pub(super) fn write_same_data(blocks: &Blocks, task: &mut Task, data: &[u8]) -> Step {
-    let Command::WriteSame { extent, unmap, .. } = task.command else { return Step::Reply(Reply::good(0)) };
+    let Command::WriteSame { extent, unmap, .. } = task.command else {
+        return Step::Reply(Reply::good(0));
+    };
     let block = data.get(..blocks.unit.block_bytes() as usize).unwrap_or(data);
     let is_zero = !block.is_empty() && block.iter().all(|&byte| byte == 0);
     let quick = if is_zero { zeroes(blocks, task, extent, unmap) } else { None };
-    quick.unwrap_or_else(|| blocks.repeat(task, RequestKind::WriteRepeated, extent.lba, extent.blocks))
+    quick.unwrap_or_else(|| {
+        blocks.repeat(task, RequestKind::WriteRepeated, extent.lba, extent.blocks)
+    })
 }
 
 /// Blocks become zeroes, without data to write, if the device can do so.

@@ -1,4 +1,5 @@
-//! Commands that report on the logical unit or the target: contents and maximum length of each response.
+//! Commands that report on the logical unit or the target: contents and maximum length of each
+//! response.
 
 use super::access;
 use super::attention::Attention;
@@ -19,9 +20,11 @@ use crate::scsi::status::{AdditionalSense, SenseKey};
 /// Bytes of any response that has no bound of its own below.
 const COMMON_BYTES: usize = 4096;
 
-const _: () = assert!(8 + 8 * SCSI_UNITS_MAX <= COMMON_BYTES && COMMON_BYTES <= SCSI_RESPONSE_BYTES_MAX);
+const _: () =
+    assert!(8 + 8 * SCSI_UNITS_MAX <= COMMON_BYTES && COMMON_BYTES <= SCSI_RESPONSE_BYTES_MAX);
 // The ports that are known, and the initiator's own.
-const _: () = assert!(access::HEAD_BYTES + access::GROUP_BYTES * (SCSI_PORTS_MAX + 1) <= COMMON_BYTES);
+const _: () =
+    assert!(access::HEAD_BYTES + access::GROUP_BYTES * (SCSI_PORTS_MAX + 1) <= COMMON_BYTES);
 
 /// ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET, TARGET RESET (SPC-4 §6.36).
 const TASK_MANAGEMENT: u8 = 0xda;
@@ -41,7 +44,9 @@ impl Report<'_> {
         let (allocation, bound) = match *command {
             Command::ReadCapacity10 => (8, 8),
             Command::RequestSense { allocation, .. } => (allocation, SENSE_BYTES_MAX),
-            Command::ReserveIn { action, allocation } => (allocation, reservation::response_bytes(action)),
+            Command::ReserveIn { action, allocation } => {
+                (allocation, reservation::response_bytes(action))
+            }
             Command::Inquiry { allocation, .. }
             | Command::ReportLuns { allocation, .. }
             | Command::ReadCapacity16 { allocation }
@@ -56,7 +61,8 @@ impl Report<'_> {
         allocation.min(bound as u32)
     }
 
-    /// Writes the response to the front of `memory`, as far as it fits and was allocated, and returns its bytes.
+    /// Writes the response to the front of `memory`, as far as it fits and was allocated, and
+    /// returns its bytes.
     pub fn write(&self, command: &Command, memory: &mut [u8]) -> Result<u32, Sense> {
         let room = memory.len().min(Self::bytes_max(command) as usize);
         let mut out = Writer::new(&mut memory[..room]);
@@ -69,7 +75,12 @@ impl Report<'_> {
         Ok(out.written())
     }
 
-    fn write_of(&self, unit: &LogicalUnit, command: &Command, out: &mut Writer) -> Result<(), Sense> {
+    fn write_of(
+        &self,
+        unit: &LogicalUnit,
+        command: &Command,
+        out: &mut Writer,
+    ) -> Result<(), Sense> {
         match *command {
             Command::ReadCapacity10 => {
                 let geometry = unit.geometry();
@@ -83,17 +94,26 @@ impl Report<'_> {
                 let mode = unit.lock().mode;
                 request.report(mode, &unit.geometry(), unit.features(), out);
             }
-            Command::LogSense { page, subpage, parameter, .. } => log_page(page, subpage, parameter, out)?,
+            Command::LogSense { page, subpage, parameter, .. } => {
+                log_page(page, subpage, parameter, out)?
+            }
             Command::LbaStatus { lba, .. } => lba_status(unit, lba, out)?,
             Command::ReserveIn { action, .. } => {
-                let reported = unit.reservations().map(|reservations| reservation::report(reservations, action, out));
-                // It has changed while the command waited for memory; asked again it waits for the others.
-                reported.flatten().ok_or(Sense::new(SenseKey::ABORTED_COMMAND, AdditionalSense::NONE))?;
+                let reported = unit
+                    .reservations()
+                    .map(|reservations| reservation::report(reservations, action, out));
+                // It has changed while the command waited for memory; asked again it waits for the
+                // others.
+                reported
+                    .flatten()
+                    .ok_or(Sense::new(SenseKey::ABORTED_COMMAND, AdditionalSense::NONE))?;
             }
             Command::ReportTargetPortGroups { extended, .. } => {
                 unit.lock().report_groups(self.name.target_port, extended, out);
             }
-            Command::ReportOpCodes { options, timeouts, .. } => opcodes(unit, options, timeouts, out)?,
+            Command::ReportOpCodes { options, timeouts, .. } => {
+                opcodes(unit, options, timeouts, out)?
+            }
             Command::ReportTaskManagement { extended, .. } => {
                 out.bytes(&[TASK_MANAGEMENT, 0, 0, if extended { 12 } else { 0 }]);
                 out.zeroes(if extended { 12 } else { 0 });
@@ -103,7 +123,8 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// REPORT LUNS (SPC-4 §6.33). There are no well-known logical units. Who reads it knows what has changed.
+    /// REPORT LUNS (SPC-4 §6.33). There are no well-known logical units. Who reads it knows what
+    /// has changed.
     fn luns(&self, select: u8, out: &mut Writer) -> Result<(), Sense> {
         if select > 2 {
             return Err(Sense::cdb_byte(2));
@@ -129,7 +150,8 @@ impl Report<'_> {
             Some(_) => attention().map_or(Sense::default(), Attention::sense),
         };
         let mut bytes = [0; SENSE_BYTES_MAX];
-        let length = if descriptor { sense.put_descriptor(&mut bytes) } else { sense.put_fixed(&mut bytes) };
+        let length =
+            if descriptor { sense.put_descriptor(&mut bytes) } else { sense.put_fixed(&mut bytes) };
         out.bytes(&bytes[..length]);
     }
 }
@@ -143,16 +165,19 @@ fn capacity(unit: &LogicalUnit, out: &mut Writer) {
     out.number(8, geometry.blocks.saturating_sub(1));
     out.number(4, geometry.block_bytes.into());
     // No protection information; a physical block is a logical one. LBPME, LBPRZ.
-    let provisioning = u8::from(features.discard) << 7 | u8::from(features.discard && features.discard_zeroes) << 6;
+    let provisioning = u8::from(features.discard) << 7
+        | u8::from(features.discard && features.discard_zeroes) << 6;
     out.bytes(&[0, 0, provisioning, 0]);
     out.zeroes(16);
 }
 
-/// GET LBA STATUS (SBC-3 §5.4): everything from the block on is mapped, as no source tells what it has allocated.
+/// GET LBA STATUS (SBC-3 §5.4): everything from the block on is mapped, as no source tells what it
+/// has allocated.
 fn lba_status(unit: &LogicalUnit, lba: u64, out: &mut Writer) -> Result<(), Sense> {
     let blocks = unit.geometry().blocks;
     let left = blocks.checked_sub(lba).filter(|&left| left > 0);
-    let left = left.ok_or(Sense::illegal(AdditionalSense::LBA_OUT_OF_RANGE).with_information(lba))?;
+    let left =
+        left.ok_or(Sense::illegal(AdditionalSense::LBA_OUT_OF_RANGE).with_information(lba))?;
     out.number(4, 4 + 16);
     out.zeroes(4);
     out.number(8, lba);
@@ -180,7 +205,9 @@ fn log_page(page: u8, subpage: u8, parameter: u16, out: &mut Writer) -> Result<(
     out.bytes(&[page | if subpage == 0 { 0 } else { 0x40 }, subpage, 0, 0]);
     match (page, subpage) {
         (0x00, 0x00) => out.bytes(&LOG_PAGES),
-        (0x00, _) => [[0, 0], [0, ALL_SUBPAGES], [INFORMATIONAL_EXCEPTIONS, 0]].iter().for_each(|pair| out.bytes(pair)),
+        (0x00, _) => [[0, 0], [0, ALL_SUBPAGES], [INFORMATIONAL_EXCEPTIONS, 0]]
+            .iter()
+            .for_each(|pair| out.bytes(pair)),
         // Parameter 0000h, in binary: no exception, and nobody knows how warm it is (SPC-4 §7.3.8).
         _ => out.bytes(&[0, 0, 0x03, 4, 0, 0, 0xff, 0]),
     }
@@ -189,22 +216,37 @@ fn log_page(page: u8, subpage: u8, parameter: u16, out: &mut Writer) -> Result<(
 }
 
 /// REPORT SUPPORTED OPERATION CODES (SPC-4 §6.35).
-fn opcodes(unit: &LogicalUnit, options: ReportingOptions, timeouts: bool, out: &mut Writer) -> Result<(), Sense> {
-    let known = |opcode: u8| Operation::of(OpCode(opcode)).filter(|operation| is_supported(operation, unit));
+fn opcodes(
+    unit: &LogicalUnit,
+    options: ReportingOptions,
+    timeouts: bool,
+    out: &mut Writer,
+) -> Result<(), Sense> {
+    let known = |opcode: u8| {
+        Operation::of(OpCode(opcode)).filter(|operation| is_supported(operation, unit))
+    };
     let has_actions = |opcode| known(opcode).any(|operation| operation.service_action.is_some());
-    let with_action = |opcode, action| known(opcode).find(|operation| operation.service_action.map(u16::from) == Some(action));
+    let with_action = |opcode, action| {
+        known(opcode).find(|operation| operation.service_action.map(u16::from) == Some(action))
+    };
     let operation = match options {
         ReportingOptions::All => {
             all_opcodes(unit, timeouts, out);
             return Ok(());
         }
-        ReportingOptions::OpCode(opcode) if has_actions(opcode) => return Err(Sense::cdb_bit(2, 2)),
+        ReportingOptions::OpCode(opcode) if has_actions(opcode) => {
+            return Err(Sense::cdb_bit(2, 2));
+        }
         ReportingOptions::OpCode(opcode) => known(opcode).next(),
-        ReportingOptions::ServiceAction(opcode, _) if known(opcode).next().is_some() && !has_actions(opcode) => {
+        ReportingOptions::ServiceAction(opcode, _)
+            if known(opcode).next().is_some() && !has_actions(opcode) =>
+        {
             return Err(Sense::cdb_bit(2, 2));
         }
         ReportingOptions::ServiceAction(opcode, action) => with_action(opcode, action),
-        ReportingOptions::Either(opcode, action) if has_actions(opcode) => with_action(opcode, action),
+        ReportingOptions::Either(opcode, action) if has_actions(opcode) => {
+            with_action(opcode, action)
+        }
         ReportingOptions::Either(opcode, 0) => known(opcode).next(),
         ReportingOptions::Either(..) => None,
     };
@@ -216,7 +258,16 @@ fn all_opcodes(unit: &LogicalUnit, timeouts: bool, out: &mut Writer) {
     out.zeroes(4);
     for operation in Operation::all().iter().filter(|operation| is_supported(operation, unit)) {
         let flags = u8::from(timeouts) << 1 | u8::from(operation.service_action.is_some());
-        out.bytes(&[operation.opcode.0, 0, 0, operation.service_action.unwrap_or(0), 0, flags, 0, operation.bytes]);
+        out.bytes(&[
+            operation.opcode.0,
+            0,
+            0,
+            operation.service_action.unwrap_or(0),
+            0,
+            flags,
+            0,
+            operation.bytes,
+        ]);
         put_timeouts(timeouts, out);
     }
     out.set(0, 4, out.len() as u64 - 4);

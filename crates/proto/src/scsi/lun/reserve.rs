@@ -1,4 +1,5 @@
-//! A nexus and the reservations of its logical units: PERSISTENT RESERVE OUT, RESERVE(6) and RELEASE(6).
+//! A nexus and the reservations of its logical units: PERSISTENT RESERVE OUT, RESERVE(6) and
+//! RELEASE(6).
 
 use super::nexus::Nexus;
 use super::reservation::{Out, Refusal, effect};
@@ -11,7 +12,8 @@ use crate::scsi::status::AdditionalSense;
 use std::sync::Arc;
 
 impl Nexus {
-    /// The operation of [`Step::Reserve`]; `None`: the state is to be put in force everywhere, so that it can be reported.
+    /// The operation of [`Step::Reserve`]; `None`: the state is to be put in force everywhere, so
+    /// that it can be reported.
     pub fn take_operation(&mut self) -> Option<reservation::Operation> {
         self.operation.take()
     }
@@ -19,7 +21,9 @@ impl Nexus {
     /// The operation of [`Step::Reserve`] has been executed, or not.
     pub fn reserved(&mut self, task: &mut Task, outcome: Result<(), reservation::Refusal>) -> Step {
         let step = match outcome {
-            Ok(()) if matches!(task.command, Command::ReserveIn { .. }) => Ok(self.ask_for_memory(task)),
+            Ok(()) if matches!(task.command, Command::ReserveIn { .. }) => {
+                Ok(self.ask_for_memory(task))
+            }
             Ok(()) => Ok(Step::Reply(self.good(task))),
             Err(refusal) => Err(refusal.into()),
         };
@@ -30,7 +34,8 @@ impl Nexus {
     pub(super) fn reserve(&mut self, task: &Task) -> Result<Step, Refusal> {
         let unit = &self.seen(task)?.unit;
         let is_registered = |state: &State| !state.registrations().is_empty();
-        let is_in_use = unit.reservations().is_some_and(|reservations| reservations.look(is_registered));
+        let is_in_use =
+            unit.reservations().is_some_and(|reservations| reservations.look(is_registered));
         let mut state = unit.change();
         if is_in_use || state.reserved_by.is_some_and(|holder| holder != self.id()) {
             return Err(Refusal::Conflict);
@@ -55,16 +60,25 @@ impl Nexus {
         };
         let list = list.get(..task.transfer_bytes as usize).ok_or(Sense::parameter(0))?;
         let out = Out { action, scope, kind: ReservationType(kind) };
-        let persists = self.seen(task)?.unit.reservations().is_some_and(|reservations| reservations.can_persist());
+        let persists = self
+            .seen(task)?
+            .unit
+            .reservations()
+            .is_some_and(|reservations| reservations.can_persist());
         self.operation = Some(out.operation(&self.name, list, persists)?);
         task.stage = Stage::Reserving;
         Ok(Step::Reserve)
     }
 
-    /// Whether a reservation of after the command's arrival forbids it: its data is not stored any more.
+    /// Whether a reservation of after the command's arrival forbids it: its data is not stored any
+    /// more.
     #[inline]
     pub(super) fn is_kept_out(&self, task: &Task) -> bool {
-        let Some(seen) = self.seen(task).ok().filter(|seen| seen.view.generation != seen.unit.generation()) else { return false };
+        let Some(seen) =
+            self.seen(task).ok().filter(|seen| seen.view.generation != seen.unit.generation())
+        else {
+            return false;
+        };
         effect(&task.command).is_some_and(|effect| !seen.unit.view(self.id()).access.allows(effect))
     }
 

@@ -4,7 +4,8 @@ use super::unit::LogicalUnit;
 use crate::limits::SCSI_UNITS_MAX;
 use std::sync::Arc;
 
-/// The logical units of a target, or those of them that one initiator sees, by number: a value that is cheap to copy.
+/// The logical units of a target, or those of them that one initiator sees, by number: a value that
+/// is cheap to copy.
 #[derive(Clone, Debug, Default)]
 pub struct UnitTable {
     units: Vec<Option<Arc<LogicalUnit>>>,
@@ -12,7 +13,9 @@ pub struct UnitTable {
 
 /// There is no such number: it is not below [`SCSI_UNITS_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no room for a logical unit of the number {0}; a target has {SCSI_UNITS_MAX} at most")]
+#[error(
+    "there is no room for a logical unit of the number {0}; a target has {SCSI_UNITS_MAX} at most"
+)]
 pub struct UnitError(pub usize);
 
 impl UnitTable {

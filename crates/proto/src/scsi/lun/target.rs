@@ -25,7 +25,8 @@ pub enum Arrival {
 }
 
 impl Target {
-    /// A target with the name that iSCSI has for it. The names of its ports are made from it and their numbers, which are portal group tags.
+    /// A target with the name that iSCSI has for it. The names of its ports are made from it and
+    /// their numbers, which are portal group tags.
     pub fn new(name: &str) -> Arc<Self> {
         Arc::new(Self { name: name.to_owned(), next_nexus: AtomicU64::new(1) })
     }
@@ -35,8 +36,15 @@ impl Target {
         &self.name
     }
 
-    /// The initiator port `initiator` is logged in at the target port `target_port` (its relative identifier, 1 and on), and sees `units`.
-    pub fn attach(self: &Arc<Self>, initiator: TransportId, target_port: u16, arrival: Arrival, units: &UnitTable) -> Nexus {
+    /// The initiator port `initiator` is logged in at the target port `target_port` (its relative
+    /// identifier, 1 and on), and sees `units`.
+    pub fn attach(
+        self: &Arc<Self>,
+        initiator: TransportId,
+        target_port: u16,
+        arrival: Arrival,
+        units: &UnitTable,
+    ) -> Nexus {
         let id = NexusId(self.next_nexus.fetch_add(1, Ordering::Relaxed));
         let attention = match arrival {
             Arrival::New => Attention::PowerOn,
@@ -46,7 +54,8 @@ impl Target {
     }
 }
 
-/// The number of a logical unit in the 8 bytes of a LUN (SAM-5 §4.7): single level, peripheral device or flat space addressing.
+/// The number of a logical unit in the 8 bytes of a LUN (SAM-5 §4.7): single level, peripheral
+/// device or flat space addressing.
 #[inline]
 pub fn unit_number(lun: u64) -> Option<usize> {
     let (first, rest) = ((lun >> 48) as u16, lun & 0xffff_ffff_ffff);

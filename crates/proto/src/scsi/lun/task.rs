@@ -9,18 +9,21 @@ use crate::scsi::status::ScsiStatus;
 pub enum RequestKind {
     /// Blocks to memory, which the initiator gets.
     Read,
-    /// Read blocks into memory only to check that they are readable. The content of the memory is no longer needed.
+    /// Read blocks into memory only to check that they are readable. The content of the memory is
+    /// no longer needed.
     Verify,
     /// Blocks from memory.
     Write,
-    /// Each block becomes a copy of the one block in memory, which the owner repeats as often as needed; the first copy has to be
-    /// there still when the next request of the command comes.
+    /// Each block becomes a copy of the one block in memory, which the owner repeats as often as
+    /// needed; the first copy has to be there still when the next request of the command comes.
     WriteRepeated,
     /// Blocks are compared with memory.
     Compare,
-    /// Each block is compared with the one block in memory, which the owner repeats as for [`Self::WriteRepeated`].
+    /// Each block is compared with the one block in memory, which the owner repeats as for
+    /// [`Self::WriteRepeated`].
     CompareRepeated,
-    /// Atomically: blocks are compared with the first half of memory and, where they are equal, the second half is written.
+    /// Atomically: blocks are compared with the first half of memory and, where they are equal, the
+    /// second half is written.
     CompareAndWrite,
     /// Everything that was written becomes durable.
     Flush,
@@ -55,7 +58,8 @@ pub struct Request {
 pub enum DeviceOutcome {
     /// It is done.
     Done,
-    /// It is not: status and sense data as the initiator gets them; sense data comes with CHECK CONDITION, and only then.
+    /// It is not: status and sense data as the initiator gets them; sense data comes with CHECK
+    /// CONDITION, and only then.
     Failed(ScsiStatus, Option<Sense>),
 }
 
@@ -68,19 +72,28 @@ pub struct Reply {
     pub sense: Option<Sense>,
     /// The sense data goes in the descriptor format (D_SENSE of the control mode page).
     pub descriptor_sense: bool,
-    /// Bytes from the front of the command's memory that the initiator gets, as far as it expects as many.
+    /// Bytes from the front of the command's memory that the initiator gets, as far as it expects
+    /// as many.
     pub data_in_bytes: u32,
-    /// Bytes that the command moves, in either direction: what they differ from the initiator's expectation is the residual.
+    /// Bytes that the command moves, in either direction: what they differ from the initiator's
+    /// expectation is the residual.
     pub transfer_bytes: u32,
 }
 
 impl Reply {
     /// GOOD, when so many bytes have been moved.
     pub(super) const fn good(transfer_bytes: u32) -> Self {
-        Self { status: ScsiStatus::GOOD, sense: None, descriptor_sense: false, data_in_bytes: 0, transfer_bytes }
+        Self {
+            status: ScsiStatus::GOOD,
+            sense: None,
+            descriptor_sense: false,
+            data_in_bytes: 0,
+            transfer_bytes,
+        }
     }
 
-    /// Writes the sense data in the format that the initiator chose and returns its length; 0 where there is none.
+    /// Writes the sense data in the format that the initiator chose and returns its length; 0 where
+    /// there is none.
     pub fn put_sense(&self, out: &mut [u8; SENSE_BYTES_MAX]) -> usize {
         match self.sense {
             Some(sense) if self.descriptor_sense => sense.put_descriptor(out),
@@ -93,7 +106,8 @@ impl Reply {
 /// What the owner of a command is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Bring in the first `bytes` bytes of the initiator's data, then call [`super::Nexus::data`]. It expects to send at least as many.
+    /// Bring in the first `bytes` bytes of the initiator's data, then call [`super::Nexus::data`].
+    /// It expects to send at least as many.
     Fetch {
         /// Bytes, more than zero.
         bytes: u32,
@@ -105,8 +119,9 @@ pub enum Step {
     },
     /// Hand the request to the device, then call [`super::Nexus::finished`].
     Submit(Request),
-    /// Execute the operation that [`super::Nexus::take_operation`] gives, on the reservations of the logical unit, or without one only have their state put
-    /// in force everywhere; then call [`super::Nexus::reserved`].
+    /// Execute the operation that [`super::Nexus::take_operation`] gives, on the reservations of
+    /// the logical unit, or without one only have their state put in force everywhere; then call
+    /// [`super::Nexus::reserved`].
     Reserve,
     /// Answer the command.
     Reply(Reply),
@@ -140,7 +155,8 @@ pub(super) enum Then {
     Range { next: u16, count: u16 },
 }
 
-/// One command of an initiator: what its owner keeps for it from [`super::Nexus::start`] to the reply.
+/// One command of an initiator: what its owner keeps for it from [`super::Nexus::start`] to the
+/// reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
     pub(super) unit: u16,
@@ -156,11 +172,19 @@ pub struct Task {
 impl Task {
     /// A place for a command.
     pub const fn new() -> Self {
-        Self { unit: 0, stamp: 0, stage: Stage::Idle, then: Then::Reply, command: Command::TestUnitReady, transfer_bytes: 0 }
+        Self {
+            unit: 0,
+            stamp: 0,
+            stage: Stage::Idle,
+            then: Then::Reply,
+            command: Command::TestUnitReady,
+            transfer_bytes: 0,
+        }
     }
 
-    /// The logical unit that has the command, as the number under which the target has it. Of no meaning before
-    /// [`super::Nexus::start`] and for a command to a logical unit that is not there.
+    /// The logical unit that has the command, as the number under which the target has it. Of no
+    /// meaning before [`super::Nexus::start`] and for a command to a logical unit that is not
+    /// there.
     pub const fn unit(&self) -> usize {
         self.unit as usize
     }

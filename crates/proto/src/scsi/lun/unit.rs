@@ -1,7 +1,7 @@
 //! A logical unit: its configuration, and the state that its nexuses share.
 //!
-//! A lock protects the state; plain reads and writes never take it. Each change increments a generation number, and a nexus uses
-//! its own copy of the state until the generation changes.
+//! A lock protects the state; plain reads and writes never take it. Each change increments a
+//! generation number, and a nexus uses its own copy of the state until the generation changes.
 
 use super::access::{AccessState, PortAccess, is_accessible};
 use super::attention::{Attention, Attentions};
@@ -67,7 +67,8 @@ pub struct LogicalUnit {
 }
 
 impl LogicalUnit {
-    /// A new logical unit. The reservations are those of its namespace; without them their commands are refused.
+    /// A new logical unit. The reservations are those of its namespace; without them their commands
+    /// are refused.
     pub fn new(config: UnitConfig, reservations: Option<Arc<Reservations>>) -> Arc<Self> {
         let state = UnitState {
             blocks: config.geometry.blocks,
@@ -77,7 +78,12 @@ impl LogicalUnit {
             is_reached: true,
             nexuses: Vec::new(),
         };
-        let unit = Arc::new(Self { config, reservations, generation: AtomicU32::new(0), state: Mutex::new(state) });
+        let unit = Arc::new(Self {
+            config,
+            reservations,
+            generation: AtomicU32::new(0),
+            state: Mutex::new(state),
+        });
         if let Some(reservations) = &unit.reservations {
             let follower: Weak<Self> = Arc::downgrade(&unit);
             reservations.join(follower);
@@ -120,9 +126,11 @@ impl LogicalUnit {
         }
     }
 
-    /// Sets how well the unit is reached by each target port, at most [`SCSI_PORTS_MAX`](crate::limits::SCSI_PORTS_MAX), and whether its device
-    /// can be reached at all, and notifies all initiators where a state has changed; returns whether one has. A port of which nothing is said is
-    /// optimized. Where the device cannot be reached, the device decides which commands work.
+    /// Sets how well the unit is reached by each target port, at most
+    /// [`SCSI_PORTS_MAX`](crate::limits::SCSI_PORTS_MAX), and whether its device can be reached at
+    /// all, and notifies all initiators where a state has changed; returns whether one has. A port
+    /// of which nothing is said is optimized. Where the device cannot be reached, the device
+    /// decides which commands work.
     pub fn set_access(&self, ports: &[PortAccess], is_reached: bool) -> bool {
         let has_changed = {
             let state = self.lock();
@@ -180,8 +188,8 @@ impl LogicalUnit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, to change: all nexuses look again. The generation is counted up under the lock, so that who sees the new one waits
-    /// for the change.
+    /// The state, to change: all nexuses look again. The generation is counted up under the lock,
+    /// so that who sees the new one waits for the change.
     pub(super) fn change(&self) -> MutexGuard<'_, UnitState> {
         let state = self.lock();
         self.generation.fetch_add(1, Ordering::Release);
@@ -207,13 +215,20 @@ impl LogicalUnit {
     }
 
     fn access(&self, registrant: &Registrant) -> Access {
-        self.reservations.as_ref().map_or(Access::FULL, |reservations| reservations.access(registrant))
+        self.reservations
+            .as_ref()
+            .map_or(Access::FULL, |reservations| reservations.access(registrant))
     }
 
     pub(super) fn attach(&self, id: NexusId, name: NexusName, first: Attention) {
         let mut attentions = Attentions::default();
         attentions.add(first);
-        self.change().nexuses.push(Attached { id, registrant: Registrant::Nexus(name), attentions, abort: false });
+        self.change().nexuses.push(Attached {
+            id,
+            registrant: Registrant::Nexus(name),
+            attentions,
+            abort: false,
+        });
     }
 
     /// One nexus has to be told something.
@@ -240,11 +255,14 @@ impl LogicalUnit {
 }
 
 impl Follower for LogicalUnit {
-    /// The nexuses whose commands are aborted are for the owner to wake: see [`super::Nexus::take_abort`].
+    /// The nexuses whose commands are aborted are for the owner to wake: see
+    /// [`super::Nexus::take_abort`].
     fn reservations_changed(&self, changes: &Changes) {
         let mut state = self.change();
         for (registrant, notice) in &changes.notices {
-            for nexus in state.nexuses.iter_mut().filter(|nexus| registrant.covers(&nexus.registrant)) {
+            for nexus in
+                state.nexuses.iter_mut().filter(|nexus| registrant.covers(&nexus.registrant))
+            {
                 nexus.attentions.add(match notice {
                     Notice::RegistrationPreempted => Attention::RegistrationsPreempted,
                     Notice::ReservationReleased => Attention::ReservationsReleased,
@@ -252,7 +270,8 @@ impl Follower for LogicalUnit {
                 });
             }
         }
-        state.abort_where(|nexus| changes.aborted.iter().any(|lost| lost.covers(&nexus.registrant)));
+        state
+            .abort_where(|nexus| changes.aborted.iter().any(|lost| lost.covers(&nexus.registrant)));
     }
 }
 
@@ -292,7 +311,8 @@ impl UnitState {
         aborted
     }
 
-    /// Resets the logical unit (SAM-5 §6.3.3): the mode is as after power on, RESERVE(6) ends, all initiators are notified.
+    /// Resets the logical unit (SAM-5 §6.3.3): the mode is as after power on, RESERVE(6) ends, all
+    /// initiators are notified.
     pub fn reset(&mut self) {
         self.mode = Mode::default();
         self.reserved_by = None;

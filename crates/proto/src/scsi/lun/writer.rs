@@ -48,9 +48,11 @@ impl<'a> Writer<'a> {
         self.at(at, &field[..bytes]);
     }
 
-    /// Text in a field of so many bytes, padded with spaces; what is not printable ASCII becomes a question mark.
+    /// Text in a field of so many bytes, padded with spaces; what is not printable ASCII becomes a
+    /// question mark.
     pub fn text(&mut self, bytes: usize, text: &str) {
-        let printable = text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c as u8 } else { b'?' });
+        let printable =
+            text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c as u8 } else { b'?' });
         for byte in printable.chain(core::iter::repeat(b' ')).take(bytes) {
             self.bytes(&[byte]);
         }

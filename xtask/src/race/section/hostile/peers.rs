@@ -80,11 +80,23 @@ pub struct Crowd {
 
 impl Crowd {
     /// Connects `count` of them from an address of the loopback, and has each do its worst.
-    pub fn connect(protocol: Protocol, manner: Manner, url: &str, from: &str, count: usize) -> Result<Self> {
+    pub fn connect(
+        protocol: Protocol,
+        manner: Manner,
+        url: &str,
+        from: &str,
+        count: usize,
+    ) -> Result<Self> {
         let (authority, path) = split_url(url)?;
-        let mut crowd = Self { from: from.into(), to: authority.parse().context("no address")?, held: Vec::new() };
+        let mut crowd = Self {
+            from: from.into(),
+            to: authority.parse().context("no address")?,
+            held: Vec::new(),
+        };
         match protocol {
-            Protocol::NvmeTcp => crowd.nvme(path.split('/').next().unwrap_or_default(), manner, count)?,
+            Protocol::NvmeTcp => {
+                crowd.nvme(path.split('/').next().unwrap_or_default(), manner, count)?
+            }
             Protocol::Iscsi => {
                 let target = path.split('/').next().unwrap_or_default();
                 (0..count).try_for_each(|nth| crowd.iscsi(target, manner, nth))?;
@@ -120,7 +132,8 @@ impl Crowd {
             let mut queue = self.open()?;
             nvme::queue(&mut queue, subsystem, cntlid, qid)?;
             let opcode = if manner == Manner::Announce { nvme::WRITE } else { nvme::READ };
-            let commands: Vec<u8> = (0..COMMANDS).flat_map(|cid| nvme::transfer(opcode, cid)).collect();
+            let commands: Vec<u8> =
+                (0..COMMANDS).flat_map(|cid| nvme::transfer(opcode, cid)).collect();
             queue.write_all(&commands)?;
             self.held.push(queue);
         }
@@ -134,14 +147,22 @@ impl Crowd {
         );
         stream.write_all(&iscsi::login(text.as_bytes(), nth as u16))?;
         let response = socket::receive(&mut stream, 48)?;
-        ensure!(response[36] == 0, "the target refuses the login with {:02x}{:02x}h", response[36], response[37]);
+        ensure!(
+            response[36] == 0,
+            "the target refuses the login with {:02x}{:02x}h",
+            response[36],
+            response[37]
+        );
         let commands = (1..COMMANDS).flat_map(|sn| match manner {
             Manner::AreDeaf => iscsi::command(0x28, 0xc1, sn, 0),
             // The last one's data comes with it, as its header says.
-            Manner::Announce if sn == COMMANDS - 1 => iscsi::command(0x2a, 0xa1, sn, IMMEDIATE_BYTES),
+            Manner::Announce if sn == COMMANDS - 1 => {
+                iscsi::command(0x2a, 0xa1, sn, IMMEDIATE_BYTES)
+            }
             Manner::Announce => iscsi::command(0x2a, 0xa1, sn, 0),
         });
-        let login_text = u32::from_be_bytes([0, response[5], response[6], response[7]]).next_multiple_of(4);
+        let login_text =
+            u32::from_be_bytes([0, response[5], response[6], response[7]]).next_multiple_of(4);
         socket::receive(&mut stream, login_text as usize)?;
         stream.write_all(&commands.collect::<Vec<u8>>())?;
         self.held.push(stream);
@@ -155,8 +176,14 @@ impl Crowd {
         stream.write_all(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1], &[0; 4]].concat())?;
         socket::receive(&mut stream, 10)?;
         let request = |command: u16, cookie: u16| {
-            let fields =
-                [&0x2560_9513_u32.to_be_bytes()[..], &[0; 2], &command.to_be_bytes(), &[0; 6], &cookie.to_be_bytes(), &[0; 8]];
+            let fields = [
+                &0x2560_9513_u32.to_be_bytes()[..],
+                &[0; 2],
+                &command.to_be_bytes(),
+                &[0; 6],
+                &cookie.to_be_bytes(),
+                &[0; 8],
+            ];
             [&fields.concat()[..], &BYTES.to_be_bytes()].concat()
         };
         let requests: Vec<u8> = match manner {
@@ -208,7 +235,10 @@ mod nvme {
     fn response(stream: &mut TcpStream) -> Result<u32> {
         let pdu = socket::receive(stream, 24)?;
         let status = u16::from_le_bytes([pdu[22], pdu[23]]) >> 1;
-        ensure!(pdu[0] == 5 && status == 0, "the target refuses a peer's command with {status:03x}h");
+        ensure!(
+            pdu[0] == 5 && status == 0,
+            "the target refuses a peer's command with {status:03x}h"
+        );
         Ok(u32::from_le_bytes([pdu[8], pdu[9], pdu[10], pdu[11]]))
     }
 

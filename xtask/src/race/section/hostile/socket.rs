@@ -56,7 +56,9 @@ pub fn established(from: &str, to: u16) -> Result<usize> {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let (local, remote, state) = (fields.next(), fields.next(), fields.next());
         // 01: ESTABLISHED.
-        local.is_some_and(|it| it.starts_with(&own)) && remote.is_some_and(|it| it.ends_with(&other)) && state == Some("01")
+        local.is_some_and(|it| it.starts_with(&own))
+            && remote.is_some_and(|it| it.ends_with(&other))
+            && state == Some("01")
     };
     Ok(table.lines().skip(1).filter(is_ours).count())
 }

@@ -1,4 +1,5 @@
-//! Legs and state files that are put back from older copies, and legs that were used apart from each other.
+//! Legs and state files that are put back from older copies, and legs that were used apart from
+//! each other.
 
 use super::world::{BLOCKS, Disk, Fate, REGION, World};
 use crate::mirror::engine::{Io, Role, Target};
@@ -38,7 +39,11 @@ fn check(world: &mut World, with_state: bool, old: usize) {
     world.start(with_state, false).unwrap();
     world.run();
     world.with(|engine| engine.allow_copies());
-    assert_eq!(world.engine.as_ref().unwrap().roles()[old], Role::Away, "the older copy is not in sync");
+    assert_eq!(
+        world.engine.as_ref().unwrap().roles()[old],
+        Role::Away,
+        "the older copy is not in sync"
+    );
     read(world);
     world.fetched = 0;
     world.back(old).unwrap();
@@ -88,7 +93,10 @@ fn older_copies_of_most_legs_are_no_majority() {
     run(&mut world, false);
     world.disks[..2].clone_from_slice(&copies);
     let e = world.decide(false, true, false).unwrap_err();
-    assert!(e.contains("leg 0 (url-0) is an older copy: it is of run") && e.contains("--force"), "{e}");
+    assert!(
+        e.contains("leg 0 (url-0) is an older copy: it is of run") && e.contains("--force"),
+        "{e}"
+    );
 }
 
 #[test]
@@ -126,7 +134,8 @@ fn an_older_copy_is_noticed_after_a_crash_at_each_step_of_the_next_run() {
     }
 }
 
-/// Crashes the second run after some steps, and puts a leg of the first run back. Returns whether there was more to do.
+/// Crashes the second run after some steps, and puts a leg of the first run back. Returns whether
+/// there was more to do.
 fn crash(with_state: bool, fate: Fate, mut steps: usize) -> bool {
     let mut world = World::new(2, 1, with_state);
     run(&mut world, with_state);
@@ -186,7 +195,12 @@ fn legs_that_were_used_apart_are_refused_by_name_whichever_generation_is_higher(
         force(&mut world, 0);
         (0..times).for_each(|_| force(&mut world, 1));
         let e = world.decide(false, true, false).unwrap_err();
-        assert!(e.contains("used apart from each other") && e.contains("(url-0)") && e.contains("(url-1)"), "{e}");
+        assert!(
+            e.contains("used apart from each other")
+                && e.contains("(url-0)")
+                && e.contains("(url-1)"),
+            "{e}"
+        );
         assert!(e.contains("weft mirror replace"), "{e}");
     }
 }
@@ -202,7 +216,10 @@ fn a_leg_that_was_used_apart_does_not_come_back() {
     world.run();
     world.with(|engine| engine.allow_copies());
     let e = world.back(0).unwrap_err();
-    assert!(e.contains("leg 0 (url-0)") && e.contains("leg 1") && e.contains("weft mirror replace"), "{e}");
+    assert!(
+        e.contains("leg 0 (url-0)") && e.contains("leg 1") && e.contains("weft mirror replace"),
+        "{e}"
+    );
 }
 
 #[test]
@@ -217,7 +234,8 @@ fn a_close_takes_its_name_from_a_leg_that_is_being_copied_to() {
     world.run();
     world.settle(&mut weft_io::sim::Rng::new(1));
     world.back(2).unwrap();
-    let is_copy = |(_, _, io): &(u64, Target, Io)| matches!(io, Io::Fetch { .. } | Io::Store { .. });
+    let is_copy =
+        |(_, _, io): &(u64, Target, Io)| matches!(io, Io::Fetch { .. } | Io::Store { .. });
     while let Some(at) = world.todo.iter().position(|one| !is_copy(one)) {
         world.step(at);
     }

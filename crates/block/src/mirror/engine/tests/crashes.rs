@@ -1,4 +1,5 @@
-//! A short history, ended by a crash after each of its steps in several ways, and started again from every set of legs.
+//! A short history, ended by a crash after each of its steps in several ways, and started again
+//! from every set of legs.
 
 use super::world::{BLOCKS, Fate, REGION, World};
 use crate::op::OpKind;
@@ -109,12 +110,21 @@ fn check(world: &mut World, what: &str) {
     let members = world.engine.as_ref().unwrap().durable().members;
     let in_sync: Vec<usize> = (0..world.legs).filter(|leg| members >> leg & 1 != 0).collect();
     assert_eq!(in_sync.len(), world.legs, "{what}: all are in sync again");
-    assert!(in_sync.iter().all(|leg| world.disks[*leg].now == world.disks[in_sync[0]].now), "{what}: legs differ");
+    assert!(
+        in_sync.iter().all(|leg| world.disks[*leg].now == world.disks[in_sync[0]].now),
+        "{what}: legs differ"
+    );
     assert_eq!(world.failures, 0, "{what}: nothing failed");
 }
 
 /// Crashes after a number of steps in all ways, and starts again from every set of legs.
-fn crash_after(steps: usize, legs: usize, min_legs: u8, with_state: bool, lifo: bool) -> (bool, usize, usize) {
+fn crash_after(
+    steps: usize,
+    legs: usize,
+    min_legs: u8,
+    with_state: bool,
+    lifo: bool,
+) -> (bool, usize, usize) {
     let (mut started, mut refused) = (0, 0);
     let mut played = World::new(legs, min_legs, with_state);
     let is_more = play(&mut played, with_state, steps, lifo);
@@ -125,7 +135,8 @@ fn crash_after(steps: usize, legs: usize, min_legs: u8, with_state: bool, lifo: 
         |at| if at % 2 == 0 { Fate::Lands } else { Fate::Never },
         |at| if at % 2 == 1 { Fate::Lands } else { Fate::Never },
     ];
-    // Three legs have many more sets to start from: each step is tried with a part of the rest, in turn.
+    // Three legs have many more sets to start from: each step is tried with a part of the rest, in
+    // turn.
     let (part, parts) = if legs == 3 { (steps % 3, 3) } else { (0, 1) };
     for (fate_number, fate) in fates.iter().enumerate() {
         for (lost_number, lost) in [0u8, 0b111, 0b001, 0b010].into_iter().enumerate() {
@@ -167,14 +178,17 @@ fn all(legs: usize, min_legs: u8, with_state: bool) {
     for lifo in [false, true] {
         let (mut steps, mut started, mut refused) = (0, 0, 0);
         loop {
-            let (is_more, more_started, more_refused) = crash_after(steps, legs, min_legs, with_state, lifo);
+            let (is_more, more_started, more_refused) =
+                crash_after(steps, legs, min_legs, with_state, lifo);
             (started, refused) = (started + more_started, refused + more_refused);
             if !is_more {
                 break;
             }
             steps += 1;
         }
-        eprintln!("{legs} legs, state {with_state}: {steps} steps, {started} starts, {refused} refusals");
+        eprintln!(
+            "{legs} legs, state {with_state}: {steps} steps, {started} starts, {refused} refusals"
+        );
         assert!(steps > 60 && started > 2000 && refused > 2000);
     }
 }

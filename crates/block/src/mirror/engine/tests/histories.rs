@@ -1,4 +1,5 @@
-//! Long histories from seeds: writes, losses, returns, crashes and starts in any order, with whatever legs happen to be here.
+//! Long histories from seeds: writes, losses, returns, crashes and starts in any order, with
+//! whatever legs happen to be here.
 
 use super::world::{BLOCKS, Fate, World};
 use crate::op::{OpKind, Outcome};
@@ -22,7 +23,8 @@ fn submit(world: &mut World, rng: &mut Rng) {
 }
 
 fn crash(world: &mut World, rng: &mut Rng) {
-    let fates: Vec<Fate> = (0..1000).map(|_| *rng.pick(&[Fate::Lands, Fate::Never, Fate::Torn])).collect();
+    let fates: Vec<Fate> =
+        (0..1000).map(|_| *rng.pick(&[Fate::Lands, Fate::Never, Fate::Torn])).collect();
     let lost = if rng.one_in(2) { 0 } else { rng.within(0, 7) };
     world.crash(|at| fates[at % 1000], |leg| lost >> leg & 1 != 0);
 }
@@ -34,7 +36,8 @@ fn happen(world: &mut World, rng: &mut Rng, with_state: bool) {
         for leg in 0..world.legs {
             world.here[leg] = !rng.one_in(4);
         }
-        // A start that is refused is tried again with other legs; that nothing is ever lost shows in what is read.
+        // A start that is refused is tried again with other legs; that nothing is ever lost shows
+        // in what is read.
         let _ = world.start(with_state && !rng.one_in(8), false);
         return;
     }
@@ -55,7 +58,12 @@ fn happen(world: &mut World, rng: &mut Rng, with_state: bool) {
         52 => crash(world, rng),
         53 if rng.one_in(3) && world.users.is_empty() => world.with(|engine| engine.close()),
         54 if !world.todo.is_empty() => {
-            let kind = *rng.pick(&[StatusKind::Media, StatusKind::Busy, StatusKind::TimedOut, StatusKind::Gone]);
+            let kind = *rng.pick(&[
+                StatusKind::Media,
+                StatusKind::Busy,
+                StatusKind::TimedOut,
+                StatusKind::Gone,
+            ]);
             let at = rng.within(0, world.todo.len() as u64 - 1) as usize;
             world.fail(at, Outcome::settled(Status::new(kind)));
         }
@@ -77,7 +85,8 @@ fn history(seed: u64) {
     for _ in 0..1500 {
         happen(&mut world, &mut rng, with_state);
         if sectors.one_in(SECTOR_ONE_IN) {
-            let (leg, block) = (sectors.within(0, legs as u64 - 1) as usize, sectors.within(0, BAD_BLOCKS - 1));
+            let (leg, block) =
+                (sectors.within(0, legs as u64 - 1) as usize, sectors.within(0, BAD_BLOCKS - 1));
             world.bad.insert((leg, block));
         }
     }
@@ -109,19 +118,24 @@ fn finish(world: &mut World, rng: &mut Rng, with_state: bool, seed: u64) {
     let members = world.engine.as_ref().unwrap().durable().members;
     assert_eq!(members, (1 << world.legs) - 1, "seed {seed}: all are in sync");
     let unreadable = world.engine.as_ref().unwrap().unreadable();
-    let is_equal = |leg: usize, block: u64| world.disks[leg].now[block as usize] == world.disks[0].now[block as usize];
+    let is_equal = |leg: usize, block: u64| {
+        world.disks[leg].now[block as usize] == world.disks[0].now[block as usize]
+    };
     for block in (0..BLOCKS).filter(|block| !unreadable.overlaps(*block, block + 1)) {
-        assert!((1..world.legs).all(|leg| is_equal(leg, block)), "seed {seed}: legs differ in block {block}");
+        assert!(
+            (1..world.legs).all(|leg| is_equal(leg, block)),
+            "seed {seed}: legs differ in block {block}"
+        );
     }
 }
 
 #[test]
 fn nothing_is_lost_in_long_histories() {
     let range = std::env::var("WEFT_MIRROR_SEEDS").ok();
-    let (from, count) = range
-        .as_deref()
-        .and_then(|text| text.split_once('+'))
-        .map_or((0, 300), |(from, count)| (from.parse().expect("a number"), count.parse().expect("a number")));
+    let (from, count) =
+        range.as_deref().and_then(|text| text.split_once('+')).map_or((0, 300), |(from, count)| {
+            (from.parse().expect("a number"), count.parse().expect("a number"))
+        });
     for seed in from..from + count {
         if let Err(cause) = std::panic::catch_unwind(|| history(seed)) {
             eprintln!("seed {seed} failed: WEFT_MIRROR_SEEDS={seed}+1");

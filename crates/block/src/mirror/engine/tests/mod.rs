@@ -1,4 +1,5 @@
-//! The engine over legs in memory: crashes at each step, and long histories of losses, crashes and returns.
+//! The engine over legs in memory: crashes at each step, and long histories of losses, crashes and
+//! returns.
 
 mod copies;
 mod crashes;

@@ -61,7 +61,11 @@ impl Oracle {
             }
             OpKind::Read if is_success => {
                 for (block, seen) in self.blocks[range.clone()].iter_mut().zip(read) {
-                    assert!(block.current.contains(seen), "blocks {range:?}: {seen} was read; it may be {:?}", block.current);
+                    assert!(
+                        block.current.contains(seen),
+                        "blocks {range:?}: {seen} was read; it may be {:?}",
+                        block.current
+                    );
                     if block.under_way == 0 {
                         block.current = vec![*seen];
                     }

@@ -42,10 +42,17 @@ fn the_bit_is_durable_before_any_leg_is_written() {
     let mut world = open(2, true);
     world.submit(WRITE, 0, 1);
     world.submit(WRITE, 2 * REGION, 1);
-    assert_eq!(targets(&world), [(Target::State, "page")], "what comes meanwhile waits for the next write of bits");
+    assert_eq!(
+        targets(&world),
+        [(Target::State, "page")],
+        "what comes meanwhile waits for the next write of bits"
+    );
     world.step(0);
     let first = [(Target::Leg(0), "write"), (Target::Leg(1), "write")];
-    assert_eq!(targets(&world).iter().filter(|target| target.1 == "write").copied().collect::<Vec<_>>(), first);
+    assert_eq!(
+        targets(&world).iter().filter(|target| target.1 == "write").copied().collect::<Vec<_>>(),
+        first
+    );
     world.run();
     world.submit(WRITE, 1, 1);
     assert_eq!(targets(&world), first, "a bit that is set costs nothing");
@@ -66,7 +73,10 @@ fn a_loss_is_durable_before_what_was_missed_is_acknowledged() {
     world.fail(1, Outcome::Done(Status::new(StatusKind::Media)));
     world.step(0);
     assert_eq!(world.users.len(), 1);
-    assert!(targets(&world).iter().all(|(target, io)| (*target, *io) == (Target::State, "page")), "first what it missed");
+    assert!(
+        targets(&world).iter().all(|(target, io)| (*target, *io) == (Target::State, "page")),
+        "first what it missed"
+    );
     while targets(&world)[0].1 == "page" {
         world.step(0);
     }
@@ -75,7 +85,14 @@ fn a_loss_is_durable_before_what_was_missed_is_acknowledged() {
     assert_eq!((targets(&world), world.users.len()), (vec![(Target::Leg(0), "label")], 1));
     world.step(0);
     assert_eq!((world.users.len(), world.failures), (0, 0));
-    assert_eq!((world.label(0).members, world.label(0).generation.number, world.label(1).generation.number), (0b01, 2, 1));
+    assert_eq!(
+        (
+            world.label(0).members,
+            world.label(0).generation.number,
+            world.label(1).generation.number
+        ),
+        (0b01, 2, 1)
+    );
 }
 
 #[test]
@@ -118,7 +135,11 @@ fn a_leg_that_somebody_else_has_reserved_ends_the_mirror() {
         world.submit(WRITE, 5, 1);
         let at = world.todo.iter().position(|(_, target, _)| *target == Target::Leg(1)).unwrap();
         world.fail(at, Outcome::Done(Status::new(StatusKind::ReservationConflict)));
-        assert_eq!((world.halted, world.users.len()), (Some(Halt::Fenced(1)), 2), "nothing ends any more");
+        assert_eq!(
+            (world.halted, world.users.len()),
+            (Some(Halt::Fenced(1)), 2),
+            "nothing ends any more"
+        );
         world.run();
         assert_eq!((world.users.len(), world.label(0).members), (2, 0b11));
     }
@@ -131,7 +152,9 @@ fn a_block_that_one_leg_cannot_read_is_read_from_another_and_written_again() {
     world.run();
     world.submit(OpKind::Read, 9, 1);
     world.fail(0, Outcome::Done(Status::new(StatusKind::Media)));
-    let stores = |world: &World| world.todo.iter().filter(|(_, _, io)| matches!(io, Io::Store { .. })).count();
+    let stores = |world: &World| {
+        world.todo.iter().filter(|(_, _, io)| matches!(io, Io::Store { .. })).count()
+    };
     let mut stored = 0;
     while !world.todo.is_empty() {
         stored += stores(&world).min(1);
@@ -156,8 +179,14 @@ fn a_leg_that_comes_back_gets_only_what_it_missed() {
     world.run();
     assert_eq!(world.disks[1].now[2 * REGION as usize], world.disks[0].now[2 * REGION as usize]);
     let engine = world.engine.as_ref().unwrap();
-    assert_eq!((engine.roles()[1], engine.durable().members, engine.durable().generation.number), (Role::Member, 0b11, 3));
-    assert_eq!(world.fetched, u64::from(crate::mirror::layout::REGION_BYTES_MIN as u32) / 512 + BLOCKS);
+    assert_eq!(
+        (engine.roles()[1], engine.durable().members, engine.durable().generation.number),
+        (Role::Member, 0b11, 3)
+    );
+    assert_eq!(
+        world.fetched,
+        u64::from(crate::mirror::layout::REGION_BYTES_MIN as u32) / 512 + BLOCKS
+    );
 }
 
 #[test]
@@ -167,7 +196,10 @@ fn nobody_else_starts_while_it_is_open_unless_forced() {
     world.run();
     let without = world.decide(false, false, false).unwrap_err();
     assert!(without.contains("was last open with a state file"), "{without}");
-    assert!(world.decide(true, false, false).is_ok(), "the state file says that the opener was its own process");
+    assert!(
+        world.decide(true, false, false).is_ok(),
+        "the state file says that the opener was its own process"
+    );
     let alone = open(3, false);
     let said = alone.decide(false, false, false).unwrap_err();
     assert!(said.contains("open at here since 5"), "{said}");
@@ -186,7 +218,10 @@ fn an_old_leg_is_refused_by_name_and_starts_only_by_force() {
     assert!(world.is_closed);
     world.here = [false, true, false];
     let said = world.decide(true, false, false).unwrap_err();
-    assert!(said.contains("leg 1 (url-1) is old: it has generation 1, and the mirror was last at 2"), "{said}");
+    assert!(
+        said.contains("leg 1 (url-1) is old: it has generation 1, and the mirror was last at 2"),
+        "{said}"
+    );
     assert!(said.contains("--force"), "{said}");
     let forced = world.decide(true, false, true).unwrap();
     assert!(forced.is_new && forced.warning.unwrap().contains("leg 0"));
@@ -203,8 +238,12 @@ fn a_read_that_waited_for_a_write_that_failed_sees_what_all_legs_have() {
     world.submit(OpKind::Read, 2, 4);
     // One leg has it, the other one does not, and none can be dropped.
     let timed_out = Outcome::settled(Status::new(StatusKind::TimedOut));
-    let of_leg =
-        |world: &World| world.todo.iter().position(|(_, target, io)| *target == Target::Leg(1) && matches!(io, Io::Write { .. }));
+    let of_leg = |world: &World| {
+        world
+            .todo
+            .iter()
+            .position(|(_, target, io)| *target == Target::Leg(1) && matches!(io, Io::Write { .. }))
+    };
     while of_leg(&world).is_none() {
         world.step(0);
     }
@@ -235,7 +274,9 @@ fn a_write_in_doubt_is_copied_again_to_a_leg_that_had_its_region_already() {
     // The leg from which copies are read does not execute it, the others do.
     world.submit(WRITE, 3, 4);
     let first = |world: &World| {
-        let is_first = |(_, target, io): &(u64, Target, Io)| *target == Target::Leg(0) && matches!(io, Io::Write { .. });
+        let is_first = |(_, target, io): &(u64, Target, Io)| {
+            *target == Target::Leg(0) && matches!(io, Io::Write { .. })
+        };
         world.todo.iter().position(is_first)
     };
     while first(&world).is_none() {
@@ -262,7 +303,8 @@ fn a_flush_ends_also_when_a_leg_has_joined_meanwhile() {
     world.submit(OpKind::Flush, 0, 0);
     world.back(2).unwrap();
     // One leg takes longer for it than the other one for coming back.
-    let is_slow = |(_, target, io): &(u64, Target, Io)| *target == Target::Leg(1) && *io == Io::Flush;
+    let is_slow =
+        |(_, target, io): &(u64, Target, Io)| *target == Target::Leg(1) && *io == Io::Flush;
     while let Some(at) = world.todo.iter().position(|one| !is_slow(one)) {
         world.step(at);
     }

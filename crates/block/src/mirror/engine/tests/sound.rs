@@ -1,4 +1,5 @@
-//! Too few legs were left, and when they came back in the same process the targets of some had lost what was not flushed.
+//! Too few legs were left, and when they came back in the same process the targets of some had lost
+//! what was not flushed.
 
 use super::world::World;
 use crate::mirror::engine::{Io, Target};
@@ -6,8 +7,9 @@ use crate::op::OpKind;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 
-/// A mirror of two legs that needs both: a write is acknowledged and not flushed, both legs are lost, the target of leg 0 starts again without it, and a
-/// flush waits for an engine that has begun anew.
+/// A mirror of two legs that needs both: a write is acknowledged and not flushed, both legs are
+/// lost, the target of leg 0 starts again without it, and a flush waits for an engine that has
+/// begun anew.
 fn restarted() -> World {
     let mut world = World::new(2, 2, false);
     world.start(false, false).unwrap();
@@ -40,8 +42,14 @@ fn a_leg_that_has_lost_nothing_is_copied_from_and_a_flush_waits_for_that() {
     }
     world.with(|engine| engine.allow_copies());
     world.run();
-    assert!(world.users.is_empty() && world.failures == 0 && world.forgotten == 0, "the flush succeeds");
-    assert!(world.disks[0].durable == world.disks[1].durable && world.disks[0].durable[3] != 0, "both legs have it");
+    assert!(
+        world.users.is_empty() && world.failures == 0 && world.forgotten == 0,
+        "the flush succeeds"
+    );
+    assert!(
+        world.disks[0].durable == world.disks[1].durable && world.disks[0].durable[3] != 0,
+        "both legs have it"
+    );
     for _ in 0..4 {
         world.submit(OpKind::Read, 3, 8);
         world.run();

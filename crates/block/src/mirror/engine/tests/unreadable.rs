@@ -18,7 +18,8 @@ fn open() -> World {
 }
 
 fn bad(world: &mut World, legs: &[usize], blocks: impl IntoIterator<Item = u64> + Clone) {
-    legs.iter().for_each(|leg| world.bad.extend(blocks.clone().into_iter().map(|block| (*leg, block))));
+    legs.iter()
+        .for_each(|leg| world.bad.extend(blocks.clone().into_iter().map(|block| (*leg, block))));
 }
 
 /// Does one operation to its end; whether it failed.
@@ -31,7 +32,13 @@ fn fails(world: &mut World, kind: OpKind, lba: u64, blocks: u32) -> bool {
 }
 
 fn unreadable(world: &World) -> Vec<(u64, u64)> {
-    world.engine.as_ref().map(Engine::unreadable).into_iter().flat_map(|all| all.ranges().collect::<Vec<_>>()).collect()
+    world
+        .engine
+        .as_ref()
+        .map(Engine::unreadable)
+        .into_iter()
+        .flat_map(|all| all.ranges().collect::<Vec<_>>())
+        .collect()
 }
 
 #[test]
@@ -41,14 +48,20 @@ fn what_no_leg_can_read_stops_nothing_else_until_it_is_written() {
     assert!(fails(&mut world, OpKind::Read, 13, 1));
     assert_eq!(unreadable(&world), [(8, 8)]);
     assert!(!fails(&mut world, OpKind::Read, 16, 8) && !fails(&mut world, WRITE, 2 * REGION, 1));
-    assert!(fails(&mut world, OpKind::Compare, 12, 1), "nobody is shown what legs need not have in common");
+    assert!(
+        fails(&mut world, OpKind::Compare, 12, 1),
+        "nobody is shown what legs need not have in common"
+    );
     world.with(Engine::close);
     world.run();
     assert!(world.is_closed, "it can be closed");
     world.start(true, false).unwrap();
     world.run();
     assert!(fails(&mut world, OpKind::Read, 13, 1), "it is remembered");
-    assert!(!fails(&mut world, WRITE, 8, 4) && !fails(&mut world, OpKind::Read, 8, 4), "what was written can be read");
+    assert!(
+        !fails(&mut world, WRITE, 8, 4) && !fails(&mut world, OpKind::Read, 8, 4),
+        "what was written can be read"
+    );
     assert!(fails(&mut world, OpKind::Read, 11, 2));
     assert!(!fails(&mut world, WRITE, 12, 4) && !fails(&mut world, OpKind::Read, 8, 8));
     assert!(unreadable(&world).is_empty() && world.label(0).unreadable.is_empty());
@@ -71,7 +84,10 @@ fn a_leg_is_in_sync_without_what_cannot_be_read_and_never_shows_what_it_holds_th
     world.crash(|_| Fate::Never, |_| false);
     world.start(true, false).unwrap();
     world.run();
-    assert!(fails(&mut world, OpKind::Read, 3, 1), "it is remembered at the leg that has something else");
+    assert!(
+        fails(&mut world, OpKind::Read, 3, 1),
+        "it is remembered at the leg that has something else"
+    );
 }
 
 #[test]
@@ -85,7 +101,10 @@ fn a_write_that_heals_is_acknowledged_when_a_crash_cannot_undo_that() {
         crashed.push(world.remains());
         world.step(0);
     }
-    assert!((0..2).all(|leg| world.label(leg).unreadable.is_empty() && world.disks[leg].durable[0] != 0));
+    assert!(
+        (0..2)
+            .all(|leg| world.label(leg).unreadable.is_empty() && world.disks[leg].durable[0] != 0)
+    );
     // Before that, either the write is there or a medium error.
     for mut world in crashed {
         world.crash(|_| Fate::Never, |_| true);
@@ -109,7 +128,10 @@ fn a_leg_stays_out_of_sync_where_there_is_more_than_can_be_remembered() {
     world.back(1).unwrap();
     world.run();
     let engine = world.engine.as_ref().unwrap();
-    assert_eq!((engine.roles()[1], unreadable(&world).len()), (Role::Copying, MIRROR_UNREADABLE_RANGES));
+    assert_eq!(
+        (engine.roles()[1], unreadable(&world).len()),
+        (Role::Copying, MIRROR_UNREADABLE_RANGES)
+    );
     assert_eq!(engine.backlog()[1], 1, "the regions behind it were copied");
     assert!(fails(&mut world, WRITE, 3, 1), "what could not be read back is not acknowledged");
     assert!(!fails(&mut world, WRITE, 0, 8));

@@ -1,5 +1,6 @@
-//! Labels and state files of version 1, as they were left by a mirror that was closed and by one whose process was killed. Of each unit of an
-//! area the first 512 bytes are kept; the others are zero.
+//! Labels and state files of version 1, as they were left by a mirror that was closed and by one
+//! whose process was killed. Of each unit of an area the first 512 bytes are kept; the others are
+//! zero.
 
 use super::world::OPENER;
 use crate::mirror::engine::{Engine, Io, Output, Target};
@@ -9,10 +10,16 @@ use crate::mirror::start::{Found, decide, read};
 use crate::op::Outcome;
 use uuid::Uuid;
 
-const CLOSED: [&[u8]; 3] =
-    [include_bytes!("version1/closed-leg-0"), include_bytes!("version1/closed-leg-1"), include_bytes!("version1/closed-state")];
-const KILLED: [&[u8]; 3] =
-    [include_bytes!("version1/killed-leg-0"), include_bytes!("version1/killed-leg-1"), include_bytes!("version1/killed-state")];
+const CLOSED: [&[u8]; 3] = [
+    include_bytes!("version1/closed-leg-0"),
+    include_bytes!("version1/closed-leg-1"),
+    include_bytes!("version1/closed-state"),
+];
+const KILLED: [&[u8]; 3] = [
+    include_bytes!("version1/killed-leg-0"),
+    include_bytes!("version1/killed-leg-1"),
+    include_bytes!("version1/killed-state"),
+];
 const STATE: usize = 2;
 
 fn found(name: usize, kept: &[u8]) -> Found {
@@ -41,7 +48,9 @@ fn drive(engine: &mut Engine, files: &mut [Option<Found>; 3]) {
                 Target::State => files[STATE].as_mut().unwrap(),
             };
             match io {
-                Io::Page { offset, bytes } => file.area[offset as usize..][..bytes.len()].copy_from_slice(&bytes),
+                Io::Page { offset, bytes } => {
+                    file.area[offset as usize..][..bytes.len()].copy_from_slice(&bytes)
+                }
                 Io::Label { slot, old, new } => {
                     let place = &mut file.area[slot * UNIT..][..new.len()];
                     assert_eq!(place, old);
@@ -79,13 +88,25 @@ fn files_of_version_1_are_read_and_rewritten() {
         for file in files.iter().flatten() {
             let record = label(file);
             assert_eq!((version(file, 0), version(file, 1)), (1, 1));
-            assert_eq!((record.mirror, record.data_bytes), (Uuid::from_u128(0x7c97_b85a_439b_cb8b_7a38_f8b9_8dfa_db76), 1 << 20));
-            assert_eq!((record.generation.number, record.members, record.is_clean), (1, 0b11, is_clean));
-            assert_eq!((record.claim.is_some(), record.run, record.base), (!is_clean, Default::default(), 0));
+            assert_eq!(
+                (record.mirror, record.data_bytes),
+                (Uuid::from_u128(0x7c97_b85a_439b_cb8b_7a38_f8b9_8dfa_db76), 1 << 20)
+            );
+            assert_eq!(
+                (record.generation.number, record.members, record.is_clean),
+                (1, 0b11, is_clean)
+            );
+            assert_eq!(
+                (record.claim.is_some(), record.run, record.base),
+                (!is_clean, Default::default(), 0)
+            );
         }
         let legs = [files[0].clone(), files[1].clone()];
         let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();
-        assert_eq!((start.was_open, start.suspect.count()), (!is_clean, if is_clean { 0 } else { 16 }));
+        assert_eq!(
+            (start.was_open, start.suspect.count()),
+            (!is_clean, if is_clean { 0 } else { 16 })
+        );
         let mut engine = open(&mut files);
         engine.allow_copies();
         close(&mut engine, &mut files);
@@ -108,7 +129,9 @@ fn a_leg_that_is_absent_at_the_rewrite_is_recognised_later() {
     engine.allow_copies();
     assert_eq!(engine.leg_back(&absent), Ok(1));
     let outputs = engine.outputs();
-    let is_whole = |output: &Output| matches!(output, Output::Say(crate::mirror::engine::Event::Resync { is_whole: true, .. }));
+    let is_whole = |output: &Output| {
+        matches!(output, Output::Say(crate::mirror::engine::Event::Resync { is_whole: true, .. }))
+    };
     assert!(!outputs.iter().any(is_whole));
     assert_eq!(engine.durable().left[1], label(&absent).generation);
     assert_eq!(engine.durable().left_runs, [0; LEGS_MAX]);

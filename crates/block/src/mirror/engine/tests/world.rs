@@ -1,4 +1,5 @@
-//! Legs and a state file in memory, under an engine: what a crash leaves of them is decided block by block.
+//! Legs and a state file in memory, under an engine: what a crash leaves of them is decided block
+//! by block.
 
 use super::oracle::Oracle;
 use crate::mirror::engine::{Engine, Halt, Io, Output, Target};
@@ -39,7 +40,11 @@ pub(super) enum Fate {
 
 impl Disk {
     pub(super) fn new() -> Self {
-        Self { area: vec![0; AREA_BYTES], now: vec![0; BLOCKS as usize], durable: vec![0; BLOCKS as usize] }
+        Self {
+            area: vec![0; AREA_BYTES],
+            now: vec![0; BLOCKS as usize],
+            durable: vec![0; BLOCKS as usize],
+        }
     }
 
     pub(super) fn lose_cache(&mut self) {
@@ -141,9 +146,16 @@ impl World {
     }
 
     fn found(&self, with_state: bool) -> (Vec<Option<Found>>, Option<Found>) {
-        let found = |name: String, disk: &Disk| Found { url: name, area: disk.area.clone(), block_bytes: BLOCK };
-        let legs = (0..self.legs).map(|leg| self.here[leg].then(|| found(format!("url-{leg}"), &self.disks[leg]))).collect();
-        let state = self.state.as_ref().filter(|_| with_state).map(|disk| found("state".into(), disk));
+        let found = |name: String, disk: &Disk| Found {
+            url: name,
+            area: disk.area.clone(),
+            block_bytes: BLOCK,
+        };
+        let legs = (0..self.legs)
+            .map(|leg| self.here[leg].then(|| found(format!("url-{leg}"), &self.disks[leg])))
+            .collect();
+        let state =
+            self.state.as_ref().filter(|_| with_state).map(|disk| found("state".into(), disk));
         (legs, state)
     }
 
@@ -204,14 +216,26 @@ impl World {
     fn complete(&mut self, op: u64, outcome: &Outcome) {
         let user = self.users.remove(&op).expect("an operation completes once");
         self.failures += u32::from(!outcome.is_success());
-        self.oracle.end(&user.kind, user.lba, user.blocks, user.version, &user.covers, outcome.is_success(), &user.read);
+        self.oracle.end(
+            &user.kind,
+            user.lba,
+            user.blocks,
+            user.version,
+            &user.covers,
+            outcome.is_success(),
+            &user.read,
+        );
     }
 
     /// What is under way to a leg may still be executed, but nobody hears of it; reads end.
     fn lose_path(&mut self, leg: usize) {
-        let (lost, kept) = core::mem::take(&mut self.todo).into_iter().partition(|(_, target, _)| *target == Target::Leg(leg));
-        (self.stray, self.todo) = (core::mem::take(&mut self.stray).into_iter().chain(lost).collect(), kept);
-        let reads: Vec<u64> = self.stray.iter().filter(|(_, _, io)| is_read(io)).map(|(name, ..)| *name).collect();
+        let (lost, kept) = core::mem::take(&mut self.todo)
+            .into_iter()
+            .partition(|(_, target, _)| *target == Target::Leg(leg));
+        (self.stray, self.todo) =
+            (core::mem::take(&mut self.stray).into_iter().chain(lost).collect(), kept);
+        let reads: Vec<u64> =
+            self.stray.iter().filter(|(_, _, io)| is_read(io)).map(|(name, ..)| *name).collect();
         self.stray.retain(|(_, _, io)| !is_read(io));
         for name in reads {
             self.with(|engine| engine.done(name, Outcome::NotSent(Status::new(StatusKind::Gone))));
@@ -241,7 +265,11 @@ impl World {
             "a leg comes back when its writes are settled"
         );
         self.here[leg] = true;
-        let found = Found { url: format!("url-{leg}"), area: self.disks[leg].area.clone(), block_bytes: BLOCK };
+        let found = Found {
+            url: format!("url-{leg}"),
+            area: self.disks[leg].area.clone(),
+            block_bytes: BLOCK,
+        };
         let result = self.engine.as_mut().map_or(Ok(0), |engine| engine.leg_back(&found)).map(drop);
         self.take();
         result
@@ -334,7 +362,8 @@ impl World {
             Io::Fetch { lba, blocks, .. } | Io::Store { lba, blocks, .. } => (*lba, *blocks),
             _ => return false,
         };
-        let is_met = |bad: &(usize, u64)| bad.0 == leg && (lba..lba + u64::from(blocks)).contains(&bad.1);
+        let is_met =
+            |bad: &(usize, u64)| bad.0 == leg && (lba..lba + u64::from(blocks)).contains(&bad.1);
         if is_read(io) {
             return self.bad.iter().any(is_met);
         }
@@ -342,10 +371,19 @@ impl World {
         false
     }
 
-    /// The process ends, and what was under way has this fate, by its place; where `loses_cache`, what was not flushed is gone.
-    pub(super) fn crash(&mut self, fate: impl Fn(usize) -> Fate, loses_cache: impl Fn(usize) -> bool) {
+    /// The process ends, and what was under way has this fate, by its place; where `loses_cache`,
+    /// what was not flushed is gone.
+    pub(super) fn crash(
+        &mut self,
+        fate: impl Fn(usize) -> Fate,
+        loses_cache: impl Fn(usize) -> bool,
+    ) {
         for (at, (_, target, io)) in core::mem::take(&mut self.todo).into_iter().enumerate() {
-            let fate = if matches!(io, Io::Label { .. }) && fate(at) == Fate::Torn { Fate::Never } else { fate(at) };
+            let fate = if matches!(io, Io::Label { .. }) && fate(at) == Fate::Torn {
+                Fate::Never
+            } else {
+                fate(at)
+            };
             self.apply(target, &io, fate);
         }
         for (_, target, io) in core::mem::take(&mut self.stray) {

@@ -1,4 +1,5 @@
-//! The authentication of the admin queue, between the answer to its Connect and the association's hearing of that.
+//! The authentication of the admin queue, between the answer to its Connect and the association's
+//! hearing of that.
 
 use super::super::authenticating::{self, Authenticating, Command};
 use super::super::transport::Link;
@@ -17,7 +18,13 @@ pub(super) struct UnderWay {
 
 impl<L: Link> Admin<L> {
     /// Connect, which had this data, was answered.
-    pub(super) fn connected(&mut self, now: Duration, connect: RequestId, answer: Cqe, data: &[u8]) {
+    pub(super) fn connected(
+        &mut self,
+        now: Duration,
+        connect: RequestId,
+        answer: Cqe,
+        data: &[u8],
+    ) {
         let options = &self.association.options;
         let with = (&options.secrets, options.control.identities(), self.association.channel());
         match authenticating::begin(&self.target.name, with, data, &answer) {
@@ -35,7 +42,9 @@ impl<L: Link> Admin<L> {
         let Some(mut under_way) = self.authenticating.take() else { return };
         let UnderWay { connect, answer, .. } = under_way;
         match under_way.engine.ended(cqe, data) {
-            Ok(None) => self.control.admin_completed(now, connect, &authenticating::done(&answer), &[]),
+            Ok(None) => {
+                self.control.admin_completed(now, connect, &authenticating::done(&answer), &[])
+            }
             Ok(Some(command)) => {
                 self.authenticating = Some(under_way);
                 self.submit_authentication(command);
@@ -45,7 +54,12 @@ impl<L: Link> Admin<L> {
     }
 
     /// The association ends, for this reason.
-    fn not_authenticated(&mut self, now: Duration, (connect, answer): (RequestId, Cqe), why: Error) {
+    fn not_authenticated(
+        &mut self,
+        now: Duration,
+        (connect, answer): (RequestId, Cqe),
+        why: Error,
+    ) {
         self.reason.get_or_insert(why);
         self.control.admin_completed(now, connect, &authenticating::failed(&answer), &[]);
     }

@@ -1,5 +1,6 @@
-//! Secure channel concatenation (TCP transport 1.1 §3.6.1): the host authenticates on a connection of its own, of which a key for TLS comes, and connects
-//! anew with that. The first association has no other use, and ends at once. Each reconnect makes another key, as Linux's host does.
+//! Secure channel concatenation (TCP transport 1.1 §3.6.1): the host authenticates on a connection
+//! of its own, of which a key for TLS comes, and connects anew with that. The first association has
+//! no other use, and ends at once. Each reconnect makes another key, as Linux's host does.
 
 use super::super::association::Association;
 use super::super::fault::explain;
@@ -35,24 +36,37 @@ pub(super) fn authenticate<L: Link>(
         limit,
     };
     let in_user_space = association.options.tls.concat_in_user_space;
-    L::open(on, plan, move |on, opened| match opened.and_then(|(link, greeted)| key(&target, link, greeted, in_user_space)) {
-        Err(e) => then(Err(e)),
-        Ok(psk) => {
-            psk.into_iter().for_each(|psk| association.set_key(psk));
-            connect(on, target, limit, association, then);
+    L::open(on, plan, move |on, opened| {
+        match opened.and_then(|(link, greeted)| key(&target, link, greeted, in_user_space)) {
+            Err(e) => then(Err(e)),
+            Ok(psk) => {
+                psk.into_iter().for_each(|psk| association.set_key(psk));
+                connect(on, target, limit, association, then);
+            }
         }
     });
 }
 
-/// The key that came of the authentication, whose connection ends; none where there is no need for one.
-fn key<L, P>(target: &Target<P>, link: L, greeted: Greeted, in_user_space: bool) -> Result<Option<TlsPsk>, Error> {
+/// The key that came of the authentication, whose connection ends; none where there is no need for
+/// one.
+fn key<L, P>(
+    target: &Target<P>,
+    link: L,
+    greeted: Greeted,
+    in_user_space: bool,
+) -> Result<Option<TlsPsk>, Error> {
     drop(link);
     let (name, host) = (&target.name, &target.host);
     match (greeted.psk, greeted.answer) {
-        (Some(psk), _) => TlsPsk::of_generated(&psk, (&host.host_nqn, &host.subsystem), in_user_space).map(Some),
+        (Some(psk), _) => {
+            TlsPsk::of_generated(&psk, (&host.host_nqn, &host.subsystem), in_user_space).map(Some)
+        }
         (None, Some(answer)) if !answer.status.is_success() => Err(refused(target, &answer)),
         (None, Some(_)) if host.discovery => Ok(None),
-        (None, _) => Err(Error::new(ErrorKind::Protocol, format!("{name}: no key for TLS came of the authentication"))),
+        (None, _) => Err(Error::new(
+            ErrorKind::Protocol,
+            format!("{name}: no key for TLS came of the authentication"),
+        )),
     }
 }
 
@@ -67,5 +81,8 @@ fn refused<P>(target: &Target<P>, answer: &Cqe) -> Error {
             _ => {}
         }
     }
-    Error::new(ErrorKind::Refused, format!("{}: Connect was refused: {}", target.name, answer.status))
+    Error::new(
+        ErrorKind::Refused,
+        format!("{}: Connect was refused: {}", target.name, answer.status),
+    )
 }

@@ -23,7 +23,9 @@ use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
 use weft_proto::limits::REMOTE_NAMESPACES_MAX;
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::host::{AdminData, DiscoveryResult, HostAction, HostConfig, HostControl, HostData, RequestId};
+use weft_proto::nvme::host::{
+    AdminData, DiscoveryResult, HostAction, HostConfig, HostControl, HostData, RequestId,
+};
 use weft_proto::nvme::opcode::FabricsType;
 use weft_proto::nvme::sqe::{OPCODE_FABRICS, Sqe};
 use weft_proto::nvme::types::Qid;
@@ -47,7 +49,8 @@ pub(crate) enum Established {
 
 type Then = Box<dyn FnOnce(Result<Established, Error>)>;
 
-/// Starts to connect on a loop, which the admin connection then lives on; `then` gets the result there.
+/// Starts to connect on a loop, which the admin connection then lives on; `then` gets the result
+/// there.
 pub(crate) fn establish<L: Link>(
     on: &Handle,
     target: Target<L::Place>,
@@ -62,9 +65,16 @@ pub(crate) fn establish<L: Link>(
 }
 
 /// Opens the admin connection.
-fn connect<L: Link>(on: &Handle, target: Target<L::Place>, limit: TimeLimit, association: Arc<Association<L>>, then: Then) {
+fn connect<L: Link>(
+    on: &Handle,
+    target: Target<L::Place>,
+    limit: TimeLimit,
+    association: Arc<Association<L>>,
+    then: Then,
+) {
     let (options, channel) = association.opening();
-    let (name, place, commands) = (target.name.clone(), target.place.clone(), HostConfig::ADMIN_COMMANDS);
+    let (name, place, commands) =
+        (target.name.clone(), target.place.clone(), HostConfig::ADMIN_COMMANDS);
     let plan = Plan { name, place, options, commands, io: None, channel, limit };
     L::open(on, plan, move |on, opened| match opened {
         Err(e) => then(Err(e)),
@@ -95,7 +105,11 @@ struct AdminCommands {
 
 impl<E: Engine> Commands<E> for AdminCommands {
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
-        self.slots.get_mut(tag.index())?.as_mut()?.data.get_mut(offset as usize..(offset + len) as usize)
+        self.slots
+            .get_mut(tag.index())?
+            .as_mut()?
+            .data
+            .get_mut(offset as usize..(offset + len) as usize)
     }
 
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
@@ -129,7 +143,8 @@ struct Admin<L: Link> {
     control: HostControl,
     association: Arc<Association<L>>,
     target: Target<L::Place>,
-    /// Commands of the state machine for which the queue had no room: those of before that it has given up are still in it.
+    /// Commands of the state machine for which the queue had no room: those of before that it has
+    /// given up are still in it.
     waiting: VecDeque<(Sqe, HostData, Slot)>,
     /// Commands of callers, which come behind.
     callers: VecDeque<(Sqe, HostData, Slot)>,
@@ -154,13 +169,22 @@ struct Admin<L: Link> {
 }
 
 impl<L: Link> Admin<L> {
-    fn spawn(on: &Handle, mut link: L, target: Target<L::Place>, association: Arc<Association<L>>, deadline: Time, then: Then) {
+    fn spawn(
+        on: &Handle,
+        mut link: L,
+        target: Target<L::Place>,
+        association: Arc<Association<L>>,
+        deadline: Time,
+        then: Then,
+    ) {
         let mut then = Some(then);
         let spawned = on.try_spawn(|id| {
             link.register(on, id)?;
             on.wake_at(id, deadline);
-            let commands =
-                AdminCommands { slots: (0..HostConfig::ADMIN_COMMANDS).map(|_| None).collect(), ..AdminCommands::default() };
+            let commands = AdminCommands {
+                slots: (0..HostConfig::ADMIN_COMMANDS).map(|_| None).collect(),
+                ..AdminCommands::default()
+            };
             association.set_control(on.remote(), id);
             let _task = association.options.control.task();
             Ok::<_, std::io::Error>(Self {
@@ -199,7 +223,8 @@ impl<L: Link> Admin<L> {
                 Err(_) => return self.waiting.push_front((sqe, data, slot)),
             }
         }
-        let is_of_caller = |slot: &&Option<Slot>| matches!(slot, Some(Slot { owner: Owner::Caller(_), .. }));
+        let is_of_caller =
+            |slot: &&Option<Slot>| matches!(slot, Some(Slot { owner: Owner::Caller(_), .. }));
         let under_way = self.commands.slots.iter().filter(is_of_caller).count();
         for _ in under_way..HostConfig::ADMIN_COMMANDS_OF_OTHERS.into() {
             let Some((sqe, data, slot)) = self.callers.pop_front() else { return };
@@ -228,7 +253,11 @@ impl<L: Link> Admin<L> {
                 ToAdmin::Command { sqe, len, reply } => {
                     let len = len.min(ADMIN_DATA_BYTES_MAX);
                     let data = if len == 0 { HostData::None } else { HostData::In(len) };
-                    self.callers.push_back((sqe, data, Slot { owner: Owner::Caller(reply), data: vec![0; len as usize] }));
+                    self.callers.push_back((
+                        sqe,
+                        data,
+                        Slot { owner: Owner::Caller(reply), data: vec![0; len as usize] },
+                    ));
                     self.submit_waiting();
                 }
             }
@@ -240,8 +269,17 @@ impl<L: Link> Admin<L> {
             let mut data = slot.data;
             match slot.owner {
                 Owner::Connect(id) => self.connected(now, id, cqe, &data),
-                Owner::Authentication => self.authentication_ended(now, &cqe, &data[..(received as usize).min(data.len())]),
-                Owner::Control(id) => self.control.admin_completed(now, id, &cqe, &data[..(received as usize).min(data.len())]),
+                Owner::Authentication => self.authentication_ended(
+                    now,
+                    &cqe,
+                    &data[..(received as usize).min(data.len())],
+                ),
+                Owner::Control(id) => self.control.admin_completed(
+                    now,
+                    id,
+                    &cqe,
+                    &data[..(received as usize).min(data.len())],
+                ),
                 Owner::Caller(reply) => {
                     data.truncate(received as usize);
                     reply(Ok((cqe, data)));
@@ -278,7 +316,8 @@ impl<L: Link> Admin<L> {
                     AdminData::Out(data) => (HostData::Out(data.len() as u32), data.to_vec()),
                     AdminData::In { len } => (HostData::In(len), vec![0; len as usize]),
                 };
-                let is_connect = sqe.opcode() == OPCODE_FABRICS && sqe.fabrics_type() == FabricsType::CONNECT.0;
+                let is_connect =
+                    sqe.opcode() == OPCODE_FABRICS && sqe.fabrics_type() == FabricsType::CONNECT.0;
                 let owner = if is_connect { Owner::Connect(id) } else { Owner::Control(id) };
                 self.waiting.push_back((sqe, direction, Slot { owner, data }));
                 self.submit_waiting();
@@ -299,11 +338,17 @@ impl<L: Link> Admin<L> {
                 self.withdraw_resets();
             }
             HostAction::Failed { error, confirmed } => {
-                let error = self.reason.take().unwrap_or_else(|| explain(&self.target.name, &error));
+                let error =
+                    self.reason.take().unwrap_or_else(|| explain(&self.target.name, &error));
                 self.finish(on, error, confirmed);
             }
             HostAction::Closed { confirmed } => {
-                let shut_down = || Error::new(ErrorKind::Refused, format!("{}: the connection was shut down", self.target.name));
+                let shut_down = || {
+                    Error::new(
+                        ErrorKind::Refused,
+                        format!("{}: the connection was shut down", self.target.name),
+                    )
+                };
                 let why = self.reason.take().unwrap_or_else(shut_down);
                 self.finish(on, why, confirmed);
             }
@@ -330,7 +375,10 @@ impl<L: Link> Admin<L> {
 
     fn learn(&self) {
         if self.control.namespaces_cut_off() {
-            tracing::warn!("{}: more than {REMOTE_NAMESPACES_MAX} namespaces; the others were not looked at", self.target.name);
+            tracing::warn!(
+                "{}: more than {REMOTE_NAMESPACES_MAX} namespaces; the others were not looked at",
+                self.target.name
+            );
         }
         self.association.learn(|learned| {
             learned.controller = self.control.controller().clone();
@@ -340,14 +388,19 @@ impl<L: Link> Admin<L> {
         });
     }
 
-    /// Whether the namespace that is used can be used, as far as it is known now. While that is being found out nothing is sent to it; where
-    /// there is none at present, it is asked for again from time to time. Other data under its identifier ends the association: no more of
-    /// what was meant for the data of before may reach it.
+    /// Whether the namespace that is used can be used, as far as it is known now. While that is
+    /// being found out nothing is sent to it; where there is none at present, it is asked for again
+    /// from time to time. Other data under its identifier ends the association: no more of what was
+    /// meant for the data of before may reach it.
     fn judge(&mut self, on: &Handle) {
         let (nsid, is_there, replaced) = {
             let learned = self.association.learned();
             let Some(nsid) = learned.used.as_ref().map(|used| used.nsid) else { return };
-            (nsid, learned.namespaces.iter().any(|namespace| namespace.nsid == nsid), learned.replaced())
+            (
+                nsid,
+                learned.namespaces.iter().any(|namespace| namespace.nsid == nsid),
+                learned.replaced(),
+            )
         };
         if self.over || self.association.is_stopped() {
             return;
@@ -366,7 +419,8 @@ impl<L: Link> Admin<L> {
         self.tell_presence(nsid, gate);
         self.association.set_gate(gate);
         if gate == Gate::Shut && !self.control.is_looking() {
-            let again = *self.look_at.get_or_insert(on.now() + Duration::from_millis(ABSENT_PAUSE_MS));
+            let again =
+                *self.look_at.get_or_insert(on.now() + Duration::from_millis(ABSENT_PAUSE_MS));
             self.look_timer.arm(on, self.id, again);
         }
     }
@@ -380,7 +434,10 @@ impl<L: Link> Admin<L> {
 
     fn end_replaced(&mut self, on: &Handle, why: &str) {
         self.association.stop_io();
-        let text = format!("{}: {why}; it is not used any more. Open it again if the new one is meant", self.target.name);
+        let text = format!(
+            "{}: {why}; it is not used any more. Open it again if the new one is meant",
+            self.target.name
+        );
         tracing::error!("{text}");
         self.expected = true;
         self.reason.get_or_insert(Error::new(ErrorKind::Refused, text));
@@ -391,7 +448,10 @@ impl<L: Link> Admin<L> {
         let (options, channel) = self.association.opening();
         // One entry of a queue stays free (Base §3.3.1.4).
         let commands = entries.saturating_sub(1).max(1);
-        let io = IoPlan { connect: self.control.io_connect(qid), in_capsule_bytes: self.control.controller().in_capsule_bytes() };
+        let io = IoPlan {
+            connect: self.control.io_connect(qid),
+            in_capsule_bytes: self.control.controller().in_capsule_bytes(),
+        };
         let limit = TimeLimit::new(on, options.connect_timeout);
         let (name, place) = (self.target.name.clone(), self.target.place.clone());
         let plan = Plan { name, place, options, commands, io: Some(io), channel, limit };
@@ -402,7 +462,8 @@ impl<L: Link> Admin<L> {
         });
     }
 
-    /// The association is over; `confirmed` tells whether it is certain that the controller executes nothing of it any more.
+    /// The association is over; `confirmed` tells whether it is certain that the controller
+    /// executes nothing of it any more.
     fn finish(&mut self, on: &Handle, error: Error, confirmed: bool) {
         if self.over {
             return;

@@ -1,4 +1,5 @@
-//! What an association tells of its path, and what it does for others of the same host: access states, and the reset of controllers that were lost.
+//! What an association tells of its path, and what it does for others of the same host: access
+//! states, and the reset of controllers that were lost.
 
 use super::super::association::{Association, ToAdmin};
 use super::super::transport::Link;
@@ -19,7 +20,8 @@ fn pair(host: &HostConfig) -> Pair {
     format!("nvme {} {:x?} {}", host.host_nqn.as_str(), host.host_id.0, host.subsystem.as_str())
 }
 
-/// What a state of the log page is to users of the device. A controller that tells none reaches all that it has.
+/// What a state of the log page is to users of the device. A controller that tells none reaches all
+/// that it has.
 fn access_of(state: Option<AnaState>) -> AccessState {
     match state {
         None | Some(AnaState::OPTIMIZED) => AccessState::Optimized,
@@ -34,25 +36,34 @@ impl<L: Link> Admin<L> {
     /// How well the controller reaches each of the namespaces.
     pub(super) fn access_states(&self) -> Vec<(Nsid, AccessState)> {
         let namespaces = self.control.namespaces().iter();
-        namespaces.map(|namespace| (namespace.nsid, access_of(self.control.access(namespace.nsid)))).collect()
+        namespaces
+            .map(|namespace| (namespace.nsid, access_of(self.control.access(namespace.nsid))))
+            .collect()
     }
 
-    /// Tells how well the controller reaches the namespace that is used, unless that is being asked.
+    /// Tells how well the controller reaches the namespace that is used, unless that is being
+    /// asked.
     pub(super) fn tell_access(&self) {
         if self.over || self.control.is_reading_access() {
             return;
         }
-        let Some(nsid) = self.association.learned().used.as_ref().map(|used| used.nsid) else { return };
+        let Some(nsid) = self.association.learned().used.as_ref().map(|used| used.nsid) else {
+            return;
+        };
         // Of one that is away nothing is known.
         let Some(state) = self.association.learned().access_of(nsid) else { return };
         let before = self.association.access();
         if before != state {
-            tracing::info!("{}: access state of namespace {nsid}: {before:?}, now {state:?}", self.target.name);
+            tracing::info!(
+                "{}: access state of namespace {nsid}: {before:?}, now {state:?}",
+                self.target.name
+            );
             self.association.set_access(state);
         }
     }
 
-    /// The controller is ready: it may settle what other controllers of its subsystem have of this host's writes.
+    /// The controller is ready: it may settle what other controllers of its subsystem have of this
+    /// host's writes.
     pub(super) fn offer_resets(&mut self) {
         if self.control.can_cross_reset() {
             let association = Arc::downgrade(&self.association);
@@ -78,9 +89,13 @@ impl<L: Link> Admin<L> {
         let (name, icid) = (&self.target.name, lost.icid);
         let Some(id) = self.registered else { return };
         if self.association.options.control.unsettled().answered(id, lost, stopped, on.now()) {
-            tracing::info!("{name}: controller {icid}, which was lost, was reset: its writes cannot be executed any more");
+            tracing::info!(
+                "{name}: controller {icid}, which was lost, was reset: its writes cannot be executed any more"
+            );
         } else if !stopped {
-            tracing::info!("{name}: controller {icid}, which was lost, was not reset; its writes end by time");
+            tracing::info!(
+                "{name}: controller {icid}, which was lost, was not reset; its writes end by time"
+            );
         }
     }
 
@@ -88,22 +103,31 @@ impl<L: Link> Admin<L> {
     pub(super) fn tell_presence(&self, nsid: Nsid, gate: Gate) {
         let name = &self.target.name;
         match (self.association.presence(), gate) {
-            (Presence::Here, Gate::Shut) => tracing::error!("{name}: namespace {nsid} no longer exists; it may come back"),
+            (Presence::Here, Gate::Shut) => {
+                tracing::error!("{name}: namespace {nsid} no longer exists; it may come back")
+            }
             (Presence::Away, Gate::Open) => tracing::warn!("{name}: namespace {nsid} is back"),
             _ => {}
         }
     }
 
-    /// The association has ended, and is not settled: another controller of the subsystem may be able to settle it before time does.
+    /// The association has ended, and is not settled: another controller of the subsystem may be
+    /// able to settle it before time does.
     pub(super) fn register_unsettled(&self, on: &Handle) {
         if let Some(instance) = self.control.controller().identify.instance() {
             let unsettled: Arc<dyn Unsettled> = Arc::<Association<L>>::clone(&self.association);
             let registry = self.association.options.control.unsettled();
-            registry.ended(pair(&self.target.host), Some(instance), Arc::downgrade(&unsettled), on.now());
+            registry.ended(
+                pair(&self.target.host),
+                Some(instance),
+                Arc::downgrade(&unsettled),
+                on.now(),
+            );
         }
     }
 
-    /// How long the controller may go on after the loss of its connections, and a word to the log about it.
+    /// How long the controller may go on after the loss of its connections, and a word to the log
+    /// about it.
     pub(super) fn settle_bound(&self) -> Duration {
         let (name, bound) = (&self.target.name, self.association.settle_bound());
         if self.then.is_some() {

@@ -32,13 +32,15 @@ pub(in crate::nvme::host) fn namespace() -> RemoteNamespace {
 
 /// A table with a fused pair under way, and the tags of its halves.
 fn pair() -> (Table, HostConnection, [Tag; 2]) {
-    let (mut table, mut engine) = (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+    let (mut table, mut engine) =
+        (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
     let op = Op::bare(OpKind::CompareAndWrite { fua: false }, 0, 1, 7);
     assert!(table.offer(&mut engine, Time::ZERO, op).is_none());
     (table, engine, [Tag(0), Tag(1)])
 }
 
-/// Whoever was told that a command is overdue waits to hear that it has ended, and resets the controller otherwise.
+/// Whoever was told that a command is overdue waits to hear that it has ended, and resets the
+/// controller otherwise.
 #[test]
 fn an_overdue_pair_is_reported_as_ended_whichever_half_ends_first() {
     for write_first in [true, false] {
@@ -51,7 +53,10 @@ fn an_overdue_pair_is_reported_as_ended_whichever_half_ends_first() {
             let cqe = Cqe::new(Engine::cid(&engine, tag).unwrap(), NvmeStatus::ABORT_REQUESTED);
             table.response(&mut engine, now, tag, cqe, 0);
         }
-        assert_eq!((table.recovered.as_slice(), table.running(), table.done.len()), (&[overdue][..], 0, 1));
+        assert_eq!(
+            (table.recovered.as_slice(), table.running(), table.done.len()),
+            (&[overdue][..], 0, 1)
+        );
     }
 }
 
@@ -60,7 +65,8 @@ fn an_overdue_pair_is_reported_as_ended_whichever_half_ends_first() {
 fn a_pair_whose_write_could_not_be_sent_has_not_been_executed() {
     for write_first in [true, false] {
         let (mut table, mut engine, [compare, write]) = pair();
-        let answers = [(compare, NvmeStatus::MISSING_FUSED), (write, NvmeStatus::HOST_PATHING_ERROR)];
+        let answers =
+            [(compare, NvmeStatus::MISSING_FUSED), (write, NvmeStatus::HOST_PATHING_ERROR)];
         for index in if write_first { [1, 0] } else { [0, 1] } {
             let (tag, status) = answers[index];
             let cqe = Cqe::new(Engine::cid(&engine, tag).unwrap(), status);
@@ -74,28 +80,39 @@ fn a_pair_whose_write_could_not_be_sent_has_not_been_executed() {
 /// Two blocks are more than the controller compares and writes at once: half of it might be done.
 #[test]
 fn a_compare_and_write_that_would_be_torn_is_not_sent() {
-    let (mut table, mut engine) = (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+    let (mut table, mut engine) =
+        (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
     let op = Op::bare(OpKind::CompareAndWrite { fua: false }, 0, 2, 7);
     assert!(table.offer(&mut engine, Time::ZERO, op).is_none());
     assert_eq!((engine.outstanding(), table.running()), (0, 0));
-    let outcomes: Vec<_> = table.done.drain(..).map(|done| done.op.done(done.outcome).outcome.status().kind).collect();
+    let outcomes: Vec<_> =
+        table.done.drain(..).map(|done| done.op.done(done.outcome).outcome.status().kind).collect();
     assert_eq!(outcomes, [StatusKind::Invalid]);
 }
 
-/// A controller refuses to register a host that has another key; then that is replaced. A second refusal is the outcome.
+/// A controller refuses to register a host that has another key; then that is replaced. A second
+/// refusal is the outcome.
 #[test]
 fn whoever_is_registered_already_replaces_the_key() {
-    let (mut table, mut engine) = (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+    let (mut table, mut engine) =
+        (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
     let register = OpKind::Reserve(ReserveAction::Register { key: 5 });
     assert!(table.offer(&mut engine, Time::ZERO, Op::bare(register, 0, 0, 7)).is_none());
     assert_eq!(table.memory(Tag(0), 8, 8), Some(&[5, 0, 0, 0, 0, 0, 0, 0][..]));
     for (ended, tag) in [(0, Tag(0)), (1, Tag(1))] {
         assert_eq!((table.done.len(), table.running()), (0, 1));
         let cid = Engine::cid(&engine, tag).unwrap();
-        table.response(&mut engine, Time::ZERO, tag, Cqe::new(cid, NvmeStatus::RESERVATION_CONFLICT), 0);
+        table.response(
+            &mut engine,
+            Time::ZERO,
+            tag,
+            Cqe::new(cid, NvmeStatus::RESERVATION_CONFLICT),
+            0,
+        );
         assert_eq!(table.done.len(), ended);
     }
-    let outcomes: Vec<_> = table.done.drain(..).map(|done| done.op.done(done.outcome).outcome.status().kind).collect();
+    let outcomes: Vec<_> =
+        table.done.drain(..).map(|done| done.op.done(done.outcome).outcome.status().kind).collect();
     assert_eq!(outcomes, [StatusKind::ReservationConflict]);
 }
 
@@ -103,12 +120,19 @@ fn whoever_is_registered_already_replaces_the_key() {
 #[test]
 fn a_cancelled_command_is_reported_as_ended() {
     for user in [7, 8] {
-        let (mut table, mut engine) = (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+        let (mut table, mut engine) =
+            (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
         assert!(table.offer(&mut engine, Time::ZERO, Op::bare(OpKind::Flush, 0, 0, 7)).is_none());
         let cancelled = table.find(user);
         assert_eq!(cancelled.is_some(), user == 7);
         let cid = Engine::cid(&engine, Tag(0)).unwrap();
-        table.response(&mut engine, Time::ZERO, Tag(0), Cqe::new(cid, NvmeStatus::ABORT_REQUESTED), 0);
+        table.response(
+            &mut engine,
+            Time::ZERO,
+            Tag(0),
+            Cqe::new(cid, NvmeStatus::ABORT_REQUESTED),
+            0,
+        );
         let expected = if user == 7 { vec![cid] } else { Vec::new() };
         assert_eq!((&table.recovered, table.running()), (&expected, 0));
     }

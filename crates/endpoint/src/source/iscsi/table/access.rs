@@ -1,4 +1,5 @@
-//! How well the target's port reaches the logical unit (SPC-4 §5.15), as a session hears of it; and the end of a session.
+//! How well the target's port reaches the logical unit (SPC-4 §5.15), as a session hears of it; and
+//! the end of a session.
 
 use super::{Slot, Table};
 use crate::limits::{ABSENT_PAUSE_MS, ISCSI_PROBE_BYTES};
@@ -78,7 +79,12 @@ impl Table {
         }
         let allocation = ISCSI_PROBE_BYTES as u32;
         let command = Scsi::ReportTargetPortGroups { extended: false, allocation };
-        if self.ask(engine, command, CommandData::In(allocation), Slot::Ports(Box::new([0; ISCSI_PROBE_BYTES]))) {
+        if self.ask(
+            engine,
+            command,
+            CommandData::In(allocation),
+            Slot::Ports(Box::new([0; ISCSI_PROBE_BYTES])),
+        ) {
             (self.access.wanted, self.access.again) = (false, None);
         }
     }
@@ -91,7 +97,11 @@ impl Table {
             return;
         };
         let data = &data[..(answer.received_bytes as usize).min(data.len())];
-        let state = self.disk.port_group.and_then(|group| PortState::of_group(data, group)).filter(|_| !answer.damaged);
+        let state = self
+            .disk
+            .port_group
+            .and_then(|group| PortState::of_group(data, group))
+            .filter(|_| !answer.damaged);
         let access = access_of(state);
         if !matches!(access, AccessState::Optimized | AccessState::NonOptimized) {
             self.access.again = Some(self.now + Duration::from_millis(ABSENT_PAUSE_MS));
@@ -99,13 +109,25 @@ impl Table {
         self.shared.set_access(access, &self.url);
     }
 
-    /// The connection has ended. With another session of the same name the target ends what it has of this one; otherwise it does so by `at`.
-    pub(super) fn session_ended(&mut self, engine: &Initiator, on: &Handle, at: Time, has_lost: bool) {
+    /// The connection has ended. With another session of the same name the target ends what it has
+    /// of this one; otherwise it does so by `at`.
+    pub(super) fn session_ended(
+        &mut self,
+        engine: &Initiator,
+        on: &Handle,
+        at: Time,
+        has_lost: bool,
+    ) {
         let end = Arc::new(SessionEnd::new(at, self.user.clone()));
         let isids = &self.shared.isids;
         if let (true, Some(nexus)) = (has_lost, engine.nexus()) {
             let unsettled: Arc<dyn Unsettled> = Arc::<SessionEnd>::clone(&end);
-            isids.control().unsettled().ended(pair(&nexus, isids.epoch()), None, Arc::downgrade(&unsettled), on.now());
+            isids.control().unsettled().ended(
+                pair(&nexus, isids.epoch()),
+                None,
+                Arc::downgrade(&unsettled),
+                on.now(),
+            );
         }
         isids.release(engine.isid());
         self.end = Some(end);

@@ -1,16 +1,19 @@
 //! Reservations of a logical unit.
 //!
-//! A registration belongs to one nexus, so a session that is registered lets no other session of the device write. Registering all of them would
-//! not be right: one that comes back, or is opened later, would have to register by itself, and so undo that another initiator has shut this one
-//! out. Therefore only a device with one session, which is its only path, changes reservations. A session that takes the place of a lost one has
-//! the same name, and with it the registration.
+//! A registration belongs to one nexus, so a session that is registered lets no other session of
+//! the device write. Registering all of them would not be right: one that comes back, or is opened
+//! later, would have to register by itself, and so undo that another initiator has shut this one
+//! out. Therefore only a device with one session, which is its only path, changes reservations. A
+//! session that takes the place of a lost one has the same name, and with it the registration.
 
 use super::Table;
 use crate::limits::ISCSI_FULL_STATUS_BYTES;
 use crate::memory::piece_mut;
 use uuid::Uuid;
 use weft_block::limits::RESERVATION_REPORT_BYTES;
-use weft_block::{Op, OpKind, ReservationHolder, ReservationKind, ReservationReport, ReserveAction};
+use weft_block::{
+    Op, OpKind, ReservationHolder, ReservationKind, ReservationReport, ReserveAction,
+};
 use weft_proto::reservation::Kind;
 use weft_proto::scsi::cdb::Command;
 use weft_proto::scsi::initiator::parameters::{RESERVE_OUT_BYTES, reserve_out};
@@ -29,7 +32,9 @@ impl Table {
 }
 
 /// The command of a change, and its parameter list.
-pub(in crate::source::iscsi) fn change(action: ReserveAction) -> (Command, [u8; RESERVE_OUT_BYTES]) {
+pub(in crate::source::iscsi) fn change(
+    action: ReserveAction,
+) -> (Command, [u8; RESERVE_OUT_BYTES]) {
     let (action, kind, keys) = match action {
         ReserveAction::Register { key } => (ReserveOut::REGISTER_AND_IGNORE, None, (0, key)),
         ReserveAction::Unregister { key } => (ReserveOut::REGISTER, None, (key, 0)),
@@ -38,12 +43,18 @@ pub(in crate::source::iscsi) fn change(action: ReserveAction) -> (Command, [u8; 
         ReserveAction::Release { key, kind } => (ReserveOut::RELEASE, Some(kind), (key, 0)),
     };
     let kind = kind.and_then(|kind| Kind::of_nvme(kind.nvme())).map_or(0, Kind::scsi);
-    (Command::ReserveOut { action, scope: 0, kind, parameters: RESERVE_OUT_BYTES as u32 }, reserve_out(keys.0, keys.1))
+    (
+        Command::ReserveOut { action, scope: 0, kind, parameters: RESERVE_OUT_BYTES as u32 },
+        reserve_out(keys.0, keys.1),
+    )
 }
 
 /// The command that asks for the report.
 pub(in crate::source::iscsi) fn question() -> Command {
-    Command::ReserveIn { action: ReserveIn::READ_FULL_STATUS, allocation: ISCSI_FULL_STATUS_BYTES as u32 }
+    Command::ReserveIn {
+        action: ReserveIn::READ_FULL_STATUS,
+        allocation: ISCSI_FULL_STATUS_BYTES as u32,
+    }
 }
 
 /// Puts the report that came into the data of its operation; `false`: it is none.
@@ -51,9 +62,17 @@ pub(in crate::source::iscsi) fn fill(op: &mut Op, status: &[u8]) -> bool {
     let Some(status) = FullStatus::decode(status, ISCSI_FULL_STATUS_BYTES) else { return false };
     let kind = status.kind.and_then(|kind| ReservationKind::of_nvme(kind.nvme()));
     let registrants = status.registrants.iter().map(holder).collect();
-    let report = ReservationReport { generation: status.generation, kind, registrants, is_cut: status.is_cut }.encode();
+    let report = ReservationReport {
+        generation: status.generation,
+        kind,
+        registrants,
+        is_cut: status.is_cut,
+    }
+    .encode();
     let mut done = 0;
-    while let Some(piece) = piece_mut(&mut op.data, done as u32, (report.len() - done) as u32).filter(|it| !it.is_empty()) {
+    while let Some(piece) = piece_mut(&mut op.data, done as u32, (report.len() - done) as u32)
+        .filter(|it| !it.is_empty())
+    {
         piece.copy_from_slice(&report[done..done + piece.len()]);
         done += piece.len();
     }

@@ -1,4 +1,5 @@
-//! Whether the logical unit is still the one that was opened, and of what size: what a session asks between operations.
+//! Whether the logical unit is still the one that was opened, and of what size: what a session asks
+//! between operations.
 
 use super::{CAPACITY_BYTES, Slot, Table};
 use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
@@ -25,10 +26,18 @@ impl Table {
         if self.capacity_at.is_some_and(|at| at <= self.now) {
             let allocation = CAPACITY_BYTES;
             let slot = Slot::Capacity([0; CAPACITY_BYTES as usize]);
-            let asked = self.ask(engine, Scsi::ReadCapacity16 { allocation }, CommandData::In(allocation), slot);
+            let asked = self.ask(
+                engine,
+                Scsi::ReadCapacity16 { allocation },
+                CommandData::In(allocation),
+                slot,
+            );
             self.capacity_at = self.capacity_at.filter(|_| !asked);
         }
-        if !self.shared.interval.is_zero() && self.running == 0 && self.now >= self.touched + self.shared.interval {
+        if !self.shared.interval.is_zero()
+            && self.running == 0
+            && self.now >= self.touched + self.shared.interval
+        {
             self.touched = self.now;
             self.ask(engine, Scsi::TestUnitReady, CommandData::None, Slot::Ready);
         }
@@ -40,28 +49,40 @@ impl Table {
             End::Answered(answer) => (answer.received_bytes as usize, answer.damaged),
             _ => (0, false),
         };
-        let is_missing = sense.is_some_and(|sense| sense.code == AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED);
+        let is_missing =
+            sense.is_some_and(|sense| sense.code == AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED);
         let verdict = verdict.filter(|_| !damaged);
-        match self.identification.answered(self.now, verdict, is_missing, &data[..received.min(data.len())]) {
+        match self.identification.answered(
+            self.now,
+            verdict,
+            is_missing,
+            &data[..received.min(data.len())],
+        ) {
             identity::Answer::Nothing => {}
-            identity::Answer::Other => self.replaced("it has other names than the one that was opened"),
+            identity::Answer::Other => {
+                self.replaced("it has other names than the one that was opened")
+            }
             identity::Answer::Refused => self.replaced("it does not tell its names any more"),
         }
     }
 
-    /// It is another logical unit, or may be: nothing that was meant for the one that was opened may reach it.
+    /// It is another logical unit, or may be: nothing that was meant for the one that was opened
+    /// may reach it.
     #[cold]
     fn replaced(&mut self, why: &str) {
-        let text =
-            format!("{}: the logical unit was replaced: {why}; it is not used any more. Open it again if it is meant", self.url);
+        let text = format!(
+            "{}: the logical unit was replaced: {why}; it is not used any more. Open it again if it is meant",
+            self.url
+        );
         if self.shared.why_ended().is_none() {
             tracing::error!("{text}");
         }
         self.shared.end(text);
     }
 
-    /// The disk was started anew within the session. If it has a volatile cache, it may have lost completed writes, so the sessions end: who opens the
-    /// device again finds another epoch, and writes them again before anything else.
+    /// The disk was started anew within the session. If it has a volatile cache, it may have lost
+    /// completed writes, so the sessions end: who opens the device again finds another epoch, and
+    /// writes them again before anything else.
     #[cold]
     pub(super) fn restarted(&mut self) {
         if !self.disk.volatile_cache || self.is_restarted {
@@ -77,18 +98,28 @@ impl Table {
 
     pub(super) fn capacity(&mut self, end: End, sense: Option<Sense>, data: &[u8]) {
         match (self.verdict(end, sense), end) {
-            (Some(Verdict::Done), End::Answered(answer)) if answer.received_bytes >= CAPACITY_BYTES && !answer.damaged => {
+            (Some(Verdict::Done), End::Answered(answer))
+                if answer.received_bytes >= CAPACITY_BYTES && !answer.damaged =>
+            {
                 let last = data.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-                let block_bytes = data.get(8..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes));
+                let block_bytes = data
+                    .get(8..)
+                    .and_then(|rest| rest.first_chunk())
+                    .map_or(0, |bytes| u32::from_be_bytes(*bytes));
                 if block_bytes == self.disk.block_bytes {
                     self.shared.resize(last.wrapping_add(1));
                 } else {
-                    self.replaced(&format!("its blocks have {block_bytes} bytes, and had {}", self.disk.block_bytes));
+                    self.replaced(&format!(
+                        "its blocks have {block_bytes} bytes, and had {}",
+                        self.disk.block_bytes
+                    ));
                 }
             }
             (Some(Verdict::Again(_)), _) => self.capacity_at = Some(self.now),
             // One that is not ready for long is not asked all the time.
-            (Some(Verdict::Later), _) => self.capacity_at = Some(self.now + Duration::from_millis(ISCSI_BUSY_PAUSE_MS)),
+            (Some(Verdict::Later), _) => {
+                self.capacity_at = Some(self.now + Duration::from_millis(ISCSI_BUSY_PAUSE_MS))
+            }
             _ => {}
         }
     }

@@ -12,11 +12,15 @@ use weft_proto::iscsi::initiator::Initiator;
 impl Table {
     /// The command was not executed, or to no avail: it is sent again, so often and for so long.
     pub(super) fn again(&mut self, mut running: Running, pause: Duration, otherwise: Status) {
-        let patient =
-            if pause.is_zero() { running.tries < ISCSI_RETRIES_MAX } else { self.now < running.started + self.shared.limit };
+        let patient = if pause.is_zero() {
+            running.tries < ISCSI_RETRIES_MAX
+        } else {
+            self.now < running.started + self.shared.limit
+        };
         running.tries += u32::from(pause.is_zero());
         if !patient || running.cancelled {
-            let status = if running.cancelled { Status::new(StatusKind::Aborted) } else { otherwise };
+            let status =
+                if running.cancelled { Status::new(StatusKind::Aborted) } else { otherwise };
             return self.finish(running.op, Outcome::Done(status));
         }
         self.waiting.push_back((self.now + pause, running));
@@ -29,16 +33,28 @@ impl Table {
             let Some((at, running)) = self.waiting.pop_front() else { break };
             if running.cancelled {
                 let aborted = Status::new(StatusKind::Aborted);
-                let outcome = if running.is_untouched() { Outcome::NotSent(aborted) } else { Outcome::settled(aborted) };
+                let outcome = if running.is_untouched() {
+                    Outcome::NotSent(aborted)
+                } else {
+                    Outcome::settled(aborted)
+                };
                 self.finish(running.op, outcome);
                 continue;
             }
             if self.identification.is_absent() {
-                let outcome = if running.is_untouched() { Outcome::NotSent(GONE) } else { Outcome::settled(GONE) };
+                let outcome = if running.is_untouched() {
+                    Outcome::NotSent(GONE)
+                } else {
+                    Outcome::settled(GONE)
+                };
                 self.finish(running.op, outcome);
                 continue;
             }
-            let left = if at <= self.now && !self.identification.holds() { self.start(engine, running) } else { Some(running) };
+            let left = if at <= self.now && !self.identification.holds() {
+                self.start(engine, running)
+            } else {
+                Some(running)
+            };
             if let Some(running) = left {
                 next = Some(next.map_or(at, |next: Time| next.min(at)));
                 self.waiting.push_back((at, running));

@@ -11,7 +11,8 @@ use base64ct::{Base64, Encoding};
 pub enum IdentityVersion {
     /// That of TCP transport 1.0, without a digest.
     V0,
-    /// That of TCP transport 1.1, which ends with a digest of the PSK: it tells several keys of one host apart.
+    /// That of TCP transport 1.1, which ends with a digest of the PSK: it tells several keys of one
+    /// host apart.
     #[default]
     V1,
 }
@@ -99,8 +100,9 @@ impl<'a> Named<'a> {
 impl Identity {
     /// Of a retained PSK, or of a generated one.
     ///
-    /// `None`: there is no such identity. One of version 0 has at most 255 bytes, as it is the context of the derivation; a name that has a space
-    /// would read as two; and SHA-512 belongs to no cipher suite.
+    /// `None`: there is no such identity. One of version 0 has at most 255 bytes, as it is the
+    /// context of the derivation; a name that has a space would read as two; and SHA-512 belongs to
+    /// no cipher suite.
     pub fn new(
         psk: &Digest,
         hash: Hash,
@@ -109,9 +111,12 @@ impl Identity {
         names: (&str, &str),
         derivation: Derivation,
     ) -> Option<Self> {
-        let (kind, number, version_number) = (if is_generated { 'G' } else { 'R' }, hash.id(), version.number());
+        let (kind, number, version_number) =
+            (if is_generated { 'G' } else { 'R' }, hash.id(), version.number());
         let (hostnqn, subnqn) = names;
-        if hash == Hash::Sha512 || [hostnqn, subnqn].iter().any(|name| name.is_empty() || name.contains(' ')) {
+        if hash == Hash::Sha512
+            || [hostnqn, subnqn].iter().any(|name| name.is_empty() || name.contains(' '))
+        {
             return None;
         }
         let text = format!("NVMe{version_number}{kind}{number:02} {hostnqn} {subnqn}");
@@ -125,13 +130,20 @@ impl Identity {
         if context.len() > CONTEXT_BYTES_MAX {
             return None;
         }
-        let psk = expand_label(hash, &extract(hash, psk.as_bytes()), "nvme-tls-psk", context.as_bytes(), derivation)?;
+        let psk = expand_label(
+            hash,
+            &extract(hash, psk.as_bytes()),
+            "nvme-tls-psk",
+            context.as_bytes(),
+            derivation,
+        )?;
         Some(Self { text, psk, hash })
     }
 }
 
 /// The PSK digest: Base64(HMAC(PSK, HOSTNQN ‖ " " ‖ SUBNQN ‖ " " ‖ "NVMe-over-Fabrics")).
 pub fn psk_digest(hash: Hash, psk: &Digest, hostnqn: &str, subnqn: &str) -> String {
-    let parts: [&[u8]; 5] = [hostnqn.as_bytes(), b" ", subnqn.as_bytes(), b" ", b"NVMe-over-Fabrics"];
+    let parts: [&[u8]; 5] =
+        [hostnqn.as_bytes(), b" ", subnqn.as_bytes(), b" ", b"NVMe-over-Fabrics"];
     Base64::encode_string(hmac(hash, psk.as_bytes(), &parts).as_bytes())
 }

@@ -56,7 +56,8 @@ impl PartialEq for InterchangeKey {
 }
 
 impl InterchangeKey {
-    /// Of random bytes: 32 for SHA-256, 48 for SHA-384, either without a hash function. `None`: another length or hash.
+    /// Of random bytes: 32 for SHA-256, 48 for SHA-384, either without a hash function. `None`:
+    /// another length or hash.
     pub fn of_key(key: &[u8], hash: Option<Hash>) -> Option<Self> {
         let fits = match hash {
             None => [32, 48].contains(&key.len()),
@@ -89,7 +90,8 @@ impl InterchangeKey {
         text_of(PREFIX, self.hash, &self.key)
     }
 
-    /// The hash function that the text names, by which the key is bound to the host's name; `None`: it is not.
+    /// The hash function that the text names, by which the key is bound to the host's name; `None`:
+    /// it is not.
     pub fn hash(&self) -> Option<Hash> {
         self.hash
     }
@@ -103,16 +105,24 @@ impl InterchangeKey {
         &self.key
     }
 
-    /// The hash function of the cipher suite that the key is for: SHA-256 for 32 bytes, SHA-384 for 48.
+    /// The hash function of the cipher suite that the key is for: SHA-256 for 32 bytes, SHA-384
+    /// for 48.
     pub fn cipher_hash(&self) -> Hash {
         if self.key.len() == 32 { Hash::Sha256 } else { Hash::Sha384 }
     }
 
-    /// The retained PSK: the configured one, bound to the host's name unless the text says 00. `None`: the name is longer than that of any host.
+    /// The retained PSK: the configured one, bound to the host's name unless the text says 00.
+    /// `None`: the name is longer than that of any host.
     pub fn retained(&self, hostnqn: &str, derivation: Derivation) -> Option<Digest> {
         match self.hash {
             None => Some(Digest::new(&self.key)),
-            Some(hash) => expand_label(hash, &extract(hash, &self.key), "HostNQN", hostnqn.as_bytes(), derivation),
+            Some(hash) => expand_label(
+                hash,
+                &extract(hash, &self.key),
+                "HostNQN",
+                hostnqn.as_bytes(),
+                derivation,
+            ),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The keys of one end, as a file holds them.
 //!
-//! One key a line: `[identity=0|1] [compat] [HOSTNQN [SUBNQN]] NVMeTLSkey-1:HH:BASE64:`. A key without names is that of every host that has it, and a
-//! key without a subsystem that of all subsystems. `identity=0` has this end, as the host, offer the older identity; a controller knows both.
-//! `compat` is [`Derivation::Compat`]. What `nvme tls-key --export` and `gen-tls-key --keyfile` write is read too: an identity and the TLS PSK
-//! itself. Lines that begin with `#` are comments.
+//! One key a line: `[identity=0|1] [compat] [HOSTNQN [SUBNQN]] NVMeTLSkey-1:HH:BASE64:`. A key
+//! without names is that of every host that has it, and a key without a subsystem that of all
+//! subsystems. `identity=0` has this end, as the host, offer the older identity; a controller knows
+//! both. `compat` is [`Derivation::Compat`]. What `nvme tls-key --export` and
+//! `gen-tls-key --keyfile` write is read too: an identity and the TLS PSK itself. Lines that begin
+//! with `#` are comments.
 
 use super::{Derivation, Identity, IdentityVersion, InterchangeKey, KeyError, Named};
 use crate::limits::PSK_KEYS_MAX;
@@ -99,7 +101,13 @@ impl PskKeys {
     /// One key, for all hosts and subsystems.
     pub fn of_key(key: InterchangeKey) -> Self {
         let (version, derivation) = (IdentityVersion::default(), Derivation::default());
-        Self(vec![Entry::Configured(Configured { host: None, subsystem: None, key, version, derivation })])
+        Self(vec![Entry::Configured(Configured {
+            host: None,
+            subsystem: None,
+            key,
+            version,
+            derivation,
+        })])
     }
 
     /// One TLS PSK.
@@ -126,7 +134,9 @@ impl PskKeys {
     pub fn find(&self, identity: &[u8]) -> Option<Identity> {
         let named = Named::parse(identity)?;
         self.0.iter().find_map(|entry| match entry {
-            Entry::Derived(known) => bool::from(known.text.as_bytes().ct_eq(identity)).then(|| known.clone()),
+            Entry::Derived(known) => {
+                bool::from(known.text.as_bytes().ct_eq(identity)).then(|| known.clone())
+            }
             Entry::Configured(configured) => configured.find(&named, identity),
         })
     }
@@ -139,15 +149,24 @@ impl PskKeys {
                 let named = Named::parse(known.text.as_bytes())?;
                 (names == (named.hostnqn, named.subnqn)).then(|| known.clone())
             }
-            Entry::Configured(configured) => configured.identity(configured.version, names, configured.derivation),
+            Entry::Configured(configured) => {
+                configured.identity(configured.version, names, configured.derivation)
+            }
         })
     }
 }
 
 impl Configured {
     /// The identity and the key for these names, if the key is for them.
-    fn identity(&self, version: IdentityVersion, names: (&str, &str), derivation: Derivation) -> Option<Identity> {
-        let is = |wanted: &Option<Nqn>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted.as_str() == name);
+    fn identity(
+        &self,
+        version: IdentityVersion,
+        names: (&str, &str),
+        derivation: Derivation,
+    ) -> Option<Identity> {
+        let is = |wanted: &Option<Nqn>, name: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted.as_str() == name)
+        };
         if !is(&self.host, names.0) || !is(&self.subsystem, names.1) {
             return None;
         }
@@ -155,7 +174,8 @@ impl Configured {
         Identity::new(&retained, self.key.cipher_hash(), false, version, names, derivation)
     }
 
-    /// The key of an identity that was offered, if it is one of this key. Version 1 tells by its digest how the key was derived; version 0 does not.
+    /// The key of an identity that was offered, if it is one of this key. Version 1 tells by its
+    /// digest how the key was derived; version 0 does not.
     fn find(&self, named: &Named<'_>, identity: &[u8]) -> Option<Identity> {
         if named.is_generated || named.hash != self.key.cipher_hash() {
             return None;
@@ -165,7 +185,8 @@ impl Configured {
             Derivation::Compat => Derivation::Standard,
         };
         let other = Some(other).filter(|_| named.version == IdentityVersion::V1);
-        let found = |derivation| self.identity(named.version, (named.hostnqn, named.subnqn), derivation);
+        let found =
+            |derivation| self.identity(named.version, (named.hostnqn, named.subnqn), derivation);
         let same = |found: &Identity| found.text.as_bytes().ct_eq(identity).into();
         [Some(self.derivation), other].into_iter().flatten().filter_map(found).find(same)
     }
@@ -206,5 +227,9 @@ fn derived(identity: &str, named: &Named<'_>, key: &str) -> Result<Entry, KeyFil
     if key.cipher_hash() != named.hash {
         return Err(KeyError::Length.into());
     }
-    Ok(Entry::Derived(Identity { text: identity.to_owned(), psk: Digest::new(key.key()), hash: named.hash }))
+    Ok(Entry::Derived(Identity {
+        text: identity.to_owned(),
+        psk: Digest::new(key.key()),
+        hash: named.hash,
+    }))
 }

@@ -1,6 +1,7 @@
-//! Values that others have published: libnvme's `tests/psk.c` (the key is that of the specification's example), and those of the kernel's
-//! `drivers/nvme/common/tests/auth_kunit.c`. TLS PSKs of version 0, and of the older derivation, were calculated with another implementation of
-//! HMAC from the derivation as libnvme has it.
+//! Values that others have published: libnvme's `tests/psk.c` (the key is that of the
+//! specification's example), and those of the kernel's `drivers/nvme/common/tests/auth_kunit.c`.
+//! TLS PSKs of version 0, and of the older derivation, were calculated with another implementation
+//! of HMAC from the derivation as libnvme has it.
 
 use super::*;
 use crate::nvme::types::Nqn;
@@ -8,17 +9,26 @@ use crate::nvme::types::Nqn;
 const HOST: &str = "nqn.psk-test-host";
 const SUBSYSTEM: &str = "nqn.psk-test-subsys";
 const KEY_256: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
-const KEY_384: &str = "NVMeTLSkey-1:02:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwP/w0S89ELi3W2LxIcLXVsDn8kXZQ==:";
+const KEY_384: &str =
+    "NVMeTLSkey-1:02:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwP/w0S89ELi3W2LxIcLXVsDn8kXZQ==:";
 
 /// Of libnvme: the key, whether its derivation is the older one, and its identity of version 1.
 const IDENTITIES: [(&str, bool, &str); 4] = [
-    (KEY_256, false, "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys iSbjiStwJ/1TrTvDlt2fjFmzvsytOJelidNnA+X5lEU="),
+    (
+        KEY_256,
+        false,
+        "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys iSbjiStwJ/1TrTvDlt2fjFmzvsytOJelidNnA+X5lEU=",
+    ),
     (
         KEY_384,
         false,
         "NVMe1R02 nqn.psk-test-host nqn.psk-test-subsys QhW2+Rp6RzHlNtCslyRxMnwJ11tKKhz8JCAQpQ+XUD8f9td1VeH5h53yz2wKJG1a",
     ),
-    (KEY_256, true, "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys 66GuqV08TsAGII39teWUfwQwizjv06Jy8jOcX3NAAzM="),
+    (
+        KEY_256,
+        true,
+        "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys 66GuqV08TsAGII39teWUfwQwizjv06Jy8jOcX3NAAzM=",
+    ),
     (
         KEY_384,
         true,
@@ -70,12 +80,23 @@ fn identities_are_those_of_libnvme() {
         let retained = key.retained(HOST, derivation(is_compat)).unwrap();
         for (version, psk) in [IdentityVersion::V1, IdentityVersion::V0].into_iter().zip(psks) {
             let names = (HOST, SUBSYSTEM);
-            let identity = Identity::new(&retained, key.cipher_hash(), false, version, names, derivation(is_compat)).unwrap();
+            let identity = Identity::new(
+                &retained,
+                key.cipher_hash(),
+                false,
+                version,
+                names,
+                derivation(is_compat),
+            )
+            .unwrap();
             assert_eq!(hex(identity.psk.as_bytes()), psk);
             match version {
                 IdentityVersion::V1 => assert_eq!(identity.text, expected),
                 IdentityVersion::V0 => {
-                    assert_eq!(identity.text, format!("NVMe0R{:02} {HOST} {SUBSYSTEM}", key.cipher_hash().id()));
+                    assert_eq!(
+                        identity.text,
+                        format!("NVMe0R{:02} {HOST} {SUBSYSTEM}", key.cipher_hash().id())
+                    );
                 }
             }
         }
@@ -99,13 +120,22 @@ fn generated_keys_are_those_of_the_kernel() {
         ),
     ];
     for (hash, psk, digest, tls_psk) in expected {
-        let bytes =
-            |first: u8, step: i16| (0..hash.bytes()).map(|n| (i16::from(first) + step * n as i16) as u8).collect::<Vec<_>>();
+        let bytes = |first: u8, step: i16| {
+            (0..hash.bytes())
+                .map(|n| (i16::from(first) + step * n as i16) as u8)
+                .collect::<Vec<_>>()
+        };
         let session = Digest::new(&bytes(b'A', 1));
         let generated = GeneratedPsk::new(hash, &session, &bytes(0, 1), &bytes(0xff, -1));
         assert_eq!(hex(generated.key.as_bytes()), psk);
-        let identity =
-            Identity::new(&generated.key, hash, true, IdentityVersion::V1, ("hostnqn", "subsysnqn"), Derivation::Standard);
+        let identity = Identity::new(
+            &generated.key,
+            hash,
+            true,
+            IdentityVersion::V1,
+            ("hostnqn", "subsysnqn"),
+            Derivation::Standard,
+        );
         let identity = identity.unwrap();
         assert_eq!(identity.text, format!("NVMe1G{:02} hostnqn subsysnqn {digest}", hash.id()));
         assert_eq!(hex(identity.psk.as_bytes()), tls_psk);
@@ -145,7 +175,10 @@ fn identities_are_read_as_they_are_written() {
         }
     }
     let old = Named::parse(b"NVMe0G02 h s").unwrap();
-    assert_eq!((old.version, old.is_generated, old.hash, old.digest), (IdentityVersion::V0, true, Hash::Sha384, ""));
+    assert_eq!(
+        (old.version, old.is_generated, old.hash, old.digest),
+        (IdentityVersion::V0, true, Hash::Sha384, "")
+    );
     let wrong: [&[u8]; 9] = [
         b"NVMe0R01 h s d",
         b"NVMe1R01 h s",
@@ -165,24 +198,37 @@ fn an_identity_that_no_derivation_can_name_has_no_key() {
     let key = InterchangeKey::parse(KEY_256).unwrap();
     let retained = key.retained(HOST, Derivation::Standard).unwrap();
     let name = "n".repeat(Nqn::MAX_BYTES);
-    let of = |version, names| Identity::new(&retained, Hash::Sha256, false, version, names, Derivation::Standard).is_some();
+    let of = |version, names| {
+        Identity::new(&retained, Hash::Sha256, false, version, names, Derivation::Standard)
+            .is_some()
+    };
     assert!(!of(IdentityVersion::V0, (&name, &name)), "no context is that long");
     assert!(of(IdentityVersion::V1, (&name, &name)));
     // 9 bytes in front of the first name, a space behind it.
     assert!(of(IdentityVersion::V0, (&name, &name[..255 - 10 - 223])));
     assert!(!of(IdentityVersion::V0, (&name, &name[..256 - 10 - 223])));
-    assert!(!of(IdentityVersion::V1, ("two words", SUBSYSTEM)) && !of(IdentityVersion::V1, (HOST, "")));
+    assert!(
+        !of(IdentityVersion::V1, ("two words", SUBSYSTEM)) && !of(IdentityVersion::V1, (HOST, ""))
+    );
 }
 
 #[test]
 fn a_controller_finds_the_keys_of_the_hosts_that_it_knows() {
     let (host, subsystem) = names();
-    let keys = PskKeys::parse(&format!("# comment\n\n{HOST} {KEY_256}\n  {HOST} {SUBSYSTEM} {KEY_384} \n")).unwrap();
+    let keys = PskKeys::parse(&format!(
+        "# comment\n\n{HOST} {KEY_256}\n  {HOST} {SUBSYSTEM} {KEY_384} \n"
+    ))
+    .unwrap();
     assert_eq!(keys.len(), 2);
     for line in [KEY_256, KEY_384, &format!("compat {KEY_256}"), &format!("identity=0 {KEY_384}")] {
         let offered = offered(line);
         let found = keys.find(offered.text.as_bytes()).unwrap();
-        assert_eq!((found.psk.as_bytes(), found.hash), (offered.psk.as_bytes(), offered.hash), "{}", offered.text);
+        assert_eq!(
+            (found.psk.as_bytes(), found.hash),
+            (offered.psk.as_bytes(), offered.hash),
+            "{}",
+            offered.text
+        );
     }
     // Version 0 does not tell how the key was derived, so a file has to.
     let old = offered(&format!("identity=0 compat {KEY_256}"));
@@ -190,11 +236,15 @@ fn a_controller_finds_the_keys_of_the_hosts_that_it_knows() {
     let keys = PskKeys::parse(&format!("compat {KEY_256}")).unwrap();
     assert_eq!(keys.find(old.text.as_bytes()).unwrap().psk.as_bytes(), old.psk.as_bytes());
     let of = |line: &str| PskKeys::parse(line).unwrap();
-    let elsewhere = [format!("nqn.other {KEY_256}"), format!("{HOST} nqn.other {KEY_256}"), KEY_384.to_owned()];
+    let elsewhere =
+        [format!("nqn.other {KEY_256}"), format!("{HOST} nqn.other {KEY_256}"), KEY_384.to_owned()];
     for line in &elsewhere {
         assert!(of(line).find(offered(KEY_256).text.as_bytes()).is_none(), "{line}");
     }
-    assert!(of(&elsewhere[0]).offer(&host, &subsystem).is_none() && of(&elsewhere[1]).offer(&host, &subsystem).is_none());
+    assert!(
+        of(&elsewhere[0]).offer(&host, &subsystem).is_none()
+            && of(&elsewhere[1]).offer(&host, &subsystem).is_none()
+    );
     assert!(of(KEY_256).find(b"NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys AAAA").is_none());
     assert!(of(KEY_256).find(b"Client_identity").is_none() && of("").find(b"").is_none());
 }
@@ -205,14 +255,18 @@ fn two_keys_of_one_host_are_told_apart() {
     let keys = PskKeys::parse(&format!("{HOST} {KEY_256}\n{HOST} {}\n", other.as_str())).unwrap();
     let (first, second) = (offered(KEY_256), offered(&other));
     for offered in [first, second] {
-        assert_eq!(keys.find(offered.text.as_bytes()).unwrap().psk.as_bytes(), offered.psk.as_bytes());
+        assert_eq!(
+            keys.find(offered.text.as_bytes()).unwrap().psk.as_bytes(),
+            offered.psk.as_bytes()
+        );
     }
 }
 
 #[test]
 fn an_exported_psk_is_read() {
     let offered_psk = offered(&format!("identity=0 {KEY_256}"));
-    let psk = InterchangeKey::of_key(offered_psk.psk.as_bytes(), Some(Hash::Sha256)).unwrap().text();
+    let psk =
+        InterchangeKey::of_key(offered_psk.psk.as_bytes(), Some(Hash::Sha256)).unwrap().text();
     for psk in [psk.to_string(), psk.replace("-1:", "-0:")] {
         let keys = PskKeys::parse(&format!("{} {psk}\n", offered_psk.text)).unwrap();
         let found = keys.find(offered_psk.text.as_bytes()).unwrap();

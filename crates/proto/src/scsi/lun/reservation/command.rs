@@ -3,21 +3,26 @@
 use crate::reservation::Effect;
 use crate::scsi::cdb::Command;
 
-/// What a command does as far as persistent reservations are concerned; `None`: it is allowed for all initiators. PERSISTENT RESERVE OUT
-/// has rules of its own.
+/// What a command does as far as persistent reservations are concerned; `None`: it is allowed for
+/// all initiators. PERSISTENT RESERVE OUT has rules of its own.
 pub(in crate::scsi::lun) fn effect(command: &Command) -> Option<Effect> {
     match command {
-        Command::Read { .. } | Command::PreFetch { .. } | Command::Verify { .. } | Command::LbaStatus { .. } => {
-            Some(Effect::Reads)
-        }
-        Command::TestUnitReady | Command::LogSense { .. } | Command::ReserveIn { .. } | Command::ReserveOut { .. } => None,
+        Command::Read { .. }
+        | Command::PreFetch { .. }
+        | Command::Verify { .. }
+        | Command::LbaStatus { .. } => Some(Effect::Reads),
+        Command::TestUnitReady
+        | Command::LogSense { .. }
+        | Command::ReserveIn { .. }
+        | Command::ReserveOut { .. } => None,
         Command::Reserve | Command::Release => None,
         _ if is_exempt(command) => None,
         _ => Some(Effect::Writes),
     }
 }
 
-/// Whether a command is allowed although another nexus has the logical unit by RESERVE(6) (SPC-2 §5.5.1).
+/// Whether a command is allowed although another nexus has the logical unit by RESERVE(6) (SPC-2
+/// §5.5.1).
 pub(in crate::scsi::lun) fn is_exempt(command: &Command) -> bool {
     match command {
         Command::Inquiry { .. }

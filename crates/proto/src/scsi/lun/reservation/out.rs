@@ -46,7 +46,9 @@ impl Out {
     pub fn check(self, parameters: u32) -> Result<(), Sense> {
         let bytes = parameters as usize;
         let is_length = match self.action {
-            ReserveOut::REGISTER_AND_MOVE => (BASIC_BYTES..=BASIC_BYTES + TRANSPORT_ID_BYTES_MAX).contains(&bytes),
+            ReserveOut::REGISTER_AND_MOVE => {
+                (BASIC_BYTES..=BASIC_BYTES + TRANSPORT_ID_BYTES_MAX).contains(&bytes)
+            }
             _ => bytes == BASIC_BYTES,
         };
         if !is_length {
@@ -54,7 +56,10 @@ impl Out {
         }
         let is_typed = matches!(
             self.action,
-            ReserveOut::RESERVE | ReserveOut::RELEASE | ReserveOut::PREEMPT | ReserveOut::PREEMPT_AND_ABORT
+            ReserveOut::RESERVE
+                | ReserveOut::RELEASE
+                | ReserveOut::PREEMPT
+                | ReserveOut::PREEMPT_AND_ABORT
         );
         match is_typed {
             true if self.scope != 0 => Err(Sense::cdb_bit(2, 7)),
@@ -67,15 +72,25 @@ impl Out {
         Kind::of_scsi(self.kind.0).ok_or(Sense::cdb_bit(2, 3))
     }
 
-    /// The operation that the command asks for, by `nexus`. `list` is the parameter list, of the length that [`Self::check`] was told.
-    /// Where `persists` is false no registration outlasts a loss of power (PTPL_C, which REPORT CAPABILITIES tells).
-    pub fn operation(self, nexus: &NexusName, list: &[u8], persists: bool) -> Result<Operation, Sense> {
+    /// The operation that the command asks for, by `nexus`. `list` is the parameter list, of the
+    /// length that [`Self::check`] was told. Where `persists` is false no registration outlasts a
+    /// loss of power (PTPL_C, which REPORT CAPABILITIES tells).
+    pub fn operation(
+        self,
+        nexus: &NexusName,
+        list: &[u8],
+        persists: bool,
+    ) -> Result<Operation, Sense> {
         let (key, action_key) = (be64(list, 0), be64(list, 8));
         let mut persist = None;
         let action = match self.action {
             ReserveOut::REGISTER | ReserveOut::REGISTER_AND_IGNORE => {
                 persist = Some(aptpl(list, 20, SPEC_I_PT, persists)?);
-                let check = if self.action == ReserveOut::REGISTER { Check::Current(key) } else { Check::Ignore };
+                let check = if self.action == ReserveOut::REGISTER {
+                    Check::Current(key)
+                } else {
+                    Check::Ignore
+                };
                 Action::Register { check, key: action_key, all_ports: list[20] & ALL_TG_PT != 0 }
             }
             ReserveOut::RESERVE => Action::Acquire { key, kind: self.kind()? },
@@ -130,7 +145,9 @@ impl From<reservation::Refusal> for Refusal {
             Why::CannotPersist => Sense::parameter(20),
             Why::NothingToMove => Sense::cdb_bit(1, 4),
             Why::MoveToHolder => Sense::parameter(24),
-            Why::NotStored => Sense::new(SenseKey::HARDWARE_ERROR, AdditionalSense::INTERNAL_TARGET_FAILURE),
+            Why::NotStored => {
+                Sense::new(SenseKey::HARDWARE_ERROR, AdditionalSense::INTERNAL_TARGET_FAILURE)
+            }
         })
     }
 }

@@ -17,7 +17,9 @@ const PTPL_C: u8 = 0x01;
 const TMV: u8 = 0x80;
 const PTPL_A: u8 = 0x01;
 
-const _: () = assert!(8 + REGISTRANTS_MAX * (STATUS_BYTES + TRANSPORT_ID_BYTES_MAX) <= SCSI_RESPONSE_BYTES_MAX);
+const _: () = assert!(
+    8 + REGISTRANTS_MAX * (STATUS_BYTES + TRANSPORT_ID_BYTES_MAX) <= SCSI_RESPONSE_BYTES_MAX
+);
 
 /// Bytes of the response of a service action, at most.
 pub(in crate::scsi::lun) const fn response_bytes(action: ReserveIn) -> usize {
@@ -29,7 +31,11 @@ pub(in crate::scsi::lun) const fn response_bytes(action: ReserveIn) -> usize {
 }
 
 /// Writes the response; `None`: another gateway may still act by an older state.
-pub(in crate::scsi::lun) fn report(reservations: &Reservations, action: ReserveIn, out: &mut Writer) -> Option<()> {
+pub(in crate::scsi::lun) fn report(
+    reservations: &Reservations,
+    action: ReserveIn,
+    out: &mut Writer,
+) -> Option<()> {
     if action == ReserveIn::REPORT_CAPABILITIES {
         // Neither CRH nor SIP_C.
         let persists = if reservations.can_persist() { PTPL_C } else { 0 };
@@ -44,7 +50,10 @@ pub(in crate::scsi::lun) fn report(reservations: &Reservations, action: ReserveI
         out.number(4, state.generation().into());
         out.zeroes(4);
         match action {
-            ReserveIn::READ_KEYS => state.registrations().iter().for_each(|registration| out.number(8, registration.key)),
+            ReserveIn::READ_KEYS => state
+                .registrations()
+                .iter()
+                .for_each(|registration| out.number(8, registration.key)),
             ReserveIn::READ_RESERVATION => report_reservation(state, out),
             _ => report_status(state, out),
         }
@@ -55,7 +64,8 @@ pub(in crate::scsi::lun) fn report(reservations: &Reservations, action: ReserveI
 
 fn report_reservation(state: &State, out: &mut Writer) {
     let Some(reservation) = state.reservation() else { return };
-    let key = if reservation.kind.all_hold() { 0 } else { state.key(&reservation.holder).unwrap_or(0) };
+    let key =
+        if reservation.kind.all_hold() { 0 } else { state.key(&reservation.holder).unwrap_or(0) };
     out.number(8, key);
     out.zeroes(5);
     out.bytes(&[reservation.kind.scsi()]);
