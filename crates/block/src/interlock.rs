@@ -11,7 +11,7 @@
 use crate::limits::FILE_LOCK_STRIPES;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-use weft_io::{DriverId, Remote};
+use weft_io::{DriverId, RemoteLoop};
 
 /// The bytes that one lock covers.
 const UNIT_BYTES: u64 = 4096;
@@ -54,7 +54,7 @@ impl Span {
 /// The locks of one device.
 pub(crate) struct Interlock {
     stripes: Box<[AtomicU32]>,
-    waiters: Mutex<Vec<(Remote, DriverId)>>,
+    waiters: Mutex<Vec<(RemoteLoop, DriverId)>>,
 }
 
 impl Interlock {
@@ -71,7 +71,7 @@ impl Interlock {
         &self,
         span: Span,
         again: bool,
-        waiter: impl FnOnce() -> (Remote, DriverId),
+        waiter: impl FnOnce() -> (RemoteLoop, DriverId),
     ) -> bool {
         let Err(taken) = self.take_all(span, again, false) else { return true };
         self.release(span, taken);

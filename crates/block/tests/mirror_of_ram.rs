@@ -11,7 +11,7 @@ use weft_block::path::PathState;
 use weft_block::testing::{Plan, Rig, conformance_of};
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, open};
 use weft_io::event_loop::spawn;
-use weft_io::{LoopConfig, Remote};
+use weft_io::{LoopConfig, RemoteLoop};
 
 const LEG_BYTES: u64 = 9 << 20;
 
@@ -25,7 +25,7 @@ struct Leg {
 struct Bench {
     legs: Vec<Leg>,
     state: Option<Device>,
-    home: Remote,
+    home: RemoteLoop,
 }
 
 fn ram(bytes: u64, block: u32) -> Device {

@@ -15,7 +15,7 @@ use weft_block::{
     open,
 };
 use weft_io::event_loop::spawn;
-use weft_io::{DriverId, Handle, LoopConfig, Remote};
+use weft_io::{DriverId, Handle, LoopConfig, RemoteLoop};
 
 const LEG_BYTES: u64 = 9 << 20;
 const CONFLICT: Outcome = Outcome::Done(Status::new(StatusKind::ReservationConflict));
@@ -261,7 +261,7 @@ impl BlockQueue for SeatQueue {
 struct Bench {
     legs: Vec<Leg>,
     state: Option<Device>,
-    home: Remote,
+    home: RemoteLoop,
     /// The only host identifier that targets accept; otherwise each opener has its own.
     host: Option<u128>,
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use weft_block::{Error, Pending};
 use weft_io::counters::Snapshot;
 use weft_io::event_loop::spawn;
-use weft_io::{DriverId, Handle, LoopConfig, Remote};
+use weft_io::{DriverId, Handle, LoopConfig, RemoteLoop};
 
 /// Receives the outcome of an operation on the control loop.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
@@ -56,9 +56,9 @@ enum Place {
     /// Not started yet.
     Later,
     /// On its own thread.
-    Own(Remote),
+    Own(RemoteLoop),
     /// Provided by the caller.
-    Given(Remote),
+    Given(RemoteLoop),
 }
 
 impl Default for Control {
@@ -80,7 +80,7 @@ impl Control {
     }
 
     /// A control on an existing loop.
-    pub fn on(remote: Remote, names: Names, identities: Identities) -> Self {
+    pub fn on(remote: RemoteLoop, names: Names, identities: Identities) -> Self {
         Self::with(Place::Given(remote), names, identities)
     }
 
@@ -104,7 +104,7 @@ impl Control {
     ///
     /// # Errors
     /// If its thread cannot be started.
-    pub(crate) fn remote(&self) -> Result<Remote, Error> {
+    pub(crate) fn remote(&self) -> Result<RemoteLoop, Error> {
         let mut state = self.shared().state();
         if let Place::Own(remote) | Place::Given(remote) = &state.place {
             return Ok(remote.clone());

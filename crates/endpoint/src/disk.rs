@@ -12,7 +12,7 @@ use weft_block::{
     BlockDevice, BlockQueue, Completion, Error, ErrorKind, Geometry, Op, OpKind, StatusKind,
 };
 use weft_io::event_loop::spawn;
-use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Remote, Segments};
+use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, RemoteLoop, Segments};
 
 /// A block device with blocking calls and its own loop. It may be shared between threads.
 ///
@@ -30,7 +30,7 @@ use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Remote, Segments};
 /// ```
 pub struct Disk {
     device: Arc<dyn BlockDevice>,
-    remote: Remote,
+    remote: RemoteLoop,
     driver: DriverId,
     inbox: Arc<Inbox>,
     /// The loop's; `None` while the disk is dropped.

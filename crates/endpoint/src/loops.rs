@@ -10,7 +10,7 @@ use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
 use weft_io::event_loop::spawn;
 use weft_io::listening::Listening;
-use weft_io::{LoopConfig, Remote, limits};
+use weft_io::{LoopConfig, RemoteLoop, limits};
 
 /// Configuration of the loops.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Default for LoopsConfig {
 
 /// Running loops. Dropping it ends them.
 pub struct Loops {
-    remotes: Vec<Remote>,
+    remotes: Vec<RemoteLoop>,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
 
@@ -78,7 +78,7 @@ impl Loops {
     }
 
     /// Remotes of the loops, to post tasks.
-    pub fn remotes(&self) -> &[Remote] {
+    pub fn remotes(&self) -> &[RemoteLoop] {
         &self.remotes
     }
 
@@ -120,7 +120,7 @@ impl Drop for Loops {
 
 /// Runs `question` on a loop and waits a bounded time for the answer.
 pub fn ask<T: Send + 'static>(
-    remote: &Remote,
+    remote: &RemoteLoop,
     question: impl FnOnce(&weft_io::Handle) -> T + Send + 'static,
 ) -> Result<T, Error> {
     let (give, take) = mpsc::channel();

@@ -16,7 +16,7 @@ use weft_endpoint::inventory::{
 };
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, open};
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 use weft_testing::wait::until;
@@ -59,7 +59,8 @@ impl Changing {
         let iscsi = Settings { name: Some(Name::new(IQN).unwrap()), ..Settings::default() };
         let config =
             ExportConfig { inventory: Arc::clone(&inventory), iscsi, tls: TlsFiles::default() };
-        let start = |loops: &[Remote]| export::start(&config, &[listen.to_owned()], loops).unwrap();
+        let start =
+            |loops: &[RemoteLoop]| export::start(&config, &[listen.to_owned()], loops).unwrap();
         Self { inventory, served: Served::start(&served::loops(2), start) }
     }
 

@@ -12,7 +12,7 @@ use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 use weft_testing::wait::until;
@@ -35,7 +35,7 @@ fn serve() -> Served<Exports> {
         ..Settings::default()
     };
     let config = ExportConfig { inventory, iscsi, tls: TlsFiles::default() };
-    let start = |loops: &[Remote]| export::start(&config, &[FIRST.to_owned()], loops).unwrap();
+    let start = |loops: &[RemoteLoop]| export::start(&config, &[FIRST.to_owned()], loops).unwrap();
     Served::start(&served::loops(2), start)
 }
 

@@ -38,7 +38,7 @@ pub mod tls;
 pub mod unix;
 
 pub use buf::{Buf, Pool, PoolObserver};
-pub use event_loop::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, Remote};
+pub use event_loop::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, RemoteLoop};
 pub use segment::{Segment, Segments};
 pub use stream::{Listener, Stream};
 pub use time::Time;

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc;
 use weft_io::event_loop::spawn;
-use weft_io::{LoopConfig, Remote};
+use weft_io::{LoopConfig, RemoteLoop};
 use weft_testing::allocations::{Counting, in_a_quiet_window, of_thread, uncounted};
 
 const MESSAGE_BYTES: usize = 64;
@@ -22,7 +22,7 @@ const GROWTH: u64 = if cfg!(windows) { 50 } else { 0 };
 static COUNTING: Counting = Counting;
 
 /// Allocations of the loop's thread so far, those for this answer not included.
-fn allocations(of: &Remote) -> u64 {
+fn allocations(of: &RemoteLoop) -> u64 {
     let (give, take) = mpsc::channel();
     of.post(move |_| {
         // What the channel takes is not the echo's.

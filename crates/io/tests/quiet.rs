@@ -9,11 +9,11 @@ use std::sync::mpsc;
 use std::time::Instant;
 use weft_io::counters::Snapshot;
 use weft_io::event_loop::spawn;
-use weft_io::{LoopConfig, Remote};
+use weft_io::{LoopConfig, RemoteLoop};
 
 const CONNECTIONS: usize = 100;
 
-fn snapshot(of: &Remote) -> Snapshot {
+fn snapshot(of: &RemoteLoop) -> Snapshot {
     let (give, take) = mpsc::channel();
     of.post(move |on| give.send(on.counters().snapshot()).expect("somebody waits"));
     take.recv().expect("the loop runs")

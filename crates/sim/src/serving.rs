@@ -19,7 +19,7 @@ use weft_endpoint::inventory::{
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::{ConnectOptions, Control, Names};
 use weft_io::sim::{HostId, LoopId, World};
-use weft_io::{Handle, LoopConfig, Remote, Time};
+use weft_io::{Handle, LoopConfig, RemoteLoop, Time};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
@@ -231,7 +231,7 @@ impl Server {
 
     fn serve(&mut self, world: &World, device: Device) {
         let on = world.handle(self.loops[0]);
-        let remotes: Vec<Remote> =
+        let remotes: Vec<RemoteLoop> =
             self.loops[..self.loop_count].iter().map(|&id| world.handle(id).remote()).collect();
         let nqn = Nqn::new(NQN).expect("a name");
         let is_own = matches!(self.served, Served::Own(_));
@@ -340,7 +340,7 @@ fn start(
     (protocol, at): (Protocol, SocketAddr),
     on: &Handle,
     inventory: Arc<LiveInventory>,
-    loops: Vec<Remote>,
+    loops: Vec<RemoteLoop>,
     (seed, quiesce): (u64, Duration),
 ) -> Box<dyn Export> {
     match protocol {

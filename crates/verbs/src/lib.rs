@@ -4,7 +4,7 @@
 
 /// Memory of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remote {
+pub struct RemoteMemory {
     /// The first byte.
     pub address: u64,
     /// The key of the memory.

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weft_block::{BlockDevice, split};
 use weft_io::cpu_usage::Usage;
-use weft_io::{DriverId, Handle, LoopConfig, Remote, event_loop, limits};
+use weft_io::{DriverId, Handle, LoopConfig, RemoteLoop, event_loop, limits};
 
 /// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ struct Runner {
 }
 
 struct OneLoop {
-    remote: Remote,
+    remote: RemoteLoop,
     thread: JoinHandle<std::io::Result<()>>,
     jobs: Vec<DriverId>,
 }

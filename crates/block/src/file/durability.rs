@@ -11,7 +11,7 @@ use crate::op::OpKind;
 use crate::status::{Status, StatusKind};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weft_io::{DriverId, Remote};
+use weft_io::{DriverId, RemoteLoop};
 
 /// Which writes of a file are durable. All queues of a source share it.
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct Ledger {
     open: BTreeSet<u64>,
     failure: Option<Status>,
     /// The drivers to wake when one of them has ended.
-    waiting: Vec<(Remote, DriverId)>,
+    waiting: Vec<(RemoteLoop, DriverId)>,
 }
 
 /// An operation that makes something durable.
@@ -92,7 +92,7 @@ impl Durability {
     pub(super) fn verdict(
         &self,
         before: Before,
-        waiter: impl FnOnce() -> (Remote, DriverId),
+        waiter: impl FnOnce() -> (RemoteLoop, DriverId),
     ) -> Option<Status> {
         let ledger = &mut *self.ledger();
         if let Some(failure) = ledger.failure {

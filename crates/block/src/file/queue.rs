@@ -18,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 use weft_io::disk::{DiskDone, DiskFile, DiskKind, DiskOp};
 use weft_io::event_loop::TimerSlot;
-use weft_io::{Activity, Driver, DriverId, Handle, Remote, Time};
+use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop, Time};
 
 /// The queue. If it is dropped with operations in flight, these continue; a driver waits for them
 /// and releases their locks.
@@ -36,7 +36,7 @@ struct Core {
     look_at: Time,
     timer: TimerSlot,
     on: Handle,
-    remote: Remote,
+    remote: RemoteLoop,
     owner: DriverId,
     flying: Slots<Flying>,
     /// Operations that cannot start yet, because of an overlap or because there is no memory or no

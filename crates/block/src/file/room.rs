@@ -4,7 +4,7 @@
 
 use crate::limits::FILE_SCRATCH_OPS;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_io::{DriverId, Remote};
+use weft_io::{DriverId, RemoteLoop};
 
 /// The room of one file.
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub(super) struct Room(Mutex<State>);
 #[derive(Default)]
 struct State {
     taken: usize,
-    waiters: Vec<(Remote, DriverId)>,
+    waiters: Vec<(RemoteLoop, DriverId)>,
 }
 
 /// A part of the room, given back when it is dropped.
@@ -29,7 +29,7 @@ impl Room {
     pub(super) fn take(
         self: &Arc<Self>,
         again: bool,
-        waiter: impl FnOnce() -> (Remote, DriverId),
+        waiter: impl FnOnce() -> (RemoteLoop, DriverId),
     ) -> Option<Part> {
         let mut state = self.lock();
         if state.taken < FILE_SCRATCH_OPS && (again || state.waiters.is_empty()) {

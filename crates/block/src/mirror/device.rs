@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
-use weft_io::{DriverId, Handle, Remote};
+use weft_io::{DriverId, Handle, RemoteLoop};
 
 /// The mirrors of a loop, by the address of what others see of them.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(super) struct HomeDevice {
     pub(super) features: Features,
     pub(super) uuid: Uuid,
     pub(super) seen: Arc<Mutex<Seen>>,
-    pub(super) home: Remote,
+    pub(super) home: RemoteLoop,
 }
 
 impl HomeDevice {

@@ -50,13 +50,13 @@ use record::LEGS_MAX;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
-use weft_io::{Activity, Driver, DriverId, Handle, Remote};
+use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop};
 
 /// Begins to open a mirror, whose work is done on the loop `home`.
 ///
 /// # Errors
 /// A wrong number of legs. Later: why the mirror cannot start, and what to do.
-pub fn begin(home: &Remote, options: Options) -> Result<Opening, Error> {
+pub fn begin(home: &RemoteLoop, options: Options) -> Result<Opening, Error> {
     if !(2..=LEGS_MAX).contains(&options.legs.len()) {
         let text =
             format!("{}: a mirror has two or three legs, not {}", options.url, options.legs.len());
@@ -75,7 +75,7 @@ pub fn begin(home: &Remote, options: Options) -> Result<Opening, Error> {
 }
 
 /// Wakes the keeper when an opening has come to something.
-struct Bell(Remote, DriverId);
+struct Bell(RemoteLoop, DriverId);
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {

@@ -29,12 +29,12 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use queue::Core;
 use std::rc::Weak;
 use std::sync::Arc;
-use weft_io::{DriverId, Handle, Remote};
+use weft_io::{DriverId, Handle, RemoteLoop};
 
 /// Wraps the device for any number of users on any loops. `loops` are the loops that get a queue of
 /// the device, as far as it grants that many, in this order. A device without a limit of queues is
 /// returned unchanged.
-pub fn share(device: Device, loops: &[Remote]) -> Device {
+pub fn share(device: Device, loops: &[RemoteLoop]) -> Device {
     static NAMES: AtomicU64 = AtomicU64::new(0);
     if device.max_queues() == usize::MAX || loops.is_empty() {
         return device;
@@ -57,8 +57,8 @@ struct Inside {
     /// Unique per device.
     name: u64,
     /// The loops with a queue of the device.
-    homes: Vec<Remote>,
-    loops: Vec<Remote>,
+    homes: Vec<RemoteLoop>,
+    loops: Vec<RemoteLoop>,
     /// Number of queues that were opened on other loops than `loops`.
     strangers: AtomicUsize,
 }
@@ -69,7 +69,7 @@ struct OnLoop(RefCell<Vec<(u64, Weak<RefCell<Core>>)>>);
 
 impl Shared {
     /// The loop whose queue serves the loop of `on`; `None` if it has its own.
-    fn home(&self, on: &Handle) -> Option<&Remote> {
+    fn home(&self, on: &Handle) -> Option<&RemoteLoop> {
         let Inside { homes, loops, strangers, .. } = &*self.inside;
         let here = on.remote();
         if homes.iter().any(|home| home.is_same_loop(&here)) {

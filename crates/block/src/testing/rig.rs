@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use weft_io::{DriverId, LoopConfig, Remote};
+use weft_io::{DriverId, LoopConfig, RemoteLoop};
 
 /// What nothing that works takes as long as.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -25,7 +25,7 @@ pub struct Rig {
 
 struct End {
     driver: DriverId,
-    remote: Remote,
+    remote: RemoteLoop,
     commands: Sender<Command>,
     answers: Receiver<(u64, Answer)>,
     next: Cell<u64>,
@@ -42,7 +42,7 @@ impl Rig {
     }
 
     /// As [`Rig::new`], for a device that `make` makes when the loops are there.
-    pub fn with(plan: Plan, make: impl FnOnce(&[Remote]) -> Arc<dyn BlockDevice>) -> Self {
+    pub fn with(plan: Plan, make: impl FnOnce(&[RemoteLoop]) -> Arc<dyn BlockDevice>) -> Self {
         let loops: Vec<_> = (0..plan.loops).map(|index| start_loop(plan, index)).collect();
         let device = make(&loops.iter().map(|(_, remote, _)| remote.clone()).collect::<Vec<_>>());
         let ends = loops.into_iter().map(|empty| End::start(&device, empty)).collect();
@@ -198,7 +198,7 @@ impl Rig {
 }
 
 /// A loop on which nothing lives yet.
-type EmptyLoop = ((), Remote, JoinHandle<std::io::Result<()>>);
+type EmptyLoop = ((), RemoteLoop, JoinHandle<std::io::Result<()>>);
 
 fn start_loop(plan: Plan, index: usize) -> EmptyLoop {
     let config =

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use weft_endpoint::export::Exports;
 use weft_endpoint::inventory::LiveInventory;
 use weft_endpoint::report::Report;
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 
 /// A running `weft serve`.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub struct Running {
     /// Where it is served.
     pub exports: Arc<Exports>,
     /// The event loops.
-    pub loops: Vec<Remote>,
+    pub loops: Vec<RemoteLoop>,
     /// All of that, to change it.
     pub served: Arc<Served>,
     /// What it can hand over to another process.

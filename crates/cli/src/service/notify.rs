@@ -1,7 +1,7 @@
 //! Tells systemd about the process (sd_notify(3)), if it has asked for that. On other systems
 //! nothing happens.
 
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 
 /// The server listens. `took_over`: it replaces another process of the same service.
 pub fn ready(took_over: bool) {
@@ -15,7 +15,7 @@ pub fn stopping() {
 
 /// Tells systemd that the process is alive while all of its loops answer, if systemd watches it
 /// (WatchdogSec=).
-pub fn watch(loops: &[Remote]) {
+pub fn watch(loops: &[RemoteLoop]) {
     system::watch(loops.to_vec());
 }
 
@@ -24,7 +24,7 @@ mod system {
     use sd_notify::NotifyState;
     use std::sync::mpsc;
     use std::time::{Duration, Instant};
-    use weft_io::Remote;
+    use weft_io::RemoteLoop;
 
     fn tell(what: &[NotifyState]) {
         if let Err(e) = sd_notify::notify(what) {
@@ -41,7 +41,7 @@ mod system {
         tell(&[NotifyState::Stopping]);
     }
 
-    pub fn watch(loops: Vec<Remote>) {
+    pub fn watch(loops: Vec<RemoteLoop>) {
         let Some(limit) = sd_notify::watchdog_enabled() else { return };
         let pause = limit / 3;
         let watch = move || {
@@ -57,7 +57,7 @@ mod system {
         }
     }
 
-    fn all_answer(loops: &[Remote], limit: Duration) -> bool {
+    fn all_answer(loops: &[RemoteLoop], limit: Duration) -> bool {
         let (give, take) = mpsc::channel();
         for each in loops {
             let give = give.clone();
@@ -72,11 +72,11 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    use weft_io::Remote;
+    use weft_io::RemoteLoop;
 
     pub fn ready(_: bool) {}
 
     pub fn stopping() {}
 
-    pub fn watch(_: Vec<Remote>) {}
+    pub fn watch(_: Vec<RemoteLoop>) {}
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use weft_block::{BlockQueue, Completion, Op, OpKind};
 use weft_endpoint::{ConnectOptions, PathOptions, open};
-use weft_io::{Activity, Driver, Handle, Remote};
+use weft_io::{Activity, Driver, Handle, RemoteLoop};
 use weft_testing::wait::until;
 
 const LISTEN: [&str; 3] = ["nvme+tcp://127.0.0.1:0", "iscsi://127.0.0.1:0", "nbd://127.0.0.1:0"];
@@ -46,7 +46,7 @@ impl Driver for Once {
 }
 
 /// One host that comes, reads and goes.
-fn visit(url: &str, options: &ConnectOptions, on: &Remote) {
+fn visit(url: &str, options: &ConnectOptions, on: &RemoteLoop) {
     let device = open(url, options).unwrap();
     let (told, result) = channel();
     let (give, driver) = channel();

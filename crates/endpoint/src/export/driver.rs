@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
-use weft_io::{Activity, Driver, DriverId, Handle, Remote, Time};
+use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop, Time};
 
 /// The protocol of one connection.
 pub(crate) trait Service: Sized + 'static {
@@ -95,7 +95,7 @@ pub(crate) enum Place<S: Service> {
     /// On this loop, possibly with another link (for example TLS).
     Here(S::Link),
     /// On another loop, with another service and the same mailbox and seat.
-    There(S::Link, Remote, Make<S>),
+    There(S::Link, RemoteLoop, Make<S>),
     /// Nowhere: it has ended.
     Nowhere,
 }
@@ -268,7 +268,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    fn leave_for(&mut self, on: &Handle, mut link: S::Link, to: &Remote, make: Make<S>) {
+    fn leave_for(&mut self, on: &Handle, mut link: S::Link, to: &RemoteLoop, make: Make<S>) {
         on.remove(self.id);
         let Some(seat) = self.seat.take() else { return };
         if let Err(e) = link.deregister(on, self.id) {

@@ -9,7 +9,7 @@ use weft_block::error::is_out_of_descriptors;
 use weft_block::{Error, ErrorKind};
 use weft_io::accept::{Accept, Acceptor};
 use weft_io::rdma::QueuePair;
-use weft_io::{DriverId, Handle, Remote, Stream};
+use weft_io::{DriverId, Handle, RemoteLoop, Stream};
 
 /// The listeners of one export, each with the URL of its configuration and the place at which
 /// clients reach it. Dropping this closes them.
@@ -23,7 +23,7 @@ struct Listener<P> {
 
 /// A port that is listened at. Dropping this closes it.
 pub(crate) struct Open {
-    remote: Remote,
+    remote: RemoteLoop,
     driver: DriverId,
 }
 
@@ -173,14 +173,14 @@ fn cannot(at: &str, e: std::io::Error) -> Error {
 /// The loops over which independent connections are distributed in turn.
 #[derive(Clone)]
 pub(crate) struct Homes {
-    loops: Arc<[Remote]>,
+    loops: Arc<[RemoteLoop]>,
     next: Arc<AtomicUsize>,
 }
 
 impl Homes {
     /// # Errors
     /// [`ErrorKind::Usage`] without any loop.
-    pub(crate) fn new(loops: &[Remote]) -> Result<Self, Error> {
+    pub(crate) fn new(loops: &[RemoteLoop]) -> Result<Self, Error> {
         if loops.is_empty() {
             return Err(Error::new(ErrorKind::Usage, "an export needs at least one loop"));
         }
@@ -188,12 +188,12 @@ impl Homes {
     }
 
     /// The loop that listens.
-    pub(crate) fn first(&self) -> &Remote {
+    pub(crate) fn first(&self) -> &RemoteLoop {
         &self.loops[0]
     }
 
     /// The loop of the next connection, which is not registered with any loop yet.
-    pub(crate) fn next(&self) -> &Remote {
+    pub(crate) fn next(&self) -> &RemoteLoop {
         &self.loops[self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len()]
     }
 }

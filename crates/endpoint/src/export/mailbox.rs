@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use weft_io::{DriverId, Remote};
+use weft_io::{DriverId, RemoteLoop};
 
 /// The mailbox of one connection.
 pub(crate) struct Mailbox<M> {
@@ -11,7 +11,7 @@ pub(crate) struct Mailbox<M> {
     /// There may be messages.
     full: AtomicBool,
     /// The connection's driver, once known.
-    home: Mutex<Option<(Remote, DriverId)>>,
+    home: Mutex<Option<(RemoteLoop, DriverId)>>,
 }
 
 impl<M> Default for Mailbox<M> {
@@ -22,7 +22,7 @@ impl<M> Default for Mailbox<M> {
 
 impl<M> Mailbox<M> {
     /// Sets the connection's driver, and wakes it if there are messages.
-    pub(crate) fn settle(&self, remote: Remote, driver: DriverId) {
+    pub(crate) fn settle(&self, remote: RemoteLoop, driver: DriverId) {
         *self.home.lock().unwrap_or_else(PoisonError::into_inner) = Some((remote, driver));
         self.ring();
     }

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weft_block::{BlockDevice, Device, Error, ErrorKind};
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 
 /// Configuration of exports of any protocol.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ struct Protocol {
     start: Start,
 }
 
-type Start = fn(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error>;
+type Start = fn(config: &ExportConfig, loops: &[RemoteLoop]) -> Result<Box<dyn Export>, Error>;
 
 /// All protocols of exports.
 const PROTOCOLS: [Protocol; 3] = [
@@ -129,7 +129,7 @@ pub fn listen_address(url: &str, tls: &TlsFiles) -> Result<Option<SocketAddr>, E
 /// Exports that serve the same devices.
 pub struct Exports {
     config: ExportConfig,
-    loops: Vec<Remote>,
+    loops: Vec<RemoteLoop>,
     each: Mutex<Vec<(usize, Arc<dyn Export>)>>,
     /// Held during a change of the listeners.
     changing: Mutex<()>,
@@ -144,7 +144,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// # Errors
 /// [`ErrorKind::Usage`] for an invalid URL; otherwise the error of listening. Nothing listens then.
-pub fn start(config: &ExportConfig, urls: &[String], loops: &[Remote]) -> Result<Exports, Error> {
+pub fn start(
+    config: &ExportConfig,
+    urls: &[String],
+    loops: &[RemoteLoop],
+) -> Result<Exports, Error> {
     urls.iter().try_for_each(|url| protocol_of(url).map(drop))?;
     config.inventory.share_on(loops);
     let exports = Exports {

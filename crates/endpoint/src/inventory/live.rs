@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use weft_block::sharing::share;
 use weft_block::{AccessState, BlockDevice};
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
@@ -47,7 +47,7 @@ pub struct LiveInventory {
 #[derive(Default)]
 struct Sharers {
     /// The loops that share them; none: devices are used directly.
-    loops: Vec<Remote>,
+    loops: Vec<RemoteLoop>,
     /// Number of devices so far, to distribute them over the loops.
     count: usize,
 }
@@ -240,7 +240,7 @@ impl LiveInventory {
     /// Shares devices with a limited number of queues among all users on these loops
     /// ([`weft_block::sharing`]), also devices that are added later. For the first export; later
     /// calls change nothing.
-    pub(crate) fn share_on(&self, loops: &[Remote]) {
+    pub(crate) fn share_on(&self, loops: &[RemoteLoop]) {
         let _no_change_meanwhile = lock(&self.followers);
         let mut sharing = lock(&self.sharing);
         if sharing.loops.is_empty() {

@@ -3,7 +3,7 @@
 
 use weft_block::{BlockDevice, Features, Geometry, Identity, split};
 use weft_block::{Device, sharing};
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 
 /// What was found when the device was first opened. All but its size has to stay so.
 pub(super) struct Base {
@@ -55,7 +55,7 @@ impl Base {
 
     /// The device as queues use it: with as long operations and for as many loops as before.
     /// `loops` use the device at present.
-    pub(super) fn fit(&self, device: Device, loops: &[Remote]) -> Device {
+    pub(super) fn fit(&self, device: Device, loops: &[RemoteLoop]) -> Device {
         let wide = if device.max_queues() < self.queues.min(loops.len()) {
             sharing::share(device, loops)
         } else {

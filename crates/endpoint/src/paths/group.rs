@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use weft_block::path::{PathState, PathStatus};
 use weft_block::{AccessState, Device, Presence};
-use weft_io::{DriverId, Remote};
+use weft_io::{DriverId, RemoteLoop};
 
 /// See the module.
 pub(super) struct Group {
@@ -86,7 +86,7 @@ pub(super) struct Live {
 /// A queue.
 struct User {
     name: u64,
-    remote: Remote,
+    remote: RemoteLoop,
     owner: DriverId,
     /// The last replay for which it has nothing under way that it would disturb.
     quiet_for: u64,
@@ -204,7 +204,7 @@ impl Group {
     }
 
     /// A new queue, which wakes `owner`; returns its name.
-    pub(super) fn enter(&self, remote: Remote, owner: DriverId) -> u64 {
+    pub(super) fn enter(&self, remote: RemoteLoop, owner: DriverId) -> u64 {
         let state = &mut *self.state();
         state.names += 1;
         let quiet_for = self.replays.load(Ordering::Acquire);
@@ -304,8 +304,8 @@ impl Group {
     }
 
     /// The loops on which there are queues.
-    fn loops(&self) -> Vec<Remote> {
-        let mut loops: Vec<Remote> = Vec::new();
+    fn loops(&self) -> Vec<RemoteLoop> {
+        let mut loops: Vec<RemoteLoop> = Vec::new();
         for user in &self.state().users {
             if !loops.iter().any(|one| one.is_same_loop(&user.remote)) {
                 loops.push(user.remote.clone());

@@ -18,7 +18,7 @@ use std::time::Duration;
 use weft_block::path::PathState;
 use weft_block::{AccessState, BlockDevice, Device, Error, OpKind, Opening, Presence};
 use weft_io::event_loop::TimerSlot;
-use weft_io::{Activity, Driver, DriverId, Handle, Remote, Time};
+use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop, Time};
 
 /// What a path does.
 pub(super) enum Phase {
@@ -63,7 +63,7 @@ impl Path {
 }
 
 /// Wakes the keeper when an opening has come to something.
-struct Bell(Remote, DriverId);
+struct Bell(RemoteLoop, DriverId);
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {

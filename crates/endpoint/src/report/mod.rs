@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use weft_block::Presence;
 use weft_io::counters::Snapshot;
 use weft_io::cpu_usage::{self, Usage};
-use weft_io::{Handle, Remote};
+use weft_io::{Handle, RemoteLoop};
 
 /// The state of a serving process at one time. All counters are since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -161,7 +161,7 @@ pub const OTHER_HOSTS: &str = "other";
 
 impl Report {
     /// The state of what an inventory's exports do on these loops.
-    pub fn of(inventory: &LiveInventory, loops: &[Remote]) -> Self {
+    pub fn of(inventory: &LiveInventory, loops: &[RemoteLoop]) -> Self {
         let now = inventory.now();
         inventory.statistics().retain(|(nqn, nsid)| now.namespace(nqn, *nsid).is_some());
         Self {
@@ -244,7 +244,7 @@ fn connections(inventory: &LiveInventory) -> Vec<ConnectionReport> {
 }
 
 /// Asks all loops at once, and waits for the answers a bounded time altogether.
-fn ask_all(loops: &[Remote]) -> Vec<LoopReport> {
+fn ask_all(loops: &[RemoteLoop]) -> Vec<LoopReport> {
     let (give, take) = mpsc::channel();
     for (number, remote) in loops.iter().enumerate() {
         let give = give.clone();

@@ -18,7 +18,7 @@ use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::paths::Failover;
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_endpoint::{ConnectOptions, PathOptions, TlsFiles, open};
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_testing::allocations::{in_a_quiet_window, of_thread};
@@ -48,7 +48,7 @@ fn one_loop() -> Loops {
 }
 
 /// Serves a device by one protocol, at one address or several.
-fn serve(listen: &[&str], device: Arc<dyn BlockDevice>, on: &[Remote]) -> Exports {
+fn serve(listen: &[&str], device: Arc<dyn BlockDevice>, on: &[RemoteLoop]) -> Exports {
     let name = Name::new("iqn.2026-01.example.weft:allocations").unwrap();
     let config = ExportConfig {
         inventory: LiveInventory::of_devices(

@@ -17,7 +17,7 @@ use weft_endpoint::source::HostSecrets;
 use weft_endpoint::source::nvme_tcp::discover;
 use weft_endpoint::url::HostPort;
 use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 use weft_proto::nvme::auth::{
     Concatenation, Derivation, FailureReason, GeneratedPsk, Group, Hash, HostKeys, HostStep,
     Identity, IdentityVersion, PskKeys, SecureChannel,
@@ -61,7 +61,7 @@ impl Concatenating {
         let tls = TlsFiles { concat: true, ..TlsFiles::default() };
         let config =
             ExportConfig { inventory: Arc::clone(&inventory), iscsi: Settings::default(), tls };
-        let start = |loops: &[Remote]| {
+        let start = |loops: &[RemoteLoop]| {
             export::start(&config, &["nvme+tcp://127.0.0.1:0".to_owned()], loops).unwrap()
         };
         Self { exports: Served::start(&served::loops(2), start), inventory }

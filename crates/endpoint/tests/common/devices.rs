@@ -10,7 +10,7 @@ use weft_block::{
     BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Op, OpKind,
     OpenOptions, Outcome, Status, StatusKind,
 };
-use weft_io::{DriverId, Handle, Remote, Time};
+use weft_io::{DriverId, Handle, RemoteLoop, Time};
 
 /// What tests turn, and what they look at.
 pub struct Knobs {
@@ -30,7 +30,7 @@ pub struct Knobs {
     failing: Mutex<Option<Status>>,
     /// Changes so far, in order.
     changes: Mutex<Vec<Change>>,
-    owners: Mutex<Vec<(Remote, DriverId)>>,
+    owners: Mutex<Vec<(RemoteLoop, DriverId)>>,
 }
 
 impl Knobs {

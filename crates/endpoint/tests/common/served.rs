@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weft_block::{BlockDevice, OpenOptions};
 use weft_endpoint::export::{Exports, iscsi, nbd, nvme_tcp};
 use weft_endpoint::loops::{Loops, LoopsConfig, ask};
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 
 /// What stops listening and lets its connections end.
 pub trait Stop {
@@ -41,7 +41,7 @@ pub struct Served<T: Stop> {
 
 impl<T: Stop> Served<T> {
     /// Starts loops, and something on them.
-    pub fn start(loops: &LoopsConfig, listen: impl FnOnce(&[Remote]) -> T) -> Self {
+    pub fn start(loops: &LoopsConfig, listen: impl FnOnce(&[RemoteLoop]) -> T) -> Self {
         let loops = Loops::start(loops).unwrap();
         Self { listening: Some(listen(loops.remotes())), loops: Some(loops) }
     }

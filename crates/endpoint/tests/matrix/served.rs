@@ -5,7 +5,7 @@ use weft_block::{BlockDevice, Error};
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::{ConnectOptions, PathOptions, TlsFiles, open};
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 use weft_proto::nvme::types::Nqn;
 
 /// A protocol of the matrix.
@@ -56,7 +56,7 @@ impl Served {
             tls: TlsFiles::default(),
         };
         let listen = protocol.listen.replace("{}", &path.to_string_lossy());
-        let start = |loops: &[Remote]| {
+        let start = |loops: &[RemoteLoop]| {
             export::start(&config, &[listen], loops).unwrap_or_else(|e| panic!("{e}"))
         };
         Self(crate::common::Served::start(&crate::common::loops(2), start))

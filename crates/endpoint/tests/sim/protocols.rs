@@ -9,7 +9,7 @@ use weft_endpoint::export::nvme_tcp::TargetLimits;
 use weft_endpoint::export::{Export, iscsi, nvme_tcp};
 use weft_endpoint::identity::Identities;
 use weft_endpoint::inventory::LiveInventory;
-use weft_io::{Handle, Remote};
+use weft_io::{Handle, RemoteLoop};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::Nqn;
 
@@ -46,7 +46,7 @@ impl Protocol {
         on: &Handle,
         inventory: Arc<LiveInventory>,
         limits: TargetLimits,
-        loops: Vec<Remote>,
+        loops: Vec<RemoteLoop>,
         address: SocketAddr,
     ) -> Box<dyn Export> {
         match self {
@@ -92,7 +92,7 @@ pub fn second_port() -> SocketAddr {
 fn iscsi(
     on: &Handle,
     inventory: Arc<LiveInventory>,
-    loops: &[Remote],
+    loops: &[RemoteLoop],
     listen: Vec<SocketAddr>,
 ) -> Box<dyn Export> {
     let settings = iscsi::Settings {

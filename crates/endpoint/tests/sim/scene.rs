@@ -17,7 +17,7 @@ use weft_endpoint::source::nvme_tcp::{NvmeTcpDevice, begin};
 use weft_endpoint::url::NvmeUrl;
 use weft_endpoint::{ConnectOptions, Control, NameTable, Names, PathOptions};
 use weft_io::sim::{HostId, LoopId, World};
-use weft_io::{Activity, Driver, Handle, LoopConfig, Remote};
+use weft_io::{Activity, Driver, Handle, LoopConfig, RemoteLoop};
 use weft_proto::nvme::types::{Id128, Nqn};
 
 pub const PORT: &str = "10.0.0.1:4420";
@@ -131,7 +131,7 @@ impl<T: Connections> Scene<T> {
     /// A scene with whatever target `start` starts.
     pub fn with(
         setup: Setup,
-        start: impl FnOnce(&Handle, Arc<LiveInventory>, TargetLimits, Vec<Remote>) -> T,
+        start: impl FnOnce(&Handle, Arc<LiveInventory>, TargetLimits, Vec<RemoteLoop>) -> T,
     ) -> Self {
         let mut world = World::new(setup.seed);
         let (target_host, client_host) = (world.host("10.0.0.1"), world.host("10.0.1.1"));

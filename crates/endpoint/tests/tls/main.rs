@@ -21,7 +21,7 @@ use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::nvme::discover;
 use weft_endpoint::url::{HostPort, NvmeTransport};
 use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, TlsPsk, open};
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 use weft_proto::nvme::auth::{Hash, InterchangeKey, PskKeys};
 use weft_proto::nvme::log_page::SecureChannel;
 use weft_proto::nvme::status::Status;
@@ -63,7 +63,7 @@ fn serve(tls: TlsFiles) -> Served<Exports> {
     let ram = weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap();
     let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![ram]).unwrap();
     let config = ExportConfig { inventory, iscsi: Settings::default(), tls };
-    let start = |loops: &[Remote]| {
+    let start = |loops: &[RemoteLoop]| {
         export::start(&config, &["nvme+tcp://127.0.0.1:0".to_owned()], loops).unwrap()
     };
     Served::start(&served::loops(2), start)

@@ -1,7 +1,7 @@
 //! The interface of a loop for its drivers and queues.
 
 use super::backend::{Backend, Registrar};
-use super::remote::Remote;
+use super::remote::RemoteLoop;
 use super::timers::Timers;
 use super::{Driver, DriverId};
 use crate::buf::Pool;
@@ -35,7 +35,7 @@ pub(super) struct Core {
     pub(super) live: Cell<usize>,
     pub(super) pool: Pool,
     pub(super) counters: Counters,
-    pub(super) remote: Remote,
+    pub(super) remote: RemoteLoop,
     pub(super) disk: crate::disk::Service,
     /// One value of a type: see [`Handle::local`].
     pub(super) locals: RefCell<Vec<Rc<dyn Any>>>,
@@ -135,7 +135,7 @@ impl Handle {
     }
 
     /// The loop, for use by other threads.
-    pub fn remote(&self) -> Remote {
+    pub fn remote(&self) -> RemoteLoop {
         self.0.remote.clone()
     }
 

@@ -24,7 +24,7 @@ mod waiting;
 
 pub use backend::{Backend, Ready, Registrar, RegistryRef};
 pub use handle::{Handle, TimerSlot};
-pub use remote::{Remote, spawn};
+pub use remote::{RemoteLoop, spawn};
 pub use run::Loop;
 
 use crate::disk::DiskMode;

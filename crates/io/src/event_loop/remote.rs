@@ -14,7 +14,7 @@ enum Task {
 
 /// Posts tasks to a loop from any thread.
 #[derive(Clone)]
-pub struct Remote(Arc<Shared>);
+pub struct RemoteLoop(Arc<Shared>);
 
 struct Shared {
     /// `None` if the loop has ended.
@@ -26,7 +26,7 @@ struct Shared {
     wake: Arc<dyn Fn() + Send + Sync>,
 }
 
-impl Remote {
+impl RemoteLoop {
     pub(super) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self(Arc::new(Shared {
             tasks: Mutex::new(Some(Vec::new())),
@@ -128,7 +128,7 @@ impl Remote {
 pub fn spawn<T: Send + 'static>(
     config: LoopConfig,
     setup: impl FnOnce(&Handle) -> T + Send + 'static,
-) -> io::Result<(T, Remote, JoinHandle<io::Result<()>>)> {
+) -> io::Result<(T, RemoteLoop, JoinHandle<io::Result<()>>)> {
     let (give, take) = mpsc::channel();
     let thread = std::thread::Builder::new().name(config.name.clone()).spawn(move || {
         let mut event_loop = match Loop::new(config) {

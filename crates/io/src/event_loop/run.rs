@@ -2,7 +2,7 @@
 
 use super::backend::{Backend, Ready, System};
 use super::handle::{Core, Handle};
-use super::remote::Remote;
+use super::remote::RemoteLoop;
 use super::waiting::Waiting;
 use super::{Activity, Driver, LoopConfig};
 use crate::buf::Pool;
@@ -53,7 +53,7 @@ impl Loop {
 
     /// A loop on any backend.
     pub fn with_backend(config: &LoopConfig, backend: Box<dyn Backend>) -> Self {
-        let remote = Remote::new(backend.waker());
+        let remote = RemoteLoop::new(backend.waker());
         let core = Core {
             backend: RefCell::new(backend),
             drivers: RefCell::default(),

@@ -1,6 +1,6 @@
 //! The interface of queue pairs and their listeners.
 
-use super::work::{Event, Exposure, Remote};
+use super::work::{Event, Exposure, RemoteMemory};
 use crate::event_loop::{Handle, Registrar};
 use crate::segment::Segments;
 use std::io;
@@ -193,7 +193,13 @@ pub trait QueuePair: Send {
     ///
     /// # Errors
     /// In a sentence why that is impossible; nothing is posted then.
-    fn expose(&mut self, id: u64, slot: u16, bytes: u32, writable: bool) -> io::Result<Remote>;
+    fn expose(
+        &mut self,
+        id: u64,
+        slot: u16,
+        bytes: u32,
+        writable: bool,
+    ) -> io::Result<RemoteMemory>;
 
     /// Ends the access to a slot that was given without a window, at once. One that
     /// [`Event::Received`] reported as invalidated has ended by itself.
@@ -207,10 +213,10 @@ pub trait QueuePair: Send {
     fn send(&mut self, id: u64, message: &[u8], data: Option<Memory>, invalidate: Option<u32>);
 
     /// Posts an RDMA READ into a slot, signaled as `id`.
-    fn read(&mut self, id: u64, into: Memory, from: Remote);
+    fn read(&mut self, id: u64, into: Memory, from: RemoteMemory);
 
     /// Posts an RDMA WRITE from a slot as `id`.
-    fn write(&mut self, id: u64, from: Memory, to: Remote, signaled: bool);
+    fn write(&mut self, id: u64, from: Memory, to: RemoteMemory, signaled: bool);
 
     /// Ends the connection, and flushes what is posted. Does nothing the second time.
     fn disconnect(&mut self);

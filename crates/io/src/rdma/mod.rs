@@ -43,7 +43,7 @@ use verbs as system;
 
 pub use interface::{DeviceLimits, Memory, NotLent, QueuePair, QueuePairConfig, QueuePairListener};
 pub use unavailable::Unavailable;
-pub use work::{Ended, Event, Exposure, Remote, WorkError};
+pub use work::{Ended, Event, Exposure, RemoteMemory, WorkError};
 
 use std::io;
 use std::net::SocketAddr;

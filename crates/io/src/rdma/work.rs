@@ -1,6 +1,6 @@
 //! What a queue pair reports.
 
-pub use weft_verbs::{Ended, Exposure, Remote, WorkError};
+pub use weft_verbs::{Ended, Exposure, RemoteMemory, WorkError};
 
 /// An event of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

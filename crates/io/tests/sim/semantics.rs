@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_io::event_loop::TimerSlot;
 use weft_io::sim::{NetConfig, Rng, World};
-use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Remote, Time};
+use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, RemoteLoop, Time};
 
 const RECEIVE: u8 = 1;
 const WORK: u8 = 2;
@@ -39,7 +39,7 @@ struct Model {
     /// By loop and number of the driver.
     drivers: BTreeMap<(usize, u32), Known>,
     next: u32,
-    remotes: Vec<Remote>,
+    remotes: Vec<RemoteLoop>,
     posts_owed: u32,
     /// One in so many phases says that it was busy.
     busy_one_in: u32,

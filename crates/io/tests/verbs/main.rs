@@ -8,7 +8,7 @@ mod target;
 
 use core::time::Duration;
 use ends::{Bench, End, REQUEST, SLOT, address, counter, done, failed, memory, pattern};
-use weft_io::rdma::{Ended, Event, Exposure, Remote, WorkError};
+use weft_io::rdma::{Ended, Event, Exposure, RemoteMemory, WorkError};
 use weft_io::{Loop, LoopConfig};
 
 /// The message that an end receives next, its buffer posted again, and the key that it invalidated.
@@ -53,7 +53,11 @@ fn transfer(bench: &mut Bench, exposure: Exposure) {
         assert_eq!(bench.next(&host), done(2));
         target.qp().prepare(SLOT, len as u32).unwrap();
         target.qp().read(3, memory(0, 60_000), at);
-        target.qp().read(4, memory(60_000, 40_000), Remote { address: at.address + 60_000, ..at });
+        target.qp().read(
+            4,
+            memory(60_000, 40_000),
+            RemoteMemory { address: at.address + 60_000, ..at },
+        );
         assert_eq!([bench.next(&target), bench.next(&target)], [done(3), done(4)]);
         assert_eq!(target.content(len), pattern(len, round));
         conceal(bench, &host, exposure);
@@ -67,7 +71,7 @@ fn transfer(bench: &mut Bench, exposure: Exposure) {
         target.qp().write(
             6,
             memory(50_000, 50_000),
-            Remote { address: at.address + 50_000, ..at },
+            RemoteMemory { address: at.address + 50_000, ..at },
             true,
         );
         assert_eq!(bench.next(&target), done(6));
@@ -113,7 +117,7 @@ fn memory_is_read_and_written_by_a_standing_key() {
 
 /// Reads memory that is not accessible any more, or never was to this extent: the read is refused,
 /// and both ends are flushed.
-fn refused(bench: &mut Bench, host: &End, target: &End, at: Remote, bytes: u32) {
+fn refused(bench: &mut Bench, host: &End, target: &End, at: RemoteMemory, bytes: u32) {
     target.qp().prepare(SLOT, bytes).unwrap();
     target.qp().read(30, memory(0, bytes), at);
     target.qp().send(31, b"never sent", None, None);
@@ -311,7 +315,7 @@ fn what_cannot_be_posted_ends_like_other_work() {
     let (host, _target) = bench.pair(None);
     host.qp().send(1, &[0; 65], None, None);
     assert_eq!(bench.next(&host), failed(1, WorkError::NotPosted));
-    host.qp().read(2, memory(0, 1), Remote { address: 0, key: 0 });
+    host.qp().read(2, memory(0, 1), RemoteMemory { address: 0, key: 0 });
     assert_eq!(bench.next(&host), failed(2, WorkError::NotPosted));
     assert!(host.qp().expose(3, SLOT, 1, true).is_err());
 }

@@ -4,7 +4,7 @@
 
 use super::ends::{Bench, End, SLOT};
 use std::net::SocketAddr;
-use weft_io::rdma::{Event, Exposure, Remote};
+use weft_io::rdma::{Event, Exposure, RemoteMemory};
 
 /// A request for an admin queue of 32 entries, as the connection manager carries it.
 const REQUEST: [u8; 32] = {
@@ -85,7 +85,7 @@ fn requests_that_cannot_be_are_rejected_with_the_reason() {
 }
 
 /// Connect of the admin queue, with a descriptor of this type.
-fn connect(from: Remote, bytes: u32, kind: u8) -> [u8; 64] {
+fn connect(from: RemoteMemory, bytes: u32, kind: u8) -> [u8; 64] {
     let mut sqe = [0; 64];
     (sqe[0], sqe[1], sqe[4]) = (0x7f, 0x40, 1);
     sqe[24..32].copy_from_slice(&from.address.to_le_bytes());
@@ -97,7 +97,7 @@ fn connect(from: Remote, bytes: u32, kind: u8) -> [u8; 64] {
 }
 
 /// A host that is connected, and its memory for the data of Connect, accessible.
-fn host(bench: &mut Bench, accessible: u32) -> (End, Remote) {
+fn host(bench: &mut Bench, accessible: u32) -> (End, RemoteMemory) {
     let (host, answer) = ask(bench, &REQUEST);
     assert_eq!(answer, Event::Established);
     host.fill(&[0; CONNECT_DATA_BYTES as usize]);
@@ -110,11 +110,14 @@ const KEYED: u8 = 0x40;
 #[test]
 #[ignore = "needs an RDMA device and a target"]
 fn descriptors_that_cannot_be_are_answered_with_the_reason() {
-    type Wrong = fn(Remote) -> [u8; 64];
+    type Wrong = fn(RemoteMemory) -> [u8; 64];
     let cases: [(Wrong, u16); 5] = [
         (|at| connect(at, CONNECT_DATA_BYTES / 2, KEYED), 0x0f),
-        (|at| connect(Remote { address: u64::MAX - 100, ..at }, CONNECT_DATA_BYTES, KEYED), 0x0f),
-        (|at| connect(Remote { key: 0, ..at }, CONNECT_DATA_BYTES, KEYED), 0x02),
+        (
+            |at| connect(RemoteMemory { address: u64::MAX - 100, ..at }, CONNECT_DATA_BYTES, KEYED),
+            0x0f,
+        ),
+        (|at| connect(RemoteMemory { key: 0, ..at }, CONNECT_DATA_BYTES, KEYED), 0x02),
         (|at| connect(at, CONNECT_DATA_BYTES, 0x30), 0x11),
         (|at| connect(at, CONNECT_DATA_BYTES, 0x10), 0x11),
     ];
@@ -146,7 +149,7 @@ fn memory_that_is_not_accessible_ends_the_connection() {
         let (host, at) = host(&mut bench, accessible);
         host.qp().send(
             1,
-            &connect(Remote { key: at.key ^ key, ..at }, CONNECT_DATA_BYTES, KEYED),
+            &connect(RemoteMemory { key: at.key ^ key, ..at }, CONNECT_DATA_BYTES, KEYED),
             None,
             None,
         );

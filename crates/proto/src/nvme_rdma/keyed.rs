@@ -6,7 +6,7 @@
 //! any controller allows (MSDBD). Beside that, data of the host may be in the capsule right behind
 //! the command (ICDOFF 0).
 
-use super::work::Remote;
+use super::work::RemoteMemory;
 use crate::nvme::sqe::{HostMemory, Sgl, Sqe};
 use crate::nvme::status::Status;
 
@@ -56,7 +56,7 @@ impl Keyed {
 
     /// The first `bytes` of the memory (more than zero), to be read or written; the error is the
     /// status to answer the command with.
-    pub fn start(&self, bytes: u32) -> Result<Remote, Status> {
+    pub fn start(&self, bytes: u32) -> Result<RemoteMemory, Status> {
         if bytes > self.bytes {
             return Err(Status::DATA_SGL_LENGTH_INVALID);
         }
@@ -67,7 +67,7 @@ impl Keyed {
         if self.address.checked_add(u64::from(self.bytes.saturating_sub(1))).is_none() {
             return Err(Status::DATA_SGL_LENGTH_INVALID);
         }
-        Ok(Remote { address: self.address, key: self.key })
+        Ok(RemoteMemory { address: self.address, key: self.key })
     }
 
     /// The key that the response is to invalidate.

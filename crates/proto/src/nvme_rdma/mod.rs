@@ -36,4 +36,6 @@ pub use address::{PORT, RdmaProvider, transport_address};
 pub use host::{HostConfig, HostData, HostEvent, HostQueuePair};
 pub use link::QueuePairLimits;
 pub use target::{TargetConfig, TargetEvent, TargetQueuePair};
-pub use work::{Buffer, Ended, Exposure, Received, Remote, Work, WorkError, WorkId, WorkKind};
+pub use work::{
+    Buffer, Ended, Exposure, Received, RemoteMemory, Work, WorkError, WorkId, WorkKind,
+};

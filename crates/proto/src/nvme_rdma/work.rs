@@ -1,6 +1,6 @@
 //! What an engine asks the queue pair to do, and how that ends.
 
-pub use weft_verbs::{Ended, Exposure, Remote, WorkError};
+pub use weft_verbs::{Ended, Exposure, RemoteMemory, WorkError};
 
 use crate::stream::Tag;
 
@@ -56,7 +56,7 @@ pub enum Work {
         /// Bytes, more than zero.
         bytes: u32,
         /// From where.
-        from: Remote,
+        from: RemoteMemory,
     },
     /// Post an RDMA WRITE from the memory of `tag` as [`WorkKind::Write`].
     Write {
@@ -67,7 +67,7 @@ pub enum Work {
         /// Bytes, more than zero.
         bytes: u32,
         /// To where.
-        to: Remote,
+        to: RemoteMemory,
         /// Whether it is signaled. If not then the SEND behind it tells.
         signaled: bool,
     },

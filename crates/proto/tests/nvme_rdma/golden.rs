@@ -6,7 +6,9 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cntlid, Nsid, Qid};
 use weft_proto::nvme_rdma::cm::{Accept, AcceptError, Offer, Reject, RejectStatus, Request};
 use weft_proto::nvme_rdma::keyed::{KEYED_BYTES_MAX, Keyed};
-use weft_proto::nvme_rdma::{HostConfig, HostQueuePair, Remote, TargetConfig, TargetQueuePair};
+use weft_proto::nvme_rdma::{
+    HostConfig, HostQueuePair, RemoteMemory, TargetConfig, TargetQueuePair,
+};
 
 /// An I/O queue of 128 entries.
 const REQUEST: Request =
@@ -179,12 +181,12 @@ fn other_descriptors_are_refused() {
 #[test]
 fn memory_that_cannot_be() {
     let keyed = Keyed { address: 0x1000, bytes: 4096, key: 7, invalidate: true };
-    assert_eq!(keyed.start(4096), Ok(Remote { address: 0x1000, key: 7 }));
+    assert_eq!(keyed.start(4096), Ok(RemoteMemory { address: 0x1000, key: 7 }));
     assert_eq!(keyed.start(4097), Err(Status::DATA_SGL_LENGTH_INVALID));
     assert_eq!(Keyed { key: 0, ..keyed }.start(1), Err(Status::INVALID_FIELD));
     assert_eq!(Keyed { key: 0, ..keyed }.invalidates(), None);
     let last = Keyed { address: u64::MAX - 4095, ..keyed };
-    assert_eq!(last.start(1), Ok(Remote { address: u64::MAX - 4095, key: 7 }));
+    assert_eq!(last.start(1), Ok(RemoteMemory { address: u64::MAX - 4095, key: 7 }));
     assert_eq!(
         Keyed { address: u64::MAX - 4094, ..keyed }.start(1),
         Err(Status::DATA_SGL_LENGTH_INVALID),

@@ -7,8 +7,8 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Qid};
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, HostData, HostEvent, QueuePairLimits, Received, Remote,
-    TargetConfig, TargetEvent, TargetQueuePair, Work, WorkId, WorkKind,
+    Buffer, Ended, Exposure, HostConfig, HostData, HostEvent, QueuePairLimits, Received,
+    RemoteMemory, TargetConfig, TargetEvent, TargetQueuePair, Work, WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -77,7 +77,7 @@ fn a_read_by_a_window() {
     assert!(wire.host.never_sent(tag) && wire.host.has_unsent());
     wire.run();
     assert_eq!(wire.memory[tag.index()], wire.layer.store[5..4101]);
-    let to = Remote { address: address(tag), key: 1 };
+    let to = RemoteMemory { address: address(tag), key: 1 };
     assert_eq!(
         deeds(&wire, HOST),
         [
@@ -141,7 +141,7 @@ fn writes_in_the_capsule_and_by_reads() {
     let tag = wire.write(WRITE, 1000, &large);
     wire.run();
     assert_eq!(deeds(&wire, HOST)[0], Work::Expose { tag, bytes: 513, writable: false });
-    let from = Remote { address: address(tag), key: 1 };
+    let from = RemoteMemory { address: address(tag), key: 1 };
     assert_eq!(
         deeds(&wire, TARGET),
         [

@@ -5,8 +5,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, HostEvent, HostQueuePair, Received, Remote, TargetConfig,
-    TargetQueuePair, Work, WorkError, WorkId, WorkKind,
+    Buffer, Ended, Exposure, HostConfig, HostEvent, HostQueuePair, Received, RemoteMemory,
+    TargetConfig, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -282,7 +282,7 @@ impl Wire {
                 self.memory[of.index()][at..at + bytes as usize].copy_from_slice(&data);
             }
             Work::Invalidate { key, .. } => {
-                drop(self.keys.remove(&key).expect("a key is invalidated once"))
+                self.keys.remove(&key).expect("a key is invalidated once");
             }
             Work::Expose { .. } => {}
             other => panic!("{other:?} is not posted to a send queue"),
@@ -291,7 +291,7 @@ impl Wire {
     }
 
     /// The host memory that the target may access there.
-    fn access(&self, remote: Remote, bytes: u32, write: bool) -> Option<(Tag, usize)> {
+    fn access(&self, remote: RemoteMemory, bytes: u32, write: bool) -> Option<(Tag, usize)> {
         let access = self.keys.get(&remote.key)?;
         let at = remote.address.checked_sub(address(access.tag))?;
         (access.writable == write && at + u64::from(bytes) <= access.bytes.into())

@@ -20,7 +20,7 @@ use weft_block::{
     StatusKind,
 };
 use weft_io::sim::Rng;
-use weft_io::{DriverId, Handle, Remote, Time};
+use weft_io::{DriverId, Handle, RemoteLoop, Time};
 
 /// Blocks that no workload has.
 const SPARE_BLOCKS: u64 = 64;
@@ -102,7 +102,7 @@ struct State {
     /// From this block on, a power failure may leave the first sectors of a write alone.
     torn: Option<(u64, Rng)>,
     /// Drivers to wake when the size changes.
-    owners: Vec<(Remote, DriverId)>,
+    owners: Vec<(RemoteLoop, DriverId)>,
 }
 
 impl Store {

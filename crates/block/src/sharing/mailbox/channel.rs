@@ -1,12 +1,12 @@
 //! Messages for a driver of another loop.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weft_io::{DriverId, Remote};
+use weft_io::{DriverId, RemoteLoop};
 
 /// Messages for a driver of another loop, which is woken once for all that it has not taken yet.
 pub(super) struct Channel<T> {
     state: Mutex<State<T>>,
-    reader: Remote,
+    reader: RemoteLoop,
 }
 
 struct State<T> {
@@ -18,7 +18,7 @@ struct State<T> {
 
 impl<T> Channel<T> {
     /// For a driver on the loop `reader`.
-    pub(super) fn new(reader: Remote) -> Self {
+    pub(super) fn new(reader: RemoteLoop) -> Self {
         Self { state: Mutex::new(State { messages: Some(Vec::new()), driver: None }), reader }
     }
 

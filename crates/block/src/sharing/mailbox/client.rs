@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use weft_io::segment::Receipt;
-use weft_io::{Activity, Driver, DriverId, Handle, Remote, Segment, Segments};
+use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop, Segment, Segments};
 
 /// The queue.
 pub(super) struct Client {
@@ -63,7 +63,7 @@ impl Away {
 impl Client {
     /// A queue on the loop of `on`, with a driver that receives the replies; and the other end, for
     /// the loop `to`.
-    pub(super) fn start(to: &Remote, on: &Handle, owner: DriverId) -> (Self, ServerEnd) {
+    pub(super) fn start(to: &RemoteLoop, on: &Handle, owner: DriverId) -> (Self, ServerEnd) {
         let state: Rc<RefCell<State>> = Rc::default();
         let (requests, replies) =
             (Arc::new(Channel::new(to.clone())), Arc::new(Channel::new(on.remote())));

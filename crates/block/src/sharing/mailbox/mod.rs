@@ -17,14 +17,14 @@ mod server;
 
 use crate::device::BlockQueue;
 use crate::registry::Device;
-use weft_io::{DriverId, Handle, Remote};
+use weft_io::{DriverId, Handle, RemoteLoop};
 
 /// A queue on the loop of `on` whose operations go to a queue of `device` on the loop `to`. The
 /// latter is opened when that loop handles the request; if opening fails, operations end as not
 /// sent and the device is reported as gone.
 pub(super) fn open(
     device: Device,
-    to: &Remote,
+    to: &RemoteLoop,
     on: &Handle,
     owner: DriverId,
 ) -> Box<dyn BlockQueue> {

@@ -8,7 +8,7 @@ use crate::registry::Device;
 use crate::status::{Status, StatusKind};
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
-use weft_io::{Activity, Driver, DriverId, Handle, Remote};
+use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop};
 
 /// The driver that owns the queue.
 struct Server {
@@ -25,7 +25,7 @@ struct Server {
 }
 
 /// Opens the queue on the loop `to` and starts the driver there.
-pub(super) fn start(device: Device, to: &Remote, end: ServerEnd) {
+pub(super) fn start(device: Device, to: &RemoteLoop, end: ServerEnd) {
     to.post(move |on| {
         let started = on.try_spawn(|id| {
             let queue = device.open_queue(on, id)?;

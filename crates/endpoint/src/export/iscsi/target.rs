@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_io::limits::BUF_BYTES_MIN;
-use weft_io::{Handle, Remote};
+use weft_io::{Handle, RemoteLoop};
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::target::TargetConfig as EngineConfig;
 use weft_proto::iscsi::text::{Name, Offer};
@@ -65,7 +65,7 @@ pub struct Target {
 
 impl Target {
     /// Starts to listen; connections are distributed over `loops`.
-    pub fn start(config: TargetConfig, loops: &[Remote]) -> Result<Self, Error> {
+    pub fn start(config: TargetConfig, loops: &[RemoteLoop]) -> Result<Self, Error> {
         Self::start_limited(config, TargetLimits::default(), loops)
     }
 
@@ -73,7 +73,7 @@ impl Target {
     pub fn start_limited(
         config: TargetConfig,
         limits: TargetLimits,
-        loops: &[Remote],
+        loops: &[RemoteLoop],
     ) -> Result<Self, Error> {
         let homes = Homes::new(loops)?;
         let first = homes.first().clone();
@@ -85,7 +85,7 @@ impl Target {
         on: &Handle,
         config: TargetConfig,
         limits: TargetLimits,
-        loops: &[Remote],
+        loops: &[RemoteLoop],
     ) -> Result<Self, Error> {
         Self::start_at(on, config, limits, &Homes::new(loops)?)
     }
@@ -192,7 +192,7 @@ fn listen(
 /// Starts a target that listens nowhere yet.
 pub(in crate::export) fn start(
     config: &ExportConfig,
-    loops: &[Remote],
+    loops: &[RemoteLoop],
 ) -> Result<Box<dyn Export>, Error> {
     let (settings, inventory) = (config.iscsi.clone(), Arc::clone(&config.inventory));
     let now = inventory.now();

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::Error;
-use weft_io::{Handle, Remote};
+use weft_io::{Handle, RemoteLoop};
 use weft_proto::limits::HANDSHAKE_S;
 
 /// Limits of a server.
@@ -56,7 +56,7 @@ pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
 /// Starts a server that listens nowhere yet.
 pub(in crate::export) fn start(
     config: &ExportConfig,
-    loops: &[Remote],
+    loops: &[RemoteLoop],
 ) -> Result<Box<dyn Export>, Error> {
     let server = NbdServer::start_at(
         Arc::clone(&config.inventory),
@@ -73,7 +73,7 @@ impl NbdServer {
         inventory: Arc<LiveInventory>,
         urls: &[&str],
         limits: NbdLimits,
-        loops: &[Remote],
+        loops: &[RemoteLoop],
     ) -> Result<Self, Error> {
         let places =
             urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
@@ -87,7 +87,7 @@ impl NbdServer {
         inventory: Arc<LiveInventory>,
         urls: &[&str],
         limits: NbdLimits,
-        loops: &[Remote],
+        loops: &[RemoteLoop],
     ) -> Result<Self, Error> {
         let places =
             urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
@@ -98,7 +98,7 @@ impl NbdServer {
         inventory: Arc<LiveInventory>,
         places: Vec<Place>,
         limits: NbdLimits,
-        loops: &[Remote],
+        loops: &[RemoteLoop],
     ) -> Result<Self, Error> {
         let homes = Homes::new(loops)?;
         let first = homes.first().clone();

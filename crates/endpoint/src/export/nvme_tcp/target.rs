@@ -21,7 +21,7 @@ use crate::url::{HostPort, NvmeTransport, NvmeUrl};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
-use weft_io::{Handle, Remote, Stream};
+use weft_io::{Handle, RemoteLoop, Stream};
 use weft_proto::nvme::types::Nqn;
 
 /// What to serve.
@@ -49,7 +49,7 @@ type At = (NvmeTransport, SocketAddr);
 
 impl Target {
     /// Starts to listen; connections are distributed over `loops`.
-    pub fn start(config: TargetConfig, loops: &[Remote]) -> Result<Self, Error> {
+    pub fn start(config: TargetConfig, loops: &[RemoteLoop]) -> Result<Self, Error> {
         Self::start_limited(config, TargetLimits::default(), loops)
     }
 
@@ -57,7 +57,7 @@ impl Target {
     pub fn start_limited(
         config: TargetConfig,
         limits: TargetLimits,
-        loops: &[Remote],
+        loops: &[RemoteLoop],
     ) -> Result<Self, Error> {
         let first = loops
             .first()
@@ -71,7 +71,7 @@ impl Target {
         on: &Handle,
         config: TargetConfig,
         limits: TargetLimits,
-        loops: Vec<Remote>,
+        loops: Vec<RemoteLoop>,
     ) -> Result<Self, Error> {
         let random = u64::from_le_bytes(config.identities.random());
         let shared = Shared::new(config.inventory, limits, on.pool().cap_bytes(), loops, random);
@@ -194,7 +194,7 @@ fn open(
 /// Starts a target that listens nowhere yet.
 pub(in crate::export) fn start(
     config: &ExportConfig,
-    loops: &[Remote],
+    loops: &[RemoteLoop],
 ) -> Result<Box<dyn Export>, Error> {
     let TlsFiles { psk, concat, concat_in_user_space, .. } = &config.tls;
     let config = TargetConfig {

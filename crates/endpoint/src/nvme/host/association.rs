@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use weft_block::{AccessState, Presence};
-use weft_io::{DriverId, Remote, Time};
+use weft_io::{DriverId, RemoteLoop, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::host::{NamespaceProblem, RemoteController, RemoteNamespace};
@@ -117,11 +117,11 @@ pub(crate) struct Association<L> {
     /// The key for TLS that came of the authentication (secure channel concatenation).
     generated: OnceLock<TlsPsk>,
     /// Where the control loop is, and the admin connection on it.
-    control: Mutex<Option<(Remote, DriverId)>>,
+    control: Mutex<Option<(RemoteLoop, DriverId)>>,
     inbox: Mutex<Vec<ToAdmin>>,
     idle: Mutex<Vec<IoConnection<L>>>,
     /// Drivers of the queues that are in use.
-    users: Mutex<Vec<(Remote, DriverId)>>,
+    users: Mutex<Vec<(RemoteLoop, DriverId)>>,
     learned: Mutex<Learned>,
     ended: AtomicBool,
     /// A [`Gate`], for the namespace that is used.
@@ -176,7 +176,7 @@ impl<L> Association<L> {
     }
 
     /// Names the admin connection.
-    pub(crate) fn set_control(&self, remote: Remote, driver: DriverId) {
+    pub(crate) fn set_control(&self, remote: RemoteLoop, driver: DriverId) {
         *lock(&self.control) = Some((remote, driver));
     }
 
@@ -220,12 +220,12 @@ impl<L> Association<L> {
     }
 
     /// Enters the driver of a queue: it is woken when something changes.
-    pub(crate) fn enter(&self, remote: Remote, driver: DriverId) {
+    pub(crate) fn enter(&self, remote: RemoteLoop, driver: DriverId) {
         lock(&self.users).push((remote, driver));
     }
 
     /// Takes it out again.
-    pub(crate) fn leave(&self, remote: &Remote, driver: DriverId) {
+    pub(crate) fn leave(&self, remote: &RemoteLoop, driver: DriverId) {
         lock(&self.users).retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
     }
 

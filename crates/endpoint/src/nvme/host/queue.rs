@@ -11,7 +11,7 @@ use crate::source::settle::Lost;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{AccessState, Change, Completion, Op, Presence};
-use weft_io::{Activity, DriverId, Handle, Remote, Time};
+use weft_io::{Activity, DriverId, Handle, RemoteLoop, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::RemoteNamespace;
 use weft_proto::nvme::status::Status as NvmeStatus;
@@ -25,7 +25,7 @@ pub(super) struct IoQueue<L> {
     nsid: Nsid,
     qid: Qid,
     /// The driver of the connection, and its loop.
-    user: (Remote, DriverId),
+    user: (RemoteLoop, DriverId),
     changes_seen: u64,
     blocks: u64,
     is_away: bool,

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
-use weft_io::Remote;
+use weft_io::RemoteLoop;
 use weft_proto::limits::{CONTROLLER_QUIESCE_MS, HANDSHAKE_S};
 use weft_proto::nvme::auth::Named;
 use weft_proto::nvme::controller::{
@@ -124,7 +124,7 @@ impl Association {
 /// The state that the connections of one target share.
 pub(crate) struct Shared {
     pub(crate) inventory: Arc<LiveInventory>,
-    pub(crate) loops: Vec<Remote>,
+    pub(crate) loops: Vec<RemoteLoop>,
     pub(crate) limits: TargetLimits,
     subsystems: Mutex<Subsystems>,
     ports: Mutex<Ports>,
@@ -156,7 +156,7 @@ impl Shared {
         inventory: Arc<LiveInventory>,
         limits: TargetLimits,
         pool_bytes: usize,
-        loops: Vec<Remote>,
+        loops: Vec<RemoteLoop>,
         random: u64,
     ) -> Arc<Self> {
         let live = Arc::clone(&inventory);
@@ -354,7 +354,7 @@ impl Shared {
     }
 
     /// The loop for a queue: queues of one controller go round the loops.
-    pub(super) fn home(&self, admitted: &Admitted) -> &Remote {
+    pub(super) fn home(&self, admitted: &Admitted) -> &RemoteLoop {
         let (_, cntlid) = admitted.controller;
         &self.loops[(usize::from(cntlid.0) + usize::from(admitted.qid().0)) % self.loops.len()]
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_io::sim::Rng;
-use weft_io::{DriverId, Handle, Remote, Time};
+use weft_io::{DriverId, Handle, RemoteLoop, Time};
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::log_page::{AddressFamily, SecureChannel, TransportType};
 use weft_proto::nvme::sqe::HostMemory;
@@ -55,7 +55,7 @@ struct Side {
     inbox: VecDeque<(Time, Message)>,
     last: Time,
     receives: usize,
-    home: Option<(Remote, DriverId)>,
+    home: Option<(RemoteLoop, DriverId)>,
 }
 
 struct Pair {
@@ -95,7 +95,7 @@ impl Pair {
 
 impl End {
     /// Says which driver is to be woken for this end.
-    pub(super) fn settle(&self, home: Option<(Remote, DriverId)>) {
+    pub(super) fn settle(&self, home: Option<(RemoteLoop, DriverId)>) {
         let mut pair = lock(&self.pair);
         pair.sides[self.side].home = home;
         pair.wake(self.side);
@@ -187,7 +187,7 @@ fn port() -> PortAddress {
 
 /// The network: where hosts find a target.
 pub(super) struct Fabric {
-    listener: Mutex<Option<(Remote, Arc<Shared>)>>,
+    listener: Mutex<Option<(RemoteLoop, Arc<Shared>)>>,
     ends: Mutex<Vec<End>>,
     rng: Mutex<Rng>,
     refused: Arc<AtomicU64>,

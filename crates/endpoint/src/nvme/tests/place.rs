@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Pending};
 use weft_io::rdma::{Event, QueuePair, QueuePairConfig};
-use weft_io::{Activity, Driver, DriverId, Handle, Remote};
+use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop};
 use weft_proto::nvme::types::{Cntlid, Id128, Nqn, Qid};
 use weft_proto::nvme_rdma::cm::Request;
 
@@ -76,7 +76,7 @@ pub(super) trait Transport: 'static {
     /// Begins to serve on this loop and `loops`; gives where, and what keeps the target.
     fn serve(
         on: &Handle,
-        loops: Vec<Remote>,
+        loops: Vec<RemoteLoop>,
         device: Arc<dyn BlockDevice>,
         seed: u64,
     ) -> (<Self::Link as Link>::Place, Box<dyn Serving>);
@@ -107,7 +107,7 @@ impl Transport for Tcp {
 
     fn serve(
         on: &Handle,
-        loops: Vec<Remote>,
+        loops: Vec<RemoteLoop>,
         device: Arc<dyn BlockDevice>,
         _: u64,
     ) -> (Vec<SocketAddr>, Box<dyn Serving>) {
@@ -137,7 +137,7 @@ impl Transport for Messages {
 
     fn serve(
         on: &Handle,
-        loops: Vec<Remote>,
+        loops: Vec<RemoteLoop>,
         device: Arc<dyn BlockDevice>,
         seed: u64,
     ) -> (Arc<Fabric>, Box<dyn Serving>) {
@@ -178,7 +178,7 @@ impl Transport for Rdma {
 
     fn serve(
         on: &Handle,
-        loops: Vec<Remote>,
+        loops: Vec<RemoteLoop>,
         device: Arc<dyn BlockDevice>,
         _: u64,
     ) -> (Vec<SocketAddr>, Box<dyn Serving>) {

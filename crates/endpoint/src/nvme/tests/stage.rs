@@ -13,14 +13,14 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_io::sim::{NetConfig, World};
-use weft_io::{LoopConfig, Remote, Time};
+use weft_io::{LoopConfig, RemoteLoop, Time};
 
 /// How often the world is looked after.
 const TICK: Duration = Duration::from_micros(10);
 
 /// Loops for a target, and how a host opens something.
 pub(super) struct Stage {
-    pub(super) target: [Remote; 2],
+    pub(super) target: [RemoteLoop; 2],
     pub(super) options: ConnectOptions,
     _kept: Box<dyn Any>,
 }

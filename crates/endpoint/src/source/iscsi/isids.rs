@@ -9,7 +9,7 @@ use crate::source::unsettled::{Pair, Unsettled};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
-use weft_io::{DriverId, Remote, Time};
+use weft_io::{DriverId, RemoteLoop, Time};
 use weft_proto::iscsi::pdu::Isid;
 
 struct Entry {
@@ -177,11 +177,11 @@ pub(super) fn pair(nexus: &str, epoch: u64) -> Pair {
 pub(super) struct SessionEnd {
     at: Mutex<Time>,
     /// The driver that waits for it, and its loop.
-    user: (Remote, DriverId),
+    user: (RemoteLoop, DriverId),
 }
 
 impl SessionEnd {
-    pub(super) fn new(at: Time, user: (Remote, DriverId)) -> Self {
+    pub(super) fn new(at: Time, user: (RemoteLoop, DriverId)) -> Self {
         Self { at: Mutex::new(at), user }
     }
 

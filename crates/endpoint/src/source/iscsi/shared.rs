@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use weft_block::{AccessState, Presence};
-use weft_io::{DriverId, Remote};
+use weft_io::{DriverId, RemoteLoop};
 use weft_proto::iscsi::initiator::Initiator;
 use weft_proto::scsi::initiator::{Disk, PortState};
 
@@ -39,7 +39,7 @@ pub(super) struct Shared {
     /// Sessions that say that there is no such logical unit at present.
     absent: AtomicUsize,
     /// Drivers of the queues that are in use.
-    users: Mutex<Vec<(Remote, DriverId)>>,
+    users: Mutex<Vec<(RemoteLoop, DriverId)>>,
 }
 
 impl Shared {
@@ -66,7 +66,7 @@ impl Shared {
         }
     }
 
-    fn users(&self) -> MutexGuard<'_, Vec<(Remote, DriverId)>> {
+    fn users(&self) -> MutexGuard<'_, Vec<(RemoteLoop, DriverId)>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,12 +150,12 @@ impl Shared {
     }
 
     /// Enters the driver of a queue.
-    pub(super) fn enter(&self, remote: Remote, driver: DriverId) {
+    pub(super) fn enter(&self, remote: RemoteLoop, driver: DriverId) {
         self.users().push((remote, driver));
     }
 
     /// Takes it out again.
-    pub(super) fn leave(&self, remote: &Remote, driver: DriverId) {
+    pub(super) fn leave(&self, remote: &RemoteLoop, driver: DriverId) {
         self.users().retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
     }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{Change, Completion, Op, OpKind, Outcome, Presence, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
-use weft_io::{DriverId, Handle, Remote, Time};
+use weft_io::{DriverId, Handle, RemoteLoop, Time};
 use weft_proto::iscsi::initiator::{
     Answer, Command, CommandData, End, Initiator, InitiatorEvent, SubmitError,
 };
@@ -88,7 +88,7 @@ pub(super) struct Table {
     end: Option<Arc<SessionEnd>>,
     timer: TimerSlot,
     /// The driver of the session, and its loop.
-    user: (Remote, DriverId),
+    user: (RemoteLoop, DriverId),
 }
 
 impl Table {

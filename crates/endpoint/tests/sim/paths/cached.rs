@@ -6,7 +6,7 @@ use weft_block::{
     Atomicity, BlockDevice, BlockQueue, Completion, Error, Features, Geometry, Op, OpKind, Outcome,
     Status, StatusKind,
 };
-use weft_io::{DriverId, Handle, Remote};
+use weft_io::{DriverId, Handle, RemoteLoop};
 
 type Blocks = BTreeMap<u64, Vec<u8>>;
 
@@ -22,7 +22,7 @@ struct Contents {
     held: bool,
     /// What has completed together completes in the reverse order.
     reversed: bool,
-    owners: Vec<(Remote, DriverId)>,
+    owners: Vec<(RemoteLoop, DriverId)>,
 }
 
 impl Default for Contents {

@@ -11,7 +11,7 @@ pub use call::{can_discard, make_sparse};
 
 use super::slab::Slab;
 use super::{DiskBackend, DiskOp, OpenFile};
-use crate::event_loop::{Activity, Driver, DriverId, Handle, Remote};
+use crate::event_loop::{Activity, Driver, DriverId, Handle, RemoteLoop};
 use crate::limits::{DISK_CLOSE_WAIT_MS, DISK_OPS_PER_LOOP};
 use crate::segment::{Loan, Receipt, Segments};
 use core::cell::RefCell;
@@ -55,7 +55,7 @@ struct Finished {
 /// Where threads leave what they finished.
 struct Mailbox {
     finished: Mutex<Vec<Finished>>,
-    remote: Remote,
+    remote: RemoteLoop,
     driver: DriverId,
 }
 

@@ -7,7 +7,7 @@ use super::queue_pair::{Queues, VerbsQueuePair};
 use super::queues::Posted;
 use super::slots::Exposed;
 use super::trouble::{Status, status};
-use crate::rdma::{Ended, Event, Memory, Remote, WorkError};
+use crate::rdma::{Ended, Event, Memory, RemoteMemory, WorkError};
 use core::ffi::c_int;
 use core::ptr::null_mut;
 use std::io;
@@ -48,7 +48,7 @@ impl VerbsQueuePair {
         slot: u16,
         bytes: u32,
         writable: bool,
-    ) -> io::Result<Remote> {
+    ) -> io::Result<RemoteMemory> {
         if self.is_destroyed() {
             return Err(io::ErrorKind::NotConnected.into());
         }
@@ -108,7 +108,7 @@ impl VerbsQueuePair {
         );
     }
 
-    pub(super) fn post_read(&mut self, id: u64, into: Memory, from: Remote) {
+    pub(super) fn post_read(&mut self, id: u64, into: Memory, from: RemoteMemory) {
         if self.queues().slots.is_lent(into.slot) {
             return self.not_posted(id);
         }
@@ -116,7 +116,7 @@ impl VerbsQueuePair {
         self.post_transfer(id, opcode::RDMA_READ, into, from, true);
     }
 
-    pub(super) fn post_write(&mut self, id: u64, from: Memory, to: Remote, signaled: bool) {
+    pub(super) fn post_write(&mut self, id: u64, from: Memory, to: RemoteMemory, signaled: bool) {
         self.queues().spent.sent(from.bytes);
         self.post_transfer(id, opcode::RDMA_WRITE, from, to, signaled);
     }
@@ -126,7 +126,7 @@ impl VerbsQueuePair {
         id: u64,
         kind: u32,
         memory: Memory,
-        remote: Remote,
+        remote: RemoteMemory,
         signaled: bool,
     ) {
         let Some(mut list) = self.queues().slots.entries(memory) else {

@@ -10,7 +10,7 @@ use super::spent::Spent;
 use super::trouble;
 use crate::event_loop::{DriverId, Handle, Registrar};
 use crate::rdma::{
-    DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, Remote,
+    DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, RemoteMemory,
 };
 use crate::segment::Segments;
 use core::ptr::{NonNull, null_mut};
@@ -438,7 +438,13 @@ impl QueuePair for VerbsQueuePair {
         self.queues().slots.take_back(slot)
     }
 
-    fn expose(&mut self, id: u64, slot: u16, bytes: u32, writable: bool) -> io::Result<Remote> {
+    fn expose(
+        &mut self,
+        id: u64,
+        slot: u16,
+        bytes: u32,
+        writable: bool,
+    ) -> io::Result<RemoteMemory> {
         self.do_expose(id, slot, bytes, writable)
     }
 
@@ -454,11 +460,11 @@ impl QueuePair for VerbsQueuePair {
         self.post_send(id, message, data, invalidate);
     }
 
-    fn read(&mut self, id: u64, into: Memory, from: Remote) {
+    fn read(&mut self, id: u64, into: Memory, from: RemoteMemory) {
         self.post_read(id, into, from);
     }
 
-    fn write(&mut self, id: u64, from: Memory, to: Remote, signaled: bool) {
+    fn write(&mut self, id: u64, from: Memory, to: RemoteMemory, signaled: bool) {
         self.post_write(id, from, to, signaled);
     }
 

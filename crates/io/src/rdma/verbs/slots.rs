@@ -6,7 +6,7 @@ use super::lent::KnownKeys;
 use super::library::check_object;
 use super::memory::{Piece, Registration, Use};
 use crate::limits::RDMA_KEPT_BYTES;
-use crate::rdma::{Exposure, Memory, NotLent, Remote};
+use crate::rdma::{Exposure, Memory, NotLent, RemoteMemory};
 use crate::segment::{OnThread, Segments};
 use core::ptr::NonNull;
 use smallvec::SmallVec;
@@ -89,9 +89,9 @@ struct Slot {
 /// How a slot is exposed.
 pub(super) enum Exposed {
     /// By this key at once.
-    Now(Remote),
+    Now(RemoteMemory),
     /// By this key once the bind is done.
-    ByBind(Remote, Bind),
+    ByBind(RemoteMemory, Bind),
 }
 
 /// The slots of a queue pair.
@@ -285,7 +285,7 @@ impl Slots {
             None => Err(io::ErrorKind::Unsupported.into()),
             // The key is one of all such memory, and nothing ends.
             Some(Exposure::Standing) => {
-                Ok(Exposed::Now(Remote { address, key: memory.registration().keys().1 }))
+                Ok(Exposed::Now(RemoteMemory { address, key: memory.registration().keys().1 }))
             }
             Some(Exposure::Registration) => {
                 let local = if writable { access::LOCAL_WRITE } else { 0 };
@@ -296,7 +296,7 @@ impl Slots {
                 };
                 let key = registration.keys().1;
                 slot.access = Access::Registration(registration);
-                Ok(Exposed::Now(Remote { address, key }))
+                Ok(Exposed::Now(RemoteMemory { address, key }))
             }
             Some(Exposure::Window) => {
                 if slot.window.is_none() {
@@ -316,7 +316,7 @@ impl Slots {
                     length: bytes.into(),
                     access: rights as u32,
                 };
-                Ok(Exposed::ByBind(Remote { address, key: window.rkey }, bind))
+                Ok(Exposed::ByBind(RemoteMemory { address, key: window.rkey }, bind))
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::pair::{End, Phase, Posted, Slot, Watcher};
 use crate::event_loop::{DriverId, Handle, Registrar};
 use crate::rdma::{
-    DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, Remote,
+    DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, RemoteMemory,
 };
 use crate::segment::{OnThread, Segments};
 use crate::sim::net::{Net, Shared, exhausted};
@@ -258,7 +258,13 @@ impl QueuePair for SimQueuePair {
         lent.map(OnThread::into_inner)
     }
 
-    fn expose(&mut self, id: u64, slot: u16, bytes: u32, writable: bool) -> io::Result<Remote> {
+    fn expose(
+        &mut self,
+        id: u64,
+        slot: u16,
+        bytes: u32,
+        writable: bool,
+    ) -> io::Result<RemoteMemory> {
         let mut net = self.net.lock();
         if self.is_refused(&mut net, false) {
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -289,11 +295,11 @@ impl QueuePair for SimQueuePair {
         self.post(id, Posted::Send { message: message.to_vec(), data, invalidate });
     }
 
-    fn read(&mut self, id: u64, into: Memory, from: Remote) {
+    fn read(&mut self, id: u64, into: Memory, from: RemoteMemory) {
         self.post(id, Posted::Read { into, from });
     }
 
-    fn write(&mut self, id: u64, from: Memory, to: Remote, signaled: bool) {
+    fn write(&mut self, id: u64, from: Memory, to: RemoteMemory, signaled: bool) {
         self.post(id, Posted::Write { from, to, signaled });
     }
 

@@ -1,7 +1,7 @@
 //! Both ends of a queue pair.
 
-use crate::event_loop::{DriverId, Remote as Elsewhere};
-use crate::rdma::{Event, Exposure, Memory, QueuePairConfig, Remote, WorkError};
+use crate::event_loop::{DriverId, RemoteLoop};
+use crate::rdma::{Event, Exposure, Memory, QueuePairConfig, RemoteMemory, WorkError};
 use crate::segment::{OnThread, Segments, pieces, total_len};
 use crate::sim::config::Cut;
 use crate::sim::net::Watch;
@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 /// Posted to a send queue.
 pub(super) enum Posted {
     Send { message: Vec<u8>, data: Option<Memory>, invalidate: Option<u32> },
-    Read { into: Memory, from: Remote },
-    Write { from: Memory, to: Remote, signaled: bool },
+    Read { into: Memory, from: RemoteMemory },
+    Write { from: Memory, to: RemoteMemory, signaled: bool },
     Bind { slot: u16 },
     Invalidate { slot: u16 },
 }
@@ -86,7 +86,7 @@ pub(super) enum Watcher {
     /// A driver of a loop of the world.
     Here(Watch),
     /// One of another loop, which it names whenever it looks for events.
-    Elsewhere(Elsewhere, DriverId),
+    Elsewhere(RemoteLoop, DriverId),
 }
 
 pub(super) struct End {
@@ -185,11 +185,11 @@ impl End {
         bytes: u32,
         writable: bool,
         in_force: bool,
-    ) -> Remote {
+    ) -> RemoteMemory {
         self.keys += 1;
         let key = self.keys << 8 | 0x5a;
         self.slots[usize::from(slot)].exposed = Some(Exposed { key, bytes, writable, in_force });
-        Remote { address: base(slot.into()), key }
+        RemoteMemory { address: base(slot.into()), key }
     }
 
     /// What is sent of a slot.
@@ -219,7 +219,7 @@ impl End {
     /// Its memory, as the other end reaches it.
     pub(super) fn reached(
         &mut self,
-        at: Remote,
+        at: RemoteMemory,
         bytes: u32,
         writes: bool,
     ) -> Result<&mut [u8], WorkError> {

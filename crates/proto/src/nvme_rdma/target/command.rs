@@ -8,7 +8,7 @@ use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::Sgl;
 use crate::nvme::status::Status;
 use crate::nvme_rdma::keyed::Keyed;
-use crate::nvme_rdma::work::Remote;
+use crate::nvme_rdma::work::RemoteMemory;
 use crate::stream::Tag;
 
 impl TargetQueuePair {
@@ -139,7 +139,7 @@ impl TargetQueuePair {
 impl CommandSlot {
     /// Where the first `bytes` of data for the host go, as far as the command has room for them. The error is the status to answer it with.
     #[inline]
-    fn destination(&self, bytes: u32) -> Result<(Remote, u32), Status> {
+    fn destination(&self, bytes: u32) -> Result<(RemoteMemory, u32), Status> {
         let keyed = Keyed::read(&self.sqe)?;
         match bytes.min(keyed.bytes) {
             0 => Ok((self.remote, 0)),

@@ -4,7 +4,7 @@ use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cid;
-use crate::nvme_rdma::work::{Buffer, Remote};
+use crate::nvme_rdma::work::{Buffer, RemoteMemory};
 use crate::slab::Slot;
 use crate::stream::Tag;
 
@@ -62,7 +62,7 @@ pub(super) struct CommandSlot {
     pub buffer: Option<Buffer>,
     pub in_capsule_bytes: u32,
     /// The host's memory, once it was found to be good for what is read or written.
-    pub remote: Remote,
+    pub remote: RemoteMemory,
     /// Bytes wanted from the host; bytes asked for.
     pub wanted: u32,
     pub asked: u32,
@@ -85,7 +85,7 @@ impl CommandSlot {
         unsignaled: false,
         buffer: None,
         in_capsule_bytes: 0,
-        remote: Remote { address: 0, key: 0 },
+        remote: RemoteMemory { address: 0, key: 0 },
         wanted: 0,
         asked: 0,
         data_bytes: 0,

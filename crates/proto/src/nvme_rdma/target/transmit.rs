@@ -4,7 +4,7 @@ use super::TargetQueuePair;
 use super::slot::CommandState;
 use crate::nvme::cqe::Cqe;
 use crate::nvme_rdma::keyed::Keyed;
-use crate::nvme_rdma::work::{Remote, Work};
+use crate::nvme_rdma::work::{RemoteMemory, Work};
 use crate::stream::Tag;
 
 impl TargetQueuePair {
@@ -143,6 +143,6 @@ enum Next {
 }
 
 /// The host's memory from `offset` on.
-fn at(remote: Remote, offset: u32) -> Remote {
-    Remote { address: remote.address.wrapping_add(offset.into()), ..remote }
+fn at(remote: RemoteMemory, offset: u32) -> RemoteMemory {
+    RemoteMemory { address: remote.address.wrapping_add(offset.into()), ..remote }
 }
