@@ -15,6 +15,7 @@
 
 mod cm;
 mod completion;
+mod connection;
 mod device;
 mod ffi;
 mod lent;

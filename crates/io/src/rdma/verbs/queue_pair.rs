@@ -3,7 +3,7 @@
 use super::cm::{Channel, Id, Reported};
 use super::completion::Completions;
 use super::device::Device;
-use super::ffi::{QPT_RC, Qp, QpInitAttr, cm_event};
+use super::ffi::{QPT_RC, Qp, QpInitAttr};
 use super::queues::{Receives, Sends};
 use super::slots::Slots;
 use super::spent::Spent;
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 
 /// Which end it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Asks,
     /// With what the other end can have outstanding, and answers.
     Accepts {
@@ -32,7 +32,7 @@ enum Side {
 
 /// How far the connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// Not asked for, or not accepted.
     Beginning,
     /// Asked for, accepted, or established.
@@ -60,15 +60,15 @@ pub(super) struct VerbsQueuePair {
     /// `None` once it is destroyed. The identifier is dropped before its channel.
     id: Option<Id>,
     channel: Channel,
-    side: Side,
-    phase: Phase,
-    peer: SocketAddr,
+    pub(super) side: Side,
+    pub(super) phase: Phase,
+    pub(super) peer: SocketAddr,
     /// What happened in this end alone.
     pub(super) own: VecDeque<Event>,
-    private_data: Box<[u8]>,
-    trouble: Option<String>,
+    pub(super) private_data: Box<[u8]>,
+    pub(super) trouble: Option<String>,
     disconnected: bool,
-    established: bool,
+    pub(super) established: bool,
     /// Whom the poller tells.
     driver: Option<DriverId>,
 }
@@ -127,7 +127,7 @@ impl VerbsQueuePair {
         }
     }
 
-    fn id(&self) -> io::Result<&Id> {
+    pub(super) fn id(&self) -> io::Result<&Id> {
         self.id.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
@@ -151,72 +151,6 @@ impl VerbsQueuePair {
             queues.registered = true;
         }
         Ok(())
-    }
-
-    /// What the connection manager says.
-    fn reported(&mut self, reported: Reported) -> Option<Event> {
-        let failed = |this: &mut Self, why: String| {
-            this.phase = Phase::Over;
-            this.trouble = Some(why);
-            Some(Event::Failed)
-        };
-        match reported.event {
-            cm_event::ADDR_RESOLVED => match self.id().and_then(|id| id.resolve_route()) {
-                Ok(()) => None,
-                Err(e) => failed(self, trouble::of_address(self.peer, e).to_string()),
-            },
-            cm_event::ROUTE_RESOLVED => {
-                let context = self.id().ok().and_then(Id::context);
-                match context.ok_or_else(|| io::ErrorKind::NotConnected.into()).and_then(Device::of)
-                {
-                    Ok(device) => {
-                        self.device = Some(device);
-                        Some(Event::Resolved)
-                    }
-                    Err(e) => failed(self, e.to_string()),
-                }
-            }
-            cm_event::ADDR_ERROR
-            | cm_event::ROUTE_ERROR
-            | cm_event::CONNECT_ERROR
-            | cm_event::UNREACHABLE => failed(
-                self,
-                trouble::of_address(self.peer, trouble::error(reported.status)).to_string(),
-            ),
-            // The other end closed before it knew that the connection was established, and so could
-            // do no more than reject it.
-            cm_event::REJECTED if self.established => {
-                self.phase = Phase::Over;
-                Some(Event::Disconnected)
-            }
-            cm_event::REJECTED => {
-                self.phase = Phase::Over;
-                self.trouble = Some(trouble::of_rejection(self.peer, reported.status));
-                self.private_data = reported.private_data;
-                Some(Event::Rejected)
-            }
-            cm_event::ESTABLISHED => {
-                self.established = true;
-                if self.side == Side::Asks {
-                    self.private_data = reported.private_data;
-                }
-                Some(Event::Established)
-            }
-            cm_event::DISCONNECTED => {
-                self.phase = Phase::Over;
-                Some(Event::Disconnected)
-            }
-            cm_event::DEVICE_REMOVAL => {
-                self.phase = Phase::Over;
-                self.trouble = Some(format!(
-                    "the RDMA device {} is gone",
-                    self.device.map_or("", |device| &device.name)
-                ));
-                Some(Event::DeviceRemoved)
-            }
-            // The end of a waiting time, a changed address: nothing that changes the connection.
-            _ => None,
-        }
     }
 
     /// How many RDMA READs of the other end are answered at a time, and how many this end has

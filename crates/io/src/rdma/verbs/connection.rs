@@ -1,0 +1,74 @@
+//! What the connection manager reports, and what it makes of a queue pair.
+
+use super::cm::{Id, Reported};
+use super::device::Device;
+use super::ffi::cm_event;
+use super::queue_pair::{Phase, Side, VerbsQueuePair};
+use super::trouble;
+use crate::rdma::Event;
+use std::io;
+
+impl VerbsQueuePair {
+    /// What the connection manager says.
+    pub(super) fn reported(&mut self, reported: Reported) -> Option<Event> {
+        match reported.event {
+            cm_event::ADDR_RESOLVED => match self.id().and_then(|id| id.resolve_route()) {
+                Ok(()) => None,
+                Err(e) => self.failed(trouble::of_address(self.peer, e)),
+            },
+            cm_event::ROUTE_RESOLVED => self.route_resolved(),
+            cm_event::ADDR_ERROR
+            | cm_event::ROUTE_ERROR
+            | cm_event::CONNECT_ERROR
+            | cm_event::UNREACHABLE => {
+                self.failed(trouble::of_address(self.peer, trouble::error(reported.status)))
+            }
+            // The other end closed before it knew that the connection was established, and so could
+            // do no more than reject it.
+            cm_event::REJECTED if self.established => self.over(Event::Disconnected),
+            cm_event::REJECTED => {
+                self.trouble = Some(trouble::of_rejection(self.peer, reported.status));
+                self.private_data = reported.private_data;
+                self.over(Event::Rejected)
+            }
+            cm_event::ESTABLISHED => {
+                self.established = true;
+                if self.side == Side::Asks {
+                    self.private_data = reported.private_data;
+                }
+                Some(Event::Established)
+            }
+            cm_event::DISCONNECTED => self.over(Event::Disconnected),
+            cm_event::DEVICE_REMOVAL => {
+                let device = self.device.map_or("", |device| &device.name);
+                self.trouble = Some(format!("the RDMA device {device} is gone"));
+                self.over(Event::DeviceRemoved)
+            }
+            // The end of a waiting time, a changed address: nothing that changes the connection.
+            _ => None,
+        }
+    }
+
+    /// The path is known, and with it the device that the queues are made on.
+    fn route_resolved(&mut self) -> Option<Event> {
+        let context = self.id().ok().and_then(Id::context);
+        match context.ok_or_else(|| io::ErrorKind::NotConnected.into()).and_then(Device::of) {
+            Ok(device) => {
+                self.device = Some(device);
+                Some(Event::Resolved)
+            }
+            Err(e) => self.failed(e),
+        }
+    }
+
+    fn failed(&mut self, why: io::Error) -> Option<Event> {
+        self.trouble = Some(why.to_string());
+        self.over(Event::Failed)
+    }
+
+    /// The connection has ended with this event.
+    fn over(&mut self, event: Event) -> Option<Event> {
+        self.phase = Phase::Over;
+        Some(event)
+    }
+}
