@@ -4,8 +4,10 @@
 
 mod claims;
 mod commands;
+mod cycles;
 mod dependencies;
 mod files;
+mod imports;
 mod layers;
 mod length;
 mod links;

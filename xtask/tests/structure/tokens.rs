@@ -4,8 +4,13 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// All paths (`a::b::c`) of a file, with the groups of `use` written out. Comments hold none.
 pub fn paths(source: &str) -> Vec<Vec<String>> {
+    paths_in(parse(source))
+}
+
+/// All paths among these tokens.
+pub fn paths_in(tokens: TokenStream) -> Vec<Vec<String>> {
     let mut found = Vec::new();
-    collect(parse(source), &[], &mut found);
+    collect(tokens, &[], &mut found);
     found
 }
 

@@ -1,0 +1,125 @@
+//! Files that use each other, directly or over others, as a ratchet.
+//!
+//! Nobody understands one file of such a cycle without the others. A cycle within a directory is a
+//! room to be entered as a whole, such as a type whose functions stand in several files. One that
+//! spans directories leaves no room that can be entered alone. `cycles.txt` says for each crate how
+//! many cycles it has (sets of files of which each reaches each other), and how many directories
+//! they span beyond one each. Neither may grow; lower the numbers when you break a cycle.
+//! `cargo test -p xtask --test structure cycles::shown -- --ignored --nocapture` shows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{demand, files, imports};
+
+/// For each crate: its cycles, and the directories that they span beyond one each.
+const CYCLES: &str = include_str!("cycles.txt");
+
+/// Files, and what they use.
+type Uses = BTreeMap<String, BTreeSet<String>>;
+
+/// All files that a file reaches.
+fn reached(uses: &Uses, from: &str) -> BTreeSet<String> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![from];
+    while let Some(file) = next.pop() {
+        for used in uses.get(file).into_iter().flatten() {
+            if reached.insert(used.clone()) {
+                next.push(used);
+            }
+        }
+    }
+    reached
+}
+
+/// Sets of more than one file, in which each file reaches each other.
+fn cycles(uses: &Uses) -> BTreeSet<Vec<String>> {
+    let reached: Uses = uses.keys().map(|file| (file.clone(), reached(uses, file))).collect();
+    let together = |file: &String| -> Vec<String> {
+        let back = |other: &&String| reached.get(*other).is_some_and(|all| all.contains(file));
+        reached[file].iter().filter(back).cloned().collect()
+    };
+    uses.keys().map(together).filter(|cycle| cycle.len() > 1).collect()
+}
+
+/// The crates by their directories, and their cycles.
+fn of_all() -> BTreeMap<String, BTreeSet<Vec<String>>> {
+    let manifests = files::below("crates", "toml").into_iter().map(|(path, _)| path);
+    let crates = manifests
+        .filter_map(|path| path.strip_suffix("/Cargo.toml").map(str::to_owned))
+        .chain(["xtask".to_owned()]);
+    crates
+        .map(|directory| {
+            let name = directory.trim_start_matches("crates/").to_owned();
+            (name, cycles(&imports::of_crate(&format!("{directory}/src"))))
+        })
+        .collect()
+}
+
+/// How many cycles there are, and how many directories they span beyond one each.
+fn counts(cycles: &BTreeSet<Vec<String>>) -> (usize, usize) {
+    let directory =
+        |file: &String| file.rsplit_once('/').map(|(directory, _)| directory.to_owned());
+    let spanned = |cycle: &Vec<String>| cycle.iter().map(directory).collect::<BTreeSet<_>>().len();
+    (cycles.len(), cycles.iter().map(|cycle| spanned(cycle) - 1).sum())
+}
+
+/// What `cycles.txt` tolerates.
+fn tolerated() -> BTreeMap<&'static str, (usize, usize)> {
+    let entries = CYCLES.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    entries
+        .map(|line| {
+            let mut words = line.split(' ');
+            let name = words.next().expect("an entry begins with a crate");
+            let mut number = || words.next()?.parse().ok();
+            let numbers = number().zip(number());
+            (name, numbers.unwrap_or_else(|| panic!("{line}: not a crate and two numbers")))
+        })
+        .collect()
+}
+
+#[test]
+fn files_that_use_each_other_do_not_grow_in_number() {
+    let tolerated = tolerated();
+    let mut faults = Vec::new();
+    for (name, cycles) in of_all() {
+        let (many, spanned) = counts(&cycles);
+        let (most, most_spanned) = tolerated.get(&*name).copied().unwrap_or_default();
+        if many > most || spanned > most_spanned {
+            faults.push(format!(
+                "{name}: {many} cycles over {spanned} directories more; allowed: {most}, {most_spanned}"
+            ));
+            faults.extend(cycles.iter().map(|cycle| format!("  {}", cycle.join(" "))));
+        }
+    }
+    demand("files that use each other: move what both need into a file below both", faults);
+}
+
+#[test]
+#[ignore = "shows, and judges nothing"]
+fn shown() {
+    for (name, cycles) in of_all() {
+        let (many, spanned) = counts(&cycles);
+        let files: usize = cycles.iter().map(Vec::len).sum();
+        println!("{name} {many} {spanned} ({files} files)");
+        let directory = if name == "xtask" { name } else { format!("crates/{name}") };
+        let uses = imports::of_crate(&format!("{directory}/src"));
+        for cycle in &cycles {
+            println!("  cycle of {}", cycle.len());
+            for file in cycle {
+                let used: Vec<_> = uses[file].iter().filter(|used| cycle.contains(used)).collect();
+                println!("    {file} -> {used:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cycle_is_found_and_a_chain_is_none() {
+    let uses = |pairs: &[(&str, &[&str])]| -> Uses {
+        let set = |used: &[&str]| used.iter().map(ToString::to_string).collect();
+        pairs.iter().map(|(file, used)| ((*file).to_owned(), set(used))).collect()
+    };
+    assert!(cycles(&uses(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])])).is_empty());
+    let found = cycles(&uses(&[("a", &["b"]), ("b", &["c"]), ("c", &["a", "d"]), ("d", &[])]));
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), [["a", "b", "c"]]);
+}
