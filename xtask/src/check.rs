@@ -26,27 +26,18 @@ pub fn forms() -> Result<Vec<Step>> {
 }
 
 /// What the compiler says: lints and documentation.
-pub fn lints() -> Vec<Step> {
+pub fn lints() -> Result<Vec<Step>> {
     let mut clippy = sh::cargo("clippy");
     clippy.args(["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
     let mut doc = sh::cargo("doc");
     doc.args(["--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings");
     // With the bugs that the simulator has to find it is built for the long proofs only.
-    let mut planted = sh::cargo("check");
-    planted.args([
-        "--profile",
-        "sim",
-        "--package",
-        "weft-sim",
-        "--features",
-        "planted-bugs",
-        "--locked",
-    ]);
+    let planted = sh::chore(&["sim", "--planted", "--check"])?;
     let steps = [("clippy", clippy), ("doc", doc), ("planted-build", planted)];
-    steps
+    Ok(steps
         .into_iter()
         .map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Builds })
-        .collect()
+        .collect())
 }
 
 /// The structure tests.

@@ -8,6 +8,7 @@ mod build_cost;
 mod check;
 mod count;
 mod debian;
+mod edited;
 mod excerpt;
 mod fuzz;
 #[cfg(target_os = "linux")]
@@ -16,6 +17,7 @@ mod licences;
 mod long;
 mod machine;
 mod method;
+mod planted;
 mod race;
 mod setup;
 mod sh;

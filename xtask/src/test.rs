@@ -56,7 +56,7 @@ fn selected(quick: bool) -> Result<Vec<Step>> {
         selected.extend(dear_tests()?);
     }
     selected.extend([models(), simulator()?]);
-    selected.extend(check::lints());
+    selected.extend(check::lints()?);
     if !quick {
         selected.push(chore("fuzz", Turn::Alone, &["fuzz", "smoke"])?);
         selected.push(chore("windows", Turn::Alone, &["windows", "test"])?);
@@ -71,7 +71,7 @@ fn selected(quick: bool) -> Result<Vec<Step>> {
 pub fn check() -> Result<ExitCode> {
     let mut steps = check::forms()?;
     steps.push(check::structure());
-    steps.extend(check::lints());
+    steps.extend(check::lints()?);
     finish(steps, "")
 }
 

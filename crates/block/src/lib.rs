@@ -33,8 +33,6 @@ pub mod op;
 pub mod opening;
 pub mod owners;
 pub mod path;
-#[cfg(feature = "planted-bugs")]
-pub mod planted;
 pub mod ram;
 mod random;
 pub mod read_only;

@@ -4,8 +4,6 @@ use crate::exchange::{Access, Answer, Ending, Other, Output, Request, Role, Sett
 use crate::limits::{ANA_GROUPS, GATEWAYS_MAX};
 use crate::name::Name;
 use crate::placement::Weights;
-#[cfg(feature = "planted-bugs")]
-use crate::planted;
 use crate::record::{FORMAT, Record, RecordError};
 use crate::rules;
 use crate::watching::{Beat, Watching};
@@ -255,9 +253,6 @@ impl Gateway {
     /// Does what time and the record ask for.
     fn look(&mut self, now: Duration) {
         let serves = self.serves_until.is_some_and(|until| now < until);
-        #[cfg(feature = "planted-bugs")]
-        let serves =
-            serves || self.serves_until.is_some() && planted::has(planted::Bug::LeaseIgnored);
         self.serve(serves);
         self.resign();
         if self.beating.is_none() && now >= self.next_beat && self.has_joined {
@@ -354,11 +349,6 @@ impl Gateway {
         }
         match record.member(name).map(|member| member.instance) {
             None => rules::enter(record, &self.settings)?,
-            #[cfg(feature = "planted-bugs")]
-            Some(before) if before != *instance && planted::has(planted::Bug::StartedUnfenced) => {
-                rules::take_out(record, name);
-                rules::enter(record, &self.settings)?;
-            }
             // Whoever starts again under its name takes the place of the process before.
             Some(before) if before != *instance => rules::condemn(record, name, before),
             Some(_) => self.edit_as_member(record, now),
@@ -373,15 +363,10 @@ impl Gateway {
             (own.ready, own.leaving, own.knows) = (self.is_ready, self.is_leaving, FORMAT);
         }
         let is_released = |group: &u32| !self.optimized.contains(group);
-        #[cfg(feature = "planted-bugs")]
-        let is_released =
-            |group: &u32| is_released(group) || planted::has(planted::Bug::NotReleased);
         (1..=ANA_GROUPS)
             .filter(is_released)
             .for_each(|group| rules::hand_over(record, group, name));
         let is_closed = self.is_closed;
-        #[cfg(feature = "planted-bugs")]
-        let is_closed = is_closed || planted::has(planted::Bug::LeftOpen);
         if is_closed && self.gives_up(record) && self.optimized.is_empty() {
             rules::take_out(record, name);
         }
@@ -442,10 +427,6 @@ impl Gateway {
         if let Some((name, member)) = found {
             self.fencing = Some((name.clone(), member.instance));
             let client = member.client.clone();
-            #[cfg(feature = "planted-bugs")]
-            if planted::has(planted::Bug::FenceUnconfirmed) {
-                self.fenced.extend(self.fencing.clone());
-            }
             self.outputs.push_back(Output::Request(Request::Fence(client)));
         }
     }

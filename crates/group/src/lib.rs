@@ -24,8 +24,6 @@ mod gateway;
 pub mod limits;
 mod name;
 pub mod placement;
-#[cfg(feature = "planted-bugs")]
-pub mod planted;
 mod record;
 mod rules;
 mod telling;

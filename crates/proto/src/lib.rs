@@ -25,8 +25,6 @@ pub mod nbd;
 pub mod nvme;
 pub mod nvme_rdma;
 pub mod nvme_tcp;
-#[cfg(feature = "planted-bugs")]
-pub mod planted;
 pub mod printable;
 pub mod reservation;
 pub mod scsi;

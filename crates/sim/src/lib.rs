@@ -11,8 +11,10 @@
 //! * [`group`]: a group of gateways in front of a cluster, likewise.
 //! * [`oracle`]: what each block may hold; [`stamp`]: what is written, so that each block names its
 //!   write. [`journal`]: the trace.
+//! * [`bugs`]: those that are planted to prove that it finds them.
 #![forbid(unsafe_code)]
 
+pub mod bugs;
 pub mod config;
 pub mod faults;
 pub mod group;

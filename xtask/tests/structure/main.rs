@@ -13,6 +13,7 @@ mod length;
 mod links;
 mod markdown;
 mod options;
+mod planted;
 mod tokens;
 mod unsafety;
 mod words;

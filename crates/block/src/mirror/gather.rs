@@ -127,19 +127,11 @@ impl Leg {
 
     /// Whether it can be opened now, as far as what was sent to it before is concerned.
     fn may_open(&self) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if crate::planted::has(crate::planted::Bug::SettledUnasked) {
-            return true;
-        }
         self.old.is_empty() || self.source.is_remote
     }
 
     /// Whether nothing that was sent to it before can be executed any more.
     fn is_settled(&self) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if crate::planted::has(crate::planted::Bug::SettledUnasked) {
-            return true;
-        }
         self.old.is_empty()
     }
 
@@ -325,10 +317,6 @@ impl Core {
     /// be reached.
     fn learn_bound(&mut self, start: &Start) {
         self.bound = self.options.settle.max(start.bound).max(self.stated_bound());
-        #[cfg(feature = "planted-bugs")]
-        if crate::planted::has(crate::planted::Bug::OwnBound) {
-            self.bound = self.options.settle;
-        }
     }
 
     /// The longest time that the targets of legs state.
@@ -340,10 +328,6 @@ impl Core {
     /// Whether a process before this one may have left anything behind, and nobody has waited for
     /// that.
     fn waits_for_the_last(&self) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if crate::planted::has(crate::planted::Bug::LateWritesIgnored) {
-            return false;
-        }
         self.before == Before::Unknown && !self.bound.is_zero()
     }
 

@@ -180,7 +180,7 @@ impl Core {
     /// opener.
     fn reserved(&mut self, place: usize, hold: Hold) {
         let (until, pool) = (self.on.now() + self.bound, self.pool.clone());
-        let is_late = !self.bound.is_zero() && !are_late_writes_ignored();
+        let is_late = !self.bound.is_zero();
         let leg = &mut self.legs[place];
         let Phase::Reserving(reserving) = &leg.phase else { return };
         leg.hold = hold;
@@ -253,17 +253,5 @@ fn is_acquire(kind: OpKind) -> bool {
 }
 
 fn has_reservations(port: &Port) -> bool {
-    #[cfg(feature = "planted-bugs")]
-    if crate::planted::has(crate::planted::Bug::ClaimUnreserved) {
-        return false;
-    }
     port.device.features().reservations
-}
-
-/// Whether this build has the bug that nobody waits for late writes.
-fn are_late_writes_ignored() -> bool {
-    #[cfg(feature = "planted-bugs")]
-    return crate::planted::has(crate::planted::Bug::LateWritesIgnored);
-    #[cfg(not(feature = "planted-bugs"))]
-    false
 }

@@ -20,10 +20,6 @@ impl Record {
     /// Whether a leg with this label holds what was acknowledged up to the run of this record, as
     /// far as runs tell.
     pub(crate) fn is_same_run(&self, label: &Self) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if crate::planted::has(crate::planted::Bug::OldCopyCurrent) {
-            return true;
-        }
         let is_attempt = !label.is_run_settled() && label.base == self.base;
         label.run.tag == self.run.tag || label.run.tag == self.base || is_attempt
     }
@@ -33,10 +29,6 @@ impl Record {
     /// these do not know. One of a known run that names a leg which was in sync here without it is
     /// the beginning of a change that came no further.
     pub(crate) fn is_diverged(&self, label: &Self) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if crate::planted::has(crate::planted::Bug::DivergenceIgnored) {
-            return false;
-        }
         let leg = usize::from(label.leg);
         let is_in_sync = self.members >> leg & 1 != 0;
         let left = if is_in_sync { self.generation } else { self.left[leg] };

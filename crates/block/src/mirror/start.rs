@@ -429,10 +429,6 @@ fn check_claims(
     own: Option<Uuid>,
     force: bool,
 ) -> Result<(), String> {
-    #[cfg(feature = "planted-bugs")]
-    if crate::planted::has(crate::planted::Bug::ClaimIgnored) {
-        return Ok(());
-    }
     let by_state = said.and_then(|said| said.claim.as_ref()).map(|claim| claim.opener);
     let foreign = |claim: &&Claim| Some(claim.opener) != by_state && Some(claim.opener) != own;
     let of_members = labels.present().filter(|(leg, _)| members >> leg & 1 != 0);

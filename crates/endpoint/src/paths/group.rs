@@ -246,10 +246,6 @@ impl Group {
 
     /// Whether nobody else writes to the data, so that what is not flushed can be written again.
     pub(super) fn is_only_writer(&self) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if weft_proto::planted::has(weft_proto::planted::Bug::ReplayOverOthers) {
-            return true;
-        }
         self.options.only_writer
     }
 

@@ -20,8 +20,6 @@ use weft_block::{
 };
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle};
-#[cfg(feature = "planted-bugs")]
-use weft_proto::planted;
 
 /// The queue of a path that was lost.
 struct Leaving {
@@ -359,12 +357,6 @@ impl PathsQueue {
         }
         self.end_order(name, flight.lba, flight.went_out);
         completion.op.user = flight.user;
-        #[cfg(feature = "planted-bugs")]
-        if flight.may_have_executed && planted::has(planted::Bug::SecondCompletion) {
-            done.push(
-                Op::bare(weft_block::OpKind::Flush, 0, 0, flight.user).done(completion.outcome),
-            );
-        }
         done.push(completion);
     }
 
@@ -415,9 +407,6 @@ impl PathsQueue {
                 let blocks = open.live.device.geometry().blocks;
                 self.group.resize(blocks);
             }
-            #[cfg(feature = "planted-bugs")]
-            Change::Access(weft_block::AccessState::Optimized)
-                if planted::has(planted::Bug::MissedAccessChange) => {}
             Change::Access(access) => open.access = access,
             Change::Gone => {
                 let generation = self.routes[path].generation;

@@ -29,10 +29,6 @@ impl<E: StreamEngine> StreamPump<E> {
     /// Whether the peer has ended the connection.
     #[inline]
     pub(super) fn has_peer_left(&self, on: &Handle) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if weft_proto::planted::has(weft_proto::planted::Bug::LateExecution) {
-            return false;
-        }
         self.driver.is_some_and(|driver| on.has_peer_left(driver))
     }
 

@@ -10,8 +10,6 @@ use crate::limits::{
 use std::io::{ErrorKind, IoSliceMut};
 use weft_io::{Activity, Handle};
 use weft_proto::crc32c::crc32c_append;
-#[cfg(feature = "planted-bugs")]
-use weft_proto::planted;
 use weft_proto::stream::{Rx, StreamEngine, Tag};
 
 /// Bytes being received at the place that the engine named.
@@ -219,10 +217,6 @@ impl<E: StreamEngine> StreamPump<E> {
                 Rx::Discard { len } => {
                     self.moving = Some(Moving { to: None, left: len, digest: false, whole: false });
                     continue;
-                }
-                #[cfg(feature = "planted-bugs")]
-                Rx::Digest { .. } if planted::has(planted::Bug::UncheckedDigest) => {
-                    self.engine.payload_checked(true)
                 }
                 Rx::Digest { expected } => self.engine.payload_checked(self.crc == expected),
                 Rx::Event(event) => Some(event),

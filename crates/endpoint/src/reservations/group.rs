@@ -20,8 +20,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
-#[cfg(feature = "planted-bugs")]
-use weft_proto::planted::{self, Bug};
 use weft_proto::reservation::{Changes, Refusal, Reservations};
 
 /// See the module.
@@ -168,14 +166,6 @@ impl InGroup {
         };
         if outcome == Err(Refusal::NotStored) {
             return answer(Err(Refusal::NotStored));
-        }
-        #[cfg(feature = "planted-bugs")]
-        if planted::has(Bug::ReservationRefusedEarly) && outcome.is_err()
-            || planted::has(Bug::ReservationAnsweredEarly)
-        {
-            answer(outcome);
-            let _ = self.tell(&mut attempts);
-            return;
         }
         // Also a refusal says something of the state: that another host is kept out already, for
         // example.

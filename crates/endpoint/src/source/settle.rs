@@ -13,8 +13,6 @@ use weft_block::{Completion, Op, Outcome};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Time};
 use weft_proto::nvme::identify::IdentifyController;
-#[cfg(feature = "planted-bugs")]
-use weft_proto::planted;
 
 /// The unit in which controllers say to what they round keep alive timeouts up (KAS), ms.
 const KEEP_ALIVE_UNIT_MS: u64 = 100;
@@ -64,12 +62,6 @@ impl Lost {
         if self.ops.is_empty() {
             return;
         }
-        #[cfg(feature = "planted-bugs")]
-        if planted::has(planted::Bug::EarlyAcknowledgement) {
-            return done.extend(self.ops.drain(..).map(|op| op.done(Outcome::SUCCESS)));
-        }
-        #[cfg(feature = "planted-bugs")]
-        let at = if planted::has(planted::Bug::NoStaleWriteRule) { on.now() } else { at };
         if on.now() < at {
             return self.timer.arm(on, driver, at);
         }
@@ -101,28 +93,13 @@ pub(crate) fn nvme_bound(
     let notices = keep_alive * if by_traffic { 3 } else { 2 };
     let quiet =
         if controller.cqt == 0 { quiesce } else { Duration::from_millis(controller.cqt.into()) };
-    stated(notices + quiet)
+    notices + quiet
 }
 
 /// How long a target keeps the tasks of a session whose connection was lost (RFC 7143 §7.5, §13.15,
 /// §13.16), and takes to end them.
 pub(crate) fn iscsi_bound(time2wait_s: u16, time2retain_s: u16, quiesce: Duration) -> Duration {
-    stated(Duration::from_secs(u64::from(time2wait_s) + u64::from(time2retain_s)) + quiesce)
-}
-
-/// How long a server of NBD, whose protocol has no timers, may go on with what it has: as long as
-/// the user says.
-pub(crate) fn nbd_bound(quiesce: Duration) -> Duration {
-    stated(quiesce)
-}
-
-/// The bound, as it follows from what targets and users have stated.
-fn stated(bound: Duration) -> Duration {
-    #[cfg(feature = "planted-bugs")]
-    if planted::has(planted::Bug::BoundTooShort) {
-        return bound / 2;
-    }
-    bound
+    Duration::from_secs(u64::from(time2wait_s) + u64::from(time2retain_s)) + quiesce
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! they run while the world stands still, one at a time, each until it waits or ends. So a seed is
 //! one history, though these are threads of the system.
 
+use crate::bugs;
 use core::cell::Cell;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -158,15 +159,10 @@ impl weft_endpoint::reservations::Threads for Starting {
             me
         };
         let threads = Arc::clone(&self.0);
-        #[cfg(feature = "planted-bugs")]
-        let planted = (weft_proto::planted::planted(), weft_group::planted::planted());
+        let planted = bugs::planted();
         let run = move || {
             ME.set(me);
-            #[cfg(feature = "planted-bugs")]
-            {
-                weft_proto::planted::plant(planted.0);
-                weft_group::planted::plant(planted.1);
-            }
+            bugs::plant(planted);
             drop(threads.turn(threads.lock(), me));
             work();
             let mut inner = threads.lock();

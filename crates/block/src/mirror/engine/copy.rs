@@ -135,14 +135,6 @@ impl Copier {
         let all = self.greeted[leg].take();
         let is_whole = all.is_some();
         let regions = all.unwrap_or_else(|| missed.clone());
-        #[cfg(feature = "planted-bugs")]
-        let regions = match crate::planted::has(crate::planted::Bug::NothingCopied) {
-            true => regions.regions().fold(regions.clone(), |mut none, region| {
-                none.clear(region);
-                none
-            }),
-            false => regions,
-        };
         self.todo[leg] = Some(regions);
         self.copied[leg] = 0;
         is_whole

@@ -135,10 +135,6 @@ impl Engine {
 
     /// Whether a leg that comes back is as it was when it left, and no older copy of that.
     fn is_left_run(&self, label: &Record) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if crate::planted::has(crate::planted::Bug::OldCopyCurrent) {
-            return true;
-        }
         label.run.tag == self.record.left_runs[usize::from(label.leg)]
     }
 

@@ -391,10 +391,6 @@ impl Engine {
             }
             Stage::Bits if self.are_bits_stored(op) => self.store(op),
             Stage::Storing if flight.pending == 0 => self.judge_write(op),
-            #[cfg(feature = "planted-bugs")]
-            Stage::Loss if crate::planted::has(crate::planted::Bug::LossNotDurable) => {
-                self.heal(op)
-            }
             Stage::Loss if self.missing(flight.good | flight.exempt) == 0 => self.heal(op),
             Stage::Healed if self.is_healed(flight) => self.finish(op, Outcome::SUCCESS),
             Stage::Sound if self.sound.is_none() => self.store(op),
@@ -461,10 +457,6 @@ impl Engine {
         let Some(flight) = self.flights.remove(&op) else { return };
         if flight.is_busy {
             for region in self.regions_of(flight.lba, flight.blocks) {
-                #[cfg(feature = "planted-bugs")]
-                if crate::planted::has(crate::planted::Bug::BitAfterWrite) {
-                    self.maps.written.set(region);
-                }
                 self.maps.busy[region] -= 1;
             }
         }

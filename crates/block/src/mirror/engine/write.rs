@@ -3,8 +3,6 @@
 use super::{Engine, Fault, Io, Kind, Owner, Role, Stage, Target, fault};
 use crate::mirror::record::{LEGS_MAX, Mask};
 use crate::op::{OpKind, Outcome};
-#[cfg(feature = "planted-bugs")]
-use crate::planted;
 
 /// How often an operation is sent to the same leg again after a failure that may pass.
 const RETRIES_MAX: u8 = 3;
@@ -20,10 +18,6 @@ impl Engine {
         for region in self.regions_of(lba, blocks) {
             self.maps.busy[region] += u32::from(is_first);
             self.maps.touched.set(region);
-            #[cfg(feature = "planted-bugs")]
-            if planted::has(planted::Bug::BitAfterWrite) {
-                continue;
-            }
             self.maps.written.set(region);
             if is_someone_absent {
                 self.maps.missed.set(region);
@@ -38,10 +32,6 @@ impl Engine {
     }
 
     pub(super) fn are_bits_stored(&self, op: u64) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if planted::has(planted::Bug::BitAfterWrite) {
-            return true;
-        }
         let Some(flight) = self.flights.get(&op) else { return false };
         let [written, missed] = &self.maps.stored;
         let is_someone_absent = self.is_someone_absent();
@@ -62,10 +52,6 @@ impl Engine {
                 self.with(|role| matches!(role, Role::Member | Role::Copying))
             }
             Kind::Flush(_) => self.with(|role| role == Role::Member),
-            #[cfg(feature = "planted-bugs")]
-            Kind::User(_) if planted::has(planted::Bug::CopyOvertaken) => {
-                self.with(|role| role == Role::Member)
-            }
             Kind::User(_) => self.with(|role| matches!(role, Role::Member | Role::Copying)),
         };
         let targets = targets & self.with(|role| matches!(role, Role::Member | Role::Copying));
@@ -190,12 +176,6 @@ impl Engine {
     }
 
     pub(super) fn is_suspect(&self, op: u64) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if planted::has(planted::Bug::BalancedTooSoon)
-            && self.flights.get(&op).is_some_and(|flight| matches!(flight.kind, Kind::User(_)))
-        {
-            return false;
-        }
         let Some(flight) = self.flights.get(&op) else { return false };
         (self.want.members | self.missing(0)).count_ones() > 1
             && self

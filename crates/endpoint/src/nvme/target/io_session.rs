@@ -25,8 +25,6 @@ use weft_proto::nvme::controller::{
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
-#[cfg(feature = "planted-bugs")]
-use weft_proto::planted;
 use weft_proto::stream::Tag;
 
 /// A command that waits for memory.
@@ -310,13 +308,6 @@ impl IoSession {
                 let mut both = core::mem::take(&mut self.memory[first.index()]);
                 both.append(&mut self.memory[index]);
                 (OpKind::CompareAndWrite { fua: request.fua }, both)
-            }
-            #[cfg(feature = "planted-bugs")]
-            RequestKind::Flush if planted::has(planted::Bug::LostFlush) => {
-                self.issued(&request);
-                return self.devices.ended(
-                    Op::bare(OpKind::Flush, 0, 0, request.tag.0.into()).done(Outcome::SUCCESS),
-                );
             }
             RequestKind::Flush => (OpKind::Flush, Segments::new()),
             RequestKind::WriteZeroes { deallocate } => {

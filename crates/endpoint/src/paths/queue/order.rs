@@ -8,10 +8,6 @@ impl PathsQueue {
     /// Whether an operation is among those that go out in order.
     #[inline]
     fn is_ordered(&self, kind: OpKind, blocks: u32) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if weft_proto::planted::has(weft_proto::planted::Bug::OverlappingWritesAtOnce) {
-            return false;
-        }
         self.log.is_some() && kind.is_write() && blocks > 0
     }
 

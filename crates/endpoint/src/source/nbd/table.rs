@@ -4,7 +4,7 @@ use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use crate::source::idle::Idle;
 use crate::source::queue::{Commands, GONE, Watchdog};
-use crate::source::settle::{Lost, nbd_bound};
+use crate::source::settle::Lost;
 use crate::status::nbd::from_nbd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -260,7 +260,8 @@ impl Commands for Table {
     }
 
     fn connection_ended(&mut self, engine: &Client, on: &Handle, lost: &mut Lost) {
-        self.settled_at = on.now() + nbd_bound(self.patience.quiesce);
+        // The protocol has no timers: a server may go on for as long as the user says.
+        self.settled_at = on.now() + self.patience.quiesce;
         for n in 0..self.slots.len() {
             let Some(running) = self.slots[n].take() else { continue };
             let untouched = running.done_blocks == 0 && !running.flushing;

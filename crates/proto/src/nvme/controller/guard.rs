@@ -62,10 +62,6 @@ impl Guard {
     fn access(&self, index: usize, reservations: &Reservations, epoch: u64) -> Access {
         let place = &self.seen[index % PLACES];
         let is_known = |seen: &Seen| seen.index == index && seen.epoch == epoch;
-        #[cfg(feature = "planted-bugs")]
-        let is_known = |seen: &Seen| {
-            is_known(seen) || crate::planted::has(crate::planted::Bug::ForgottenReservation)
-        };
         if let Some(seen) = place.get().filter(is_known) {
             return seen.access;
         }

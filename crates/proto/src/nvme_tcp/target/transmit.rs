@@ -42,16 +42,10 @@ impl TargetConnection {
             return self.enqueue(tag);
         }
         slot.state = CommandState::Sending;
-        #[cfg(feature = "planted-bugs")]
-        let too_soon = crate::planted::has(crate::planted::Bug::TagReusedTooSoon);
         // Ahead of the response, so that its header and that of the next PDU are neighbours.
         out.release(tag);
         if !success {
             put_response(&format, slot, out);
-        }
-        #[cfg(feature = "planted-bugs")]
-        if too_soon {
-            self.slots.give_back(tag);
         }
     }
 
