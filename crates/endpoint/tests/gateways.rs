@@ -12,7 +12,7 @@ use weft_endpoint::inventory::{
     ControllerRange, InventoryBuilder, LiveInventory, NamespaceConfig, OtherGateway, Sharing,
     SubsystemConfig,
 };
-use weft_endpoint::source::{iscsi, nvme_tcp};
+use weft_endpoint::source::{iscsi, nvme};
 use weft_endpoint::url::{ISCSI_PORT, IscsiUrl, NvmeUrl};
 use weft_endpoint::{ConnectOptions, PathOptions, TlsFiles, open};
 use weft_proto::iscsi::text::Name;
@@ -81,7 +81,7 @@ impl Gateway {
     /// the subsystem is reached.
     fn nvme_ports(&self) -> (u64, Vec<(u16, String)>) {
         let place = NvmeUrl::parse(&self.url("nvme+tcp")).unwrap().address;
-        let log = nvme_tcp::discover(&place, &options()).unwrap();
+        let log = nvme::tcp::discover(&place, &options()).unwrap();
         let entries = log.entries.iter().filter(|entry| entry.subtype == SubsystemType::NVME);
         let port = |entry: &weft_proto::nvme::log_page::DiscoveryEntry| {
             assert_eq!((entry.subnqn.nqn().unwrap(), entry.cntlid), (nqn(), Cntlid::DYNAMIC));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use weft_block::OpenOptions;
 use weft_endpoint::ConnectOptions;
-use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
+use weft_endpoint::export::nvme::{Target, TargetConfig};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::{Loops, LoopsConfig};
@@ -24,6 +24,7 @@ fn served() -> (Target, Loops) {
         inventory,
         listen,
         identities: weft_endpoint::identity::Identities::default(),
+        tls: weft_endpoint::TlsFiles::default(),
     };
     (Target::start(config, loops.remotes()).unwrap(), loops)
 }

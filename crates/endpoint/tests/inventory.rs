@@ -309,7 +309,7 @@ fn several_subsystems_are_discovered_and_served() {
     works(&Disk::open(&format!("{}/3", urls[1]), &options()).unwrap());
     assert!(open(&urls[2], &options()).is_err());
     let place = weft_endpoint::url::NvmeUrl::parse(&urls[0]).unwrap().address;
-    let log = weft_endpoint::source::nvme_tcp::discover(&place, &options()).unwrap();
+    let log = weft_endpoint::source::nvme::tcp::discover(&place, &options()).unwrap();
     let names: Vec<Nqn> = log.entries.iter().map(|entry| entry.subnqn.nqn().unwrap()).collect();
     assert_eq!(names, [nqn(), other, Nqn::discovery()]);
 }

@@ -7,9 +7,10 @@ use served::Served;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use weft_block::BlockDevice;
-use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
+use weft_endpoint::ConnectOptions;
+use weft_endpoint::export::nvme::{Target, TargetConfig};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
-use weft_endpoint::source::nvme_tcp::{ConnectOptions, Session, discover};
+use weft_endpoint::source::nvme::tcp::{Session, discover};
 use weft_endpoint::url::{HostPort, NvmeUrl};
 use weft_endpoint::{Disk, PathOptions, open};
 use weft_proto::nvme::log_page::SubsystemType;
@@ -28,6 +29,7 @@ fn serve(sources: &[&str], threads: usize) -> Served<Target> {
         inventory,
         listen,
         identities: weft_endpoint::identity::Identities::default(),
+        tls: weft_endpoint::TlsFiles::default(),
     };
     Served::start(&served::loops(threads), |loops| Target::start(config, loops).unwrap())
 }

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Device, Opening, Presence};
 use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
-use weft_endpoint::export::{Export, iscsi, nvme_tcp};
+use weft_endpoint::export::{Export, iscsi, nvme};
 use weft_endpoint::identity::Identities;
 use weft_endpoint::inventory::{
     ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig,
@@ -347,10 +347,14 @@ fn start(
         Protocol::NvmeTcp | Protocol::NvmeRdma => {
             // Each start has numbers of its own.
             let identities = Identities::seeded(seed ^ on.now().since_epoch().as_nanos() as u64);
-            let config = nvme_tcp::TargetConfig { inventory, listen: vec![at], identities };
-            let limits = nvme_tcp::TargetLimits { quiesce, ..nvme_tcp::TargetLimits::default() };
-            let target =
-                nvme_tcp::Target::start_on(on, config, limits, loops).expect("a free port");
+            let config = nvme::TargetConfig {
+                inventory,
+                listen: vec![at],
+                identities,
+                tls: weft_endpoint::TlsFiles::default(),
+            };
+            let limits = nvme::TargetLimits { quiesce, ..nvme::TargetLimits::default() };
+            let target = nvme::Target::start_on(on, config, limits, loops).expect("a free port");
             if protocol == Protocol::NvmeRdma {
                 target.listen_on(on, &format!("nvme+rdma://{at}")).expect("a free port");
             }

@@ -9,7 +9,7 @@ use std::{
 const RUST: [&str; 5] = ["crates", "xtask", "fuzz", "tests", "examples"];
 
 /// Directories that hold nothing of ours.
-const FOREIGN: [&str; 5] = ["target", ".git", "corpus", "artifacts", "node_modules"];
+const FOREIGN: [&str; 4] = [".git", "corpus", "artifacts", "node_modules"];
 
 /// The root of the workspace.
 pub fn root() -> PathBuf {
@@ -39,7 +39,9 @@ fn walk(directory: &Path, extension: &str, found: &mut Vec<(String, String)>) {
     for path in entries.map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() {
-            if !FOREIGN.contains(&name.as_str()) {
+            // A target of NVMe has directories named so, too.
+            let is_built = name == "target" && path.join("CACHEDIR.TAG").exists();
+            if !is_built && !FOREIGN.contains(&name.as_str()) {
                 walk(&path, extension, found);
             }
         } else if path.extension().is_some_and(|found| found == extension) {

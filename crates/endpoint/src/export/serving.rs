@@ -2,7 +2,7 @@
 //! listen.
 
 use super::hosts::ConnectedHost;
-use super::{iscsi, nbd, nvme_tcp};
+use super::{iscsi, nbd, nvme};
 use crate::disk::Disk;
 use crate::inventory::{Inventory, InventoryBuilder, InventoryError, LiveInventory};
 use crate::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
@@ -81,12 +81,7 @@ type Start = fn(config: &ExportConfig, loops: &[RemoteLoop]) -> Result<Box<dyn E
 
 /// All protocols of exports.
 const PROTOCOLS: [Protocol; 3] = [
-    Protocol {
-        schemes: &NVME_SCHEMES,
-        check: nvme_tcp::check,
-        place: nvme_tcp::place,
-        start: nvme_tcp::start,
-    },
+    Protocol { schemes: &NVME_SCHEMES, check: nvme::check, place: nvme::place, start: nvme::start },
     Protocol { schemes: &[ISCSI], check: iscsi::check, place: iscsi::place, start: iscsi::start },
     Protocol { schemes: &NBD_SCHEMES, check: nbd::check, place: nbd::place, start: nbd::start },
 ];

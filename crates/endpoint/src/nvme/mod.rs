@@ -1,8 +1,7 @@
-//! NVMe over any transport: controllers and hosts, independent of what carries their capsules.
+//! What both ends of NVMe need, whichever carries their capsules: [`names`] of peers, and the work
+//! of a queue pair ([`rdma`]).
 
-pub(crate) mod host;
 pub(crate) mod names;
 pub(crate) mod rdma;
-pub(crate) mod target;
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,6 @@ pub mod iscsi;
 pub(crate) mod link;
 pub mod nbd;
 pub mod nvme;
-pub mod nvme_rdma;
-pub mod nvme_tcp;
 pub(crate) mod opening;
 mod options;
 

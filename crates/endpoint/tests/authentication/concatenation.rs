@@ -14,7 +14,7 @@ use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::inventory::{Authentication, LiveInventory, OtherGateway, SubsystemConfig};
 use weft_endpoint::source::HostSecrets;
-use weft_endpoint::source::nvme_tcp::discover;
+use weft_endpoint::source::nvme::tcp::discover;
 use weft_endpoint::url::HostPort;
 use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
 use weft_io::RemoteLoop;

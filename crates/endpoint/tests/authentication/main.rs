@@ -24,7 +24,7 @@ mod strangers;
 use served::Served;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
+use weft_endpoint::export::nvme::{Target, TargetConfig};
 use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_endpoint::inventory::{Authentication, LiveInventory, SubsystemConfig};
 use weft_endpoint::source::HostSecrets;
@@ -54,6 +54,7 @@ impl Demanding {
             inventory: Arc::clone(&inventory),
             listen,
             identities: Identities::default(),
+            tls: weft_endpoint::TlsFiles::default(),
         };
         let target =
             Served::start(&served::loops(2), |loops| Target::start(config, loops).unwrap());

@@ -4,7 +4,7 @@ use super::{Demanding, host, knows, options, secret, subsystem, with};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::Authentication;
 use weft_endpoint::source::HostSecrets;
-use weft_endpoint::source::nvme_tcp::{Session, discover};
+use weft_endpoint::source::nvme::tcp::{Session, discover};
 use weft_endpoint::url::{HostPort, NvmeUrl};
 use weft_proto::nvme::auth::{Group, Hash};
 use weft_proto::nvme::types::{Id128, Nqn};

@@ -5,7 +5,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 use weft_block::{BlockDevice, OpenOptions};
-use weft_endpoint::export::{Exports, iscsi, nbd, nvme_tcp};
+use weft_endpoint::export::{Exports, iscsi, nbd, nvme};
 use weft_endpoint::loops::{Loops, LoopsConfig, ask};
 use weft_io::RemoteLoop;
 
@@ -24,7 +24,7 @@ macro_rules! stops {
     };
 }
 
-stops!(nvme_tcp::Target, iscsi::Target, nbd::NbdServer);
+stops!(nvme::Target, iscsi::Target, nbd::NbdServer);
 
 impl Stop for Exports {
     fn stop(self) {

@@ -6,7 +6,7 @@ use crate::targets::patient;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use weft_endpoint::ConnectOptions;
-use weft_endpoint::source::nvme_tcp::Session;
+use weft_endpoint::source::nvme::tcp::Session;
 use weft_endpoint::url::NvmeUrl;
 use weft_proto::nvme::host::HostConfig;
 use weft_proto::nvme::opcode::AdminOpcode;

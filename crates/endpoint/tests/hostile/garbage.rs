@@ -3,7 +3,7 @@
 
 use crate::tcp::{BYSTANDERS, Bystander, Served, Tcp, who};
 use crate::wire::{self, ON};
-use weft_endpoint::export::nvme_tcp::TargetLimits;
+use weft_endpoint::export::nvme::TargetLimits;
 use weft_io::sim::Rng;
 use weft_proto::nvme::fabrics::{ConnectResponse, Property};
 use weft_proto::nvme::host::command;

@@ -5,7 +5,7 @@ use crate::tcp::{Bystander, NQN, Served, Tcp, who};
 use crate::wire::{self, ON, Peer, Who};
 use std::io::Write;
 use std::time::Duration;
-use weft_endpoint::export::nvme_tcp::TargetLimits;
+use weft_endpoint::export::nvme::TargetLimits;
 use weft_proto::nvme::fabrics::{Connect, InvalidParameter, Property};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::property::PropertyOffset;

@@ -3,7 +3,7 @@
 use crate::stolen::{Door, nobody_takes_what_is_anothers};
 use crate::tcp::{NQN, Served, Tcp};
 use crate::wire::Who;
-use weft_endpoint::export::nvme_tcp::TargetLimits;
+use weft_endpoint::export::nvme::TargetLimits;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::types::Nqn;
 

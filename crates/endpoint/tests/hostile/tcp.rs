@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
-use weft_endpoint::export::nvme_tcp::{Target, TargetConfig, TargetLimits};
+use weft_endpoint::export::nvme::{Target, TargetConfig, TargetLimits};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::{LoopsConfig, ask};
@@ -127,6 +127,7 @@ impl Served {
             inventory: LiveInventory::of_devices(subsystem, devices).unwrap(),
             listen,
             identities: weft_endpoint::identity::Identities::default(),
+            tls: weft_endpoint::TlsFiles::default(),
         };
         Self(crate::served::Served::start(loops, |loops| {
             Target::start_limited(config, limits, loops).unwrap()

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_block::{OpKind, Outcome, StatusKind};
-use weft_endpoint::source::nvme_tcp::Session;
+use weft_endpoint::source::nvme::tcp::Session;
 use weft_endpoint::url::NvmeUrl;
 use weft_endpoint::{ConnectOptions, open};
 use weft_proto::nvme::cqe::Cqe;

@@ -21,7 +21,7 @@ use weft_endpoint::export::iscsi::{
     Settings, Target as Iscsi, TargetConfig as IscsiConfig, TargetLimits,
 };
 use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
-use weft_endpoint::export::nvme_tcp::{Target as Nvme, TargetConfig as NvmeConfig};
+use weft_endpoint::export::nvme::{Target as Nvme, TargetConfig as NvmeConfig};
 use weft_endpoint::identity::Identities;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::{ConnectOptions, Disk, PathOptions};
@@ -63,6 +63,7 @@ impl Stage {
                         inventory: one,
                         listen: listen(),
                         identities: Identities::system(),
+                        tls: weft_endpoint::TlsFiles::default(),
                     },
                     loops,
                 )

@@ -13,7 +13,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use weft_block::{Change, Device, Presence};
 use weft_endpoint::ConnectOptions;
-use weft_endpoint::export::nvme_tcp::{Target, TargetConfig, TargetLimits};
+use weft_endpoint::export::nvme::{Target, TargetConfig, TargetLimits};
 use weft_endpoint::inventory::{LiveInventory, NamespaceConfig, SubsystemConfig};
 use weft_io::sim::Cut;
 use weft_proto::nvme::cqe::Cqe;
@@ -65,6 +65,7 @@ impl Stage {
             inventory: Arc::clone(&gateway),
             listen: vec![address],
             identities: weft_endpoint::identity::Identities::seeded(1),
+            tls: weft_endpoint::TlsFiles::default(),
         };
         let target = Target::start_on(
             &on,

@@ -9,7 +9,7 @@ use crate::scene::{NQN, Scene, Setup, options};
 use std::net::SocketAddr;
 use std::time::Duration;
 use weft_block::{OpKind, OpenOptions};
-use weft_endpoint::export::nvme_tcp::TargetLimits;
+use weft_endpoint::export::nvme::TargetLimits;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::{ConnectOptions, PathOptions};
 use weft_io::sim::NetConfig;

@@ -16,7 +16,7 @@ use weft_block::{
     BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions, StatusKind,
 };
 use weft_endpoint::export::Export;
-use weft_endpoint::export::nvme_tcp::TargetLimits;
+use weft_endpoint::export::nvme::TargetLimits;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::{ConnectOptions, PathOptions};
 use weft_io::sim::Cut;

@@ -5,8 +5,8 @@ use crate::scene::{NQN, Scene, Setup, port};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
-use weft_endpoint::export::nvme_tcp::TargetLimits;
-use weft_endpoint::export::{Export, iscsi, nvme_tcp};
+use weft_endpoint::export::nvme::TargetLimits;
+use weft_endpoint::export::{Export, iscsi, nvme};
 use weft_endpoint::identity::Identities;
 use weft_endpoint::inventory::LiveInventory;
 use weft_io::{Handle, RemoteLoop};
@@ -51,12 +51,13 @@ impl Protocol {
     ) -> Box<dyn Export> {
         match self {
             Self::NvmeTcp => {
-                let config = nvme_tcp::TargetConfig {
+                let config = nvme::TargetConfig {
                     inventory,
                     listen: vec![address],
                     identities: Identities::seeded(1),
+                    tls: weft_endpoint::TlsFiles::default(),
                 };
-                Box::new(nvme_tcp::Target::start_on(on, config, limits, loops).unwrap())
+                Box::new(nvme::Target::start_on(on, config, limits, loops).unwrap())
             }
             Self::Iscsi => iscsi(on, inventory, &loops, vec![address]),
             Self::Nbd => {

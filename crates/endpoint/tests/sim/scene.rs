@@ -10,10 +10,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use weft_block::{BlockDevice, BlockQueue, Change, Completion, Device, Error, Op, Pending};
 use weft_endpoint::export::Export;
-use weft_endpoint::export::nvme_tcp::{Target, TargetConfig, TargetLimits};
+use weft_endpoint::export::nvme::{Target, TargetConfig, TargetLimits};
 use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
-use weft_endpoint::source::nvme_tcp::{NvmeTcpDevice, begin};
+use weft_endpoint::source::nvme::tcp::{NvmeTcpDevice, begin};
 use weft_endpoint::url::NvmeUrl;
 use weft_endpoint::{ConnectOptions, Control, NameTable, Names, PathOptions};
 use weft_io::sim::{HostId, LoopId, World};
@@ -114,8 +114,12 @@ impl Connections for Box<dyn Export> {
 impl Scene {
     pub fn new(setup: Setup) -> Self {
         Self::with(setup, |on, inventory, limits, remotes| {
-            let config =
-                TargetConfig { inventory, listen: vec![port()], identities: Identities::seeded(1) };
+            let config = TargetConfig {
+                inventory,
+                listen: vec![port()],
+                identities: Identities::seeded(1),
+                tls: weft_endpoint::TlsFiles::default(),
+            };
             Target::start_on(on, config, limits, remotes).unwrap()
         })
     }

@@ -3,9 +3,9 @@
 //! end has posted, or is refused.
 
 use super::target_end::TargetEnd;
-use crate::nvme::target::connection::Connection;
-use crate::nvme::target::shared::Shared;
-use crate::nvme::target::transport::PortAddress;
+use crate::export::nvme::connection::Connection;
+use crate::export::nvme::shared::Shared;
+use crate::export::nvme::transport::PortAddress;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,8 +2,8 @@
 //! writes while a command is under way.
 
 use super::fabric::{End, Fabric, Message, Next};
-use crate::nvme::host::greeting::Greeted;
-use crate::nvme::host::transport::{Commands, Engine, Event, Link, Opened, Plan};
+use crate::source::nvme::greeting::Greeted;
+use crate::source::nvme::transport::{Commands, Engine, Event, Link, Opened, Plan};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{Error, ErrorKind};

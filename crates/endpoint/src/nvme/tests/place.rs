@@ -3,17 +3,17 @@
 use super::fabric::Fabric;
 use super::host_end::HostEnd;
 use super::stage::Stage;
-use crate::export::nvme_tcp::{Target, TargetConfig};
+use crate::export::nvme::TargetLimits;
+use crate::export::nvme::shared::Shared;
+use crate::export::nvme::{Target, TargetConfig};
 use crate::identity::HostIdentity;
 use crate::inventory::{LiveInventory, SubsystemConfig};
-use crate::nvme::host::device::NvmeDevice;
-use crate::nvme::host::session::{self, Session};
-use crate::nvme::host::transport::Link;
-use crate::nvme::target::TargetLimits;
-use crate::nvme::target::shared::Shared;
 use crate::source::ConnectOptions;
-use crate::source::nvme_rdma::RdmaLink;
-use crate::source::nvme_tcp::TcpLink;
+use crate::source::nvme::device::NvmeDevice;
+use crate::source::nvme::rdma::RdmaLink;
+use crate::source::nvme::session::{self, Session};
+use crate::source::nvme::tcp::TcpLink;
+use crate::source::nvme::transport::Link;
 use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -117,6 +117,7 @@ impl Transport for Tcp {
                 inventory: inventory(Arc::clone(&device)),
                 listen: vec![at.parse().unwrap()],
                 identities: crate::identity::Identities::seeded(1),
+                tls: crate::tls::TlsFiles::default(),
             };
             Target::start_on(on, config, TargetLimits::default(), loops.clone())
         };
@@ -183,7 +184,12 @@ impl Transport for Rdma {
         _: u64,
     ) -> (Vec<SocketAddr>, Box<dyn Serving>) {
         let identities = crate::identity::Identities::seeded(1);
-        let config = TargetConfig { inventory: inventory(device), listen: Vec::new(), identities };
+        let config = TargetConfig {
+            inventory: inventory(device),
+            listen: Vec::new(),
+            identities,
+            tls: crate::tls::TlsFiles::default(),
+        };
         let target = Target::start_on(on, config, TargetLimits::default(), loops).unwrap();
         target.listen_on(on, &format!("nvme+rdma://{AT}")).unwrap();
         (target.addresses(), Box::new(target))

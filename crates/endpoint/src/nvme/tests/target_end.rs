@@ -2,9 +2,9 @@
 //! is read from and written to the host's memory.
 
 use super::fabric::{End, Message, Next};
+use crate::export::nvme::session::Session;
+use crate::export::nvme::transport::{self, Engine, Event};
 use crate::limits::CLOSE_S;
-use crate::nvme::target::session::Session;
-use crate::nvme::target::transport::{self, Engine, Event};
 use crate::pump::{Flow, Link};
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -15,7 +15,7 @@ use weft_block::{
     Presence,
 };
 use weft_endpoint::export::Export;
-use weft_endpoint::export::nvme_tcp::TargetLimits;
+use weft_endpoint::export::nvme::TargetLimits;
 use weft_endpoint::inventory::{InventoryBuilder, LiveInventory, NamespaceConfig, SubsystemConfig};
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::{ConnectOptions, PathOptions};

@@ -1,4 +1,5 @@
-//! The security stage of a login: choice of a method, and CHAP in one direction or both (RFC 7143 §12.1).
+//! The security stage of a login: choice of a method, and CHAP in one direction or both (RFC 7143
+//! §12.1).
 
 use super::config::{ChapPolicy, Guard};
 use crate::iscsi::chap::{self, Algorithm, CHALLENGE_BYTES, Credentials};
@@ -187,7 +188,8 @@ impl Auth {
         Ok(())
     }
 
-    /// The target proves itself. A challenge that comes back as it was sent would have it answer its own (§12.1.3).
+    /// The target proves itself. A challenge that comes back as it was sent would have it answer
+    /// its own (§12.1.3).
     fn prove(
         &self,
         algorithm: Algorithm,

@@ -40,20 +40,21 @@ impl ChapPolicy {
 
 /// Bounds how often secrets may be guessed.
 pub trait Guard: Send + Sync {
-    /// The initiator has answered a challenge as `user`, rightly or not, at this time. `false`: its login is refused, and it does not learn
-    /// whether the answer was right.
+    /// The initiator has answered a challenge as `user`, rightly or not, at this time. `false`: its
+    /// login is refused, and it does not learn whether the answer was right.
     fn heeds(&self, user: &str, right: bool, now: Duration) -> bool;
 }
 
 /// Where a connection came in, and where else the target is reached.
 #[derive(Clone, Debug)]
 pub struct Portals {
-    /// TargetPortalGroupTag of the portal that the connection came in by: a session belongs to one group.
+    /// TargetPortalGroupTag of the portal that the connection came in by: a session belongs to one
+    /// group.
     pub group: u16,
     /// What discovery tells: `HOST:PORT` and portal group tag of each portal.
     pub own: Arc<[(String, u16)]>,
-    /// Portals of other machines at which the target is reached, likewise: they come after those of this one. One list may be that of many
-    /// connections.
+    /// Portals of other machines at which the target is reached, likewise: they come after those of
+    /// this one. One list may be that of many connections.
     pub others: Arc<[(String, u16)]>,
 }
 
@@ -152,11 +153,12 @@ pub struct Takeover {
 /// What the layer above a target learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetEvent {
-    /// Everything was negotiated and proven: see [`super::TargetConnection::login`]. The layer above answers with
-    /// [`super::TargetConnection::admit`] or [`super::TargetConnection::refuse`], and pauses until then.
+    /// Everything was negotiated and proven: see [`super::TargetConnection::login`]. The layer
+    /// above answers with [`super::TargetConnection::admit`] or
+    /// [`super::TargetConnection::refuse`], and pauses until then.
     Login,
-    /// A command. Its unsolicited data, immediate or not, is discarded unless [`super::TargetConnection::fetch`] is called before
-    /// the next `receive`.
+    /// A command. Its unsolicited data, immediate or not, is discarded unless
+    /// [`super::TargetConnection::fetch`] is called before the next `receive`.
     Command {
         /// Names the command from now on.
         tag: Tag,
@@ -178,7 +180,8 @@ pub enum TargetEvent {
         /// Whose; it names no command any more.
         tag: Tag,
     },
-    /// A task management function that the layer above carries out, and answers with [`super::TargetConnection::complete_task`].
+    /// A task management function that the layer above carries out, and answers with
+    /// [`super::TargetConnection::complete_task`].
     Task {
         /// Names the request from now on.
         tag: Tag,
@@ -189,7 +192,8 @@ pub enum TargetEvent {
         /// The command concerned, if it is outstanding.
         referenced: Option<Tag>,
     },
-    /// The initiator wants to end the session. The layer above ends all tasks, then calls [`super::TargetConnection::logged_out`].
+    /// The initiator wants to end the session. The layer above ends all tasks, then calls
+    /// [`super::TargetConnection::logged_out`].
     Logout,
     /// The answer to a ping of this end.
     Pong,
@@ -202,7 +206,8 @@ pub struct Answer<'a> {
     pub status: ScsiStatus,
     /// Sense data, at most [`SENSE_BYTES_MAX`](crate::scsi::sense::SENSE_BYTES_MAX) bytes.
     pub sense: &'a [u8],
-    /// Bytes at the start of the command's memory that the initiator gets, as far as it expects them.
+    /// Bytes at the start of the command's memory that the initiator gets, as far as it expects
+    /// them.
     pub data_bytes: u32,
     /// Bytes that the command would have moved in all: what the residual is counted from.
     pub total_bytes: u32,

@@ -1,4 +1,5 @@
-//! All PDUs except SCSI commands: login, pings, texts, task management, logout, Reject, asynchronous messages.
+//! All PDUs except SCSI commands: login, pings, texts, task management, logout, Reject,
+//! asynchronous messages.
 
 use super::slot::{Kind, TaskState};
 use super::{Phase, Portals, SessionKind, TargetConnection, TargetEvent, Violation};
@@ -193,8 +194,9 @@ impl TargetConnection {
         self.pinging = self.reply(&ping.encode(0), &[]).is_ok();
     }
 
-    /// Asks the initiator to log out within `within_s` seconds (§11.9.1). If it has not done so by then, it is told that its
-    /// session is dropped, as soon as its commands are answered, and the connection closes.
+    /// Asks the initiator to log out within `within_s` seconds (§11.9.1). If it has not done so by
+    /// then, it is told that its session is dropped, as soon as its commands are answered, and the
+    /// connection closes.
     pub fn request_logout(&mut self, within_s: u16) {
         self.clock.logout = Some(StartLimit::new(Duration::from_secs(within_s.into())));
         self.tell(
@@ -207,7 +209,8 @@ impl TargetConnection {
         );
     }
 
-    /// Tells the initiator that the target drops the session, which may come again after `wait_s` seconds (§11.9.1).
+    /// Tells the initiator that the target drops the session, which may come again after `wait_s`
+    /// seconds (§11.9.1).
     pub fn announce_drop(&mut self, wait_s: u16) {
         self.tell(
             AsyncMessage {
@@ -219,7 +222,8 @@ impl TargetConnection {
         );
     }
 
-    /// Tells the initiator of a SCSI asynchronous event of a logical unit, by its sense data (§11.9.1).
+    /// Tells the initiator of a SCSI asynchronous event of a logical unit, by its sense data
+    /// (§11.9.1).
     pub fn announce_event(&mut self, lun: Lun, sense: &[u8]) {
         let mut data = (sense.len() as u16).to_be_bytes().to_vec();
         data.extend_from_slice(sense);
@@ -418,8 +422,8 @@ impl TargetConnection {
         self.reply(&answer.encode(0), &[])
     }
 
-    /// All tasks of a session that the initiator ends have ended: answers it, after everything else that is to be sent. The connection is then
-    /// to be closed.
+    /// All tasks of a session that the initiator ends have ended: answers it, after everything else
+    /// that is to be sent. The connection is then to be closed.
     pub fn logged_out(&mut self) {
         self.logout_due = self.logout.is_some();
     }

@@ -1,4 +1,5 @@
-//! The login phase (RFC 7143 §6.3): security, operational parameters, transit to the full feature phase.
+//! The login phase (RFC 7143 §6.3): security, operational parameters, transit to the full feature
+//! phase.
 
 use super::auth::{Auth, Entropy, Said};
 use super::config::{Attempt, Guard, Login, SessionKind, TargetConfig};
@@ -284,7 +285,8 @@ impl LoginPhase {
         Ok(())
     }
 
-    /// What a target has to say unasked: its group with the first response (§13.9), and how much it takes in one PDU.
+    /// What a target has to say unasked: its group with the first response (§13.9), and how much it
+    /// takes in one PDU.
     fn declare(&mut self, config: &TargetConfig, into: &mut Parameters, reply: &mut Writer) {
         if !self.told_group {
             self.told_group = true;

@@ -1,20 +1,26 @@
-//! The target's end of an iSCSI connection (RFC 7143), which is also a whole session, because sessions have one connection.
+//! The target's end of an iSCSI connection (RFC 7143), which is also a whole session, because
+//! sessions have one connection.
 //!
-//! The engine performs the login by itself up to [`TargetEvent::Login`], when the layer above accepts or refuses the session. The
-//! life of a command, identified by its [`Tag`] from [`TargetEvent::Command`] on:
+//! The engine performs the login by itself up to [`TargetEvent::Login`], when the layer above
+//! accepts or refuses the session. The life of a command, identified by its [`Tag`] from
+//! [`TargetEvent::Command`] on:
 //!
-//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it needs data from the initiator. For
-//!    unsolicited data it must do so before the next [`receive`](StreamEngine::receive), which otherwise discards the data. A pump
-//!    without memory therefore waits: it does not receive unsolicited data, and does not yet fetch data that is requested by R2T.
-//! 2. The data arrives as [`Rx::Payload`] for the tag's memory, followed by [`TargetEvent::DataArrived`] or, after a wrong data
-//!    digest, [`TargetEvent::DataFailed`]. Data beyond the fetched length is reported in the same way, beyond the end of the memory.
-//! 3. The layer above calls [`complete`](TargetConnection::complete). With data for the initiator, the memory must stay until
-//!    [`Part::Release`](crate::stream::Part::Release) was sent and [`sent`](TargetConnection::sent) was called, and must be readable
-//!    (zeroes) up to the next multiple of four. Without data the memory is free at once.
+//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it needs data from
+//!    the initiator. For unsolicited data it must do so before the next
+//!    [`receive`](StreamEngine::receive), which otherwise discards the data. A pump without memory
+//!    therefore waits: it does not receive unsolicited data, and does not yet fetch data that is
+//!    requested by R2T.
+//! 2. The data arrives as [`Rx::Payload`] for the tag's memory, followed by
+//!    [`TargetEvent::DataArrived`] or, after a wrong data digest, [`TargetEvent::DataFailed`]. Data
+//!    beyond the fetched length is reported in the same way, beyond the end of the memory.
+//! 3. The layer above calls [`complete`](TargetConnection::complete). With data for the initiator,
+//!    the memory must stay until [`Part::Release`](crate::stream::Part::Release) was sent and
+//!    [`sent`](TargetConnection::sent) was called, and must be readable (zeroes) up to the next
+//!    multiple of four. Without data the memory is free at once.
 //!
-//! A response waits until unsolicited data of its command has passed. Tasks that end without a response are ended by
-//! [`abandon`](TargetConnection::abandon). The command window (MaxCmdSN) is as wide as the number of slots; it opens as responses
-//! are sent.
+//! A response waits until unsolicited data of its command has passed. Tasks that end without a
+//! response are ended by [`abandon`](TargetConnection::abandon). The command window (MaxCmdSN) is
+//! as wide as the number of slots; it opens as responses are sent.
 
 mod auth;
 mod config;
@@ -106,7 +112,8 @@ pub struct TargetConnection {
 }
 
 impl TargetConnection {
-    /// A connection on which nothing was received yet. `entropy` is used for CHAP, and must be fresh.
+    /// A connection on which nothing was received yet. `entropy` is used for CHAP, and must be
+    /// fresh.
     pub fn new(config: Arc<TargetConfig>, portals: Portals, entropy: Entropy) -> Self {
         let group = portals.group;
         let window = config.commands.clamp(1, (slot::SLOTS_MAX - IMMEDIATE_COMMANDS_MAX) / 2);
@@ -181,7 +188,8 @@ impl TargetConnection {
         Takeover { exp_cmd_sn: self.exp_cmd_sn, parameters: self.parameters }
     }
 
-    /// Lets the initiator in, as the session `tsih` (not 0), which is a new one or that of a connection before.
+    /// Lets the initiator in, as the session `tsih` (not 0), which is a new one or that of a
+    /// connection before.
     pub fn admit(&mut self, tsih: u16, before: Option<&Takeover>) {
         let Some((request, flags, text)) = self.pending.take() else { return };
         self.phase = Phase::Full;
@@ -212,8 +220,9 @@ impl TargetConnection {
         self.slots.peek(tag).is_some_and(|slot| slot.unsolicited)
     }
 
-    /// Asks for the first `bytes` (more than zero) of the initiator's data of a command that was not fetched yet. Gives how many of them
-    /// will come: the initiator may have announced fewer. If that is none, nothing happens.
+    /// Asks for the first `bytes` (more than zero) of the initiator's data of a command that was
+    /// not fetched yet. Gives how many of them will come: the initiator may have announced fewer.
+    /// If that is none, nothing happens.
     pub fn fetch(&mut self, tag: Tag, bytes: u32) -> u32 {
         let Some(slot) =
             self.slots.at(tag).filter(|slot| slot.state == TaskState::Held && slot.writes)
@@ -233,8 +242,8 @@ impl TargetConnection {
         wanted
     }
 
-    /// Ends a command. Not to be called between a fetch and the end of its data. Tells whether its memory stays in use until
-    /// [`Self::sent`].
+    /// Ends a command. Not to be called between a fetch and the end of its data. Tells whether its
+    /// memory stays in use until [`Self::sent`].
     #[inline]
     pub fn complete(&mut self, tag: Tag, answer: &Answer<'_>) -> bool {
         let Some(slot) = self.slots.at(tag) else { return false };
@@ -282,8 +291,8 @@ impl TargetConnection {
         }
     }
 
-    /// The pump has sent everything before the [`Part::Release`](crate::stream::Part::Release) of `tag`: its memory is free, and the tag
-    /// may name another command.
+    /// The pump has sent everything before the [`Part::Release`](crate::stream::Part::Release) of
+    /// `tag`: its memory is free, and the tag may name another command.
     #[inline]
     pub fn sent(&mut self, tag: Tag) {
         if self.slots.at(tag).is_some_and(|slot| slot.state == TaskState::Sending) {
@@ -291,9 +300,10 @@ impl TargetConnection {
         }
     }
 
-    /// Abandons a command without a response, whether it waits for data or not. Returns whether its memory is free at once;
-    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] reports the end of that. Data that arrives later is
-    /// discarded. Completed commands are not affected.
+    /// Abandons a command without a response, whether it waits for data or not. Returns whether its
+    /// memory is free at once; otherwise data is just arriving in it, and [`TargetEvent::Dropped`]
+    /// reports the end of that. Data that arrives later is discarded. Completed commands are not
+    /// affected.
     pub fn abandon(&mut self, tag: Tag) -> bool {
         let arriving = self.arriving.is_some_and(|arriving| arriving.tag == Some(tag));
         let begun = arriving && !matches!(self.stage, receive::Stage::Immediate { .. });
@@ -378,7 +388,8 @@ impl TargetConnection {
     }
 }
 
-/// The residual of a command that transfers `expected` bytes for the initiator and `total` according to its CDB (§11.4.5).
+/// The residual of a command that transfers `expected` bytes for the initiator and `total`
+/// according to its CDB (§11.4.5).
 #[inline]
 fn residual(expected: u32, total: u32) -> (ResponseFlags, u32) {
     match expected.cmp(&total) {

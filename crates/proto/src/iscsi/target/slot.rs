@@ -15,7 +15,8 @@ pub(super) enum TaskState {
     Held,
     /// The initiator's data is awaited.
     Fetching,
-    /// The layer above gave the task up while data arrived in its memory; the slot lives until that has passed.
+    /// The layer above gave the task up while data arrived in its memory; the slot lives until that
+    /// has passed.
     Draining,
     /// Data and response are to be sent.
     Completing,
@@ -132,8 +133,8 @@ impl TaskSlot {
     }
 }
 
-/// Bits of a Target Transfer Tag: the slot, the R2T, the slot's generation. The top bit stays clear, so that none is the tag of
-/// no transfer.
+/// Bits of a Target Transfer Tag: the slot, the R2T, the slot's generation. The top bit stays
+/// clear, so that none is the tag of no transfer.
 const TAG_BITS: u32 = 10;
 const WINDOW_BITS: u32 = 6;
 

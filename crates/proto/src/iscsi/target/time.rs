@@ -1,5 +1,5 @@
-//! The time limits of a target: for login, for silence (with pings, RFC 7143 §11.18 and §11.19), and for the logout that it has
-//! requested (§11.9.1).
+//! The time limits of a target: for login, for silence (with pings, RFC 7143 §11.18 and §11.19),
+//! and for the logout that it has requested (§11.9.1).
 
 use super::{Phase, TargetConfig, TargetConnection, Violation};
 use crate::stream::{StartLimit, StreamEngine};
@@ -23,7 +23,8 @@ pub(super) struct Clock {
     ping_timeout: Duration,
     /// Something came since the last tick.
     heard: bool,
-    /// The layer above takes nothing, so nothing can be heard: what was received last led to an event, and nothing was shown since.
+    /// The layer above takes nothing, so nothing can be heard: what was received last led to an
+    /// event, and nothing was shown since.
     held: bool,
     /// When something was heard last.
     heard_at: Duration,

@@ -84,7 +84,8 @@ impl TargetConnection {
         }
     }
 
-    /// One Data-In PDU; tells whether it was the last. With GOOD status the last one carries it (§11.7.3).
+    /// One Data-In PDU; tells whether it was the last. With GOOD status the last one carries it
+    /// (§11.7.3).
     #[inline]
     fn put_data(&mut self, tag: Tag, out: &mut Transmit) -> bool {
         let (burst, pdu_bytes) = (

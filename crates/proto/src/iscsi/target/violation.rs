@@ -1,4 +1,5 @@
-//! Violations of iSCSI that end a connection. At error recovery level 0 the initiator then starts a new session.
+//! Violations of iSCSI that end a connection. At error recovery level 0 the initiator then starts a
+//! new session.
 
 use crate::iscsi::pdu::LoginStatus;
 use crate::iscsi::text::TextError;
@@ -21,7 +22,8 @@ pub enum Violation {
     /// A header digest was wrong.
     #[error("the header digest is wrong: data was damaged in transit")]
     HeaderDigest,
-    /// A data segment is longer than this end declared (MaxRecvDataSegmentLength), or than login allows.
+    /// A data segment is longer than this end declared (MaxRecvDataSegmentLength), or than login
+    /// allows.
     #[error("a PDU has {0} bytes of data, more than declared")]
     DataSegmentLength(u32),
     /// Text that breaks its form.

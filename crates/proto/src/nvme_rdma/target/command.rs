@@ -12,8 +12,9 @@ use crate::nvme_rdma::work::RemoteMemory;
 use crate::stream::Tag;
 
 impl TargetQueuePair {
-    /// Asks for the first `bytes` (more than zero) of the host's data of a command that was not fetched yet. Errors are the status to
-    /// complete the command with: its SGL describes something else.
+    /// Asks for the first `bytes` (more than zero) of the host's data of a command that was not
+    /// fetched yet. Errors are the status to complete the command with: its SGL describes something
+    /// else.
     pub fn fetch(&mut self, tag: Tag, bytes: u32) -> Result<(), Status> {
         let max = self.config.max_data_bytes;
         let closed = self.link.is_closed();
@@ -60,8 +61,9 @@ impl TargetQueuePair {
         }
     }
 
-    /// Answers a command with the first `data_bytes` of its memory and `cqe`. No more is sent than the command's SGL describes, and if
-    /// that is not the host's memory then the answer is what is wrong with it. Not to be called between a fetch and the end of its data.
+    /// Answers a command with the first `data_bytes` of its memory and `cqe`. No more is sent than
+    /// the command's SGL describes, and if that is not the host's memory then the answer is what is
+    /// wrong with it. Not to be called between a fetch and the end of its data.
     #[inline]
     pub fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32) {
         self.ignore_data(tag);
@@ -90,7 +92,8 @@ impl TargetQueuePair {
         }
     }
 
-    /// The layer above has heard that the memory of an answered command is free: the tag may name another command.
+    /// The layer above has heard that the memory of an answered command is free: the tag may name
+    /// another command.
     #[inline]
     pub fn sent(&mut self, tag: Tag) {
         if self
@@ -102,8 +105,9 @@ impl TargetQueuePair {
         }
     }
 
-    /// Abandons a command without a response. If its data was asked for, [`TargetEvent::Dropped`] follows, and nothing else; otherwise
-    /// its memory is free at once. Completed commands are not affected.
+    /// Abandons a command without a response. If its data was asked for, [`TargetEvent::Dropped`]
+    /// follows, and nothing else; otherwise its memory is free at once. Completed commands are not
+    /// affected.
     pub fn abandon(&mut self, tag: Tag) {
         self.ignore_data(tag);
         let Some(slot) = self.slots.at(tag) else { return };
@@ -124,7 +128,8 @@ impl TargetQueuePair {
         }
     }
 
-    /// Gives up all commands whose data is awaited, for a controller that is reset or disabled; see [`Self::abandon`].
+    /// Gives up all commands whose data is awaited, for a controller that is reset or disabled; see
+    /// [`Self::abandon`].
     pub fn drop_pending(&mut self) {
         for tag in self.slots.tags() {
             if self.slots.peek(tag).is_some_and(|slot| {
@@ -137,7 +142,8 @@ impl TargetQueuePair {
 }
 
 impl CommandSlot {
-    /// Where the first `bytes` of data for the host go, as far as the command has room for them. The error is the status to answer it with.
+    /// Where the first `bytes` of data for the host go, as far as the command has room for them.
+    /// The error is the status to answer it with.
     #[inline]
     fn destination(&self, bytes: u32) -> Result<(RemoteMemory, u32), Status> {
         let keyed = Keyed::read(&self.sqe)?;

@@ -2,16 +2,19 @@
 //!
 //! The life of a command, identified by its [`Tag`] from [`TargetEvent::Command`] on:
 //!
-//! 1. The layer above checks it, and calls [`fetch`](TargetQueuePair::fetch) if it needs data from the host, at any time. A receive with
-//!    data in its capsule is not posted again before that data was fetched or is not wanted: a layer without memory holds up the host.
-//! 2. The data is copied ([`Work::Place`]) or read from the host's memory. [`TargetEvent::DataArrived`] or, if the queue pair failed
-//!    meanwhile, [`TargetEvent::DataFailed`] reports the end of that.
-//! 3. The layer above calls [`complete`](TargetQueuePair::complete) with a completion and a number of bytes for the host, which must stay
-//!    in the tag's memory until [`TargetEvent::Released`]. The layer above then calls [`sent`](TargetQueuePair::sent).
+//! 1. The layer above checks it, and calls [`fetch`](TargetQueuePair::fetch) if it needs data from
+//!    the host, at any time. A receive with data in its capsule is not posted again before that
+//!    data was fetched or is not wanted: a layer without memory holds up the host.
+//! 2. The data is copied ([`Work::Place`]) or read from the host's memory.
+//!    [`TargetEvent::DataArrived`] or, if the queue pair failed meanwhile,
+//!    [`TargetEvent::DataFailed`] reports the end of that.
+//! 3. The layer above calls [`complete`](TargetQueuePair::complete) with a completion and a number
+//!    of bytes for the host, which must stay in the tag's memory until [`TargetEvent::Released`].
+//!    The layer above then calls [`sent`](TargetQueuePair::sent).
 //!
 //! Commands that end without a response are ended by [`abandon`](TargetQueuePair::abandon) or
-//! [`drop_pending`](TargetQueuePair::drop_pending). When the queue pair ends every fetch and every answer still ends with its event,
-//! exactly once.
+//! [`drop_pending`](TargetQueuePair::drop_pending). When the queue pair ends every fetch and every
+//! answer still ends with its event, exactly once.
 
 mod command;
 mod receive;
@@ -37,11 +40,13 @@ use crate::stream::{StartLimit, Tag};
 /// What a [`TargetQueuePair`] offers. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetConfig {
-    /// Receives that are kept posted (CRQSIZE): as many as the host's submission queue has entries ([`Request::entries`]).
+    /// Receives that are kept posted (CRQSIZE): as many as the host's submission queue has entries
+    /// ([`Request::entries`]).
     pub receives: u16,
     /// Receives that the host keeps posted (HRQSIZE).
     pub host_receives: u16,
-    /// Data that commands may carry in their capsule, in bytes: 16 × IOCCSZ − 64. A receive has that much room behind the command.
+    /// Data that commands may carry in their capsule, in bytes: 16 × IOCCSZ − 64. A receive has
+    /// that much room behind the command.
     pub in_capsule_bytes: u32,
     /// Data of one command, in bytes (MDTS).
     pub max_data_bytes: u32,
@@ -49,8 +54,8 @@ pub struct TargetConfig {
     pub queue_entries: u16,
     /// Of the queue pair and its device.
     pub limits: QueuePairLimits,
-    /// From the first tick until the layer above accepts a Connect, which it says by [`TargetQueuePair::set_queue_entries`]. Slower
-    /// hosts lose their connection.
+    /// From the first tick until the layer above accepts a Connect, which it says by
+    /// [`TargetQueuePair::set_queue_entries`]. Slower hosts lose their connection.
     pub connect_limit: Duration,
     /// How long what is to be sent before an orderly end may take, and how long flushing may.
     pub close_limit: Duration,
@@ -117,7 +122,8 @@ pub struct TargetQueuePair {
     slots: Slab<CommandSlot>,
     /// The command that the last event told of.
     current: Tag,
-    /// Commands with data to be copied from their capsule; with data to be read; with an answer to be sent.
+    /// Commands with data to be copied from their capsule; with data to be read; with an answer to
+    /// be sent.
     placing: VecDeque<Tag>,
     reading: VecDeque<Tag>,
     answering: VecDeque<Tag>,
@@ -177,7 +183,8 @@ impl TargetQueuePair {
         Accept { receives: self.link.receives.count() }
     }
 
-    /// The queue pair is connected: from now on something may be sent. Commands may have come before.
+    /// The queue pair is connected: from now on something may be sent. Commands may have come
+    /// before.
     pub fn established(&mut self) {
         if self.link.phase == Phase::Connecting {
             self.link.phase = Phase::Open;
@@ -245,8 +252,8 @@ impl TargetQueuePair {
         self.link.has_ended()
     }
 
-    /// Passes in the time, which counts from an epoch of the caller's choice and never decreases. The first call marks the start of the
-    /// connection. There may be work and events afterwards.
+    /// Passes in the time, which counts from an epoch of the caller's choice and never decreases.
+    /// The first call marks the start of the connection. There may be work and events afterwards.
     #[inline]
     pub fn tick(&mut self, now: Duration) {
         if let Some(start) = &mut self.start
@@ -260,7 +267,8 @@ impl TargetQueuePair {
         self.settle_close();
     }
 
-    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every other call.
+    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every
+    /// other call.
     #[inline]
     pub fn deadline(&self) -> Option<Duration> {
         let start = self.start.filter(|_| !self.link.is_closed()).map(|start| start.deadline());

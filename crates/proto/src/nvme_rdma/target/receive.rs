@@ -18,8 +18,8 @@ pub(super) struct Capsule {
     in_capsule_bytes: u32,
 }
 
-/// Commands without a slot. A host may send a command as soon as it has the response to another one, which can be before this end knows
-/// that the response is out.
+/// Commands without a slot. A host may send a command as soon as it has the response to another
+/// one, which can be before this end knows that the response is out.
 #[derive(Default)]
 pub(super) struct Waiting(VecDeque<Capsule>);
 
@@ -113,7 +113,8 @@ impl TargetQueuePair {
         self.settle_close();
     }
 
-    /// Whether such work was posted: the entries of the send queue that it gives back. Now it is not posted any more.
+    /// Whether such work was posted: the entries of the send queue that it gives back. Now it is
+    /// not posted any more.
     #[inline]
     fn take_posted(&mut self, id: WorkId, ended: Ended) -> Option<u16> {
         use CommandState::{Completing, Draining, Fetching, Sending};
@@ -202,8 +203,8 @@ impl TargetQueuePair {
         }
     }
 
-    /// Once nothing more is sent: ends every fetch and every answer of which nothing is posted. While closing: ends the queue pair when
-    /// there is nothing left to send.
+    /// Once nothing more is sent: ends every fetch and every answer of which nothing is posted.
+    /// While closing: ends the queue pair when there is nothing left to send.
     #[inline]
     pub(super) fn settle_close(&mut self) {
         match self.link.phase {

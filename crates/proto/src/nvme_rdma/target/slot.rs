@@ -19,13 +19,15 @@ pub(super) enum CommandState {
     Fetching,
     /// The data is there, or is not to be had; the layer above is to hear of it.
     Arrived,
-    /// The layer above abandoned the command while it was fetching; the slot stays until its memory is not written to any more.
+    /// The layer above abandoned the command while it was fetching; the slot stays until its memory
+    /// is not written to any more.
     Draining,
     /// Data and response are to be sent.
     Completing,
     /// Everything is posted; the memory is still in use.
     Sending,
-    /// The memory is free; the layer above is to hear of it, or has, until [`super::TargetQueuePair::sent`].
+    /// The memory is free; the layer above is to hear of it, or has, until
+    /// [`super::TargetQueuePair::sent`].
     Released,
 }
 
@@ -45,8 +47,8 @@ pub(super) struct CommandSlot {
     pub state: CommandState,
     /// What is in the queue of events.
     pub news: Option<News>,
-    /// Whether the tag is in the queue of those whose data is to be read, where it stays when the slot becomes free or gets its next
-    /// command.
+    /// Whether the tag is in the queue of those whose data is to be read, where it stays when the
+    /// slot becomes free or gets its next command.
     pub queued: bool,
     /// Whether data could not be read.
     pub damaged: bool,

@@ -8,7 +8,8 @@ use crate::nvme_rdma::work::{RemoteMemory, Work};
 use crate::stream::Tag;
 
 impl TargetQueuePair {
-    /// The next thing to do, if there is one now. After [`Work::Place`] the pump calls [`placed`](Self::placed) before it asks again.
+    /// The next thing to do, if there is one now. After [`Work::Place`] the pump calls
+    /// [`placed`](Self::placed) before it asks again.
     #[inline]
     pub fn next_work(&mut self) -> Option<Work> {
         if self.link.is_urgent() || !self.link.is_live() {
@@ -28,7 +29,8 @@ impl TargetQueuePair {
         }
     }
 
-    /// Whether [`next_work`](Self::next_work) may have something: it is only to be asked after something has happened.
+    /// Whether [`next_work`](Self::next_work) may have something: it is only to be asked after
+    /// something has happened.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         let queues = [&self.placing, &self.reading, &self.answering];
@@ -55,7 +57,8 @@ impl TargetQueuePair {
         None
     }
 
-    /// Writes data of a command that is complete, or sends its response, or the last of the one and then the other.
+    /// Writes data of a command that is complete, or sends its response, or the last of the one and
+    /// then the other.
     #[inline]
     fn answer(&mut self) -> Next {
         let Some(&tag) = self.answering.front() else { return Next::Nothing };

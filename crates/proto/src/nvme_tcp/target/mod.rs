@@ -2,19 +2,21 @@
 //!
 //! The life of a command, identified by its [`Tag`] from [`TargetEvent::Command`] on:
 //!
-//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it needs data from the host. For data in the
-//!    capsule it must do so before the next [`receive`](StreamEngine::receive), which otherwise discards the data. For data
-//!    requested by R2T it may do so at any later time. A pump without memory therefore waits: it does not yet fetch data by R2T, and
-//!    does not receive data in a capsule.
-//! 2. The data arrives as [`Rx::Payload`] for the tag's memory, followed by [`TargetEvent::DataArrived`] or, after a wrong data
-//!    digest, [`TargetEvent::DataFailed`].
-//! 3. The layer above calls [`complete`](TargetConnection::complete) with a completion and a number of bytes for the host. If
-//!    this is not zero, the bytes must stay in the tag's memory until [`Part::Release`](crate::stream::Part::Release) was sent and
-//!    [`sent`](TargetConnection::sent) was called. If it is zero, the memory is free at once, there is no `Release`, and the tag may
+//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it needs data from
+//!    the host. For data in the capsule it must do so before the next
+//!    [`receive`](StreamEngine::receive), which otherwise discards the data. For data requested by
+//!    R2T it may do so at any later time. A pump without memory therefore waits: it does not yet
+//!    fetch data by R2T, and does not receive data in a capsule.
+//! 2. The data arrives as [`Rx::Payload`] for the tag's memory, followed by
+//!    [`TargetEvent::DataArrived`] or, after a wrong data digest, [`TargetEvent::DataFailed`].
+//! 3. The layer above calls [`complete`](TargetConnection::complete) with a completion and a number
+//!    of bytes for the host. If this is not zero, the bytes must stay in the tag's memory until
+//!    [`Part::Release`](crate::stream::Part::Release) was sent and [`sent`](TargetConnection::sent)
+//!    was called. If it is zero, the memory is free at once, there is no `Release`, and the tag may
 //!    be reused for another command after the next `transmit`.
 //!
-//! Commands that end without a response, for example at a controller reset, are ended by [`abandon`](TargetConnection::abandon)
-//! or [`drop_pending`](TargetConnection::drop_pending).
+//! Commands that end without a response, for example at a controller reset, are ended by
+//! [`abandon`](TargetConnection::abandon) or [`drop_pending`](TargetConnection::drop_pending).
 
 mod receive;
 mod slot;
@@ -46,8 +48,9 @@ use crate::stream::{Rx, StartLimit, StreamEngine, Tag, Transmit};
 pub struct TargetConfig {
     /// Digests that a host may have.
     pub digests: Digests,
-    /// Data that I/O commands may carry in their capsule, in bytes: 16 × IOCCSZ − 64. Fabrics and Admin commands may always
-    /// carry [`FABRICS_CAPSULE_DATA_BYTES`]; more than the larger of the two ends the connection.
+    /// Data that I/O commands may carry in their capsule, in bytes: 16 × IOCCSZ − 64. Fabrics and
+    /// Admin commands may always carry [`FABRICS_CAPSULE_DATA_BYTES`]; more than the larger of the
+    /// two ends the connection.
     pub in_capsule_bytes: u32,
     /// MAXH2CDATA, a multiple of 4 from [`MAX_H2C_DATA_BYTES_MIN`] on.
     pub max_h2c_data_bytes: u32,
@@ -63,8 +66,8 @@ pub struct TargetConfig {
     pub max_data_bytes: u32,
     /// Commands outstanding before [`TargetConnection::set_queue_entries`]; 1 suffices for Connect.
     pub queue_entries: u16,
-    /// From the first tick until the layer above accepts a Connect, which it says by [`TargetConnection::set_queue_entries`]. Slower
-    /// hosts lose their connection.
+    /// From the first tick until the layer above accepts a Connect, which it says by
+    /// [`TargetConnection::set_queue_entries`]. Slower hosts lose their connection.
     pub connect_limit: Duration,
 }
 
@@ -90,8 +93,8 @@ impl Default for TargetConfig {
 pub enum TargetEvent {
     /// The host initialized the connection.
     Ready(Negotiated),
-    /// A command. Its capsule carries `in_capsule_bytes` of data, which the next `receive` discards unless
-    /// [`TargetConnection::fetch`] is called before.
+    /// A command. Its capsule carries `in_capsule_bytes` of data, which the next `receive` discards
+    /// unless [`TargetConnection::fetch`] is called before.
     Command {
         /// Names the command from now on; the command itself is [`TargetConnection::sqe`].
         tag: Tag,
@@ -103,7 +106,8 @@ pub enum TargetEvent {
         /// Whose.
         tag: Tag,
     },
-    /// A data digest was wrong: the command must fail with Transient Transport Error. No more of its data will arrive.
+    /// A data digest was wrong: the command must fail with Transient Transport Error. No more of
+    /// its data will arrive.
     DataFailed {
         /// Whose.
         tag: Tag,
@@ -179,15 +183,17 @@ impl TargetConnection {
         self.queue.reserve_exact(self.slots.capacity() - self.queue.len());
     }
 
-    /// Whether a command that succeeds without a result ends with its last C2HData PDU instead of a response capsule (SUCCESS,
-    /// §3.3.2.1). At first it does not. SUCCESS reports no submission queue head, so it is only for a host that has disabled submission
-    /// queue flow control in Connect: one that counts by SQHD would stall.
+    /// Whether a command that succeeds without a result ends with its last C2HData PDU instead of a
+    /// response capsule (SUCCESS, §3.3.2.1). At first it does not. SUCCESS reports no submission
+    /// queue head, so it is only for a host that has disabled submission queue flow control in
+    /// Connect: one that counts by SQHD would stall.
     pub fn set_success_flag(&mut self, on: bool) {
         self.success_flag = on;
     }
 
-    /// Asks for the first `bytes` (more than zero) of the host's data of a command that was not fetched yet. Errors are the status
-    /// to complete the command with: its SGL describes something else.
+    /// Asks for the first `bytes` (more than zero) of the host's data of a command that was not
+    /// fetched yet. Errors are the status to complete the command with: its SGL describes something
+    /// else.
     pub fn fetch(&mut self, tag: Tag, bytes: u32) -> Result<(), Status> {
         let max = self.config.max_data_bytes;
         let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == CommandState::Held) else {
@@ -212,13 +218,14 @@ impl TargetConnection {
         Ok(())
     }
 
-    /// Throws the data in the capsule of a command away. To be called, if at all, before the next `receive`.
+    /// Throws the data in the capsule of a command away. To be called, if at all, before the next
+    /// `receive`.
     pub fn ignore_data(&mut self, tag: Tag) {
         self.stage.ignore(tag);
     }
 
-    /// Answers a command with the first `data_bytes` of its memory and `cqe`. No more is sent than the command's SGL describes. Not
-    /// to be called between a fetch and the end of its data.
+    /// Answers a command with the first `data_bytes` of its memory and `cqe`. No more is sent than
+    /// the command's SGL describes. Not to be called between a fetch and the end of its data.
     #[inline]
     pub fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32) {
         let Some(slot) = self.slots.at(tag) else { return };
@@ -237,21 +244,22 @@ impl TargetConnection {
         self.enqueue(tag);
     }
 
-    /// The command that the last [`TargetEvent::Command`] told of. It stays until the next call of `receive`; events are small, so
-    /// that they travel in registers.
+    /// The command that the last [`TargetEvent::Command`] told of. It stays until the next call of
+    /// `receive`; events are small, so that they travel in registers.
     #[inline]
     pub fn sqe(&self) -> &Sqe {
         &self.sqe
     }
 
-    /// Whether the data of commands comes with a digest, which is to be checked before anything is done with it.
+    /// Whether the data of commands comes with a digest, which is to be checked before anything is
+    /// done with it.
     #[inline]
     pub fn has_data_digest(&self) -> bool {
         self.link.format.has_data_digest()
     }
 
-    /// The pump has sent everything before the [`Part::Release`](crate::stream::Part::Release) of `tag`: its memory is free, and
-    /// the tag may name another command.
+    /// The pump has sent everything before the [`Part::Release`](crate::stream::Part::Release) of
+    /// `tag`: its memory is free, and the tag may name another command.
     #[inline]
     pub fn sent(&mut self, tag: Tag) {
         if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Sending) {
@@ -259,9 +267,10 @@ impl TargetConnection {
         }
     }
 
-    /// Abandons a command without a response, whether it waits for data or not. Returns whether its memory is free at once;
-    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] reports the end of that. Data that arrives later is
-    /// discarded. Completed commands are not affected.
+    /// Abandons a command without a response, whether it waits for data or not. Returns whether its
+    /// memory is free at once; otherwise data is just arriving in it, and [`TargetEvent::Dropped`]
+    /// reports the end of that. Data that arrives later is discarded. Completed commands are not
+    /// affected.
     pub fn abandon(&mut self, tag: Tag) -> bool {
         let arriving = self.arriving.is_for(tag);
         let Some(slot) = self.slots.at(tag) else { return true };
@@ -284,8 +293,8 @@ impl TargetConnection {
         true
     }
 
-    /// Gives up all commands whose data is awaited, for a controller that is reset or disabled. `dropped` learns of those whose
-    /// memory is free at once; see [`Self::abandon`].
+    /// Gives up all commands whose data is awaited, for a controller that is reset or disabled.
+    /// `dropped` learns of those whose memory is free at once; see [`Self::abandon`].
     pub fn drop_pending(&mut self, mut dropped: impl FnMut(Tag)) {
         for tag in self.slots.tags() {
             if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Fetching)
@@ -371,7 +380,8 @@ impl StreamEngine for TargetConnection {
 }
 
 impl Stage {
-    /// Has the data that comes next put into the memory of `tag`, if it is that command's and what its SGL says.
+    /// Has the data that comes next put into the memory of `tag`, if it is that command's and what
+    /// its SGL says.
     fn fetch(&mut self, wanted_by: Tag, sgl: Sgl, bytes: u32) -> Result<(), Status> {
         match self {
             Self::Capsule { tag, body: Body { bytes: there, .. }, fetched }

@@ -174,7 +174,8 @@ impl TargetConnection {
         check_transfer(slot, window, transfer, body, self.config.max_h2c_data_bytes)?;
         slot.received += body.bytes;
         let complete = slot.received == window.end;
-        // LAST_PDU is only noted: some hosts set it in every PDU. What was asked for is known without it.
+        // LAST_PDU is only noted: some hosts set it in every PDU. What was asked for is known
+        // without it.
         self.link.deviations.note_if(header.flags.has(Flags::LAST) != complete, Deviation::LastPdu);
         self.arriving = Arriving::Window(tag, window_index, complete);
         let step = if slot.state == CommandState::Draining {
@@ -268,8 +269,8 @@ impl CommandSlot {
     }
 }
 
-/// Whether an H2CData PDU with data answers the R2T that it names, and continues the data before. R2Ts of one command are
-/// answered in order (§3.3.2.2).
+/// Whether an H2CData PDU with data answers the R2T that it names, and continues the data before.
+/// R2Ts of one command are answered in order (§3.3.2.2).
 #[inline]
 fn check_transfer(
     slot: &CommandSlot,

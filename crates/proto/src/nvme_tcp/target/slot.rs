@@ -17,11 +17,13 @@ pub(super) enum CommandState {
     Held,
     /// The host's data is awaited.
     Fetching,
-    /// The layer above abandoned the command while data was arriving; the slot stays until that has ended.
+    /// The layer above abandoned the command while data was arriving; the slot stays until that has
+    /// ended.
     Draining,
     /// Data and response are to be sent.
     Completing,
-    /// Everything is in a gather list; the memory is still in use until [`super::TargetConnection::sent`].
+    /// Everything is in a gather list; the memory is still in use until
+    /// [`super::TargetConnection::sent`].
     Sending,
 }
 
@@ -29,8 +31,8 @@ pub(super) enum CommandState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandSlot {
     pub state: CommandState,
-    /// Whether the tag is in the transmit queue, where it stays when the slot becomes free or gets its next command: what is
-    /// sent when the queue comes to it depends on the state alone.
+    /// Whether the tag is in the transmit queue, where it stays when the slot becomes free or gets
+    /// its next command: what is sent when the queue comes to it depends on the state alone.
     pub queued: bool,
     /// Whether a data digest was wrong.
     pub damaged: bool,

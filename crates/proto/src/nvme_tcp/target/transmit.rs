@@ -23,7 +23,8 @@ impl TargetConnection {
         }
     }
 
-    /// Sends one C2HData PDU of a command that is complete, or its response, or the last of the one with the other.
+    /// Sends one C2HData PDU of a command that is complete, or its response, or the last of the one
+    /// with the other.
     #[inline]
     fn answer(&mut self, tag: Tag, out: &mut Transmit) {
         let (format, max_bytes, success_flag) =

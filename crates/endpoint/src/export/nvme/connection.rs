@@ -1,0 +1,437 @@
+//! One connection of a host, from accept to its end: before Connect on the loop that accepted it,
+//! then on the loop of its queue.
+
+use super::admin_session::AdminSession;
+use super::admission::{Admitted, Queue};
+use super::authenticating::{Authenticating, Exchange};
+use super::authentication_session::{Answer, Asked, AuthenticationSession};
+use super::counting::Counting;
+use super::io_reserve::Reserving;
+use super::io_session::IoSession;
+use super::mailbox::{Mailbox, Told};
+use super::new_session::NewSession;
+use super::session::Session;
+use super::shared::{Caller, Shared};
+use super::transport::{Engine, Link};
+use crate::export::budget::Budget;
+use crate::export::devices::OpenDevices;
+use crate::export::driver::{self, Place, Service};
+use crate::export::members::Message;
+use crate::export::seats::Newcomer;
+use crate::psk::Proven;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use weft_io::{DriverId, Handle};
+use weft_proto::nvme::controller::{Port, Refusal, connect_names};
+use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::Qid;
+
+/// What a connection is for, over links of this kind.
+pub(crate) struct Connection<L> {
+    id: DriverId,
+    session: Session,
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox>,
+    /// Outstanding commands end, then the connection closes.
+    draining: bool,
+    /// Before Connect.
+    _newcomer: Option<Newcomer>,
+    link: PhantomData<fn() -> L>,
+}
+
+impl<L: Link> Connection<L> {
+    /// Takes an accepted connection, on this loop, if there is room for it. One that is encrypted
+    /// has a `proven` other end.
+    pub(crate) fn accept(
+        on: &Handle,
+        link: L,
+        shared: &Arc<Shared>,
+        port: Port,
+        proven: Option<Proven>,
+    ) {
+        driver::accept_on(on, link, &shared.members, |id, _, mailbox, newcomer| {
+            let new = Self::new(
+                id,
+                Session::New(NewSession::new(port, proven)),
+                Arc::clone(shared),
+                mailbox,
+            );
+            Self { _newcomer: Some(newcomer), ..new }
+        });
+    }
+
+    fn new(id: DriverId, session: Session, shared: Arc<Shared>, mailbox: &Arc<Mailbox>) -> Self {
+        Self {
+            id,
+            session,
+            shared,
+            mailbox: Arc::clone(mailbox),
+            draining: false,
+            _newcomer: None,
+            link: PhantomData,
+        }
+    }
+
+    /// On the loop of its queue: opens the devices and gives the answer by which the queue opens.
+    fn serve(
+        on: &Handle,
+        id: DriverId,
+        link: &mut L,
+        mailbox: &Arc<Mailbox>,
+        admitted: Admitted,
+        answer: Answer,
+    ) -> Self {
+        let Admitted { controller, queue, claim, authentication, .. } = admitted;
+        let shared = claim.served();
+        let budget = Budget::new(on, &link.peer());
+        let Answer { tag, mut cqe, data, begins } = answer;
+        if let Some((entries, flow_control)) = begins {
+            link.engine().begin_queue(entries, flow_control);
+        }
+        let mut session = match queue {
+            Queue::Admin(control) => {
+                let (shared, mailbox) = (Arc::clone(&shared), Arc::clone(mailbox));
+                Session::Admin(Box::new(AdminSession::new(
+                    *control, controller, shared, mailbox, budget,
+                )))
+            }
+            Queue::Io(queue, view) => {
+                let host = shared.names(controller).map(|(_, host)| host).unwrap_or_default();
+                let rate = shared.inventory.host_limits().of(&host);
+                let devices = OpenDevices::open(&view.devices, rate, on, id).unwrap_or_else(|e| {
+                    tracing::error!("I/O queue {}: {e}", queue.qid());
+                    (cqe.status, cqe.do_not_retry) = (Status::INTERNAL_ERROR, true);
+                    OpenDevices::default()
+                });
+                let counting = Counting::new(
+                    &shared,
+                    controller,
+                    (L::PROTOCOL, &link.peer(), link.encrypted_by()),
+                    &queue,
+                    &view,
+                );
+                let reserving = Reserving::new(mailbox, view.reservations, &shared);
+                Session::Io(Box::new(IoSession::new(
+                    controller, *queue, devices, budget, counting, reserving,
+                )))
+            }
+        };
+        Self::open(on, link, &mut session, authentication, Answer { tag, cqe, data, begins });
+        link.resume();
+        Self::new(id, session, shared, mailbox)
+    }
+
+    /// Gives the answer, from memory of the queue's own.
+    fn open(
+        on: &Handle,
+        link: &mut L,
+        session: &mut Session,
+        anew: Option<Box<Authenticating>>,
+        answer: Answer,
+    ) {
+        let Answer { tag, mut cqe, data, .. } = answer;
+        let room = match session {
+            _ if data.is_empty() || !cqe.status.is_success() => None,
+            Session::Admin(admin) => Exchange::<L::Engine>::room(&mut **admin, on, tag, data.len()),
+            Session::Io(io) => Exchange::<L::Engine>::room(&mut **io, on, tag, data.len()),
+            Session::New(_) | Session::Authenticating(_) => None,
+        };
+        let data_bytes = match room {
+            Some(room) => {
+                room.copy_from_slice(&data);
+                data.len() as u32
+            }
+            None => 0,
+        };
+        if !data.is_empty() && data_bytes == 0 {
+            cqe.status = Status::INTERNAL_ERROR;
+        }
+        match session {
+            Session::Admin(admin) => admin.authenticating = anew,
+            Session::Io(io) => io.authenticating = anew,
+            Session::New(_) | Session::Authenticating(_) => {}
+        }
+        link.engine().complete(tag, cqe, data_bytes);
+    }
+
+    /// Admits the queue that a Connect asks for, and sends the connection to its loop, unless the
+    /// host has to prove first who it is.
+    fn connect(&mut self, on: &Handle, mut link: L) -> Place<Self> {
+        let Session::New(new) = &mut self.session else { return Place::Here(link) };
+        let Some((tag, sqe)) = new.take_connect() else { return Place::Here(link) };
+        let (now, peer) = (on.now().since_epoch(), link.peer());
+        let from = Caller { port: new.port(), peer: &peer, identity: new.identity() };
+        let admit = || self.shared.admit(now, &sqe, new.data(), from, &self.mailbox);
+        let refuse = |reason| Refusal::new(sqe.cid(), reason);
+        let checked = new.check_identity().and_then(|()| {
+            new.of_admin(&sqe, || self.shared.check_identifier(new.data(), new.is_proven()))
+        });
+        // What is admitted is given up again where somebody else was faster.
+        let settled = |admitted: Admitted| match new.is_proven() {
+            true => {
+                let prove = || self.shared.proved_identifier(new.data(), admitted.controller);
+                new.of_admin(&sqe, prove).map_err(refuse).map(|()| admitted)
+            }
+            false => Ok(admitted),
+        };
+        match checked.map_err(refuse).and_then(|()| admit()).and_then(settled) {
+            Err(refusal) => {
+                let names = connect_names(new.data());
+                let text = || format!("{peer}: Connect refused: {refusal} ({names})");
+                self.shared.members.refusals().log(now, text);
+                link.engine().complete(tag, refusal.cqe, 0);
+                link.resume();
+                Place::Here(link)
+            }
+            Ok(mut admitted) => {
+                let (entries, flow_control) = admitted.begins();
+                if let Some(authentication) =
+                    admitted.authentication.take_if(|_| admitted.is_stranger)
+                {
+                    link.engine().begin_queue(entries, flow_control);
+                    link.engine().complete(tag, admitted.cqe, 0);
+                    let identity = new.identity().map(Into::into);
+                    let asked =
+                        Asked { sqe, data: Box::new(*new.data()), port: new.port(), identity };
+                    let session = AuthenticationSession::new(on, asked, admitted, authentication);
+                    on.wake_at(self.id, session.until());
+                    self.session = Session::Authenticating(Box::new(session));
+                    link.resume();
+                    return Place::Here(link);
+                }
+                let begins = Some((entries, flow_control));
+                let answer = Answer { tag, cqe: admitted.cqe, data: Vec::new(), begins };
+                self.leave(link, admitted, answer)
+            }
+        }
+    }
+
+    /// The host has proved who it is: an I/O queue takes its place, if nobody else has it by now,
+    /// and the connection goes to its loop.
+    fn proved(&self, on: &Handle, mut link: L, admitted: Admitted, answer: Answer) -> Place<Self> {
+        let Session::Authenticating(session) = &self.session else { return Place::Here(link) };
+        let (now, peer, Asked { sqe, data, port, identity }) =
+            (on.now().since_epoch(), link.peer(), session.asked());
+        let from = Caller { port: *port, peer: &peer, identity: identity.as_deref() };
+        let placed = match admitted.qid() {
+            Qid(0) => {
+                let proved = self.shared.proved_identifier(data, admitted.controller);
+                proved.map(|()| admitted).map_err(|reason| Refusal::new(sqe.cid(), reason))
+            }
+            _ => self
+                .shared
+                .admit(now, sqe, data, from, &self.mailbox)
+                .map(|again| admitted.taken(again)),
+        };
+        match placed {
+            Ok(admitted) => self.leave(link, admitted, answer),
+            Err(refusal) => {
+                let text = || {
+                    format!(
+                        "{peer}: connection closed after the authentication: {refusal} ({})",
+                        connect_names(data)
+                    )
+                };
+                self.shared.members.refusals().log(now, text);
+                link.close();
+                Place::Here(link)
+            }
+        }
+    }
+
+    fn leave(&self, link: L, admitted: Admitted, answer: Answer) -> Place<Self> {
+        let home = self.shared.home(&admitted).clone();
+        let make = move |on: &Handle, id, link: &mut L, mailbox: &_| {
+            Self::serve(on, id, link, mailbox, admitted, answer)
+        };
+        Place::There(link, home, Box::new(make))
+    }
+}
+
+impl<L: Link> Service for Connection<L> {
+    type Link = L;
+    type Handler = Session;
+    type Own = Told;
+
+    #[inline]
+    fn handler(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    fn told(&mut self, on: &Handle, link: &mut L, told: Told) {
+        match (&mut self.session, told) {
+            (Session::Io(io), Told::Namespaces(view)) => {
+                io.set_view(on, self.id, link.engine(), view)
+            }
+            (Session::Io(io), Told::Abort { ticket, cid, reply_to }) => {
+                let aborted = io.abort(link.engine(), cid);
+                reply_to.post(Message::Own(Told::Aborted { ticket, aborted }));
+            }
+            (Session::Io(io), Told::Reserved { tag, outcome }) => {
+                io.reserved(on, link.engine(), tag, outcome)
+            }
+            (Session::Io(io), Told::Preempted { nsid, pending }) => {
+                io.preempted(on, link.engine(), nsid, pending)
+            }
+            (Session::New(new), Told::AssociationEnded) => new.set_waits(false),
+            (session, Told::Computed(computed)) => session.computed(on, link.engine(), computed),
+            (Session::Authenticating(it), told) => it.told(told),
+            (Session::Admin(admin), told) => admin.told(told),
+            (Session::Io(_) | Session::New(_), _) => {}
+        }
+    }
+
+    /// Admin queues stay, for Aborts and Keep Alive.
+    fn drain(&mut self, link: &mut L) {
+        match &mut self.session {
+            Session::Io(io) => {
+                self.draining = true;
+                io.drain();
+            }
+            Session::Admin(_) => {}
+            Session::New(_) | Session::Authenticating(_) => link.close(),
+        }
+    }
+
+    fn stop(&mut self, link: &mut L) {
+        match &mut self.session {
+            Session::Io(io) => io.stop(link.engine()),
+            Session::Admin(_) | Session::New(_) | Session::Authenticating(_) => {}
+        }
+        link.close();
+    }
+
+    #[inline]
+    fn follow_devices(&mut self, _: &mut L) {
+        let Session::Io(io) = &mut self.session else { return };
+        while let Some((device, change)) = io.change() {
+            self.shared.inventory.device_changed(&device, change);
+        }
+    }
+
+    #[inline]
+    fn is_starved(&self) -> bool {
+        match &self.session {
+            Session::Io(io) => io.is_starved(),
+            Session::Admin(admin) => admin.is_starved,
+            Session::New(_) | Session::Authenticating(_) => false,
+        }
+    }
+
+    fn feed(&mut self, on: &Handle, link: &mut L) {
+        match &mut self.session {
+            Session::Io(io) => io.feed(on, link.engine()),
+            Session::Admin(admin) => admin.produce_some(on, link.engine()),
+            Session::New(_) | Session::Authenticating(_) => {}
+        }
+    }
+
+    fn may_resume(&mut self, _: &mut L) -> bool {
+        // A Connect is resumed by its answer.
+        matches!(&self.session, Session::Io(io) if !io.is_stuck())
+    }
+
+    #[inline]
+    fn work(&mut self, on: &Handle, link: &mut L) -> bool {
+        let (busy, id, noted) = match &mut self.session {
+            Session::Io(io) => {
+                (io.work(on, link.engine()), io.controller, io.queue.take_deviations())
+            }
+            Session::Admin(admin) => {
+                let busy = admin.work(on, self.id, link.engine());
+                (busy, admin.id, admin.control.take_deviations())
+            }
+            Session::New(_) | Session::Authenticating(_) => return false,
+        };
+        for noted in [noted, link.take_deviations()] {
+            if !noted.is_empty() {
+                self.shared.remark(id, noted);
+            }
+        }
+        busy
+    }
+
+    #[inline]
+    fn advance(&mut self, on: &Handle, link: &mut L) -> bool {
+        match &self.session {
+            Session::Io(io) => {
+                let is_drained = self.draining && io.queue.outstanding() == 0 && !link.has_unsent();
+                if is_drained || io.is_over() {
+                    link.close();
+                }
+                false
+            }
+            Session::Admin(admin) => {
+                if admin.is_over() {
+                    link.close();
+                }
+                false
+            }
+            Session::New(new) => new.has_connect(),
+            Session::Authenticating(it) => match it.end(on) {
+                None => it.is_ready() && !link.has_unsent(),
+                Some(why) => {
+                    let log =
+                        |why| self.shared.members.refusals().log(on.now().since_epoch(), || why);
+                    why.into_iter().for_each(log);
+                    link.close();
+                    false
+                }
+            },
+        }
+    }
+
+    /// Connect's data is there, or the host has proved who it is.
+    fn replace(&mut self, on: &Handle, link: L) -> Place<Self> {
+        match &mut self.session {
+            Session::New(new) => {
+                if new.check_identity().is_ok()
+                    && new.wants_admin_queue()
+                    && self.shared.holds_back(new.data(), &self.mailbox)
+                {
+                    new.set_waits(true);
+                    return Place::Here(link);
+                }
+                self.connect(on, link)
+            }
+            Session::Authenticating(it) => match it.take() {
+                Some((admitted, answer)) => self.proved(on, link, admitted, answer),
+                None => Place::Here(link),
+            },
+            Session::Admin(_) | Session::Io(_) => Place::Here(link),
+        }
+    }
+
+    #[inline]
+    fn awaits_sending(&self, _: &L) -> bool {
+        self.draining || matches!(self.session, Session::Authenticating(_))
+    }
+
+    #[inline]
+    fn settles(&self) -> bool {
+        matches!(self.session, Session::Io(_))
+    }
+
+    fn end(&mut self, link: &mut L) -> bool {
+        match &mut self.session {
+            Session::Io(io) => {
+                io.stop(link.engine());
+                let quiet = io.is_quiet();
+                if quiet {
+                    self.shared.queue_gone(io.controller, io.queue.qid());
+                }
+                quiet
+            }
+            Session::Admin(admin) => admin.end(),
+            Session::Authenticating(it) => {
+                it.give_up();
+                true
+            }
+            Session::New(_) => true,
+        }
+    }
+
+    fn violation(link: &mut L) -> Option<String> {
+        link.violation().map(|violation| format!("the host violated the protocol: {violation}"))
+    }
+}

@@ -1,0 +1,153 @@
+//! Reservations on an I/O queue: operations on them, reports of them, and commands that another
+//! host has aborted by preempting.
+
+use super::io_session::{IoSession, Starved};
+use super::mailbox::{Mailbox, Told};
+use super::shared::Shared;
+use super::transport::Engine;
+use crate::export::members::Message;
+use crate::pump::Flow;
+use crate::reservations::{NamespaceReservations, Pending};
+use std::sync::Arc;
+use weft_io::Handle;
+use weft_proto::nvme::controller::DeviceOutcome;
+use weft_proto::nvme::types::Nsid;
+use weft_proto::reservation::Refusal;
+use weft_proto::stream::Tag;
+
+/// The reservations of the namespaces, by the indexes of the table.
+pub(crate) type OfNamespaces = Arc<[Option<Arc<NamespaceReservations>>]>;
+
+/// What an I/O queue has to do with reservations.
+pub(super) struct Reserving {
+    mailbox: Arc<Mailbox>,
+    shared: Arc<Shared>,
+    pub of: OfNamespaces,
+    /// Operations of other hosts that wait until devices have given these commands back.
+    preempted: Vec<(Vec<Tag>, Arc<Pending>)>,
+}
+
+impl Reserving {
+    pub fn new(mailbox: &Arc<Mailbox>, of: OfNamespaces, shared: &Arc<Shared>) -> Self {
+        Self { mailbox: Arc::clone(mailbox), shared: Arc::clone(shared), of, preempted: Vec::new() }
+    }
+}
+
+impl IoSession {
+    /// Has the operation of a command executed. It counts as one that a device has, until
+    /// [`Told::Reserved`].
+    #[cold]
+    pub(super) fn reserve(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        namespace: usize,
+    ) {
+        self.in_device += 1;
+        let of = self.reserving.of.get(namespace).and_then(Option::as_ref);
+        match (self.queue.take_operation(), of) {
+            (operation, Some(of)) => {
+                let mailbox = Arc::clone(&self.reserving.mailbox);
+                let answer = Box::new(move |outcome| {
+                    mailbox.post(Message::Own(Told::Reserved { tag, outcome }))
+                });
+                match operation {
+                    Some(operation) => {
+                        match self.reserving.shared.reserves_as(self.controller, &operation) {
+                            Ok(proven) => of.execute_as(operation, proven, answer),
+                            Err(refusal) => answer(Err(refusal)),
+                        }
+                    }
+                    None => of.confirm(answer),
+                }
+            }
+            (_, None) => self.reserved(on, engine, tag, Err(Refusal::Conflict)),
+        }
+    }
+
+    /// The operation of a command has ended.
+    #[cold]
+    pub(super) fn reserved(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        outcome: Result<(), Refusal>,
+    ) {
+        self.in_device -= 1;
+        if self.stopping {
+            return self.free(tag);
+        }
+        let next = self.queue.reserved(tag, outcome);
+        let _ = self.follow(on, engine, tag, next, false);
+    }
+
+    /// Gives a command memory for its report.
+    #[cold]
+    pub(super) fn report(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        bytes: u32,
+    ) -> Flow {
+        let Some(mut buf) = self.budget.take(on, bytes as usize) else {
+            self.starved.push_back(Starved::Report { tag, bytes });
+            return Flow::Continue;
+        };
+        let next = self.queue.report(tag, &mut buf);
+        self.memory[tag.index()].push(buf.into());
+        self.follow(on, engine, tag, next, false)
+    }
+
+    /// Another host has preempted the reservation of this one and aborted its commands. `pending`
+    /// is kept until no device has any of them.
+    #[cold]
+    pub(super) fn preempted(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        nsid: Option<Nsid>,
+        pending: Arc<Pending>,
+    ) {
+        let mut tags = self.queue.preempt(nsid);
+        self.end_revoked(on, engine);
+        // Those that waited for memory have ended.
+        tags.retain(|&tag| self.queue.revoked(tag).is_some());
+        tags.iter().for_each(|tag| self.devices.cancel(tag.0.into()));
+        self.reserving.preempted.push((tags, pending));
+        self.settle_preempted();
+    }
+
+    /// Ends reads that wait for memory and must not reach a device any more.
+    #[cold]
+    pub(super) fn end_revoked(&mut self, on: &Handle, engine: &mut impl Engine) {
+        for starved in core::mem::take(&mut self.starved) {
+            match starved {
+                Starved::Read(request) if let Some(status) = self.queue.revoked(request.tag) => {
+                    let next = self.queue.finished(request.tag, DeviceOutcome::failed(status), &[]);
+                    let _ = self.follow(on, engine, request.tag, next, false);
+                }
+                other => self.starved.push_back(other),
+            }
+        }
+    }
+
+    /// Whether other hosts wait for commands of this one.
+    #[inline]
+    pub(super) fn has_preempted(&self) -> bool {
+        !self.reserving.preempted.is_empty()
+    }
+
+    /// Lets go of the operations that need not wait any more.
+    #[cold]
+    pub(super) fn settle_preempted(&mut self) {
+        let held = self.holds_overdue();
+        let queue = &self.queue;
+        self.reserving.preempted.retain_mut(|(tags, _)| {
+            tags.retain(|&tag| queue.revoked(tag).is_some());
+            held || !tags.is_empty()
+        });
+    }
+}

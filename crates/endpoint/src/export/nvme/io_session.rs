@@ -1,0 +1,549 @@
+//! One I/O queue: commands of the host become operations of devices, completions become answers.
+//!
+//! Memory is taken when a command needs it and there is some; a command that finds none waits
+//! ("starved"). Data that comes by R2T is then not asked for yet; data in a capsule stops the
+//! receiving of the connection. So that this always ends, a connection may go beyond the pool's cap
+//! by one capsule's data. And so that no host can take it all, a connection that would hold more of
+//! the pool than is left waits.
+
+use super::authenticating::{Authenticating, Exchange};
+use super::counting::Counting;
+use super::io_reserve::Reserving;
+use super::subsystems::{ControllerId, View};
+use super::transport::{Engine, Event};
+use crate::export::budget::Budget;
+use crate::export::devices::OpenDevices;
+use crate::memory::{add_pieces, piece, piece_mut};
+use crate::pump::{Flow, Pieces};
+use crate::status::nvme::to_nvme;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weft_block::{BlockDevice, Change, Completion, Op, OpKind, Outcome, StatusKind};
+use weft_io::{DriverId, Handle, Segment, Segments};
+use weft_proto::nvme::controller::{
+    AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind,
+};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::Cid;
+use weft_proto::stream::Tag;
+
+/// A command that waits for memory.
+pub(super) enum Starved {
+    /// To bring in the host's data.
+    Fetch { tag: Tag, bytes: u32, in_capsule: bool },
+    /// To read.
+    Read(Request),
+    /// For a report.
+    Report { tag: Tag, bytes: u32 },
+}
+
+/// The I/O side of a connection after Connect.
+pub(crate) struct IoSession {
+    pub(super) controller: ControllerId,
+    pub(super) queue: IoQueue,
+    pub(super) devices: OpenDevices,
+    /// Memory of each command, by tag.
+    pub(super) memory: Vec<Segments>,
+    pub(super) starved: VecDeque<Starved>,
+    /// The write whose data is not received into memory of its own, and how it ended once the data
+    /// has come. One at a time: the data comes right behind its command.
+    direct: Option<(Tag, Option<Outcome>)>,
+    /// The command that holds memory beyond the pool's cap.
+    reserve: Option<Tag>,
+    done: Vec<Completion>,
+    pub(super) in_device: usize,
+    pub(super) budget: Budget,
+    counting: Counting,
+    pub(super) reserving: Reserving,
+    /// For when the host authenticates anew.
+    pub(super) authenticating: Option<Box<Authenticating>>,
+    /// No more commands are taken.
+    draining: bool,
+    /// Nor are those that have not reached a device yet; what the devices have ends.
+    pub(super) stopping: bool,
+}
+
+impl IoSession {
+    pub(super) fn new(
+        controller: ControllerId,
+        queue: IoQueue,
+        devices: OpenDevices,
+        budget: Budget,
+        counting: Counting,
+        reserving: Reserving,
+    ) -> Self {
+        let entries = queue.entries() as usize;
+        Self {
+            controller,
+            queue,
+            devices,
+            memory: (0..entries).map(|_| Segments::new()).collect(),
+            starved: VecDeque::new(),
+            direct: None,
+            reserve: None,
+            done: Vec::with_capacity(entries),
+            in_device: 0,
+            budget,
+            counting,
+            reserving,
+            authenticating: None,
+            draining: false,
+            stopping: false,
+        }
+    }
+
+    #[inline]
+    pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        piece_mut(self.memory.get_mut(tag.index())?, offset, len)
+    }
+
+    #[inline]
+    pub(super) fn pieces_mut<'a>(
+        &'a mut self,
+        tag: Tag,
+        offset: u32,
+        len: u32,
+        into: &mut Pieces<'a>,
+    ) {
+        if let Some(memory) = self.memory.get_mut(tag.index()) {
+            add_pieces(memory, offset, len, into);
+        }
+    }
+
+    #[inline]
+    pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
+        piece(self.memory.get(tag.index())?, offset, len)
+    }
+
+    #[inline]
+    pub(super) fn take_lent(&mut self, tag: Tag) -> Option<Segments> {
+        let memory = self.memory.get_mut(tag.index()).filter(|memory| !memory.is_empty())?;
+        memory
+            .iter()
+            .all(|segment| matches!(segment, Segment::Lent(_)))
+            .then(|| core::mem::take(memory))
+    }
+
+    #[inline]
+    pub(super) fn give_back(&mut self, tag: Tag, memory: Segments) {
+        self.memory[tag.index()] = memory;
+    }
+
+    #[inline]
+    pub(super) fn event(&mut self, on: &Handle, engine: &mut impl Engine, event: Event) -> Flow {
+        self.counting.turn(on.now());
+        match event {
+            Event::Command { tag, in_capsule_bytes } => {
+                self.command(on, engine, tag, in_capsule_bytes)
+            }
+            Event::DataArrived { tag } => {
+                let next = self.queue.data(tag, first_piece(&self.memory[tag.index()]));
+                self.follow(on, engine, tag, next, false)
+            }
+            Event::DataFailed { tag } => {
+                if self.arrived(on, engine, tag, false) {
+                    return Flow::Continue;
+                }
+                let next = self.queue.data_failed(tag, Status::TRANSIENT_TRANSPORT_ERROR);
+                self.follow(on, engine, tag, next, false)
+            }
+            Event::Dropped { tag } => {
+                self.free(tag);
+                Flow::Continue
+            }
+        }
+    }
+
+    #[inline]
+    fn command(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        in_capsule_bytes: u32,
+    ) -> Flow {
+        if self.draining {
+            engine.ignore_data(tag);
+            engine.abandon(tag);
+            return Flow::Continue;
+        }
+        self.counting.start(tag, engine.sqe().opcode());
+        let next = self.queue.start(tag, engine.sqe(), in_capsule_bytes);
+        self.follow(on, engine, tag, next, in_capsule_bytes > 0)
+    }
+
+    /// Does what the queue says.
+    #[inline]
+    pub(super) fn follow(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        next: IoNext,
+        in_capsule: bool,
+    ) -> Flow {
+        let flow = match next {
+            IoNext::Fetch { bytes } => self.fetch(on, engine, tag, bytes, in_capsule),
+            IoNext::Submit(request) => {
+                self.submit(on, request);
+                Flow::Continue
+            }
+            IoNext::Reply { cqe, data_bytes } => {
+                self.reply(engine, tag, cqe, data_bytes);
+                Flow::Continue
+            }
+            IoNext::ReplyPair { first, second } => {
+                self.reply(engine, first.0, first.1, 0);
+                self.reply(engine, second.0, second.1, 0);
+                Flow::Continue
+            }
+            IoNext::Reserve { namespace } => {
+                self.reserve(on, engine, tag, namespace);
+                Flow::Continue
+            }
+            IoNext::Report { bytes } => self.report(on, engine, tag, bytes),
+            IoNext::Authenticate => self.authenticate(on, engine, tag, in_capsule),
+            IoNext::Hold => {
+                self.arrived(on, engine, tag, true);
+                Flow::Continue
+            }
+        };
+        if let Some((tag, cqe)) = self.queue.orphan() {
+            self.reply(engine, tag, cqe, 0);
+        }
+        flow
+    }
+
+    /// Takes memory for the host's data and asks for it.
+    fn fetch(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        bytes: u32,
+        in_capsule: bool,
+    ) -> Flow {
+        let has_place =
+            if in_capsule { self.will_store(engine, tag) } else { self.take_spare(tag) };
+        if has_place {
+            return self.ask(on, engine, tag, bytes);
+        }
+        let mut taken = match self.queue.half(tag) {
+            None => self.budget.take(on, bytes as usize),
+            Some(half) => self.take_half(on, tag, half, bytes as usize),
+        };
+        if taken.is_none() && in_capsule && self.reserve.is_none() {
+            self.reserve = Some(tag);
+            taken = self.budget.take_reserve(on, bytes as usize);
+        }
+        let Some(buf) = taken else {
+            self.starved.push_back(Starved::Fetch { tag, bytes, in_capsule });
+            return if in_capsule { Flow::Pause } else { Flow::Continue };
+        };
+        self.memory[tag.index()].push(buf.into());
+        self.ask(on, engine, tag, bytes)
+    }
+
+    /// Asks for the data of a command that has its memory.
+    fn ask(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, bytes: u32) -> Flow {
+        match engine.fetch(tag, bytes) {
+            Ok(()) => Flow::Continue,
+            Err(status) => {
+                self.free(tag);
+                let next = self.queue.data_failed(tag, status);
+                self.follow(on, engine, tag, next, false)
+            }
+        }
+    }
+
+    /// Whether the data of a write, which comes right behind its command, goes from where it is
+    /// received to the device, without memory of its own.
+    #[inline]
+    fn will_store(&mut self, engine: &impl Engine, tag: Tag) -> bool {
+        let Some(request) = self.queue.destination(tag) else { return false };
+        let will = !engine.checks_data() && self.devices.stores(request.namespace);
+        if will {
+            self.direct = Some((tag, None));
+        }
+        will
+    }
+
+    /// Whether the payload of `tag` is to be shown to [`IoSession::place`], whole.
+    #[inline]
+    pub(super) fn wants_whole(&self, tag: Tag) -> bool {
+        self.direct == Some((tag, None))
+    }
+
+    /// Stores the payload of a write.
+    #[inline]
+    pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
+        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
+            return;
+        };
+        self.direct = Some((tag, Some(self.devices.store(namespace, lba.0, blocks, data))));
+    }
+
+    /// Takes memory of the device that a write goes to, if it has some to give.
+    fn take_spare(&mut self, tag: Tag) -> bool {
+        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
+            return false;
+        };
+        self.devices.spare(namespace, lba.0, blocks, &mut self.memory[tag.index()])
+    }
+
+    /// Makes an operation of a request. Reads take their memory here.
+    #[inline]
+    fn submit(&mut self, on: &Handle, request: Request) {
+        let index = request.tag.index();
+        if let Some((_, stored)) = self.direct.take_if(|(tag, _)| *tag == request.tag) {
+            return self.stored(&request, stored);
+        }
+        let (kind, data) = match request.kind {
+            RequestKind::Read => return self.submit_read(on, request),
+            RequestKind::Write => {
+                (OpKind::Write { fua: request.fua }, core::mem::take(&mut self.memory[index]))
+            }
+            RequestKind::Compare => (OpKind::Compare, core::mem::take(&mut self.memory[index])),
+            RequestKind::CompareAndWrite { first } => {
+                let mut both = core::mem::take(&mut self.memory[first.index()]);
+                both.append(&mut self.memory[index]);
+                (OpKind::CompareAndWrite { fua: request.fua }, both)
+            }
+            RequestKind::Flush => (OpKind::Flush, Segments::new()),
+            RequestKind::WriteZeroes { deallocate } => {
+                (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new())
+            }
+            RequestKind::Discard => (OpKind::Discard, Segments::new()),
+        };
+        let op = Op::new(kind, request.lba.0, request.blocks, request.tag.0.into(), data);
+        self.issued(&request);
+        self.devices.push(request.namespace, op);
+    }
+
+    /// A request becomes an operation.
+    #[inline]
+    fn issued(&mut self, request: &Request) {
+        self.in_device += 1;
+        self.counting.issued(request);
+    }
+
+    /// A write whose data has gone to the device already, if it came.
+    #[inline]
+    fn stored(&mut self, request: &Request, stored: Option<Outcome>) {
+        let outcome =
+            stored.unwrap_or(Outcome::NotSent(weft_block::Status::new(StatusKind::Internal)));
+        let op = Op::bare(
+            OpKind::Write { fua: request.fua },
+            request.lba.0,
+            request.blocks,
+            request.tag.0.into(),
+        );
+        self.issued(request);
+        self.devices.ended(op.done(outcome));
+    }
+
+    /// A read sends the device's own memory, if that lends it; else it takes some here.
+    #[inline]
+    fn submit_read(&mut self, on: &Handle, request: Request) {
+        // The list of the command's slot: one that had several pieces once has room for them again.
+        let mut data = core::mem::take(&mut self.memory[request.tag.index()]);
+        let lent = self.devices.lend(request.namespace, request.lba.0, request.blocks, &mut data);
+        if !lent {
+            let Some(buf) = self.budget.take(on, request.bytes as usize) else {
+                self.memory[request.tag.index()] = data;
+                return self.starved.push_back(Starved::Read(request));
+            };
+            data.push(buf.into());
+        }
+        let op = Op::new(OpKind::Read, request.lba.0, request.blocks, request.tag.0.into(), data);
+        self.issued(&request);
+        if lent {
+            self.devices.ended(op.done(Outcome::SUCCESS))
+        } else {
+            self.devices.push(request.namespace, op)
+        }
+    }
+
+    /// Answers a command. Memory that the host does not get is free at once.
+    #[inline]
+    pub(super) fn reply(&mut self, engine: &mut impl Engine, tag: Tag, cqe: Cqe, data_bytes: u32) {
+        if data_bytes == 0 {
+            self.free(tag);
+        }
+        self.counting.end(tag, !cqe.status.is_success());
+        engine.complete(tag, cqe, data_bytes);
+    }
+
+    #[inline]
+    pub(super) fn free(&mut self, tag: Tag) {
+        self.budget.give(&mut self.memory[tag.index()]);
+        self.reserve.take_if(|holder| *holder == tag);
+        self.direct.take_if(|(whose, _)| *whose == tag);
+    }
+
+    /// The host has the memory's content.
+    #[inline]
+    pub(super) fn released(&mut self, engine: &mut impl Engine, tag: Tag) {
+        self.free(tag);
+        engine.sent(tag);
+    }
+
+    /// Submits, reaps and answers; tells whether something happened.
+    #[inline]
+    pub(super) fn work(&mut self, on: &Handle, engine: &mut impl Engine) -> bool {
+        self.counting.turn(on.now());
+        self.devices.submit();
+        self.devices.reap(&mut self.done);
+        if self.done.is_empty() {
+            let _ = self.holds_overdue();
+            if self.has_preempted() {
+                self.settle_preempted();
+            }
+            return false;
+        }
+        let mut done = core::mem::take(&mut self.done);
+        for completion in done.drain(..) {
+            self.completed(on, engine, completion);
+        }
+        self.done = done;
+        if self.has_preempted() {
+            self.settle_preempted();
+        }
+        true
+    }
+
+    /// Whether devices hold commands that were answered at a time limit; memory that came back is
+    /// free.
+    #[inline]
+    pub(super) fn holds_overdue(&mut self) -> bool {
+        self.devices.holds_overdue(|mut memory| self.budget.give(&mut memory))
+    }
+
+    #[inline]
+    fn completed(&mut self, on: &Handle, engine: &mut impl Engine, completion: Completion) {
+        if !completion.outcome.is_success() {
+            self.devices.note_overdue(&completion);
+        }
+        let Completion { op, outcome } = completion;
+        let tag = Tag(op.user as u16);
+        let outcome = if outcome.is_success() {
+            DeviceOutcome::DONE
+        } else {
+            self.failed(tag, op.kind, &outcome)
+        };
+        self.in_device -= 1;
+        let kind = op.kind;
+        if kind != OpKind::Discard {
+            // A deallocate keeps its ranges in the command's memory, which its operations do not
+            // carry.
+            self.memory[tag.index()] = op.data;
+        }
+        if self.stopping {
+            return self.free(tag);
+        }
+        let next = self.queue.finished(tag, outcome, first_piece(&self.memory[tag.index()]));
+        let _ = self.follow(on, engine, tag, next, false);
+    }
+
+    /// The status of a failure for the host. A removed device may fail its remaining operations;
+    /// the reason is then the removal of the namespace.
+    #[cold]
+    fn failed(&self, tag: Tag, kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
+        self.queue.revoked(tag).map_or_else(|| to_nvme(kind, outcome), DeviceOutcome::failed)
+    }
+
+    /// Serves commands that wait for memory, in order, as long as there is some.
+    pub(super) fn feed(&mut self, on: &Handle, engine: &mut impl Engine) {
+        for _ in 0..self.starved.len() {
+            let Some(starved) = self.starved.pop_front() else { break };
+            match starved {
+                Starved::Fetch { tag, bytes, in_capsule } => {
+                    _ = self.fetch(on, engine, tag, bytes, in_capsule)
+                }
+                Starved::Read(request) => self.submit(on, request),
+                Starved::Report { tag, bytes } => _ = self.report(on, engine, tag, bytes),
+            }
+        }
+    }
+
+    /// Whether data that comes in a capsule waits for memory: nothing behind it can be received.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.starved
+            .iter()
+            .any(|starved| matches!(starved, Starved::Fetch { in_capsule: true, .. }))
+    }
+
+    /// The host sees other namespaces, or there are other devices behind them. What no device has
+    /// taken yet and was meant for one that is gone ends.
+    #[cold]
+    pub(super) fn set_view(
+        &mut self,
+        on: &Handle,
+        id: DriverId,
+        engine: &mut impl Engine,
+        view: View,
+    ) {
+        self.counting.follow(&view);
+        self.queue.set_namespaces(view.table);
+        self.devices.follow(&view.devices, on, id);
+        self.reserving.of = view.reservations;
+        self.end_revoked(on, engine);
+    }
+
+    /// Whether commands wait for memory.
+    pub(super) fn is_starved(&self) -> bool {
+        !self.starved.is_empty()
+    }
+
+    /// The host wants a command aborted; tells whether it will be completed as aborted.
+    pub(super) fn abort(&mut self, engine: &mut impl Engine, cid: Cid) -> bool {
+        let target = self.queue.abort(cid);
+        if let Some((tag, cqe)) = self.queue.orphan() {
+            self.reply(engine, tag, cqe, 0);
+        }
+        match target {
+            AbortTarget::Unknown => false,
+            AbortTarget::Aborted => true,
+            AbortTarget::InDevice(tag) => {
+                self.devices.cancel(tag.0.into());
+                false
+            }
+        }
+    }
+
+    /// Takes no more commands; those that came before end as ever.
+    pub(super) fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Takes no more commands; asks the devices to end what they have.
+    pub(super) fn stop(&mut self, engine: &mut impl Engine) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        self.draining = true;
+        self.starved.clear();
+        engine.drop_pending();
+        self.in_device -= self.devices.drop_waiting();
+        self.devices.cancel_all(self.memory.len() as u64);
+    }
+
+    /// Whether no device holds anything of this queue.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.in_device == 0 && !self.holds_overdue()
+    }
+
+    /// The next change of a device that was not told yet.
+    #[inline]
+    pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
+        self.devices.change()
+    }
+}
+
+/// The first piece of a command's memory: all of it, where a command looks at its data.
+#[inline]
+fn first_piece(segments: &Segments) -> &[u8] {
+    segments.first().map_or(&[], |segment| segment)
+}

@@ -1,0 +1,37 @@
+//! The NVMe target: subsystems with a namespace per device, on any number of ports, and the
+//! discovery subsystem. [`Target`] starts and stops it; [`tcp`] and [`rdma`] hold its transports;
+//! all else is the same for both: associations, their queues, and their use of devices.
+
+mod admin_session;
+mod admission;
+mod arithmetic;
+mod attempts;
+mod authenticating;
+mod authentication_session;
+pub(crate) mod connection;
+mod counting;
+mod demands;
+mod flush;
+pub(crate) mod generated;
+mod identifiers;
+mod io_authentication;
+mod io_fused;
+mod io_reserve;
+mod io_session;
+mod mailbox;
+mod namespaces;
+mod new_session;
+mod others;
+pub(crate) mod ports;
+pub(crate) mod rdma;
+pub(crate) mod session;
+pub(crate) mod shared;
+mod start;
+mod subsystems;
+mod target;
+mod tcp;
+pub(crate) mod transport;
+
+pub use shared::TargetLimits;
+pub use target::{Target, TargetConfig};
+pub(super) use target::{check, place, start};

@@ -1,0 +1,104 @@
+//! NVMe over RDMA at the target: ports that accept queue pairs.
+
+mod receives;
+mod transport;
+
+pub(crate) use self::receives::ReceiveMemory;
+
+use self::transport::RdmaLink;
+use crate::export::listen::Open;
+use crate::export::nvme::connection::Connection;
+use crate::export::nvme::shared::Shared;
+use crate::export::nvme::transport::PortAddress;
+use crate::limits::RDMA_IN_CAPSULE_BYTES;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use weft_block::Error;
+use weft_io::Handle;
+use weft_io::rdma::QueuePair;
+use weft_proto::limits::{ADMIN_QUEUE_ENTRIES_MAX, IO_QUEUES_MAX, QUEUE_ENTRIES_MAX};
+use weft_proto::nvme::controller::TransportAddress;
+use weft_proto::nvme::sqe::HostMemory;
+use weft_proto::nvme_rdma::cm::{Offer, Reject, RejectStatus, Request};
+use weft_proto::nvme_rdma::{RdmaProvider, TargetConfig, transport_address};
+
+/// What discovery says of a port at this address.
+pub(super) fn address(at: SocketAddr) -> TransportAddress {
+    transport_address(at, RdmaProvider::NOT_SPECIFIED)
+}
+
+/// The port at one of our addresses, of this listener.
+fn port(at: SocketAddr, listener: SocketAddr) -> PortAddress {
+    PortAddress {
+        address: address(at),
+        is_local: at.ip().is_loopback(),
+        host_memory: HostMemory::Keyed,
+        listener: Some(listener),
+        in_capsule_bytes: RDMA_IN_CAPSULE_BYTES,
+    }
+}
+
+/// Listens at an address on the loop of `on`.
+pub(super) fn listen(
+    on: &Handle,
+    at: SocketAddr,
+    shared: &Arc<Shared>,
+) -> Result<(SocketAddr, Open), Error> {
+    let to = Arc::clone(shared);
+    let (address, open) = Open::rdma(on, at, move |on, pair| accept(on, pair, at, &to))?;
+    // A wildcard address is useless in discovery: a host gets the address at which it connected.
+    if !address.ip().is_unspecified() {
+        shared.port(&port(address, address));
+    }
+    Ok((address, open))
+}
+
+/// `at`: what the listener was given, of which the port may have been any free one.
+pub(crate) fn accept(
+    on: &Handle,
+    mut pair: Box<dyn QueuePair>,
+    at: SocketAddr,
+    shared: &Arc<Shared>,
+) {
+    let Ok(local) = pair.local().parse::<SocketAddr>() else { return };
+    let refuse = |pair: &mut dyn QueuePair, status: RejectStatus, why: &dyn std::fmt::Display| {
+        let peer = pair.peer();
+        shared
+            .members
+            .refusals()
+            .log(on.now().since_epoch(), || format!("{peer}: connection refused: {why}"));
+        pair.reject(&Reject { status }.encode());
+    };
+    let config = match config(&*pair, shared) {
+        Ok(config) => config,
+        Err(status) => return refuse(&mut *pair, status, &status),
+    };
+    let receives = match shared.receives.take(&pair.peer(), RdmaLink::receive_bytes(&config)) {
+        Ok(receives) => receives,
+        Err(why) => return refuse(&mut *pair, RejectStatus::NO_RESOURCES, &why),
+    };
+    match RdmaLink::accept(pair, config, receives) {
+        Ok(link) => {
+            let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port())));
+            Connection::accept(on, link, shared, port, None);
+        }
+        Err((mut pair, e)) => refuse(&mut *pair, RejectStatus::NO_RESOURCES, &e),
+    }
+}
+
+/// What the engine is to have for the queue that the host asks for.
+fn config(pair: &dyn QueuePair, shared: &Shared) -> Result<TargetConfig, RejectStatus> {
+    let (request, device) = (Request::decode(pair.private_data())?, pair.device_limits());
+    let offer = Offer {
+        io_queues: IO_QUEUES_MAX,
+        admin_entries: ADMIN_QUEUE_ENTRIES_MAX.min(device.receives),
+        io_entries: QUEUE_ENTRIES_MAX.min(device.receives),
+    };
+    request.check(&offer, device.reads)?;
+    Ok(TargetConfig {
+        // An admin queue has no data in capsules.
+        in_capsule_bytes: if request.qid.0 == 0 { 0 } else { RDMA_IN_CAPSULE_BYTES },
+        connect_limit: shared.limits.handshake,
+        ..TargetConfig::for_request(&request)
+    })
+}

@@ -1,0 +1,285 @@
+//! Starting and stopping a target.
+
+use super::others::OtherGateways;
+use super::rdma;
+use super::shared::{Shared, TargetLimits};
+use super::tcp::{self, Security};
+use super::transport::PortAddress;
+use crate::export::hosts::ConnectedHost;
+use crate::export::listen::{Listeners, Open};
+use crate::export::reach::reachable;
+use crate::export::serving::{Export, ExportConfig, stop_all};
+use crate::identity::Identities;
+use crate::inventory::LiveInventory;
+use crate::loops::ask;
+use crate::tls::TlsFiles;
+use crate::url::{HostPort, NvmeTransport, NvmeUrl};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use weft_block::{Error, ErrorKind};
+use weft_io::{Handle, RemoteLoop};
+use weft_proto::nvme::types::Nqn;
+
+/// What to serve.
+pub struct TargetConfig {
+    /// Subsystems, namespaces, and access. `listen` says where to listen.
+    pub inventory: Arc<LiveInventory>,
+    /// Addresses to listen on; port 0 picks a free port.
+    pub listen: Vec<SocketAddr>,
+    /// Where random numbers come from.
+    pub identities: Identities,
+    /// What its TCP ports speak: the keys of TLS, or none.
+    pub tls: TlsFiles,
+}
+
+/// A running target.
+pub struct Target {
+    shared: Arc<Shared>,
+    listeners: Listeners<At>,
+    /// What its TCP ports speak.
+    security: Security,
+    /// Tells it of other gateways.
+    _others: Arc<OtherGateways>,
+}
+
+/// Where it listens.
+type At = (NvmeTransport, SocketAddr);
+
+impl Target {
+    /// Starts to listen; connections are distributed over `loops`.
+    pub fn start(config: TargetConfig, loops: &[RemoteLoop]) -> Result<Self, Error> {
+        Self::start_limited(config, TargetLimits::default(), loops)
+    }
+
+    /// Like [`Target::start`], with other limits.
+    pub fn start_limited(
+        config: TargetConfig,
+        limits: TargetLimits,
+        loops: &[RemoteLoop],
+    ) -> Result<Self, Error> {
+        let first = loops
+            .first()
+            .ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
+        let loops = loops.to_vec();
+        ask(first, move |on| Self::start_on(on, config, limits, loops))?
+    }
+
+    /// Like [`Target::start_limited`], for a caller on the loop that is to listen.
+    pub fn start_on(
+        on: &Handle,
+        config: TargetConfig,
+        limits: TargetLimits,
+        loops: Vec<RemoteLoop>,
+    ) -> Result<Self, Error> {
+        let random = u64::from_le_bytes(config.identities.random());
+        let shared = Shared::new(config.inventory, limits, on.pool().cap_bytes(), loops, random);
+        let security = Security::new(&config.tls, &shared.generated)?;
+        let _others = OtherGateways::of(&shared, security.clone());
+        let target = Self { shared, listeners: Listeners::default(), security, _others };
+        for at in config.listen {
+            let (address, open) = tcp::listen(on, at, &target.shared, target.security.clone())?;
+            target.listeners.add(&at.to_string(), (NvmeTransport::Tcp, address), open);
+        }
+        Ok(target)
+    }
+
+    /// Like [`Export::listen`], for a caller on the loop that is to listen.
+    ///
+    /// # Errors
+    /// The URL is none to listen at, or listening fails.
+    pub fn listen_on(&self, on: &Handle, url: &str) -> Result<(), Error> {
+        let at = address(url)?;
+        let opened = open(on, at, &self.shared, self.security.clone())?;
+        self.keep(url, at, opened);
+        Ok(())
+    }
+
+    fn keep(&self, url: &str, (transport, _): At, (address, open): (SocketAddr, Open)) {
+        self.listeners.add(url, (transport, address), open);
+    }
+
+    /// The listen addresses, in the order in which they were added.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.places().into_iter().map(|(_, address)| address).collect()
+    }
+
+    /// Open connections.
+    pub fn connections(&self) -> usize {
+        self.shared.members.open()
+    }
+
+    /// Stops the target: accepts no more connections or commands, lets commands in flight end (for
+    /// a bounded time), closes, and flushes.
+    pub fn stop(self) -> Result<(), Error> {
+        stop_all(&[&self], &self.shared.inventory.now().devices())
+    }
+
+    /// The first half of [`Target::stop`]: accepts no more connections or commands; lets commands
+    /// in flight end. Does not wait.
+    pub fn drain(&self) {
+        self.listeners.close();
+        self.shared.members.drain();
+    }
+
+    /// The second half of [`Target::stop`]: closes every connection as soon as no device holds any
+    /// of its operations. Does not wait.
+    pub fn close(&self) {
+        self.shared.members.stop();
+    }
+
+    /// Connected I/O queues.
+    pub fn io_queues(&self) -> usize {
+        self.shared.members.serving()
+    }
+}
+
+/// Listens by a transport.
+fn open(
+    on: &Handle,
+    (transport, at): At,
+    shared: &Arc<Shared>,
+    security: Security,
+) -> Result<(SocketAddr, Open), Error> {
+    match transport {
+        NvmeTransport::Tcp => tcp::listen(on, at, shared, security),
+        NvmeTransport::Rdma => rdma::listen(on, at, shared),
+    }
+}
+
+/// Starts a target that listens nowhere yet.
+pub(in crate::export) fn start(
+    config: &ExportConfig,
+    loops: &[RemoteLoop],
+) -> Result<Box<dyn Export>, Error> {
+    let config = TargetConfig {
+        inventory: Arc::clone(&config.inventory),
+        listen: Vec::new(),
+        identities: Identities::default(),
+        tls: config.tls.clone(),
+    };
+    Ok(Box::new(Target::start(config, loops)?))
+}
+
+/// Checks the text of a listen URL.
+pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
+    host_port(url).map(drop)
+}
+
+/// Where a URL has it listen.
+pub(in crate::export) fn place(url: &str, tls: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
+    let (transport, address) = address(url)?;
+    if transport == NvmeTransport::Rdma && (tls.psk.is_some() || tls.concat) {
+        let option = if tls.concat { "--concat" } else { "--tls" };
+        let text =
+            format!("NVMe over RDMA has no TLS: leave {option} out, or do not listen at {url}");
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    // A port of RDMA is none of TCP.
+    Ok((transport == NvmeTransport::Tcp).then_some(address))
+}
+
+/// The address of a listen URL.
+fn address(url: &str) -> Result<At, Error> {
+    let (transport, address) = host_port(url)?;
+    Ok((transport, address.resolve_first()?))
+}
+
+fn host_port(url: &str) -> Result<(NvmeTransport, HostPort), Error> {
+    let parsed = NvmeUrl::parse(url)?;
+    if parsed.subsystem.is_some() {
+        let text = format!(
+            "--listen \"{url}\" contains a subsystem NQN; set it with --nqn, because all ports serve the same subsystem"
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    Ok((parsed.transport, parsed.address))
+}
+
+/// A URL at which a subsystem is reached.
+fn url((transport, address): At, nqn: &Nqn) -> String {
+    let address = reachable(address);
+    let address = HostPort { host: address.ip().to_string(), port: address.port() };
+    NvmeUrl { transport, address, subsystem: Some(nqn.clone()), nsid: None }.to_string()
+}
+
+/// Quotes a name for a shell.
+fn word(nqn: &Nqn) -> String {
+    let is_plain = nqn.as_str().bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:@".contains(&b));
+    if is_plain { nqn.to_string() } else { format!("'{}'", nqn.to_string().replace('\'', r"'\''")) }
+}
+
+impl Export for Target {
+    fn listen(&self, url: &str) -> Result<(), Error> {
+        let (at, shared) = (address(url)?, Arc::clone(&self.shared));
+        let first = self
+            .shared
+            .loops
+            .first()
+            .ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
+        let security = self.security.clone();
+        let opened = ask(first, move |on| open(on, at, &shared, security))??;
+        self.keep(url, at, opened);
+        Ok(())
+    }
+
+    fn unlisten(&self, url: &str) -> bool {
+        let removed = self.listeners.remove(url);
+        let left = self.listeners.places();
+        let of =
+            |port: &PortAddress| Some((NvmeTransport::of(port.address.trtype)?, port.listener?));
+        self.shared.keep_ports(|port| of(port).is_some_and(|at| left.contains(&at)));
+        removed
+    }
+
+    fn hosts(&self) -> Vec<ConnectedHost> {
+        self.shared.hosts()
+    }
+
+    fn urls(&self) -> Vec<String> {
+        let inventory = self.shared.inventory.now();
+        let names = || inventory.subsystems().iter().map(|subsystem| &subsystem.nqn);
+        self.listeners
+            .places()
+            .into_iter()
+            .flat_map(|at| names().map(move |nqn| url(at, nqn)))
+            .collect()
+    }
+
+    fn attach_hint(&self) -> Option<(&'static str, String)> {
+        let inventory = self.shared.inventory.now();
+        let (transport, address) = *self.listeners.places().first()?;
+        let (address, nqn) = (reachable(address), &inventory.subsystems().first()?.nqn);
+        let (name, ip, port) = (transport.name(), address.ip(), address.port());
+        let tls = match &self.security {
+            Security::Tls(_) if transport == NvmeTransport::Tcp => " --tls",
+            Security::Either(_) if transport == NvmeTransport::Tcp => " --concat",
+            _ => "",
+        };
+        let is_demanded = self.shared.inventory.authentications().of(nqn).is_some();
+        let secret = if is_demanded { " --dhchap-secret=…" } else { "" };
+        Some((
+            "Linux",
+            format!("nvme connect -t {name} -a {ip} -s {port} -n {}{tls}{secret}", word(nqn)),
+        ))
+    }
+
+    fn connections(&self) -> usize {
+        Self::connections(self)
+    }
+
+    fn withdraw(&self) {
+        self.shared.keep_ports(|_| false);
+    }
+
+    fn drain(&self) {
+        Self::drain(self);
+    }
+
+    fn draining(&self) -> usize {
+        self.io_queues()
+    }
+
+    fn close(&self) {
+        Self::close(self);
+    }
+}

@@ -1,0 +1,73 @@
+//! NVMe/TCP at the target: ports that accept streams.
+
+mod security;
+mod transport;
+
+pub(super) use self::security::Security;
+
+use self::transport::link;
+use super::connection::Connection;
+use super::shared::Shared;
+use super::transport::PortAddress;
+use crate::export::listen::Open;
+use crate::limits::IN_CAPSULE_BYTES;
+use crate::psk::Proven;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use weft_block::Error;
+use weft_io::{Handle, Stream};
+use weft_proto::nvme::sqe::HostMemory;
+
+/// The port at one of our addresses, of this listener.
+fn port(address: SocketAddr, listener: SocketAddr, security: &Security) -> PortAddress {
+    PortAddress {
+        address: security.address(address),
+        is_local: address.ip().is_loopback(),
+        host_memory: HostMemory::Transport,
+        listener: Some(listener),
+        in_capsule_bytes: IN_CAPSULE_BYTES,
+    }
+}
+
+/// `at`: what the listener was given, of which the port may have been any free one.
+fn accept(
+    on: &Handle,
+    stream: Box<dyn Stream>,
+    at: SocketAddr,
+    shared: &Arc<Shared>,
+    security: &Security,
+) {
+    let Ok(local) = stream.local().parse::<SocketAddr>() else { return };
+    let peer = stream.peer();
+    let (stream, proven) = match security {
+        Security::None => (stream, None),
+        Security::Tls(tls) => match tls.wrap(stream) {
+            Ok((stream, peer)) => (stream, Some(Proven { peer, is_required: true })),
+            Err(e) => return tracing::error!("{peer}: {e}"),
+        },
+        Security::Either(tls) => {
+            shared.generated.forget(on.now().since_epoch());
+            let (stream, peer) = tls.wrap_if_asked(stream);
+            (stream, Some(Proven { peer, is_required: false }))
+        }
+    };
+    let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port()), security));
+    Connection::accept(on, link(stream, shared.limits.handshake), shared, port, proven);
+}
+
+/// Listens at an address on the loop of `on`.
+pub(super) fn listen(
+    on: &Handle,
+    at: SocketAddr,
+    shared: &Arc<Shared>,
+    security: Security,
+) -> Result<(SocketAddr, Open), Error> {
+    let (to, of_port) = (Arc::clone(shared), security.clone());
+    let (address, open) =
+        Open::tcp(on, at, move |on, stream| accept(on, stream, at, &to, &security))?;
+    // A wildcard address is useless in discovery: a host gets the address at which it connected.
+    if !address.ip().is_unspecified() {
+        shared.port(&port(address, address, &of_port));
+    }
+    Ok((address, open))
+}
