@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{
-    Item, ItemMod, ItemUse, Macro, UseTree, Visibility,
+    Item, ItemMod, ItemUse, Macro, Meta, UseTree, Visibility,
     visit::{self, Visit},
 };
 
@@ -65,6 +65,10 @@ impl Reader<'_> {
     }
 
     fn path(&mut self, path: Vec<String>) {
+        // A lone `super` or `crate` is the reach of a `pub(…)`.
+        if matches!(&path[..], [only] if ["crate", "self", "super"].contains(&only.as_str())) {
+            return;
+        }
         let names = self.of.names.entry(self.file.clone()).or_default();
         names.insert(path[0].clone());
         self.mention(path, None);
@@ -125,7 +129,7 @@ impl<'a> Visit<'a> for Reader<'_> {
     }
 
     fn visit_item_mod(&mut self, item: &'a ItemMod) {
-        if item.content.is_some() {
+        if item.content.is_some() && !is_of_tests(item) {
             self.module.push(item.ident.to_string());
             self.content();
             visit::visit_item_mod(self, item);
@@ -143,6 +147,14 @@ impl<'a> Visit<'a> for Reader<'_> {
             self.path(path);
         }
     }
+}
+
+/// Whether a module is `#[cfg(test)]`.
+fn is_of_tests(item: &ItemMod) -> bool {
+    item.attrs.iter().any(|attribute| match &attribute.meta {
+        Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
+        _ => false,
+    })
 }
 
 impl Crate {
@@ -257,7 +269,11 @@ pub fn of_crate(directory: &str) -> BTreeMap<String, BTreeSet<String>> {
 fn follows_reexports_and_does_not_count_them() {
     let mut of = Crate::default();
     of.add("lib", Vec::new(), "mod a; mod b; pub use a::Item; pub use b::make; fn f() { make() }");
-    of.add("a", vec!["a".to_owned()], "pub struct Item; use std::fmt;");
+    of.add(
+        "a",
+        vec!["a".to_owned()],
+        "pub(super) struct Item; #[cfg(test)] mod tests { use crate::b::make; }",
+    );
     of.add("b", vec!["b".to_owned()], "mod inner { use super::super::Item; } pub fn make() {}");
     let uses = |file: &str| of.uses(file).into_iter().collect::<Vec<_>>();
     assert_eq!(uses("lib"), ["b"]);
