@@ -24,11 +24,11 @@ struct Core {
     arrivals: Rc<Arrivals<Rest>>,
     on: Handle,
     owner: DriverId,
-    state: RefCell<State>,
+    state: RefCell<QueueState>,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     /// Accepted and not yet reaped.
     in_flight: usize,
     ready: Vec<Completion>,
@@ -102,8 +102,10 @@ impl RbdQueue {
     pub(crate) fn open(shared: &Arc<Shared>, on: &Handle, owner: DriverId) -> io::Result<Self> {
         let arrivals = arrivals(on)?;
         shared.owners.enter(on.remote(), owner);
-        let state =
-            RefCell::new(State { told_blocks: shared.geometry().blocks, ..State::default() });
+        let state = RefCell::new(QueueState {
+            told_blocks: shared.geometry().blocks,
+            ..QueueState::default()
+        });
         Ok(Self(Rc::new(Core {
             shared: Arc::clone(shared),
             arrivals,
