@@ -25,7 +25,7 @@ sleeps() {
 count() { cat /sys/class/infiniband/$RDMA_DEVICE/ports/1/hw_counters/$1; }
 
 target_start ram:16MiB
-WEFT_RDMA_TARGET=$ADDR:$PORT /lab/verbs --ignored --test-threads 1 target:: || fail "a peer that breaks the rules"
+WEFT_RDMA_TARGET=$ADDR:$PORT /lab/verbs --ignored --test-threads 1 verbs::target:: || fail "a peer that breaks the rules"
 target_runs
 note "a peer that breaks the rules"
 if (locked /lab/weft id-ctrl $url) >/tmp/said 2>&1; then fail "it locks memory that it may not"; fi

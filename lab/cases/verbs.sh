@@ -5,7 +5,8 @@
 . /lab/rdma.sh
 wait_for 30 test -c /dev/infiniband/uverbs0 || fail "there is no device"
 export WEFT_RDMA_ADDRESS=$ADDR
-/lab/verbs --include-ignored --test-threads 1 --skip target:: "$@" || fail "the tests"
+[ $# -gt 0 ] || set -- verbs::
+/lab/verbs --include-ignored --test-threads 1 --skip verbs::target:: "$@" || fail "the tests"
 rdma link delete $RDMA_DEVICE
 ip link delete dum0
 kernel_is_sound

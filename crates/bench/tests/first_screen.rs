@@ -1,7 +1,6 @@
 //! The first screen of the report: it concludes, whatever was measured, and says how sure that is.
 
-#[allow(dead_code, reason = "the other tests use the rest")]
-mod sample;
+use crate::sample;
 
 use weft_bench::report::{charts, html, markdown};
 use weft_bench::results::{Drawing, Quantity, Results};

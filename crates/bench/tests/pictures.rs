@@ -2,8 +2,7 @@
 //! `cargo xtask setup` installs a font.
 #![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Other tests draw the rest of the samples.
-mod sample;
+use crate::sample;
 
 use std::io::Cursor;
 use weft_bench::report::{Letters, charts, pictures};

@@ -1,7 +1,6 @@
 //! The report's structure: nothing is missing, nothing is loaded, everything is closed.
 
-#[allow(dead_code, reason = "the other tests use the rest")]
-mod sample;
+use crate::sample;
 
 use weft_bench::report::{charts, csv, html, markdown};
 use weft_bench::results::{Drawing, Lane, Quantity, Results, Row, schema};

@@ -1,7 +1,6 @@
 //! The tables of the terminal: what they hold, and that they fit.
 
-#[allow(dead_code, reason = "the other tests use the rest")]
-mod sample;
+use crate::sample;
 
 use weft_bench::results::Results;
 use weft_bench::table::render;

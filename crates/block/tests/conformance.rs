@@ -1,8 +1,6 @@
 //! Every local device keeps the contract, with both block sizes, from one loop and from two.
 
-mod scratch;
-
-use scratch::Scratch;
+use crate::scratch::Scratch;
 use std::time::Duration;
 use weft_block::testing::{Plan, conformance};
 use weft_block::time_limit::limited;

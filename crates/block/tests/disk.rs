@@ -1,9 +1,7 @@
 //! Disks of this machine: loop devices, where this user may make some.
 #![cfg(target_os = "linux")]
 
-mod scratch;
-
-use scratch::Scratch;
+use crate::scratch::Scratch;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;

@@ -1,9 +1,7 @@
 //! What a system tells once, that cached data could not be written back, stays true for everybody.
 
-mod scratch;
-
+use crate::scratch::Scratch;
 use core::cell::RefCell;
-use scratch::Scratch;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;

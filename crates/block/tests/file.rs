@@ -1,8 +1,6 @@
 //! Files: opening them, refusing to, and what becomes of them underneath.
 
-mod scratch;
-
-use scratch::Scratch;
+use crate::scratch::Scratch;
 use weft_block::testing::{Plan, Rig};
 use weft_block::{Device, Error, ErrorKind, OpKind, OpenOptions, Refusal, StatusKind, open};
 

@@ -1,9 +1,7 @@
 //! What a file takes beyond the submitters' memory: it is bounded for the file, however many queues
 //! it has.
 
-mod scratch;
-
-use scratch::Scratch;
+use crate::scratch::Scratch;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 //! machine. `docs/performance/gateways.md` has those of 16 and 64 gateways:
 //!
 //! ```text
-//! cargo test -p weft-group --test scale -- --ignored --nocapture
+//! cargo test -p weft-group --test group -- --ignored --nocapture scale::
 //! ```
 
 use core::time::Duration;

@@ -1,7 +1,6 @@
 //! A loop sleeps beside connections on which nothing happens.
 
-mod common;
-
+use crate::common;
 use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::TcpStream;

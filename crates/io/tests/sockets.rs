@@ -1,11 +1,8 @@
 //! The drivers of the simulation's tests on real sockets.
 
-mod common;
-#[path = "common/exchange.rs"]
-mod exchange;
-
+use crate::common;
+use crate::exchange::{Exchange, Outcome, Report};
 use core::time::Duration;
-use exchange::{Exchange, Outcome, Report};
 use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::net::SocketAddr;

@@ -2,12 +2,10 @@
 //! can agree on, bytes that arrive in pieces of any size, and connections that break off at any
 //! place.
 
-mod support;
-
+use crate::support::{End, Next};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
-use support::{End, Next};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{

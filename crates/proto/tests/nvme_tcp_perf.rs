@@ -1,5 +1,5 @@
 //! What the engines alone cost per command. Nothing is asserted about time; run it on a quiet
-//! machine with `cargo test --release -p weft-proto --test nvme_tcp_perf -- --ignored --nocapture`.
+//! machine with `cargo test --release -p weft-proto --test proto -- --ignored --nocapture`.
 //! The plain test pass runs it with few commands, so that it cannot rot.
 
 use std::time::{Duration, Instant};

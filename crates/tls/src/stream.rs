@@ -21,10 +21,10 @@ pub fn available() -> Result<(), Unavailable> {
 
 /// Who the other end of a connection is.
 #[derive(Clone, Debug, Default)]
-pub struct Peer(Arc<PeerFacts>);
+pub struct Peer(Arc<Known>);
 
 #[derive(Debug, Default)]
-struct PeerFacts {
+struct Known {
     identity: OnceLock<Box<[u8]>>,
     records: OnceLock<Records>,
 }

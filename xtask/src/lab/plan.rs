@@ -27,7 +27,7 @@ const XTASK: &str = "xtask";
 /// What scripts call tests of ours among the files, and what cargo calls them: those of queue
 /// pairs, and those of TLS over sockets and with the program `openssl`.
 const TESTS: [(&str, &[&str]); 3] = [
-    ("verbs", &["--workspace", "--test", "verbs"]),
+    ("verbs", &["--workspace", "--test", "io"]),
     ("tls-tests", &["--package", "weft-tls", "--lib"]),
     ("tls-openssl", &["--workspace", "--test", "openssl"]),
 ];

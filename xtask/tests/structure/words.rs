@@ -54,11 +54,22 @@ fn ignored_tests_say_why() {
 #[test]
 fn every_file_is_compiled() {
     let sources = files::rust();
-    let faults = sources
-        .iter()
-        .map(|(path, _)| path)
-        .filter(|path| path.contains("/src/") && !is_declared(path, &sources));
+    let manifests = files::below("crates", "toml");
+    let faults = sources.iter().map(|(path, _)| path).filter(|path| {
+        let is_ours = path.contains("/src/") || path.contains("/tests/");
+        is_ours && !is_declared(path, &sources) && !is_program(path, &manifests)
+    });
     demand("no module declares the file", faults.cloned().collect());
+}
+
+/// Whether a file below `tests` is a program of its own: the manifest says so, or says nothing.
+fn is_program(path: &str, manifests: &[(String, String)]) -> bool {
+    let Some((krate, test)) = path.split_once("/tests/") else { return false };
+    let manifest = manifests.iter().find(|(path, _)| *path == format!("{krate}/Cargo.toml"));
+    manifest.is_some_and(|(_, text)| {
+        let is_found = !text.contains("autotests = false") && !test.contains('/');
+        is_found || text.contains(&format!("path = \"tests/{test}\""))
+    })
 }
 
 /// Whether a parent module of the file declares it.
@@ -75,10 +86,17 @@ fn is_declared(path: &str, sources: &[(String, String)]) -> bool {
     let parents = ["mod.rs", "lib.rs", "main.rs"].map(|name| format!("{directory}/{name}"));
     let beside = format!("{directory}.rs");
     let (declaration, pointer) = (format!("mod {module};"), format!("#[path = \"{file}\"]"));
+    // Tests of a directory may have their helpers in another one.
+    let krate = path.split("/tests/").next().unwrap();
+    let end = path.match_indices('/').nth_back(1).map_or(path, |(at, _)| &path[at + 1..]);
+    let far_pointer = format!("{end}\"]");
     sources.iter().any(|(other, text)| {
         let is_parent = parents.contains(other) || *other == beside;
         let is_sibling = other.rsplit_once('/').is_some_and(|(place, _)| place == directory);
-        is_parent && text.contains(&declaration) || is_sibling && text.contains(&pointer)
+        let is_near = path.contains("/tests/") && other.starts_with(krate);
+        is_parent && text.contains(&declaration)
+            || is_sibling && text.contains(&pointer)
+            || is_near && text.contains(&far_pointer)
     })
 }
 

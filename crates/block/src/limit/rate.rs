@@ -66,13 +66,13 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
 /// What remains of a limit at each moment.
 #[derive(Debug)]
 pub struct Rate {
-    state: Mutex<RateSchedule>,
+    state: Mutex<State>,
     /// Another one whenever the limit has changed.
     generation: AtomicU32,
 }
 
 #[derive(Debug)]
-struct RateSchedule {
+struct State {
     limit: Limit,
     /// What may begin at once after a pause.
     burst: Duration,
@@ -98,8 +98,7 @@ impl Rate {
 
     /// Nothing is used yet; after a pause as much may begin at once as otherwise takes `burst`.
     pub(super) fn with_burst(limit: Limit, burst: Duration) -> Self {
-        let state =
-            Mutex::new(RateSchedule { limit, burst, operations: Time::ZERO, bytes: Time::ZERO });
+        let state = Mutex::new(State { limit, burst, operations: Time::ZERO, bytes: Time::ZERO });
         Self { state, generation: AtomicU32::new(0) }
     }
 
@@ -113,12 +112,7 @@ impl Rate {
     pub fn set(&self, limit: Limit) {
         let mut state = self.lock();
         if state.limit != limit {
-            *state = RateSchedule {
-                limit,
-                burst: state.burst,
-                operations: Time::ZERO,
-                bytes: Time::ZERO,
-            };
+            *state = State { limit, burst: state.burst, operations: Time::ZERO, bytes: Time::ZERO };
             self.generation.fetch_add(1, Ordering::Release);
         }
     }
@@ -129,7 +123,7 @@ impl Rate {
         self.generation.load(Ordering::Acquire)
     }
 
-    fn lock(&self) -> MutexGuard<'_, RateSchedule> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

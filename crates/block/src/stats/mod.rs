@@ -29,11 +29,11 @@ use weft_io::{DriverId, Handle, Time};
 /// A device whose operations are counted.
 pub struct StatsDevice {
     inner: Device,
-    shared: Arc<DeviceStatistics>,
+    shared: Arc<Shared>,
 }
 
 /// What all queues share.
-struct DeviceStatistics {
+struct Shared {
     url: String,
     every: Duration,
     log: Mutex<Log>,
@@ -64,8 +64,7 @@ impl StatsDevice {
         })?;
         spec.finish()?;
         let every = every.unwrap_or(Duration::from_secs(STATS_EVERY_S));
-        let shared =
-            Arc::new(DeviceStatistics { url: url.to_owned(), every, log: Mutex::default() });
+        let shared = Arc::new(Shared { url: url.to_owned(), every, log: Mutex::default() });
         Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { inner, shared }) as Device)))
     }
 
@@ -81,7 +80,7 @@ impl Log {
     }
 }
 
-impl DeviceStatistics {
+impl Shared {
     fn lock(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,7 +112,7 @@ impl DeviceStatistics {
     }
 }
 
-impl Drop for DeviceStatistics {
+impl Drop for Shared {
     fn drop(&mut self) {
         let sum = self.lock().sum();
         if let Some(text) = sum.text(Duration::ZERO) {

@@ -18,7 +18,6 @@ impl Scratch {
         format!("file:{},{options}", self.0.display())
     }
 
-    #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn read_only(&self, options: &str) -> String {
         format!("readonly:{}", self.url(options))
     }

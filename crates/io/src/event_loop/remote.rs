@@ -14,9 +14,9 @@ enum Task {
 
 /// Posts tasks to a loop from any thread.
 #[derive(Clone)]
-pub struct RemoteLoop(Arc<TaskQueue>);
+pub struct RemoteLoop(Arc<Shared>);
 
-struct TaskQueue {
+struct Shared {
     /// `None` if the loop has ended.
     tasks: Mutex<Option<Vec<Task>>>,
     /// An empty list, which keeps the memory of tasks that have run. Only the loop uses it.
@@ -28,7 +28,7 @@ struct TaskQueue {
 
 impl RemoteLoop {
     pub(super) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> Self {
-        Self(Arc::new(TaskQueue {
+        Self(Arc::new(Shared {
             tasks: Mutex::new(Some(Vec::new())),
             spare: Mutex::default(),
             pending: AtomicBool::new(false),

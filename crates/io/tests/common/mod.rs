@@ -93,7 +93,7 @@ pub fn serve_echo(
 }
 
 /// For [`serve_echo`] where accepting is not to fail.
-#[allow(dead_code, reason = "not every test program expects trouble")]
+#[allow(dead_code, reason = "the tests with a process of their own expect no trouble")]
 pub fn no_trouble(_: &Handle, error: &io::Error, _: Duration) {
     panic!("cannot accept: {error}");
 }

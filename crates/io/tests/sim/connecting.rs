@@ -2,7 +2,7 @@
 
 use crate::common::{Echo, no_trouble, serve_echo};
 use crate::exchange::{Exchange, Outcome, Report};
-use crate::seeds;
+use crate::sim::seeds;
 use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;

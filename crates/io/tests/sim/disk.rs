@@ -1,6 +1,6 @@
 //! Disks that are slow, fail, and lose what was not flushed.
 
-use crate::{all_seeds, seeds};
+use crate::sim::{all_seeds, seeds};
 use core::time::Duration;
 use std::cell::RefCell;
 use std::collections::VecDeque;

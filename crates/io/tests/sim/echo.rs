@@ -2,7 +2,7 @@
 
 use crate::common::{no_trouble, serve_echo};
 use crate::exchange::{Exchange, Outcome, Report};
-use crate::{all_seeds, seeds};
+use crate::sim::{all_seeds, seeds};
 use core::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;

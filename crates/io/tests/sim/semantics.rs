@@ -7,7 +7,7 @@
 
 use crate::common::{no_trouble, serve_echo};
 use crate::exchange::{Exchange, Outcome, Report};
-use crate::seeds;
+use crate::sim::seeds;
 use core::time::Duration;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Memory of a region that is lent: it is written from where it is, and what it held before goes
 //! nowhere.
 
-use crate::ends::{Bench, End, SLOT, done, memory, pattern};
+use crate::verbs::ends::{Bench, End, SLOT, done, memory, pattern};
 use std::rc::Rc;
 use std::sync::Arc;
 use weft_io::Segments;
@@ -24,7 +24,10 @@ fn written(
     host.fill(&[0xee; LEN]);
     let at = host.qp().expose(1, SLOT, LEN as u32, true).unwrap();
     host.qp().send(2, b"exposed", None, None);
-    assert_eq!((crate::message(bench, target).0, bench.next(host)), (b"exposed".to_vec(), done(2)));
+    assert_eq!(
+        (crate::verbs::message(bench, target).0, bench.next(host)),
+        (b"exposed".to_vec(), done(2))
+    );
     target.qp().lend(SLOT, views).unwrap();
     assert!(target.qp().prepare(SLOT, 4096).is_err(), "the slot is in use");
     target.qp().write(5, memory(0, LEN as u32), at, true);

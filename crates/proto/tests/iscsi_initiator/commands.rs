@@ -1,6 +1,6 @@
 //! Commands and their data.
 
-use crate::world::{World, config, good};
+use crate::iscsi_initiator::world::{World, config, good};
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{
     Answer, Command, CommandData, End, InitiatorConfig, InitiatorEvent, Residual, SubmitError,

@@ -1,7 +1,7 @@
 //! What a target sends, cut in two at every position: what the initiator tells and sends must not
 //! depend on the cut.
 
-use crate::world::{Pdu, World, config, parse};
+use crate::iscsi_initiator::world::{Pdu, World, config, parse};
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{CommandData, InitiatorEvent};
 use weft_proto::iscsi::pdu::*;

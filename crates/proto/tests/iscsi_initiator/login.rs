@@ -1,6 +1,6 @@
 //! Login in all its ways, and discovery.
 
-use crate::world::{TARGET, World, config};
+use crate::iscsi_initiator::world::{TARGET, World, config};
 use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{
@@ -83,7 +83,7 @@ fn texts_may_come_in_pieces() {
 }
 
 /// Plays the target up to its proof.
-fn challenge(world: &mut World, algorithm: Algorithm) -> crate::world::Pdu {
+fn challenge(world: &mut World, algorithm: Algorithm) -> crate::iscsi_initiator::world::Pdu {
     let first = world.sent_one();
     assert!(!LoginRequest::decode(&first.bhs).flags.is_transit());
     world.login(SECURITY, None, "AuthMethod=CHAP ");

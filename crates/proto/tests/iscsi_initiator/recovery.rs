@@ -1,6 +1,6 @@
 //! Time limits, task management, pings, asynchronous messages, rejects and logout.
 
-use crate::world::{World, config, good};
+use crate::iscsi_initiator::world::{World, config, good};
 use core::time::Duration;
 use weft_proto::iscsi::initiator::{
     Command, CommandData, End, Fault, InitiatorEvent, SubmitError, Violation,

@@ -1,6 +1,6 @@
 //! Targets that break the rules.
 
-use crate::world::{World, config};
+use crate::iscsi_initiator::world::{World, config};
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{CommandData, Violation};
 use weft_proto::iscsi::pdu::*;

@@ -1,6 +1,6 @@
 //! SCSI commands and their data.
 
-use crate::world::*;
+use crate::iscsi_target::world::*;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::target::{Answer, TargetEvent};
 use weft_proto::scsi::status::ScsiStatus;

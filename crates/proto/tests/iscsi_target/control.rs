@@ -1,6 +1,6 @@
 //! Pings, texts, task management, logout, Reject, asynchronous messages.
 
-use crate::world::*;
+use crate::iscsi_target::world::*;
 use std::sync::Arc;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;

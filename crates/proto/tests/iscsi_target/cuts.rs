@@ -1,6 +1,6 @@
 //! The stream cut at every position: what comes of it does not depend on how the bytes arrive.
 
-use crate::world::*;
+use crate::iscsi_target::world::*;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::target::{Answer, TargetEvent};

@@ -1,6 +1,6 @@
 //! Login: stages, keys, CHAP, refusals.
 
-use crate::world::*;
+use crate::iscsi_target::world::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_proto::iscsi::chap::{self, Algorithm, Credentials};

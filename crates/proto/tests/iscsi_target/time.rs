@@ -1,6 +1,6 @@
 //! The limits that a target keeps: of login, silence and a logout that it asked for.
 
-use crate::world::*;
+use crate::iscsi_target::world::*;
 use core::time::Duration;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;

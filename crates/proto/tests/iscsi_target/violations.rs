@@ -1,6 +1,6 @@
 //! Initiators that break the rules, one test for each rule whose breaking ends a connection.
 
-use crate::world::*;
+use crate::iscsi_target::world::*;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::target::Violation;
 use weft_proto::limits::{AHS_BYTES_MAX, IMMEDIATE_COMMANDS_MAX};

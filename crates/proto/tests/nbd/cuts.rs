@@ -1,6 +1,6 @@
 //! The byte streams cut at every position, and served in small pieces: nothing changes.
 
-use crate::pair::{Pair, exports};
+use crate::nbd::pair::{Pair, exports};
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode};
 use weft_proto::nbd::{ClientConfig, Form, ServerConfig};
 

@@ -1,8 +1,8 @@
 //! Whatever comes: no panic, no endless loop, no claim beyond what was granted.
 
-use crate::end::{End, Go};
-use crate::pair::Pair;
-use crate::transfers::ready;
+use crate::nbd::end::{End, Go};
+use crate::nbd::pair::Pair;
+use crate::nbd::transfers::ready;
 use proptest::prelude::*;
 use weft_proto::nbd::code::{CommandCode, CommandFlags};
 use weft_proto::nbd::{Client, ClientConfig, Form};

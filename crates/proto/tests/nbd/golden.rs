@@ -1,7 +1,7 @@
 //! Bytes as the specification lays them out.
 
-use crate::negotiation::{greeted, option, request};
-use crate::pair::exports;
+use crate::nbd::negotiation::{greeted, option, request};
+use crate::nbd::pair::exports;
 use weft_proto::nbd::ServerConfig;
 use weft_proto::nbd::code::{CommandCode, OptionCode};
 

@@ -1,6 +1,6 @@
 //! Options, from LIST to GO.
 
-use crate::pair::{Pair, exports, info};
+use crate::nbd::pair::{Pair, exports, info};
 use weft_proto::nbd::code::{CommandCode, CommandFlags, OptionCode, ReplyCode, TransmissionFlags};
 use weft_proto::nbd::{BlockSizes, ClientConfig, Form, ServerConfig, Violation};
 

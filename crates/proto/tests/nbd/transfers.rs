@@ -1,6 +1,6 @@
 //! Requests and replies, in all three forms.
 
-use crate::pair::{DISK_BYTES, Pair, exports};
+use crate::nbd::pair::{DISK_BYTES, Pair, exports};
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
 use weft_proto::nbd::server::CommandKind;
 use weft_proto::nbd::{ClientConfig, Form, ServerConfig};

@@ -1,8 +1,8 @@
 //! What a peer must not send: each rule, and the connection is closed.
 
-use crate::negotiation::{greeted, option, request};
-use crate::pair::{Pair, exports};
-use crate::transfers::ready;
+use crate::nbd::negotiation::{greeted, option, request};
+use crate::nbd::pair::{Pair, exports};
+use crate::nbd::transfers::ready;
 use weft_proto::nbd::code::{ChunkType, CommandCode, CommandFlags, ErrorCode, OptionCode};
 use weft_proto::nbd::{BlockSizes, ClientConfig, Form, ServerConfig, Violation};
 use weft_proto::stream::StreamEngine;

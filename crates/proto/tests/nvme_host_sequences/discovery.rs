@@ -11,7 +11,7 @@ use weft_proto::nvme::types::{Cntlid, Nqn};
 use weft_proto::nvme_tcp::transport_address;
 
 use crate::nvme_controller_support::{discovery_subsystem, nqn};
-use crate::wire::{Admin, command, connect_data};
+use crate::nvme_host_sequences::wire::{Admin, command, connect_data};
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555";
 

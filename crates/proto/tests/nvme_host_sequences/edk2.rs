@@ -7,7 +7,7 @@ use weft_proto::nvme::identify::IdentifyController;
 use weft_proto::nvme::status::Status;
 
 use crate::nvme_controller_support::{nqn, subsystem};
-use crate::wire::{Admin, Io, command, connect_data};
+use crate::nvme_host_sequences::wire::{Admin, Io, command, connect_data};
 
 /// The driver gives a time in units of 100 ns where milliseconds are asked for: eight days instead
 /// of 70 seconds.

@@ -11,7 +11,7 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Lba, Nsid};
 
 use crate::nvme_controller_support::{nqn, subsystem};
-use crate::wire::{Admin, Answer, Io, command, connect_data};
+use crate::nvme_host_sequences::wire::{Admin, Answer, Io, command, connect_data};
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555";
 

@@ -8,9 +8,9 @@ use weft_proto::nvme_rdma::{
 };
 use weft_proto::stream::Tag;
 
-use crate::layer::{Stage, WRITE};
-use crate::life::{host, target};
-use crate::wire::{Completion, HOST, TARGET, Wire};
+use crate::nvme_rdma::layer::{Stage, WRITE};
+use crate::nvme_rdma::life::{host, target};
+use crate::nvme_rdma::wire::{Completion, HOST, TARGET, Wire};
 
 /// A target that holds `commands` writes of `bytes`.
 fn holding(commands: usize, bytes: usize, target: TargetConfig) -> Wire {

@@ -12,8 +12,8 @@ use weft_proto::nvme_rdma::{
 };
 use weft_proto::stream::Tag;
 
-use crate::layer::{FAIL, READ, WRITE, command};
-use crate::wire::{HOST, TARGET, Wire, address};
+use crate::nvme_rdma::layer::{FAIL, READ, WRITE, command};
+use crate::nvme_rdma::wire::{HOST, TARGET, Wire, address};
 
 pub fn host(exposure: Exposure) -> HostConfig {
     let limits = QueuePairLimits { sges: 2, ..QueuePairLimits::default() };

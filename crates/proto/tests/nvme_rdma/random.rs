@@ -8,8 +8,8 @@ use weft_proto::nvme_rdma::{
 };
 use weft_proto::stream::Tag;
 
-use crate::layer::{FAIL, READ, Stage, WRITE, command, described};
-use crate::wire::{HOST, TARGET, Wire};
+use crate::nvme_rdma::layer::{FAIL, READ, Stage, WRITE, command, described};
+use crate::nvme_rdma::wire::{HOST, TARGET, Wire};
 
 /// A choice of what happens next, from a seed.
 struct Dice(u64);

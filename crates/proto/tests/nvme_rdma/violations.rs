@@ -13,9 +13,9 @@ use weft_proto::nvme_rdma::{
 };
 use weft_proto::stream::Tag;
 
-use crate::layer::{READ, WRITE, command};
-use crate::life::{host, target};
-use crate::wire::{HOST, TARGET, Wire};
+use crate::nvme_rdma::layer::{READ, WRITE, command};
+use crate::nvme_rdma::life::{host, target};
+use crate::nvme_rdma::wire::{HOST, TARGET, Wire};
 
 fn message(buffer: u16, bytes: &[u8]) -> Received<'_> {
     Received { buffer: Buffer(buffer), bytes, immediate: None, invalidated: None }

@@ -10,7 +10,7 @@ use weft_proto::nvme_rdma::{
 };
 use weft_proto::stream::Tag;
 
-use crate::layer::Layer;
+use crate::nvme_rdma::layer::Layer;
 
 /// What an end is told of.
 #[derive(Clone, Debug, PartialEq, Eq)]

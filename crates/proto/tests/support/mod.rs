@@ -5,7 +5,6 @@
 //! * [`pair`]: a target end with a byte-addressed store behind it, and a host end to which bytes
 //!   move in pieces of chosen size.
 //! * [`raw`]: PDUs with any header that a test wants.
-#![allow(dead_code)]
 
 pub mod pair;
 pub mod raw;

@@ -12,6 +12,3 @@ mod life;
 mod mandatory;
 mod random;
 mod reservations;
-
-#[path = "../nvme_controller_support/mod.rs"]
-mod nvme_controller_support;

@@ -1,8 +1,5 @@
 //! The initiator's end of a session against a target that a script plays, on virtual time.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod commands;
 mod cuts;
 mod login;

@@ -1,5 +1,5 @@
 //! Queue pairs of rdma-core on a real or soft device. `lab/cases/verbs.sh` runs this; by hand:
-//! `WEFT_RDMA_ADDRESS=ADDRESS cargo test -p weft-io --test verbs -- --ignored --skip target::`.
+//! `WEFT_RDMA_ADDRESS=ADDRESS cargo test -p weft-io --test io -- --ignored --skip verbs::target:: verbs::`.
 #![cfg(target_os = "linux")]
 
 mod ends;

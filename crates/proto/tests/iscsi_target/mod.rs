@@ -1,8 +1,6 @@
 //! The target's end of an iSCSI connection in the hands of an initiator that does just what a test
 //! wants, right or wrong.
 
-#[path = "../support/mod.rs"]
-mod support;
 mod world;
 
 mod commands;

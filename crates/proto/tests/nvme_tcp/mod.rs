@@ -7,6 +7,3 @@ mod golden;
 mod pair;
 mod properties;
 mod violations;
-
-#[path = "../support/mod.rs"]
-mod support;

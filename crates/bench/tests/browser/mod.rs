@@ -1,10 +1,7 @@
 //! The report in a browser: headless Chromium lays it out in both themes, for a wide window and for
 //! a telephone, and prints it.
 
-#[path = "../sample/mod.rs"]
-#[allow(dead_code, reason = "the other tests use the rest")]
-mod sample;
-
+use crate::sample;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,13 +1,9 @@
 //! Drivers in simulated worlds, many seeds each. A failure names the seed; `WEFT_SEED=n` runs that
 //! one alone.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod connecting;
 mod disk;
 mod echo;
-#[path = "../common/exchange.rs"]
-mod exchange;
 mod semantics;
 
 /// The seeds to run: `count` of them, or the one that the environment asks for.

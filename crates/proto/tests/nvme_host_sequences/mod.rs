@@ -7,8 +7,3 @@ mod edk2;
 mod linux;
 mod spdk;
 mod wire;
-
-#[path = "../nvme_controller_support/mod.rs"]
-mod nvme_controller_support;
-#[path = "../support/mod.rs"]
-mod support;
