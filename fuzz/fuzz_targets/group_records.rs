@@ -5,9 +5,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use uuid::Uuid;
-use weft_endpoint::limits::RESERVATION_RECORD_BYTES_MAX;
-use weft_endpoint::reservations::{Record as Reserved, decode, encode};
-use weft_group::limits::{GATEWAYS_MAX, RECORD_BYTES_MAX};
+use weft_endpoint::reservations::{decode, encode};
+use weft_group::limits::{GATEWAYS_MAX, RECORD_BYTES_MAX, RESERVATION_RECORD_BYTES_MAX};
+use weft_group::reservations::Record as Reserved;
 use weft_group::{Beat, FORMAT, Record};
 
 const NAMESPACE: Uuid = Uuid::from_bytes([7; 16]);

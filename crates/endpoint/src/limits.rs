@@ -461,26 +461,6 @@ pub const RESERVATION_THREADS_MAX: usize = 16;
 /// wait for the cluster alone, never for another gateway.
 pub const RESERVATION_READERS_MAX: usize = 4;
 
-/// Attempts of one operation on reservations that fail as the cluster cannot be asked; then the
-/// host is told to try again.
-pub const RESERVATION_FAILURES_MAX: u32 = 3;
-
-/// Attempts of one operation on reservations between which other gateways change the same
-/// namespace; then the host is told to try again.
-pub const RESERVATION_CONFLICTS_MAX: u32 = 1000;
-
-/// Pause before the cluster is asked again for reservations that it could not give, milliseconds.
-pub const RESERVATION_RETRY_MS: u64 = 200;
-
-/// Changes of a namespace's reservations that a group keeps for gateways that have missed some.
-pub const RESERVATION_CHANGES_KEPT: usize = 16;
-
-/// Registrants that these changes name, together, unless it is one change.
-pub const RESERVATION_MENTIONS_KEPT: usize = 256;
-
-/// Longest object with the reservations of one namespace that a group stores, bytes.
-pub const RESERVATION_RECORD_BYTES_MAX: usize = 512 << 10;
-
 /// Unflushed writes that are written again at a time, after a restart of their target.
 pub const REPLAY_OPS: usize = 16;
 

@@ -6,7 +6,8 @@
 //! * [`Record`] is the one object that all gateways of a group change, by compare-and-set: who
 //!   belongs to the group, and which gateway is optimized for which ANA group.
 //! * [`placement`] is the rule by which ANA groups are given to gateways.
-//! * [`Telling`] knows who has not heard of a change that all gateways are to act by.
+//! * [`reservations`] are those of hosts, which all gateways act by.
+//! * [`TellingAll`] has all gateways told of a change that they are to act by.
 //! * [`Gateway`] is one gateway's part: it joins, proves that it is alive (beats), follows the
 //!   record, and replaces gateways that have died.
 //!
@@ -25,6 +26,7 @@ pub mod limits;
 mod name;
 pub mod placement;
 mod record;
+pub mod reservations;
 mod rules;
 mod telling;
 mod watching;
@@ -33,5 +35,5 @@ pub use exchange::{Access, Answer, Ending, Other, Output, Request, Role, Setting
 pub use gateway::Gateway;
 pub use name::{InvalidName, Name};
 pub use record::{AnaGroup, FORMAT, GatewayRecord, Member, Record, RecordError};
-pub use telling::Telling;
+pub use telling::{Telling, TellingAll, TellingStep};
 pub use watching::Beat;

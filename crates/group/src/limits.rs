@@ -25,3 +25,23 @@ pub const BEAT_MS: u64 = 1000;
 
 /// How long a gateway may serve after its last confirmed beat, milliseconds.
 pub const LEASE_MS: u64 = 8000;
+
+/// Attempts of one operation on reservations that fail as the cluster cannot be asked; then the
+/// host is told to try again.
+pub const RESERVATION_FAILURES_MAX: u32 = 3;
+
+/// Attempts of one operation on reservations between which other gateways change the same
+/// namespace; then the host is told to try again.
+pub const RESERVATION_CONFLICTS_MAX: u32 = 1000;
+
+/// Pause before the cluster is asked again for reservations that it could not give, milliseconds.
+pub const RESERVATION_RETRY_MS: u64 = 200;
+
+/// Changes of a namespace's reservations that a group keeps for gateways that have missed some.
+pub const RESERVATION_CHANGES_KEPT: usize = 16;
+
+/// Registrants that these changes name, together, unless it is one change.
+pub const RESERVATION_MENTIONS_KEPT: usize = 256;
+
+/// Longest object with the reservations of one namespace that a group stores, bytes.
+pub const RESERVATION_RECORD_BYTES_MAX: usize = 512 << 10;

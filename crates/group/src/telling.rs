@@ -2,7 +2,15 @@
 
 use crate::name::Name;
 use crate::record::Record;
+use core::time::Duration;
 use std::collections::BTreeMap;
+
+/// How long some gateway may not act by a change, though it is not dead: longer than it takes to
+/// replace one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long until those are told again that have not answered.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// The processes that one gateway tells of a change, until each has acknowledged it or can do no
 /// I/O any more.
@@ -43,6 +51,74 @@ impl Telling {
     }
 }
 
+/// What is to be done so that all are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TellingStep {
+    /// Read the group's record: [`TellingAll::record`].
+    Record,
+    /// Tell all gateways: [`TellingAll::answered`].
+    Tell,
+    /// Wait for so long: [`TellingAll::paused`].
+    Pause(Duration),
+    /// Nothing more: all have acknowledged, or can do no I/O any more.
+    Done,
+    /// Nothing more: some gateway has had too much time.
+    Late,
+}
+
+/// Tells all other gateways again and again, until each has acknowledged or can do no I/O any more.
+/// Times are since an epoch of the caller's choice.
+#[derive(Clone, Debug)]
+pub struct TellingAll {
+    own: u64,
+    ends: Duration,
+    telling: Option<Telling>,
+    step: TellingStep,
+}
+
+impl TellingAll {
+    /// Begins, for the process `own`.
+    pub fn new(own: u64, now: Duration) -> Self {
+        Self { own, ends: now + PATIENCE, telling: None, step: TellingStep::Record }
+    }
+
+    /// What is to be done now.
+    pub fn step(&self) -> TellingStep {
+        self.step
+    }
+
+    /// This is the record.
+    pub fn record(&mut self, now: Duration, record: &Record) {
+        let is_first = self.telling.is_none();
+        let telling = self.telling.get_or_insert_with(|| Telling::new(record, self.own));
+        telling.look(record);
+        self.step = match () {
+            () if telling.is_done() => TellingStep::Done,
+            () if is_first => TellingStep::Tell,
+            () if now > self.ends => TellingStep::Late,
+            () => TellingStep::Pause(AGAIN),
+        };
+    }
+
+    /// Gateways were told, and these processes have acknowledged in time; none, if that failed.
+    pub fn answered(&mut self, instances: &[u64]) {
+        let Some(telling) = &mut self.telling else { return };
+        telling.answered(instances);
+        let is_done = telling.is_done();
+        self.step = if is_done { TellingStep::Done } else { TellingStep::Record };
+    }
+
+    /// The pause is over.
+    pub fn paused(&mut self) {
+        self.step = TellingStep::Tell;
+    }
+
+    /// Who has not acknowledged.
+    pub fn missing(&self) -> impl Iterator<Item = &Name> {
+        self.telling.iter().flat_map(Telling::missing)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +155,36 @@ mod tests {
         assert!(!telling.is_done(), "it is condemned, and may write still");
         telling.look(&record(&[("a", 1, false), ("c", 4, false)]));
         assert!(telling.is_done(), "another process has its name, so it is kept out");
+    }
+
+    #[test]
+    fn who_has_not_answered_is_told_again_until_it_has_left_or_had_too_much_time() {
+        let s = Duration::from_secs;
+        let all = record(&[("a", 1, false), ("b", 2, false), ("c", 3, false)]);
+        let mut telling = TellingAll::new(1, s(5));
+        assert_eq!(telling.step(), TellingStep::Record);
+        telling.record(s(5), &all);
+        assert_eq!(telling.step(), TellingStep::Tell);
+        telling.answered(&[2]);
+        assert_eq!(telling.step(), TellingStep::Record);
+        telling.record(s(65), &all);
+        assert_eq!(telling.step(), TellingStep::Pause(AGAIN));
+        telling.paused();
+        assert_eq!(telling.step(), TellingStep::Tell);
+        // The message failed.
+        telling.answered(&[]);
+        let mut late = telling.clone();
+        late.record(s(66), &all);
+        assert_eq!(late.step(), TellingStep::Late);
+        assert_eq!(late.missing().map(Name::as_str).collect::<Vec<_>>(), ["c"]);
+        telling.record(s(66), &record(&[("a", 1, false), ("b", 2, false)]));
+        assert_eq!(telling.step(), TellingStep::Done);
+        let mut answered = late;
+        answered.paused();
+        answered.answered(&[3]);
+        assert_eq!(answered.step(), TellingStep::Done);
+        let mut alone = TellingAll::new(1, s(5));
+        alone.record(s(5), &record(&[("a", 1, false)]));
+        assert_eq!(alone.step(), TellingStep::Done);
     }
 }

@@ -8,19 +8,12 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
-use weft_endpoint::limits::RESERVATION_RECORD_BYTES_MAX;
 use weft_endpoint::reservations::SharedStore;
-use weft_group::{FORMAT, Name, Record, Telling};
+use weft_group::limits::RESERVATION_RECORD_BYTES_MAX;
+use weft_group::{FORMAT, Name, Record, TellingAll, TellingStep};
 
 /// How long one message waits for answers. Who has not answered then is told again.
 const ANSWER: Duration = Duration::from_secs(2);
-
-/// After how long a change fails that some gateway has not put in force, though it is not dead:
-/// longer than it takes to replace one.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How long until those are told again that have not answered.
-const AGAIN: Duration = Duration::from_millis(200);
 
 /// The reservations of all namespaces of a group.
 pub struct SharedReservations {
@@ -47,6 +40,18 @@ impl SharedReservations {
     fn record(&self) -> Result<Record, Error> {
         let text = self.store.record().map_err(|e| error(&e))?;
         Record::parse(&text).map_err(|e| Error::new(ErrorKind::Protocol, e.to_string()))
+    }
+
+    /// Tells the other gateways; who has acknowledged.
+    fn ask(&self, word: &Word) -> Result<Vec<u64>, Error> {
+        match self.store.ask(word, ANSWER) {
+            Err(ObjectError::Blocklisted) => Err(error(&ObjectError::Blocklisted)),
+            Err(e) => {
+                tracing::debug!("the other gateways were not told of reservations: {e}");
+                Ok(Vec::new())
+            }
+            Ok(answers) => Ok(answers),
+        }
     }
 
     fn object(&self, namespace: Uuid) -> String {
@@ -79,28 +84,26 @@ impl SharedStore for SharedReservations {
 
     fn tell(&self, namespace: Uuid) -> Result<(), Error> {
         let word = Word::Reservations { namespace, by: self.store.instance };
-        let mut telling = Telling::new(&self.record()?, self.store.instance);
-        let end = Instant::now() + PATIENCE;
-        while !telling.is_done() {
-            match self.store.ask(&word, ANSWER) {
-                Ok(answers) => telling.answered(&answers),
-                Err(ObjectError::Blocklisted) => return Err(error(&ObjectError::Blocklisted)),
-                Err(e) => tracing::debug!("the other gateways were not told of reservations: {e}"),
+        let epoch = Instant::now();
+        let mut telling = TellingAll::new(self.store.instance, epoch.elapsed());
+        loop {
+            match telling.step() {
+                TellingStep::Record => telling.record(epoch.elapsed(), &self.record()?),
+                TellingStep::Tell => telling.answered(&self.ask(&word)?),
+                TellingStep::Pause(time) => {
+                    std::thread::sleep(time);
+                    telling.paused();
+                }
+                TellingStep::Done => return Ok(()),
+                TellingStep::Late => {
+                    let names: Vec<&str> = telling.missing().map(Name::as_str).collect();
+                    let text = format!(
+                        "the gateways {} have not put a reservation in force: look at their logs",
+                        names.join(", ")
+                    );
+                    return Err(Error::new(ErrorKind::TimedOut, text));
+                }
             }
-            if telling.is_done() {
-                break;
-            }
-            telling.look(&self.record()?);
-            if Instant::now() > end {
-                let names: Vec<&str> = telling.missing().map(Name::as_str).collect();
-                let text = format!(
-                    "the gateways {} have not put a reservation in force: look at their logs",
-                    names.join(", ")
-                );
-                return Err(Error::new(ErrorKind::TimedOut, text));
-            }
-            std::thread::sleep(AGAIN);
         }
-        Ok(())
     }
 }

@@ -6,13 +6,15 @@
 //! there is the old file or the new one. While nothing has to persist there is no file. `UUID.lock`
 //! is held by the one process that may write it.
 
-use super::stored::{self, Document, StoredRegistration, StoredReservation, VERSION};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
+use weft_group::reservations::stored::{
+    self, Document, StoredRegistration, StoredReservation, VERSION,
+};
 use weft_proto::reservation::State;
 
 /// What is in the file.

@@ -1,367 +1,222 @@
-//! The reservations of one namespace that several gateways serve: the state is in a store that all
-//! of them reach, and each keeps a copy in force.
+//! The reservations of one namespace that several gateways serve: has the engine of
+//! `weft_group::reservations` do its part, puts in force what it says, and asks the store for it.
 //!
-//! An operation reads the state, leads it to the next one, replaces it by compare-and-set, puts it
-//! in force here, and tells the other gateways. It is answered when all of them have it in force,
-//! and when no gateway's devices have commands any more that it aborts. So whatever a host is told
-//! of the state, also by a refusal or a report, holds at all gateways.
-//!
-//! Nothing that another gateway waits for waits for another gateway: what others have changed is
-//! read on threads of its own, and no lock is held while others are told.
+//! Whoever has something for the engine does what follows from it, unless another thread is at it:
+//! then that one does both. So nothing is locked while exports are told and answers are given, and
+//! they may ask for more. What the store has answered is an exception: it may put a change in
+//! force, and a loop that only asks for something, perhaps with a lock of its export, does not do
+//! that for another thread.
 
 use super::pending::{Answer, Done, Pending};
-use super::record::Record;
-use super::step::Step;
-use super::store::SharedStore;
+use super::store::{Asked, Got, GroupStore, Object};
 use super::table::Common;
-use crate::limits::{RESERVATION_CONFLICTS_MAX, RESERVATION_FAILURES_MAX, RESERVATION_RETRY_MS};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
-use weft_proto::reservation::{Changes, Refusal, Reservations};
+use weft_group::reservations::{Change, Ended, Lane, Namespace, Order, Record, Step};
+use weft_proto::reservation::Reservations;
+
+/// Told once whether the state was read.
+pub(super) type Loaded = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// See the module.
 pub(super) struct InGroup {
     uuid: Uuid,
     shared: Arc<Reservations>,
-    store: Arc<dyn SharedStore>,
+    store: Arc<dyn GroupStore>,
     common: Arc<Common>,
-    installed: Mutex<Installed>,
-    operations: Mutex<Queue<(Option<Step>, Answer)>>,
-    readings: Mutex<Queue<Done>>,
+    is_loaded: AtomicBool,
+    inner: Mutex<Inner>,
+    /// Nobody takes inputs any more.
+    idle: Condvar,
 }
 
-/// What is in force here.
 #[derive(Default)]
-struct Installed {
-    /// The number of the record; `None`: nothing was read yet.
-    number: Option<u64>,
-    /// Commands that the last change aborted are still in devices.
-    newest: Weak<Pending>,
+struct Inner {
+    engine: Namespace<Answer, Done>,
+    inputs: VecDeque<Input>,
+    /// The thread that takes the inputs.
+    busy: Option<ThreadId>,
+    loading: Vec<Loaded>,
 }
 
-/// What waits, in order.
-struct Queue<T> {
-    waiting: VecDeque<T>,
-    /// A job for it waits for a thread, or has one.
-    has_job: bool,
-}
-
-impl<T> Default for Queue<T> {
-    fn default() -> Self {
-        Self { waiting: VecDeque::new(), has_job: false }
-    }
-}
-
-impl<T> Queue<T> {
-    /// Whether a job is to be begun.
-    fn push(&mut self, what: T) -> bool {
-        self.waiting.push_back(what);
-        !core::mem::replace(&mut self.has_job, true)
-    }
-
-    /// Whether another job is to be begun after one.
-    fn is_left(&mut self) -> bool {
-        self.has_job = !self.waiting.is_empty();
-        self.has_job
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Counts the attempts of one operation.
-struct Attempts<'a> {
-    of: &'a InGroup,
-    failures: u32,
-    conflicts: u32,
-}
-
-impl<'a> Attempts<'a> {
-    fn new(of: &'a InGroup) -> Self {
-        Self { of, failures: 0, conflicts: 0 }
-    }
-
-    /// The cluster could not be asked. What was asked of it may have been done all the same.
-    fn failed(&mut self, e: &Error) -> Result<(), Refusal> {
-        self.failures += 1;
-        tracing::warn!(
-            "namespace {}: its reservations cannot be shared with other gateways now: {e}",
-            self.of.uuid
-        );
-        if self.failures >= RESERVATION_FAILURES_MAX {
-            return Err(Refusal::NotStored);
-        }
-        self.of.pause();
-        Ok(())
-    }
-
-    /// Another gateway was first.
-    fn conflict(&mut self) -> Result<(), Refusal> {
-        self.conflicts += 1;
-        if self.conflicts < RESERVATION_CONFLICTS_MAX { Ok(()) } else { Err(Refusal::NotStored) }
-    }
+/// What the engine is told.
+enum Input {
+    Load,
+    Execute(Option<Step>, Uuid, Answer),
+    Follow(Done),
+    Ended(Lane, Ended),
+    Aborted(u64),
 }
 
 impl InGroup {
     pub fn new(
         uuid: Uuid,
         shared: Arc<Reservations>,
-        store: Arc<dyn SharedStore>,
+        store: Arc<dyn GroupStore>,
         common: Arc<Common>,
     ) -> Self {
-        let (operations, readings) = (Mutex::default(), Mutex::default());
-        Self { uuid, shared, store, common, installed: Mutex::default(), operations, readings }
+        let (is_loaded, inner, idle) =
+            (AtomicBool::new(false), Mutex::default(), Condvar::default());
+        Self { uuid, shared, store, common, is_loaded, inner, idle }
     }
 
-    /// Reads the state for the first time. Waits for the store.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn load(&self) -> Result<(), Error> {
-        let mut attempts = Attempts::new(self);
-        while lock(&self.installed).number.is_none() {
-            match self.read() {
-                Ok((_, record)) => drop(self.install(&record)),
-                Err(e) => attempts.failed(&e).map_err(|_| e)?,
-            }
-        }
-        Ok(())
+    /// Whether a state is in force.
+    pub fn is_loaded(&self) -> bool {
+        self.is_loaded.load(Ordering::Acquire)
+    }
+
+    /// Reads the state for the first time.
+    pub fn load(self: &Arc<Self>, loaded: Loaded) {
+        self.lock().loading.push(loaded);
+        self.put(Input::Load);
     }
 
     /// Executes an operation, or only makes sure that what is stored is in force everywhere;
     /// answers sooner or later.
-    pub fn execute(self: &Arc<Self>, operation: Option<Step>, answer: Answer) {
-        let is_first = lock(&self.operations).push((operation, answer));
-        if is_first {
-            self.begin_operation();
-        }
-    }
-
-    fn begin_operation(self: &Arc<Self>) {
-        let this = Arc::clone(self);
-        self.common.operating.run(Box::new(move || this.next_operation()));
-    }
-
-    /// One operation; other namespaces may come before the next one.
-    fn next_operation(self: &Arc<Self>) {
-        let next = lock(&self.operations).waiting.pop_front();
-        if let Some((operation, answer)) = next {
-            self.operate(operation.as_ref(), answer);
-        }
-        let is_left = lock(&self.operations).is_left();
-        if is_left {
-            self.begin_operation();
-        }
-    }
-
-    fn operate(&self, operation: Option<&Step>, answer: Answer) {
-        let mut attempts = Attempts::new(self);
-        let outcome = match operation {
-            Some(operation) => self.change(operation, &mut attempts),
-            None => self.refresh(&mut attempts),
-        };
-        if outcome == Err(Refusal::NotStored) {
-            return answer(Err(Refusal::NotStored));
-        }
-        // Also a refusal says something of the state: that another host is kept out already, for
-        // example.
-        match self.tell(&mut attempts) {
-            Err(refusal) => answer(Err(refusal)),
-            Ok(()) => self.pending().attach(Box::new(move || answer(outcome))),
-        }
-    }
-
-    /// Leads the stored state to the next one, and puts it in force here.
-    fn change(&self, step: &Step, attempts: &mut Attempts<'_>) -> Result<(), Refusal> {
-        let token = Uuid::new_v4();
-        loop {
-            let (generation, record) = self.read_newest(attempts)?;
-            drop(self.install(&record));
-            // An attempt that failed was executed all the same.
-            if record.has(token) {
-                return Ok(());
-            }
-            let mut state = record.state.clone();
-            let changes = step.apply(&mut state)?;
-            let next = record.after(state, token, changes);
-            let replaced = self.store.version().and_then(|version| {
-                self.store.replace(
-                    self.uuid,
-                    generation,
-                    &next.encode(self.uuid, self.store.life(), version),
-                )
-            });
-            match replaced {
-                Ok(Some(_)) => {
-                    drop(self.install(&next));
-                    return Ok(());
-                }
-                Ok(None) => attempts.conflict()?,
-                Err(e) => attempts.failed(&e)?,
-            }
-        }
-    }
-
-    /// Puts in force here what is stored. A gateway may have stored a change and ended before it
-    /// told anybody: what nobody acts by yet will be in force sooner or later, so nobody is told
-    /// what was before it.
-    fn refresh(&self, attempts: &mut Attempts<'_>) -> Result<(), Refusal> {
-        let (_, record) = self.read_newest(attempts)?;
-        drop(self.install(&record));
-        Ok(())
-    }
-
-    /// What is stored, and its generation there, when it is not older than what is in force here.
-    fn read_newest(&self, attempts: &mut Attempts<'_>) -> Result<(u64, Record), Refusal> {
-        loop {
-            match self.read() {
-                // Meanwhile a newer one has come in force. One that stays behind is none of this
-                // group's.
-                Ok((_, record)) if lock(&self.installed).number > Some(record.number) => {
-                    attempts.conflict()?
-                }
-                Ok(read) => return Ok(read),
-                Err(e) => attempts.failed(&e)?,
-            }
-        }
-    }
-
-    /// Has what is in force here put in force at all other gateways. Nothing that others wait for
-    /// may wait for this: they may be telling this gateway, too.
-    fn tell(&self, attempts: &mut Attempts<'_>) -> Result<(), Refusal> {
-        while self.shared.is_ahead() {
-            let number = lock(&self.installed).number;
-            match self.store.tell(self.uuid) {
-                Ok(()) => {
-                    // What has come in force meanwhile is for another time.
-                    let installed = lock(&self.installed);
-                    if installed.number == number {
-                        self.shared.set_ahead(false);
-                    }
-                    break;
-                }
-                Err(e) => attempts.failed(&e)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn pause(&self) {
-        self.common.threads.pause(Duration::from_millis(RESERVATION_RETRY_MS));
-    }
-
-    /// What is kept for as long as some device here has commands that were aborted.
-    fn pending(&self) -> Arc<Pending> {
-        lock(&self.installed).pending()
-    }
-
-    /// What is stored, and its generation there.
-    fn read(&self) -> Result<(u64, Record), Error> {
-        let Some((generation, bytes)) = self.store.read(self.uuid)? else {
-            return Ok((0, Record::default()));
-        };
-        match Record::decode(&bytes, self.uuid, self.store.life()) {
-            Ok(record) => Ok((generation, record)),
-            Err(reason) => {
-                let text = format!(
-                    "what the group stores of the reservations of the namespace {} is damaged: {reason}",
-                    self.uuid
-                );
-                Err(Error::new(ErrorKind::Io, text))
-            }
-        }
-    }
-
-    /// Puts a record in force, unless a newer one is, and tells the exports. What is returned is
-    /// kept until no device here has commands any more that this change, or one before, has
-    /// aborted.
-    fn install(&self, record: &Record) -> Arc<Pending> {
-        let mut installed = lock(&self.installed);
-        if installed.number.is_some_and(|number| number >= record.number) {
-            return installed.pending();
-        }
-        let changes = match installed.number {
-            None => Changes::default(),
-            Some(number) => self.shared.look(|before| record.changes_since(number, before)),
-        };
-        let pending = Arc::new(Pending::default());
-        let before = core::mem::replace(&mut installed.newest, Arc::downgrade(&pending)).upgrade();
-        if let Some(before) = &before {
-            before.precede(&pending);
-        }
-        // Of what was never changed everybody knows.
-        self.shared.set_ahead(record.number > 0);
-        self.shared.install(record.state.clone(), &changes);
-        installed.number = Some(record.number);
-        self.common.tell(self.uuid, &changes, &pending);
-        drop(installed);
-        // Whoever waits for it may ask something of this.
-        drop(before);
-        pending
+    pub fn execute(self: &Arc<Self>, step: Option<Step>, answer: Answer) {
+        self.put(Input::Execute(step, self.store.token(), answer));
     }
 
     /// Another gateway has changed the state: reads it and puts it in force, then calls `done`.
     pub fn follow(self: &Arc<Self>, done: Done) {
-        let is_first = lock(&self.readings).push(done);
-        if is_first {
-            self.begin_reading();
+        self.put(Input::Follow(done));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(self: &Arc<Self>, input: Input) {
+        let (mut inner, me) = (self.lock(), thread::current().id());
+        if matches!(input, Input::Ended(..)) {
+            let is_anothers = |inner: &mut Inner| inner.busy.is_some_and(|busy| busy != me);
+            inner =
+                self.idle.wait_while(inner, is_anothers).unwrap_or_else(PoisonError::into_inner);
+        }
+        inner.inputs.push_back(input);
+        if inner.busy.is_some() {
+            return;
+        }
+        inner.busy = Some(me);
+        while let Some(input) = inner.inputs.pop_front() {
+            input.tell(&mut inner.engine);
+            while let Some(order) = inner.engine.next() {
+                drop(inner);
+                self.carry_out(order);
+                inner = self.lock();
+            }
+        }
+        inner.busy = None;
+        drop(inner);
+        self.idle.notify_all();
+    }
+
+    fn carry_out(self: &Arc<Self>, order: Order<Answer, Done>) {
+        match order {
+            Order::Read(lane) => self.ask(lane, Asked::Read),
+            Order::Replace { before, next } => {
+                let object = Object { record: next, namespace: self.uuid, life: self.store.life() };
+                self.ask(Lane::Operations, Asked::Replace(before, object));
+            }
+            Order::Tell => self.ask(Lane::Operations, Asked::Tell),
+            Order::Pause(lane) => self.ask(lane, Asked::Pause),
+            Order::Install(change) => self.install(change),
+            Order::Settled => self.shared.set_ahead(false),
+            Order::Loaded(outcome) => {
+                let all = core::mem::take(&mut self.lock().loading);
+                for loaded in all {
+                    loaded(outcome.clone().map_err(|why| Error::new(ErrorKind::Io, why)));
+                }
+            }
+            Order::Answer(answer, outcome) => answer(outcome),
+            Order::Done(done) => done(),
         }
     }
 
-    fn begin_reading(self: &Arc<Self>) {
-        let this = Arc::downgrade(self);
-        self.common.reading.run(Box::new(move || {
-            if let Some(this) = this.upgrade() {
-                this.next_reading();
+    fn ask(self: &Arc<Self>, lane: Lane, asked: Asked) {
+        let (strong, weak) = (Arc::clone(self), Arc::downgrade(self));
+        // What others have changed is nobody's business when the namespace is served no more.
+        let strong = (lane != Lane::Readings).then_some(strong);
+        let done = move |got| {
+            if let Some(this) = strong.or_else(|| weak.upgrade()) {
+                this.put(Input::Ended(lane, this.ended(lane, got)));
             }
-        }));
+        };
+        self.store.ask(self.uuid, lane, asked, Box::new(done));
     }
 
-    /// Reads once for all who wait now. What cannot be read is asked for again for as long as the
-    /// namespace is served: nobody is told that it is in force before it is.
-    fn next_reading(self: &Arc<Self>) {
-        let told = core::mem::take(&mut lock(&self.readings).waiting);
-        match self.read() {
-            Ok((_, record)) => {
-                let pending = self.install(&record);
-                told.into_iter().for_each(|done| pending.attach(done));
-            }
-            Err(e) => {
-                tracing::warn!(
-                    "namespace {}: what another gateway has changed in its reservations cannot be read now: {e}",
+    /// What the engine is told of how something ended.
+    fn ended(&self, lane: Lane, got: Result<Got, Error>) -> Ended {
+        let ended = got.map_err(|e| e.to_string()).and_then(|got| self.understood(got));
+        ended.unwrap_or_else(|why| {
+            match lane {
+                Lane::Readings => tracing::warn!(
+                    "namespace {}: what another gateway has changed in its reservations cannot be read now: {why}",
                     self.uuid
-                );
-                self.pause();
-                let mut readings = lock(&self.readings);
-                told.into_iter().rev().for_each(|done| readings.waiting.push_front(done));
+                ),
+                Lane::Load | Lane::Operations => tracing::warn!(
+                    "namespace {}: its reservations cannot be shared with other gateways now: {why}",
+                    self.uuid
+                ),
             }
-        }
-        let is_left = lock(&self.readings).is_left();
-        if is_left {
-            self.begin_reading();
-        }
+            Ended::Failed(why)
+        })
+    }
+
+    fn understood(&self, got: Got) -> Result<Ended, String> {
+        Ok(match got {
+            Got::Object(None) => Ended::Read(0, Record::default()),
+            Got::Object(Some((generation, text))) => {
+                let record = Record::decode(&text, self.uuid, self.store.life());
+                let record = record.map_err(|reason| {
+                    format!(
+                        "what the group stores of the reservations of the namespace {} is damaged: {reason}",
+                        self.uuid
+                    )
+                })?;
+                Ended::Read(generation, record)
+            }
+            Got::Replaced(Some(_)) => Ended::Replaced,
+            Got::Replaced(None) => Ended::Conflict,
+            Got::Told => Ended::Told,
+            Got::Paused => Ended::Paused,
+        })
+    }
+
+    /// Puts a change in force, and tells the exports.
+    fn install(self: &Arc<Self>, change: Change) {
+        let Change { number, state, changes, is_ahead } = change;
+        let pending = Arc::new(Pending::default());
+        let this = Arc::clone(self);
+        pending.attach(Box::new(move || this.put(Input::Aborted(number))));
+        self.shared.set_ahead(is_ahead);
+        self.shared.install(state, &changes);
+        self.is_loaded.store(true, Ordering::Release);
+        self.common.tell(self.uuid, &changes, &pending);
     }
 }
 
-impl Installed {
-    fn pending(&mut self) -> Arc<Pending> {
-        self.newest.upgrade().unwrap_or_else(|| {
-            let fresh = Arc::new(Pending::default());
-            self.newest = Arc::downgrade(&fresh);
-            fresh
-        })
+impl Input {
+    fn tell(self, engine: &mut Namespace<Answer, Done>) {
+        match self {
+            Self::Load => engine.load(),
+            Self::Execute(step, token, answer) => engine.execute(step, token, answer),
+            Self::Follow(done) => engine.follow(done),
+            Self::Ended(lane, ended) => engine.ended(lane, ended),
+            Self::Aborted(number) => engine.aborted(number),
+        }
     }
 }
 
 impl Drop for InGroup {
     /// Nobody serves the namespace here any more, so nothing has to be put in force.
     fn drop(&mut self) {
-        let readings = self.readings.get_mut().unwrap_or_else(PoisonError::into_inner);
-        readings.waiting.drain(..).for_each(|done| done());
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        inner.engine.abandon().into_iter().for_each(|done| done());
     }
 }
 

@@ -8,19 +8,16 @@
 //!   whose commands are aborted have nothing in a device any more (`Pending`), the operation is
 //!   answered.
 //! * `file` is the state file. It is written on a thread of its own, never on a loop.
-//! * [`SharedStore`] is what a group of gateways has in its place: all of them keep each other's
-//!   hosts out. `group` does that, [`Record`] is what is stored. `step` is what all of them
-//!   execute.
+//! * [`GroupStore`] is what a group of gateways has in its place, or [`SharedStore`] if its calls
+//!   wait: all gateways keep each other's hosts out. `group` has the engine of
+//!   [`weft_group::reservations`] do that.
 
 mod file;
 mod group;
 mod namespace;
 mod pending;
 mod pool;
-mod record;
-mod step;
 mod store;
-mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -30,8 +27,7 @@ pub use file::{decode, encode};
 pub use namespace::NamespaceReservations;
 pub use pending::Done;
 pub(crate) use pending::Pending;
-pub use record::Record;
-pub use store::SharedStore;
+pub use store::{Answered, Asked, Got, GroupStore, Object, SharedStore};
 pub use table::ReservationTable;
 pub use threads::Threads;
 pub(crate) use threads::system;

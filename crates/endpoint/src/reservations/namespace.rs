@@ -1,15 +1,15 @@
 //! The reservations of one namespace: operations one after the other.
 
 use super::file::StateFile;
-use super::group::InGroup;
+use super::group::{InGroup, Loaded};
 use super::pending::{Answer, Done, Pending};
-use super::step::Step;
 use super::table::Common;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use uuid::Uuid;
-use weft_block::Error;
+use weft_block::{Error, ErrorKind};
+use weft_group::reservations::Step;
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Operation, Refusal, Reservations};
+use weft_proto::reservation::{Changes, Operation, Refusal, Reservations, State};
 
 /// The reservations of one namespace.
 pub struct NamespaceReservations {
@@ -95,11 +95,24 @@ impl NamespaceReservations {
         }
     }
 
-    /// Reads the state, if that is to be done first.
+    /// Reads the state, if that is to be done first, and waits for that.
     pub(super) fn load(&self) -> Result<(), Error> {
         match &self.keeping {
-            Keeping::Group(group) => group.load(),
-            Keeping::Here(_) => Ok(()),
+            Keeping::Group(group) if !group.is_loaded() => {
+                let (sender, receiver) = mpsc::channel();
+                group.load(Box::new(move |outcome| _ = sender.send(outcome)));
+                let gone = || Error::new(ErrorKind::Io, "the process ends");
+                receiver.recv().unwrap_or_else(|_| Err(gone()))
+            }
+            Keeping::Group(_) | Keeping::Here(_) => Ok(()),
+        }
+    }
+
+    /// The same without waiting.
+    pub(super) fn begin_load(&self, loaded: Loaded) {
+        match &self.keeping {
+            Keeping::Group(group) => group.load(loaded),
+            Keeping::Here(_) => loaded(Ok(())),
         }
     }
 
@@ -113,7 +126,7 @@ impl NamespaceReservations {
 
     fn execute_here(&self, file: &Mutex<Option<StateFile>>, step: &Step, answer: Answer) {
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        let (next, changes) = match step.prepare(&self.shared) {
+        let (next, changes) = match prepare(step, &self.shared) {
             Ok(prepared) => prepared,
             Err(refusal) => return answer(Err(refusal)),
         };
@@ -131,6 +144,21 @@ impl NamespaceReservations {
         pending.attach(Box::new(move || answer(Ok(()))));
         self.common.tell(self.uuid, &changes, &pending);
     }
+}
+
+/// The state that a step leads to, where one process keeps it.
+///
+/// # Errors
+/// Why it is not executed.
+fn prepare(step: &Step, now: &Reservations) -> Result<(State, Changes), Refusal> {
+    if let Step::Operation { operation: Operation { persist: Some(true), .. }, .. } = step
+        && !now.can_persist()
+    {
+        return Err(Refusal::CannotPersist);
+    }
+    let mut next = now.look(State::clone);
+    let changes = step.apply(&mut next)?;
+    Ok((next, changes))
 }
 
 impl std::fmt::Debug for NamespaceReservations {

@@ -1,7 +1,7 @@
 //! A change that is in force, and is answered when the commands that it aborts are out of the
 //! devices.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use weft_proto::reservation::Refusal;
 
 /// Told once how an operation ended, on any thread.
@@ -12,31 +12,18 @@ pub type Done = Box<dyn FnOnce() + Send>;
 
 /// Calls who waits for a change when the last reference to this is dropped.
 #[derive(Default)]
-pub(crate) struct Pending(Mutex<Waiting>);
-
-#[derive(Default)]
-struct Waiting {
-    done: Vec<Done>,
-    /// A change that was made later: whoever waits for that one waits for this one, too.
-    later: Option<Arc<Pending>>,
-}
+pub(crate) struct Pending(Mutex<Vec<Done>>);
 
 impl Pending {
     /// Calls this when the change is through.
     pub(super) fn attach(&self, done: Done) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).done.push(done);
-    }
-
-    /// The change that follows this one.
-    pub(super) fn precede(&self, later: &Arc<Self>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).later = Some(Arc::clone(later));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(done);
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
         let waiting = core::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
-        waiting.done.into_iter().for_each(|done| done());
-        drop(waiting.later);
+        waiting.into_iter().for_each(|done| done());
     }
 }

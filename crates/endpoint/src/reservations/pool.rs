@@ -1,6 +1,6 @@
 //! Threads that wait for a disk or a cluster, so that no loop has to.
 
-use super::threads::Threads;
+use super::threads::system;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,6 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(super) struct Pool {
     name: &'static str,
     threads_max: usize,
-    threads: Arc<dyn Threads>,
     work: Arc<Mutex<Work>>,
 }
 
@@ -28,8 +27,8 @@ fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
 
 impl Pool {
     /// At most so many of these threads, which have this name.
-    pub fn new(name: &'static str, threads_max: usize, threads: &Arc<dyn Threads>) -> Self {
-        Self { name, threads_max, threads: Arc::clone(threads), work: Arc::default() }
+    pub fn new(name: &'static str, threads_max: usize) -> Self {
+        Self { name, threads_max, work: Arc::default() }
     }
 
     /// Runs a job, later. Where no thread can be had it runs at once.
@@ -42,7 +41,7 @@ impl Pool {
         work.threads += 1;
         drop(work);
         let shared = Arc::clone(&self.work);
-        if let Err(e) = self.threads.start(self.name, Box::new(move || run_all(&shared))) {
+        if let Err(e) = system().start(self.name, Box::new(move || run_all(&shared))) {
             tracing::error!("cannot start a thread for reservations: {e}");
             let mut work = lock(&self.work);
             if work.threads > 1 {

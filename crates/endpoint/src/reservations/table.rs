@@ -6,10 +6,8 @@ use super::group::InGroup;
 use super::namespace::{Keeping, NamespaceReservations};
 use super::pending::{Done, Pending};
 use super::pool::Pool;
-use super::store::SharedStore;
-use super::threads::{self, Threads};
+use super::store::{GroupStore, OnThreads, SharedStore};
 use crate::identity;
-use crate::limits::{RESERVATION_READERS_MAX, RESERVATION_THREADS_MAX};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,23 +20,11 @@ pub(super) struct Common {
     followers: Mutex<Vec<Weak<dyn Follower>>>,
     /// Writes state files.
     pub storing: Pool,
-    /// Executes operations that other gateways have to hear of.
-    pub operating: Pool,
-    /// Reads what other gateways have changed.
-    pub reading: Pool,
-    /// Whose threads these are.
-    pub threads: Arc<dyn Threads>,
 }
 
 impl Common {
-    fn new(threads: Arc<dyn Threads>) -> Self {
-        Self {
-            followers: Mutex::default(),
-            storing: Pool::new("weft-reservations", 1, &threads),
-            operating: Pool::new("weft-reserve", RESERVATION_THREADS_MAX, &threads),
-            reading: Pool::new("weft-reserved", RESERVATION_READERS_MAX, &threads),
-            threads,
-        }
+    fn new() -> Self {
+        Self { followers: Mutex::default(), storing: Pool::new("weft-reservations", 1) }
     }
 
     /// Tells all exports. Those whose commands are aborted keep `pending` until no device has any
@@ -74,7 +60,7 @@ enum Place {
     /// In files.
     Directory(PathBuf),
     /// In a store that other gateways use, too.
-    Shared(Arc<dyn SharedStore>),
+    Shared(Arc<dyn GroupStore>),
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -90,13 +76,7 @@ impl Default for ReservationTable {
 
 impl ReservationTable {
     fn at(place: Place) -> Self {
-        let threads =
-            if let Place::Shared(store) = &place { store.threads() } else { threads::system() };
-        Self(Arc::new(Table {
-            known: Mutex::default(),
-            place,
-            common: Arc::new(Common::new(threads)),
-        }))
+        Self(Arc::new(Table { known: Mutex::default(), place, common: Arc::new(Common::new()) }))
     }
 
     /// Reservations that end with the process.
@@ -123,6 +103,12 @@ impl ReservationTable {
     /// those for whom [`SharedStore::tell`] waits; then add the namespaces, which reads their
     /// states and waits for that; then serve.
     pub fn shared(store: Arc<dyn SharedStore>) -> Self {
+        Self::over(Arc::new(OnThreads::new(store)))
+    }
+
+    /// The same with a store that waits for nothing. The states are read by [`Self::load`] before
+    /// namespaces are added.
+    pub fn over(store: Arc<dyn GroupStore>) -> Self {
         Self::at(Place::Shared(store))
     }
 
@@ -140,6 +126,15 @@ impl ReservationTable {
         let found = self.find(uuid)?;
         found.load()?;
         Ok(found)
+    }
+
+    /// Reads the reservations of a namespace, which [`Self::of`] gives at once after that. Does not
+    /// wait, and tells whether they were read.
+    pub fn load(&self, uuid: Uuid, loaded: impl FnOnce(Result<(), Error>) + Send + 'static) {
+        match self.find(uuid) {
+            Ok(found) => found.begin_load(Box::new(loaded)),
+            Err(e) => loaded(Err(e)),
+        }
     }
 
     fn find(&self, uuid: Uuid) -> Result<Arc<NamespaceReservations>, Error> {
@@ -210,7 +205,7 @@ impl Table {
     }
 
     /// Read when it is known to all who are told of changes.
-    fn share(&self, uuid: Uuid, store: &Arc<dyn SharedStore>) -> Arc<NamespaceReservations> {
+    fn share(&self, uuid: Uuid, store: &Arc<dyn GroupStore>) -> Arc<NamespaceReservations> {
         let shared = Arc::new(Reservations::of_group());
         let group =
             InGroup::new(uuid, Arc::clone(&shared), Arc::clone(store), Arc::clone(&self.common));

@@ -3,19 +3,15 @@
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-/// Threads that may wait. The system's, unless whoever has the store has others: then all that
-/// waits can be run one step after the other.
+/// Threads that may wait. The system's, unless a test has others: then all that waits can be run one
+/// step after the other.
 pub trait Threads: Send + Sync {
     /// Starts a thread of this name, which nobody waits for.
     ///
     /// # Errors
     /// None can be had now.
     fn start(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()>;
-
-    /// Lets the calling thread, which is one of these, wait for so long.
-    fn pause(&self, time: Duration);
 }
 
 /// Those of the operating system.
@@ -24,10 +20,6 @@ struct System;
 impl Threads for System {
     fn start(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
         thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
-    }
-
-    fn pause(&self, time: Duration) {
-        thread::sleep(time);
     }
 }
 

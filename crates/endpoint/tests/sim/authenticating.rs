@@ -48,8 +48,6 @@ impl Threads for Held {
         }
         Ok(())
     }
-
-    fn pause(&self, _: Duration) {}
 }
 
 /// There are none.
@@ -59,8 +57,6 @@ impl Threads for NoThreads {
     fn start(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> io::Result<()> {
         Err(io::ErrorKind::WouldBlock.into())
     }
-
-    fn pause(&self, _: Duration) {}
 }
 
 fn secret(byte: u8) -> Secret {

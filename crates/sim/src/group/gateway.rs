@@ -221,7 +221,7 @@ impl Member {
             self.server.kill(world, journal);
         }
         if let Some(sharing) = &mut self.sharing {
-            sharing.end(world.now());
+            sharing.end();
         }
         self.is_running = false;
         lock(&self.cluster).set_silent(self.client, true);
@@ -419,11 +419,7 @@ fn access(role: &Role) -> AccessState {
 }
 
 impl Drop for Member {
-    /// Threads that wait for the cluster end with their process.
     fn drop(&mut self) {
         self.server.ended();
-        if let Some(sharing) = &mut self.sharing {
-            sharing.end(Time::ZERO);
-        }
     }
 }

@@ -16,7 +16,6 @@ mod image;
 mod late;
 mod shared;
 mod sharing;
-mod threads;
 
 use crate::config::{Config, Protocol};
 use crate::faults::fraction;

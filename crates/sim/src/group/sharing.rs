@@ -3,25 +3,23 @@
 
 use super::cluster::{Client, Cluster};
 use super::gateway::way;
-use super::threads::{Asked, Starting, Threads, Told};
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
-use weft_endpoint::reservations::{ReservationTable, SharedStore};
-use weft_group::{Record, Telling};
+use weft_endpoint::reservations::{Answered, Asked, Got, GroupStore, ReservationTable};
+use weft_group::limits::RESERVATION_RETRY_MS;
+use weft_group::reservations::{Lane, stored};
+use weft_group::{Record, TellingAll, TellingStep};
 use weft_io::Time;
 use weft_io::sim::Rng;
 
 /// How often a watch is looked after.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// After how long a change fails that some gateway has not put in force.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Pause before those are told again that have not answered.
-const AGAIN: Duration = Duration::from_millis(200);
+/// Pause before the store is asked again.
+const RETRY: Duration = Duration::from_millis(RESERVATION_RETRY_MS);
 
 /// One of so many changes of an object fails, whether it was executed or not.
 const LOST_ONE_IN: u32 = 30;
@@ -29,86 +27,179 @@ const LOST_ONE_IN: u32 = 30;
 /// One of so many messages to other gateways is lost.
 const UNHEARD_ONE_IN: u32 = 20;
 
-/// The store as one process sees it.
+/// The store as one process sees it: what that asks is taken when the process goes on.
 struct Seen {
-    threads: Arc<Threads>,
-    client: Client,
     life: u64,
+    asking: Arc<Mutex<Asking>>,
+}
+
+/// What a process asks, until it is taken.
+struct Asking {
+    asked: Vec<(Uuid, Asked, Answered)>,
+    /// The process is no more.
+    is_over: bool,
+    rng: Rng,
+}
+
+fn lock(asking: &Mutex<Asking>) -> MutexGuard<'_, Asking> {
+    asking.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failed() -> Error {
     Error::new(ErrorKind::Io, "the cluster does not answer")
 }
 
-impl Seen {
-    fn record(&self) -> Result<Record, Error> {
-        let Told::Record(text) = self.threads.ask(Asked::Record) else { return Err(failed()) };
-        Record::parse(&text).map_err(|_| failed())
-    }
-}
-
-impl SharedStore for Seen {
+impl GroupStore for Seen {
     fn life(&self) -> u64 {
         self.life
     }
 
-    fn threads(&self) -> Arc<dyn weft_endpoint::reservations::Threads> {
-        Arc::new(Starting(Arc::clone(&self.threads)))
+    fn token(&self) -> Uuid {
+        let mut asking = lock(&self.asking);
+        Uuid::from_u64_pair(asking.rng.bits(), asking.rng.bits())
     }
 
-    fn read(&self, namespace: Uuid) -> Result<Option<(u64, Vec<u8>)>, Error> {
-        let Told::Object(object) = self.threads.ask(Asked::Read(namespace)) else {
-            return Err(failed());
-        };
-        Ok(object)
-    }
-
-    fn replace(&self, namespace: Uuid, before: u64, object: &[u8]) -> Result<Option<u64>, Error> {
-        let asked = Asked::Replace(namespace, before, object.to_vec());
-        let Told::Replaced(generation) = self.threads.ask(asked) else { return Err(failed()) };
-        Ok(generation)
-    }
-
-    fn tell(&self, namespace: Uuid) -> Result<(), Error> {
-        let mut telling = Telling::new(&self.record()?, self.client);
-        let end = self.threads.now() + PATIENCE;
-        while !telling.is_done() {
-            if let Told::Answers(answers) = self.threads.ask(Asked::Tell(namespace)) {
-                telling.answered(&answers);
-            }
-            if telling.is_done() {
-                break;
-            }
-            telling.look(&self.record()?);
-            if self.threads.now() > end {
-                return Err(failed());
-            }
-            self.threads.ask(Asked::Pause(AGAIN));
+    fn ask(&self, namespace: Uuid, _: Lane, asked: Asked, answered: Answered) {
+        let mut asking = lock(&self.asking);
+        if !asking.is_over {
+            asking.asked.push((namespace, asked, answered));
         }
-        Ok(())
     }
 }
 
-/// What a thread asked, on its way.
+/// Something that a process has asked, on its way.
 struct Call {
     at: Time,
     client: Client,
-    thread: u64,
+    namespace: Uuid,
     stage: Stage,
+    /// How far all other gateways are told, if that was asked.
+    telling: Option<TellingAll>,
+    /// `None`: the process is no more.
+    answered: Option<Answered>,
 }
 
 enum Stage {
-    Asked(Asked),
+    Asked(Question),
     /// The cluster waits for those who are told.
     Telling(u64),
     Told(Told),
     Paused,
 }
 
+/// What the cluster is asked.
+enum Question {
+    /// An object with reservations.
+    Read,
+    /// That it is replaced, if it has this generation.
+    Replace(u64, Vec<u8>),
+    /// The group's record.
+    Record,
+    /// That the other gateways are told.
+    Tell,
+}
+
+/// What it answers.
+enum Told {
+    Object(Option<(u64, Vec<u8>)>),
+    Replaced(Option<u64>),
+    Record(Vec<u8>),
+    /// Who has acknowledged.
+    Answers(Vec<u64>),
+    /// The cluster does nothing for this process, or nobody knows whether it did.
+    Failed,
+}
+
+impl Call {
+    fn new(
+        client: Client,
+        (namespace, asked, answered): (Uuid, Asked, Answered),
+        now: Time,
+        rng: &mut Rng,
+    ) -> Self {
+        let mut telling = None;
+        let stage = match asked {
+            Asked::Read => Stage::Asked(Question::Read),
+            Asked::Replace(before, object) => {
+                Stage::Asked(Question::Replace(before, object.text(stored::VERSION)))
+            }
+            Asked::Tell => {
+                telling = Some(TellingAll::new(client, now.since_epoch()));
+                Stage::Asked(Question::Record)
+            }
+            Asked::Pause => Stage::Paused,
+        };
+        let at = now + if matches!(stage, Stage::Paused) { RETRY } else { way(rng) };
+        Self { at, client, namespace, stage, telling, answered: Some(answered) }
+    }
+
+    /// The answer has arrived, or the time has passed. Given back if it goes on.
+    fn arrived(mut self, now: Time, rng: &mut Rng) -> Option<Self> {
+        let told = match core::mem::replace(&mut self.stage, Stage::Paused) {
+            Stage::Told(told) => Some(told),
+            _ => None,
+        };
+        let got = match (&mut self.telling, told) {
+            (None, told) => match told {
+                None => Ok(Got::Paused),
+                Some(Told::Object(object)) => Ok(Got::Object(object)),
+                Some(Told::Replaced(generation)) => Ok(Got::Replaced(generation)),
+                Some(_) => Err(failed()),
+            },
+            (Some(telling), told) => {
+                let is_known = tell(telling, told, now);
+                let (at, stage) = match telling.step() {
+                    _ if !is_known => return self.end(Err(failed())),
+                    TellingStep::Record => (now + way(rng), Stage::Asked(Question::Record)),
+                    TellingStep::Tell => (now + way(rng), Stage::Asked(Question::Tell)),
+                    TellingStep::Pause(time) => (now + time, Stage::Paused),
+                    TellingStep::Done => return self.end(Ok(Got::Told)),
+                    TellingStep::Late => return self.end(Err(failed())),
+                };
+                return Some(Self { at, stage, ..self });
+            }
+        };
+        self.end(got)
+    }
+
+    fn end(self, got: Result<Got, Error>) -> Option<Self> {
+        if let Some(answered) = self.answered {
+            answered(got);
+        }
+        None
+    }
+}
+
+/// What came of the last step. Whether it can go on.
+fn tell(telling: &mut TellingAll, told: Option<Told>, now: Time) -> bool {
+    match (telling.step(), told) {
+        (TellingStep::Record, Some(Told::Record(text))) => {
+            let record = Record::parse(&text);
+            record.is_ok_and(|record| {
+                telling.record(now.since_epoch(), &record);
+                true
+            })
+        }
+        (TellingStep::Record, _) => false,
+        (_, Some(Told::Answers(answers))) => {
+            telling.answered(&answers);
+            true
+        }
+        (_, Some(_)) => {
+            telling.answered(&[]);
+            true
+        }
+        (_, None) => {
+            telling.paused();
+            true
+        }
+    }
+}
+
 /// The process that runs now.
 struct Process {
     client: Client,
-    threads: Arc<Threads>,
+    asking: Arc<Mutex<Asking>>,
     table: ReservationTable,
     is_loaded: Arc<AtomicBool>,
     has_failed: Arc<AtomicBool>,
@@ -147,27 +238,21 @@ impl Sharing {
     /// A process has joined the group in this life of it: from now on it hears of changes, and
     /// reads what there is.
     pub fn start(&mut self, client: Client, life: u64, now: Time) {
-        let threads = Arc::new(Threads::default());
-        let table = ReservationTable::shared(Arc::new(Seen {
-            threads: Arc::clone(&threads),
-            client,
-            life,
-        }));
+        let asking = Asking { asked: Vec::new(), is_over: false, rng: self.rng.fork() };
+        let asking = Arc::new(Mutex::new(asking));
+        let seen = Seen { life, asking: Arc::clone(&asking) };
+        let table = ReservationTable::over(Arc::new(seen));
         let (is_loaded, has_failed): (Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
-        let (loads, loaded, fails, of) =
-            (table.clone(), Arc::clone(&is_loaded), Arc::clone(&has_failed), self.namespace);
-        let load = move || {
-            let done = if loads.of(of).is_ok() { loaded } else { fails };
+        let (loaded, fails) = (Arc::clone(&is_loaded), Arc::clone(&has_failed));
+        table.load(self.namespace, move |outcome| {
+            let done = if outcome.is_ok() { loaded } else { fails };
             done.store(true, Ordering::SeqCst);
-        };
-        let starting = Starting(Arc::clone(&threads));
-        weft_endpoint::reservations::Threads::start(&starting, "load", Box::new(load))
-            .expect("a thread");
+        });
         super::gateway::lock(&self.cluster).shared.watch(client);
         let answers = Arc::default();
         self.process = Some(Process {
             client,
-            threads,
+            asking,
             table,
             is_loaded,
             has_failed,
@@ -193,19 +278,21 @@ impl Sharing {
     /// cluster.
     pub fn is_busy(&self) -> bool {
         !self.calls.is_empty()
-            || self.process.as_ref().is_some_and(|process| process.threads.is_busy())
+            || self.process.as_ref().is_some_and(|process| !lock(&process.asking).asked.is_empty())
     }
 
     /// The process is no more, and nothing of it serves.
-    pub fn end(&mut self, now: Time) {
-        let Some(Process { client, threads, table, .. }) = self.process.take() else { return };
+    pub fn end(&mut self) {
+        let Some(Process { client, asking, table, .. }) = self.process.take() else { return };
         drop(table);
-        for call in self.calls.iter().filter(|call| call.client == client) {
-            threads.fail(call.thread);
-        }
-        threads.end(now);
+        lock(&asking).is_over = true;
+        let asked = core::mem::take(&mut lock(&asking).asked);
+        drop(asked);
         // What has been sent arrives nevertheless.
         self.calls.retain(|call| call.client != client || matches!(call.stage, Stage::Asked(_)));
+        for call in self.calls.iter_mut().filter(|call| call.client == client) {
+            (call.telling, call.answered) = (None, None);
+        }
     }
 
     /// Carries messages to the cluster. What a partition holds back arrives behind it, also of a
@@ -223,11 +310,14 @@ impl Sharing {
         }
         for call in calls.iter_mut().filter(|call| call.at <= now) {
             let told = match &mut call.stage {
-                Stage::Asked(Asked::Tell(of)) if !cluster.is_kept_out(call.client) => {
-                    call.stage = Stage::Telling(cluster.shared.tell(call.client, *of, now));
+                Stage::Asked(Question::Tell) if !cluster.is_kept_out(call.client) => {
+                    let number = cluster.shared.tell(call.client, call.namespace, now);
+                    call.stage = Stage::Telling(number);
                     continue;
                 }
-                Stage::Asked(asked) => execute(&mut cluster, call.client, asked, rng),
+                Stage::Asked(asked) => {
+                    execute(&mut cluster, (call.client, call.namespace), asked, rng)
+                }
                 Stage::Telling(number) => match cluster.shared.answers(*number, now) {
                     Some(answers) => Told::Answers(answers),
                     None => continue,
@@ -271,19 +361,12 @@ impl Sharing {
                 || matches!(call.stage, Stage::Paused);
             call.client == process.client && call.at <= now && is_back
         };
-        for call in self.calls.extract_if(.., is_there) {
-            process.threads.tell(
-                call.thread,
-                if let Stage::Told(told) = call.stage { told } else { Told::Paused },
-            );
-        }
-        for (thread, asked) in process.threads.run(now) {
-            let (at, stage) = match asked {
-                Asked::Pause(time) => (now + time, Stage::Paused),
-                asked => (now + way(&mut self.rng), Stage::Asked(asked)),
-            };
-            self.calls.push(Call { at, client: process.client, thread, stage });
-        }
+        let there: Vec<_> = self.calls.extract_if(.., is_there).collect();
+        let going_on = there.into_iter().filter_map(|call| call.arrived(now, &mut self.rng));
+        self.calls.extend(going_on);
+        let asked = core::mem::take(&mut lock(&process.asking).asked);
+        let begun = asked.into_iter().map(|it| Call::new(process.client, it, now, &mut self.rng));
+        self.calls.extend(begun);
         let answers =
             core::mem::take(&mut *process.answers.lock().unwrap_or_else(PoisonError::into_inner));
         let sent =
@@ -292,21 +375,35 @@ impl Sharing {
     }
 }
 
-fn execute(cluster: &mut Cluster, client: Client, asked: &mut Asked, rng: &mut Rng) -> Told {
+fn execute(
+    cluster: &mut Cluster,
+    (client, of): (Client, Uuid),
+    asked: &mut Question,
+    rng: &mut Rng,
+) -> Told {
     if cluster.is_kept_out(client) {
         return Told::Failed;
     }
     match asked {
-        Asked::Read(of) => Told::Object(cluster.shared.object(*of)),
-        Asked::Record => cluster.record().map_or(Told::Failed, |text| Told::Record(text.to_vec())),
-        Asked::Replace(of, before, object) => {
+        Question::Read => Told::Object(cluster.shared.object(of)),
+        Question::Record => {
+            cluster.record().map_or(Told::Failed, |text| Told::Record(text.to_vec()))
+        }
+        Question::Replace(before, object) => {
             let is_lost = rng.one_in(LOST_ONE_IN);
             if is_lost && rng.one_in(2) {
                 return Told::Failed;
             }
-            let replaced = cluster.shared.replace(*of, *before, core::mem::take(object));
+            let replaced = cluster.shared.replace(of, *before, core::mem::take(object));
             if is_lost { Told::Failed } else { Told::Replaced(replaced) }
         }
-        Asked::Tell(_) | Asked::Pause(_) => Told::Failed,
+        Question::Tell => Told::Failed,
+    }
+}
+
+impl Drop for Sharing {
+    /// What is asked holds on to its process.
+    fn drop(&mut self) {
+        self.end();
     }
 }

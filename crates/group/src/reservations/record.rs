@@ -252,7 +252,7 @@ mod tests {
     fn apply(record: &Record, by: Registrant, action: Action, persist: Option<bool>) -> Record {
         let mut next = record.state.clone();
         let changes = next.apply(&Operation { by, action, persist }).unwrap();
-        record.after(next, Uuid::new_v4(), changes)
+        record.after(next, Uuid::from_u128(u128::from(record.number)), changes)
     }
 
     fn register(record: &Record, by: Registrant, persist: bool) -> Record {

@@ -7,9 +7,10 @@ use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{Kind, Registrant, Registration, Reservation, State};
 use weft_proto::scsi::lun::{NexusName, TransportId};
 
+/// A registration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StoredRegistration {
+pub struct StoredRegistration {
     registrant: StoredRegistrant,
     /// 16 hexadecimal digits.
     key: String,
@@ -19,23 +20,32 @@ pub(super) struct StoredRegistration {
 }
 
 /// The version of the forms that is written. Older ones are read.
-pub(super) const VERSION: u32 = 2;
+pub const VERSION: u32 = 2;
 
 /// The version in which registrations have the names that their hosts have proved.
 const HAS_NAMES: u32 = 2;
 
+/// A registrant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum StoredRegistrant {
+pub enum StoredRegistrant {
     /// The identifier of an NVMe host.
     Host(Uuid),
     /// An I_T nexus of SCSI; its initiator port is a TransportID in hexadecimal digits.
-    Nexus { initiator: String, target_port: u16, all_ports: bool },
+    Nexus {
+        /// The TransportID.
+        initiator: String,
+        /// The relative target port.
+        target_port: u16,
+        /// It is registered at all target ports.
+        all_ports: bool,
+    },
 }
 
+/// The reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StoredReservation {
+pub struct StoredReservation {
     /// RTYPE of NVMe.
     r#type: u8,
     /// Its place in the list of registrants.
@@ -45,7 +55,7 @@ pub(super) struct StoredReservation {
 /// What is stored, with what tells whether it is whole, and of a form that is known.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Document<C> {
+pub struct Document<C> {
     version: u32,
     /// CRC-32C of `content` as compact JSON.
     crc32c: u32,
@@ -71,7 +81,7 @@ impl<C: Serialize> Document<C> {
 }
 
 /// Reads a document. A later version may have further fields, too, and is refused for its version.
-pub(super) fn document<C: Serialize + for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<C, String> {
+pub fn document<C: Serialize + for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<C, String> {
     #[derive(Deserialize)]
     struct Head {
         version: u32,
@@ -91,10 +101,7 @@ fn checksum(content: &impl Serialize) -> u32 {
 }
 
 /// The registrations and the reservation of a state, for this version of the form.
-pub(super) fn parts(
-    state: &State,
-    version: u32,
-) -> (Vec<StoredRegistration>, Option<StoredReservation>) {
+pub fn parts(state: &State, version: u32) -> (Vec<StoredRegistration>, Option<StoredReservation>) {
     let place = |held: &Reservation| {
         state.registrations().iter().position(|known| known.registrant == held.holder)
     };
@@ -108,7 +115,7 @@ pub(super) fn parts(
 ///
 /// # Errors
 /// Why they are none.
-pub(super) fn state(
+pub fn state(
     registrants: &[StoredRegistration],
     held: Option<&StoredReservation>,
 ) -> Result<State, String> {

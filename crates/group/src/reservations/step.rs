@@ -1,10 +1,11 @@
 //! What leads the state of a namespace to the next one.
 
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Changes, Operation, Refusal, Registrant, Reservations, State};
+use weft_proto::reservation::{Changes, Operation, Refusal, Registrant, State};
 
 /// One change of a state.
-pub(super) enum Step {
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
     /// A command of a host, or initiator.
     Operation {
         /// The command.
@@ -17,21 +18,6 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The state that it leads to, where one process keeps it.
-    ///
-    /// # Errors
-    /// Why it is not executed.
-    pub fn prepare(&self, now: &Reservations) -> Result<(State, Changes), Refusal> {
-        if let Self::Operation { operation: Operation { persist: Some(true), .. }, .. } = self
-            && !now.can_persist()
-        {
-            return Err(Refusal::CannotPersist);
-        }
-        let mut next = now.look(State::clone);
-        let changes = self.apply(&mut next)?;
-        Ok((next, changes))
-    }
-
     /// Leads a state to the next one. If it is refused, the state is to be thrown away.
     ///
     /// # Errors
