@@ -17,6 +17,7 @@ mod licences;
 mod long;
 mod machine;
 mod method;
+mod mutants;
 mod planted;
 mod race;
 mod setup;
@@ -74,6 +75,8 @@ enum Chore {
     Long(long::LongArgs),
     /// Run studies whose truth is known, keep their data, and print what they show
     Method(method::MethodArgs),
+    /// Change one line at a time, and see whether the tests notice
+    Mutants(mutants::MutantsArgs),
     /// Measure weft, the bare TCP ceiling of this machine and the installed peers
     Race(Box<race::RaceArgs>),
     /// Run a test program and report the time of each test; cargo calls this
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         }
         Chore::Long(args) => long::run(&args),
         Chore::Method(args) => method::run(&args),
+        Chore::Mutants(args) => mutants::run(&args),
         Chore::Race(args) => race::run(&args),
         Chore::RunTest { program, args } => test::run_program(&program, &args),
         Chore::Sim(args) => sim::run(&args),

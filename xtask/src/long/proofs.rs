@@ -45,7 +45,7 @@ const TESTS: [(&str, &str, [&str; 3]); 3] = [
 pub fn all() -> Result<Vec<Proof>> {
     let mut proofs: Vec<Proof> =
         TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
-    proofs.extend([of_fresh_seeds()?, of_planted_bugs()?]);
+    proofs.extend([of_fresh_seeds()?, of_planted_bugs()?, of_mutants()?]);
     proofs.extend(of_vendored()?);
     proofs.extend(of_lab()?);
     Ok(proofs)
@@ -73,6 +73,15 @@ fn of_planted_bugs() -> Result<Proof> {
                  what it said.";
     let command = sh::chore(&["sim", "--planted", "--from", "0", "--count", PLANTED_SEEDS])?;
     Ok(Proof { name: "planted".into(), about: about.into(), command })
+}
+
+/// The tests' proof that they can fail. It needs a build of its own, with the mutants.
+fn of_mutants() -> Result<Proof> {
+    let about = "Sixty mutants, each a change of one line that a seed draws \
+                 (`docs/contributing/testing.md`): which test program notices it, of those of its \
+                 crate and of that crate's direct users, and which mutants survive.";
+    let command = sh::chore(&["mutants"])?;
+    Ok(Proof { name: "mutants".into(), about: about.into(), command })
 }
 
 /// The tests of TLS with OpenSSL in the program, for which it is built (with perl and make): on

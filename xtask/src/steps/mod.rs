@@ -24,6 +24,7 @@ use crate::{
 };
 use plan::Known;
 use process::Ended;
+pub use process::run as run_program;
 
 /// A step: a program whose exit status is the result.
 pub struct Step {

@@ -28,16 +28,16 @@ const GIVING_WAY: [&[&str]; 2] = [&["chrt", "--idle", "0"], &["nice", "-n", "19"
 static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// How a step's process ended.
-pub(super) struct Ended {
+pub struct Ended {
     /// None: it did not start, or its limit ended it.
-    pub(super) status: Option<ExitStatus>,
-    pub(super) elapsed: Duration,
+    pub status: Option<ExitStatus>,
+    pub elapsed: Duration,
     /// Processor time of it and of all that it has waited for.
-    pub(super) cpu: Duration,
+    pub cpu: Duration,
 }
 
 /// Runs a command to its end, with its output in a file.
-pub(super) fn run(name: &str, mut command: Command, limit: Duration, log: &Path) -> Result<Ended> {
+pub fn run(name: &str, mut command: Command, limit: Duration, log: &Path) -> Result<Ended> {
     let output = File::create(log)?;
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
     own_group(&mut command);

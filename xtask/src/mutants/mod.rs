@@ -1,0 +1,176 @@
+//! `cargo xtask mutants`: whether the tests notice changes of one line. A seed draws the changes. One
+//! build, which is never shipped, has all of them, each behind a question to the environment.
+
+mod build;
+mod draw;
+mod find;
+mod programs;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use self::{
+    build::{Built, build, package},
+    find::Candidate,
+    programs::{Program, Users},
+};
+use crate::{edited, sh, steps::run_program};
+
+/// Longer than any test program takes.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Which mutants.
+#[derive(Args)]
+pub struct MutantsArgs {
+    /// What draws them
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many
+    #[arg(long, default_value_t = 60)]
+    count: usize,
+    /// A file for the table, too
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Only draw them, and print what they are
+    #[arg(long)]
+    draw: bool,
+}
+
+/// Draws mutants, builds the tests with all of them, and runs for each those of its crate and of
+/// that crate's direct users.
+pub fn run(args: &MutantsArgs) -> Result<ExitCode> {
+    let sources = edited::sources()?;
+    let row = draw::row(&sources, args.seed)?;
+    println!("{} candidates", row.len());
+    if args.draw {
+        let (mut row, mut taken) = (row.into(), Vec::new());
+        draw::take(&mut row, &mut taken, args.count);
+        taken.iter().for_each(|one| println!("{}", described(one)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let built = build(&sources, row, args.count)?;
+    let programs = programs::build(&built.copy)?;
+    let users = Users::read(&built.copy)?;
+    let logs = sh::target_dir().join("xtask/logs/mutants");
+    fs::create_dir_all(&logs)?;
+    let (programs, failing) = without_mutant(programs, &built, &users, &logs)?;
+    let mut report = Report::begin(args, &built, &failing)?;
+    for (number, mutant) in &built.mutants {
+        let programs = users.programs(&package(&mutant.path), &programs);
+        report.add(mutant, &trial(*number, &programs, &logs)?)?;
+    }
+    report.end()?;
+    Ok(if failing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs all programs that are needed, without a mutant: those that pass, with their times, and the
+/// names of the others.
+fn without_mutant(
+    programs: Vec<Program>,
+    built: &Built,
+    users: &Users,
+    logs: &Path,
+) -> Result<(Vec<Program>, Vec<String>)> {
+    let (mut passing, mut failing) = (Vec::new(), Vec::new());
+    let is_needed = |program: &Program| {
+        let mut packages = built.mutants.iter().map(|(_, mutant)| package(&mutant.path));
+        packages.any(|of| !users.programs(&of, std::slice::from_ref(program)).is_empty())
+    };
+    for mut program in programs.into_iter().filter(is_needed) {
+        let ended = run_program(&program.name, program.command(0), LIMIT, &log(logs, 0, &program))?;
+        println!("without a mutant: {}, {:.1} s", program.name, ended.elapsed.as_secs_f64());
+        program.takes = ended.elapsed;
+        match ended.status {
+            Some(status) if status.success() => passing.push(program),
+            _ => failing.push(program.name),
+        }
+    }
+    Ok((passing, failing))
+}
+
+/// Who caught a mutant; `None`: it survived.
+fn trial(number: usize, programs: &[&Program], logs: &Path) -> Result<Option<String>> {
+    for program in programs {
+        let log = log(logs, number, program);
+        let ended = run_program(&program.name, program.command(number), program.limit(), &log)?;
+        match ended.status {
+            Some(status) if status.success() => fs::remove_file(log)?,
+            Some(_) => return Ok(Some(program.name.clone())),
+            None => return Ok(Some(format!("{}, which hangs", program.name))),
+        }
+    }
+    Ok(None)
+}
+
+fn log(logs: &Path, number: usize, program: &Program) -> PathBuf {
+    logs.join(format!("{number}-{}.log", program.name.replace(' ', "-")))
+}
+
+/// A mutant as the table and the list have it.
+fn described(of: &Candidate) -> String {
+    let Candidate { path, line, function, text, changed, .. } = of;
+    let change = match changed.as_str() {
+        "" => "is left out".to_owned(),
+        changed => format!("becomes `{changed}`"),
+    };
+    format!("`{path}:{line}`, `{function}`: `{text}` {change}").replace('|', "\\|")
+}
+
+/// The table as it grows: on standard output, and in a file if one is asked for.
+struct Report {
+    text: String,
+    file: Option<PathBuf>,
+    caught: usize,
+    survived: usize,
+}
+
+impl Report {
+    fn begin(args: &MutantsArgs, built: &Built, failing: &[String]) -> Result<Self> {
+        let mut report =
+            Self { text: String::new(), file: args.output.clone(), caught: 0, survived: 0 };
+        let (count, dropped) = (built.mutants.len(), built.dropped);
+        let head = format!(
+            "Seed {}: {count} mutants; {dropped} more do not compile or are not in the programs of \
+             this system.",
+            args.seed
+        );
+        report.say(&head)?;
+        for name in failing {
+            report.say(&format!("Not used, as it fails without a mutant: {name}."))?;
+        }
+        report.say("\n| mutant | caught by |\n|---|---|")?;
+        Ok(report)
+    }
+
+    fn add(&mut self, mutant: &Candidate, caught: &Option<String>) -> Result<()> {
+        let by = match caught {
+            Some(name) => name,
+            None => "**survived**",
+        };
+        self.caught += usize::from(caught.is_some());
+        self.survived += usize::from(caught.is_none());
+        self.say(&format!("| {} | {by} |", described(mutant)))
+    }
+
+    fn end(mut self) -> Result<()> {
+        let (caught, survived) = (self.caught, self.survived);
+        self.say(&format!("\n{caught} caught, {survived} survived."))
+    }
+
+    fn say(&mut self, line: &str) -> Result<()> {
+        println!("{line}");
+        writeln!(self.text, "{line}")?;
+        let Some(file) = &self.file else { return Ok(()) };
+        fs::write(file, &self.text).with_context(|| format!("cannot write {}", file.display()))
+    }
+}
