@@ -38,6 +38,9 @@ pub struct MutantsArgs {
     /// How many
     #[arg(long, default_value_t = 60)]
     count: usize,
+    /// Begin with this one of them, where an earlier run ended
+    #[arg(long, default_value_t = 1)]
+    first: usize,
     /// A file for the table, too
     #[arg(long)]
     output: Option<PathBuf>,
@@ -58,7 +61,8 @@ pub fn run(args: &MutantsArgs) -> Result<ExitCode> {
         taken.iter().for_each(|one| println!("{}", described(one)));
         return Ok(ExitCode::SUCCESS);
     }
-    let built = build(&sources, row, args.count)?;
+    let mut built = build(&sources, row, args.count)?;
+    built.mutants.drain(..built.mutants.len().min(args.first.saturating_sub(1)));
     let programs = programs::build(&built.copy)?;
     let users = Users::read(&built.copy)?;
     let logs = sh::target_dir().join("xtask/logs/mutants");
@@ -140,9 +144,9 @@ impl Report {
             Self { text: String::new(), file: args.output.clone(), caught: 0, survived: 0 };
         let (count, dropped) = (built.mutants.len(), built.dropped);
         let head = format!(
-            "Seed {}: {count} mutants; {dropped} more do not compile or are not in the programs of \
+            "Seed {}: {count} mutants from number {} on; {dropped} more do not compile or are not in the programs of \
              this system.",
-            args.seed
+            args.seed, args.first
         );
         report.say(&head)?;
         for name in failing {
