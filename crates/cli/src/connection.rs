@@ -4,8 +4,6 @@ use crate::dhchap_args::DhchapArgs;
 use crate::exit::Failure;
 use crate::iscsi_args::IscsiArgs;
 use crate::path_args::PathArgs;
-use crate::psk::{self, Wanted};
-use crate::secret::conceal;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,7 +13,10 @@ use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::source::HostSecrets;
 use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NvmeTransport, NvmeUrl};
 use weft_endpoint::{ConnectOptions, Control, TlsFiles, TlsPsk};
-use weft_proto::nvme::types::{Id128, Nqn, Nsid};
+use weft_proto::nvme::types::{Id128, Nsid};
+use weft_server::psk::{self, Wanted};
+use weft_server::secret::conceal;
+use weft_server::values::parse_nqn;
 
 /// A subsystem, as a URL or as nvme-cli's flags.
 #[derive(Args, Clone, Debug)]
@@ -322,12 +323,6 @@ impl ConnectArgs {
         }
         Ok(host)
     }
-}
-
-/// Parses an NQN from the command line.
-pub fn parse_nqn(text: &str) -> Result<Nqn, Failure> {
-    Nqn::new(text)
-        .map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an NQN: {e}")))
 }
 
 /// Parses a namespace ID from the command line.

@@ -1,15 +1,16 @@
 //! Options of NVMe in-band authentication (DH-HMAC-CHAP), for both ends: files with secrets, and
 //! what is accepted. Secrets themselves are never arguments.
 
-use crate::connection::parse_nqn;
 use crate::exit::Failure;
-use crate::secret::{again, from_environment, from_file, named_file};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
 use weft_endpoint::inventory::Authentication;
 use weft_endpoint::source::HostSecrets;
 use weft_proto::nvme::auth::{Group, Hash, Secret};
+use weft_server::dhchap::{check_distinct, parse, parse_group, parse_hash, read};
+use weft_server::secret::{again, from_environment, named_file};
+use weft_server::values::parse_nqn;
 
 /// Environment variable with a host's secret, for those who give no file.
 const SECRET: &str = "WEFT_DHCHAP_SECRET";
@@ -118,7 +119,7 @@ impl DhchapArgs {
 
     fn controller(&self) -> Result<Option<Secret>, Failure> {
         match self.controller_file()? {
-            Some(file) => read(&file).map(Some),
+            Some(file) => Ok(Some(read(&file)?)),
             None => of_environment(CTRL_SECRET),
         }
     }
@@ -148,59 +149,8 @@ fn check(has_host: bool, controller: Option<&Secret>) -> Result<(), Failure> {
     Err(Failure::of(ErrorKind::Usage, text))
 }
 
-/// A secret that both ends have would prove nothing of either: whoever has the one is the other
-/// (Base §8.3.4.3).
-pub fn check_distinct<'a>(
-    mut hosts: impl Iterator<Item = &'a Secret>,
-    controller: Option<&Secret>,
-) -> Result<(), Failure> {
-    if hosts.all(|host| controller.is_none_or(|controller| !host.has_key_of(controller))) {
-        return Ok(());
-    }
-    let text = "the secret of the controllers is that of a host, too: make another one with weft gen-dhchap-key";
-    Err(Failure::of(ErrorKind::Usage, text))
-}
-
-/// The secret in a file that nobody else can read.
-pub fn read(file: &Path) -> Result<Secret, Failure> {
-    parse(&from_file(file)?, &file.display().to_string())
-}
-
 fn of_environment(variable: &str) -> Result<Option<Secret>, Failure> {
-    from_environment(variable)?.map(|text| parse(&text, variable)).transpose()
-}
-
-fn parse(text: &[u8], place: &str) -> Result<Secret, Failure> {
-    let text = std::str::from_utf8(text).unwrap_or_default();
-    Secret::parse(text).map_err(|e| {
-        let text = format!(
-            "{place} does not contain a DH-HMAC-CHAP secret: {e}; weft gen-dhchap-key makes one"
-        );
-        Failure::of(ErrorKind::Usage, text)
-    })
-}
-
-/// A hash function by its name, or by the kernel's.
-pub fn parse_hash(text: &str) -> Result<Hash, String> {
-    let plain = text.strip_prefix("hmac(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
-    let found = Hash::ALL.into_iter().find(|hash| hash.name() == plain);
-    found.ok_or_else(|| {
-        format!(
-            "there is no hash function \"{text}\": known are {}",
-            Hash::ALL.map(Hash::name).join(", ")
-        )
-    })
-}
-
-/// A Diffie-Hellman group by its name.
-pub fn parse_group(text: &str) -> Result<Group, String> {
-    let found = Group::ALL.into_iter().find(|group| group.name() == text);
-    found.ok_or_else(|| {
-        format!(
-            "there is no group \"{text}\": known are {}",
-            Group::ALL.map(Group::name).join(", ")
-        )
-    })
+    Ok(from_environment(variable)?.map(|text| parse(&text, variable)).transpose()?)
 }
 
 #[cfg(test)]
@@ -219,7 +169,7 @@ mod tests {
     fn file(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("weft-dhchap-{}-{name}", std::process::id()));
         let _ = std::fs::remove_file(&path);
-        crate::secret::create_private(&path, &Secret::of_key(&[7; 32], None).unwrap().text())
+        weft_server::secret::create_private(&path, &Secret::of_key(&[7; 32], None).unwrap().text())
             .unwrap();
         path
     }

@@ -55,6 +55,11 @@ impl Failure {
         Self::new(status_of(kind), message)
     }
 
+    /// The same for those who know no exit statuses.
+    pub fn into_error(self) -> weft_block::Error {
+        weft_block::Error::new(self.kind().unwrap_or(ErrorKind::Io), self.message)
+    }
+
     /// The kind of error that its status stands for, if it is one of the system's or a peer's.
     pub fn kind(&self) -> Option<ErrorKind> {
         KINDS.into_iter().find(|kind| status_of(*kind) == self.status)
@@ -106,6 +111,18 @@ const fn status_of(kind: ErrorKind) -> u8 {
 impl From<weft_block::Error> for Failure {
     fn from(error: weft_block::Error) -> Self {
         Self::of(error.kind(), error.to_string())
+    }
+}
+
+impl From<weft_server::management::protocol::Fault> for Failure {
+    fn from(fault: weft_server::management::protocol::Fault) -> Self {
+        weft_block::Error::from(fault).into()
+    }
+}
+
+impl From<weft_server::config::read::Faults> for Failure {
+    fn from(faults: weft_server::config::read::Faults) -> Self {
+        weft_block::Error::from(faults).into()
     }
 }
 

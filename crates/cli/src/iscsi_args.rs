@@ -2,12 +2,12 @@
 //! themselves are never arguments.
 
 use crate::exit::Failure;
-use crate::secret::{conceal, from_file};
 use clap::Args;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_proto::iscsi::text::Name;
+use weft_server::secret::{conceal, from_file};
 
 /// Names and secrets; missing ones are taken from libiscsi's environment variables.
 #[derive(Args, Clone, Debug)]

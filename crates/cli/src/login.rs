@@ -1,15 +1,15 @@
 //! Options of an iSCSI target: its name and access control.
 
 use crate::exit::Failure;
-use crate::masks::Masks;
-use crate::secret::{from_environment, from_file};
+use crate::visible_sources::VisibleSources;
 use clap::Args;
 use std::path::PathBuf;
-use weft_block::ErrorKind;
+use weft_block::{Error, ErrorKind};
 use weft_endpoint::export::iscsi::Settings;
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::Name;
+use weft_server::secret::{from_environment, from_file};
 
 /// Environment variable for the secret of `--login-user`, instead of a file.
 const SECRET: &str = "WEFT_LOGIN_SECRET";
@@ -50,8 +50,13 @@ pub struct LoginArgs {
 
 impl LoginArgs {
     /// The initiators that may log in, and which of `sources` logical units each sees.
-    pub fn initiators_allowed(&self, sources: usize) -> Result<Masks<Name>, Failure> {
-        Masks::parse("--allow-initiator", &self.allow_initiator, (0, sources), parse_name)
+    pub fn initiators_allowed(&self, sources: usize) -> Result<VisibleSources<Name>, Failure> {
+        Ok(VisibleSources::parse(
+            "--allow-initiator",
+            &self.allow_initiator,
+            (0, sources),
+            parse_name,
+        )?)
     }
 
     /// The target's settings from the other options.
@@ -139,7 +144,7 @@ impl LoginArgs {
 }
 
 /// Parses an iSCSI name from the command line.
-fn parse_name(text: &str) -> Result<Name, Failure> {
+fn parse_name(text: &str) -> Result<Name, Error> {
     Name::new(text)
-        .map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an iSCSI name: {e}")))
+        .map_err(|e| Error::new(ErrorKind::Usage, format!("\"{text}\" is not an iSCSI name: {e}")))
 }

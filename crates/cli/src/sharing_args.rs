@@ -1,12 +1,12 @@
 //! Options of a server that serves a subsystem together with other processes.
 
-use crate::config::desired::Desired;
 use crate::exit::Failure;
 use clap::Args;
 use weft_block::ErrorKind;
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::inventory::{ControllerRange, Sharing};
-use weft_proto::nvme::controller::CNTLID_MAX;
+use weft_server::config::desired::Desired;
+use weft_server::values::parse_cntlids;
 
 /// `--cntlid-range` and `--shared`.
 #[derive(Args, Debug, Default)]
@@ -60,28 +60,9 @@ impl SharingArgs {
     }
 }
 
-/// The lowest and the highest identifier of a range.
-pub fn parse_cntlids(text: &str) -> Result<(u16, u16), String> {
-    let numbers = text
-        .split_once('-')
-        .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
-    let range = numbers
-        .filter(|&(first, last): &(u16, u16)| first > 0 && first <= last && last <= CNTLID_MAX);
-    range.ok_or_else(|| format!("use MIN-MAX within 1-{CNTLID_MAX}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranges() {
-        assert_eq!(parse_cntlids("1-1000"), Ok((1, 1000)));
-        assert_eq!(parse_cntlids("65519-65519"), Ok((65519, 65519)));
-        for wrong in ["", "1", "0-5", "5-4", "1-65520", "a-b", "1-2-3", "-1-2"] {
-            assert!(parse_cntlids(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn who_shares_has_a_range_of_its_own() {

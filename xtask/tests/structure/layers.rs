@@ -6,7 +6,7 @@ use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the
 /// test.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     (TESTING, &[]),
     ("verbs", &[]),
     ("proto", &["verbs"]),
@@ -18,8 +18,12 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("endpoint", &["proto", "io", "block", "tls", "ceph", "group"]),
     ("bench", &["block", "io"]),
     ("formats", &["block", "io", "bench"]),
-    ("sim", &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "bench"]),
-    ("cli", &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "bench", "formats"]),
+    ("server", &["proto", "io", "block", "tls", "ceph", "endpoint", "group"]),
+    ("sim", &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "bench"]),
+    (
+        "cli",
+        &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "bench", "formats"],
+    ),
     ("xtask", &[]),
 ];
 

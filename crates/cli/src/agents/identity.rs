@@ -2,13 +2,13 @@
 
 use super::proof::hex;
 use crate::exit::Failure;
-use crate::secret::{bytes_of_file, private};
 use ring::digest;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::identity::state_dir;
+use weft_server::secret::{bytes_of_file, private};
 
 /// Files of the state directory.
 const FILES: [&str; 2] = ["agent-certificate.der", "agent-key.der"];

@@ -2,10 +2,10 @@
 //! sent.
 
 use crate::exit::Failure;
-use crate::secret;
 use std::path::Path;
 use weft_block::ErrorKind;
 use weft_endpoint::identity::Identities;
+use weft_server::secret;
 
 /// The environment variable with the key, for those who give no file.
 pub const VARIABLE: &str = "WEFT_AGENT_KEY";
@@ -54,7 +54,7 @@ fn missing() -> Failure {
 /// Writes a new key of 256 bits to a file that does not exist yet and that only its owner can read.
 pub fn make(path: &Path) -> Result<(), Failure> {
     let random: [u8; 32] = Identities::system().random();
-    secret::create_private(path, &super::proof::hex(&random))
+    Ok(secret::create_private(path, &super::proof::hex(&random))?)
 }
 
 #[cfg(test)]

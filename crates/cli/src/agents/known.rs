@@ -2,9 +2,9 @@
 //! `HOST:PORT FINGERPRINT` for each.
 
 use crate::limits::AGENT_FILE_BYTES_MAX;
-use crate::secret::private;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use weft_server::secret::private;
 
 /// Name of the file in the state directory.
 const FILE: &str = "known-agents";

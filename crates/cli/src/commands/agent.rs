@@ -7,7 +7,7 @@ use crate::agents::server::Server;
 use crate::agents::session::Shop;
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
-use crate::service::signals;
+use crate::signals;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;

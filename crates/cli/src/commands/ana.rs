@@ -1,14 +1,13 @@
 //! `weft ana`: sets how well hosts reach namespaces by a running server.
 
 use super::apply::print;
-use crate::config::check::STATES;
 use crate::exit::Failure;
-use crate::group::verbs::BY_RULE;
-use crate::management::client::Client;
-use crate::management::place::ServerArgs;
-use crate::served::verbs::SetState;
+use crate::server_args::ServerArgs;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use weft_server::config::check::STATES;
+use weft_server::group::verbs::BY_RULE;
+use weft_server::served::verbs::SetState;
 
 /// Options of `weft ana`.
 #[derive(Args, Debug)]
@@ -47,5 +46,5 @@ Example:
 /// Asks the server.
 pub fn run(args: AnaArgs) -> Result<(), Failure> {
     let AnaCommand::Set { group, state, listener, server } = args.command;
-    print(&Client::of(&server)?.ask("ana.set", SetState { group, state, listener })?, false)
+    print(&server.connect()?.ask("ana.set", SetState { group, state, listener })?, false)
 }

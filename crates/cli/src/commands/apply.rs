@@ -1,14 +1,14 @@
 //! `weft apply`: makes a running server serve what a configuration asks for.
 
-use crate::config::{group, load, text_of};
 use crate::exit::{Failure, tell};
-use crate::management::client::Client;
-use crate::management::place::ServerArgs;
-use crate::served::Changed;
-use crate::served::verbs::Apply;
+use crate::server_args::ServerArgs;
+use crate::source_options::CommandLineOptions;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
+use weft_server::config::{group, load, text_of};
+use weft_server::served::Changed;
+use weft_server::served::verbs::Apply;
 
 /// Options of `weft apply`.
 #[derive(Args, Debug)]
@@ -44,12 +44,12 @@ pub fn run(args: &ApplyArgs) -> Result<(), Failure> {
     let text = text_of(&args.file)?;
     let name = match group::is_of_group(&text) {
         true => group::read(&text, &args.file.display().to_string()).map(|_| None)?,
-        false => load(&args.file)?.name,
+        false => load(&args.file, &CommandLineOptions)?.name,
     };
     let server = ServerArgs { control: args.server.control.clone().or(name) };
     let file = std::path::absolute(&args.file)?;
     let params = Apply { file, text, force: args.force.force, dry_run: args.dry_run };
-    let changed = Client::of(&server)?.ask("config.apply", params)?;
+    let changed = server.connect()?.ask("config.apply", params)?;
     print(&changed, args.dry_run)
 }
 

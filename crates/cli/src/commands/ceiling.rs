@@ -3,7 +3,6 @@
 
 use super::child::{Spawned, wait_for_end_of_input};
 use crate::exit::Failure;
-use crate::psk;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -19,6 +18,7 @@ use weft_endpoint::TlsPsk;
 use weft_endpoint::limits::IN_CAPSULE_BYTES;
 use weft_io::cpu_usage::Usage;
 use weft_proto::nvme::types::Nqn;
+use weft_server::psk;
 use weft_tls::Server;
 
 /// Options of `weft ceiling`.

@@ -3,11 +3,11 @@
 
 use super::gen_tls_key::{InsertArgs, Names};
 use crate::exit::Failure;
-use crate::secret::{SECRET_BYTES_MAX, named_file, private_text};
 use clap::Args;
 use std::io::{Read, Write};
 use weft_block::{Error, ErrorKind};
 use weft_proto::nvme::auth::{Hash, InterchangeKey};
+use weft_server::secret::{SECRET_BYTES_MAX, named_file, private_text};
 use zeroize::Zeroizing;
 
 /// Bytes of a file with a key.

@@ -1,7 +1,6 @@
 //! Child processes that run this program for a study. They end when their standard input closes, so
 //! they never outlive the study.
 
-use crate::children::this_program;
 use crate::exit::Failure;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Stdio};
@@ -9,6 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use weft_block::ErrorKind;
 use weft_io::counters::Snapshot;
+use weft_server::programs::this_program;
 
 /// Time limit for a child to answer a question.
 const ANSWER: Duration = Duration::from_secs(5);

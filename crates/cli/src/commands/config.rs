@@ -1,12 +1,13 @@
 //! `weft config`: checks configurations, and makes them.
 
-use crate::config::example::{EXAMPLE, schema};
-use crate::config::{group, import, read, text_of};
 use crate::exit::{Failure, tell};
+use crate::source_options::CommandLineOptions;
 use clap::{Args, Subcommand};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
+use weft_server::config::example::{EXAMPLE, schema};
+use weft_server::config::{group, import, read, text_of};
 
 /// Options of `weft config`.
 #[derive(Args, Debug)]
@@ -74,7 +75,7 @@ pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
     match &args.command {
         ConfigCommand::Check { file, group } => return check(file, *group),
         ConfigCommand::Example => out.write_all(EXAMPLE.as_bytes())?,
-        ConfigCommand::Schema => writeln!(out, "{:#}", schema())?,
+        ConfigCommand::Schema => writeln!(out, "{:#}", schema(&CommandLineOptions))?,
         ConfigCommand::Import { file, group } => {
             let (text, left) =
                 import::import(&text_of(file)?, &file.display().to_string(), *group)?;
@@ -91,7 +92,10 @@ fn check(file: &Path, is_group: bool) -> Result<(), Failure> {
     let name = file.display().to_string();
     let checked = match is_group {
         true => group::read(&text, &name).map(drop),
-        false => read(&text, &name, file.parent().unwrap_or(Path::new(""))).map(drop),
+        false => {
+            let directory = file.parent().unwrap_or(Path::new(""));
+            read(&text, &name, (directory, &CommandLineOptions)).map(drop)
+        }
     };
     let Err(faults) = checked else {
         writeln!(std::io::stdout().lock(), "{}: no mistakes", file.display())?;

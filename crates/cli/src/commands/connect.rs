@@ -1,16 +1,10 @@
 //! `weft connect`: attaches any source to this system as a disk.
 
-use crate::attach::entries::{Entry, Runtime, create};
-use crate::attach::plan::{Line, Protocol, Served, System};
-use crate::attach::run;
-use crate::attach::server::{
-    CHAP_USER, Plan, Server, begin, end, leave_terminal, served_by, wait_for_end,
-};
-use crate::children::this_program;
+use crate::attached_process::{begin, leave_terminal};
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
-use crate::loss::{LossArgs, ended};
-use clap::Args;
+use crate::exit_on_loss::{LossArgs, ended};
+use clap::{Args, ValueEnum};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -18,6 +12,11 @@ use uuid::Uuid;
 use weft_block::ErrorKind;
 use weft_endpoint::url::ISCSI_PORT;
 use weft_endpoint::{ConnectOptions, Control};
+use weft_server::attach::entries::{Entry, Runtime, create};
+use weft_server::attach::plan::{Line, Protocol, Served, System};
+use weft_server::attach::run;
+use weft_server::attach::server::{CHAP_USER, Plan, Server, end, served_by, wait_for_end};
+use weft_server::programs::this_program;
 
 /// Options of `weft connect`.
 #[derive(Args, Debug)]
@@ -38,7 +37,7 @@ pub struct ConnectCommand {
     /// Protocol between weft and this system [default: iscsi if the system has an iSCSI initiator,
     /// otherwise nbd]
     #[arg(long = "as", value_enum)]
-    protocol: Option<Protocol>,
+    protocol: Option<As>,
     /// Name of the connection, for weft disconnect [default: derived from the URL]
     #[arg(long)]
     name: Option<String>,
@@ -65,6 +64,15 @@ pub struct ConnectCommand {
     loss: LossArgs,
     #[command(flatten)]
     connect: ConnectArgs,
+}
+
+/// `--as`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum As {
+    /// The iSCSI initiator of the system: open-iscsi on Linux, Microsoft's on Windows.
+    Iscsi,
+    /// nbd-client and the kernel's nbd on Linux; another NBD client elsewhere.
+    Nbd,
 }
 
 /// Attaches a device.
@@ -102,7 +110,8 @@ impl ConnectCommand {
     /// The protocol: `--as`, or one with which this system can attach devices.
     fn protocol(&self) -> Result<Protocol, Failure> {
         match self.protocol {
-            Some(protocol) => Ok(protocol),
+            Some(As::Iscsi) => Ok(Protocol::Iscsi),
+            Some(As::Nbd) => Ok(Protocol::Nbd),
             None => Protocol::of(System::here(), self.serve_only, run::is_installed).ok_or_else(|| {
                 let text =
                     "this system has neither iscsiadm (open-iscsi) nor nbd-client; install one of them, or use --serve-only";
@@ -210,8 +219,8 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
         writeln!(out, "listening on {}", server.entry().served)?;
         out.flush()?;
     }
-    let lost = wait_for_end(&signal, &server, args.loss);
-    ended(lost, server.stop())
+    let lost = wait_for_end(&signal, &server, args.loss.exit_on_loss);
+    ended(lost, server.stop().map_err(Failure::from))
 }
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
@@ -221,10 +230,10 @@ fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Resul
     let mut lost = None;
     if let Ok(entry) = &attached {
         announce(&runtime, entry)?;
-        lost = wait_for_end(&signal, &server, args.loss);
+        lost = wait_for_end(&signal, &server, args.loss.exit_on_loss);
         detach(&runtime, entry)?;
     }
-    let stopped = server.stop();
+    let stopped = server.stop().map_err(Failure::from);
     attached?;
     ended(lost, stopped)
 }
@@ -286,8 +295,14 @@ fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry
     run::run_all(&served_by(runtime, &entry).attach(system))?;
     if entry.protocol == "iscsi" {
         entry.device = run::iscsi_disk(&entry.iqn, system);
-        if system == System::Linux {
-            run::wait_for_commands(&entry.device);
+        if system == System::Linux
+            && let Some(file) = run::wait_for_commands(&entry.device)
+        {
+            let (device, limit) = (&entry.device, run::COMMAND_S);
+            let _ = writeln!(
+                std::io::stdout(),
+                "{device}: the system now waits up to {limit} s for a command ({file})"
+            );
         }
     }
     entry.attached = true;
@@ -300,7 +315,7 @@ pub fn detach(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
     if !entry.attached {
         return Ok(());
     }
-    run::run_all(&served_by(runtime, entry).detach(System::here()))
+    Ok(run::run_all(&served_by(runtime, entry).detach(System::here()))?)
 }
 
 fn announce(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {

@@ -1,8 +1,7 @@
 //! `weft control`: sends one request to a running server.
 
 use crate::exit::{Failure, printed};
-use crate::management::client::Client;
-use crate::management::place::ServerArgs;
+use crate::server_args::ServerArgs;
 use clap::Args;
 use serde_json::Value;
 use std::io::Write;
@@ -35,6 +34,6 @@ pub fn run(args: &ControlArgs) -> Result<(), Failure> {
         .transpose()
         .map_err(wrong)?
         .unwrap_or_default();
-    let result: Value = Client::of(&args.server)?.ask(&args.method, params)?;
+    let result: Value = args.server.connect()?.ask(&args.method, params)?;
     printed(writeln!(std::io::stdout().lock(), "{result:#}"))
 }

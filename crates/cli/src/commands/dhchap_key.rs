@@ -1,16 +1,16 @@
 //! `weft gen-dhchap-key` and `weft check-dhchap-key`: secrets for NVMe in-band authentication, with
 //! nvme-cli's options and results.
 
-use crate::connection::parse_nqn;
-use crate::dhchap_args;
 use crate::exit::{Failure, printed};
-use crate::secret::{create_private, hexadecimal, named_file};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
 use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_proto::nvme::auth::{Hash, Secret};
+use weft_server::dhchap;
+use weft_server::secret::{create_private, hexadecimal, named_file};
+use weft_server::values::parse_nqn;
 use zeroize::Zeroizing;
 
 /// Options of `weft gen-dhchap-key`.
@@ -59,7 +59,7 @@ pub struct CheckDhchapKeyArgs {
 pub fn generate(args: &GenDhchapKeyArgs) -> Result<(), Failure> {
     let text = args.make()?.text();
     match &args.keyfile {
-        Some(file) => create_private(file, &text),
+        Some(file) => Ok(create_private(file, &text)?),
         None => printed(writeln!(std::io::stdout().lock(), "{}", text.as_str())),
     }
 }
@@ -70,7 +70,7 @@ pub fn check(args: &CheckDhchapKeyArgs) -> Result<(), Failure> {
         (Some(file), _) => file.clone(),
         (None, key) => named_file("--key @FILE", key.as_deref().unwrap_or_default())?.to_owned(),
     };
-    let secret = dhchap_args::read(&file)?;
+    let secret = dhchap::read(&file)?;
     let (hash, bytes, crc) =
         (secret.transformation().map_or(0, Hash::id), secret.key_bytes(), secret.crc());
     printed(writeln!(
@@ -117,7 +117,7 @@ impl GenDhchapKeyArgs {
 
     fn name(&self) -> Result<weft_proto::nvme::types::Nqn, Failure> {
         match &self.nqn {
-            Some(nqn) => parse_nqn(nqn),
+            Some(nqn) => Ok(parse_nqn(nqn)?),
             None => Ok(HostIdentity::of_this_host()?.nqn),
         }
     }

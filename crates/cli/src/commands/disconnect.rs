@@ -1,12 +1,12 @@
 //! `weft disconnect`: ends connections of `weft connect`.
 
 use super::connect::detach;
-use crate::attach::entries::{Entry, Runtime};
-use crate::attach::server::end;
 use crate::exit::Failure;
 use clap::Args;
 use weft_block::ErrorKind;
 use weft_endpoint::url::NvmeUrl;
+use weft_server::attach::entries::{Entry, Runtime};
+use weft_server::attach::server::end;
 
 /// Options of `weft disconnect`.
 #[derive(Args, Debug)]
@@ -77,7 +77,7 @@ fn disconnect(runtime: &Runtime, entry: &Entry, force: bool) -> Result<(), Failu
         Err(e) if force => tracing::warn!("{e}"),
         other => other?,
     }
-    end(runtime, entry)
+    Ok(end(runtime, entry)?)
 }
 
 /// Where a disk or one of its partitions is mounted, from `/proc/mounts`.

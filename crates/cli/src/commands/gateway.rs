@@ -1,13 +1,12 @@
 //! `weft gateway`: the gateways of a group, as one of them sees it.
 
 use crate::exit::{Failure, printed};
-use crate::group::verbs::{Forget, ShownGroup};
-use crate::management::client::Client;
-use crate::management::methods::NoParams;
-use crate::management::place::ServerArgs;
+use crate::server_args::ServerArgs;
 use crate::table;
 use clap::{Args, Subcommand};
 use std::io::Write;
+use weft_server::group::verbs::{Forget, ShownGroup};
+use weft_server::management::methods::NoParams;
 
 /// Options of `weft gateway`.
 #[derive(Args, Debug)]
@@ -53,11 +52,11 @@ Example:
 pub fn run(args: GatewayArgs) -> Result<(), Failure> {
     match args.command {
         GatewayCommand::List { json, server } => {
-            let group: ShownGroup = Client::of(&server)?.ask("gateway.list", NoParams {})?;
+            let group: ShownGroup = server.connect()?.ask("gateway.list", NoParams {})?;
             printed(if json { print_json(&group) } else { print(&group) })
         }
         GatewayCommand::Forget { gateway, server } => {
-            Client::of(&server)?.ask::<()>("gateway.forget", Forget { gateway }).map(drop)
+            Ok(server.connect()?.ask::<()>("gateway.forget", Forget { gateway })?)
         }
     }
 }
@@ -86,7 +85,7 @@ fn print(group: &ShownGroup) -> std::io::Result<()> {
     }
     let head =
         ["Gateway", "State", "Controllers", "Optimized for ANA groups", "By order", "Listens at"];
-    let row = |gateway: &crate::group::verbs::ShownGateway| {
+    let row = |gateway: &weft_server::group::verbs::ShownGateway| {
         let (first, last) = gateway.cntlids;
         vec![
             gateway.name.clone(),

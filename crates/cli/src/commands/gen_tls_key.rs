@@ -1,9 +1,7 @@
 //! `weft gen-tls-key`: makes a pre-shared key for NVMe/TCP with TLS, with nvme-cli's options and
 //! results.
 
-use crate::connection::parse_nqn;
 use crate::exit::Failure;
-use crate::secret::{hexadecimal, named_file};
 use clap::Args;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,6 +10,8 @@ use weft_block::{Error, ErrorKind};
 use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_proto::nvme::auth::{Derivation, Hash, Identity, IdentityVersion, InterchangeKey};
 use weft_proto::nvme::types::Nqn;
+use weft_server::secret::{hexadecimal, named_file};
+use weft_server::values::parse_nqn;
 use weft_tls::keyring::{Keyring, NVME};
 use zeroize::Zeroizing;
 

@@ -2,10 +2,9 @@
 
 use super::apply::{ForceArgs, print};
 use crate::exit::Failure;
-use crate::management::client::Client;
-use crate::management::place::ServerArgs;
-use crate::served::verbs::{ChangeHost, ForgetHost};
+use crate::server_args::ServerArgs;
 use clap::{Args, Subcommand};
+use weft_server::served::verbs::{ChangeHost, ForgetHost};
 
 /// Options of `weft host`.
 #[derive(Args, Debug)]
@@ -75,9 +74,9 @@ pub fn run(args: HostArgs) -> Result<(), Failure> {
         HostCommand::Allow(who) => ("host.allow", who, false),
         HostCommand::Deny { who, force } => ("host.deny", who, force.force),
         HostCommand::Forget { host, server } => {
-            return print(&Client::of(&server)?.ask("host.forget", ForgetHost { host })?, false);
+            return print(&server.connect()?.ask("host.forget", ForgetHost { host })?, false);
         }
     };
     let Who { host, subsystem, server } = who;
-    print(&Client::of(&server)?.ask(method, ChangeHost { subsystem, host, force })?, false)
+    print(&server.connect()?.ask(method, ChangeHost { subsystem, host, force })?, false)
 }

@@ -41,8 +41,8 @@ macro_rules! limits {
 }
 
 /// All limits, by crate. A test compares the names with those in the sources.
-fn all() -> [Limits; 9] {
-    [endpoint(), proto(), io(), tls(), ceph(), group(), block(), bench(), cli()]
+fn all() -> [Limits; 10] {
+    [endpoint(), proto(), io(), tls(), ceph(), group(), block(), bench(), server(), cli()]
 }
 
 fn endpoint() -> Limits {
@@ -270,14 +270,20 @@ fn bench() -> Limits {
     )
 }
 
-fn cli() -> Limits {
-    limits!(weft_cli, "cli":
+fn server() -> Limits {
+    limits!(weft_server, "server":
         POOL_BYTES_MIN REQUEST_BYTES_MAX GROUP_CONFIGURATION_BYTES_MAX GROUP_MONITORS_S
         CONTROL_CLIENTS_MAX
         CONTROL_SEND_S CONTROL_IDLE_S CONTROL_ANSWER_S CONTROL_ANSWER_BYTES_MAX
         METRICS_CLIENTS_MAX METRICS_REQUEST_BYTES_MAX METRICS_REQUEST_S METRICS_SEND_S METRICS_LOG_S
-        HANDOVER_S HANDOVER_SOCKETS_MAX LET_GO_MS MDNS_FOUND_MAX MDNS_GOODBYE_MS
-        AGENT_PROOF_S AGENT_STRANGERS_MAX AGENT_STRANGERS_ADDRESS_MAX AGENT_SILENCE_S AGENT_SEND_S AGENT_OPEN_S AGENT_LOG_S AGENT_FILE_BYTES_MAX PSK_FILE_BYTES_MAX
+        HANDOVER_S HANDOVER_SOCKETS_MAX RELEASE_MS PSK_FILE_BYTES_MAX
+    )
+}
+
+fn cli() -> Limits {
+    limits!(weft_cli, "cli":
+        MDNS_FOUND_MAX MDNS_GOODBYE_MS
+        AGENT_PROOF_S AGENT_STRANGERS_MAX AGENT_STRANGERS_ADDRESS_MAX AGENT_SILENCE_S AGENT_SEND_S AGENT_OPEN_S AGENT_LOG_S AGENT_FILE_BYTES_MAX
         FIO_SLICE_S FIO_LATE_S FIO_OUTPUT_BYTES_MAX FIO_LINE_CHARS_MAX
     )
 }

@@ -1,12 +1,12 @@
 //! `weft list`: lists the connections of `weft connect`, with the columns of `nvme list`.
 
-use crate::attach::entries::{Entry, Runtime};
 use crate::exit::Failure;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;
 use weft_block::units;
 use weft_proto::printable::Printable;
+use weft_server::attach::entries::{Entry, Runtime};
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

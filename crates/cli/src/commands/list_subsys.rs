@@ -2,13 +2,13 @@
 //! format of `nvme list-subsys`.
 
 use super::list::{ListArgs, Listing};
-use crate::attach::entries::{Entry, Runtime};
 use crate::exit::Failure;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::url::NvmeUrl;
+use weft_server::attach::entries::{Entry, Runtime};
 
 /// A path to a subsystem: the connection and its address.
 type Path<'a> = (&'a Entry, NvmeUrl);

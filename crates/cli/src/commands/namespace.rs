@@ -2,10 +2,9 @@
 
 use super::apply::{ForceArgs, print};
 use crate::exit::Failure;
-use crate::management::client::Client;
-use crate::management::place::ServerArgs;
-use crate::served::verbs::{AddNamespace, RemoveNamespace, ResizeNamespace};
+use crate::server_args::ServerArgs;
 use clap::{Args, Subcommand};
+use weft_server::served::verbs::{AddNamespace, RemoveNamespace, ResizeNamespace};
 
 /// Options of `weft namespace`.
 #[derive(Args, Debug)]
@@ -104,22 +103,22 @@ pub fn run(args: NamespaceArgs) -> Result<(), Failure> {
     let changed = match args.command {
         NamespaceCommand::Add(args) => add(*args)?,
         NamespaceCommand::Remove(Which { nsid, subsystem, force: ForceArgs { force }, server }) => {
-            Client::of(&server)?
-                .ask("namespace.remove", RemoveNamespace { subsystem, nsid, force })?
+            server.connect()?.ask("namespace.remove", RemoveNamespace { subsystem, nsid, force })?
         }
         NamespaceCommand::Resize {
             which: Which { nsid, subsystem, force: ForceArgs { force }, server },
             size,
         } => {
             let size = Some(size).filter(|size| size != "all");
-            Client::of(&server)?
+            server
+                .connect()?
                 .ask("namespace.resize", ResizeNamespace { subsystem, nsid, size, force })?
         }
     };
     print(&changed, false)
 }
 
-fn add(args: AddArgs) -> Result<crate::served::Changed, Failure> {
+fn add(args: AddArgs) -> Result<weft_server::served::Changed, Failure> {
     let AddArgs {
         source,
         subsystem,
@@ -145,5 +144,5 @@ fn add(args: AddArgs) -> Result<crate::served::Changed, Failure> {
         read_only,
         ana_group,
     };
-    Client::of(&server)?.ask("namespace.add", params)
+    Ok(server.connect()?.ask("namespace.add", params)?)
 }

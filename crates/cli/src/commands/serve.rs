@@ -6,20 +6,15 @@ mod desired;
 mod security;
 
 use crate::announce::AnnounceArgs;
-use crate::attach::memory::protect;
-use crate::config::{self, Desired};
 use crate::connection::ConnectArgs;
 use crate::exit::{Failure, at_once, printed};
-use crate::group::{Group, GroupArgs};
+use crate::exit_on_loss::{LossArgs, ended};
+use crate::group_args::GroupArgs;
 use crate::login::LoginArgs;
-use crate::loss::{LOOK, LossArgs, ended, lost};
-use crate::management::running::{Running, manage};
-use crate::metrics::{MetricsArgs, MetricsServer};
-use crate::psk;
-use crate::served::{self, Opener, Served, State};
-use crate::service::takeover::{Giver, TakeoverArgs};
-use crate::service::{activation, notify};
+use crate::metrics_args::MetricsArgs;
 use crate::sharing_args::SharingArgs;
+use crate::source_options::CommandLineOptions;
+use crate::takeover_args::TakeoverArgs;
 use asked::{Asked, signals};
 use clap::{Args, ValueEnum};
 use security::SecurityArgs;
@@ -36,6 +31,16 @@ use weft_endpoint::{ConnectOptions, Control};
 use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
 use weft_io::listening::Listening;
+use weft_server::attach::memory::protect;
+use weft_server::config::{Desired, SourceOptions};
+use weft_server::group::{Group, Joined};
+use weft_server::management::running::{Running, manage};
+use weft_server::metrics::MetricsServer;
+use weft_server::psk;
+use weft_server::served::{self, Opener, Served, State};
+use weft_server::service::takeover::Giver;
+use weft_server::service::{activation, notify};
+use weft_server::sources::{LOOK, lost};
 
 /// Options of `weft serve`.
 #[derive(Args, Debug)]
@@ -99,10 +104,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     source_tls_key_file: Option<PathBuf>,
     /// Event loops [default: one per core that this process may use]
-    #[arg(long, value_parser = crate::loop_args::threads)]
+    #[arg(long, value_parser = weft_server::values::loops::threads)]
     threads: Option<usize>,
     /// Cores to pin the event loops to, as in 0,2-3
-    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = crate::cpus::parse)]
+    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = weft_server::values::cores::parse)]
     cpus_allowed: Option<::std::vec::Vec<usize>>,
     /// Never sleep: lower latency, but one busy core per event loop
     #[arg(long)]
@@ -118,7 +123,7 @@ pub struct ServeArgs {
     #[arg(long, value_enum, default_value_t = DiskIo::Auto)]
     disk_io: DiskIo,
     /// Maximum payload memory per event loop
-    #[arg(long, default_value = "256MiB", value_parser = crate::loop_args::pool)]
+    #[arg(long, default_value = "256MiB", value_parser = weft_server::values::loops::pool)]
     pool: u64,
     /// Time within which a file or disk of this machine must complete an operation; 0s: no limit
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = units::parse_duration)]
@@ -186,11 +191,12 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     }
     let listening = Listening::default();
     let mut desired = args.desired(activation::take(&listening)?, &listening)?;
-    args.metrics.check()?;
+    let metrics = args.metrics.config();
+    metrics.check()?;
     args.sharing.with(&desired).check()?;
     let places = args.check(&desired, control)?;
-    args.takeover.run(&listening, places)?;
-    let joined = args.group.join(&mut desired)?;
+    args.takeover.takeover().run(&listening, places)?;
+    let joined = Joined::join(args.group.joining()?.as_ref(), &mut desired)?;
     let loops = Loops::start(&desired.loops)?;
     let served = args.begin(&mut desired, joined.group(), &loops, control)?;
     activation::check(&listening)?;
@@ -208,7 +214,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     };
     let giver = running.giver.clone();
     let announced = args.announce.start(&exports.urls(), &desired.listen)?;
-    let metrics = args.metrics.start(&running)?;
+    let metrics = metrics.start(&running)?;
     let managed = manage(args.control_name(&desired), running)?;
     args.warn(&desired);
     printed(announce(&exports, &served.inventory.now(), &desired, metrics.as_ref()))?;
@@ -275,7 +281,7 @@ impl ServeArgs {
     /// What opens the sources.
     fn opener(&self, desired: &Desired, queues: u16, control: &Control) -> Result<Opener, Failure> {
         let options = match &self.config {
-            Some(_) => config::options::parse(&desired.connect)?.options(queues, control)?,
+            Some(_) => CommandLineOptions.options(&desired.connect, queues, control)?,
             None => self.source_options(queues, control)?,
         };
         let options = LossArgs { exit_on_loss: desired.exit_on_loss }.limit(options);
@@ -311,7 +317,7 @@ impl ServeArgs {
         let begun = self.start((desired, group), loops, control);
         match (begun, group) {
             (Err(e), Some(group)) if !desired.subsystems.is_empty() => {
-                group.serve_nothing(desired, &e);
+                group.serve_nothing(desired, &e.into_error());
                 self.start((desired, Some(group)), loops, control)
             }
             (begun, _) => begun,
@@ -336,9 +342,9 @@ impl ServeArgs {
             (range.sharing, reservations) = (Sharing::Group, group.reservations.clone());
         }
         let claims = ControllerClaims::new(range);
-        let devices = self.takeover.open(|| {
+        let devices = self.takeover.takeover().open(|| {
             desired.subsystems.iter().try_for_each(|subsystem| claims.claim(&subsystem.nqn))?;
-            Ok(opener.open(desired.namespaces().map(|(_, namespace)| namespace))?)
+            opener.open(desired.namespaces().map(|(_, namespace)| namespace))
         })?;
         let inventory = served::inventory(&State::of(desired), devices, (range, reservations))
             .map_err(Error::from)?;
@@ -355,7 +361,8 @@ impl ServeArgs {
             exports,
             (opener, claims),
             desired,
-            (self.config.clone(), group.cloned()),
+            (self.config.clone(), Arc::new(CommandLineOptions)),
+            group.cloned(),
         ))
     }
 

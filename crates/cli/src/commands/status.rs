@@ -1,14 +1,14 @@
 //! `weft status`: the state of a running server, and what it has done since its start.
 
 use crate::exit::{Failure, printed};
-use crate::management::client::Client;
-use crate::management::methods::NoParams;
-use crate::management::place::ServerArgs;
+use crate::server_args::ServerArgs;
 use crate::table::{self, bytes, count, duration};
 use clap::Args;
 use std::io::Write;
 use weft_endpoint::report::{FilterCounts, PathReport, Report, SubsystemReport};
 use weft_endpoint::statistics::Counts;
+use weft_server::management::client::Client;
+use weft_server::management::methods::NoParams;
 
 /// Options of `weft status`.
 #[derive(Args, Debug)]
@@ -28,7 +28,7 @@ pub struct StatusArgs {
 
 /// Asks, and prints the state.
 pub fn run(args: &StatusArgs) -> Result<(), Failure> {
-    let report: Report = ask(&mut Client::of(&args.server)?)?;
+    let report: Report = ask(&mut args.server.connect()?)?;
     let mut out = std::io::stdout().lock();
     if args.json {
         let json = serde_json::to_string_pretty(&report).map_err(std::io::Error::from)?;
@@ -39,7 +39,7 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
 
 /// The state of a server.
 pub fn ask(client: &mut Client) -> Result<Report, Failure> {
-    client.ask("server.status", NoParams {})
+    Ok(client.ask("server.status", NoParams {})?)
 }
 
 fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {

@@ -2,8 +2,7 @@
 
 use super::status;
 use crate::exit::Failure;
-use crate::management::client::Client;
-use crate::management::place::ServerArgs;
+use crate::server_args::ServerArgs;
 use crate::table::{self, bytes, count, duration};
 use clap::Args;
 use std::fmt::Write as _;
@@ -34,7 +33,7 @@ pub struct TopArgs {
 
 /// Shows tables until their number is reached, or the server ends.
 pub fn run(args: &TopArgs) -> Result<(), Failure> {
-    let mut client = Client::of(&args.server)?;
+    let mut client = args.server.connect()?;
     let mut out = std::io::stdout().lock();
     let mut before = status::ask(&mut client)?;
     // Home, and what is below goes: nothing flickers.

@@ -91,7 +91,7 @@ pub struct JobArgs {
     #[arg(long = "rate_spin", alias = "rate-spin", default_value = "0", value_parser = duration)]
     rate_spin: Duration,
     /// Cores for the event loops, assigned in turn, as in 0,2-3
-    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = crate::cpus::parse)]
+    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = weft_server::values::cores::parse)]
     cpus_allowed: Option<::std::vec::Vec<usize>>,
     /// Count failed operations and continue
     #[arg(long = "continue_on_error", alias = "continue-on-error", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "io", value_parser = on_error)]

@@ -3,7 +3,7 @@
 
 use crate::commands::child::for_each_line_of_input;
 use crate::exit::Failure;
-use crate::service::signals::watch;
+use crate::signals::watch;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 /// A request to a running server.
@@ -18,7 +18,7 @@ pub enum Asked {
     Look,
     /// To print counters.
     Counters,
-    /// A command of [`crate::served::orders`].
+    /// A command of [`weft_server::served::orders`].
     Change(String),
 }
 

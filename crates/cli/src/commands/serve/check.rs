@@ -2,9 +2,7 @@
 //! one takes over from it.
 
 use super::ServeArgs;
-use crate::config::Desired;
 use crate::exit::Failure;
-use crate::management::place;
 use std::net::SocketAddr;
 use std::path::Path;
 use weft_block::limit::Limit;
@@ -13,6 +11,8 @@ use weft_block::{Error, ErrorKind, Refusal, grammar};
 use weft_endpoint::Control;
 use weft_endpoint::export::listen_address;
 use weft_endpoint::source::discovered;
+use weft_server::config::Desired;
+use weft_server::management::place;
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
 pub(super) const OF_FILE: [&str; 68] = [

@@ -1,11 +1,9 @@
 //! What the command line of `weft serve` asks for.
 
 use super::ServeArgs;
-use crate::config::desired::{Desired, DesiredNamespace, DesiredSubsystem, Fixed, concatenate};
-use crate::config::load;
-use crate::connection::parse_nqn;
 use crate::exit::Failure;
-use crate::masks::Masks;
+use crate::source_options::CommandLineOptions;
+use crate::visible_sources::VisibleSources;
 use std::collections::HashSet;
 use weft_block::ErrorKind;
 use weft_endpoint::identity::subsystem_nqn;
@@ -13,6 +11,11 @@ use weft_endpoint::loops::LoopsConfig;
 use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT};
 use weft_io::listening::Listening;
 use weft_proto::nvme::types::Nsid;
+use weft_server::config::desired::{
+    Desired, DesiredNamespace, DesiredSubsystem, Fixed, concatenate,
+};
+use weft_server::config::load;
+use weft_server::values::parse_nqn;
 
 impl ServeArgs {
     /// What is to be served, by the configuration file or the command line.
@@ -24,7 +27,7 @@ impl ServeArgs {
         listening: &Listening,
     ) -> Result<Desired, Failure> {
         let mut desired = match &self.config {
-            Some(path) => load(path)?,
+            Some(path) => load(path, &CommandLineOptions)?,
             None => self.by_options(given)?,
         };
         desired.loops.listening = listening.clone();
@@ -78,9 +81,13 @@ impl ServeArgs {
     /// One subsystem with the sources as namespaces 1, 2, …; as logical units they are numbered
     /// from 0.
     fn subsystem(&self) -> Result<DesiredSubsystem, Failure> {
-        let nqn = self.nqn.as_deref().map_or_else(|| Ok(subsystem_nqn()?), parse_nqn)?;
-        let hosts =
-            Masks::parse("--allow-host", &self.allow_host, (1, self.source.len()), parse_nqn)?;
+        let nqn = self.nqn.as_deref().map_or_else(subsystem_nqn, parse_nqn)?;
+        let hosts = VisibleSources::parse(
+            "--allow-host",
+            &self.allow_host,
+            (1, self.source.len()),
+            parse_nqn,
+        )?;
         let initiators = self.login.initiators_allowed(self.source.len())?;
         let namespace = |((lun, source), name): ((u32, &String), String)| DesiredNamespace {
             name: Some(name),

@@ -2,17 +2,17 @@
 //! nothing.
 
 use super::ServeArgs;
-use crate::config::Desired;
-use crate::config::check::listen_place;
-use crate::config::desired::DesiredSubsystem;
-use crate::dhchap_args;
 use crate::exit::Failure;
-use crate::secret::again;
 use clap::Args;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
 use weft_endpoint::inventory::{Access, Authentication};
 use weft_endpoint::source::HostSecrets;
+use weft_server::config::Desired;
+use weft_server::config::check::listen_place;
+use weft_server::config::desired::DesiredSubsystem;
+use weft_server::dhchap;
+use weft_server::secret::again;
 
 /// Options of `weft serve` about who is let in.
 #[derive(Args, Debug)]
@@ -84,13 +84,13 @@ impl ServeArgs {
 
 /// What is in the files with the secrets of this server and of the targets that are its sources.
 fn of_files(files: &[Option<PathBuf>; 2]) -> Result<HostSecrets, Failure> {
-    let read = |file: &Option<PathBuf>| file.as_deref().map(dhchap_args::read).transpose();
+    let read = |file: &Option<PathBuf>| file.as_deref().map(dhchap::read).transpose();
     let (host, controller) = (read(&files[0])?, read(&files[1])?);
     if host.is_none() && controller.is_some() {
         let text = "the secret of the targets is of no use without this server's: give --source-dhchap-secret-file with it";
         return Err(Failure::of(ErrorKind::Usage, text));
     }
-    dhchap_args::check_distinct(host.iter(), controller.as_ref())?;
+    dhchap::check_distinct(host.iter(), controller.as_ref())?;
     Ok(HostSecrets { host, controller, ..HostSecrets::default() })
 }
 
@@ -151,19 +151,19 @@ fn proves(desired: &Desired, url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::read;
     use std::path::Path;
     use weft_endpoint::TlsPsk;
     use weft_proto::iscsi::chap::Credentials;
     use weft_proto::iscsi::target::ChapUser;
     use weft_proto::nvme::auth::{InterchangeKey, PskKeys, Secret};
+    use weft_server::config::{NoSourceOptions, read};
 
     fn desired(listen: &str, more: &str) -> Desired {
         let text = format!(
             "listen = [\"{listen}\"]\n[[subsystem]]\nnqn = \"nqn.2026-01.example.weft:one\"\n{more}\n\
              [[subsystem.namespace]]\nnsid = 1\nsource = \"null:1MiB\"\n"
         );
-        read(&text, "test", Path::new("")).unwrap()
+        read(&text, "test", (Path::new(""), &NoSourceOptions)).unwrap()
     }
 
     #[test]

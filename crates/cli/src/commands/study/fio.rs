@@ -1,6 +1,5 @@
 //! A lane that fio puts the load on.
 
-use crate::children;
 use crate::exit::Failure;
 use crate::limits::{FIO_LATE_S, FIO_LINE_CHARS_MAX, FIO_OUTPUT_BYTES_MAX, FIO_SLICE_S};
 use std::io::{self, Read};
@@ -14,6 +13,7 @@ use weft_bench::{Error, JobSpec, Phase, Progress, Report};
 use weft_block::{ErrorKind, Geometry, grammar};
 use weft_endpoint::url::without_secret;
 use weft_formats::import::measured::fio_run::{self, Engine};
+use weft_server::programs;
 
 /// What stands before the device in `--lane NAME=fio:DEVICE`.
 const SCHEME: &str = "fio:";
@@ -45,7 +45,7 @@ impl Fio {
         stop: &AtomicBool,
         wait: &mut dyn FnMut(),
     ) -> Result<Option<String>, weft_block::Error> {
-        let mut command = children::system("fio");
+        let mut command = programs::system("fio");
         command.args(fio_run::arguments(&self.engine, spec));
         let mut running = Running::start(command).map_err(|e| not_started(&e))?;
         let most =
@@ -157,7 +157,7 @@ pub fn engine(url: &str) -> Result<Engine, Failure> {
 
 /// The engines that the installed fio has.
 fn engines() -> Result<Vec<String>, Failure> {
-    let mut command = children::system("fio");
+    let mut command = programs::system("fio");
     command.arg("--enghelp");
     let failed = |e: &io::Error| Failure::of(ErrorKind::Usage, not_started(e).to_string());
     let mut running = Running::start(command).map_err(|e| failed(&e))?;
@@ -262,14 +262,14 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_program_that_is_not_there_and_one_that_does_not_end() {
-        let missing = Running::start(children::system("weft-no-such-program"))
+        let missing = Running::start(programs::system("weft-no-such-program"))
             .err()
             .map(|e| not_started(&e).to_string());
         assert_eq!(
             missing.as_deref(),
             Some("fio is not installed: install it, or leave the lane of fio out")
         );
-        let mut command = children::system("cat");
+        let mut command = programs::system("cat");
         command.arg("/dev/zero");
         let mut running = Running::start(command).unwrap();
         let output = std::mem::replace(&mut running.output, mpsc::channel().1);

@@ -1,0 +1,42 @@
+//! `--exit-on-loss`: the loss of a source ends the server.
+
+use crate::exit::Failure;
+use clap::Args;
+use std::time::Duration;
+use weft_endpoint::ConnectOptions;
+
+/// Seconds after which a lost path is given up with --exit-on-loss, if --ctrl-loss-tmo does not say
+/// otherwise: nvme-cli's default.
+const GIVES_UP_S: u64 = 600;
+
+/// The option.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct LossArgs {
+    /// End with status 13 when a source is lost for good, after --ctrl-loss-tmo (then 600 s by
+    /// default); hosts are told first, as on SIGTERM [default: go on]
+    #[arg(long)]
+    pub exit_on_loss: bool,
+}
+
+impl LossArgs {
+    /// The options of sources: with --exit-on-loss a source is lost at some time.
+    pub fn limit(self, mut options: ConnectOptions) -> ConnectOptions {
+        if self.exit_on_loss {
+            options.paths.ctrl_loss_timeout.get_or_insert(Duration::from_secs(GIVES_UP_S));
+        }
+        options
+    }
+}
+
+/// How a server has ended: `stopped` as it was told to, or for the loss of a source. Then that it
+/// cannot be flushed is no news.
+pub fn ended(lost: Option<String>, stopped: Result<(), Failure>) -> Result<(), Failure> {
+    let Some(url) = lost else { return stopped };
+    if let Err(e) = stopped {
+        tracing::warn!("{e}");
+    }
+    Err(Failure::new(
+        Failure::LOST,
+        format!("{url}: the source is lost; this server ends because of --exit-on-loss"),
+    ))
+}

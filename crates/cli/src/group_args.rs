@@ -1,0 +1,139 @@
+//! `--cluster`, `--group`, `--gateway`.
+
+use crate::exit::Failure;
+use clap::Args;
+use weft_block::{ErrorKind, grammar};
+use weft_ceph::Access;
+use weft_group::Name;
+use weft_server::group::Joining;
+
+/// Options of `weft serve` for a gateway of a group.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Several gateways in front of one Ceph cluster")]
+pub struct GroupArgs {
+    /// Ceph cluster that holds what the group of gateways shares: its configuration file, the user,
+    /// and the pool in which the objects of the group are
+    #[arg(
+        long,
+        value_name = "CONF[,id=USER][,keyring=FILE][,pool=POOL][,namespace=NAME]",
+        requires = "group"
+    )]
+    cluster: Option<String>,
+    /// Name of the group of gateways, which serve the same subsystems; weft apply, weft namespace
+    /// and weft host at any of them change what all serve
+    #[arg(long, value_name = "NAME", requires = "cluster", conflicts_with_all = OF_GROUP)]
+    group: Option<String>,
+    /// Name of this gateway, the same after each start [default: the name of this machine]
+    #[arg(long, value_name = "NAME", requires = "group")]
+    gateway: Option<String>,
+    /// Address at which hosts reach this gateway, where --listen names all addresses of the
+    /// machine; may be repeated [default: the one of the way to the cluster]
+    #[arg(long, value_name = "ADDR", requires = "group")]
+    advertise: Vec<std::net::IpAddr>,
+}
+
+/// What the group says, so the command line does not.
+const OF_GROUP: [&str; 17] = [
+    "source",
+    "config",
+    "name",
+    "nqn",
+    "allow_host",
+    "read_only",
+    "no_reservations",
+    "cntlid_range",
+    "shared",
+    "allow_initiator",
+    "dhchap_secret_file",
+    "dhchap_ctrl_secret_file",
+    "dhchap_secret",
+    "dhchap_ctrl_secret",
+    "dhchap_discovery",
+    "host_limit",
+    "takeover",
+];
+
+/// The pool of a group's objects, if none is named: that of most images.
+const POOL: &str = "rbd";
+
+fn usage(text: impl Into<String>) -> Failure {
+    Failure::of(ErrorKind::Usage, text)
+}
+
+impl GroupArgs {
+    /// Whether this server is a gateway of a group.
+    pub fn is_given(&self) -> bool {
+        self.group.is_some()
+    }
+
+    /// What it joins its group with, if it is one.
+    pub fn joining(&self) -> Result<Option<Joining>, Failure> {
+        let (Some(cluster), Some(group)) = (&self.cluster, &self.group) else { return Ok(None) };
+        let name = |text: &str| Name::new(text).map_err(|e| usage(e.to_string()));
+        let gateway = self.gateway.clone().map_or_else(machine, Ok)?;
+        let (conf, options) = grammar::options(cluster);
+        let mut joining = Joining {
+            group: name(group)?,
+            gateway: name(&gateway)?,
+            access: Access { conf: Some(conf.into()), ..Access::default() },
+            pool: POOL.into(),
+            namespace: String::new(),
+            advertise: self.advertise.clone(),
+        };
+        for (option, value) in options {
+            match option {
+                "id" => joining.access.id = Some(value.into()),
+                "keyring" => joining.access.keyring = Some(value.into()),
+                "pool" => joining.pool = value.into(),
+                "namespace" => joining.namespace = value.into(),
+                _ => {
+                    return Err(usage(format!(
+                        "--cluster: there is no option {option}=; use id=, keyring=, pool= or namespace="
+                    )));
+                }
+            }
+        }
+        if conf.is_empty() || joining.pool.is_empty() {
+            return Err(usage(
+                "--cluster names the cluster's configuration file, as in --cluster /etc/ceph/ceph.conf,id=weft",
+            ));
+        }
+        Ok(Some(joining))
+    }
+}
+
+/// The name of this machine.
+#[cfg(unix)]
+fn machine() -> Result<String, Failure> {
+    Ok(rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+#[cfg(not(unix))]
+fn machine() -> Result<String, Failure> {
+    std::env::var("COMPUTERNAME").map_err(|_| usage("give --gateway, a name of this gateway"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(cluster: &str) -> GroupArgs {
+        GroupArgs {
+            cluster: Some(cluster.into()),
+            group: Some("one".into()),
+            gateway: Some("a".into()),
+            advertise: vec!["192.0.2.7".parse().unwrap()],
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_named_with_its_user() {
+        let joining = args("/etc/ceph/ceph.conf,id=weft,pool=meta").joining().unwrap().unwrap();
+        assert_eq!((joining.access.id.as_deref(), joining.pool.as_str()), (Some("weft"), "meta"));
+        assert_eq!(args("/etc/ceph/ceph.conf").joining().unwrap().unwrap().pool, POOL);
+        for wrong in ["", ",id=weft", "/etc/ceph/ceph.conf,key=x", "/etc/ceph/ceph.conf,pool="] {
+            assert!(args(wrong).joining().is_err(), "{wrong}");
+        }
+        assert!(GroupArgs { group: Some("a b".into()), ..args("x") }.joining().is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! The options of connections to remote sources in a configuration: those of the command line, so
+//! that there is one list of them.
+
+use crate::connection::ConnectArgs;
+use crate::exit::Failure;
+use clap::{ArgAction, Args, Command, FromArgMatches, ValueHint};
+use weft_endpoint::{ConnectOptions, Control};
+use weft_server::config::SourceOptions;
+use weft_server::config::source_options::SourceOption;
+use weft_server::{Error, ErrorKind};
+
+/// The option that is a key of namespaces instead.
+const OF_NAMESPACES: &str = "path";
+
+/// The options of [`ConnectArgs`].
+#[derive(Clone, Copy, Debug)]
+pub struct CommandLineOptions;
+
+fn command() -> Command {
+    ConnectArgs::augment_args(Command::new("weft").no_binary_name(true).disable_help_flag(true))
+}
+
+fn parse(arguments: &[String]) -> Result<ConnectArgs, Error> {
+    let wrong = |e: clap::Error| Error::new(ErrorKind::Usage, sentence(&e));
+    let matches = command().try_get_matches_from(arguments).map_err(wrong)?;
+    ConnectArgs::from_arg_matches(&matches).map_err(wrong)
+}
+
+impl SourceOptions for CommandLineOptions {
+    fn known(&self) -> Vec<SourceOption> {
+        let option = |arg: &clap::Arg| {
+            let name = arg.get_long().filter(|name| *name != OF_NAMESPACES)?.to_owned();
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            let is_flag = matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse);
+            let is_path = arg.get_value_hint() == ValueHint::AnyPath;
+            Some(SourceOption { name, help, is_path, is_flag })
+        };
+        command().get_arguments().filter_map(option).collect()
+    }
+
+    fn check_value(&self, arguments: &[String]) -> Result<(), Error> {
+        match command().try_get_matches_from(arguments) {
+            Err(e) if is_of_value(&e) => Err(Error::new(ErrorKind::Usage, sentence(&e))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self, arguments: &[String]) -> Result<(), Error> {
+        parse(arguments).map(drop)
+    }
+
+    fn options(
+        &self,
+        arguments: &[String],
+        queues: u16,
+        control: &Control,
+    ) -> Result<ConnectOptions, Error> {
+        parse(arguments)?.options(queues, control).map_err(Failure::into_error)
+    }
+}
+
+fn is_of_value(error: &clap::Error) -> bool {
+    use clap::error::ErrorKind::{
+        InvalidValue, TooFewValues, TooManyValues, ValueValidation, WrongNumberOfValues,
+    };
+    matches!(
+        error.kind(),
+        InvalidValue | ValueValidation | TooFewValues | TooManyValues | WrongNumberOfValues
+    )
+}
+
+/// The first line of clap's message.
+fn sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").replace("'", "\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use weft_server::config::example::schema;
+    use weft_server::config::read;
+
+    const BASE: &str =
+        "listen = [\"nvme+tcp://127.0.0.1:0\"]\n[[subsystem]]\nnqn = \"nqn.2026-01.example:a\"\n";
+
+    fn mistakes(more: &str) -> Vec<String> {
+        let place = (Path::new("/etc/weft-none"), &CommandLineOptions as &dyn SourceOptions);
+        read(&format!("{BASE}{more}"), "weft.toml", place)
+            .map_or_else(|faults| faults.lines().to_vec(), |_| Vec::new())
+    }
+
+    #[test]
+    fn options_of_connections_are_checked_where_they_stand() {
+        for (more, said) in [
+            (
+                "[connect]\nkeepalive-tmo = 5\n",
+                "5:1: there is no key \"keepalive-tmo\": did you mean \"keep-alive-tmo\"?",
+            ),
+            (
+                "[connect]\nio-timeout = \"soon\"\n",
+                "5:14: invalid value \"soon\" for \"--io-timeout",
+            ),
+            ("[connect]\nchap-secret-file = \"nope\"\n", "5:20: cannot read /etc/weft-none/nope"),
+            ("[connect]\ntls-ca-file = \"nope\"\n", "5:15: cannot read /etc/weft-none/nope"),
+        ] {
+            let found = mistakes(more);
+            assert_eq!(found.len(), 1, "{more}: {found:?}");
+            assert!(found[0].starts_with(&format!("weft.toml:{said}")), "{more}: {found:?}");
+        }
+        assert!(mistakes("[connect]\nkeep-alive-tmo = 5\n").is_empty());
+    }
+
+    #[test]
+    fn the_schema_describes_them() {
+        let schema = schema(&CommandLineOptions);
+        let option = &schema["$defs"]["ConnectTable"]["properties"]["io-timeout"];
+        assert!(option["description"].as_str().is_some_and(|text| !text.is_empty()), "{schema}");
+    }
+}

@@ -1,0 +1,25 @@
+//! `--takeover`.
+
+use clap::Args;
+use weft_server::service::takeover::Takeover;
+
+/// Options of the handover.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TakeoverArgs {
+    /// Take over the listening sockets of a running server, which drains and ends: its control
+    /// socket, or its name
+    #[arg(long, value_name = "PATH|NAME")]
+    takeover: Option<String>,
+}
+
+impl TakeoverArgs {
+    /// The server that is taken over, if there is one.
+    pub fn takeover(&self) -> Takeover {
+        Takeover { from: self.takeover.clone() }
+    }
+
+    /// Where that is.
+    pub fn from(&self) -> Option<&str> {
+        self.takeover.as_deref()
+    }
+}

@@ -1,0 +1,298 @@
+//! Records of connections: one file per connection. A directory that weft makes has mode 0700, each
+//! file in it 0600; one that is there keeps its mode.
+//!
+//! The directory is `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`, `/run/weft` for root,
+//! `%LOCALAPPDATA%\weft\run`, or one with the user's name in the directory for temporary files. The
+//! server of a connection locks the file `NAME.lock` while it lives, however it ends. If the lock
+//! is free, the server is dead and its record is removed.
+
+use crate::private_files::{lock_file, make_private, private};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+use weft_block::{Error, ErrorKind};
+
+/// A connection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    /// Name of the connection, for `weft disconnect`.
+    pub name: String,
+    /// The source.
+    pub url: String,
+    /// Protocol: `iscsi` or `nbd`.
+    pub protocol: String,
+    /// The address or socket at which it is served.
+    pub served: String,
+    /// Name of the iSCSI target; empty for NBD.
+    pub iqn: String,
+    /// Port on the loopback, or 0.
+    pub port: u16,
+    /// CHAP user name of the initiator; empty for NBD. The secret is in [`Runtime::secret`].
+    #[serde(default)]
+    pub chap_user: String,
+    /// Process ID of the server.
+    pub pid: u32,
+    /// Serial number; `model` is the model.
+    pub serial: String,
+    /// See above.
+    pub model: String,
+    /// Size in bytes, and bytes of a block.
+    pub bytes: u64,
+    /// See above.
+    pub block_bytes: u32,
+    /// Name of the device in the system; empty if unknown.
+    #[serde(default)]
+    pub device: String,
+    /// Whether the system's initiator attached it.
+    #[serde(default)]
+    pub attached: bool,
+    /// Whether the source is lost.
+    #[serde(default)]
+    pub lost: bool,
+}
+
+/// The lock of a server.
+pub struct Held {
+    runtime: Runtime,
+    name: String,
+    _lock: File,
+}
+
+/// The runtime directory.
+#[derive(Clone, Debug)]
+pub struct Runtime(PathBuf);
+
+impl Held {
+    /// The directory that it is in.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+impl Runtime {
+    /// The current user's directory, created if necessary.
+    pub fn open() -> Result<Self, Error> {
+        let path = place();
+        let failed = |e| {
+            Error::io(
+                format!(
+                    "cannot use the directory {}: {e}; set WEFT_RUNTIME_DIR to another one",
+                    path.display()
+                ),
+                e,
+            )
+        };
+        make_private(&path).map_err(failed)?;
+        Ok(Self(path))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The file of a kind with a name.
+    pub fn file(&self, name: &str, kind: &str) -> PathBuf {
+        self.0.join(format!("{name}.{kind}"))
+    }
+
+    /// The socket at which the server of a connection listens, for NBD.
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.file(name, "sock")
+    }
+
+    /// The file with the CHAP secret of a connection, for iSCSI.
+    pub fn secret(&self, name: &str) -> PathBuf {
+        self.file(name, "secret")
+    }
+
+    /// The file with the CHAP secret by which the server of a connection authenticates itself, for
+    /// iSCSI.
+    pub fn target_secret(&self, name: &str) -> PathBuf {
+        self.file(name, "target-secret")
+    }
+
+    /// The log file of a connection's server.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.file(name, "log")
+    }
+
+    /// A file whose existence tells a server to end, on systems without signals.
+    pub fn stop(&self, name: &str) -> PathBuf {
+        self.file(name, "stop")
+    }
+
+    /// Records that the source of a connection is lost. If that fails, weft continues: the loss is
+    /// also in the log.
+    pub fn note_loss(&self, name: &str) {
+        let noted =
+            self.find(name).map_or(Ok(()), |entry| self.write(&Entry { lost: true, ..entry }));
+        if let Err(e) = noted {
+            tracing::warn!("{e}");
+        }
+    }
+
+    /// Becomes the server of a connection, by taking its lock.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InUse`] if the connection has a server.
+    pub fn hold(&self, name: &str) -> Result<Held, Error> {
+        let path = self.file(name, "lock");
+        let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
+        let lock = lock_file(&path).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {
+                let _ = fs::remove_file(self.stop(name));
+                Ok(Held { runtime: self.clone(), name: name.to_owned(), _lock: lock })
+            }
+            Err(TryLockError::WouldBlock) => {
+                let text = format!(
+                    "\"{name}\" is already connected; `weft list` shows it, `weft disconnect {name}` ends it"
+                );
+                Err(Error::new(ErrorKind::InUse, text))
+            }
+            Err(TryLockError::Error(e)) => {
+                Err(Error::io(format!("cannot lock {}: {e}", path.display()), e))
+            }
+        }
+    }
+
+    /// Whether the server of a connection is alive.
+    pub fn is_held(&self, name: &str) -> bool {
+        let Ok(lock) = File::open(self.file(name, "lock")) else { return false };
+        matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+    }
+
+    /// All connections with a live server, by name. Removes the records of dead servers.
+    pub fn list(&self) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for file in fs::read_dir(&self.0)? {
+            let path = file?.path();
+            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            if path.extension().is_none_or(|kind| kind != "json") || name.is_empty() {
+                continue;
+            }
+            if !self.is_held(name) {
+                self.forget(name);
+                let _ = fs::remove_file(self.log(name));
+            } else if let Some(entry) = read(&path) {
+                entries.push(entry);
+            }
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    /// The connection with this name, if its server is alive.
+    pub fn find(&self, name: &str) -> Option<Entry> {
+        self.is_held(name).then(|| read(&self.file(name, "json")))?
+    }
+
+    /// Writes a record atomically.
+    pub fn write(&self, entry: &Entry) -> io::Result<()> {
+        let fresh = self.file(&entry.name, "new");
+        create(&fresh)?.write_all(&serde_json::to_vec_pretty(entry)?)?;
+        fs::rename(&fresh, self.file(&entry.name, "json"))
+    }
+
+    /// Removes the files of a server, except its log, which may say why it ended, and its lock
+    /// file: another server may be taking the lock.
+    fn forget(&self, name: &str) {
+        for kind in ["json", "sock", "secret", "target-secret", "stop", "new"] {
+            let _ = fs::remove_file(self.file(name, kind));
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.runtime.forget(&self.name);
+    }
+}
+
+/// Replaces `path` with an empty file that only the user can read.
+pub fn create(path: &Path) -> io::Result<File> {
+    // An existing file would keep its mode, and processes that have it open.
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    private().create_new(true).open(path)
+}
+
+fn read(path: &Path) -> Option<Entry> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn place() -> PathBuf {
+    let of = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let own = || {
+        let user = of("USER")
+            .or_else(|| of("USERNAME"))
+            .and_then(|user| user.file_name().map(ToOwned::to_owned));
+        env::temp_dir().join(format!("weft-{}", user.unwrap_or_default().to_string_lossy()))
+    };
+    of("WEFT_RUNTIME_DIR")
+        .or_else(|| of("XDG_RUNTIME_DIR").map(|dir| dir.join("weft")))
+        .or_else(|| of("LOCALAPPDATA").map(|dir| dir.join("weft").join("run")))
+        .or_else(system_place)
+        .unwrap_or_else(own)
+}
+
+/// The directory for root, on systems that have one.
+fn system_place() -> Option<PathBuf> {
+    let path = PathBuf::from("/run/weft");
+    (cfg!(unix) && make_private(&path).is_ok()).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str) -> Entry {
+        Entry {
+            name: name.into(),
+            url: "ram:1MiB".into(),
+            protocol: "nbd".into(),
+            served: "nbd+unix:///1?socket=x".into(),
+            iqn: String::new(),
+            port: 0,
+            chap_user: String::new(),
+            pid: 1,
+            serial: String::new(),
+            model: String::new(),
+            bytes: 1 << 20,
+            block_bytes: 512,
+            device: String::new(),
+            attached: false,
+            lost: false,
+        }
+    }
+
+    #[test]
+    fn notes_of_the_dead_are_taken_away() {
+        let path = env::temp_dir().join(format!("weft-entries-{}", std::process::id()));
+        make_private(&path).unwrap();
+        let runtime = Runtime(path.clone());
+        let held = runtime.hold("a").unwrap();
+        assert_eq!(runtime.hold("a").err().unwrap().kind(), ErrorKind::InUse);
+        runtime.write(&entry("a")).unwrap();
+        runtime.write(&entry("b")).unwrap();
+        fs::write(runtime.file("c", "json"), "{").unwrap();
+        let names = |runtime: &Runtime| {
+            runtime.list().unwrap().into_iter().map(|entry| entry.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&runtime), ["a"]);
+        assert!(!runtime.file("b", "json").exists() && !runtime.file("c", "json").exists());
+        assert!(runtime.find("a").is_some() && runtime.find("b").is_none());
+        drop(held);
+        // A process that another test is just starting has the lock's descriptor until its program
+        // begins.
+        while runtime.hold("a").is_err() || !names(&runtime).is_empty() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        fs::remove_dir_all(path).unwrap();
+    }
+}

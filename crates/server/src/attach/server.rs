@@ -1,0 +1,260 @@
+//! The server of a connection: opens the source, listens on the loopback, keeps a record, and ends
+//! when told to.
+
+use super::entries::{Entry, Held, Runtime, create};
+use super::plan::{Protocol, Served};
+use crate::sources::{LOOK, lost};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+use weft_block::{Error, ErrorKind};
+use weft_endpoint::export::iscsi::Settings;
+use weft_endpoint::export::{self, ExportConfig, Exports};
+use weft_endpoint::identity::subsystem_nqn;
+use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::loops::{Loops, LoopsConfig};
+use weft_endpoint::source::discovered;
+use weft_endpoint::{ConnectOptions, TlsFiles};
+use weft_proto::iscsi::chap::Credentials;
+use weft_proto::iscsi::target::ChapUser;
+use weft_proto::iscsi::text::Name;
+
+/// Time limit for a server to end: commands in progress, then its source.
+const ENDS: Duration = Duration::from_secs(30);
+
+/// CHAP user name of the initiators of `weft connect`.
+pub const CHAP_USER: &str = "weft";
+
+/// What to serve, and how.
+pub struct Plan {
+    /// Name of the connection.
+    pub name: String,
+    /// The source.
+    pub url: String,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Loopback port, or 0 for a free one.
+    pub port: u16,
+}
+
+impl Plan {
+    /// The name of the iSCSI target.
+    pub fn iqn(&self) -> String {
+        format!("iqn.2026-01.local.weft:{}", self.name)
+    }
+
+    /// The URL to listen on.
+    pub fn listen(&self, runtime: &Runtime) -> String {
+        match self.protocol {
+            Protocol::Iscsi => format!("iscsi://127.0.0.1:{}", self.port),
+            Protocol::Nbd if cfg!(unix) => {
+                format!("nbd+unix:///?socket={}", runtime.socket(&self.name).display())
+            }
+            Protocol::Nbd => format!("nbd://127.0.0.1:{}", self.port),
+        }
+    }
+}
+
+/// A running server.
+pub struct Server {
+    exports: Exports,
+    loops: Loops,
+    held: Held,
+    entry: Entry,
+    inventory: Arc<LiveInventory>,
+}
+
+impl Server {
+    /// Starts the server.
+    pub fn start(plan: &Plan, options: &ConnectOptions) -> Result<Self, Error> {
+        let runtime = Runtime::open()?;
+        let held = runtime.hold(&plan.name)?;
+        let loops = Loops::start(&LoopsConfig::default())?;
+        let mut options = options.clone();
+        discovered::look_up(&plan.url, &mut options)?;
+        let device = weft_endpoint::open(&plan.url, &options)?;
+        let iqn = if plan.protocol == Protocol::Iscsi { plan.iqn() } else { String::new() };
+        let name =
+            Name::new(&plan.iqn()).map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
+        let (geometry, identity, url) =
+            (device.geometry(), device.identity(), device.url().to_owned());
+        let (chap, chap_target) = if plan.protocol == Protocol::Iscsi {
+            let initiator = new_credentials(&runtime.secret(&plan.name))?;
+            let target = new_credentials(&runtime.target_secret(&plan.name))?;
+            (vec![ChapUser { credentials: initiator, initiators: Vec::new() }], Some(target))
+        } else {
+            (Vec::new(), None)
+        };
+        let chap_user = chap.first().map(|user| user.credentials.name.clone()).unwrap_or_default();
+        let config = ExportConfig {
+            inventory: LiveInventory::of_devices(
+                SubsystemConfig::new(subsystem_nqn()?),
+                vec![device],
+            )
+            .map_err(Error::from)?,
+            iscsi: Settings {
+                name: Some(name),
+                chap,
+                chap_target,
+                random_secrets: true,
+                ..Settings::default()
+            },
+            tls: TlsFiles::default(),
+        };
+        let listen = plan.listen(&runtime);
+        if plan.protocol == Protocol::Nbd {
+            // A socket left behind by a killed server; no process listens on it, because we hold
+            // the lock.
+            let _ = std::fs::remove_file(runtime.socket(&plan.name));
+        }
+        let exports = export::start(&config, &[listen], loops.remotes())?;
+        #[cfg(unix)]
+        if plan.protocol == Protocol::Nbd {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            std::fs::set_permissions(runtime.socket(&plan.name), mode).map_err(plain)?;
+        }
+        let mut served = exports.urls().first().cloned().unwrap_or_default();
+        if !chap_user.is_empty() {
+            served = served.replacen("://", &format!("://{chap_user}@"), 1);
+        }
+        let entry = Entry {
+            name: plan.name.clone(),
+            url,
+            protocol: plan.protocol.to_string(),
+            port: port_of(&served),
+            served,
+            iqn,
+            chap_user,
+            pid: std::process::id(),
+            serial: identity.serial.unwrap_or_default(),
+            model: identity.model.unwrap_or_default(),
+            bytes: geometry.bytes(),
+            block_bytes: geometry.block_bytes,
+            device: String::new(),
+            attached: false,
+            lost: false,
+        };
+        runtime.write(&entry).map_err(plain)?;
+        Ok(Self { exports, loops, held, entry, inventory: config.inventory })
+    }
+
+    /// Its record.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// Ends the server in order.
+    pub fn stop(self) -> Result<(), Error> {
+        self.exports.stop()?;
+        self.loops.stop()?;
+        drop(self.held);
+        Ok(())
+    }
+}
+
+/// Creates a CHAP secret for a connection; it is kept in a file while the connection lives.
+fn new_credentials(path: &Path) -> Result<Credentials, Error> {
+    let secret = crate::secret::random();
+    let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
+    create(path).and_then(|mut file| file.write_all(secret.as_bytes())).map_err(failed)?;
+    Ok(Credentials { name: CHAP_USER.to_owned(), secret: secret.as_str().into() })
+}
+
+/// The port of a URL, if it has one.
+fn port_of(url: &str) -> u16 {
+    let authority =
+        url.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
+}
+
+/// What an entry serves, as input for the commands that attach it.
+pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
+    if entry.protocol == "iscsi" {
+        let (secret, target_secret) =
+            (runtime.secret(&entry.name), runtime.target_secret(&entry.name));
+        Served::Iscsi { iqn: entry.iqn.clone(), port: entry.port, secret, target_secret }
+    } else {
+        Served::Nbd {
+            socket: runtime.socket(&entry.name),
+            device: entry.device.clone(),
+            block_bytes: Some(entry.block_bytes),
+        }
+    }
+}
+
+/// Waits for a signal or, on systems without signals, for the file that replaces it. Records the
+/// loss of the source; with `ends_on_loss` that ends the server, and the source's URL is returned.
+pub fn wait_for_end(signal: &Receiver<()>, server: &Server, ends_on_loss: bool) -> Option<String> {
+    let runtime = server.held.runtime();
+    let stop = runtime.stop(&server.entry.name);
+    let mut noted = false;
+    // Any other error means that the sender is gone.
+    while signal.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if !cfg!(unix) && stop.exists() {
+            break;
+        }
+        let Some(url) = lost(&server.inventory) else { continue };
+        if !core::mem::replace(&mut noted, true) {
+            runtime.note_loss(&server.entry.name);
+        }
+        if ends_on_loss {
+            return Some(url);
+        }
+    }
+    None
+}
+
+/// An error of the system, as it says it.
+fn plain(e: std::io::Error) -> Error {
+    Error::io(e.to_string(), e)
+}
+
+/// Tells the server of a connection to end, and waits until it has.
+pub fn end(runtime: &Runtime, entry: &Entry) -> Result<(), Error> {
+    tell_to_end(runtime, entry)?;
+    let until = Instant::now() + ENDS;
+    while runtime.is_held(&entry.name) {
+        if Instant::now() > until {
+            let text = format!(
+                "the server of \"{}\" (process {}) did not end within {} s; kill it",
+                entry.name,
+                entry.pid,
+                ENDS.as_secs()
+            );
+            return Err(Error::new(ErrorKind::TimedOut, text));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = std::fs::remove_file(runtime.log(&entry.name));
+    Ok(())
+}
+
+/// The lock is held, so the process is the one that wrote the record.
+#[cfg(unix)]
+fn tell_to_end(_: &Runtime, entry: &Entry) -> Result<(), Error> {
+    use rustix::process::{Pid, Signal, kill_process};
+    let Some(pid) = i32::try_from(entry.pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    match kill_process(pid, Signal::TERM) {
+        Err(e) if e != rustix::io::Errno::SRCH => Err(plain(e.into())),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn tell_to_end(runtime: &Runtime, entry: &Entry) -> Result<(), Error> {
+    std::fs::write(runtime.stop(&entry.name), "").map_err(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_urls() {
+        assert_eq!(port_of("iscsi://127.0.0.1:3261/iqn.2026-01.local.weft:a/0"), 3261);
+        assert_eq!(port_of("nbd+unix:///1?socket=/run/a"), 0);
+        assert_eq!(port_of("nbd://127.0.0.1:10809/1"), 10_809);
+    }
+}

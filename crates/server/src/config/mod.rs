@@ -1,0 +1,50 @@
+//! The configuration of a server: a TOML file (`docs/configuration.md`).
+//!
+//! * [`tables`]: what the file holds, as it is written; the JSON schema comes from it.
+//! * [`mod@read`]: from text to what is desired, and where in the text a mistake is.
+//! * [`shape`]: from text to tables, with all mistakes of form.
+//! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
+//! * [`subsystems`], `process`: the parts of that.
+//! * [`authentication`]: what hosts have to prove.
+//! * [`host_identifiers`]: the identifiers of hosts.
+//! * [`limits`]: the limits of hosts.
+//! * [`source_options`]: the options of connections to remote sources.
+//! * [`group`]: the configuration that gateways of a group share.
+//! * [`example`], [`import`]: files to begin with.
+
+mod authentication;
+pub mod check;
+pub mod desired;
+pub mod example;
+pub mod group;
+mod host_identifiers;
+pub mod import;
+mod limits;
+mod process;
+pub mod read;
+mod shape;
+pub mod source_options;
+pub mod subsystems;
+pub mod tables;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use desired::Desired;
+pub use read::read;
+pub use source_options::{NoSourceOptions, SourceOptions};
+
+use std::path::Path;
+use weft_block::Error;
+
+/// Reads and checks a file.
+pub fn load(path: &Path, options: &dyn SourceOptions) -> Result<Desired, Error> {
+    let text = text_of(path)?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    Ok(read(&text, &path.display().to_string(), (directory, options))?)
+}
+
+/// The text of a file.
+pub fn text_of(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path)
+        .map_err(|e| Error::io(format!("cannot read {}: {e}", path.display()), e))
+}

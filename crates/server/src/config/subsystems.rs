@@ -1,0 +1,234 @@
+//! What a configuration says of subsystems, their namespaces and hosts.
+
+use super::authentication::authentication;
+use super::check::group;
+use super::desired::{DesiredNamespace, DesiredSubsystem};
+use super::read::Finder;
+use super::tables::{At, NamespaceTable, SubsystemTable, Text};
+use crate::values::parse_nqn;
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::path::Path;
+use uuid::Uuid;
+use weft_block::{grammar, units};
+use weft_endpoint::inventory::{Access, DEFAULT_GROUP};
+use weft_endpoint::source::discovered;
+use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+fn host(name: &Text, finder: &mut Finder<'_>) -> Option<Nqn> {
+    finder.take(name.place(), parse_nqn(name))
+}
+
+pub(super) fn initiator(name: &Text, finder: &mut Finder<'_>) -> Option<Name> {
+    let named = Name::new(name).map_err(|e| format!("\"{}\" is not an iSCSI name: {e}", **name));
+    finder.take(name.place(), named)
+}
+
+fn access<T: Ord + Clone>(
+    names: Option<&Vec<Text>>,
+    finder: &mut Finder<'_>,
+    parse: impl Fn(&Text, &mut Finder<'_>) -> Option<T>,
+) -> Access<T> {
+    names
+        .map(|names| names.iter().filter_map(|name| parse(name, finder)).collect::<Vec<_>>())
+        .into()
+}
+
+/// The subsystems of a file, at least one.
+pub(super) fn subsystems(
+    tables: &[SubsystemTable],
+    directory: &Path,
+    finder: &mut Finder<'_>,
+) -> Vec<DesiredSubsystem> {
+    Names::new(directory).subsystems(tables, finder)
+}
+
+/// What must differ in the whole file.
+struct Names<'a> {
+    /// Where paths of files begin.
+    directory: &'a Path,
+    nqns: HashSet<String>,
+    uuids: HashSet<Uuid>,
+    names: HashSet<String>,
+    /// Files that are written to.
+    files: HashSet<String>,
+}
+
+impl<'a> Names<'a> {
+    fn new(directory: &'a Path) -> Self {
+        let (nqns, uuids, names, files) = Default::default();
+        Self { directory, nqns, uuids, names, files }
+    }
+
+    fn subsystems(
+        &mut self,
+        tables: &[SubsystemTable],
+        finder: &mut Finder<'_>,
+    ) -> Vec<DesiredSubsystem> {
+        if tables.is_empty() {
+            finder.add(0..0, "there is no subsystem to serve: give a [[subsystem]] with an nqn");
+        }
+        tables.iter().filter_map(|table| self.subsystem(table, finder)).collect()
+    }
+
+    fn subsystem(
+        &mut self,
+        table: &SubsystemTable,
+        finder: &mut Finder<'_>,
+    ) -> Option<DesiredSubsystem> {
+        once(&mut self.nqns, table.nqn.to_string(), &table.nqn, "subsystems have the NQN", finder);
+        let mut nsids = HashSet::new();
+        let mut namespaces = Vec::new();
+        for namespace in &table.namespace {
+            once(
+                &mut nsids,
+                *namespace.nsid,
+                &namespace.nsid,
+                "namespaces of a subsystem have the nsid",
+                finder,
+            );
+            namespaces.extend(self.namespace(namespace, finder));
+        }
+        let nqn = host(&table.nqn, finder)?;
+        if nqn == Nqn::discovery() {
+            finder.add(
+                table.nqn.place(),
+                format!("{nqn} is the name of discovery: give the subsystem another NQN"),
+            );
+        }
+        let hosts = access(table.hosts.as_ref(), finder, host);
+        let initiators = access(table.initiators.as_ref(), finder, initiator);
+        let authentication = table
+            .authentication
+            .as_ref()
+            .map(|table| authentication(table, self.directory, finder));
+        Some(DesiredSubsystem { nqn, hosts, initiators, authentication, namespaces })
+    }
+
+    fn namespace(
+        &mut self,
+        table: &NamespaceTable,
+        finder: &mut Finder<'_>,
+    ) -> Option<DesiredNamespace> {
+        let nsid = Nsid(*table.nsid);
+        if nsid.0 == 0 || nsid == Nsid::ALL {
+            finder.add(
+                table.nsid.place(),
+                format!("{nsid} is not a namespace identifier: use 1 to 4294967294"),
+            );
+        }
+        let identity = [&table.uuid, &table.nguid, &table.eui64].into_iter().flatten().next();
+        if let Some(identity) = identity.filter(|_| forgets(&table.source)) {
+            finder.add(identity.place(), FORGETS);
+        }
+        let source = source(&table.source, table.read_only, finder);
+        for file in written(&source) {
+            once(
+                &mut self.files,
+                file.to_owned(),
+                &table.source,
+                "namespaces that are not read_only have the file",
+                finder,
+            );
+        }
+        if let Some(name) = &table.name {
+            once(&mut self.names, name.to_string(), name, "namespaces have the name", finder);
+        }
+        let uuid = table.uuid.as_ref().and_then(|text| {
+            let parsed = Uuid::parse_str(text)
+                .map_err(|_| format!("\"{}\" is not a UUID: `uuidgen` makes one", **text));
+            let uuid = finder.take(text.place(), parsed)?;
+            once(&mut self.uuids, uuid, text, "namespaces have the UUID", finder);
+            Some(uuid)
+        });
+        Some(DesiredNamespace {
+            nsid,
+            source,
+            paths: paths(&table.paths, finder),
+            name: table.name.as_deref().cloned(),
+            uuid,
+            nguid: table.nguid.as_ref().and_then(|text| digits("nguid", text, finder)),
+            eui64: table.eui64.as_ref().and_then(|text| digits("eui64", text, finder)),
+            bytes: table
+                .size
+                .as_ref()
+                .and_then(|size| finder.take(size.place(), units::parse_size(size))),
+            group: table.ana_group.as_ref().map_or(DEFAULT_GROUP, |of| group(of, finder)),
+            reservations: table.reservations.unwrap_or(true),
+            hosts: access(table.hosts.as_ref(), finder, host),
+            initiators: access(table.initiators.as_ref(), finder, initiator),
+        })
+    }
+}
+
+/// Why a RAM disk has no fixed identity.
+pub const FORGETS: &str = "a RAM disk is empty after a restart, and hosts would take it for the same disk; add volatile=on to its source if that is fine";
+
+/// Whether a source, or a part of it, comes back empty after a restart, which nobody consented to.
+pub fn forgets(source: &str) -> bool {
+    let forgets = |url: &str| {
+        url.starts_with("ram:") && !grammar::options(url).1.contains(&("volatile", "on"))
+    };
+    grammar::sources(source).iter().any(|source| forgets(source.url))
+}
+
+/// The URL of a source, with `readonly:` where it is not to be written to.
+fn source(url: &Text, read_only: bool, finder: &mut Finder<'_>) -> String {
+    finder.take(url.place(), weft_endpoint::check(url));
+    if read_only { format!("readonly:{}", **url) } else { url.to_string() }
+}
+
+/// The files of a source that are not only read.
+fn written(source: &str) -> impl Iterator<Item = &str> {
+    let written =
+        grammar::sources(source).into_iter().filter(|source| !source.above.contains(&"readonly"));
+    written.filter_map(|source| grammar::path(source.url))
+}
+
+/// URLs of further paths to a source, or the word for those that are to be discovered.
+fn paths(urls: &[Text], finder: &mut Finder<'_>) -> Vec<String> {
+    for url in urls.iter().filter(|url| discovered::asks(url).is_none()) {
+        if !url.contains("://") {
+            let text =
+                format!("\"{}\" cannot be a path; a path is a URL of NVMe, iSCSI or NBD", **url);
+            finder.add(url.place(), text);
+        } else {
+            finder.take(url.place(), weft_endpoint::check(url));
+        }
+    }
+    urls.iter().map(|url| url.to_string()).collect()
+}
+
+fn once<T: Hash + Eq + ToString, U>(
+    seen: &mut HashSet<T>,
+    value: T,
+    at: &At<U>,
+    what: &str,
+    finder: &mut Finder<'_>,
+) {
+    let text = value.to_string();
+    if !seen.insert(value) {
+        finder.add(at.place(), format!("two {what} {text}: change one of them"));
+    }
+}
+
+fn digits<const N: usize>(what: &str, text: &Text, finder: &mut Finder<'_>) -> Option<[u8; N]> {
+    let bytes = from_digits(text)
+        .ok_or_else(|| format!("{what} \"{}\" is not {} hexadecimal digits", **text, 2 * N));
+    finder.take(text.place(), bytes)
+}
+
+/// Bytes from hexadecimal digits; dashes between them do not count.
+pub fn from_digits<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+    let mut bytes = [0; N];
+    if digits.len() != 2 * N {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+        let digit = |of: u8| char::from(of).to_digit(16);
+        *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
+    }
+    Some(bytes)
+}

@@ -1,0 +1,318 @@
+//! This server as a gateway of a group: several servers in front of one Ceph cluster that are one
+//! target (`docs/ceph.md`).
+//!
+//! * [`listeners`]: where others reach this gateway.
+//! * [`store`]: the objects of the group in the cluster, and the threads that wait for them.
+//! * [`driver`]: runs the engine of `weft-group` on a thread of its own, and has hosts served as it
+//!   says.
+//! * [`lost`]: ends a gateway that has lost the cluster.
+//! * [`watch`]: hears of changes that other gateways make.
+//! * [`reservations`]: those of hosts, which all gateways keep.
+//! * [`configuration`]: what the group serves, which all gateways share.
+//! * [`verbs`]: what can be asked of a gateway.
+
+mod configuration;
+mod driver;
+mod listeners;
+mod lost;
+mod reservations;
+mod store;
+pub mod verbs;
+mod watch;
+
+pub use configuration::Configuration;
+
+use crate::config::Desired;
+use crate::config::desired::{DesiredState, concatenate};
+use crate::served::Served;
+use driver::{Event, Serving};
+use listeners::advertised;
+use reservations::SharedReservations;
+use std::net::IpAddr;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use store::Store;
+use weft_block::{AccessState, Error, ErrorKind};
+use weft_ceph::Access;
+use weft_endpoint::reservations::ReservationTable;
+use weft_endpoint::url::ISCSI;
+use weft_group::limits::{ANA_GROUPS, BEAT_MS, LEASE_MS};
+use weft_group::{Ending, Record, Settings, Wish};
+use weft_proto::nvme::types::Nqn;
+
+/// How long connecting to the cluster may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long joining may take: a process that had the name before is fenced first.
+const JOIN: Duration = Duration::from_secs(60);
+
+/// How long a gateway that ends waits until others have taken what it serves.
+const LEAVE: Duration = Duration::from_secs(15);
+
+/// What a group is joined with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Joining {
+    /// Name of the group.
+    pub group: weft_group::Name,
+    /// Name of this gateway.
+    pub gateway: weft_group::Name,
+    /// As whom the cluster is used.
+    pub access: Access,
+    /// The pool of the group's objects.
+    pub pool: String,
+    /// The namespace of the pool; empty for the default one.
+    pub namespace: String,
+    /// Addresses at which hosts reach this gateway, where it listens at all of the machine; empty:
+    /// the one of the way to the cluster.
+    pub advertise: Vec<IpAddr>,
+}
+
+/// The part of a running server that belongs to a group.
+pub struct Group {
+    /// Name of the group.
+    pub name: String,
+    /// Name of this gateway.
+    pub gateway: weft_group::Name,
+    /// What the group serves.
+    pub configuration: Arc<Configuration>,
+    /// Where this gateway is to listen.
+    pub listen: Vec<String>,
+    /// As whom images are used.
+    pub access: Access,
+    /// The first and the last identifier of this gateway's controllers.
+    pub cntlids: (u16, u16),
+    /// The reservations of its namespaces, which all gateways share.
+    pub reservations: ReservationTable,
+    events: Sender<Event>,
+    seen: Arc<Mutex<Seen>>,
+    ended: Mutex<Option<mpsc::Receiver<Ending>>>,
+}
+
+/// What the driver last saw, for whoever asks.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The record.
+    pub record: Option<Record>,
+    /// This gateway may serve: its lease runs.
+    pub serves: bool,
+    /// What went wrong last.
+    pub trouble: Option<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a thread of the group, which nobody waits for.
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let started = std::thread::Builder::new().name(format!("weft-group-{name}")).spawn(work);
+    started.map(drop).map_err(|e| Error::io(format!("no thread can be started: {e}"), e))
+}
+
+/// The ANA group of a namespace for which none is configured: namespaces are spread over all of
+/// them.
+pub fn spread(nqn: &Nqn, nsid: u32) -> u32 {
+    weft_proto::crc32c::crc32c(nqn.as_str().as_bytes()).wrapping_add(nsid) % ANA_GROUPS + 1
+}
+
+/// All ANA groups, as they are before the group has given this gateway any.
+fn inaccessible() -> Vec<DesiredState> {
+    let state = |group| DesiredState { group, listener: None, state: AccessState::Inaccessible };
+    (1..=ANA_GROUPS).map(state).collect()
+}
+
+/// An iSCSI target is that of a subsystem, so it comes with the first one.
+fn without_iscsi(desired: &mut Desired) {
+    desired.listen.retain(|url| !url.starts_with(ISCSI));
+}
+
+/// A server that has joined its group, if it has one, and does not serve yet. It leaves again if it
+/// is dropped.
+pub struct Joined(Option<Arc<Group>>);
+
+impl Joined {
+    /// Joins the group, if one is named, and puts what it serves into what is desired.
+    pub fn join(joining: Option<&Joining>, desired: &mut Desired) -> Result<Self, Error> {
+        let Some(joining) = joining else { return Ok(Self(None)) };
+        let listeners = advertised(&desired.listen, &joining.advertise)?;
+        let group = Group::join(joining, desired.listen.clone(), listeners)?;
+        group.fill(desired);
+        desired.cntlids = Some(group.cntlids);
+        Ok(Self(Some(group)))
+    }
+
+    /// The group.
+    pub fn group(&self) -> Option<&Arc<Group>> {
+        self.0.as_ref()
+    }
+
+    /// From now on hosts are served: see [`Group::serve`].
+    pub fn serve(
+        mut self,
+        served: &Arc<Served>,
+        end: impl FnOnce(Ending) + Send + 'static,
+    ) -> Result<Option<Arc<Group>>, Error> {
+        if let Some(group) = &self.0 {
+            group.serve(served, end)?;
+        }
+        Ok(self.0.take())
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        if let Some(group) = &self.0 {
+            group.closed();
+        }
+    }
+}
+
+impl Group {
+    /// Joins a group, whose hosts reach this gateway at `listeners`; waits until it belongs to it.
+    fn join(
+        args: &Joining,
+        listen: Vec<String>,
+        listeners: Vec<String>,
+    ) -> Result<Arc<Self>, Error> {
+        let store = Arc::new(Store::open(args, CONNECT)?);
+        let settings = Settings {
+            name: args.gateway.clone(),
+            instance: store.instance,
+            client: store.client()?,
+            listeners,
+            beat: Duration::from_millis(BEAT_MS),
+            lease: Duration::from_millis(LEASE_MS),
+        };
+        let (events, taken) = mpsc::channel();
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let configuration = Configuration::new(Arc::clone(&store));
+        let started = driver::start(
+            settings,
+            Arc::clone(&store),
+            (events.clone(), taken),
+            Arc::clone(&seen),
+        )?;
+        let cntlids = match started.joined.recv_timeout(JOIN) {
+            Ok(cntlids) => cntlids,
+            Err(RecvTimeoutError::Timeout) => {
+                let why = lock(&seen).trouble.clone();
+                let why = why.unwrap_or_else(|| {
+                    "the cluster does not answer; check `ceph status`".to_owned()
+                });
+                let text = format!("the gateway cannot join the group \"{}\": {why}", args.group);
+                return Err(Error::new(ErrorKind::TimedOut, text));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let why = started.ended.try_recv().map_or_else(
+                    |_| "its driver has ended".to_owned(),
+                    |ending| ending.to_string(),
+                );
+                return Err(Error::new(
+                    ErrorKind::Refused,
+                    format!("the gateway cannot join the group \"{}\": {why}", args.group),
+                ));
+            }
+        };
+        let reservations =
+            ReservationTable::shared(Arc::new(SharedReservations::new(Arc::clone(&store))?));
+        watch::start(&store, events.clone(), &configuration, reservations.clone())?;
+        Ok(Arc::new(Self {
+            name: args.group.to_string(),
+            gateway: args.gateway.clone(),
+            configuration,
+            listen,
+            access: args.access.clone(),
+            cntlids,
+            reservations,
+            events,
+            seen,
+            ended: Mutex::new(Some(started.ended)),
+        }))
+    }
+
+    /// Puts what the group serves into what this server is to serve.
+    fn fill(&self, desired: &mut Desired) {
+        desired.states = inaccessible();
+        match self.configuration.read() {
+            Ok(shared) => {
+                (desired.subsystems, desired.discovery, desired.limits) =
+                    (shared.subsystems, shared.discovery, shared.limits);
+                desired.identifiers = shared.identifiers;
+                concatenate(&mut desired.subsystems, &mut desired.discovery, desired.tls.concat);
+            }
+            Err(e) => return self.serve_nothing(desired, &e),
+        }
+        if desired.subsystems.is_empty() {
+            without_iscsi(desired);
+        }
+    }
+
+    /// What the group has cannot be served here, for this reason: nothing is, until it can.
+    pub fn serve_nothing(&self, desired: &mut Desired, why: &Error) {
+        tracing::error!(
+            "this gateway cannot serve what the group has, so it serves nothing, and tries again: {why}"
+        );
+        self.configuration.fell_behind(&why.to_string());
+        desired.subsystems.clear();
+        (desired.discovery, desired.limits) = (None, Vec::new());
+        without_iscsi(desired);
+    }
+
+    /// From now on hosts are served, as the group says; `end` is called when this gateway does not
+    /// belong to it any more.
+    pub fn serve(
+        &self,
+        served: &Arc<Served>,
+        end: impl FnOnce(Ending) + Send + 'static,
+    ) -> Result<(), Error> {
+        let serving = Serving::new(Arc::clone(&served.inventory));
+        self.configuration.serve(served, self.events.clone())?;
+        let _ = self.events.send(Event::Serve(serving));
+        let Some(ended) = lock(&self.ended).take() else { return Ok(()) };
+        thread("end", move || {
+            if let Ok(ending) = ended.recv() {
+                end(ending);
+            }
+        })
+    }
+
+    /// Gives what this gateway serves to the others, and waits until they have it, for a bounded
+    /// time. It still belongs to the group.
+    pub fn leave(&self) {
+        self.wait_for(Event::Leave);
+    }
+
+    /// Leaves the group, as nothing of this gateway can be executed any more, and waits for that
+    /// for a bounded time. Without this call the others keep its client out of the cluster when
+    /// they do not hear of it any more.
+    pub fn closed(&self) {
+        self.wait_for(Event::Closed);
+    }
+
+    fn wait_for(&self, event: impl FnOnce(mpsc::Sender<()>) -> Event) {
+        let (done, ended) = mpsc::channel();
+        if self.events.send(event(done)).is_ok() {
+            // The other end goes when it is done.
+            let _ = ended.recv_timeout(LEAVE);
+        }
+    }
+
+    /// Carries out an administrator's order; returns when it is in the record.
+    pub fn wish(&self, wish: Wish) -> Result<(), String> {
+        let (done, carried) = mpsc::channel();
+        let sent = self.events.send(Event::Wish(wish, done));
+        match sent.map(|()| carried.recv_timeout(Duration::from_secs(10))) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(RecvTimeoutError::Timeout)) => {
+                Err("the cluster does not answer; the order is carried out when it does".into())
+            }
+            _ => Err("this gateway does not belong to its group any more".into()),
+        }
+    }
+
+    /// What the driver saw last.
+    pub fn seen(&self) -> Seen {
+        lock(&self.seen).clone()
+    }
+}

@@ -1,0 +1,225 @@
+//! The objects of a group in the cluster, and the threads that wait for them.
+//!
+//! | object | content |
+//! |---|---|
+//! | `weft.GROUP.record` | [`weft_group::Record`], by compare-and-set |
+//! | `weft.GROUP.gateways` | an attribute `beat.NAME` for each gateway's sign of life; gateways watch it, and tell each other there what has changed |
+//! | `weft.GROUP.configuration` | what the group serves, by compare-and-set |
+//! | `weft.GROUP.reservations.UUID` | reservations of a namespace, by compare-and-set |
+
+use super::driver::Event;
+use super::{Joining, thread};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+use uuid::Uuid;
+use weft_block::{Error, ErrorKind};
+use weft_ceph::{Message, ObjectError, Objects, Watch};
+use weft_group::limits::RECORD_BYTES_MAX;
+use weft_group::{Answer, Beat, Name, Request};
+
+/// What gateways tell each other: which object has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Word {
+    /// The record.
+    Record,
+    /// The configuration.
+    Configuration,
+    /// The reservations of a namespace. Who puts them in force answers with its instance.
+    Reservations {
+        /// The namespace.
+        namespace: Uuid,
+        /// The process that says so, and knows it.
+        by: u64,
+    },
+}
+
+impl Word {
+    /// What was told; `None`: something that this program does not know, or that something may have
+    /// been missed.
+    pub fn parse(message: &[u8]) -> Option<Self> {
+        serde_json::from_slice(message).ok()
+    }
+
+    fn text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// How long one who tells waits for those that are told. They read what has changed in any case,
+/// with their next beat at the latest.
+const TELLING: Duration = Duration::from_secs(2);
+
+/// The group's objects.
+pub struct Store {
+    /// Those of the pool.
+    pub objects: Objects,
+    gateway: Name,
+    /// A number that no other process has.
+    pub instance: u64,
+    prefix: String,
+    /// The version of the record since which the cluster's map is known here.
+    caught_up: AtomicU64,
+    record: String,
+    gateways: String,
+    configuration: String,
+}
+
+impl Store {
+    /// Connects to the cluster, which takes at most `limit`.
+    pub fn open(args: &Joining, limit: Duration) -> Result<Self, Error> {
+        let objects = Objects::open(&args.access, &args.pool, &args.namespace, limit)?;
+        let (prefix, instance) = (format!("weft.{}", args.group), weft_io::random::number());
+        let object = |what: &str| format!("{prefix}.{what}");
+        let (record, gateways, configuration) =
+            (object("record"), object("gateways"), object("configuration"));
+        let (gateway, caught_up) = (args.gateway.clone(), AtomicU64::new(0));
+        Ok(Self { objects, gateway, instance, prefix, caught_up, record, gateways, configuration })
+    }
+
+    /// By what the cluster keeps this process out.
+    pub fn client(&self) -> Result<String, Error> {
+        self.objects.client().map_err(|e| Error::new(ErrorKind::Io, e.to_string()))
+    }
+
+    /// What the group serves, with its generation. Waits for the cluster, as all that follows.
+    pub fn configuration(&self) -> Result<Option<(u64, Vec<u8>)>, ObjectError> {
+        self.objects.read(&self.configuration, crate::limits::GROUP_CONFIGURATION_BYTES_MAX)
+    }
+
+    /// The generation of what the group serves; 0: there is nothing yet.
+    pub fn configuration_generation(&self) -> Result<u64, ObjectError> {
+        self.objects.generation(&self.configuration)
+    }
+
+    /// Replaces what the group serves, if it has this generation; the new one.
+    pub fn configure(&self, before: u64, text: &[u8]) -> Result<Option<u64>, ObjectError> {
+        self.objects.replace(&self.configuration, before, text)
+    }
+
+    /// Tells the other gateways, without waiting.
+    pub fn tell(self: &Arc<Self>, word: Word) {
+        let this = Arc::clone(self);
+        let tell = move || {
+            // Whoever does not hear it looks by itself.
+            if let Err(e) = this.objects.notify(&this.gateways, &word.text(), TELLING) {
+                tracing::debug!("the other gateways were not told of the new {word:?}: {e}");
+            }
+        };
+        if let Err(e) = thread("tell", tell) {
+            tracing::warn!("the other gateways were not told of a change at once: {e}");
+        }
+    }
+
+    /// An object of the group.
+    pub fn object(&self, what: &str) -> String {
+        format!("{}.{what}", self.prefix)
+    }
+
+    /// The text of the record.
+    pub fn record(&self) -> Result<Vec<u8>, ObjectError> {
+        let found = self.objects.read(&self.record, RECORD_BYTES_MAX)?;
+        found.map(|(_, text)| text).ok_or(ObjectError::NotFound)
+    }
+
+    /// Tells the other gateways, and gives the processes that have answered within `limit`.
+    pub fn ask(&self, word: &Word, limit: Duration) -> Result<Vec<u64>, ObjectError> {
+        let heard = self.objects.notify(&self.gateways, &word.text(), limit)?;
+        Ok(heard.answers.iter().filter_map(|answer| serde_json::from_slice(answer).ok()).collect())
+    }
+
+    /// Has `heard` called with what others tell.
+    pub fn watch(
+        &self,
+        heard: impl Fn(Message) + Send + Sync + 'static,
+    ) -> Result<Watch, ObjectError> {
+        self.objects.watch(&self.gateways, heard)
+    }
+
+    fn answer(&self, request: &Request) -> Result<Answer, ObjectError> {
+        Ok(match request {
+            Request::Read => {
+                let record = self.objects.read(&self.record, RECORD_BYTES_MAX)?;
+                let version = record.as_ref().map_or(0, |(version, _)| *version);
+                if self.caught_up.load(Relaxed) != version {
+                    // What this process does from now on comes behind the fences of which the
+                    // record knows.
+                    self.objects.catch_up()?;
+                    self.caught_up.store(version, Relaxed);
+                }
+                Answer::Record(record)
+            }
+            Request::Write { version, text } => self
+                .objects
+                .replace(&self.record, *version, text)?
+                .map_or(Answer::Conflict, Answer::Written),
+            Request::Beat(beat) => {
+                let text = serde_json::to_vec(beat).unwrap_or_default();
+                self.objects.set_attribute(
+                    &self.gateways,
+                    &format!("beat.{}", self.gateway),
+                    &text,
+                )?;
+                Answer::Beats(self.objects.generation(&self.record)?, self.beats()?)
+            }
+            Request::Fence(client) => {
+                self.objects.fence(client)?;
+                Answer::Fenced
+            }
+        })
+    }
+
+    fn beats(&self) -> Result<BTreeMap<Name, Beat>, ObjectError> {
+        let beat = |(name, value): (String, Vec<u8>)| {
+            let name = Name::new(name.strip_prefix("beat.")?).ok()?;
+            Some((name, serde_json::from_slice(&value).ok()?))
+        };
+        Ok(self.objects.attributes(&self.gateways)?.into_iter().filter_map(beat).collect())
+    }
+}
+
+/// A thread that asks the store for one kind of thing, one after the other.
+pub struct Worker(Sender<Request>);
+
+impl Worker {
+    /// Starts one, whose answers become events.
+    pub fn start(
+        name: &str,
+        store: &Arc<Store>,
+        (events, event): (Sender<Event>, fn(Answer) -> Event),
+    ) -> Result<Self, Error> {
+        let (requests, taken) = mpsc::channel::<Request>();
+        let store = Arc::clone(store);
+        let work = move || {
+            for request in taken {
+                let answer = store.answer(&request).unwrap_or_else(|e| match e {
+                    ObjectError::Blocklisted => Answer::Blocklisted,
+                    other => Answer::Failed(other.to_string()),
+                });
+                if let Answer::Failed(why) = &answer {
+                    tracing::warn!(
+                        "the cluster did not do what the group needs, and is asked again: {why}"
+                    );
+                }
+                if let (Request::Write { .. }, Answer::Written(_)) = (&request, &answer) {
+                    store.tell(Word::Record);
+                }
+                if events.send(event(answer)).is_err() {
+                    break;
+                }
+            }
+        };
+        thread(name, work)?;
+        Ok(Self(requests))
+    }
+
+    /// Asks, later.
+    pub fn ask(&self, request: Request) {
+        // The thread lives as long as this.
+        let _ = self.0.send(request);
+    }
+}

@@ -1,0 +1,43 @@
+//! A server of block devices, as a library: what it serves, how that changes, and what it is a part
+//! of.
+//!
+//! A change of the configuration travels like this:
+//!
+//! 1. A text ([`config::read()`]), an order of an administrator ([`served::verbs`]) or another
+//!    gateway of the group ([`group::Configuration`]) says what is wanted: [`served::State`].
+//! 2. [`served::steps`] compares that with what is served, and makes steps of the differences.
+//! 3. [`served::Served::change`] refuses what connected hosts still use, opens the devices that the
+//!    steps need, and carries the steps out as one change of the inventory.
+//! 4. Each export (`weft_endpoint::export`) receives the new inventory, and tells its connections.
+//!
+//! Nothing here parses a command line, prints, or ends the process. Errors are [`Error`] and, for
+//! requests to a running server, [`management::protocol::Fault`].
+//!
+//! * [`config`]: the configuration file, and what it asks for.
+//! * [`served`]: what is served, and every change of it.
+//! * [`management`]: the control socket, for both ends.
+//! * [`group`]: this server as a gateway of a group.
+//! * [`attach`]: disks that this system attaches by itself.
+//! * [`metrics`]: the state for Prometheus.
+//! * [`service`]: the service manager, and the process that takes over.
+//! * [`sources`]: sources that are lost.
+#![forbid(unsafe_code)]
+
+pub mod attach;
+pub mod config;
+pub mod dhchap;
+pub mod group;
+pub mod limits;
+pub mod management;
+pub mod metrics;
+mod open_released;
+pub mod private_files;
+pub mod programs;
+pub mod psk;
+pub mod secret;
+pub mod served;
+pub mod service;
+pub mod sources;
+pub mod values;
+
+pub use weft_block::{Error, ErrorKind};

@@ -1,0 +1,62 @@
+//! Limits of servers.
+
+/// Payload memory of an event loop at least, in bytes: with a few KiB no host could even connect,
+/// so less is a mistake.
+pub const POOL_BYTES_MIN: u64 = 1 << 20;
+
+/// Longest request on a control socket, in bytes: a line with a whole configuration.
+pub const REQUEST_BYTES_MAX: usize = 5 << 20;
+
+/// Longest configuration of a group of gateways, in bytes: some 40,000 namespaces.
+pub const GROUP_CONFIGURATION_BYTES_MAX: usize = 4 << 20;
+
+/// Seconds that a gateway of a group waits for the cluster's monitors when it may not serve any
+/// more; then it ends, and its hosts turn to others.
+pub const GROUP_MONITORS_S: u64 = 4;
+
+/// Clients of one control socket at a time; further ones are refused.
+pub const CONTROL_CLIENTS_MAX: usize = 16;
+
+/// Seconds that a client of a control socket may take to read an answer, before it loses its
+/// connection.
+pub const CONTROL_SEND_S: u64 = 10;
+
+/// Seconds after which a client of a control socket that asks nothing loses its connection.
+pub const CONTROL_IDLE_S: u64 = 600;
+
+/// Seconds that a command waits for an answer of a server: opening a source may take as long as
+/// connecting does.
+pub const CONTROL_ANSWER_S: u64 = 120;
+
+/// Longest answer of a server that a command reads, in bytes: the counters of some 40,000
+/// namespaces and their hosts.
+pub const CONTROL_ANSWER_BYTES_MAX: u64 = 256 << 20;
+
+/// Clients of `--metrics` at a time; further ones take the place of those that have sent no
+/// request, or are refused.
+pub const METRICS_CLIENTS_MAX: usize = 8;
+
+/// Seconds between two lines of the log about clients of the metrics that were turned away.
+pub const METRICS_LOG_S: u64 = 10;
+
+/// Longest request for metrics with its header, in bytes.
+pub const METRICS_REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// Seconds in which a request for metrics must have arrived...
+pub const METRICS_REQUEST_S: u64 = 5;
+
+/// ...and in which its client must have received the response. Otherwise it is disconnected.
+pub const METRICS_SEND_S: u64 = 10;
+
+/// Seconds in which the old process must have ended when a new one takes over.
+pub const HANDOVER_S: u64 = 60;
+
+/// Milliseconds for which a file may still be in use by a namespace that was removed, or a process
+/// that was taken over: who opens it waits.
+pub const RELEASE_MS: u64 = 2_000;
+
+/// Listening sockets that a new process takes over at most.
+pub const HANDOVER_SOCKETS_MAX: usize = 128;
+
+/// Longest file of pre-shared keys, in bytes.
+pub const PSK_FILE_BYTES_MAX: u64 = 1 << 20;

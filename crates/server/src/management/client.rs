@@ -1,0 +1,87 @@
+//! Asking a server.
+
+use super::protocol::{Answer, Fault, Request, VERSION};
+use super::server::system;
+use crate::limits::{CONTROL_ANSWER_BYTES_MAX, CONTROL_ANSWER_S};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weft_block::{Error, ErrorKind};
+
+/// A connection to a server.
+pub struct Client {
+    stream: BufReader<system::Stream>,
+    path: PathBuf,
+    id: u64,
+}
+
+impl Client {
+    /// Connects to the server at `path`.
+    pub fn connect(path: &Path) -> Result<Self, Error> {
+        let failed = |e: std::io::Error| {
+            let hint = match e.kind() {
+                std::io::ErrorKind::PermissionDenied => {
+                    "only the user that runs the server, and root, may ask it"
+                }
+                std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => {
+                    "it is busy, or hangs"
+                }
+                _ => "`weft serve` starts one, and --control names it",
+            };
+            Error::io(format!("no server answers at {}: {e}; {hint}", path.display()), e)
+        };
+        let stream = system::connect(path).map_err(failed)?;
+        let limit = Duration::from_secs(CONTROL_ANSWER_S);
+        system::limit(&stream, limit, limit).map_err(failed)?;
+        Ok(Self { stream: BufReader::new(stream), path: path.to_owned(), id: 0 })
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn ask<R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: impl Serialize,
+    ) -> Result<R, Error> {
+        Ok(self.try_ask(method, params)??)
+    }
+
+    /// Like [`Client::ask`], and tells the server's refusals apart.
+    pub fn try_ask<R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: impl Serialize,
+    ) -> Result<Result<R, Fault>, Error> {
+        let strange = |why: String| {
+            Error::new(
+                ErrorKind::Protocol,
+                format!("the server at {} sent no proper answer: {why}", self.path.display()),
+            )
+        };
+        let unusual = |e: serde_json::Error| strange(e.to_string());
+        self.id += 1;
+        let params = serde_json::to_value(params).map_err(unusual)?;
+        let request =
+            Request { version: VERSION, id: self.id.into(), method: method.to_owned(), params };
+        let mut line = serde_json::to_vec(&request).map_err(unusual)?;
+        line.push(b'\n');
+        let lost =
+            |e| Error::io(format!("the server at {} does not answer: {e}", self.path.display()), e);
+        // A server that refuses a client says so without waiting for its request.
+        let sent = self.stream.get_mut().write_all(&line);
+        let mut answer = String::new();
+        if (&mut self.stream).take(CONTROL_ANSWER_BYTES_MAX).read_line(&mut answer).map_err(lost)?
+            == 0
+        {
+            sent.map_err(lost)?;
+            return Err(strange("it closed the connection".into()));
+        }
+        let Answer { result, error, .. } = serde_json::from_str(&answer).map_err(unusual)?;
+        match error {
+            Some(fault) => Ok(Err(fault)),
+            None => serde_json::from_value(result.unwrap_or(Value::Null)).map(Ok).map_err(unusual),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The threads that answer: one that accepts clients, and one for each client. A client that does
+//! not read its answers, or asks nothing for long, loses its connection; it never delays another
+//! one, or any I/O.
+
+use super::methods::Methods;
+use super::place::{self, Claim};
+use super::protocol::{Answer, Code, Fault};
+use crate::limits::{CONTROL_CLIENTS_MAX, CONTROL_IDLE_S, CONTROL_SEND_S, REQUEST_BYTES_MAX};
+use serde_json::Value;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use weft_block::Error;
+
+/// A control socket that answers. Dropping it closes the socket and removes its file.
+pub struct ControlServer {
+    claim: Claim,
+    stopping: Arc<AtomicBool>,
+}
+
+/// What the clients share.
+struct Shared {
+    methods: Methods,
+    clients: AtomicUsize,
+}
+
+/// The place of a client among [`CONTROL_CLIENTS_MAX`].
+struct Seat(Arc<Shared>);
+
+impl Seat {
+    fn take(shared: &Arc<Shared>) -> Option<Self> {
+        let more = |taken: usize| (taken < CONTROL_CLIENTS_MAX).then_some(taken + 1);
+        shared.clients.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Self(Arc::clone(shared)))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.clients.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl ControlServer {
+    /// Listens at `path`. A socket that a dead process left there is replaced.
+    ///
+    /// # Errors
+    /// `InUse` if a living process listens there; otherwise the error of listening.
+    pub fn start(path: &Path, methods: Methods) -> Result<Self, Error> {
+        place::check(path)?;
+        let claim = Claim::take(path)?;
+        let failed = |e| {
+            Error::io(
+                format!(
+                    "cannot listen at {}: {e}; choose another path with --control",
+                    path.display()
+                ),
+                e,
+            )
+        };
+        let listener = system::Listener::bind(path).map_err(failed)?;
+        let shared = Arc::new(Shared { methods, clients: AtomicUsize::new(0) });
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopping);
+        let accept = move || {
+            while !stop.load(Ordering::Acquire) {
+                match listener.accept() {
+                    Ok(client) if !stop.load(Ordering::Acquire) => serve(&shared, client),
+                    Ok(_) => {}
+                    Err(e) => refuse(&e),
+                }
+            }
+        };
+        std::thread::Builder::new().name("weft-control".into()).spawn(accept).map_err(failed)?;
+        Ok(Self { claim, stopping })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> PathBuf {
+        self.claim.path().to_owned()
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        // Wakes the thread that accepts.
+        let _ = system::connect(self.claim.path());
+    }
+}
+
+/// Accepting failed. A peer cannot cause this faster than it connects.
+fn refuse(error: &io::Error) {
+    tracing::warn!("a client of the control socket was refused: {error}");
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn serve(shared: &Arc<Shared>, mut client: system::Stream) {
+    let prepared = system::limit(
+        &client,
+        Duration::from_secs(CONTROL_IDLE_S),
+        Duration::from_secs(CONTROL_SEND_S),
+    );
+    if let Err(e) = prepared {
+        return refuse(&e);
+    }
+    let Some(seat) = Seat::take(shared) else {
+        let text = format!(
+            "the control socket has {CONTROL_CLIENTS_MAX} clients, the maximum; end one of them"
+        );
+        let _ =
+            say(&mut client, &Answer::to(Value::Null, Err(Fault::new(Code::NoResources, text))));
+        return;
+    };
+    let work = move || {
+        // It is gone, slow, or idle: nothing is owed to it any more.
+        let _ = converse(&seat.0.methods, client);
+    };
+    if let Err(e) = std::thread::Builder::new().name("weft-client".into()).spawn(work) {
+        refuse(&e);
+    }
+}
+
+/// Answers a client until it has gone. A line that is too long is answered, and ends the
+/// conversation.
+fn converse(methods: &Methods, client: impl Read + Write) -> io::Result<()> {
+    let mut client = BufReader::new(client);
+    let mut line = Vec::new();
+    while client.by_ref().take(REQUEST_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)? > 0 {
+        let request = line.trim_ascii_end();
+        if !request.is_empty() {
+            let (answer, afterwards) = methods.answer(request);
+            let said = say(client.get_mut(), &answer);
+            if let Some(afterwards) = afterwards {
+                afterwards();
+            }
+            said?;
+        }
+        if line.len() > REQUEST_BYTES_MAX {
+            break;
+        }
+        line.clear();
+        line.shrink_to(4096);
+    }
+    Ok(())
+}
+
+fn say(client: &mut impl Write, answer: &Answer) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    client.write_all(&line)
+}
+
+/// Unix sockets of this user's.
+#[cfg(unix)]
+pub mod system {
+    use crate::private_files;
+    use std::io;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::path::Path;
+    use std::time::Duration;
+
+    /// A connection.
+    pub type Stream = UnixStream;
+
+    /// A listening socket.
+    pub struct Listener(UnixListener);
+
+    impl Listener {
+        /// Listens at `path`, replacing a socket that is there: the caller holds the claim to the
+        /// path.
+        pub fn bind(path: &Path) -> io::Result<Self> {
+            crate::management::place::remove(path)?;
+            Ok(Self(private_files::bind(path)?))
+        }
+
+        /// The next client, if it belongs to the user of this process, or to root.
+        pub fn accept(&self) -> io::Result<Stream> {
+            let (client, _) = self.0.accept()?;
+            private_files::check_peer(&client)?;
+            Ok(client)
+        }
+    }
+
+    /// Bounds the time that reading a request and writing an answer take.
+    pub fn limit(stream: &Stream, receive: Duration, send: Duration) -> io::Result<()> {
+        stream.set_read_timeout(Some(receive))?;
+        stream.set_write_timeout(Some(send))
+    }
+
+    /// Connects to the socket at `path`.
+    pub fn connect(path: &Path) -> io::Result<Stream> {
+        UnixStream::connect(path)
+    }
+}
+
+#[cfg(windows)]
+pub use super::pipe as system;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("weft-control-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    fn methods() -> Methods {
+        let mut methods = Methods::default();
+        methods.add("echo", |value: Value| Ok(value));
+        methods
+    }
+
+    fn asked(client: &mut BufReader<system::Stream>, line: &str) -> Value {
+        client.get_mut().write_all(line.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_line(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap_or(Value::Null)
+    }
+
+    #[test]
+    fn clients_are_answered_and_counted() {
+        let directory = directory("clients");
+        let path = directory.join("a.control");
+        let server = ControlServer::start(&path, methods()).unwrap();
+        assert!(ControlServer::start(&path, methods()).is_err(), "it is alive");
+        let connect = || BufReader::new(system::connect(&path).unwrap());
+        let mut clients: Vec<_> = (0..CONTROL_CLIENTS_MAX).map(|_| connect()).collect();
+        let echo = "{\"version\":1,\"method\":\"echo\",\"params\":7}\n";
+        // In the other order: a client that says nothing delays nobody.
+        clients.iter_mut().rev().for_each(|client| assert_eq!(asked(client, echo)["result"], 7));
+        let mut refused = String::new();
+        connect().read_line(&mut refused).unwrap();
+        assert!(refused.contains("no-resources"), "{refused}");
+        assert_eq!(
+            asked(&mut clients[0], &format!("{}\n", "x".repeat(REQUEST_BYTES_MAX)))["error"]["code"],
+            "malformed"
+        );
+        drop(clients);
+        drop(server);
+        assert!(!path.exists());
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_socket_of_a_dead_process_is_replaced() {
+        let directory = directory("stale");
+        let path = directory.join("a.control");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let _server = ControlServer::start(&path, methods()).unwrap();
+        let mut client = BufReader::new(system::connect(&path).unwrap());
+        assert_eq!(
+            asked(&mut client, "{\"version\":1,\"method\":\"echo\",\"params\":1}\n")["result"],
+            1
+        );
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &std::fs::metadata(&path).unwrap().permissions(),
+        );
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+}

@@ -1,0 +1,75 @@
+//! `--metrics`: the state of a server for Prometheus.
+//!
+//! * [`exposition`]: a report as metrics, by the conventions of Prometheus: base units, `_total` on
+//!   counters.
+//! * [`http`]: the server that answers a scrape, on threads of its own.
+
+mod exposition;
+mod http;
+
+pub use http::MetricsServer;
+
+use crate::management::running::Running;
+use crate::secret;
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
+use weft_block::{Error, ErrorKind};
+use zeroize::Zeroizing;
+
+/// Where the metrics are, and who may read them.
+#[derive(Clone, Debug, Default)]
+pub struct MetricsConfig {
+    /// `ADDR:PORT` to listen at; `None`: there are none. Port 0 picks a free port.
+    pub listen: Option<String>,
+    /// File with the token that a scrape has to show; needed for addresses other than the loopback.
+    pub token_file: Option<PathBuf>,
+}
+
+impl MetricsConfig {
+    /// Checks the options, before anything starts.
+    pub fn check(&self) -> Result<(), Error> {
+        if let Some(at) = self.address()?
+            && let Err(e) = TcpListener::bind(at)
+            // A server from which this one takes over may still have the port.
+            && e.kind() != std::io::ErrorKind::AddrInUse
+        {
+            return Err(http::cannot(at, e));
+        }
+        self.token().map(drop)
+    }
+
+    /// Starts the server, if one is wanted.
+    pub fn start(&self, running: &Running) -> Result<Option<MetricsServer>, Error> {
+        let Some(at) = self.address()? else { return Ok(None) };
+        let running = running.clone();
+        let scrape = move || exposition::text(&running.report());
+        Ok(Some(MetricsServer::start(at, self.token()?, scrape)?))
+    }
+
+    fn token(&self) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+        self.token_file.as_deref().map(secret::from_file).transpose()
+    }
+
+    fn address(&self) -> Result<Option<SocketAddr>, Error> {
+        let Some(given) = &self.listen else { return Ok(None) };
+        let wrong = |why: &dyn std::fmt::Display| {
+            Error::new(
+                ErrorKind::Usage,
+                format!("--metrics {given}: {why}; give ADDR:PORT, as in 127.0.0.1:9464"),
+            )
+        };
+        let mut found = given.to_socket_addrs().map_err(|e| wrong(&e))?;
+        let address = found.next().ok_or_else(|| wrong(&"the name has no address"))?;
+        if !is_loopback(address.ip()) && self.token_file.is_none() {
+            let text = format!(
+                "--metrics {given}: without --metrics-token-file, everybody in the network could read them; listen on 127.0.0.1, or give a token"
+            );
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        Ok(Some(address))
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}

@@ -1,0 +1,75 @@
+//! Programs that weft starts. Programs of the system do not inherit its secrets: every one of them
+//! could show its environment.
+
+use crate::secret::VARIABLES;
+use std::process::Command;
+
+/// A program of the system, without the environment variables that hold secrets of weft's.
+pub fn system(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for variable in VARIABLES {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// This program, which reads its secrets itself.
+pub fn this_program() -> std::io::Result<Command> {
+    Ok(Command::new(std::env::current_exe()?))
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn programs_of_the_system_do_not_inherit_secrets() {
+        let command = system("env");
+        for variable in VARIABLES {
+            let removed =
+                command.get_envs().any(|(name, value)| name == variable && value.is_none());
+            assert!(removed, "{variable}");
+        }
+    }
+
+    /// Everything that is started is made here.
+    #[test]
+    fn there_is_no_other_way_to_start_a_program() {
+        fn look(at: &Path, found: &mut Vec<String>) {
+            for entry in std::fs::read_dir(at).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    look(&path, found);
+                } else if path.extension().is_some_and(|kind| kind == "rs") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    // What comes before the tests is shipped.
+                    let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();
+                    if [
+                        "process::Command;",
+                        "process::Command::",
+                        "process::{Command",
+                        "process::{Child, Command",
+                    ]
+                    .iter()
+                    .any(|used| shipped.contains(used))
+                    {
+                        found.push(path.file_name().unwrap().to_string_lossy().into_owned());
+                    }
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for part in
+            ["cli", "server", "endpoint", "bench", "block", "group", "io", "proto", "tls", "ceph"]
+        {
+            look(
+                &Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(part).join("src"),
+                &mut found,
+            );
+        }
+        found.retain(|name| name != "tests.rs");
+        assert_eq!(found, ["programs.rs"]);
+    }
+}

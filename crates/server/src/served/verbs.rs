@@ -1,0 +1,414 @@
+//! The methods of the control socket that change what is served.
+
+use super::{Changed, How, Served, Shown, State};
+use crate::config::check::listen_place as address;
+use crate::config::check::parse_state;
+use crate::config::desired::{DesiredNamespace, DesiredState};
+use crate::config::subsystems::{FORGETS, forgets, from_digits};
+use crate::group::spread;
+use crate::group::verbs::check_source;
+use crate::management::methods::Methods;
+use crate::management::protocol::{Code, Fault};
+use crate::values::parse_nqn;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use uuid::Uuid;
+use weft_block::units;
+use weft_endpoint::inventory::{Access, DEFAULT_GROUP, Forgotten};
+use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::{Id128, Nsid};
+
+/// Parameters of `namespace.add`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AddNamespace {
+    /// NQN; `None`: the only subsystem.
+    pub subsystem: Option<String>,
+    /// Identifier; `None`: the lowest free one.
+    pub nsid: Option<u32>,
+    /// Source URL.
+    pub source: String,
+    /// Name for NBD clients.
+    pub name: Option<String>,
+    /// UUID.
+    pub uuid: Option<String>,
+    /// NGUID.
+    pub nguid: Option<String>,
+    /// EUI-64.
+    pub eui64: Option<String>,
+    /// Size to serve at most.
+    pub size: Option<String>,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// ANA group.
+    pub ana_group: Option<u32>,
+}
+
+/// Parameters of `namespace.remove`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveNamespace {
+    /// NQN; `None`: the only subsystem.
+    #[serde(default)]
+    pub subsystem: Option<String>,
+    /// Identifier.
+    pub nsid: u32,
+    /// See [`How`].
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Parameters of `namespace.resize`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeNamespace {
+    /// NQN; `None`: the only subsystem.
+    #[serde(default)]
+    pub subsystem: Option<String>,
+    /// Identifier.
+    pub nsid: u32,
+    /// Size to serve at most; `None`: all of the source.
+    #[serde(default)]
+    pub size: Option<String>,
+    /// See [`How`].
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Parameters of `host.allow` and `host.deny`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeHost {
+    /// NQN; `None`: the only subsystem.
+    #[serde(default)]
+    pub subsystem: Option<String>,
+    /// NQN of an NVMe host, or name of an iSCSI initiator.
+    pub host: String,
+    /// See [`How`].
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Parameters of `host.forget`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForgetHost {
+    /// NQN of an NVMe host, or its identifier, a UUID.
+    pub host: String,
+}
+
+/// Parameters of `ana.set`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetState {
+    /// ANA group.
+    pub group: u32,
+    /// State.
+    pub state: String,
+    /// For hosts that come by this listener only, as ADDR:PORT.
+    #[serde(default)]
+    pub listener: Option<String>,
+}
+
+/// Parameters of `config.apply`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Apply {
+    /// The path of the file, for messages; paths in it begin at its directory.
+    pub file: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// See [`How`].
+    #[serde(default)]
+    pub force: bool,
+    /// See [`How`].
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Adds the methods.
+pub fn add(methods: &mut Methods, served: &Arc<Served>) {
+    let of = || Arc::clone(served);
+    let it = of();
+    methods.add("namespace.add", move |params: AddNamespace| {
+        let in_group = it.group.is_some();
+        it.change(How::default(), |state| add_namespace(state, &params, in_group))
+    });
+    let it = of();
+    methods.add("namespace.remove", move |RemoveNamespace { subsystem, nsid, force }| {
+        it.change(How { force, dry_run: false }, |state| {
+            let subsystem = meant(state, subsystem.as_deref())?;
+            subsystem.namespace_mut(Nsid(nsid))?;
+            subsystem.namespaces.retain(|namespace| namespace.nsid != Nsid(nsid));
+            Ok(())
+        })
+    });
+    let it = of();
+    methods.add("namespace.resize", move |ResizeNamespace { subsystem, nsid, size, force }| {
+        it.change(How { force, dry_run: false }, |state| {
+            let bytes = size.as_deref().map(bytes).transpose()?;
+            meant(state, subsystem.as_deref())?.namespace_mut(Nsid(nsid))?.bytes = bytes;
+            Ok(())
+        })
+    });
+    let it = of();
+    methods.add("host.allow", move |params: ChangeHost| change_access(&it, &params, true));
+    let it = of();
+    methods.add("host.deny", move |params: ChangeHost| change_access(&it, &params, false));
+    let it = of();
+    methods.add("host.forget", move |params: ForgetHost| forget_host(&it, &params));
+    let it = of();
+    methods.add("ana.set", move |params: SetState| {
+        if let Some(group) = &it.group {
+            return group.set_state(&params, &it.inventory);
+        }
+        let urls = it.exports.urls();
+        it.change(How::default(), |state| set_state(state, &params, &urls))
+    });
+    let it = of();
+    methods.add("config.apply", move |params: Apply| apply(&it, &params));
+}
+
+/// Applies the text of a file.
+fn apply(served: &Served, Apply { file, text, force, dry_run }: &Apply) -> Result<Changed, Fault> {
+    served.apply_text(How { force: *force, dry_run: *dry_run }, (text, file))
+}
+
+fn invalid(why: impl ToString) -> Fault {
+    Fault::new(Code::Invalid, why.to_string())
+}
+
+fn meant<'a>(
+    state: &'a mut State,
+    nqn: Option<&str>,
+) -> Result<&'a mut crate::config::desired::DesiredSubsystem, Fault> {
+    let nqn = nqn.map(parse_nqn).transpose()?;
+    state.meant(nqn.as_ref())
+}
+
+fn bytes(size: &str) -> Result<u64, Fault> {
+    units::parse_size(size).map_err(invalid)
+}
+
+fn add_namespace(state: &mut State, params: &AddNamespace, in_group: bool) -> Result<(), Fault> {
+    if params.source.is_empty() {
+        return Err(invalid("source is missing: the URL of what is to be served"));
+    }
+    weft_endpoint::check(&params.source)?;
+    if in_group {
+        check_source(params)?;
+    }
+    let identities = [&params.uuid, &params.nguid, &params.eui64];
+    if identities.into_iter().any(Option::is_some) && forgets(&params.source) {
+        return Err(invalid(FORGETS));
+    }
+    let subsystem = meant(state, params.subsystem.as_deref())?;
+    let taken = |nsid: &u32| subsystem.namespaces.iter().any(|namespace| namespace.nsid.0 == *nsid);
+    let nsid = params.nsid.or_else(|| (1..).find(|nsid| !taken(nsid))).unwrap_or(1);
+    if taken(&nsid) {
+        let text = format!(
+            "the subsystem {} already has a namespace {nsid}: remove it, or choose another nsid",
+            subsystem.nqn
+        );
+        return Err(invalid(text));
+    }
+    let digits =
+        |what: &str, count: usize| invalid(format!("the {what} is not {count} hexadecimal digits"));
+    let nguid = params
+        .nguid
+        .as_deref()
+        .map(|text| from_digits(text).ok_or_else(|| digits("NGUID", 32)))
+        .transpose()?;
+    let eui64 = params
+        .eui64
+        .as_deref()
+        .map(|text| from_digits(text).ok_or_else(|| digits("EUI-64", 16)))
+        .transpose()?;
+    let uuid = params.uuid.as_deref().map(|text| {
+        Uuid::parse_str(text)
+            .map_err(|_| invalid(format!("\"{text}\" is not a UUID: `uuidgen` makes one")))
+    });
+    let source = if params.read_only {
+        format!("readonly:{}", params.source)
+    } else {
+        params.source.clone()
+    };
+    subsystem.namespaces.push(DesiredNamespace {
+        name: params.name.clone(),
+        uuid: uuid.transpose()?,
+        nguid,
+        eui64,
+        bytes: params.size.as_deref().map(bytes).transpose()?,
+        group: params.ana_group.unwrap_or(if in_group {
+            spread(&subsystem.nqn, nsid)
+        } else {
+            DEFAULT_GROUP
+        }),
+        ..DesiredNamespace::new(Nsid(nsid), source)
+    });
+    Ok(())
+}
+
+/// Lets a host in or out, and says where that is no news.
+fn change_access(served: &Served, params: &ChangeHost, allow: bool) -> Result<Changed, Fault> {
+    let mut note = None;
+    let how = How { force: params.force, dry_run: false };
+    let mut changed = served.change(how, |state| {
+        note = change_host(state, params, allow)?;
+        Ok(())
+    })?;
+    changed.notes.extend(note);
+    Ok(changed)
+}
+
+/// Forgets which name a host has proved with its identifier.
+fn forget_host(served: &Served, ForgetHost { host }: &ForgetHost) -> Result<Changed, Fault> {
+    let whom = match Uuid::parse_str(host) {
+        Ok(id) => Forgotten::Identifier(Id128(*id.as_bytes())),
+        Err(_) => Forgotten::Name(parse_nqn(host)?),
+    };
+    let forgotten = served
+        .inventory
+        .forget_host(&whom)
+        .map_err(|e| Fault::new(Code::Refused, e.to_string()))?;
+    let shown = |(id, name)| Shown {
+        kind: "remove".to_owned(),
+        text: format!("the identifier {id} is no longer that of host {name}"),
+        hosts: Vec::new(),
+    };
+    let notes = match forgotten.is_empty() {
+        true => vec![format!("nothing is known of {host} that could be forgotten")],
+        false => Vec::new(),
+    };
+    let changes = forgotten.into_iter().map(shown).collect();
+    Ok(Changed { generation: served.inventory.now().generation(), changes, notes })
+}
+
+fn change_host(
+    state: &mut State,
+    params: &ChangeHost,
+    allow: bool,
+) -> Result<Option<String>, Fault> {
+    let subsystem = meant(state, params.subsystem.as_deref())?;
+    let is_initiator = ["iqn.", "eui.", "naa."].iter().any(|start| params.host.starts_with(start));
+    if is_initiator {
+        let name = Name::new(&params.host)
+            .map_err(|e| invalid(format!("\"{}\" is not an iSCSI name: {e}", params.host)))?;
+        return change(&mut subsystem.initiators, name, allow);
+    }
+    change(&mut subsystem.hosts, parse_nqn(&params.host)?, allow)
+}
+
+/// Changes who has access; gives what is to be said where nothing changes.
+fn change<T: Ord + Clone + ToString>(
+    access: &mut Access<T>,
+    name: T,
+    allow: bool,
+) -> Result<Option<String>, Fault> {
+    let text = name.to_string();
+    match (allow, &*access) {
+        (true, Access::Any) => {
+            return Ok(Some(format!(
+                "every host may connect already, {text} included; to let only some in, list them in a configuration and use weft apply, or start \
+                 with weft serve --allow-host or --allow-initiator"
+            )));
+        }
+        (true, Access::Only(names)) if names.contains(&name) => {
+            return Ok(Some(format!("{text} may connect already")));
+        }
+        (true, _) => access.allow(name),
+        (false, Access::Only(_)) => {
+            if !access.deny(&name) {
+                return Ok(Some(format!("{text} is not among the hosts that may connect")));
+            }
+        }
+        (false, Access::Any) => {
+            let text = format!(
+                "every host may connect, so {} cannot be denied alone: list the hosts that may, with weft apply",
+                name.to_string()
+            );
+            return Err(invalid(text));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a server that listens at `listen`, and is reached at `urls`, has a listener; an address
+/// of all means each of the machine.
+fn is_listener(at: SocketAddr, listen: &[String], urls: &[String]) -> bool {
+    let ports = || urls.iter().chain(listen).filter_map(|url| address(url));
+    let any = listen.iter().filter_map(|url| address(url)).any(|of| of.ip().is_unspecified());
+    ports().any(|of| of == at || (any && of.port() == at.port()))
+}
+
+fn set_state(state: &mut State, params: &SetState, urls: &[String]) -> Result<(), Fault> {
+    let not_an_address = |text: &str| invalid(format!("\"{text}\" is not an ADDR:PORT"));
+    let listener = params
+        .listener
+        .as_deref()
+        .map(|text| text.parse::<SocketAddr>().map_err(|_| not_an_address(text)));
+    let (group, listener) = (params.group, listener.transpose()?);
+    if let Some(at) = listener.filter(|at| !is_listener(*at, &state.listen, urls)) {
+        // Each namespace has a URL.
+        let known: BTreeSet<SocketAddr> = urls.iter().filter_map(|url| address(url)).collect();
+        let known: Vec<String> = known.iter().map(SocketAddr::to_string).collect();
+        return Err(invalid(format!(
+            "this server has no listener {at}: it has {}",
+            known.join(", ")
+        )));
+    }
+    // What is said of all listeners holds for single ones, too.
+    state.states.retain(|of| of.group != group || (listener.is_some() && of.listener != listener));
+    state.states.push(DesiredState {
+        group,
+        listener,
+        state: parse_state(&params.state).map_err(invalid)?,
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_are_known_by_address_or_port() {
+        let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let urls = texts(&[
+            "nvme+tcp://192.0.2.1:4420/nqn.2026-01.example:a",
+            "nbd+unix:///?socket=/run/x",
+        ]);
+        let is =
+            |at: &str, listen: &str| is_listener(at.parse().unwrap(), &texts(&[listen]), &urls);
+        assert!(
+            is("192.0.2.1:4420", "nvme+tcp://192.0.2.1:4420")
+                && !is("192.0.2.2:4420", "nvme+tcp://192.0.2.1:4420")
+        );
+        assert!(
+            is("192.0.2.2:4420", "nvme+tcp://0.0.0.0:4420")
+                && is("192.0.2.2:4420", "nvme+tcp://[::]:0")
+        );
+        assert!(!is("192.0.2.2:4421", "nvme+tcp://0.0.0.0:4420"));
+    }
+
+    #[test]
+    fn what_changes_nothing_is_told() {
+        let mut all = Access::<String>::Any;
+        assert!(
+            change(&mut all, "a".into(), true)
+                .unwrap()
+                .unwrap()
+                .contains("every host may connect already")
+        );
+        let mut some = Access::Only(["a".to_owned()].into());
+        assert!(
+            change(&mut some, "a".into(), true).unwrap().unwrap().contains("may connect already")
+        );
+        assert!(change(&mut some, "b".into(), false).unwrap().unwrap().contains("not among"));
+        assert_eq!(change(&mut some, "b".into(), true).unwrap(), None);
+        assert_eq!(change(&mut some, "b".into(), false).unwrap(), None);
+    }
+}

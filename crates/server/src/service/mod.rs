@@ -1,0 +1,9 @@
+//! A server as a part of its system: the service manager, and the process that takes over from it.
+//!
+//! * [`notify`]: tells systemd of the start, the end, and that the process is alive.
+//! * [`activation`]: sockets that systemd has opened.
+//! * [`takeover`]: a new process takes over the sockets of an old one.
+
+pub mod activation;
+pub mod notify;
+pub mod takeover;
