@@ -184,10 +184,12 @@ mod system {
         Ok(())
     }
 
+    /// Does nothing: directories of a user belong to that user alone here.
     pub fn check_directory(_: &Path) -> io::Result<()> {
         Ok(())
     }
 
+    /// Makes a directory, which belongs to its user alone here.
     pub fn make_private(path: &Path) -> io::Result<()> {
         std::fs::create_dir_all(path)
     }
