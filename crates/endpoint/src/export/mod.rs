@@ -5,6 +5,7 @@
 //! mailboxes, and the orderly end.
 
 pub(crate) mod budget;
+mod device_side;
 pub(crate) mod devices;
 pub(crate) mod driver;
 pub(crate) mod hosts;
@@ -12,6 +13,7 @@ pub mod iscsi;
 mod listen;
 pub(crate) mod mailbox;
 pub(crate) mod members;
+pub(crate) mod memory;
 pub mod nbd;
 pub mod nvme;
 pub mod origin;

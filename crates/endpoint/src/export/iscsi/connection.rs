@@ -1,13 +1,14 @@
 //! One connection of an initiator, from accept to its end, on one loop.
 
-use super::memory::Memory;
 use super::session::Session;
 use super::shared::{Before, Mailbox, Shared, Told, Verdict};
 use crate::export::budget::Budget;
+use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
 use crate::export::driver::{self, Service};
 use crate::export::listen::Homes;
 use crate::export::members::Serving;
+use crate::export::memory::CommandMemory;
 use crate::export::seats::Newcomer;
 use crate::limits::LOGOUT_WAIT_S;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
@@ -145,7 +146,9 @@ impl Connection {
                     self.id,
                 ) {
                     Ok(devices) => {
-                        let memory = Memory::new(pump.engine.tags(), Budget::new(on, &pump.peer()));
+                        let budget = Budget::new(on, &pump.peer());
+                        let memory = CommandMemory::new(pump.engine.tags().into(), budget);
+                        let side = DeviceSide::new(devices, memory);
                         let meter = self.shared.meter(
                             &login.initiator,
                             &pump.peer(),
@@ -154,8 +157,7 @@ impl Connection {
                         );
                         let (shared, mailbox) =
                             (Arc::clone(&self.shared), Arc::clone(&self.mailbox));
-                        let mut session =
-                            Session::new(nexus, shared, mailbox, devices, memory, meter);
+                        let mut session = Session::new(nexus, shared, mailbox, side, meter);
                         session.reservations = view.reservations;
                         self.role = Role::Normal(Box::new(session));
                         self.newcomer = None;
@@ -183,14 +185,14 @@ impl Connection {
 /// Closes a connection whose session is over or was stopped.
 #[inline]
 fn close_if_done(session: &mut Session, pump: &mut Pump) {
-    let wanted = session.over || session.logging_out || session.stopping;
+    let wanted = session.over || session.logging_out || session.side.is_stopping();
     if !wanted || pump.is_closing() {
         return;
     }
     if session.logging_out && session.is_quiet() {
         pump.engine.logged_out();
         pump.close();
-    } else if session.over || session.stopping && session.is_quiet() {
+    } else if session.over || session.side.is_stopping() && session.is_quiet() {
         pump.engine.announce_drop(0);
         pump.close();
     }
@@ -239,7 +241,7 @@ impl Service for Connection {
     fn drain(&mut self, pump: &mut Pump) {
         match &mut self.role {
             Role::Normal(session) => {
-                session.draining = true;
+                session.side.drain();
                 pump.engine.request_logout(LOGOUT_WAIT_S);
             }
             Role::Login { .. } | Role::Discovery { .. } => pump.close(),
@@ -263,7 +265,7 @@ impl Service for Connection {
 
     #[inline]
     fn is_starved(&self) -> bool {
-        matches!(&self.role, Role::Normal(session) if !session.starved.is_empty())
+        matches!(&self.role, Role::Normal(session) if !session.side.waiting().is_empty())
     }
 
     fn feed(&mut self, on: &Handle, pump: &mut Pump) {
@@ -338,7 +340,7 @@ impl Handler<TargetConnection> for Connection {
     #[inline]
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         match &mut self.role {
-            Role::Normal(session) => session.memory.piece_mut(tag, offset, len),
+            Role::Normal(session) => session.side.memory.piece_mut(tag, offset, len),
             _ => None,
         }
     }
@@ -346,14 +348,14 @@ impl Handler<TargetConnection> for Connection {
     #[inline]
     fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
         if let Role::Normal(session) = &mut self.role {
-            session.memory.pieces_mut(tag, offset, len, into);
+            session.side.memory.pieces_mut(tag, offset, len, into);
         }
     }
 
     #[inline]
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
         let memory = match &self.role {
-            Role::Normal(session) => session.memory.piece(tag, offset, len),
+            Role::Normal(session) => session.side.memory.piece(tag, offset, len),
             _ => None,
         };
         memory.expect("the engine sends what a command was completed with")

@@ -8,7 +8,6 @@
 mod config;
 mod connection;
 mod logins;
-mod memory;
 mod ports;
 mod reserve;
 mod reset;

@@ -15,7 +15,7 @@ impl Session {
     pub(super) fn reserve(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
         let unit = self.places[tag.index()].task.unit();
         let of = self.reservations.get(unit).and_then(Option::as_ref);
-        self.in_device += 1;
+        self.side.hold();
         let place = &mut self.places[tag.index()];
         (place.in_device, place.reserves) = (true, true);
         match (self.nexus.take_operation(), of) {
@@ -41,7 +41,7 @@ impl Session {
         tag: Tag,
         outcome: Result<(), Refusal>,
     ) {
-        self.in_device -= 1;
+        self.side.release();
         let place = &mut self.places[tag.index()];
         (place.in_device, place.reserves) = (false, false);
         if self.places[tag.index()].dying {

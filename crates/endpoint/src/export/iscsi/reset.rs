@@ -176,10 +176,10 @@ impl Session {
             reject(engine, &wait);
             rejected = true;
         }
-        if rejected && !self.stopping {
+        if rejected && !self.side.is_stopping() {
             self.settled(engine, tag);
         }
-        rejected && !self.stopping
+        rejected && !self.side.is_stopping()
     }
 
     /// Devices have given all overdue operations back.
@@ -256,17 +256,17 @@ impl Session {
         if place.dying || place.in_device {
             place.dying = true;
             match &place.split {
-                None => self.devices.cancel(tag.0.into()),
-                Some(split) => split.users(tag).for_each(|user| self.devices.cancel(user)),
+                None => self.side.cancel(tag.0.into()),
+                Some(split) => split.users(tag).for_each(|user| self.side.cancel(user)),
             }
             return false;
         }
-        self.starved.retain(|starved| starved.tag() != tag);
+        self.side.forget_waiting(|starved| starved.tag() == tag);
         if !engine.abandon(tag) {
             self.places[tag.index()].dying = true;
             return false;
         }
-        self.memory.free(tag);
+        self.side.memory.free(tag);
         self.meter.forget(tag);
         true
     }
@@ -274,7 +274,7 @@ impl Session {
     /// The device has given the memory of a dying command back.
     #[cold]
     pub(super) fn bury(&mut self, engine: &mut TargetConnection, tag: Tag) {
-        self.memory.free(tag);
+        self.side.memory.free(tag);
         self.meter.forget(tag);
         engine.abandon(tag);
         self.settled(engine, tag);
@@ -290,8 +290,7 @@ impl Session {
 
     /// Takes no more commands and asks the devices to end what they have.
     pub(super) fn stop(&mut self, engine: &mut TargetConnection) {
-        if !core::mem::replace(&mut self.stopping, true) {
-            self.draining = true;
+        if self.side.stop() {
             self.abort_all(engine);
         }
     }

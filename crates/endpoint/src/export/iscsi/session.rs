@@ -2,18 +2,16 @@
 //! answers.
 
 use super::connection::announce;
-use super::memory::Memory;
 use super::reset::Waits;
 use super::shared::{Mailbox, Shared};
 use super::split::{Lost, Split};
 use super::units::View;
-use crate::export::devices::OpenDevices;
+use crate::export::device_side::DeviceSide;
 use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
 use crate::reservations::NamespaceReservations;
 use crate::statistics::{Kind, Meter};
 use crate::status::scsi::to_scsi;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Change, Completion, Op, OpKind, Outcome};
 use weft_io::{Buf, DriverId, Handle, Segments};
@@ -65,21 +63,13 @@ pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) places: Vec<Place>,
-    pub(super) memory: Memory,
     pub(super) meter: Meter,
-    pub(super) devices: OpenDevices,
+    pub(super) side: DeviceSide<Starved>,
     /// Those of the logical units, by their numbers.
     pub(super) reservations: Arc<[Option<Arc<NamespaceReservations>>]>,
-    pub(super) starved: VecDeque<Starved>,
-    done: Vec<Completion>,
-    pub(super) in_device: usize,
     /// The memory of long requests of which a device still has parts.
     lost: Lost,
     pub(super) waits: Waits,
-    /// No more commands are taken.
-    pub(super) draining: bool,
-    /// Commands in progress are not answered either.
-    pub(super) stopping: bool,
     /// The initiator has asked for the end.
     pub(super) logging_out: bool,
     /// To be closed once everything is sent.
@@ -91,27 +81,20 @@ impl Session {
         nexus: Box<Nexus>,
         shared: Arc<Shared>,
         mailbox: Arc<Mailbox>,
-        devices: OpenDevices,
-        memory: Memory,
+        side: DeviceSide<Starved>,
         meter: Meter,
     ) -> Self {
-        let tags = memory.tags();
+        let tags = side.memory.tags();
         Self {
             nexus,
             shared,
             mailbox,
             places: (0..tags).map(|_| Place::default()).collect(),
-            memory,
             meter,
-            devices,
+            side,
             reservations: Arc::new([]),
-            starved: VecDeque::new(),
-            done: Vec::with_capacity(tags),
-            in_device: 0,
             lost: Lost::default(),
             waits: Waits::default(),
-            draining: false,
-            stopping: false,
             logging_out: false,
             over: false,
         }
@@ -128,14 +111,15 @@ impl Session {
         match event {
             TargetEvent::Command { tag, command } => self.command(on, engine, tag, &command),
             TargetEvent::DataArrived { tag }
-                if self.memory.len(tag) < self.places[tag.index()].wanted as usize =>
+                if self.side.memory.len(tag) < self.places[tag.index()].wanted as usize =>
             {
                 let bytes = self.places[tag.index()].wanted;
                 self.fetch(on, engine, tag, bytes)
             }
             TargetEvent::DataArrived { tag } => {
-                let step =
-                    self.nexus.data(&mut self.places[tag.index()].task, self.memory.first(tag));
+                let step = self
+                    .nexus
+                    .data(&mut self.places[tag.index()].task, self.side.memory.first(tag));
                 self.follow(on, engine, tag, step)
             }
             TargetEvent::DataFailed { tag } => {
@@ -147,7 +131,7 @@ impl Session {
                 Flow::Continue
             }
             TargetEvent::Dropped { tag } => {
-                self.memory.free(tag);
+                self.side.memory.free(tag);
                 self.settled(engine, tag);
                 Flow::Continue
             }
@@ -173,7 +157,7 @@ impl Session {
         command: &ScsiCommand,
     ) -> Flow {
         self.meter.start(tag, Kind::Other);
-        if self.draining {
+        if self.side.is_draining() {
             self.refuse(engine, tag, ScsiStatus::BUSY, None);
             return Flow::Continue;
         }
@@ -226,7 +210,7 @@ impl Session {
         let urgent = engine.has_unsolicited(tag);
         self.places[tag.index()].wanted = bytes;
         if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes)
-            || self.memory.provide(on, tag, bytes as usize)
+            || self.side.memory.provide(on, tag, bytes as usize)
         {
             engine.fetch(tag, bytes);
             return Flow::Continue;
@@ -238,12 +222,12 @@ impl Session {
                 self.refuse(engine, tag, ScsiStatus::TASK_SET_FULL, None);
                 return Flow::Continue;
             }
-            if self.memory.provide_reserve(on, tag, first as usize) {
+            if self.side.memory.provide_reserve(on, tag, first as usize) {
                 engine.fetch(tag, first);
                 return Flow::Continue;
             }
         }
-        self.starved.push_back(Starved::Fetch { tag, bytes, urgent });
+        self.side.wait(Starved::Fetch { tag, bytes, urgent });
         if urgent { Flow::Pause } else { Flow::Continue }
     }
 
@@ -252,14 +236,14 @@ impl Session {
         let task = &self.places[tag.index()].task;
         let Some((lba, blocks)) = task.destination() else { return false };
         let unit = task.unit();
-        let block_bytes = self.devices.block_bytes(unit);
+        let block_bytes = self.side.block_bytes(unit);
         let whole =
             block_bytes.is_some_and(|size| u64::from(blocks) * u64::from(size) == u64::from(bytes));
         whole
-            && self.memory.len(tag) == 0
+            && self.side.memory.len(tag) == 0
             && !self.is_long(unit, bytes)
             && !self.nexus.revoked(task, lba, blocks)
-            && self.devices.spare(unit, lba, blocks, self.memory.at(tag))
+            && self.side.spare_for(tag, unit, (lba, blocks))
     }
 
     /// Makes an operation of a request.
@@ -270,10 +254,10 @@ impl Session {
             RequestKind::WriteRepeated | RequestKind::CompareRepeated => {
                 return self.submit_repeated(on, tag, request);
             }
-            RequestKind::Write => (OpKind::Write { fua: request.fua }, self.memory.take(tag)),
-            RequestKind::Compare => (OpKind::Compare, self.memory.take(tag)),
+            RequestKind::Write => (OpKind::Write { fua: request.fua }, self.side.memory.take(tag)),
+            RequestKind::Compare => (OpKind::Compare, self.side.memory.take(tag)),
             RequestKind::CompareAndWrite => {
-                (OpKind::CompareAndWrite { fua: request.fua }, self.memory.take(tag))
+                (OpKind::CompareAndWrite { fua: request.fua }, self.side.memory.take(tag))
             }
             RequestKind::Flush => (OpKind::Flush, Segments::new()),
             RequestKind::WriteZeroes { deallocate } => {
@@ -292,7 +276,7 @@ impl Session {
         }
         let op = Op::new(kind, request.lba, request.blocks, tag.0.into(), data);
         self.started(tag);
-        self.devices.push(request.unit, op);
+        self.side.push(request.unit, op);
     }
 
     /// Counts a request that becomes an operation, or several.
@@ -309,33 +293,32 @@ impl Session {
     /// Whether the device takes so many bytes in several operations only.
     #[inline]
     fn is_long(&self, unit: usize, bytes: u32) -> bool {
-        self.devices.operation_bytes(unit).is_some_and(|most| bytes > most)
+        self.side.operation_bytes(unit).is_some_and(|most| bytes > most)
     }
 
     #[inline]
     pub(super) fn started(&mut self, tag: Tag) {
-        self.in_device += 1;
         self.places[tag.index()].in_device = true;
     }
 
     /// A read sends the device's own memory, if that lends it; else it takes some here.
     #[inline]
     fn submit_read(&mut self, on: &Handle, tag: Tag, request: Request) {
-        self.memory.free(tag);
+        self.side.memory.free(tag);
         // The list of the command's slot: one that had several pieces once has room for them again.
-        let mut data = self.memory.take(tag);
+        let mut data = self.side.memory.take(tag);
         let whole = !self.is_long(request.unit, request.bytes);
-        if whole && self.devices.lend(request.unit, request.lba, request.blocks, &mut data) {
+        if whole && self.side.lend(request.unit, (request.lba, request.blocks), &mut data) {
             let op = Op::new(OpKind::Read, request.lba, request.blocks, tag.0.into(), data);
             self.count(tag, &request);
             self.started(tag);
-            return self.devices.ended(op.done(Outcome::SUCCESS));
+            return self.side.end(op.done(Outcome::SUCCESS));
         }
-        *self.memory.at(tag) = data;
-        if !self.memory.provide(on, tag, request.bytes as usize) {
-            return self.starved.push_back(Starved::Submit { tag, request });
+        *self.side.memory.at(tag) = data;
+        if !self.side.memory.provide(on, tag, request.bytes as usize) {
+            return self.side.wait(Starved::Submit { tag, request });
         }
-        let data = self.memory.take(tag);
+        let data = self.side.memory.take(tag);
         self.push(tag, request, OpKind::Read, data);
     }
 
@@ -343,21 +326,21 @@ impl Session {
     fn submit_repeated(&mut self, on: &Handle, tag: Tag, request: Request) {
         let copies = request.blocks.max(1) as usize;
         let block = request.bytes as usize / copies;
-        let have: usize = self.memory.at(tag).iter().map(|segment| segment.len()).sum();
+        let have: usize = self.side.memory.at(tag).iter().map(|segment| segment.len()).sum();
         if have < request.bytes as usize {
-            let Some(mut buf) = self.memory.buffer(on, request.bytes as usize) else {
-                return self.starved.push_back(Starved::Submit { tag, request });
+            let Some(mut buf) = self.side.memory.buffer(on, request.bytes as usize) else {
+                return self.side.wait(Starved::Submit { tag, request });
             };
-            let first = &self.memory.first(tag)[..block];
+            let first = &self.side.memory.first(tag)[..block];
             buf.chunks_mut(block).for_each(|copy| copy.copy_from_slice(first));
-            self.memory.free(tag);
-            self.memory.at(tag).push(buf.into());
+            self.side.memory.free(tag);
+            self.side.memory.at(tag).push(buf.into());
         }
         let kind = match request.kind {
             RequestKind::CompareRepeated => OpKind::Compare,
             _ => OpKind::Write { fua: request.fua },
         };
-        let mut data = self.memory.take(tag);
+        let mut data = self.side.memory.take(tag);
         shorten(&mut data, request.bytes as usize);
         self.push(tag, request, kind, data);
     }
@@ -366,16 +349,16 @@ impl Session {
     fn respond(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32) {
         // What is sent is padded from the same memory.
         let room = (bytes as usize).next_multiple_of(4);
-        let Some(mut buf) = self.memory.buffer(on, room) else {
-            return self.starved.push_back(Starved::Respond { tag, bytes });
+        let Some(mut buf) = self.side.memory.buffer(on, room) else {
+            return self.side.wait(Starved::Respond { tag, bytes });
         };
         buf.fill(0);
         let reply =
             self.nexus.respond(&mut self.places[tag.index()].task, &mut buf[..bytes as usize]);
         let end = reply.data_in_bytes as usize;
         buf[end..end.next_multiple_of(4)].fill(0);
-        self.memory.free(tag);
-        self.memory.at(tag).push(buf.into());
+        self.side.memory.free(tag);
+        self.side.memory.at(tag).push(buf.into());
         self.reply(engine, tag, &reply);
     }
 
@@ -392,14 +375,14 @@ impl Session {
             total_bytes: reply.transfer_bytes,
         };
         if !engine.complete(tag, &answer) {
-            self.memory.free(tag);
+            self.side.memory.free(tag);
         }
     }
 
     /// The initiator has the memory's content.
     #[inline]
     pub(super) fn released(&mut self, engine: &mut TargetConnection, tag: Tag) {
-        self.memory.free(tag);
+        self.side.memory.free(tag);
         engine.sent(tag);
     }
 
@@ -407,27 +390,23 @@ impl Session {
     #[inline]
     pub(super) fn work(&mut self, on: &Handle, engine: &mut TargetConnection) -> bool {
         self.meter.turn(on.now());
-        self.devices.submit();
-        self.devices.reap(&mut self.done);
-        if self.done.is_empty() {
-            if self.devices.has_overdue() && !self.holds_overdue() {
+        let Some(mut done) = self.side.reap() else {
+            if self.side.has_overdue() && !self.holds_overdue() {
                 self.overdue_settled(engine);
             }
             return false;
-        }
-        let mut done = core::mem::take(&mut self.done);
+        };
         for completion in done.drain(..) {
             self.completed(on, engine, completion);
         }
-        self.done = done;
+        self.side.reaped(done);
         true
     }
 
     #[inline]
     fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, completion: Completion) {
         let tag = Tag(completion.op.user as u16);
-        let mut overdue =
-            !completion.outcome.is_success() && self.devices.note_overdue(&completion);
+        let mut overdue = self.side.completed(&completion);
         let completion = match &mut self.places[tag.index()].split {
             None => completion,
             Some(split) => match split.came_back(completion) {
@@ -439,12 +418,11 @@ impl Session {
             overdue |= self.lost.keep(*split);
         }
         let Completion { op, outcome } = completion;
-        self.in_device -= 1;
         self.places[tag.index()].in_device = false;
         if op.kind.data_factor() > 0 {
             // Others keep what they need in the command's memory, which their operations do not
             // carry.
-            *self.memory.at(tag) = op.data;
+            *self.side.memory.at(tag) = op.data;
         }
         if self.places[tag.index()].dying && !(overdue && self.revive(engine, tag)) {
             return self.bury(engine, tag);
@@ -459,7 +437,7 @@ impl Session {
         let step = self.nexus.finished(
             &mut self.places[tag.index()].task,
             outcome,
-            self.memory.first(tag),
+            self.side.memory.first(tag),
         );
         // What a command wants after its data was there needs no pause.
         let _ = self.follow(on, engine, tag, step);
@@ -467,8 +445,8 @@ impl Session {
 
     /// Serves commands that wait for memory, in order, as long as there is some.
     pub(super) fn feed(&mut self, on: &Handle, engine: &mut TargetConnection) {
-        for _ in 0..self.starved.len() {
-            let Some(starved) = self.starved.pop_front() else { break };
+        for _ in 0..self.side.waiting().len() {
+            let Some(starved) = self.side.next_waiting() else { break };
             match starved {
                 Starved::Fetch { tag, bytes, .. } => _ = self.fetch(on, engine, tag, bytes),
                 Starved::Submit { tag, request } => self.submit(on, tag, request),
@@ -491,16 +469,16 @@ impl Session {
             announce(engine, 0, AdditionalSense::REPORTED_LUNS_DATA_CHANGED);
         }
         self.meter.follow(self.shared.names(view));
-        self.devices.follow(&view.devices, on, id);
+        self.side.follow(&view.devices, on, id);
         self.reservations = Arc::clone(&view.reservations);
-        for starved in core::mem::take(&mut self.starved) {
+        for starved in self.side.take_waiting() {
             let Starved::Submit { tag, request } = starved else {
-                self.starved.push_back(starved);
+                self.side.wait(starved);
                 continue;
             };
             let place = &mut self.places[tag.index()];
             if !self.nexus.revoked(&place.task, request.lba, request.blocks) {
-                self.starved.push_back(starved);
+                self.side.wait(starved);
                 continue;
             }
             // Unless it is gone.
@@ -513,26 +491,30 @@ impl Session {
 
     /// Whether a command waits whose data stops the connection.
     pub(super) fn is_stuck(&self) -> bool {
-        self.starved.iter().any(|starved| matches!(starved, Starved::Fetch { urgent: true, .. }))
+        self.side
+            .waiting()
+            .iter()
+            .any(|starved| matches!(starved, Starved::Fetch { urgent: true, .. }))
     }
 
     /// Whether no device holds anything of this session.
     pub(super) fn is_quiet(&mut self) -> bool {
-        self.in_device == 0 && !self.holds_overdue()
+        let held = self.holds_overdue();
+        self.side.is_quiet() && !held
     }
 
     /// Whether devices hold commands that were answered at a time limit; memory that came back is
     /// free.
     pub(super) fn holds_overdue(&mut self) -> bool {
-        let held = self.devices.holds_overdue(|memory| self.memory.give(memory));
-        self.lost.give_back(|memory| self.memory.give(memory));
+        let held = self.side.holds_overdue();
+        self.lost.give_back(|memory| self.side.memory.give(memory));
         held
     }
 
     /// The next change of a device that was not told yet.
     #[inline]
     pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
-        self.devices.change()
+        self.side.change()
     }
 }
 

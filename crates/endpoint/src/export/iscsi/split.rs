@@ -81,7 +81,7 @@ impl Session {
     #[cold]
     pub(super) fn push_parts(&mut self, tag: Tag, request: Request, kind: OpKind, data: Segments) {
         let block_bytes = request.bytes / request.blocks.max(1);
-        let most = self.devices.operation_bytes(request.unit).unwrap_or(request.bytes);
+        let most = self.side.operation_bytes(request.unit).unwrap_or(request.bytes);
         let part_blocks = (most / block_bytes.max(1)).max(1);
         let parts = u64::from(request.blocks.div_ceil(part_blocks));
         let mut split = Split {
@@ -101,7 +101,7 @@ impl Session {
                 blocks as usize * block_bytes as usize,
                 &mut data,
             );
-            self.devices.push(
+            self.side.push(
                 request.unit,
                 Op::new(kind, request.lba + u64::from(first), blocks, user(tag, part), data),
             );

@@ -2,7 +2,7 @@
 //! compare-and-write, repeatedly until no other writer has changed them in between. So no write by
 //! another client or protocol is lost.
 
-use crate::export::budget::Budget;
+use crate::export::memory::CommandMemory;
 use crate::limits::NBD_MERGES_MAX;
 use smallvec::smallvec;
 use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
@@ -37,14 +37,14 @@ impl Edge {
     }
 
     /// Takes memory for two blocks, if there is some.
-    pub fn provide(&mut self, on: &Handle, budget: &mut Budget, block_bytes: u32) -> bool {
-        let mut block = || budget.take(on, block_bytes as usize);
+    pub fn provide(&mut self, on: &Handle, memory: &mut CommandMemory, block_bytes: u32) -> bool {
+        let mut block = || memory.buffer(on, block_bytes as usize);
         match (block(), block()) {
             (Some(old), Some(new)) => {
                 (self.old, self.new) = (smallvec![old.into()], smallvec![new.into()])
             }
             (Some(buf), None) | (None, Some(buf)) => {
-                budget.give(&mut smallvec![buf.into()]);
+                memory.give(smallvec![buf.into()]);
                 return false;
             }
             (None, None) => return false,
@@ -53,9 +53,9 @@ impl Edge {
     }
 
     /// Gives it back.
-    pub fn free(&mut self, budget: &mut Budget) {
-        budget.give(&mut self.old);
-        budget.give(&mut self.new);
+    pub fn free(&mut self, memory: &mut CommandMemory) {
+        memory.give(core::mem::take(&mut self.old));
+        memory.give(core::mem::take(&mut self.new));
     }
 
     /// Reads the block.

@@ -8,14 +8,15 @@
 use super::edge::Next;
 use super::request::{Request, tag_and_part, user};
 use crate::export::budget::Budget;
+use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
+use crate::export::memory::CommandMemory;
 use crate::inventory::Namespace;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Pieces};
 use crate::statistics::{Kind, Meter};
 use crate::status::nbd::to_nbd;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::limit::Rate;
 use weft_block::{BlockDevice, Change, Completion, Error, Op};
@@ -32,7 +33,7 @@ const DEVICE: usize = 0;
 
 /// The transmission phase of one connection: its requests, their memory and their operations.
 pub(super) struct Session {
-    devices: OpenDevices,
+    side: DeviceSide<Tag>,
     /// A client registers nowhere, so it is kept out by every reservation.
     reservations: Option<Arc<Reservations>>,
     block_bytes: u32,
@@ -40,18 +41,9 @@ pub(super) struct Session {
     part_bytes: u32,
     /// By tag; grows up to the maximum in progress at a time.
     requests: Vec<Request>,
-    budget: Budget,
     meter: Meter,
-    /// Requests that wait for memory.
-    starved: VecDeque<Tag>,
-    done: Vec<Completion>,
-    in_device: usize,
-    /// Requests are answered with an error.
-    draining: bool,
-    /// So many of them have been.
+    /// Requests that were answered with an error, as the end is near.
     refused: usize,
-    /// So are those that the device has not taken yet; what it has ends.
-    stopping: bool,
 }
 
 impl Session {
@@ -69,19 +61,16 @@ impl Session {
         let geometry = device.geometry();
         let most = geometry.max_transfer_bytes.min(BUF_BYTES_MAX as u32);
         Ok(Self {
-            devices: OpenDevices::open(&[Some(Arc::clone(device))], rate, on, owner)?,
+            side: DeviceSide::new(
+                OpenDevices::open(&[Some(Arc::clone(device))], rate, on, owner)?,
+                CommandMemory::new(0, Budget::new(on, peer)),
+            ),
             reservations: namespace.reservations.as_ref().map(|of| Arc::clone(of.shared())),
             block_bytes: geometry.block_bytes,
             part_bytes: (most - most % geometry.block_bytes).max(geometry.block_bytes),
             requests: Vec::new(),
-            budget: Budget::new(on, peer),
             meter,
-            starved: VecDeque::new(),
-            done: Vec::new(),
-            in_device: 0,
-            draining: false,
             refused: 0,
-            stopping: false,
         })
     }
 
@@ -143,7 +132,7 @@ impl Session {
         self.meter.start(tag, kind);
         self.meter.of(tag, kind, DEVICE, command.length);
         let write = matches!(command.kind, CommandKind::Write { .. });
-        if self.draining {
+        if self.side.is_draining() {
             self.refused += 1;
             // The payload of a write is thrown away, as it has no memory; then it is answered.
             if !write {
@@ -196,7 +185,7 @@ impl Session {
         self.requests[tag.index()] = request;
         if !provided {
             self.free(tag);
-            self.starved.push_back(tag);
+            self.side.wait(tag);
             return if write { Flow::Pause } else { Flow::Continue };
         }
         if !write {
@@ -237,7 +226,9 @@ impl Session {
     /// Memory for the data of a block that is written in part.
     #[cold]
     fn provide_block(&mut self, on: &Handle, request: &mut Request) -> bool {
-        let Some(buf) = self.budget.take(on, self.block_bytes as usize) else { return false };
+        let Some(buf) = self.side.memory.buffer(on, self.block_bytes as usize) else {
+            return false;
+        };
         request.parts.push(Segments::from_iter([Segment::from(buf)]));
         true
     }
@@ -245,8 +236,8 @@ impl Session {
     /// Memory to write blocks in part.
     #[cold]
     fn provide_edges(&mut self, on: &Handle, request: &mut Request) -> bool {
-        let (budget, block_bytes) = (&mut self.budget, self.block_bytes);
-        request.edges.iter_mut().all(|edge| edge.provide(on, budget, block_bytes))
+        let (memory, block_bytes) = (&mut self.side.memory, self.block_bytes);
+        request.edges.iter_mut().all(|edge| edge.provide(on, memory, block_bytes))
     }
 
     /// Memory for one part: the device's own where it has some to give, which then holds what a
@@ -256,12 +247,12 @@ impl Session {
         let mut data = Segments::new();
         let blocks = bytes / self.block_bytes;
         let own = if read {
-            self.devices.lend(DEVICE, lba, blocks, &mut data)
+            self.side.lend(DEVICE, (lba, blocks), &mut data)
         } else {
-            self.devices.spare(DEVICE, lba, blocks, &mut data)
+            self.side.spare(DEVICE, (lba, blocks), &mut data)
         };
         if !own {
-            data.push(self.budget.take(on, bytes as usize)?.into());
+            data.push(self.side.memory.buffer(on, bytes as usize)?.into());
         }
         Some(data)
     }
@@ -281,15 +272,14 @@ impl Session {
             let blocks = self.part_bytes.min(request.bytes - at) / self.block_bytes;
             let (lba, data) =
                 (request.first + u64::from(at / self.block_bytes), core::mem::take(memory));
-            self.devices.push(DEVICE, Op::new(kind, lba, blocks, user(tag, whole + n), data));
+            self.side.push(DEVICE, Op::new(kind, lba, blocks, user(tag, whole + n), data));
             request.pending += 1;
         }
         for edge in &mut request.edges {
             let name = user(tag, edge.part);
-            self.devices.push(DEVICE, edge.read(name));
+            self.side.push(DEVICE, edge.read(name));
             request.pending += 1;
         }
-        self.in_device += request.pending as usize;
         if request.pending == 0 {
             self.answer(engine, tag, ErrorCode::SUCCESS);
         }
@@ -318,8 +308,7 @@ impl Session {
         let request = &mut self.requests[tag.index()];
         if let Some(op) = request.next_bare(tag) {
             request.pending = 1;
-            self.in_device += 1;
-            return self.devices.push(DEVICE, op);
+            return self.side.push(DEVICE, op);
         }
         let error = request.error.unwrap_or(ErrorCode::SUCCESS);
         self.free(tag);
@@ -328,9 +317,8 @@ impl Session {
 
     fn free(&mut self, tag: Tag) {
         let request = &mut self.requests[tag.index()];
-        request.parts.iter_mut().for_each(|part| self.budget.give(part));
-        request.parts.clear();
-        request.edges.iter_mut().for_each(|edge| edge.free(&mut self.budget));
+        request.parts.drain(..).for_each(|part| self.side.memory.give(part));
+        request.edges.iter_mut().for_each(|edge| edge.free(&mut self.side.memory));
     }
 
     /// The client has the memory's content.
@@ -344,34 +332,22 @@ impl Session {
     #[inline]
     pub(super) fn work(&mut self, on: &Handle, engine: &mut Server) -> bool {
         self.meter.turn(on.now());
-        self.devices.submit();
-        self.devices.reap(&mut self.done);
-        if self.done.is_empty() {
-            self.holds_overdue();
+        let Some(mut done) = self.side.reap() else {
+            let _ = self.side.holds_overdue();
             return false;
-        }
-        let mut done = core::mem::take(&mut self.done);
+        };
         for completion in done.drain(..) {
             self.completed(engine, completion);
         }
-        self.done = done;
+        self.side.reaped(done);
         true
-    }
-
-    /// Whether the device holds requests that were answered at a time limit; memory that came back
-    /// is free.
-    #[inline]
-    fn holds_overdue(&mut self) -> bool {
-        self.devices.holds_overdue(|mut memory| self.budget.give(&mut memory))
     }
 
     #[inline]
     fn completed(&mut self, engine: &mut Server, completion: Completion) {
         let (tag, part) = tag_and_part(completion.op.user);
         let kind = completion.op.kind;
-        if !completion.outcome.is_success() {
-            self.devices.note_overdue(&completion);
-        }
+        let _ = self.side.completed(&completion);
         let request = &mut self.requests[tag.index()];
         if !request.edges.is_empty()
             && kind.data_factor() > 0
@@ -384,7 +360,6 @@ impl Session {
         } else {
             to_nbd(kind, &completion.outcome)
         };
-        self.in_device -= 1;
         request.came_back(part, completion, error);
         self.settled(engine, tag);
     }
@@ -395,18 +370,17 @@ impl Session {
         let request = &mut self.requests[tag.index()];
         let (kind, fua) = (request.op_kind(), request.fua());
         let edge = &mut request.edges[at];
-        if self.stopping {
+        if self.side.is_stopping() {
             edge.bury(completion);
         } else {
             let ours =
                 request.parts.get(edge.part).and_then(|part| part.first()).map(|block| &block[..]);
             match edge.next(completion, ours, fua) {
-                Next::Submit(op) => return self.devices.push(DEVICE, op),
+                Next::Submit(op) => return self.side.push(DEVICE, op),
                 Next::Done(outcome) if outcome.is_success() => {}
                 Next::Done(outcome) => _ = request.error.get_or_insert(to_nbd(kind, &outcome)),
             }
         }
-        self.in_device -= 1;
         request.pending -= 1;
         self.settled(engine, tag);
     }
@@ -418,7 +392,7 @@ impl Session {
         if request.pending > 0 {
             return;
         }
-        if self.stopping {
+        if self.side.is_stopping() {
             return self.free(tag);
         }
         if !request.has_payload() {
@@ -433,21 +407,21 @@ impl Session {
 
     /// Serves requests that wait for memory, in order, as long as there is some.
     pub(super) fn feed(&mut self, on: &Handle, engine: &mut Server) {
-        for _ in 0..self.starved.len() {
-            let Some(tag) = self.starved.pop_front() else { break };
+        for _ in 0..self.side.waiting().len() {
+            let Some(tag) = self.side.next_waiting() else { break };
             let _ = self.provide(on, engine, tag);
         }
     }
 
     /// Whether a write waits, whose data stops the connection.
     pub(super) fn is_stuck(&self) -> bool {
-        self.starved.iter().any(|tag| self.requests[tag.index()].is_write())
+        self.side.waiting().iter().any(|tag| self.requests[tag.index()].is_write())
     }
 
     /// Whether requests wait for memory.
     #[inline]
     pub(super) fn is_starved(&self) -> bool {
-        !self.starved.is_empty()
+        !self.side.waiting().is_empty()
     }
 
     /// Requests that were refused because the end is near.
@@ -458,35 +432,33 @@ impl Session {
 
     /// Takes no more requests; those that came before end as ever.
     pub(super) fn drain(&mut self) {
-        self.draining = true;
+        self.side.drain();
     }
 
     /// Takes no more requests; asks the device to end what it has.
     pub(super) fn stop(&mut self) {
-        if self.stopping {
+        if !self.side.stop() {
             return;
         }
-        (self.stopping, self.draining) = (true, true);
-        self.starved.clear();
-        self.in_device -= self.devices.drop_waiting();
+        self.side.drop_waiting();
         let under_way: SmallVec<[u64; 16]> = (0..)
             .map(Tag)
             .zip(&self.requests)
             .filter(|(_, request)| request.pending > 0)
             .flat_map(|(tag, request)| request.users(tag))
             .collect();
-        under_way.iter().for_each(|user| self.devices.cancel(*user));
+        under_way.iter().for_each(|user| self.side.cancel(*user));
     }
 
     /// Whether the device holds nothing of this connection.
     #[inline]
     pub(super) fn is_quiet(&mut self) -> bool {
-        self.in_device == 0 && !self.holds_overdue()
+        self.side.is_quiet()
     }
 
     /// The next change of the device that was not told yet.
     #[inline]
     pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
-        self.devices.change()
+        self.side.change()
     }
 }

@@ -14,9 +14,11 @@ use super::session::Session;
 use super::shared::{Caller, Shared};
 use super::transport::{Engine, Link};
 use crate::export::budget::Budget;
+use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
 use crate::export::driver::{self, Place, Service};
 use crate::export::members::Message;
+use crate::export::memory::CommandMemory;
 use crate::export::seats::Newcomer;
 use crate::psk::Proven;
 use std::marker::PhantomData;
@@ -111,9 +113,9 @@ impl<L: Link> Connection<L> {
                     &view,
                 );
                 let reserving = Reserving::new(mailbox, view.reservations, &shared);
-                Session::Io(Box::new(IoSession::new(
-                    controller, *queue, devices, budget, counting, reserving,
-                )))
+                let memory = CommandMemory::new(queue.entries() as usize, budget);
+                let side = DeviceSide::new(devices, memory);
+                Session::Io(Box::new(IoSession::new(controller, *queue, side, counting, reserving)))
             }
         };
         Self::open(on, link, &mut session, authentication, Answer { tag, cqe, data, begins });

@@ -39,14 +39,14 @@ impl<E: Engine> Exchange<E> for IoSession {
     }
 
     fn room(&mut self, on: &Handle, tag: Tag, bytes: usize) -> Option<&mut [u8]> {
-        let buf = self.budget.take(on, bytes)?;
-        let memory: &mut Segments = &mut self.memory[tag.index()];
+        let buf = self.side.memory.buffer(on, bytes)?;
+        let memory: &mut Segments = self.side.memory.at(tag);
         memory.push(buf.into());
         piece_mut(memory, 0, bytes as u32)
     }
 
     fn message(&self, tag: Tag) -> Vec<u8> {
-        let memory = &self.memory[tag.index()];
+        let memory = self.side.memory.of(tag);
         piece(memory, 0, total_len(memory) as u32).map(<[u8]>::to_vec).unwrap_or_default()
     }
 

@@ -44,7 +44,7 @@ impl IoSession {
         tag: Tag,
         namespace: usize,
     ) {
-        self.in_device += 1;
+        self.side.hold();
         let of = self.reserving.of.get(namespace).and_then(Option::as_ref);
         match (self.queue.take_operation(), of) {
             (operation, Some(of)) => {
@@ -75,8 +75,8 @@ impl IoSession {
         tag: Tag,
         outcome: Result<(), Refusal>,
     ) {
-        self.in_device -= 1;
-        if self.stopping {
+        self.side.release();
+        if self.side.is_stopping() {
             return self.free(tag);
         }
         let next = self.queue.reserved(tag, outcome);
@@ -92,12 +92,12 @@ impl IoSession {
         tag: Tag,
         bytes: u32,
     ) -> Flow {
-        let Some(mut buf) = self.budget.take(on, bytes as usize) else {
-            self.starved.push_back(Starved::Report { tag, bytes });
+        let Some(mut buf) = self.side.memory.buffer(on, bytes as usize) else {
+            self.side.wait(Starved::Report { tag, bytes });
             return Flow::Continue;
         };
         let next = self.queue.report(tag, &mut buf);
-        self.memory[tag.index()].push(buf.into());
+        self.side.memory.at(tag).push(buf.into());
         self.follow(on, engine, tag, next, false)
     }
 
@@ -115,7 +115,7 @@ impl IoSession {
         self.end_revoked(on, engine);
         // Those that waited for memory have ended.
         tags.retain(|&tag| self.queue.revoked(tag).is_some());
-        tags.iter().for_each(|tag| self.devices.cancel(tag.0.into()));
+        tags.iter().for_each(|tag| self.side.cancel(tag.0.into()));
         self.reserving.preempted.push((tags, pending));
         self.settle_preempted();
     }
@@ -123,13 +123,13 @@ impl IoSession {
     /// Ends reads that wait for memory and must not reach a device any more.
     #[cold]
     pub(super) fn end_revoked(&mut self, on: &Handle, engine: &mut impl Engine) {
-        for starved in core::mem::take(&mut self.starved) {
+        for starved in self.side.take_waiting() {
             match starved {
                 Starved::Read(request) if let Some(status) = self.queue.revoked(request.tag) => {
                     let next = self.queue.finished(request.tag, DeviceOutcome::failed(status), &[]);
                     let _ = self.follow(on, engine, request.tag, next, false);
                 }
-                other => self.starved.push_back(other),
+                other => self.side.wait(other),
             }
         }
     }
@@ -143,7 +143,7 @@ impl IoSession {
     /// Lets go of the operations that need not wait any more.
     #[cold]
     pub(super) fn settle_preempted(&mut self) {
-        let held = self.holds_overdue();
+        let held = self.side.holds_overdue();
         let queue = &self.queue;
         self.reserving.preempted.retain_mut(|(tags, _)| {
             tags.retain(|&tag| queue.revoked(tag).is_some());

@@ -1,7 +1,6 @@
 //! One I/O queue: commands of the host become operations of devices, completions become answers.
 //!
-//! Memory is taken when a command needs it and there is some; a command that finds none waits
-//! ("starved"). Data that comes by R2T is then not asked for yet; data in a capsule stops the
+//! A command that finds no memory waits ("starved"). Data that comes by R2T is then not asked for yet; data in a capsule stops the
 //! receiving of the connection. So that this always ends, a connection may go beyond the pool's cap
 //! by one capsule's data. And so that no host can take it all, a connection that would hold more of
 //! the pool than is left waits.
@@ -11,15 +10,12 @@ use super::counting::Counting;
 use super::io_reserve::Reserving;
 use super::subsystems::{ControllerId, View};
 use super::transport::{Engine, Event};
-use crate::export::budget::Budget;
-use crate::export::devices::OpenDevices;
-use crate::memory::{add_pieces, piece, piece_mut};
+use crate::export::device_side::DeviceSide;
 use crate::pump::{Flow, Pieces};
 use crate::status::nvme::to_nvme;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Change, Completion, Op, OpKind, Outcome, StatusKind};
-use weft_io::{DriverId, Handle, Segment, Segments};
+use weft_io::{DriverId, Handle, Segments};
 use weft_proto::nvme::controller::{
     AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind,
 };
@@ -42,60 +38,30 @@ pub(super) enum Starved {
 pub(crate) struct IoSession {
     pub(super) controller: ControllerId,
     pub(super) queue: IoQueue,
-    pub(super) devices: OpenDevices,
-    /// Memory of each command, by tag.
-    pub(super) memory: Vec<Segments>,
-    pub(super) starved: VecDeque<Starved>,
+    pub(super) side: DeviceSide<Starved>,
     /// The write whose data is not received into memory of its own, and how it ended once the data
     /// has come. One at a time: the data comes right behind its command.
     direct: Option<(Tag, Option<Outcome>)>,
-    /// The command that holds memory beyond the pool's cap.
-    reserve: Option<Tag>,
-    done: Vec<Completion>,
-    pub(super) in_device: usize,
-    pub(super) budget: Budget,
     counting: Counting,
     pub(super) reserving: Reserving,
     /// For when the host authenticates anew.
     pub(super) authenticating: Option<Box<Authenticating>>,
-    /// No more commands are taken.
-    draining: bool,
-    /// Nor are those that have not reached a device yet; what the devices have ends.
-    pub(super) stopping: bool,
 }
 
 impl IoSession {
     pub(super) fn new(
         controller: ControllerId,
         queue: IoQueue,
-        devices: OpenDevices,
-        budget: Budget,
+        side: DeviceSide<Starved>,
         counting: Counting,
         reserving: Reserving,
     ) -> Self {
-        let entries = queue.entries() as usize;
-        Self {
-            controller,
-            queue,
-            devices,
-            memory: (0..entries).map(|_| Segments::new()).collect(),
-            starved: VecDeque::new(),
-            direct: None,
-            reserve: None,
-            done: Vec::with_capacity(entries),
-            in_device: 0,
-            budget,
-            counting,
-            reserving,
-            authenticating: None,
-            draining: false,
-            stopping: false,
-        }
+        Self { controller, queue, side, direct: None, counting, reserving, authenticating: None }
     }
 
     #[inline]
     pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
-        piece_mut(self.memory.get_mut(tag.index())?, offset, len)
+        self.side.memory.piece_mut(tag, offset, len)
     }
 
     #[inline]
@@ -106,28 +72,22 @@ impl IoSession {
         len: u32,
         into: &mut Pieces<'a>,
     ) {
-        if let Some(memory) = self.memory.get_mut(tag.index()) {
-            add_pieces(memory, offset, len, into);
-        }
+        self.side.memory.pieces_mut(tag, offset, len, into);
     }
 
     #[inline]
     pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
-        piece(self.memory.get(tag.index())?, offset, len)
+        self.side.memory.piece(tag, offset, len)
     }
 
     #[inline]
     pub(super) fn take_lent(&mut self, tag: Tag) -> Option<Segments> {
-        let memory = self.memory.get_mut(tag.index()).filter(|memory| !memory.is_empty())?;
-        memory
-            .iter()
-            .all(|segment| matches!(segment, Segment::Lent(_)))
-            .then(|| core::mem::take(memory))
+        self.side.memory.take_lent(tag)
     }
 
     #[inline]
     pub(super) fn give_back(&mut self, tag: Tag, memory: Segments) {
-        self.memory[tag.index()] = memory;
+        *self.side.memory.at(tag) = memory;
     }
 
     #[inline]
@@ -138,7 +98,7 @@ impl IoSession {
                 self.command(on, engine, tag, in_capsule_bytes)
             }
             Event::DataArrived { tag } => {
-                let next = self.queue.data(tag, first_piece(&self.memory[tag.index()]));
+                let next = self.queue.data(tag, self.side.memory.first(tag));
                 self.follow(on, engine, tag, next, false)
             }
             Event::DataFailed { tag } => {
@@ -163,7 +123,7 @@ impl IoSession {
         tag: Tag,
         in_capsule_bytes: u32,
     ) -> Flow {
-        if self.draining {
+        if self.side.is_draining() {
             engine.ignore_data(tag);
             engine.abandon(tag);
             return Flow::Continue;
@@ -229,20 +189,16 @@ impl IoSession {
         if has_place {
             return self.ask(on, engine, tag, bytes);
         }
-        let mut taken = match self.queue.half(tag) {
-            None => self.budget.take(on, bytes as usize),
-            Some(half) => self.take_half(on, tag, half, bytes as usize),
+        let bytes_wanted = bytes as usize;
+        let taken = match self.queue.half(tag) {
+            None => self.side.memory.provide(on, tag, bytes_wanted),
+            Some(half) => self.take_half(on, tag, half, bytes_wanted),
         };
-        if taken.is_none() && in_capsule && self.reserve.is_none() {
-            self.reserve = Some(tag);
-            taken = self.budget.take_reserve(on, bytes as usize);
+        if taken || in_capsule && self.side.memory.provide_reserve(on, tag, bytes_wanted) {
+            return self.ask(on, engine, tag, bytes);
         }
-        let Some(buf) = taken else {
-            self.starved.push_back(Starved::Fetch { tag, bytes, in_capsule });
-            return if in_capsule { Flow::Pause } else { Flow::Continue };
-        };
-        self.memory[tag.index()].push(buf.into());
-        self.ask(on, engine, tag, bytes)
+        self.side.wait(Starved::Fetch { tag, bytes, in_capsule });
+        if in_capsule { Flow::Pause } else { Flow::Continue }
     }
 
     /// Asks for the data of a command that has its memory.
@@ -262,7 +218,7 @@ impl IoSession {
     #[inline]
     fn will_store(&mut self, engine: &impl Engine, tag: Tag) -> bool {
         let Some(request) = self.queue.destination(tag) else { return false };
-        let will = !engine.checks_data() && self.devices.stores(request.namespace);
+        let will = !engine.checks_data() && self.side.stores(request.namespace);
         if will {
             self.direct = Some((tag, None));
         }
@@ -281,7 +237,7 @@ impl IoSession {
         let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
             return;
         };
-        self.direct = Some((tag, Some(self.devices.store(namespace, lba.0, blocks, data))));
+        self.direct = Some((tag, Some(self.side.store(namespace, lba.0, blocks, data))));
     }
 
     /// Takes memory of the device that a write goes to, if it has some to give.
@@ -289,25 +245,24 @@ impl IoSession {
         let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
             return false;
         };
-        self.devices.spare(namespace, lba.0, blocks, &mut self.memory[tag.index()])
+        self.side.spare_for(tag, namespace, (lba.0, blocks))
     }
 
     /// Makes an operation of a request. Reads take their memory here.
     #[inline]
     fn submit(&mut self, on: &Handle, request: Request) {
-        let index = request.tag.index();
         if let Some((_, stored)) = self.direct.take_if(|(tag, _)| *tag == request.tag) {
             return self.stored(&request, stored);
         }
         let (kind, data) = match request.kind {
             RequestKind::Read => return self.submit_read(on, request),
             RequestKind::Write => {
-                (OpKind::Write { fua: request.fua }, core::mem::take(&mut self.memory[index]))
+                (OpKind::Write { fua: request.fua }, self.side.memory.take(request.tag))
             }
-            RequestKind::Compare => (OpKind::Compare, core::mem::take(&mut self.memory[index])),
+            RequestKind::Compare => (OpKind::Compare, self.side.memory.take(request.tag)),
             RequestKind::CompareAndWrite { first } => {
-                let mut both = core::mem::take(&mut self.memory[first.index()]);
-                both.append(&mut self.memory[index]);
+                let mut both = self.side.memory.take(first);
+                both.append(self.side.memory.at(request.tag));
                 (OpKind::CompareAndWrite { fua: request.fua }, both)
             }
             RequestKind::Flush => (OpKind::Flush, Segments::new()),
@@ -318,13 +273,12 @@ impl IoSession {
         };
         let op = Op::new(kind, request.lba.0, request.blocks, request.tag.0.into(), data);
         self.issued(&request);
-        self.devices.push(request.namespace, op);
+        self.side.push(request.namespace, op);
     }
 
     /// A request becomes an operation.
     #[inline]
     fn issued(&mut self, request: &Request) {
-        self.in_device += 1;
         self.counting.issued(request);
     }
 
@@ -340,28 +294,28 @@ impl IoSession {
             request.tag.0.into(),
         );
         self.issued(request);
-        self.devices.ended(op.done(outcome));
+        self.side.end(op.done(outcome));
     }
 
     /// A read sends the device's own memory, if that lends it; else it takes some here.
     #[inline]
     fn submit_read(&mut self, on: &Handle, request: Request) {
         // The list of the command's slot: one that had several pieces once has room for them again.
-        let mut data = core::mem::take(&mut self.memory[request.tag.index()]);
-        let lent = self.devices.lend(request.namespace, request.lba.0, request.blocks, &mut data);
+        let mut data = self.side.memory.take(request.tag);
+        let lent = self.side.lend(request.namespace, (request.lba.0, request.blocks), &mut data);
         if !lent {
-            let Some(buf) = self.budget.take(on, request.bytes as usize) else {
-                self.memory[request.tag.index()] = data;
-                return self.starved.push_back(Starved::Read(request));
+            let Some(buf) = self.side.memory.buffer(on, request.bytes as usize) else {
+                *self.side.memory.at(request.tag) = data;
+                return self.side.wait(Starved::Read(request));
             };
             data.push(buf.into());
         }
         let op = Op::new(OpKind::Read, request.lba.0, request.blocks, request.tag.0.into(), data);
         self.issued(&request);
         if lent {
-            self.devices.ended(op.done(Outcome::SUCCESS))
+            self.side.end(op.done(Outcome::SUCCESS))
         } else {
-            self.devices.push(request.namespace, op)
+            self.side.push(request.namespace, op)
         }
     }
 
@@ -377,8 +331,7 @@ impl IoSession {
 
     #[inline]
     pub(super) fn free(&mut self, tag: Tag) {
-        self.budget.give(&mut self.memory[tag.index()]);
-        self.reserve.take_if(|holder| *holder == tag);
+        self.side.memory.free(tag);
         self.direct.take_if(|(whose, _)| *whose == tag);
     }
 
@@ -393,38 +346,26 @@ impl IoSession {
     #[inline]
     pub(super) fn work(&mut self, on: &Handle, engine: &mut impl Engine) -> bool {
         self.counting.turn(on.now());
-        self.devices.submit();
-        self.devices.reap(&mut self.done);
-        if self.done.is_empty() {
-            let _ = self.holds_overdue();
+        let Some(mut done) = self.side.reap() else {
+            let _ = self.side.holds_overdue();
             if self.has_preempted() {
                 self.settle_preempted();
             }
             return false;
-        }
-        let mut done = core::mem::take(&mut self.done);
+        };
         for completion in done.drain(..) {
             self.completed(on, engine, completion);
         }
-        self.done = done;
+        self.side.reaped(done);
         if self.has_preempted() {
             self.settle_preempted();
         }
         true
     }
 
-    /// Whether devices hold commands that were answered at a time limit; memory that came back is
-    /// free.
-    #[inline]
-    pub(super) fn holds_overdue(&mut self) -> bool {
-        self.devices.holds_overdue(|mut memory| self.budget.give(&mut memory))
-    }
-
     #[inline]
     fn completed(&mut self, on: &Handle, engine: &mut impl Engine, completion: Completion) {
-        if !completion.outcome.is_success() {
-            self.devices.note_overdue(&completion);
-        }
+        let _ = self.side.completed(&completion);
         let Completion { op, outcome } = completion;
         let tag = Tag(op.user as u16);
         let outcome = if outcome.is_success() {
@@ -432,17 +373,16 @@ impl IoSession {
         } else {
             self.failed(tag, op.kind, &outcome)
         };
-        self.in_device -= 1;
         let kind = op.kind;
         if kind != OpKind::Discard {
             // A deallocate keeps its ranges in the command's memory, which its operations do not
             // carry.
-            self.memory[tag.index()] = op.data;
+            *self.side.memory.at(tag) = op.data;
         }
-        if self.stopping {
+        if self.side.is_stopping() {
             return self.free(tag);
         }
-        let next = self.queue.finished(tag, outcome, first_piece(&self.memory[tag.index()]));
+        let next = self.queue.finished(tag, outcome, self.side.memory.first(tag));
         let _ = self.follow(on, engine, tag, next, false);
     }
 
@@ -455,8 +395,8 @@ impl IoSession {
 
     /// Serves commands that wait for memory, in order, as long as there is some.
     pub(super) fn feed(&mut self, on: &Handle, engine: &mut impl Engine) {
-        for _ in 0..self.starved.len() {
-            let Some(starved) = self.starved.pop_front() else { break };
+        for _ in 0..self.side.waiting().len() {
+            let Some(starved) = self.side.next_waiting() else { break };
             match starved {
                 Starved::Fetch { tag, bytes, in_capsule } => {
                     _ = self.fetch(on, engine, tag, bytes, in_capsule)
@@ -469,7 +409,8 @@ impl IoSession {
 
     /// Whether data that comes in a capsule waits for memory: nothing behind it can be received.
     pub(super) fn is_stuck(&self) -> bool {
-        self.starved
+        self.side
+            .waiting()
             .iter()
             .any(|starved| matches!(starved, Starved::Fetch { in_capsule: true, .. }))
     }
@@ -486,14 +427,14 @@ impl IoSession {
     ) {
         self.counting.follow(&view);
         self.queue.set_namespaces(view.table);
-        self.devices.follow(&view.devices, on, id);
+        self.side.follow(&view.devices, on, id);
         self.reserving.of = view.reservations;
         self.end_revoked(on, engine);
     }
 
     /// Whether commands wait for memory.
     pub(super) fn is_starved(&self) -> bool {
-        !self.starved.is_empty()
+        !self.side.waiting().is_empty()
     }
 
     /// The host wants a command aborted; tells whether it will be completed as aborted.
@@ -506,7 +447,7 @@ impl IoSession {
             AbortTarget::Unknown => false,
             AbortTarget::Aborted => true,
             AbortTarget::InDevice(tag) => {
-                self.devices.cancel(tag.0.into());
+                self.side.cancel(tag.0.into());
                 false
             }
         }
@@ -514,36 +455,26 @@ impl IoSession {
 
     /// Takes no more commands; those that came before end as ever.
     pub(super) fn drain(&mut self) {
-        self.draining = true;
+        self.side.drain();
     }
 
     /// Takes no more commands; asks the devices to end what they have.
     pub(super) fn stop(&mut self, engine: &mut impl Engine) {
-        if self.stopping {
-            return;
+        if self.side.stop() {
+            engine.drop_pending();
+            self.side.drop_waiting();
+            self.side.cancel_all();
         }
-        self.stopping = true;
-        self.draining = true;
-        self.starved.clear();
-        engine.drop_pending();
-        self.in_device -= self.devices.drop_waiting();
-        self.devices.cancel_all(self.memory.len() as u64);
     }
 
     /// Whether no device holds anything of this queue.
     pub(super) fn is_quiet(&mut self) -> bool {
-        self.in_device == 0 && !self.holds_overdue()
+        self.side.is_quiet()
     }
 
     /// The next change of a device that was not told yet.
     #[inline]
     pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
-        self.devices.change()
+        self.side.change()
     }
-}
-
-/// The first piece of a command's memory: all of it, where a command looks at its data.
-#[inline]
-fn first_piece(segments: &Segments) -> &[u8] {
-    segments.first().map_or(&[], |segment| segment)
 }

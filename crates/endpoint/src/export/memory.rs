@@ -1,65 +1,80 @@
-//! The memory of a session's commands.
+//! The memory of a session's commands, by their tags, with the session's fair share of its loop's.
 //!
 //! Memory is taken when a command needs it and there is some; a command that finds none waits
-//! ("starved"). Data that comes by R2T is then not asked for yet; unsolicited data stops the
-//! receiving of the connection. Where the data of other commands lies behind it, that might last
-//! for ever: then one command with little of it ([`GUARANTEED_BYTES`]) may go beyond the pool's
-//! cap, and any other is refused. A long command has its memory in pieces, all or none of them.
+//! ("starved"). Data that is asked for is then not asked for yet; data that comes unasked stops the
+//! receiving of the connection. So that this always ends, one command at a time may go beyond the
+//! pool's cap. A long command has its memory in pieces, all or none of them.
 
-use crate::export::budget::Budget;
+use super::budget::Budget;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::Pieces;
 use weft_io::segment::total_len;
-use weft_io::{Buf, Handle, Segments};
+use weft_io::{Buf, Handle, Segment, Segments};
 use weft_proto::stream::Tag;
 
 /// Memory by tag.
-pub(super) struct Memory {
+pub(crate) struct CommandMemory {
     segments: Vec<Segments>,
     budget: Budget,
     /// The command that holds memory beyond the pool's cap.
     reserve: Option<Tag>,
 }
 
-impl Memory {
-    pub(super) fn new(tags: u16, budget: Budget) -> Self {
+impl CommandMemory {
+    pub(crate) fn new(tags: usize, budget: Budget) -> Self {
         Self { segments: (0..tags).map(|_| Segments::new()).collect(), budget, reserve: None }
     }
 
     /// Tags are below this.
-    pub(super) fn tags(&self) -> usize {
+    pub(crate) fn tags(&self) -> usize {
         self.segments.len()
     }
 
     #[inline]
-    pub(super) fn at(&mut self, tag: Tag) -> &mut Segments {
+    pub(crate) fn at(&mut self, tag: Tag) -> &mut Segments {
         &mut self.segments[tag.index()]
     }
 
     #[inline]
-    pub(super) fn take(&mut self, tag: Tag) -> Segments {
+    pub(crate) fn take(&mut self, tag: Tag) -> Segments {
         core::mem::take(&mut self.segments[tag.index()])
+    }
+
+    /// The memory of a command.
+    #[inline]
+    pub(crate) fn of(&self, tag: Tag) -> &Segments {
+        &self.segments[tag.index()]
+    }
+
+    /// The result of a command, if all of it is in memory of its device.
+    #[inline]
+    pub(crate) fn take_lent(&mut self, tag: Tag) -> Option<Segments> {
+        let memory = self.segments.get_mut(tag.index()).filter(|memory| !memory.is_empty())?;
+        memory
+            .iter()
+            .all(|segment| matches!(segment, Segment::Lent(_)))
+            .then(|| core::mem::take(memory))
     }
 
     /// The first piece of a command's memory: all of it, where a command looks at its data.
     #[inline]
-    pub(super) fn first(&self, tag: Tag) -> &[u8] {
+    pub(crate) fn first(&self, tag: Tag) -> &[u8] {
         self.segments[tag.index()].first().map_or(&[], |segment| segment)
     }
 
     #[inline]
-    pub(super) fn piece(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
+    pub(crate) fn piece(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
         piece(self.segments.get(tag.index())?, offset, len)
     }
 
     #[inline]
-    pub(super) fn piece_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+    pub(crate) fn piece_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         piece_mut(self.segments.get_mut(tag.index())?, offset, len)
     }
 
     #[inline]
-    pub(super) fn pieces_mut<'a>(
+    pub(crate) fn pieces_mut<'a>(
         &'a mut self,
         tag: Tag,
         offset: u32,
@@ -73,20 +88,20 @@ impl Memory {
 
     /// A buffer of the pool, if this session may have one more.
     #[inline]
-    pub(super) fn buffer(&mut self, on: &Handle, bytes: usize) -> Option<Buf> {
+    pub(crate) fn buffer(&mut self, on: &Handle, bytes: usize) -> Option<Buf> {
         self.budget.take(on, bytes)
     }
 
     /// Bytes of a command's memory.
     #[inline]
-    pub(super) fn len(&self, tag: Tag) -> usize {
+    pub(crate) fn len(&self, tag: Tag) -> usize {
         total_len(&self.segments[tag.index()])
     }
 
     /// Brings a command's memory to so many bytes, if this session may have them; otherwise nothing
     /// changes.
     #[inline]
-    pub(super) fn provide(&mut self, on: &Handle, tag: Tag, bytes: usize) -> bool {
+    pub(crate) fn provide(&mut self, on: &Handle, tag: Tag, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.len(tag));
         match missing <= TRANSFER_BYTES_MAX as usize {
             true => {
@@ -116,6 +131,11 @@ impl Memory {
         ours
     }
 
+    /// One more piece of memory for a command, if this session may have it.
+    pub(crate) fn add_buffer(&mut self, on: &Handle, tag: Tag, bytes: usize) -> bool {
+        self.budget.take(on, bytes).is_some_and(|buf| self.add(tag, buf))
+    }
+
     #[inline]
     fn add(&mut self, tag: Tag, buf: Buf) -> bool {
         self.segments[tag.index()].push(buf.into());
@@ -124,7 +144,7 @@ impl Memory {
 
     /// So many bytes of memory for a command that has none and whose data stops the connection: one
     /// at a time gets more than there is.
-    pub(super) fn provide_reserve(&mut self, on: &Handle, tag: Tag, bytes: usize) -> bool {
+    pub(crate) fn provide_reserve(&mut self, on: &Handle, tag: Tag, bytes: usize) -> bool {
         if self.reserve.is_some() || self.len(tag) > 0 {
             return false;
         }
@@ -134,16 +154,14 @@ impl Memory {
     }
 
     /// Gives memory back that no command has any more.
-    pub(super) fn give(&mut self, mut memory: Segments) {
+    pub(crate) fn give(&mut self, mut memory: Segments) {
         self.budget.give(&mut memory);
     }
 
     /// Gives a command's memory back.
     #[inline]
-    pub(super) fn free(&mut self, tag: Tag) {
+    pub(crate) fn free(&mut self, tag: Tag) {
         self.budget.give(&mut self.segments[tag.index()]);
-        if self.reserve == Some(tag) {
-            self.reserve = None;
-        }
+        self.reserve.take_if(|holder| *holder == tag);
     }
 }

@@ -1,0 +1,250 @@
+//! The device's side of a session, for every protocol: the memory of commands with its fair share,
+//! commands that wait for memory, operations from submission to completion, those that are overdue,
+//! changes of the devices, and the end. A session keeps what its protocol is about.
+
+use super::devices::{OpenDevices, Wanted};
+use super::memory::CommandMemory;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weft_block::{BlockDevice, Change, Completion, Op, Outcome};
+use weft_io::{DriverId, Handle, Segments};
+
+/// See the module. `W`: a command that waits for memory.
+pub(crate) struct DeviceSide<W> {
+    /// The memory of commands.
+    pub(crate) memory: CommandMemory,
+    devices: OpenDevices,
+    waiting: VecDeque<W>,
+    done: Vec<Completion>,
+    /// Operations that have not completed, and whatever else must end before the session may.
+    outstanding: usize,
+    phase: Phase,
+}
+
+/// How far a session is from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Serving,
+    /// No more commands are taken; those that came before end as ever.
+    Draining,
+    /// Nor are commands answered; what the devices have ends.
+    Stopping,
+}
+
+impl<W> DeviceSide<W> {
+    /// For a session that uses these devices, with this memory.
+    pub(crate) fn new(devices: OpenDevices, memory: CommandMemory) -> Self {
+        Self {
+            done: Vec::with_capacity(memory.tags()),
+            memory,
+            devices,
+            waiting: VecDeque::new(),
+            outstanding: 0,
+            phase: Phase::Serving,
+        }
+    }
+
+    /// A command waits for memory.
+    #[inline]
+    pub(crate) fn wait(&mut self, command: W) {
+        self.waiting.push_back(command);
+    }
+
+    /// The commands that wait for memory, in order.
+    #[inline]
+    pub(crate) fn waiting(&self) -> &VecDeque<W> {
+        &self.waiting
+    }
+
+    /// The first command that waits for memory, to be served or to wait again.
+    #[inline]
+    pub(crate) fn next_waiting(&mut self) -> Option<W> {
+        self.waiting.pop_front()
+    }
+
+    /// Commands that wait for memory and have ended do not any more.
+    pub(crate) fn forget_waiting(&mut self, has_ended: impl Fn(&W) -> bool) {
+        self.waiting.retain(|command| !has_ended(command));
+    }
+
+    /// All commands that wait for memory, for those to wait again that are to.
+    pub(crate) fn take_waiting(&mut self) -> VecDeque<W> {
+        core::mem::take(&mut self.waiting)
+    }
+
+    /// Submits an operation with the next [`DeviceSide::reap`].
+    #[inline]
+    pub(crate) fn push(&mut self, device: usize, op: Op) {
+        self.outstanding += 1;
+        self.devices.push(device, op);
+    }
+
+    /// Ends an operation that needed no device, with the next [`DeviceSide::reap`].
+    #[inline]
+    pub(crate) fn end(&mut self, completion: Completion) {
+        self.outstanding += 1;
+        self.devices.ended(completion);
+    }
+
+    /// The session may not end until [`DeviceSide::release`], although no device is asked.
+    pub(crate) fn hold(&mut self) {
+        self.outstanding += 1;
+    }
+
+    /// See [`DeviceSide::hold`].
+    pub(crate) fn release(&mut self) {
+        self.outstanding -= 1;
+    }
+
+    /// Appends the result of a read, in the device's own memory, to that of the command; `false` if
+    /// the device does not lend it.
+    #[inline]
+    pub(crate) fn lend(
+        &mut self,
+        device: usize,
+        (lba, blocks): (u64, u32),
+        into: &mut Segments,
+    ) -> bool {
+        self.devices.lend(device, lba, blocks, into)
+    }
+
+    /// Appends the device's own memory for a write to `into`; `false` if it has none.
+    #[inline]
+    pub(crate) fn spare(
+        &mut self,
+        device: usize,
+        (lba, blocks): (u64, u32),
+        into: &mut Segments,
+    ) -> bool {
+        self.devices.spare(device, lba, blocks, into)
+    }
+
+    /// [`DeviceSide::spare`] for the memory of a command.
+    #[inline]
+    pub(crate) fn spare_for(
+        &mut self,
+        tag: weft_proto::stream::Tag,
+        device: usize,
+        (lba, blocks): (u64, u32),
+    ) -> bool {
+        self.devices.spare(device, lba, blocks, self.memory.at(tag))
+    }
+
+    /// Whether the device accepts short writes by [`DeviceSide::store`].
+    #[inline]
+    pub(crate) fn stores(&mut self, device: usize) -> bool {
+        self.devices.stores(device)
+    }
+
+    /// Stores borrowed data on the device; `NotSent` if it does not support this.
+    #[inline]
+    pub(crate) fn store(&mut self, device: usize, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
+        self.devices.store(device, lba, blocks, data)
+    }
+
+    /// The block size of a device.
+    pub(crate) fn block_bytes(&self, device: usize) -> Option<u32> {
+        self.devices.block_bytes(device)
+    }
+
+    /// The maximum operation of a device, bytes.
+    #[inline]
+    pub(crate) fn operation_bytes(&self, device: usize) -> Option<u32> {
+        self.devices.operation_bytes(device)
+    }
+
+    /// Submits and reaps. The completions are to be given back with [`DeviceSide::reaped`], and
+    /// each is to be passed to [`DeviceSide::completed`]; `None`: there are none.
+    #[inline]
+    pub(crate) fn reap(&mut self) -> Option<Vec<Completion>> {
+        self.devices.submit();
+        self.devices.reap(&mut self.done);
+        if self.done.is_empty() {
+            return None;
+        }
+        Some(core::mem::take(&mut self.done))
+    }
+
+    /// Takes the list of [`DeviceSide::reap`] back, so that it is allocated once.
+    #[inline]
+    pub(crate) fn reaped(&mut self, done: Vec<Completion>) {
+        self.done = done;
+    }
+
+    /// An operation has completed. Returns whether it is overdue: it came without its memory, which
+    /// its device will give back.
+    #[inline]
+    pub(crate) fn completed(&mut self, completion: &Completion) -> bool {
+        self.outstanding -= 1;
+        !completion.outcome.is_success() && self.devices.note_overdue(completion)
+    }
+
+    /// Whether devices had overdue operations at the last look.
+    #[inline]
+    pub(crate) fn has_overdue(&self) -> bool {
+        self.devices.has_overdue()
+    }
+
+    /// Whether devices hold operations that were completed at a time limit; memory that came back
+    /// is free.
+    #[inline]
+    pub(crate) fn holds_overdue(&mut self) -> bool {
+        self.devices.holds_overdue(|memory| self.memory.give(memory))
+    }
+
+    /// Other devices, from now on.
+    pub(crate) fn follow(&mut self, wanted: &Wanted, on: &Handle, owner: DriverId) {
+        self.devices.follow(wanted, on, owner);
+    }
+
+    /// The next change of a device that was not reported yet.
+    #[inline]
+    pub(crate) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
+        self.devices.change()
+    }
+
+    /// Cancels one operation.
+    pub(crate) fn cancel(&mut self, user: u64) {
+        self.devices.cancel(user);
+    }
+
+    /// Takes no more commands.
+    pub(crate) fn drain(&mut self) {
+        self.phase = self.phase.max(Phase::Draining);
+    }
+
+    /// Takes no more commands and answers none. Returns whether this is news: the session then
+    /// cancels its operations.
+    pub(crate) fn stop(&mut self) -> bool {
+        core::mem::replace(&mut self.phase, Phase::Stopping) != Phase::Stopping
+    }
+
+    /// Drops commands that wait for memory, and operations that no device has taken.
+    pub(crate) fn drop_waiting(&mut self) {
+        self.waiting.clear();
+        self.outstanding -= self.devices.drop_waiting();
+    }
+
+    /// Cancels all operations of the tags of the memory.
+    pub(crate) fn cancel_all(&mut self) {
+        self.devices.cancel_all(self.memory.tags() as u64);
+    }
+
+    /// Whether no more commands are taken.
+    #[inline]
+    pub(crate) fn is_draining(&self) -> bool {
+        self.phase >= Phase::Draining
+    }
+
+    /// Whether commands are not answered any more.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.phase == Phase::Stopping
+    }
+
+    /// Whether no device holds anything of this session.
+    #[inline]
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        self.outstanding == 0 && !self.holds_overdue()
+    }
+}
