@@ -35,7 +35,7 @@ impl<T: Send + 'static> Pending<T> {
 
     /// A value that the [`Promise`] provides, from any thread.
     pub fn promised() -> (Promise<T>, Self) {
-        let cell = Arc::<Cell<T>>::new(Cell(Mutex::new(State { outcome: None, waker: None })));
+        let cell = Arc::<Cell<T>>::new(Cell(Mutex::new(Answer { outcome: None, waker: None })));
         (Promise(Some(Arc::clone(&cell))), Self::of(Promised(cell)))
     }
 
@@ -90,15 +90,15 @@ impl<T> Future for Pending<T> {
 /// The providing end of a [`Pending`]. Dropping it produces an error there.
 pub struct Promise<T>(Option<Arc<Cell<T>>>);
 
-struct Cell<T>(Mutex<State<T>>);
+struct Cell<T>(Mutex<Answer<T>>);
 
-struct State<T> {
+struct Answer<T> {
     outcome: Option<Outcome<T>>,
     waker: Option<Waker>,
 }
 
 impl<T> Cell<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, Answer<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

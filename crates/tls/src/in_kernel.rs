@@ -48,7 +48,7 @@ struct Direction {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum StreamState {
     Open,
     /// The other end has ended its direction.
     Ended,
@@ -60,7 +60,7 @@ enum State {
 pub(crate) struct KernelStream {
     socket: Box<dyn Stream>,
     role: Role,
-    state: State,
+    state: StreamState,
     sent: Direction,
     received: Direction,
     /// New keys are to be announced before the next data, with the demand that the other end makes
@@ -74,7 +74,7 @@ impl KernelStream {
     /// Takes a socket over for which [`KernelStream::attach`] has told `true`.
     pub(crate) fn new(socket: Box<dyn Stream>, role: Role, send: Secret, receive: Secret) -> Self {
         let [sent, received] = [send, receive].map(|secret| Direction { secret, bytes: 0 });
-        Self { socket, role, state: State::Open, sent, received, owed: None, others: 0 }
+        Self { socket, role, state: StreamState::Open, sent, received, owed: None, others: 0 }
     }
 
     /// Has the kernel take both directions of a connection after its handshake, of which no record
@@ -115,7 +115,7 @@ impl KernelStream {
 
     fn check(&self) -> io::Result<()> {
         match &self.state {
-            State::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
+            StreamState::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
             _ => Ok(()),
         }
     }
@@ -128,7 +128,7 @@ impl KernelStream {
             let level = if alert == alert::CLOSE_NOTIFY { 1 } else { 2 };
             let _ = kernel::send(socket, record::ALERT, &[level, alert]);
         }
-        self.state = State::Failed(kind, why.clone());
+        self.state = StreamState::Failed(kind, why.clone());
         io::Error::new(kind, why)
     }
 
@@ -206,7 +206,7 @@ impl KernelStream {
         let taken = match (kind, &room[..n]) {
             _ if self.others > TLS_CONTROL_RECORDS_MAX => Err(Failure::Flood),
             (record::ALERT, &[_, alert::CLOSE_NOTIFY]) => {
-                self.state = State::Ended;
+                self.state = StreamState::Ended;
                 Ok(())
             }
             (record::ALERT, &[_, alert::USER_CANCELED]) => Ok(()),
@@ -303,7 +303,7 @@ impl StreamFilter for KernelStream {
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.check()?;
         self.try_pay()?;
-        while self.state == State::Open {
+        while self.state == StreamState::Open {
             match self.socket.recv(bufs) {
                 Ok(n) => {
                     self.others = 0;

@@ -21,10 +21,10 @@ pub fn available() -> Result<(), Unavailable> {
 
 /// Who the other end of a connection is.
 #[derive(Clone, Debug, Default)]
-pub struct Peer(Arc<Known>);
+pub struct Peer(Arc<PeerFacts>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct PeerFacts {
     identity: OnceLock<Box<[u8]>>,
     records: OnceLock<Records>,
 }

@@ -8,10 +8,10 @@ use weft_io::{DriverId, RemoteLoop};
 
 /// The room of one file.
 #[derive(Default)]
-pub(super) struct Room(Mutex<State>);
+pub(super) struct Room(Mutex<Occupancy>);
 
 #[derive(Default)]
-struct State {
+struct Occupancy {
     taken: usize,
     waiters: Vec<(RemoteLoop, DriverId)>,
 }
@@ -20,7 +20,7 @@ struct State {
 pub(super) struct Part(Arc<Room>);
 
 impl Room {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Occupancy> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

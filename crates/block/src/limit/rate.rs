@@ -66,13 +66,13 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
 /// What remains of a limit at each moment.
 #[derive(Debug)]
 pub struct Rate {
-    state: Mutex<State>,
+    state: Mutex<RateSchedule>,
     /// Another one whenever the limit has changed.
     generation: AtomicU32,
 }
 
 #[derive(Debug)]
-struct State {
+struct RateSchedule {
     limit: Limit,
     /// What may begin at once after a pause.
     burst: Duration,
@@ -98,7 +98,8 @@ impl Rate {
 
     /// Nothing is used yet; after a pause as much may begin at once as otherwise takes `burst`.
     pub(super) fn with_burst(limit: Limit, burst: Duration) -> Self {
-        let state = Mutex::new(State { limit, burst, operations: Time::ZERO, bytes: Time::ZERO });
+        let state =
+            Mutex::new(RateSchedule { limit, burst, operations: Time::ZERO, bytes: Time::ZERO });
         Self { state, generation: AtomicU32::new(0) }
     }
 
@@ -112,7 +113,12 @@ impl Rate {
     pub fn set(&self, limit: Limit) {
         let mut state = self.lock();
         if state.limit != limit {
-            *state = State { limit, burst: state.burst, operations: Time::ZERO, bytes: Time::ZERO };
+            *state = RateSchedule {
+                limit,
+                burst: state.burst,
+                operations: Time::ZERO,
+                bytes: Time::ZERO,
+            };
             self.generation.fetch_add(1, Ordering::Release);
         }
     }
@@ -123,7 +129,7 @@ impl Rate {
         self.generation.load(Ordering::Acquire)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RateSchedule> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -29,11 +29,11 @@ use weft_io::{DriverId, Handle, Time};
 /// A device whose operations are counted.
 pub struct StatsDevice {
     inner: Device,
-    shared: Arc<Shared>,
+    shared: Arc<DeviceStatistics>,
 }
 
 /// What all queues share.
-struct Shared {
+struct DeviceStatistics {
     url: String,
     every: Duration,
     log: Mutex<Log>,
@@ -64,7 +64,8 @@ impl StatsDevice {
         })?;
         spec.finish()?;
         let every = every.unwrap_or(Duration::from_secs(STATS_EVERY_S));
-        let shared = Arc::new(Shared { url: url.to_owned(), every, log: Mutex::default() });
+        let shared =
+            Arc::new(DeviceStatistics { url: url.to_owned(), every, log: Mutex::default() });
         Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { inner, shared }) as Device)))
     }
 
@@ -80,7 +81,7 @@ impl Log {
     }
 }
 
-impl Shared {
+impl DeviceStatistics {
     fn lock(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,7 +113,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for DeviceStatistics {
     fn drop(&mut self) {
         let sum = self.lock().sum();
         if let Some(text) = sum.text(Duration::ZERO) {

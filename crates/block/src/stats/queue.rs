@@ -1,6 +1,6 @@
 //! A queue that counts its operations.
 
-use super::Shared;
+use super::DeviceStatistics;
 use super::counts::Counts;
 use crate::device::{BlockQueue, InPlace};
 use crate::filter::QueueFilter;
@@ -14,7 +14,7 @@ use weft_io::{DriverId, Handle, Segments, Time};
 
 pub(super) struct StatsQueue {
     inner: Box<dyn BlockQueue>,
-    shared: Arc<Shared>,
+    shared: Arc<DeviceStatistics>,
     counts: Arc<Counts>,
     block_bytes: u64,
     /// Operations in flight: the submitter's name, and when it was submitted. The inner queue knows
@@ -32,7 +32,7 @@ pub(super) struct StatsQueue {
 impl StatsQueue {
     pub(super) fn new(
         inner: Box<dyn BlockQueue>,
-        shared: Arc<Shared>,
+        shared: Arc<DeviceStatistics>,
         counts: Arc<Counts>,
         block_bytes: u64,
         on: &Handle,

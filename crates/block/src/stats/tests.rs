@@ -7,7 +7,7 @@ use crate::{OpKind, OpenOptions, Refusal, open};
 const WRITE: OpKind = OpKind::Write { fua: false };
 
 fn stats(inner: &str) -> Arc<StatsDevice> {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(DeviceStatistics {
         url: format!("stats:{inner}"),
         every: Duration::from_secs(1000),
         log: Mutex::default(),

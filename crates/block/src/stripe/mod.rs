@@ -49,9 +49,9 @@ use weft_io::{DriverId, Handle};
 const STRIPES: Uuid = Uuid::from_u128(0x1f4b_7c02_93d8_4e61_8a30_5d2e_c7b9_0641);
 
 /// Several devices as one.
-pub struct StripeDevice(Arc<Shared>);
+pub struct StripeDevice(Arc<Members>);
 
-struct Shared {
+struct Members {
     url: String,
     /// Each takes [`MAX_TRANSFER_BYTES`] at once.
     members: Vec<Device>,
@@ -124,7 +124,7 @@ impl StripeDevice {
         let uuid = uuid.or_else(|| derived(&members, chunk_bytes));
         let members =
             members.into_iter().map(|member| split::up_to(member, MAX_TRANSFER_BYTES)).collect();
-        Ok(Self(Arc::new(Shared { url, members, layout, block_bytes, uuid })))
+        Ok(Self(Arc::new(Members { url, members, layout, block_bytes, uuid })))
     }
 }
 
@@ -137,7 +137,7 @@ fn derived(members: &[Device], chunk_bytes: u64) -> Option<Uuid> {
     Some(Uuid::new_v5(&STRIPES, &name))
 }
 
-impl Shared {
+impl Members {
     fn blocks(&self) -> u64 {
         self.layout
             .blocks(self.members.iter().map(|member| member.geometry().blocks).min().unwrap_or(0))

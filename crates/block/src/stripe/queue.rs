@@ -1,6 +1,6 @@
 //! A queue of a stripe: one queue of each member.
 
-use super::Shared;
+use super::Members;
 use crate::check;
 use crate::device::{BlockQueue, Change, Presence};
 use crate::error::Error;
@@ -15,7 +15,7 @@ use weft_io::segment::Divided;
 use weft_io::{DriverId, Handle, Segments};
 
 pub(super) struct StripeQueue {
-    shared: Arc<Shared>,
+    shared: Arc<Members>,
     members: Vec<Member>,
     /// Operations in flight; the members know an operation by its index here.
     begun: Slots<Begun>,
@@ -54,7 +54,7 @@ struct Begun {
 }
 
 impl StripeQueue {
-    pub(super) fn open(shared: Arc<Shared>, on: &Handle, owner: DriverId) -> Result<Self, Error> {
+    pub(super) fn open(shared: Arc<Members>, on: &Handle, owner: DriverId) -> Result<Self, Error> {
         let open = |device: &crate::Device| -> Result<Member, Error> {
             let queue = device.open_queue(on, owner)?;
             Ok(Member {
@@ -208,7 +208,7 @@ impl StripeQueue {
 
 /// The outcome on a member, with the blocks of the stripe. `in_parts`: the operation has other
 /// parts.
-fn of_the_whole(shared: &Shared, member: usize, outcome: Outcome, in_parts: bool) -> Outcome {
+fn of_the_whole(shared: &Members, member: usize, outcome: Outcome, in_parts: bool) -> Outcome {
     let translate = |status: Status| match status.raw {
         Some(Raw::Scsi(raw)) => {
             let information = match status.kind {

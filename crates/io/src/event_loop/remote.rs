@@ -14,9 +14,9 @@ enum Task {
 
 /// Posts tasks to a loop from any thread.
 #[derive(Clone)]
-pub struct RemoteLoop(Arc<Shared>);
+pub struct RemoteLoop(Arc<TaskQueue>);
 
-struct Shared {
+struct TaskQueue {
     /// `None` if the loop has ended.
     tasks: Mutex<Option<Vec<Task>>>,
     /// An empty list, which keeps the memory of tasks that have run. Only the loop uses it.
@@ -28,7 +28,7 @@ struct Shared {
 
 impl RemoteLoop {
     pub(super) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(TaskQueue {
             tasks: Mutex::new(Some(Vec::new())),
             spare: Mutex::default(),
             pending: AtomicBool::new(false),

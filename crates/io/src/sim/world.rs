@@ -25,7 +25,7 @@ pub struct HostId(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopId(pub(super) usize);
 
-struct Slot {
+struct SimulatedLoop {
     host: HostId,
     /// None once it has ended.
     event_loop: Option<Loop>,
@@ -44,7 +44,7 @@ enum Next {
 pub struct World {
     seed: u64,
     net: Shared,
-    loops: Vec<Slot>,
+    loops: Vec<SimulatedLoop>,
     /// By host.
     disks: BTreeMap<usize, Rc<RefCell<Disks>>>,
     /// Decides the order of what happens at one time.
@@ -108,7 +108,7 @@ impl World {
         let disk = SimDisk::new(Rc::clone(self.disks(host)));
         event_loop.handle().disk().set_backend(Rc::new(disk));
         let free_at = self.now();
-        self.loops.push(Slot { host, event_loop: Some(event_loop), free_at });
+        self.loops.push(SimulatedLoop { host, event_loop: Some(event_loop), free_at });
         LoopId(index)
     }
 

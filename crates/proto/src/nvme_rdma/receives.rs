@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::work::Buffer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ReceiveState {
     /// In the queue of those to be posted.
     ToPost,
     Posted,
@@ -17,7 +17,7 @@ enum State {
 
 /// A slab whose memory is reserved once.
 pub(super) struct Receives {
-    states: Vec<State>,
+    states: Vec<ReceiveState>,
     to_post: VecDeque<Buffer>,
     posted: u16,
 }
@@ -26,7 +26,7 @@ impl Receives {
     /// So many, all to be posted.
     pub fn new(count: u16) -> Self {
         Self {
-            states: vec![State::ToPost; count.into()],
+            states: vec![ReceiveState::ToPost; count.into()],
             to_post: (0..count).map(Buffer).collect(),
             posted: 0,
         }
@@ -56,7 +56,7 @@ impl Receives {
     #[inline]
     pub fn post(&mut self) -> Option<Buffer> {
         let buffer = self.to_post.pop_front()?;
-        self.states[usize::from(buffer.0)] = State::Posted;
+        self.states[usize::from(buffer.0)] = ReceiveState::Posted;
         self.posted += 1;
         Some(buffer)
     }
@@ -65,8 +65,8 @@ impl Receives {
     #[inline]
     pub fn complete(&mut self, buffer: Buffer) -> bool {
         match self.states.get_mut(usize::from(buffer.0)) {
-            Some(state) if *state == State::Posted => {
-                *state = State::Kept;
+            Some(state) if *state == ReceiveState::Posted => {
+                *state = ReceiveState::Kept;
                 self.posted -= 1;
                 true
             }
@@ -78,9 +78,9 @@ impl Receives {
     #[inline]
     pub fn repost(&mut self, buffer: Buffer) {
         if let Some(state) = self.states.get_mut(usize::from(buffer.0))
-            && *state == State::Kept
+            && *state == ReceiveState::Kept
         {
-            *state = State::ToPost;
+            *state = ReceiveState::ToPost;
             self.to_post.push_back(buffer);
         }
     }
@@ -88,14 +88,14 @@ impl Receives {
     /// No more are posted.
     pub fn stop(&mut self) {
         for buffer in self.to_post.drain(..) {
-            self.states[usize::from(buffer.0)] = State::Idle;
+            self.states[usize::from(buffer.0)] = ReceiveState::Idle;
         }
     }
 
     /// None is posted any more: the queue pair is gone.
     pub fn lose(&mut self) {
         self.stop();
-        self.states.fill(State::Idle);
+        self.states.fill(ReceiveState::Idle);
         self.posted = 0;
     }
 }

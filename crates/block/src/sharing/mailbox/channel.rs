@@ -5,11 +5,11 @@ use weft_io::{DriverId, RemoteLoop};
 
 /// Messages for a driver of another loop, which is woken once for all that it has not taken yet.
 pub(super) struct Channel<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<Inbox<T>>,
     reader: RemoteLoop,
 }
 
-struct State<T> {
+struct Inbox<T> {
     /// `None` if the reader is gone.
     messages: Option<Vec<T>>,
     /// The driver to wake, once known.
@@ -19,10 +19,10 @@ struct State<T> {
 impl<T> Channel<T> {
     /// For a driver on the loop `reader`.
     pub(super) fn new(reader: RemoteLoop) -> Self {
-        Self { state: Mutex::new(State { messages: Some(Vec::new()), driver: None }), reader }
+        Self { state: Mutex::new(Inbox { messages: Some(Vec::new()), driver: None }), reader }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, Inbox<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -27,9 +27,9 @@ use std::time::Instant;
 type Loans = SmallVec<[Loan; 1]>;
 
 /// The backend.
-pub(super) struct Threads(RefCell<State>);
+pub(super) struct Threads(RefCell<PendingDiskOps>);
 
-struct State {
+struct PendingDiskOps {
     mailbox: Arc<Mailbox>,
     waiting: Slab<Waiting>,
     /// Owners whose operation was given back.
@@ -86,7 +86,7 @@ impl Threads {
         on.spawn(|driver| {
             let mailbox =
                 Arc::new(Mailbox { finished: Mutex::default(), remote: on.remote(), driver });
-            let state = State {
+            let state = PendingDiskOps {
                 mailbox,
                 waiting: Slab::default(),
                 starved: Vec::new(),
@@ -151,7 +151,7 @@ impl DiskBackend for Threads {
     }
 }
 
-impl Drop for State {
+impl Drop for PendingDiskOps {
     /// Waits for memory that is still with threads; after a while its receipts leak it rather than
     /// wait on.
     fn drop(&mut self) {

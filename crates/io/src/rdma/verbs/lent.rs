@@ -46,9 +46,9 @@ impl LentParts {
 
 impl Parts {
     /// The key of the part in which these bytes lie.
-    fn key(&self, of: &Range<usize>) -> Option<Known> {
+    fn key(&self, of: &Range<usize>) -> Option<KeyedPart> {
         let (&start, (end, registration)) = self.registered.range(..=of.start).next_back()?;
-        (of.end <= *end).then(|| Known { part: (start, *end), key: registration.keys().0 })
+        (of.end <= *end).then(|| KeyedPart { part: (start, *end), key: registration.keys().0 })
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) type Unreachable = Option<io::Error>;
 
 /// A part and its key.
 #[derive(Clone, Copy, Default)]
-struct Known {
+struct KeyedPart {
     part: (usize, usize),
     key: u32,
 }
@@ -67,7 +67,7 @@ struct Known {
 pub(super) struct KnownKeys {
     ended: u64,
     /// By their parts' starts. Nothing, until one is asked for.
-    keys: Vec<Known>,
+    keys: Vec<KeyedPart>,
 }
 
 impl KnownKeys {
@@ -83,7 +83,7 @@ impl KnownKeys {
         let ended = device.lent.ended.load(Ordering::Acquire);
         if self.ended != ended || self.keys.is_empty() {
             self.keys.clear();
-            self.keys.resize(KNOWN, Known::default());
+            self.keys.resize(KNOWN, KeyedPart::default());
             self.ended = ended;
         }
         let place = (range.start >> PART_SHIFT) % KNOWN;
@@ -110,7 +110,7 @@ impl Device {
         &'static self,
         memory: &[u8],
         range: &Range<usize>,
-    ) -> Result<Known, Unreachable> {
+    ) -> Result<KeyedPart, Unreachable> {
         if self.lent.is_full.load(Ordering::Relaxed) {
             return Err(None);
         }
@@ -133,7 +133,7 @@ impl Device {
                 let key = registration.keys().0;
                 parts.bytes += part.len();
                 parts.registered.insert(part.start, (part.end, registration));
-                Ok(Known { part: (part.start, part.end), key })
+                Ok(KeyedPart { part: (part.start, part.end), key })
             }
             Err(e) => {
                 self.lent.is_full.store(true, Ordering::Relaxed);

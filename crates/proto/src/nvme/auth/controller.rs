@@ -49,7 +49,7 @@ pub enum Verdict {
     GivenUp(FailureReason),
 }
 
-enum State {
+enum AuthenticationState {
     /// The host begins.
     Idle,
     /// The same; and a host that challenged the controller for the sake of the key alone may say
@@ -89,19 +89,19 @@ struct Challenged {
 pub struct ControllerAuthentication {
     keys: ControllerKeys,
     transaction: u16,
-    state: State,
+    state: AuthenticationState,
 }
 
 impl ControllerAuthentication {
     /// One that the host has not begun.
     pub fn new(keys: ControllerKeys) -> Self {
-        Self { keys, transaction: 0, state: State::Idle }
+        Self { keys, transaction: 0, state: AuthenticationState::Idle }
     }
 
     /// The host sent a message. `sequence` is the number of the controller's challenge: never one
     /// that was used before.
     pub fn sent(&mut self, data: &[u8], sequence: u32, random: Random<'_>) -> Verdict {
-        let state = core::mem::replace(&mut self.state, State::Over);
+        let state = core::mem::replace(&mut self.state, AuthenticationState::Over);
         match decode(data) {
             Err(reason) => self.fail(reason),
             Ok((transaction, Message::Negotiate(negotiate))) => {
@@ -113,16 +113,16 @@ impl ControllerAuthentication {
             }
             Ok((_, Message::Failure2(reason))) => Verdict::GivenUp(reason),
             Ok((_, Message::Reply(reply))) => match state {
-                State::Reply(challenged) => self.check(challenged, &reply, data),
+                AuthenticationState::Reply(challenged) => self.check(challenged, &reply, data),
                 _ => self.fail(FailureReason::MESSAGE),
             },
             Ok((_, Message::Success2)) => match state {
-                State::Success2(psk) => {
-                    self.state = State::Idle;
+                AuthenticationState::Success2(psk) => {
+                    self.state = AuthenticationState::Idle;
                     Verdict::Authenticated(psk)
                 }
-                State::Confirmed => {
-                    self.state = State::Idle;
+                AuthenticationState::Confirmed => {
+                    self.state = AuthenticationState::Idle;
                     Verdict::Authenticated(None)
                 }
                 _ => self.fail(FailureReason::MESSAGE),
@@ -133,12 +133,12 @@ impl ControllerAuthentication {
 
     /// What the last [`Verdict::Compute`] asked for has been computed.
     pub fn computed(&mut self, computed: Computed) -> Verdict {
-        match (core::mem::replace(&mut self.state, State::Over), computed.0) {
-            (State::Pairing(mut challenged), Outcome::Pair(pair)) => {
+        match (core::mem::replace(&mut self.state, AuthenticationState::Over), computed.0) {
+            (AuthenticationState::Pairing(mut challenged), Outcome::Pair(pair)) => {
                 challenged.pair = Some(pair);
                 self.ask(challenged)
             }
-            (State::Agreeing(challenged, reply), Outcome::Agreed(shared)) => {
+            (AuthenticationState::Agreeing(challenged, reply), Outcome::Agreed(shared)) => {
                 match (decode(&reply), shared) {
                     (Ok((_, Message::Reply(reply))), Some(shared)) => {
                         let session = hash(challenged.hash, &shared);
@@ -153,7 +153,7 @@ impl ControllerAuthentication {
 
     /// What the last [`Verdict::Compute`] asked for cannot be computed: the host has to begin anew.
     pub fn interrupted(&mut self) {
-        self.state = State::Idle;
+        self.state = AuthenticationState::Idle;
     }
 
     /// The group of the authentication that a message of the host begins, which says how much there
@@ -179,19 +179,19 @@ impl ControllerAuthentication {
 
     /// Whether no message waits for the host, and none of the host's is awaited.
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle | State::Confirmed)
+        matches!(self.state, AuthenticationState::Idle | AuthenticationState::Confirmed)
     }
 
     /// The message that the host asks for; `None` if it is not its turn, or its buffer of `bytes`
     /// is too short for it.
     pub fn fetch(&mut self, bytes: usize) -> Option<Vec<u8>> {
-        match core::mem::replace(&mut self.state, State::Over) {
-            State::Ready(message, after) if message.len() <= bytes => {
+        match core::mem::replace(&mut self.state, AuthenticationState::Over) {
+            AuthenticationState::Ready(message, after) if message.len() <= bytes => {
                 self.state = match after {
-                    After::Reply(challenged) => State::Reply(challenged),
-                    After::Success2(psk) => State::Success2(psk),
-                    After::Confirmed => State::Confirmed,
-                    After::Nothing => State::Idle,
+                    After::Reply(challenged) => AuthenticationState::Reply(challenged),
+                    After::Success2(psk) => AuthenticationState::Success2(psk),
+                    After::Confirmed => AuthenticationState::Confirmed,
+                    After::Nothing => AuthenticationState::Idle,
                 };
                 Some(message)
             }
@@ -203,8 +203,10 @@ impl ControllerAuthentication {
     }
 
     fn fail(&mut self, reason: FailureReason) -> Verdict {
-        self.state =
-            State::Ready(Message::Failure1(reason).encode(self.transaction), After::Nothing);
+        self.state = AuthenticationState::Ready(
+            Message::Failure1(reason).encode(self.transaction),
+            After::Nothing,
+        );
         Verdict::Failed(reason)
     }
 
@@ -226,7 +228,7 @@ impl ControllerAuthentication {
                 match arithmetic {
                     None => self.ask(challenged),
                     Some(arithmetic) => {
-                        self.state = State::Pairing(challenged);
+                        self.state = AuthenticationState::Pairing(challenged);
                         Verdict::Compute(arithmetic)
                     }
                 }
@@ -243,7 +245,7 @@ impl ControllerAuthentication {
             public: challenged.pair.as_ref().map_or(&[], |pair| pair.public()),
         })
         .encode(self.transaction);
-        self.state = State::Ready(message, After::Reply(challenged));
+        self.state = AuthenticationState::Ready(message, After::Reply(challenged));
         Verdict::Next
     }
 
@@ -286,7 +288,7 @@ impl ControllerAuthentication {
         match challenged.pair.take() {
             None => self.judge(&challenged, None, reply),
             Some(pair) => {
-                self.state = State::Agreeing(challenged, data.to_vec());
+                self.state = AuthenticationState::Agreeing(challenged, data.to_vec());
                 Verdict::Compute(Arithmetic::agree(pair, reply.public))
             }
         }
@@ -342,12 +344,14 @@ impl ControllerAuthentication {
         let message = success1(self.transaction, with, ours.as_ref().map(Digest::as_bytes));
         if ours.is_some() {
             // The host may still find that the controller is not who it says.
-            self.state = State::Ready(message, After::Success2(psk));
+            self.state = AuthenticationState::Ready(message, After::Success2(psk));
             return Verdict::Next;
         }
         // SEQNUM 0: the challenge was for the key alone, and Success1 is the last message.
-        self.state =
-            State::Ready(message, if psk.is_some() { After::Confirmed } else { After::Nothing });
+        self.state = AuthenticationState::Ready(
+            message,
+            if psk.is_some() { After::Confirmed } else { After::Nothing },
+        );
         Verdict::Authenticated(psk)
     }
 

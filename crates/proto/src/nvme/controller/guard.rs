@@ -15,7 +15,7 @@ use crate::reservation::{Access, Effect, Registrant, Reservations};
 const PLACES: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct CheckedNamespace {
     index: usize,
     epoch: u64,
     access: Access,
@@ -25,7 +25,7 @@ struct Seen {
 #[derive(Debug)]
 pub(super) struct Guard {
     host: Registrant,
-    seen: [Cell<Option<Seen>>; PLACES],
+    seen: [Cell<Option<CheckedNamespace>>; PLACES],
 }
 
 impl Guard {
@@ -61,12 +61,12 @@ impl Guard {
 
     fn access(&self, index: usize, reservations: &Reservations, epoch: u64) -> Access {
         let place = &self.seen[index % PLACES];
-        let is_known = |seen: &Seen| seen.index == index && seen.epoch == epoch;
+        let is_known = |seen: &CheckedNamespace| seen.index == index && seen.epoch == epoch;
         if let Some(seen) = place.get().filter(is_known) {
             return seen.access;
         }
         let access = reservations.access(&self.host);
-        place.set(Some(Seen { index, epoch, access }));
+        place.set(Some(CheckedNamespace { index, epoch, access }));
         access
     }
 

@@ -40,7 +40,7 @@ struct Controller {
     host: HostIdentity,
     queues: Vec<Qid>,
     /// The table of all namespaces of which `shown` is what the host sees.
-    seen: Seen,
+    seen: HostView,
     shown: Arc<NamespaceTable>,
     /// By which it came.
     listener: Option<SocketAddr>,
@@ -48,12 +48,12 @@ struct Controller {
 
 /// What is shown to a host, of its kind and in its state.
 #[derive(Clone, Debug)]
-struct Seen {
+struct HostView {
     full: Arc<NamespaceTable>,
     states: Arc<AnaStates>,
 }
 
-impl Seen {
+impl HostView {
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.full, &other.full) && Arc::ptr_eq(&self.states, &other.states)
     }
@@ -67,7 +67,7 @@ impl Seen {
 
 impl Controller {
     /// What the host sees of all namespaces. Its queues share one table.
-    fn look(&mut self, seen: &Seen) -> Arc<NamespaceTable> {
+    fn look(&mut self, seen: &HostView) -> Arc<NamespaceTable> {
         if !self.seen.is(seen) {
             self.seen = seen.clone();
             self.shown = seen.shown(self.host.nqn.as_ref(), self.listener);
@@ -132,8 +132,8 @@ impl Subsystem {
         Some(controller.look(&seen))
     }
 
-    fn seen(&self) -> Seen {
-        Seen { full: self.namespaces(), states: Arc::clone(&self.states) }
+    fn seen(&self) -> HostView {
+        HostView { full: self.namespaces(), states: Arc::clone(&self.states) }
     }
 
     /// Sets the number of the target's start, which is another one whenever what was written and

@@ -64,7 +64,7 @@ pub enum ProbeError {
 
 /// What is asked, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ProbeStep {
     Inquiry,
     Ready,
     Pages,
@@ -87,7 +87,7 @@ enum Stage {
 /// Asks a disk what it is.
 #[derive(Debug)]
 pub struct Probe {
-    stage: Stage,
+    stage: ProbeStep,
     /// Only whether the disk is ready is asked.
     greets: bool,
     /// Which of the interesting pages there are.
@@ -111,7 +111,7 @@ impl Probe {
     /// Nothing is known yet.
     pub fn new() -> Self {
         Self {
-            stage: Stage::Inquiry,
+            stage: ProbeStep::Inquiry,
             greets: false,
             pages: [false; 4],
             tries: 0,
@@ -125,7 +125,7 @@ impl Probe {
     /// the unit attentions that each new nexus gets, so that later ones tell of something that has
     /// happened.
     pub fn greeting() -> Self {
-        Self { stage: Stage::Ready, greets: true, ..Self::new() }
+        Self { stage: ProbeStep::Ready, greets: true, ..Self::new() }
     }
 
     /// The next command; `None` when all has been asked and [`Self::disk`] is complete.
@@ -140,13 +140,13 @@ impl Probe {
             allocation: ANSWER_BYTES,
         };
         let command = match self.stage {
-            Stage::Inquiry => inquiry(None),
-            Stage::Ready => Command::TestUnitReady,
-            Stage::Pages => inquiry(Some(SUPPORTED_PAGES)),
-            Stage::Page(page) => inquiry(Some(page)),
-            Stage::Capacity16 => Command::ReadCapacity16 { allocation: 32 },
-            Stage::Capacity10 => Command::ReadCapacity10,
-            Stage::Caching => Command::ModeSense {
+            ProbeStep::Inquiry => inquiry(None),
+            ProbeStep::Ready => Command::TestUnitReady,
+            ProbeStep::Pages => inquiry(Some(SUPPORTED_PAGES)),
+            ProbeStep::Page(page) => inquiry(Some(page)),
+            ProbeStep::Capacity16 => Command::ReadCapacity16 { allocation: 32 },
+            ProbeStep::Capacity10 => Command::ReadCapacity10,
+            ProbeStep::Caching => Command::ModeSense {
                 ten: false,
                 no_descriptors: true,
                 long_lba: false,
@@ -155,22 +155,22 @@ impl Probe {
                 subpage: 0,
                 allocation: 192,
             },
-            Stage::WriteSame => supported(OpCode::WRITE_SAME_16),
-            Stage::CompareAndWrite => supported(OpCode::COMPARE_AND_WRITE),
-            Stage::Verify => supported(OpCode::VERIFY_16),
-            Stage::TryCompareAndWrite => {
+            ProbeStep::WriteSame => supported(OpCode::WRITE_SAME_16),
+            ProbeStep::CompareAndWrite => supported(OpCode::COMPARE_AND_WRITE),
+            ProbeStep::Verify => supported(OpCode::VERIFY_16),
+            ProbeStep::TryCompareAndWrite => {
                 Command::CompareAndWrite { extent: Extent::default(), dpo: false, fua: false }
             }
-            Stage::PortGroups => {
+            ProbeStep::PortGroups => {
                 Command::ReportTargetPortGroups { extended: false, allocation: ANSWER_BYTES }
             }
-            Stage::Reservations => {
+            ProbeStep::Reservations => {
                 Command::ReserveIn { action: ReserveIn::REPORT_CAPABILITIES, allocation: 8 }
             }
-            Stage::FullStatus => {
+            ProbeStep::FullStatus => {
                 Command::ReserveIn { action: ReserveIn::READ_FULL_STATUS, allocation: ANSWER_BYTES }
             }
-            Stage::End => return None,
+            ProbeStep::End => return None,
         };
         let data_in_bytes = match command {
             Command::Inquiry { allocation, .. } | Command::ReadCapacity16 { allocation } => {
@@ -226,32 +226,32 @@ impl Probe {
 
     fn accept(&mut self, data: &[u8]) -> Result<(), ProbeError> {
         match self.stage {
-            Stage::Inquiry if !self.disk.standard(data) => {
+            ProbeStep::Inquiry if !self.disk.standard(data) => {
                 return Err(ProbeError::NoDisk(data.first().copied().unwrap_or(0xff)));
             }
-            Stage::Pages => self.find_pages(data),
-            Stage::Page(code) => self.read_page(code, data),
-            Stage::Capacity16 if !self.disk.capacity_16(data) => return Err(self.size()),
-            Stage::Capacity10 if !self.disk.capacity_10(data) => return Err(self.size()),
-            Stage::Caching => self.disk.mode(data),
-            Stage::WriteSame => {
+            ProbeStep::Pages => self.find_pages(data),
+            ProbeStep::Page(code) => self.read_page(code, data),
+            ProbeStep::Capacity16 if !self.disk.capacity_16(data) => return Err(self.size()),
+            ProbeStep::Capacity10 if !self.disk.capacity_10(data) => return Err(self.size()),
+            ProbeStep::Caching => self.disk.mode(data),
+            ProbeStep::WriteSame => {
                 let usage = Disk::usage(data);
                 self.disk.write_same = usage.is_some();
                 self.disk.write_same_no_data =
                     usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 1 != 0);
             }
-            Stage::CompareAndWrite => self.compares = Disk::usage(data).is_some(),
-            Stage::Verify => {
+            ProbeStep::CompareAndWrite => self.compares = Disk::usage(data).is_some(),
+            ProbeStep::Verify => {
                 let usage = Disk::usage(data);
                 self.disk.verify_compares =
                     usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 2 != 0);
             }
-            Stage::PortGroups => {
+            ProbeStep::PortGroups => {
                 self.disk.access =
                     self.disk.port_group.and_then(|group| PortState::of_group(data, group));
             }
-            Stage::Reservations => self.disk.reservations = can_reserve(data),
-            Stage::FullStatus => self.disk.reservations = data.len() >= 8,
+            ProbeStep::Reservations => self.disk.reservations = can_reserve(data),
+            ProbeStep::FullStatus => self.disk.reservations = data.len() >= 8,
             _ => {}
         }
         self.go_on();
@@ -265,36 +265,44 @@ impl Probe {
         let is_reserved = status == ScsiStatus::RESERVATION_CONFLICT;
         match self.stage {
             // Whether there is a cache is not known: flushed in vain is better than not at all.
-            Stage::Caching if is_elsewhere => self.disk.volatile_cache = true,
+            ProbeStep::Caching if is_elsewhere => self.disk.volatile_cache = true,
             // The other host may have turned it on. Until the reservation goes nothing can be
             // written.
-            Stage::Caching if is_reserved => {
+            ProbeStep::Caching if is_reserved => {
                 (self.disk.volatile_cache, self.disk.cache_unknown) = (true, true)
             }
             // What the pages tell, which everyone may read, is taken to be true: the disk offers no
             // less than before it was reserved.
-            Stage::WriteSame if is_reserved => self.disk.write_same = self.disk.tells_write_same(),
-            Stage::CompareAndWrite if is_reserved => {
+            ProbeStep::WriteSame if is_reserved => {
+                self.disk.write_same = self.disk.tells_write_same()
+            }
+            ProbeStep::CompareAndWrite if is_reserved => {
                 self.compares = self.disk.compare_and_write_blocks > 0
             }
-            Stage::TryCompareAndWrite if is_reserved => {}
+            ProbeStep::TryCompareAndWrite if is_reserved => {}
             // It may be used by another path, or later.
-            Stage::Ready | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify
+            ProbeStep::Ready
+            | ProbeStep::WriteSame
+            | ProbeStep::CompareAndWrite
+            | ProbeStep::Verify
                 if is_elsewhere => {}
-            Stage::TryCompareAndWrite if is_elsewhere => {}
-            Stage::PortGroups => {}
-            Stage::Reservations | Stage::FullStatus => self.disk.reservations = false,
-            Stage::Inquiry | Stage::Ready | Stage::Capacity10 => return Err(error),
-            Stage::TryCompareAndWrite => self.compares = false,
+            ProbeStep::TryCompareAndWrite if is_elsewhere => {}
+            ProbeStep::PortGroups => {}
+            ProbeStep::Reservations | ProbeStep::FullStatus => self.disk.reservations = false,
+            ProbeStep::Inquiry | ProbeStep::Ready | ProbeStep::Capacity10 => return Err(error),
+            ProbeStep::TryCompareAndWrite => self.compares = false,
             // Another host's reservation forbids more than this question, but not to know the disk.
             _ if is_reserved => {}
-            Stage::Capacity16 => {
-                self.stage = Stage::Capacity10;
+            ProbeStep::Capacity16 => {
+                self.stage = ProbeStep::Capacity10;
                 return Ok(());
             }
             _ if sense.is_some_and(is_unknown_command) => {}
             // Any other failure of these tells no more about the disk than that it does not say.
-            Stage::Caching | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify
+            ProbeStep::Caching
+            | ProbeStep::WriteSame
+            | ProbeStep::CompareAndWrite
+            | ProbeStep::Verify
                 if is_failed_question(status, sense) => {}
             _ => return Err(error),
         }
@@ -326,39 +334,41 @@ impl Probe {
     fn go_on(&mut self) {
         let first = |pages: &[bool]| pages.iter().position(|&there| there);
         self.stage = match self.stage {
-            Stage::Inquiry => Stage::Ready,
-            Stage::Ready if self.greets => Stage::End,
-            Stage::Ready => Stage::Pages,
-            Stage::Pages => {
-                first(&self.pages).map_or(Stage::Capacity16, |index| Stage::Page(PAGES[index]))
-            }
-            Stage::Page(page) => {
+            ProbeStep::Inquiry => ProbeStep::Ready,
+            ProbeStep::Ready if self.greets => ProbeStep::End,
+            ProbeStep::Ready => ProbeStep::Pages,
+            ProbeStep::Pages => first(&self.pages)
+                .map_or(ProbeStep::Capacity16, |index| ProbeStep::Page(PAGES[index])),
+            ProbeStep::Page(page) => {
                 let done = PAGES.iter().position(|&other| other == page).unwrap_or(0) + 1;
                 first(&self.pages[done..])
-                    .map_or(Stage::Capacity16, |index| Stage::Page(PAGES[done + index]))
+                    .map_or(ProbeStep::Capacity16, |index| ProbeStep::Page(PAGES[done + index]))
             }
-            Stage::Capacity16 | Stage::Capacity10 => Stage::Caching,
-            Stage::Caching => Stage::WriteSame,
-            Stage::WriteSame => Stage::CompareAndWrite,
-            Stage::CompareAndWrite => Stage::Verify,
-            Stage::Verify if self.compares && self.disk.compare_and_write_blocks > 0 => {
-                Stage::TryCompareAndWrite
+            ProbeStep::Capacity16 | ProbeStep::Capacity10 => ProbeStep::Caching,
+            ProbeStep::Caching => ProbeStep::WriteSame,
+            ProbeStep::WriteSame => ProbeStep::CompareAndWrite,
+            ProbeStep::CompareAndWrite => ProbeStep::Verify,
+            ProbeStep::Verify if self.compares && self.disk.compare_and_write_blocks > 0 => {
+                ProbeStep::TryCompareAndWrite
             }
-            Stage::Verify | Stage::TryCompareAndWrite => {
+            ProbeStep::Verify | ProbeStep::TryCompareAndWrite => {
                 if !self.compares {
                     self.disk.compare_and_write_blocks = 0;
                 }
-                Stage::Reservations
+                ProbeStep::Reservations
             }
-            Stage::Reservations if self.disk.reservations => Stage::FullStatus,
+            ProbeStep::Reservations if self.disk.reservations => ProbeStep::FullStatus,
             // Last, as a unit attention that tells of another state may come with any of the
             // questions before.
-            Stage::Reservations | Stage::FullStatus
+            ProbeStep::Reservations | ProbeStep::FullStatus
                 if self.disk.asymmetric && self.disk.port_group.is_some() =>
             {
-                Stage::PortGroups
+                ProbeStep::PortGroups
             }
-            Stage::Reservations | Stage::FullStatus | Stage::PortGroups | Stage::End => Stage::End,
+            ProbeStep::Reservations
+            | ProbeStep::FullStatus
+            | ProbeStep::PortGroups
+            | ProbeStep::End => ProbeStep::End,
         };
     }
 }
