@@ -2,6 +2,7 @@
 //! commands that wait for memory, operations from submission to completion, those that are overdue,
 //! changes of the devices, and the end. A session keeps what its protocol is about.
 
+use super::budget::Budget;
 use super::devices::{OpenDevices, Wanted};
 use super::memory::CommandMemory;
 use std::collections::VecDeque;
@@ -32,11 +33,12 @@ enum Phase {
 }
 
 impl<W> DeviceSide<W> {
-    /// For a session that uses these devices, with this memory.
-    pub(crate) fn new(devices: OpenDevices, memory: CommandMemory) -> Self {
+    /// For a session that uses these devices for commands of so many tags, with memory of this
+    /// budget.
+    pub(crate) fn new(devices: OpenDevices, tags: usize, budget: Budget) -> Self {
         Self {
-            done: Vec::with_capacity(memory.tags()),
-            memory,
+            done: Vec::with_capacity(tags),
+            memory: CommandMemory::new(tags, budget),
             devices,
             waiting: VecDeque::new(),
             outstanding: 0,

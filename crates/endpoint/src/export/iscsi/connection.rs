@@ -8,7 +8,6 @@ use crate::export::devices::OpenDevices;
 use crate::export::driver::{self, Service};
 use crate::export::listen::Homes;
 use crate::export::members::Serving;
-use crate::export::memory::CommandMemory;
 use crate::export::seats::Newcomer;
 use crate::limits::LOGOUT_WAIT_S;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
@@ -147,8 +146,7 @@ impl Connection {
                 ) {
                     Ok(devices) => {
                         let budget = Budget::new(on, &pump.peer());
-                        let memory = CommandMemory::new(pump.engine.tags().into(), budget);
-                        let side = DeviceSide::new(devices, memory);
+                        let side = DeviceSide::new(devices, pump.engine.tags().into(), budget);
                         let meter = self.shared.meter(
                             &login.initiator,
                             &pump.peer(),

@@ -10,7 +10,6 @@ use super::request::{Request, tag_and_part, user};
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
-use crate::export::memory::CommandMemory;
 use crate::inventory::Namespace;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Pieces};
@@ -63,7 +62,8 @@ impl Session {
         Ok(Self {
             side: DeviceSide::new(
                 OpenDevices::open(&[Some(Arc::clone(device))], rate, on, owner)?,
-                CommandMemory::new(0, Budget::new(on, peer)),
+                0,
+                Budget::new(on, peer),
             ),
             reservations: namespace.reservations.as_ref().map(|of| Arc::clone(of.shared())),
             block_bytes: geometry.block_bytes,

@@ -18,7 +18,6 @@ use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
 use crate::export::driver::{self, Place, Service};
 use crate::export::members::Message;
-use crate::export::memory::CommandMemory;
 use crate::export::seats::Newcomer;
 use crate::psk::Proven;
 use std::marker::PhantomData;
@@ -113,8 +112,7 @@ impl<L: Link> Connection<L> {
                     &view,
                 );
                 let reserving = Reserving::new(mailbox, view.reservations, &shared);
-                let memory = CommandMemory::new(queue.entries() as usize, budget);
-                let side = DeviceSide::new(devices, memory);
+                let side = DeviceSide::new(devices, queue.entries() as usize, budget);
                 Session::Io(Box::new(IoSession::new(controller, *queue, side, counting, reserving)))
             }
         };
