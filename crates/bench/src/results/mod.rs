@@ -33,7 +33,28 @@ pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(Results);
     schema
         .insert("title".to_owned(), format!("results.json of weft study, version {SCHEMA}").into());
-    schema.to_value()
+    let mut schema = schema.to_value();
+    unwrap_descriptions(&mut schema);
+    schema
+}
+
+/// Joins the lines of descriptions: where a comment of the source is wrapped says nothing.
+fn unwrap_descriptions(schema: &mut serde_json::Value) {
+    match schema {
+        serde_json::Value::Object(members) => {
+            for (name, member) in members {
+                match member {
+                    serde_json::Value::String(text) if name == "description" => {
+                        let paragraphs = text.split("\n\n").map(|text| text.replace('\n', " "));
+                        *text = paragraphs.collect::<Vec<_>>().join("\n\n");
+                    }
+                    _ => unwrap_descriptions(member),
+                }
+            }
+        }
+        serde_json::Value::Array(members) => members.iter_mut().for_each(unwrap_descriptions),
+        _ => {}
+    }
 }
 
 /// A row is steady if neither end of [`Row::interval`] differs from the median by more than this

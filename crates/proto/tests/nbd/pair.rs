@@ -1,6 +1,6 @@
 //! A client and a server with a disk in memory.
 
-use crate::nbd::end::{End, Go};
+use super::end::{End, Go};
 use std::sync::Arc;
 use weft_proto::nbd::client::Command;
 use weft_proto::nbd::code::{
