@@ -100,22 +100,20 @@ fn selected() -> Result<Vec<String>> {
     Ok(selected)
 }
 
-/// The names of a crate's test programs.
+/// The names of a crate's test programs, as its manifest has them.
 fn test_programs(name: &str) -> Result<Vec<String>> {
-    let directory = sh::root().join("crates").join(name).join("tests");
-    let mut found = Vec::new();
-    for entry in
-        fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))?
-    {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "rs")
-            || path.join("main.rs").is_file()
-        {
-            found.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
-        }
-    }
-    found.sort();
-    Ok(found)
+    let mut command = sh::cargo("metadata");
+    command.args(["--format-version=1", "--no-deps", "--locked"]);
+    let metadata: Value = serde_json::from_str(&sh::output(&mut command)?)?;
+    let manifest = Path::new("crates").join(name).join("Cargo.toml");
+    let is_named = |package: &&Value| {
+        package["manifest_path"].as_str().is_some_and(|path| Path::new(path).ends_with(&manifest))
+    };
+    let package = metadata["packages"].as_array().and_then(|all| all.iter().find(is_named));
+    let targets = package.and_then(|package| package["targets"].as_array());
+    let targets = targets.with_context(|| format!("cargo knows no crate {name}"))?;
+    let tests = targets.iter().filter(|target| target["kind"][0] == "test");
+    Ok(tests.filter_map(|test| test["name"].as_str().map(str::to_owned)).collect())
 }
 
 /// A cargo command of this step. Nobody reads lines of the source from what it builds, and writing

@@ -499,8 +499,9 @@ impl Session {
 
     /// Whether no device holds anything of this session.
     pub(super) fn is_quiet(&mut self) -> bool {
-        let held = self.holds_overdue();
-        self.side.is_quiet() && !held
+        // A look at overdue operations takes note of those that came back, which `work` is to see
+        // first while others are under way: it ends what waits for them.
+        self.side.is_quiet() && !self.holds_overdue()
     }
 
     /// Whether devices hold commands that were answered at a time limit; memory that came back is
