@@ -2,12 +2,12 @@
 //!
 //! * [`tables`]: what the file holds, as it is written; the JSON schema comes from it.
 //! * [`mod@read`]: from text to what is desired, and where in the text a mistake is.
-//! * [`shape`]: from text to tables, with all mistakes of form.
+//! * `shape`: from text to tables, with all mistakes of form.
 //! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
 //! * [`subsystems`], `process`: the parts of that.
-//! * [`authentication`]: what hosts have to prove.
-//! * [`host_identifiers`]: the identifiers of hosts.
-//! * [`limits`]: the limits of hosts.
+//! * `authentication`: what hosts have to prove.
+//! * `host_identifiers`: the identifiers of hosts.
+//! * `limits`: the limits of hosts.
 //! * [`source_options`]: the options of connections to remote sources.
 //! * [`group`]: the configuration that gateways of a group share.
 //! * [`example`], [`import`]: files to begin with.

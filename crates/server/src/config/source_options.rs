@@ -139,7 +139,7 @@ fn argument(name: &str, value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// The table in the JSON schema, without its options, which [`describe`] adds.
+/// The table in the JSON schema, without its options, which `describe` adds.
 pub struct ConnectTable;
 
 impl JsonSchema for ConnectTable {

@@ -1,14 +1,14 @@
 //! This server as a gateway of a group: several servers in front of one Ceph cluster that are one
 //! target (`docs/ceph.md`).
 //!
-//! * [`listeners`]: where others reach this gateway.
-//! * [`store`]: the objects of the group in the cluster, and the threads that wait for them.
-//! * [`driver`]: runs the engine of `weft-group` on a thread of its own, and has hosts served as it
+//! * `listeners`: where others reach this gateway.
+//! * `store`: the objects of the group in the cluster, and the threads that wait for them.
+//! * `driver`: runs the engine of `weft-group` on a thread of its own, and has hosts served as it
 //!   says.
-//! * [`lost`]: ends a gateway that has lost the cluster.
-//! * [`watch`]: hears of changes that other gateways make.
-//! * [`reservations`]: those of hosts, which all gateways keep.
-//! * [`configuration`]: what the group serves, which all gateways share.
+//! * `lost`: ends a gateway that has lost the cluster.
+//! * `watch`: hears of changes that other gateways make.
+//! * `reservations`: those of hosts, which all gateways keep.
+//! * `configuration`: what the group serves, which all gateways share.
 //! * [`verbs`]: what can be asked of a gateway.
 
 mod configuration;

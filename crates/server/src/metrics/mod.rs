@@ -1,8 +1,8 @@
 //! `--metrics`: the state of a server for Prometheus.
 //!
-//! * [`exposition`]: a report as metrics, by the conventions of Prometheus: base units, `_total` on
+//! * `exposition`: a report as metrics, by the conventions of Prometheus: base units, `_total` on
 //!   counters.
-//! * [`http`]: the server that answers a scrape, on threads of its own.
+//! * `http`: the server that answers a scrape, on threads of its own.
 
 mod exposition;
 mod http;

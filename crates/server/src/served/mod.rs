@@ -2,10 +2,10 @@
 //!
 //! * [`state`]: what is served, as it was asked for.
 //! * [`steps`]: the differences between two states.
-//! * [`users`]: the hosts that use what a step takes away.
-//! * [`opener`]: opens the devices that are needed.
+//! * `users`: the hosts that use what a step takes away.
+//! * `opener`: opens the devices that are needed.
 //! * [`inventory`]: the inventory of a state at the start.
-//! * [`edit`]: carries out steps, as one change of the inventory.
+//! * `edit`: carries out steps, as one change of the inventory.
 //! * [`orders`]: commands of tests.
 //! * [`verbs`]: the methods of the control socket.
 

@@ -1,5 +1,5 @@
 //! The NVMe target: subsystems with a namespace per device, on any number of ports, and the
-//! discovery subsystem. [`Target`] starts and stops it; [`tcp`] and [`rdma`] hold its transports;
+//! discovery subsystem. [`Target`] starts and stops it; `tcp` and `rdma` hold its transports;
 //! all else is the same for both: associations, their queues, and their use of devices.
 
 mod admin_session;

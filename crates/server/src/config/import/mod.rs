@@ -1,9 +1,9 @@
 //! Configurations of other targets, as a `weft.toml`.
 //!
-//! * [`ceph_iscsi`]: what Ceph's iSCSI gateway keeps in the object `gateway.conf`.
-//! * [`nvmet`]: what nvmetcli saves (`/etc/nvmet/config.json`).
-//! * [`spdk`]: the parts `bdev` and `nvmf` of what SPDK's `save_config` prints.
-//! * [`writer`]: writes the file, with comments on what could not be carried over.
+//! * `ceph_iscsi`: what Ceph's iSCSI gateway keeps in the object `gateway.conf`.
+//! * `nvmet`: what nvmetcli saves (`/etc/nvmet/config.json`).
+//! * `spdk`: the parts `bdev` and `nvmf` of what SPDK's `save_config` prints.
+//! * `writer`: writes the file, with comments on what could not be carried over.
 
 mod ceph_iscsi;
 mod nvmet;

@@ -1,4 +1,4 @@
-//! The NVMe over RDMA initiator: its connections. [`super::nvme`] has what does not depend on the
+//! The NVMe over RDMA initiator: its connections. Its parent has what does not depend on the
 //! transport.
 
 mod opening;

@@ -1,5 +1,5 @@
 //! The NVMe/TCP initiator: [`begin`] to open a namespace as a block device, or a [`Session`] for
-//! admin commands. [`super::nvme`] has what does not depend on the transport.
+//! admin commands. Its parent has what does not depend on the transport.
 
 mod opening;
 mod transport;
