@@ -92,7 +92,7 @@ fn selected() -> Result<Vec<String>> {
         for test in test_programs(tested)? {
             ensure!(
                 !programs.contains(&test),
-                "crates/cli and crates/{tested} both have tests/{test}: rename one of them"
+                "crates/cli and crates/{tested} both have a test program {test}: rename one of them"
             );
             selected.push(format!("--test={test}"));
         }

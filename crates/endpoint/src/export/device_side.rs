@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Change, Completion, Op, Outcome};
 use weft_io::{DriverId, Handle, Segments};
+use weft_proto::stream::Tag;
 
 /// See the module. `W`: a command that waits for memory.
 pub(crate) struct DeviceSide<W> {
@@ -123,12 +124,7 @@ impl<W> DeviceSide<W> {
 
     /// [`DeviceSide::spare`] for the memory of a command.
     #[inline]
-    pub(crate) fn spare_for(
-        &mut self,
-        tag: weft_proto::stream::Tag,
-        device: usize,
-        (lba, blocks): (u64, u32),
-    ) -> bool {
+    pub(crate) fn spare_for(&mut self, tag: Tag, device: usize, (lba, blocks): (u64, u32)) -> bool {
         self.devices.spare(device, lba, blocks, self.memory.at(tag))
     }
 

@@ -55,6 +55,14 @@ pub(super) struct Waits {
     last: u64,
 }
 
+impl Waits {
+    /// Whether something waits for overdue operations.
+    #[inline]
+    pub(super) fn are_held(&self) -> bool {
+        self.waits.iter().any(|wait| wait.held)
+    }
+}
+
 impl Session {
     /// Carries out a task management function (RFC 7143 §11.5.1).
     pub(super) fn manage(

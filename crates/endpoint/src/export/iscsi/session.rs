@@ -391,7 +391,9 @@ impl Session {
     pub(super) fn work(&mut self, on: &Handle, engine: &mut TargetConnection) -> bool {
         self.meter.turn(on.now());
         let Some(mut done) = self.side.reap() else {
-            if self.side.has_overdue() && !self.holds_overdue() {
+            // Others may have looked at overdue operations since.
+            let looks = self.side.has_overdue() || self.waits.are_held();
+            if looks && !self.holds_overdue() {
                 self.overdue_settled(engine);
             }
             return false;
@@ -499,8 +501,6 @@ impl Session {
 
     /// Whether no device holds anything of this session.
     pub(super) fn is_quiet(&mut self) -> bool {
-        // A look at overdue operations takes note of those that came back, which `work` is to see
-        // first while others are under way: it ends what waits for them.
         self.side.is_quiet() && !self.holds_overdue()
     }
 

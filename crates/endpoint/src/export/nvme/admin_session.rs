@@ -8,14 +8,13 @@ use super::subsystems::ControllerId;
 use super::transport::{Engine, Event};
 use crate::export::budget::Budget;
 use crate::export::members::Message;
+use crate::export::memory::CommandMemory;
 use crate::limits::{ADMIN_ANSWER_BYTES, CONCATENATION_PLAIN_S};
-use crate::memory::{piece, piece_mut};
 use crate::pump::Flow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
-use weft_io::segment::total_len;
 use weft_io::{DriverId, Handle, Segments, Time};
 use weft_proto::nvme::controller::{Control, ControlEvent, Next, ReservationTicket};
 use weft_proto::nvme::cqe::Cqe;
@@ -41,8 +40,7 @@ pub(crate) struct AdminSession {
     pub(super) id: ControllerId,
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
-    memory: Vec<Segments>,
-    budget: Budget,
+    memory: CommandMemory,
     /// Bytes of `memory`.
     held_bytes: usize,
     /// Answers that wait until earlier ones are sent, or for memory, with their sizes.
@@ -80,8 +78,7 @@ impl AdminSession {
             id,
             shared,
             mailbox,
-            memory: (0..entries).map(|_| Segments::new()).collect(),
-            budget,
+            memory: CommandMemory::new(entries as usize, budget),
             held_bytes: 0,
             waiting: VecDeque::new(),
             is_starved: false,
@@ -98,11 +95,11 @@ impl AdminSession {
     }
 
     pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
-        piece_mut(self.memory.get_mut(tag.index())?, offset, len)
+        self.memory.piece_mut(tag, offset, len)
     }
 
     pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
-        piece(self.memory.get(tag.index())?, offset, len)
+        self.memory.piece(tag, offset, len)
     }
 
     pub(super) fn event(&mut self, on: &Handle, engine: &mut impl Engine, event: Event) -> Flow {
@@ -142,13 +139,13 @@ impl AdminSession {
         while let Some((tag, bytes)) =
             self.waiting.pop_front_if(|(_, bytes)| fits(self.held_bytes, *bytes))
         {
-            let Some(mut buf) = self.budget.take(on, bytes as usize) else {
+            let Some(mut buf) = self.memory.buffer(on, bytes as usize) else {
                 self.is_starved = true;
                 return self.waiting.push_front((tag, bytes));
             };
             let next = self.control.produce(on.now().since_epoch(), tag, &mut buf);
             self.held_bytes += buf.len();
-            self.memory[tag.index()] = Segments::from_iter([buf.into()]);
+            *self.memory.at(tag) = Segments::from_iter([buf.into()]);
             if let Next::Reply { cqe, data_bytes } = next {
                 self.reply(engine, tag, cqe, data_bytes);
             }
@@ -163,8 +160,8 @@ impl AdminSession {
     }
 
     fn free(&mut self, tag: Tag) {
-        self.held_bytes -= total_len(&self.memory[tag.index()]);
-        self.budget.give(&mut self.memory[tag.index()]);
+        self.held_bytes -= self.memory.len(tag);
+        self.memory.free(tag);
     }
 
     pub(super) fn released(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag) {
@@ -340,16 +337,14 @@ impl<E: Engine> Exchange<E> for AdminSession {
     }
 
     fn room(&mut self, on: &Handle, tag: Tag, bytes: usize) -> Option<&mut [u8]> {
-        let buf = self.budget.take(on, bytes)?;
+        let buf = self.memory.buffer(on, bytes)?;
         self.held_bytes += buf.len();
-        let memory = &mut self.memory[tag.index()];
-        *memory = Segments::from_iter([buf.into()]);
-        piece_mut(memory, 0, bytes as u32)
+        *self.memory.at(tag) = Segments::from_iter([buf.into()]);
+        self.memory.piece_mut(tag, 0, bytes as u32)
     }
 
     fn message(&self, tag: Tag) -> Vec<u8> {
-        let memory = &self.memory[tag.index()];
-        memory.first().map_or_else(Vec::new, |message| message.to_vec())
+        self.memory.first(tag).to_vec()
     }
 
     fn answer(&mut self, engine: &mut E, tag: Tag, cqe: Cqe, data_bytes: u32) {
