@@ -7,9 +7,12 @@
 mod support;
 
 use std::collections::HashMap;
-use std::net::TcpListener;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use support::{Scratch, Server, run, weft};
+
+/// Where servers listen.
+const LOCAL: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -33,23 +36,44 @@ fn commands(page: &Path) -> Vec<String> {
     found
 }
 
+/// The ports of the pages.
+const PORTS: [&str; 5] = ["4420", "4421", "4422", "4423", "10809"];
+
 /// Moves the ports of a page to free ones.
 #[derive(Default)]
-struct Ports(HashMap<u16, u16>);
+struct Ports(HashMap<String, u16>);
 
 impl Ports {
+    /// Each number of the word is looked at once: a free port may contain one of those of the pages.
     fn moved(&mut self, word: &str) -> String {
-        let mut word = word.to_owned();
-        for port in [4420, 4421, 4422, 4423, 10809] {
-            if word.contains(&port.to_string()) {
-                let free = *self.0.entry(port).or_insert_with(|| {
-                    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-                });
-                word = word.replace(&port.to_string(), &free.to_string());
+        let is_digit = |c: char| c.is_ascii_digit();
+        let mut moved = String::new();
+        let mut rest = word;
+        while let Some(at) = rest.find(is_digit) {
+            let (before, from) = rest.split_at(at);
+            let end = from.find(|c| !is_digit(c)).unwrap_or(from.len());
+            let (number, after) = from.split_at(end);
+            moved.push_str(before);
+            match PORTS.contains(&number) {
+                true => moved.push_str(&self.free(number).to_string()),
+                false => moved.push_str(number),
             }
+            rest = after;
         }
-        if word.starts_with("--runtime=") { "--runtime=0.3".into() } else { word }
+        moved.push_str(rest);
+        if moved.starts_with("--runtime=") { "--runtime=0.3".into() } else { moved }
     }
+
+    fn free(&mut self, port: &str) -> u16 {
+        *self.0.entry(port.to_owned()).or_insert_with(|| weft_testing::port::free(LOCAL))
+    }
+}
+
+#[test]
+fn a_port_is_moved_once() {
+    let mut ports = Ports(HashMap::from([("4420".into(), 44225), ("4422".into(), 39965)]));
+    let moved = ports.moved("nvme+tcp://127.0.0.1:4420/x:4422,44201");
+    assert_eq!(moved, "nvme+tcp://127.0.0.1:44225/x:39965,44201");
 }
 
 /// The words of a command, of which some stand in double quotes.
