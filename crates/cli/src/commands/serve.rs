@@ -433,7 +433,7 @@ fn announce(
             "{any} means every address of this machine; these URLs and commands use one of them"
         )?;
     }
-    for (system, command) in exports.each().iter().filter_map(|export| export.attach_hint()) {
+    for (system, command) in exports.attach_hints() {
         writeln!(out, "{:<12} {command}", format!("from {system}:"))?;
     }
     if let Some(url) = exports.urls().first() {

@@ -19,9 +19,11 @@ pub mod nvme;
 pub mod origin;
 mod reach;
 mod refusals;
+mod running;
 pub(crate) mod seats;
 mod serving;
 mod shares;
 
 pub use hosts::{ConnectedHost, HostProtocol};
-pub use serving::{Export, ExportConfig, Exports, check_listen, listen_address, start, stop_all};
+pub use running::{Export, ListeningExport, stop_all};
+pub use serving::{ExportConfig, Exports, check_listen, listen_address, start};

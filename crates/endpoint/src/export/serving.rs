@@ -1,18 +1,16 @@
-//! Starts and stops exports of any protocol. All serve the same devices; each has its own way to
-//! listen.
+//! Starts and stops exports of any protocol. All serve the same devices; those with a network have
+//! their own ways to listen.
 
 use super::hosts::ConnectedHost;
+use super::running::{Export, ListeningExport, stop_all};
 use super::{iscsi, nbd, nvme};
-use crate::disk::Disk;
 use crate::inventory::{Inventory, InventoryBuilder, InventoryError, LiveInventory};
-use crate::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
 use crate::tls::TlsFiles;
 use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_SCHEMES};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-use weft_block::{BlockDevice, Device, Error, ErrorKind};
+use weft_block::{Error, ErrorKind};
 use weft_io::RemoteLoop;
 
 /// Configuration of exports of any protocol.
@@ -27,44 +25,7 @@ pub struct ExportConfig {
     pub tls: TlsFiles,
 }
 
-/// A running export. To stop it, call [`Export::drain`], wait, call [`Export::close`] and wait
-/// again: see [`stop_all`].
-pub trait Export: Send + Sync {
-    /// Listens at one more URL of its protocol. Waits for a loop.
-    fn listen(&self, url: &str) -> Result<(), Error>;
-
-    /// Stops listening at a URL; connections that came through it stay. Whether it listened there.
-    fn unlisten(&self, url: &str) -> bool;
-
-    /// The hosts that are connected, and what they use.
-    fn hosts(&self) -> Vec<ConnectedHost>;
-
-    /// The URLs at which clients reach the export.
-    fn urls(&self) -> Vec<String>;
-
-    /// A command that attaches the first of them on a host, if there is one: the operating system,
-    /// and the command.
-    fn attach_hint(&self) -> Option<(&'static str, String)>;
-
-    /// Open connections, in any state.
-    fn connections(&self) -> usize;
-
-    /// Tells hosts that keep a connection for discovery that what is served is no longer reached
-    /// here.
-    fn withdraw(&self) {}
-
-    /// Accepts no more connections or commands; lets commands in flight end. Does not wait.
-    fn drain(&self);
-
-    /// Connections that, after [`Export::drain`], still have commands in flight or responses to
-    /// send.
-    fn draining(&self) -> usize;
-
-    /// Closes every connection as soon as no device holds any of its operations. Does not wait.
-    fn close(&self);
-}
-
-/// One protocol of [`start`].
+/// A protocol with a network, as [`start`] knows it.
 struct Protocol {
     /// The prefix of its URLs.
     schemes: &'static [&'static str],
@@ -77,9 +38,10 @@ struct Protocol {
     start: Start,
 }
 
-type Start = fn(config: &ExportConfig, loops: &[RemoteLoop]) -> Result<Box<dyn Export>, Error>;
+type Start =
+    fn(config: &ExportConfig, loops: &[RemoteLoop]) -> Result<Box<dyn ListeningExport>, Error>;
 
-/// All protocols of exports.
+/// All protocols with a network.
 const PROTOCOLS: [Protocol; 3] = [
     Protocol { schemes: &NVME_SCHEMES, check: nvme::check, place: nvme::place, start: nvme::start },
     Protocol { schemes: &[ISCSI], check: iscsi::check, place: iscsi::place, start: iscsi::start },
@@ -125,7 +87,10 @@ pub fn listen_address(url: &str, tls: &TlsFiles) -> Result<Option<SocketAddr>, E
 pub struct Exports {
     config: ExportConfig,
     loops: Vec<RemoteLoop>,
-    each: Mutex<Vec<(usize, Arc<dyn Export>)>>,
+    /// By the number of their protocol.
+    listening: Mutex<Vec<(usize, Arc<dyn ListeningExport>)>>,
+    /// Those that have no network.
+    local: Mutex<Vec<Arc<dyn Export>>>,
     /// Held during a change of the listeners.
     changing: Mutex<()>,
 }
@@ -149,7 +114,8 @@ pub fn start(
     let exports = Exports {
         config: config.clone(),
         loops: loops.to_vec(),
-        each: Mutex::default(),
+        listening: Mutex::default(),
+        local: Mutex::default(),
         changing: Mutex::default(),
     };
     // Exports that already listen end when they are dropped.
@@ -158,29 +124,40 @@ pub fn start(
 }
 
 impl Exports {
-    /// Each export, in the order of the protocols.
-    pub fn each(&self) -> Vec<Arc<dyn Export>> {
-        lock(&self.each).iter().map(|(_, export)| Arc::clone(export)).collect()
+    /// Those that listen, in the order of the protocols.
+    fn listening(&self) -> Vec<Arc<dyn ListeningExport>> {
+        lock(&self.listening).iter().map(|(_, export)| Arc::clone(export)).collect()
+    }
+
+    /// All exports: those that listen, in the order of the protocols, then the others.
+    fn each(&self) -> Vec<Arc<dyn Export>> {
+        let listening = self.listening().into_iter().map(|export| export as Arc<dyn Export>);
+        listening.chain(lock(&self.local).iter().cloned()).collect()
+    }
+
+    /// Adds an export of the same inventory that does not listen: it ends with the others.
+    pub fn add(&self, export: Arc<dyn Export>) {
+        lock(&self.local).push(export);
     }
 
     /// Listens at one more URL. An export of its protocol starts with its first URL, and stays.
     fn listen(&self, url: &str) -> Result<(), Error> {
         let protocol = protocol_of(url)?;
-        let mut each = lock(&self.each);
-        if let Some((_, export)) = each.iter().find(|(of, _)| *of == protocol) {
+        let mut listening = lock(&self.listening);
+        if let Some((_, export)) = listening.iter().find(|(of, _)| *of == protocol) {
             return export.listen(url);
         }
-        let export: Arc<dyn Export> =
+        let export: Arc<dyn ListeningExport> =
             (PROTOCOLS[protocol].start)(&self.config, &self.loops)?.into();
         export.listen(url)?;
-        each.push((protocol, export));
-        each.sort_by_key(|(of, _)| *of);
+        listening.push((protocol, export));
+        listening.sort_by_key(|(of, _)| *of);
         Ok(())
     }
 
     /// Stops listening at a URL. Connections that came through it stay.
     fn unlisten(&self, url: &str) {
-        self.each().iter().for_each(|export| _ = export.unlisten(url));
+        self.listening().iter().for_each(|export| _ = export.unlisten(url));
     }
 
     /// One change of the inventory, together with its listen addresses: listens at all that `edit`
@@ -215,9 +192,15 @@ impl Exports {
         self.each().iter().flat_map(|export| export.hosts()).collect()
     }
 
-    /// The URLs at which clients reach what is served, of all exports.
+    /// The URLs at which clients reach what is served, of all exports that listen.
     pub fn urls(&self) -> Vec<String> {
-        self.each().iter().flat_map(|export| export.urls()).collect()
+        self.listening().iter().flat_map(|export| export.urls()).collect()
+    }
+
+    /// Commands that attach what is served on a host, one of each export that has one: the
+    /// operating system, and the command.
+    pub fn attach_hints(&self) -> Vec<(&'static str, String)> {
+        self.listening().iter().filter_map(|export| export.attach_hint()).collect()
     }
 
     /// Open connections.
@@ -237,29 +220,5 @@ impl Exports {
         let each = self.each();
         let each: Vec<&dyn Export> = each.iter().map(AsRef::as_ref).collect();
         stop_all(&each, &self.config.inventory.now().devices())
-    }
-}
-
-/// Stops exports in order, then flushes each of their devices, even if another fails, and returns
-/// the first error.
-pub fn stop_all(exports: &[&dyn Export], devices: &[Arc<dyn BlockDevice>]) -> Result<(), Error> {
-    exports.iter().for_each(|export| export.drain());
-    wait(Duration::from_secs(DRAIN_S), || exports.iter().all(|export| export.draining() == 0));
-    exports.iter().for_each(|export| export.close());
-    wait(Duration::from_secs(DRAIN_CLOSE_S), || {
-        exports.iter().all(|export| export.connections() == 0)
-    });
-    let devices = devices.iter().filter(|device| device.features().volatile_cache);
-    let flush = |device: &Device| {
-        let flushed = Disk::on(Arc::clone(device))?.flush_within(Duration::from_secs(DRAIN_S));
-        flushed.map_err(|e| e.of(device.url()))
-    };
-    devices.map(flush).collect::<Vec<_>>().into_iter().collect()
-}
-
-fn wait(limit: Duration, until: impl Fn() -> bool) {
-    let deadline = Instant::now() + limit;
-    while !until() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(DRAIN_STEP_MS));
     }
 }

@@ -5,7 +5,7 @@ use crate::served::{Served, devices, loops};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
-use weft_endpoint::export::Export;
+use weft_endpoint::export::ListeningExport;
 use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_proto::nvme::types::Nqn;

@@ -16,7 +16,7 @@ use nvme::NvmeHost;
 use served::Served;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use weft_endpoint::export::Export;
+use weft_endpoint::export::ListeningExport;
 use weft_endpoint::export::iscsi::{
     Settings, Target as Iscsi, TargetConfig as IscsiConfig, TargetLimits,
 };

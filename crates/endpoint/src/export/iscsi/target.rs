@@ -6,7 +6,8 @@ use super::shared::Shared;
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
 use crate::export::reach::reachable;
-use crate::export::serving::{Export, ExportConfig, stop_all};
+use crate::export::running::{Export, ListeningExport, stop_all};
+use crate::export::serving::ExportConfig;
 use crate::inventory::LiveInventory;
 use crate::iscsi_remarks::remark;
 use crate::limits::{
@@ -193,7 +194,7 @@ fn listen(
 pub(in crate::export) fn start(
     config: &ExportConfig,
     loops: &[RemoteLoop],
-) -> Result<Box<dyn Export>, Error> {
+) -> Result<Box<dyn ListeningExport>, Error> {
     let (settings, inventory) = (config.iscsi.clone(), Arc::clone(&config.inventory));
     let now = inventory.now();
     let none = || {
@@ -235,6 +236,29 @@ fn host_port(url: &str) -> Result<HostPort, Error> {
 }
 
 impl Export for Target {
+    fn hosts(&self) -> Vec<ConnectedHost> {
+        self.shared.hosts()
+    }
+
+    fn connections(&self) -> usize {
+        self.shared.members.open()
+    }
+
+    fn drain(&self) {
+        self.listeners.close();
+        self.shared.members.drain();
+    }
+
+    fn draining(&self) -> usize {
+        self.shared.members.serving()
+    }
+
+    fn close(&self) {
+        self.shared.members.stop();
+    }
+}
+
+impl ListeningExport for Target {
     fn listen(&self, url: &str) -> Result<(), Error> {
         let (at, shared, homes) = (address(url)?, Arc::clone(&self.shared), self.homes.clone());
         let port = shared.add_port(url)?;
@@ -248,10 +272,6 @@ impl Export for Target {
         let removed = self.listeners.remove(url);
         self.shared.port_closed(url);
         removed
-    }
-
-    fn hosts(&self) -> Vec<ConnectedHost> {
-        self.shared.hosts()
     }
 
     fn urls(&self) -> Vec<String> {
@@ -274,22 +294,5 @@ impl Export for Target {
             self.name
         );
         Some(("Linux", command))
-    }
-
-    fn connections(&self) -> usize {
-        self.shared.members.open()
-    }
-
-    fn drain(&self) {
-        self.listeners.close();
-        self.shared.members.drain();
-    }
-
-    fn draining(&self) -> usize {
-        self.shared.members.serving()
-    }
-
-    fn close(&self) {
-        self.shared.members.stop();
     }
 }

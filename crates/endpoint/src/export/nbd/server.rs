@@ -6,7 +6,8 @@ use super::shared::Shared;
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
 use crate::export::reach::reachable;
-use crate::export::serving::{Export, ExportConfig, stop_all};
+use crate::export::running::{Export, ListeningExport, stop_all};
+use crate::export::serving::ExportConfig;
 use crate::inventory::LiveInventory;
 use crate::limits::CONNECTIONS_MAX;
 use crate::loops::ask;
@@ -57,7 +58,7 @@ pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
 pub(in crate::export) fn start(
     config: &ExportConfig,
     loops: &[RemoteLoop],
-) -> Result<Box<dyn Export>, Error> {
+) -> Result<Box<dyn ListeningExport>, Error> {
     let server = NbdServer::start_at(
         Arc::clone(&config.inventory),
         Vec::new(),
@@ -151,6 +152,29 @@ fn listen(on: &Handle, place: Place, shared: &Arc<Shared>) -> Result<(NbdUrl, Op
 }
 
 impl Export for NbdServer {
+    fn hosts(&self) -> Vec<ConnectedHost> {
+        self.shared.hosts()
+    }
+
+    fn connections(&self) -> usize {
+        self.shared.members.open()
+    }
+
+    fn drain(&self) {
+        self.listeners.close();
+        self.shared.members.drain();
+    }
+
+    fn draining(&self) -> usize {
+        self.shared.members.serving()
+    }
+
+    fn close(&self) {
+        self.shared.members.stop();
+    }
+}
+
+impl ListeningExport for NbdServer {
     fn listen(&self, url: &str) -> Result<(), Error> {
         let (place, shared) = (Place::of(url, &self.tls)?, Arc::clone(&self.shared));
         let (at, open) = ask(self.shared.homes.first(), move |on| listen(on, place, &shared))??;
@@ -160,10 +184,6 @@ impl Export for NbdServer {
 
     fn unlisten(&self, url: &str) -> bool {
         self.listeners.remove(url)
-    }
-
-    fn hosts(&self) -> Vec<ConnectedHost> {
-        self.shared.hosts()
     }
 
     fn urls(&self) -> Vec<String> {
@@ -189,22 +209,5 @@ impl Export for NbdServer {
             bytes => format!("-b {bytes} "),
         };
         Some(("Linux", format!("nbd-client {size}{at} /dev/nbd0 -N {name}")))
-    }
-
-    fn connections(&self) -> usize {
-        self.shared.members.open()
-    }
-
-    fn drain(&self) {
-        self.listeners.close();
-        self.shared.members.drain();
-    }
-
-    fn draining(&self) -> usize {
-        self.shared.members.serving()
-    }
-
-    fn close(&self) {
-        self.shared.members.stop();
     }
 }

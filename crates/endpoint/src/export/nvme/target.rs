@@ -8,7 +8,8 @@ use super::transport::PortAddress;
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Listeners, Open};
 use crate::export::reach::reachable;
-use crate::export::serving::{Export, ExportConfig, stop_all};
+use crate::export::running::{Export, ListeningExport, stop_all};
+use crate::export::serving::ExportConfig;
 use crate::identity::Identities;
 use crate::inventory::LiveInventory;
 use crate::loops::ask;
@@ -83,7 +84,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Like [`Export::listen`], for a caller on the loop that is to listen.
+    /// Like [`ListeningExport::listen`], for a caller on the loop that is to listen.
     ///
     /// # Errors
     /// The URL is none to listen at, or listening fails.
@@ -150,7 +151,7 @@ fn open(
 pub(in crate::export) fn start(
     config: &ExportConfig,
     loops: &[RemoteLoop],
-) -> Result<Box<dyn Export>, Error> {
+) -> Result<Box<dyn ListeningExport>, Error> {
     let config = TargetConfig {
         inventory: Arc::clone(&config.inventory),
         listen: Vec::new(),
@@ -209,6 +210,32 @@ fn word(nqn: &Nqn) -> String {
 }
 
 impl Export for Target {
+    fn hosts(&self) -> Vec<ConnectedHost> {
+        self.shared.hosts()
+    }
+
+    fn connections(&self) -> usize {
+        Self::connections(self)
+    }
+
+    fn withdraw(&self) {
+        self.shared.keep_ports(|_| false);
+    }
+
+    fn drain(&self) {
+        Self::drain(self);
+    }
+
+    fn draining(&self) -> usize {
+        self.io_queues()
+    }
+
+    fn close(&self) {
+        Self::close(self);
+    }
+}
+
+impl ListeningExport for Target {
     fn listen(&self, url: &str) -> Result<(), Error> {
         let (at, shared) = (address(url)?, Arc::clone(&self.shared));
         let first = self
@@ -229,10 +256,6 @@ impl Export for Target {
             |port: &PortAddress| Some((NvmeTransport::of(port.address.trtype)?, port.listener?));
         self.shared.keep_ports(|port| of(port).is_some_and(|at| left.contains(&at)));
         removed
-    }
-
-    fn hosts(&self) -> Vec<ConnectedHost> {
-        self.shared.hosts()
     }
 
     fn urls(&self) -> Vec<String> {
@@ -261,25 +284,5 @@ impl Export for Target {
             "Linux",
             format!("nvme connect -t {name} -a {ip} -s {port} -n {}{tls}{secret}", word(nqn)),
         ))
-    }
-
-    fn connections(&self) -> usize {
-        Self::connections(self)
-    }
-
-    fn withdraw(&self) {
-        self.shared.keep_ports(|_| false);
-    }
-
-    fn drain(&self) {
-        Self::drain(self);
-    }
-
-    fn draining(&self) -> usize {
-        self.io_queues()
-    }
-
-    fn close(&self) {
-        Self::close(self);
     }
 }

@@ -1,0 +1,78 @@
+//! What a running export is to those who started it: every one, and those that listen.
+//!
+//! The inventory is not here: an export follows it ([`Follower`](crate::inventory::Follower)), and
+//! its connections have what it says by mailbox.
+
+use super::hosts::ConnectedHost;
+use crate::disk::Disk;
+use crate::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weft_block::{BlockDevice, Device, Error};
+
+/// A running export. To stop it, call [`Export::drain`], wait, call [`Export::close`] and wait
+/// again: see [`stop_all`].
+///
+/// A connection is whatever uses the inventory through the export: that of a host over a network,
+/// or a queue of a disk in this system.
+pub trait Export: Send + Sync {
+    /// The hosts that are connected, and what they use.
+    fn hosts(&self) -> Vec<ConnectedHost>;
+
+    /// Open connections, in any state.
+    fn connections(&self) -> usize;
+
+    /// Tells hosts that keep a connection for discovery that what is served is no longer reached
+    /// here.
+    fn withdraw(&self) {}
+
+    /// Accepts no more connections or commands; lets commands in flight end. Does not wait.
+    fn drain(&self);
+
+    /// Connections that, after [`Export::drain`], still have commands in flight or responses to
+    /// send.
+    fn draining(&self) -> usize;
+
+    /// Closes every connection as soon as no device holds any of its operations. Does not wait.
+    fn close(&self);
+}
+
+/// An export that hosts reach at URLs.
+pub trait ListeningExport: Export {
+    /// Listens at one more URL of its protocol. Waits for a loop.
+    fn listen(&self, url: &str) -> Result<(), Error>;
+
+    /// Stops listening at a URL; connections that came through it stay. Whether it listened there.
+    fn unlisten(&self, url: &str) -> bool;
+
+    /// The URLs at which clients reach the export.
+    fn urls(&self) -> Vec<String>;
+
+    /// A command that attaches the first of them on a host, if there is one: the operating system,
+    /// and the command.
+    fn attach_hint(&self) -> Option<(&'static str, String)>;
+}
+
+/// Stops exports in order, then flushes each of their devices, even if another fails, and returns
+/// the first error.
+pub fn stop_all(exports: &[&dyn Export], devices: &[Arc<dyn BlockDevice>]) -> Result<(), Error> {
+    exports.iter().for_each(|export| export.drain());
+    wait(Duration::from_secs(DRAIN_S), || exports.iter().all(|export| export.draining() == 0));
+    exports.iter().for_each(|export| export.close());
+    wait(Duration::from_secs(DRAIN_CLOSE_S), || {
+        exports.iter().all(|export| export.connections() == 0)
+    });
+    let devices = devices.iter().filter(|device| device.features().volatile_cache);
+    let flush = |device: &Device| {
+        let flushed = Disk::on(Arc::clone(device))?.flush_within(Duration::from_secs(DRAIN_S));
+        flushed.map_err(|e| e.of(device.url()))
+    };
+    devices.map(flush).collect::<Vec<_>>().into_iter().collect()
+}
+
+fn wait(limit: Duration, until: impl Fn() -> bool) {
+    let deadline = Instant::now() + limit;
+    while !until() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(DRAIN_STEP_MS));
+    }
+}
