@@ -1,9 +1,6 @@
 //! Several gateways with one inventory: discovery at any of them tells of all, by the same numbers.
 
-#[path = "common/served.rs"]
-mod served;
-
-use served::Served;
+use crate::served::{self, Served};
 use std::sync::Arc;
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};

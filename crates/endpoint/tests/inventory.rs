@@ -1,9 +1,6 @@
 //! The inventory changes while others read and write over real sockets, by each protocol.
 
-#[path = "common/served.rs"]
-mod served;
-
-use served::Served;
+use crate::served::{self, Served};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{Scope, ScopedJoinHandle};

@@ -1,10 +1,7 @@
 //! weft's iSCSI source on its own target: the contract of block devices, secrets, discovery, and
 //! the end.
 
-#[path = "common/served.rs"]
-mod served;
-
-use served::Served;
+use crate::served::{self, Served};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;

@@ -1,10 +1,7 @@
 //! Listeners come and go while hosts are connected, by each protocol, and the exports tell who is
 //! connected.
 
-#[path = "common/served.rs"]
-mod served;
-
-use served::Served;
+use crate::served::{self, Served};
 use weft_block::{ErrorKind, OpenOptions};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ConnectedHost, ExportConfig, Exports, HostProtocol};

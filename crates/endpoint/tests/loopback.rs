@@ -1,9 +1,6 @@
 //! The initiator on the target, over TCP on the loopback.
 
-#[path = "common/served.rs"]
-mod served;
-
-use served::Served;
+use crate::served::{self, Served};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use weft_block::BlockDevice;

@@ -1,9 +1,6 @@
 //! NBD requests that begin and end within a block, while others write to the same one.
 
-#[path = "common/served.rs"]
-mod served;
-
-use served::Served;
+use crate::served::{self, Served};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! Secure channel concatenation: both ends ours, and hosts that break its rules.
 
-use super::chap::authenticate_for_key;
-use super::peer::Secure;
 use super::strangers::{keys, simple, who};
-use super::tcp::Tcp;
-use super::wire::{Peer, Who, admin, connect, greet, io_queue, set_cc};
-use super::{Demanding, host, knows, options, secret, served, subsystem, with};
-use crate::served::Served;
+use super::{Demanding, host, knows, options, secret, subsystem, with};
+use crate::chap::authenticate_for_key;
+use crate::hostile::tcp::Tcp;
+use crate::served::{self, Served};
+use crate::tls::peer::Secure;
+use crate::wire::{Peer, Who, admin, connect, greet, io_queue, set_cc};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
@@ -242,7 +242,7 @@ fn plain_text_is_for_the_authentication() {
     let (mut peer, connected) = target.plain();
     let _ = key(&mut peer, Concatenation::New);
     assert_eq!(simple(&mut peer, &read), Status::SUCCESS);
-    assert_eq!(set_cc(&mut peer, super::wire::ON).status, Status::SUCCESS);
+    assert_eq!(set_cc(&mut peer, crate::wire::ON).status, Status::SUCCESS);
     let mut io = Tcp::new(target.address());
     greet(&mut io);
     assert_eq!(
@@ -260,9 +260,9 @@ fn a_key_is_that_of_one_association() {
     let (mut plain, first) = target.plain();
     let replaced = key(&mut plain, Concatenation::New);
     let key = key(&mut plain, Concatenation::New);
-    assert_eq!(set_cc(&mut plain, super::wire::ON).status, Status::SUCCESS);
+    assert_eq!(set_cc(&mut plain, crate::wire::ON).status, Status::SUCCESS);
     Secure::connect(target.address(), &replaced, &host().nqn, &subsystem()).wait_for_end();
-    let stranger = Who { host: super::tcp::identity("stranger"), ..who() };
+    let stranger = Who { host: crate::hostile::tcp::identity("stranger"), ..who() };
     assert_eq!(target.connects(&key, &stranger, 0, Cntlid::DYNAMIC), Status::CONNECT_INVALID_HOST);
     assert_eq!(
         target.connects(&key, &who(), 1, first.cntlid),

@@ -1,10 +1,10 @@
 //! Strangers at a target whose hosts authenticate, each with a secret of its own.
 
-use super::stolen::{Door, OWNER, STRANGER, nobody_takes_what_is_anothers};
 use super::strangers::authenticate;
-use super::tcp::Tcp;
-use super::wire::Who;
 use super::{Demanding, knows, secret, subsystem};
+use crate::hostile::tcp::Tcp;
+use crate::stolen::{Door, OWNER, STRANGER, nobody_takes_what_is_anothers};
+use crate::wire::Who;
 use std::collections::BTreeMap;
 use weft_endpoint::inventory::Authentication;
 use weft_proto::nvme::auth::{Concatenation, Group, Hash, HostKeys};

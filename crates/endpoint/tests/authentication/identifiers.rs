@@ -1,7 +1,8 @@
 //! Whose an identifier is (HOSTID) that two hosts use, each with a secret of its own.
 
-use super::stolen::{Door, Entered, OWNER, STRANGER, Stage};
-use super::{Demanding, knows, secret, served, subsystem};
+use super::{Demanding, knows, secret, subsystem};
+use crate::served;
+use crate::stolen::{Door, Entered, OWNER, STRANGER, Stage};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

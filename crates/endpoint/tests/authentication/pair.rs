@@ -95,8 +95,8 @@ fn all_hosts_may_share_a_secret() {
     target.uses(with(1)).unwrap();
     target.refusal(with(3));
     let url = NvmeUrl::parse(&target.url()).unwrap();
-    let identity = HostIdentity { id: Id128([4; 16]), ..super::tcp::identity("other") };
+    let identity = HostIdentity { id: Id128([4; 16]), ..crate::hostile::tcp::identity("other") };
     let other = weft_endpoint::ConnectOptions { host: Some(identity), ..options(with(3)) };
     assert_eq!(Session::connect(&url, &other).unwrap().namespaces().len(), 2);
-    assert_ne!(host(), super::tcp::identity("other"));
+    assert_ne!(host(), crate::hostile::tcp::identity("other"));
 }

@@ -1,9 +1,9 @@
 //! Hosts that have not proved who they are, byte by byte.
 
-use super::chap::{authenticate_for_key, receive, send};
-use super::tcp::Tcp;
-use super::wire::{Peer, Who, capsule, capsule_moving, connect, greet, response};
 use super::{Demanding, host, knows, secret, subsystem, with};
+use crate::chap::{authenticate_for_key, receive, send};
+use crate::hostile::tcp::Tcp;
+use crate::wire::{Peer, Who, capsule, capsule_moving, connect, greet, response};
 use weft_endpoint::limits::AUTHENTICATIONS_MAX;
 use weft_proto::nvme::auth::{Concatenation, Group, Hash, HostAuthentication, HostKeys, HostStep};
 use weft_proto::nvme::cqe::Cqe;
@@ -115,7 +115,7 @@ fn a_stolen_identifier_of_a_controller_opens_no_queue() {
     // Another name than that of the admin queue.
     let mut other = Tcp::new(target.target.addresses()[0]);
     greet(&mut other);
-    let stranger = Who { host: super::tcp::identity("stranger"), ..who() };
+    let stranger = Who { host: crate::hostile::tcp::identity("stranger"), ..who() };
     assert_eq!(
         connect(&mut other, &stranger, 2, cntlid, 32).status,
         Status::CONNECT_INVALID_PARAMETERS

@@ -1,7 +1,5 @@
 //! A device whose completions come when a test wants them, and which changes when a test says so.
 
-#![allow(dead_code, reason = "each test program uses what it needs")]
-
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -22,7 +20,6 @@ pub struct Knobs {
     cancels: AtomicBool,
     /// Operations that some queue holds.
     held: AtomicUsize,
-    most_held: AtomicUsize,
     flushes: AtomicUsize,
     writes: AtomicUsize,
     cancelled: AtomicUsize,
@@ -50,10 +47,6 @@ impl Knobs {
 
     pub fn held(&self) -> usize {
         self.held.load(SeqCst)
-    }
-
-    pub fn most_held(&self) -> usize {
-        self.most_held.load(SeqCst)
     }
 
     /// Flushes and writes that were executed, and operations that were cancelled.
@@ -105,7 +98,6 @@ impl Testing {
             frozen: AtomicBool::new(false),
             cancels: AtomicBool::new(false),
             held: AtomicUsize::new(0),
-            most_held: AtomicUsize::new(0),
             flushes: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
             cancelled: AtomicUsize::new(0),
@@ -179,8 +171,7 @@ impl TestingQueue {
 impl BlockQueue for TestingQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let at = self.on.now() + Duration::from_nanos(self.knobs.delay_ns.load(SeqCst));
-        let held = self.knobs.held.fetch_add(ops.len(), SeqCst) + ops.len();
-        self.knobs.most_held.fetch_max(held, SeqCst);
+        self.knobs.held.fetch_add(ops.len(), SeqCst);
         self.pending.extend(ops.drain(..).map(|op| (at, op)));
         self.on.wake_at(self.owner, at);
     }

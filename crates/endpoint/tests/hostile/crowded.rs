@@ -1,8 +1,8 @@
 //! Admin commands of callers, more than the queue holds, at a controller that answers none of them:
 //! the association goes on.
 
-use crate::fake::{Fake, Reply, is_admin};
-use crate::targets::patient;
+use crate::hostile::fake::{Fake, Reply, is_admin};
+use crate::hostile::targets::patient;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use weft_endpoint::ConnectOptions;

@@ -1,7 +1,7 @@
 //! Targets that grant fewer digests than they were asked for: whoever asks for one relies on it.
 
-use crate::fake::{Fake, Reply, ic_resp};
-use crate::targets::patient;
+use crate::hostile::fake::{Fake, Reply, ic_resp};
+use crate::hostile::targets::patient;
 use weft_block::ErrorKind;
 use weft_endpoint::{ConnectOptions, open};
 use weft_proto::nvme_tcp::digest::Digests;

@@ -1,6 +1,6 @@
 //! A target in a thread, which does what a test's script says.
 
-use crate::tcp::{NQN, Tcp};
+use crate::hostile::tcp::{NQN, Tcp};
 use crate::wire::{Pdu, Peer};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

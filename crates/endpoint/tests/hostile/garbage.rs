@@ -1,7 +1,7 @@
 //! Garbage by chance: random bytes, and valid conversations with some bytes changed, at every
 //! point.
 
-use crate::tcp::{BYSTANDERS, Bystander, Served, Tcp, who};
+use crate::hostile::tcp::{BYSTANDERS, Bystander, Served, Tcp, who};
 use crate::wire::{self, ON};
 use weft_endpoint::export::nvme::TargetLimits;
 use weft_io::sim::Rng;

@@ -1,7 +1,7 @@
 //! Hosts that go wrong at a point of their own choice. Each costs itself its connection; a
 //! bystander does verified I/O all along.
 
-use crate::tcp::{Bystander, NQN, Served, Tcp, who};
+use crate::hostile::tcp::{Bystander, NQN, Served, Tcp, who};
 use crate::wire::{self, ON, Peer, Who};
 use std::io::Write;
 use std::time::Duration;
@@ -228,7 +228,7 @@ fn queues_that_cannot_be_had_are_refused_with_the_reason() {
     let data = |offset: u16| u64::from(InvalidParameter::data(offset).encode());
     let field = |offset: u16| u64::from(InvalidParameter::command(offset).encode());
     let nobody = Who { subsystem: Nqn::new("nqn.2026-01.example.weft:nobody").unwrap(), ..who() };
-    let stranger = Who { host: crate::tcp::identity("stranger"), ..who() };
+    let stranger = Who { host: crate::hostile::tcp::identity("stranger"), ..who() };
     let invalid = Status::CONNECT_INVALID_PARAMETERS;
     let mut tcp = served.connect();
     wire::greet(&mut tcp);

@@ -1,11 +1,11 @@
 //! Targets that refuse, fall silent or break the rules: `open` ends in time, with one sentence and
 //! the right kind of error; and every operation completes once, with a truthful outcome.
 
-use crate::fake::{
+use crate::hostile::fake::{
     BLOCKS, Fake, Reply, c2h_data, controller, ic_resp, is_admin, is_connect, is_io, r2t, response,
     success,
 };
-use crate::tcp::{Tcp, options};
+use crate::hostile::tcp::{Tcp, options};
 use crate::wire::{Pdu, Peer};
 use std::collections::VecDeque;
 use std::net::TcpListener;
@@ -67,7 +67,7 @@ fn fails_after(
 fn nobody_listens() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     fails(
-        &format!("nvme+tcp://{free}/{}", crate::tcp::NQN),
+        &format!("nvme+tcp://{free}/{}", crate::hostile::tcp::NQN),
         ErrorKind::Refused,
         "check that a target listens there",
     );

@@ -1,8 +1,8 @@
 //! Commands that take too long: Abort, then a reset; and admin commands beyond what the queue
 //! holds.
 
-use crate::fake::{Fake, Reply, is_admin, is_io, response, success};
-use crate::targets::{Ops, patient};
+use crate::hostile::fake::{Fake, Reply, is_admin, is_io, response, success};
+use crate::hostile::targets::{Ops, patient};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

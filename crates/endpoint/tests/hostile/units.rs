@@ -1,7 +1,7 @@
 //! What a controller says of its atomic units arrives at the device, each by itself.
 
-use crate::fake::{Fake, Reply, c2h_data, controller, is_admin, success};
-use crate::targets::patient;
+use crate::hostile::fake::{Fake, Reply, c2h_data, controller, is_admin, success};
+use crate::hostile::targets::patient;
 use weft_block::Atomicity;
 use weft_endpoint::open;
 use weft_proto::nvme::identify::{IdentifyController, IdentifyNamespace, LbaFormat};

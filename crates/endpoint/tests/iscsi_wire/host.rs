@@ -1,7 +1,5 @@
 //! An initiator that says what a test wants, and the target that it says it to.
 
-#![allow(dead_code, reason = "each test uses what it needs")]
-
 use crate::served::{Served, devices};
 use std::io::{Read, Write};
 use std::net::TcpStream;

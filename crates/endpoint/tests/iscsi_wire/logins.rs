@@ -1,6 +1,6 @@
 //! Who comes in, under which name, and how often somebody may try.
 
-use crate::host::{Host, secret, serve, serve_with, user};
+use super::host::{Host, secret, serve, serve_with, user};
 use weft_endpoint::export::iscsi::{Settings, TargetLimits};
 use weft_endpoint::limits::{LOGIN_FAILURES_MAX, LOGIN_NAMES_MAX};
 use weft_proto::iscsi::pdu::{LoginResponse, LoginStatus};

@@ -1,6 +1,6 @@
 //! Reads and writes that are longer than an operation of the device may be.
 
-use crate::host::{Host, READ, WRITE, blocks, serve};
+use super::host::{Host, READ, WRITE, blocks, serve};
 
 const NAME: &str = "iqn.2026-01.example.weft:long";
 const MIB: usize = 1 << 20;

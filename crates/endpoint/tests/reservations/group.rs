@@ -1,13 +1,13 @@
 //! Two gateways over one disk, which share its reservations: hosts of one are kept out, told and
 //! aborted by what hosts of the other do.
 
-use crate::host::{Host, IQN};
-use crate::nvme::NvmeHost;
-use crate::wire::{self, Peer};
-use crate::{
+use super::nvme::NvmeHost;
+use super::{
     CONFLICT, GOOD, INITIATOR, NQN, REGISTRATIONS_PREEMPTED, Stage, host_told,
     persistent_reserve_out, reserve_out, scsi_read, scsi_write, served,
 };
+use crate::iscsi_wire::host::{Host, IQN};
+use crate::wire::{self, Peer};
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};

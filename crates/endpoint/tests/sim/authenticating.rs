@@ -3,8 +3,8 @@
 
 use crate::chap::authenticate_for_key;
 use crate::devices::Testing;
-use crate::puppet::{Puppet, who};
-use crate::scene::{NQN, Scene, Setup};
+use crate::sim::puppet::{Puppet, who};
+use crate::sim::scene::{NQN, Scene, Setup};
 use crate::wire::{self, ON, Peer, capsule, capsule_moving, connect, greet, response};
 use std::collections::BTreeMap;
 use std::io;

@@ -3,9 +3,9 @@
 //! reaches the blocks of another namespace.
 
 use crate::devices::{Knobs, Testing};
-use crate::protocols::Protocol;
-use crate::puppet::{Puppet, who};
-use crate::scene::{NQN, Scene, Setup, Watcher, options};
+use crate::sim::protocols::Protocol;
+use crate::sim::puppet::{Puppet, who};
+use crate::sim::scene::{NQN, Scene, Setup, Watcher, options};
 use crate::wire::{self, Peer};
 use std::net::SocketAddr;
 use std::sync::Arc;

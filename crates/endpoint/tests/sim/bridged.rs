@@ -2,10 +2,10 @@
 //! default options of paths, is exported by another protocol. Counted on virtual time, on the loop
 //! that serves.
 
-use crate::fairness::host;
-use crate::host_limits::start;
-use crate::protocols::Protocol;
-use crate::scene::{NQN, Scene, Setup, options};
+use crate::sim::fairness::host;
+use crate::sim::host_limits::start;
+use crate::sim::protocols::Protocol;
+use crate::sim::scene::{NQN, Scene, Setup, options};
 use std::net::SocketAddr;
 use std::time::Duration;
 use weft_block::{OpKind, OpenOptions};

@@ -1,7 +1,7 @@
 //! System calls and copies of both ends, on a fixed schedule: in virtual time they depend on the
 //! code and on nothing else.
 
-use crate::scene::{Scene, Setup, options};
+use crate::sim::scene::{Scene, Setup, options};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -2,8 +2,8 @@
 //! of the lost controller's any more, whatever has become of the connections of that controller.
 
 use crate::devices::{Knobs, Testing};
-use crate::puppet::{Puppet, who};
-use crate::scene::{Scene, Setup, host};
+use crate::sim::puppet::{Puppet, who};
+use crate::sim::scene::{Scene, Setup, host};
 use crate::wire::{self, Peer, Who};
 use std::sync::Arc;
 use std::time::Duration;

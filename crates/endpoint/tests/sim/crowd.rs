@@ -3,9 +3,9 @@
 
 use crate::checker::{Checker, Ledger, Plan};
 use crate::devices::Testing;
-use crate::protocols::{AnyScene, IQN, PROTOCOLS, Protocol};
-use crate::puppet::{Puppet, who};
-use crate::scene::{Connections, Setup, options};
+use crate::sim::protocols::{AnyScene, IQN, PROTOCOLS, Protocol};
+use crate::sim::puppet::{Puppet, who};
+use crate::sim::scene::{Connections, Setup, options};
 use crate::wire;
 use std::time::Duration;
 use weft_endpoint::limits::{STALL_BYTES_MIN, STALL_S};

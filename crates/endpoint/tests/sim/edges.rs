@@ -1,11 +1,11 @@
 //! NBD requests within one block, from several clients, over a device that takes its time: each
 //! reads the block before another has written it.
 
-use crate::crowd::nbd_client;
 use crate::devices::Testing;
-use crate::protocols::{AnyScene, Protocol};
-use crate::puppet::Puppet;
-use crate::scene::Setup;
+use crate::sim::crowd::nbd_client;
+use crate::sim::protocols::{AnyScene, Protocol};
+use crate::sim::puppet::Puppet;
+use crate::sim::scene::Setup;
 use std::time::Duration;
 
 /// Clients, each with so many bytes of its own in the first two blocks.

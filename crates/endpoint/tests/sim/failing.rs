@@ -3,8 +3,8 @@
 
 use crate::devices::Testing;
 use crate::page::{check_page, row};
-use crate::protocols::{AnyScene, PROTOCOLS, Protocol};
-use crate::scene::{Setup, options};
+use crate::sim::protocols::{AnyScene, PROTOCOLS, Protocol};
+use crate::sim::scene::{Setup, options};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;

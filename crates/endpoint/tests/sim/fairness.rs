@@ -2,9 +2,9 @@
 //! depth 1. Counted in operations on virtual time.
 
 use crate::devices::Testing;
-use crate::host_limits::{options_of, start};
-use crate::protocols::{PROTOCOLS, Protocol};
-use crate::scene::{Connections, Scene, Setup, port};
+use crate::sim::host_limits::{options_of, start};
+use crate::sim::protocols::{PROTOCOLS, Protocol};
+use crate::sim::scene::{Connections, Scene, Setup, port};
 use std::time::Duration;
 use weft_block::{Device, OpKind};
 use weft_endpoint::identity::Identities;

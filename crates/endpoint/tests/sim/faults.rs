@@ -2,9 +2,9 @@
 
 use crate::checker::{Checker, Ledger, Plan, Progress, SharedLedger};
 use crate::devices::Testing;
-use crate::protocols::{AnyScene, PROTOCOLS, Protocol};
-use crate::scene::{Setup, options};
-use crate::seeds;
+use crate::sim::protocols::{AnyScene, PROTOCOLS, Protocol};
+use crate::sim::scene::{Setup, options};
+use crate::sim::seeds;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 //! does.
 
 use crate::devices::Testing;
-use crate::failing::{LIMIT, Stage};
-use crate::protocols::{PROTOCOLS, Protocol};
-use crate::puppet::{Puppet, who};
-use crate::scene::{NQN, Scene, Setup, options, port, run_ops};
+use crate::sim::failing::{LIMIT, Stage};
+use crate::sim::protocols::{PROTOCOLS, Protocol};
+use crate::sim::puppet::{Puppet, who};
+use crate::sim::scene::{NQN, Scene, Setup, options, port, run_ops};
 use crate::wire;
 use std::time::Duration;
 use weft_block::time_limit::limited;

@@ -1,7 +1,7 @@
 //! Limits of hosts, counted in operations on virtual time.
 
-use crate::protocols::{IQN, PROTOCOLS, Protocol};
-use crate::scene::{Setup, host, options};
+use crate::sim::protocols::{IQN, PROTOCOLS, Protocol};
+use crate::sim::scene::{Setup, host, options};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;

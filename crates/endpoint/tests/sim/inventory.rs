@@ -2,8 +2,8 @@
 //! under way.
 
 use crate::devices::{Knobs, Testing};
-use crate::puppet::{Puppet, who};
-use crate::scene::{NQN, Scene, Setup, host};
+use crate::sim::puppet::{Puppet, who};
+use crate::sim::scene::{NQN, Scene, Setup, host};
 use crate::wire::{self, Peer, Who};
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -2,9 +2,9 @@
 //! as a system that closes a socket with input unread throws away what it has sent, too.
 
 use crate::devices::Testing;
-use crate::protocols::{AnyScene, Protocol};
-use crate::puppet::Puppet;
-use crate::scene::Setup;
+use crate::sim::protocols::{AnyScene, Protocol};
+use crate::sim::puppet::Puppet;
+use crate::sim::scene::Setup;
 use std::time::Duration;
 use weft_endpoint::limits::{LINGER_MS, LINGERING_MAX};
 

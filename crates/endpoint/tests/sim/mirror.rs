@@ -3,8 +3,8 @@
 //! where the protocol knows how.
 
 use crate::devices::{Knobs, Testing};
-use crate::protocols::{AnyScene, Protocol};
-use crate::scene::{NQN, Setup, options, run_ops};
+use crate::sim::protocols::{AnyScene, Protocol};
+use crate::sim::scene::{NQN, Setup, options, run_ops};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 //! Strangers who connect and say nothing, or stay: they do not keep others out.
 
 use crate::devices::Testing;
-use crate::protocols::{AnyScene, IQN, PROTOCOLS, Protocol};
-use crate::puppet::{Puppet, who};
-use crate::scene::{Connections, Setup, options};
+use crate::sim::protocols::{AnyScene, IQN, PROTOCOLS, Protocol};
+use crate::sim::puppet::{Puppet, who};
+use crate::sim::scene::{Connections, Setup, options};
 use crate::wire;
 use std::time::Duration;
 use weft_endpoint::limits::{CONNECTIONS_MAX, NEWCOMERS_MAX};

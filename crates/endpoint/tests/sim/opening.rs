@@ -2,9 +2,9 @@
 //! answer.
 
 use crate::devices::Testing;
-use crate::protocols::{PROTOCOLS, Protocol};
-use crate::scene::{Setup, options, port};
-use crate::seeds;
+use crate::sim::protocols::{PROTOCOLS, Protocol};
+use crate::sim::scene::{Setup, options, port};
+use crate::sim::seeds;
 use std::time::Duration;
 use weft_block::ErrorKind;
 use weft_endpoint::ConnectOptions;

@@ -2,10 +2,10 @@
 
 use crate::checker::{Checker, Ledger, Plan};
 use crate::devices::Testing;
-use crate::puppet::{Puppet, who};
-use crate::scene::{Scene, Setup, options};
+use crate::sim::puppet::{Puppet, who};
+use crate::sim::scene::{Scene, Setup, options};
+use crate::sim::{scene, seeds};
 use crate::wire::{self, Pdu, Peer};
-use crate::{scene, seeds};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::BlockDevice;

@@ -1,10 +1,10 @@
 //! A power failure under each export: the simulated disk loses what was not flushed, and nothing
 //! that was flushed or written with FUA.
 
-use crate::failing::Stage;
-use crate::protocols::{PROTOCOLS, Protocol};
-use crate::scene::Setup;
-use crate::seeds;
+use crate::sim::failing::Stage;
+use crate::sim::protocols::{PROTOCOLS, Protocol};
+use crate::sim::scene::Setup;
+use crate::sim::seeds;
 use std::path::PathBuf;
 use weft_block::time_limit::limited;
 use weft_block::{OpKind, OpenOptions, open};
@@ -36,7 +36,7 @@ fn power_fails(protocol: Protocol, seed: u64, lost: &mut Lost) {
     let name = format!("weft-power-{}-{protocol:?}-{seed}", std::process::id());
     let scratch = Scratch(std::env::temp_dir().join(name));
     let url = format!("file:{},size={}", scratch.0.display(), BLOCKS * 512);
-    let device = limited(open(&url, &OpenOptions::default()).unwrap(), crate::failing::LIMIT);
+    let device = limited(open(&url, &OpenOptions::default()).unwrap(), crate::sim::failing::LIMIT);
     let mut stage = Stage::with(protocol, Setup::new(seed, device));
     let mut rng = Rng::new(seed);
     let (mut durable, mut volatile) = (vec![false; WRITES as usize], 0..0);

@@ -1,7 +1,7 @@
 //! Every protocol in a scene: its export on the target's loops, and the URL by which the client
 //! opens it.
 
-use crate::scene::{NQN, Scene, Setup, port};
+use crate::sim::scene::{NQN, Scene, Setup, port};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_endpoint::export::nbd::{NbdLimits, NbdServer};

@@ -1,6 +1,6 @@
 //! A host in the simulation that sends what a test gives it and keeps what it receives.
 
-use crate::scene::{Connections, NQN, Scene, host, port};
+use crate::sim::scene::{Connections, NQN, Scene, host, port};
 use crate::wire::{Pdu, Peer, Who};
 use std::cell::RefCell;
 use std::io::{ErrorKind, IoSlice, IoSliceMut};

@@ -1,7 +1,7 @@
 //! Initiators that reserve a device of a target.
 
-use crate::protocols::{AnyScene, Protocol};
-use crate::scene::{Setup, options, run_ops};
+use crate::sim::protocols::{AnyScene, Protocol};
+use crate::sim::scene::{Setup, options, run_ops};
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::limits::RESERVATION_REPORT_BYTES;

@@ -2,8 +2,8 @@
 //! completions come late.
 
 use crate::devices::{Knobs, Testing};
-use crate::puppet::{Puppet, who};
-use crate::scene::{Scene, Setup, port};
+use crate::sim::puppet::{Puppet, who};
+use crate::sim::scene::{Scene, Setup, port};
 use crate::wire::{self, ON, Peer, Who};
 use std::sync::Arc;
 use std::time::Duration;
@@ -372,7 +372,7 @@ fn a_broken_reset_leaves_no_controller_behind() {
             setup.target_loops = 2;
             let mut scene = Scene::new(setup);
             scene.world.plan(port(), Some(CutAt { from: Side::Client, after_bytes, how }));
-            let error = scene.open(&crate::scene::options()).err();
+            let error = scene.open(&crate::sim::scene::options()).err();
             scene.settle(Duration::from_secs(200));
             assert!(error.is_none_or(|e| !e.to_string().contains('\n')));
         }
@@ -398,7 +398,7 @@ fn a_host_that_comes_back_waits_for_writes_of_its_lost_association() {
         stage.knobs.held()
     );
     // Another host has nothing to do with them.
-    let other = Who { host: crate::scene::host("other"), ..who() };
+    let other = Who { host: crate::sim::scene::host("other"), ..who() };
     let neighbour = Puppet::new(&stage.scene);
     wire::admin(&mut neighbour.within(&mut stage.scene), &other);
     stage.knobs.freeze(false);
@@ -462,15 +462,15 @@ fn answers_to_admin_commands_take_up_a_bounded_amount_of_memory() {
 #[test]
 fn hosts_hear_of_a_device_that_changes() {
     let mut stage = Stage::new();
-    let device = stage.scene.open(&crate::scene::options()).unwrap();
+    let device = stage.scene.open(&crate::sim::scene::options()).unwrap();
     let before = device.geometry().blocks;
-    let told = crate::scene::Watcher::spawn(&stage.scene.io_loop(0), device.as_ref());
+    let told = crate::sim::scene::Watcher::spawn(&stage.scene.io_loop(0), device.as_ref());
     stage.knobs.change(Change::Resized { blocks: before / 2 });
     assert!(stage.scene.world.run_until(|_| !told.borrow().is_empty(), LIMIT));
     assert_eq!(*told.borrow(), [Change::Resized { blocks: before / 2 }]);
     assert_eq!(device.geometry().blocks, before / 2);
     // Whoever comes later learns of it too, and beyond the end is refused.
-    let later = stage.scene.open(&crate::scene::options()).unwrap();
+    let later = stage.scene.open(&crate::sim::scene::options()).unwrap();
     assert_eq!(later.geometry().blocks, before / 2);
     stage.io.put(&wire::capsule_moving(&command::read(Nsid(1), Lba(before / 2), 1), 77, 512));
     assert_eq!(
@@ -492,6 +492,6 @@ fn a_device_that_changed_while_nobody_was_there_is_seen_as_it_is() {
     let knobs = Arc::clone(&device.knobs);
     let mut scene = Scene::new(Setup::new(1, device));
     knobs.change(Change::Resized { blocks: 1000 });
-    let device = scene.open(&crate::scene::options()).unwrap();
+    let device = scene.open(&crate::sim::scene::options()).unwrap();
     assert_eq!(device.geometry().blocks, 1000);
 }

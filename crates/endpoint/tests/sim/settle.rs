@@ -2,8 +2,8 @@
 //! which each protocol knows in its own way.
 
 use crate::devices::{Knobs, Testing};
-use crate::protocols::{AnyScene, Protocol};
-use crate::scene::{Setup, options};
+use crate::sim::protocols::{AnyScene, Protocol};
+use crate::sim::scene::{Setup, options};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;

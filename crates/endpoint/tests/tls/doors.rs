@@ -1,10 +1,10 @@
 //! Strangers at a target with TLS, each host with a key of its own.
 
 use super::peer::Secure;
-use super::served::Served;
-use super::stolen::{Door, OWNER, STRANGER, nobody_takes_what_is_anothers};
-use super::wire::Who;
 use super::{address, is_skipped, key, keys, nqn, psk, serve};
+use crate::served::Served;
+use crate::stolen::{Door, OWNER, STRANGER, nobody_takes_what_is_anothers};
+use crate::wire::Who;
 use weft_endpoint::export::Exports;
 use weft_proto::nvme::auth::{Hash, PskKeys};
 use weft_proto::nvme::cqe::Cqe;

@@ -54,7 +54,6 @@ impl Secure {
 
 impl Secure {
     /// Waits until the peer has ended the connection.
-    #[allow(dead_code, reason = "each test program uses what it needs")]
     pub fn wait_for_end(&mut self) {
         let end = Instant::now() + PATIENCE;
         while self.receive() {

@@ -2,8 +2,8 @@
 
 use super::State::{Asked, Fresh, Ready};
 use super::{Fault, fault, join};
-use crate::protocols::{AnyScene, IQN};
-use crate::puppet::Puppet;
+use crate::sim::protocols::{AnyScene, IQN};
+use crate::sim::puppet::Puppet;
 use std::time::Duration;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;

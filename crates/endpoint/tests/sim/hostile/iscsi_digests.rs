@@ -5,8 +5,8 @@ use super::iscsi::{
     READ, WRITE, command, data_out, login, moving, pdu, text_request, words as words_without,
 };
 use super::{Fault, fault};
-use crate::protocols::AnyScene;
-use crate::puppet::Puppet;
+use crate::sim::protocols::AnyScene;
+use crate::sim::puppet::Puppet;
 use std::time::Duration;
 use weft_proto::iscsi::digest::crc32c;
 use weft_proto::iscsi::pdu::{NopOut, R2t, TaskTag};

@@ -11,9 +11,9 @@ mod scsi;
 
 use crate::devices::Testing;
 use crate::page::{check_page, row};
-use crate::protocols::{AnyScene, Protocol};
-use crate::puppet::Puppet;
-use crate::scene::{NQN, Setup, host};
+use crate::sim::protocols::{AnyScene, Protocol};
+use crate::sim::puppet::Puppet;
+use crate::sim::scene::{NQN, Setup, host};
 use crate::wire::{self, Who};
 use std::time::Duration;
 use weft_proto::iscsi::pdu::R2t;
@@ -147,7 +147,7 @@ fn check(protocol: Protocol, table: &[Fault], words: fn(Vec<u8>) -> String) {
         }
         drop(peer.admin.take());
         let url = protocol.url();
-        let again = peer.scene.open_url(&url, &crate::scene::options());
+        let again = peer.scene.open_url(&url, &crate::sim::scene::options());
         assert!(again.is_ok(), "{}: the target serves nobody else: {:?}", fault.what, again.err());
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -2,8 +2,8 @@
 
 use super::State::{Fresh, Greeted, Ready};
 use super::{Fault, State, fault};
-use crate::protocols::AnyScene;
-use crate::puppet::Puppet;
+use crate::sim::protocols::AnyScene;
+use crate::sim::puppet::Puppet;
 use std::time::Duration;
 
 const GREETING: usize = 18;

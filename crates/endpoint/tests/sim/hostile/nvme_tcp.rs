@@ -2,8 +2,8 @@
 
 use super::State::{Asked, Digested, Fresh, Greeted, Ready};
 use super::{Fault, Peer, fault, join};
-use crate::protocols::AnyScene;
-use crate::puppet::Puppet;
+use crate::sim::protocols::AnyScene;
+use crate::sim::puppet::Puppet;
 use crate::wire::{self, Pdu};
 use std::time::Duration;
 use weft_proto::nvme::fabrics::ConnectData;

@@ -2,8 +2,8 @@
 //! access).
 
 use super::rig::{Rig, S};
-use crate::protocols::second_port;
-use crate::scene::{options, port};
+use crate::sim::protocols::second_port;
+use crate::sim::scene::{options, port};
 use weft_block::AccessState;
 use weft_block::path::PathState;
 use weft_endpoint::paths::IoPolicy;

@@ -3,8 +3,8 @@
 
 use super::rig::{Rig, S};
 use crate::page::{check_page, row};
-use crate::protocols::Protocol;
-use crate::scene::options;
+use crate::sim::protocols::Protocol;
+use crate::sim::scene::options;
 use weft_block::{OpKind, Outcome};
 use weft_endpoint::{ConnectOptions, PathOptions};
 use weft_io::sim::{Connection, Side};

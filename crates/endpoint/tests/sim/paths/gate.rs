@@ -2,7 +2,7 @@
 
 use super::cached::Cached;
 use super::rig::{Rig, only_writer};
-use crate::protocols::{PROTOCOLS, Protocol};
+use crate::sim::protocols::{PROTOCOLS, Protocol};
 use weft_block::{OpKind, StatusKind};
 use weft_endpoint::PathOptions;
 use weft_endpoint::limits::REPLAY_ATTEMPTS;

@@ -2,8 +2,8 @@
 //! wrong without it.
 
 use super::rig::{MS, Rig, S};
-use crate::protocols::{PROTOCOLS, Protocol};
-use crate::scene::{options, port};
+use crate::sim::protocols::{PROTOCOLS, Protocol};
+use crate::sim::scene::{options, port};
 use weft_endpoint::paths::{Failover, IoPolicy};
 use weft_endpoint::{ConnectOptions, PathOptions};
 use weft_io::sim::{Answer, Cut};

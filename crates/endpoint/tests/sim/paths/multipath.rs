@@ -1,8 +1,8 @@
 //! Two targets over the same blocks.
 
 use super::rig::{MS, Rig, S};
-use crate::protocols::{PROTOCOLS, Protocol};
-use crate::scene::{options, port};
+use crate::sim::protocols::{PROTOCOLS, Protocol};
+use crate::sim::scene::{options, port};
 use weft_block::OpKind;
 use weft_block::path::PathState;
 use weft_endpoint::paths::IoPolicy;

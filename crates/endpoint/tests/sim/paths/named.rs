@@ -3,8 +3,8 @@
 
 use super::rig::{Rig, S};
 use crate::devices::Testing;
-use crate::protocols::PROTOCOLS;
-use crate::scene::{options, port};
+use crate::sim::protocols::PROTOCOLS;
+use crate::sim::scene::{options, port};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use weft_block::path::PathState;

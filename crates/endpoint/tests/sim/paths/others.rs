@@ -3,8 +3,8 @@
 
 use super::cached::Cached;
 use super::rig::{BLOCK, MS, Rig, S, WRITE, only_writer};
-use crate::protocols::{PROTOCOLS, Protocol};
-use crate::scene::{options, run_ops};
+use crate::sim::protocols::{PROTOCOLS, Protocol};
+use crate::sim::scene::{options, run_ops};
 use std::sync::Arc;
 use weft_block::{Device, Op, OpKind, Outcome, StatusKind};
 use weft_endpoint::{ConnectOptions, PathOptions};

@@ -2,8 +2,8 @@
 
 use super::rig::{MS, Rig, S, WRITE};
 use crate::devices::Testing;
-use crate::protocols::PROTOCOLS;
-use crate::scene::{options, port};
+use crate::sim::protocols::PROTOCOLS;
+use crate::sim::scene::{options, port};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::path::PathState;
@@ -111,7 +111,7 @@ fn a_later_operation_on_the_blocks_of_a_lost_write_waits_for_it() {
         let (same, read, other) = (rig.write(3, 5), rig.read(3), rig.write(4, 5));
         assert!(rig.succeed(other) < S);
         // The others have targets that say when it is over.
-        if matches!(protocol, crate::protocols::Protocol::Nbd) {
+        if matches!(protocol, crate::sim::protocols::Protocol::Nbd) {
             assert_eq!(
                 (rig.outcome(write), rig.outcome(same), rig.outcome(read)),
                 (None, None, None)
@@ -128,7 +128,7 @@ fn a_later_operation_on_the_blocks_of_a_lost_write_waits_for_it() {
 
 #[test]
 fn a_compare_and_write_that_was_lost_ends_with_its_outcome() {
-    let mut rig = Rig::new(crate::protocols::Protocol::NvmeTcp, PathOptions::default());
+    let mut rig = Rig::new(crate::sim::protocols::Protocol::NvmeTcp, PathOptions::default());
     rig.knobs[0].freeze(true);
     let swap = rig.submit(OpKind::CompareAndWrite { fua: false }, 3, 0);
     assert!(rig.until(S, |rig| rig.knobs[0].held() == 1));
@@ -280,7 +280,7 @@ fn a_target_that_starts_again_is_used_and_another_disk_in_its_place_is_not() {
         rig.start_target(refused);
         let write = rig.submit(WRITE, 2, 3);
         rig.run_for(30 * S);
-        if protocol == crate::protocols::Protocol::Nbd {
+        if protocol == crate::sim::protocols::Protocol::Nbd {
             // Its blocks are of 512 bytes whatever the device has; NBD has no names.
             assert_eq!(rig.outcome(write), Some(Outcome::SUCCESS));
         } else {

@@ -2,8 +2,8 @@
 
 use super::cached::Cached;
 use super::rig::{BLOCK, MS, Rig, S, WRITE};
-use crate::protocols::{PROTOCOLS, Protocol};
-use crate::scene::{options, run_ops};
+use crate::sim::protocols::{PROTOCOLS, Protocol};
+use crate::sim::scene::{options, run_ops};
 use weft_block::{Device, Op, OpKind, Outcome, ReserveAction};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::{ConnectOptions, PathOptions};

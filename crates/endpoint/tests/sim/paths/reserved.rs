@@ -3,8 +3,8 @@
 
 use super::cached::Cached;
 use super::rig::{BLOCK, MS, Rig, S, WRITE};
-use crate::protocols::Protocol;
-use crate::scene::{options, run_ops};
+use crate::sim::protocols::Protocol;
+use crate::sim::scene::{options, run_ops};
 use weft_block::limits::RESERVATION_REPORT_BYTES;
 use weft_block::{
     Device, Error, ErrorKind, Op, OpKind, ReservationKind, ReservationReport, ReserveAction,

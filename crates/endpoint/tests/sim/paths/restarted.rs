@@ -2,8 +2,8 @@
 
 use super::cached::Cached;
 use super::rig::{BLOCK, Rig, S, only_writer};
-use crate::protocols::Protocol;
-use crate::scene::{NQN, options, run_ops};
+use crate::sim::protocols::Protocol;
+use crate::sim::scene::{NQN, options, run_ops};
 use weft_block::path::PathState;
 use weft_block::{Op, OpKind, Outcome};
 use weft_endpoint::inventory::NamespaceConfig;

@@ -1,8 +1,8 @@
 //! One or two targets over the same blocks, and a host that uses them as one device.
 
 use crate::devices::{Knobs, Testing};
-use crate::protocols::{AnyScene, Protocol, second_port};
-use crate::scene::{NQN, Setup, options, port};
+use crate::sim::protocols::{AnyScene, Protocol, second_port};
+use crate::sim::scene::{NQN, Setup, options, port};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -361,7 +361,8 @@ impl Rig {
         let on = self.scene.io_loop(0);
         let data = on.pool().take(BLOCK).unwrap();
         let op = Op::new(OpKind::Read, lba, 1, 0, [data.into()].into());
-        let done = crate::scene::run_ops(&mut self.scene.world, &on, self.store.as_ref(), vec![op]);
+        let done =
+            crate::sim::scene::run_ops(&mut self.scene.world, &on, self.store.as_ref(), vec![op]);
         done[0].op.data[0][0]
     }
 

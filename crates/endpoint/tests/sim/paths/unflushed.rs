@@ -2,7 +2,7 @@
 
 use super::cached::Cached;
 use super::rig::{Rig, only_writer};
-use crate::protocols::{PROTOCOLS, Protocol};
+use crate::sim::protocols::{PROTOCOLS, Protocol};
 use std::time::Duration;
 use weft_block::{OpKind, Outcome};
 use weft_endpoint::PathOptions;

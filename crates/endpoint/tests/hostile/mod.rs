@@ -10,13 +10,7 @@ mod iscsi;
 mod nameless;
 mod nbd;
 mod open_door;
-#[path = "../common/served.rs"]
-mod served;
-#[path = "../common/stolen.rs"]
-mod stolen;
 mod targets;
-mod tcp;
+pub mod tcp;
 mod timeouts;
 mod units;
-#[path = "../common/wire.rs"]
-mod wire;

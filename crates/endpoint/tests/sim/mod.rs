@@ -4,15 +4,9 @@
 mod authenticating;
 mod away;
 mod bridged;
-#[path = "../common/chap.rs"]
-mod chap;
-#[path = "../common/checker.rs"]
-mod checker;
 mod counts;
 mod cross_reset;
 mod crowd;
-#[path = "../common/devices.rs"]
-mod devices;
 mod edges;
 mod failing;
 mod fairness;
@@ -25,8 +19,6 @@ mod linger;
 mod mirror;
 mod newcomers;
 mod opening;
-#[path = "../common/page.rs"]
-mod page;
 mod paths;
 mod pool;
 mod power;
@@ -36,8 +28,6 @@ mod reservations;
 mod reset;
 mod scene;
 mod settle;
-#[path = "../common/wire.rs"]
-mod wire;
 
 /// The seeds to run: `count` of them, or the one that the environment asks for.
 fn seeds(count: u64) -> impl Iterator<Item = u64> {

@@ -2,16 +2,11 @@
 //! breaks the rules gets.
 
 mod doors;
-mod peer;
-#[path = "../common/served.rs"]
-mod served;
-#[path = "../common/stolen.rs"]
-mod stolen;
-#[path = "../common/wire.rs"]
-mod wire;
+pub mod peer;
 
+use crate::served::{self, Served};
+use crate::wire::{self, Who};
 use peer::Secure;
-use served::Served;
 use std::net::SocketAddr;
 use weft_block::{ErrorKind, OpenOptions};
 use weft_endpoint::export::iscsi::Settings;
@@ -26,7 +21,6 @@ use weft_proto::nvme::auth::{Hash, InterchangeKey, PskKeys};
 use weft_proto::nvme::log_page::SecureChannel;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cntlid, Id128, Nqn};
-use wire::Who;
 
 const NQN: &str = "nqn.2026-01.example.weft:tls";
 

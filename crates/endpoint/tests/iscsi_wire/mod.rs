@@ -1,7 +1,5 @@
 //! The iSCSI target, byte by byte: what initiators in the field ask of it.
 
-mod host;
+pub mod host;
 mod logins;
 mod long;
-#[path = "../common/served.rs"]
-mod served;

@@ -2,18 +2,12 @@
 //! keep each other out.
 
 mod group;
-#[path = "../iscsi_wire/host.rs"]
-mod host;
 mod nvme;
-#[path = "../common/served.rs"]
-mod served;
-#[path = "../common/wire.rs"]
-mod wire;
 
-use crate::wire::Peer;
-use host::{Host, IQN, READ, WRITE};
+use crate::iscsi_wire::host::{self, Host, IQN, READ, WRITE};
+use crate::served::{self, Served};
+use crate::wire::{self, Peer};
 use nvme::NvmeHost;
-use served::Served;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_endpoint::export::ListeningExport;

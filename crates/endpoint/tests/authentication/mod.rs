@@ -1,27 +1,14 @@
 //! DH-HMAC-CHAP between weft's host and weft's target over TCP, and hosts that have not proved who
 //! they are.
 
-#[path = "../common/chap.rs"]
-mod chap;
-#[path = "../tls/peer.rs"]
-mod peer;
-#[path = "../common/served.rs"]
-mod served;
-#[path = "../common/stolen.rs"]
-mod stolen;
-#[path = "../hostile/tcp.rs"]
-#[allow(dead_code, reason = "the hostile tests use the rest")]
-mod tcp;
-#[path = "../common/wire.rs"]
-mod wire;
-
 mod concatenation;
 mod doors;
 mod identifiers;
 mod pair;
 mod strangers;
 
-use served::Served;
+use crate::hostile::tcp;
+use crate::served::{self, Served};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_endpoint::export::nvme::{Target, TargetConfig};

@@ -1,0 +1,32 @@
+//! The integration tests of this crate, in one program, since each program links all of weft.
+//! Those that need a process of their own stand in `Cargo.toml`.
+
+mod authentication;
+#[path = "common/chap.rs"]
+mod chap;
+#[path = "common/checker.rs"]
+mod checker;
+#[path = "common/devices.rs"]
+mod devices;
+mod gateways;
+mod hostile;
+mod inventory;
+mod iscsi_own;
+#[cfg(target_os = "linux")]
+mod iscsi_tgt;
+mod iscsi_wire;
+mod listeners;
+mod loopback;
+mod matrix;
+mod nbd_unaligned;
+#[path = "common/page.rs"]
+mod page;
+mod reservations;
+#[path = "common/served.rs"]
+mod served;
+mod sim;
+#[path = "common/stolen.rs"]
+mod stolen;
+mod tls;
+#[path = "common/wire.rs"]
+mod wire;
