@@ -1,7 +1,7 @@
 //! `weft limits`: every limit, with its value and its meaning.
 //!
 //! The values are the constants themselves; the descriptions are their doc comments in the
-//! `limits.rs` of each crate.
+//! `limits.rs` of each crate, and the modules of that.
 
 use crate as weft_cli;
 use crate::exit::Failure;
@@ -34,8 +34,11 @@ struct Limit {
 type Limits = (&'static str, Vec<Limit>);
 
 macro_rules! limits {
-    ($package:ident, $source:literal: $($name:ident)*) => {{
-        let source = include_str!(concat!("../../../", $source, "/src/limits.rs"));
+    ($package:ident, $source:literal $($module:literal)*: $($name:ident)*) => {{
+        let source = concat!(
+            include_str!(concat!("../../../", $source, "/src/limits.rs")),
+            $(include_str!(concat!("../../../", $source, "/src/limits/", $module, ".rs")),)*
+        );
         (stringify!($package), vec![$(limit(stringify!($name), &$package::limits::$name, source),)*])
     }};
 }
@@ -46,7 +49,7 @@ fn all() -> [Limits; 10] {
 }
 
 fn endpoint() -> Limits {
-    limits!(weft_endpoint, "endpoint":
+    limits!(weft_endpoint, "endpoint" "authentication" "paths" "pump":
         RDMA_IN_CAPSULE_BYTES RDMA_EVENTS_PER_TURN RDMA_LENT_PIECES
         RDMA_RECEIVES_BYTES_MAX RDMA_RECEIVES_NEWCOMERS_BYTES RDMA_RECEIVES_GUARANTEED_BYTES
         CONNECTIONS_MAX NEWCOMERS_MAX SEATS_GUARANTEED PORTS_MAX OTHER_PORTS_MAX
@@ -339,9 +342,13 @@ mod tests {
     fn every_limit_is_printed_with_words() {
         for (package, limits) in all() {
             let name = package.trim_start_matches("weft_");
-            let path =
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src/limits.rs");
-            let source = std::fs::read_to_string(path).unwrap();
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+            let modules = std::fs::read_dir(directory.join("limits"));
+            let modules = modules.into_iter().flatten().map(|entry| entry.unwrap().path());
+            let source: String = modules
+                .chain([directory.join("limits.rs")])
+                .map(|path| std::fs::read_to_string(path).unwrap())
+                .collect();
             let mut declared: Vec<_> = source
                 .lines()
                 .filter_map(|l| l.strip_prefix("pub const ")?.split(':').next())
