@@ -371,7 +371,7 @@ impl Link {
         self.phase = Phase::Closed;
         self.violation = Some(violation);
         if violation != Violation::MalformedTermReq {
-            term::encode(self.term_req, violation, offender(bytes), &mut self.urgent);
+            term::encode(self.term_req, violation.wire(), offender(bytes), &mut self.urgent);
         }
     }
 

@@ -4,7 +4,6 @@
 use core::fmt;
 
 use super::pdu::{COMMON_BYTES, CommonHeader, PduType, TERM_REQ_BYTES, TERM_REQ_BYTES_MAX};
-use super::violation::Violation;
 use crate::nvme::wire::known_codes;
 
 /// FES: why the sender ends the connection. Unknown values are kept.
@@ -70,15 +69,19 @@ impl fmt::Display for Termination {
     }
 }
 
-/// Appends a TermReq about `violation` to `out`, with as much of `offender`, the header of the PDU
-/// in question, as may be sent back. TermReqs carry no digests.
-pub(super) fn encode(pdu_type: PduType, violation: Violation, offender: &[u8], out: &mut Vec<u8>) {
+/// Appends a TermReq with FES and FEI to `out`, and with as much of `offender`, the header of the
+/// PDU in question, as may be sent back. TermReqs carry no digests.
+pub(super) fn encode(
+    pdu_type: PduType,
+    (status, information): (FatalErrorStatus, u32),
+    offender: &[u8],
+    out: &mut Vec<u8>,
+) {
     let offender = &offender[..offender.len().min(TERM_REQ_BYTES_MAX - TERM_REQ_BYTES)];
     let common = CommonHeader {
         plen: (TERM_REQ_BYTES + offender.len()) as u32,
         ..CommonHeader::plain(pdu_type, TERM_REQ_BYTES)
     };
-    let (status, information) = violation.wire();
     out.extend_from_slice(&common.encode());
     out.extend_from_slice(&status.0.to_le_bytes());
     out.extend_from_slice(&information.to_le_bytes());

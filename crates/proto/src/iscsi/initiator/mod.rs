@@ -24,11 +24,11 @@
 
 mod command;
 mod config;
+mod control;
 mod discovery;
 mod fault;
 mod login;
 mod logout;
-mod other;
 mod ping;
 mod receive;
 mod recovery;

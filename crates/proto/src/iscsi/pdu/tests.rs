@@ -1,5 +1,6 @@
 use super::*;
 use crate::iscsi::serial::Serial;
+use crate::scsi::lun::unit_number;
 
 #[test]
 fn a_command_stands_where_the_figure_says() {
@@ -97,11 +98,14 @@ fn every_byte_survives() {
 #[test]
 fn luns_of_one_level() {
     for number in [0, 1, 255, 256, 0x3fff] {
-        assert_eq!(Lun::single_level(number).number(), Some(number));
+        assert_eq!(
+            unit_number(Lun::single_level(number).0).map(|number| number as u16),
+            Some(number)
+        );
     }
-    assert_eq!(Lun(0x0001_0001_0000_0000).number(), None, "a second level");
-    assert_eq!(Lun(0xc101_0000_0000_0000).number(), None, "a well-known logical unit");
-    assert_eq!(Lun(0x0101_0000_0000_0000).number(), None, "another bus");
+    assert_eq!(unit_number(0x0001_0001_0000_0000), None, "a second level");
+    assert_eq!(unit_number(0xc101_0000_0000_0000), None, "a well-known logical unit");
+    assert_eq!(unit_number(0x0101_0000_0000_0000), None, "another bus");
 }
 
 #[test]

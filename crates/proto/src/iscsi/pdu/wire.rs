@@ -1,6 +1,6 @@
 //! Fields of a basic header segment, and the macro that defines a PDU by its layout.
 
-use super::{Lun, TaskTag};
+use super::basic_header::{Lun, TaskTag};
 use crate::iscsi::serial::Serial;
 
 /// A field of a header.
@@ -93,21 +93,21 @@ macro_rules! pdu {
 
         impl $name {
             /// The opcode.
-            pub const OPCODE: $crate::iscsi::pdu::Opcode = $crate::iscsi::pdu::Opcode::$opcode;
+            pub const OPCODE: $crate::iscsi::pdu::basic_header::Opcode = $crate::iscsi::pdu::basic_header::Opcode::$opcode;
 
             /// Reads the fields of a basic header segment with this opcode. Reserved bits are
             /// ignored.
             #[inline]
-            pub fn decode(bhs: &[u8; $crate::iscsi::pdu::BHS_BYTES]) -> Self {
+            pub fn decode(bhs: &[u8; $crate::iscsi::pdu::basic_header::BHS_BYTES]) -> Self {
                 Self { $($field: $crate::iscsi::pdu::wire::Field::read(&bhs[$at..]),)* }
             }
 
             /// The basic header segment of the PDU with `data_bytes` (less than 2²⁴) in its data
             /// segment and no additional header segments.
             #[inline]
-            pub fn encode(&self, data_bytes: u32) -> [u8; $crate::iscsi::pdu::BHS_BYTES] {
+            pub fn encode(&self, data_bytes: u32) -> [u8; $crate::iscsi::pdu::basic_header::BHS_BYTES] {
                 debug_assert!(data_bytes < 1 << 24);
-                let mut bhs = [0; $crate::iscsi::pdu::BHS_BYTES];
+                let mut bhs = [0; $crate::iscsi::pdu::basic_header::BHS_BYTES];
                 bhs[0] = Self::OPCODE.0;
                 bhs[1] = $second;
                 bhs[4..8].copy_from_slice(&data_bytes.to_be_bytes());

@@ -1,18 +1,14 @@
 //! All PDUs except SCSI commands: login, pings, texts, task management, logout, Reject,
 //! asynchronous messages.
 
-use super::slot::{Kind, TaskState};
-use super::{Phase, Portals, SessionKind, TargetConnection, TargetEvent, Violation};
+use super::slot::{TaskKind, TaskState};
+use super::{Phase, SessionKind, TargetConnection, TargetEvent, Violation};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::encode;
 use crate::iscsi::pdu::{
     AsyncEvent, AsyncMessage, BHS_BYTES, LoginFlags, LoginRequest, LoginResponse, LoginStatus,
     LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, Lun, NopIn, NopOut, Opcode, Reject,
-    RejectReason, Stage, TaskFunction, TaskRequest, TaskResult, TaskTag, TextFlags, TextRequest,
-    TextResponse,
-};
-use crate::iscsi::text::{
-    Answer, Collector, Key, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs, readable,
+    RejectReason, Stage, TaskFunction, TaskRequest, TaskResult, TaskTag, TextRequest,
 };
 use crate::limits::{LOGIN_REPLIES_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::stream::{StartLimit, Tag};
@@ -21,22 +17,8 @@ use core::time::Duration;
 /// Version of the protocol.
 const VERSION: u8 = 0;
 
-/// The transfer tag of a text exchange that goes on; there is but one at a time.
-const TEXT_TAG: TaskTag = TaskTag(0);
-
 /// The transfer tag of pings; there is but one at a time.
 const PING_TAG: TaskTag = TaskTag(0);
-
-/// A text exchange after login.
-#[derive(Debug, Default)]
-pub(super) struct TextExchange {
-    /// Whose it is, while it goes on.
-    task: Option<TaskTag>,
-    /// What came so far of the initiator's text.
-    collected: Collector,
-    /// What is still to be said.
-    rest: Vec<u8>,
-}
 
 impl TargetConnection {
     pub(super) fn is_discovery(&self) -> bool {
@@ -76,8 +58,7 @@ impl TargetConnection {
         if self.who.is_none() && self.stat_sn.0 == 0 {
             self.exp_cmd_sn = request.cmd_sn;
         }
-        let next =
-            login.request(request, text, &self.config, &mut self.parameters, self.clock.now());
+        let next = login.request(request, text, &self.config, &mut self.parameters, self.clock.now);
         self.oddities = self.oddities.with(login.oddities);
         // Kept for whoever asks who was refused.
         let login = self.login.insert(login);
@@ -137,7 +118,7 @@ impl TargetConnection {
     }
 
     /// Queues a PDU that goes ahead of everything else.
-    fn reply(&mut self, bhs: &[u8; BHS_BYTES], data: &[u8]) -> Result<(), Violation> {
+    pub(super) fn reply(&mut self, bhs: &[u8; BHS_BYTES], data: &[u8]) -> Result<(), Violation> {
         if self.urgent.len() - self.urgent_sent > REPLIES_BYTES_MAX {
             return Err(Violation::Flood);
         }
@@ -242,116 +223,11 @@ impl TargetConnection {
         }
     }
 
-    /// §11.10.
-    fn text_request(
-        &mut self,
-        request: &TextRequest,
-        data: &[u8],
-        bhs: &[u8; BHS_BYTES],
-    ) -> Result<(), Violation> {
-        let begins_anew = request.transfer == TaskTag::NONE;
-        let goes_on = request.transfer == TEXT_TAG && self.text.task == Some(request.task);
-        let is_torn = request.flags.has(TextFlags::CONTINUE) && request.flags.has(TextFlags::FINAL);
-        if request.task == TaskTag::NONE || !(begins_anew || goes_on) || is_torn {
-            return self.reject(RejectReason::PROTOCOL_ERROR, bhs);
-        }
-        let mut exchange = core::mem::take(&mut self.text);
-        if begins_anew {
-            exchange = TextExchange { task: Some(request.task), ..TextExchange::default() };
-        }
-        exchange.collected.push(data)?;
-        if request.flags.has(TextFlags::CONTINUE) {
-            self.text = exchange;
-            return self.respond_text(request, TextFlags::NONE, &[], TEXT_TAG);
-        }
-        if exchange.rest.is_empty() {
-            let text = core::mem::take(&mut exchange.collected);
-            exchange.rest = self.answer_text(text.text())?;
-        }
-        let most = (self.parameters.max_send_bytes as usize).min(exchange.rest.len());
-        let rest = exchange.rest.split_off(most);
-        let piece = core::mem::replace(&mut exchange.rest, rest);
-        if exchange.rest.is_empty() && request.flags.has(TextFlags::FINAL) {
-            return self.respond_text(request, TextFlags::FINAL, &piece, TaskTag::NONE);
-        }
-        let is_whole = exchange.rest.is_empty();
-        self.text = exchange;
-        if is_whole {
-            return self.respond_text(request, TextFlags::NONE, &piece, TEXT_TAG);
-        }
-        self.respond_text(request, TextFlags::CONTINUE, &piece, TEXT_TAG)
-    }
-
-    fn respond_text(
-        &mut self,
-        request: &TextRequest,
-        flags: TextFlags,
-        text: &[u8],
-        transfer: TaskTag,
-    ) -> Result<(), Violation> {
-        let response = TextResponse {
-            flags,
-            lun: Lun(0),
-            task: request.task,
-            transfer,
-            stat_sn: self.stat_sn.take(),
-            exp_cmd_sn: self.exp_cmd_sn,
-            max_cmd_sn: self.max_cmd_sn(),
-        };
-        self.reply(&response.encode(text.len() as u32), text)
-    }
-
-    fn answer_text(&mut self, text: &[u8]) -> Result<Vec<u8>, Violation> {
-        let mut reply = Writer::default();
-        self.oddities.add_text(text);
-        for pair in pairs(&readable(text)) {
-            let (name, value) = pair?;
-            if reply.text().len() > REPLIES_BYTES_MAX {
-                return Err(Violation::Flood);
-            }
-            match Key::named(name) {
-                None => reply.put(name, NOT_UNDERSTOOD),
-                Some(Key::SendTargets) => self.send_targets(value, &mut reply),
-                Some(key @ Key::MaxRecvDataSegmentLength) => {
-                    let config = &self.config;
-                    if let Answer::Word(word) =
-                        negotiate(key, value, &config.offer, &mut self.parameters)
-                    {
-                        reply.put(name, word);
-                    }
-                }
-                Some(Key::InitiatorAlias) => {}
-                Some(key) if key.is_targets_own() => {}
-                Some(_) => reply.put(name, REJECT),
-            }
-        }
-        Ok(reply.into_bytes())
-    }
-
-    /// Appendix C: all targets in a discovery session only; this one in any.
-    fn send_targets(&self, value: &str, reply: &mut Writer) {
-        let name = self.config.name.as_str();
-        match value {
-            "All" if !self.is_discovery() => return reply.put(Key::SendTargets.name(), REJECT),
-            "All" => {}
-            "" if self.is_discovery() => return reply.put(Key::SendTargets.name(), REJECT),
-            "" => {}
-            other if other.to_lowercase() == name => {}
-            _ => return,
-        }
-        reply.put(Key::TargetName.name(), name);
-        let Portals { own, others, .. } = &self.portals;
-        let is_new = |(portal, _): &&(String, u16)| own.iter().all(|(known, _)| known != portal);
-        for (portal, group) in own.iter().chain(others.iter().filter(is_new)) {
-            reply.put(Key::TargetAddress.name(), &format!("{portal},{group}"));
-        }
-    }
-
     /// §11.5. Functions that this end cannot do are answered at once.
     pub(super) fn begin_task(&mut self, tag: Tag, request: &TaskRequest) -> Option<TargetEvent> {
         let referenced = self.find_task(request.referenced);
         if let Some(slot) = self.slots.at(tag) {
-            slot.kind = Kind::Function(TaskResult::COMPLETE);
+            slot.kind = TaskKind::Function(TaskResult::COMPLETE);
             slot.task = request.task;
             slot.lun = request.lun;
         }
@@ -378,7 +254,7 @@ impl TargetConnection {
         let pending = |state| matches!(state, TaskState::Held | TaskState::Fetching);
         let mut used = self.slots.used();
         used.find(|(_, slot)| {
-            slot.task == task && slot.kind == Kind::Command && pending(slot.state)
+            slot.task == task && slot.kind == TaskKind::Command && pending(slot.state)
         })
         .map(|(tag, _)| tag)
     }

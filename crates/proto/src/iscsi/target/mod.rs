@@ -23,11 +23,17 @@
 //! as wide as the number of slots; it opens as responses are sent.
 
 mod auth;
+mod clock;
 mod config;
 mod control;
+mod data_out;
 mod login;
 mod receive;
+mod receive_stage;
+mod response;
 mod slot;
+mod text_exchange;
+mod text_request;
 mod time;
 mod transmit;
 mod violation;
@@ -43,14 +49,14 @@ pub use config::{
 };
 pub use violation::Violation;
 
-use self::control::TextExchange;
+use self::clock::Clock;
 use self::login::LoginPhase;
-use self::receive::{Arriving, Step};
-use self::slot::{Kind, SLOTS_MAX, TaskSlot, TaskState};
-use self::time::Clock;
+use self::receive_stage::{Arriving, ReceiveStage, Step};
+use self::slot::{SLOTS_MAX, TaskKind, TaskSlot, TaskState};
+use self::text_exchange::TextExchange;
 use super::link::Inline;
 use super::oddity::Oddities;
-use super::pdu::{LoginFlags, LoginStatus, ResponseFlags, TaskResult};
+use super::pdu::{LoginFlags, LoginStatus};
 use super::serial::Serial;
 use super::text::{Parameters, Writer};
 use crate::limits::{IMMEDIATE_COMMANDS_MAX, R2T_OUTSTANDING_MAX};
@@ -95,7 +101,7 @@ pub struct TargetConnection {
     answers: u32,
     /// Tasks whose data is awaited.
     fetching: u16,
-    stage: receive::Stage,
+    stage: ReceiveStage,
     arriving: Option<Arriving>,
     inline: Inline,
     text: TextExchange,
@@ -137,7 +143,7 @@ impl TargetConnection {
             queue: VecDeque::new(),
             answers: 0,
             fetching: 0,
-            stage: receive::Stage::Header,
+            stage: ReceiveStage::Header,
             arriving: None,
             inline: Inline::default(),
             text: TextExchange::default(),
@@ -242,96 +248,12 @@ impl TargetConnection {
         wanted
     }
 
-    /// Ends a command. Not to be called between a fetch and the end of its data. Tells whether its
-    /// memory stays in use until [`Self::sent`].
-    #[inline]
-    pub fn complete(&mut self, tag: Tag, answer: &Answer<'_>) -> bool {
-        let Some(slot) = self.slots.at(tag) else { return false };
-        debug_assert_eq!(
-            slot.state,
-            TaskState::Held,
-            "complete() of a command that the layer above does not hold"
-        );
-        if slot.state != TaskState::Held {
-            return false;
-        }
-        let moves = if slot.reads || slot.writes { slot.expected } else { 0 };
-        (slot.residual_flags, slot.residual) = residual(moves, answer.total_bytes);
-        slot.state = TaskState::Completing;
-        slot.status = answer.status.0;
-        slot.data_bytes = if slot.reads { answer.data_bytes.min(slot.expected) } else { 0 };
-        slot.data_sent = 0;
-        slot.data_sn = Serial(0);
-        slot.sense_bytes = answer.sense.len().min(slot.sense.len()) as u8;
-        let sense = &answer.sense[..usize::from(slot.sense_bytes)];
-        slot.sense[..sense.len()].copy_from_slice(sense);
-        let (open, keeps) = (slot.is_open(), slot.data_bytes > 0);
-        self.answered(tag, open);
-        keeps
-    }
-
-    /// Ends a task management function.
-    pub fn complete_task(&mut self, tag: Tag, result: TaskResult) {
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == TaskState::Held) else {
-            return;
-        };
-        slot.kind = Kind::Function(result);
-        slot.state = TaskState::Completing;
-        self.answered(tag, false);
-    }
-
-    fn answered(&mut self, tag: Tag, wait: bool) {
-        self.answers = self.answers.wrapping_add(1);
-        let place = self.answers;
-        if let Some(slot) = self.slots.at(tag) {
-            slot.answered = place;
-        }
-        if !wait {
-            self.enqueue(tag);
-        }
-    }
-
-    /// The pump has sent everything before the [`Part::Release`](crate::stream::Part::Release) of
-    /// `tag`: its memory is free, and the tag may name another command.
-    #[inline]
-    pub fn sent(&mut self, tag: Tag) {
-        if self.slots.at(tag).is_some_and(|slot| slot.state == TaskState::Sending) {
-            self.slots.give_back(tag);
-        }
-    }
-
-    /// Abandons a command without a response, whether it waits for data or not. Returns whether its
-    /// memory is free at once; otherwise data is just arriving in it, and [`TargetEvent::Dropped`]
-    /// reports the end of that. Data that arrives later is discarded. Completed commands are not
-    /// affected.
-    pub fn abandon(&mut self, tag: Tag) -> bool {
-        let arriving = self.arriving.is_some_and(|arriving| arriving.tag == Some(tag));
-        let begun = arriving && !matches!(self.stage, receive::Stage::Immediate { .. });
-        let Some(slot) = self.slots.at(tag) else { return true };
-        self.fetching -= u16::from(slot.state == TaskState::Fetching);
-        match slot.state {
-            TaskState::Fetching if begun => {
-                slot.state = TaskState::Draining;
-                false
-            }
-            TaskState::Held | TaskState::Fetching => {
-                if arriving {
-                    self.arriving = None;
-                }
-                self.leave_window(tag);
-                self.slots.give_back(tag);
-                true
-            }
-            _ => true,
-        }
-    }
-
     /// Commands that were not answered yet, with their logical units.
     pub fn tasks(&self) -> impl Iterator<Item = (Tag, super::pdu::Lun)> {
         let pending = |state| matches!(state, TaskState::Held | TaskState::Fetching);
         self.slots
             .used()
-            .filter(move |(_, slot)| slot.kind == Kind::Command && pending(slot.state))
+            .filter(move |(_, slot)| slot.kind == TaskKind::Command && pending(slot.state))
             .map(|(tag, slot)| (tag, slot.lun))
     }
 
@@ -343,13 +265,6 @@ impl TargetConnection {
     /// Why this end closed the connection, if it did.
     pub fn violation(&self) -> Option<Violation> {
         self.violation
-    }
-
-    /// The place of a task in the window is free: its answer goes out, or there will be none.
-    fn leave_window(&mut self, tag: Tag) {
-        let Some(slot) = self.slots.at(tag) else { return };
-        let counter = if slot.immediate { &mut self.immediate } else { &mut self.in_window };
-        *counter = counter.saturating_sub(1);
     }
 
     /// MaxCmdSN.
@@ -385,17 +300,6 @@ impl TargetConnection {
     fn fail(&mut self, violation: Violation) {
         self.phase = Phase::Closed;
         self.violation.get_or_insert(violation);
-    }
-}
-
-/// The residual of a command that transfers `expected` bytes for the initiator and `total`
-/// according to its CDB (§11.4.5).
-#[inline]
-fn residual(expected: u32, total: u32) -> (ResponseFlags, u32) {
-    match expected.cmp(&total) {
-        core::cmp::Ordering::Less => (ResponseFlags::OVERFLOW, total - expected),
-        core::cmp::Ordering::Equal => (ResponseFlags::NONE, 0),
-        core::cmp::Ordering::Greater => (ResponseFlags::UNDERFLOW, expected - total),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) enum TaskState {
 
 /// What the task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TaskKind {
     /// A SCSI command.
     Command,
     /// A task management function, and what came of it.
@@ -37,7 +37,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskSlot {
     pub state: TaskState,
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// Whether the tag is in the transmit queue, in which it is at most once.
     pub queued: bool,
     /// Whether the request was sent ahead of the ordered ones.
@@ -79,7 +79,7 @@ pub(super) struct TaskSlot {
 impl TaskSlot {
     const FREE: Self = Self {
         state: TaskState::Free,
-        kind: Kind::Command,
+        kind: TaskKind::Command,
         queued: false,
         immediate: false,
         damaged: false,

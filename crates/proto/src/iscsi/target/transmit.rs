@@ -1,6 +1,6 @@
 //! The sending side of a target.
 
-use super::slot::{Kind, TaskSlot, TaskState, transfer_tag};
+use super::slot::{TaskKind, TaskSlot, TaskState, transfer_tag};
 use super::{Phase, TargetConnection};
 use crate::iscsi::link::{put_header, put_payload, put_whole};
 use crate::iscsi::pdu::{
@@ -46,8 +46,8 @@ impl TargetConnection {
             let Some(slot) = self.slots.at(tag) else { continue };
             slot.queued = false;
             match (slot.state, slot.kind) {
-                (TaskState::Completing, Kind::Command) => self.answer(tag, out),
-                (TaskState::Completing, Kind::Function(result)) => {
+                (TaskState::Completing, TaskKind::Command) => self.answer(tag, out),
+                (TaskState::Completing, TaskKind::Function(result)) => {
                     self.answer_function(tag, result, out)
                 }
                 (TaskState::Fetching, _) => self.ask(tag, out),

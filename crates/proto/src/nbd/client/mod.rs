@@ -4,14 +4,17 @@
 //! the export. Then [`Client::submit`] submits requests; each ends with one
 //! [`ClientEvent::Response`], after which [`Client::release`] frees its tag.
 
+mod command;
 mod coverage;
 mod negotiate;
+mod negotiation_stage;
 mod replies;
 mod slot;
 
-pub use negotiate::Refusal;
+pub use command::{ClientEvent, Command, SubmitError};
+pub use negotiation_stage::Refusal;
 
-use super::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
+use super::code::{CommandCode, CommandFlags, TransmissionFlags};
 use super::export::{BlockSizes, ExportInfo};
 use super::message::{Header, Request};
 use super::wire::transmit_bytes;
@@ -20,7 +23,7 @@ use crate::limits::NBD_REQUESTS_MAX;
 use crate::slab::Slab;
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 use core::time::Duration;
-use negotiate::Stage;
+use negotiation_stage::NegotiationStage;
 use slot::{RequestSlot, RequestState};
 use std::collections::VecDeque;
 
@@ -49,64 +52,10 @@ impl ClientConfig {
     }
 }
 
-/// What a server is to do. Offset and length are bytes, as [`ExportInfo`] allows them; both 0 for a
-/// flush.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
-    /// What: anything but a disconnect or block status.
-    pub code: CommandCode,
-    /// How.
-    pub flags: CommandFlags,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes; not more than [`Client::effect_bytes_max`].
-    pub length: u64,
-}
-
-/// Why a command was not submitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SubmitError {
-    /// As many requests are outstanding as there may be.
-    #[error("all slots for requests are in use")]
-    Full,
-    /// The connection takes no requests: it is being negotiated, or closed.
-    #[error("the connection accepts no requests")]
-    Closed,
-}
-
-/// What the layer above a client learns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientEvent {
-    /// The server agreed on TLS: the stream is to be replaced, and [`Client::secured`] to be
-    /// called; nothing may be received meanwhile.
-    StartTls,
-    /// [`Client::export`] is known, and requests may be submitted.
-    Ready,
-    /// The server refused something without which it cannot go on: see [`Client::refusal`].
-    /// `Closed` comes next.
-    Refused,
-    /// So much of the memory of a read is zeroes, which the server did not send.
-    Hole {
-        /// Which read.
-        tag: Tag,
-        /// First byte of its memory.
-        offset: u32,
-        /// Bytes.
-        len: u32,
-    },
-    /// A request is answered. If it succeeded then all its data has moved.
-    Response {
-        /// Names the request until [`Client::release`].
-        tag: Tag,
-        /// 0 or why it failed.
-        error: ErrorCode,
-    },
-}
-
 /// Where the connection is, once it is negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    Negotiation(Stage),
+    Negotiation(NegotiationStage),
     Transmission,
     /// DISC was sent.
     Leaving,
@@ -161,7 +110,7 @@ impl Client {
         let requests = config.requests_max.clamp(1, NBD_REQUESTS_MAX);
         Self {
             config,
-            phase: Phase::Negotiation(Stage::Greeting),
+            phase: Phase::Negotiation(NegotiationStage::Greeting),
             form: Form::Simple,
             reply_data: Vec::new(),
             said: Vec::new(),

@@ -1,5 +1,6 @@
 //! Negotiation of TLS, the form of headers and the export, one option after the other.
 
+use super::negotiation_stage::{NegotiationStage, Refusal};
 use super::{Client, ClientEvent, Phase, Step};
 use crate::limits::{NBD_OPTION_BYTES_MAX, NBD_OPTION_REPLIES_MAX};
 use crate::nbd::code::{
@@ -13,65 +14,26 @@ use crate::nbd::wire::{
 use crate::nbd::{Form, Violation};
 use crate::stream::{HEADER_MAX, Rx};
 
-/// What a server refused, and why, in its own words if it had any.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// What was asked for.
-    pub option: OptionCode,
-    /// The answer.
-    pub code: ReplyCode,
-    /// The server's message, for people; may be empty.
-    pub message: String,
-}
-
-/// What is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Greeting,
-    /// A reply to an option; so many have come.
-    Reply {
-        option: OptionCode,
-        count: u32,
-    },
-    /// The rest of the data of a reply.
-    Data {
-        option: OptionCode,
-        count: u32,
-        reply: ReplyCode,
-        left: u32,
-    },
-    /// TLS has to be set up.
-    Tls,
-    /// The answer to an export name.
-    NameAnswer,
-    /// The zeroes behind it.
-    Zeroes,
-    /// The zeroes were discarded, or there are none.
-    Ready,
-    /// Nothing: the server refused.
-    Refused,
-}
-
 impl Client {
-    pub(super) fn negotiate(&mut self, stage: Stage, bytes: &[u8]) -> Step {
+    pub(super) fn negotiate(&mut self, stage: NegotiationStage, bytes: &[u8]) -> Step {
         match stage {
-            Stage::Greeting => self.greeting(bytes),
-            Stage::Reply { option, count } => self.option_reply(bytes, option, count),
-            Stage::Data { option, count, reply, left } => {
+            NegotiationStage::Greeting => self.greeting(bytes),
+            NegotiationStage::Reply { option, count } => self.option_reply(bytes, option, count),
+            NegotiationStage::Data { option, count, reply, left } => {
                 self.option_reply_data(bytes, option, count, reply, left)
             }
-            Stage::Tls if bytes.is_empty() => Step::Next(0, Rx::More { need: 1 }),
-            Stage::Tls => self.violate(Violation::PlainTextBeforeTls),
-            Stage::NameAnswer => self.name_answer(bytes),
-            Stage::Zeroes => {
-                self.phase = Phase::Negotiation(Stage::Ready);
+            NegotiationStage::Tls if bytes.is_empty() => Step::Next(0, Rx::More { need: 1 }),
+            NegotiationStage::Tls => self.violate(Violation::PlainTextBeforeTls),
+            NegotiationStage::NameAnswer => self.name_answer(bytes),
+            NegotiationStage::Zeroes => {
+                self.phase = Phase::Negotiation(NegotiationStage::Ready);
                 Step::Next(0, Rx::Discard { len: EXPORT_NAME_ZEROES as u32 })
             }
-            Stage::Ready => {
+            NegotiationStage::Ready => {
                 self.phase = Phase::Transmission;
                 Step::Next(0, Rx::Event(ClientEvent::Ready))
             }
-            Stage::Refused => {
+            NegotiationStage::Refused => {
                 self.phase = Phase::Closed;
                 Step::Next(0, Rx::Closed)
             }
@@ -138,14 +100,14 @@ impl Client {
         }
         // The upper half are the flags of a handshake that there is not.
         (self.export.size_bytes, self.export.flags) = (size, TransmissionFlags(flags as u16));
-        self.phase = Phase::Negotiation(Stage::Zeroes);
+        self.phase = Phase::Negotiation(NegotiationStage::Zeroes);
         Step::Used(OLDSTYLE_GREETING_BYTES)
     }
 
     /// Sends an option.
     fn ask(&mut self, option: OptionCode, data: &[u8]) {
         put_option(&mut self.said, option.0, data);
-        self.phase = Phase::Negotiation(Stage::Reply { option, count: 0 });
+        self.phase = Phase::Negotiation(NegotiationStage::Reply { option, count: 0 });
     }
 
     /// Asks for a form of headers, or else for the export.
@@ -169,7 +131,7 @@ impl Client {
     fn ask_name(&mut self) {
         let name = self.config.export.clone();
         self.ask(OptionCode::EXPORT_NAME, name.as_bytes());
-        self.phase = Phase::Negotiation(Stage::NameAnswer);
+        self.phase = Phase::Negotiation(NegotiationStage::NameAnswer);
     }
 
     fn name_answer(&mut self, bytes: &[u8]) -> Step {
@@ -178,7 +140,11 @@ impl Client {
             return Step::Next(0, Rx::More { need: 10 });
         };
         (self.export.size_bytes, self.export.flags) = (size, TransmissionFlags(flags));
-        self.phase = Phase::Negotiation(if self.no_zeroes { Stage::Ready } else { Stage::Zeroes });
+        self.phase = Phase::Negotiation(if self.no_zeroes {
+            NegotiationStage::Ready
+        } else {
+            NegotiationStage::Zeroes
+        });
         Step::Used(10)
     }
 
@@ -203,7 +169,7 @@ impl Client {
         if len == 0 {
             return self.option_answered(OPTION_REPLY_BYTES, option, count, reply);
         }
-        self.phase = Phase::Negotiation(Stage::Data { option, count, reply, left: len });
+        self.phase = Phase::Negotiation(NegotiationStage::Data { option, count, reply, left: len });
         Step::Used(OPTION_REPLY_BYTES)
     }
 
@@ -219,7 +185,7 @@ impl Client {
         self.reply_data.extend_from_slice(&bytes[..now]);
         let left = left - now as u32;
         if left > 0 {
-            self.phase = Phase::Negotiation(Stage::Data { option, count, reply, left });
+            self.phase = Phase::Negotiation(NegotiationStage::Data { option, count, reply, left });
             return Step::Next(now, Rx::More { need: (left as usize).min(HEADER_MAX) });
         }
         self.option_answered(now, option, count, reply)
@@ -238,7 +204,8 @@ impl Client {
         }
         match (option, reply) {
             (OptionCode::GO, ReplyCode::INFO) => {
-                self.phase = Phase::Negotiation(Stage::Reply { option, count: count + 1 });
+                self.phase =
+                    Phase::Negotiation(NegotiationStage::Reply { option, count: count + 1 });
                 return if self.learn() {
                     Step::Used(used)
                 } else {
@@ -247,7 +214,7 @@ impl Client {
             }
             (OptionCode::GO, ReplyCode::ACK) => return self.accepted(used),
             (OptionCode::STARTTLS, ReplyCode::ACK) => {
-                self.phase = Phase::Negotiation(Stage::Tls);
+                self.phase = Phase::Negotiation(NegotiationStage::Tls);
                 return Step::Next(used, Rx::Event(ClientEvent::StartTls));
             }
             (OptionCode::EXTENDED_HEADERS, ReplyCode::ACK) => self.form = Form::Extended,
@@ -288,7 +255,7 @@ impl Client {
     ) -> Step {
         self.refusal = Some(Refusal { option, code, message });
         put_option(&mut self.said, OptionCode::ABORT.0, &[]);
-        self.phase = Phase::Negotiation(Stage::Refused);
+        self.phase = Phase::Negotiation(NegotiationStage::Refused);
         Step::Next(used, Rx::Event(ClientEvent::Refused))
     }
 
@@ -325,13 +292,13 @@ impl Client {
         if !self.export.flags.has(TransmissionFlags::HAS_FLAGS) {
             return self.violate(Violation::NoSize);
         }
-        self.phase = Phase::Negotiation(Stage::Ready);
+        self.phase = Phase::Negotiation(NegotiationStage::Ready);
         Step::Used(used)
     }
 
     /// TLS is in use now.
     pub fn secured(&mut self) {
-        if self.phase == Phase::Negotiation(Stage::Tls) {
+        if self.phase == Phase::Negotiation(NegotiationStage::Tls) {
             self.ask_form(self.config.form);
         }
     }

@@ -1,7 +1,7 @@
 //! The outstanding requests of a client.
 
+use super::command::{ClientEvent, Command};
 use super::coverage::Coverage;
-use super::{ClientEvent, Command};
 use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode};
 use crate::slab::{Slab, Slot};
 use crate::stream::Tag;

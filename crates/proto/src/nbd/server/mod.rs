@@ -195,7 +195,7 @@ enum Step {
 impl Server {
     /// A connection whose first transmit is the greeting.
     pub fn new(config: ServerConfig) -> Self {
-        let requests = config.requests_max.clamp(1, NBD_REQUESTS_MAX);
+        let requests_max = config.requests_max.clamp(1, NBD_REQUESTS_MAX);
         let mut server = Self {
             start: StartLimit::new(config.negotiation_limit),
             config,
@@ -215,7 +215,7 @@ impl Server {
                 flags: Default::default(),
                 sizes: super::BlockSizes::DEFAULT,
             },
-            slots: Slab::new(requests),
+            slots: Slab::new(requests_max),
             ready: VecDeque::new(),
             after: After::Nothing,
             violation: None,

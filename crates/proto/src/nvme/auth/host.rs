@@ -43,15 +43,15 @@ pub enum HostStep {
     Failed(FailureReason, bool),
 }
 
-enum State {
+enum AuthenticationState {
     /// What was sent asks for an answer.
-    Waiting(Waiting),
+    Waiting(AwaitedMessage),
     /// The last message is on its way.
     Ending(Result<Option<GeneratedPsk>, FailureReason>),
     Over,
 }
 
-enum Waiting {
+enum AwaitedMessage {
     Challenge,
     Success(Box<Expected>),
 }
@@ -67,7 +67,7 @@ struct Expected {
 pub struct HostAuthentication {
     keys: HostKeys,
     transaction: u16,
-    state: State,
+    state: AuthenticationState,
 }
 
 impl HostAuthentication {
@@ -85,56 +85,60 @@ impl HostAuthentication {
         };
         let message = Message::Negotiate(negotiate).encode(transaction);
         (
-            Self { keys, transaction, state: State::Waiting(Waiting::Challenge) },
+            Self {
+                keys,
+                transaction,
+                state: AuthenticationState::Waiting(AwaitedMessage::Challenge),
+            },
             HostStep::Send(message),
         )
     }
 
     /// The message was taken.
     pub fn sent(&mut self) -> HostStep {
-        match core::mem::replace(&mut self.state, State::Over) {
-            State::Waiting(waiting) => {
-                self.state = State::Waiting(waiting);
+        match core::mem::replace(&mut self.state, AuthenticationState::Over) {
+            AuthenticationState::Waiting(waiting) => {
+                self.state = AuthenticationState::Waiting(waiting);
                 HostStep::Receive(MESSAGE_BYTES_MAX)
             }
-            State::Ending(Ok(psk)) => HostStep::Done(psk),
-            State::Ending(Err(reason)) => HostStep::Failed(reason, false),
-            State::Over => HostStep::Failed(FailureReason::MESSAGE, false),
+            AuthenticationState::Ending(Ok(psk)) => HostStep::Done(psk),
+            AuthenticationState::Ending(Err(reason)) => HostStep::Failed(reason, false),
+            AuthenticationState::Over => HostStep::Failed(FailureReason::MESSAGE, false),
         }
     }
 
     /// A message arrived. `sequence` is the number of the host's own challenge: never 0, and never
     /// one that was used before.
     pub fn received(&mut self, data: &[u8], sequence: u32, random: Random<'_>) -> HostStep {
-        let State::Waiting(waiting) = core::mem::replace(&mut self.state, State::Over) else {
+        let AuthenticationState::Waiting(waiting) =
+            core::mem::replace(&mut self.state, AuthenticationState::Over)
+        else {
             return HostStep::Failed(FailureReason::MESSAGE, false);
         };
         let next = match decode(data) {
             Err(reason) => Err(reason),
             Ok((_, Message::Failure1(reason))) => return HostStep::Failed(reason, true),
             Ok((transaction, _)) if transaction != self.transaction => Err(FailureReason::PAYLOAD),
-            Ok((_, Message::Challenge(challenge))) if matches!(waiting, Waiting::Challenge) => {
+            Ok((_, Message::Challenge(challenge)))
+                if matches!(waiting, AwaitedMessage::Challenge) =>
+            {
                 self.reply(&challenge, sequence, random)
             }
             Ok((_, Message::Success1(response))) => match waiting {
-                Waiting::Success(expected) => self.judge(*expected, response),
-                Waiting::Challenge => Err(FailureReason::MESSAGE),
+                AwaitedMessage::Success(expected) => self.judge(*expected, response),
+                AwaitedMessage::Challenge => Err(FailureReason::MESSAGE),
             },
             Ok(_) => Err(FailureReason::MESSAGE),
         };
         next.unwrap_or_else(|reason| {
             // A host that fails after the challenge says so; before it, it just goes.
-            self.state = State::Ending(Err(reason));
+            self.state = AuthenticationState::Ending(Err(reason));
             HostStep::Send(Message::Failure2(reason).encode(self.transaction))
         })
     }
 
-    fn reply(
-        &mut self,
-        challenge: &Challenge<'_>,
-        sequence: u32,
-        random: Random<'_>,
-    ) -> Result<HostStep, FailureReason> {
+    /// The hash function and the group that the controller has chosen, if they can be used.
+    fn chosen(&self, challenge: &Challenge<'_>) -> Result<(Hash, Group), FailureReason> {
         let with = Hash::of(challenge.hash)
             .filter(|hash| self.keys.hashes.contains(hash))
             .ok_or(FailureReason::HASH_UNUSABLE)?;
@@ -152,6 +156,17 @@ impl HostAuthentication {
                 FailureReason::PAYLOAD
             });
         }
+        Ok((with, group))
+    }
+
+    fn reply(
+        &mut self,
+        challenge: &Challenge<'_>,
+        sequence: u32,
+        random: Random<'_>,
+    ) -> Result<HostStep, FailureReason> {
+        let (with, group) = self.chosen(challenge)?;
+        let concatenates = self.keys.concatenation != Concatenation::None;
         let pair = KeyPair::new(group, random);
         let session = match &pair {
             None => None,
@@ -166,31 +181,25 @@ impl HostAuthentication {
         }
         // SEQNUM 0 says that C2 is there for the key alone.
         let own_sequence = if self.keys.controller.is_some() { sequence.max(1) } else { 0 };
-        let said = |challenge, sequence| Said {
-            challenge,
-            session: session.as_ref(),
-            sequence,
-            transaction: self.transaction,
-            concatenation: self.keys.concatenation.code(),
-        };
         let HostKeys { hostnqn, subnqn, secret, controller, .. } = &self.keys;
-        let key = secret.transformed(hostnqn);
-        let ours = response(
-            with,
-            &key,
-            &said(challenge.value, challenge.sequence),
-            Responder::Host,
-            hostnqn,
-            subnqn,
-        );
+        let respond = |secret: &Secret, name, challenge, sequence, responder| {
+            let said = Said {
+                challenge,
+                session: session.as_ref(),
+                sequence,
+                transaction: self.transaction,
+                concatenation: self.keys.concatenation.code(),
+            };
+            response(with, &secret.transformed(name), &said, responder, hostnqn, subnqn)
+        };
+        let ours = respond(secret, hostnqn, challenge.value, challenge.sequence, Responder::Host);
         // A controller that sends our own challenge back wants our response to it.
         if is_challenged && own == challenge.value {
             return Err(FailureReason::FAILED);
         }
-        let theirs = controller.as_ref().map(|secret| {
-            let key = secret.transformed(subnqn);
-            response(with, &key, &said(&own, own_sequence), Responder::Controller, hostnqn, subnqn)
-        });
+        let theirs = controller
+            .as_ref()
+            .map(|secret| respond(secret, subnqn, &own, own_sequence, Responder::Controller));
         let psk = session
             .as_ref()
             .filter(|_| concatenates)
@@ -202,7 +211,10 @@ impl HostAuthentication {
             public: pair.as_ref().map_or(&[], KeyPair::public),
         });
         let step = HostStep::Send(message.encode(self.transaction));
-        self.state = State::Waiting(Waiting::Success(Box::new(Expected { response: theirs, psk })));
+        self.state = AuthenticationState::Waiting(AwaitedMessage::Success(Box::new(Expected {
+            response: theirs,
+            psk,
+        })));
         Ok(step)
     }
 
@@ -221,7 +233,7 @@ impl HostAuthentication {
         if expected.response.is_none() {
             return Ok(HostStep::Done(expected.psk));
         }
-        self.state = State::Ending(Ok(expected.psk));
+        self.state = AuthenticationState::Ending(Ok(expected.psk));
         Ok(HostStep::Send(Message::Success2.encode(self.transaction)))
     }
 }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::access::AnaLog;
+use super::admin_slot::{AdminStage, Production};
 use super::authentication::is_before_tls;
-use super::control::{AbortTicket, AdminStage, Control, ControlEvent, Next};
-use super::cross_reset::CrossResetLog;
+use super::control::Control;
+use super::control_event::{AbortTicket, ControlEvent, Next};
+use super::cross_reset_log::CrossResetLog;
 use super::error_log::CommandError;
 use super::events::{self, Events};
 use super::fault::{Fault, at, data_to_host};
@@ -34,14 +36,6 @@ use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Nsid, Qid};
 use crate::nvme::wire::Ascii;
 use crate::stream::Tag;
-
-/// Data that a command wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Production {
-    Identify(IdentifyRequest),
-    Log(LogRequest),
-    HostIdentifier,
-}
 
 /// What became of a command that was not refused.
 enum Answer {

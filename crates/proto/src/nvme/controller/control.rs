@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::AnaLog;
-use super::admin::Production;
-use super::cross_reset::CrossResetLog;
+use super::admin_slot::{AdminSlot, AdminStage};
+use super::control_event::{AbortTicket, ControlEvent, Next, ReservationTicket};
+use super::cross_reset_log::CrossResetLog;
 use super::discovery::DiscoveryLog;
 use super::events::{self, Events};
 use super::features::{self, Features};
@@ -24,127 +25,14 @@ use super::registers::Registers;
 use super::reservation::feature_status;
 use super::support::ControllerKind;
 use crate::nvme::cqe::Cqe;
-use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::deviation::Deviations;
 use crate::nvme::feature::{AsyncEvent, AsyncEventBits, AsyncEventType, AsyncNotice};
 use crate::nvme::log_page::LogPageId;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
-use crate::nvme::types::{Cid, Cntlid, Nsid, Qid};
+use crate::nvme::types::{Cid, Cntlid, Nsid};
 use crate::reservation::{Action, Notice, Operation, Refusal, Registrant};
 use crate::stream::Tag;
-
-/// What the pump is to do for a command of the admin queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Bring in `bytes` bytes of the host's data. Only Connect has any: see
-    /// [`super::before_connect`].
-    Fetch {
-        /// Bytes.
-        bytes: u32,
-    },
-    /// Call [`Control::produce`] with `bytes` bytes of the tag's memory.
-    Produce {
-        /// Bytes.
-        bytes: u32,
-    },
-    /// Answer the command, and send the first `data_bytes` bytes of its memory before.
-    Reply {
-        /// The completion.
-        cqe: Cqe,
-        /// Bytes.
-        data_bytes: u32,
-    },
-    /// Nothing now: a [`ControlEvent::Reply`] will follow, maybe never.
-    Hold,
-}
-
-/// Names an Abort command that waits for [`Control::abort_result`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AbortTicket(u32);
-
-/// Names a Set Features command that waits for [`Control::persisted`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReservationTicket(u32);
-
-/// What a controller wants from its owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ControlEvent {
-    /// Answer this command of the admin queue, without data.
-    Reply {
-        /// Which one.
-        tag: Tag,
-        /// The completion.
-        cqe: Cqe,
-    },
-    /// Stop all I/O queues of this controller for good: end their connections, cancel what the
-    /// devices have, wait until no device holds a write any more, with `flush` make everything
-    /// durable, and then call [`Control::quiesced`]. No new queue is admitted from now on; those to
-    /// stop are the ones that the subsystem knows.
-    Quiesce {
-        /// It is a shutdown.
-        flush: bool,
-    },
-    /// Abort a command of an I/O queue ([`super::IoQueue::abort`]) and call
-    /// [`Control::abort_result`].
-    Abort {
-        /// For the answer.
-        ticket: AbortTicket,
-        /// The queue.
-        sqid: Qid,
-        /// The command.
-        cid: Cid,
-    },
-    /// Find out what is to become of this controller ([`super::Subsystem::cross_reset`]), end its
-    /// association if that is under way, and call [`Control::cross_reset`]; when it has ended,
-    /// [`Control::cross_reset_over`].
-    CrossReset(CrossControllerReset),
-    /// Execute [`Control::persistence`] on the reservations of the namespace and call
-    /// [`Control::persisted`].
-    Persist {
-        /// For the answer.
-        ticket: ReservationTicket,
-        /// The namespace.
-        nsid: Nsid,
-        /// What is to be.
-        persist: bool,
-    },
-    /// The host has not been heard of for too long: end the association, that is all connections of
-    /// the controller.
-    KeepAliveExpired,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AdminStage {
-    Idle,
-    /// Data is to be produced.
-    Produce(Production),
-    /// An Asynchronous Event Request waits.
-    Event,
-    /// An Abort waits for the I/O queue.
-    Abort(AbortTicket),
-    /// A Cross-Controller Reset waits for what the subsystem knows.
-    CrossReset(CrossControllerReset),
-    /// A feature waits for the reservations of so many namespaces; how the first that failed has.
-    Persist {
-        ticket: ReservationTicket,
-        left: usize,
-        failed: Status,
-    },
-}
-
-impl AdminStage {
-    /// Whether the command waits for something that a reset ends.
-    fn waits(self) -> bool {
-        !matches!(self, Self::Idle | Self::Produce(_))
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AdminSlot {
-    pub cid: Cid,
-    pub stage: AdminStage,
-}
 
 /// One controller.
 #[derive(Debug)]
@@ -175,7 +63,7 @@ pub struct Control {
 }
 
 /// What the subsystem knows when it makes a controller.
-pub(super) struct Birth {
+pub(super) struct NewController {
     pub link: Arc<Link>,
     pub identity: Identity,
     pub namespaces: Arc<NamespaceTable>,
@@ -188,30 +76,30 @@ pub(super) struct Birth {
 }
 
 impl Control {
-    pub(super) fn new(now: Duration, birth: Birth) -> Self {
-        let config = &birth.identity.config;
+    pub(super) fn new(now: Duration, new: NewController) -> Self {
+        let config = &new.identity.config;
         let mut events = Events::default();
         events.enable(features::event_bits(config.kind));
         Self {
             registers: Registers::new(config.kind, config.queue_entries),
-            features: Features::new(birth.keep_alive_ms),
+            features: Features::new(new.keep_alive_ms),
             events,
             keep_alive: KeepAlive::new(now),
-            link: birth.link,
-            identity: birth.identity,
-            discovery: birth.discovery,
-            since: birth.since,
+            link: new.link,
+            identity: new.identity,
+            discovery: new.discovery,
+            since: new.since,
             changed: BTreeSet::new(),
-            ana: AnaLog::new(&birth.namespaces),
+            ana: AnaLog::new(&new.namespaces),
             cross_resets: CrossResetLog::default(),
-            namespaces: birth.namespaces,
+            namespaces: new.namespaces,
             notices: Notices::default(),
-            slots: Vec::with_capacity(birth.entries as usize),
+            slots: Vec::with_capacity(new.entries as usize),
             aborts: 0,
-            deviations: birth.deviations,
+            deviations: new.deviations,
             out: VecDeque::new(),
-            entries: birth.entries,
-            flow_control: birth.flow_control,
+            entries: new.entries,
+            flow_control: new.flow_control,
             started: 1,
             awaits_tls: false,
         }

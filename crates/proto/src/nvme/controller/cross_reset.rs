@@ -5,14 +5,16 @@
 //! operation is over when that has ended. What has ended already is answered at once (Immediate
 //! Reset Successful); everything else has an entry in the log page until then.
 
-use super::control::{AdminStage, Control, ControlEvent};
+use super::admin_slot::AdminStage;
+use super::control::Control;
+use super::control_event::ControlEvent;
 use super::fault::{Fault, at};
 use super::subsystem::Subsystem;
 use crate::limits::CROSS_RESETS_EXECUTED_MAX;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::feature::{AsyncEventBits, AsyncNotice};
-use crate::nvme::log_page::{CrossResetEntry, CrossResetHeader, CrossResetStatus, LogPageId};
+use crate::nvme::log_page::{CrossResetEntry, CrossResetStatus, LogPageId};
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cntlid;
@@ -48,45 +50,6 @@ impl Subsystem {
             _ if self.made_instance(named.cirn) || self.is_alone() => CrossReset::Over,
             _ => CrossReset::Refused(Status::INVALID_CONTROLLER_ID),
         }
-    }
-}
-
-/// The log page Cross-Controller Reset of one controller: the oldest operation that is over makes
-/// room for a new one.
-#[derive(Debug, Default)]
-pub(super) struct CrossResetLog(Vec<CrossResetEntry>);
-
-impl CrossResetLog {
-    pub const BYTES: usize =
-        CrossResetHeader::BYTES + CrossResetHeader::ENTRIES_MAX * CrossResetEntry::BYTES;
-
-    fn under_way(&self) -> impl Iterator<Item = &CrossResetEntry> {
-        self.0.iter().filter(|entry| entry.ccrs == CrossResetStatus::IN_PROGRESS)
-    }
-
-    fn add(&mut self, entry: CrossResetEntry) {
-        if self.0.len() == CrossResetHeader::ENTRIES_MAX
-            && let Some(oldest) =
-                self.0.iter().position(|entry| entry.ccrs != CrossResetStatus::IN_PROGRESS)
-        {
-            self.0.remove(oldest);
-        }
-        self.0.push(entry);
-    }
-
-    pub fn remove_completed(&mut self) {
-        self.0.retain(|entry| entry.ccrs == CrossResetStatus::IN_PROGRESS);
-    }
-
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    pub fn page(&self) -> Vec<u8> {
-        let mut page = CrossResetHeader { ne: self.0.len() as u16 }.encode();
-        self.0.iter().for_each(|entry| page.extend(entry.encode()));
-        page.resize(Self::BYTES, 0);
-        page
     }
 }
 
@@ -143,12 +106,7 @@ impl Control {
 
     /// No device holds a write of this controller any more.
     pub fn cross_reset_over(&mut self, named: CrossControllerReset) {
-        let is_named = |entry: &&mut CrossResetEntry| {
-            (entry.icid, entry.ciu, entry.ccrs)
-                == (named.icid, named.ciu, CrossResetStatus::IN_PROGRESS)
-        };
-        if let Some(entry) = self.cross_resets.0.iter_mut().find(is_named) {
-            entry.ccrs = CrossResetStatus::SUCCESSFUL;
+        if self.cross_resets.complete(named) {
             let notice = AsyncNotice::CROSS_CONTROLLER_RESET_COMPLETED;
             self.raise(
                 AsyncEventBits::CROSS_CONTROLLER_RESET,

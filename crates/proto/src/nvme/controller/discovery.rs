@@ -1,6 +1,6 @@
 //! What a discovery controller tells: the ways to reach subsystems (Base §3.1.2.3, §5.16.1.23).
 
-use super::identity::lists;
+use super::namespace::lists;
 use crate::nvme::log_page::{
     AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType,
 };

@@ -7,24 +7,13 @@
 
 use super::fault::{Fault, at};
 use super::io_command::{Command, Request, RequestKind};
-use super::io_queue::{DeviceOutcome, IoNext, IoQueue, KEPT_OUT, is_kept_out};
-use super::io_slot::{Pending, Role, Stage};
+use super::io_next::{DeviceOutcome, IoNext};
+use super::io_queue::{IoQueue, is_kept_out};
+use super::io_slot::{CommandStage, Pending, Role};
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::sqe::{Fuse, Sqe};
 use crate::nvme::status::Status;
 use crate::stream::Tag;
-
-/// One command of a fused operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Half {
-    /// The Compare.
-    First,
-    /// The Write.
-    Second {
-        /// The Compare before it.
-        first: Tag,
-    },
-}
 
 impl IoQueue {
     /// Starts a command that is fused or follows a fused one.
@@ -55,10 +44,10 @@ impl IoQueue {
                 let role = Role::First { second: None };
                 if request.blocks > self.compare_write_blocks(&request) {
                     // Its data is not wanted: whatever follows, the two fail.
-                    self.occupy(tag, sqe, Stage::Held, role, request);
+                    self.occupy(tag, sqe, CommandStage::Held, role, request);
                     return IoNext::Hold;
                 }
-                self.occupy(tag, sqe, Stage::Fetching, role, request);
+                self.occupy(tag, sqe, CommandStage::Fetching, role, request);
                 IoNext::Fetch { bytes: request.bytes }
             }
             Err(fault) => {
@@ -83,7 +72,7 @@ impl IoQueue {
             }
         };
         self.slots[first.index()].role = Role::First { second: Some(tag) };
-        self.occupy(tag, sqe, Stage::Fetching, Role::Second { first }, request);
+        self.occupy(tag, sqe, CommandStage::Fetching, Role::Second { first }, request);
         IoNext::Fetch { bytes: request.bytes }
     }
 
@@ -129,23 +118,23 @@ impl IoQueue {
     /// The data of one half is there.
     #[cold]
     pub(super) fn fused_data(&mut self, tag: Tag) -> IoNext {
-        self.slots[tag.index()].stage = Stage::Held;
+        self.slots[tag.index()].stage = CommandStage::Held;
         let (first, second) = match self.slots[tag.index()].role {
             Role::First { second: Some(second) } => (tag, second),
             Role::Second { first } => (first, tag),
             _ => return IoNext::Hold,
         };
-        if [first, second].iter().any(|half| self.slots[half.index()].stage != Stage::Held) {
+        if [first, second].iter().any(|half| self.slots[half.index()].stage != CommandStage::Held) {
             return IoNext::Hold;
         }
         if let Some(status) = self.slots[first.index()].doom {
             return self.finish_pair(first, second, DeviceOutcome::failed(status));
         }
         if is_kept_out(&self.guard, &self.namespaces, &self.slots[second.index()].request) {
-            return self.finish_pair(first, second, KEPT_OUT);
+            return self.finish_pair(first, second, DeviceOutcome::RESERVATION_CONFLICT);
         }
-        self.slots[first.index()].stage = Stage::Device;
-        self.slots[second.index()].stage = Stage::Device;
+        self.slots[first.index()].stage = CommandStage::Device;
+        self.slots[second.index()].stage = CommandStage::Device;
         IoNext::Submit(self.slots[second.index()].request)
     }
 
@@ -178,11 +167,11 @@ impl IoQueue {
         }
         let slot = &mut self.slots[tag.index()];
         match slot.stage {
-            Stage::Fetching => slot.doom = slot.doom.or(Some(status)),
-            Stage::Held => {
+            CommandStage::Fetching => slot.doom = slot.doom.or(Some(status)),
+            CommandStage::Held => {
                 self.orphan = Some((tag, self.complete(tag, DeviceOutcome::failed(status))))
             }
-            Stage::Idle | Stage::Device => {}
+            CommandStage::Idle | CommandStage::Device => {}
         }
     }
 

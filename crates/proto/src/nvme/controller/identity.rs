@@ -150,12 +150,6 @@ impl fmt::Display for HostIdentity {
     }
 }
 
-/// Whether a list of names has that of a host. A list that is not there has all hosts; one that is
-/// there has no host without a name.
-pub(super) fn lists(names: Option<&[Nqn]>, host: Option<&Nqn>) -> bool {
-    names.is_none_or(|names| host.is_some_and(|host| names.contains(host)))
-}
-
 /// One controller, as far as it is fixed by Connect.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {

@@ -5,7 +5,7 @@ use super::access;
 use super::fault::{Fault, at, data_from_host, data_to_host};
 use super::guard::Guard;
 use super::namespace::{Namespace, NamespaceTable};
-use super::reservation::Reserve;
+use super::reservation_command::ReservationCommand;
 use crate::nvme::opcode::{FabricsType, NvmOpcode};
 use crate::nvme::sqe::{HostMemory, Sqe};
 use crate::nvme::status::Status;
@@ -71,7 +71,7 @@ pub(super) enum Command {
     /// Deallocate `count` ranges, which are in `bytes` bytes of the host's data.
     Ranges { namespace: usize, count: u16, bytes: u32 },
     /// An operation on reservations, whose keys are in `bytes` bytes of the host's data.
-    Reserve { namespace: usize, bytes: u32, reserve: Reserve },
+    Reserve { namespace: usize, bytes: u32, reserve: ReservationCommand },
     /// The reservations, of which the host gets `bytes` bytes.
     Report { namespace: usize, bytes: u32 },
     /// Flush of all namespaces.

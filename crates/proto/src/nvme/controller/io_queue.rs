@@ -9,110 +9,32 @@
 use std::sync::Arc;
 
 use super::access;
-use super::error_log::CommandError;
 use super::fault::Fault;
-use super::fused::Half;
 use super::guard::Guard;
 use super::io_command::{Command, Context, Request, RequestKind};
-use super::io_slot::{IDLE, IoSlot, Pending, Role, Stage};
+use super::io_next::{AbortTarget, DeviceOutcome, Half, IoNext};
+use super::io_slot::{CommandStage, IDLE, IoSlot, Pending, Role};
 use super::link::Link;
 use super::namespace::NamespaceTable;
 use super::statistics::IoStatistics;
-use crate::limits::STATISTICS_COMMANDS;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::deviation::Deviations;
-use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::sqe::{Fuse, HostMemory, Sqe};
 use crate::nvme::status::Status;
-use crate::nvme::types::{Cid, Cntlid, Nsid, Qid};
+use crate::nvme::types::{Cid, Cntlid, Qid};
 use crate::reservation::{Effect, Operation};
 use crate::stream::Tag;
-
-/// What the pump is to do for a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IoNext {
-    /// Bring in `bytes` bytes of the host's data, from the capsule or through the transport, then
-    /// call [`IoQueue::data`].
-    Fetch {
-        /// Bytes, more than zero.
-        bytes: u32,
-    },
-    /// Hand the request to the device, then call [`IoQueue::finished`] with the request's tag.
-    Submit(Request),
-    /// Answer this command, and send the first `data_bytes` bytes of its memory before.
-    Reply {
-        /// The completion.
-        cqe: Cqe,
-        /// Bytes.
-        data_bytes: u32,
-    },
-    /// Answer both commands of a fused operation, in this order, without data.
-    ReplyPair {
-        /// The first command.
-        first: (Tag, Cqe),
-        /// The second command.
-        second: (Tag, Cqe),
-    },
-    /// Execute the operation that [`IoQueue::take_operation`] gives, on the reservations of the
-    /// namespace, or without one only have their state put in force everywhere; then call
-    /// [`IoQueue::reserved`].
-    Reserve {
-        /// Index of the namespace.
-        namespace: usize,
-    },
-    /// Call [`IoQueue::report`] with `bytes` bytes of the tag's memory.
-    Report {
-        /// Bytes, more than zero.
-        bytes: u32,
-    },
-    /// A message of an authentication, which is not for this queue to look at; of a queue for which
-    /// [`IoQueue::set_authenticates`] was called.
-    Authenticate,
-    /// Nothing now: the command waits for the other one of its fused operation.
-    Hold,
-}
-
-/// How a device finished a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceOutcome {
-    /// Status for the host. For Compare and Compare and Write, [`Status::COMPARE_FAILURE`] says
-    /// that the data differed.
-    pub status: Status,
-    /// Whether the same request would fail again. Of no meaning on success.
-    pub do_not_retry: bool,
-}
-
-impl DeviceOutcome {
-    /// Success.
-    pub const DONE: Self = Self { status: Status::SUCCESS, do_not_retry: false };
-
-    /// A failure that a retry might cure.
-    pub const fn failed(status: Status) -> Self {
-        Self { status, do_not_retry: false }
-    }
-}
-
-/// Where the command stands that a host wants aborted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AbortTarget {
-    /// There is no such command.
-    Unknown,
-    /// The command will be completed as aborted; [`IoQueue::orphan`] may have it at once.
-    Aborted,
-    /// The device has the command under this tag: cancel it there and [`IoQueue::finished`] it.
-    InDevice(Tag),
-}
 
 /// One I/O queue of a controller.
 #[derive(Debug)]
 pub struct IoQueue {
-    qid: Qid,
+    pub(super) qid: Qid,
     host_memory: HostMemory,
-    link: Arc<Link>,
+    pub(super) link: Arc<Link>,
     pub(super) namespaces: Arc<NamespaceTable>,
     transfer_bytes_max: u32,
-    entries: u32,
-    flow_control: bool,
+    pub(super) entries: u32,
+    pub(super) flow_control: bool,
     pub(super) started: u32,
     /// Somebody looks at messages of authentications.
     pub(super) authenticates: bool,
@@ -122,8 +44,8 @@ pub struct IoQueue {
     pub(super) guard: Guard,
     pub(super) operation: Option<Operation>,
     pub(super) deviations: Deviations,
-    statistics: IoStatistics,
-    uncounted: u64,
+    pub(super) statistics: IoStatistics,
+    pub(super) uncounted: u64,
 }
 
 impl IoQueue {
@@ -192,7 +114,7 @@ impl IoQueue {
     pub fn set_namespaces(&mut self, namespaces: Arc<NamespaceTable>) {
         let before = std::mem::replace(&mut self.namespaces, namespaces);
         self.guard.forget();
-        for slot in self.slots.iter_mut().filter(|slot| slot.stage != Stage::Idle) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.stage != CommandStage::Idle) {
             slot.doom = slot.doom.or_else(|| revocation(slot, &before, &self.namespaces));
         }
     }
@@ -202,7 +124,7 @@ impl IoQueue {
     /// ends by itself when the data has come.
     #[inline]
     pub fn revoked(&self, tag: Tag) -> Option<Status> {
-        self.slots.get(tag.index()).filter(|slot| slot.stage != Stage::Idle)?.doom
+        self.slots.get(tag.index()).filter(|slot| slot.stage != CommandStage::Idle)?.doom
     }
 
     /// The table of namespaces in use.
@@ -226,7 +148,7 @@ impl IoQueue {
     #[inline]
     pub fn data(&mut self, tag: Tag, data: &[u8]) -> IoNext {
         let Some(slot) =
-            self.slots.get_mut(tag.index()).filter(|slot| slot.stage == Stage::Fetching)
+            self.slots.get_mut(tag.index()).filter(|slot| slot.stage == CommandStage::Fetching)
         else {
             return IoNext::Hold;
         };
@@ -237,9 +159,9 @@ impl IoQueue {
         match slot.role {
             Role::Alone | Role::Everywhere { .. } => {
                 if is_kept_out(&self.guard, &self.namespaces, &slot.request) {
-                    return self.reply(tag, KEPT_OUT);
+                    return self.reply(tag, DeviceOutcome::RESERVATION_CONFLICT);
                 }
-                slot.stage = Stage::Device;
+                slot.stage = CommandStage::Device;
                 IoNext::Submit(slot.request)
             }
             Role::Reserve(reserve) => self.reserve(tag, reserve, data),
@@ -249,7 +171,7 @@ impl IoQueue {
             {
                 self.start_ranges(tag, count, data)
             }
-            Role::Ranges { .. } => self.reply(tag, KEPT_OUT),
+            Role::Ranges { .. } => self.reply(tag, DeviceOutcome::RESERVATION_CONFLICT),
             Role::First { .. } | Role::Second { .. } => self.fused_data(tag),
         }
     }
@@ -262,7 +184,7 @@ impl IoQueue {
         let slot = self
             .slots
             .get(tag.index())
-            .filter(|slot| slot.stage == Stage::Fetching && slot.role == Role::Alone)?;
+            .filter(|slot| slot.stage == CommandStage::Fetching && slot.role == Role::Alone)?;
         let is_stored = slot.request.kind == RequestKind::Write && slot.doom.is_none();
         (is_stored && !is_kept_out(&self.guard, &self.namespaces, &slot.request))
             .then_some(&slot.request)
@@ -272,7 +194,7 @@ impl IoQueue {
     /// with `status`, for a wrong data digest [`Status::TRANSIENT_TRANSPORT_ERROR`].
     pub fn data_failed(&mut self, tag: Tag, status: Status) -> IoNext {
         match self.slots.get(tag.index()) {
-            Some(slot) if slot.stage == Stage::Fetching => {
+            Some(slot) if slot.stage == CommandStage::Fetching => {
                 let status = slot.doom.unwrap_or(status);
                 self.fail_partner(tag);
                 self.reply(tag, DeviceOutcome::failed(status))
@@ -285,7 +207,8 @@ impl IoQueue {
     /// Dataset Management; it may be empty for other commands.
     #[inline]
     pub fn finished(&mut self, tag: Tag, outcome: DeviceOutcome, data: &[u8]) -> IoNext {
-        let Some(slot) = self.slots.get(tag.index()).filter(|slot| slot.stage == Stage::Device)
+        let Some(slot) =
+            self.slots.get(tag.index()).filter(|slot| slot.stage == CommandStage::Device)
         else {
             return IoNext::Hold;
         };
@@ -296,7 +219,7 @@ impl IoQueue {
             Role::Ranges { count, next } => match slot.doom {
                 Some(status) => self.reply(tag, DeviceOutcome::failed(status)),
                 None if is_kept_out(&self.guard, &self.namespaces, &slot.request) => {
-                    self.reply(tag, KEPT_OUT)
+                    self.reply(tag, DeviceOutcome::RESERVATION_CONFLICT)
                 }
                 None => self.next_range(tag, count, next, data),
             },
@@ -315,16 +238,17 @@ impl IoQueue {
 
     /// The host wants the command `cid` aborted. Base §5.1: this is best effort.
     pub fn abort(&mut self, cid: Cid) -> AbortTarget {
-        let found = self.slots.iter().position(|slot| slot.stage != Stage::Idle && slot.cid == cid);
+        let found =
+            self.slots.iter().position(|slot| slot.stage != CommandStage::Idle && slot.cid == cid);
         let Some(tag) = found.map(|index| Tag(index as u16)) else {
             return AbortTarget::Unknown;
         };
         let slot = &mut self.slots[tag.index()];
         match (slot.stage, slot.role) {
-            (Stage::Device, Role::First { second: Some(second) }) => {
+            (CommandStage::Device, Role::First { second: Some(second) }) => {
                 return AbortTarget::InDevice(second);
             }
-            (Stage::Device, _) => return AbortTarget::InDevice(tag),
+            (CommandStage::Device, _) => return AbortTarget::InDevice(tag),
             _ => {}
         }
         self.fail_partner(tag);
@@ -345,19 +269,7 @@ impl IoQueue {
 
     /// Commands that are not completed yet.
     pub fn outstanding(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.stage != Stage::Idle).count()
-    }
-
-    /// Adds what was counted since the last time to the subsystem's log page SMART / Health
-    /// Information. The queue does so itself every [`STATISTICS_COMMANDS`] commands and at its end.
-    pub fn merge_statistics(&mut self) {
-        self.link.health.add(std::mem::take(&mut self.statistics));
-        self.uncounted = 0;
-    }
-
-    /// What was counted since the last merge.
-    pub fn statistics(&self) -> IoStatistics {
-        self.statistics
+        self.slots.iter().filter(|slot| slot.stage != CommandStage::Idle).count()
     }
 
     #[inline]
@@ -384,22 +296,15 @@ impl IoQueue {
     pub(super) fn start_alone(&mut self, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> IoNext {
         match self.parse(tag, sqe, in_capsule_bytes) {
             Ok(Command::Submit(request)) => {
-                self.occupy(tag, sqe, Stage::Device, Role::Alone, request);
+                self.occupy(tag, sqe, CommandStage::Device, Role::Alone, request);
                 IoNext::Submit(request)
             }
             Ok(Command::Fetch(request)) => {
-                self.occupy(tag, sqe, Stage::Fetching, Role::Alone, request);
+                self.occupy(tag, sqe, CommandStage::Fetching, Role::Alone, request);
                 IoNext::Fetch { bytes: request.bytes }
             }
             rare => self.start_rare(tag, sqe, rare),
         }
-    }
-
-    /// Answers a command that never got a slot.
-    #[cold]
-    pub(super) fn refuse(&mut self, sqe: &Sqe, fault: Fault) -> IoNext {
-        self.log_error(sqe.cid(), sqe.opcode(), fault, sqe.nsid(), sqe.qword(10));
-        IoNext::Reply { cqe: self.stamp(fault.cqe(sqe)), data_bytes: 0 }
     }
 
     #[inline]
@@ -407,7 +312,7 @@ impl IoQueue {
         &mut self,
         tag: Tag,
         sqe: &Sqe,
-        stage: Stage,
+        stage: CommandStage,
         role: Role,
         request: Request,
     ) {
@@ -425,69 +330,6 @@ impl IoQueue {
             nsid: sqe.nsid(),
             request,
         };
-    }
-
-    /// Fills in what the queue knows: the head of the submission queue.
-    #[inline]
-    pub(super) fn stamp(&self, mut cqe: Cqe) -> Cqe {
-        cqe.sq_head = if self.flow_control { (self.started % self.entries) as u16 } else { 0 };
-        cqe
-    }
-
-    /// Completes a command and frees its tag.
-    #[inline]
-    pub(super) fn reply(&mut self, tag: Tag, outcome: DeviceOutcome) -> IoNext {
-        let sends_data = self.slots[tag.index()].request.kind == RequestKind::Read
-            && outcome.status.is_success();
-        let data_bytes = if sends_data { self.slots[tag.index()].request.bytes } else { 0 };
-        IoNext::Reply { cqe: self.complete(tag, outcome), data_bytes }
-    }
-
-    /// The completion of a command, whose tag is free from now on.
-    #[inline]
-    pub(super) fn complete(&mut self, tag: Tag, outcome: DeviceOutcome) -> Cqe {
-        let slot = self.slots[tag.index()];
-        self.slots[tag.index()].stage = Stage::Idle;
-        let mut cqe = Cqe::new(slot.cid, outcome.status);
-        if outcome.status.is_success() {
-            self.count(&slot);
-        } else {
-            cqe.do_not_retry = outcome.do_not_retry;
-            self.count_failure(&slot, outcome.status);
-        }
-        self.stamp(cqe)
-    }
-
-    #[inline]
-    fn count(&mut self, slot: &IoSlot) {
-        let bytes = u64::from(slot.request.bytes);
-        match NvmOpcode(slot.opcode) {
-            NvmOpcode::READ | NvmOpcode::COMPARE => {
-                self.statistics.reads += 1;
-                self.statistics.bytes_read += bytes;
-            }
-            NvmOpcode::WRITE => {
-                self.statistics.writes += 1;
-                self.statistics.bytes_written += bytes;
-            }
-            _ => {}
-        }
-        self.uncounted += 1;
-        if self.uncounted == STATISTICS_COMMANDS {
-            self.merge_statistics();
-        }
-    }
-
-    #[cold]
-    fn count_failure(&mut self, slot: &IoSlot, status: Status) {
-        if status.code_type() == 2 && status != Status::COMPARE_FAILURE {
-            self.statistics.media_errors += 1;
-        }
-        self.log_error(slot.cid, slot.opcode, Fault::new(status), slot.nsid, slot.request.lba.0);
-    }
-
-    fn log_error(&mut self, cid: Cid, opcode: u8, fault: Fault, nsid: Nsid, lba: u64) {
-        self.link.log_error(CommandError { qid: self.qid, cid, opcode, fault, nsid, lba });
     }
 }
 
@@ -512,9 +354,6 @@ impl Drop for IoQueue {
         self.merge_statistics();
     }
 }
-
-pub(super) const KEPT_OUT: DeviceOutcome =
-    DeviceOutcome { status: Status::RESERVATION_CONFLICT, do_not_retry: true };
 
 /// Whether a reservation of after the command's arrival keeps the host out: its data is not stored
 /// any more.

@@ -1,14 +1,14 @@
 //! What an I/O queue keeps of each command that is not completed yet.
 
 use super::io_command::{Request, RequestKind};
-use super::reservation::Reserve;
+use super::reservation_command::ReservationCommand;
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Lba, Nsid};
 use crate::stream::Tag;
 
 /// Where a command stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum CommandStage {
     /// The tag is free.
     Idle,
     /// The host's data is awaited.
@@ -29,7 +29,7 @@ pub(super) enum Role {
     /// Flush of all namespaces, and the index from which on namespaces are still to be flushed.
     Everywhere { next: usize },
     /// An operation on reservations.
-    Reserve(Reserve),
+    Reserve(ReservationCommand),
     /// Reservation Report; it is held until there is memory for it.
     Report,
     /// First command of a fused operation; the second one, when it is here.
@@ -42,7 +42,7 @@ pub(super) enum Role {
 pub(super) struct IoSlot {
     pub cid: Cid,
     pub opcode: u8,
-    pub stage: Stage,
+    pub stage: CommandStage,
     pub role: Role,
     /// What the command is completed with instead of being executed any further, as soon as its
     /// data has passed.
@@ -55,7 +55,7 @@ pub(super) struct IoSlot {
 pub(super) const IDLE: IoSlot = IoSlot {
     cid: Cid(0),
     opcode: 0,
-    stage: Stage::Idle,
+    stage: CommandStage::Idle,
     role: Role::Alone,
     doom: None,
     nsid: Nsid(0),

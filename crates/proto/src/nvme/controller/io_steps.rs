@@ -3,8 +3,9 @@
 
 use super::fault::{Fault, at};
 use super::io_command::{Command, Request, RequestKind, dataset_range, flush_request};
-use super::io_queue::{DeviceOutcome, IoNext, IoQueue};
-use super::io_slot::{IDLE, Role, Stage};
+use super::io_next::{DeviceOutcome, IoNext};
+use super::io_queue::IoQueue;
+use super::io_slot::{CommandStage, IDLE, Role};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
@@ -23,12 +24,18 @@ impl IoQueue {
             Ok(Command::Ranges { namespace, count, bytes }) => {
                 let request =
                     Request { tag, namespace, kind: RequestKind::Discard, ..IDLE.request };
-                self.occupy(tag, sqe, Stage::Fetching, Role::Ranges { count, next: 0 }, request);
+                self.occupy(
+                    tag,
+                    sqe,
+                    CommandStage::Fetching,
+                    Role::Ranges { count, next: 0 },
+                    request,
+                );
                 IoNext::Fetch { bytes }
             }
             Ok(Command::Reserve { namespace, bytes, reserve }) => {
                 let request = Request { tag, namespace, ..IDLE.request };
-                self.occupy(tag, sqe, Stage::Fetching, Role::Reserve(reserve), request);
+                self.occupy(tag, sqe, CommandStage::Fetching, Role::Reserve(reserve), request);
                 IoNext::Fetch { bytes }
             }
             Ok(Command::Report { namespace, bytes }) => {
@@ -39,7 +46,13 @@ impl IoQueue {
                 self.refuse(sqe, Fault::at(Status::INVALID_OPCODE, at::OPCODE))
             }
             Ok(Command::FlushAll) => {
-                self.occupy(tag, sqe, Stage::Device, Role::Everywhere { next: 0 }, IDLE.request);
+                self.occupy(
+                    tag,
+                    sqe,
+                    CommandStage::Device,
+                    Role::Everywhere { next: 0 },
+                    IDLE.request,
+                );
                 self.next_flush(tag, 0)
             }
             Ok(_) => IoNext::Reply {
@@ -71,7 +84,7 @@ impl IoQueue {
             return self.reply(tag, DeviceOutcome::DONE);
         };
         let slot = &mut self.slots[tag.index()];
-        slot.stage = Stage::Device;
+        slot.stage = CommandStage::Device;
         slot.role = Role::Ranges { count, next: n + 1 };
         slot.request = Request { lba, blocks, ..slot.request };
         IoNext::Submit(slot.request)

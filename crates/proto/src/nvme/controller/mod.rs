@@ -40,10 +40,14 @@
 //!   only when it connects again.
 mod access;
 mod admin;
+mod admin_slot;
+mod ana_states;
 mod authentication;
 mod connect;
 mod control;
+mod control_event;
 mod cross_reset;
+mod cross_reset_log;
 mod discovery;
 mod error_log;
 mod events;
@@ -55,6 +59,8 @@ mod identify_data;
 mod identity;
 mod instance;
 mod io_command;
+mod io_completion;
+mod io_next;
 mod io_queue;
 mod io_slot;
 mod io_steps;
@@ -65,22 +71,24 @@ mod namespace;
 mod notices;
 mod registers;
 mod reservation;
+mod reservation_command;
 mod statistics;
 mod subsystem;
 mod support;
 
-pub use access::AnaStates;
+pub use ana_states::AnaStates;
 pub use authentication::AuthenticationCommand;
 pub use connect::{
     CONNECT_BYTES, ConnectError, Refusal, before_connect, connect_names, subsystem_name,
 };
-pub use control::{AbortTicket, Control, ControlEvent, Next, ReservationTicket};
+pub use control::Control;
+pub use control_event::{AbortTicket, ControlEvent, Next, ReservationTicket};
 pub use cross_reset::CrossReset;
 pub use discovery::{DiscoveryLog, DiscoveryRecord, TransportAddress};
-pub use fused::Half;
 pub use identity::{CNTLID_MAX, ControllerModel, HostIdentity, Port, SubsystemConfig};
 pub use io_command::{Request, RequestKind};
-pub use io_queue::{AbortTarget, DeviceOutcome, IoNext, IoQueue};
+pub use io_next::{AbortTarget, DeviceOutcome, Half, IoNext};
+pub use io_queue::IoQueue;
 pub use namespace::{Namespace, NamespaceError, NamespaceTable, Preferred, Support};
 pub use statistics::IoStatistics;
 pub use subsystem::{Connected, Subsystem};

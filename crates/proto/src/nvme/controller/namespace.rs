@@ -1,7 +1,6 @@
 //! Namespaces as a controller shows them, and the table of them that queues keep a snapshot of.
 
-use super::access::AnaStates;
-use super::identity::lists;
+use super::ana_states::AnaStates;
 use crate::limits::{ANA_GROUPS_MAX, NAMESPACES_MAX};
 use crate::nvme::log_page::AnaState;
 use crate::nvme::types::{Id128, Nqn, Nsid};
@@ -315,6 +314,12 @@ impl NamespaceTable {
         all.retain(|&nsid| self.named(nsid).map(told) != other.named(nsid).map(told));
         all
     }
+}
+
+/// Whether a list of names has that of a host. A list that is not there has all hosts; one that is
+/// there has no host without a name.
+pub(super) fn lists(names: Option<&[Nqn]>, host: Option<&Nqn>) -> bool {
+    names.is_none_or(|names| host.is_some_and(|host| names.contains(host)))
 }
 
 #[cfg(test)]

@@ -2,35 +2,18 @@
 
 use super::fault::{Fault, at, data_from_host, data_to_host};
 use super::io_command::{Command, Context, RequestKind};
-use super::io_queue::{DeviceOutcome, IoNext, IoQueue};
-use super::io_slot::{IDLE, Role, Stage};
+use super::io_next::{DeviceOutcome, IoNext};
+use super::io_queue::IoQueue;
+use super::io_slot::{CommandStage, IDLE, Role};
+use super::reservation_command::ReservationCommand;
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::reservation::{RegisteredController, ReservationStatus};
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cntlid, Id128, Nsid};
-use crate::reservation::{Action, Check, Kind, Operation, Refusal, Registrant, State};
+use crate::reservation::{Operation, Refusal, Registrant, State};
 use crate::stream::Tag;
 
-/// A checked command that changes reservations; its keys come as data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reserve {
-    verb: Verb,
-    persist: Option<bool>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verb {
-    Register,
-    Unregister { ignore_key: bool },
-    Replace { ignore_key: bool },
-    Acquire(Kind),
-    Preempt { kind: Kind, abort: bool },
-    Release(Kind),
-    Clear,
-}
-
-const IGNORE_EXISTING_KEY: u32 = 1 << 3;
 /// EDS of Reservation Report: registrants in their extended form.
 const EXTENDED: u32 = 1;
 /// A current key and another one.
@@ -38,73 +21,11 @@ const KEYS_BYTES: u32 = 16;
 /// The current key alone. Linux sends room for two.
 const KEY_BYTES: u32 = 8;
 
-impl Reserve {
-    fn parse(opcode: NvmOpcode, dword: u32) -> Result<Self, Fault> {
-        let ignore_key = dword & IGNORE_EXISTING_KEY != 0;
-        let kind = || Kind::of_nvme((dword >> 8) as u8).ok_or(Fault::field(at::CDW10));
-        let mut persist = None;
-        let verb = match (opcode, dword & 7) {
-            (NvmOpcode::RESERVATION_REGISTER, action) => {
-                persist = persistence(dword >> 30)?;
-                match action {
-                    0 => Verb::Register,
-                    1 => Verb::Unregister { ignore_key },
-                    2 => Verb::Replace { ignore_key },
-                    _ => return Err(Fault::field(at::CDW10)),
-                }
-            }
-            // Since 1.3 the key of a registrant is never ignored here.
-            _ if ignore_key => return Err(Fault::field(at::CDW10)),
-            (NvmOpcode::RESERVATION_ACQUIRE, 0) => Verb::Acquire(kind()?),
-            (NvmOpcode::RESERVATION_ACQUIRE, action @ (1 | 2)) => {
-                Verb::Preempt { kind: kind()?, abort: action == 2 }
-            }
-            (NvmOpcode::RESERVATION_RELEASE, 0) => Verb::Release(kind()?),
-            (NvmOpcode::RESERVATION_RELEASE, 1) => Verb::Clear,
-            _ => return Err(Fault::field(at::CDW10)),
-        };
-        Ok(Self { verb, persist })
-    }
-
-    /// The action, with the keys of the command's data.
-    fn action(self, data: &[u8]) -> Result<Action, Fault> {
-        let key = |at: usize| {
-            data.get(at..at + 8).and_then(|key| key.try_into().ok()).map_or(0, u64::from_le_bytes)
-        };
-        let (key, other) = (key(0), key(8));
-        let register = |check, key| Action::Register { check, key, all_ports: false };
-        let registered = |ignore_key: bool| Check::Registered((!ignore_key).then_some(key));
-        Ok(match self.verb {
-            // Zero means "none" wherever a key is named.
-            Verb::Register | Verb::Replace { .. } if other == 0 => {
-                return Err(Fault::new(Status::INVALID_FIELD));
-            }
-            Verb::Register => register(Check::New, other),
-            Verb::Replace { ignore_key } => register(registered(ignore_key), other),
-            Verb::Unregister { ignore_key } => register(registered(ignore_key), 0),
-            Verb::Acquire(kind) => Action::Acquire { key, kind },
-            Verb::Preempt { kind, abort } => Action::Preempt { key, target: other, kind, abort },
-            Verb::Release(kind) => Action::Release { key, kind },
-            Verb::Clear => Action::Clear { key },
-        })
-    }
-}
-
-/// CPTPL: Change Persist Through Power Loss State.
-fn persistence(code: u32) -> Result<Option<bool>, Fault> {
-    match code {
-        0 => Ok(None),
-        2 => Ok(Some(false)),
-        3 => Ok(Some(true)),
-        _ => Err(Fault::field(at::CDW10)),
-    }
-}
-
 impl Context<'_> {
     /// Checks a command that changes reservations.
     pub fn reserve(&self, opcode: NvmOpcode, sqe: &Sqe) -> Result<Command, Fault> {
         let namespace = self.reservable(sqe)?;
-        let reserve = Reserve::parse(opcode, sqe.dword(10))?;
+        let reserve = ReservationCommand::parse(opcode, sqe.dword(10))?;
         let bytes = data_from_host(sqe, self.in_capsule_bytes, self.host_memory)?;
         let least = if opcode == NvmOpcode::RESERVATION_RELEASE { KEY_BYTES } else { KEYS_BYTES };
         if !(least..=KEYS_BYTES).contains(&bytes) {
@@ -156,24 +77,27 @@ impl IoQueue {
     /// The operation of a command has been executed, or not.
     pub fn reserved(&mut self, tag: Tag, outcome: Result<(), Refusal>) -> IoNext {
         match self.slots.get(tag.index()) {
-            Some(slot) if slot.stage == Stage::Device && matches!(slot.role, Role::Reserve(_)) => {
+            Some(slot)
+                if slot.stage == CommandStage::Device && matches!(slot.role, Role::Reserve(_)) =>
+            {
                 let failed = |refusal| DeviceOutcome {
                     status: status(refusal),
                     do_not_retry: refusal != Refusal::NotStored,
                 };
                 self.reply(tag, outcome.map_or_else(failed, |()| DeviceOutcome::DONE))
             }
-            Some(slot) if slot.stage == Stage::Device && slot.role == Role::Report => match outcome
-            {
-                Ok(()) => self.take_report(tag),
-                Err(refusal) => self.reply(tag, DeviceOutcome::failed(status(refusal))),
-            },
+            Some(slot) if slot.stage == CommandStage::Device && slot.role == Role::Report => {
+                match outcome {
+                    Ok(()) => self.take_report(tag),
+                    Err(refusal) => self.reply(tag, DeviceOutcome::failed(status(refusal))),
+                }
+            }
             _ => IoNext::Hold,
         }
     }
 
     /// The keys of a command are there.
-    pub(super) fn reserve(&mut self, tag: Tag, reserve: Reserve, data: &[u8]) -> IoNext {
+    pub(super) fn reserve(&mut self, tag: Tag, reserve: ReservationCommand, data: &[u8]) -> IoNext {
         match reserve.action(data) {
             Ok(action) => {
                 self.operation = Some(Operation {
@@ -182,7 +106,7 @@ impl IoQueue {
                     persist: reserve.persist,
                 });
                 let slot = &mut self.slots[tag.index()];
-                slot.stage = Stage::Device;
+                slot.stage = CommandStage::Device;
                 IoNext::Reserve { namespace: slot.request.namespace }
             }
             Err(fault) => {
@@ -200,11 +124,11 @@ impl IoQueue {
     ) -> IoNext {
         let request =
             super::Request { tag, namespace, kind: RequestKind::Read, bytes, ..IDLE.request };
-        self.occupy(tag, sqe, Stage::Held, Role::Report, request);
+        self.occupy(tag, sqe, CommandStage::Held, Role::Report, request);
         let reservations =
             self.namespaces.at(namespace).and_then(|namespace| namespace.reservations.as_ref());
         if reservations.is_some_and(|reservations| reservations.has_to_confirm()) {
-            self.slots[tag.index()].stage = Stage::Device;
+            self.slots[tag.index()].stage = CommandStage::Device;
             return IoNext::Reserve { namespace };
         }
         self.take_report(tag)
@@ -212,7 +136,7 @@ impl IoQueue {
 
     fn take_report(&mut self, tag: Tag) -> IoNext {
         let slot = &mut self.slots[tag.index()];
-        slot.stage = Stage::Held;
+        slot.stage = CommandStage::Held;
         IoNext::Report { bytes: slot.request.bytes }
     }
 
@@ -221,7 +145,7 @@ impl IoQueue {
         let Some(slot) = self
             .slots
             .get(tag.index())
-            .filter(|slot| slot.role == Role::Report && slot.stage == Stage::Held)
+            .filter(|slot| slot.role == Role::Report && slot.stage == CommandStage::Held)
         else {
             return IoNext::Hold;
         };
@@ -251,9 +175,9 @@ impl IoQueue {
         let slots = self.slots.iter_mut().zip(0..);
         let meant = slots
             .filter(|(slot, _)| (is_of(slot.nsid) || slot.doom.is_some()) && is_command(slot.role));
-        for (slot, tag) in meant.filter(|(slot, _)| slot.stage != Stage::Idle) {
+        for (slot, tag) in meant.filter(|(slot, _)| slot.stage != CommandStage::Idle) {
             slot.doom = slot.doom.or(Some(Status::PREEMPT_ABORT));
-            if slot.stage == Stage::Device {
+            if slot.stage == CommandStage::Device {
                 in_device.push(Tag(tag));
             }
         }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use super::access::AnaStates;
+use super::ana_states::AnaStates;
 use super::connect::{Asked, CONNECT_BYTES, ConnectError, Refusal, assignable};
-use super::control::{Birth, Control};
+use super::control::{Control, NewController};
 use super::discovery::{DiscoveryLog, DiscoveryRecord};
-use super::identity::{ControllerModel, HostIdentity, Identity, Port, SubsystemConfig, lists};
+use super::identity::{ControllerModel, HostIdentity, Identity, Port, SubsystemConfig};
 use super::instance::{Instance, Instances};
 use super::io_queue::IoQueue;
 use super::link::Link;
-use super::namespace::{Namespace, NamespaceError, NamespaceTable};
+use super::namespace::{Namespace, NamespaceError, NamespaceTable, lists};
 use super::statistics::Health;
 use super::support::ControllerKind;
 use crate::nvme::cqe::Cqe;
@@ -261,7 +261,7 @@ impl Subsystem {
             listener,
         });
         let cqe = accepted(sqe.cid(), cntlid, &asked);
-        let birth = Birth {
+        let new = NewController {
             link,
             identity: Identity {
                 start: Arc::clone(&self.start),
@@ -278,7 +278,7 @@ impl Subsystem {
             keep_alive_ms: asked.connect.keep_alive_ms,
             deviations: asked.deviations,
         };
-        Ok(Connected { queue: Control::new(now, birth), cqe })
+        Ok(Connected { queue: Control::new(now, new), cqe })
     }
 
     /// A Connect for an I/O queue of a controller that exists. `sqe` has passed

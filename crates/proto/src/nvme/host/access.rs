@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::HostAction;
 use super::config::AdminData;
-use super::control::{HostControl, Stage};
+use super::control::{AssociationStage, HostControl};
 use super::request::{self, Purpose, Step};
 use super::timer::Timer;
 use crate::limits::{REMOTE_ANA_GROUPS_MAX, REMOTE_NAMESPACES_MAX};
@@ -102,7 +102,7 @@ impl HostControl {
 
     /// A command was refused for the access state of its namespace: the log page is read again.
     pub fn access_doubted(&mut self, now: Duration) {
-        if self.has_access_states() && self.stage == Stage::Ready {
+        if self.has_access_states() && self.stage == AssociationStage::Ready {
             self.access.again = true;
             if !self.line_busy() {
                 self.after_look(now);
@@ -157,7 +157,11 @@ impl HostControl {
                 self.timers.set(Timer::Access, now.saturating_add(REREAD_DELAY));
             }
         }
-        if self.stage == Stage::Setup { self.ask_health(now) } else { self.after_look(now) }
+        if self.stage == AssociationStage::Setup {
+            self.ask_health(now)
+        } else {
+            self.after_look(now)
+        }
     }
 
     fn access_known(&mut self, now: Duration, mut states: States) {
@@ -180,7 +184,7 @@ impl HostControl {
     /// It is time to read the log page again.
     pub(super) fn reread_access(&mut self, now: Duration) {
         self.access.again = true;
-        if self.stage == Stage::Ready && !self.line_busy() {
+        if self.stage == AssociationStage::Ready && !self.line_busy() {
             self.after_look(now);
         }
     }

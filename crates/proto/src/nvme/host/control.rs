@@ -27,7 +27,7 @@ const _: () = assert!(HostConfig::ADMIN_ENTRIES <= ADMIN_QUEUE_ENTRIES_MAX);
 
 /// Where an association is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum AssociationStage {
     /// Nothing was sent.
     Start,
     /// From Connect until I/O may begin.
@@ -49,7 +49,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub struct HostControl {
     pub(super) config: HostConfig,
-    pub(super) stage: Stage,
+    pub(super) stage: AssociationStage,
     pub(super) remote: RemoteController,
     /// CC as it was set last; EN is set once the controller has been asked to start.
     pub(super) configuration: Configuration,
@@ -93,7 +93,7 @@ impl HostControl {
         config.io_queues = config.io_queues.clamp(1, u16::MAX - 1);
         config.queue_entries = config.queue_entries.clamp(2, QUEUE_ENTRIES_MAX);
         Self {
-            stage: Stage::Start,
+            stage: AssociationStage::Start,
             remote: RemoteController::default(),
             configuration: Configuration::default(),
             requests: Requests::default(),
@@ -125,7 +125,7 @@ impl HostControl {
     /// What to do next. To be called until it returns `None`, after every input and when
     /// [`Self::deadline`] has come.
     pub fn poll(&mut self, now: Duration) -> Option<HostAction> {
-        if self.stage == Stage::Start {
+        if self.stage == AssociationStage::Start {
             self.start(now);
         }
         self.expire(now);
@@ -180,7 +180,7 @@ impl HostControl {
         } else if self.open.contains(&qid) || self.opening.contains(&qid) {
             self.open.retain(|&open| open != qid);
             self.opening.retain(|&opening| opening != qid);
-            if !matches!(self.stage, Stage::Resetting | Stage::ShuttingDown) {
+            if !matches!(self.stage, AssociationStage::Resetting | AssociationStage::ShuttingDown) {
                 self.fail(now, HostError::ConnectionLost(qid));
             }
         }
@@ -371,7 +371,7 @@ impl HostControl {
 
     /// The end: nothing is sent any more and nothing heard.
     pub(super) fn end(&mut self, last: HostAction) {
-        self.stage = Stage::Ended;
+        self.stage = AssociationStage::Ended;
         self.give_up();
         self.push(last);
     }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::HostAction;
 use super::config::AdminData;
-use super::control::{HostControl, Stage};
+use super::control::{AssociationStage, HostControl};
 use super::request::{self, Purpose};
 use super::timer::Timer;
 use crate::limits::CROSS_RESETS_MAX;
@@ -43,7 +43,9 @@ pub(super) struct CrossReset {
 impl HostControl {
     /// Whether the controller can reset others.
     pub fn can_cross_reset(&self) -> bool {
-        self.stage == Stage::Ready && self.remote.identify.ccrl != 0 && !self.config.discovery
+        self.stage == AssociationStage::Ready
+            && self.remote.identify.ccrl != 0
+            && !self.config.discovery
     }
 
     /// Has the controller reset `lost`. [`HostAction::CrossReset`] tells what came of it; nothing

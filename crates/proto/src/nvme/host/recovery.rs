@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::HostAction;
 use super::config::{AdminData, HostConfig};
-use super::control::{HostControl, Stage};
+use super::control::{AssociationStage, HostControl};
 use super::error::HostError;
 use super::request::{self, Purpose, Step};
 use super::setup::refused;
@@ -72,7 +72,7 @@ impl HostControl {
     /// An I/O command took too long.
     pub(super) fn command_stuck(&mut self, now: Duration, qid: Qid, cid: Cid) {
         let known = self.stuck.iter().any(|stuck| (stuck.qid, stuck.cid) == (qid, cid));
-        if self.stage != Stage::Ready || known {
+        if self.stage != AssociationStage::Ready || known {
             return;
         }
         if self.stuck.len() == STUCK_COMMANDS_MAX {
@@ -89,7 +89,10 @@ impl HostControl {
     pub(super) fn command_unwanted(&mut self, now: Duration, qid: Qid, cid: Cid) {
         let known = self.stuck.iter().any(|stuck| (stuck.qid, stuck.cid) == (qid, cid))
             || self.unwanted.contains(&(qid, cid));
-        if self.stage == Stage::Ready && !known && self.unwanted.len() < STUCK_COMMANDS_MAX {
+        if self.stage == AssociationStage::Ready
+            && !known
+            && self.unwanted.len() < STUCK_COMMANDS_MAX
+        {
             self.unwanted.push_back((qid, cid));
             self.send_aborts(now);
         }
@@ -98,7 +101,7 @@ impl HostControl {
     /// Sends Aborts for what waits for one, as many as the controller takes at a time (ACL);
     /// commands that took too long come first.
     pub(super) fn send_aborts(&mut self, now: Duration) {
-        if self.stage != Stage::Ready {
+        if self.stage != AssociationStage::Ready {
             return;
         }
         let limit = (usize::from(self.remote.identify.acl) + 1).min(ABORTS_OUTSTANDING_MAX);
@@ -128,10 +131,14 @@ impl HostControl {
     /// that it is known to have stopped.
     pub(super) fn fail(&mut self, now: Duration, error: HostError) {
         match self.stage {
-            Stage::Start | Stage::Setup => self.end(HostAction::Failed { error, confirmed: true }),
-            Stage::Ready => self.begin_reset(now, error),
-            Stage::Resetting | Stage::ShuttingDown => self.end_without_controller(error),
-            Stage::Ended => {}
+            AssociationStage::Start | AssociationStage::Setup => {
+                self.end(HostAction::Failed { error, confirmed: true })
+            }
+            AssociationStage::Ready => self.begin_reset(now, error),
+            AssociationStage::Resetting | AssociationStage::ShuttingDown => {
+                self.end_without_controller(error)
+            }
+            AssociationStage::Ended => {}
         }
     }
 
@@ -139,10 +146,12 @@ impl HostControl {
     pub(super) fn end_without_controller(&mut self, error: HostError) {
         let error = self.cause.take().unwrap_or(error);
         match self.stage {
-            Stage::Ended => {}
-            Stage::ShuttingDown => self.end(HostAction::Closed { confirmed: false }),
-            Stage::Start | Stage::Setup => self.end(HostAction::Failed { error, confirmed: true }),
-            Stage::Ready | Stage::Resetting => {
+            AssociationStage::Ended => {}
+            AssociationStage::ShuttingDown => self.end(HostAction::Closed { confirmed: false }),
+            AssociationStage::Start | AssociationStage::Setup => {
+                self.end(HostAction::Failed { error, confirmed: true })
+            }
+            AssociationStage::Ready | AssociationStage::Resetting => {
                 let confirmed = self.config.discovery;
                 self.end(HostAction::Failed { error, confirmed });
             }
@@ -156,32 +165,42 @@ impl HostControl {
         self.configuration.0 &= !Configuration::ENABLE;
         let limit = Duration::from_millis(self.remote.capabilities.timeout_ms().into());
         let limit = limit.max(self.config.command_timeout).min(self.config.reset_timeout);
-        self.begin_ending(now, Stage::Resetting, Step::Reset, limit);
+        self.begin_ending(now, AssociationStage::Resetting, Step::Reset, limit);
     }
 
     /// Asks the controller to shut down (CC.SHN = 01b).
     pub(super) fn begin_shutdown(&mut self, now: Duration) {
         match self.stage {
-            Stage::Start | Stage::Setup | Stage::Ready if !self.configuration.enabled() => {
+            AssociationStage::Start | AssociationStage::Setup | AssociationStage::Ready
+                if !self.configuration.enabled() =>
+            {
                 self.end(HostAction::Closed { confirmed: true });
             }
-            Stage::Start | Stage::Setup | Stage::Ready => {
+            AssociationStage::Start | AssociationStage::Setup | AssociationStage::Ready => {
                 self.push(HostAction::StopIo);
                 self.configuration.0 |= Configuration::SHUTDOWN_NORMAL;
                 self.begin_ending(
                     now,
-                    Stage::ShuttingDown,
+                    AssociationStage::ShuttingDown,
                     Step::Shutdown,
                     self.config.shutdown_timeout,
                 );
             }
             // A reset ends the association as well.
-            Stage::Resetting | Stage::ShuttingDown | Stage::Ended => {}
+            AssociationStage::Resetting
+            | AssociationStage::ShuttingDown
+            | AssociationStage::Ended => {}
         }
     }
 
     /// Forgets what else was under way, writes CC and waits for CSTS to follow.
-    fn begin_ending(&mut self, now: Duration, stage: Stage, step: Step, limit: Duration) {
+    fn begin_ending(
+        &mut self,
+        now: Duration,
+        stage: AssociationStage,
+        step: Step,
+        limit: Duration,
+    ) {
         self.stage = stage;
         self.give_up();
         self.set_configuration(now, step);

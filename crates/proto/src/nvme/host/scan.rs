@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::HostAction;
 use super::config::AdminData;
-use super::control::{HostControl, Stage};
+use super::control::{AssociationStage, HostControl};
 use super::error::{HostError, Violation};
 use super::namespace::{NamespaceProblem, RemoteNamespace};
 use super::request::{self, Purpose, Step};
@@ -193,7 +193,7 @@ impl HostControl {
         self.namespaces = found;
         self.unusable = unusable;
         self.unsure = core::mem::take(&mut self.scan.unsure);
-        if self.stage == Stage::Setup {
+        if self.stage == AssociationStage::Setup {
             return self.namespaces_found(now);
         }
         if changed {
@@ -211,7 +211,7 @@ impl HostControl {
 
     /// There is reason to believe that the namespaces are others by now.
     pub fn look_again(&mut self, now: Duration) {
-        self.look_again |= self.stage == Stage::Ready;
+        self.look_again |= self.stage == AssociationStage::Ready;
         if self.look_again && !self.line_busy() {
             self.after_look(now);
         }
@@ -250,7 +250,7 @@ impl HostControl {
             Some(AsyncNotice::CROSS_CONTROLLER_RESET_COMPLETED) => self.look_at_cross_resets(now),
             _ => {}
         }
-        if self.stage == Stage::Ready && !self.line_busy() {
+        if self.stage == AssociationStage::Ready && !self.line_busy() {
             self.after_look(now);
         }
         Ok(())

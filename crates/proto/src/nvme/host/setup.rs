@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::HostAction;
 use super::config::AdminData;
-use super::control::{HostControl, Stage};
+use super::control::{AssociationStage, HostControl};
 use super::error::{HostError, Incompatibility, Violation};
 use super::request::{self, Purpose, Step};
 use super::timer::Timer;
@@ -33,7 +33,7 @@ const CNTLID_RESERVED: Cntlid = Cntlid(0xfff0);
 impl HostControl {
     /// Sends Connect.
     pub(super) fn start(&mut self, now: Duration) {
-        self.stage = Stage::Setup;
+        self.stage = AssociationStage::Setup;
         self.remote.cntlid = self.config.cntlid;
         let sqe = self.connect(Qid(0)).encode();
         let data = AdminData::Out(self.connect_data());
@@ -60,7 +60,9 @@ impl HostControl {
             Step::ReadChangedNamespaces => self.list_namespaces(now, Nsid(0)),
             Step::IdentifyDescriptors(nsid) => self.descriptors_known(now, nsid, cqe, data),
             Step::IdentifyNamespace(nsid) => self.namespace_known(now, nsid, cqe, data),
-            Step::ListNamespaces if self.stage == Stage::Ready && !cqe.status.is_success() => {
+            Step::ListNamespaces
+                if self.stage == AssociationStage::Ready && !cqe.status.is_success() =>
+            {
                 self.list_failed(now)
             }
             _ if !cqe.status.is_success() => return Err(refused(step, cqe)),
@@ -159,8 +161,8 @@ impl HostControl {
     /// Reads CSTS again.
     pub(super) fn read_status(&mut self, now: Duration) {
         let step = match self.stage {
-            Stage::Resetting => Step::AwaitStopped,
-            Stage::ShuttingDown => Step::AwaitShutdown,
+            AssociationStage::Resetting => Step::AwaitStopped,
+            AssociationStage::ShuttingDown => Step::AwaitShutdown,
             _ => Step::AwaitReady,
         };
         self.property_get(now, step, PropertyOffset::CSTS);
@@ -283,7 +285,7 @@ impl HostControl {
 
     /// The discovery log has been read, for the first time or again.
     pub(super) fn discovery_done(&mut self, now: Duration) {
-        self.stage = Stage::Ready;
+        self.stage = AssociationStage::Ready;
         self.after_look(now);
     }
 
@@ -309,7 +311,7 @@ impl HostControl {
         qid: Qid,
         cqe: &Cqe,
     ) -> Result<(), HostError> {
-        if self.stage != Stage::Setup || !self.opening.contains(&qid) {
+        if self.stage != AssociationStage::Setup || !self.opening.contains(&qid) {
             return Ok(());
         }
         self.opening.retain(|&opening| opening != qid);
@@ -322,7 +324,7 @@ impl HostControl {
         if self.opening.is_empty() {
             self.open.sort_unstable();
             self.timers.stop(Timer::Stage);
-            self.stage = Stage::Ready;
+            self.stage = AssociationStage::Ready;
             self.push(HostAction::Ready);
             self.after_look(now);
         }

@@ -3,7 +3,7 @@
 #[cfg(doc)]
 use super::TargetEvent;
 use super::TargetQueuePair;
-use super::slot::{CommandSlot, CommandState, News};
+use super::slot::{CommandSlot, CommandState, PendingEvent};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::Sgl;
 use crate::nvme::status::Status;
@@ -122,7 +122,7 @@ impl TargetQueuePair {
             }
             CommandState::Arrived => {
                 slot.state = CommandState::Draining;
-                slot.news = Some(News::Dropped);
+                slot.news = Some(PendingEvent::Dropped);
             }
             _ => {}
         }

@@ -16,6 +16,7 @@
 //! [`drop_pending`](TargetQueuePair::drop_pending). When the queue pair ends every fetch and every
 //! answer still ends with its event, exactly once.
 
+mod capsule;
 mod command;
 mod receive;
 mod slot;
@@ -24,8 +25,8 @@ mod transmit;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use self::receive::Waiting;
-use self::slot::{CommandSlot, CommandState, News};
+use self::capsule::WaitingCapsules;
+use self::slot::{CommandSlot, CommandState, PendingEvent};
 use super::cm::{Accept, Request};
 use super::link::{Link, Phase, QueuePairLimits};
 use super::violation::Violation;
@@ -131,7 +132,7 @@ pub struct TargetQueuePair {
     responding: Option<Tag>,
     events: VecDeque<Tag>,
     /// Commands that came before a slot was free.
-    waiting: Waiting,
+    waiting: WaitingCapsules,
     /// Commands that the host knows to be outstanding.
     outstanding: u16,
     /// RDMA READs that are posted, and SENDs.
@@ -157,7 +158,7 @@ impl TargetQueuePair {
             answering: VecDeque::new(),
             responding: None,
             events: VecDeque::new(),
-            waiting: Waiting::default(),
+            waiting: WaitingCapsules::default(),
             outstanding: 0,
             reads: 0,
             sends: 0,
@@ -284,31 +285,31 @@ impl TargetQueuePair {
         let tag = self.events.pop_front()?;
         let slot = self.slots.at(tag)?;
         let event = match slot.news.take()? {
-            News::Command => {
+            PendingEvent::Command => {
                 self.current = tag;
                 TargetEvent::Command { tag, in_capsule_bytes: slot.in_capsule_bytes }
             }
-            News::Arrived => {
+            PendingEvent::Arrived => {
                 slot.state = CommandState::Held;
                 TargetEvent::DataArrived { tag }
             }
-            News::Failed => {
+            PendingEvent::Failed => {
                 slot.state = CommandState::Held;
                 TargetEvent::DataFailed { tag }
             }
-            News::Dropped => {
+            PendingEvent::Dropped => {
                 self.outstanding = self.outstanding.saturating_sub(1);
                 self.free(tag);
                 TargetEvent::Dropped { tag }
             }
-            News::Released => TargetEvent::Released { tag },
+            PendingEvent::Released => TargetEvent::Released { tag },
         };
         Some(event)
     }
 
     /// The layer above is to hear of a command.
     #[inline]
-    fn tell(&mut self, tag: Tag, news: News) {
+    fn tell(&mut self, tag: Tag, news: PendingEvent) {
         let Some(slot) = self.slots.at(tag) else { return };
         debug_assert_eq!(slot.news, None, "two events of one command");
         slot.news = Some(news);

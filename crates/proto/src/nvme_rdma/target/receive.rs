@@ -1,33 +1,13 @@
 //! What a target makes of messages and of work that has ended.
 
-use std::collections::VecDeque;
-
 use super::TargetQueuePair;
-use super::slot::{CommandSlot, CommandState, News};
+use super::capsule::Capsule;
+use super::slot::{CommandSlot, CommandState, PendingEvent};
 use crate::nvme::sqe::Sqe;
 use crate::nvme_rdma::link::Phase;
 use crate::nvme_rdma::violation::Violation;
-use crate::nvme_rdma::work::{Buffer, Ended, Received, WorkId, WorkKind};
+use crate::nvme_rdma::work::{Ended, Received, WorkId, WorkKind};
 use crate::stream::Tag;
-
-/// A command as it came.
-pub(super) struct Capsule {
-    sqe: Sqe,
-    /// The receive with the data behind it.
-    buffer: Option<Buffer>,
-    in_capsule_bytes: u32,
-}
-
-/// Commands without a slot. A host may send a command as soon as it has the response to another
-/// one, which can be before this end knows that the response is out.
-#[derive(Default)]
-pub(super) struct Waiting(VecDeque<Capsule>);
-
-impl Waiting {
-    pub fn reserve(&mut self, commands: usize) {
-        self.0.reserve_exact(commands - self.0.len());
-    }
-}
 
 impl TargetQueuePair {
     /// A message has come.
@@ -81,7 +61,7 @@ impl TargetQueuePair {
         {
             if let Some(Capsule { sqe, buffer, in_capsule_bytes }) = self.waiting.0.pop_front() {
                 (slot.sqe, slot.buffer, slot.in_capsule_bytes) = (sqe, buffer, in_capsule_bytes);
-                self.tell(tag, News::Command);
+                self.tell(tag, PendingEvent::Command);
             }
         }
     }
@@ -166,10 +146,10 @@ impl TargetQueuePair {
         }
         let all_here = slot.asked == slot.wanted && !slot.damaged;
         match slot.state {
-            CommandState::Draining if slot.news.is_none() => self.tell(tag, News::Dropped),
+            CommandState::Draining if slot.news.is_none() => self.tell(tag, PendingEvent::Dropped),
             CommandState::Fetching if all_here || slot.damaged || closed => {
                 slot.state = CommandState::Arrived;
-                self.tell(tag, if all_here { News::Arrived } else { News::Failed });
+                self.tell(tag, if all_here { PendingEvent::Arrived } else { PendingEvent::Failed });
             }
             _ => {}
         }
@@ -180,7 +160,7 @@ impl TargetQueuePair {
     pub(super) fn release(&mut self, tag: Tag) {
         let Some(slot) = self.slots.at(tag) else { return };
         slot.state = CommandState::Released;
-        self.tell(tag, News::Released);
+        self.tell(tag, PendingEvent::Released);
     }
 
     /// The same for an answer of which nothing is posted, on a queue pair that sends nothing more.

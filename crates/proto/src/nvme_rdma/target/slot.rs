@@ -33,7 +33,7 @@ pub(super) enum CommandState {
 
 /// What the layer above is to hear of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum PendingEvent {
     Command,
     Arrived,
     Failed,
@@ -46,7 +46,7 @@ pub(super) enum News {
 pub(super) struct CommandSlot {
     pub state: CommandState,
     /// What is in the queue of events.
-    pub news: Option<News>,
+    pub news: Option<PendingEvent>,
     /// Whether the tag is in the queue of those whose data is to be read, where it stays when the
     /// slot becomes free or gets its next command.
     pub queued: bool,

@@ -16,13 +16,14 @@
 //!    the memory.
 
 mod receive;
+mod receive_stage;
 mod slot;
 mod transmit;
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use self::receive::{Arriving, Stage};
+use self::receive_stage::{Arriving, ReceiveStage};
 use self::slot::{CommandSlot, CommandState, Direction, R2t};
 use super::digest::Digests;
 use super::link::{Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
@@ -104,7 +105,7 @@ pub struct HostConnection {
     r2ts: Entries<R2t>,
     /// Commands with something to send.
     queue: VecDeque<Tag>,
-    stage: Stage,
+    stage: ReceiveStage,
     arriving: Arriving,
     config: HostConfig,
     max_h2c_data_bytes: u32,
@@ -127,7 +128,7 @@ impl HostConnection {
             link,
             slots,
             config,
-            stage: Stage::Header,
+            stage: ReceiveStage::Header,
             arriving: Arriving::Nothing,
             max_h2c_data_bytes: MAX_H2C_DATA_BYTES_MIN,
         }
@@ -251,7 +252,7 @@ impl StreamEngine for HostConnection {
     }
 
     fn payload_received(&mut self) -> Option<HostEvent> {
-        if self.stage == Stage::Digest { None } else { self.settle(true) }
+        if self.stage == ReceiveStage::Digest { None } else { self.settle(true) }
     }
 
     fn transmit(&mut self, out: &mut Transmit) {

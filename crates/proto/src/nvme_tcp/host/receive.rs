@@ -1,5 +1,6 @@
 //! The receiving side of a host.
 
+use super::receive_stage::{Arriving, ReceiveStage};
 use super::slot::{CommandSlot, CommandState, Direction, R2t};
 use super::{HostConnection, HostEvent};
 use crate::nvme::cqe::Cqe;
@@ -18,21 +19,6 @@ use crate::nvme_tcp::pdu::{
 use crate::nvme_tcp::violation::Violation;
 use crate::stream::{Rx, Tag};
 
-/// What comes next on the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Header,
-    /// The digest of the data before.
-    Digest,
-}
-
-/// Whose data the pump was told to receive last, and whether the command has succeeded with that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arriving {
-    Nothing,
-    Data { tag: Tag, success: bool },
-}
-
 impl Receiver for HostConnection {
     type Event = HostEvent;
 
@@ -43,10 +29,10 @@ impl Receiver for HostConnection {
     #[inline]
     fn step(&mut self, bytes: &[u8]) -> Received<HostEvent> {
         match self.stage {
-            Stage::Header => self.header(bytes),
-            Stage::Digest => {
+            ReceiveStage::Header => self.header(bytes),
+            ReceiveStage::Digest => {
                 let expected = read_digest(bytes)?;
-                self.stage = Stage::Header;
+                self.stage = ReceiveStage::Header;
                 Ok(Step::Tell(digest::BYTES, Rx::Digest { expected }))
             }
         }
@@ -142,7 +128,7 @@ impl HostConnection {
         }
         self.arriving = Arriving::Data { tag, success };
         if body.bytes > 0 {
-            self.stage = if body.digest { Stage::Digest } else { Stage::Header };
+            self.stage = if body.digest { ReceiveStage::Digest } else { ReceiveStage::Header };
             let payload =
                 Rx::Payload { tag, offset: transfer.offset, len: body.bytes, digest: body.digest };
             return Ok(Step::Tell(body.start, payload));

@@ -19,16 +19,17 @@
 //! [`abandon`](TargetConnection::abandon) or [`drop_pending`](TargetConnection::drop_pending).
 
 mod receive;
+mod receive_stage;
 mod slot;
 mod transmit;
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use self::receive::{Arriving, Stage};
+use self::receive_stage::{Arriving, ReceiveStage};
 use self::slot::{CommandSlot, CommandState, Window};
 use super::digest::Digests;
-use super::link::{Body, Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
+use super::link::{Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
 use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, MAX_H2C_DATA_BYTES_MIN, PduType};
 use super::term::Termination;
 use super::violation::Violation;
@@ -131,7 +132,7 @@ pub struct TargetConnection {
     sqe: Sqe,
     /// Commands with something to send.
     queue: VecDeque<Tag>,
-    stage: Stage,
+    stage: ReceiveStage,
     arriving: Arriving,
     /// Commands that are fetching.
     fetching: u16,
@@ -162,7 +163,7 @@ impl TargetConnection {
             windows: Entries::new(config.r2t_outstanding.min(R2T_OUTSTANDING_MAX)),
             config,
             link: Link::new(PduType::C2H_TERM_REQ),
-            stage: Stage::Header,
+            stage: ReceiveStage::Header,
             arriving: Arriving::Nothing,
             success_flag: false,
         };
@@ -340,7 +341,7 @@ impl StreamEngine for TargetConnection {
     }
 
     fn payload_received(&mut self) -> Option<TargetEvent> {
-        if self.stage == Stage::Digest { None } else { self.settle(true) }
+        if self.stage == ReceiveStage::Digest { None } else { self.settle(true) }
     }
 
     fn transmit(&mut self, out: &mut Transmit) {
@@ -376,33 +377,5 @@ impl StreamEngine for TargetConnection {
     #[inline]
     fn is_closed(&self) -> bool {
         self.link.phase == Phase::Closed
-    }
-}
-
-impl Stage {
-    /// Has the data that comes next put into the memory of `tag`, if it is that command's and what
-    /// its SGL says.
-    fn fetch(&mut self, wanted_by: Tag, sgl: Sgl, bytes: u32) -> Result<(), Status> {
-        match self {
-            Self::Capsule { tag, body: Body { bytes: there, .. }, fetched }
-                if *tag == wanted_by && sgl.address == 0 && sgl.length == *there =>
-            {
-                if bytes != *there {
-                    return Err(Status::DATA_SGL_LENGTH_INVALID);
-                }
-                *fetched = true;
-                Ok(())
-            }
-            _ => Err(Status::SGL_OFFSET_INVALID),
-        }
-    }
-
-    /// Discards it.
-    fn ignore(&mut self, unwanted_by: Tag) {
-        if let Self::Capsule { tag, fetched, .. } = self
-            && *tag == unwanted_by
-        {
-            *fetched = false;
-        }
     }
 }

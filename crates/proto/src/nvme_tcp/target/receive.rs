@@ -1,5 +1,6 @@
 //! The receiving side of a target.
 
+use super::receive_stage::{Arriving, ReceiveStage};
 use super::slot::{CommandSlot, CommandState, Window, from_ttag};
 use super::{TargetConnection, TargetEvent};
 use crate::nvme::deviation::Deviation;
@@ -15,38 +16,6 @@ use crate::nvme_tcp::pdu::{
 use crate::nvme_tcp::violation::Violation;
 use crate::stream::{Rx, Tag};
 
-/// What comes next on the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Header,
-    /// The data in the capsule of a command.
-    Capsule {
-        tag: Tag,
-        body: Body,
-        fetched: bool,
-    },
-    /// The digest of the data before.
-    Digest,
-}
-
-/// Whose data the pump was told to receive or throw away last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arriving {
-    Nothing,
-    Capsule(Tag),
-    /// The answer to an R2T; whether it is complete with that.
-    Window(Tag, u8, bool),
-}
-
-impl Arriving {
-    pub fn is_for(self, tag: Tag) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::Capsule(other) | Self::Window(other, ..) => other == tag,
-        }
-    }
-}
-
 impl Receiver for TargetConnection {
     type Event = TargetEvent;
 
@@ -57,11 +26,13 @@ impl Receiver for TargetConnection {
     #[inline]
     fn step(&mut self, bytes: &[u8]) -> Received<TargetEvent> {
         match self.stage {
-            Stage::Header => self.header(bytes),
-            Stage::Capsule { tag, body, fetched } => Ok(self.capsule_data(tag, body, fetched)),
-            Stage::Digest => {
+            ReceiveStage::Header => self.header(bytes),
+            ReceiveStage::Capsule { tag, body, fetched } => {
+                Ok(self.capsule_data(tag, body, fetched))
+            }
+            ReceiveStage::Digest => {
                 let expected = read_digest(bytes)?;
-                self.stage = Stage::Header;
+                self.stage = ReceiveStage::Header;
                 Ok(Step::Tell(digest::BYTES, Rx::Digest { expected }))
             }
         }
@@ -136,7 +107,7 @@ impl TargetConnection {
         (slot.cid, slot.sgl) = (sqe.cid(), sqe.sgl());
         self.windows.cover(tag);
         if body.wire_bytes() > 0 {
-            self.stage = Stage::Capsule { tag, body, fetched: false };
+            self.stage = ReceiveStage::Capsule { tag, body, fetched: false };
         }
         self.sqe = sqe;
         let event = TargetEvent::Command { tag, in_capsule_bytes: body.bytes };
@@ -149,13 +120,13 @@ impl TargetConnection {
             self.arriving = Arriving::Capsule(tag);
             return self.payload(tag, 0, body);
         }
-        self.stage = Stage::Header;
+        self.stage = ReceiveStage::Header;
         Step::Tell(0, Rx::Discard { len: body.wire_bytes() })
     }
 
     #[inline]
     fn payload(&mut self, tag: Tag, offset: u32, body: Body) -> Step<TargetEvent> {
-        self.stage = if body.digest { Stage::Digest } else { Stage::Header };
+        self.stage = if body.digest { ReceiveStage::Digest } else { ReceiveStage::Header };
         Step::Tell(0, Rx::Payload { tag, offset, len: body.bytes, digest: body.digest })
     }
 

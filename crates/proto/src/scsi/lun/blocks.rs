@@ -1,6 +1,5 @@
 //! Commands on blocks: checks, and conversion to requests.
 
-use super::provisioning;
 use super::task::{Reply, Request, RequestKind, Stage, Step, Task, Then};
 use super::unit::{LogicalUnit, View};
 use crate::scsi::cdb::{ByteCheck, CDB_BYTES, Command, Extent};
@@ -64,9 +63,9 @@ impl Blocks<'_> {
                 Some(self.in_range(extent).map(|()| Step::Reply(GOOD)))
             }
             Command::Unmap { anchor, parameters } => {
-                Some(provisioning::unmap(self, task, anchor, parameters, data_out))
+                Some(self.unmap(task, anchor, parameters, data_out))
             }
-            Command::WriteSame { .. } => Some(provisioning::write_same(self, task, cdb, data_out)),
+            Command::WriteSame { .. } => Some(self.write_same(task, cdb, data_out)),
             _ => None,
         }
     }
@@ -93,9 +92,9 @@ impl Blocks<'_> {
             Command::CompareAndWrite { extent, fua, .. } => {
                 self.submit(task, RequestKind::CompareAndWrite, extent, 2 * bytes(extent), fua)
             }
-            Command::Unmap { .. } => return provisioning::unmap_ranges(self, task, data),
+            Command::Unmap { .. } => return self.unmap_ranges(task, data),
             Command::WriteSame { .. } => {
-                return Ok(provisioning::write_same_data(self, task, data));
+                return Ok(self.write_same_data(task, data));
             }
             _ => Step::Reply(GOOD),
         })
@@ -110,9 +109,7 @@ impl Blocks<'_> {
             Then::Reply => Ok(Step::Reply(self.done(task))),
             Then::Verify => Ok(self.verify_written(task)),
             Then::Again { kind, lba, left } => Ok(self.repeat(task, kind, lba, left)),
-            Then::Range { next, count } => {
-                Ok(provisioning::next_range(self, task, data, next, count))
-            }
+            Then::Range { next, count } => Ok(self.next_range(task, data, next, count)),
         }
     }
 

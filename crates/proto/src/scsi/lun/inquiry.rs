@@ -2,7 +2,6 @@
 //! §6.6).
 
 use super::blocks::compare_blocks_max;
-use super::report::Report;
 use super::unit::LogicalUnit;
 use super::writer::Writer;
 use crate::limits::SCSI_UNMAP_RANGES_MAX;
@@ -36,27 +35,91 @@ const STANDARD_BYTES: usize = 96;
 /// PAGE LENGTH of the pages that SBC-3 gives 64 bytes.
 const PAGE_LENGTH: u8 = 0x3c;
 
-/// Writes what INQUIRY wants.
-pub(super) fn inquiry(report: &Report, page: Option<u8>, out: &mut Writer) -> Result<(), Sense> {
-    match (page, report.unit) {
-        (None, unit) => standard(report, unit, out),
-        (Some(page), Some(unit)) if PAGES.contains(&page) => vital(report, unit, page, out),
-        (Some(SUPPORTED_PAGES), None) => {
-            out.bytes(&[NO_UNIT, SUPPORTED_PAGES, 0, 1, SUPPORTED_PAGES])
-        }
-        _ => return Err(Sense::cdb_byte(2)),
-    }
-    Ok(())
+/// What INQUIRY is about.
+pub(super) struct Inquiry<'a> {
+    /// Name of the target.
+    pub target: &'a str,
+    /// Relative identifier of the target port.
+    pub port: u16,
+    /// `None` where there is no logical unit.
+    pub unit: Option<&'a LogicalUnit>,
 }
 
-fn standard(report: &Report, unit: Option<&LogicalUnit>, out: &mut Writer) {
+impl Inquiry<'_> {
+    /// Writes what INQUIRY wants.
+    pub fn write(&self, page: Option<u8>, out: &mut Writer) -> Result<(), Sense> {
+        match (page, self.unit) {
+            (None, unit) => standard(self.port, unit, out),
+            (Some(page), Some(unit)) if PAGES.contains(&page) => self.vital(unit, page, out),
+            (Some(SUPPORTED_PAGES), None) => {
+                out.bytes(&[NO_UNIT, SUPPORTED_PAGES, 0, 1, SUPPORTED_PAGES])
+            }
+            _ => return Err(Sense::cdb_byte(2)),
+        }
+        Ok(())
+    }
+
+    fn vital(&self, unit: &LogicalUnit, page: u8, out: &mut Writer) {
+        out.bytes(&[0, page, 0, 0]);
+        match page {
+            SUPPORTED_PAGES => out.bytes(&PAGES),
+            SERIAL_NUMBER => put_serial(unit, out),
+            IDENTIFICATION => self.identification(unit, out),
+            EXTENDED => {
+                // Simple task attribute; a volatile cache is told as such.
+                out.bytes(&[0, 0x01, u8::from(unit.features().volatile_cache)]);
+                out.zeroes(usize::from(PAGE_LENGTH) - 3);
+            }
+            BLOCK_LIMITS => block_limits(unit, out),
+            BLOCK_CHARACTERISTICS => {
+                // Not rotating.
+                out.number(2, 1);
+                out.zeroes(usize::from(PAGE_LENGTH) - 2);
+            }
+            _ => provisioning(unit, out),
+        }
+        out.set(2, 2, out.len() as u64 - 4);
+    }
+
+    /// Device identification (SPC-4 §7.8.6): names of the logical unit that last, then of the port and
+    /// of the target.
+    fn identification(&self, unit: &LogicalUnit, out: &mut Writer) {
+        let identity = unit.identity();
+        designator(out, 0x02, 0x01, |out| {
+            out.text(8, &identity.vendor);
+            out.text(16, &identity.product);
+            put_serial(unit, out);
+        });
+        designator(out, 0x01, 0x03, |out| out.number(8, locally_assigned(&identity.uuid)));
+        if let Some(nguid) = &identity.nguid {
+            designator(out, 0x01, 0x02, |out| out.bytes(nguid));
+        }
+        designator(out, 0x01, 0x0a, |out| {
+            out.bytes(&[0x10, 0]);
+            out.bytes(&identity.uuid);
+        });
+        // Of the target port, whose protocol is valid and iSCSI: its number, and that of its group,
+        // which is the same.
+        let port = self.port;
+        for kind in [0x94, 0x95] {
+            designator(out, 0x51, kind, |out| out.number(4, port.into()));
+        }
+        designator(out, 0x53, 0x98, |out| {
+            let name = format!("{},t,0x{port:04x}", self.target);
+            out.bytes(name.as_bytes());
+            out.zeroes((name.len() + 1).next_multiple_of(4) - name.len());
+        });
+    }
+}
+
+fn standard(port: u16, unit: Option<&LogicalUnit>, out: &mut Writer) {
     let (peripheral, texts) = match unit {
         Some(unit) => {
             (0, [&*unit.identity().vendor, &unit.identity().product, &unit.identity().revision])
         }
         None => (NO_UNIT, [""; 3]),
     };
-    let has_ports = unit.is_some_and(|unit| unit.lock().ports_told(report.name.target_port) > 1);
+    let has_ports = unit.is_some_and(|unit| unit.lock().reported_ports_count(port) > 1);
     // SPC-4; hierarchical LUNs, response data format 2; implicit asymmetric access (TPGS); several
     // target ports (MULTIP); commands are queued.
     out.bytes(&[
@@ -80,61 +143,9 @@ fn standard(report: &Report, unit: Option<&LogicalUnit>, out: &mut Writer) {
     out.zeroes(STANDARD_BYTES - out.len());
 }
 
-fn vital(report: &Report, unit: &LogicalUnit, page: u8, out: &mut Writer) {
-    out.bytes(&[0, page, 0, 0]);
-    match page {
-        SUPPORTED_PAGES => out.bytes(&PAGES),
-        SERIAL_NUMBER => put_serial(unit, out),
-        IDENTIFICATION => identification(report, unit, out),
-        EXTENDED => {
-            // Simple task attribute; a volatile cache is told as such.
-            out.bytes(&[0, 0x01, u8::from(unit.features().volatile_cache)]);
-            out.zeroes(usize::from(PAGE_LENGTH) - 3);
-        }
-        BLOCK_LIMITS => block_limits(unit, out),
-        BLOCK_CHARACTERISTICS => {
-            // Not rotating.
-            out.number(2, 1);
-            out.zeroes(usize::from(PAGE_LENGTH) - 2);
-        }
-        _ => provisioning(unit, out),
-    }
-    out.set(2, 2, out.len() as u64 - 4);
-}
-
 fn put_serial(unit: &LogicalUnit, out: &mut Writer) {
     let serial = &unit.identity().serial;
     out.text(serial.chars().count().min(36), serial);
-}
-
-/// Device identification (SPC-4 §7.8.6): names of the logical unit that last, then of the port and
-/// of the target.
-fn identification(report: &Report, unit: &LogicalUnit, out: &mut Writer) {
-    let identity = unit.identity();
-    designator(out, 0x02, 0x01, |out| {
-        out.text(8, &identity.vendor);
-        out.text(16, &identity.product);
-        put_serial(unit, out);
-    });
-    designator(out, 0x01, 0x03, |out| out.number(8, locally_assigned(&identity.uuid)));
-    if let Some(nguid) = &identity.nguid {
-        designator(out, 0x01, 0x02, |out| out.bytes(nguid));
-    }
-    designator(out, 0x01, 0x0a, |out| {
-        out.bytes(&[0x10, 0]);
-        out.bytes(&identity.uuid);
-    });
-    // Of the target port, whose protocol is valid and iSCSI: its number, and that of its group,
-    // which is the same.
-    let port = report.name.target_port;
-    for kind in [0x94, 0x95] {
-        designator(out, 0x51, kind, |out| out.number(4, port.into()));
-    }
-    designator(out, 0x53, 0x98, |out| {
-        let name = format!("{},t,0x{port:04x}", report.nexus.target_name());
-        out.bytes(name.as_bytes());
-        out.zeroes((name.len() + 1).next_multiple_of(4) - name.len());
-    });
 }
 
 fn designator(out: &mut Writer, code_set: u8, kind: u8, put: impl FnOnce(&mut Writer)) {

@@ -18,6 +18,7 @@
 //! PREEMPT AND ABORT. When these are woken, they call [`Nexus::take_abort`].
 
 mod access;
+mod address;
 mod attention;
 mod blocks;
 mod config;
@@ -25,6 +26,8 @@ mod inquiry;
 mod mode;
 mod name;
 mod nexus;
+mod nexus_units;
+mod port_groups;
 mod provisioning;
 mod report;
 mod reservation;
@@ -32,14 +35,16 @@ mod reserve;
 mod table;
 mod target;
 mod task;
+mod task_management;
 mod unit;
 mod writer;
 
 pub use access::{AccessState, PortAccess};
+pub use address::{lun_of, unit_number};
 pub use config::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
 pub use name::{NexusName, TRANSPORT_ID_BYTES_MAX, TransportId};
 pub use nexus::Nexus;
 pub use table::{UnitError, UnitTable};
-pub use target::{Arrival, Target, lun_of, unit_number};
+pub use target::{Arrival, Target};
 pub use task::{DeviceOutcome, Reply, Request, RequestKind, Step, Task};
 pub use unit::{LogicalUnit, NexusId};

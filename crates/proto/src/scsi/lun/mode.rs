@@ -4,7 +4,7 @@ use super::config::{UnitFeatures, UnitGeometry};
 use super::writer::Writer;
 use crate::limits::SCSI_MODE_LIST_BYTES_MAX;
 use crate::scsi::bytes::be16;
-use crate::scsi::cdb::PageControl;
+use crate::scsi::cdb::{Command, PageControl};
 use crate::scsi::sense::Sense;
 use crate::scsi::status::AdditionalSense;
 
@@ -46,6 +46,16 @@ pub(super) struct ModeRequest {
 }
 
 impl ModeRequest {
+    /// What MODE SENSE of a CDB wants.
+    pub fn of(command: &Command) -> Option<Self> {
+        match *command {
+            Command::ModeSense {
+                ten, no_descriptors, long_lba, control, page, subpage, ..
+            } => Some(Self { ten, no_descriptors, long_lba, control, page, subpage }),
+            _ => None,
+        }
+    }
+
     /// Whether there is such a page.
     pub fn check(&self) -> Result<(), Sense> {
         if self.control == PageControl::Saved {

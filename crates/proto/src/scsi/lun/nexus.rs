@@ -2,33 +2,24 @@
 //! reply.
 
 use super::access;
+use super::address::unit_number;
 use super::attention::Attention;
 use super::blocks::Blocks;
-use super::mode::{self, ModeRequest};
+use super::mode;
 use super::name::NexusName;
+use super::nexus_units::NexusUnits;
 use super::report::Report;
 use super::reservation::{Out, Refusal, effect, is_exempt};
 use super::table::UnitTable;
-use super::target::{Target, unit_number};
 use super::task::{DeviceOutcome, Reply, Stage, Step, Task};
-use super::unit::{LogicalUnit, NexusId, View};
+use super::unit::NexusId;
 use crate::reservation;
-use crate::scsi::cdb::table::{Operation, SupportedBy};
+use crate::scsi::cdb::table::Operation;
 use crate::scsi::cdb::{CDB_BYTES, Command};
 use crate::scsi::opcode::{OpCode, ReservationType};
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
 use std::sync::Arc;
-
-/// A logical unit, and what this nexus has seen of it.
-#[derive(Debug)]
-pub(super) struct Seen {
-    pub unit: Arc<LogicalUnit>,
-    pub view: View,
-    /// No other logical unit that this nexus has seen has it: a command for one before under the
-    /// same number is known by it.
-    stamp: u32,
-}
 
 /// The number of no logical unit.
 const NOWHERE: u16 = u16::MAX;
@@ -36,20 +27,19 @@ const NOWHERE: u16 = u16::MAX;
 /// An I_T nexus. It is lost when it is dropped.
 #[derive(Debug)]
 pub struct Nexus {
-    target: Arc<Target>,
-    id: NexusId,
+    target: Arc<str>,
+    pub(super) id: NexusId,
     pub(super) name: NexusName,
-    units: Vec<Option<Seen>>,
-    last_stamp: u32,
+    pub(super) units: NexusUnits,
     /// What a logical unit says first.
     first: Attention,
-    wakes: Vec<NexusId>,
+    pub(super) wakes: Vec<NexusId>,
     pub(super) operation: Option<reservation::Operation>,
 }
 
 impl Nexus {
     pub(super) fn new(
-        target: Arc<Target>,
+        target: Arc<str>,
         id: NexusId,
         name: NexusName,
         first: Attention,
@@ -59,13 +49,12 @@ impl Nexus {
             target,
             id,
             name,
-            units: Vec::new(),
-            last_stamp: 0,
+            units: NexusUnits::default(),
             first,
             wakes: Vec::new(),
             operation: None,
         };
-        nexus.take_units(units);
+        nexus.units.replace(units, nexus.id, &nexus.name, first);
         nexus
     }
 
@@ -89,12 +78,10 @@ impl Nexus {
         cdb: &[u8; CDB_BYTES],
         data_out_bytes: u32,
     ) -> Step {
-        let Some(number) =
-            unit_number(lun).filter(|&number| matches!(self.units.get(number), Some(Some(_))))
-        else {
+        let Some(number) = unit_number(lun) else {
             return self.start_nowhere(task, cdb);
         };
-        let Some(Some(seen)) = self.units.get_mut(number) else {
+        let Some(seen) = self.units.at_mut(number) else {
             return self.start_nowhere(task, cdb);
         };
         *task = Task { unit: number as u16, stamp: seen.stamp, ..Task::new() };
@@ -137,8 +124,14 @@ impl Nexus {
     /// The memory that [`Step::Respond`] asked for is there. The response is at its front.
     pub fn respond(&mut self, task: &mut Task, memory: &mut [u8]) -> Reply {
         task.stage = Stage::Idle;
-        let unit = self.seen(task).ok().map(|seen| &*seen.unit);
-        let report = Report { nexus: self, name: &self.name, id: self.id, unit };
+        let unit = self.units.of(task).ok().map(|seen| &*seen.unit);
+        let report = Report {
+            target: &self.target,
+            units: &self.units,
+            name: &self.name,
+            id: self.id,
+            unit,
+        };
         match report.write(&task.command, memory) {
             Ok(bytes) => {
                 task.transfer_bytes = bytes;
@@ -158,7 +151,7 @@ impl Nexus {
                 .and_then(|blocks| blocks.finished(task, data).map_err(Refusal::Check)),
             // Its device may have failed because the logical unit is gone, which is the better
             // reason.
-            DeviceOutcome::Failed(..) if let Err(refusal) = self.seen(task).map(drop) => {
+            DeviceOutcome::Failed(..) if let Err(refusal) = self.units.of(task).map(drop) => {
                 Err(refusal)
             }
             DeviceOutcome::Failed(status, sense) => {
@@ -168,76 +161,9 @@ impl Nexus {
         self.conclude(task, step)
     }
 
-    /// A logical unit of this nexus that lost its commands to another initiator, or to a reset, as
-    /// its number: they are to be aborted without a reply. Asked for when the nexus is woken.
-    pub fn take_abort(&mut self) -> Option<usize> {
-        let id = self.id;
-        self.units
-            .iter()
-            .position(|seen| seen.as_ref().is_some_and(|seen| seen.unit.take_abort(id)))
-    }
-
-    /// Another nexus whose commands on some logical unit were aborted by what this one did. Asked
-    /// for behind each call until there is none.
-    #[inline]
-    pub fn take_wake(&mut self) -> Option<NexusId> {
-        self.wakes.pop()
-    }
-
-    /// LOGICAL UNIT RESET (SAM-5 §7.7), without this nexus's own commands, which the caller aborts.
-    /// Says whether there is such a unit.
-    pub fn reset_unit(&mut self, lun: u64) -> bool {
-        self.disturb(lun, |state, id| {
-            state.reset();
-            state.abort_where(|nexus| nexus.id != id)
-        })
-    }
-
-    /// CLEAR TASK SET (SAM-5 §7.5), without this nexus's own commands, which the caller aborts.
-    /// Says whether there is such a unit.
-    pub fn clear_task_set(&mut self, lun: u64) -> bool {
-        self.disturb(lun, |state, id| {
-            state.tell_others(Some(id), Attention::CommandsCleared);
-            state.abort_where(|nexus| nexus.id != id)
-        })
-    }
-
-    /// A reset of all logical units, as by TARGET WARM RESET (RFC 7143 §11.5.1), without this
-    /// nexus's own commands.
-    pub fn reset_target(&mut self) {
-        for number in 0..self.units.len() {
-            self.reset_unit(super::lun_of(number));
-        }
-    }
-
-    fn disturb(
-        &mut self,
-        lun: u64,
-        how: impl FnOnce(&mut super::unit::UnitState, NexusId) -> Vec<NexusId>,
-    ) -> bool {
-        let seen = unit_number(lun).and_then(|number| self.units.get(number)?.as_ref());
-        let Some(seen) = seen else { return false };
-        let aborted = how(&mut seen.unit.change(), self.id);
-        self.wakes.extend(aborted);
-        true
-    }
-
     /// Whether there is a logical unit of this number for it.
     pub fn sees(&self, number: usize) -> bool {
-        matches!(self.units.get(number), Some(Some(_)))
-    }
-
-    /// Name of the target.
-    pub(super) fn target_name(&self) -> &str {
-        self.target.name()
-    }
-
-    /// The logical units that it sees, with their numbers.
-    pub(super) fn units(&self) -> impl Iterator<Item = (usize, &LogicalUnit)> {
-        self.units
-            .iter()
-            .enumerate()
-            .filter_map(|(number, seen)| Some((number, &*seen.as_ref()?.unit)))
+        self.units.at(number).is_some()
     }
 
     /// Replaces the logical units and notifies the initiator: about added or removed numbers
@@ -246,43 +172,11 @@ impl Nexus {
     /// [`Self::revoked`] for those that no device has. Returns whether the set of numbers changed.
     #[cold]
     pub fn set_units(&mut self, units: &UnitTable) -> bool {
-        let before: Vec<usize> = self.units().map(|(number, _)| number).collect();
-        let lists_differ = self.take_units(units);
+        let before: Vec<usize> = self.units.iter().map(|(number, _)| number).collect();
+        let lists_differ = self.units.replace(units, self.id, &self.name, self.first);
         if lists_differ {
-            let stay = self.units().filter(|(number, _)| before.contains(number));
+            let stay = self.units.iter().filter(|(number, _)| before.contains(number));
             stay.for_each(|(_, unit)| unit.tell(self.id, Attention::LunsChanged));
-        }
-        lists_differ
-    }
-
-    /// Makes itself known to logical units that are new, and forgets those that are gone. Tells
-    /// whether other numbers are in use now.
-    fn take_units(&mut self, units: &UnitTable) -> bool {
-        let mut lists_differ = false;
-        self.units.resize_with(self.units.len().max(units.len()), || None);
-        for number in 0..self.units.len() {
-            let (seen, unit) = (&mut self.units[number], units.at(number));
-            if seen.as_ref().map(|seen| Arc::as_ptr(&seen.unit)) == unit.map(Arc::as_ptr) {
-                continue;
-            }
-            lists_differ |= seen.is_some() != unit.is_some();
-            let gone = seen.take();
-            if let Some(gone) = &gone {
-                gone.unit.detach(self.id);
-            }
-            if let Some(unit) = unit {
-                let first = if gone.is_some() { Attention::InquiryChanged } else { self.first };
-                unit.attach(self.id, self.name.clone(), first);
-                if gone.is_some_and(|gone| gone.unit.geometry().blocks != unit.geometry().blocks) {
-                    unit.tell(self.id, Attention::CapacityChanged);
-                }
-                self.last_stamp = self.last_stamp.wrapping_add(1);
-                self.units[number] = Some(Seen {
-                    view: unit.view(self.id),
-                    unit: Arc::clone(unit),
-                    stamp: self.last_stamp,
-                });
-            }
         }
         lists_differ
     }
@@ -293,7 +187,7 @@ impl Nexus {
     pub fn revoked(&self, task: &Task, lba: u64, count: u32) -> bool {
         let is_inside =
             |blocks: u64| lba.checked_add(count.into()).is_some_and(|end| end <= blocks);
-        !self.seen(task).is_ok_and(|seen| is_inside(seen.unit.geometry().blocks))
+        !self.units.of(task).is_ok_and(|seen| is_inside(seen.unit.geometry().blocks))
     }
 
     /// A command to a logical unit that is not there (SPC-4 §6.6.1, SAM-5 §5.11): some are answered
@@ -325,7 +219,7 @@ impl Nexus {
         if matches!(OpCode(cdb[0]), OpCode::INQUIRY | OpCode::REPORT_LUNS | OpCode::REQUEST_SENSE) {
             return None;
         }
-        let seen = self.units.get_mut(number)?.as_mut()?;
+        let seen = self.units.at_mut(number)?;
         let attention = seen.unit.lock().nexus(self.id)?.attentions.take();
         seen.view = seen.unit.view(self.id);
         let task = Task { unit: number as u16, stamp: seen.stamp, ..Task::new() };
@@ -434,7 +328,7 @@ impl Nexus {
 
     fn mode_select(&mut self, task: &Task, ten: bool, list: &[u8]) -> Result<Step, Refusal> {
         let list = &list[..list.len().min(task.transfer_bytes as usize)];
-        let unit = &self.seen(task)?.unit;
+        let unit = &self.units.of(task)?.unit;
         let geometry = unit.geometry();
         let mut state = unit.change();
         let mode = mode::select(list, ten, state.mode, &geometry, unit.features())?;
@@ -446,18 +340,9 @@ impl Nexus {
         Ok(Step::Reply(self.good(task)))
     }
 
-    pub(super) fn seen(&self, task: &Task) -> Result<&Seen, Refusal> {
-        let seen = self
-            .units
-            .get(task.unit())
-            .and_then(Option::as_ref)
-            .filter(|seen| seen.stamp == task.stamp);
-        seen.ok_or(Refusal::Check(Sense::illegal(AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED)))
-    }
-
     #[inline]
     fn blocks(&self, task: &Task) -> Result<Blocks<'_>, Refusal> {
-        self.seen(task).map(|seen| Blocks { unit: &seen.unit, view: &seen.view })
+        self.units.of(task).map(|seen| Blocks { unit: &seen.unit, view: &seen.view })
     }
 
     #[inline]
@@ -507,7 +392,8 @@ impl Nexus {
     /// GOOD, without data.
     #[inline]
     fn end(&self, task: &Task) -> Reply {
-        let descriptor_sense = self.seen(task).is_ok_and(|seen| seen.view.mode.descriptor_sense);
+        let descriptor_sense =
+            self.units.of(task).is_ok_and(|seen| seen.view.mode.descriptor_sense);
         Reply { descriptor_sense, ..Reply::good(task.transfer_bytes) }
     }
 }
@@ -515,28 +401,12 @@ impl Nexus {
 impl Drop for Nexus {
     /// I_T nexus loss: what belongs to the nexus alone ends, registrations stay.
     fn drop(&mut self) {
-        for seen in self.units.iter().flatten() {
-            seen.unit.detach(self.id);
-        }
-    }
-}
-
-/// Whether the logical unit has what an operation needs.
-pub(super) fn is_supported(operation: &Operation, unit: &LogicalUnit) -> bool {
-    match operation.needs {
-        SupportedBy::Every => true,
-        SupportedBy::Discard => unit.features().discard,
-        SupportedBy::Compare => unit.features().compare,
-        SupportedBy::Reservations => unit.reservations().is_some(),
-        // RESERVE(6) is a matter of one logical unit, and those of other gateways would not know.
-        SupportedBy::OwnReservations => {
-            unit.reservations().is_some_and(|reservations| !reservations.is_of_group())
-        }
+        self.units.detach(self.id);
     }
 }
 
 fn has_operation(cdb: &[u8; CDB_BYTES], blocks: &Blocks) -> bool {
-    Operation::find(cdb).is_ok_and(|operation| is_supported(operation, blocks.unit))
+    Operation::find(cdb).is_ok_and(|operation| blocks.unit.supports(operation))
 }
 
 /// START STOP UNIT (SBC-3 §5.25): the unit is started always. Others use it too, so it cannot be
@@ -547,15 +417,5 @@ fn start_stop(power_condition: u8, load_eject: bool, start: bool) -> Result<(), 
         (0, true, _) => Err(Sense::cdb_bit(4, 1)),
         (0, ..) => Err(Sense::cdb_bit(4, 0)),
         _ => Err(Sense::cdb_bit(4, 7)),
-    }
-}
-
-/// What MODE SENSE of a CDB wants.
-pub(super) fn mode_request(command: &Command) -> Option<ModeRequest> {
-    match *command {
-        Command::ModeSense { ten, no_descriptors, long_lba, control, page, subpage, .. } => {
-            Some(ModeRequest { ten, no_descriptors, long_lba, control, page, subpage })
-        }
-        _ => None,
     }
 }

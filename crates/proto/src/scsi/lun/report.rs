@@ -1,13 +1,14 @@
 //! Commands that report on the logical unit or the target: contents and maximum length of each
 //! response.
 
-use super::access;
+use super::address::lun_of;
 use super::attention::Attention;
-use super::inquiry::inquiry;
+use super::inquiry;
+use super::mode::ModeRequest;
 use super::name::NexusName;
-use super::nexus::{Nexus, is_supported, mode_request};
+use super::nexus_units::NexusUnits;
+use super::port_groups;
 use super::reservation;
-use super::target::lun_of;
 use super::unit::{LogicalUnit, NexusId};
 use super::writer::Writer;
 use crate::limits::{SCSI_PORTS_MAX, SCSI_RESPONSE_BYTES_MAX, SCSI_UNITS_MAX};
@@ -23,15 +24,19 @@ const COMMON_BYTES: usize = 4096;
 const _: () =
     assert!(8 + 8 * SCSI_UNITS_MAX <= COMMON_BYTES && COMMON_BYTES <= SCSI_RESPONSE_BYTES_MAX);
 // The ports that are known, and the initiator's own.
-const _: () =
-    assert!(access::HEAD_BYTES + access::GROUP_BYTES * (SCSI_PORTS_MAX + 1) <= COMMON_BYTES);
+const _: () = assert!(
+    port_groups::HEAD_BYTES + port_groups::GROUP_BYTES * (SCSI_PORTS_MAX + 1) <= COMMON_BYTES
+);
 
 /// ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET, TARGET RESET (SPC-4 §6.36).
 const TASK_MANAGEMENT: u8 = 0xda;
 
 /// Who asks whom.
 pub(super) struct Report<'a> {
-    pub nexus: &'a Nexus,
+    /// Name of the target.
+    pub target: &'a str,
+    /// The logical units that the initiator sees.
+    pub units: &'a NexusUnits,
     pub name: &'a NexusName,
     pub id: NexusId,
     /// `None` where there is no logical unit.
@@ -67,7 +72,12 @@ impl Report<'_> {
         let room = memory.len().min(Self::bytes_max(command) as usize);
         let mut out = Writer::new(&mut memory[..room]);
         match *command {
-            Command::Inquiry { page, .. } => inquiry(self, page, &mut out)?,
+            Command::Inquiry { page, .. } => inquiry::Inquiry {
+                target: self.target,
+                port: self.name.target_port,
+                unit: self.unit,
+            }
+            .write(page, &mut out)?,
             Command::ReportLuns { select, .. } => self.luns(select, &mut out)?,
             Command::RequestSense { descriptor, .. } => self.sense(descriptor, &mut out),
             _ => self.write_of(self.unit.ok_or(NO_UNIT)?, command, &mut out)?,
@@ -89,7 +99,7 @@ impl Report<'_> {
             }
             Command::ReadCapacity16 { .. } => capacity(unit, out),
             Command::ModeSense { .. } => {
-                let request = mode_request(command).ok_or(NO_UNIT)?;
+                let request = ModeRequest::of(command).ok_or(NO_UNIT)?;
                 request.check()?;
                 let mode = unit.lock().mode;
                 request.report(mode, &unit.geometry(), unit.features(), out);
@@ -130,7 +140,7 @@ impl Report<'_> {
             return Err(Sense::cdb_byte(2));
         }
         out.zeroes(8);
-        for (number, unit) in self.nexus.units() {
+        for (number, unit) in self.units.iter() {
             if select != 1 {
                 out.number(8, lun_of(number));
             }
@@ -222,9 +232,8 @@ fn opcodes(
     timeouts: bool,
     out: &mut Writer,
 ) -> Result<(), Sense> {
-    let known = |opcode: u8| {
-        Operation::of(OpCode(opcode)).filter(|operation| is_supported(operation, unit))
-    };
+    let known =
+        |opcode: u8| Operation::of(OpCode(opcode)).filter(|operation| unit.supports(operation));
     let has_actions = |opcode| known(opcode).any(|operation| operation.service_action.is_some());
     let with_action = |opcode, action| {
         known(opcode).find(|operation| operation.service_action.map(u16::from) == Some(action))
@@ -256,7 +265,7 @@ fn opcodes(
 
 fn all_opcodes(unit: &LogicalUnit, timeouts: bool, out: &mut Writer) {
     out.zeroes(4);
-    for operation in Operation::all().iter().filter(|operation| is_supported(operation, unit)) {
+    for operation in Operation::all().iter().filter(|operation| unit.supports(operation)) {
         let flags = u8::from(timeouts) << 1 | u8::from(operation.service_action.is_some());
         out.bytes(&[
             operation.opcode.0,

@@ -32,7 +32,7 @@ impl Nexus {
 
     /// RESERVE(6) does not go together with registrations (SPC-4 §5.12.3).
     pub(super) fn reserve(&mut self, task: &Task) -> Result<Step, Refusal> {
-        let unit = &self.seen(task)?.unit;
+        let unit = &self.units.of(task)?.unit;
         let is_registered = |state: &State| !state.registrations().is_empty();
         let is_in_use =
             unit.reservations().is_some_and(|reservations| reservations.look(is_registered));
@@ -46,7 +46,7 @@ impl Nexus {
     }
 
     pub(super) fn release(&mut self, task: &Task) -> Result<Step, Refusal> {
-        let mut state = self.seen(task)?.unit.change();
+        let mut state = self.units.of(task)?.unit.change();
         if state.reserved_by == Some(self.id()) {
             state.reserved_by = None;
         }
@@ -61,7 +61,8 @@ impl Nexus {
         let list = list.get(..task.transfer_bytes as usize).ok_or(Sense::parameter(0))?;
         let out = Out { action, scope, kind: ReservationType(kind) };
         let persists = self
-            .seen(task)?
+            .units
+            .of(task)?
             .unit
             .reservations()
             .is_some_and(|reservations| reservations.can_persist());
@@ -75,7 +76,7 @@ impl Nexus {
     #[inline]
     pub(super) fn is_kept_out(&self, task: &Task) -> bool {
         let Some(seen) =
-            self.seen(task).ok().filter(|seen| seen.view.generation != seen.unit.generation())
+            self.units.of(task).ok().filter(|seen| seen.view.generation != seen.unit.generation())
         else {
             return false;
         };
@@ -84,6 +85,6 @@ impl Nexus {
 
     /// The reservations of the logical unit that has the command.
     pub fn reservations(&self, task: &Task) -> Option<&Arc<Reservations>> {
-        self.seen(task).ok()?.unit.reservations()
+        self.units.of(task).ok()?.unit.reservations()
     }
 }

@@ -10,6 +10,7 @@ use super::mode::Mode;
 use super::name::NexusName;
 use crate::limits::{SCSI_STEP_BYTES, SCSI_WRITE_SAME_BYTES_MAX};
 use crate::reservation::{Access, Changes, Follower, Notice, Registrant, Reservations};
+use crate::scsi::cdb::table::{Operation, SupportedBy};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -110,6 +111,20 @@ impl LogicalUnit {
     /// What it can do.
     pub fn features(&self) -> UnitFeatures {
         self.config.features
+    }
+
+    /// Whether it has what an operation needs.
+    pub(super) fn supports(&self, operation: &Operation) -> bool {
+        match operation.needs {
+            SupportedBy::Every => true,
+            SupportedBy::Discard => self.features().discard,
+            SupportedBy::Compare => self.features().compare,
+            SupportedBy::Reservations => self.reservations().is_some(),
+            // RESERVE(6) is a matter of one logical unit, and those of other gateways would not know.
+            SupportedBy::OwnReservations => {
+                self.reservations().is_some_and(|reservations| !reservations.is_of_group())
+            }
+        }
     }
 
     /// What it is called.

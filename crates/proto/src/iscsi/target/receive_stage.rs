@@ -1,0 +1,49 @@
+//! What a target receives next, and for which task.
+
+use super::config::TargetEvent;
+use crate::iscsi::link::Tail;
+use crate::iscsi::pdu::BHS_BYTES;
+use crate::stream::{Rx, Tag};
+
+/// What comes next on the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReceiveStage {
+    Header,
+    /// Immediate data of a command.
+    Immediate {
+        tag: Tag,
+        bytes: u32,
+    },
+    /// Padding and digest of data that the pump moved.
+    Tail(Tail),
+    /// The data of a PDU that the engine reads itself.
+    Inline([u8; BHS_BYTES]),
+}
+
+impl ReceiveStage {
+    /// Whether what the pump moved last is not judged before its digest is there.
+    pub fn awaits_digest(&self) -> bool {
+        matches!(self, Self::Tail(tail) if tail.has_digest())
+    }
+}
+
+/// The data that the pump was told to move or throw away last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arriving {
+    /// The task; `None`: unknown.
+    pub tag: Option<Tag>,
+    /// Whether its unsolicited data ends with it.
+    pub ends_unsolicited: bool,
+    /// The header of its PDU.
+    pub bhs: [u8; BHS_BYTES],
+}
+
+/// What a step came to.
+pub(super) enum Step {
+    /// So many bytes were used up, and there is nothing to tell.
+    Used(usize),
+    /// So many bytes were used up, and this is to be told.
+    Tell(usize, Rx<TargetEvent>),
+    /// So many bytes have to be there.
+    More(usize),
+}

@@ -1,0 +1,60 @@
+//! What the layer above has a client do, and what it learns.
+
+use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode};
+#[cfg(doc)]
+use crate::nbd::export::ExportInfo;
+use crate::stream::Tag;
+
+/// What a server is to do. Offset and length are bytes, as [`ExportInfo`] allows them; both 0 for a
+/// flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What: anything but a disconnect or block status.
+    pub code: CommandCode,
+    /// How.
+    pub flags: CommandFlags,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; not more than [`Client::effect_bytes_max`](super::Client::effect_bytes_max).
+    pub length: u64,
+}
+
+/// Why a command was not submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// As many requests are outstanding as there may be.
+    #[error("all slots for requests are in use")]
+    Full,
+    /// The connection takes no requests: it is being negotiated, or closed.
+    #[error("the connection accepts no requests")]
+    Closed,
+}
+
+/// What the layer above a client learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientEvent {
+    /// The server agreed on TLS: the stream is to be replaced, and [`Client::secured`](super::Client::secured) to be
+    /// called; nothing may be received meanwhile.
+    StartTls,
+    /// [`Client::export`](super::Client::export) is known, and requests may be submitted.
+    Ready,
+    /// The server refused something without which it cannot go on: see [`Client::refusal`](super::Client::refusal).
+    /// `Closed` comes next.
+    Refused,
+    /// So much of the memory of a read is zeroes, which the server did not send.
+    Hole {
+        /// Which read.
+        tag: Tag,
+        /// First byte of its memory.
+        offset: u32,
+        /// Bytes.
+        len: u32,
+    },
+    /// A request is answered. If it succeeded then all its data has moved.
+    Response {
+        /// Names the request until [`Client::release`](super::Client::release).
+        tag: Tag,
+        /// 0 or why it failed.
+        error: ErrorCode,
+    },
+}

@@ -1,0 +1,42 @@
+//! Where a negotiation is, and how a server can end it.
+
+use crate::nbd::code::{OptionCode, ReplyCode};
+
+/// What a server refused, and why, in its own words if it had any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was asked for.
+    pub option: OptionCode,
+    /// The answer.
+    pub code: ReplyCode,
+    /// The server's message, for people; may be empty.
+    pub message: String,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NegotiationStage {
+    Greeting,
+    /// A reply to an option; so many have come.
+    Reply {
+        option: OptionCode,
+        count: u32,
+    },
+    /// The rest of the data of a reply.
+    Data {
+        option: OptionCode,
+        count: u32,
+        reply: ReplyCode,
+        left: u32,
+    },
+    /// TLS has to be set up.
+    Tls,
+    /// The answer to an export name.
+    NameAnswer,
+    /// The zeroes behind it.
+    Zeroes,
+    /// The zeroes were discarded, or there are none.
+    Ready,
+    /// Nothing: the server refused.
+    Refused,
+}

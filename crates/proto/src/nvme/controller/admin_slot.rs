@@ -1,0 +1,50 @@
+//! What a controller keeps of each command of the admin queue that is not completed yet.
+
+use super::control_event::{AbortTicket, ReservationTicket};
+use super::identify_data::IdentifyRequest;
+use super::log_request::LogRequest;
+use crate::nvme::cross_reset::CrossControllerReset;
+use crate::nvme::status::Status;
+use crate::nvme::types::Cid;
+
+/// Data that a command wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Production {
+    Identify(IdentifyRequest),
+    Log(LogRequest),
+    HostIdentifier,
+}
+
+/// Where a command of the admin queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AdminStage {
+    Idle,
+    /// Data is to be produced.
+    Produce(Production),
+    /// An Asynchronous Event Request waits.
+    Event,
+    /// An Abort waits for the I/O queue.
+    Abort(AbortTicket),
+    /// A Cross-Controller Reset waits for what the subsystem knows.
+    CrossReset(CrossControllerReset),
+    /// A feature waits for the reservations of so many namespaces; how the first that failed has.
+    Persist {
+        ticket: ReservationTicket,
+        left: usize,
+        failed: Status,
+    },
+}
+
+impl AdminStage {
+    /// Whether the command waits for something that a reset ends.
+    pub fn waits(self) -> bool {
+        !matches!(self, Self::Idle | Self::Produce(_))
+    }
+}
+
+/// A command of the admin queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AdminSlot {
+    pub cid: Cid,
+    pub stage: AdminStage,
+}

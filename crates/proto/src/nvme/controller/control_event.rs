@@ -1,0 +1,86 @@
+//! What a controller and its owner ask of each other.
+
+use crate::nvme::cqe::Cqe;
+use crate::nvme::cross_reset::CrossControllerReset;
+use crate::nvme::types::{Cid, Nsid, Qid};
+use crate::stream::Tag;
+
+/// What the pump is to do for a command of the admin queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Bring in `bytes` bytes of the host's data. Only Connect has any: see
+    /// [`super::before_connect`].
+    Fetch {
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Call [`Control::produce`](super::Control::produce) with `bytes` bytes of the tag's memory.
+    Produce {
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Answer the command, and send the first `data_bytes` bytes of its memory before.
+    Reply {
+        /// The completion.
+        cqe: Cqe,
+        /// Bytes.
+        data_bytes: u32,
+    },
+    /// Nothing now: a [`ControlEvent::Reply`] will follow, maybe never.
+    Hold,
+}
+
+/// Names an Abort command that waits for [`Control::abort_result`](super::Control::abort_result).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbortTicket(pub(super) u32);
+
+/// Names a Set Features command that waits for [`Control::persisted`](super::Control::persisted).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservationTicket(pub(super) u32);
+
+/// What a controller wants from its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlEvent {
+    /// Answer this command of the admin queue, without data.
+    Reply {
+        /// Which one.
+        tag: Tag,
+        /// The completion.
+        cqe: Cqe,
+    },
+    /// Stop all I/O queues of this controller for good: end their connections, cancel what the
+    /// devices have, wait until no device holds a write any more, with `flush` make everything
+    /// durable, and then call [`Control::quiesced`](super::Control::quiesced). No new queue is admitted from now on; those to
+    /// stop are the ones that the subsystem knows.
+    Quiesce {
+        /// It is a shutdown.
+        flush: bool,
+    },
+    /// Abort a command of an I/O queue ([`super::IoQueue::abort`]) and call
+    /// [`Control::abort_result`](super::Control::abort_result).
+    Abort {
+        /// For the answer.
+        ticket: AbortTicket,
+        /// The queue.
+        sqid: Qid,
+        /// The command.
+        cid: Cid,
+    },
+    /// Find out what is to become of this controller ([`super::Subsystem::cross_reset`]), end its
+    /// association if that is under way, and call [`Control::cross_reset`](super::Control::cross_reset); when it has ended,
+    /// [`Control::cross_reset_over`](super::Control::cross_reset_over).
+    CrossReset(CrossControllerReset),
+    /// Execute [`Control::persistence`](super::Control::persistence) on the reservations of the namespace and call
+    /// [`Control::persisted`](super::Control::persisted).
+    Persist {
+        /// For the answer.
+        ticket: ReservationTicket,
+        /// The namespace.
+        nsid: Nsid,
+        /// What is to be.
+        persist: bool,
+    },
+    /// The host has not been heard of for too long: end the association, that is all connections of
+    /// the controller.
+    KeepAliveExpired,
+}

@@ -1,0 +1,100 @@
+//! The completion of commands of an I/O queue, and what it counts for the log pages.
+
+use super::error_log::CommandError;
+use super::fault::Fault;
+use super::io_command::RequestKind;
+use super::io_next::{DeviceOutcome, IoNext};
+use super::io_queue::IoQueue;
+use super::io_slot::{CommandStage, IoSlot};
+use super::statistics::IoStatistics;
+use crate::limits::STATISTICS_COMMANDS;
+use crate::nvme::cqe::Cqe;
+use crate::nvme::opcode::NvmOpcode;
+use crate::nvme::sqe::Sqe;
+use crate::nvme::status::Status;
+use crate::nvme::types::{Cid, Nsid};
+use crate::stream::Tag;
+
+impl IoQueue {
+    /// Adds what was counted since the last time to the subsystem's log page SMART / Health
+    /// Information. The queue does so itself every [`STATISTICS_COMMANDS`] commands and at its end.
+    pub fn merge_statistics(&mut self) {
+        self.link.health.add(std::mem::take(&mut self.statistics));
+        self.uncounted = 0;
+    }
+
+    /// What was counted since the last merge.
+    pub fn statistics(&self) -> IoStatistics {
+        self.statistics
+    }
+
+    /// Answers a command that never got a slot.
+    #[cold]
+    pub(super) fn refuse(&mut self, sqe: &Sqe, fault: Fault) -> IoNext {
+        self.log_error(sqe.cid(), sqe.opcode(), fault, sqe.nsid(), sqe.qword(10));
+        IoNext::Reply { cqe: self.stamp(fault.cqe(sqe)), data_bytes: 0 }
+    }
+
+    /// Fills in what the queue knows: the head of the submission queue.
+    #[inline]
+    pub(super) fn stamp(&self, mut cqe: Cqe) -> Cqe {
+        cqe.sq_head = if self.flow_control { (self.started % self.entries) as u16 } else { 0 };
+        cqe
+    }
+
+    /// Completes a command and frees its tag.
+    #[inline]
+    pub(super) fn reply(&mut self, tag: Tag, outcome: DeviceOutcome) -> IoNext {
+        let sends_data = self.slots[tag.index()].request.kind == RequestKind::Read
+            && outcome.status.is_success();
+        let data_bytes = if sends_data { self.slots[tag.index()].request.bytes } else { 0 };
+        IoNext::Reply { cqe: self.complete(tag, outcome), data_bytes }
+    }
+
+    /// The completion of a command, whose tag is free from now on.
+    #[inline]
+    pub(super) fn complete(&mut self, tag: Tag, outcome: DeviceOutcome) -> Cqe {
+        let slot = self.slots[tag.index()];
+        self.slots[tag.index()].stage = CommandStage::Idle;
+        let mut cqe = Cqe::new(slot.cid, outcome.status);
+        if outcome.status.is_success() {
+            self.count(&slot);
+        } else {
+            cqe.do_not_retry = outcome.do_not_retry;
+            self.count_failure(&slot, outcome.status);
+        }
+        self.stamp(cqe)
+    }
+
+    #[inline]
+    fn count(&mut self, slot: &IoSlot) {
+        let bytes = u64::from(slot.request.bytes);
+        match NvmOpcode(slot.opcode) {
+            NvmOpcode::READ | NvmOpcode::COMPARE => {
+                self.statistics.reads += 1;
+                self.statistics.bytes_read += bytes;
+            }
+            NvmOpcode::WRITE => {
+                self.statistics.writes += 1;
+                self.statistics.bytes_written += bytes;
+            }
+            _ => {}
+        }
+        self.uncounted += 1;
+        if self.uncounted == STATISTICS_COMMANDS {
+            self.merge_statistics();
+        }
+    }
+
+    #[cold]
+    fn count_failure(&mut self, slot: &IoSlot, status: Status) {
+        if status.code_type() == 2 && status != Status::COMPARE_FAILURE {
+            self.statistics.media_errors += 1;
+        }
+        self.log_error(slot.cid, slot.opcode, Fault::new(status), slot.nsid, slot.request.lba.0);
+    }
+
+    fn log_error(&mut self, cid: Cid, opcode: u8, fault: Fault, nsid: Nsid, lba: u64) {
+        self.link.log_error(CommandError { qid: self.qid, cid, opcode, fault, nsid, lba });
+    }
+}
