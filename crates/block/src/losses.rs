@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, Handle};
 
 /// A device whose queues tell of the losses of `inner`. One that is in it twice tells once.
-pub fn telling(inner: Device) -> Device {
-    Arc::new(Telling { inner, owed: Arc::default() })
+pub fn report_losses(inner: Device) -> Device {
+    Arc::new(LossReporter { inner, owed: Arc::default() })
 }
 
 /// Numbers of losses.
@@ -32,7 +32,7 @@ struct Owed {
     left: Vec<u64>,
 }
 
-struct Telling {
+struct LossReporter {
     inner: Device,
     owed: Arc<Mutex<Owed>>,
 }
@@ -55,7 +55,7 @@ fn lock(owed: &Mutex<Owed>) -> MutexGuard<'_, Owed> {
     owed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Filter for Telling {
+impl Filter for LossReporter {
     fn inner(&self) -> &dyn BlockDevice {
         self.inner.as_ref()
     }
@@ -68,7 +68,7 @@ impl Filter for Telling {
             (taken, taken.unwrap_or(owed.told))
         };
         let (device, owed) = (Arc::clone(&self.inner), Arc::clone(&self.owed));
-        Ok(Box::new(TellingQueue {
+        Ok(Box::new(LossReporterQueue {
             inner,
             device,
             owed,
@@ -82,7 +82,7 @@ impl Filter for Telling {
     }
 }
 
-struct TellingQueue {
+struct LossReporterQueue {
     inner: Box<dyn BlockQueue>,
     device: Device,
     owed: Arc<Mutex<Owed>>,
@@ -108,7 +108,7 @@ struct Flush {
     written: u64,
 }
 
-impl TellingQueue {
+impl LossReporterQueue {
     /// A flush has ended. Fails it if its submitter did not know of a loss.
     #[cold]
     fn ended(&mut self, completion: &mut Completion) {
@@ -139,7 +139,7 @@ impl TellingQueue {
     }
 }
 
-impl QueueFilter for TellingQueue {
+impl QueueFilter for LossReporterQueue {
     fn inner(&self) -> &dyn BlockQueue {
         self.inner.as_ref()
     }
@@ -186,7 +186,7 @@ impl QueueFilter for TellingQueue {
     }
 }
 
-impl Drop for TellingQueue {
+impl Drop for LossReporterQueue {
     fn drop(&mut self) {
         let is_owed = self.flushed < self.written || self.told < self.device.losses();
         // What was told to one that only flushed may not have reached a user.

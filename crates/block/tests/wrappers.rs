@@ -189,7 +189,7 @@ fn wrapped(inner: &Device, stage: &Stage) -> Vec<(&'static str, Device, usize)> 
         ("split", split::up_to(Arc::clone(inner), 64 << 20), 1),
         ("time limit", limited(Arc::clone(inner), LIMIT * 100), 1),
         ("time limit with memory", limited_with_own_memory(Arc::clone(inner), LIMIT * 100), 1),
-        ("telling of losses", weft_block::losses::telling(Arc::clone(inner)), 1),
+        ("telling of losses", weft_block::losses::report_losses(Arc::clone(inner)), 1),
         ("shared on its loop", share(one_queue(), core::slice::from_ref(&home)), 0),
         ("shared with another loop", share(one_queue(), &[home]), 1),
     ]);

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use weft_block::{Error, ErrorKind};
 
 /// A client, while somebody uses it. Whoever connects holds the lock.
-type Place = Arc<Mutex<Weak<Cluster>>>;
+type ClusterSlot = Arc<Mutex<Weak<Cluster>>>;
 
-static PLACES: Mutex<Vec<(Access, Place)>> = Mutex::new(Vec::new());
+static PLACES: Mutex<Vec<(Access, ClusterSlot)>> = Mutex::new(Vec::new());
 
 /// One is configured at a time: that uses memory of the library that all share.
 static CONFIGURING: Mutex<()> = Mutex::new(());
@@ -38,7 +38,7 @@ pub(crate) fn client(url: &str, access: &Access, limit: Duration) -> Result<Arc<
     Ok(connected)
 }
 
-fn place(access: &Access) -> Place {
+fn place(access: &Access) -> ClusterSlot {
     let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
     // Those that nobody uses or connects are forgotten.
     places.retain(|(of, place)| {
@@ -49,7 +49,7 @@ fn place(access: &Access) -> Place {
     if let Some((_, place)) = places.iter().find(|(of, _)| of == access) {
         return Arc::clone(place);
     }
-    let place = Place::default();
+    let place = ClusterSlot::default();
     places.push((access.clone(), Arc::clone(&place)));
     place
 }

@@ -24,10 +24,10 @@ const IMAGES: Uuid = Uuid::from_u128(0x4d1f_6a55_9d1b_4a7e_8b9f_2c53_1d0e_7a61);
 const CACHES: [&str; 2] = ["rbd_cache", "rbd_persistent_cache_mode"];
 
 /// An open image.
-pub(crate) struct RbdDevice(Arc<Shared>);
+pub(crate) struct RbdDevice(Arc<SharedImage>);
 
 /// What all queues of an image share.
-pub(crate) struct Shared {
+pub(crate) struct SharedImage {
     url: String,
     image: Image,
     blocks: AtomicU64,
@@ -66,7 +66,7 @@ impl RbdDevice {
             compare: true,
             reservations: false,
         };
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(SharedImage {
             blocks: AtomicU64::new(shape.bytes / u64::from(BLOCK_BYTES)),
             object_bytes: shape.object_bytes.max(u64::from(BLOCK_BYTES)),
             features,
@@ -78,7 +78,7 @@ impl RbdDevice {
         })))
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<SharedImage> {
         &self.0
     }
 }
@@ -99,7 +99,7 @@ fn identity(url: &RbdUrl, image: &Image) -> Identity {
     }
 }
 
-impl Shared {
+impl SharedImage {
     pub(crate) fn geometry(&self) -> Geometry {
         Geometry {
             block_bytes: BLOCK_BYTES,

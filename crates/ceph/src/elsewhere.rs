@@ -1,6 +1,6 @@
 //! Systems without librbd.
 
-use crate::told::{Heard, ObjectError};
+use crate::object_results::{Acknowledgements, ObjectError};
 use crate::url::{Access, RbdUrl};
 use core::convert::Infallible;
 use core::time::Duration;
@@ -85,7 +85,7 @@ impl Objects {
 
     /// # Errors
     /// Never called.
-    pub fn notify(&self, _: &str, _: &[u8], _: Duration) -> Result<Heard, ObjectError> {
+    pub fn notify(&self, _: &str, _: &[u8], _: Duration) -> Result<Acknowledgements, ObjectError> {
         match self.0 {}
     }
 

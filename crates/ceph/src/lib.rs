@@ -27,6 +27,7 @@ pub mod limits;
     reason = "the functions of librados and librbd are called here, and nowhere else"
 )]
 mod native;
+mod object_results;
 #[cfg(target_os = "linux")]
 mod objects;
 #[cfg(target_os = "linux")]
@@ -35,16 +36,15 @@ mod opening;
 mod queue;
 #[cfg(target_os = "linux")]
 mod reason;
-mod told;
 mod url;
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{Message, Objects, Watch, begin, is_loaded};
 #[cfg(target_os = "linux")]
 pub use native::{Message, Unavailable, is_loaded};
+pub use object_results::{Acknowledgements, ObjectError};
 #[cfg(target_os = "linux")]
 pub use objects::{Objects, Watch};
 #[cfg(target_os = "linux")]
 pub use opening::begin;
-pub use told::{Heard, ObjectError};
 pub use url::{Access, RBD, RbdUrl};

@@ -1,9 +1,9 @@
 //! Objects of a pool as the state that several clients share.
 
 use crate::cluster;
-use crate::native::{self, Found, GENERATION, Message, Pool};
+use crate::native::{self, GENERATION, Message, ObjectRead, Pool};
+use crate::object_results::{Acknowledgements, ObjectError};
 use crate::reason::{self, Step};
-use crate::told::{Heard, ObjectError};
 use crate::url::Access;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -67,9 +67,9 @@ impl Objects {
     pub fn read(&self, object: &str, most: usize) -> Result<Option<(u64, Vec<u8>)>, ObjectError> {
         named(object)?;
         match self.pool.read(object, most).map_err(reason::object)? {
-            Found::Nothing => Ok(None),
-            Found::TooLong => Err(ObjectError::TooLong),
-            Found::Bytes(generation, bytes) => Ok(Some((generation, bytes))),
+            ObjectRead::Nothing => Ok(None),
+            ObjectRead::TooLong => Err(ObjectError::TooLong),
+            ObjectRead::Bytes(generation, bytes) => Ok(Some((generation, bytes))),
         }
     }
 
@@ -150,10 +150,10 @@ impl Objects {
         object: &str,
         message: &[u8],
         limit: Duration,
-    ) -> Result<Heard, ObjectError> {
+    ) -> Result<Acknowledgements, ObjectError> {
         named(object)?;
         let (all, answers) = self.pool.notify(object, message, limit).map_err(reason::object)?;
-        Ok(Heard { all, answers })
+        Ok(Acknowledgements { all, answers })
     }
 
     /// Has `heard` called, on a thread of the library, with each message to those who watch an

@@ -3,7 +3,7 @@
 //! up nothing but that thread.
 
 use crate::cluster;
-use crate::device::{RbdDevice, Shared};
+use crate::device::{RbdDevice, SharedImage};
 use crate::limits::RBD_OPENINGS_MAX;
 use crate::native::{Image, Keeper, News, Opened, Pool};
 use crate::reason::{self, Step};
@@ -133,7 +133,7 @@ fn open(url: &RbdUrl, limit: Duration) -> Result<Opened, Error> {
     opened.map_err(|(_, error)| failed(Step::Image)(error))
 }
 
-fn watch(keeper: &mut Keeper, shared: &Weak<Shared>) {
+fn watch(keeper: &mut Keeper, shared: &Weak<SharedImage>) {
     while let News::Updated = keeper.wait() {
         if let Some(shared) = shared.upgrade() {
             shared.look();

@@ -1,7 +1,7 @@
 //! A queue of an image. librbd begins operations without waiting, so there is no thread between the
 //! loop and it; what has ended comes back through the loop's [`Arrivals`].
 
-use crate::device::{BLOCK_BYTES, Shared};
+use crate::device::{BLOCK_BYTES, SharedImage};
 use crate::limits::{RBD_CLEARED_OBJECTS, RBD_COMPARES, RBD_QUEUE_OPS};
 use crate::native::{Arrivals, Landed, Refused, Request};
 use crate::reason;
@@ -20,7 +20,7 @@ use weft_io::{Activity, Driver, DriverId, Handle, Segment, Segments};
 pub(crate) struct RbdQueue(Rc<Core>);
 
 struct Core {
-    shared: Arc<Shared>,
+    shared: Arc<SharedImage>,
     arrivals: Rc<Arrivals<Rest>>,
     on: Handle,
     owner: DriverId,
@@ -99,7 +99,11 @@ fn arrivals(on: &Handle) -> io::Result<Rc<Arrivals<Rest>>> {
 }
 
 impl RbdQueue {
-    pub(crate) fn open(shared: &Arc<Shared>, on: &Handle, owner: DriverId) -> io::Result<Self> {
+    pub(crate) fn open(
+        shared: &Arc<SharedImage>,
+        on: &Handle,
+        owner: DriverId,
+    ) -> io::Result<Self> {
         let arrivals = arrivals(on)?;
         shared.owners.enter(on.remote(), owner);
         let state = RefCell::new(QueueState {

@@ -2,7 +2,7 @@
 //!
 //! They are those of Linux, negative, whatever the system of the cluster.
 
-use crate::told::ObjectError;
+use crate::object_results::ObjectError;
 use weft_block::{Error, ErrorKind, OpKind, Outcome, Raw, Status, StatusKind};
 
 const EPERM: i32 = 1;

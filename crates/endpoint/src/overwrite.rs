@@ -6,7 +6,7 @@
 //! writes.
 
 use crate::disk::Disk;
-use weft_block::signature::{self, Content, END_BYTES, Ends, START_BYTES};
+use weft_block::signature::{self, Content, DiskEnds, END_BYTES, START_BYTES};
 use weft_block::{BlockDevice, Device, Error, ErrorKind, grammar};
 
 /// Refuses a device that holds data, as far as the signatures of [`signature`] tell. It reads the
@@ -71,7 +71,7 @@ fn content(disk: &Disk) -> Result<Option<Content>, Error> {
     let mut end = vec![0; (blocks(END_BYTES) * block) as usize];
     disk.read(0, &mut start)?;
     disk.read(geometry.blocks - blocks(END_BYTES), &mut end)?;
-    Ok(signature::find(&Ends { start: &start, end: &end, bytes: geometry.bytes() }))
+    Ok(signature::find(&DiskEnds { start: &start, end: &end, bytes: geometry.bytes() }))
 }
 
 #[cfg(test)]

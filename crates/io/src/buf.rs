@@ -30,9 +30,9 @@ const _: () = assert!(
 
 /// The pool of one loop. Clones refer to the same pool.
 #[derive(Clone)]
-pub struct Pool(Rc<Shared>);
+pub struct Pool(Rc<PoolMemory>);
 
-struct Shared {
+struct PoolMemory {
     /// Memory held from the system, by address.
     slabs: RefCell<BTreeMap<NonNull<u8>, usize>>,
     observers: RefCell<Vec<Rc<dyn PoolObserver>>>,
@@ -43,7 +43,7 @@ struct Shared {
     allocated_bytes: Cell<usize>,
     taken_bytes: Cell<usize>,
     allocations: Count,
-    /// See [`Shared::shrink`].
+    /// See [`PoolMemory::shrink`].
     shrink_below: Cell<usize>,
 }
 
@@ -71,7 +71,7 @@ fn layout(bytes: usize) -> Layout {
 impl Pool {
     /// An empty pool with a cap of `cap_bytes`.
     pub fn new(cap_bytes: usize) -> Self {
-        Self(Rc::new(Shared {
+        Self(Rc::new(PoolMemory {
             slabs: RefCell::default(),
             observers: RefCell::default(),
             holders: RefCell::default(),
@@ -136,7 +136,7 @@ impl Pool {
     }
 }
 
-impl Shared {
+impl PoolMemory {
     #[cold]
     fn allocate(&self, class: u8) -> Option<NonNull<u8>> {
         let bytes = self.piece_bytes(class);
@@ -226,7 +226,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for PoolMemory {
     fn drop(&mut self) {
         self.free_unused(usize::MAX);
     }
@@ -237,7 +237,7 @@ pub struct Buf {
     ptr: NonNull<u8>,
     len: u32,
     class: u8,
-    pool: Rc<Shared>,
+    pool: Rc<PoolMemory>,
 }
 
 impl Buf {

@@ -3,7 +3,7 @@
 
 use super::comparison;
 use super::units::count;
-use crate::results::{Curve, End, Lane, Results, Row, Workload};
+use crate::results::{Curve, CurveEnd, Lane, Results, Row, Workload};
 
 /// All sentences.
 pub(crate) fn sentences(results: &Results) -> Vec<String> {
@@ -102,25 +102,25 @@ fn of_curve(results: &Results, curve: &Curve) -> Option<String> {
     let title = &workload(results, &curve.workload)?.title;
     let (lane, iops, depth) = (&curve.lane, count(best.iops), best.in_flight);
     let words = match curve.verdict() {
-        End::Saturated => format!(
+        CurveEnd::Saturated => format!(
             "saturated with {depth} operations in flight ({iops} IOPS): twice as many bring no more"
         ),
-        End::Generator => {
+        CurveEnd::Generator => {
             format!(
                 "the load generator ran out of CPU at {depth} operations in flight ({iops} IOPS): what the lane can do is not known"
             )
         }
-        End::Growing => format!(
+        CurveEnd::Growing => format!(
             "not saturated: it still grew at {} operations in flight ({iops} IOPS)",
             last.in_flight
         ),
-        End::Fell => format!(
+        CurveEnd::Fell => format!(
             "the rate fell from {iops} IOPS with {depth} operations in flight to {} with {}: the machine was disturbed, or the lane does not bear more; what it \
              can do is not known",
             count(last.iops),
             last.in_flight
         ),
-        End::Time => format!(
+        CurveEnd::Time => format!(
             "the time ended at {} operations in flight ({iops} IOPS), before it was known whether more bring more",
             last.in_flight
         ),

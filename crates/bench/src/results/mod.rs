@@ -210,7 +210,7 @@ pub struct Curve {
     /// One for each depth.
     pub points: Vec<Point>,
     /// What ended the growth.
-    pub end: End,
+    pub end: CurveEnd,
 }
 
 /// A depth.
@@ -231,7 +231,8 @@ pub struct Point {
 /// What ended the growth of a curve.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub enum End {
+#[schemars(rename = "End")]
+pub enum CurveEnd {
     /// More depth brought no more, although the generator waited: the lane is saturated.
     Saturated,
     /// The generator never waited: its cores were the limit, and what the lane could do is unknown.
@@ -264,10 +265,10 @@ impl Curve {
     const FALL: f64 = 0.2;
 
     /// What ended the growth, as the points have it.
-    pub fn verdict(&self) -> End {
+    pub fn verdict(&self) -> CurveEnd {
         let most = self.best().map_or(0.0, |best| best.iops);
         let fell = self.points.last().is_some_and(|last| last.iops < most * (1.0 - Self::FALL));
-        if fell && self.end == End::Saturated { End::Fell } else { self.end }
+        if fell && self.end == CurveEnd::Saturated { CurveEnd::Fell } else { self.end }
     }
 
     /// The depth with the most operations per second; of equals the smallest.

@@ -6,9 +6,9 @@
 //! short beside the phases of a machine. Slices and their warm-up are as short as agrees with
 //! longer ones (docs/study/method.md).
 
-use super::clock::Slot;
+use super::clock::TimeSlot;
 use super::rounds::{FAILURES_MAX, Rounds, Who};
-use super::{Known, Lane, StudyProgress, StudySpec, notes};
+use super::{KnownDevice, Lane, StudyProgress, StudySpec, notes};
 use crate::error::Error;
 use crate::relation::{BLOCKS_FIRST, adds, blocks_for, does};
 use crate::report::units::Unit;
@@ -56,9 +56,9 @@ struct Wanted {
 
 impl Times {
     /// The length of a slice, if the suite gives it.
-    fn slot(&self) -> Option<Slot> {
+    fn slot(&self) -> Option<TimeSlot> {
         let run = self.each? / self.rounds.unwrap_or(ROUNDS).max(1);
-        Some(Slot { warm_up: self.warm_up.unwrap_or(run / 3), run })
+        Some(TimeSlot { warm_up: self.warm_up.unwrap_or(run / 3), run })
     }
 
     /// Most blocks.
@@ -78,7 +78,7 @@ impl StudySpec<'_> {
             self.suite.workloads.iter().map(|workload| workload.warm_up_rounds).sum();
         let slices = (self.stage.lanes.len() as u32 + 1)
             * (self.suite.workloads.len() as u32 * ROUNDS + warm_up);
-        let slot = times.slot().unwrap_or(Slot { warm_up: WARM_UP, run: SLICE_MAX });
+        let slot = times.slot().unwrap_or(TimeSlot { warm_up: WARM_UP, run: SLICE_MAX });
         (slot.warm_up + slot.run).mul_f64(f64::from(slices.saturating_mul(times.blocks())) * ROOM)
     }
 
@@ -92,7 +92,7 @@ impl StudySpec<'_> {
     }
 
     /// The slice, if its length and number are given.
-    pub(super) fn fixed(&self) -> Option<Slot> {
+    pub(super) fn fixed(&self) -> Option<TimeSlot> {
         self.suite.times(self.mode).slot().filter(|_| self.budget.is_none())
     }
 
@@ -154,19 +154,19 @@ impl Rounds<'_> {
     }
 
     /// How long each slice may be, so that [`BLOCKS`] fit.
-    fn slice(&self, until: Duration) -> Slot {
+    fn slice(&self, until: Duration) -> TimeSlot {
         let warm_up: u32 = self.workloads.iter().map(|workload| workload.warm_up_rounds).sum();
         let slices = (self.workloads.len() as u32 * ROUNDS + warm_up) * self.alive().len() as u32;
         let block = until.saturating_sub(self.clock.elapsed()) / BLOCKS;
         // Setting up the lanes and filling them is what was done until now.
         let run = block.saturating_sub(self.clock.elapsed()) / slices.max(1);
-        Slot {
+        TimeSlot {
             warm_up: WARM_UP,
             run: run.saturating_sub(WARM_UP + self.clock.overhead()).clamp(SLICE_MIN, SLICE_MAX),
         }
     }
 
-    fn measure_block(&mut self, slot: Slot, wanted: Option<&[Wanted]>) -> Result<(), Error> {
+    fn measure_block(&mut self, slot: TimeSlot, wanted: Option<&[Wanted]>) -> Result<(), Error> {
         self.warm_up(slot, wanted)?;
         for _ in 0..ROUNDS {
             for at in 0..self.workloads.len() {
@@ -192,7 +192,7 @@ impl Rounds<'_> {
 
     /// Rounds that do not count, of the workloads that ask for them: after other writes a device
     /// may answer in another way for a while.
-    fn warm_up(&mut self, slot: Slot, wanted: Option<&[Wanted]>) -> Result<(), Error> {
+    fn warm_up(&mut self, slot: TimeSlot, wanted: Option<&[Wanted]>) -> Result<(), Error> {
         for round in
             0..self.workloads.iter().map(|workload| workload.warm_up_rounds).max().unwrap_or(0)
         {
@@ -226,7 +226,7 @@ impl Rounds<'_> {
             eta,
             so_far: &self.so_far,
         });
-        self.meanwhile.leave();
+        self.processor_use.leave();
         self.spec.stage.lanes.iter_mut().for_each(Lane::close);
         self.spec.stage.ceiling = None;
         let names = |lanes: &[Lane]| lanes.iter().map(|lane| lane.name.clone()).collect::<Vec<_>>();
@@ -237,7 +237,7 @@ impl Rounds<'_> {
         });
         match stage {
             Ok(stage) => {
-                self.meanwhile.enter(&stage);
+                self.processor_use.enter(&stage);
                 self.spec.stage = stage;
                 self.fill_again(wanted)?;
                 Ok(true)
@@ -334,7 +334,7 @@ impl Rounds<'_> {
 impl Lane {
     /// Lets go of the device and of the processes behind it.
     fn close(&mut self) {
-        self.device = Arc::new(Known::of(&*self.device));
+        self.device = Arc::new(KnownDevice::of(&*self.device));
         self.target_counters = None;
         self.home_counters = None;
         self.generator = None;

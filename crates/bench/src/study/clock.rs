@@ -23,14 +23,14 @@ pub struct Clock {
 
 /// The time of one measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct TimeSlot {
     /// Without measuring.
     pub warm_up: Duration,
     /// Measuring.
     pub run: Duration,
 }
 
-impl Slot {
+impl TimeSlot {
     /// One that measures for so long.
     pub fn measuring(run: Duration) -> Self {
         let slot = run.div_f64(1.0 - WARM_UP).clamp(SLOT_MIN, SLOT_MAX);
@@ -86,7 +86,7 @@ impl Clock {
     }
 
     /// Learns what a measurement that was given `slot` took in all.
-    pub fn learn(&mut self, slot: Slot, took: Duration) {
+    pub fn learn(&mut self, slot: TimeSlot, took: Duration) {
         let overhead = took.saturating_sub(slot.warm_up + slot.run);
         self.overhead = (self.overhead * 7 + overhead) / 8;
     }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn no_measurement_is_too_short_or_too_long() {
         let length = |ms| {
-            let slot = Slot::measuring(Duration::from_millis(ms));
+            let slot = TimeSlot::measuring(Duration::from_millis(ms));
             (slot.warm_up + slot.run, slot.warm_up * 3 == slot.run)
         };
         assert_eq!(
@@ -112,7 +112,8 @@ mod tests {
     fn what_a_measurement_takes_beyond_its_time_is_learnt() {
         let mut clock = Clock::start(Duration::from_secs(100));
         for _ in 0..100 {
-            clock.learn(Slot::measuring(Duration::from_millis(300)), Duration::from_millis(450));
+            clock
+                .learn(TimeSlot::measuring(Duration::from_millis(300)), Duration::from_millis(450));
         }
         assert!(
             clock.overhead() > Duration::from_millis(49)

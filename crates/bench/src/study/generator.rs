@@ -91,7 +91,7 @@ impl Lane {
 
 /// A device that this process does not reach, as only the machines that put the load on do, or as
 /// it was closed with its block. What it is is known.
-pub struct Known {
+pub struct KnownDevice {
     /// Its URL, without secrets.
     pub url: String,
     /// Its size and limits.
@@ -100,7 +100,7 @@ pub struct Known {
     pub features: Features,
 }
 
-impl Known {
+impl KnownDevice {
     /// What is known of a device.
     pub(super) fn of(device: &dyn BlockDevice) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Known {
     }
 }
 
-impl BlockDevice for Known {
+impl BlockDevice for KnownDevice {
     fn url(&self) -> &str {
         &self.url
     }

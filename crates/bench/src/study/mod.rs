@@ -10,7 +10,7 @@
 //! suite that counts then has each lane do a fixed number of operations, of which everything is
 //! counted.
 
-mod agreeing;
+mod agreement;
 mod blocks;
 mod clock;
 mod counting;
@@ -19,10 +19,10 @@ mod filling;
 mod generator;
 mod machine;
 mod machines;
-mod meanwhile;
 mod notes;
 mod open_loop;
 mod outcome;
+mod processor_use;
 mod relating;
 mod remarks;
 mod rounds;
@@ -33,7 +33,7 @@ mod steady;
 mod tails;
 pub(crate) mod ticks;
 
-pub use generator::{Generator, Known, Purpose};
+pub use generator::{Generator, KnownDevice, Purpose};
 
 use crate::error::Error;
 use crate::results::{self, Results, SCHEMA};
@@ -86,7 +86,7 @@ pub struct Lane {
 }
 
 /// What is measured in a block.
-pub struct Stage {
+pub struct LaneSet {
     /// What to measure, at least one.
     pub lanes: Vec<Lane>,
     /// A server of the ceiling, whose region is as large as the device.
@@ -104,7 +104,7 @@ pub struct Server {
 }
 
 /// Ends the processes of the last block and makes the same lanes anew, in the same order.
-pub type SetUp<'a> = Box<dyn FnMut() -> Result<Stage, Error> + 'a>;
+pub type SetUp<'a> = Box<dyn FnMut() -> Result<LaneSet, Error> + 'a>;
 
 /// A study.
 pub struct StudySpec<'a> {
@@ -119,7 +119,7 @@ pub struct StudySpec<'a> {
     /// The command line, without secrets; only reported.
     pub command: Vec<String>,
     /// What the first block measures.
-    pub stage: Stage,
+    pub stage: LaneSet,
     /// Makes it anew for each further block; none: it stays, and what is the same for its life is
     /// in no interval.
     pub set_up: Option<SetUp<'a>>,
@@ -192,7 +192,7 @@ pub fn run(
             load_before,
             load_after: machine::load(),
             mhz: rounds.mhz,
-            ..rounds.meanwhile.conditions()
+            ..rounds.processor_use.conditions()
         },
         lanes: rounds.lanes(),
         skipped: facts.skipped,

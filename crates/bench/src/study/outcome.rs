@@ -1,6 +1,6 @@
 //! What a study has found, from its samples.
 
-use super::agreeing;
+use super::agreement;
 use super::rounds::Rounds;
 use super::running::{Load, command_of};
 use super::sample;
@@ -95,7 +95,7 @@ impl Rounds<'_> {
         if self.spec.stage.lanes.iter().any(|lane| !lane.is_elsewhere()) {
             notes.extend(notes::cores(results));
         }
-        notes.extend(agreeing::notes(self, results));
+        notes.extend(agreement::notes(self, results));
         notes.extend(notes::conditions(results));
         notes.extend(notes::limited(results));
         notes.extend(notes::preconditioned(results));

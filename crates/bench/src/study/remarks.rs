@@ -1,7 +1,7 @@
 //! What to know about single rows: words that stand beside their figures.
 
 use crate::report::units::count;
-use crate::results::{Curve, End, Point, Results, Row};
+use crate::results::{Curve, CurveEnd, Point, Results, Row};
 
 /// How much more a greater depth must bring before a row is called not saturated: as a part of its
 /// IOPS.
@@ -73,7 +73,7 @@ fn unsaturated(curve: &Curve, row: &Row, in_flight: u32) -> Option<String> {
         .best()
         .filter(|best| best.in_flight > in_flight && best.iops > row.iops * (1.0 + MORE))?;
     let Point { in_flight: deeper, iops, .. } = *best;
-    let end = if curve.end == End::Growing { ", and was still growing" } else { "" };
+    let end = if curve.end == CurveEnd::Growing { ", and was still growing" } else { "" };
     let iops = count(iops);
     Some(format!(
         "Not saturated with {in_flight} operations in flight: with {deeper} it did {iops} operations per second{end}."

@@ -1,9 +1,9 @@
 //! Going through the rounds.
 
-use super::clock::{Clock, Slot};
+use super::clock::{Clock, TimeSlot};
 use super::cycles;
 use super::machine;
-use super::meanwhile::Meanwhile;
+use super::processor_use::ProcessorUse;
 use super::sample::{self, Sample};
 use super::tails::Tails;
 use super::ticks::Ticks;
@@ -52,7 +52,7 @@ pub(super) struct Rounds<'a> {
     pub(super) block: u32,
     /// The headline so far.
     pub(super) so_far: String,
-    pub(super) meanwhile: Meanwhile,
+    pub(super) processor_use: ProcessorUse,
     /// IOPS and latency over the depth.
     pub(super) curves: Vec<Curve>,
     /// How real devices were brought to their steady state.
@@ -84,7 +84,7 @@ impl<'a> Rounds<'a> {
         }
         Ok(Self {
             clock: Clock::start(spec.budget()),
-            meanwhile: Meanwhile::start(&spec.stage),
+            processor_use: ProcessorUse::start(&spec.stage),
             samples: workloads.iter().map(|_| vec![Vec::new(); series]).collect(),
             tails: vec![vec![Tails::new(); series - 1]; workloads.len()],
             rates: vec![None; workloads.len()],
@@ -132,7 +132,7 @@ impl<'a> Rounds<'a> {
                     at,
                     self.rounds + attempt,
                     self.missing(at),
-                    Slot::measuring(length),
+                    TimeSlot::measuring(length),
                 )?;
             }
         }
@@ -205,7 +205,7 @@ impl<'a> Rounds<'a> {
         at: usize,
         round: u32,
         mut who: Vec<Who>,
-        slot: Slot,
+        slot: TimeSlot,
     ) -> Result<(), Error> {
         if self.workloads[at].open.is_some() {
             // It has no rate of its own to compare with.

@@ -1,6 +1,6 @@
 //! One measurement: a workload on a lane, or on bare TCP.
 
-use super::clock::Slot;
+use super::clock::TimeSlot;
 use super::machines::OfMachine;
 use super::rounds::{Rounds, Who};
 use super::sample::Sample;
@@ -43,7 +43,7 @@ impl Rounds<'_> {
         lane: usize,
         at: usize,
         round: u32,
-        slot: Slot,
+        slot: TimeSlot,
     ) -> Result<Option<Sample>, Error> {
         let Some(load) = self.load_of(at) else { return Ok(None) };
         let Some(Ran { report, series }) = self.report_of(lane, at, load, round, slot)? else {
@@ -73,7 +73,7 @@ impl Rounds<'_> {
         at: usize,
         load: Load,
         round: u32,
-        slot: Slot,
+        slot: TimeSlot,
     ) -> Result<Option<Ran>, Error> {
         let slot = self.slice_of(lane, slot);
         let (lane, workload) = (&self.spec.stage.lanes[lane], &self.workloads[at]);
@@ -113,7 +113,7 @@ impl Rounds<'_> {
         &mut self,
         at: usize,
         round: u32,
-        slot: Slot,
+        slot: TimeSlot,
     ) -> Result<Option<Sample>, Error> {
         let (Some(server), workload) = (&self.spec.stage.ceiling, &self.workloads[at]) else {
             return Ok(None);
@@ -203,7 +203,7 @@ pub(super) fn command_of(
     lane: &Lane,
     load: Load,
     size: u64,
-    slot: Slot,
+    slot: TimeSlot,
 ) -> String {
     let job = JobSpec {
         ramp_time: slot.warm_up,

@@ -1,6 +1,6 @@
 //! One measurement, and how the rounds of a point become a row.
 
-use super::clock::Slot;
+use super::clock::TimeSlot;
 use super::machines::OfMachine;
 use super::ticks::Ticks;
 use crate::ceiling::CeilingReport;
@@ -169,10 +169,10 @@ fn latency_of(samples: &[Sample], of: fn(&Sample) -> &Latency) -> Latency {
 }
 
 /// How long the measurements of a row were, by their median.
-pub fn slot_of(samples: &[Sample]) -> Slot {
+pub fn slot_of(samples: &[Sample]) -> TimeSlot {
     let seconds = median_of(samples, |s| s.seconds);
     let warm_up = samples.first().map_or(Duration::ZERO, |s| s.warm_up);
-    Slot { warm_up, run: Duration::try_from_secs_f64(seconds).unwrap_or_default() }
+    TimeSlot { warm_up, run: Duration::try_from_secs_f64(seconds).unwrap_or_default() }
 }
 
 /// What the processors did in all rounds together.

@@ -1,12 +1,12 @@
 //! Driving lanes until they no longer grow: a curve of IOPS and latency over the depth, and what
 //! ended it.
 
-use super::clock::Slot;
+use super::clock::TimeSlot;
 use super::rounds::{Rounds, Who};
 use super::running::{Load, Ran};
 use super::sample::{self, BUSY_TURNS};
 use crate::error::Error;
-use crate::results::{Curve, End, Point};
+use crate::results::{Curve, CurveEnd, Point};
 use crate::suite::Saturation;
 use core::time::Duration;
 
@@ -35,7 +35,7 @@ impl Rounds<'_> {
         let steps = (workloads.len() * depths.len() * lanes).max(1) as u32;
         let time = self.clock.budget().mul_f64(plan.time_percent / 100.0);
         let until = self.clock.elapsed() + time;
-        let slot = Slot::measuring((time / steps).min(STEP_MAX).mul_f64(0.7));
+        let slot = TimeSlot::measuring((time / steps).min(STEP_MAX).mul_f64(0.7));
         for at in workloads {
             let curves = self.curves_of(at, &plan, &depths, slot, until)?;
             self.curves.extend(curves);
@@ -48,28 +48,28 @@ impl Rounds<'_> {
         at: usize,
         plan: &Saturation,
         depths: &[u32],
-        slot: Slot,
+        slot: TimeSlot,
         until: Duration,
     ) -> Result<Vec<Curve>, Error> {
         let lanes = self
             .alive()
             .into_iter()
             .filter_map(|who| if let Who::Lane(lane) = who { Some(lane) } else { None });
-        let mut growing: Vec<(usize, Vec<Point>, Option<End>)> =
+        let mut growing: Vec<(usize, Vec<Point>, Option<CurveEnd>)> =
             lanes.map(|lane| (lane, Vec::new(), None)).collect();
         for (step, depth) in depths.iter().enumerate() {
             for (lane, points, end) in growing.iter_mut().filter(|(_, _, end)| end.is_none()) {
                 if self.stopped() || self.clock.elapsed() > until {
-                    *end = Some(End::Time);
+                    *end = Some(CurveEnd::Time);
                     continue;
                 }
                 let best = points.iter().map(|point| point.iops).fold(0.0, f64::max);
                 match self.best_of(*lane, at, *depth, step as u32, slot, best * (1.0 - DISTURBED)) {
                     Ok(Some(point)) => points.push(point),
-                    Ok(None) => *end = Some(End::Time),
+                    Ok(None) => *end = Some(CurveEnd::Time),
                     Err(error) => {
                         self.fail(Who::Lane(*lane), "could not be driven deeper", error, 0);
-                        *end = Some(End::Time);
+                        *end = Some(CurveEnd::Time);
                     }
                 }
                 *end = end.or_else(|| end_of(points, plan.growth_percent));
@@ -77,12 +77,12 @@ impl Rounds<'_> {
         }
         let name = self.workloads[at].name.clone();
         let lane_name = |lane: usize| self.spec.stage.lanes[lane].name.clone();
-        let curve = |(lane, points, end): (usize, Vec<Point>, Option<End>)| {
+        let curve = |(lane, points, end): (usize, Vec<Point>, Option<CurveEnd>)| {
             let curve = Curve {
                 lane: lane_name(lane),
                 workload: name.clone(),
                 points,
-                end: end.unwrap_or(End::Growing),
+                end: end.unwrap_or(CurveEnd::Growing),
             };
             Curve { end: curve.verdict(), ..curve }
         };
@@ -96,7 +96,7 @@ impl Rounds<'_> {
         at: usize,
         depth: u32,
         step: u32,
-        slot: Slot,
+        slot: TimeSlot,
         least: f64,
     ) -> Result<Option<Point>, Error> {
         let mut best: Option<Point> = None;
@@ -117,7 +117,7 @@ impl Rounds<'_> {
         at: usize,
         depth: u32,
         step: u32,
-        slot: Slot,
+        slot: TimeSlot,
     ) -> Result<Option<Point>, Error> {
         let jobs = self.workloads[at].jobs.min(depth);
         let load = Load { jobs, iodepth: depth / jobs, rate: None };
@@ -142,7 +142,7 @@ impl Rounds<'_> {
 
 /// Whether the growth has ended, and by what: in the last steps twice the depth brought less than
 /// `growth_percent` more than the best before.
-fn end_of(points: &[Point], growth_percent: f64) -> Option<End> {
+fn end_of(points: &[Point], growth_percent: f64) -> Option<CurveEnd> {
     let flat_from = points.len().checked_sub(FLAT_STEPS).filter(|from| *from > 0)?;
     let (before, last) = points.split_at(flat_from);
     let best = before.iter().map(|point| point.iops).fold(0.0, f64::max);
@@ -150,7 +150,7 @@ fn end_of(points: &[Point], growth_percent: f64) -> Option<End> {
         return None;
     }
     let busy = last.iter().all(|point| point.generator >= BUSY_TURNS);
-    Some(if busy { End::Generator } else { End::Saturated })
+    Some(if busy { CurveEnd::Generator } else { CurveEnd::Saturated })
 }
 
 #[cfg(test)]
@@ -172,9 +172,9 @@ mod tests {
         let end = |iops: &[f64], generator| end_of(&points(iops, generator), 5.0);
         assert_eq!((end(&[], 0.0), end(&[100.0, 101.0], 0.0)), (None, None));
         assert_eq!(end(&[100.0, 190.0, 195.0], 0.2), None, "190 was growth");
-        assert_eq!(end(&[100.0, 190.0, 195.0, 198.0], 0.2), Some(End::Saturated));
+        assert_eq!(end(&[100.0, 190.0, 195.0, 198.0], 0.2), Some(CurveEnd::Saturated));
         assert_eq!(end(&[100.0, 190.0, 150.0, 260.0], 0.2), None, "one step was disturbed");
-        assert_eq!(end(&[100.0, 190.0, 195.0, 198.0], 0.9), Some(End::Generator));
+        assert_eq!(end(&[100.0, 190.0, 195.0, 198.0], 0.9), Some(CurveEnd::Generator));
     }
 
     #[test]
@@ -183,9 +183,12 @@ mod tests {
             Curve { lane: String::new(), workload: String::new(), points: points(iops, 0.2), end }
                 .verdict()
         };
-        assert_eq!(verdict(&[100.0, 190.0, 195.0, 180.0], End::Saturated), End::Saturated);
-        assert_eq!(verdict(&[100.0, 190.0, 60.0, 70.0], End::Saturated), End::Fell);
-        assert_eq!(verdict(&[100.0, 190.0, 60.0, 70.0], End::Time), End::Time);
-        assert_eq!(verdict(&[], End::Growing), End::Growing);
+        assert_eq!(
+            verdict(&[100.0, 190.0, 195.0, 180.0], CurveEnd::Saturated),
+            CurveEnd::Saturated
+        );
+        assert_eq!(verdict(&[100.0, 190.0, 60.0, 70.0], CurveEnd::Saturated), CurveEnd::Fell);
+        assert_eq!(verdict(&[100.0, 190.0, 60.0, 70.0], CurveEnd::Time), CurveEnd::Time);
+        assert_eq!(verdict(&[], CurveEnd::Growing), CurveEnd::Growing);
     }
 }

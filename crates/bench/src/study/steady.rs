@@ -2,7 +2,7 @@
 //! Specification: a fresh SSD writes faster than one whose free blocks are used up, so all of it is
 //! written twice from front to back and then at random, until the rate no longer changes.
 
-use super::clock::Slot;
+use super::clock::TimeSlot;
 use super::rounds::{Rounds, Who};
 use super::{Purpose, StudyProgress};
 use crate::error::Error;
@@ -84,7 +84,7 @@ impl Rounds<'_> {
                 }
             };
             let left = until.saturating_sub(self.clock.elapsed());
-            let slot = Slot::measuring(left / (2 * WINDOW as u32));
+            let slot = TimeSlot::measuring(left / (2 * WINDOW as u32));
             let mut rounds = Vec::new();
             while rounds.len() < ROUNDS_MAX as usize
                 && !is_steady(&rounds)

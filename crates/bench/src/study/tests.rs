@@ -30,7 +30,7 @@ fn spec(lanes: Vec<Lane>, ceiling: Option<SocketAddr>) -> StudySpec<'static> {
         budget: Some(Duration::from_secs(1)),
         seed: 7,
         command: vec!["weft".into(), "study".into()],
-        stage: Stage {
+        stage: LaneSet {
             lanes,
             ceiling: ceiling.map(|address| Server { address, pid: None, process: Box::new(()) }),
         },
@@ -347,7 +347,7 @@ fn a_lane_is_driven_until_it_no_longer_grows() {
     // A machine that is too busy may end it early; it never calls the device faster than it is.
     assert!(
         curve.points.iter().all(|point| point.iops <= 900.0)
-            && curve.end != results::End::Generator,
+            && curve.end != results::CurveEnd::Generator,
         "{curve:?}"
     );
 }
@@ -398,7 +398,7 @@ fn each_block_is_set_up_anew() {
         );
         let lanes = both();
         old.borrow_mut().push(Arc::downgrade(&lanes[0].device));
-        Ok(Stage { lanes, ceiling: None })
+        Ok(LaneSet { lanes, ceiling: None })
     };
     let budget = Some(Duration::from_secs(600));
     let spec = StudySpec { suite, budget, set_up: Some(Box::new(set_up)), ..spec(first, None) };

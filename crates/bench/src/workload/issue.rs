@@ -1,6 +1,6 @@
 //! Choosing, building and submitting operations.
 
-use super::job::{Job, Slot, Spare, Stage};
+use super::job::{Job, JobStage, OpInFlight, Spare};
 use super::order::below;
 use super::pace::Pace;
 use super::spec::Direction;
@@ -38,14 +38,14 @@ impl Job {
     #[inline]
     fn choose(&mut self, now: Time) -> Option<Choice> {
         match self.stage {
-            Stage::Running => self.choose_running(now),
-            Stage::Verifying => self.choose_written().map(|unit| Choice {
+            JobStage::Running => self.choose_running(now),
+            JobStage::Verifying => self.choose_written().map(|unit| Choice {
                 direction: Direction::Read,
                 unit,
                 span: 1,
                 due: now,
             }),
-            Stage::Connecting if self.spare.len() + 1 == self.slots.len() => {
+            JobStage::Connecting if self.spare.len() + 1 == self.slots.len() => {
                 Some(Choice { direction: Direction::Read, unit: 0, span: self.shortest, due: now })
             }
             _ => None,
@@ -158,7 +158,7 @@ impl Job {
         if direction == Direction::Write && generation != 0 {
             self.stamp(&mut op, generation);
         }
-        self.slots[op.user as usize] = Slot { direction, unit, due, taken: due, generation };
+        self.slots[op.user as usize] = OpInFlight { direction, unit, due, taken: due, generation };
         self.queued_slots.push_back(op.user as u32);
         self.queued.push_back(op);
     }

@@ -11,7 +11,7 @@ use super::pace::Pace;
 use super::plan::Share;
 use super::record::Recorder;
 use super::report::{JobReport, VerifyReport};
-use super::shared::{Event, JobProgress, LoopState, Shared};
+use super::shared::{Event, JobProgress, LoopState, SharedRun};
 use super::spec::{Direction, Verify};
 use super::split::Sizes;
 use super::verify::ledger::Ledger;
@@ -34,7 +34,7 @@ const PASSES: usize = 4;
 
 /// The purpose of an operation in flight, found by [`Op::user`].
 #[derive(Clone, Copy)]
-pub(super) struct Slot {
+pub(super) struct OpInFlight {
     pub direction: Direction,
     pub unit: u64,
     /// When it was due, or begun.
@@ -59,7 +59,7 @@ impl From<Op> for Spare {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum JobStage {
     Opening,
     Connecting,
     Waiting,
@@ -86,11 +86,11 @@ pub(super) struct Schedule {
 pub(super) struct Job {
     pub id: DriverId,
     pub share: Share,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedRun>,
     pub on_loop: Rc<LoopState>,
     pub events: mpsc::Sender<Event>,
     pub queue: Box<dyn BlockQueue>,
-    pub stage: Stage,
+    pub stage: JobStage,
     pub schedule: Schedule,
     pub recording: bool,
     pub recorder: Recorder,
@@ -108,7 +108,7 @@ pub(super) struct Job {
     pub shortest: u64,
     /// A choice that has to wait for another operation on the same unit.
     pub held: Option<(Direction, u64)>,
-    pub slots: Box<[Slot]>,
+    pub slots: Box<[OpInFlight]>,
     /// Memory of the operations that are not in flight.
     pub spare: Vec<Spare>,
     /// Operations that the device did not take yet, and their slots in the same order.
@@ -129,7 +129,7 @@ impl Job {
         on: &Handle,
         queue: Box<dyn BlockQueue>,
         index: u32,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedRun>,
         on_loop: &Rc<LoopState>,
         events: &mpsc::Sender<Event>,
     ) -> Result<Self, Error> {
@@ -138,7 +138,7 @@ impl Job {
         let seed = plan.seed.wrapping_add(u64::from(index));
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let pattern = Pattern::new(plan.seed, plan.run, plan.geometry.block_bytes as usize);
-        let slot = Slot {
+        let slot = OpInFlight {
             direction: Direction::Read,
             unit: 0,
             due: Time::ZERO,
@@ -157,7 +157,7 @@ impl Job {
             on_loop: Rc::clone(on_loop),
             events: events.clone(),
             queue,
-            stage: Stage::Opening,
+            stage: JobStage::Opening,
             schedule: Schedule::default(),
             recording: false,
             recorder: Recorder::new(spec.rw),
@@ -241,7 +241,7 @@ impl Job {
     fn complete(&mut self, completion: Completion, now: Time) {
         let Completion { op, outcome } = completion;
         let slot = self.slots[op.user as usize];
-        if self.stage == Stage::Connecting {
+        if self.stage == JobStage::Connecting {
             // Whatever it ended with: what matters is that the way to the device stands as far as
             // it ever will.
             self.ledger.iter_mut().for_each(|ledger| ledger.end_read(slot.unit));
@@ -277,7 +277,7 @@ impl Job {
     }
 
     /// Checks the blocks of a read whose content is known.
-    fn check(&mut self, slot: &Slot, op: &Op) {
+    fn check(&mut self, slot: &OpInFlight, op: &Op) {
         let Some(found) = self.report.verify.as_mut().filter(|_| slot.direction == Direction::Read)
         else {
             return;
@@ -306,7 +306,8 @@ impl Job {
 
     /// Makes sure that the next paced operation is not late.
     fn await_due(&self, on: &Handle) -> Activity {
-        let (Stage::Running, Some(pace), false) = (self.stage, &self.pace, self.spare.is_empty())
+        let (JobStage::Running, Some(pace), false) =
+            (self.stage, &self.pace, self.spare.is_empty())
         else {
             return Activity::Idle;
         };
@@ -335,7 +336,7 @@ impl Driver for Job {
     fn work(&mut self, on: &Handle) -> Activity {
         let (mut busy, mut more) = (false, true);
         for _ in 0..PASSES {
-            if self.stage == Stage::Over {
+            if self.stage == JobStage::Over {
                 break;
             }
             let stage = self.stage;
@@ -350,7 +351,7 @@ impl Driver for Job {
         }
         match self.await_due(on) {
             Activity::Idle => {
-                Activity::busy_if(busy).or_settled_if(!more && self.stage == Stage::Running)
+                Activity::busy_if(busy).or_settled_if(!more && self.stage == JobStage::Running)
             }
             due => due,
         }

@@ -34,7 +34,7 @@ mod values;
 pub mod verify;
 
 pub use report::{
-    Batches, Depths, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report,
+    Batches, Depths, DirectionReport, ErrorCount, Execution, JobReport, LoopReport, Report,
     VerifyReport, system_calls,
 };
 pub use runner::{Gate, Phase, Progress, run, run_gated, run_until, run_watching};

@@ -159,7 +159,7 @@ impl Batches {
 
 /// Whether a failed operation may have been executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Known {
+pub enum Execution {
     /// The device has answered.
     Done,
     /// It did not reach the device.
@@ -170,7 +170,7 @@ pub enum Known {
     MayStillExecute,
 }
 
-impl From<&Outcome> for Known {
+impl From<&Outcome> for Execution {
     fn from(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Done(_) => Self::Done,
@@ -187,7 +187,7 @@ pub struct ErrorCount {
     /// Their direction.
     pub direction: Direction,
     /// Whether they may have been executed.
-    pub known: Known,
+    pub known: Execution,
     /// The status of the first one; its kind is that of all.
     pub status: Status,
     /// Address of the first one, in blocks of the device.
@@ -248,7 +248,7 @@ impl JobReport {
 
     /// Notes a failed operation.
     pub(super) fn fail(&mut self, direction: Direction, outcome: &Outcome, lba: u64) {
-        let (known, status) = (Known::from(outcome), outcome.status());
+        let (known, status) = (Execution::from(outcome), outcome.status());
         let alike = |e: &&mut ErrorCount| {
             (e.direction, e.known, e.status.kind) == (direction, known, status.kind)
         };

@@ -4,7 +4,7 @@ use super::job::Job;
 use super::plan::Plan;
 use super::queues::Queues;
 use super::report::{LoopReport, Report};
-use super::shared::{Event, JobProgress, LoopState, Shared};
+use super::shared::{Event, JobProgress, LoopState, SharedRun};
 use super::spec::{Direction, JobSpec};
 use crate::error::Error;
 use crate::limits::{GATE_EVERY, PROGRESS_EVERY};
@@ -161,7 +161,7 @@ fn run_name(started: SystemTime) -> u64 {
 }
 
 struct Runner {
-    shared: Arc<Shared>,
+    shared: Arc<SharedRun>,
     loops: Vec<OneLoop>,
     events: Receiver<Event>,
     view: View,
@@ -180,7 +180,7 @@ type Collected = (Vec<super::report::JobReport>, Vec<LoopReport>, [Usage; 2]);
 impl Runner {
     /// Starts all loops with their jobs, which connect and then wait.
     fn start(device: &Arc<dyn BlockDevice>, plan: Plan, watched: &[u32]) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::new(plan, watched));
+        let shared = Arc::new(SharedRun::new(plan, watched));
         let (give, events) = mpsc::channel();
         let mut runner = Self { shared, loops: Vec::new(), events, view: View::default() };
         for thread in 0..runner.shared.plan.threads {
@@ -292,7 +292,7 @@ fn panic_text(panic: &(dyn core::any::Any + Send)) -> String {
 
 fn start_loop(
     device: &Arc<dyn BlockDevice>,
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRun>,
     thread: u32,
     give: &Sender<Event>,
 ) -> Result<OneLoop, Error> {
@@ -345,7 +345,7 @@ struct View {
 }
 
 impl View {
-    fn update(&mut self, shared: &Shared) -> Progress {
+    fn update(&mut self, shared: &SharedRun) -> Progress {
         let now = Instant::now();
         let counts = shared.progress.iter().map(|job| job.counts()).fold([(0, 0); 3], add);
         let (before, since) =
@@ -372,7 +372,7 @@ impl View {
         }
     }
 
-    fn phase(&self, shared: &Shared, elapsed: Duration) -> Phase {
+    fn phase(&self, shared: &SharedRun, elapsed: Duration) -> Phase {
         if self.started.is_none() {
             Phase::Connecting
         } else if shared.progress.iter().any(|job| job.to_verify.load(Relaxed) > 0) {
@@ -391,7 +391,7 @@ fn add(sum: [(u64, u64); 3], one: [(u64, u64); 3]) -> [(u64, u64); 3] {
 
 /// How much is done: by time where time ends the run, by operations where their number does, by the
 /// larger where both may.
-fn fraction(shared: &Shared, phase: Phase, elapsed: Duration, counts: &[(u64, u64); 3]) -> f64 {
+fn fraction(shared: &SharedRun, phase: Phase, elapsed: Duration, counts: &[(u64, u64); 3]) -> f64 {
     if phase == Phase::Verifying {
         let of = |job: &JobProgress| {
             (job.to_verify.load(Relaxed), job.counts()[Direction::Read.index()].0)

@@ -30,7 +30,7 @@ pub(super) struct LoopEnd {
 }
 
 /// Across threads; written now and then, never for each operation by more than one.
-pub(super) struct Shared {
+pub(super) struct SharedRun {
     pub plan: Plan,
     /// All jobs are connected: each starts when it sees this.
     pub go: AtomicBool,
@@ -65,7 +65,7 @@ impl JobProgress {
     }
 }
 
-impl Shared {
+impl SharedRun {
     pub fn new(plan: Plan, watched: &[u32]) -> Self {
         let progress = (0..plan.spec.numjobs).map(|_| JobProgress::default()).collect();
         Self {

@@ -1,6 +1,6 @@
 //! From one stage of a job to the next.
 
-use super::job::{Job, Schedule, Stage};
+use super::job::{Job, JobStage, Schedule};
 use super::pace::Pace;
 use super::record::Recorder;
 use super::report::JobReport;
@@ -27,30 +27,30 @@ impl Job {
     pub(super) fn advance(&mut self, on: &Handle) {
         let now = on.now();
         match self.stage {
-            Stage::Opening => self.stage = Stage::Connecting,
-            Stage::Connecting if self.spare.len() == self.slots.len() => {
-                self.stage = Stage::Waiting;
+            JobStage::Opening => self.stage = JobStage::Connecting,
+            JobStage::Connecting if self.spare.len() == self.slots.len() => {
+                self.stage = JobStage::Waiting;
                 self.tell(Event::Ready);
             }
-            Stage::Connecting | Stage::Waiting if self.stopped() => self.end_measurement(on),
-            Stage::Waiting => self.start(on),
-            Stage::Running => self.run_on(on),
-            Stage::Draining { give_up }
+            JobStage::Connecting | JobStage::Waiting if self.stopped() => self.end_measurement(on),
+            JobStage::Waiting => self.start(on),
+            JobStage::Running => self.run_on(on),
+            JobStage::Draining { give_up }
                 if self.in_flight() + self.queued.len() == 0 || now >= give_up =>
             {
                 self.end_measurement(on)
             }
-            Stage::Draining { give_up } | Stage::DrainingVerify { give_up } => {
+            JobStage::Draining { give_up } | JobStage::DrainingVerify { give_up } => {
                 self.hurry(on, give_up)
             }
-            Stage::Verifying
+            JobStage::Verifying
                 if self.cursor >= self.share.units || self.stopped() || self.has_failed() =>
             {
                 self.drain(on)
             }
             _ => {}
         }
-        if let Stage::DrainingVerify { give_up } = self.stage
+        if let JobStage::DrainingVerify { give_up } = self.stage
             && (self.in_flight() + self.queued.len() == 0 || on.now() >= give_up)
         {
             self.end(on);
@@ -68,7 +68,7 @@ impl Job {
         let record = start + spec.ramp_time;
         self.schedule = Schedule { record, end: spec.runtime.map(|runtime| record + runtime) };
         self.pace = Pace::new(spec, start);
-        self.stage = Stage::Running;
+        self.stage = JobStage::Running;
         for at in [Some(record), self.schedule.end].into_iter().flatten() {
             on.wake_at(self.id, at);
         }
@@ -122,17 +122,17 @@ impl Job {
         let give_up = on.now() + if self.stopped() { STOP_MAX } else { DRAIN_MAX };
         on.wake_at(self.id, give_up);
         self.stage = match self.stage {
-            Stage::Verifying => Stage::DrainingVerify { give_up },
-            _ => Stage::Draining { give_up },
+            JobStage::Verifying => JobStage::DrainingVerify { give_up },
+            _ => JobStage::Draining { give_up },
         };
     }
 
     /// Brings the end of waiting forward when the user has lost patience.
     fn hurry(&mut self, on: &Handle, give_up: Time) {
         if self.stopped() && give_up > on.now() + STOP_MAX {
-            let verify = matches!(self.stage, Stage::DrainingVerify { .. });
+            let verify = matches!(self.stage, JobStage::DrainingVerify { .. });
             self.withdraw();
-            self.stage = if verify { Stage::Verifying } else { Stage::Running };
+            self.stage = if verify { JobStage::Verifying } else { JobStage::Running };
             self.drain(on);
         }
     }
@@ -155,7 +155,7 @@ impl Job {
     }
 
     fn begin_verify(&mut self, on: &Handle) {
-        self.stage = Stage::Verifying;
+        self.stage = JobStage::Verifying;
         self.held = None;
         self.recorder = Recorder::new(Rw::Read);
         self.recorder.begin(on.clock());
@@ -167,7 +167,7 @@ impl Job {
 
     /// All is over.
     fn end(&mut self, on: &Handle) {
-        if matches!(self.stage, Stage::DrainingVerify { .. }) {
+        if matches!(self.stage, JobStage::DrainingVerify { .. }) {
             self.report.unfinished = (self.in_flight() + self.queued.len()) as u64;
             let mut phase = JobReport::default();
             self.recorder.finish(&mut phase);
@@ -178,7 +178,7 @@ impl Job {
         if let (Some(ledger), Some(verify)) = (&self.ledger, &mut self.report.verify) {
             verify.unknown_units = ledger.unknown();
         }
-        self.stage = Stage::Over;
+        self.stage = JobStage::Over;
         let report = core::mem::take(&mut self.report);
         self.tell(Event::Done(Box::new(report)));
         on.remove(self.id);

@@ -2,7 +2,7 @@
 
 use weft_bench::relation::{Estimate, Scale};
 use weft_bench::results::{
-    Counts, CpuPerIo, Curve, Drawing, End, EndCounts, Figure, Lane, Latency, Machine, Metric,
+    Counts, CpuPerIo, Curve, CurveEnd, Drawing, EndCounts, Figure, Lane, Latency, Machine, Metric,
     OpenLoop, Point, Published, Quantity, Relation, Results, Row, Workload,
 };
 
@@ -259,7 +259,8 @@ pub fn with_curves() -> Results {
         points: vec![point(1, 50e3), point(2, 90e3), point(64, 900e3), point(128, 905e3)],
         end,
     };
-    results.curves = vec![curve("local", End::Generator), curve("nvme+tcp", End::Saturated)];
+    results.curves =
+        vec![curve("local", CurveEnd::Generator), curve("nvme+tcp", CurveEnd::Saturated)];
     results
         .rows
         .iter_mut()

@@ -49,9 +49,15 @@ fn world() -> (World, [LoopId; 2]) {
     (world, loops)
 }
 
-type Seen = Rc<RefCell<Vec<(u64, Time)>>>;
+type CompletionTimes = Rc<RefCell<Vec<(u64, Time)>>>;
 
-fn start(world: &World, at: LoopId, device: &Device, kinds: &[OpKind], cancel: &[u64]) -> Seen {
+fn start(
+    world: &World,
+    at: LoopId,
+    device: &Device,
+    kinds: &[OpKind],
+    cancel: &[u64],
+) -> CompletionTimes {
     let on = world.handle(at);
     let op = |(user, kind): (u64, &OpKind)| {
         let data = Segments::from_iter(
@@ -60,7 +66,7 @@ fn start(world: &World, at: LoopId, device: &Device, kinds: &[OpKind], cancel: &
         Op::new(*kind, user, u32::from(*kind != OpKind::Flush), user + 100, data)
     };
     let ops = (0..).zip(kinds).map(op).collect();
-    let seen = Seen::default();
+    let seen = CompletionTimes::default();
     let id = on.spawn(|id| User {
         queue: device.open_queue(&on, id).unwrap(),
         ops,
@@ -74,7 +80,7 @@ fn start(world: &World, at: LoopId, device: &Device, kinds: &[OpKind], cancel: &
 
 /// When each operation ended, in whole units of `unit` since the beginning: a turn of a loop takes
 /// far less.
-fn ends(seen: &Seen, start: Time, unit: Duration) -> Vec<(u64, u128)> {
+fn ends(seen: &CompletionTimes, start: Time, unit: Duration) -> Vec<(u64, u128)> {
     seen.borrow()
         .iter()
         .map(|(user, at)| (user - 100, (*at - start).as_nanos() / unit.as_nanos()))

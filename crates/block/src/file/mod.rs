@@ -55,10 +55,10 @@ use system::Direct;
 use weft_io::{DriverId, Handle};
 
 /// A file or disk.
-pub struct FileDevice(Arc<Shared>);
+pub struct FileDevice(Arc<SharedFile>);
 
 /// The part that all queues of the device share.
-struct Shared {
+struct SharedFile {
     url: String,
     file: Arc<std::fs::File>,
     geometry: Geometry,
@@ -123,7 +123,7 @@ impl FileDevice {
             serial: facts.as_ref().and_then(|facts| facts.serial.clone()),
             model: facts.map_or_else(|| Some("weft file".into()), |facts| facts.model),
         };
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(SharedFile {
             url: url.into(),
             file: Arc::new(opened.file),
             geometry,
@@ -148,7 +148,7 @@ impl FileDevice {
     }
 }
 
-impl Shared {
+impl SharedFile {
     fn geometry(&self) -> Geometry {
         Geometry { blocks: self.blocks.load(Ordering::Relaxed), ..self.geometry }
     }
@@ -183,7 +183,7 @@ impl Shared {
     }
 }
 
-impl Shared {
+impl SharedFile {
     fn log_not_durable(&self, status: crate::status::Status) {
         let why = status.raw.map_or_else(|| format!("{:?}", status.kind), |raw| raw.to_string());
         tracing::error!(

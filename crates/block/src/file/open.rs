@@ -47,7 +47,7 @@ pub(super) struct Opened {
 
 /// What the path is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PathKind {
     Disk,
     File,
     /// A file that did not exist.
@@ -70,7 +70,7 @@ pub(super) fn open(
     }
     let opened = inspect(url, &wanted, file, kind);
     match (&opened, created) {
-        _ if kind != Kind::Created => {}
+        _ if kind != PathKind::Created => {}
         (Ok(_), Some(created)) => created.add(&wanted.path),
         (Ok(_), None) => {}
         (Err(_), _) => drop(std::fs::remove_file(&wanted.path)),
@@ -79,10 +79,10 @@ pub(super) fn open(
 }
 
 /// Measures a file or disk that is open.
-fn inspect(url: &str, wanted: &Wanted, file: File, kind: Kind) -> Result<Opened, Error> {
+fn inspect(url: &str, wanted: &Wanted, file: File, kind: PathKind) -> Result<Opened, Error> {
     let bytes =
         measure(&file).map_err(|e| Error::io(format!("{url}: cannot read its size: {e}"), e))?;
-    let disk = if kind == Kind::Disk { Some(disk(url, &file)?) } else { None };
+    let disk = if kind == PathKind::Disk { Some(disk(url, &file)?) } else { None };
     let facts = disk.as_ref().map(|(_, facts)| facts);
     if !wanted.read_only && facts.is_some_and(|facts| facts.read_only) {
         return Err(Error::refused(url, Refusal::ReadOnlyDisk));
@@ -144,10 +144,10 @@ fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
     Ok(wanted)
 }
 
-fn open_or_create(url: &str, wanted: &Wanted, shared: bool) -> Result<(File, Kind), Error> {
+fn open_or_create(url: &str, wanted: &Wanted, shared: bool) -> Result<(File, PathKind), Error> {
     let metadata = match std::fs::metadata(&wanted.path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Ok((create(url, wanted)?, Kind::Created));
+            return Ok((create(url, wanted)?, PathKind::Created));
         }
         Err(e) => return Err(refused(url, wanted, e)),
         Ok(metadata) => metadata,
@@ -163,11 +163,11 @@ fn open_or_create(url: &str, wanted: &Wanted, shared: bool) -> Result<(File, Kin
         system::refuse_mounted(&mut exclusive);
         let file = exclusive.open(&wanted.path).map_err(|e| refused(url, wanted, e))?;
         if wanted.lock && !shared {
-            return Ok((file, Kind::Disk));
+            return Ok((file, PathKind::Disk));
         }
         // Others of weft's are to open it too. Nobody has it exclusively now.
     }
-    let kind = if is_block_device { Kind::Disk } else { Kind::File };
+    let kind = if is_block_device { PathKind::Disk } else { PathKind::File };
     Ok((options.open(&wanted.path).map_err(|e| refused(url, wanted, e))?, kind))
 }
 

@@ -1,8 +1,8 @@
 //! A queue of a file: converts block operations to disk operations.
 
-use super::Shared;
+use super::SharedFile;
 use super::durability::{Before, Ticket, is_durable};
-use super::room::Part;
+use super::room::ReservedRoom;
 use super::scratch::{self, Use};
 use crate::check;
 use crate::device::{BlockQueue, Change};
@@ -25,7 +25,7 @@ use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop, Time};
 pub(super) struct FileQueue(Option<Core>);
 
 struct Core {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFile>,
     disk: DiskFile,
     /// For discards on a disk.
     trim: Option<DiskFile>,
@@ -49,7 +49,7 @@ struct Core {
     held: Vec<(Before, Op)>,
     reaped: Vec<DiskDone>,
     /// Held by the one operation of this queue that uses the file's own memory.
-    room: Option<Part>,
+    room: Option<ReservedRoom>,
     /// `submit` left operations with the caller.
     refused: bool,
 }
@@ -72,7 +72,7 @@ struct Plan {
 
 impl FileQueue {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedFile>,
         disk: DiskFile,
         trim: Option<DiskFile>,
         on: &Handle,

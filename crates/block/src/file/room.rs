@@ -17,7 +17,7 @@ struct Occupancy {
 }
 
 /// A part of the room, given back when it is dropped.
-pub(super) struct Part(Arc<Room>);
+pub(super) struct ReservedRoom(Arc<Room>);
 
 impl Room {
     fn lock(&self) -> MutexGuard<'_, Occupancy> {
@@ -30,11 +30,11 @@ impl Room {
         self: &Arc<Self>,
         again: bool,
         waiter: impl FnOnce() -> (RemoteLoop, DriverId),
-    ) -> Option<Part> {
+    ) -> Option<ReservedRoom> {
         let mut state = self.lock();
         if state.taken < FILE_SCRATCH_OPS && (again || state.waiters.is_empty()) {
             state.taken += 1;
-            return Some(Part(Arc::clone(self)));
+            return Some(ReservedRoom(Arc::clone(self)));
         }
         let (remote, driver) = waiter();
         if !state.waiters.iter().any(|(r, d)| *d == driver && r.is_same_loop(&remote)) {
@@ -44,7 +44,7 @@ impl Room {
     }
 }
 
-impl Drop for Part {
+impl Drop for ReservedRoom {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.taken -= 1;

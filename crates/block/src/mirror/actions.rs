@@ -3,9 +3,9 @@
 
 use super::core::Core;
 use super::engine::{Event, Io, Target};
-use super::held::Held;
-use super::port::{Port, What, memory};
+use super::port::{ActionPurpose, Port, memory};
 use super::start::names;
+use super::user_op::UserOp;
 use crate::op::{Completion, OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use weft_io::segment::{Divided, total_len};
@@ -30,7 +30,7 @@ impl Core {
             return self.engine_done(run, name, Outcome::NotSent(Status::new(StatusKind::Gone)));
         };
         let block = port.block_bytes as usize;
-        let plain = What::Plain { run, name };
+        let plain = ActionPurpose::Plain { run, name };
         match io {
             Io::Flush => port.send(OpKind::Flush, 0, 0, Segments::new(), plain),
             Io::Page { offset, bytes } => port.write_page(pool, offset, &bytes, plain),
@@ -39,7 +39,13 @@ impl Core {
             }
             Io::Fetch { copy, lba, blocks } => {
                 let data = memory(pool, blocks as usize * block);
-                port.send(OpKind::Read, lba, blocks, data, What::Fetch { run, name, copy });
+                port.send(
+                    OpKind::Read,
+                    lba,
+                    blocks,
+                    data,
+                    ActionPurpose::Fetch { run, name, copy },
+                );
             }
             Io::Store { copy, lba, blocks } => {
                 let mut data = Segments::new();
@@ -60,27 +66,27 @@ impl Core {
         &mut self,
         place: usize,
         index: usize,
-        what: What,
+        what: ActionPurpose,
         mut completion: Completion,
     ) {
         let outcome = completion.outcome;
         match what {
-            What::Plain { run, name } => self.engine_done(run, name, outcome),
-            What::Read { run, name, held } => {
+            ActionPurpose::Plain { run, name } => self.engine_done(run, name, outcome),
+            ActionPurpose::Read { run, name, held } => {
                 if let Some(held) = self.held.get_mut(held) {
                     held.op.data = core::mem::take(&mut completion.op.data);
                     held.is_lent = false;
                 }
                 self.engine_done(run, name, outcome);
             }
-            What::Compare { run, name, held } => {
+            ActionPurpose::Compare { run, name, held } => {
                 let Some(held) = self.held.get_mut(held) else { return };
                 held.is_lent = false;
                 let is_equal = !outcome.is_success() || held.equals(&completion.op.data);
                 let differs = Outcome::Done(Status::new(StatusKind::CompareFailed));
                 self.engine_done(run, name, if is_equal { outcome } else { differs });
             }
-            What::Fetch { run, name, copy } => {
+            ActionPurpose::Fetch { run, name, copy } => {
                 let mut memory = Divided::new();
                 memory.fill(core::mem::take(&mut completion.op.data));
                 if run == self.run {
@@ -88,7 +94,7 @@ impl Core {
                 }
                 self.engine_done(run, name, outcome);
             }
-            What::Slot { .. } => {
+            ActionPurpose::Slot { .. } => {
                 let pool = self.pool.clone();
                 let end = self
                     .port_at(place, index)
@@ -97,11 +103,11 @@ impl Core {
                     self.engine_done(run, name, outcome);
                 }
             }
-            What::Area => self.area_read(place, &completion),
-            What::Reserve if index == 0 => self.reserve_on(place, &completion),
-            What::Displace => self.displaced(place),
-            What::GiveBack if index == 0 => self.given_back(place),
-            What::Reserve | What::GiveBack => {}
+            ActionPurpose::Area => self.area_read(place, &completion),
+            ActionPurpose::Reserve if index == 0 => self.reserve_on(place, &completion),
+            ActionPurpose::Displace => self.displaced(place),
+            ActionPurpose::GiveBack if index == 0 => self.given_back(place),
+            ActionPurpose::Reserve | ActionPurpose::GiveBack => {}
         }
     }
 
@@ -160,7 +166,7 @@ impl Core {
 
 /// Begins an action for an operation of a user.
 fn act_for(
-    of: &mut Held,
+    of: &mut UserOp,
     held: u64,
     port: &mut Port,
     pool: &Pool,
@@ -172,18 +178,18 @@ fn act_for(
         Io::Read { .. } => {
             of.is_lent = true;
             let data = core::mem::take(&mut of.op.data);
-            port.send(OpKind::Read, lba, blocks, data, What::Read { run, name, held });
+            port.send(OpKind::Read, lba, blocks, data, ActionPurpose::Read { run, name, held });
         }
         Io::Compare { .. } => {
             of.is_lent = true;
             let data = memory(pool, blocks as usize * port.block_bytes as usize);
-            port.send(OpKind::Read, lba, blocks, data, What::Compare { run, name, held });
+            port.send(OpKind::Read, lba, blocks, data, ActionPurpose::Compare { run, name, held });
         }
         _ => {
             of.is_sent = true;
             let (kind, bytes) = sent(of.op.kind, total_len(&of.op.data));
             let data = of.share(bytes);
-            port.send(kind, lba, blocks, data, What::Plain { run, name });
+            port.send(kind, lba, blocks, data, ActionPurpose::Plain { run, name });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::layout::{AREA_BYTES, area_of_leg, data_bytes};
 use super::record::{LEGS_MAX, Record, Slots, Unreadable};
-use super::start::{Found, first_area, first_record, read};
+use super::start::{FoundLeg, first_area, first_record, read};
 use crate::error::{Error, ErrorKind};
 use uuid::Uuid;
 
@@ -51,7 +51,7 @@ pub fn label(url: &str, area: &[u8], block_bytes: u32) -> Result<Option<Label>, 
     if matches!(Slots::of(area, block_bytes).newest(), Err(Unreadable::Nothing)) {
         return Ok(None);
     }
-    let found = Found { url: url.to_owned(), area: area.to_vec(), block_bytes };
+    let found = FoundLeg { url: url.to_owned(), area: area.to_vec(), block_bytes };
     let (_, record) = read(&found).map_err(|why| Error::new(ErrorKind::Refused, why))?;
     Ok(Some(Label {
         mirror: record.mirror,
@@ -128,7 +128,7 @@ pub fn replace(
     leg: usize,
     leg_bytes: u64,
 ) -> Result<Vec<u8>, Error> {
-    let found = Found { url: url.to_owned(), area: area.to_vec(), block_bytes };
+    let found = FoundLeg { url: url.to_owned(), area: area.to_vec(), block_bytes };
     let (_, record) = read(&found).map_err(|why| Error::new(ErrorKind::Refused, why))?;
     let wrong = |text: String| Err(Error::new(ErrorKind::Usage, text));
     if leg >= usize::from(record.legs) || leg == usize::from(record.leg) {

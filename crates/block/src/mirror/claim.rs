@@ -21,7 +21,7 @@ pub(super) enum Verdict {
 
 /// What this process knows of a leg.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct ClaimContext {
     pub(super) mirror: Uuid,
     pub(super) opening: Uuid,
     /// This opening has reserved it before.
@@ -51,7 +51,7 @@ fn is_of(mirror: Uuid, key: u64) -> bool {
     key >> 32 == half(mirror)
 }
 
-pub(super) fn judge(report: &ReservationReport, known: Known) -> Verdict {
+pub(super) fn judge(report: &ReservationReport, known: ClaimContext) -> Verdict {
     let own = key(known.mirror, known.opening);
     let is_other = |registrant: &&ReservationHolder| {
         registrant.key != own && is_of(known.mirror, registrant.key)

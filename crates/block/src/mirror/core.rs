@@ -3,11 +3,11 @@
 
 use super::engine::{Engine, Output};
 use super::gather::{Leg, Phase, Store, millis, pause};
-use super::held::Held;
 use super::options::Options;
-use super::port::{Port, What};
-use super::seen::Seen;
+use super::port::{ActionPurpose, Port};
+use super::status::MirrorStatus;
 use super::unflushed::Unflushed;
+use super::user_op::UserOp;
 use crate::check;
 use crate::device::{Change, Features, Geometry, Presence};
 use crate::error::Error;
@@ -62,17 +62,17 @@ pub(super) struct Core {
     pub(super) state: Option<Store>,
     pub(super) pool: Pool,
     pub(super) promise: Option<Promise<Device>>,
-    pub(super) seen: Arc<Mutex<Seen>>,
+    pub(super) seen: Arc<Mutex<MirrorStatus>>,
     pub(super) waker: Waker,
     /// What the device was opened with.
     pub(super) geometry: Option<(Geometry, Features)>,
     pub(super) most: u32,
-    pub(super) held: Slots<Held>,
+    pub(super) held: Slots<UserOp>,
     /// Operations by their names in the engine.
     pub(super) by_name: BTreeMap<u64, u64>,
     pub(super) copies: BTreeMap<u64, Divided>,
     pub(super) unflushed: Unflushed,
-    ended: Vec<(What, Completion)>,
+    ended: Vec<(ActionPurpose, Completion)>,
     ready: Vec<Completion>,
     pub(super) changes: VecDeque<Change>,
     pub(super) owner: Option<DriverId>,
@@ -175,7 +175,7 @@ impl Core {
                 continue;
             }
             let is_full = self.held.len() >= MIRROR_QUEUE_OPS;
-            match if is_full { Err(op) } else { Held::new(op, &self.pool) } {
+            match if is_full { Err(op) } else { UserOp::new(op, &self.pool) } {
                 Ok(mut held) => {
                     held.covers = self.unflushed.acknowledged();
                     let held = self.held.insert(held);
@@ -370,7 +370,7 @@ impl Core {
         self.by_name.clear();
         let names: Vec<u64> = self.held.names().collect();
         for name in names {
-            let is_doubtful = |held: &Held| {
+            let is_doubtful = |held: &UserOp| {
                 matches!(held.op.kind, OpKind::CompareAndWrite { .. }) && held.is_sent
             };
             if self.held.get(name).is_some_and(is_doubtful) {

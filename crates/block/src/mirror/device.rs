@@ -2,7 +2,7 @@
 //! other loops.
 
 use super::core::Core;
-use super::seen::Seen;
+use super::status::MirrorStatus;
 use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity, Presence};
 use crate::error::{Error, ErrorKind};
 use crate::op::{Completion, Op};
@@ -20,13 +20,13 @@ use weft_io::{DriverId, Handle, RemoteLoop};
 pub(super) struct OnLoop(RefCell<Vec<(usize, Weak<RefCell<Core>>)>>);
 
 impl OnLoop {
-    pub(super) fn enter(&self, seen: &Arc<Mutex<Seen>>, core: &Rc<RefCell<Core>>) {
+    pub(super) fn enter(&self, seen: &Arc<Mutex<MirrorStatus>>, core: &Rc<RefCell<Core>>) {
         let mut all = self.0.borrow_mut();
         all.retain(|(_, core)| core.strong_count() > 0);
         all.push((Arc::as_ptr(seen).addr(), Rc::downgrade(core)));
     }
 
-    fn find(&self, seen: &Arc<Mutex<Seen>>) -> Option<Rc<RefCell<Core>>> {
+    fn find(&self, seen: &Arc<Mutex<MirrorStatus>>) -> Option<Rc<RefCell<Core>>> {
         let address = Arc::as_ptr(seen).addr();
         self.0.borrow().iter().find(|(of, _)| *of == address).and_then(|(_, core)| core.upgrade())
     }
@@ -37,12 +37,12 @@ pub(super) struct HomeDevice {
     pub(super) geometry: Geometry,
     pub(super) features: Features,
     pub(super) uuid: Uuid,
-    pub(super) seen: Arc<Mutex<Seen>>,
+    pub(super) seen: Arc<Mutex<MirrorStatus>>,
     pub(super) home: RemoteLoop,
 }
 
 impl HomeDevice {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, MirrorStatus> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

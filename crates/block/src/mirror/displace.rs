@@ -5,7 +5,7 @@
 
 use super::core::Core;
 use super::gather::Phase;
-use super::port::{Port, What};
+use super::port::{ActionPurpose, Port};
 use super::reserve::Hold;
 use crate::opening::Opening;
 use crate::reservation::{ReserveAction, opener_of};
@@ -68,7 +68,7 @@ impl Core {
         reserving.displacing.opening = None;
         match opened.and_then(|device| Port::open(device, false, most, &self.on, self.id)) {
             Ok(mut port) => {
-                port.ask(ReserveAction::Unregister { key }, What::Displace);
+                port.ask(ReserveAction::Unregister { key }, ActionPurpose::Displace);
                 leg.old.push(port);
             }
             Err(e) => self.refuse_leg_in_words(
@@ -88,9 +88,8 @@ impl Core {
         };
         reserving.steps.clear();
         match leg.hold {
-            Hold::Leaving => {
-                port.ask(ReserveAction::Unregister { key: reserving.own() }, What::GiveBack)
-            }
+            Hold::Leaving => port
+                .ask(ReserveAction::Unregister { key: reserving.own() }, ActionPurpose::GiveBack),
             _ => port.ask_report(&pool),
         }
     }
@@ -102,6 +101,6 @@ impl Core {
             return;
         };
         reserving.displacing.opening = None;
-        port.ask(ReserveAction::Unregister { key: reserving.own() }, What::GiveBack);
+        port.ask(ReserveAction::Unregister { key: reserving.own() }, ActionPurpose::GiveBack);
     }
 }

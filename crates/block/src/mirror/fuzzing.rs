@@ -5,7 +5,7 @@ use super::bitmap::checksum;
 use super::engine::Engine;
 use super::layout::{AREA_BYTES, SLOTS, slot_offset};
 use super::record::{Claim, LEGS_MAX, RECORD_BYTES, Record, Slots};
-use super::start::{Found, decide};
+use super::start::{FoundLeg, decide};
 use uuid::Uuid;
 
 const BLOCK_BYTES: u32 = 512;
@@ -18,7 +18,7 @@ const HEAD: &[u8; 12] = b"WEFTMIRR\x02\0\0\0";
 pub fn start(mut bytes: &[u8]) {
     let choices = take(&mut bytes, 1)[0];
     let legs = 2 + usize::from(choices & 1);
-    let found: Vec<Option<Found>> =
+    let found: Vec<Option<FoundLeg>> =
         (0..legs).map(|leg| (choices >> (leg + 1) & 1 == 0).then(|| found(&mut bytes))).collect();
     let state = (choices >> 4 & 1 != 0).then(|| self::found(&mut bytes));
     let late = found.iter().flatten().next().cloned();
@@ -45,7 +45,7 @@ fn take(bytes: &mut &[u8], count: usize) -> Vec<u8> {
 }
 
 /// An area whose slots come from bytes, as they are or with a head and a checksum that are right.
-fn found(bytes: &mut &[u8]) -> Found {
+fn found(bytes: &mut &[u8]) -> FoundLeg {
     let mut area = vec![0; AREA_BYTES];
     for slot in 0..SLOTS {
         let [kind, len_low, len_high, _] = take(bytes, 4)[..] else { continue };
@@ -68,7 +68,7 @@ fn found(bytes: &mut &[u8]) -> Found {
         );
         assert!(usize::from(record.legs) <= LEGS_MAX);
     }
-    Found { url: "leg".into(), area, block_bytes: BLOCK_BYTES }
+    FoundLeg { url: "leg".into(), area, block_bytes: BLOCK_BYTES }
 }
 
 #[cfg(test)]

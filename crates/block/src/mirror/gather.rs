@@ -7,9 +7,9 @@ use super::device::HomeDevice;
 use super::engine::Engine;
 use super::options::LegSource;
 use super::port::Port;
-use super::record::{Claim, LEGS_MAX, Mask};
+use super::record::{Claim, LEGS_MAX, LegMask};
 use super::reserve::{Hold, Reserving};
-use super::start::{Found, Start, decide};
+use super::start::{FoundLeg, Start, decide};
 use crate::device::{Atomicity, Features, Geometry};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{MIRROR_RETRY_MS, MIRROR_RETRY_MS_MAX};
@@ -36,7 +36,7 @@ pub(super) enum Phase {
     /// Its area is being read.
     Reading,
     /// Its area was read.
-    Here(Found),
+    Here(FoundLeg),
     /// It is being reserved.
     Reserving(Reserving),
     /// It was taken from another opener, and its area is read again when its target has ended what
@@ -254,8 +254,11 @@ impl Core {
             return self.retire(place);
         }
         let area = completion.op.data.iter().flat_map(|segment| segment.iter().copied()).collect();
-        leg.phase =
-            Phase::Here(Found { url: leg.source.url.clone(), area, block_bytes: port.block_bytes });
+        leg.phase = Phase::Here(FoundLeg {
+            url: leg.source.url.clone(),
+            area,
+            block_bytes: port.block_bytes,
+        });
     }
 
     /// Starts when every leg has answered or failed.
@@ -281,7 +284,7 @@ impl Core {
             self.before = Before::Settled;
             return self.read_again();
         }
-        let found: Vec<Option<Found>> = self
+        let found: Vec<Option<FoundLeg>> = self
             .legs
             .iter()
             .map(|leg| if let Phase::Here(found) = &leg.phase { Some(found.clone()) } else { None })
@@ -449,7 +452,7 @@ impl Core {
 
     /// The members that have all that was acknowledged, by what their devices say: those whose
     /// targets have not started again.
-    fn kept(&self, start: &Start) -> Mask {
+    fn kept(&self, start: &Start) -> LegMask {
         let has_kept =
             |leg: &usize| start.places[*leg].is_some_and(|place| self.legs[place].has_kept());
         (0..LEGS_MAX)

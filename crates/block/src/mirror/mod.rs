@@ -27,7 +27,6 @@ mod engine;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gather;
-mod held;
 mod layout;
 mod options;
 mod port;
@@ -35,10 +34,11 @@ mod ranges;
 mod record;
 mod reserve;
 mod runs;
-mod seen;
 mod start;
+mod status;
 mod unflushed;
 mod unreadable;
+mod user_op;
 
 pub use options::{LegSource, MirrorUrl, Opener, Options};
 

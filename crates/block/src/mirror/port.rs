@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Pool, Segment, Segments};
 
 /// What an action of a port is for.
-pub(super) enum What {
+pub(super) enum ActionPurpose {
     /// The engine's, without data that is needed again.
     Plain { run: u32, name: u64 },
     /// Reads into the memory of a user's operation.
@@ -46,7 +46,7 @@ pub(super) struct Port {
     pub(super) device: Device,
     queue: Box<dyn BlockQueue>,
     todo: VecDeque<Op>,
-    under_way: Slots<What>,
+    under_way: Slots<ActionPurpose>,
     done: Vec<Completion>,
     /// The first block of the area.
     area: u64,
@@ -95,7 +95,14 @@ impl Port {
         })
     }
 
-    pub(super) fn send(&mut self, kind: OpKind, lba: u64, blocks: u32, data: Segments, what: What) {
+    pub(super) fn send(
+        &mut self,
+        kind: OpKind,
+        lba: u64,
+        blocks: u32,
+        data: Segments,
+        what: ActionPurpose,
+    ) {
         let name = self.under_way.insert(what);
         self.todo.push_back(Op::new(kind, lba, blocks, name, data));
     }
@@ -103,11 +110,17 @@ impl Port {
     pub(super) fn read_area(&mut self, pool: &Pool) {
         let data = memory(pool, AREA_BYTES);
         let (area, blocks) = (self.area, AREA_BYTES as u32 / self.block_bytes);
-        self.send(OpKind::Read, area, blocks, data, What::Area);
+        self.send(OpKind::Read, area, blocks, data, ActionPurpose::Area);
     }
 
     /// Writes a page of a bitmap.
-    pub(super) fn write_page(&mut self, pool: &Pool, offset: u64, bytes: &[u8], what: What) {
+    pub(super) fn write_page(
+        &mut self,
+        pool: &Pool,
+        offset: u64,
+        bytes: &[u8],
+        what: ActionPurpose,
+    ) {
         let lba = self.area + offset / u64::from(self.block_bytes);
         let blocks = bytes.len() as u32 / self.block_bytes;
         self.send(OpKind::Write { fua: true }, lba, blocks, filled(pool, &[bytes]), what);
@@ -125,7 +138,13 @@ impl Port {
         let lba = self.area + slot_offset(slot) / u64::from(self.block_bytes);
         if is_state {
             let data = filled(pool, &[&new]);
-            self.send(OpKind::Write { fua: true }, lba, 1, data, What::Plain { run, name });
+            self.send(
+                OpKind::Write { fua: true },
+                lba,
+                1,
+                data,
+                ActionPurpose::Plain { run, name },
+            );
         } else if self.device.features().compare {
             let data = filled(pool, &[&old, &new]);
             self.send(
@@ -133,15 +152,18 @@ impl Port {
                 lba,
                 1,
                 data,
-                What::Plain { run, name },
+                ActionPurpose::Plain { run, name },
             );
         } else {
-            self.slot_step(pool, What::Slot { run, name, lba, old, new, step: SlotStep::Look });
+            self.slot_step(
+                pool,
+                ActionPurpose::Slot { run, name, lba, old, new, step: SlotStep::Look },
+            );
         }
     }
 
-    fn slot_step(&mut self, pool: &Pool, what: What) {
-        let What::Slot { lba, ref new, step, .. } = what else { return };
+    fn slot_step(&mut self, pool: &Pool, what: ActionPurpose) {
+        let ActionPurpose::Slot { lba, ref new, step, .. } = what else { return };
         let (kind, data) = match step {
             SlotStep::Write => (OpKind::Write { fua: true }, filled(pool, &[new])),
             SlotStep::Look | SlotStep::LookAgain => (OpKind::Read, memory(pool, new.len())),
@@ -153,10 +175,10 @@ impl Port {
     pub(super) fn slot_done(
         &mut self,
         pool: &Pool,
-        what: What,
+        what: ActionPurpose,
         completion: &Completion,
     ) -> Option<(u32, u64, Outcome)> {
-        let What::Slot { run, name, lba, old, new, step } = what else { return None };
+        let ActionPurpose::Slot { run, name, lba, old, new, step } = what else { return None };
         let holds =
             |bytes: &[u8]| completion.op.data.iter().flat_map(|segment| segment.iter()).eq(bytes);
         let end = |outcome| Some((run, name, outcome));
@@ -171,12 +193,12 @@ impl Port {
                 return end(Outcome::Done(Status::new(StatusKind::CompareFailed)));
             }
         };
-        self.slot_step(pool, What::Slot { run, name, lba, old, new, step: next });
+        self.slot_step(pool, ActionPurpose::Slot { run, name, lba, old, new, step: next });
         None
     }
 
     /// Submits, and appends what has ended.
-    pub(super) fn turn(&mut self, ended: &mut Vec<(What, Completion)>) {
+    pub(super) fn turn(&mut self, ended: &mut Vec<(ActionPurpose, Completion)>) {
         if !self.todo.is_empty() {
             self.queue.submit(&mut self.todo);
         }
@@ -198,7 +220,7 @@ impl Port {
     }
 
     /// It is not used any more: what its queue has not taken was never sent.
-    pub(super) fn withdraw(&mut self, ended: &mut Vec<(What, Completion)>) {
+    pub(super) fn withdraw(&mut self, ended: &mut Vec<(ActionPurpose, Completion)>) {
         for op in self.todo.drain(..) {
             if let Some(what) = self.under_way.remove(op.user) {
                 ended.push((what, op.done(Outcome::NotSent(Status::new(StatusKind::Gone)))));

@@ -10,7 +10,7 @@
 //! can be read from. These are zero in a record of version 1.
 
 use super::bitmap::checksum;
-use super::layout::{SLOTS, UNIT, slot_offset};
+use super::layout::{SLOTS, UNIT, region_bytes, slot_offset};
 use super::unreadable::{UNREADABLE_BYTES, Unreadable as Blocks};
 use uuid::Uuid;
 
@@ -42,7 +42,7 @@ const UNREADABLE_AT: usize = RECORD_BYTES - UNREADABLE_BYTES;
 const _: () = assert!(SINCE_2 + 6 * 8 + 4 <= UNREADABLE_AT);
 
 /// A set of legs, one bit each.
-pub(crate) type Mask = u8;
+pub(crate) type LegMask = u8;
 
 /// A generation: its number, and what distinguishes it from others with this number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(crate) struct Record {
     /// The tag of the generation before.
     pub(crate) previous_tag: u64,
     /// The legs in sync.
-    pub(crate) members: Mask,
+    pub(crate) members: LegMask,
     /// The generation with which each other leg left.
     pub(crate) left: [Generation; LEGS_MAX],
     /// Closed with all legs in sync equal.
@@ -134,8 +134,13 @@ impl Reader<'_> {
 }
 
 impl Record {
+    /// Regions of the mirror.
+    pub(crate) fn regions(&self) -> usize {
+        self.data_bytes.div_ceil(region_bytes(self.data_bytes)) as usize
+    }
+
     /// All legs.
-    pub(crate) const fn all(&self) -> Mask {
+    pub(crate) const fn all(&self) -> LegMask {
         (1 << self.legs) - 1
     }
 

@@ -6,12 +6,12 @@
 //! openers before this one, and the reservation. Then the area is read again, as a superseded
 //! opener may have written to it until then.
 
-use super::claim::{Known, Verdict, judge, key};
+use super::claim::{ClaimContext, Verdict, judge, key};
 use super::core::Core;
 use super::displace::Displacing;
 use super::ending::reserved;
 use super::gather::Phase;
-use super::port::{Port, What, memory};
+use super::port::{ActionPurpose, Port, memory};
 use super::record::LEGS_MAX;
 use super::start::Start;
 use crate::limits::RESERVATION_REPORT_BYTES;
@@ -40,7 +40,7 @@ pub(super) enum Hold {
 
 /// How far a reservation has come.
 pub(super) struct Reserving {
-    known: Known,
+    known: ClaimContext,
     pub(super) steps: VecDeque<ReserveAction>,
     /// Another opener has held the leg until now.
     is_taken_over: bool,
@@ -62,11 +62,11 @@ impl Port {
             0,
             blocks,
             memory(pool, RESERVATION_REPORT_BYTES),
-            What::Reserve,
+            ActionPurpose::Reserve,
         );
     }
 
-    pub(super) fn ask(&mut self, action: ReserveAction, what: What) {
+    pub(super) fn ask(&mut self, action: ReserveAction, what: ActionPurpose) {
         self.send(OpKind::Reserve(action), 0, 0, Segments::new(), what);
     }
 }
@@ -92,7 +92,7 @@ impl Core {
             leg.hold = Hold::Nothing;
             return false;
         }
-        let known = Known { mirror, opening, was_held: leg.was_held, is_newer };
+        let known = ClaimContext { mirror, opening, was_held: leg.was_held, is_newer };
         port.ask_report(&pool);
         let displacing = Displacing::default();
         leg.phase = Phase::Reserving(Reserving {
@@ -111,10 +111,9 @@ impl Core {
         let known = reserving.known;
         if leg.hold == Hold::Leaving {
             let key = key(known.mirror, known.opening);
-            return leg
-                .port
-                .iter_mut()
-                .for_each(|port| port.ask(ReserveAction::Unregister { key }, What::GiveBack));
+            return leg.port.iter_mut().for_each(|port| {
+                port.ask(ReserveAction::Unregister { key }, ActionPurpose::GiveBack)
+            });
         }
         let why = completion.outcome.status().kind;
         if !completion.outcome.is_success() {
@@ -166,7 +165,9 @@ impl Core {
         let Phase::Reserving(reserving) = &mut leg.phase else { return };
         let known = reserving.known;
         match reserving.steps.pop_front() {
-            Some(action) => leg.port.iter_mut().for_each(|port| port.ask(action, What::Reserve)),
+            Some(action) => {
+                leg.port.iter_mut().for_each(|port| port.ask(action, ActionPurpose::Reserve))
+            }
             None => self.reserved(place, Hold::Leg(key(known.mirror, known.opening))),
         }
     }
@@ -206,7 +207,7 @@ impl Core {
             match (&mut leg.port, leg.hold) {
                 // Whoever unregisters holds nothing any more.
                 (Some(port), Hold::Leg(key)) => {
-                    port.ask(ReserveAction::Unregister { key }, What::GiveBack)
+                    port.ask(ReserveAction::Unregister { key }, ActionPurpose::GiveBack)
                 }
                 (Some(_), Hold::Unknown) if leg.phase.is_displacing() => {
                     self.give_up_displacing(place)

@@ -10,14 +10,14 @@
 
 use super::bitmap::Bitmap;
 use super::layout::{Map, PAGES, UNIT, page_offset, region_bytes};
-use super::record::{Claim, Generation, LEGS_MAX, Mask, Record, Slots, Unreadable};
+use super::record::{Claim, Generation, LEGS_MAX, LegMask, Record, Slots, Unreadable};
 use core::time::Duration;
 use std::fmt::Write as _;
 use uuid::Uuid;
 
 /// A leg that was opened, or the state file.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundLeg {
     /// Its URL, for messages.
     pub(crate) url: String,
     /// Its area.
@@ -32,7 +32,7 @@ pub(crate) struct Start {
     /// The newest record of the run before.
     pub(crate) record: Record,
     /// The legs to start with.
-    pub(crate) members: Mask,
+    pub(crate) members: LegMask,
     /// For each leg that was found, its place in what was found.
     pub(crate) places: [Option<usize>; LEGS_MAX],
     pub(crate) slots: [Option<Slots>; LEGS_MAX],
@@ -58,14 +58,14 @@ pub(crate) struct Start {
 
 /// The labels of one mirror, by leg.
 struct Labels<'a> {
-    found: &'a [Option<Found>],
+    found: &'a [Option<FoundLeg>],
     places: [Option<usize>; LEGS_MAX],
     records: [Option<Record>; LEGS_MAX],
     slots: [Option<Slots>; LEGS_MAX],
 }
 
 /// The record of an area.
-pub(crate) fn read(found: &Found) -> Result<(Slots, Record), String> {
+pub(crate) fn read(found: &FoundLeg) -> Result<(Slots, Record), String> {
     let slots = Slots::of(&found.area, found.block_bytes);
     match slots.newest() {
         Ok((_, record)) => Ok((slots, record)),
@@ -94,7 +94,7 @@ fn explain(url: &str, why: Unreadable) -> String {
 }
 
 impl<'a> Labels<'a> {
-    fn of(found: &'a [Option<Found>]) -> Result<Self, String> {
+    fn of(found: &'a [Option<FoundLeg>]) -> Result<Self, String> {
         let mut labels = Self {
             found,
             places: [None; LEGS_MAX],
@@ -237,12 +237,12 @@ impl<'a> Labels<'a> {
         (witnesses >= needed && !is_split && self.are_enough(most)).then_some(most)
     }
 
-    fn are_clean(&self, members: Mask) -> bool {
+    fn are_clean(&self, members: LegMask) -> bool {
         self.present().filter(|(leg, _)| members >> leg & 1 != 0).all(|(_, label)| label.is_clean)
     }
 
     /// The legs that hold everything that was acknowledged up to the generation of `record`.
-    fn holders(&self, record: &Record) -> Mask {
+    fn holders(&self, record: &Record) -> LegMask {
         let before = Generation {
             number: record.generation.number.wrapping_sub(1),
             tag: record.previous_tag,
@@ -260,7 +260,7 @@ impl<'a> Labels<'a> {
 }
 
 /// What the state file says, if it can be read and belongs to this mirror.
-fn state_record(state: Option<&Found>, mirror: Uuid) -> Result<Option<Record>, String> {
+fn state_record(state: Option<&FoundLeg>, mirror: Uuid) -> Result<Option<Record>, String> {
     let Some(state) = state else { return Ok(None) };
     match Slots::of(&state.area, state.block_bytes).newest() {
         Ok((_, record)) if record.mirror == mirror => Ok(Some(record)),
@@ -280,8 +280,8 @@ fn state_record(state: Option<&Found>, mirror: Uuid) -> Result<Option<Record>, S
 /// # Errors
 /// Why not, and what to do.
 pub(crate) fn decide(
-    found: &[Option<Found>],
-    state: Option<&Found>,
+    found: &[Option<FoundLeg>],
+    state: Option<&FoundLeg>,
     own: Option<Uuid>,
     force: bool,
 ) -> Result<Start, String> {
@@ -350,7 +350,7 @@ fn is_apart(one: &Record, other: &Record) -> bool {
 /// Refuses legs or a state file that were put back from an older copy.
 fn refuse_older(
     record: &Record,
-    state: Option<&Found>,
+    state: Option<&FoundLeg>,
     said: Option<&Record>,
 ) -> Result<(), String> {
     let (Some(said), Some(state)) = (said, state) else { return Ok(()) };
@@ -424,7 +424,7 @@ fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
 /// Refuses a mirror that somebody else has open.
 fn check_claims(
     labels: &Labels<'_>,
-    members: Mask,
+    members: LegMask,
     said: Option<&Record>,
     own: Option<Uuid>,
     force: bool,
@@ -449,9 +449,9 @@ fn check_claims(
 fn begin(
     labels: Labels<'_>,
     record: Record,
-    members: Mask,
+    members: LegMask,
     is_forced: bool,
-    state: Option<&Found>,
+    state: Option<&FoundLeg>,
     said: Option<&Record>,
 ) -> Start {
     let regions = (record.data_bytes / region_bytes(record.data_bytes)).max(1);
@@ -508,7 +508,7 @@ fn begin(
 }
 
 /// The numbers of legs, for messages.
-pub(crate) fn names(mask: Mask) -> String {
+pub(crate) fn names(mask: LegMask) -> String {
     let legs: Vec<String> =
         (0..LEGS_MAX).filter(|leg| mask >> leg & 1 != 0).map(|leg| format!("leg {leg}")).collect();
     if legs.is_empty() { "none".into() } else { legs.join(", ") }
@@ -562,7 +562,7 @@ pub(crate) fn first_record(
 /// The area of a leg with this record, in which no region counts as equal, unless the record says
 /// that the mirror is clean.
 pub(crate) fn first_area(record: &Record) -> Vec<u8> {
-    let regions = super::engine::regions(record);
+    let regions = record.regions();
     let all = if record.is_clean { Bitmap::new(regions) } else { Bitmap::full(regions) };
     let mut area = vec![0; super::layout::AREA_BYTES];
     for map in [Map::Written, Map::Missed] {

@@ -4,7 +4,7 @@
 //! copied from. Where there is none, the loss is told: flushes fail.
 
 use super::core::Core;
-use super::record::Mask;
+use super::record::LegMask;
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 
@@ -16,7 +16,7 @@ pub(super) struct Unflushed {
     /// So many of them a flush covers.
     flushed: u64,
     /// The legs that had all of them when the last engine ended, if not all in sync did.
-    sound: Option<Mask>,
+    sound: Option<LegMask>,
     /// An engine has ended.
     is_again: bool,
 }
@@ -45,7 +45,7 @@ impl Unflushed {
     }
 
     /// An engine has ended; these legs had all writes, if not all in sync did.
-    pub(super) fn halted(&mut self, sound: Option<Mask>) {
+    pub(super) fn halted(&mut self, sound: Option<LegMask>) {
         (self.sound, self.is_again) = (sound, true);
     }
 
@@ -56,7 +56,7 @@ impl Unflushed {
 
 impl Core {
     /// An engine has just begun with legs of which these have kept what they had.
-    pub(super) fn trust(&mut self, kept: Mask) {
+    pub(super) fn trust(&mut self, kept: LegMask) {
         if !self.unflushed.may_be_lost() {
             return;
         }

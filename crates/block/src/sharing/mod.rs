@@ -22,7 +22,7 @@ pub use queue::SharedQueue;
 use crate::device::{BlockDevice, BlockQueue};
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::losses::telling;
+use crate::losses::report_losses;
 use crate::registry::Device;
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -42,18 +42,18 @@ pub fn share(device: Device, loops: &[RemoteLoop]) -> Device {
     let homes = loops.iter().take(device.max_queues().max(1)).cloned().collect();
     let name = NAMES.fetch_add(1, Ordering::Relaxed);
     let inside =
-        Arc::new(Inside { name, homes, strangers: AtomicUsize::new(0), loops: loops.into() });
-    telling(Arc::new(Shared { device, inside }))
+        Arc::new(QueueHomes { name, homes, strangers: AtomicUsize::new(0), loops: loops.into() });
+    report_losses(Arc::new(SharedDevice { device, inside }))
 }
 
 /// See [`share`].
 #[derive(Clone)]
-struct Shared {
+struct SharedDevice {
     device: Device,
-    inside: Arc<Inside>,
+    inside: Arc<QueueHomes>,
 }
 
-struct Inside {
+struct QueueHomes {
     /// Unique per device.
     name: u64,
     /// The loops with a queue of the device.
@@ -67,10 +67,10 @@ struct Inside {
 #[derive(Default)]
 struct OnLoop(RefCell<Vec<(u64, Weak<RefCell<Core>>)>>);
 
-impl Shared {
+impl SharedDevice {
     /// The loop whose queue serves the loop of `on`; `None` if it has its own.
     fn home(&self, on: &Handle) -> Option<&RemoteLoop> {
-        let Inside { homes, loops, strangers, .. } = &*self.inside;
+        let QueueHomes { homes, loops, strangers, .. } = &*self.inside;
         let here = on.remote();
         if homes.iter().any(|home| home.is_same_loop(&here)) {
             return None;
@@ -90,7 +90,7 @@ impl Shared {
     }
 }
 
-impl Filter for Shared {
+impl Filter for SharedDevice {
     fn inner(&self) -> &dyn BlockDevice {
         self.device.as_ref()
     }

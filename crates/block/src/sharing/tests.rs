@@ -131,7 +131,7 @@ impl Drop for FewQueue {
 }
 
 /// One loop, on the test's thread, with a device that is shared there.
-struct One {
+struct SharedUser {
     event_loop: Loop,
     device: Device,
     knobs: Arc<Knobs>,
@@ -145,7 +145,7 @@ impl Driver for Nobody {
     }
 }
 
-impl One {
+impl SharedUser {
     fn new() -> Self {
         let event_loop = Loop::new(LoopConfig::default()).unwrap();
         let (device, knobs) = few("ram:16MiB", 1);
@@ -259,7 +259,7 @@ fn every_sharer_on_every_loop_is_told_of_changes() {
         assert_eq!(rig.change(on_loop), Change::Resized { blocks: 77 });
     }
     rig.end();
-    let mut one = One::new();
+    let mut one = SharedUser::new();
     let mut sharers = [one.join(), one.join()];
     one.knobs.changes.lock().unwrap().extend([1, 2, 3].map(|blocks| Change::Resized { blocks }));
     one.knobs.changes.lock().unwrap().push(Change::Gone);
@@ -276,7 +276,7 @@ fn every_sharer_on_every_loop_is_told_of_changes() {
 
 #[test]
 fn a_device_that_is_gone_leaves_the_others_of_its_loop() {
-    let mut one = One::new();
+    let mut one = SharedUser::new();
     let (other, others_knobs) = few("ram:16MiB", 1);
     let other = share(other, &[one.event_loop.handle().remote()]);
     let mut gone = one.join();
@@ -297,7 +297,7 @@ fn a_device_that_is_gone_leaves_the_others_of_its_loop() {
 
 #[test]
 fn sharers_of_a_loop_have_one_queue_and_their_own_completions() {
-    let mut one = One::new();
+    let mut one = SharedUser::new();
     let drivers = one.live_drivers();
     let mut sharers: Vec<_> = (0..5).map(|_| one.join()).collect();
     for (n, sharer) in (0..).zip(&mut sharers) {
@@ -327,7 +327,7 @@ fn sharers_of_a_loop_have_one_queue_and_their_own_completions() {
 
 #[test]
 fn those_who_wait_are_served_in_turn() {
-    let mut one = One::new();
+    let mut one = SharedUser::new();
     one.knobs.room.store(2, Ordering::SeqCst);
     let (mut greedy, mut modest, mut late) = (one.join(), one.join(), one.join());
     greedy.submit(&mut one.reads(0..50));
@@ -351,7 +351,7 @@ fn those_who_wait_are_served_in_turn() {
 
 #[test]
 fn one_sharer_cancels_and_leaves_and_the_others_go_on() {
-    let mut one = One::new();
+    let mut one = SharedUser::new();
     one.knobs.room.store(3, Ordering::SeqCst);
     one.knobs.may_end.store(0, Ordering::SeqCst);
     let (mut stays, mut leaves) = (one.join(), one.join());
@@ -391,7 +391,7 @@ fn one_sharer_cancels_and_leaves_and_the_others_go_on() {
 
 #[test]
 fn a_queue_with_something_in_flight_closes_when_that_has_ended() {
-    let mut one = One::new();
+    let mut one = SharedUser::new();
     one.knobs.may_end.store(0, Ordering::SeqCst);
     let mut first = one.join();
     first.submit(&mut one.reads(0..1));
@@ -412,7 +412,7 @@ fn a_queue_with_something_in_flight_closes_when_that_has_ended() {
 
 #[test]
 fn memory_of_the_device_passes() {
-    let one = One::new();
+    let one = SharedUser::new();
     let mut sharer = one.join();
     let own = sharer.in_place().unwrap();
     assert_eq!(own.store(8, 8, &[9; 4096]), Outcome::SUCCESS);

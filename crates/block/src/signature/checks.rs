@@ -1,7 +1,7 @@
 //! What a magic number alone does not tell, and where the numbers are whose place depends on the
 //! size of the disk.
 
-use super::{END_BYTES, Ends};
+use super::{DiskEnds, END_BYTES};
 
 const KIB: u64 = 1024;
 const SECTOR: u64 = 512;
@@ -13,38 +13,38 @@ const HAS_JOURNAL: u32 = 0x4;
 const OF_EXT4: u32 = 0x40 | 0x80 | 0x200;
 
 /// Two bytes are little: the counts and the block size must be possible too.
-pub(super) fn is_ext(ends: &Ends<'_>, at: u64) -> bool {
+pub(super) fn is_ext(ends: &DiskEnds<'_>, at: u64) -> bool {
     let field = |offset| ends.u32_le(at - EXT_MAGIC + offset).unwrap_or(0);
     let (inodes, blocks, log_block_size, revision) = (field(0), field(4), field(0x18), field(0x4c));
     inodes > 0 && blocks > 0 && log_block_size <= 6 && revision <= 1
 }
 
-pub(super) fn is_ext3(ends: &Ends<'_>, at: u64) -> bool {
+pub(super) fn is_ext3(ends: &DiskEnds<'_>, at: u64) -> bool {
     let compatible = ends.u32_le(at - EXT_MAGIC + 0x5c).unwrap_or(0);
     is_ext(ends, at) && compatible & HAS_JOURNAL != 0
 }
 
-pub(super) fn is_ext4(ends: &Ends<'_>, at: u64) -> bool {
+pub(super) fn is_ext4(ends: &DiskEnds<'_>, at: u64) -> bool {
     let incompatible = ends.u32_le(at - EXT_MAGIC + 0x60).unwrap_or(0);
     is_ext(ends, at) && incompatible & OF_EXT4 != 0
 }
 
 /// The version stands behind the magic number, with the high byte first; the first version has no
 /// label.
-pub(super) fn is_luks2(ends: &Ends<'_>, at: u64) -> bool {
+pub(super) fn is_luks2(ends: &DiskEnds<'_>, at: u64) -> bool {
     ends.has(at + 6, &[0, 2])
 }
 
-pub(super) fn is_lvm2(ends: &Ends<'_>, at: u64) -> bool {
+pub(super) fn is_lvm2(ends: &DiskEnds<'_>, at: u64) -> bool {
     ends.has(at + 24, b"LVM2 001")
 }
 
-pub(super) fn is_boot_sector(ends: &Ends<'_>, _: u64) -> bool {
+pub(super) fn is_boot_sector(ends: &DiskEnds<'_>, _: u64) -> bool {
     ends.has(510, &[0x55, 0xaa])
 }
 
 /// Four entries of 16 bytes, of which at least one has a partition, and each is free or possible.
-pub(super) fn is_mbr(ends: &Ends<'_>, _: u64) -> bool {
+pub(super) fn is_mbr(ends: &DiskEnds<'_>, _: u64) -> bool {
     let mut used = 0;
     for entry in 0..4 {
         let at = 446 + entry * 16;
@@ -67,11 +67,11 @@ pub(super) fn is_mbr(ends: &Ends<'_>, _: u64) -> bool {
 }
 
 /// The version is 1, in either order of bytes; the space before it is for boot loaders.
-pub(super) fn is_swap(ends: &Ends<'_>, _: u64) -> bool {
+pub(super) fn is_swap(ends: &DiskEnds<'_>, _: u64) -> bool {
     ends.has(KIB, &[1, 0, 0, 0]) || ends.has(KIB, &[0, 0, 0, 1])
 }
 
-pub(super) fn is_md_1(ends: &Ends<'_>, at: u64) -> bool {
+pub(super) fn is_md_1(ends: &DiskEnds<'_>, at: u64) -> bool {
     ends.has(at + 4, &[1, 0, 0, 0])
 }
 

@@ -18,7 +18,7 @@ pub const END_BYTES: u64 = 1 << 20;
 
 /// The start and the end of a disk.
 #[derive(Clone, Copy, Debug)]
-pub struct Ends<'a> {
+pub struct DiskEnds<'a> {
     /// The first [`START_BYTES`], or the whole disk if it is shorter.
     pub start: &'a [u8],
     /// The last [`END_BYTES`], or the whole disk if it is shorter.
@@ -27,7 +27,7 @@ pub struct Ends<'a> {
     pub bytes: u64,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> DiskEnds<'a> {
     /// Bytes from an offset on the disk, if they were read.
     fn at(&self, offset: u64, len: usize) -> Option<&'a [u8]> {
         let within = |bytes: &'a [u8], first: u64| {
@@ -67,7 +67,7 @@ impl fmt::Display for Content {
 }
 
 /// What is recognised first; `None`: nothing.
-pub fn find(ends: &Ends<'_>) -> Option<Content> {
+pub fn find(ends: &DiskEnds<'_>) -> Option<Content> {
     table::SIGNATURES.iter().find_map(|signature| signature.find(ends))
 }
 

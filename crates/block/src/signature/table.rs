@@ -2,7 +2,7 @@
 //! the mark of an MBR.
 
 use super::checks;
-use super::{Content, Ends};
+use super::{Content, DiskEnds};
 
 /// Where a magic number is.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ pub(super) struct Signature {
     magic: &'static [u8],
     label: Option<Label>,
     /// What must hold in addition, given the place of the magic number.
-    check: Option<fn(&Ends<'_>, u64) -> bool>,
+    check: Option<fn(&DiskEnds<'_>, u64) -> bool>,
 }
 
 impl Signature {
@@ -46,11 +46,11 @@ impl Signature {
         Self { label: Some(Label(offset, len)), ..self }
     }
 
-    const fn if_(self, check: fn(&Ends<'_>, u64) -> bool) -> Self {
+    const fn if_(self, check: fn(&DiskEnds<'_>, u64) -> bool) -> Self {
         Self { check: Some(check), ..self }
     }
 
-    pub(super) fn find(&self, ends: &Ends<'_>) -> Option<Content> {
+    pub(super) fn find(&self, ends: &DiskEnds<'_>) -> Option<Content> {
         let places = match self.at {
             At::Start(places) => places.to_vec(),
             At::End(places) => {

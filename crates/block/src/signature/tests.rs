@@ -24,8 +24,11 @@ fn disk(parts: &[Part<'_>]) -> Vec<u8> {
 fn found(disk: &[u8]) -> Option<String> {
     let (start, end) =
         (START_BYTES.min(disk.len() as u64) as usize, END_BYTES.min(disk.len() as u64) as usize);
-    let ends =
-        Ends { start: &disk[..start], end: &disk[disk.len() - end..], bytes: disk.len() as u64 };
+    let ends = DiskEnds {
+        start: &disk[..start],
+        end: &disk[disk.len() - end..],
+        bytes: disk.len() as u64,
+    };
     find(&ends).map(|content| content.to_string())
 }
 

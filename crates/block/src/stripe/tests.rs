@@ -17,12 +17,12 @@ type Given = (OpKind, u64, u32);
 /// A RAM disk of 512-byte blocks that is watched.
 struct Member {
     inner: Device,
-    state: Mutex<State>,
+    state: Mutex<MemberState>,
     owners: Owners,
 }
 
 #[derive(Default)]
-struct State {
+struct MemberState {
     given: Vec<Given>,
     /// Blocks, if others than the RAM disk has.
     blocks: Option<u64>,
@@ -50,7 +50,7 @@ impl Watched {
         Self(Arc::new(Member { inner, state: Mutex::default(), owners: Owners::default() }))
     }
 
-    fn set(&self, set: impl FnOnce(&mut State)) {
+    fn set(&self, set: impl FnOnce(&mut MemberState)) {
         set(&mut self.0.state.lock().unwrap());
         self.0.owners.wake_all();
     }

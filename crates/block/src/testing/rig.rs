@@ -20,10 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Rig {
     device: Arc<dyn BlockDevice>,
     plan: Plan,
-    ends: Vec<End>,
+    ends: Vec<QueueUser>,
 }
 
-struct End {
+struct QueueUser {
     driver: DriverId,
     remote: RemoteLoop,
     commands: Sender<Command>,
@@ -45,7 +45,7 @@ impl Rig {
     pub fn with(plan: Plan, make: impl FnOnce(&[RemoteLoop]) -> Arc<dyn BlockDevice>) -> Self {
         let loops: Vec<_> = (0..plan.loops).map(|index| start_loop(plan, index)).collect();
         let device = make(&loops.iter().map(|(_, remote, _)| remote.clone()).collect::<Vec<_>>());
-        let ends = loops.into_iter().map(|empty| End::start(&device, empty)).collect();
+        let ends = loops.into_iter().map(|empty| QueueUser::start(&device, empty)).collect();
         Self { device, plan, ends }
     }
 
@@ -206,7 +206,7 @@ fn start_loop(plan: Plan, index: usize) -> EmptyLoop {
     weft_io::event_loop::spawn(config, |_| ()).expect("a loop starts")
 }
 
-impl End {
+impl QueueUser {
     fn start(device: &Arc<dyn BlockDevice>, ((), remote, thread): EmptyLoop) -> Self {
         let (commands, inbox) = channel();
         let (outbox, answers) = channel();

@@ -19,8 +19,8 @@
 //! [`StatusKind::TimedOut`]: crate::StatusKind::TimedOut
 
 mod health;
+mod memory;
 mod overdue;
-mod own;
 mod queue;
 mod under_way;
 
@@ -30,7 +30,7 @@ use crate::filter::{Filter, Relay};
 use crate::registry::Device;
 use core::time::Duration;
 use health::Health;
-use own::OwnMemory;
+use memory::OwnMemory;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 

@@ -1,7 +1,7 @@
 //! A queue that completes overdue operations without their memory.
 
 use super::health::Health;
-use super::own::OwnMemory;
+use super::memory::OwnMemory;
 use super::under_way::UnderWay;
 use crate::device::{BlockQueue, Change, InPlace};
 use crate::filter::{QueueFilter, Relay};

@@ -18,7 +18,7 @@ const OVERDUE: Outcome = Outcome::unsettled(Status::new(StatusKind::TimedOut));
 const REFUSED: Outcome = Outcome::NotSent(Status::new(StatusKind::TimedOut));
 
 #[derive(Default)]
-struct Seen {
+struct UserLog {
     ops: VecDeque<Op>,
     cancel: Vec<u64>,
     done: Vec<Completion>,
@@ -30,7 +30,7 @@ struct Seen {
 
 struct User {
     queue: Box<dyn BlockQueue>,
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<UserLog>>,
 }
 
 impl Driver for User {
@@ -48,13 +48,13 @@ impl Driver for User {
 }
 
 /// A world with a device and a queue of it on each of two loops.
-struct Stage {
+struct TwoLoops {
     world: World,
     device: Device,
-    users: [(Handle, DriverId, Rc<RefCell<Seen>>); 2],
+    users: [(Handle, DriverId, Rc<RefCell<UserLog>>); 2],
 }
 
-impl Stage {
+impl TwoLoops {
     fn new(fault: &str) -> Self {
         Self::over(&format!("error:{fault},ram:1MiB"))
     }
@@ -66,7 +66,7 @@ impl Stage {
         let config = LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() };
         let loops: [LoopId; 2] = [(); 2].map(|()| world.add_loop(host, &config));
         let users = loops.map(|at| {
-            let (on, seen) = (world.handle(at), Rc::<RefCell<Seen>>::default());
+            let (on, seen) = (world.handle(at), Rc::<RefCell<UserLog>>::default());
             let id = on.spawn(|id| User {
                 queue: device.open_queue(&on, id).unwrap(),
                 seen: Rc::clone(&seen),
@@ -116,7 +116,7 @@ impl Stage {
 
 #[test]
 fn what_hangs_is_answered_at_the_limit_and_its_memory_comes_when_the_device_gives_it() {
-    let mut stage = Stage::new("rate=1,after=1,kind=hang,for=60s");
+    let mut stage = TwoLoops::new("rate=1,after=1,kind=hang,for=60s");
     stage.put(0, 1, WRITE);
     assert_eq!(stage.ended(0), [(1, Outcome::SUCCESS, true)]);
     stage.put(0, 2, WRITE);
@@ -142,7 +142,7 @@ fn what_hangs_is_answered_at_the_limit_and_its_memory_comes_when_the_device_give
 
 #[test]
 fn nothing_passes_an_overdue_operation_on_any_queue() {
-    let mut stage = Stage::new("rate=1,after=1,kind=hang,for=60s");
+    let mut stage = TwoLoops::new("rate=1,after=1,kind=hang,for=60s");
     stage.put(0, 1, WRITE);
     stage.put(0, 2, WRITE);
     stage.run(LIMIT);
@@ -165,7 +165,7 @@ fn nothing_passes_an_overdue_operation_on_any_queue() {
 
 #[test]
 fn a_device_that_never_answers_stays_away() {
-    let mut stage = Stage::new("rate=1,kind=hang,ops=read");
+    let mut stage = TwoLoops::new("rate=1,kind=hang,ops=read");
     stage.put(0, 1, OpKind::Read);
     stage.put(1, 2, OpKind::Read);
     stage.run(Duration::from_secs(24 * 3600));
@@ -182,7 +182,7 @@ fn a_device_that_never_answers_stays_away() {
 
 #[test]
 fn a_device_that_cancels_is_back_at_once() {
-    let mut stage = Stage::new("rate=1,kind=timeout,ops=read");
+    let mut stage = TwoLoops::new("rate=1,kind=timeout,ops=read");
     stage.put(0, 1, OpKind::Read);
     stage.run(LIMIT);
     assert_eq!((stage.ended(0), stage.held(0)), (vec![(1, OVERDUE, false)], (0, 1)));
@@ -191,7 +191,7 @@ fn a_device_that_cancels_is_back_at_once() {
 
 #[test]
 fn waiting_for_a_rate_is_not_hanging() {
-    let mut stage = Stage::over("readonly:limit:iops=1,ram:1MiB");
+    let mut stage = TwoLoops::over("readonly:limit:iops=1,ram:1MiB");
     (0..60).for_each(|name| stage.put(0, name, OpKind::Read));
     stage.run(Duration::from_secs(90));
     let ended = stage.ended(0);
@@ -202,7 +202,7 @@ fn waiting_for_a_rate_is_not_hanging() {
 
 #[test]
 fn a_cancel_before_the_limit_is_passed_on() {
-    let mut stage = Stage::new("rate=1,kind=timeout,ops=read");
+    let mut stage = TwoLoops::new("rate=1,kind=timeout,ops=read");
     stage.put(0, 7, OpKind::Read);
     stage.users[0].2.borrow_mut().cancel.push(7);
     stage.users[0].0.wake(stage.users[0].1);

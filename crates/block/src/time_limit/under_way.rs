@@ -1,6 +1,6 @@
 //! The operations that the device has, and which of them are overdue.
 
-use super::own::OwnMemory;
+use super::memory::OwnMemory;
 use crate::op::{Op, OpKind, Outcome};
 use crate::slots::Slots;
 use core::time::Duration;

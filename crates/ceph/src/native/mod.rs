@@ -21,7 +21,7 @@ pub(crate) use flight::{Arrivals, Landed, Refused, Request};
 pub(crate) use image::{Image, Keeper, News, Opened};
 pub(crate) use library::library;
 pub use library::{Unavailable, is_loaded};
-pub(crate) use objects::{Found, GENERATION};
+pub(crate) use objects::{GENERATION, ObjectRead};
 pub(crate) use rados::{Cluster, Pool};
 pub use watch::Message;
 pub(crate) use watch::Watch;

@@ -25,7 +25,7 @@ const ENODATA: i32 = 61;
 const ECANCELED: i32 = 125;
 
 /// What a read of a whole object finds.
-pub(crate) enum Found {
+pub(crate) enum ObjectRead {
     /// There is none, or none that has a generation.
     Nothing,
     /// It is longer than what was asked for.
@@ -219,7 +219,7 @@ fn number(digits: &[u8]) -> Result<u64, i32> {
 impl Pool {
     /// An object of at most `most` bytes, and the generation that these bytes have. Waits for the
     /// cluster.
-    pub(crate) fn read(&self, object: &str, most: usize) -> Result<Found, i32> {
+    pub(crate) fn read(&self, object: &str, most: usize) -> Result<ObjectRead, i32> {
         let library = self.cluster.library;
         let (object, mut bytes) = (c_string(object), vec![0u8; most.saturating_add(1)]);
         let (mut count, mut read, mut listed): (usize, c_int, c_int) = (0, 0, 0);
@@ -243,19 +243,19 @@ impl Pool {
         };
         drop(reading);
         match check(done) {
-            Err(ENOENT) => return Ok(Found::Nothing),
+            Err(ENOENT) => return Ok(ObjectRead::Nothing),
             other => other?,
         };
         check(listed)?;
         check(read)?;
         let Some(generation) = attributes.all()?.remove(GENERATION) else {
-            return Ok(Found::Nothing);
+            return Ok(ObjectRead::Nothing);
         };
         if count > most {
-            return Ok(Found::TooLong);
+            return Ok(ObjectRead::TooLong);
         }
         bytes.truncate(count);
-        Ok(Found::Bytes(number(&generation)?, bytes))
+        Ok(ObjectRead::Bytes(number(&generation)?, bytes))
     }
 
     /// How often an object was replaced; 0: there is none, or it has no generation. Waits for the

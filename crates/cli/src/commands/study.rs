@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_bench::results::Skipped;
-use weft_bench::study::{SetUp, Stage as Measured, StudyProgress, StudySpec, run as run_study};
+use weft_bench::study::{LaneSet, SetUp, StudyProgress, StudySpec, run as run_study};
 use weft_bench::suite::{Mode, Suite};
 use weft_bench::workload::duration;
 use weft_block::ErrorKind;
@@ -201,7 +201,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
 
 /// What is measured, and what it takes.
 struct Scene {
-    stage: Measured,
+    stage: LaneSet,
     skipped: Vec<Skipped>,
     fleet: Option<Rc<Fleet>>,
 }
@@ -271,7 +271,7 @@ impl StudyArgs {
     fn scene(&self, suite: &Suite, cores: &Cores, control: &Control) -> Result<Scene, Failure> {
         if !self.agents.is_empty() {
             let agents::Elsewheres { lanes, fleet } = agents::set_up(self, suite)?;
-            let stage = Measured { lanes, ceiling: None };
+            let stage = LaneSet { lanes, ceiling: None };
             return Ok(Scene { stage, skipped: Vec::new(), fleet: Some(fleet) });
         }
         let set_up = Stage::set_up(self, suite, cores, control)?;

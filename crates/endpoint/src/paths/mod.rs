@@ -57,7 +57,7 @@ use registered::Others;
 use reserved::Key;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::losses::telling;
+use weft_block::losses::report_losses;
 use weft_block::{Device, Error, ErrorKind, OpKind, Opening};
 
 /// Begins to open a device over the paths of `openers` (at least one). It is open with the first
@@ -103,7 +103,7 @@ pub(crate) fn begin(mut openers: Vec<Opener>) -> Result<Opening, Error> {
         }
         let group = assemble(openers, openings, problems, path, device, (&options, key))?;
         group.note_others(others);
-        Ok(telling(Arc::new(PathsDevice { group })))
+        Ok(report_losses(Arc::new(PathsDevice { group })))
     }))
 }
 

@@ -8,7 +8,7 @@ use crate::sim::seeds;
 use std::time::Duration;
 use weft_block::ErrorKind;
 use weft_endpoint::ConnectOptions;
-use weft_io::sim::{Answer, Cut, CutAt, NetConfig, Rng, Side};
+use weft_io::sim::{Cut, CutAt, NetConfig, PortAnswer, Rng, Side};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -105,7 +105,7 @@ fn whatever_happens_while_it_opens_it_ends_in_time() {
 fn nobody_is_there() {
     for protocol in PROTOCOLS {
         for (answer, kind) in
-            [(Answer::Refuse, ErrorKind::Refused), (Answer::Never, ErrorKind::TimedOut)]
+            [(PortAnswer::Refuse, ErrorKind::Refused), (PortAnswer::Never, ErrorKind::TimedOut)]
         {
             let mut scene = protocol.scene(Setup::new(1, Testing::new("ram:16MiB")));
             scene.world.set_answer(port(), answer);

@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use weft_bench::limits::GROUPED_ABOVE;
 use weft_bench::stats::{Latency, Moments};
 use weft_bench::workload::{
-    Direction, DirectionReport, ErrorCount, Known, LoopReport, Report, VerifyReport,
+    Direction, DirectionReport, ErrorCount, Execution, LoopReport, Report, VerifyReport,
 };
 
 /// The report as fio writes it with `--output-format=normal`, and what fio has no word for in lines
@@ -215,10 +215,10 @@ fn levels(out: &mut String, title: &str, names: [&str; 7], counts: &[u64; 7]) ->
 
 fn error_line(out: &mut String, error: &ErrorCount) -> fmt::Result {
     let known = match error.known {
-        Known::Done => "reported by the device",
-        Known::NotSent => "they were never sent",
-        Known::MayHaveExecuted => "they may have been executed",
-        Known::MayStillExecute => "they may have been executed, or may still be",
+        Execution::Done => "reported by the device",
+        Execution::NotSent => "they were never sent",
+        Execution::MayHaveExecuted => "they may have been executed",
+        Execution::MayStillExecute => "they may have been executed, or may still be",
     };
     let code = error.status.raw.map(|raw| format!(" ({raw})")).unwrap_or_default();
     let (name, kind) = (error.direction.name(), error.status.kind);

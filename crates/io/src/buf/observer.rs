@@ -1,6 +1,6 @@
 //! Observers of the memory that a pool takes from the system.
 
-use super::{Pool, Shared, layout};
+use super::{Pool, PoolMemory, layout};
 #[cfg(doc)]
 use crate::limits::{BUF_ALIGN, BUF_BYTES_MIN};
 use core::ptr::NonNull;
@@ -27,7 +27,7 @@ pub trait PoolObserver {
 /// Notifies an observer until it is dropped; see [`Pool::observe`].
 #[must_use = "the observer is told while this lives"]
 pub struct Observation {
-    pool: Rc<Shared>,
+    pool: Rc<PoolMemory>,
     observer: Rc<dyn PoolObserver>,
 }
 
@@ -62,7 +62,7 @@ impl Drop for Observation {
     }
 }
 
-impl Shared {
+impl PoolMemory {
     /// Memory from the system that all observers know.
     pub(super) fn make_slab(&self, bytes: usize) -> Option<NonNull<u8>> {
         // SAFETY: the layout's size is not zero (`BUF_BYTES_MIN` is a power of two).
@@ -87,7 +87,7 @@ impl Shared {
     /// Gives memory back to the system.
     ///
     /// # Safety
-    /// It came from [`Shared::make_slab`] with this size, and nothing in it is in use.
+    /// It came from [`PoolMemory::make_slab`] with this size, and nothing in it is in use.
     pub(super) unsafe fn free_slab(&self, start: NonNull<u8>, bytes: usize) {
         self.slabs.borrow_mut().remove(&start);
         let memory = NonNull::slice_from_raw_parts(start, bytes);

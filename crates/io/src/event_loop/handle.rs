@@ -23,7 +23,7 @@ pub struct Handle(pub(super) Rc<Core>);
 
 pub(super) struct Core {
     pub(super) backend: RefCell<Box<dyn Backend>>,
-    pub(super) drivers: RefCell<Vec<Slot>>,
+    pub(super) drivers: RefCell<Vec<DriverSlot>>,
     pub(super) free: RefCell<Vec<u32>>,
     /// Drivers to run in this turn, in order of waking; may grow while the turn runs.
     pub(super) active: RefCell<Vec<u32>>,
@@ -53,7 +53,7 @@ impl Core {
     }
 }
 
-pub(super) struct Slot {
+pub(super) struct DriverSlot {
     pub(super) generation: u32,
     /// `None` while the driver runs.
     pub(super) driver: Option<Box<dyn Driver>>,
@@ -175,7 +175,7 @@ impl Handle {
         self.0.live.set(self.0.live.get() + 1);
         let mut drivers = self.0.drivers.borrow_mut();
         let index = self.0.free.borrow_mut().pop().unwrap_or_else(|| {
-            drivers.push(Slot::default());
+            drivers.push(DriverSlot::default());
             (drivers.len() - 1) as u32
         });
         DriverId { index, generation: drivers[index as usize].generation }
@@ -186,10 +186,10 @@ impl Handle {
         let mut drivers = self.0.drivers.borrow_mut();
         let slot = &mut drivers[index as usize];
         // 31 bits, so that no token of the poller equals the waker's.
-        *slot = Slot {
+        *slot = DriverSlot {
             generation: (slot.generation + 1) & 0x7fff_ffff,
             active: slot.active,
-            ..Slot::default()
+            ..DriverSlot::default()
         };
         self.0.free.borrow_mut().push(index);
     }
@@ -291,7 +291,7 @@ impl Handle {
     }
 }
 
-impl Default for Slot {
+impl Default for DriverSlot {
     fn default() -> Self {
         Self {
             generation: 0,

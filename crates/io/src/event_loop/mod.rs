@@ -12,7 +12,7 @@
 //! sleeps at once. An idle loop costs nothing.
 
 mod backend;
-mod gone;
+mod closed_peers;
 mod handle;
 #[cfg(all(test, loom))]
 mod model;

@@ -1,7 +1,7 @@
 //! Memory from the system for a region: zeroed, taken up as it is touched, in huge pages where
 //! there are some.
 
-use super::places;
+use super::addresses;
 use core::ops::Range;
 use std::io;
 
@@ -12,7 +12,7 @@ pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub(super) struct Memory {
     start: *mut u8,
     len: usize,
-    held: Held,
+    held: Mapping,
 }
 
 // SAFETY: the value only owns the memory; accesses go through raw pointers, and whoever makes them
@@ -22,9 +22,9 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    fn begin(start: *mut u8, len: usize, held: Held) -> Self {
+    fn begin(start: *mut u8, len: usize, held: Mapping) -> Self {
         let this = Self { start, len, held };
-        places::begins(this.addresses());
+        addresses::begins(this.addresses());
         this
     }
 
@@ -43,7 +43,7 @@ impl Memory {
 
 /// What is to be given back: the mapping.
 #[cfg(unix)]
-struct Held {
+struct Mapping {
     base: *mut core::ffi::c_void,
     bytes: usize,
 }
@@ -64,14 +64,14 @@ impl Memory {
         };
         let start = base.cast::<u8>().map_addr(|a| a.next_multiple_of(HUGE_PAGE_BYTES));
         advise_huge(base, bytes);
-        Ok(Self::begin(start, len, Held { base, bytes }))
+        Ok(Self::begin(start, len, Mapping { base, bytes }))
     }
 }
 
 #[cfg(unix)]
 impl Drop for Memory {
     fn drop(&mut self) {
-        places::ends(self.addresses());
+        addresses::ends(self.addresses());
         // SAFETY: the mapping is ours, and nobody has a pointer into it any more.
         let _ = unsafe { rustix::mm::munmap(self.held.base, self.held.bytes) };
     }
@@ -94,7 +94,7 @@ fn advise_huge(_: *mut core::ffi::c_void, _: usize) {}
 /// The pages belong to one [`Memory`], and nothing else accesses them meanwhile.
 #[cfg(target_os = "linux")]
 pub(super) unsafe fn discard(pages: *mut u8, len: usize) -> bool {
-    places::parts_end(pages.addr()..pages.addr() + len);
+    addresses::parts_end(pages.addr()..pages.addr() + len);
     // SAFETY: private anonymous pages, so that they read as zeroes afterwards; the caller answers
     // for the rest.
     unsafe { rustix::mm::madvise(pages.cast(), len, rustix::mm::Advice::LinuxDontNeed) }.is_ok()
@@ -111,7 +111,7 @@ pub(super) unsafe fn discard(_: *mut u8, _: usize) -> bool {
 
 /// What is to be given back: the allocation.
 #[cfg(not(unix))]
-struct Held(core::alloc::Layout);
+struct Mapping(core::alloc::Layout);
 
 #[cfg(not(unix))]
 impl Memory {
@@ -123,7 +123,7 @@ impl Memory {
         if start.is_null() {
             Err(io::ErrorKind::OutOfMemory.into())
         } else {
-            Ok(Self::begin(start, len, Held(layout)))
+            Ok(Self::begin(start, len, Mapping(layout)))
         }
     }
 }
@@ -131,7 +131,7 @@ impl Memory {
 #[cfg(not(unix))]
 impl Drop for Memory {
     fn drop(&mut self) {
-        places::ends(self.addresses());
+        addresses::ends(self.addresses());
         // SAFETY: allocated with this layout, and nobody has a pointer into it any more.
         unsafe { std::alloc::dealloc(self.start, self.held.0) }
     }

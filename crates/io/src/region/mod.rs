@@ -24,12 +24,12 @@ use crate::sync::{AtomicU32, Ordering};
 use smallvec::SmallVec;
 use std::io;
 
+pub(crate) mod addresses;
 mod chunk;
 mod frames;
 mod lender;
 mod memory;
 mod pages;
-pub(crate) mod places;
 mod views;
 
 use chunk::Chunk;

@@ -1,6 +1,6 @@
 //! A simulated loop's view of the world.
 
-use super::net::Shared;
+use super::net::SharedNet;
 use super::rdma::{SimQueuePair, SimQueuePairListener};
 use super::stream::{Registry, SimListener, SimStream};
 use crate::event_loop::{Backend, Ready, RegistryRef};
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub(super) struct SimBackend {
-    pub(super) net: Shared,
+    pub(super) net: SharedNet,
     pub(super) host: usize,
     pub(super) registry: Registry,
 }

@@ -58,7 +58,7 @@ pub struct CutAt {
 
 /// How a port answers to a request to connect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Answer {
+pub enum PortAnswer {
     /// By its listener, or with a refusal when there is none.
     #[default]
     Usual,

@@ -39,7 +39,7 @@ mod trace;
 mod view;
 mod world;
 
-pub use config::{Answer, Chunking, Cut, CutAt, NetConfig, Side};
+pub use config::{Chunking, Cut, CutAt, NetConfig, PortAnswer, Side};
 pub use disk::DiskConfig;
 pub use net::Connection;
 pub use rdma::{RdmaConfig, RdmaCounts};

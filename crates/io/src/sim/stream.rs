@@ -1,6 +1,6 @@
 //! The network's sockets.
 
-use super::net::{ConnId, Shared, Watch};
+use super::net::{ConnId, SharedNet, Watch};
 use crate::event_loop::Registrar;
 use crate::stream::{Listener, Stream};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -15,7 +15,7 @@ pub(super) fn watch(registrar: &Registrar<'_>) -> io::Result<Watch> {
 }
 
 pub(super) struct SimStream {
-    pub(super) net: Shared,
+    pub(super) net: SharedNet,
     pub(super) id: ConnId,
     /// 0: the client's, 1: the server's.
     pub(super) end: usize,
@@ -69,7 +69,7 @@ impl Drop for SimStream {
 }
 
 pub(super) struct SimListener {
-    pub(super) net: Shared,
+    pub(super) net: SharedNet,
     pub(super) host: usize,
     pub(super) at: SocketAddr,
     pub(super) id: u64,

@@ -1,12 +1,12 @@
 //! What a test may ask of the network while drivers run.
 
-use super::net::Shared;
+use super::net::SharedNet;
 use core::time::Duration;
 use std::net::IpAddr;
 
 /// See [`super::World::view`].
 #[derive(Clone)]
-pub struct View(pub(super) Shared);
+pub struct View(pub(super) SharedNet);
 
 impl View {
     /// The clients that have ended a connection to this server which does not know that yet, as the

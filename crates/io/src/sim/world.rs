@@ -1,9 +1,9 @@
 //! Hosts, loops and the passing of time.
 
 use super::backend::SimBackend;
-use super::config::{Answer, Cut, CutAt, NetConfig, Side};
+use super::config::{Cut, CutAt, NetConfig, PortAnswer, Side};
 use super::disk::{DiskConfig, Disks, SimDisk};
-use super::net::{Connection, Shared};
+use super::net::{Connection, SharedNet};
 use super::rdma::{RdmaConfig, RdmaCounts};
 use super::rng::Rng;
 use super::stream::Registry;
@@ -43,7 +43,7 @@ enum Next {
 /// Hosts with loops, the network between them, and their common clock.
 pub struct World {
     seed: u64,
-    net: Shared,
+    net: SharedNet,
     loops: Vec<SimulatedLoop>,
     /// By host.
     disks: BTreeMap<usize, Rc<RefCell<Disks>>>,
@@ -63,7 +63,7 @@ impl World {
         let order = rng.fork();
         Self {
             seed,
-            net: Shared::new(rng.bits(), net),
+            net: SharedNet::new(rng.bits(), net),
             loops: Vec::new(),
             disks: BTreeMap::new(),
             order,
@@ -267,7 +267,7 @@ impl World {
     }
 
     /// How a port answers from now on.
-    pub fn set_answer(&mut self, at: SocketAddr, answer: Answer) {
+    pub fn set_answer(&mut self, at: SocketAddr, answer: PortAnswer) {
         self.net.lock().set_answer(at, answer);
     }
 

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use weft_io::accept::Acceptor;
 use weft_io::connect::{ConnectError, connect};
-use weft_io::sim::{Answer, World};
+use weft_io::sim::{PortAnswer, World};
 use weft_io::{Handle, LoopConfig, Time};
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -72,7 +72,7 @@ fn the_first_that_answers_is_taken() {
 fn who_refuses_is_named_and_who_is_silent_costs_the_limit() {
     for seed in seeds(50) {
         let mut scene = scene(seed);
-        scene.world.set_answer(addr("10.0.0.1:7002"), Answer::Never);
+        scene.world.set_answer(addr("10.0.0.1:7002"), PortAnswer::Never);
         let refused = attempt(&scene.client, &["10.0.0.1:7000", "10.0.0.1:7001"], LIMIT);
         let (result, at) = wait(&mut scene.world, &refused);
         let error = result.unwrap_err();
@@ -114,7 +114,7 @@ fn no_address_no_time_and_no_descriptor_are_answered_too() {
 #[test]
 fn giving_up_calls_nobody_and_leaves_nothing() {
     let mut scene = scene(1);
-    scene.world.set_answer(addr("10.0.0.1:7000"), Answer::Never);
+    scene.world.set_answer(addr("10.0.0.1:7000"), PortAnswer::Never);
     let called = Rc::new(Cell::new(false));
     let note = Rc::clone(&called);
     let driver =

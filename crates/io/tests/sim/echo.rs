@@ -6,7 +6,7 @@ use crate::sim::{all_seeds, seeds};
 use core::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_io::sim::{Answer, Cut, CutAt, NetConfig, Rng, Side, World};
+use weft_io::sim::{Cut, CutAt, NetConfig, PortAnswer, Rng, Side, World};
 use weft_io::{Handle, LoopConfig};
 
 const SERVER: &str = "10.0.0.1";
@@ -189,7 +189,7 @@ fn one_seed_is_one_history() {
         });
         scene.world.set_answer(
             "10.0.0.1:7001".parse().unwrap(),
-            *rng.pick(&[Answer::Usual, Answer::Refuse]),
+            *rng.pick(&[PortAnswer::Usual, PortAnswer::Refuse]),
         );
         let reports = exchanges(&scene, &mut rng);
         assert!(scene.world.run_until(|_| all_over(&reports), LIMIT));

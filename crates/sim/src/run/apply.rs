@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use weft_block::AccessState;
 use weft_io::Time;
-use weft_io::sim::{Answer, Cut, CutAt, HostId, Side};
+use weft_io::sim::{Cut, CutAt, HostId, PortAnswer, Side};
 
 /// The end of something that goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl Run {
         match end {
             End::Partition(a, b) => self.world.heal(a, b),
             End::Store => self.store.behave(Behaviour::SOUND),
-            End::Deaf(at) => self.world.set_answer(at, Answer::Usual),
+            End::Deaf(at) => self.world.set_answer(at, PortAnswer::Usual),
             End::Access(n) => self.set_access(n, AccessState::Optimized),
             End::Exhausted(host) => self.world.set_exhausted(host, false),
             End::Start(n) if n < self.targets.len() && self.store.keeps_out(self.world.now()) => {
@@ -111,7 +111,8 @@ impl Run {
             Fault::Store(_, span) => self.disturb_store(span),
             Fault::Deaf(which, refuses, span) => {
                 let at = self.server(which).at;
-                self.world.set_answer(at, if refuses { Answer::Refuse } else { Answer::Never });
+                self.world
+                    .set_answer(at, if refuses { PortAnswer::Refuse } else { PortAnswer::Never });
                 self.later(span, End::Deaf(at));
             }
             Fault::Exhausted(which, span) => {

@@ -367,7 +367,7 @@ fn failed_writes_are_told_and_not_checked() {
     let error = job.errors[0];
     assert_eq!(
         (error.direction, error.known, error.status.kind),
-        (Direction::Write, Known::MayHaveExecuted, StatusKind::Media)
+        (Direction::Write, Execution::MayHaveExecuted, StatusKind::Media)
     );
     assert_eq!((error.count, error.first_lba, job.error_number()), (1, 8, 5));
     assert_eq!((verify.bad_blocks(), verify.unknown_units, verify.blocks), (0, 1, 1024 - 8));

@@ -7,10 +7,10 @@
 
 use super::heal::UNREADABLE;
 use super::write::has;
-use super::{Engine, Event, Flight, Kind, Purpose, Role, Stage};
+use super::{Engine, Event, Flight, FlightKind, FlightStage, Purpose, Role};
 use crate::limits::{MIRROR_COPY_BYTES, MIRROR_COPY_OPS};
 use crate::mirror::bitmap::Bitmap;
-use crate::mirror::record::{LEGS_MAX, Mask};
+use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ pub(super) struct Copier {
     equalised: u64,
     job: Option<Job>,
     /// The flush of a leg, before it is in sync, is under way.
-    joining: Mask,
+    joining: LegMask,
 }
 
 /// A region that is being copied.
@@ -48,7 +48,7 @@ pub(super) struct Job {
     next: u64,
     end: u64,
     /// Legs that came back to which it is copied.
-    pub(super) legs: Mask,
+    pub(super) legs: LegMask,
     /// Parts of it that are looked at by themselves, as something in them cannot be read; the next
     /// one last.
     pub(super) probes: Vec<(u64, u32)>,
@@ -177,7 +177,7 @@ impl Engine {
         };
         job.next = job.next.max(lba + u64::from(blocks));
         job.under_way += 1;
-        self.begin(Kind::Copy { reader: None }, lba, blocks);
+        self.begin(FlightKind::Copy { reader: None }, lba, blocks);
         true
     }
 
@@ -231,7 +231,7 @@ impl Engine {
         };
         let Some(leg) = (0..LEGS_MAX).find(is_ready) else { return false };
         self.copier.joining |= 1 << leg;
-        self.begin(Kind::Flush(Purpose::Join(leg)), 0, 0);
+        self.begin(FlightKind::Flush(Purpose::Join(leg)), 0, 0);
         true
     }
 
@@ -249,7 +249,7 @@ impl Engine {
         let Some(flight) = self.flights.get(&op) else { return };
         let is_suspect = self.is_suspect(op);
         let members = self.with(|role| role == Role::Member) & !(1 << source);
-        let Kind::Copy { reader } = flight.kind else { return };
+        let FlightKind::Copy { reader } = flight.kind else { return };
         let job = self.copier.job.as_ref().filter(|_| reader.is_none());
         let copying = self.with(|role| role == Role::Copying);
         // A leg that is about to be in sync must not show something else then.
@@ -260,7 +260,7 @@ impl Engine {
         if is_suspect && targets != 0 {
             return self.reserve(op);
         }
-        flight.stage = Stage::Bits;
+        flight.stage = FlightStage::Bits;
         self.store(op);
     }
 

@@ -1,11 +1,11 @@
 //! Operations under way, and what their failures say.
 
-use crate::mirror::record::Mask;
+use crate::mirror::record::LegMask;
 use crate::op::{OpKind, Outcome};
 use crate::status::StatusKind;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FlightKind {
     User(OpKind),
     /// Makes legs equal: for the read of this name, or as part of the background job.
     Copy {
@@ -29,7 +29,7 @@ pub(super) enum Purpose {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum FlightStage {
     /// It has not asked for its blocks.
     Locked,
     /// It waits for its blocks.
@@ -54,19 +54,19 @@ pub(super) enum Stage {
 
 #[derive(Debug)]
 pub(super) struct Flight {
-    pub(super) kind: Kind,
+    pub(super) kind: FlightKind,
     pub(super) lba: u64,
     pub(super) blocks: u32,
-    pub(super) stage: Stage,
+    pub(super) stage: FlightStage,
     /// Legs that have to answer.
-    pub(super) pending: Mask,
+    pub(super) pending: LegMask,
     /// Legs that executed it.
-    pub(super) good: Mask,
+    pub(super) good: LegMask,
     /// A flush: legs that were not in sync by any record when it was sent, and were not asked. One
     /// that joins meanwhile was flushed for that.
-    pub(super) exempt: Mask,
+    pub(super) exempt: LegMask,
     /// Legs that did not, and the first reason.
-    pub(super) bad: Mask,
+    pub(super) bad: LegMask,
     pub(super) failure: Option<Outcome>,
     pub(super) retries: u8,
     /// Its regions count as busy.
@@ -75,7 +75,7 @@ pub(super) struct Flight {
     pub(super) is_equal: bool,
 }
 
-impl Kind {
+impl FlightKind {
     /// Whether a user is shown what the blocks hold.
     pub(super) fn shows(self) -> bool {
         matches!(self, Self::User(OpKind::Read | OpKind::Compare | OpKind::CompareAndWrite { .. }))
@@ -88,12 +88,12 @@ impl Flight {
         self.lba + u64::from(self.blocks)
     }
 
-    pub(super) fn new(kind: Kind, lba: u64, blocks: u32) -> Self {
+    pub(super) fn new(kind: FlightKind, lba: u64, blocks: u32) -> Self {
         Self {
             kind,
             lba,
             blocks,
-            stage: Stage::Locked,
+            stage: FlightStage::Locked,
             pending: 0,
             good: 0,
             exempt: 0,

@@ -8,7 +8,7 @@
 //! in place of what was acknowledged.
 
 use super::copy::Job;
-use super::{Engine, Event, Flight, Kind, Purpose, Role, Stage};
+use super::{Engine, Event, Flight, FlightKind, FlightStage, Purpose, Role};
 use crate::limits::MIRROR_PROBE_BYTES;
 use crate::mirror::unreadable::Unreadable;
 use crate::op::{OpKind, Outcome};
@@ -77,13 +77,15 @@ impl Engine {
     /// A write was executed: it ends, unless it has to heal first.
     pub(super) fn heal(&mut self, op: u64) {
         let Some(flight) = self.flights.get_mut(&op) else { return };
-        let writes =
-            matches!(flight.kind, Kind::User(OpKind::Write { .. } | OpKind::WriteZeroes { .. }));
+        let writes = matches!(
+            flight.kind,
+            FlightKind::User(OpKind::Write { .. } | OpKind::WriteZeroes { .. })
+        );
         if !writes || !self.want.unreadable.overlaps(flight.lba, flight.end()) {
             return self.finish(op, Outcome::SUCCESS);
         }
-        flight.stage = Stage::Healing;
-        self.begin(Kind::Flush(Purpose::Heal(op)), 0, 0);
+        flight.stage = FlightStage::Healing;
+        self.begin(FlightKind::Flush(Purpose::Heal(op)), 0, 0);
     }
 
     /// The legs were flushed for a write that heals.
@@ -98,7 +100,7 @@ impl Engine {
             return self.fail_write(op, UNREADABLE);
         }
         self.copier.is_too_much = false;
-        flight.stage = Stage::Healed;
+        flight.stage = FlightStage::Healed;
         self.due.push_back(op);
     }
 

@@ -1,10 +1,10 @@
 //! Legs that fail, come back and are in sync again; bits that are cleared; the end.
 
 use super::write::has;
-use super::{Engine, Event, Halt, Io, Kind, Output, Owner, Purpose, Role, Target};
+use super::{Engine, Event, FlightKind, Halt, Io, Output, Owner, Purpose, Role, Target};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{Generation, LEGS_MAX, Record, Slots};
-use crate::mirror::start::{Found, names, read};
+use crate::mirror::start::{FoundLeg, names, read};
 use crate::op::Outcome;
 
 /// How far closing has come.
@@ -78,7 +78,7 @@ impl Engine {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub(crate) fn label_of(&self, found: &Found) -> Result<(Slots, Record), String> {
+    pub(crate) fn label_of(&self, found: &FoundLeg) -> Result<(Slots, Record), String> {
         let (slots, label) = read(found)?;
         let leg = usize::from(label.leg);
         if label.mirror != self.record.mirror
@@ -122,7 +122,7 @@ impl Engine {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub(crate) fn leg_back(&mut self, found: &Found) -> Result<usize, String> {
+    pub(crate) fn leg_back(&mut self, found: &FoundLeg) -> Result<usize, String> {
         let (slots, label) = self.label_of(found)?;
         let leg = usize::from(label.leg);
         let left = self.record.left[leg];
@@ -218,7 +218,7 @@ impl Engine {
         self.maps.touched = Bitmap::new(self.maps.busy.len());
         if !quiet.is_empty() {
             self.tidying = Some(quiet);
-            self.begin(Kind::Flush(Purpose::Tidy), 0, 0);
+            self.begin(FlightKind::Flush(Purpose::Tidy), 0, 0);
             self.pump();
         }
     }
@@ -298,7 +298,7 @@ impl Engine {
                     && self.with(|role| role == Role::Greeted) == 0 =>
             {
                 self.closing = Closing::Flushing;
-                self.begin(Kind::Flush(Purpose::Close), 0, 0);
+                self.begin(FlightKind::Flush(Purpose::Close), 0, 0);
                 true
             }
             Closing::Releasing

@@ -9,7 +9,7 @@ use super::write::has;
 use super::{Engine, Halt, Io, Owner, Role, Target};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::layout::{Map, PAGES, page_offset};
-use crate::mirror::record::{Generation, LEGS_MAX, Mask, Record, STATE};
+use crate::mirror::record::{Generation, LEGS_MAX, LegMask, Record, STATE};
 use crate::op::Outcome;
 use crate::status::{Status, StatusKind};
 use std::collections::{BTreeSet, VecDeque};
@@ -25,7 +25,7 @@ pub(super) struct Meta {
     /// Actions of this step that have not ended.
     pending: u32,
     /// Legs that failed.
-    failed: Mask,
+    failed: LegMask,
 }
 
 enum Step {
@@ -36,7 +36,7 @@ enum Step {
 
 impl Engine {
     /// Where the bitmaps are: in the state file, or on these legs.
-    pub(super) fn homes(&self, members: Mask) -> impl Iterator<Item = Target> + use<> {
+    pub(super) fn homes(&self, members: LegMask) -> impl Iterator<Item = Target> + use<> {
         let state = self.state.is_some().then_some(Target::State);
         let legs = if self.state.is_some() { 0 } else { members };
         state.into_iter().chain((0..LEGS_MAX).filter(move |leg| has(legs, *leg)).map(Target::Leg))
@@ -142,7 +142,7 @@ impl Engine {
 
     /// Legs whose labels and pages are written: those in sync, by what the labels are to say, that
     /// are not known to have failed.
-    fn written_legs(&self) -> Mask {
+    fn written_legs(&self) -> LegMask {
         self.want.members & self.record.members & self.with(|role| role == Role::Member)
     }
 

@@ -2,6 +2,7 @@
 //! says what to read and write.
 //!
 //! * `write`, `read`: operations, each under the lock of its blocks ([`super::ranges`]).
+//! * `output`: what the engine says to its driver.
 //! * `meta`: changes of labels, state file and bitmaps, one at a time, each in steps: pages of the
 //!   bitmaps, then the state file, then the labels.
 //! * `copy`: what makes legs equal. `heal`: blocks that no leg can be read from, until they are
@@ -18,6 +19,7 @@ mod flight;
 mod heal;
 mod legs;
 mod meta;
+mod output;
 mod read;
 mod sound;
 #[cfg(test)]
@@ -27,123 +29,22 @@ mod write;
 use super::bitmap::Bitmap;
 use super::layout::region_bytes;
 use super::ranges::Ranges;
-use super::record::{Claim, LEGS_MAX, Mask, Record, Slots};
+use super::record::{Claim, LEGS_MAX, LegMask, Record, Slots};
 use super::start::Start;
 use super::unreadable::Unreadable;
 use crate::op::{OpKind, Outcome};
-use crate::status::Status;
 use copy::Copier;
-use flight::{Fault, Flight, Kind, Owner, Purpose, Stage, fault, is_fenced, is_unreachable};
+use flight::{
+    Fault, Flight, FlightKind, FlightStage, Owner, Purpose, fault, is_fenced, is_unreachable,
+};
 use meta::Meta;
+pub(crate) use output::{Event, Halt, Io, Output, Role, Target};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// Where an action goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Target {
-    /// A leg, by its number.
-    Leg(usize),
-    /// The state file.
-    State,
-}
-
-/// What to do there. The data of operations and copies stays with the driver; the name says whose
-/// it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Io {
-    /// Reads into the memory of an operation.
-    Read { op: u64 },
-    /// Reads the blocks of an operation and compares them with (the first half of) its data.
-    Compare { op: u64 },
-    /// Executes an operation that changes data; of a compare-and-write the second half of its data
-    /// is written.
-    Write { op: u64 },
-    /// Reads into the memory of a copy.
-    Fetch { copy: u64, lba: u64, blocks: u32 },
-    /// Writes the memory of a copy.
-    Store { copy: u64, lba: u64, blocks: u32 },
-    /// Flushes.
-    Flush,
-    /// Writes a page of a bitmap durably, at this offset in the area.
-    Page { offset: u64, bytes: Vec<u8> },
-    /// Writes a slot durably, if it still holds what it held; otherwise the outcome is
-    /// [`StatusKind::CompareFailed`].
-    Label { slot: usize, old: Vec<u8>, new: Vec<u8> },
-}
-
-/// What the driver does next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// An action, which is completed under its name with [`Engine::done`].
-    Io { name: u64, target: Target, io: Io },
-    /// The end of an operation.
-    Complete { op: u64, outcome: Outcome },
-    /// The memory of a copy is free.
-    Release { copy: u64 },
-    /// The mirror serves from now on.
-    Opened,
-    /// What was acknowledged and not flushed may be lost: no leg that certainly has it is left.
-    Forgotten,
-    /// A leg is not used any more; it may come back ([`Engine::leg_back`]).
-    Leave { leg: usize },
-    /// What the log is to say.
-    Say(Event),
-    /// Too few legs are left, or the state file failed: nothing more is done. What was not
-    /// completed may be submitted to the next engine.
-    Halted(Halt),
-    /// The mirror is closed.
-    Closed,
-}
-
-/// What happened, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// A leg failed and is out of sync.
-    Dropped { leg: usize, why: Status },
-    /// A leg is copied to: so many regions of so many bytes.
-    Resync { leg: usize, regions: usize, bytes: u64, is_whole: bool },
-    /// A leg is in sync again; so many bytes were copied.
-    InSync { leg: usize, copied: u64 },
-    /// The legs are made equal after an unclean end.
-    Equalising { regions: usize },
-    /// They are equal.
-    Equal { copied: u64 },
-    /// So many blocks can be read from no leg, the first of which is this one.
-    Unreadable { lba: u64, blocks: u64 },
-    /// There are more of them than the mirror can remember.
-    TooManyUnreadable,
-}
-
-/// Why an engine stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Halt {
-    /// Fewer legs than the mirror needs.
-    TooFewLegs,
-    /// The state file cannot be written.
-    State(Status),
-    /// Another process has taken the mirror: its label says so.
-    Taken,
-    /// This leg refuses what this process asks of it, because of somebody else's reservation.
-    Fenced(usize),
-}
-
-/// What a leg does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// It is not used.
-    #[default]
-    Away,
-    /// Its label is being written: it is about to be copied to.
-    Greeted,
-    /// It is copied to, and gets all writes.
-    Copying,
-    /// It is in sync.
-    Member,
-}
 
 /// What is to be made durable.
 #[derive(Debug)]
 struct Want {
-    members: Mask,
+    members: LegMask,
     claim: Option<Claim>,
     is_clean: bool,
     /// A new generation, even with the same legs.
@@ -176,7 +77,7 @@ pub(crate) struct Engine {
     stable: Record,
     /// Legs in sync by any record that was begun since: some labels may say so, also if writing the
     /// others failed.
-    written: Mask,
+    written: LegMask,
     want: Want,
     /// The tag of the run in the label of each leg.
     reached: [u64; LEGS_MAX],
@@ -191,7 +92,7 @@ pub(crate) struct Engine {
     whole: BTreeSet<Target>,
     maps: Maps,
     /// See [`Engine::trust`].
-    sound: Option<Mask>,
+    sound: Option<LegMask>,
     ranges: Ranges,
     flights: BTreeMap<u64, Flight>,
     pending: BTreeMap<u64, (Owner, Target, bool)>,
@@ -201,7 +102,7 @@ pub(crate) struct Engine {
     meta: Option<Meta>,
     copier: Copier,
     /// Legs whose labels are to say that they are copied to.
-    to_greet: Mask,
+    to_greet: LegMask,
     tidying: Option<Bitmap>,
     random: u64,
     next: u64,
@@ -213,7 +114,7 @@ impl Engine {
     /// the tags of generations.
     pub(crate) fn new(start: Start, claim: Claim, seed: u64) -> Self {
         let Start { record, members, slots, state, suspect, missed, is_new, .. } = start;
-        let regions = regions(&record);
+        let regions = record.regions();
         let mut roles = [Role::Away; LEGS_MAX];
         (0..LEGS_MAX)
             .filter(|leg| members >> leg & 1 != 0)
@@ -277,7 +178,7 @@ impl Engine {
 
     /// Begins an operation of a user; [`Output::Complete`] names its end. It is in range.
     pub(crate) fn submit(&mut self, kind: OpKind, lba: u64, blocks: u32) -> u64 {
-        let op = self.begin(Kind::User(kind), lba, blocks);
+        let op = self.begin(FlightKind::User(kind), lba, blocks);
         self.pump();
         op
     }
@@ -319,10 +220,10 @@ impl Engine {
 
     /// Regions of a leg.
     pub(crate) fn regions(&self) -> usize {
-        regions(&self.record)
+        self.record.regions()
     }
 
-    fn begin(&mut self, kind: Kind, lba: u64, blocks: u32) -> u64 {
+    fn begin(&mut self, kind: FlightKind, lba: u64, blocks: u32) -> u64 {
         let op = self.name();
         self.flights.insert(op, Flight::new(kind, lba, blocks));
         self.due.push_back(op);
@@ -347,7 +248,7 @@ impl Engine {
     }
 
     /// The legs with a role.
-    fn with(&self, wanted: impl Fn(Role) -> bool) -> Mask {
+    fn with(&self, wanted: impl Fn(Role) -> bool) -> LegMask {
         (0..LEGS_MAX).filter(|leg| wanted(self.roles[*leg])).fold(0, |mask, leg| mask | 1 << leg)
     }
 
@@ -363,7 +264,7 @@ impl Engine {
 
     /// Legs in sync, by what is durable or may be, which did not execute a write: it is not
     /// acknowledged as long as there are any.
-    fn missing(&self, good: Mask) -> Mask {
+    fn missing(&self, good: LegMask) -> LegMask {
         (self.stable.members | self.written) & !good
     }
 
@@ -385,17 +286,24 @@ impl Engine {
     fn advance(&mut self, op: u64) {
         let Some(flight) = self.flights.get(&op) else { return };
         match flight.stage {
-            Stage::Locked => self.lock(op),
-            Stage::Alone if self.missing(self.with(|role| role == Role::Member)) == 0 => {
+            FlightStage::Locked => self.lock(op),
+            FlightStage::Alone if self.missing(self.with(|role| role == Role::Member)) == 0 => {
                 self.fetch(op)
             }
-            Stage::Bits if self.are_bits_stored(op) => self.store(op),
-            Stage::Storing if flight.pending == 0 => self.judge_write(op),
-            Stage::Loss if self.missing(flight.good | flight.exempt) == 0 => self.heal(op),
-            Stage::Healed if self.is_healed(flight) => self.finish(op, Outcome::SUCCESS),
-            Stage::Sound if self.sound.is_none() => self.store(op),
-            Stage::Sound | Stage::Alone | Stage::Bits | Stage::Storing | Stage::Loss => {}
-            Stage::Healing | Stage::Healed | Stage::Fetching | Stage::Queued => {}
+            FlightStage::Bits if self.are_bits_stored(op) => self.store(op),
+            FlightStage::Storing if flight.pending == 0 => self.judge_write(op),
+            FlightStage::Loss if self.missing(flight.good | flight.exempt) == 0 => self.heal(op),
+            FlightStage::Healed if self.is_healed(flight) => self.finish(op, Outcome::SUCCESS),
+            FlightStage::Sound if self.sound.is_none() => self.store(op),
+            FlightStage::Sound
+            | FlightStage::Alone
+            | FlightStage::Bits
+            | FlightStage::Storing
+            | FlightStage::Loss => {}
+            FlightStage::Healing
+            | FlightStage::Healed
+            | FlightStage::Fetching
+            | FlightStage::Queued => {}
         }
     }
 
@@ -404,11 +312,11 @@ impl Engine {
             return;
         }
         let Some(flight) = self.flights.get_mut(&op) else { return };
-        flight.stage = Stage::Queued;
-        let reads = matches!(flight.kind, Kind::User(OpKind::Read | OpKind::Compare));
+        flight.stage = FlightStage::Queued;
+        let reads = matches!(flight.kind, FlightKind::User(OpKind::Read | OpKind::Compare));
         let (lba, end, is_equal) =
             (flight.lba, flight.lba + u64::from(flight.blocks), flight.is_equal);
-        let compares = matches!(flight.kind, Kind::User(OpKind::CompareAndWrite { .. }));
+        let compares = matches!(flight.kind, FlightKind::User(OpKind::CompareAndWrite { .. }));
         if flight.blocks == 0 {
             return self.granted(op);
         }
@@ -416,7 +324,8 @@ impl Engine {
         if (reads || compares) && !is_equal && self.is_suspect(op) {
             // Directly in front of the read, so that nothing comes between the two.
             let copy = self.name();
-            self.flights.insert(copy, Flight::new(Kind::Copy { reader: Some(op) }, lba, blocks));
+            self.flights
+                .insert(copy, Flight::new(FlightKind::Copy { reader: Some(op) }, lba, blocks));
             if self.ranges.request(copy, lba, end, true) {
                 self.granted(copy);
             }
@@ -439,16 +348,16 @@ impl Engine {
             return self.finish(op, heal::UNREADABLE);
         }
         match flight.kind {
-            Kind::User(_) if flight.is_equal => {
-                flight.stage = Stage::Alone;
+            FlightKind::User(_) if flight.is_equal => {
+                flight.stage = FlightStage::Alone;
                 self.due.push_back(op);
             }
-            Kind::User(OpKind::Read | OpKind::Compare | OpKind::CompareAndWrite { .. }) => {
+            FlightKind::User(OpKind::Read | OpKind::Compare | OpKind::CompareAndWrite { .. }) => {
                 self.fetch(op)
             }
-            Kind::Copy { .. } => self.begin_copy(op),
-            Kind::User(OpKind::Flush) | Kind::Flush(_) => self.flush(op),
-            Kind::User(_) => self.reserve(op),
+            FlightKind::Copy { .. } => self.begin_copy(op),
+            FlightKind::User(OpKind::Flush) | FlightKind::Flush(_) => self.flush(op),
+            FlightKind::User(_) => self.reserve(op),
         }
     }
 
@@ -461,8 +370,8 @@ impl Engine {
             }
         }
         match flight.kind {
-            Kind::User(_) => self.out.push(Output::Complete { op, outcome }),
-            Kind::Copy { reader } => {
+            FlightKind::User(_) => self.out.push(Output::Complete { op, outcome }),
+            FlightKind::Copy { reader } => {
                 self.out.push(Output::Release { copy: op });
                 match reader.and_then(|reader| self.flights.get_mut(&reader)) {
                     // What legs do not have in common is not shown: the next look might show
@@ -472,16 +381,11 @@ impl Engine {
                 }
                 self.copied(&flight, reader.is_none(), outcome);
             }
-            Kind::Flush(purpose) => self.flushed(purpose, flight.good, outcome),
+            FlightKind::Flush(purpose) => self.flushed(purpose, flight.good, outcome),
         }
         if flight.blocks > 0 {
             let granted = self.ranges.release(op);
             granted.into_iter().for_each(|next| self.granted(next));
         }
     }
-}
-
-/// Regions of a mirror.
-pub(crate) fn regions(record: &Record) -> usize {
-    record.data_bytes.div_ceil(region_bytes(record.data_bytes)) as usize
 }

@@ -1,7 +1,7 @@
 //! Operations that read: each from one leg in sync, and from another one if that fails.
 
 use super::write::has;
-use super::{Engine, Fault, Io, Kind, Owner, Role, Stage, Target, fault};
+use super::{Engine, Fault, FlightKind, FlightStage, Io, Owner, Role, Target, fault};
 use crate::mirror::record::LEGS_MAX;
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
@@ -23,7 +23,7 @@ impl Engine {
     fn choose(&self, op: u64) -> Option<usize> {
         let flight = self.flights.get(&op)?;
         let region = *self.regions_of(flight.lba, flight.blocks).start();
-        if matches!(flight.kind, Kind::Copy { .. }) {
+        if matches!(flight.kind, FlightKind::Copy { .. }) {
             return self.source(self.with(|role| role == Role::Member) & !flight.bad);
         }
         let usable =
@@ -48,11 +48,11 @@ impl Engine {
                 .finish(op, failure.unwrap_or(Outcome::NotSent(Status::new(StatusKind::Path))));
         };
         let Some(flight) = self.flights.get_mut(&op) else { return };
-        flight.stage = Stage::Fetching;
+        flight.stage = FlightStage::Fetching;
         let (lba, blocks) = (flight.lba, flight.blocks);
         let io = match flight.kind {
-            Kind::Copy { .. } => Io::Fetch { copy: op, lba, blocks },
-            Kind::User(OpKind::Read) => Io::Read { op },
+            FlightKind::Copy { .. } => Io::Fetch { copy: op, lba, blocks },
+            FlightKind::User(OpKind::Read) => Io::Read { op },
             _ => Io::Compare { op },
         };
         self.reads[leg].in_flight += 1;
@@ -64,7 +64,7 @@ impl Engine {
     /// waited, or the leg that was read is lost, and another one may hold something else.
     fn is_in_doubt(&self, op: u64) -> bool {
         let Some(flight) = self.flights.get(&op) else { return false };
-        matches!(flight.kind, Kind::User(_))
+        matches!(flight.kind, FlightKind::User(_))
             && flight.blocks > 0
             && !flight.is_equal
             && self.is_suspect(op)
@@ -97,7 +97,9 @@ impl Engine {
         flight.bad |= 1 << leg;
         flight.failure = Some(outcome);
         let kind = flight.kind;
-        if matches!(kind, Kind::Copy { .. }) && self.sound.is_some_and(|sound| has(sound, leg)) {
+        if matches!(kind, FlightKind::Copy { .. })
+            && self.sound.is_some_and(|sound| has(sound, leg))
+        {
             self.forget_unflushed();
         }
         let Some(flight) = self.flights.get(&op) else { return };
@@ -119,8 +121,8 @@ impl Engine {
     fn fetched_well(&mut self, op: u64, leg: usize) {
         let Some(flight) = self.flights.get_mut(&op) else { return };
         match flight.kind {
-            Kind::User(OpKind::CompareAndWrite { .. }) => self.reserve(op),
-            Kind::Copy { .. } => {
+            FlightKind::User(OpKind::CompareAndWrite { .. }) => self.reserve(op),
+            FlightKind::Copy { .. } => {
                 flight.good = 1 << leg;
                 self.store_copy(op, leg);
             }

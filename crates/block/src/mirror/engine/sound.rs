@@ -2,26 +2,26 @@
 //! flushed: too few legs were left, and when they came back the targets of some had started again.
 //! What may differ is copied from the sound ones, and nothing counts as flushed before that.
 
-use super::{Engine, Kind, Output, Role, Stage};
-use crate::mirror::record::Mask;
+use super::{Engine, FlightKind, FlightStage, Output, Role};
+use crate::mirror::record::LegMask;
 
 impl Engine {
     /// Only these of the legs in sync still have what was acknowledged and not flushed. The driver
     /// says so before anything is copied.
-    pub(crate) fn trust(&mut self, sound: Mask) {
+    pub(crate) fn trust(&mut self, sound: LegMask) {
         if !self.maps.suspect.is_empty() && self.want.members & !sound != 0 {
             self.sound = Some(sound & self.want.members);
         }
     }
 
     /// The legs that have it, if not all in sync do.
-    pub(crate) fn sound(&self) -> Option<Mask> {
+    pub(crate) fn sound(&self) -> Option<LegMask> {
         self.sound
     }
 
     /// The leg to copy from. Always the same one, so that what legs have in common does not depend
     /// on who looks first.
-    pub(super) fn source(&self, usable: Mask) -> Option<usize> {
+    pub(super) fn source(&self, usable: LegMask) -> Option<usize> {
         let sound = usable & self.sound.unwrap_or(usable);
         let from = if sound == 0 { usable } else { sound };
         (from != 0).then(|| from.trailing_zeros() as usize)
@@ -54,7 +54,7 @@ impl Engine {
             let waiting = self
                 .flights
                 .iter()
-                .filter(|(_, flight)| flight.stage == Stage::Sound)
+                .filter(|(_, flight)| flight.stage == FlightStage::Sound)
                 .map(|(op, _)| *op);
             self.due.extend(waiting);
         }
@@ -64,7 +64,7 @@ impl Engine {
     pub(super) fn flush(&mut self, op: u64) {
         match self.flights.get_mut(&op) {
             Some(flight) if self.sound.is_some() && is_for_users(flight.kind) => {
-                flight.stage = Stage::Sound
+                flight.stage = FlightStage::Sound
             }
             _ => self.store(op),
         }
@@ -77,6 +77,6 @@ impl Engine {
     }
 }
 
-fn is_for_users(kind: Kind) -> bool {
-    matches!(kind, Kind::User(_) | Kind::Flush(super::Purpose::Close))
+fn is_for_users(kind: FlightKind) -> bool {
+    matches!(kind, FlightKind::User(_) | FlightKind::Flush(super::Purpose::Close))
 }

@@ -1,7 +1,7 @@
 //! Operations that change data, and flushes: to all legs.
 
-use super::{Engine, Fault, Io, Kind, Owner, Role, Stage, Target, fault};
-use crate::mirror::record::{LEGS_MAX, Mask};
+use super::{Engine, Fault, FlightKind, FlightStage, Io, Owner, Role, Target, fault};
+use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::{OpKind, Outcome};
 
 /// How often an operation is sent to the same leg again after a failure that may pass.
@@ -11,7 +11,7 @@ impl Engine {
     /// Marks the regions of a write, which begins when the marks are durable.
     pub(super) fn reserve(&mut self, op: u64) {
         let Some(flight) = self.flights.get_mut(&op) else { return };
-        flight.stage = Stage::Bits;
+        flight.stage = FlightStage::Bits;
         let is_first = !core::mem::replace(&mut flight.is_busy, true);
         let (lba, blocks) = (flight.lba, flight.blocks);
         let is_someone_absent = self.is_someone_absent();
@@ -44,22 +44,22 @@ impl Engine {
         let Some(flight) = self.flights.get(&op) else { return };
         let kind = flight.kind;
         let targets = match kind {
-            Kind::Copy { .. } => flight.pending,
-            Kind::Flush(super::Purpose::Join(leg)) => 1 << leg,
+            FlightKind::Copy { .. } => flight.pending,
+            FlightKind::Flush(super::Purpose::Join(leg)) => 1 << leg,
             // A leg that is copied to may be in sync before the write counts as durable, by a flush
             // that began before it.
-            Kind::Flush(super::Purpose::Heal(_)) => {
+            FlightKind::Flush(super::Purpose::Heal(_)) => {
                 self.with(|role| matches!(role, Role::Member | Role::Copying))
             }
-            Kind::Flush(_) => self.with(|role| role == Role::Member),
-            Kind::User(_) => self.with(|role| matches!(role, Role::Member | Role::Copying)),
+            FlightKind::Flush(_) => self.with(|role| role == Role::Member),
+            FlightKind::User(_) => self.with(|role| matches!(role, Role::Member | Role::Copying)),
         };
         let targets = targets & self.with(|role| matches!(role, Role::Member | Role::Copying));
-        let is_flush = matches!(kind, Kind::Flush(_) | Kind::User(OpKind::Flush));
+        let is_flush = matches!(kind, FlightKind::Flush(_) | FlightKind::User(OpKind::Flush));
         let counted = targets | self.missing(0);
         if let Some(flight) = self.flights.get_mut(&op) {
             flight.exempt = if is_flush { !counted } else { 0 };
-            (flight.stage, flight.pending) = (Stage::Storing, targets);
+            (flight.stage, flight.pending) = (FlightStage::Storing, targets);
             (flight.bad, flight.failure, flight.retries) = (0, None, 0);
         }
         (0..LEGS_MAX).filter(|leg| targets >> leg & 1 != 0).for_each(|leg| self.send(op, leg));
@@ -71,9 +71,11 @@ impl Engine {
     fn send(&mut self, op: u64, leg: usize) {
         let Some(flight) = self.flights.get(&op) else { return };
         let io = match flight.kind {
-            Kind::User(OpKind::Flush) | Kind::Flush(_) => Io::Flush,
-            Kind::User(_) => Io::Write { op },
-            Kind::Copy { .. } => Io::Store { copy: op, lba: flight.lba, blocks: flight.blocks },
+            FlightKind::User(OpKind::Flush) | FlightKind::Flush(_) => Io::Flush,
+            FlightKind::User(_) => Io::Write { op },
+            FlightKind::Copy { .. } => {
+                Io::Store { copy: op, lba: flight.lba, blocks: flight.blocks }
+            }
         };
         self.emit(Owner::Flight(op), Target::Leg(leg), false, io);
     }
@@ -81,8 +83,8 @@ impl Engine {
     pub(super) fn flight_done(&mut self, op: u64, leg: usize, outcome: Outcome) {
         let Some(flight) = self.flights.get(&op) else { return };
         match flight.stage {
-            Stage::Fetching => self.fetched(op, leg, outcome),
-            Stage::Storing if flight.pending >> leg & 1 != 0 => self.stored(op, leg, outcome),
+            FlightStage::Fetching => self.fetched(op, leg, outcome),
+            FlightStage::Storing if flight.pending >> leg & 1 != 0 => self.stored(op, leg, outcome),
             _ => {}
         }
     }
@@ -115,8 +117,10 @@ impl Engine {
         let members = self.with(|role| role == Role::Member);
         // A copy was read from a leg that has it; the flush of a leg that is not in sync yet says
         // nothing of others.
-        let is_own =
-            matches!(flight.kind, Kind::Copy { .. } | Kind::Flush(super::Purpose::Join(_)));
+        let is_own = matches!(
+            flight.kind,
+            FlightKind::Copy { .. } | FlightKind::Flush(super::Purpose::Join(_))
+        );
         let is_executed = is_own || good & members != 0;
         let failed =
             failure.unwrap_or(Outcome::settled(crate::Status::new(crate::StatusKind::Gone)));
@@ -142,7 +146,7 @@ impl Engine {
             return self.finish(op, outcome);
         }
         if let Some(flight) = self.flights.get_mut(&op) {
-            flight.stage = Stage::Loss;
+            flight.stage = FlightStage::Loss;
         }
         self.due.push_back(op);
     }
@@ -207,6 +211,6 @@ fn flight_may_have_executed(flight: &super::Flight) -> bool {
 }
 
 /// Whether a mask has this leg.
-pub(super) const fn has(mask: Mask, leg: usize) -> bool {
+pub(super) const fn has(mask: LegMask, leg: usize) -> bool {
     mask >> leg & 1 != 0
 }

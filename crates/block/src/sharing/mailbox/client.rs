@@ -1,7 +1,7 @@
 //! The client: the end that is a queue.
 
 use super::channel::Channel;
-use super::message::{GONE, Known, Loans, Reply, Request, ServerEnd};
+use super::message::{GONE, Loans, QueueStatus, Reply, Request, ServerEnd};
 use crate::device::{BlockQueue, Change};
 use crate::limits::MAILBOX_OPS;
 use crate::op::{Completion, Op, Outcome};
@@ -18,8 +18,8 @@ use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop, Segment, Segments}
 /// The queue.
 pub(super) struct Client {
     requests: Arc<Channel<Request>>,
-    known: Arc<Known>,
-    state: Rc<RefCell<State>>,
+    known: Arc<QueueStatus>,
+    state: Rc<RefCell<ClientState>>,
     /// Those of one call.
     batch: Vec<Request>,
     reader: DriverId,
@@ -28,7 +28,7 @@ pub(super) struct Client {
 }
 
 #[derive(Default)]
-struct State {
+struct ClientState {
     away: Slots<Away>,
     ready: Vec<Completion>,
     changes: VecDeque<Change>,
@@ -64,7 +64,7 @@ impl Client {
     /// A queue on the loop of `on`, with a driver that receives the replies; and the other end, for
     /// the loop `to`.
     pub(super) fn start(to: &RemoteLoop, on: &Handle, owner: DriverId) -> (Self, ServerEnd) {
-        let state: Rc<RefCell<State>> = Rc::default();
+        let state: Rc<RefCell<ClientState>> = Rc::default();
         let (requests, replies) =
             (Arc::new(Channel::new(to.clone())), Arc::new(Channel::new(on.remote())));
         let reader = on.spawn(|id| {
@@ -77,7 +77,7 @@ impl Client {
                 taken: Vec::new(),
             }
         });
-        let known = Arc::<Known>::default();
+        let known = Arc::<QueueStatus>::default();
         let end = ServerEnd { requests: Arc::clone(&requests), replies, known: Arc::clone(&known) };
         (Self { requests, known, state, batch: Vec::new(), reader, on: on.clone(), owner }, end)
     }
@@ -104,7 +104,7 @@ impl Client {
     }
 }
 
-impl State {
+impl ClientState {
     fn in_flight(&self) -> usize {
         self.away.len() + self.ready.len()
     }
@@ -126,7 +126,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for ClientState {
     /// The loop ends before the replies have come.
     fn drop(&mut self) {
         self.away.drain().for_each(|away| away.op.give_up());
@@ -194,7 +194,7 @@ impl Drop for Client {
 struct Reader {
     id: DriverId,
     replies: Arc<Channel<Reply>>,
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<ClientState>>,
     owner: DriverId,
     taken: Vec<Reply>,
 }

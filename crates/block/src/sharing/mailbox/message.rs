@@ -53,7 +53,7 @@ pub(super) enum Reply {
 
 /// What the server knows of its queue, for questions that cannot wait for an answer.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct QueueStatus {
     /// [`BlockQueue::holds_back`](crate::BlockQueue::holds_back).
     pub(super) holds_back: AtomicBool,
     /// [`BlockQueue::overdue`](crate::BlockQueue::overdue).
@@ -65,7 +65,7 @@ pub(super) struct Known {
 pub(super) struct ServerEnd {
     pub(super) requests: Arc<Channel<Request>>,
     pub(super) replies: Arc<Channel<Reply>>,
-    pub(super) known: Arc<Known>,
+    pub(super) known: Arc<QueueStatus>,
 }
 
 impl Drop for ServerEnd {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use weft_bench::agents::{Clock, Request};
 use weft_bench::limits::AGENTS_MAX;
-use weft_bench::study::{Known, Lane};
+use weft_bench::study::{KnownDevice, Lane};
 use weft_bench::suite::{Machines, Suite};
 use weft_block::{Atomicity, ErrorKind, Features, Geometry};
 use weft_endpoint::url::without_secret;
@@ -78,7 +78,7 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
             format!("{title}, {machines} machines")
         },
         url: url.clone(),
-        device: Arc::new(Known { url: url.clone(), geometry, features }),
+        device: Arc::new(KnownDevice { url: url.clone(), geometry, features }),
         target_pids: Vec::new(),
         target_counters: None,
         home_counters: None,

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_bench::results::Skipped;
-use weft_bench::study::{Lane, ReadCounters, Server, Stage as Measured};
+use weft_bench::study::{Lane, LaneSet, ReadCounters, Server};
 use weft_bench::suite::{LaneTemplate, Policy, Suite, Through};
 use weft_block::{Device, ErrorKind, grammar};
 use weft_endpoint::paths::IoPolicy;
@@ -107,12 +107,12 @@ impl Stage {
     }
 
     /// What a block measures.
-    pub fn into_measured(self) -> Result<Measured, Failure> {
+    pub fn into_measured(self) -> Result<LaneSet, Failure> {
         let no_address = |_| Failure::of(ErrorKind::Io, "the ceiling's server has no address");
         let address = self.ceiling.url().parse().map_err(no_address)?;
         let server =
             Server { address, pid: Some(self.ceiling.pid()), process: Box::new(self.ceiling) };
-        Ok(Measured { lanes: self.lanes, ceiling: Some(server) })
+        Ok(LaneSet { lanes: self.lanes, ceiling: Some(server) })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::sim::protocols::{PROTOCOLS, Protocol};
 use crate::sim::scene::{options, port};
 use weft_endpoint::paths::{Failover, IoPolicy};
 use weft_endpoint::{ConnectOptions, PathOptions};
-use weft_io::sim::{Answer, Cut};
+use weft_io::sim::{Cut, PortAnswer};
 
 /// A write is held back by the first of two targets, whose connections are cut. The same block is
 /// written again, and both writes are acknowledged; or it takes too long. Then the first target
@@ -19,7 +19,7 @@ fn late_write(protocol: Protocol, failover: Failover) -> (u8, bool) {
     rig.knobs[0].honour_cancel(false);
     let _old = rig.write(3, 1);
     assert!(rig.until(S, |rig| rig.knobs[0].held() == 1));
-    rig.scene.world.set_answer(port(), Answer::Refuse);
+    rig.scene.world.set_answer(port(), PortAnswer::Refuse);
     rig.cut_from(0, Cut::Reset);
     rig.run_for(100 * MS);
     let new = rig.write(3, 2);

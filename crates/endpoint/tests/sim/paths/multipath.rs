@@ -7,7 +7,7 @@ use weft_block::OpKind;
 use weft_block::path::PathState;
 use weft_endpoint::paths::IoPolicy;
 use weft_endpoint::{ConnectOptions, PathOptions};
-use weft_io::sim::{Answer, Cut};
+use weft_io::sim::{Cut, PortAnswer};
 
 fn two(protocol: Protocol, io_policy: IoPolicy) -> Rig {
     let paths = PathOptions { io_policy, ..PathOptions::default() };
@@ -92,7 +92,7 @@ fn a_lost_write_holds_back_later_ones_on_the_other_path_too() {
         rig.knobs[0].honour_cancel(false);
         let old = rig.write(3, 1);
         assert!(rig.until(S, |rig| rig.knobs[0].held() == 1));
-        rig.scene.world.set_answer(port(), Answer::Refuse);
+        rig.scene.world.set_answer(port(), PortAnswer::Refuse);
         rig.cut_from(0, Cut::Reset);
         rig.run_for(100 * MS);
         let (new, other, read) = (rig.write(3, 2), rig.write(4, 2), rig.read(3));

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use weft_block::path::PathState;
 use weft_endpoint::{ConnectOptions, PathOptions};
-use weft_io::sim::Answer;
+use weft_io::sim::PortAnswer;
 
 /// Where the target goes.
 const ELSEWHERE: [&str; 2] = ["10.0.0.77", "fd00::77"];
@@ -52,7 +52,8 @@ fn a_target_that_moves_is_found_by_its_name_again() {
 #[test]
 fn all_addresses_of_a_name_are_tried() {
     for protocol in PROTOCOLS {
-        for (first, answer) in [("10.0.0.99", Answer::Refuse), ("fd00::99", Answer::Never)] {
+        for (first, answer) in [("10.0.0.99", PortAnswer::Refuse), ("fd00::99", PortAnswer::Never)]
+        {
             let mut rig = Rig::new(protocol, PathOptions::default());
             rig.scene.world.set_answer(at(first), answer);
             rig.kill_target();

@@ -10,7 +10,7 @@ use weft_block::path::PathState;
 use weft_block::{Change, OpKind, Outcome, Presence, StatusKind};
 use weft_endpoint::limits::PATH_WAITING_OPS;
 use weft_endpoint::{ConnectOptions, PathOptions};
-use weft_io::sim::{Answer, Cut, Side};
+use weft_io::sim::{Cut, PortAnswer, Side};
 
 #[test]
 fn reads_go_on_as_soon_as_the_connection_is_back() {
@@ -58,13 +58,13 @@ fn a_silent_connection_is_noticed_and_replaced() {
 fn operations_wait_for_a_target_that_is_away_for_ninety_seconds() {
     for protocol in PROTOCOLS {
         let mut rig = Rig::new(protocol, PathOptions::default());
-        rig.scene.world.set_answer(port(), Answer::Refuse);
+        rig.scene.world.set_answer(port(), PortAnswer::Refuse);
         rig.cut(Cut::Reset);
         let ops = [rig.write(1, 1), rig.read(2), rig.submit(OpKind::Flush, 0, 0)];
         rig.run_for(90 * S);
         assert_eq!((rig.completions(), rig.presence()), (0, Presence::Here));
         assert!(rig.paths()[0].why.is_some());
-        rig.scene.world.set_answer(port(), Answer::Usual);
+        rig.scene.world.set_answer(port(), PortAnswer::Usual);
         for op in ops {
             let took = rig.succeed(op);
             assert!(took <= 10 * S, "{protocol:?}: the pauses are at most ten seconds; {took:?}");
@@ -148,7 +148,7 @@ fn pauses_between_attempts_grow_up_to_the_maximum() {
         ConnectOptions { paths, connect_timeout: 100 * MS, ..options() },
         1,
     );
-    rig.scene.world.set_answer(port(), Answer::Never);
+    rig.scene.world.set_answer(port(), PortAnswer::Never);
     rig.cut(Cut::Reset);
     let (mut attempts, mut was) = (Vec::new(), PathState::Live);
     let start = rig.scene.world.now();
@@ -177,7 +177,7 @@ fn a_path_that_does_not_come_back_in_time_is_given_up() {
             protocol,
             PathOptions { ctrl_loss_timeout: Some(30 * S), ..PathOptions::default() },
         );
-        rig.scene.world.set_answer(port(), Answer::Refuse);
+        rig.scene.world.set_answer(port(), PortAnswer::Refuse);
         rig.cut(Cut::Reset);
         let read = rig.read(1);
         let (outcome, took) = rig.wait(read);
@@ -201,7 +201,7 @@ fn operations_fail_after_the_time_that_they_may_wait_and_work_again_later() {
             protocol,
             PathOptions { fast_io_fail_timeout: Some(5 * S), ..PathOptions::default() },
         );
-        rig.scene.world.set_answer(port(), Answer::Refuse);
+        rig.scene.world.set_answer(port(), PortAnswer::Refuse);
         rig.cut(Cut::Reset);
         let read = rig.read(1);
         let (outcome, took) = rig.wait(read);
@@ -213,7 +213,7 @@ fn operations_fail_after_the_time_that_they_may_wait_and_work_again_later() {
         assert_eq!(rig.presence(), Presence::Away);
         let late = rig.read(1);
         assert!(rig.wait(late).1 < 10 * MS, "others fail at once");
-        rig.scene.world.set_answer(port(), Answer::Usual);
+        rig.scene.world.set_answer(port(), PortAnswer::Usual);
         assert!(rig.until(11 * S, |rig| rig.presence() == Presence::Here));
         let again = rig.read(1);
         rig.succeed(again);
@@ -225,14 +225,14 @@ fn operations_fail_after_the_time_that_they_may_wait_and_work_again_later() {
 #[test]
 fn only_so_many_operations_wait_and_the_others_stay_with_their_owner() {
     let mut rig = Rig::new(PROTOCOLS[0], PathOptions::default());
-    rig.scene.world.set_answer(port(), Answer::Refuse);
+    rig.scene.world.set_answer(port(), PortAnswer::Refuse);
     rig.cut(Cut::Reset);
     rig.run_for(S);
     let ops: Vec<u64> =
         (0..PATH_WAITING_OPS as u64 + 100).map(|n| rig.write(n % 1000, 1)).collect();
     rig.run_for(S);
     assert_eq!((rig.left(), rig.completions()), (100, 0));
-    rig.scene.world.set_answer(port(), Answer::Usual);
+    rig.scene.world.set_answer(port(), PortAnswer::Usual);
     for op in ops {
         rig.succeed(op);
     }
@@ -243,7 +243,7 @@ fn only_so_many_operations_wait_and_the_others_stay_with_their_owner() {
 #[test]
 fn what_waits_can_be_cancelled_and_dropped_at_once() {
     let mut rig = Rig::new(PROTOCOLS[0], PathOptions::default());
-    rig.scene.world.set_answer(port(), Answer::Refuse);
+    rig.scene.world.set_answer(port(), PortAnswer::Refuse);
     rig.cut(Cut::Reset);
     let (write, other) = (rig.write(1, 1), rig.read(2));
     rig.run_for(S);

@@ -2,9 +2,9 @@
 
 use super::cm::{Id, Reported};
 use super::device::Device;
+use super::errors;
 use super::ffi::cm_event;
 use super::queue_pair::{Phase, Side, VerbsQueuePair};
-use super::trouble;
 use crate::rdma::Event;
 use std::io;
 
@@ -14,20 +14,20 @@ impl VerbsQueuePair {
         match reported.event {
             cm_event::ADDR_RESOLVED => match self.id().and_then(|id| id.resolve_route()) {
                 Ok(()) => None,
-                Err(e) => self.failed(trouble::of_address(self.peer, e)),
+                Err(e) => self.failed(errors::of_address(self.peer, e)),
             },
             cm_event::ROUTE_RESOLVED => self.route_resolved(),
             cm_event::ADDR_ERROR
             | cm_event::ROUTE_ERROR
             | cm_event::CONNECT_ERROR
             | cm_event::UNREACHABLE => {
-                self.failed(trouble::of_address(self.peer, trouble::error(reported.status)))
+                self.failed(errors::of_address(self.peer, errors::error(reported.status)))
             }
             // The other end closed before it knew that the connection was established, and so could
             // do no more than reject it.
             cm_event::REJECTED if self.established => self.over(Event::Disconnected),
             cm_event::REJECTED => {
-                self.trouble = Some(trouble::of_rejection(self.peer, reported.status));
+                self.trouble = Some(errors::of_rejection(self.peer, reported.status));
                 self.private_data = reported.private_data;
                 self.over(Event::Rejected)
             }

@@ -7,7 +7,7 @@ use super::library::{Library, check_object, library};
 use super::memory::FreePieces;
 use crate::limits::RDMA_MESSAGE_BYTES_MAX;
 use crate::rdma::DeviceLimits;
-use crate::region::places;
+use crate::region::addresses;
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -53,7 +53,7 @@ impl Device {
         }
         let new: &'static Device = Box::leak(Box::new(Self::open(context)?));
         devices.push(new);
-        places::observe(new);
+        addresses::observe(new);
         Ok(new)
     }
 

@@ -1,9 +1,9 @@
 //! Listeners of rdma-core.
 
 use super::cm::{Channel, Id};
+use super::errors;
 use super::ffi::cm_event;
 use super::queue_pair::VerbsQueuePair;
-use super::trouble;
 use crate::event_loop::Registrar;
 use crate::limits::RDMA_BACKLOG;
 use crate::rdma::{QueuePair, QueuePairListener};
@@ -50,7 +50,7 @@ impl QueuePairListener for VerbsListener {
             if reported.event == cm_event::DEVICE_REMOVAL {
                 // An identifier without a device never gets another one.
                 self.id = None;
-                return Err(trouble::error(-libc::ENODEV));
+                return Err(errors::error(-libc::ENODEV));
             }
             // What else concerns requests that were given up before they were looked at.
         }

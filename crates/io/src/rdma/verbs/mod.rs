@@ -2,11 +2,11 @@
 //! is asked for, so that a build needs nothing of them, and a machine without them everything but
 //! RDMA (decision 25).
 //!
-//! * [`ffi`]: structures; [`library`]: functions; [`trouble`]: what their numbers mean.
+//! * [`ffi`]: structures; [`library`]: functions; [`errors`]: what their numbers mean.
 //! * [`device`], [`memory`]: devices, and memory that is registered with them.
 //! * [`cm`], [`completion`]: connection management, and the queue of completions.
 //! * [`lent`]: memory of regions that is lent, and its registrations.
-//! * [`queues`], [`slots`]: what is posted, and the user's memory; [`spent`]: what that moves.
+//! * [`queues`], [`slots`]: what is posted, and the user's memory; [`traffic`]: what that moves.
 //! * [`queue_pair`], [`posting`], [`listener`]: the interface.
 //!
 //! Each queue pair has two descriptors: the channel of its connection's events, and the one of its
@@ -17,6 +17,7 @@ mod cm;
 mod completion;
 mod connection;
 mod device;
+mod errors;
 mod ffi;
 mod lent;
 mod library;
@@ -26,8 +27,7 @@ mod posting;
 mod queue_pair;
 mod queues;
 mod slots;
-mod spent;
-mod trouble;
+mod traffic;
 
 use super::{QueuePair, QueuePairListener};
 use std::io;

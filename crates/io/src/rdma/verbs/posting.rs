@@ -1,12 +1,12 @@
 //! Posting work, and what becomes of it.
 
+use super::errors::{WorkStatus, status};
 use super::ffi::{
     RecvWr, SendWr, Sge, WC_WITH_IMM, WC_WITH_INV, WC_WITH_INV_OF_KERNEL, Wc, opcode,
 };
 use super::queue_pair::{Queues, VerbsQueuePair};
 use super::queues::Posted;
 use super::slots::Exposed;
-use super::trouble::{Status, status};
 use crate::rdma::{Ended, Event, Memory, RemoteMemory, WorkError};
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -56,7 +56,7 @@ impl VerbsQueuePair {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the send queue is full"));
         }
         let exposed = self.queues().slots.expose(slot, bytes, writable)?;
-        self.queues().spent.exposed(bytes, writable);
+        self.queues().traffic.exposed(bytes, writable);
         match exposed {
             Exposed::Now(remote) => Ok(remote),
             Exposed::ByBind(remote, bind) => {
@@ -92,7 +92,7 @@ impl VerbsQueuePair {
             return self.not_posted(id);
         };
         list.insert(0, first);
-        self.queues().spent.sent(message.len() as u32 + data.map_or(0, |data| data.bytes));
+        self.queues().traffic.sent(message.len() as u32 + data.map_or(0, |data| data.bytes));
         let kind = if invalidate.is_some() { opcode::SEND_WITH_INV } else { opcode::SEND };
         let mut wr = SendWr::new(0, kind, true);
         wr.invalidate_rkey = invalidate.unwrap_or(0);
@@ -112,12 +112,12 @@ impl VerbsQueuePair {
         if self.queues().slots.is_lent(into.slot) {
             return self.not_posted(id);
         }
-        self.queues().spent.received(into.bytes);
+        self.queues().traffic.received(into.bytes);
         self.post_transfer(id, opcode::RDMA_READ, into, from, true);
     }
 
     pub(super) fn post_write(&mut self, id: u64, from: Memory, to: RemoteMemory, signaled: bool) {
-        self.queues().spent.sent(from.bytes);
+        self.queues().traffic.sent(from.bytes);
         self.post_transfer(id, opcode::RDMA_WRITE, from, to, signaled);
     }
 
@@ -200,7 +200,7 @@ fn gather(wr: &mut SendWr, list: &mut [Sge]) {
 fn received(queues: &mut Queues, completion: &Wc) -> Option<Event> {
     let buffer = completion.wr_id as u16;
     let error = match status(completion.status) {
-        Status::Success => {
+        WorkStatus::Success => {
             let has = |flag| completion.flags & flag != 0;
             let key = completion.immediate;
             let invalidated = has(WC_WITH_INV)
@@ -210,12 +210,12 @@ fn received(queues: &mut Queues, completion: &Wc) -> Option<Event> {
                 queues.slots.invalidated(key);
             }
             let immediate = has(WC_WITH_IMM).then(|| u32::from_be(completion.immediate));
-            queues.spent.received(completion.byte_len);
+            queues.traffic.received(completion.byte_len);
             let known = queues.receives.end(buffer, Some(completion.byte_len));
             return known.then_some(Event::Received { buffer, immediate, invalidated });
         }
-        Status::Flushed => None,
-        Status::Failed(error) => Some(error),
+        WorkStatus::Flushed => None,
+        WorkStatus::Failed(error) => Some(error),
     };
     queues.receives.end(buffer, None).then_some(Event::ReceiveEnded { buffer, error })
 }
@@ -223,9 +223,9 @@ fn received(queues: &mut Queues, completion: &Wc) -> Option<Event> {
 /// Work of the send queue has ended, and so has all before it.
 fn worked(queues: &mut Queues, completion: &Wc) -> Option<Event> {
     let ended = match status(completion.status) {
-        Status::Success => Ended::Done,
-        Status::Flushed => Ended::Flushed,
-        Status::Failed(error) => Ended::Failed(error),
+        WorkStatus::Success => Ended::Done,
+        WorkStatus::Flushed => Ended::Flushed,
+        WorkStatus::Failed(error) => Ended::Failed(error),
     };
     let mut event = None;
     while let Some((number, posted)) = queues.sends.pop(completion.wr_id) {

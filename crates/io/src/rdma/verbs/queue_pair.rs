@@ -3,11 +3,11 @@
 use super::cm::{Channel, Id, Reported};
 use super::completion::Completions;
 use super::device::Device;
+use super::errors;
 use super::ffi::{QPT_RC, Qp, QpInitAttr};
 use super::queues::{Receives, Sends};
 use super::slots::Slots;
-use super::spent::Spent;
-use super::trouble;
+use super::traffic::Traffic;
 use crate::event_loop::{DriverId, Handle, Registrar};
 use crate::rdma::{
     DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, RemoteMemory,
@@ -47,7 +47,7 @@ pub(super) struct Queues {
     pub(super) receives: Receives,
     pub(super) sends: Sends,
     pub(super) slots: Slots,
-    pub(super) spent: Spent,
+    pub(super) traffic: Traffic,
     config: QueuePairConfig,
     /// The poller knows the completions.
     registered: bool,
@@ -81,7 +81,7 @@ impl VerbsQueuePair {
     pub(super) fn connect(to: SocketAddr) -> io::Result<Self> {
         let channel = Channel::new()?;
         let id = Id::new(&channel)?;
-        id.resolve_address(to).map_err(|e| trouble::of_address(to, e))?;
+        id.resolve_address(to).map_err(|e| errors::of_address(to, e))?;
         Ok(Self::new(id, channel, Side::Asks, to, Box::default()))
     }
 
@@ -220,7 +220,7 @@ impl QueuePair for VerbsQueuePair {
             unsafe { id.create_qp(device, &mut attr) }.map(|qp| (qp, pieces))
         };
         let made = make(most).or_else(|e| if most > 1 { make(1) } else { Err(e) });
-        let (qp, pieces) = made.map_err(|e| trouble::of_creation(device, config, e))?;
+        let (qp, pieces) = made.map_err(|e| errors::of_creation(device, config, e))?;
         let slots = Slots::new(device, config.slots, config.exposure, pieces);
         self.queues = Some(Queues {
             qp,
@@ -228,7 +228,7 @@ impl QueuePair for VerbsQueuePair {
             receives,
             sends,
             slots,
-            spent: Spent::default(),
+            traffic: Traffic::default(),
             config: *config,
             registered: false,
         });
@@ -303,7 +303,7 @@ impl QueuePair for VerbsQueuePair {
     fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>> {
         self.register_completions(on)?;
         if let Some(queues) = &mut self.queues {
-            queues.spent.tell(on.counters());
+            queues.traffic.tell(on.counters());
         }
         loop {
             if let Some(event) = self.own.pop_front() {
@@ -337,7 +337,7 @@ impl QueuePair for VerbsQueuePair {
 
     fn copy_received(&self, buffer: u16, offset: u32, into: &mut [u8]) {
         let queues = self.queues.as_ref().expect("the queues were made");
-        queues.spent.copied(into.len());
+        queues.traffic.copied(into.len());
         into.copy_from_slice(&queues.receives.message(buffer)[offset as usize..][..into.len()]);
     }
 
@@ -347,13 +347,13 @@ impl QueuePair for VerbsQueuePair {
 
     fn copy_in(&mut self, slot: u16, offset: u32, bytes: &[u8]) {
         let queues = self.queues();
-        queues.spent.copied(bytes.len());
+        queues.traffic.copied(bytes.len());
         queues.slots.copy_in(slot, offset, bytes);
     }
 
     fn copy_out(&self, slot: u16, offset: u32, bytes: &mut [u8]) {
         let queues = self.queues.as_ref().expect("the queues were made");
-        queues.spent.copied(bytes.len());
+        queues.traffic.copied(bytes.len());
         queues.slots.copy_out(slot, offset, bytes);
     }
 

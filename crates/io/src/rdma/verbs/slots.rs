@@ -76,7 +76,7 @@ struct Lent {
 }
 
 #[derive(Default)]
-struct Slot {
+struct MemorySlot {
     memory: Option<Piece>,
     /// In the place of `memory`.
     lent: Option<Lent>,
@@ -97,7 +97,7 @@ pub(super) enum Exposed {
 /// The slots of a queue pair.
 pub(super) struct Slots {
     device: &'static Device,
-    slots: Vec<Slot>,
+    slots: Vec<MemorySlot>,
     exposure: Option<Exposure>,
     /// The slots of windows, by what does not change of their keys.
     windows: Vec<(u32, u16)>,
@@ -138,7 +138,7 @@ impl Slots {
         exposure: Option<Exposure>,
         lent_pieces: usize,
     ) -> Self {
-        let slots = (0..count).map(|_| Slot::default()).collect();
+        let slots = (0..count).map(|_| MemorySlot::default()).collect();
         Self {
             device,
             slots,
@@ -149,7 +149,7 @@ impl Slots {
         }
     }
 
-    fn at(&mut self, slot: u16) -> &mut Slot {
+    fn at(&mut self, slot: u16) -> &mut MemorySlot {
         &mut self.slots[usize::from(slot)]
     }
 

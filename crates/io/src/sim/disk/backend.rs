@@ -17,9 +17,9 @@ struct Pending {
 }
 
 /// One loop's way to the disks of its host. Its driver has it too.
-pub(in crate::sim) struct SimDisk(Rc<Way>);
+pub(in crate::sim) struct SimDisk(Rc<HostDisks>);
 
-struct Way {
+struct HostDisks {
     disks: Rc<RefCell<Disks>>,
     /// By the time at which they end, and their number.
     pending: RefCell<BTreeMap<(Time, u64), Pending>>,
@@ -34,7 +34,7 @@ struct Way {
 
 impl SimDisk {
     pub(in crate::sim) fn new(disks: Rc<RefCell<Disks>>) -> Self {
-        Self(Rc::new(Way {
+        Self(Rc::new(HostDisks {
             disks,
             pending: RefCell::default(),
             next: Cell::new(0),
@@ -45,7 +45,7 @@ impl SimDisk {
     }
 }
 
-impl Way {
+impl HostDisks {
     fn take_due(&self, now: Time) -> Option<Pending> {
         let mut pending = self.pending.borrow_mut();
         pending.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove())
@@ -77,7 +77,7 @@ impl Way {
 }
 
 /// Ends what is due.
-struct Ender(Rc<Way>);
+struct Ender(Rc<HostDisks>);
 
 impl Driver for Ender {
     fn work(&mut self, on: &Handle) -> Activity {

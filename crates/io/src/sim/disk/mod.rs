@@ -10,7 +10,7 @@ mod file;
 
 pub(super) use backend::SimDisk;
 
-use super::net::Shared;
+use super::net::SharedNet;
 use super::rng::Rng;
 use crate::disk::{DiskKind, DiskOp};
 use cache::Cached;
@@ -75,12 +75,12 @@ pub(super) struct Disks {
     pub(super) config: DiskConfig,
     rng: Rng,
     host: usize,
-    net: Shared,
+    net: SharedNet,
     files: BTreeMap<FileId, Cached>,
 }
 
 impl Disks {
-    pub(super) fn new(host: usize, net: Shared, mut rng: Rng) -> Self {
+    pub(super) fn new(host: usize, net: SharedNet, mut rng: Rng) -> Self {
         let config = DiskConfig::drawn(&mut rng);
         Self { config, rng, host, net, files: BTreeMap::new() }
     }

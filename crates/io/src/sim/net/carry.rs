@@ -1,6 +1,6 @@
 //! Bytes on their way, and the ways in which a connection ends.
 
-use super::conn::{Fin, State};
+use super::conn::{ConnState, Fin};
 use super::{ConnId, Event, GIVE_UP, Net, Watch};
 use crate::sim::config::Cut;
 use crate::time::Time;
@@ -20,7 +20,7 @@ impl Net {
         }
         let (me, pipe) = (&mut conn.ends[end], &mut conn.pipes[1 - end]);
         let wanted: usize = bufs.iter().map(|b| b.len()).sum();
-        if me.state == State::Connecting {
+        if me.state == ConnState::Connecting {
             return Err(io::ErrorKind::NotConnected.into());
         }
         if wanted == 0 {
@@ -51,7 +51,7 @@ impl Net {
     ) -> io::Result<usize> {
         let conn = self.conns.get_mut(&id).ok_or(io::ErrorKind::NotConnected)?;
         let (me, pipe) = (&mut conn.ends[end], &mut conn.pipes[end]);
-        if me.state == State::Connecting {
+        if me.state == ConnState::Connecting {
             return Err(io::ErrorKind::NotConnected.into());
         }
         if let Some(error) = me.error.take() {
@@ -80,7 +80,7 @@ impl Net {
 
     pub(in crate::sim) fn shutdown(&mut self, id: ConnId, end: usize) -> io::Result<()> {
         let conn = self.conns.get_mut(&id).ok_or(io::ErrorKind::NotConnected)?;
-        if conn.ends[end].state != State::Open {
+        if conn.ends[end].state != ConnState::Open {
             return Err(io::ErrorKind::NotConnected.into());
         }
         let pipe = &mut conn.pipes[end];
@@ -95,9 +95,9 @@ impl Net {
     pub(in crate::sim) fn connected(&mut self, id: ConnId, end: usize) -> io::Result<bool> {
         let conn = self.conns.get_mut(&id).ok_or(io::ErrorKind::NotConnected)?;
         match conn.ends[end].state {
-            State::Connecting => Ok(false),
-            State::Open => Ok(true),
-            State::Dead(why) => Err(why.unwrap_or(io::ErrorKind::NotConnected).into()),
+            ConnState::Connecting => Ok(false),
+            ConnState::Open => Ok(true),
+            ConnState::Dead(why) => Err(why.unwrap_or(io::ErrorKind::NotConnected).into()),
         }
     }
 
@@ -116,8 +116,8 @@ impl Net {
         me.watch = watch;
         let over = me.is_dead();
         let readable = over || !incoming.inbox.is_empty() || incoming.fin == Fin::Arrived;
-        let writable =
-            over || me.state == State::Open && outgoing.queue.len() < self.config.send_buffer_bytes;
+        let writable = over
+            || me.state == ConnState::Open && outgoing.queue.len() < self.config.send_buffer_bytes;
         (me.read_armed, me.write_armed) = (!readable, !writable);
         if over || incoming.fin == Fin::Arrived {
             self.tell_closed(watch);
@@ -135,7 +135,7 @@ impl Net {
         if !conn.pipes[1 - end].inbox.is_empty() {
             return self.abort(id, end);
         }
-        if resets && conn.ends[end].state == State::Open {
+        if resets && conn.ends[end].state == ConnState::Open {
             return self.reset(id, end);
         }
         conn.ends[end].held = false;
@@ -148,7 +148,7 @@ impl Net {
         let delay = self.delay();
         let Some(conn) = self.conns.get_mut(&id) else { return };
         conn.ends[end].held = false;
-        conn.ends[end].state = State::Dead(None);
+        conn.ends[end].state = ConnState::Dead(None);
         conn.pipes[end].lose();
         self.after(delay, Event::Reset(id, 1 - end));
         self.forget_unheld(id);
@@ -163,7 +163,7 @@ impl Net {
             return self.abort(id, end);
         }
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        (conn.ends[end].held, conn.ends[end].state) = (false, State::Dead(None));
+        (conn.ends[end].held, conn.ends[end].state) = (false, ConnState::Dead(None));
         let pipe = &mut conn.pipes[end];
         (pipe.shut, pipe.fin, pipe.resets) = (true, Fin::Sent, true);
         self.kick(id, end, self.now);
@@ -198,7 +198,7 @@ impl Net {
         }
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let (end, pipe) = (&conn.ends[1 - from], &mut conn.pipes[from]);
-        if end.state == State::Connecting || !pipe.is_under_way() {
+        if end.state == ConnState::Connecting || !pipe.is_under_way() {
             return;
         }
         let open = end.held && !end.is_dead() && pipe.fin != Fin::Arrived;
@@ -307,7 +307,7 @@ impl Net {
     }
 
     pub(super) fn unanswered(&mut self, id: ConnId) {
-        if self.conns.get(&id).is_some_and(|c| c.ends[0].state == State::Connecting) {
+        if self.conns.get(&id).is_some_and(|c| c.ends[0].state == ConnState::Connecting) {
             self.end_with(id, 0, io::ErrorKind::TimedOut);
         }
     }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 pub(super) struct Conn {
     /// The client's and the server's.
-    pub(super) ends: [End; 2],
+    pub(super) ends: [ConnEnd; 2],
     /// From the client and from the server.
     pub(super) pipes: [Pipe; 2],
     /// Nothing arrives any more.
@@ -17,17 +17,17 @@ pub(super) struct Conn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ConnState {
     Connecting,
     Open,
     /// Never stood, or stands no more.
     Dead(Option<io::ErrorKind>),
 }
 
-pub(super) struct End {
+pub(super) struct ConnEnd {
     pub(super) host: usize,
     pub(super) addr: SocketAddr,
-    pub(super) state: State,
+    pub(super) state: ConnState,
     /// The error of the next call; after that the stream is at its end.
     pub(super) error: Option<io::ErrorKind>,
     /// A stream object, a backlog or a handshake in progress uses it.
@@ -89,12 +89,12 @@ impl Conn {
     }
 }
 
-impl End {
+impl ConnEnd {
     pub(super) fn new(host: usize, addr: SocketAddr) -> Self {
         Self {
             host,
             addr,
-            state: State::Connecting,
+            state: ConnState::Connecting,
             error: None,
             held: true,
             watch: None,
@@ -105,12 +105,12 @@ impl End {
 
     /// Ends it; the next call returns the reason.
     pub(super) fn die(&mut self, why: io::ErrorKind) {
-        self.state = State::Dead(Some(why));
+        self.state = ConnState::Dead(Some(why));
         self.error = Some(why);
     }
 
     pub(super) fn is_dead(&self) -> bool {
-        matches!(self.state, State::Dead(_))
+        matches!(self.state, ConnState::Dead(_))
     }
 }
 

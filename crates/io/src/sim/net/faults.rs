@@ -1,8 +1,8 @@
 //! What a test does to hosts and to the ways between them.
 
-use super::conn::{Conn, State};
+use super::conn::{Conn, ConnState};
 use super::{ConnId, Net};
-use crate::sim::config::{Answer, CutAt, Side};
+use crate::sim::config::{CutAt, PortAnswer, Side};
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,7 +27,7 @@ impl Net {
             id,
             client: c.ends[0].addr,
             server: c.ends[1].addr,
-            open: c.ends.iter().all(|e| e.held && e.state == State::Open),
+            open: c.ends.iter().all(|e| e.held && e.state == ConnState::Open),
             carried: [c.pipes[0].carried, c.pipes[1].carried],
         })
     }
@@ -74,7 +74,7 @@ impl Net {
         self.plans.entry(server).or_default().push_back(cut);
     }
 
-    pub(in crate::sim) fn set_answer(&mut self, at: SocketAddr, answer: Answer) {
+    pub(in crate::sim) fn set_answer(&mut self, at: SocketAddr, answer: PortAnswer) {
         let host = self.host(at.ip());
         self.hosts[host].answers.insert(at.port(), answer);
     }
@@ -118,7 +118,7 @@ impl Net {
                 if conn.ends[end].held && conn.ends[end].host == host {
                     conn.ends[end].held = false;
                     conn.ends[end].watch = None;
-                    conn.ends[end].state = State::Dead(None);
+                    conn.ends[end].state = ConnState::Dead(None);
                     conn.pipes[end].lose();
                 }
             }

@@ -1,8 +1,8 @@
 //! Listening, connecting, accepting.
 
-use super::conn::{Conn, End, Pipe, State};
+use super::conn::{Conn, ConnEnd, ConnState, Pipe};
 use super::{BACKLOG, ConnId, Event, FIRST_EPHEMERAL_PORT, FIRST_RETRY, GIVE_UP, Net, Port, Watch};
-use crate::sim::config::{Answer, CutAt};
+use crate::sim::config::{CutAt, PortAnswer};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
@@ -60,7 +60,7 @@ impl Net {
     }
 
     /// How a port answers.
-    pub(in crate::sim) fn answer_of(&self, host: usize, port: u16) -> Answer {
+    pub(in crate::sim) fn answer_of(&self, host: usize, port: u16) -> PortAnswer {
         self.hosts[host].answers.get(&port).copied().unwrap_or_default()
     }
 
@@ -143,7 +143,7 @@ impl Net {
             return Err(exhausted());
         }
         let (from, id) = (self.client_address(host), self.next_number());
-        let mut ends = [End::new(host, from), End::new(host, to)];
+        let mut ends = [ConnEnd::new(host, from), ConnEnd::new(host, to)];
         ends[1].held = false;
         self.conns
             .insert(id, Conn { ends, pipes: [Pipe::default(), Pipe::default()], silent: false });
@@ -162,16 +162,16 @@ impl Net {
     pub(super) fn request(&mut self, id: ConnId, again_in: Duration) {
         let Some(conn) = self.conns.get(&id) else { return };
         let (from, addr) = (conn.ends[0].host, conn.ends[1].addr);
-        if conn.ends[0].state != State::Connecting {
+        if conn.ends[0].state != ConnState::Connecting {
             return;
         }
         let to = self.reached(from, addr.ip()).filter(|&to| !self.is_walled(from, to));
-        let answer = to.map_or(Answer::Never, |to| self.answer_of(to, addr.port()));
+        let answer = to.map_or(PortAnswer::Never, |to| self.answer_of(to, addr.port()));
         match (answer, to) {
-            (Answer::Usual, Some(to)) if self.ports.contains_key(&(to, addr.port())) => {
+            (PortAnswer::Usual, Some(to)) if self.ports.contains_key(&(to, addr.port())) => {
                 self.answer(id, to)
             }
-            (Answer::Never, _) | (_, None) => {
+            (PortAnswer::Never, _) | (_, None) => {
                 self.after(again_in, Event::Request(id, again_in * 2))
             }
             _ => {
@@ -208,11 +208,11 @@ impl Net {
         let established = self.now + self.delay();
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let client = &mut conn.ends[0];
-        if !client.held || client.state != State::Connecting {
+        if !client.held || client.state != ConnState::Connecting {
             conn.ends[1].held = false;
             return self.forget_unheld(id);
         }
-        client.state = State::Open;
+        client.state = ConnState::Open;
         let watch = client.watch;
         let server = conn.ends[1].addr;
         conn.pipes[0].last_arrival = established;
@@ -254,8 +254,8 @@ impl Net {
         let (Some(conn), Some(port)) = (self.conns.get_mut(&id), self.ports.get_mut(&key)) else {
             return;
         };
-        if conn.ends[1].state == State::Connecting {
-            conn.ends[1].state = State::Open;
+        if conn.ends[1].state == ConnState::Connecting {
+            conn.ends[1].state = ConnState::Open;
         }
         port.backlog.push_back(id);
         let (watch, armed) = (port.watch, core::mem::take(&mut port.armed));

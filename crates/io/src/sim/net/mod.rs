@@ -9,7 +9,7 @@ mod conn;
 mod faults;
 mod handshake;
 
-use super::config::{Answer, CutAt, NetConfig};
+use super::config::{CutAt, NetConfig, PortAnswer};
 use super::rdma::{Rdma, Step};
 use super::rng::Rng;
 use super::trace::Trace;
@@ -39,9 +39,9 @@ pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// The network, shared by the world, its backends and its streams.
 #[derive(Clone)]
-pub(super) struct Shared(Arc<Mutex<Net>>);
+pub(super) struct SharedNet(Arc<Mutex<Net>>);
 
-impl Shared {
+impl SharedNet {
     pub(super) fn new(seed: u64, config: NetConfig) -> Self {
         Self(Arc::new(Mutex::new(Net::new(seed, config))))
     }
@@ -119,7 +119,7 @@ struct Host {
     exhausted: bool,
     /// How far its clock is ahead of the world's.
     ahead: Duration,
-    answers: BTreeMap<u16, Answer>,
+    answers: BTreeMap<u16, PortAnswer>,
 }
 
 struct Port {

@@ -1,12 +1,12 @@
 //! One end, as drivers see it.
 
-use super::pair::{End, Phase, Posted, Slot, Watcher};
+use super::pair::{MemorySlot, PairEnd, Phase, Posted, Watcher};
 use crate::event_loop::{DriverId, Handle, Registrar};
 use crate::rdma::{
     DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, RemoteMemory,
 };
 use crate::segment::{OnThread, Segments};
-use crate::sim::net::{Net, Shared, exhausted};
+use crate::sim::net::{Net, SharedNet, exhausted};
 use crate::sim::stream::watch;
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ const RECEIVES: u16 = 1024;
 
 /// One end of a queue pair.
 pub(in crate::sim) struct SimQueuePair {
-    net: Shared,
+    net: SharedNet,
     id: u64,
     /// 0: that which asks, 1: that which accepts.
     end: usize,
@@ -29,12 +29,12 @@ pub(in crate::sim) struct SimQueuePair {
     buffers: Vec<Vec<u8>>,
     private_data: Vec<u8>,
     /// Once it is destroyed, the memory that its user has not released.
-    left: Option<Vec<Slot>>,
+    left: Option<Vec<MemorySlot>>,
 }
 
 impl SimQueuePair {
     pub(in crate::sim) fn new(
-        net: &Shared,
+        net: &SharedNet,
         id: u64,
         end: usize,
         (local, peer): (SocketAddr, SocketAddr),
@@ -46,7 +46,7 @@ impl SimQueuePair {
     }
 
     /// Changes this end; nothing happens to one that is not there any more.
-    fn with<T: Default>(&self, change: impl FnOnce(&mut End) -> T) -> T {
+    fn with<T: Default>(&self, change: impl FnOnce(&mut PairEnd) -> T) -> T {
         self.net
             .lock()
             .rdma
@@ -99,7 +99,7 @@ impl QueuePair for SimQueuePair {
         let of = net.rdma.end(self.id, self.end).ok_or(io::ErrorKind::NotConnected)?;
         let host = of.host;
         of.config = Some(*config);
-        of.slots = (0..config.slots).map(|_| Slot::default()).collect();
+        of.slots = (0..config.slots).map(|_| MemorySlot::default()).collect();
         if net.is_exhausted(host) {
             return Err(exhausted());
         }
@@ -195,7 +195,7 @@ impl QueuePair for SimQueuePair {
     }
 
     fn copy_in(&mut self, slot: u16, offset: u32, bytes: &[u8]) {
-        let copy = |slots: &mut [Slot]| {
+        let copy = |slots: &mut [MemorySlot]| {
             slots[usize::from(slot)].piece(offset, bytes.len()).copy_from_slice(bytes)
         };
         match &mut self.left {
@@ -219,12 +219,12 @@ impl QueuePair for SimQueuePair {
 
     fn release(&mut self, slot: u16) {
         if let Some(left) = &mut self.left {
-            left[usize::from(slot)] = Slot::default();
+            left[usize::from(slot)] = MemorySlot::default();
             return;
         }
         self.with(|of| {
             assert!(of.phase == Phase::Over || !of.is_used(slot), "slot {slot} is in use");
-            of.slots[usize::from(slot)] = Slot::default();
+            of.slots[usize::from(slot)] = MemorySlot::default();
         });
     }
 

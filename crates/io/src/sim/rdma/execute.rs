@@ -1,7 +1,7 @@
 //! Work on its way, and the ways in which it ends.
 
 use super::Step;
-use super::pair::{End, Pair, Phase, Posted, Work};
+use super::pair::{Pair, PairEnd, Phase, Posted, Work};
 use crate::rdma::{Ended, Event, WorkError};
 use crate::sim::net::Net;
 use core::time::Duration;
@@ -241,7 +241,7 @@ impl Net {
     pub(super) fn rdma_fail(&mut self, id: u64, end: usize) {
         let Some(of) = self.rdma.end(id, end).filter(|of| of.phase != Phase::Over) else { return };
         of.phase = Phase::Over;
-        let End { unacknowledged, queue, receives, .. } = of;
+        let PairEnd { unacknowledged, queue, receives, .. } = of;
         let work: Vec<u64> =
             unacknowledged.drain(..).chain(queue.drain(..)).map(|work| work.id).collect();
         let receives: Vec<u16> = receives.drain(..).collect();

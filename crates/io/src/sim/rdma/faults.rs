@@ -1,7 +1,7 @@
 //! The ends of connections, and what a test does to them.
 
 use super::Step;
-use super::pair::{End, Phase};
+use super::pair::{PairEnd, Phase};
 use crate::rdma::{Event, WorkError};
 use crate::sim::config::{Cut, CutAt};
 use crate::sim::net::{Connection, Net};
@@ -70,14 +70,14 @@ impl Net {
             id,
             client: pair.ends[0].addr,
             server: pair.ends[1].addr,
-            open: !pair.silent && pair.ends.iter().all(super::End::is_open),
+            open: !pair.silent && pair.ends.iter().all(super::PairEnd::is_open),
             carried: pair.carried,
         })
     }
 
     /// Clients that have ended a connection, and the servers that do not know yet.
     pub(in crate::sim) fn rdma_unheard(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> {
-        let stands = |end: &End| end.is_open() && !end.told;
+        let stands = |end: &PairEnd| end.is_open() && !end.told;
         let unheard = self
             .rdma
             .pairs
@@ -166,12 +166,12 @@ impl Net {
             pair.ends
                 .iter_mut()
                 .filter(|end| end.held && end.host == host)
-                .for_each(super::End::vanish);
+                .for_each(super::PairEnd::vanish);
         }
         self.rdma.pairs.retain(|_, pair| pair.ends[0].held || pair.ends[1].held);
     }
 }
 
-fn has_ended(end: &End) -> bool {
+fn has_ended(end: &PairEnd) -> bool {
     !end.held || end.disconnected || end.phase == Phase::Over
 }

@@ -1,9 +1,9 @@
 //! Finding the way, asking for connections, accepting and rejecting them.
 
-use super::pair::{End, Pair, Phase};
+use super::pair::{Pair, PairEnd, Phase};
 use super::{Port, Step};
 use crate::rdma::Event;
-use crate::sim::config::Answer;
+use crate::sim::config::PortAnswer;
 use crate::sim::net::{BACKLOG, FIRST_RETRY, Net, Watch, exhausted};
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ impl Net {
             return Err(exhausted());
         }
         let (from, id) = (self.client_address(host), self.next_number());
-        let ends = [End::new(host, from, true), End::new(host, to, false)];
+        let ends = [PairEnd::new(host, from, true), PairEnd::new(host, to, false)];
         self.rdma.pairs.insert(id, Pair { ends, silent: false, carried: [0; 2], cut: [None; 2] });
         self.record("rdma connect", id, to.port().into());
         self.rdma_after_delay(Step::Resolve(id, 0));
@@ -163,13 +163,15 @@ impl Net {
         };
         let (from, addr, silent) = (pair.ends[0].host, pair.ends[1].addr, pair.silent);
         let to = self.reached(from, addr.ip()).filter(|&to| !silent && !self.is_walled(from, to));
-        let answer = to.map_or(Answer::Never, |to| self.answer_of(to, addr.port()));
+        let answer = to.map_or(PortAnswer::Never, |to| self.answer_of(to, addr.port()));
         let is_full = |port: &Port| port.backlog.len() >= BACKLOG;
         match (answer, to.map(|to| (to, self.rdma.ports.get(&(to, addr.port()))))) {
-            (Answer::Usual, Some((host, Some(port)))) if !is_full(port) => {
+            (PortAnswer::Usual, Some((host, Some(port)))) if !is_full(port) => {
                 self.rdma_enqueue(id, (host, addr.port()))
             }
-            (Answer::Never, _) | (_, None | Some((_, Some(_)))) if answer != Answer::Refuse => {
+            (PortAnswer::Never, _) | (_, None | Some((_, Some(_))))
+                if answer != PortAnswer::Refuse =>
+            {
                 self.after_rdma(again_in, Step::Request(id, again_in * 2));
             }
             _ => self.rdma_after_delay(Step::Rejected(id, None)),

@@ -3,13 +3,13 @@
 use super::SimQueuePair;
 use crate::event_loop::Registrar;
 use crate::rdma::{QueuePair, QueuePairListener};
-use crate::sim::net::Shared;
+use crate::sim::net::SharedNet;
 use crate::sim::stream::watch;
 use std::io;
 use std::net::SocketAddr;
 
 pub(in crate::sim) struct SimQueuePairListener {
-    pub(in crate::sim) net: Shared,
+    pub(in crate::sim) net: SharedNet,
     pub(in crate::sim) host: usize,
     pub(in crate::sim) at: SocketAddr,
     pub(in crate::sim) id: u64,

@@ -27,7 +27,7 @@ use super::net::{Net, Watch};
 use super::rng::Rng;
 use crate::rdma::Event;
 use core::time::Duration;
-use pair::{End, Pair, Watcher};
+use pair::{Pair, PairEnd, Watcher};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What is still to happen to a queue pair, by its number and perhaps an end of it (0: that which
@@ -86,7 +86,7 @@ impl Rdma {
         }
     }
 
-    fn end(&mut self, id: u64, end: usize) -> Option<&mut End> {
+    fn end(&mut self, id: u64, end: usize) -> Option<&mut PairEnd> {
         self.pairs.get_mut(&id).map(|pair| &mut pair.ends[end])
     }
 }

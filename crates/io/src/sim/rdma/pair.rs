@@ -55,14 +55,14 @@ pub(super) struct Exposed {
 }
 
 #[derive(Default)]
-pub(super) struct Slot {
+pub(super) struct MemorySlot {
     pub(super) memory: Option<Vec<u8>>,
     /// In the place of `memory`.
     pub(super) lent: Option<OnThread<Segments>>,
     pub(super) exposed: Option<Exposed>,
 }
 
-impl Slot {
+impl MemorySlot {
     /// A piece of its memory.
     pub(super) fn piece(&mut self, offset: u32, bytes: usize) -> &mut [u8] {
         &mut self.memory.as_mut().expect("a slot that was prepared")[offset as usize..][..bytes]
@@ -89,7 +89,7 @@ pub(super) enum Watcher {
     Elsewhere(RemoteLoop, DriverId),
 }
 
-pub(super) struct End {
+pub(super) struct PairEnd {
     pub(super) host: usize,
     pub(super) addr: SocketAddr,
     pub(super) phase: Phase,
@@ -110,7 +110,7 @@ pub(super) struct End {
     pub(super) stood: bool,
     pub(super) disconnected: bool,
     pub(super) receives: VecDeque<u16>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<MemorySlot>,
     /// Not with the other end yet.
     pub(super) queue: VecDeque<Work>,
     /// Executed, but this end does not know.
@@ -123,7 +123,7 @@ pub(super) struct End {
     keys: u32,
 }
 
-impl End {
+impl PairEnd {
     pub(super) fn new(host: usize, addr: SocketAddr, held: bool) -> Self {
         Self {
             host,
@@ -223,11 +223,11 @@ impl End {
         bytes: u32,
         writes: bool,
     ) -> Result<&mut [u8], WorkError> {
-        let is_it = |slot: &Slot| {
+        let is_it = |slot: &MemorySlot| {
             slot.exposed.is_some_and(|exposed| exposed.key == at.key && exposed.in_force)
         };
         let nth = self.slots.iter().position(is_it).ok_or(WorkError::RemoteAccess)?;
-        let Slot { memory, exposed, .. } = &mut self.slots[nth];
+        let MemorySlot { memory, exposed, .. } = &mut self.slots[nth];
         let (Some(memory), Some(exposed)) = (memory, exposed) else {
             return Err(WorkError::RemoteAccess);
         };
@@ -244,7 +244,7 @@ impl End {
 
     /// Ends the access by a key.
     pub(super) fn invalidate(&mut self, key: u32) -> Result<(), WorkError> {
-        let is_it = |slot: &&mut Slot| slot.exposed.is_some_and(|exposed| exposed.key == key);
+        let is_it = |slot: &&mut MemorySlot| slot.exposed.is_some_and(|exposed| exposed.key == key);
         self.slots.iter_mut().find(is_it).ok_or(WorkError::RemoteAccess)?.exposed = None;
         Ok(())
     }
@@ -257,7 +257,7 @@ fn base(slot: usize) -> u64 {
 
 /// A queue pair: the end that asks for the connection, and the one that accepts it.
 pub(super) struct Pair {
-    pub(super) ends: [End; 2],
+    pub(super) ends: [PairEnd; 2],
     /// Nothing arrives any more.
     pub(super) silent: bool,
     /// Bytes that each end has got across.

@@ -5,7 +5,7 @@ use crate::event_loop::{Handle, LoopConfig};
 use crate::rdma::{
     Ended, Event, Exposure, Memory, QueuePair, QueuePairConfig, QueuePairListener, WorkError,
 };
-use crate::sim::{Answer, Cut, NetConfig, Side, World};
+use crate::sim::{Cut, NetConfig, PortAnswer, Side, World};
 use core::time::Duration;
 use std::io::ErrorKind;
 
@@ -251,11 +251,11 @@ fn a_port_rejects_refuses_or_does_not_answer() {
     assert_eq!(scene.at_client(&mut client), [Event::Rejected]);
     assert_eq!(client.private_data(), b"no");
     let port = PORT.parse().unwrap();
-    scene.world.set_answer(port, Answer::Never);
+    scene.world.set_answer(port, PortAnswer::Never);
     let mut client = scene.ask();
     scene.world.run_for(Duration::from_secs(61));
     assert_eq!(scene.at_client(&mut client), [Event::Failed]);
-    scene.world.set_answer(port, Answer::Usual);
+    scene.world.set_answer(port, PortAnswer::Usual);
     scene.listener = None;
     let mut client = scene.ask();
     scene.settle();

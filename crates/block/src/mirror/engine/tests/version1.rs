@@ -6,7 +6,7 @@ use super::world::OPENER;
 use crate::mirror::engine::{Engine, Io, Output, Target};
 use crate::mirror::layout::{AREA_BYTES, UNIT};
 use crate::mirror::record::{Claim, LEGS_MAX, Record, Slots};
-use crate::mirror::start::{Found, decide, read};
+use crate::mirror::start::{FoundLeg, decide, read};
 use crate::op::Outcome;
 use uuid::Uuid;
 
@@ -22,20 +22,20 @@ const KILLED: [&[u8]; 3] = [
 ];
 const STATE: usize = 2;
 
-fn found(name: usize, kept: &[u8]) -> Found {
+fn found(name: usize, kept: &[u8]) -> FoundLeg {
     let mut area = vec![0; AREA_BYTES];
     for (unit, kept) in area.chunks_mut(UNIT).zip(kept.chunks(512)) {
         unit[..512].copy_from_slice(kept);
     }
-    Found { url: format!("url-{name}"), area, block_bytes: 512 }
+    FoundLeg { url: format!("url-{name}"), area, block_bytes: 512 }
 }
 
-fn version(found: &Found, slot: usize) -> u32 {
+fn version(found: &FoundLeg, slot: usize) -> u32 {
     u32::from_le_bytes(found.area[slot * UNIT + 8..][..4].try_into().unwrap())
 }
 
 /// Does what an engine wants until it wants nothing, on the files that are here.
-fn drive(engine: &mut Engine, files: &mut [Option<Found>; 3]) {
+fn drive(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
     loop {
         let outputs = engine.outputs();
         if outputs.is_empty() {
@@ -63,7 +63,7 @@ fn drive(engine: &mut Engine, files: &mut [Option<Found>; 3]) {
     }
 }
 
-fn open(files: &mut [Option<Found>; 3]) -> Engine {
+fn open(files: &mut [Option<FoundLeg>; 3]) -> Engine {
     let legs = [files[0].clone(), files[1].clone()];
     let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();
     let claim = Claim { opener: start.opener.unwrap_or(OPENER), time: 5, host: "here".into() };
@@ -72,12 +72,12 @@ fn open(files: &mut [Option<Found>; 3]) -> Engine {
     engine
 }
 
-fn close(engine: &mut Engine, files: &mut [Option<Found>; 3]) {
+fn close(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
     engine.close();
     drive(engine, files);
 }
 
-fn label(file: &Found) -> Record {
+fn label(file: &FoundLeg) -> Record {
     read(file).unwrap().1
 }
 

@@ -5,7 +5,7 @@ use super::oracle::Oracle;
 use crate::mirror::engine::{Engine, Halt, Io, Output, Target};
 use crate::mirror::layout::{AREA_BYTES, UNIT};
 use crate::mirror::record::{Claim, LEGS_MAX, Record, Slots};
-use crate::mirror::start::{Found, Start, decide};
+use crate::mirror::start::{FoundLeg, Start, decide};
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,8 +145,8 @@ impl World {
         }
     }
 
-    fn found(&self, with_state: bool) -> (Vec<Option<Found>>, Option<Found>) {
-        let found = |name: String, disk: &Disk| Found {
+    fn found(&self, with_state: bool) -> (Vec<Option<FoundLeg>>, Option<FoundLeg>) {
+        let found = |name: String, disk: &Disk| FoundLeg {
             url: name,
             area: disk.area.clone(),
             block_bytes: BLOCK,
@@ -265,7 +265,7 @@ impl World {
             "a leg comes back when its writes are settled"
         );
         self.here[leg] = true;
-        let found = Found {
+        let found = FoundLeg {
             url: format!("url-{leg}"),
             area: self.disks[leg].area.clone(),
             block_bytes: BLOCK,

@@ -8,7 +8,7 @@ use crate::op::{Op, OpKind};
 use weft_io::segment::{Divided, pieces, total_len};
 use weft_io::{Pool, Segment, Segments};
 
-pub(super) struct Held {
+pub(super) struct UserOp {
     pub(super) op: Op,
     /// What legs are sent.
     copy: Option<Divided>,
@@ -22,7 +22,7 @@ pub(super) struct Held {
     pub(super) covers: u64,
 }
 
-impl Held {
+impl UserOp {
     /// Takes an operation; gives it back if there is no memory for the copy.
     pub(super) fn new(op: Op, pool: &Pool) -> Result<Self, Op> {
         let len = total_len(&op.data);

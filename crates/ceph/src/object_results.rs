@@ -2,7 +2,7 @@
 
 /// How a message to those who watch an object arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct Acknowledgements {
     /// All who watched have acknowledged it within the limit. Also true when nobody watched.
     pub all: bool,
     /// What those who have acknowledged it answered, in no order.

@@ -5,13 +5,13 @@ use core::cell::Cell;
 
 /// What was done since the loop was told last.
 #[derive(Default)]
-pub(super) struct Spent {
+pub(super) struct Traffic {
     copied_bytes: Cell<u64>,
     sent_bytes: u64,
     received_bytes: u64,
 }
 
-impl Spent {
+impl Traffic {
     /// Bytes between registered memory and the user's.
     #[inline]
     pub(super) fn copied(&self, bytes: usize) {

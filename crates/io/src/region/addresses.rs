@@ -18,21 +18,21 @@ pub(crate) trait EndsObserver: Sync {
 }
 
 /// The memory of all regions of the process.
-struct Places {
+struct RegionAddresses {
     /// Ends, by start.
     regions: BTreeMap<usize, usize>,
     observers: Vec<&'static dyn EndsObserver>,
 }
 
-static PLACES: RwLock<Places> =
-    RwLock::new(Places { regions: BTreeMap::new(), observers: Vec::new() });
+static REGIONS: RwLock<RegionAddresses> =
+    RwLock::new(RegionAddresses { regions: BTreeMap::new(), observers: Vec::new() });
 
-fn read() -> RwLockReadGuard<'static, Places> {
-    PLACES.read().unwrap_or_else(PoisonError::into_inner)
+fn read() -> RwLockReadGuard<'static, RegionAddresses> {
+    REGIONS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn write() -> RwLockWriteGuard<'static, Places> {
-    PLACES.write().unwrap_or_else(PoisonError::into_inner)
+fn write() -> RwLockWriteGuard<'static, RegionAddresses> {
+    REGIONS.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// There is a region with this memory, which starts at a multiple of [`HUGE_PAGE_BYTES`].

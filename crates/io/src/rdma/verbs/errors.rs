@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 /// What became of work.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum WorkStatus {
     Success,
     Flushed,
     Failed(WorkError),
@@ -15,12 +15,12 @@ pub(super) enum Status {
 
 /// `ibv_wc_status`.
 #[inline]
-pub(super) fn status(number: u32) -> Status {
-    Status::Failed(match number {
-        0 => return Status::Success,
+pub(super) fn status(number: u32) -> WorkStatus {
+    WorkStatus::Failed(match number {
+        0 => return WorkStatus::Success,
         1 => WorkError::LocalLength,
         4 | 8 => WorkError::LocalProtection,
-        5 => return Status::Flushed,
+        5 => return WorkStatus::Flushed,
         6 => WorkError::Bind,
         9 => WorkError::RemoteInvalid,
         10 => WorkError::RemoteAccess,
@@ -78,9 +78,9 @@ mod tests {
 
     #[test]
     fn numbers_have_meanings() {
-        assert_eq!((status(0), status(5)), (Status::Success, Status::Flushed));
-        assert_eq!(status(10), Status::Failed(WorkError::RemoteAccess));
-        assert_eq!(status(21), Status::Failed(WorkError::Other(21)));
+        assert_eq!((status(0), status(5)), (WorkStatus::Success, WorkStatus::Flushed));
+        assert_eq!(status(10), WorkStatus::Failed(WorkError::RemoteAccess));
+        assert_eq!(status(21), WorkStatus::Failed(WorkError::Other(21)));
         let to = SocketAddr::from(([192, 0, 2, 1], 4420));
         assert_eq!(
             of_address(to, error(-libc::ENODEV)).to_string(),

@@ -1,13 +1,13 @@
 //! What the processors did during a study, and how much of it the study's own processes.
 
-use super::Stage;
+use super::LaneSet;
 use super::ticks::Ticks;
 use crate::results;
 use core::time::Duration;
 use std::time::Instant;
 use weft_io::cpu_usage;
 
-pub(super) struct Meanwhile {
+pub(super) struct ProcessorUse {
     begin: Instant,
     ticks: Option<Ticks>,
     /// Processes of the study beside this one, and what each had used when the study met it.
@@ -18,8 +18,8 @@ pub(super) struct Meanwhile {
     own: Duration,
 }
 
-impl Meanwhile {
-    pub fn start(stage: &Stage) -> Self {
+impl ProcessorUse {
+    pub fn start(stage: &LaneSet) -> Self {
         let own = cpu_usage::process().total();
         Self {
             begin: Instant::now(),
@@ -37,7 +37,7 @@ impl Meanwhile {
     }
 
     /// These are the ones of the next block.
-    pub fn enter(&mut self, stage: &Stage) {
+    pub fn enter(&mut self, stage: &LaneSet) {
         self.others = processes(stage);
     }
 
@@ -63,7 +63,7 @@ impl Meanwhile {
     }
 }
 
-fn processes(stage: &Stage) -> Vec<(u32, Duration)> {
+fn processes(stage: &LaneSet) -> Vec<(u32, Duration)> {
     let mut pids: Vec<u32> = stage
         .lanes
         .iter()

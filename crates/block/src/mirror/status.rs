@@ -10,7 +10,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct MirrorStatus {
     pub(super) presence: Presence,
     pub(super) legs: Vec<PathStatus>,
     /// How often what was acknowledged and not flushed was lost.
@@ -20,7 +20,7 @@ pub(super) struct Seen {
 }
 
 impl Core {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, MirrorStatus> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,6 @@
 //! Whether another program and `weft bench` agree, where both measure the same device.
 
-use super::clock::Slot;
+use super::clock::TimeSlot;
 use super::rounds::Rounds;
 use crate::relation::{Estimate, does};
 use crate::results::{Quantity, Results};
@@ -17,11 +17,11 @@ impl Rounds<'_> {
 
     /// A slice of a lane, as long as its generator needs, or that of another lane on the same
     /// device: what is compared is of the same length.
-    pub(super) fn slice_of(&self, lane: usize, slot: Slot) -> Slot {
+    pub(super) fn slice_of(&self, lane: usize, slot: TimeSlot) -> TimeSlot {
         let lanes = &self.spec.stage.lanes;
         let with = (0..lanes.len()).filter(|at| *at == lane || self.twin_of(*at) == Some(lane));
         let shortest = with.filter_map(|at| Some(lanes[at].generator.as_ref()?.shortest())).max();
-        Slot { run: slot.run.max(shortest.unwrap_or_default()), ..slot }
+        TimeSlot { run: slot.run.max(shortest.unwrap_or_default()), ..slot }
     }
 }
 
