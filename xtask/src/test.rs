@@ -135,7 +135,7 @@ fn simulator() -> Result<Step> {
 fn dear_tests() -> Result<Vec<Step>> {
     // The lab's machine as the host of a test's own processes.
     let mut gateways = of_workspace()?;
-    gateways.args(["--test", "gateways", "--", "--show-output", "--ignored", "kernel::"]);
+    gateways.args(["--test", "cli", "--", "--show-output", "--ignored", "gateways::kernel::"]);
     Ok(vec![
         chore("lab", Turn::Tests, &["lab", "test"])?,
         Step { name: "lab-gateways", command: gateways, limit: LIMIT, turn: Turn::Tests },

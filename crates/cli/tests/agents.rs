@@ -2,8 +2,7 @@
 //! otherwise they share the loopback.
 #![cfg(target_os = "linux")]
 
-mod support;
-
+use crate::support::{Ran, Scratch, Server, run, weft};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use support::{Ran, Scratch, Server, run, weft};
 
 /// How long something may take that takes no time.
 const PATIENCE: Duration = Duration::from_secs(60);

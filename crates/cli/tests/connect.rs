@@ -2,11 +2,9 @@
 //! anything.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Ran, Scratch, Server, run, weft};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{Ran, Scratch, Server, run, weft};
 use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:connect";

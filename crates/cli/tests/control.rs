@@ -1,10 +1,8 @@
 //! The control socket of a running server.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use serde_json::Value;
-use support::{Scratch, Server, run, weft};
 
 const NQN: &str = "nqn.2026-01.example.weft:control";
 

@@ -1,11 +1,9 @@
 //! Defaults of the options of reconnect: the help of each command, the table of the documentation,
 //! and what follows from them.
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::collections::BTreeMap;
 use std::path::Path;
-use support::{Scratch, Server, run, weft};
 
 const NQN: &str = "nqn.2026-01.example.weft:defaults";
 

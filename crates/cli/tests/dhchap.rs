@@ -2,11 +2,9 @@
 //! `weft check-dhchap-key`.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Ran, Scratch, Server, run, weft};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use support::{Ran, Scratch, Server, run, weft};
 
 const HOST: &str = "nqn.2026-01.example.host:one";
 const OTHER: &str = "nqn.2026-01.example.host:other";

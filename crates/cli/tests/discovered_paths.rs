@@ -1,11 +1,9 @@
 //! `--path discover`: the other addresses of a device, as its discovery service tells them.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use serde_json::Value;
 use std::path::Path;
-use support::{Scratch, Server, run, weft};
 use weft_testing::wait::until;
 
 /// The URLs of the paths that a gateway has, in alphabetical order, and whether all are connected.

@@ -1,8 +1,6 @@
 //! Discovery beyond one address: referrals, and announcements in the local network.
 
-mod support;
-
-use support::{Scratch, Server, run, weft};
+use crate::support::{Scratch, Server, run, weft};
 
 const NQN: &str = "nqn.2026-01.example.weft:discovery";
 

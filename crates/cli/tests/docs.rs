@@ -4,12 +4,10 @@
 //! `weft serve` runs in the background until the end of its page. Ports are moved to free ones, and
 //! `--runtime` is shortened.
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use support::{Scratch, Server, run, weft};
 
 /// Where servers listen.
 const LOCAL: Ipv4Addr = Ipv4Addr::LOCALHOST;

@@ -2,13 +2,11 @@
 //! they report is compared.
 #![cfg(target_os = "linux")]
 
-mod support;
-
+use crate::support::{Scratch, run, weft};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Scratch, run, weft};
 
 /// Debian's package; `cargo xtask setup` installs it. Without it the comparison cannot be made.
 fn fio(dir: &Path, args: &[&str]) -> Option<Value> {

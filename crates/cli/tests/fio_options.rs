@@ -1,9 +1,7 @@
 //! Options of fio whose effect does not show in how much was moved, or does so only in time.
 
-mod support;
-
+use crate::support::{Scratch, run, weft};
 use serde_json::Value;
-use support::{Scratch, run, weft};
 
 fn bench(dir: &Scratch, args: &[&str]) -> Value {
     let ran =

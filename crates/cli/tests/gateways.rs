@@ -2,23 +2,14 @@
 //! them lose nothing, whichever of them dies, stands still or is replaced.
 #![cfg(target_os = "linux")]
 
-#[path = "gateways/host.rs"]
 mod host;
-#[path = "gateways/kernel.rs"]
 mod kernel;
-#[path = "gateways/network.rs"]
 mod network;
-#[path = "../../endpoint/tests/reservations/nvme.rs"]
-mod nvme;
-#[path = "gateways/rig.rs"]
 mod rig;
-mod support;
-#[path = "../../endpoint/tests/common/wire.rs"]
-mod wire;
 
+use crate::nvme::NvmeHost;
 use host::Host;
 use network::Link;
-use nvme::NvmeHost;
 use rig::{NQN, Rig};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::status::Status;
@@ -186,7 +177,7 @@ fn reservations_hold_at_all_gateways() {
 /// it had, long before they would give that up. One that loses its hosts stays what it is.
 #[test]
 fn a_gateway_that_is_cut_off_is_replaced() {
-    if !network::enter("a_gateway_that_is_cut_off_is_replaced") {
+    if !network::enter("gateways::a_gateway_that_is_cut_off_is_replaced") {
         return;
     }
     let Some(mut rig) = Rig::start_apart("cut", &["a", "b", "far"]) else { return };

@@ -1,11 +1,9 @@
 //! Workloads that were written for other tools: what runs, and what is said about the rest.
 
-mod support;
-
+use crate::support::{Ran, Scratch, run, weft};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
-use support::{Ran, Scratch, run, weft};
 
 /// Two jobs at the same time, then a third.
 const JOBS: &str = "\

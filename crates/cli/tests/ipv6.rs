@@ -1,10 +1,8 @@
 //! IPv6 from end to end on this machine, by each protocol. The simulator has it on every machine
 //! (`endpoint/tests/sim/paths/named.rs`).
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::net::TcpListener;
-use support::{Scratch, Server, run, weft};
 
 const NQN: &str = "nqn.2026-01.example.weft:six";
 const IQN: &str = "iqn.2026-01.example.weft:six";

@@ -2,10 +2,8 @@
 //! none.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::process::{Command, Stdio};
-use support::{Scratch, Server, run, weft};
 
 const PROGRAM: &str = "iscsi-inq";
 

@@ -1,11 +1,9 @@
 //! Programs that are not ours as initiators of `weft serve`: libiscsi's and QEMU's.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Ran, Scratch, Server, run};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{Ran, Scratch, Server, run};
 
 /// Whether the programs are there. In CI they have to be.
 fn have(programs: &[&str]) -> bool {

@@ -2,13 +2,11 @@
 //! I/O method. And of a target behind two gateways: neither overwrites what the other has flushed.
 #![cfg(target_os = "linux")]
 
-mod support;
-
+use crate::support::{Scratch, Server};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use support::{Scratch, Server};
 use weft_endpoint::paths::Failover;
 use weft_endpoint::{ConnectOptions, Disk, PathOptions};
 

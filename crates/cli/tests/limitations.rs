@@ -1,9 +1,7 @@
 //! What weft lacks is refused in words, and not done by halves: the rows of `docs/limitations.md`
 //! that a command line shows.
 
-mod support;
-
-use support::{Scratch, run, weft};
+use crate::support::{Scratch, run, weft};
 
 const NQN: &str = "nqn.2026-01.example.weft:limitations";
 

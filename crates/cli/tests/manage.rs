@@ -1,11 +1,9 @@
 //! A server is managed while hosts are connected.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Ran, Scratch, Server, run, weft};
 use serde_json::Value;
 use std::process::{Child, Stdio};
-use support::{Ran, Scratch, Server, run, weft};
 use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:managed";

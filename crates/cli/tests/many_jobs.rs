@@ -2,13 +2,11 @@
 //! grants fewer.
 #![cfg(target_os = "linux")]
 
-mod support;
-
+use crate::support::{Scratch, Server, weft};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
-use support::{Scratch, Server, weft};
 
 const JOBS: usize = 256;
 

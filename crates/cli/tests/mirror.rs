@@ -1,12 +1,10 @@
 //! A mirror over servers that are killed: with real processes.
 #![cfg(target_os = "linux")]
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::{Scratch, Server, run, weft};
 
 fn kill(server: Server) {
     let killed = Command::new("kill").args(["-9", &server.pid().to_string()]).status().unwrap();

@@ -2,15 +2,10 @@
 //! the real program: no read returns old data, and nothing is overwritten that only one leg has.
 #![cfg(unix)]
 
-#[path = "../../endpoint/tests/reservations/nvme.rs"]
-mod nvme;
-mod support;
-#[path = "../../endpoint/tests/common/wire.rs"]
-mod wire;
-
-use nvme::NvmeHost;
+use crate::nvme::NvmeHost;
+use crate::support::{Scratch, Server, run, weft};
+use crate::wire;
 use std::path::Path;
-use support::{Scratch, Server, run, weft};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Lba, Nsid};

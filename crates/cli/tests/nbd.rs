@@ -2,12 +2,10 @@
 //! as servers.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Ran, Scratch, Server, run, weft};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Ran, Scratch, Server, run, weft};
 
 /// Whether the programs are there. In CI they have to be.
 fn have(programs: &[&str]) -> bool {

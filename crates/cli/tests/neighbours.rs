@@ -2,12 +2,10 @@
 //! is changed.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Stdio;
-use support::{Scratch, Server, run, weft};
 
 const LISTEN: [&str; 3] = ["serve", "--listen", "nvme+tcp://127.0.0.1:0"];
 

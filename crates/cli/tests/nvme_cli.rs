@@ -1,10 +1,8 @@
 //! What users of nvme-cli and of other programs expect of a command line.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Ran, Scratch, Server, run, weft};
 use std::process::Command;
-use support::{Ran, Scratch, Server, run, weft};
 
 const NQN: &str = "nqn.2026-01.example.weft:habits";
 

@@ -1,12 +1,10 @@
 //! The files in `packaging`: what they say fits weft, systemd and Debian.
 #![cfg(target_os = "linux")]
 
-mod support;
-
+use crate::support::{Scratch, run, weft};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Scratch, run, weft};
 
 const UNIT: &str = "weft-gateway@.service";
 

@@ -2,10 +2,8 @@
 //! holds up I/O alone.
 #![cfg(target_os = "linux")]
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::process::{Command, Stdio};
-use support::{Scratch, Server, run, weft};
 use weft_testing::ceph::Cluster;
 use weft_testing::wait::until;
 

@@ -1,12 +1,10 @@
 //! What bad input gets: one sentence that says what is wrong and what to do, an exit status of its
 //! own, in a stated time.
 
-mod support;
-
+use crate::support::{Ran, Scratch, Server, run, weft};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
-use support::{Ran, Scratch, Server, run, weft};
 
 const NQN: &str = "nqn.2026-01.example.weft:refusals";
 

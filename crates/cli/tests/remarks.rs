@@ -1,8 +1,6 @@
 //! What weft says without being asked: who was refused, and what it cannot notice.
 
-mod support;
-
-use support::{Scratch, Server, run, weft};
+use crate::support::{Scratch, Server, run, weft};
 
 const NQN: &str = "nqn.2026-01.example.weft:remarks";
 

@@ -1,14 +1,8 @@
 //! Reservations outlast the death of the server that keeps them, if their hosts asked for it.
 
-#[path = "../../endpoint/tests/reservations/nvme.rs"]
-mod nvme;
-mod support;
-#[path = "../../endpoint/tests/common/wire.rs"]
-mod wire;
-
-use nvme::NvmeHost;
+use crate::nvme::NvmeHost;
+use crate::support::{Scratch, Server, run, weft};
 use std::process::Command;
-use support::{Scratch, Server, run, weft};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::status::Status;
 

@@ -1,10 +1,8 @@
 //! The CHAP secrets of `weft connect`.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Scratch, run, weft};
 use std::collections::HashSet;
-use support::{Scratch, run, weft};
 
 /// One for each connection, and another one when the same name connects again: what somebody saw
 /// once is of no use later.

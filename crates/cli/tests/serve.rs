@@ -1,12 +1,10 @@
 //! `weft serve` and the commands that look at it.
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Stdio;
 use std::sync::{Arc, Barrier};
 use std::thread;
-use support::{Scratch, Server, run, weft};
 #[cfg(unix)]
 use weft_testing::wait::until;
 

@@ -2,15 +2,13 @@
 //! from it, and is replaced by another process.
 #![cfg(target_os = "linux")]
 
-mod support;
-
+use crate::support::{Ran, Scratch, Server, run, weft};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use support::{Scratch, Server, run, weft};
 use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:service";
@@ -32,7 +30,7 @@ fn wait_for_operation(dir: &Scratch) {
 }
 
 /// A load of one write on a slow server, once it is in flight.
-fn slow_write(dir: &Scratch, time: &str) -> (Server, std::thread::JoinHandle<support::Ran>) {
+fn slow_write(dir: &Scratch, time: &str) -> (Server, std::thread::JoinHandle<Ran>) {
     let server = Server::start(
         dir.path(),
         &[&format!("delay:write={time},read=0us,ram:16MiB"), "--nqn", NQN],

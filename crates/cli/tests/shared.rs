@@ -1,10 +1,8 @@
 //! What `--shared` takes back: what is atomic or remembered within one process only is neither told
 //! of nor executed, by NVMe and by iSCSI.
 
-mod support;
-
-use support::iscsi::Initiator;
-use support::{Scratch, Server, run, weft};
+use crate::support::iscsi::Initiator;
+use crate::support::{Scratch, Server, run, weft};
 
 const NQN: &str = "nqn.2026-01.example.weft:shared";
 const IQN: &str = "iqn.2026-01.example.weft:shared";

@@ -1,10 +1,8 @@
 //! What a server tells of itself: `weft status`, `weft top`, metrics.
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use support::{Scratch, Server, run, weft};
 use weft_testing::wait::until;
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:0c1c6a3a-5a53-4a1f-9d0f-5a6e2a5d7c11";

@@ -1,13 +1,11 @@
 //! What the log of a server says of clients that it does not serve, and how often.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Scratch, Server, weft};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
-use support::{Scratch, Server, weft};
 use weft_testing::wait::{PATIENCE, until};
 
 /// The options GO and STARTTLS.

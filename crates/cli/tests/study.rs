@@ -1,10 +1,8 @@
 //! `weft study`: its lanes and its suites, with budgets that say nothing about speed.
 
-mod support;
-
+use crate::support::{Ran, Scratch, run, weft};
 use serde_json::Value;
 use std::path::Path;
-use support::{Ran, Scratch, run, weft};
 
 /// Runs a study; gives what it printed, its data and its report.
 fn study(dir: &Path, args: &[&str]) -> (Ran, Value, String) {

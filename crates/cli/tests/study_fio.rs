@@ -1,14 +1,12 @@
 //! Lanes of a study that fio puts the load on.
 #![cfg(target_os = "linux")]
 
-mod support;
-
+use crate::support::{Ran, Scratch, Server, run, weft};
 use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use support::{Ran, Scratch, Server, run, weft};
 
 /// One workload; the time is that of six slices of each lane.
 const SUITE: &str = r#"

@@ -1,12 +1,10 @@
 //! The commands for pre-shared keys, with nvme-cli's results, and a server and a host with TLS.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
-use support::{Scratch, Server, run, weft};
 
 /// The specification's example of a key, and identities that libnvme publishes of it.
 const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";

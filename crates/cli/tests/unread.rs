@@ -1,11 +1,9 @@
 //! Nobody reads what a program prints any more: whoever started it has gone.
 #![cfg(unix)]
 
-mod support;
-
+use crate::support::{Scratch, Server, run, weft};
 use std::io::{Read, Write, pipe};
 use std::net::TcpStream;
-use support::{Scratch, Server, run, weft};
 use weft_testing::wait::PATIENCE;
 
 /// Strangers cause lines in the log.

@@ -1,6 +1,6 @@
 //! Clients that are kept out of the cluster.
 
-use crate::client;
+use super::client;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! Bytes, generations and attributes.
 
-use crate::client;
+use super::client;
 use std::time::Duration;
 use weft_ceph::{Access, ObjectError, Objects};
 use weft_testing::ceph::Cluster;

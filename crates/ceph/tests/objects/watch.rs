@@ -1,6 +1,6 @@
 //! Messages to those who watch an object.
 
-use crate::client;
+use super::client;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;

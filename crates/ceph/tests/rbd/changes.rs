@@ -1,6 +1,6 @@
 //! Sizes that change, snapshots, and users who may only read.
 
-use crate::image::{open, rig};
+use super::image::{open, rig};
 use weft_block::{Change, OpKind, StatusKind};
 use weft_testing::ceph::Cluster;
 

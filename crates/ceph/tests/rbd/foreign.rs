@@ -1,6 +1,6 @@
 //! `rbd` and fio's engine for images read what weft wrote, and the other way round.
 
-use crate::image::rig;
+use super::image::rig;
 use std::process::Command;
 use weft_testing::ceph::Cluster;
 
@@ -49,7 +49,7 @@ fn the_tool_of_ceph_reads_and_writes_the_same() {
     let file = cluster.dir().join("to-import");
     std::fs::write(&file, &data).unwrap();
     cluster.run("rbd", &["import", "--no-progress", &file.display().to_string(), "rbd/imported"]);
-    let rig = crate::image::rig(&cluster.url("rbd/imported"), 1);
+    let rig = super::image::rig(&cluster.url("rbd/imported"), 1);
     assert!(rig.read(0, 0, 2048) == data);
     rig.end();
 }

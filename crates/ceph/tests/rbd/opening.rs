@@ -1,6 +1,6 @@
 //! What is said where an image cannot be opened, and what is opened how.
 
-use crate::image::{open, try_open};
+use super::image::{open, try_open};
 use weft_block::ErrorKind;
 use weft_testing::ceph::Cluster;
 

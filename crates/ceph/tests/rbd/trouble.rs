@@ -1,7 +1,7 @@
 //! A cluster in trouble: daemons that are killed, that stop, that shut a client out, and pools
 //! without room.
 
-use crate::image::{open, rig};
+use super::image::{open, rig};
 use std::time::Duration;
 use weft_block::testing::Rig;
 use weft_block::{Change, ErrorKind, OpKind, Outcome, Presence, StatusKind};

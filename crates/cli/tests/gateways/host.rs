@@ -1,6 +1,6 @@
 //! A host that uses each namespace by all gateways, and knows what it has written.
 
-use crate::rig::{NAMESPACE_MIB, NAMESPACES, Rig};
+use super::rig::{NAMESPACE_MIB, NAMESPACES, Rig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;

@@ -1,7 +1,7 @@
 //! Linux's own hosts, in the lab's virtual machine, on the gateways of a group: `lab/hosts` has
 //! their side.
 
-use crate::rig::{NAMESPACES, Rig};
+use super::rig::{NAMESPACES, Rig};
 use crate::support::Scratch;
 use std::fs::{self, File};
 use std::process::{Child, Command, ExitStatus, Stdio};

@@ -1,6 +1,6 @@
 //! A cluster and the gateways of a group in front of it, each a process of its own.
 
-use crate::network::{self, Far};
+use super::network::{self, Far};
 use crate::support::{Ran, Scratch, run, weft};
 use serde_json::Value;
 use std::collections::BTreeMap;

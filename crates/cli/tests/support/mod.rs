@@ -6,17 +6,21 @@ pub mod iscsi;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a command may take before the test gives it up as hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a command may take before the test gives it up as hanging: longer than a study on a
+/// machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A directory of the test's own, removed at its end.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
     pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("weft-cli-{name}-{}", std::process::id()));
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let own = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("weft-cli-{name}-{own}"));
         std::fs::create_dir_all(&path).unwrap();
         // Whatever the user's umask lets others do.
         #[cfg(unix)]

@@ -1,5 +1,4 @@
 //! Objects of a pool as the state that several clients share: on a cluster of Ceph on this machine.
-#![cfg(target_os = "linux")]
 
 mod fence;
 mod state;

@@ -7,16 +7,14 @@
 
 mod expected;
 mod outcome;
-#[path = "../support/mod.rs"]
-mod support;
 #[allow(dead_code, reason = "shared with the tests of the iSCSI source")]
-#[path = "../../../endpoint/tests/iscsi_tgt/tgt.rs"]
+#[path = "../../endpoint/tests/iscsi_tgt/tgt.rs"]
 mod tgt;
 
+use crate::support::{Scratch, Server};
 use expected::{FAILS, SKIPS, means};
 use outcome::{Outcome, Verdict, is_installed, run, suites};
 use std::collections::BTreeMap;
-use support::{Scratch, Server};
 use tgt::Tgt;
 
 /// Outcomes by the name of the test.

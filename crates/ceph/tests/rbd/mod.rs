@@ -1,5 +1,4 @@
 //! Images of a cluster of Ceph on this machine.
-#![cfg(target_os = "linux")]
 
 mod changes;
 mod foreign;
