@@ -5,26 +5,25 @@
 //! accepts, whether they run just now or not. And when everything heals, every gateway is in the
 //! group, and every ANA group belongs to the gateway that the rule gives it to.
 
+mod store;
+
 use core::time::Duration;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 use weft_group::limits::ANA_GROUPS;
-use weft_group::{
-    Access, Answer, Beat, Ending, Gateway, Name, Output, Record, Request, Role, Settings, placement,
-};
+use weft_group::{Access, Ending, Gateway, Output, Record, Request, Role, Settings, placement};
+
+use self::store::{Process, Store, StoreAnswer, StoreRequest, client, instance, name};
 
 /// How long it takes at most until all is in order again.
 const RECOVERY_S: u64 = 120;
 
-/// A process, by gateway and start.
-type Process = (usize, u64);
-
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A request arrives at the store.
-    Arrives(Process, Asked),
+    Arrives(Process, StoreRequest),
     /// An answer arrives at a process.
-    Answered(Process, Asked, Told),
+    Answered(Process, StoreRequest, StoreAnswer),
     /// The process looks at its clock.
     Looks(Process),
     Starts(usize),
@@ -37,25 +36,6 @@ enum Trouble {
     Pause(usize, u64),
     Partition(usize, u64),
     Leave(usize),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
-    Read,
-    Write(u64, Vec<u8>),
-    Beat(u64),
-    Fence(String),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Told {
-    Record(Option<(u64, Vec<u8>)>),
-    Written(u64),
-    Conflict,
-    Beats(u64, Vec<(Name, u64, u64)>),
-    Fenced,
-    Failed,
-    Blocklisted,
 }
 
 struct Random(u64);
@@ -91,14 +71,6 @@ struct Machine {
     looks_at: Option<u64>,
 }
 
-#[derive(Default)]
-struct Store {
-    version: u64,
-    text: Option<Vec<u8>>,
-    beats: BTreeMap<Name, Beat>,
-    blocklist: BTreeSet<String>,
-}
-
 struct World {
     now: u64,
     count: u64,
@@ -111,18 +83,6 @@ struct World {
     /// Gateways that leave do not close what they served.
     keeps_open: bool,
     log: Vec<String>,
-}
-
-fn name(n: usize) -> Name {
-    Name::new(&format!("gw{n}")).unwrap()
-}
-
-fn client((n, start): Process) -> String {
-    format!("client-{n}-{start}")
-}
-
-fn instance((n, start): Process) -> u64 {
-    start * 100 + n as u64
 }
 
 impl World {
@@ -212,8 +172,9 @@ impl World {
                     let later = self.machines[process.0].cut_until + self.random.below(50);
                     return self.at(later, Event::Arrives(process, asked));
                 }
-                let told = self.execute(process, &asked);
-                let told = if self.random.one_in(self.lost_one_in) { Told::Failed } else { told };
+                let told = self.store.execute(process, &asked);
+                let told =
+                    if self.random.one_in(self.lost_one_in) { StoreAnswer::Failed } else { told };
                 let after = self.now + 1 + self.random.below(40);
                 self.at(after, Event::Answered(process, asked, told));
             }
@@ -291,56 +252,14 @@ impl World {
         }
     }
 
-    fn execute(&mut self, process: Process, asked: &Asked) -> Told {
-        let store = &mut self.store;
-        if store.blocklist.contains(&client(process)) {
-            return Told::Blocklisted;
-        }
-        match asked {
-            Asked::Read => Told::Record(store.text.clone().map(|text| (store.version, text))),
-            Asked::Write(version, text) if *version == store.version => {
-                (store.version, store.text) = (version + 1, Some(text.clone()));
-                Told::Written(version + 1)
-            }
-            Asked::Write(..) => Told::Conflict,
-            Asked::Beat(count) => {
-                store
-                    .beats
-                    .insert(name(process.0), Beat { instance: instance(process), count: *count });
-                let all = store
-                    .beats
-                    .iter()
-                    .map(|(name, beat)| (name.clone(), beat.instance, beat.count));
-                Told::Beats(store.version, all.collect())
-            }
-            Asked::Fence(client) => {
-                store.blocklist.insert(client.clone());
-                Told::Fenced
-            }
-        }
-    }
-
-    fn answered(&mut self, process: Process, asked: &Asked, told: Told) {
+    fn answered(&mut self, process: Process, asked: &StoreRequest, told: StoreAnswer) {
         let now = self.clock(process.0);
         let Some(engine) = &mut self.machines[process.0].engine else { return };
-        let answer = match told {
-            Told::Record(found) => Answer::Record(found),
-            Told::Written(version) => Answer::Written(version),
-            Told::Conflict => Answer::Conflict,
-            Told::Beats(version, all) => Answer::Beats(
-                version,
-                all.into_iter()
-                    .map(|(name, instance, count)| (name, Beat { instance, count }))
-                    .collect(),
-            ),
-            Told::Fenced => Answer::Fenced,
-            Told::Failed => Answer::Failed("lost".into()),
-            Told::Blocklisted => Answer::Blocklisted,
-        };
+        let answer = told.into_answer();
         match asked {
-            Asked::Read | Asked::Write(..) => engine.record_answered(now, answer),
-            Asked::Beat(_) => engine.beat_answered(now, answer),
-            Asked::Fence(_) => engine.fence_answered(now, answer),
+            StoreRequest::Read | StoreRequest::Write(..) => engine.record_answered(now, answer),
+            StoreRequest::Beat(_) => engine.beat_answered(now, answer),
+            StoreRequest::Fence(_) => engine.fence_answered(now, answer),
         }
         self.look(process);
     }
@@ -354,15 +273,10 @@ impl World {
         {
             match output {
                 Output::Request(request) => {
-                    let asked = match request {
-                        Request::Read => Asked::Read,
-                        Request::Write { version, text } => Asked::Write(version, text),
-                        Request::Beat(beat) => Asked::Beat(beat.count),
-                        Request::Fence(client) => {
-                            self.tell(format!("{} fences {client}", name(n)));
-                            Asked::Fence(client)
-                        }
-                    };
+                    if let Request::Fence(client) = &request {
+                        self.tell(format!("{} fences {client}", name(n)));
+                    }
+                    let asked = StoreRequest::of(request);
                     let after = self.now + 1 + self.random.below(40);
                     self.at(after, Event::Arrives(process, asked));
                 }

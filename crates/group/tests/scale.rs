@@ -6,6 +6,8 @@
 //! cargo test -p weft-group --test group -- --ignored --nocapture scale::
 //! ```
 
+mod cost;
+
 use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -14,6 +16,8 @@ use weft_group::placement::{self, Weights};
 use weft_group::{
     Access, Answer, Beat, Ending, Gateway, Name, Output, Record, Request, Role, Settings, Wish,
 };
+
+use self::cost::{Cost, Counts};
 
 /// How long a request or an answer is on its way, microseconds.
 const WAY_US: (u64, u64) = (500, 5000);
@@ -25,7 +29,7 @@ const NAMESPACES: u32 = 1000;
 enum Event {
     /// A request arrives at the store.
     Arrives(usize, u64, Request),
-    Answered(usize, u64, Kind, Answer),
+    Answered(usize, u64, RequestKind, Answer),
     /// A gateway is told that the record has changed.
     Notified(usize),
     /// A gateway looks at its clock.
@@ -33,37 +37,10 @@ enum Event {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum RequestKind {
     Record,
     Beat,
     Fence,
-}
-
-/// What the store was asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    beats: u64,
-    reads: u64,
-    writes: u64,
-    conflicts: u64,
-    fences: u64,
-    notifications: u64,
-    /// Bytes of records and beats that gateways read and wrote.
-    bytes: u64,
-}
-
-impl Counts {
-    fn since(self, before: Self) -> Self {
-        Self {
-            beats: self.beats - before.beats,
-            reads: self.reads - before.reads,
-            writes: self.writes - before.writes,
-            conflicts: self.conflicts - before.conflicts,
-            fences: self.fences - before.fences,
-            notifications: self.notifications - before.notifications,
-            bytes: self.bytes - before.bytes,
-        }
-    }
 }
 
 struct Machine {
@@ -163,13 +140,13 @@ impl World {
         (self.machines[n].engine, self.machines[n].role, self.has_changed) = (None, None, true);
     }
 
-    fn execute(&mut self, n: usize, asked: Request) -> (Kind, Answer) {
+    fn execute(&mut self, n: usize, asked: Request) -> (RequestKind, Answer) {
         match asked {
             Request::Read => {
                 self.counts.reads += 1;
                 self.counts.bytes += self.text.len() as u64;
                 let found = (self.version > 0).then(|| (self.version, self.text.clone()));
-                (Kind::Record, Answer::Record(found))
+                (RequestKind::Record, Answer::Record(found))
             }
             Request::Write { version, text } if version == self.version => {
                 self.counts.writes += 1;
@@ -182,12 +159,12 @@ impl World {
                         self.after(way, Event::Notified(other));
                     }
                 }
-                (Kind::Record, Answer::Written(self.version))
+                (RequestKind::Record, Answer::Written(self.version))
             }
             Request::Write { text, .. } => {
                 self.counts.conflicts += 1;
                 self.counts.bytes += text.len() as u64;
-                (Kind::Record, Answer::Conflict)
+                (RequestKind::Record, Answer::Conflict)
             }
             Request::Beat(beat) => {
                 self.counts.beats += 1;
@@ -198,11 +175,11 @@ impl World {
                     .iter()
                     .map(|(name, beat)| (name.as_str().len() + text(beat)) as u64)
                     .sum::<u64>();
-                (Kind::Beat, Answer::Beats(self.version, self.beats.clone()))
+                (RequestKind::Beat, Answer::Beats(self.version, self.beats.clone()))
             }
             Request::Fence(_) => {
                 self.counts.fences += 1;
-                (Kind::Fence, Answer::Fenced)
+                (RequestKind::Fence, Answer::Fenced)
             }
         }
     }
@@ -218,9 +195,9 @@ impl World {
                 let now = self.clock();
                 let Some(engine) = &mut self.machines[n].engine else { return };
                 match kind {
-                    Kind::Record => engine.record_answered(now, answer),
-                    Kind::Beat => engine.beat_answered(now, answer),
-                    Kind::Fence => engine.fence_answered(now, answer),
+                    RequestKind::Record => engine.record_answered(now, answer),
+                    RequestKind::Beat => engine.beat_answered(now, answer),
+                    RequestKind::Fence => engine.fence_answered(now, answer),
                 }
                 self.look(n);
             }
@@ -345,12 +322,6 @@ impl World {
         }
         self.look(by);
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Cost {
-    took: Duration,
-    counts: Counts,
 }
 
 /// What happens to a group of so many, in rows: what, and what it cost.

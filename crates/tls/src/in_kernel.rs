@@ -1,7 +1,7 @@
 //! A stream whose records the kernel encrypts and decrypts. What is left to do here are the records
 //! that are not data: alerts, and messages of the handshake that come after it (RFC 8446 §4.6, §6).
 
-use crate::kernel::{self, Socket, Way};
+use crate::kernel::{self, Direction, Socket};
 use crate::limits::{
     TLS_CONTROL_RECORDS_MAX, TLS_COUNT_BYTES, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES,
 };
@@ -40,18 +40,18 @@ static HAS_NONE: OnceLock<()> = OnceLock::new();
 /// known.
 static CHANGES_KEYS: OnceLock<bool> = OnceLock::new();
 
-/// One direction.
-struct Direction {
+/// The traffic secret of one direction.
+struct DirectionSecret {
     secret: Secret,
     /// Bytes since its records were counted.
     bytes: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum StreamState {
+enum ConnectionState {
     Open,
     /// The other end has ended its direction.
-    Ended,
+    PeerClosed,
     /// It is over, for this reason.
     Failed(ErrorKind, String),
 }
@@ -60,9 +60,9 @@ enum StreamState {
 pub(crate) struct KernelStream {
     socket: Box<dyn Stream>,
     role: Role,
-    state: StreamState,
-    sent: Direction,
-    received: Direction,
+    state: ConnectionState,
+    sent: DirectionSecret,
+    received: DirectionSecret,
     /// New keys are to be announced before the next data, with the demand that the other end makes
     /// new ones, too, or without.
     owed: Option<bool>,
@@ -73,8 +73,8 @@ pub(crate) struct KernelStream {
 impl KernelStream {
     /// Takes a socket over for which [`KernelStream::attach`] has told `true`.
     pub(crate) fn new(socket: Box<dyn Stream>, role: Role, send: Secret, receive: Secret) -> Self {
-        let [sent, received] = [send, receive].map(|secret| Direction { secret, bytes: 0 });
-        Self { socket, role, state: StreamState::Open, sent, received, owed: None, others: 0 }
+        let [sent, received] = [send, receive].map(|secret| DirectionSecret { secret, bytes: 0 });
+        Self { socket, role, state: ConnectionState::Open, sent, received, owed: None, others: 0 }
     }
 
     /// Has the kernel take both directions of a connection after its handshake, of which no record
@@ -85,8 +85,8 @@ impl KernelStream {
     pub(crate) fn attach(stream: &dyn Stream, send: &Secret, receive: &Secret) -> io::Result<bool> {
         let Some(socket) = kernel::socket(stream) else { return Ok(false) };
         // Nothing has changed for the socket while it has no keys.
-        let begun =
-            kernel::attach(socket).and_then(|()| kernel::set_keys(socket, Way::Receive, receive));
+        let begun = kernel::attach(socket)
+            .and_then(|()| kernel::set_keys(socket, Direction::Receive, receive));
         if let Err(e) = begun {
             // A connection that is over already says nothing about the kernel.
             if e.kind() != ErrorKind::NotConnected && HAS_NONE.set(()).is_ok() {
@@ -94,11 +94,11 @@ impl KernelStream {
             }
             return Ok(false);
         }
-        kernel::set_keys(socket, Way::Send, send)?;
+        kernel::set_keys(socket, Direction::Send, send)?;
         // As nothing was sent, the same keys can be set once more: a kernel that changes none
         // refuses it.
         CHANGES_KEYS.get_or_init(|| {
-            let changes = kernel::set_keys(socket, Way::Send, send).is_ok();
+            let changes = kernel::set_keys(socket, Direction::Send, send).is_ok();
             tracing::debug!(
                 "the kernel encrypts the records of TLS{}",
                 if changes { "" } else { "; it cannot change keys" }
@@ -115,7 +115,7 @@ impl KernelStream {
 
     fn check(&self) -> io::Result<()> {
         match &self.state {
-            StreamState::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
+            ConnectionState::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
             _ => Ok(()),
         }
     }
@@ -128,7 +128,7 @@ impl KernelStream {
             let level = if alert == alert::CLOSE_NOTIFY { 1 } else { 2 };
             let _ = kernel::send(socket, record::ALERT, &[level, alert]);
         }
-        self.state = StreamState::Failed(kind, why.clone());
+        self.state = ConnectionState::Failed(kind, why.clone());
         io::Error::new(kind, why)
     }
 
@@ -142,22 +142,22 @@ impl KernelStream {
         )?;
         self.owed = None;
         let secret = self.sent.secret.next();
-        if kernel::set_keys(self.kernel()?, Way::Send, &secret).is_err() {
+        if kernel::set_keys(self.kernel()?, Direction::Send, &secret).is_err() {
             return Err(self.fail(
                 ErrorKind::Unsupported,
                 &Failure::KernelKeys,
                 Some(alert::CLOSE_NOTIFY),
             ));
         }
-        self.sent = Direction { secret, bytes: 0 };
+        self.sent = DirectionSecret { secret, bytes: 0 };
         Ok(())
     }
 
     /// Counts bytes of data. When keys have served for enough records, both ends are to make new
     /// ones; a kernel that cannot ends the connection in order, and the next call tells why.
     #[inline]
-    fn count(&mut self, way: Way, bytes: usize) {
-        let direction = if way == Way::Send { &mut self.sent } else { &mut self.received };
+    fn count(&mut self, way: Direction, bytes: usize) {
+        let direction = if way == Direction::Send { &mut self.sent } else { &mut self.received };
         direction.bytes += bytes;
         if direction.bytes >= TLS_COUNT_BYTES {
             direction.bytes = 0;
@@ -166,7 +166,7 @@ impl KernelStream {
     }
 
     #[cold]
-    fn count_records(&mut self, way: Way) {
+    fn count_records(&mut self, way: Direction) {
         let hash = self.sent.secret.hash();
         let records = self.kernel().and_then(|socket| kernel::records(socket, way, hash));
         if records.is_ok_and(|records| records < TLS_KEY_RECORDS_MAX) || self.owed == Some(true) {
@@ -180,7 +180,7 @@ impl KernelStream {
     pub(crate) fn records(&self) -> [u64; 2] {
         let of =
             |way| kernel::records(self.kernel().unwrap(), way, self.sent.secret.hash()).unwrap();
-        [of(Way::Send), of(Way::Receive)]
+        [of(Direction::Send), of(Direction::Receive)]
     }
 
     /// Whether this kernel can change keys.
@@ -206,7 +206,7 @@ impl KernelStream {
         let taken = match (kind, &room[..n]) {
             _ if self.others > TLS_CONTROL_RECORDS_MAX => Err(Failure::Flood),
             (record::ALERT, &[_, alert::CLOSE_NOTIFY]) => {
-                self.state = StreamState::Ended;
+                self.state = ConnectionState::PeerClosed;
                 Ok(())
             }
             (record::ALERT, &[_, alert::USER_CANCELED]) => Ok(()),
@@ -252,14 +252,14 @@ impl KernelStream {
     /// The other end has made new keys.
     fn take_keys(&mut self, demands: bool) -> io::Result<()> {
         let secret = self.received.secret.next();
-        if kernel::set_keys(self.kernel()?, Way::Receive, &secret).is_err() {
+        if kernel::set_keys(self.kernel()?, Direction::Receive, &secret).is_err() {
             return Err(self.fail(
                 ErrorKind::Unsupported,
                 &Failure::KernelKeys,
                 Some(alert::CLOSE_NOTIFY),
             ));
         }
-        self.received = Direction { secret, bytes: 0 };
+        self.received = DirectionSecret { secret, bytes: 0 };
         if demands {
             // One answer is enough for several demands, and our own demand is one.
             self.owed.get_or_insert(false);
@@ -303,11 +303,11 @@ impl StreamFilter for KernelStream {
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.check()?;
         self.try_pay()?;
-        while self.state == StreamState::Open {
+        while self.state == ConnectionState::Open {
             match self.socket.recv(bufs) {
                 Ok(n) => {
                     self.others = 0;
-                    self.count(Way::Receive, n);
+                    self.count(Direction::Receive, n);
                     return Ok(n);
                 }
                 // What comes next is not data, so a receive that cannot take its type is refused
@@ -325,7 +325,7 @@ impl StreamFilter for KernelStream {
         self.check()?;
         self.pay()?;
         let n = self.socket.send(bufs)?;
-        self.count(Way::Send, n);
+        self.count(Direction::Send, n);
         Ok(n)
     }
 

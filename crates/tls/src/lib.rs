@@ -10,7 +10,7 @@
 //! * [`keyring`]: keys that Linux keeps.
 //! * The handshake is OpenSSL's. Then the records are the kernel's where it takes them (Linux), and
 //!   OpenSSL's otherwise ([`Records`]).
-//! * `openssl`, `kernel` and `keyring::system` are the only rooms with unsafe code; the stream and
+//! * `openssl`, `kernel` and `keyring::system` are the only modules with unsafe code; the stream and
 //!   what is above it are safe.
 //!
 //! The handshake runs as the stream is used: nothing is sent by [`weft_io::Stream::send`] before it
@@ -18,7 +18,7 @@
 //! peer may take to say its first word.
 #![deny(unsafe_code)]
 
-mod either;
+mod endpoint;
 mod hello;
 mod in_kernel;
 #[allow(unsafe_code, reason = "the system calls of kernel TLS are made here, and nowhere else")]
@@ -26,17 +26,20 @@ mod kernel;
 mod key;
 pub mod keyring;
 pub mod limits;
-mod nowhere;
 #[allow(unsafe_code, reason = "the functions of OpenSSL are called here, and nowhere else")]
 mod openssl;
+mod optional;
+mod peer;
+mod placeholder;
 mod reason;
+mod record_count;
 mod schedule;
 mod secured;
 mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use endpoint::{Client, Server, available};
 pub use key::{Hash, Keys, Psk};
 pub use openssl::Unavailable;
-pub use secured::Records;
-pub use stream::{Client, Peer, Server, available};
+pub use peer::{Peer, Records};

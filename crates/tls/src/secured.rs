@@ -2,31 +2,13 @@
 //! library keeps them.
 
 use crate::in_kernel::KernelStream;
-use crate::nowhere::Nowhere;
 use crate::openssl::{Context, Unavailable};
+use crate::peer::{Peer, Records};
+use crate::placeholder::Placeholder;
 use crate::reason::Role;
-use crate::stream::{Peer, TlsStream};
+use crate::stream::TlsStream;
 use std::io::{self, IoSlice, IoSliceMut};
 use weft_io::stream::{Stream, StreamFilter};
-
-/// Who has the records of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Records {
-    /// The kernel.
-    Kernel,
-    /// OpenSSL, in user space.
-    UserSpace,
-}
-
-impl Records {
-    /// A word for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::UserSpace => "user space",
-        }
-    }
-}
 
 /// A stream inside of another.
 pub(crate) struct SecuredStream {
@@ -42,7 +24,7 @@ enum Now {
     /// The kernel has the records.
     Kernel(Box<KernelStream>),
     /// The records change hands.
-    Moving(Nowhere),
+    Moving(Placeholder),
 }
 
 impl SecuredStream {
@@ -76,7 +58,8 @@ impl SecuredStream {
     /// kernel, if it takes them.
     #[cold]
     fn decide(&mut self) {
-        let Now::Handshake(mut stream) = core::mem::replace(&mut self.now, Now::Moving(Nowhere))
+        let Now::Handshake(mut stream) =
+            core::mem::replace(&mut self.now, Now::Moving(Placeholder))
         else {
             return;
         };
@@ -135,7 +118,7 @@ impl StreamFilter for SecuredStream {
         match &self.now {
             Now::Handshake(stream) | Now::Library(stream) => &**stream,
             Now::Kernel(stream) => &**stream,
-            Now::Moving(nowhere) => nowhere,
+            Now::Moving(placeholder) => placeholder,
         }
     }
 
@@ -143,7 +126,7 @@ impl StreamFilter for SecuredStream {
         match &mut self.now {
             Now::Handshake(stream) | Now::Library(stream) => &mut **stream,
             Now::Kernel(stream) => &mut **stream,
-            Now::Moving(nowhere) => nowhere,
+            Now::Moving(placeholder) => placeholder,
         }
     }
 
@@ -170,7 +153,7 @@ impl StreamFilter for SecuredStream {
             Now::Library(stream) => Stream::send(&mut **stream, bufs),
             // The handshake goes on as the stream is received from.
             Now::Handshake(stream) => stream.wait(),
-            Now::Moving(nowhere) => Stream::send(nowhere, bufs),
+            Now::Moving(placeholder) => Stream::send(placeholder, bufs),
         }
     }
 

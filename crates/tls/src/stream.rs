@@ -1,146 +1,25 @@
-//! The stream that encrypts, and what makes it.
+//! The stream whose records OpenSSL encrypts and decrypts.
 
-use crate::either::Either;
-use crate::key::{Keys, Psk};
-use crate::limits::{TLS_ANSWER_BYTES_MAX, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES, TLS_SEND_BYTES};
-use crate::openssl::{Context, Failure, Machine, Read, Secrets, Unavailable, library};
+use crate::limits::{TLS_ANSWER_BYTES_MAX, TLS_RECORD_BYTES, TLS_SEND_BYTES};
+use crate::openssl::{Context, Failure, Machine, Read, Unavailable};
+use crate::peer::Peer;
 use crate::reason::{Role, reason};
+use crate::record_count::RecordCount;
 use crate::schedule::Secret;
-use crate::secured::{Records, SecuredStream};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::sync::{Arc, OnceLock};
 use weft_io::stream::{Stream, StreamFilter};
-
-/// Whether this machine has TLS. Loads the library.
-///
-/// # Errors
-/// What is missing.
-pub fn available() -> Result<(), Unavailable> {
-    library().map(drop)
-}
-
-/// Who the other end of a connection is.
-#[derive(Clone, Debug, Default)]
-pub struct Peer(Arc<PeerFacts>);
-
-#[derive(Debug, Default)]
-struct PeerFacts {
-    identity: OnceLock<Box<[u8]>>,
-    records: OnceLock<Records>,
-}
-
-impl Peer {
-    /// The identity whose key both ends have proved to know; none before that.
-    pub fn identity(&self) -> Option<&[u8]> {
-        self.0.identity.get().map(AsRef::as_ref)
-    }
-
-    /// Who encrypts and decrypts the records of the connection; unknown before the end of the
-    /// handshake.
-    pub fn records(&self) -> Option<Records> {
-        self.0.records.get().copied()
-    }
-
-    pub(crate) fn has_records_in(&self, records: Records) {
-        // They change hands once at most.
-        let _ = self.0.records.set(records);
-    }
-}
-
-/// Encrypts accepted connections.
-#[derive(Clone)]
-pub struct Server(Arc<Context>, bool);
-
-impl Server {
-    /// One whose clients know one of these keys.
-    ///
-    /// # Errors
-    /// Why there is no TLS here.
-    pub fn new(keys: Arc<dyn Keys>) -> Result<Self, Unavailable> {
-        Ok(Self(Arc::new(Context::new(Secrets::Server(keys))?), true))
-    }
-
-    /// The same, with the records in user space even where the kernel would take them.
-    #[must_use]
-    pub fn in_user_space(self) -> Self {
-        Self(self.0, false)
-    }
-
-    /// Encrypts a connection that was accepted. No byte of it may have been received.
-    ///
-    /// # Errors
-    /// The library refuses one more.
-    pub fn wrap(&self, stream: Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
-        let (stream, peer) = SecuredStream::wrap(stream, &self.0, Role::Server, self.1)?;
-        Ok((Box::new(stream), peer))
-    }
-
-    /// Encrypts a connection that was accepted if its other end begins with TLS, and leaves it as
-    /// it is otherwise: then the peer has no identity, also when bytes have come. No byte of it may
-    /// have been received.
-    pub fn wrap_if_asked(&self, stream: Box<dyn Stream>) -> (Box<dyn Stream>, Peer) {
-        let either = Either::new(stream, &self.0, self.1);
-        let peer = either.whom().clone();
-        (Box::new(either), peer)
-    }
-}
-
-/// Encrypts outgoing connections.
-#[derive(Clone)]
-pub struct Client(Arc<Context>, bool);
-
-impl Client {
-    /// One that has this key, under this identity.
-    ///
-    /// # Errors
-    /// Why there is no TLS here.
-    pub fn new(identity: &[u8], psk: Psk) -> Result<Self, Unavailable> {
-        Ok(Self(Arc::new(Context::new(Secrets::Client(identity.to_vec(), psk))?), true))
-    }
-
-    /// The same, with the records in user space even where the kernel would take them.
-    #[must_use]
-    pub fn in_user_space(self) -> Self {
-        Self(self.0, false)
-    }
-
-    /// Encrypts a connection that was made. No byte of it may have been sent.
-    ///
-    /// # Errors
-    /// The library refuses one more.
-    pub fn wrap(&self, stream: Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
-        let (stream, peer) = SecuredStream::wrap(stream, &self.0, Role::Client, self.1)?;
-        Ok((Box::new(stream), peer))
-    }
-}
 
 /// How far a connection is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     /// The handshake is not over.
-    Beginning,
+    Handshake,
     /// Data goes both ways.
     Open,
     /// The other end has ended its direction.
-    Ended,
+    PeerClosed,
     /// It is over, for this reason.
     Failed(String),
-}
-
-/// Records of one direction since keys were made.
-#[derive(Default)]
-pub(crate) struct Count(u64);
-
-impl Count {
-    /// One more; tells whether it is time for new keys.
-    pub(crate) fn add(&mut self) -> bool {
-        self.0 += 1;
-        let is_time = self.0 >= TLS_KEY_RECORDS_MAX;
-        if is_time {
-            self.0 = 0;
-        }
-        is_time
-    }
 }
 
 /// A stream inside of another.
@@ -148,15 +27,15 @@ pub(crate) struct TlsStream {
     socket: Box<dyn Stream>,
     machine: Machine,
     role: Role,
-    state: State,
+    state: ConnectionState,
     peer: Peer,
     /// Bytes of the caller that are encrypted but not completely sent; they are reported as taken
     /// once they are sent.
     sealed: usize,
     /// Small pieces on their way into one record.
     record: Vec<u8>,
-    read: Count,
-    written: Count,
+    read: RecordCount,
+    written: RecordCount,
 }
 
 impl TlsStream {
@@ -188,12 +67,12 @@ impl TlsStream {
             socket,
             machine,
             role,
-            state: State::Beginning,
+            state: ConnectionState::Handshake,
             peer,
             sealed: 0,
             record: Vec::new(),
-            read: Count::default(),
-            written: Count::default(),
+            read: RecordCount::default(),
+            written: RecordCount::default(),
         }
     }
 
@@ -240,14 +119,16 @@ impl TlsStream {
     #[cold]
     fn fail(&mut self, failure: &Failure) -> io::Error {
         let why = reason(failure, self.role);
-        self.state = State::Failed(why.clone());
+        self.state = ConnectionState::Failed(why.clone());
         let _ = self.try_flush();
         io::Error::new(ErrorKind::InvalidData, why)
     }
 
     fn check(&self) -> io::Result<()> {
         match &self.state {
-            State::Failed(why) => Err(io::Error::new(ErrorKind::InvalidData, why.clone())),
+            ConnectionState::Failed(why) => {
+                Err(io::Error::new(ErrorKind::InvalidData, why.clone()))
+            }
             _ => Ok(()),
         }
     }
@@ -256,9 +137,8 @@ impl TlsStream {
     fn shake_hands(&mut self) -> io::Result<()> {
         match self.machine.handshake() {
             Ok(true) => {
-                self.state = State::Open;
-                // Nobody else sets it.
-                let _ = self.peer.0.identity.set(self.machine.identity().into());
+                self.state = ConnectionState::Open;
+                self.peer.has_proved(self.machine.identity());
             }
             Ok(false) => {}
             Err(failure) => return Err(self.fail(&failure)),
@@ -271,9 +151,9 @@ impl TlsStream {
     pub(crate) fn greet(&mut self) -> io::Result<bool> {
         self.check()?;
         self.try_flush()?;
-        while self.state == State::Beginning {
+        while self.state == ConnectionState::Handshake {
             self.shake_hands()?;
-            if self.state == State::Beginning {
+            if self.state == ConnectionState::Handshake {
                 let Self { machine, socket, .. } = self;
                 if machine.fill_record(|room| socket.recv(&mut [IoSliceMut::new(room)]))? == 0 {
                     return Ok(false);
@@ -310,7 +190,7 @@ impl TlsStream {
 
     /// It is over without a word to the other end.
     pub(crate) fn give_up(&mut self, why: String) {
-        self.state = State::Failed(why);
+        self.state = ConnectionState::Failed(why);
     }
 
     /// Decrypts into where it is wanted what has come.
@@ -318,7 +198,7 @@ impl TlsStream {
         let mut total = 0;
         for buf in bufs {
             let mut at = 0;
-            while at < buf.len() && self.state == State::Open {
+            while at < buf.len() && self.state == ConnectionState::Open {
                 match self.machine.read(&mut buf[at..]) {
                     Ok(Read::Bytes(n)) => {
                         at += n;
@@ -327,7 +207,7 @@ impl TlsStream {
                         }
                     }
                     Ok(Read::Wants) => return Ok(total + at),
-                    Ok(Read::End) => self.state = State::Ended,
+                    Ok(Read::End) => self.state = ConnectionState::PeerClosed,
                     Err(failure) => {
                         let error = self.fail(&failure);
                         // What came before is intact; the failure is told by the next call.
@@ -414,7 +294,7 @@ impl StreamFilter for TlsStream {
         self.check()?;
         self.try_flush()?;
         loop {
-            if self.state == State::Beginning {
+            if self.state == ConnectionState::Handshake {
                 self.shake_hands()?;
             }
             let n = self.open(bufs)?;
@@ -425,7 +305,7 @@ impl StreamFilter for TlsStream {
             }
             // An end without close_notify is an end: the protocols above know how much belongs to a
             // message.
-            if n > 0 || self.state == State::Ended {
+            if n > 0 || self.state == ConnectionState::PeerClosed {
                 return Ok(n);
             }
             if !self.take_in()? {
@@ -437,7 +317,7 @@ impl StreamFilter for TlsStream {
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.check()?;
         self.flush()?;
-        if self.state == State::Beginning {
+        if self.state == ConnectionState::Handshake {
             return Err(ErrorKind::WouldBlock.into());
         }
         if self.sealed == 0 {
@@ -448,11 +328,11 @@ impl StreamFilter for TlsStream {
     }
 
     fn has_buffered(&self) -> bool {
-        self.state == State::Open && self.machine.has_buffered()
+        self.state == ConnectionState::Open && self.machine.has_buffered()
     }
 
     fn shutdown(&mut self) -> io::Result<()> {
-        if matches!(self.state, State::Open | State::Ended) {
+        if matches!(self.state, ConnectionState::Open | ConnectionState::PeerClosed) {
             self.machine.close();
         }
         self.try_flush()?;

@@ -1,112 +1,30 @@
 //! Both ends wired to each other in memory, and each in the hands of a peer that breaks the rules.
 //! Without OpenSSL on the machine they are skipped.
 
-mod either;
+mod client_hello;
 mod flights;
+mod optional;
+mod pipe;
 mod sockets;
 
 use crate::openssl::{Context, Secrets};
 use crate::reason::Role;
-use crate::stream::{Count, TlsStream};
+use crate::record_count::RecordCount;
+use crate::stream::TlsStream;
 use crate::{Hash, Keys, Psk, available, limits};
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::sync::{Arc, Mutex};
-use weft_io::event_loop::Registrar;
+use std::sync::Arc;
 use weft_io::stream::Stream;
 
-/// One direction.
-#[derive(Clone, Default)]
-struct Direction(Arc<Mutex<Carried>>);
-
-struct Carried {
-    bytes: VecDeque<u8>,
-    /// All that was ever sent.
-    record: Vec<u8>,
-    /// Bytes that one call takes or gives.
-    piece: usize,
-    /// Bytes that it holds.
-    room: usize,
-    ended: bool,
-}
-
-impl Default for Carried {
-    fn default() -> Self {
-        Self {
-            bytes: VecDeque::new(),
-            record: Vec::new(),
-            piece: usize::MAX,
-            room: usize::MAX,
-            ended: false,
-        }
-    }
-}
-
-impl Direction {
-    fn change<T>(&self, change: impl FnOnce(&mut Carried) -> T) -> T {
-        change(&mut self.0.lock().unwrap())
-    }
-}
-
-/// A stream in memory.
-struct Pipe {
-    from: Direction,
-    to: Direction,
-}
-
-impl Stream for Pipe {
-    fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.from.change(|from| {
-            let n = bufs[0].len().min(from.bytes.len()).min(from.piece);
-            for (to, byte) in bufs[0].iter_mut().zip(from.bytes.drain(..n)) {
-                *to = byte;
-            }
-            if n == 0 && !from.ended { Err(ErrorKind::WouldBlock.into()) } else { Ok(n) }
-        })
-    }
-
-    fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.to.change(|to| {
-            let n = bufs[0].len().min(to.piece).min(to.room.saturating_sub(to.bytes.len()));
-            to.bytes.extend(&bufs[0][..n]);
-            to.record.extend(&bufs[0][..n]);
-            if n == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(n) }
-        })
-    }
-
-    fn shutdown(&mut self) -> io::Result<()> {
-        self.to.change(|to| to.ended = true);
-        Ok(())
-    }
-
-    fn connected(&mut self) -> io::Result<bool> {
-        Ok(true)
-    }
-
-    fn peer(&self) -> String {
-        "peer".into()
-    }
-
-    fn local(&self) -> String {
-        "local".into()
-    }
-
-    fn register(&mut self, _: &Registrar<'_>) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn deregister(&mut self, _: &Registrar<'_>) -> io::Result<()> {
-        Ok(())
-    }
-}
+use self::pipe::{Direction, Pipe};
 
 pub(crate) const IDENTITY: &[u8] = b"NVMe1R01 host subsystem digest";
 
 pub(crate) type KnownKeys = Vec<(&'static [u8], Psk)>;
 
-struct Known(KnownKeys);
+struct TestKeys(KnownKeys);
 
-impl Keys for Known {
+impl Keys for TestKeys {
     fn find(&self, identity: &[u8]) -> Option<Psk> {
         self.0.iter().find(|(known, _)| *known == identity).map(|(_, psk)| psk.clone())
     }
@@ -117,7 +35,7 @@ pub(crate) fn psk(hash: Hash) -> Psk {
 }
 
 pub(crate) fn server(keys: KnownKeys) -> Secrets {
-    Secrets::Server(Arc::new(Known(keys)))
+    Secrets::Server(Arc::new(TestKeys(keys)))
 }
 
 /// Two ends and what is between them.
@@ -352,7 +270,7 @@ fn keys_are_renewed_by_either_end() {
         pair.server.renew().unwrap();
         carry(&mut pair.server, &mut pair.client, &bytes);
     }
-    let mut records = Count::default();
+    let mut records = RecordCount::default();
     let due = (0..limits::TLS_KEY_RECORDS_MAX * 2 + 5).filter(|_| records.add()).count();
     assert_eq!(due, 2);
 }
@@ -375,67 +293,6 @@ fn who_asks_for_answers_has_to_take_them() {
         }
     }
     panic!("it goes on for ever");
-}
-
-/// What the client says first, for a server to be misled with.
-fn first_flight(client: Psk) -> (Vec<u8>, Pair) {
-    let mut pair = Pair::new(client, server(vec![(IDENTITY, psk(Hash::Sha256))]));
-    look(&mut pair.client).unwrap();
-    let flight = pair.to_server.change(|way| way.bytes.drain(..).collect());
-    (flight, pair)
-}
-
-#[test]
-fn a_hello_that_was_changed_opens_nothing() {
-    if is_skipped() {
-        return;
-    }
-    let (hello, _) = first_flight(psk(Hash::Sha256));
-    // The second byte of the record's version is none of the handshake's, and receivers ignore it
-    // (RFC 8446 §5.1).
-    for at in (0..hello.len()).filter(|at| *at != 2) {
-        let (mut flight, mut pair) = first_flight(psk(Hash::Sha256));
-        flight[at] ^= 0x41;
-        pair.to_server.change(|way| way.bytes.extend(&flight));
-        let _ = pair.shake_hands();
-        // The random number and the like of a hello are as good as others, but both ends have to
-        // have seen the same.
-        assert_eq!((identity(&pair.client), identity(&pair.server)), (None, None), "byte {at}");
-    }
-}
-
-#[test]
-fn a_hello_that_is_cut_opens_nothing() {
-    if is_skipped() {
-        return;
-    }
-    let (hello, _) = first_flight(psk(Hash::Sha256));
-    for cut in 0..hello.len() {
-        let (flight, mut pair) = first_flight(psk(Hash::Sha256));
-        pair.to_server.change(|way| {
-            way.bytes.extend(&flight[..cut]);
-            way.ended = true;
-        });
-        let mut room = [0; 16];
-        let came = pair.server.recv(&mut [IoSliceMut::new(&mut room)]);
-        assert!(
-            !matches!(came, Ok(1..)) && identity(&pair.server).is_none(),
-            "cut at {cut}: {came:?}"
-        );
-    }
-}
-
-#[test]
-fn a_hello_of_another_connection_opens_nothing() {
-    if is_skipped() {
-        return;
-    }
-    let (old, _) = first_flight(psk(Hash::Sha256));
-    let (_, mut pair) = first_flight(psk(Hash::Sha256));
-    pair.to_server.change(|way| way.bytes.extend(&old));
-    let [client, _] = pair.shake_hands();
-    assert!(client.is_some(), "the client takes an answer to another hello");
-    assert_eq!((identity(&pair.client), identity(&pair.server)), (None, None));
 }
 
 #[test]

@@ -4,30 +4,23 @@
 //! * [`system`]: its system calls, the only ones here with unsafe code.
 //! * [`KeyBytes`]: what the kernel takes of a direction (`linux/tls.h`).
 
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
+mod direction;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(not(target_os = "linux"))]
-use elsewhere as system;
+mod unsupported;
 #[cfg(target_os = "linux")]
 use linux as system;
+#[cfg(not(target_os = "linux"))]
+use unsupported as system;
 
+pub(crate) use direction::Direction;
 pub(crate) use system::Socket;
 
 use crate::key::Hash;
 use crate::schedule::Secret;
 use std::io;
 use zeroize::Zeroizing;
-
-/// A direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// What is sent.
-    Send,
-    /// What is received.
-    Receive,
-}
 
 /// `EIO`: the next record is not data, and the call cannot take its type.
 pub(crate) const OTHER_RECORD: i32 = 5;
@@ -104,9 +97,9 @@ impl KeyBytes {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn records(socket: Socket<'_>, way: Way, hash: Hash) -> io::Result<u64> {
+pub(crate) fn records(socket: Socket<'_>, direction: Direction, hash: Hash) -> io::Result<u64> {
     let mut bytes = KeyBytes::empty(hash);
-    system::keys(socket, way, bytes.room())?;
+    system::keys(socket, direction, bytes.room())?;
     Ok(bytes.number())
 }
 
@@ -115,8 +108,12 @@ pub(crate) fn records(socket: Socket<'_>, way: Way, hash: Hash) -> io::Result<u6
 /// # Errors
 /// `ResourceBusy`: it had keys before, and this kernel does not change them. Otherwise the
 /// system's.
-pub(crate) fn set_keys(socket: Socket<'_>, way: Way, secret: &Secret) -> io::Result<()> {
-    system::set_keys(socket, way, KeyBytes::of(secret).bytes())
+pub(crate) fn set_keys(
+    socket: Socket<'_>,
+    direction: Direction,
+    secret: &Secret,
+) -> io::Result<()> {
+    system::set_keys(socket, direction, KeyBytes::of(secret).bytes())
 }
 
 pub(crate) use system::{attach, expect_no_padding, receive, send, socket};

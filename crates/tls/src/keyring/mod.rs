@@ -2,14 +2,14 @@
 //! have them: keys of the type `psk`, described by their identities (keyctl(2),
 //! `drivers/nvme/common/keyring.c`).
 
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "the system's calls for keys have no other interface")]
 mod system;
+#[cfg(not(target_os = "linux"))]
+mod unsupported;
 
 #[cfg(not(target_os = "linux"))]
-use elsewhere as system;
+use unsupported as system;
 
 use std::io;
 use zeroize::Zeroizing;

@@ -1,7 +1,7 @@
 //! The settings of all connections of one end, and the callbacks by which the library asks for
 //! keys.
 
-use super::keylog::{Traffic, keylog};
+use super::keylog::TrafficSecrets;
 use super::library::{Library, Unavailable, library, loaded};
 use super::types::{
     ALERT_UNKNOWN_PSK_IDENTITY, CLIENT_HELLO_ERROR, CLIENT_HELLO_SUCCESS, CTRL_SET_GROUPS_LIST,
@@ -11,7 +11,7 @@ use super::types::{
 };
 use crate::hello::identities;
 use crate::key::{Keys, Psk};
-use core::ffi::{CStr, c_int, c_long, c_uchar, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_void};
 use core::ptr::{NonNull, null, null_mut};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -119,24 +119,27 @@ impl Drop for Context {
 }
 
 /// What callbacks of one connection know and learn.
-pub(super) struct Known {
+pub(super) struct CallbackData {
     pub(super) secrets: Arc<Secrets>,
     /// Server: the identity that was chosen, and its key.
     pub(super) chosen: RefCell<Option<(Vec<u8>, Psk)>>,
     /// Server: the first identity that was offered, when there is a key for none.
     pub(super) unknown: RefCell<Option<Vec<u8>>>,
     /// The secrets of the data, for the kernel.
-    pub(super) traffic: RefCell<Traffic>,
+    pub(super) traffic: RefCell<TrafficSecrets>,
 }
 
 /// What a connection's callbacks know.
 ///
 /// # Safety
 /// The library calls back with a connection that [`super::machine::Machine`] made, whose first data
-/// is its [`Known`] and lives longer.
-pub(super) unsafe fn known<'a>(library: &Library, ssl: *mut Ssl) -> Option<&'a Known> {
+/// is its [`CallbackData`] and lives longer.
+pub(super) unsafe fn callback_data<'a>(
+    library: &Library,
+    ssl: *mut Ssl,
+) -> Option<&'a CallbackData> {
     // SAFETY: as the caller promises.
-    unsafe { (library.SSL_get_ex_data)(ssl, 0).cast::<Known>().as_ref() }
+    unsafe { (library.SSL_get_ex_data)(ssl, 0).cast::<CallbackData>().as_ref() }
 }
 
 /// Bytes of the library's, which stay during a callback.
@@ -156,8 +159,8 @@ unsafe fn bytes<'a>(at: *const c_uchar, len: usize) -> &'a [u8] {
 unsafe extern "C" fn client_hello(ssl: *mut Ssl, alert: *mut c_int, _: *mut c_void) -> c_int {
     let Some(library) = loaded() else { return CLIENT_HELLO_ERROR };
     // SAFETY: the library calls this with a connection of ours.
-    let Some(known) = (unsafe { known(library, ssl) }) else { return CLIENT_HELLO_ERROR };
-    let Secrets::Server(keys) = &*known.secrets else { return CLIENT_HELLO_ERROR };
+    let Some(data) = (unsafe { callback_data(library, ssl) }) else { return CLIENT_HELLO_ERROR };
+    let Secrets::Server(keys) = &*data.secrets else { return CLIENT_HELLO_ERROR };
     let (mut at, mut len) = (null(), 0);
     // SAFETY: the connection is valid, and so are both places for results.
     if unsafe { (library.SSL_client_hello_get0_ext)(ssl, EXTENSION_PSK, &raw mut at, &raw mut len) }
@@ -173,14 +176,14 @@ unsafe extern "C" fn client_hello(ssl: *mut Ssl, alert: *mut c_int, _: *mut c_vo
         identities(extension).find_map(|identity| keys.find(identity).map(|psk| (identity, psk)));
     let Some((identity, psk)) = found else {
         let first = identities(extension).next().unwrap_or_default();
-        known.unknown.replace(Some(first[..first.len().min(SHOWN_BYTES)].to_vec()));
+        data.unknown.replace(Some(first[..first.len().min(SHOWN_BYTES)].to_vec()));
         // SAFETY: the library gives a place for the alert.
         unsafe { *alert = ALERT_UNKNOWN_PSK_IDENTITY };
         return CLIENT_HELLO_ERROR;
     };
     // SAFETY: the connection is valid, and the name ends with zero.
     let suited = unsafe { (library.SSL_set_ciphersuites)(ssl, psk.hash.suite_name().as_ptr()) };
-    known.chosen.replace(Some((identity.to_vec(), psk)));
+    data.chosen.replace(Some((identity.to_vec(), psk)));
     if suited == 1 { CLIENT_HELLO_SUCCESS } else { CLIENT_HELLO_ERROR }
 }
 
@@ -196,8 +199,10 @@ unsafe extern "C" fn find_session(
     // and with a place for the session, which is its own from then on.
     unsafe {
         *found = null_mut();
-        let (Some(known), identity) = (known(library, ssl), bytes(identity, len)) else { return 0 };
-        let chosen = known.chosen.borrow();
+        let (Some(data), identity) = (callback_data(library, ssl), bytes(identity, len)) else {
+            return 0;
+        };
+        let chosen = data.chosen.borrow();
         let Some((_, psk)) = chosen.as_ref().filter(|(chosen, _)| chosen == identity) else {
             return 1;
         };
@@ -219,8 +224,8 @@ unsafe extern "C" fn use_session(
     // It copies the identity at once, and the session is its own from then on. The hash function
     // that it may name is that of the only cipher suite.
     unsafe {
-        let Some(known) = known(library, ssl) else { return 0 };
-        let Secrets::Client(name, psk) = &*known.secrets else { return 0 };
+        let Some(data) = callback_data(library, ssl) else { return 0 };
+        let Secrets::Client(name, psk) = &*data.secrets else { return 0 };
         *used = session(library, ssl, psk);
         (*identity, *len) = (name.as_ptr(), name.len());
         c_int::from(!(*used).is_null())
@@ -249,5 +254,19 @@ unsafe fn session(library: &Library, ssl: *mut Ssl, psk: &Psk) -> *mut SslSessio
             return null_mut();
         }
         session
+    }
+}
+
+/// The library has a secret, and wipes its text when this has returned.
+unsafe extern "C" fn keylog(ssl: *const Ssl, line: *const c_char) {
+    let Some(library) = loaded() else { return };
+    if line.is_null() {
+        return;
+    }
+    // SAFETY: the library calls this with a connection of ours and a text that ends with zero and
+    // stays during the call.
+    let (data, line) = unsafe { (callback_data(library, ssl.cast_mut()), CStr::from_ptr(line)) };
+    if let (Some(data), Ok(line)) = (data, line.to_str()) {
+        data.traffic.borrow_mut().take(line);
     }
 }

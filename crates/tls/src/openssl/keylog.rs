@@ -1,23 +1,19 @@
 //! The traffic secrets of a connection, which the library tells in the words of `SSLKEYLOGFILE`.
 
-use super::context::known;
-use super::library::loaded;
-use super::types::Ssl;
 use crate::key::Hash;
 use crate::schedule::Secret;
-use core::ffi::{CStr, c_char};
 use zeroize::Zeroizing;
 
 /// The secrets of the data of both directions, once they are known.
 #[derive(Default)]
-pub(super) struct Traffic {
+pub(super) struct TrafficSecrets {
     pub(super) of_client: Option<Secret>,
     pub(super) of_server: Option<Secret>,
 }
 
-impl Traffic {
+impl TrafficSecrets {
     /// Takes a line: a name, the client's random number, and the secret.
-    fn take(&mut self, line: &str) {
+    pub(super) fn take(&mut self, line: &str) {
         let mut words = line.split(' ');
         let place = match words.next() {
             Some("CLIENT_TRAFFIC_SECRET_0") => &mut self.of_client,
@@ -41,27 +37,13 @@ fn secret(text: &str) -> Option<Secret> {
     Some(Secret::new(&bytes, hash))
 }
 
-/// The library has a secret, and wipes its text when this has returned.
-pub(super) unsafe extern "C" fn keylog(ssl: *const Ssl, line: *const c_char) {
-    let Some(library) = loaded() else { return };
-    if line.is_null() {
-        return;
-    }
-    // SAFETY: the library calls this with a connection of ours and a text that ends with zero and
-    // stays during the call.
-    let (known, line) = unsafe { (known(library, ssl.cast_mut()), CStr::from_ptr(line)) };
-    if let (Some(known), Ok(line)) = (known, line.to_str()) {
-        known.traffic.borrow_mut().take(line);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn secrets_are_those_of_the_data() {
-        let mut traffic = Traffic::default();
+        let mut traffic = TrafficSecrets::default();
         let (random, short, long) = ("ab".repeat(32), "0f".repeat(32), "f1".repeat(48));
         traffic.take(&format!("CLIENT_HANDSHAKE_TRAFFIC_SECRET {random} {short}"));
         assert!(traffic.of_client.is_none() && traffic.of_server.is_none());

@@ -1,7 +1,7 @@
 //! One end of one connection, without a socket.
 
-use super::context::{Context, Known, Secrets};
-use super::keylog::Traffic;
+use super::context::{CallbackData, Context, Secrets};
+use super::keylog::TrafficSecrets;
 use super::library::{Library, Unavailable};
 use super::types::{
     ERROR_WANT_READ, ERROR_WANT_WRITE, ERROR_ZERO_RETURN, KEY_UPDATE_REQUESTED, REASON_MASK, Ssl,
@@ -50,7 +50,7 @@ pub(crate) struct Machine {
     /// Of a box; the connection's BIO points to it.
     wire: NonNull<RefCell<Wire>>,
     /// Of a box; the connection's data points to it.
-    known: NonNull<Known>,
+    callback_data: NonNull<CallbackData>,
 }
 
 // SAFETY: what the pointers lead to belongs to the machine alone and may be used by any thread,
@@ -64,7 +64,7 @@ impl Machine {
         // SAFETY: the context is valid. The connection holds a reference to it.
         let ssl = unsafe { (library.SSL_new)(context.raw.as_ptr()) };
         let ssl = NonNull::new(ssl).ok_or(Unavailable::Refused("a connection"))?;
-        let known = Known {
+        let callback_data = CallbackData {
             secrets: Arc::clone(&context.secrets),
             chosen: RefCell::default(),
             unknown: RefCell::default(),
@@ -74,14 +74,16 @@ impl Machine {
             library,
             ssl,
             wire: NonNull::from(Box::leak(Box::new(RefCell::new(Wire::new())))),
-            known: NonNull::from(Box::leak(Box::new(known))),
+            callback_data: NonNull::from(Box::leak(Box::new(callback_data))),
         };
         let bio = bio(library, machine.wire.as_ptr())?;
         // SAFETY: the connection is valid and new; it owns the BIO from now on, once although it is
         // given for both directions. What both point to lives until the connection is freed.
         unsafe {
             (library.SSL_set_bio)(ssl.as_ptr(), bio, bio);
-            if (library.SSL_set_ex_data)(ssl.as_ptr(), 0, machine.known.as_ptr().cast()) != 1 {
+            if (library.SSL_set_ex_data)(ssl.as_ptr(), 0, machine.callback_data.as_ptr().cast())
+                != 1
+            {
                 return Err(Unavailable::Refused("data of a connection"));
             }
             match &*context.secrets {
@@ -98,9 +100,9 @@ impl Machine {
         unsafe { self.wire.as_ref() }
     }
 
-    fn known(&self) -> &Known {
+    fn callback_data(&self) -> &CallbackData {
         // SAFETY: as above.
-        unsafe { self.known.as_ref() }
+        unsafe { self.callback_data.as_ref() }
     }
 
     /// Goes on with the handshake; tells whether it is over.
@@ -123,10 +125,10 @@ impl Machine {
 
     /// The identity whose key both ends have proved to know. After the handshake.
     pub(crate) fn identity(&self) -> Vec<u8> {
-        match &*self.known().secrets {
+        match &*self.callback_data().secrets {
             Secrets::Client(identity, _) => identity.clone(),
             Secrets::Server(_) => self
-                .known()
+                .callback_data()
                 .chosen
                 .borrow()
                 .as_ref()
@@ -137,9 +139,9 @@ impl Machine {
 
     /// The secrets of what is sent and of what is received, once. After the handshake.
     pub(crate) fn take_secrets(&mut self) -> Option<(Secret, Secret)> {
-        let Traffic { of_client, of_server } = self.known().traffic.take();
+        let TrafficSecrets { of_client, of_server } = self.callback_data().traffic.take();
         let (client, server) = of_client.zip(of_server)?;
-        Some(match &*self.known().secrets {
+        Some(match &*self.callback_data().secrets {
             Secrets::Client(..) => (client, server),
             Secrets::Server(_) => (server, client),
         })
@@ -273,7 +275,7 @@ impl Machine {
             (self.library.ERR_clear_error)();
             (u64::from(code), text)
         };
-        if let Some(identity) = self.known().unknown.take() {
+        if let Some(identity) = self.callback_data().unknown.take() {
             return Failure::UnknownIdentity(identity);
         }
         Failure::Reason(
@@ -290,7 +292,7 @@ impl Drop for Machine {
         unsafe {
             (self.library.SSL_free)(self.ssl.as_ptr());
             drop(Box::from_raw(self.wire.as_ptr()));
-            drop(Box::from_raw(self.known.as_ptr()));
+            drop(Box::from_raw(self.callback_data.as_ptr()));
         }
     }
 }

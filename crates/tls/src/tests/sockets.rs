@@ -2,8 +2,8 @@
 //! are in user space: the same has to happen. The lab's case `tls-kernel` runs these tests on
 //! kernels that have it.
 
-use crate::either::Either;
 use crate::openssl::{Context, Secrets};
+use crate::optional::OptionalTls;
 use crate::reason::Role;
 use crate::secured::SecuredStream;
 use crate::tests::{IDENTITY, pattern, psk, server};
@@ -18,14 +18,14 @@ use weft_testing::wait::PATIENCE;
 const PLACES: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
 
 /// One end.
-struct End<S = SecuredStream> {
+struct SocketEndpoint<S = SecuredStream> {
     stream: S,
     peer: Peer,
     /// The socket below, to break into.
     raw: TcpStream,
 }
 
-impl End {
+impl SocketEndpoint {
     fn new(socket: TcpStream, secrets: Secrets, role: Role, kernel: bool) -> Self {
         let raw = socket.try_clone().unwrap();
         let context = Context::new(secrets).unwrap();
@@ -36,7 +36,7 @@ impl End {
     }
 }
 
-impl<S: Stream> End<S> {
+impl<S: Stream> SocketEndpoint<S> {
     /// Receives what is there.
     fn receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, String> {
         let (head, rest) = into.split_at_mut(into.len().min(24));
@@ -77,18 +77,26 @@ fn sockets() -> (TcpStream, TcpStream) {
 }
 
 /// Two ends after their handshake.
-fn pair(hash: Hash, [client, server_kernel]: [bool; 2]) -> [End; 2] {
+fn pair(hash: Hash, [client, server_kernel]: [bool; 2]) -> [SocketEndpoint; 2] {
     let (socket, accepted) = sockets();
-    let mut client =
-        End::new(socket, Secrets::Client(IDENTITY.to_vec(), psk(hash)), Role::Client, client);
-    let mut server =
-        End::new(accepted, server(vec![(IDENTITY, psk(hash))]), Role::Server, server_kernel);
+    let mut client = SocketEndpoint::new(
+        socket,
+        Secrets::Client(IDENTITY.to_vec(), psk(hash)),
+        Role::Client,
+        client,
+    );
+    let mut server = SocketEndpoint::new(
+        accepted,
+        server(vec![(IDENTITY, psk(hash))]),
+        Role::Server,
+        server_kernel,
+    );
     shake_hands(&mut client, &mut server);
     [client, server]
 }
 
 /// Until both know who the other is.
-fn shake_hands<S: Stream>(client: &mut End, server: &mut End<S>) {
+fn shake_hands<S: Stream>(client: &mut SocketEndpoint, server: &mut SocketEndpoint<S>) {
     let end = std::time::Instant::now() + PATIENCE;
     while client.peer.identity().is_none() || server.peer.identity().is_none() {
         assert_eq!(
@@ -106,7 +114,11 @@ fn has_kernel() -> bool {
 }
 
 /// Sends bytes from one end to the other, in one direction.
-fn carry<S: Stream, T: Stream>(from: &mut End<S>, to: &mut End<T>, bytes: &[u8]) {
+fn carry<S: Stream, T: Stream>(
+    from: &mut SocketEndpoint<S>,
+    to: &mut SocketEndpoint<T>,
+    bytes: &[u8],
+) {
     let (mut sent, mut got, mut room) = (0, Vec::new(), vec![0; 50_000]);
     let end = std::time::Instant::now() + PATIENCE;
     while got.len() < bytes.len() {
@@ -175,14 +187,17 @@ fn the_kernel_has_the_records_of_those_who_chose_tls() {
             let (socket, accepted) = sockets();
             let raw = accepted.try_clone().unwrap();
             let context = Context::new(server(vec![(IDENTITY, psk(hash))])).unwrap();
-            let stream =
-                Either::new(Box::new(Tcp::from_std(accepted).unwrap()), &context.into(), kernel);
-            let mut server = End { peer: stream.whom().clone(), stream, raw };
+            let stream = OptionalTls::new(
+                Box::new(Tcp::from_std(accepted).unwrap()),
+                &context.into(),
+                kernel,
+            );
+            let mut server = SocketEndpoint { peer: stream.whom().clone(), stream, raw };
             assert_eq!(
                 (server.receive(&mut [0; 100]), server.stream.encrypted_by()),
                 (Ok(None), None)
             );
-            let mut client = End::new(
+            let mut client = SocketEndpoint::new(
                 socket,
                 Secrets::Client(IDENTITY.to_vec(), psk(hash)),
                 Role::Client,

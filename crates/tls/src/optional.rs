@@ -1,10 +1,11 @@
 //! An accepted connection that may speak TLS or not: its first byte tells. What begins with a
 //! handshake record (RFC 8446 §5.1) is TLS, and everything else is given to the caller as it is.
 
-use crate::nowhere::Nowhere;
 use crate::openssl::{Context, Machine};
+use crate::peer::Peer;
+use crate::placeholder::Placeholder;
 use crate::secured::SecuredStream;
-use crate::stream::{Peer, TlsStream};
+use crate::stream::TlsStream;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use weft_io::stream::{Stream, StreamFilter};
@@ -22,7 +23,7 @@ enum Speaks {
 }
 
 /// A stream that becomes one of two.
-pub(crate) struct Either {
+pub(crate) struct OptionalTls {
     stream: Box<dyn Stream>,
     speaks: Speaks,
     context: Arc<Context>,
@@ -31,7 +32,7 @@ pub(crate) struct Either {
     peer: Peer,
 }
 
-impl Either {
+impl OptionalTls {
     pub(crate) fn new(stream: Box<dyn Stream>, context: &Arc<Context>, kernel: bool) -> Self {
         Self {
             stream,
@@ -60,7 +61,7 @@ impl Either {
         let machine =
             Machine::new(&self.context).map_err(|why| io::Error::other(why.to_string()))?;
         self.speaks = Speaks::Tls;
-        let socket = core::mem::replace(&mut self.stream, Box::new(Nowhere));
+        let socket = core::mem::replace(&mut self.stream, Box::new(Placeholder));
         let stream = TlsStream::begun(socket, machine, self.peer.clone(), first[0]);
         self.stream = Box::new(SecuredStream::of(stream, self.kernel));
         Ok(true)
@@ -78,7 +79,7 @@ fn behind(first: u8, stream: &mut dyn Stream, bufs: &mut [IoSliceMut<'_>]) -> us
     1 + stream.recv(&mut rest.filter(|buf| !buf.is_empty()).collect::<Vec<_>>()).unwrap_or(0)
 }
 
-impl StreamFilter for Either {
+impl StreamFilter for OptionalTls {
     fn inner(&self) -> &dyn Stream {
         &*self.stream
     }

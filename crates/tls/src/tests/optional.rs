@@ -1,19 +1,19 @@
 //! A server that takes what its clients begin with.
 
 use super::*;
-use crate::either::Either;
+use crate::optional::OptionalTls;
 
 /// A server's end, what a client sends to it, and what it sends back.
-fn end(piece: usize) -> (Either, Direction, Direction) {
+fn end(piece: usize) -> (OptionalTls, Direction, Direction) {
     let (to_server, to_client) = (Direction::default(), Direction::default());
     to_server.change(|way| way.piece = piece);
     let context = Arc::new(Context::new(server(vec![(IDENTITY, psk(Hash::Sha256))])).unwrap());
     let pipe = Box::new(Pipe { from: to_server.clone(), to: to_client.clone() });
-    (Either::new(pipe, &context, true), to_server, to_client)
+    (OptionalTls::new(pipe, &context, true), to_server, to_client)
 }
 
 /// Receives all that there is.
-fn drain(from: &mut Either, piece: usize) -> Vec<u8> {
+fn drain(from: &mut OptionalTls, piece: usize) -> Vec<u8> {
     let (mut got, mut first, mut second) = (Vec::new(), [0; 3], vec![0; piece]);
     loop {
         match from.recv(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)]) {

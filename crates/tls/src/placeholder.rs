@@ -1,31 +1,31 @@
-//! The stream of nobody: what holds the place of one that changes hands.
+//! What stands in the place of a stream while that is replaced.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use weft_io::event_loop::Registrar;
 use weft_io::stream::Stream;
 
 /// A stream that never was connected.
-pub(crate) struct Nowhere;
+pub(crate) struct Placeholder;
 
-fn nowhere<T>() -> io::Result<T> {
+fn not_connected<T>() -> io::Result<T> {
     Err(ErrorKind::NotConnected.into())
 }
 
-impl Stream for Nowhere {
+impl Stream for Placeholder {
     fn recv(&mut self, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        nowhere()
+        not_connected()
     }
 
     fn send(&mut self, _: &[IoSlice<'_>]) -> io::Result<usize> {
-        nowhere()
+        not_connected()
     }
 
     fn shutdown(&mut self) -> io::Result<()> {
-        nowhere()
+        not_connected()
     }
 
     fn connected(&mut self) -> io::Result<bool> {
-        nowhere()
+        not_connected()
     }
 
     fn peer(&self) -> String {
@@ -37,10 +37,10 @@ impl Stream for Nowhere {
     }
 
     fn register(&mut self, _: &Registrar<'_>) -> io::Result<()> {
-        nowhere()
+        not_connected()
     }
 
     fn deregister(&mut self, _: &Registrar<'_>) -> io::Result<()> {
-        nowhere()
+        not_connected()
     }
 }
