@@ -31,10 +31,10 @@ pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 pub struct Control(Arc<Holder>);
 
 /// Notifies the shared part when the last clone is dropped.
-struct Holder(Arc<Shared>);
+struct Holder(Arc<SharedControl>);
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedControl {
+    state: Mutex<LoopState>,
     /// Signalled when the last task has ended.
     over: Condvar,
     names: Names,
@@ -43,8 +43,8 @@ struct Shared {
     isids: Isids,
 }
 
-struct State {
-    place: Place,
+struct LoopState {
+    place: LoopPlace,
     /// Connections and other tasks that must finish before the loop may end.
     tasks: usize,
     /// No clone exists any more.
@@ -52,7 +52,7 @@ struct State {
 }
 
 /// The state of the loop.
-enum Place {
+enum LoopPlace {
     /// Not started yet.
     Later,
     /// On its own thread.
@@ -76,17 +76,17 @@ impl fmt::Debug for Control {
 impl Control {
     /// A control with its own thread, the system's resolver and permanent identities.
     pub fn new() -> Self {
-        Self::with(Place::Later, Names::System, Identities::system())
+        Self::with(LoopPlace::Later, Names::System, Identities::system())
     }
 
     /// A control on an existing loop.
     pub fn on(remote: RemoteLoop, names: Names, identities: Identities) -> Self {
-        Self::with(Place::Given(remote), names, identities)
+        Self::with(LoopPlace::Given(remote), names, identities)
     }
 
-    fn with(place: Place, names: Names, identities: Identities) -> Self {
-        let state = Mutex::new(State { place, tasks: 0, released: false });
-        Self(Arc::new(Holder(Arc::new(Shared {
+    fn with(place: LoopPlace, names: Names, identities: Identities) -> Self {
+        let state = Mutex::new(LoopState { place, tasks: 0, released: false });
+        Self(Arc::new(Holder(Arc::new(SharedControl {
             state,
             over: Condvar::new(),
             names,
@@ -96,7 +96,7 @@ impl Control {
         }))))
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<SharedControl> {
         &self.0.0
     }
 
@@ -106,7 +106,7 @@ impl Control {
     /// If its thread cannot be started.
     pub(crate) fn remote(&self) -> Result<RemoteLoop, Error> {
         let mut state = self.shared().state();
-        if let Place::Own(remote) | Place::Given(remote) = &state.place {
+        if let LoopPlace::Own(remote) | LoopPlace::Given(remote) = &state.place {
             return Ok(remote.clone());
         }
         let config = LoopConfig {
@@ -117,15 +117,15 @@ impl Control {
         };
         let ((), remote, _) = spawn(config, |_| ())
             .map_err(|e| Error::io(format!("cannot start the control loop: {e}"), e))?;
-        state.place = Place::Own(remote.clone());
+        state.place = LoopPlace::Own(remote.clone());
         Ok(remote)
     }
 
     /// What the control loop has counted so far, once it has been started.
     pub fn counters(&self) -> Option<Snapshot> {
         let remote = match &self.shared().state().place {
-            Place::Own(remote) | Place::Given(remote) => remote.clone(),
-            Place::Later => return None,
+            LoopPlace::Own(remote) | LoopPlace::Given(remote) => remote.clone(),
+            LoopPlace::Later => return None,
         };
         ask(&remote, |on| on.counters().snapshot()).ok()
     }
@@ -185,7 +185,7 @@ impl Control {
     /// it peers see their connections break off, which is harmless.
     pub fn finish(&self) {
         let state = self.shared().state();
-        let busy = |state: &mut State| state.tasks > 0;
+        let busy = |state: &mut LoopState| state.tasks > 0;
         drop(
             self.shared()
                 .over
@@ -195,18 +195,18 @@ impl Control {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedControl {
+    fn state(&self) -> MutexGuard<'_, LoopState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl LoopState {
     /// Ends the loop's thread when it is no longer needed.
     fn end_if_over(&self) {
         if self.released
             && self.tasks == 0
-            && let Place::Own(remote) = &self.place
+            && let LoopPlace::Own(remote) = &self.place
         {
             remote.post(|on| on.stop());
         }
@@ -222,7 +222,7 @@ impl Drop for Holder {
 }
 
 /// See [`Control::task`].
-pub(crate) struct Task(Arc<Shared>);
+pub(crate) struct Task(Arc<SharedControl>);
 
 impl Drop for Task {
     fn drop(&mut self) {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn control_still_lives(task: &Task) -> bool {
-        let Place::Own(remote) = &task.0.state().place else { return false };
+        let LoopPlace::Own(remote) = &task.0.state().place else { return false };
         crate::loops::ask(remote, |on| !on.is_stopping()).unwrap()
     }
 }

@@ -14,7 +14,7 @@ use weft_proto::nvme_rdma::{
 use weft_proto::stream::Tag;
 
 /// An engine, as far as the queue pair tells it something.
-pub(crate) trait End {
+pub(crate) trait QueuePairEngine {
     /// The connection stands; the private data that came with the other end's word.
     fn established(&mut self, private_data: &[u8]);
     /// A message has come.
@@ -43,7 +43,7 @@ pub(crate) trait End {
 
 macro_rules! end {
     ($engine:ty, $established:expr, $give_up:expr) => {
-        impl End for $engine {
+        impl QueuePairEngine for $engine {
             fn established(&mut self, private_data: &[u8]) {
                 $established(self, private_data);
             }
@@ -110,7 +110,7 @@ end!(HostQueuePair, HostQueuePair::accepted, |engine: &mut HostQueuePair, held: 
 });
 
 /// For the engine, work that waited for memory was flushed.
-fn flush(end: &mut impl End, held: Work) {
+fn flush(end: &mut impl QueuePairEngine, held: Work) {
     if let Some(id) = name_of(held) {
         end.completed(id, Ended::Flushed);
     }
@@ -120,10 +120,10 @@ fn flush(end: &mut impl End, held: Work) {
 /// alike in a turn.
 pub(crate) trait Turn<C> {
     /// The engine.
-    type End: End;
+    type Queue: QueuePairEngine;
 
     /// Both parts.
-    fn parts(&mut self) -> (&mut Wire, &mut Self::End);
+    fn parts(&mut self) -> (&mut Wire, &mut Self::Queue);
 
     /// Tells commands what there is for them; whether there was something.
     fn tell(&mut self, on: &Handle, commands: &mut C) -> bool;
@@ -184,7 +184,7 @@ pub(crate) struct Wire {
     refused: bool,
     /// What the system said, if that ended it.
     pub(crate) error: Option<io::Error>,
-    slots: Vec<Slot>,
+    slots: Vec<TagMemory>,
     /// Slots with memory of their own.
     in_use: usize,
     /// Work that waits for memory.
@@ -193,7 +193,7 @@ pub(crate) struct Wire {
 
 /// What memory the slot of a tag has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slot {
+enum TagMemory {
     Empty,
     Own,
     Lent,
@@ -205,7 +205,8 @@ pub(crate) struct NoMemoryNow;
 impl Wire {
     /// For commands of so many tags.
     pub(crate) fn new(pair: Box<dyn QueuePair>, slots: u16) -> Self {
-        let (driver, timer, slots) = (None, TimerSlot::default(), vec![Slot::Empty; slots.into()]);
+        let (driver, timer, slots) =
+            (None, TimerSlot::default(), vec![TagMemory::Empty; slots.into()]);
         Self {
             pair,
             driver,
@@ -238,7 +239,7 @@ impl Wire {
 
     /// Passes on what there is, for one turn. Settled: the driver is woken for more.
     #[inline]
-    pub(crate) fn receive(&mut self, on: &Handle, end: &mut impl End) -> Activity {
+    pub(crate) fn receive(&mut self, on: &Handle, end: &mut impl QueuePairEngine) -> Activity {
         let mut activity = Activity::Idle;
         for _ in 0..RDMA_EVENTS_PER_TURN {
             if self.destroyed {
@@ -258,7 +259,7 @@ impl Wire {
     }
 
     #[inline]
-    fn pass(&mut self, event: Event, end: &mut impl End) {
+    fn pass(&mut self, event: Event, end: &mut impl QueuePairEngine) {
         match event {
             Event::Received { buffer, immediate, invalidated } => {
                 let bytes = self.pair.received(buffer);
@@ -282,7 +283,7 @@ impl Wire {
 
     /// Ends everything at once.
     #[cold]
-    pub(crate) fn destroy(&mut self, end: &mut impl End) {
+    pub(crate) fn destroy(&mut self, end: &mut impl QueuePairEngine) {
         self.destroyed = true;
         self.pair.destroy();
         end.destroyed();
@@ -290,7 +291,7 @@ impl Wire {
 
     /// Tells the time, and has the driver woken when it is to be told again.
     #[inline]
-    pub(crate) fn keep_time(&self, on: &Handle, end: &mut impl End) {
+    pub(crate) fn keep_time(&self, on: &Handle, end: &mut impl QueuePairEngine) {
         end.tick(on.now().since_epoch());
         if let (Some(at), Some(driver)) = (end.deadline(), self.driver) {
             self.timer.arm(on, driver, weft_io::Time::from_epoch(at));
@@ -313,7 +314,7 @@ impl Wire {
         self.release(tag);
         match self.pair.prepare(tag.0, bytes) {
             Ok(()) => {
-                self.slots[tag.index()] = Slot::Own;
+                self.slots[tag.index()] = TagMemory::Own;
                 self.in_use += 1;
                 Ok(Ok(()))
             }
@@ -325,14 +326,14 @@ impl Wire {
     /// Whether the slot of a tag has memory of its own.
     #[inline]
     pub(crate) fn has_memory(&self, tag: Tag) -> bool {
-        self.slots[tag.index()] == Slot::Own
+        self.slots[tag.index()] == TagMemory::Own
     }
 
     /// Frees the memory of the slot of a tag, if it has some of its own.
     #[inline]
     pub(crate) fn release(&mut self, tag: Tag) {
         if self.has_memory(tag) {
-            self.slots[tag.index()] = Slot::Empty;
+            self.slots[tag.index()] = TagMemory::Empty;
             self.in_use -= 1;
             self.pair.release(tag.0);
         }
@@ -344,7 +345,7 @@ impl Wire {
     pub(crate) fn lend(&mut self, tag: Tag, memory: Segments) -> Result<(), Segments> {
         match self.pair.lend(tag.0, memory) {
             Ok(()) => {
-                self.slots[tag.index()] = Slot::Lent;
+                self.slots[tag.index()] = TagMemory::Lent;
                 Ok(())
             }
             Err(NotLent { memory, why }) => {
@@ -359,7 +360,7 @@ impl Wire {
     /// Whether memory was lent to the slot of a tag.
     #[inline]
     pub(crate) fn is_lent(&self, tag: Tag) -> bool {
-        self.slots[tag.index()] == Slot::Lent
+        self.slots[tag.index()] == TagMemory::Lent
     }
 
     /// The memory that was lent to the slot of a tag, of which all work has ended.
@@ -368,7 +369,7 @@ impl Wire {
         if !self.is_lent(tag) {
             return None;
         }
-        self.slots[tag.index()] = Slot::Empty;
+        self.slots[tag.index()] = TagMemory::Empty;
         self.pair.take_back(tag.0)
     }
 
@@ -391,7 +392,7 @@ impl Wire {
 
     /// Work that could not be done: for the engine it has failed.
     #[cold]
-    pub(crate) fn fail(&mut self, id: WorkId, why: io::Error, end: &mut impl End) {
+    pub(crate) fn fail(&mut self, id: WorkId, why: io::Error, end: &mut impl QueuePairEngine) {
         tracing::warn!("{}: {why}", self.pair.peer());
         self.error.get_or_insert(why);
         end.completed(id, Ended::Failed(WorkError::LocalProtection));

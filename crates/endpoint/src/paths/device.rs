@@ -1,7 +1,7 @@
 //! A device over any number of paths.
 
 use super::asking::ask_from;
-use super::group::Group;
+use super::path_group::PathGroup;
 use super::queue::PathsQueue;
 use core::time::Duration;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use weft_io::{DriverId, Handle};
 
 /// See [`super`]. Dropping it closes all paths, without waiting for operations.
 pub(super) struct PathsDevice {
-    pub(super) group: Arc<Group>,
+    pub(super) group: Arc<PathGroup>,
 }
 
 impl Drop for PathsDevice {

@@ -6,11 +6,11 @@
 //! [`weft_block::Presence`], [`weft_block::AccessState`] and [`weft_block::Identity`] alone:
 //!
 //! * `keeper` opens the paths on the control loop and opens them again after their loss;
-//! * `group` is what queues and the keeper share;
+//! * `path_group` is what queues and the keeper share;
 //! * `queue` gives each operation to a path (`choose`), and sends it again when that is right
-//!   (`judge`);
+//!   (`verdict`);
 //! * `unflushed` keeps completed writes until a flush; when the target has restarted, `replay`
-//!   reads them back and compares (`look`), or writes them again where weft is the only writer;
+//!   reads them back and compares (`compare`), or writes them again where weft is the only writer;
 //! * `registered` asks a device who else is registered with it, where that decides whether weft is
 //!   its only writer;
 //! * `ordered` lets overlapping writes over a volatile cache out one after the other;
@@ -24,16 +24,15 @@ mod admit;
 mod asking;
 mod backoff;
 mod choose;
+mod compare;
 mod counters;
 mod device;
 mod flights;
-mod group;
-mod judge;
 mod keeper;
-mod look;
 mod opener;
 mod options;
 mod ordered;
+mod path_group;
 mod queue;
 mod registered;
 mod replay;
@@ -41,6 +40,7 @@ mod reserved;
 mod route;
 mod unflushed;
 mod unresolved;
+mod verdict;
 
 pub(crate) use opener::{Begin, Opener};
 pub use options::{Failover, IoPolicy, PathOptions};
@@ -51,8 +51,8 @@ use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use device::PathsDevice;
-use group::Group;
 use keeper::{Keeper, Path, Phase, begin_all};
+use path_group::PathGroup;
 use registered::Others;
 use reserved::Key;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ fn assemble(
     open: usize,
     device: Device,
     (options, key): (&ConnectOptions, Option<Key>),
-) -> Result<Arc<Group>, Error> {
+) -> Result<Arc<PathGroup>, Error> {
     openers[open].settle_on(device.as_ref());
     let (url, base) = (device.url().to_owned(), Base::of(device.as_ref()));
     if base.identity.uuid.is_none() && openers.len() > 1 {
@@ -147,7 +147,7 @@ fn assemble(
         );
     }
     let urls = openers.iter().map(|opener| opener.url.clone()).collect();
-    let group = Arc::new(Group::new(
+    let group = Arc::new(PathGroup::new(
         url,
         options.control.clone(),
         (options.paths.clone(), key),

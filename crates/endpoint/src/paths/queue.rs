@@ -1,16 +1,17 @@
 //! The queue of a device with paths: each operation is given to the queue of one path, and waits if
 //! there is none.
 
+mod follow;
 mod gate;
 mod order;
 mod waiting;
 
 use super::choose::Chooser;
-use super::flights::{Flight, Flights, LEAVING, WAITING};
-use super::group::{Group, Live};
-use super::judge::{Verdict, verdict};
+use super::flights::{Flight, Flights, WAITING};
+use super::path_group::PathGroup;
 use super::route::{Open, Route};
 use super::unflushed::Unflushed;
+use super::verdict::{Verdict, doubt, verdict};
 use crate::limits::{PATH_BATCH_OPS, PATH_WAITING_OPS};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ struct Leaving {
 }
 
 pub(super) struct PathsQueue {
-    group: Arc<Group>,
+    group: Arc<PathGroup>,
     name: u64,
     on: Handle,
     owner: DriverId,
@@ -67,7 +68,11 @@ pub(super) struct PathsQueue {
 impl PathsQueue {
     /// # Errors
     /// That all queues which the device grants are in use.
-    pub(super) fn open(group: &Arc<Group>, on: &Handle, owner: DriverId) -> Result<Self, Error> {
+    pub(super) fn open(
+        group: &Arc<PathGroup>,
+        on: &Handle,
+        owner: DriverId,
+    ) -> Result<Self, Error> {
         let mut queue = Self {
             name: group.enter(on.remote(), owner),
             on: on.clone(),
@@ -98,91 +103,6 @@ impl PathsQueue {
             Some(e) => Err(e),
             None => Ok(queue),
         }
-    }
-
-    /// Looks at what has changed in the group, if something has.
-    #[inline]
-    fn look(&mut self) {
-        if self.group.version() != self.seen {
-            self.look_around();
-        }
-    }
-
-    #[cold]
-    fn look_around(&mut self) {
-        self.seen = self.group.version();
-        // Paths that are retired now were lost before a replay that begins now: the number of
-        // before counts for them.
-        let replays = self.group.replays();
-        let is_gated = self.group.is_gated();
-        self.look_at_paths();
-        (self.is_gated, self.replays) = (is_gated, replays);
-        if self.flights.is_empty() {
-            self.report_quiet();
-        }
-        let (blocks, presence) = (self.group.blocks(), self.group.presence());
-        if core::mem::replace(&mut self.blocks, blocks) != blocks {
-            self.add_change(Change::Resized { blocks });
-        }
-        if core::mem::replace(&mut self.presence, presence) != presence {
-            self.add_change(match presence {
-                Presence::Here => Change::Back,
-                Presence::Away => Change::Away,
-                Presence::Gone => Change::Gone,
-            });
-        }
-    }
-
-    fn add_change(&mut self, change: Change) {
-        self.changes.retain(|earlier| !change.supersedes(*earlier));
-        self.changes.push_back(change);
-    }
-
-    /// Follows what became of the paths; returns the last problem.
-    fn look_at_paths(&mut self) -> Option<Error> {
-        let mut problem = None;
-        for (path, (generation, live)) in self.group.paths().into_iter().enumerate() {
-            if path == self.routes.len() {
-                self.routes.push(Route::new(&self.group, path));
-            }
-            if self.routes[path].generation != generation {
-                self.retire(path);
-                self.routes[path].generation = generation;
-                self.routes[path].paused_until = None;
-                problem = live.and_then(|live| self.open_route(path, &live)).or(problem);
-            } else if self.routes[path].wants_queue {
-                problem = live.and_then(|live| self.open_route(path, &live)).or(problem);
-            }
-        }
-        problem
-    }
-
-    fn open_route(&mut self, path: usize, live: &Live) -> Option<Error> {
-        let route = &mut self.routes[path];
-        let e = route.open(live, &self.on, self.owner).err()?;
-        if route.wants_queue {
-            self.arm();
-        } else {
-            self.group.lose(path, route.generation);
-        }
-        Some(e)
-    }
-
-    /// The queue of a path is used no more. Operations that it has come back in time; those that
-    /// change data are unresolved.
-    fn retire(&mut self, path: usize) {
-        let Some(open) = self.routes[path].open.take() else { return };
-        self.routes[path].in_flight = 0;
-        for (name, flight) in
-            self.flights.iter_mut().filter(|(_, flight)| usize::from(flight.place) == path)
-        {
-            flight.place = LEAVING;
-            if flight.kind.is_write() && !flight.unresolved {
-                flight.unresolved = true;
-                self.group.unresolved.add((self.name, name), flight.lba, flight.blocks);
-            }
-        }
-        self.leaving.push(Leaving { open, replays: (!self.is_gated).then_some(self.replays) });
     }
 
     /// The only path, if there is no choice and nothing waits.
@@ -315,7 +235,7 @@ impl PathsQueue {
             let before = self.returned.len();
             leaving.open.queue.reap(&mut self.returned);
             if self.log.is_some() && leaving.replays != replays {
-                self.returned[before..].iter_mut().for_each(gate::doubt);
+                self.returned[before..].iter_mut().for_each(doubt);
             }
         }
         self.leaving.retain(|leaving| leaving.open.queue.in_flight() > 0);
@@ -394,27 +314,6 @@ impl PathsQueue {
             self.group.tell_queues();
         }
         self.waiting.push_back(Op::new(op.kind, op.lba, op.blocks, name, op.data));
-    }
-
-    #[cold]
-    fn path_changed(&mut self, path: usize, change: Change) {
-        let Some(open) = &mut self.routes[path].open else { return };
-        match change {
-            Change::Resized { blocks } => self.group.resize(blocks),
-            Change::Away => open.is_away = true,
-            Change::Back => {
-                open.is_away = false;
-                let blocks = open.live.device.geometry().blocks;
-                self.group.resize(blocks);
-            }
-            Change::Access(access) => open.access = access,
-            Change::Gone => {
-                let generation = self.routes[path].generation;
-                self.retire(path);
-                self.group.lose(path, generation);
-            }
-        }
-        self.group.bump();
     }
 }
 

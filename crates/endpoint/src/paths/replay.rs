@@ -1,8 +1,8 @@
 //! Looks for the unflushed writes, or writes them again, on the control loop, at a device that has
 //! just been opened.
 
-use super::group::Group;
-use super::look::{Look, Lost};
+use super::compare::{Look, Lost};
+use super::path_group::PathGroup;
 use super::unflushed::{Piece, Unflushed};
 use crate::limits::REPLAY_OPS;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ pub(super) enum Ended {
 impl Ended {
     /// What the device does not have is hidden by the unresolved writes over it, or lost if one of
     /// them has ended meanwhile.
-    pub(super) fn hide(self, group: &Group) -> Self {
+    pub(super) fn hide(self, group: &PathGroup) -> Self {
         let Self::Looked(mut lost, below) = self else { return self };
         for piece in below {
             if !group.unresolved.hide(piece.lba, piece.lba + u64::from(piece.blocks)) {

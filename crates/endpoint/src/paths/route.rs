@@ -1,7 +1,7 @@
 //! One path, as the queue of one loop uses it.
 
 use super::counters::Counters;
-use super::group::{Group, Live};
+use super::path_group::{Live, PathGroup};
 use crate::limits::PATH_PAUSE_MS;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) struct Open {
 }
 
 impl Route {
-    pub(super) fn new(group: &Group, path: usize) -> Self {
+    pub(super) fn new(group: &PathGroup, path: usize) -> Self {
         Self {
             generation: 0,
             open: None,

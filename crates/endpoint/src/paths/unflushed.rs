@@ -7,7 +7,11 @@
 //! end of the sequence, so that writing it again never brings back older data. What was removed
 //! cannot be restored; after a restart the next flush of each queue then fails.
 
-use std::collections::{BTreeMap, VecDeque};
+mod pieces;
+
+pub(super) use pieces::Piece;
+use pieces::{Covered, cut};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_block::{Completion, Op, OpKind, Outcome};
 use weft_io::Segment;
@@ -44,21 +48,6 @@ struct Entry {
     /// It may have been executed or not: a device has it, or what is older on its blocks. Neither
     /// can be written again.
     is_doubtful: bool,
-}
-
-/// Blocks of a write that no later one has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) kind: OpKind,
-    pub(super) lba: u64,
-    pub(super) blocks: u32,
-    /// Bytes of data.
-    pub(super) len: usize,
-    /// An unresolved write lies over it.
-    pub(super) is_under: bool,
-    /// Of which entry, and where in its data they begin.
-    number: u64,
-    skip: usize,
 }
 
 /// Entries without data count as much, so that there are not too many.
@@ -283,71 +272,6 @@ impl Entry {
     }
 }
 
-/// Cuts pieces at the bounds of these ranges, and tells which of them lie in one.
-fn cut(mut whole: VecDeque<Piece>, ranges: &[(u64, u64)]) -> VecDeque<Piece> {
-    let mut pieces = VecDeque::new();
-    while let Some(piece) = whole.pop_front() {
-        let (first, end) = (piece.lba, piece.lba + u64::from(piece.blocks));
-        let bounds = ranges.iter().flat_map(|(first, end)| [*first, *end]);
-        let until = bounds.filter(|at| first < *at && *at < end).min().unwrap_or(end);
-        let (piece, rest) = piece.split((until - first) as u32);
-        rest.into_iter().for_each(|rest| whole.push_front(rest));
-        let is_under = ranges.iter().any(|range| range.0 <= first && first < range.1);
-        pieces.push_back(Piece { is_under, ..piece });
-    }
-    pieces
-}
-
-impl Piece {
-    /// Takes at most so many blocks from its beginning; what is left of it, if anything is.
-    pub(super) fn split(self, blocks: u32) -> (Self, Option<Self>) {
-        if blocks >= self.blocks {
-            return (self, None);
-        }
-        let len = self.len / self.blocks as usize * blocks as usize;
-        let rest = Self {
-            lba: self.lba + u64::from(blocks),
-            blocks: self.blocks - blocks,
-            len: self.len - len,
-            skip: self.skip + len,
-            ..self
-        };
-        (Self { blocks, len, ..self }, Some(rest))
-    }
-}
-
-/// Ranges of blocks that do not overlap: first, and behind the last.
-#[derive(Default)]
-struct Covered(BTreeMap<u64, u64>);
-
-impl Covered {
-    /// Adds a range; the parts of it that were not covered.
-    fn cover(&mut self, first: u64, end: u64) -> Vec<(u64, u64)> {
-        let before = self
-            .0
-            .range(..first)
-            .next_back()
-            .filter(|(_, other)| **other >= first)
-            .map(|(at, _)| *at);
-        let touched: Vec<_> =
-            self.0.range(before.unwrap_or(first)..=end).map(|(at, other)| (*at, *other)).collect();
-        let (mut fresh, mut at) = (Vec::new(), first);
-        for (start, stop) in &touched {
-            if at < *start {
-                fresh.push((at, *start));
-            }
-            at = at.max(*stop);
-            self.0.remove(start);
-        }
-        if at < end {
-            fresh.push((at, end));
-        }
-        let least = touched.first().map_or(first, |(start, _)| first.min(*start));
-        self.0.insert(least, at.max(end));
-        fresh
-    }
-}
-
 /// What a write leaves, and where in its data that begins.
 fn logged(op: &Op) -> (OpKind, usize) {
     match op.kind {
@@ -448,103 +372,4 @@ impl Log {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use weft_io::Pool;
-
-    fn write(log: &Unflushed, pool: &Pool, lba: u64, bytes: usize, value: u8) {
-        let mut data = pool.take(bytes).unwrap();
-        data.fill(value);
-        let op = Op::new(
-            OpKind::Write { fua: false },
-            lba,
-            (bytes / 512) as u32,
-            0,
-            [data.into()].into(),
-        );
-        log.add(&op);
-        op.give_up();
-    }
-
-    fn lbas(log: &Unflushed) -> Vec<u64> {
-        log.lock().entries.iter().map(|entry| entry.lba).collect()
-    }
-
-    #[test]
-    fn writes_are_kept_in_order_until_a_flush_that_was_submitted_later() {
-        let (log, pool) = (Unflushed::new(4096), Pool::new(1 << 20));
-        write(&log, &pool, 1, 512, 1);
-        let mark = log.mark();
-        write(&log, &pool, 2, 1024, 2);
-        assert_eq!(lbas(&log), [1, 2]);
-        log.flushed(mark);
-        assert_eq!(lbas(&log), [2]);
-        let mut data = [0; 1024];
-        assert!(log.copy(&log.pieces()[0], &mut data));
-        assert_eq!(data, [2; 1024]);
-        assert!(!log.is_incomplete());
-    }
-
-    #[test]
-    fn the_oldest_make_room_and_that_is_known_until_a_flush() {
-        let (log, pool) = (Unflushed::new(4096), Pool::new(1 << 20));
-        for n in 0..11 {
-            write(&log, &pool, n * 2, 1024, n as u8 * 2);
-        }
-        assert_eq!((lbas(&log), log.is_incomplete()), (vec![14, 16, 18, 20], true));
-        let mut data = [0; 1024];
-        let pieces = log.pieces();
-        assert_eq!(pieces.len(), 4);
-        for piece in pieces.iter().filter(|piece| piece.blocks == 2) {
-            assert!(log.copy(piece, &mut data));
-            assert_eq!(data, [piece.lba as u8; 1024], "around the end of the memory");
-        }
-        log.flushed(log.mark());
-        assert_eq!((log.len(), log.is_incomplete()), (0, false));
-        write(&log, &pool, 1, 8192, 1);
-        assert_eq!((log.len(), log.is_incomplete()), (0, true), "larger than the log");
-    }
-
-    #[test]
-    fn of_each_block_the_last_write_is_written_again() {
-        let (log, pool) = (Unflushed::new(8192), Pool::new(1 << 20));
-        for (lba, blocks, value) in [(10, 4, 1), (0, 1, 2), (11, 2, 3), (12, 4, 4), (0, 1, 5)] {
-            write(&log, &pool, lba, blocks * 512, value);
-        }
-        let pieces = log.pieces();
-        let found: Vec<_> = pieces.iter().map(|piece| (piece.lba, piece.blocks)).collect();
-        assert_eq!(found, [(10, 1), (11, 1), (12, 4), (0, 1)]);
-        let values = pieces.iter().map(|piece| {
-            let mut data = vec![0; piece.len];
-            assert!(log.copy(piece, &mut data));
-            assert!(data.iter().all(|byte| *byte == data[0]));
-            data[0]
-        });
-        assert_eq!(values.collect::<Vec<_>>(), [1, 3, 4, 5]);
-    }
-
-    #[test]
-    fn ranges_are_covered_once() {
-        let mut covered = Covered::default();
-        assert_eq!(covered.cover(10, 20), [(10, 20)]);
-        assert_eq!(covered.cover(30, 40), [(30, 40)]);
-        assert_eq!(covered.cover(12, 15), []);
-        assert_eq!(covered.cover(5, 35), [(5, 10), (20, 30)]);
-        assert_eq!(covered.cover(0, 50), [(0, 5), (40, 50)]);
-        assert_eq!((covered.cover(50, 51), covered.0.len()), (vec![(50, 51)], 1));
-    }
-
-    #[test]
-    fn durable_writes_count_only_behind_others() {
-        let (log, pool) = (Unflushed::new(4096), Pool::new(1 << 20));
-        let fua = |lba| Op::bare(OpKind::WriteZeroes { deallocate: false, fua: true }, lba, 1, 0);
-        let first = fua(1);
-        log.add(&first);
-        assert_eq!(log.len(), 0);
-        write(&log, &pool, 2, 512, 1);
-        let second = fua(2);
-        log.add(&second);
-        assert_eq!(lbas(&log), [2, 2]);
-        [first, second].into_iter().for_each(Op::give_up);
-    }
-}
+mod tests;

@@ -1,7 +1,8 @@
 //! Time: the engine's limits, that of a peer which stops half-way, and that of one which does not
 //! take the last that there is for it.
 
-use super::stream::{End, Flow, Handler, State, StreamPump};
+use super::handler::{Flow, Handler};
+use super::stream::{ConnectionEnd, ConnectionState, StreamPump};
 use crate::limits::CLOSE_S;
 use std::time::Duration;
 use weft_io::{Handle, Time};
@@ -29,9 +30,9 @@ impl<E: StreamEngine> StreamPump<E> {
         self.engine.tick(on.now().since_epoch());
         while let Some(event) = self.engine.poll_event() {
             if handler.event(on, &mut self.engine, event) == Flow::Pause
-                && matches!(self.state, State::Open | State::Resumed)
+                && matches!(self.state, ConnectionState::Open | ConnectionState::Resumed)
             {
-                self.state = State::Paused;
+                self.state = ConnectionState::Paused;
             }
         }
         if self.engine.is_closed() {
@@ -47,9 +48,9 @@ impl<E: StreamEngine> StreamPump<E> {
         let (closes, stalls) = (self.close_limit(on), self.stall_limit(on));
         let Some(driver) = self.driver else { return };
         let next = match &self.state {
-            State::Ended(_) => None,
-            State::Closing { .. } => closes,
-            State::Open | State::Paused | State::Resumed => {
+            ConnectionState::Ended(_) => None,
+            ConnectionState::Closing { .. } => closes,
+            ConnectionState::Open | ConnectionState::Paused | ConnectionState::Resumed => {
                 let deadline = self.engine.deadline().map(Time::from_epoch);
                 [deadline, stalls].into_iter().flatten().min()
             }
@@ -62,10 +63,10 @@ impl<E: StreamEngine> StreamPump<E> {
     /// When a closing connection is cut off; does so if that is now.
     #[inline]
     fn close_limit(&mut self, on: &Handle) -> Option<Time> {
-        let State::Closing { by } = &mut self.state else { return None };
+        let ConnectionState::Closing { by } = &mut self.state else { return None };
         let by = *by.get_or_insert_with(|| on.now() + Duration::from_secs(CLOSE_S));
         if on.now() >= by {
-            self.finish(End::Engine);
+            self.finish(ConnectionEnd::Engine);
         }
         Some(by)
     }

@@ -1,6 +1,7 @@
 //! A connection as its driver sees it, whatever carries it.
 
-use super::stream::{End, Handler, StreamPump};
+use super::handler::Handler;
+use super::stream::{ConnectionEnd, StreamPump};
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::stream::StreamEngine;
 
@@ -103,6 +104,6 @@ impl<E: StreamEngine, H: Handler<E>> Link<H> for StreamPump<E> {
     }
 
     fn error(&self) -> Option<&std::io::Error> {
-        if let Some(End::Error(error)) = self.end() { Some(error) } else { None }
+        if let Some(ConnectionEnd::Error(error)) = self.end() { Some(error) } else { None }
     }
 }

@@ -6,10 +6,14 @@
 //!
 //! [`StreamEngine`]: weft_proto::stream::StreamEngine
 
+mod abandoned;
 mod clock;
-mod late;
+mod gather;
+mod handler;
 mod linger;
 mod link;
+mod payload;
+mod progress;
 mod receive;
 mod scratch;
 mod share;
@@ -17,5 +21,6 @@ mod stall;
 mod stream;
 mod transmit;
 
+pub use handler::{Flow, Handler, Pieces};
 pub use link::Link;
-pub use stream::{End, Flow, Handler, Pieces, StreamPump};
+pub use stream::{ConnectionEnd, StreamPump};

@@ -1,8 +1,10 @@
 //! Receiving: one vectored call brings in dozens of small commands, or the rest of a large payload
 //! straight into its place.
 
+use super::handler::{Flow, Handler, Pieces};
+use super::payload::Moving;
 use super::scratch::with_staging;
-use super::stream::{End, Flow, Handler, Pieces, State, StreamPump};
+use super::stream::{ConnectionEnd, ConnectionState, StreamPump};
 use crate::limits::{
     DIRECT_BYTES_MAX, DIRECT_BYTES_MIN, LARGE_PAYLOAD_BYTES, RECEIVES_PER_TURN,
     STAGED_BEFORE_LARGE_BYTES, WHOLE_BYTES_MAX,
@@ -10,17 +12,7 @@ use crate::limits::{
 use std::io::{ErrorKind, IoSliceMut};
 use weft_io::{Activity, Handle};
 use weft_proto::crc32c::crc32c_append;
-use weft_proto::stream::{Rx, StreamEngine, Tag};
-
-/// Bytes being received at the place that the engine named.
-pub(super) struct Moving {
-    /// `None`: to nowhere.
-    to: Option<(Tag, u32)>,
-    left: u32,
-    digest: bool,
-    /// Shown to the handler in one piece, when all of it is staged.
-    whole: bool,
-}
+use weft_proto::stream::{Rx, StreamEngine};
 
 enum Received {
     /// Fewer bytes than there was room for: the socket is probably empty.
@@ -57,15 +49,15 @@ impl<E: StreamEngine> StreamPump<E> {
         let mut activity = Activity::Idle;
         self.drained = false;
         self.look_at_peer(on);
-        if matches!(self.state, State::Resumed) {
-            self.state = State::Open;
+        if matches!(self.state, ConnectionState::Resumed) {
+            self.state = ConnectionState::Open;
             let held = core::mem::take(&mut self.carry);
             self.parse(on, handler, &held);
             activity = Activity::Busy;
         }
         let mut bytes = 0;
         for _ in 0..RECEIVES_PER_TURN {
-            if !matches!(self.state, State::Open) {
+            if !matches!(self.state, ConnectionState::Open) {
                 break;
             }
             if bytes >= self.share.bytes() {
@@ -112,7 +104,7 @@ impl<E: StreamEngine> StreamPump<E> {
             drop(pieces);
             let n = match result {
                 Ok(0) => {
-                    self.finish(End::Peer);
+                    self.finish(ConnectionEnd::Peer);
                     return Received::Some;
                 }
                 Ok(n) => n,
@@ -122,7 +114,7 @@ impl<E: StreamEngine> StreamPump<E> {
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => return Received::Full(0),
                 Err(e) => {
-                    self.finish(End::Error(e));
+                    self.finish(ConnectionEnd::Error(e));
                     return Received::Some;
                 }
             };
@@ -240,7 +232,7 @@ impl<E: StreamEngine> StreamPump<E> {
     fn hold_back(&mut self, bytes: &[u8]) {
         self.carry.clear();
         self.carry.extend_from_slice(bytes);
-        self.state = State::Paused;
+        self.state = ConnectionState::Paused;
     }
 
     /// Moves what is there of the current payload; gives the bytes behind it.

@@ -1,73 +1,18 @@
 //! The stream pump: state, contract with its handler, life cycle.
 
+use super::gather::Sending;
 use super::linger::{Departed, linger};
-use super::receive::Moving;
+use super::payload::Moving;
+use super::progress::Stalls;
 use super::share::Share;
-use super::stall::Stalls;
-use super::transmit::Sending;
-use crate::limits::RECEIVE_PIECES;
-use smallvec::SmallVec;
-use std::io::{self, IoSliceMut};
+use std::io;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, DriverId, Handle, Stream, Time};
-use weft_proto::stream::{HEADER_MAX, StreamEngine, Tag};
-
-/// Whether to go on with the bytes that have arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Flow {
-    /// Go on.
-    Continue,
-    /// Nothing more is parsed or received until [`StreamPump::resume`]: the layer above has no
-    /// memory for what comes next.
-    Pause,
-}
-
-/// What a pump asks of its source or export.
-pub trait Handler<E: StreamEngine> {
-    /// The memory of `tag` from `offset` on: at least one and at most `len` contiguous bytes.
-    /// `None` throws the bytes away: the command was given up.
-    fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]>;
-
-    /// The memory of `tag` from `offset` on, up to `len` bytes, piece by piece and in order, to be
-    /// received into at once. Fewer bytes than asked for are received by further calls.
-    fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
-        into.extend(self.memory_mut(tag, offset, len).map(IoSliceMut::new));
-    }
-
-    /// The same for sending.
-    ///
-    /// # Panics
-    /// May panic when the tag has no such memory: the engine sends only what the layer above
-    /// offered.
-    fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8];
-
-    /// Whether a payload without digest, whose command has no memory of its own, is to be shown
-    /// whole to [`Handler::place`]. It is no longer than
-    /// [`WHOLE_BYTES_MAX`](crate::limits::WHOLE_BYTES_MAX).
-    fn wants_whole(&self, tag: Tag) -> bool {
-        let _ = tag;
-        false
-    }
-
-    /// Takes the payload of a command for which [`Handler::wants_whole`] said so.
-    fn place(&mut self, tag: Tag, payload: &[u8]) {
-        let _ = (tag, payload);
-    }
-
-    /// Something happened on the connection.
-    fn event(&mut self, on: &Handle, engine: &mut E, event: E::Event) -> Flow;
-
-    /// The stream no longer needs the memory of `tag`.
-    fn released(&mut self, on: &Handle, engine: &mut E, tag: Tag);
-}
-
-/// Memory to be received into by one call.
-pub type Pieces<'a> = SmallVec<[IoSliceMut<'a>; RECEIVE_PIECES]>;
+use weft_proto::stream::{HEADER_MAX, StreamEngine};
 
 /// How a connection ended.
 #[derive(Debug)]
-pub enum End {
+pub enum ConnectionEnd {
     /// The peer closed it.
     Peer,
     /// The engine ended it: the protocol was broken, on either side, or asked for it.
@@ -81,7 +26,7 @@ pub struct StreamPump<E> {
     pub(super) stream: Box<dyn Stream>,
     /// The engine, for the layer above to submit to and complete on.
     pub engine: E,
-    pub(super) state: State,
+    pub(super) state: ConnectionState,
     /// Received and not yet used up: a part of a header, or all that came behind a pause.
     pub(super) carry: Vec<u8>,
     pub(super) moving: Option<Moving>,
@@ -108,7 +53,7 @@ pub struct StreamPump<E> {
 
 /// How far a connection is.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     /// It receives and sends.
     Open,
     /// The layer above wants nothing more for now: nothing is parsed or received. What has come
@@ -120,7 +65,7 @@ pub(super) enum State {
     /// next send sets.
     Closing { by: Option<Time> },
     /// It is over.
-    Ended(End),
+    Ended(ConnectionEnd),
 }
 
 impl<E: StreamEngine> StreamPump<E> {
@@ -129,7 +74,7 @@ impl<E: StreamEngine> StreamPump<E> {
         Self {
             stream,
             engine,
-            state: State::Open,
+            state: ConnectionState::Open,
             carry: Vec::with_capacity(HEADER_MAX),
             moving: None,
             drained: false,
@@ -174,8 +119,8 @@ impl<E: StreamEngine> StreamPump<E> {
     }
 
     /// How the connection ended, once it has.
-    pub fn end(&self) -> Option<&End> {
-        if let State::Ended(end) = &self.state { Some(end) } else { None }
+    pub fn end(&self) -> Option<&ConnectionEnd> {
+        if let ConnectionState::Ended(end) = &self.state { Some(end) } else { None }
     }
 
     /// Wraps the stream in another one, for example TLS, and continues with that. Nothing may be in
@@ -197,37 +142,37 @@ impl<E: StreamEngine> StreamPump<E> {
     /// Whether nothing more can be received until the socket becomes readable again, which wakes
     /// the driver.
     pub fn is_drained(&self) -> bool {
-        self.drained && matches!(self.state, State::Open)
+        self.drained && matches!(self.state, ConnectionState::Open)
     }
 
     /// Parses what was held back and receives again.
     pub fn resume(&mut self) {
-        if matches!(self.state, State::Paused) {
-            self.state = State::Resumed;
+        if matches!(self.state, ConnectionState::Paused) {
+            self.state = ConnectionState::Resumed;
         }
     }
 
-    /// Whether [`Flow::Pause`] is in force.
+    /// Whether [`Flow::Pause`](super::Flow::Pause) is in force.
     pub fn is_paused(&self) -> bool {
-        matches!(self.state, State::Paused)
+        matches!(self.state, ConnectionState::Paused)
     }
 
     /// Sends what the engine has and then closes; receives nothing more. A peer that does not take
     /// it within `CLOSE_S` seconds is cut off.
     pub fn close(&mut self) {
         if self.is_live() {
-            self.state = State::Closing { by: None };
+            self.state = ConnectionState::Closing { by: None };
         }
     }
 
     /// Whether the connection ends once everything is sent.
     pub fn is_closing(&self) -> bool {
-        matches!(self.state, State::Closing { .. })
+        matches!(self.state, ConnectionState::Closing { .. })
     }
 
     /// Ends the connection without sending what is left: for a peer that does not take it.
     pub fn abort(&mut self) {
-        self.finish(End::Engine);
+        self.finish(ConnectionEnd::Engine);
     }
 
     /// Whether nothing is in transit in either direction: the pump may move to another loop.
@@ -237,13 +182,16 @@ impl<E: StreamEngine> StreamPump<E> {
 
     /// Whether it neither ends nor has ended.
     fn is_live(&self) -> bool {
-        matches!(self.state, State::Open | State::Paused | State::Resumed)
+        matches!(
+            self.state,
+            ConnectionState::Open | ConnectionState::Paused | ConnectionState::Resumed
+        )
     }
 
     /// Ends the connection, unless it has ended already.
-    pub(super) fn finish(&mut self, end: End) {
+    pub(super) fn finish(&mut self, end: ConnectionEnd) {
         if self.end().is_none() {
-            self.state = State::Ended(end);
+            self.state = ConnectionState::Ended(end);
         }
     }
 
@@ -257,7 +205,7 @@ impl<E: StreamEngine> StreamPump<E> {
             self.reset_if_owed();
             self.part_with_stream(on);
         }
-        self.finish(End::Engine);
+        self.finish(ConnectionEnd::Engine);
         Activity::Busy
     }
 

@@ -1,6 +1,6 @@
 //! What the filter `stats:` has counted, in a report.
 
-use super::nanos;
+use super::nanoseconds::nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weft_block::stats::{KindTotals, Totals};

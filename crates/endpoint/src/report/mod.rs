@@ -6,6 +6,7 @@
 
 mod difference;
 mod filter;
+mod nanoseconds;
 mod path;
 
 pub use difference::Rates;
@@ -15,6 +16,7 @@ pub use path::PathReport;
 use crate::inventory::LiveInventory;
 use crate::limits::REPORT_LOOP_MS;
 use crate::statistics::{Counts, KindCounts};
+use nanoseconds::nanos;
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -71,10 +73,6 @@ impl From<Usage> for CpuReport {
     fn from(usage: Usage) -> Self {
         Self { user_ns: nanos(usage.user), system_ns: nanos(usage.system) }
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// An event loop.

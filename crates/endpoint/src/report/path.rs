@@ -1,5 +1,6 @@
 //! The paths of a remote device in a report.
 
+use super::nanoseconds::nanos;
 use serde::{Deserialize, Serialize};
 use weft_block::AccessState;
 use weft_block::path::{PathState, PathStatus};
@@ -44,7 +45,7 @@ impl From<PathStatus> for PathReport {
             errors: path.errors,
             retries: path.retries,
             reconnects: path.reconnects,
-            latency_ns: path.latency.map_or(0, super::nanos),
+            latency_ns: path.latency.map_or(0, nanos),
             why: path.why,
         }
     }

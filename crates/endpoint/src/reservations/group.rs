@@ -7,9 +7,9 @@
 //! force, and a loop that only asks for something, perhaps with a lock of its export, does not do
 //! that for another thread.
 
+use super::common::Common;
 use super::pending::{Answer, Done, Pending};
 use super::store::{Asked, Got, GroupStore, Object};
-use super::table::Common;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

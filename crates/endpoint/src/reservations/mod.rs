@@ -12,6 +12,7 @@
 //!   wait: all gateways keep each other's hosts out. `group` has the engine of
 //!   [`weft_group::reservations`] do that.
 
+mod common;
 mod file;
 mod group;
 mod namespace;

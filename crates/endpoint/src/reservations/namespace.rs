@@ -1,9 +1,9 @@
 //! The reservations of one namespace: operations one after the other.
 
+use super::common::Common;
 use super::file::StateFile;
 use super::group::{InGroup, Loaded};
 use super::pending::{Answer, Done, Pending};
-use super::table::Common;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};

@@ -1,45 +1,19 @@
 //! The reservations of all namespaces, by UUID.
 
 use super::Follower;
+use super::common::Common;
 use super::file::{Opened, StateFile};
 use super::group::InGroup;
 use super::namespace::{Keeping, NamespaceReservations};
 use super::pending::{Done, Pending};
-use super::pool::Pool;
 use super::store::{GroupStore, OnThreads, SharedStore};
 use crate::identity;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 use weft_block::Error;
-use weft_proto::reservation::{Changes, Reservations, State};
-
-/// What the reservations of all namespaces have in common.
-pub(super) struct Common {
-    followers: Mutex<Vec<Weak<dyn Follower>>>,
-    /// Writes state files.
-    pub storing: Pool,
-}
-
-impl Common {
-    fn new() -> Self {
-        Self { followers: Mutex::default(), storing: Pool::new("weft-reservations", 1) }
-    }
-
-    /// Tells all exports. Those whose commands are aborted keep `pending` until no device has any
-    /// of them.
-    pub fn tell(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
-        let followers: Vec<_> = {
-            let mut followers = lock(&self.followers);
-            followers.retain(|follower| follower.strong_count() > 0);
-            followers.iter().filter_map(Weak::upgrade).collect()
-        };
-        followers
-            .iter()
-            .for_each(|follower| follower.reservations_changed(namespace, changes, pending));
-    }
-}
+use weft_proto::reservation::{Reservations, State};
 
 /// The reservations of the namespaces of this process, by UUID: a namespace that is removed and
 /// comes back finds its own, and another one in its place finds none of them. A clone is the same
@@ -179,8 +153,7 @@ impl ReservationTable {
 
     /// Adds a follower, for as long as it is there.
     pub(crate) fn join<F: Follower + 'static>(&self, follower: &Arc<F>) {
-        let weak: Weak<F> = Arc::downgrade(follower);
-        lock(&self.0.common.followers).push(weak);
+        self.0.common.join(follower);
     }
 }
 

@@ -17,12 +17,12 @@ pub(crate) struct Idle<E> {
     /// The source's URL, for messages.
     name: String,
     control: Control,
-    state: Mutex<State<E>>,
+    state: Mutex<IdleState<E>>,
     /// Until the last connection has been ended, wherever it is.
     _task: Task,
 }
 
-struct State<E> {
+struct IdleState<E> {
     waiting: Vec<StreamPump<E>>,
     /// Connections that stand, waiting or in use.
     standing: usize,
@@ -32,7 +32,7 @@ struct State<E> {
     closed: Option<fn(&Control, StreamPump<E>)>,
 }
 
-impl<E> State<E> {
+impl<E> IdleState<E> {
     /// A connection has ended. With the last one the device is lost, unless nobody has it any more.
     fn lose(&mut self, name: &str, why: String) {
         self.standing -= 1;
@@ -47,12 +47,16 @@ impl<E> State<E> {
 
 impl<E: StreamEngine> Idle<E> {
     pub(crate) fn new(name: String, control: &Control, connections: Vec<StreamPump<E>>) -> Self {
-        let state =
-            State { standing: connections.len(), waiting: connections, why: None, closed: None };
+        let state = IdleState {
+            standing: connections.len(),
+            waiting: connections,
+            why: None,
+            closed: None,
+        };
         Self { name, control: control.clone(), state: Mutex::new(state), _task: control.task() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<E>> {
+    fn state(&self) -> MutexGuard<'_, IdleState<E>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,6 @@
 //! A connection as the queue of a source drives it, whatever carries it.
 
-use crate::pump::{End, Handler, StreamPump};
+use crate::pump::{ConnectionEnd, Handler, StreamPump};
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::stream::StreamEngine;
 
@@ -67,9 +67,9 @@ impl<E: StreamEngine + 'static, C: Handler<E>> Link<C> for StreamPump<E> {
 
     fn why_ended(&self) -> String {
         match self.end() {
-            Some(End::Peer) => "the peer closed it".into(),
-            Some(End::Error(e)) => e.to_string(),
-            Some(End::Engine) | None => "it was closed".into(),
+            Some(ConnectionEnd::Peer) => "the peer closed it".into(),
+            Some(ConnectionEnd::Error(e)) => e.to_string(),
+            Some(ConnectionEnd::Engine) | None => "it was closed".into(),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::dial::dial;
 use crate::names::Names;
-use crate::pump::{End, Handler, StreamPump};
+use crate::pump::{ConnectionEnd, Handler, StreamPump};
 use crate::url::HostPort;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -58,7 +58,7 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
     /// The protocol's engine.
     type Engine: StreamEngine + 'static;
     /// What is known of the peer when all is said.
-    type Known;
+    type Learned;
     /// Why the connection cannot be used.
     type Failure: From<Error> + 'static;
 
@@ -112,7 +112,7 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
     }
 
     /// What is known when all is said.
-    fn finish(self, engine: &mut Self::Engine) -> Self::Known;
+    fn finish(self, engine: &mut Self::Engine) -> Self::Learned;
 }
 
 /// How a handshake goes on.
@@ -131,7 +131,7 @@ pub(crate) enum Next {
 /// A connection that can be used, registered with no loop, and what is known of its peer; or why
 /// there is none.
 pub(crate) type Opened<H> = Result<
-    (StreamPump<<H as Handshake>::Engine>, <H as Handshake>::Known),
+    (StreamPump<<H as Handshake>::Engine>, <H as Handshake>::Learned),
     <H as Handshake>::Failure,
 >;
 
@@ -262,17 +262,17 @@ impl<H: Handshake> Connecting<H> {
         let (name, peer, stage, hint) =
             (&self.plan.name, &self.peer, handshake.stage(), handshake.hint());
         let error = match pump.end() {
-            Some(End::Error(e)) if e.kind() == std::io::ErrorKind::InvalidData => {
+            Some(ConnectionEnd::Error(e)) if e.kind() == std::io::ErrorKind::InvalidData => {
                 let text = format!("{name}: {peer}: {e}; {}", handshake.tls_hint());
                 Error::new(ErrorKind::PermissionDenied, text)
             }
-            Some(End::Error(e)) => {
+            Some(ConnectionEnd::Error(e)) => {
                 let text = format!(
                     "{name}: {peer} closed the connection in answer to {stage}: {e}; {hint}"
                 );
                 Error::io(text, e.kind().into())
             }
-            Some(End::Peer | End::Engine) => {
+            Some(ConnectionEnd::Peer | ConnectionEnd::Engine) => {
                 let text =
                     format!("{name}: {peer} closed the connection in answer to {stage}; {hint}");
                 Error::new(ErrorKind::Refused, text)

@@ -7,18 +7,15 @@
 //! are refused as not sent, and the owner is told that the device is gone.
 
 use super::link::Link;
-use super::settle::Lost;
+use super::settle::{GONE, Lost};
 use crate::paths::Failover;
 use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
-use weft_block::{BlockQueue, Change, Completion, Error, Op, Outcome, Status, StatusKind};
+use weft_block::{BlockQueue, Change, Completion, Error, Op, Outcome};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
-
-/// The status of operations whose connection is over.
-pub(crate) const GONE: Status = Status::new(StatusKind::Gone);
 
 /// Whether operations are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

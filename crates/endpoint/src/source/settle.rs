@@ -6,13 +6,15 @@
 //! works, time has to pass. The bounds are those of the peer's own timers where it has some, and
 //! [`ConnectOptions::quiesce_time`](super::ConnectOptions::quiesce_time) where it has none.
 
-use super::queue::GONE;
 use crate::paths::Failover;
 use std::time::Duration;
-use weft_block::{Completion, Op, Outcome};
+use weft_block::{Completion, Op, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Time};
 use weft_proto::nvme::identify::IdentifyController;
+
+/// The status of operations whose connection is over.
+pub(crate) const GONE: Status = Status::new(StatusKind::Gone);
 
 /// The unit in which controllers say to what they round keep alive timeouts up (KAS), ms.
 const KEEP_ALIVE_UNIT_MS: u64 = 100;

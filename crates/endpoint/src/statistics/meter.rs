@@ -2,12 +2,11 @@
 //! allocates, locks, or asks for the time per command once the connection has had its greatest
 //! number of commands in flight.
 
-use super::Statistics;
 use super::cell::{Cell, Kind};
 use super::histogram::Bucket;
+use super::{Connection, ConnectionName, NamespaceName, Statistics};
 use std::sync::Arc;
 use weft_io::Time;
-use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::stream::Tag;
 
 /// A command between its arrival and its answer.
@@ -24,9 +23,6 @@ struct Flight {
 /// No namespace.
 const NONE: u16 = u16::MAX;
 
-/// A namespace, by its subsystem and its identifier.
-pub type NamespaceName = (Nqn, Nsid);
-
 /// Counts the commands of one connection. They are told apart by their tags. Commands that end
 /// without an answer, because the connection does, are not counted.
 pub struct Meter {
@@ -39,8 +35,21 @@ pub struct Meter {
     flights: Vec<Flight>,
 }
 
+impl Statistics {
+    /// Counts a connection that serves commands from now on, with tags below `tags` (it may have
+    /// more). On the thread that will serve it. A host that was refused never gets here.
+    pub fn enter(self: &Arc<Self>, name: ConnectionName, tags: usize) -> Meter {
+        let (mut state, cell) = (self.lock(), Arc::<Cell>::default());
+        state.last += 1;
+        let (id, named) = (state.last, state.seat(&name.host));
+        state.connections.insert(id, Connection { name, cell: Arc::clone(&cell), named });
+        drop(state);
+        Meter::new(Arc::clone(self), id, cell, tags)
+    }
+}
+
 impl Meter {
-    pub(super) fn new(statistics: Arc<Statistics>, id: u64, own: Arc<Cell>, tags: usize) -> Self {
+    fn new(statistics: Arc<Statistics>, id: u64, own: Arc<Cell>, tags: usize) -> Self {
         Self {
             statistics,
             id,

@@ -12,7 +12,7 @@ mod meter;
 
 pub use cell::{Counts, Kind, KindCounts};
 pub use histogram::{BUCKETS, Histogram};
-pub use meter::{Meter, NamespaceName};
+pub use meter::Meter;
 
 use crate::limits::HOSTS_COUNTED_MAX;
 use cell::Cell;
@@ -20,6 +20,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+/// A namespace, by its subsystem and its identifier.
+pub type NamespaceName = (Nqn, Nsid);
 
 /// What is known of a connection when it begins to serve commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +63,7 @@ pub struct HostCounts {
 /// The counters of all exports of an inventory.
 pub struct Statistics {
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<Counters>,
 }
 
 impl Default for Statistics {
@@ -69,7 +73,7 @@ impl Default for Statistics {
 }
 
 #[derive(Default)]
-struct State {
+struct Counters {
     last: u64,
     connections: BTreeMap<u64, Connection>,
     hosts: BTreeMap<String, Host>,
@@ -94,24 +98,13 @@ struct Host {
 }
 
 impl Statistics {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Counters> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Time since counting began.
     pub fn age(&self) -> Duration {
         self.started.elapsed()
-    }
-
-    /// Counts a connection that serves commands from now on, with tags below `tags` (it may have
-    /// more). On the thread that will serve it. A host that was refused never gets here.
-    pub fn enter(self: &Arc<Self>, name: ConnectionName, tags: usize) -> Meter {
-        let (mut state, cell) = (self.lock(), Arc::<Cell>::default());
-        state.last += 1;
-        let (id, named) = (state.last, state.seat(&name.host));
-        state.connections.insert(id, Connection { name, cell: Arc::clone(&cell), named });
-        drop(state);
-        Meter::new(Arc::clone(self), id, cell, tags)
     }
 
     /// The cell of a namespace for this thread.
@@ -192,7 +185,7 @@ impl Statistics {
     }
 }
 
-impl State {
+impl Counters {
     /// Counts a connection of a host. Returns whether the host has a place of its own. If all
     /// places are taken, a host without connections gives up its place: what it has counted goes to
     /// the others.

@@ -8,7 +8,7 @@ use crate::loops::ask;
 use crate::names::Names;
 use crate::source::ConnectOptions;
 use crate::source::nvme::device::NvmeDevice;
-use crate::source::nvme::transport::Link;
+use crate::source::nvme::transport::OpenLink;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
@@ -70,7 +70,7 @@ struct Scene<T: Transport> {
     world: World,
     target_loops: Vec<LoopId>,
     host_loops: Vec<LoopId>,
-    place: <T::Link as Link>::Place,
+    place: <T::Link as OpenLink>::Place,
     target: Box<dyn Serving>,
 }
 

@@ -68,7 +68,7 @@ struct Pair {
 
 /// One end of a pair.
 #[derive(Clone)]
-pub(super) struct End {
+pub(super) struct FabricEnd {
     pair: Arc<Mutex<Pair>>,
     side: usize,
 }
@@ -93,7 +93,7 @@ impl Pair {
     }
 }
 
-impl End {
+impl FabricEnd {
     /// Says which driver is to be woken for this end.
     pub(super) fn settle(&self, home: Option<(RemoteLoop, DriverId)>) {
         let mut pair = lock(&self.pair);
@@ -147,7 +147,7 @@ impl End {
         (0..2).for_each(|side| pair.wake(side));
     }
 
-    /// As [`End::close`]; this end takes nothing more.
+    /// As [`FabricEnd::close`]; this end takes nothing more.
     pub(super) fn leave(&self) {
         lock(&self.pair).sides[self.side].inbox.clear();
         self.close();
@@ -188,7 +188,7 @@ fn port() -> PortAddress {
 /// The network: where hosts find a target.
 pub(super) struct Fabric {
     listener: Mutex<Option<(RemoteLoop, Arc<Shared>)>>,
-    ends: Mutex<Vec<End>>,
+    ends: Mutex<Vec<FabricEnd>>,
     rng: Mutex<Rng>,
     refused: Arc<AtomicU64>,
 }
@@ -226,7 +226,7 @@ impl Fabric {
     }
 
     /// Connects to the target; gives the host's end.
-    pub(super) fn connect(&self) -> End {
+    pub(super) fn connect(&self) -> FabricEnd {
         let rng = lock(&self.rng).fork();
         let mut sides = [Side::default(), Side::default()];
         sides.iter_mut().for_each(|side| side.receives = RECEIVES);
@@ -236,7 +236,7 @@ impl Fabric {
             rng,
             refused: Arc::clone(&self.refused),
         }));
-        let [host, target] = [0, 1].map(|side| End { pair: Arc::clone(&pair), side });
+        let [host, target] = [0, 1].map(|side| FabricEnd { pair: Arc::clone(&pair), side });
         lock(&self.ends).push(host.clone());
         let (remote, shared) = lock(&self.listener).clone().expect("a target listens");
         remote.post(move |on| {

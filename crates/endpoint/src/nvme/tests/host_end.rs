@@ -1,9 +1,10 @@
 //! The message transport's end at the host: memory by key and address, which the target reads and
 //! writes while a command is under way.
 
-use super::fabric::{End, Fabric, Message, Next};
-use crate::source::nvme::greeting::Greeted;
-use crate::source::nvme::transport::{Commands, Engine, Event, Link, Opened, Plan};
+use super::fabric::{Fabric, FabricEnd, Message, Next};
+use crate::source::nvme::transport::{
+    Commands, Engine, Event, Greeted, Link, OpenLink, Opened, Plan,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
@@ -16,7 +17,7 @@ use weft_proto::nvme::types::Cid;
 use weft_proto::stream::Tag;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum HostState {
     Free,
     /// Not sent yet: the other end may have had no receive for it.
     Queued,
@@ -26,7 +27,7 @@ enum State {
 }
 
 struct Command {
-    state: State,
+    state: HostState,
     sqe: Sqe,
     data: HostData,
     /// Distinguishes the commands of a tag, in identifiers and keys.
@@ -66,7 +67,7 @@ impl Engine for HostEngine {
         let at = self
             .commands
             .iter()
-            .position(|command| command.state == State::Free)
+            .position(|command| command.state == HostState::Free)
             .ok_or(SubmitError::Full)?;
         let command = &mut self.commands[at];
         command.generation = command.generation.wrapping_add(1);
@@ -78,7 +79,7 @@ impl Engine for HostEngine {
             HostData::Out(bytes) | HostData::In(bytes) => sqe.set_keyed(0, bytes, command.key(at)),
             HostData::None => sqe.set_keyed(0, 0, 0),
         }
-        (command.sqe, command.data, command.state) = (sqe, data, State::Queued);
+        (command.sqe, command.data, command.state) = (sqe, data, HostState::Queued);
         (command.capsule_out, command.answer, command.received_bytes) = (false, None, 0);
         self.queue.push_back(Tag(at as u16));
         Ok(Tag(at as u16))
@@ -86,14 +87,14 @@ impl Engine for HostEngine {
 
     fn release(&mut self, tag: Tag) {
         assert!(
-            self.commands[tag.index()].state == State::Done,
+            self.commands[tag.index()].state == HostState::Done,
             "only what was answered is released"
         );
-        self.commands[tag.index()].state = State::Free;
+        self.commands[tag.index()].state = HostState::Free;
     }
 
     fn outstanding(&self) -> usize {
-        self.commands.iter().filter(|command| command.state != State::Free).count()
+        self.commands.iter().filter(|command| command.state != HostState::Free).count()
     }
 
     fn is_closed(&self) -> bool {
@@ -102,11 +103,11 @@ impl Engine for HostEngine {
 
     fn cid(&self, tag: Tag) -> Option<Cid> {
         let command = self.commands.get(tag.index())?;
-        (command.state != State::Free).then(|| command.cid(tag.index()))
+        (command.state != HostState::Free).then(|| command.cid(tag.index()))
     }
 
     fn never_sent(&self, tag: Tag) -> bool {
-        self.commands[tag.index()].state == State::Queued
+        self.commands[tag.index()].state == HostState::Queued
     }
 }
 
@@ -115,22 +116,23 @@ impl HostEngine {
     fn by_key(&mut self, key: u32) -> Option<(Tag, &mut Command)> {
         let at = (key & 0xffff) as usize;
         let command = self.commands.get_mut(at)?;
-        (command.state == State::Sent && command.key(at) == key)
+        (command.state == HostState::Sent && command.key(at) == key)
             .then_some((Tag(at as u16), command))
     }
 
     /// The answer of a command, once its capsule is out too.
     fn answer(&mut self, tag: Tag) -> Option<Event> {
         let command = &mut self.commands[tag.index()];
-        let cqe = command.answer.filter(|_| command.capsule_out && command.state == State::Sent)?;
-        command.state = State::Done;
+        let cqe =
+            command.answer.filter(|_| command.capsule_out && command.state == HostState::Sent)?;
+        command.state = HostState::Done;
         Some(Event::Response { tag, cqe, received_bytes: command.received_bytes })
     }
 }
 
 /// One connection.
 pub(super) struct HostEnd {
-    end: End,
+    end: FabricEnd,
     engine: HostEngine,
     closing: bool,
     driver: Option<DriverId>,
@@ -139,9 +141,9 @@ pub(super) struct HostEnd {
 }
 
 impl HostEnd {
-    fn new(end: End, commands: u16) -> Self {
+    fn new(end: FabricEnd, commands: u16) -> Self {
         let free = || Command {
-            state: State::Free,
+            state: HostState::Free,
             sqe: Sqe::default(),
             data: HostData::None,
             generation: 0,
@@ -196,7 +198,7 @@ impl HostEnd {
             .engine
             .commands
             .get_mut(at)
-            .filter(|c| c.state == State::Sent && c.cid(at) == cqe.cid);
+            .filter(|c| c.state == HostState::Sent && c.cid(at) == cqe.cid);
         let Some(command) = known else {
             self.complaint = Some(format!("answered command {}, which there is not", cqe.cid));
             self.end.cut();
@@ -245,8 +247,7 @@ fn gather<E>(commands: &impl Commands<E>, tag: Tag, len: u32) -> Vec<u8> {
     data
 }
 
-impl Link for HostEnd {
-    type Engine = HostEngine;
+impl OpenLink for HostEnd {
     type Place = Arc<Fabric>;
 
     fn open(
@@ -273,6 +274,10 @@ impl Link for HostEnd {
             }
         });
     }
+}
+
+impl Link for HostEnd {
+    type Engine = HostEngine;
 
     fn engine(&mut self) -> &mut HostEngine {
         &mut self.engine
@@ -323,7 +328,7 @@ impl Link for HostEnd {
                 break;
             }
             self.engine.queue.pop_front();
-            self.engine.commands[tag.index()].state = State::Sent;
+            self.engine.commands[tag.index()].state = HostState::Sent;
             activity = Activity::Busy;
         }
         if self.closing && self.engine.queue.is_empty() {

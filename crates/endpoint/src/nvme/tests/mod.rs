@@ -8,5 +8,5 @@ mod conformance;
 mod fabric;
 mod host_end;
 mod place;
-mod stage;
 mod target_end;
+mod testbed;

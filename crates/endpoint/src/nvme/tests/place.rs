@@ -2,7 +2,7 @@
 
 use super::fabric::Fabric;
 use super::host_end::HostEnd;
-use super::stage::Stage;
+use super::testbed::Testbed;
 use crate::export::nvme::TargetLimits;
 use crate::export::nvme::shared::Shared;
 use crate::export::nvme::{Target, TargetConfig};
@@ -13,7 +13,7 @@ use crate::source::nvme::device::NvmeDevice;
 use crate::source::nvme::rdma::RdmaLink;
 use crate::source::nvme::session::{self, Session};
 use crate::source::nvme::tcp::TcpLink;
-use crate::source::nvme::transport::Link;
+use crate::source::nvme::transport::{Link, OpenLink};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -69,8 +69,8 @@ pub(super) trait Transport: 'static {
     type Link: Link;
 
     /// Loops that take the machine's time, the first ones for a target.
-    fn stage() -> Stage {
-        Stage::of_the_system()
+    fn stage() -> Testbed {
+        Testbed::of_the_system()
     }
 
     /// Begins to serve on this loop and `loops`; gives where, and what keeps the target.
@@ -79,13 +79,13 @@ pub(super) trait Transport: 'static {
         loops: Vec<RemoteLoop>,
         device: Arc<dyn BlockDevice>,
         seed: u64,
-    ) -> (<Self::Link as Link>::Place, Box<dyn Serving>);
+    ) -> (<Self::Link as OpenLink>::Place, Box<dyn Serving>);
 
     /// Connects and says nothing, until the result is dropped.
-    fn connect(on: &Handle, place: &<Self::Link as Link>::Place) -> Box<dyn Any>;
+    fn connect(on: &Handle, place: &<Self::Link as OpenLink>::Place) -> Box<dyn Any>;
 
     /// Cuts a connection, if the transport knows how: the admin connection is 0.
-    fn cut(place: &<Self::Link as Link>::Place, nth: usize) -> bool {
+    fn cut(place: &<Self::Link as OpenLink>::Place, nth: usize) -> bool {
         let _ = (place, nth);
         false
     }
@@ -173,8 +173,8 @@ const AT: &str = "10.0.0.1:4420";
 impl Transport for Rdma {
     type Link = RdmaLink;
 
-    fn stage() -> Stage {
-        Stage::of_a_world()
+    fn stage() -> Testbed {
+        Testbed::of_a_world()
     }
 
     fn serve(

@@ -1,7 +1,7 @@
 //! The message transport's end at the target: capsules are received whole; data that is not in them
 //! is read from and written to the host's memory.
 
-use super::fabric::{End, Message, Next};
+use super::fabric::{FabricEnd, Message, Next};
 use crate::export::nvme::session::Session;
 use crate::export::nvme::transport::{self, Engine, Event};
 use crate::limits::CLOSE_S;
@@ -18,7 +18,7 @@ use weft_proto::nvme::types::Cid;
 use weft_proto::stream::Tag;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum TargetState {
     Free,
     /// The controller has the command.
     Held,
@@ -31,7 +31,7 @@ enum State {
 }
 
 struct Command {
-    state: State,
+    state: TargetState,
     sqe: Sqe,
     /// Data that came in the capsule.
     capsule: Vec<u8>,
@@ -46,7 +46,7 @@ struct Command {
 impl Command {
     fn new() -> Self {
         Self {
-            state: State::Free,
+            state: TargetState::Free,
             sqe: Sqe::default(),
             capsule: Vec::new(),
             wanted: 0,
@@ -77,8 +77,8 @@ impl Engine for TargetEngine {
 
     fn fetch(&mut self, tag: Tag, bytes: u32) -> Result<(), Status> {
         let command = &mut self.commands[tag.index()];
-        assert_eq!(command.state, State::Held);
-        (command.state, command.wanted) = (State::Fetching, bytes);
+        assert_eq!(command.state, TargetState::Held);
+        (command.state, command.wanted) = (TargetState::Fetching, bytes);
         if command.sqe.sgl().identifier == Sgl::IN_CAPSULE {
             assert_eq!(command.capsule.len(), bytes as usize, "the controller has judged the SGL");
             self.in_capsules.push_back(tag);
@@ -94,29 +94,29 @@ impl Engine for TargetEngine {
 
     fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32) {
         let command = &mut self.commands[tag.index()];
-        assert_eq!(command.state, State::Held);
-        (command.state, command.cqe, command.unwritten) = (State::Answered, cqe, data_bytes);
+        assert_eq!(command.state, TargetState::Held);
+        (command.state, command.cqe, command.unwritten) = (TargetState::Answered, cqe, data_bytes);
         (command.writing, command.response_out) = (false, false);
         self.todo.push_back(tag);
     }
 
     fn sent(&mut self, tag: Tag) {
-        assert_eq!(self.commands[tag.index()].state, State::Answered);
-        self.commands[tag.index()].state = State::Free;
+        assert_eq!(self.commands[tag.index()].state, TargetState::Answered);
+        self.commands[tag.index()].state = TargetState::Free;
     }
 
     fn abandon(&mut self, tag: Tag) {
         let command = &mut self.commands[tag.index()];
         command.state = match command.state {
-            State::Held => State::Free,
-            State::Fetching => State::Draining,
+            TargetState::Held => TargetState::Free,
+            TargetState::Fetching => TargetState::Draining,
             other => other,
         };
     }
 
     fn drop_pending(&mut self) {
         for at in 0..self.commands.len() {
-            if self.commands[at].state == State::Fetching {
+            if self.commands[at].state == TargetState::Fetching {
                 self.abandon(Tag(at as u16));
             }
         }
@@ -134,7 +134,7 @@ impl Engine for TargetEngine {
 
 /// One connection.
 pub(super) struct TargetEnd {
-    end: End,
+    end: FabricEnd,
     engine: TargetEngine,
     paused: bool,
     closing: bool,
@@ -148,7 +148,7 @@ pub(super) struct TargetEnd {
 
 impl TargetEnd {
     /// The target's end, on which Connect may take so long.
-    pub(super) fn new(end: End, connect_limit: Duration) -> Self {
+    pub(super) fn new(end: FabricEnd, connect_limit: Duration) -> Self {
         let engine = TargetEngine {
             commands: vec![Command::new()],
             sqe: Sqe::default(),
@@ -209,11 +209,11 @@ impl TargetEnd {
     /// All data of a command is here.
     fn arrived(&mut self, on: &Handle, session: &mut Session, tag: Tag, data: &[u8]) {
         let state = self.engine.commands[tag.index()].state;
-        if state == State::Draining {
-            self.engine.commands[tag.index()].state = State::Free;
+        if state == TargetState::Draining {
+            self.engine.commands[tag.index()].state = TargetState::Free;
             return self.tell(on, session, Event::Dropped { tag });
         }
-        assert_eq!(state, State::Fetching);
+        assert_eq!(state, TargetState::Fetching);
         if session.wants_whole(tag) {
             session.place(tag, data);
         } else {
@@ -227,7 +227,7 @@ impl TargetEnd {
                 at += n;
             }
         }
-        self.engine.commands[tag.index()].state = State::Held;
+        self.engine.commands[tag.index()].state = TargetState::Held;
         self.tell(on, session, Event::DataArrived { tag });
     }
 
@@ -236,12 +236,13 @@ impl TargetEnd {
         let Some((sqe, data)) = bytes.split_first_chunk() else {
             return self.break_off("a capsule is too short");
         };
-        let free = self.engine.commands.iter().position(|command| command.state == State::Free);
+        let free =
+            self.engine.commands.iter().position(|command| command.state == TargetState::Free);
         let Some(at) = free else {
             return self.break_off("more commands than the queue has entries");
         };
         let command = &mut self.engine.commands[at];
-        (command.sqe, command.state) = (Sqe(*sqe), State::Held);
+        (command.sqe, command.state) = (Sqe(*sqe), TargetState::Held);
         command.capsule = data.to_vec();
         self.engine.sqe = Sqe(*sqe);
         self.tell(
@@ -284,14 +285,14 @@ impl TargetEnd {
     fn advance(&mut self, on: &Handle, session: &Session, tag: Tag) -> bool {
         let command = &mut self.engine.commands[tag.index()];
         match command.state {
-            State::Fetching | State::Draining => {
+            TargetState::Fetching | TargetState::Draining => {
                 self.end.put(
                     on.now(),
                     Message::Read { tag, key: command.sqe.key(), len: command.wanted },
                 );
                 true
             }
-            State::Answered => {
+            TargetState::Answered => {
                 if command.unwritten > 0 {
                     let len = core::mem::take(&mut command.unwritten);
                     let mut data = Vec::with_capacity(len as usize);
@@ -307,7 +308,7 @@ impl TargetEnd {
                 }
                 self.end.send(on.now(), tag, &command.cqe.encode())
             }
-            State::Free | State::Held => true,
+            TargetState::Free | TargetState::Held => true,
         }
     }
 }

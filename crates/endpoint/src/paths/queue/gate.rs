@@ -2,8 +2,7 @@
 
 use super::super::flights::LEAVING;
 use super::PathsQueue;
-use crate::source::queue::GONE;
-use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
+use weft_block::{Op, OpKind, Outcome, Status, StatusKind};
 
 impl PathsQueue {
     /// Completed writes were lost: the flushes that were submitted before one has told of it fail,
@@ -62,15 +61,5 @@ impl PathsQueue {
         if self.is_gated && !self.flights.iter_mut().any(|(_, flight)| flight.place < LEAVING) {
             self.group.report_quiet(self.name, self.group.replays());
         }
-    }
-}
-
-/// What a lost path completed while unflushed writes were written again is not believed: a write
-/// may have been lost or undone, a read may show data that was older than what had been
-/// acknowledged, and a flush may have covered what was then written over.
-pub(super) fn doubt(completion: &mut Completion) {
-    // A discard is a hint.
-    if completion.op.kind != OpKind::Discard && completion.outcome.is_success() {
-        completion.outcome = Outcome::settled(GONE);
     }
 }

@@ -1,7 +1,7 @@
 //! The end of operations that no path has.
 
 use super::PathsQueue;
-use crate::source::queue::GONE;
+use crate::source::settle::GONE;
 use weft_block::{Op, Outcome, Status};
 
 impl PathsQueue {

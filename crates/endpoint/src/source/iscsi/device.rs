@@ -1,7 +1,7 @@
 //! A logical unit of a target as a block device.
 
-use super::isids::Names;
-use super::shared::Shared;
+use super::device_state::DeviceState;
+use super::session_names::SessionNames;
 use super::table::{Table, Unit, compares_blocks, discards};
 use crate::control::Control;
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -26,7 +26,7 @@ pub struct IscsiDevice {
     url: String,
     disk: Disk,
     lun: Lun,
-    shared: Arc<Shared>,
+    shared: Arc<DeviceState>,
     sessions: usize,
     closing: Arc<AtomicBool>,
     control: Control,
@@ -39,7 +39,7 @@ pub(super) struct Parts {
     pub(super) url: String,
     pub(super) disk: Disk,
     pub(super) lun: Lun,
-    pub(super) isids: Arc<Names>,
+    pub(super) isids: Arc<SessionNames>,
     pub(super) idle: Arc<Idle<Initiator>>,
     pub(super) closing: Arc<AtomicBool>,
     pub(super) idle_driver: DriverId,
@@ -56,7 +56,7 @@ impl IscsiDevice {
             );
         }
         let sessions = idle.standing();
-        let shared = Arc::new(Shared::new(idle, isids, options, &disk));
+        let shared = Arc::new(DeviceState::new(idle, isids, options, &disk));
         Self {
             url,
             shared,

@@ -4,15 +4,17 @@
 
 use crate::limits::{ABSENT_PAUSE_MS, ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
 use std::time::Duration;
+use weft_block::{Raw, Status};
 use weft_io::Time;
 use weft_proto::scsi::cdb::Command;
 use weft_proto::scsi::initiator::{Identity, Naming, Verdict};
+use weft_proto::scsi::status::AdditionalSense;
 
 /// What is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum IdentityState {
     /// It is the one that was opened, as far as anybody knows.
-    Known,
+    Confirmed,
     /// It is to be asked then. The first hint came at `since`.
     Doubted { since: Time, ask: Time },
     /// It has been asked. There was another hint since if `again`.
@@ -37,7 +39,7 @@ pub(super) enum Answer {
 /// The identity of a logical unit, and the check that it is unchanged.
 pub(super) struct Identification {
     identity: Identity,
-    state: State,
+    state: IdentityState,
     /// The page of its names was refused: whether there is a logical unit at all is asked next, by
     /// the standard data. Targets refuse pages of logical units that they do not have.
     is_refused: bool,
@@ -46,7 +48,7 @@ pub(super) struct Identification {
 impl Identification {
     /// Of a logical unit that was opened under these names.
     pub(super) fn new(identity: Identity) -> Self {
-        Self { identity, state: State::Known, is_refused: false }
+        Self { identity, state: IdentityState::Confirmed, is_refused: false }
     }
 
     /// It may be another one. Of one without names that cannot be found out.
@@ -55,8 +57,8 @@ impl Identification {
             return;
         }
         self.state = match self.state {
-            State::Known => State::Doubted { since: now, ask: now },
-            State::Asked { since, .. } => State::Asked { since, again: true },
+            IdentityState::Confirmed => IdentityState::Doubted { since: now, ask: now },
+            IdentityState::Asked { since, .. } => IdentityState::Asked { since, again: true },
             other => other,
         };
     }
@@ -64,19 +66,21 @@ impl Identification {
     /// Whether commands have to wait.
     #[inline]
     pub(super) fn holds(&self) -> bool {
-        matches!(self.state, State::Doubted { .. } | State::Asked { .. })
+        matches!(self.state, IdentityState::Doubted { .. } | IdentityState::Asked { .. })
     }
 
     /// Whether there is none at present.
     #[inline]
     pub(super) fn is_absent(&self) -> bool {
-        matches!(self.state, State::Absent { .. } | State::AbsentAsked)
+        matches!(self.state, IdentityState::Absent { .. } | IdentityState::AbsentAsked)
     }
 
     /// Since when commands have been waiting.
     pub(super) fn held_since(&self) -> Option<Time> {
         match self.state {
-            State::Doubted { since, .. } | State::Asked { since, .. } => Some(since),
+            IdentityState::Doubted { since, .. } | IdentityState::Asked { since, .. } => {
+                Some(since)
+            }
             _ => None,
         }
     }
@@ -84,7 +88,7 @@ impl Identification {
     /// When to ask next.
     pub(super) fn next(&self) -> Option<Time> {
         match self.state {
-            State::Doubted { ask, .. } | State::Absent { ask } => Some(ask),
+            IdentityState::Doubted { ask, .. } | IdentityState::Absent { ask } => Some(ask),
             _ => None,
         }
     }
@@ -102,8 +106,8 @@ impl Identification {
     /// The question was sent.
     pub(super) fn asked(&mut self) {
         self.state = match self.state {
-            State::Doubted { since, .. } => State::Asked { since, again: false },
-            State::Absent { .. } => State::AbsentAsked,
+            IdentityState::Doubted { since, .. } => IdentityState::Asked { since, again: false },
+            IdentityState::Absent { .. } => IdentityState::AbsentAsked,
             other => other,
         };
     }
@@ -117,9 +121,9 @@ impl Identification {
         data: &[u8],
     ) -> Answer {
         let busy = now + Duration::from_millis(ISCSI_BUSY_PAUSE_MS);
-        let absent = State::Absent { ask: now + Duration::from_millis(ABSENT_PAUSE_MS) };
+        let absent = IdentityState::Absent { ask: now + Duration::from_millis(ABSENT_PAUSE_MS) };
         let unclear = match self.state {
-            State::Asked { since, .. } => State::Doubted { since, ask: busy },
+            IdentityState::Asked { since, .. } => IdentityState::Doubted { since, ask: busy },
             _ => absent,
         };
         let was_refused = core::mem::take(&mut self.is_refused);
@@ -131,8 +135,10 @@ impl Identification {
             Some(Verdict::Failed) => {
                 self.is_refused = true;
                 self.state = match self.state {
-                    State::Asked { since, .. } => State::Doubted { since, ask: now },
-                    _ => State::Absent { ask: now },
+                    IdentityState::Asked { since, .. } => {
+                        IdentityState::Doubted { since, ask: now }
+                    }
+                    _ => IdentityState::Absent { ask: now },
                 };
                 return Answer::Nothing;
             }
@@ -142,12 +148,14 @@ impl Identification {
                 return Answer::Nothing;
             }
         };
-        let doubted_again = matches!(self.state, State::Asked { again: true, .. });
+        let doubted_again = matches!(self.state, IdentityState::Asked { again: true, .. });
         match naming {
             Naming::Other => return Answer::Other,
             Naming::Absent => self.state = absent,
-            Naming::Same if doubted_again => self.state = State::Doubted { since: now, ask: now },
-            Naming::Same => self.state = State::Known,
+            Naming::Same if doubted_again => {
+                self.state = IdentityState::Doubted { since: now, ask: now }
+            }
+            Naming::Same => self.state = IdentityState::Confirmed,
         }
         Answer::Nothing
     }
@@ -157,6 +165,11 @@ impl Identification {
 /// 000b.
 fn is_no_unit(data: &[u8]) -> bool {
     data.first().is_some_and(|byte| byte & 0xe0 != 0)
+}
+
+/// Whether the target has said that there is no such logical unit.
+pub(super) fn is_missing(status: &Status) -> bool {
+    matches!(status.raw, Some(Raw::Scsi(raw)) if raw.additional_sense == AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED.0)
 }
 
 #[cfg(test)]

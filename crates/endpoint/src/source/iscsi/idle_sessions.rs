@@ -1,7 +1,7 @@
 //! Looks after sessions that no queue uses, on the control loop: a target pings them too, and they
 //! are to be logged out in the end.
 
-use super::isids::Names;
+use super::session_names::SessionNames;
 use crate::limits::{CLOSE_S, ISCSI_IDLE_STEP_S, ISCSI_LOGOUT_STEP_MS};
 use crate::pump::{Flow, Handler, StreamPump};
 use crate::source::idle::Idle;
@@ -59,7 +59,7 @@ pub(super) struct IdleSessions {
     /// The device is gone.
     closing: Arc<AtomicBool>,
     /// The names of the sessions of a device with a volatile cache.
-    cached: Option<Weak<Names>>,
+    cached: Option<Weak<SessionNames>>,
     leaving: Vec<(StreamPump<Initiator>, Time)>,
     next: Time,
     timer: TimerSlot,
@@ -73,7 +73,7 @@ impl IdleSessions {
         on: &Handle,
         idle: Arc<Idle<Initiator>>,
         closing: Arc<AtomicBool>,
-        cached: Option<Weak<Names>>,
+        cached: Option<Weak<SessionNames>>,
     ) -> DriverId {
         on.spawn(|id| Self {
             id,

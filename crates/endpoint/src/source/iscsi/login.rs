@@ -2,7 +2,7 @@
 //! be used.
 
 use super::fault::{explain, unusable};
-use super::isids::Names;
+use super::session_names::SessionNames;
 use crate::limits::{ISCSI_PROBE_BYTES, ISCSI_READY_PAUSE_MS};
 use crate::pump::{Flow, Handler};
 use crate::source::opening::{Handshake, Next};
@@ -21,7 +21,7 @@ use weft_proto::stream::Tag;
 
 /// What a new session has said.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct LoggedIn {
     /// What the logical unit said, if it was asked.
     pub(super) disk: Option<Disk>,
     /// What a discovery session learned.
@@ -54,7 +54,7 @@ enum Asked {
 pub(super) enum Ask {
     Nothing,
     /// What the logical unit is, for the device with these names.
-    All(Lun, Arc<Names>),
+    All(Lun, Arc<SessionNames>),
     /// Whether the logical unit is ready.
     Ready(Lun),
 }
@@ -182,7 +182,7 @@ impl Handler<Initiator> for Login {
 
 impl Handshake for Login {
     type Engine = Initiator;
-    type Known = Known;
+    type Learned = LoggedIn;
     type Failure = Failure;
 
     const PEER: &'static str = "a target";
@@ -220,8 +220,8 @@ impl Handshake for Login {
         "check that this is the port of an iSCSI target"
     }
 
-    fn finish(self, engine: &mut Initiator) -> Known {
+    fn finish(self, engine: &mut Initiator) -> LoggedIn {
         let disk = matches!(self.ask, Ask::All(..)).then(|| self.probe.disk().clone());
-        Known { disk, targets: engine.take_targets() }
+        LoggedIn { disk, targets: engine.take_targets() }
     }
 }

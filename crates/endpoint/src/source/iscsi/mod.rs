@@ -6,14 +6,17 @@
 //! device opens a queue, and comes back when that is dropped.
 
 mod device;
+mod device_state;
 mod fault;
 mod identity;
 mod idle_sessions;
 pub(crate) mod isids;
 mod login;
 mod options;
+mod reserve;
+mod session_config;
+mod session_names;
 mod sessions;
-mod shared;
 mod step;
 mod table;
 
@@ -27,8 +30,8 @@ use crate::source::idle::Idle;
 use crate::source::opening::TimeLimit;
 use crate::url::{ISCSI_PORT, IscsiUrl};
 use idle_sessions::IdleSessions;
-use isids::Names;
 use login::Ask;
+use session_names::SessionNames;
 use sessions::{Whom, open_device, open_session};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -44,9 +47,9 @@ pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, 
 /// queues and the target grants. Takes at most the connect timeout.
 pub fn begin(url: &IscsiUrl, options: &ConnectOptions) -> Result<Pending<Arc<IscsiDevice>>, Error> {
     let lun = which(url)?;
-    let isids = Arc::new(Names::new(&options.control));
-    let configs =
-        (0..options.nr_io_queues.max(1)).map(|n| options::session(url, options, Some(&isids), n));
+    let isids = Arc::new(SessionNames::new(&options.control));
+    let configs = (0..options.nr_io_queues.max(1))
+        .map(|n| session_config::session(url, options, Some(&isids), n));
     let configs = configs.collect::<Result<_, _>>()?;
     if let Some(target) = &url.target {
         remark("the target's name", target);
@@ -64,7 +67,7 @@ pub fn open(url: &IscsiUrl, options: &ConnectOptions) -> Result<Arc<IscsiDevice>
 /// most for the connect timeout.
 pub fn discover(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<DiscoveredTarget>, Error> {
     let whom = whom(url.address.to_string(), url, options);
-    let config = options::session(url, options, None, 0)?;
+    let config = session_config::session(url, options, None, 0)?;
     let found = options.control.begin(move |on, done| {
         let limit = TimeLimit::new(on, whom.options.connect_timeout);
         open_session(on, &whom.clone(), limit, config, Ask::Nothing, move |on, session| {

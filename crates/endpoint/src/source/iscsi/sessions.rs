@@ -3,8 +3,8 @@
 
 use super::device::{IscsiDevice, Parts};
 use super::idle_sessions::IdleSessions;
-use super::isids::{Names, pair};
-use super::login::{Ask, Failure, Known, Login};
+use super::login::{Ask, Failure, LoggedIn, Login};
+use super::session_names::{SessionNames, pair};
 use crate::iscsi_remarks::Remarks;
 use crate::limits::ISCSI_REDIRECTIONS_MAX;
 use crate::pump::StreamPump;
@@ -31,7 +31,7 @@ pub(super) struct Whom {
 }
 
 /// What comes of a session.
-type Session = Result<(StreamPump<Initiator>, Known), Error>;
+type Session = Result<(StreamPump<Initiator>, LoggedIn), Error>;
 
 /// Opens a device with a session of each configuration, or of fewer where the target grants no
 /// more; `then` gets it on this loop, within the connect timeout.
@@ -39,7 +39,7 @@ pub(super) fn open_device(
     on: &Handle,
     whom: Whom,
     configs: Vec<InitiatorConfig>,
-    (lun, isids): (Lun, Arc<Names>),
+    (lun, isids): (Lun, Arc<SessionNames>),
     then: impl FnOnce(Result<Arc<IscsiDevice>, Error>) + 'static,
 ) {
     let limit = TimeLimit::new(on, whom.options.connect_timeout);
@@ -82,8 +82,8 @@ fn keep(
     on: &Handle,
     whom: Whom,
     sessions: Vec<StreamPump<Initiator>>,
-    known: Known,
-    (lun, isids): (Lun, Arc<Names>),
+    known: LoggedIn,
+    (lun, isids): (Lun, Arc<SessionNames>),
 ) -> IscsiDevice {
     let Whom { name: url, options, .. } = whom;
     let oddities = sessions

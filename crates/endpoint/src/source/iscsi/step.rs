@@ -1,7 +1,7 @@
 //! From block operations to SCSI commands: which commands an operation takes, and where their data
 //! is.
 
-use super::table::reserve;
+use super::reserve;
 use crate::limits::ISCSI_FULL_STATUS_BYTES;
 use crate::memory::{piece, piece_mut};
 use weft_block::{Op, OpKind};

@@ -91,7 +91,7 @@ impl Handler<Client> for Negotiation {
 
 impl Handshake for Negotiation {
     type Engine = Client;
-    type Known = ();
+    type Learned = ();
     type Failure = Error;
 
     const PEER: &'static str = "an NBD server";

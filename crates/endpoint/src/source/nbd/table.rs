@@ -3,8 +3,8 @@
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use crate::source::idle::Idle;
-use crate::source::queue::{Commands, GONE, Watchdog};
-use crate::source::settle::Lost;
+use crate::source::queue::{Commands, Watchdog};
+use crate::source::settle::{GONE, Lost};
 use crate::status::nbd::from_nbd;
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,6 +5,7 @@
 //! there too, then wait here until a device opens a queue on some loop, move to that loop with all
 //! their state, and come back when the queue is dropped.
 
+use super::learned::{Ended, Learned};
 use super::transport::Channel;
 use crate::psk::TlsPsk;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -14,7 +15,6 @@ use weft_block::{AccessState, Presence};
 use weft_io::{DriverId, RemoteLoop, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::cross_reset::CrossControllerReset;
-use weft_proto::nvme::host::{NamespaceProblem, RemoteController, RemoteNamespace};
 use weft_proto::nvme::identify::IdentifyController;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Cid, Nsid, Qid};
@@ -58,48 +58,6 @@ pub(crate) enum ToAdmin {
     Command { sqe: Sqe, len: u32, reply: AdminReply },
     /// End the association in an orderly way.
     Shutdown,
-}
-
-/// What the state machine has learned.
-#[derive(Default)]
-pub(crate) struct Learned {
-    pub(crate) controller: RemoteController,
-    pub(crate) namespaces: Vec<RemoteNamespace>,
-    /// Active namespaces that cannot be used, and why.
-    pub(crate) unusable: Vec<(Nsid, NamespaceProblem)>,
-    /// How well the controller reaches them.
-    pub(crate) access: Vec<(Nsid, AccessState)>,
-    /// The namespace that is used.
-    pub(crate) used: Option<RemoteNamespace>,
-    /// The association is over.
-    pub(crate) end: Option<Ended>,
-}
-
-impl Learned {
-    /// How well the controller reaches a namespace; `None` where there is none at present.
-    pub(crate) fn access_of(&self, nsid: Nsid) -> Option<AccessState> {
-        self.access.iter().find(|(of, _)| *of == nsid).map(|(_, state)| *state)
-    }
-
-    /// Why what has the identifier of the namespace that is used is another namespace, if so.
-    pub(crate) fn replaced(&self) -> Option<String> {
-        let used = self.used.as_ref()?;
-        let nsid = used.nsid;
-        let now = self.namespaces.iter().find(|namespace| namespace.nsid == nsid);
-        let problem = self.unusable.iter().find(|(of, problem)| *of == nsid && problem.is_format());
-        let difference =
-            now.and_then(|now| used.difference(now)).map(|difference| difference.to_string());
-        let why = difference.or_else(|| problem.map(|(_, problem)| problem.to_string()))?;
-        Some(format!("namespace {nsid} is not the one that was opened: {why}"))
-    }
-}
-
-/// How an association ended.
-#[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    pub(crate) why: String,
-    /// From then on the controller executes nothing of the association any more.
-    pub(crate) settled_at: Time,
 }
 
 /// Every access state, at its place in [`Association::access`].
@@ -405,51 +363,5 @@ pub(crate) struct Held<L>(pub(crate) Arc<Association<L>>);
 impl<L> Drop for Held<L> {
     fn drop(&mut self) {
         self.0.tell(ToAdmin::Shutdown);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::source::nvme::table::tests::namespace;
-    use weft_proto::nvme::status::Status;
-
-    /// What is known of the identifiers of a controller whose namespace 1 is in use.
-    fn learned(now: Option<RemoteNamespace>, problem: Option<NamespaceProblem>) -> Learned {
-        Learned {
-            namespaces: now.into_iter().collect(),
-            unusable: problem.map(|problem| (Nsid(1), problem)).into_iter().collect(),
-            used: Some(namespace()),
-            ..Learned::default()
-        }
-    }
-
-    #[test]
-    fn another_name_or_format_under_the_identifier_is_another_namespace() {
-        let other = RemoteNamespace { block_bytes: 4096, ..namespace() };
-        assert!(learned(Some(other), None).replaced().is_some_and(|why| why.contains("4096")));
-        for format in [
-            NamespaceProblem::Metadata(8),
-            NamespaceProblem::BlockSize(3),
-            NamespaceProblem::Protection(1),
-        ] {
-            assert!(
-                learned(None, Some(format)).replaced().is_some(),
-                "{format}: it is formatted otherwise"
-            );
-        }
-    }
-
-    #[test]
-    fn a_size_or_an_absence_is_no_other_namespace() {
-        let grown = RemoteNamespace { blocks: 2000, ..namespace() };
-        assert_eq!(learned(Some(grown), None).replaced(), None);
-        assert_eq!(learned(None, None).replaced(), None, "it is away");
-        let refused = NamespaceProblem::Refused(Status::INTERNAL_ERROR);
-        assert_eq!(learned(None, Some(refused)).replaced(), None, "nothing is known");
-        assert_eq!(
-            Learned { used: None, ..learned(None, Some(NamespaceProblem::Metadata(8))) }.replaced(),
-            None
-        );
     }
 }

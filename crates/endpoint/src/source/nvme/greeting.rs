@@ -2,25 +2,15 @@
 //! authentication behind it. The same for every transport.
 
 use super::authenticating::{self, Authenticating};
-use super::transport::{Channel, Commands, Engine, Event, Plan};
+use super::transport::{Channel, Commands, Engine, Event, Greeted, Plan};
 use crate::identity::Identities;
 use crate::source::HostSecrets;
 use weft_block::Error;
 use weft_io::Handle;
-use weft_proto::nvme::auth::GeneratedPsk;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::HostData;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::stream::Tag;
-
-/// What was said.
-#[derive(Default)]
-pub(crate) struct Greeted {
-    /// The answer to Connect, if one was sent.
-    pub(crate) answer: Option<Cqe>,
-    /// The key for TLS that came of the authentication.
-    pub(crate) psk: Option<GeneratedPsk>,
-}
 
 /// What is said, and how far it is.
 pub(crate) struct Greeting {

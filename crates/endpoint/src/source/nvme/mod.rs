@@ -9,6 +9,7 @@ mod authenticating;
 pub(crate) mod device;
 mod fault;
 pub(crate) mod greeting;
+mod learned;
 mod queue;
 pub mod rdma;
 mod reserve;

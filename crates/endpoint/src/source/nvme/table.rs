@@ -1,64 +1,30 @@
 //! Operations under way on one I/O queue: from block operations to NVMe commands and back.
 
-use super::reserve;
+mod running;
+
 use super::transport::Engine;
 use crate::memory::{piece, piece_mut};
-use crate::source::queue::GONE;
-use crate::source::settle::Lost;
+use crate::source::settle::{GONE, Lost};
 use crate::status::nvme::from_nvme;
+use running::{Compare, Running};
 use weft_block::limits::RESERVATION_REPORT_BYTES;
-use weft_block::{Completion, Op, OpKind, Outcome, ReserveAction, Status, StatusKind};
+use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::{Segment, Time};
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::host::command::{self, KEYS_BYTES, RANGE_BYTES};
+use weft_proto::nvme::host::command;
 use weft_proto::nvme::host::{HostData, RemoteNamespace};
 use weft_proto::nvme::status::Status as NvmeStatus;
 use weft_proto::nvme::types::{Cid, Lba};
 use weft_proto::stream::Tag;
 
-/// Bytes of a range, and of two keys.
-const EXTRA_BYTES: usize = RANGE_BYTES;
-const _: () = assert!(KEYS_BYTES == EXTRA_BYTES);
-
 /// One command.
-enum Slot {
+enum CommandSlot {
     Free,
     Io(Running),
     /// The compare of a fused pair; the operation is in the slot of the write.
     Compare {
         second: Tag,
     },
-}
-
-/// An operation, in the slot of the command that ends it.
-struct Running {
-    op: Op,
-    started: Time,
-    /// Data of the command that is not the operation's own: the range of a deallocate, or the keys
-    /// of a change of a reservation.
-    extra: Option<[u8; EXTRA_BYTES]>,
-    /// The host is registered already, with another key: this replaces that.
-    replaces: bool,
-    /// Where in the operation's data the command's data starts.
-    base: u32,
-    /// Blocks that earlier commands of this operation have dealt with, and those of the command
-    /// under way.
-    done_blocks: u32,
-    asked_blocks: u32,
-    /// Of a fused pair: the compare has not ended yet, or how it ended.
-    compare: Compare,
-    /// Of a fused pair: how the write ended while the compare had not.
-    write: Option<Cqe>,
-    cancelled: bool,
-    /// It was reported as overdue.
-    overdue: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Compare {
-    None,
-    Waits(Tag),
-    Ended(Cqe),
 }
 
 /// What came of an operation that was to be started.
@@ -72,7 +38,7 @@ enum Offer {
 /// All operations of one queue.
 pub(super) struct Table {
     namespace: RemoteNamespace,
-    slots: Vec<Slot>,
+    slots: Vec<CommandSlot>,
     running: usize,
     /// Ended and not yet reaped.
     pub(super) done: Vec<Completion>,
@@ -88,7 +54,7 @@ impl Table {
     pub(super) fn new(namespace: RemoteNamespace, entries: u16) -> Self {
         Self {
             namespace,
-            slots: (0..entries).map(|_| Slot::Free).collect(),
+            slots: (0..entries).map(|_| CommandSlot::Free).collect(),
             running: 0,
             done: Vec::with_capacity(entries.into()),
             recovered: Vec::new(),
@@ -165,53 +131,10 @@ impl Table {
     #[inline]
     fn start(&mut self, engine: &mut impl Engine, now: Time, mut running: Running) -> Offer {
         running.started = now;
-        let lba = Lba(running.op.lba + u64::from(running.done_blocks));
-        let left = running.op.blocks - running.done_blocks;
-        let nsid = self.namespace.nsid;
-        // Only what carries data is short enough for its bytes to fit.
-        let bytes = || left * self.namespace.block_bytes;
-        let (sqe, data) = match running.op.kind {
-            OpKind::Read => (command::read(nsid, lba, left), HostData::In(bytes())),
-            OpKind::Write { fua } => (command::write(nsid, lba, left, fua), HostData::Out(bytes())),
-            OpKind::Compare => (command::compare(nsid, lba, left), HostData::Out(bytes())),
-            OpKind::Flush => (command::flush(nsid), HostData::None),
-            OpKind::WriteZeroes { deallocate, fua } => {
-                let limits = self.namespace.write_zeroes;
-                running.asked_blocks = left.min(limits.map_or(left, |w| w.blocks_max));
-                let may_free = deallocate && limits.is_some_and(|w| w.deallocate);
-                (
-                    command::write_zeroes(nsid, lba, running.asked_blocks, may_free, fua),
-                    HostData::None,
-                )
-            }
-            OpKind::Discard => {
-                running.asked_blocks =
-                    left.min(self.namespace.deallocate.map_or(left, |d| d.range_blocks_max));
-                command::put_range(
-                    running.extra.insert([0; RANGE_BYTES]),
-                    lba,
-                    running.asked_blocks,
-                );
-                (command::deallocate(nsid, 1), HostData::Out(RANGE_BYTES as u32))
-            }
-            OpKind::Reserve(action) => {
-                let change = reserve::change(action, running.replaces);
-                running.extra = Some(change.keys());
-                (
-                    change.command(nsid, self.namespace.reservations_persist),
-                    HostData::Out(KEYS_BYTES as u32),
-                )
-            }
-            OpKind::ReservationReport => {
-                (command::reservation_report(nsid, bytes()), HostData::In(bytes()))
-            }
-            OpKind::CompareAndWrite { .. } => {
-                unreachable!("fused pairs are started by start_fused")
-            }
-        };
+        let (sqe, data) = running.next(&self.namespace);
         match engine.submit(sqe, data) {
             Ok(tag) => {
-                self.slots[tag.index()] = Slot::Io(running);
+                self.slots[tag.index()] = CommandSlot::Io(running);
                 Offer::Taken
             }
             Err(_) => Offer::Full(running.op),
@@ -232,8 +155,8 @@ impl Table {
         ) else {
             unreachable!("two slots were free, and the connection open");
         };
-        self.slots[first.index()] = Slot::Compare { second };
-        self.slots[second.index()] = Slot::Io(Running {
+        self.slots[first.index()] = CommandSlot::Compare { second };
+        self.slots[second.index()] = CommandSlot::Io(Running {
             base: bytes,
             compare: Compare::Waits(first),
             ..Running::new(op, now)
@@ -251,19 +174,19 @@ impl Table {
         cqe: Cqe,
         received: u32,
     ) {
-        if let Slot::Io(running @ Running { compare: Compare::Waits(_), .. }) =
+        if let CommandSlot::Io(running @ Running { compare: Compare::Waits(_), .. }) =
             &mut self.slots[tag.index()]
         {
             // The tag stays taken: its memory holds the data of both.
             running.write = Some(cqe);
             return;
         }
-        let slot = core::mem::replace(&mut self.slots[tag.index()], Slot::Free);
+        let slot = core::mem::replace(&mut self.slots[tag.index()], CommandSlot::Free);
         engine.release(tag);
         match slot {
-            Slot::Free => {}
-            Slot::Compare { second } => self.compare_ended(engine, second, cqe),
-            Slot::Io(mut running) => {
+            CommandSlot::Free => {}
+            CommandSlot::Compare { second } => self.compare_ended(engine, second, cqe),
+            CommandSlot::Io(mut running) => {
                 if core::mem::take(&mut running.overdue) || running.cancelled {
                     self.recovered.push(cqe.cid);
                 }
@@ -307,12 +230,13 @@ impl Table {
 
     /// The compare of a fused pair ended; the operation ends with whichever of the two is last.
     fn compare_ended(&mut self, engine: &mut impl Engine, second: Tag, compare: Cqe) {
-        let Slot::Io(running) = &mut self.slots[second.index()] else { return };
+        let CommandSlot::Io(running) = &mut self.slots[second.index()] else { return };
         running.compare = Compare::Ended(compare);
         if running.write.is_none() {
             return;
         }
-        let Slot::Io(running) = core::mem::replace(&mut self.slots[second.index()], Slot::Free)
+        let CommandSlot::Io(running) =
+            core::mem::replace(&mut self.slots[second.index()], CommandSlot::Free)
         else {
             return;
         };
@@ -346,7 +270,9 @@ impl Table {
     /// be: what may change the namespace is lost. The rest ends.
     pub(super) fn connection_ended(&mut self, engine: &impl Engine, lost: &mut Lost) {
         for n in 0..self.slots.len() {
-            let Slot::Io(running) = core::mem::replace(&mut self.slots[n], Slot::Free) else {
+            let CommandSlot::Io(running) =
+                core::mem::replace(&mut self.slots[n], CommandSlot::Free)
+            else {
                 continue;
             };
             self.running -= 1;
@@ -361,7 +287,7 @@ impl Table {
     /// A command that was started before `oldest`; each is given once.
     pub(super) fn next_overdue(&mut self, oldest: Time) -> Option<Tag> {
         let at = self.slots.iter_mut().position(|slot| match slot {
-            Slot::Io(running) if !running.overdue && running.started < oldest => {
+            CommandSlot::Io(running) if !running.overdue && running.started < oldest => {
                 running.overdue = true;
                 true
             }
@@ -373,7 +299,7 @@ impl Table {
     /// The command under way of the operation that its submitter calls `user`.
     pub(super) fn find(&mut self, user: u64) -> Option<Tag> {
         let at = self.slots.iter_mut().position(|slot| match slot {
-            Slot::Io(running) if running.op.user == user => {
+            CommandSlot::Io(running) if running.op.user == user => {
                 running.cancelled = true;
                 true
             }
@@ -385,19 +311,19 @@ impl Table {
     #[inline]
     fn segments(&self, tag: Tag) -> (&[Segment], u32) {
         match &self.slots[tag.index()] {
-            Slot::Io(running) => (&running.op.data, running.base),
-            Slot::Compare { second } => match &self.slots[second.index()] {
-                Slot::Io(running) => (&running.op.data, 0),
+            CommandSlot::Io(running) => (&running.op.data, running.base),
+            CommandSlot::Compare { second } => match &self.slots[second.index()] {
+                CommandSlot::Io(running) => (&running.op.data, 0),
                 _ => (&[], 0),
             },
-            Slot::Free => (&[], 0),
+            CommandSlot::Free => (&[], 0),
         }
     }
 
     /// Memory of a command, to send from.
     #[inline]
     pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
-        if let Slot::Io(Running { extra: Some(extra), .. }) = &self.slots[tag.index()] {
+        if let CommandSlot::Io(Running { extra: Some(extra), .. }) = &self.slots[tag.index()] {
             return extra.get(offset as usize..(offset + len) as usize);
         }
         let (segments, base) = self.segments(tag);
@@ -408,7 +334,7 @@ impl Table {
     #[inline]
     pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         match &mut self.slots[tag.index()] {
-            Slot::Io(running) => piece_mut(&mut running.op.data, running.base + offset, len),
+            CommandSlot::Io(running) => piece_mut(&mut running.op.data, running.base + offset, len),
             _ => None,
         }
     }
@@ -418,46 +344,9 @@ impl Drop for Table {
     /// The loop ends.
     fn drop(&mut self) {
         for slot in self.slots.drain(..) {
-            if let Slot::Io(running) = slot {
+            if let CommandSlot::Io(running) = slot {
                 running.op.give_up();
             }
-        }
-    }
-}
-
-impl Running {
-    fn new(op: Op, now: Time) -> Self {
-        Self {
-            op,
-            started: now,
-            extra: None,
-            replaces: false,
-            base: 0,
-            done_blocks: 0,
-            asked_blocks: 0,
-            compare: Compare::None,
-            write: None,
-            cancelled: false,
-            overdue: false,
-        }
-    }
-
-    /// Whether the controller refused to register the host because it is registered with another
-    /// key, which is now to be replaced.
-    fn has_to_replace(&mut self, cqe: &Cqe) -> bool {
-        let registers = matches!(self.op.kind, OpKind::Reserve(ReserveAction::Register { .. }));
-        registers
-            && cqe.status == NvmeStatus::RESERVATION_CONFLICT
-            && !core::mem::replace(&mut self.replaces, true)
-    }
-
-    /// What counts of a fused pair: the compare, when that failed.
-    fn pair_status(&self, last: Cqe) -> Cqe {
-        match self.compare {
-            // The write was not sent, and the target misses it.
-            Compare::Ended(_) if last.status == NvmeStatus::HOST_PATHING_ERROR => last,
-            Compare::Ended(compare) if !compare.status.is_success() => compare,
-            _ => last,
         }
     }
 }

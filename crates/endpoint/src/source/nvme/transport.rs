@@ -6,11 +6,11 @@
 //! names the memory in the command (by key and address, say) does so in `submit`. What cannot be
 //! sent now the transport keeps.
 
-use super::greeting::Greeted;
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
 use weft_block::Error;
 use weft_io::{Activity, DriverId, Handle};
+use weft_proto::nvme::auth::GeneratedPsk;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{HostData, SubmitError};
 use weft_proto::nvme::sqe::Sqe;
@@ -97,14 +97,20 @@ pub(crate) struct IoPlan {
     pub(crate) in_capsule_bytes: u32,
 }
 
+/// What was said.
+#[derive(Default)]
+pub(crate) struct Greeted {
+    /// The answer to Connect, if one was sent.
+    pub(crate) answer: Option<Cqe>,
+    /// The key for TLS that came of the authentication.
+    pub(crate) psk: Option<GeneratedPsk>,
+}
+
 /// A connection that stands, and what was said on it.
 pub(crate) type Opened<L> = (L, Greeted);
 
-/// One connection to a controller. It is opened on one loop and may move to another, while nothing
-/// is on its way.
-pub(crate) trait Link: Send + Sized + 'static {
-    /// Its commands.
-    type Engine: Engine;
+/// What opens connections to controllers.
+pub(crate) trait OpenLink: Sized + 'static {
     /// Where controllers are.
     type Place: Clone + Send + 'static;
 
@@ -115,6 +121,13 @@ pub(crate) trait Link: Send + Sized + 'static {
         plan: Plan<Self::Place>,
         then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
     );
+}
+
+/// One connection to a controller. It is opened on one loop and may move to another, while nothing
+/// is on its way.
+pub(crate) trait Link: OpenLink + Send {
+    /// Its commands.
+    type Engine: Engine;
 
     /// Its commands.
     fn engine(&mut self) -> &mut Self::Engine;

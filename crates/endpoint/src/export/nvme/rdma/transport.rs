@@ -189,7 +189,7 @@ impl RdmaLink {
 }
 
 impl Turn<Session> for RdmaLink {
-    type End = TargetQueuePair;
+    type Queue = TargetQueuePair;
 
     #[inline]
     fn parts(&mut self) -> (&mut Wire, &mut TargetQueuePair) {

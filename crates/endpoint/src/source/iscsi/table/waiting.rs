@@ -3,7 +3,7 @@
 use super::Table;
 use crate::limits::ISCSI_RETRIES_MAX;
 use crate::source::iscsi::step::Running;
-use crate::source::queue::GONE;
+use crate::source::settle::GONE;
 use std::time::Duration;
 use weft_block::{Outcome, Status, StatusKind};
 use weft_io::Time;

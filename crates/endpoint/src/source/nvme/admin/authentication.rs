@@ -1,20 +1,14 @@
 //! The authentication of the admin queue, between the answer to its Connect and the association's
 //! hearing of that.
 
-use super::super::authenticating::{self, Authenticating, Command};
+use super::super::authenticating::{self, Command};
 use super::super::transport::Link;
-use super::{Admin, Owner, Slot};
+use super::commands::{AdminCommand, Owner};
+use super::{Admin, UnderWay};
 use std::time::Duration;
 use weft_block::Error;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::RequestId;
-
-/// An authentication under way, and what the association is told of Connect when it is done.
-pub(super) struct UnderWay {
-    engine: Authenticating,
-    connect: RequestId,
-    answer: Cqe,
-}
 
 impl<L: Link> Admin<L> {
     /// Connect, which had this data, was answered.
@@ -66,7 +60,11 @@ impl<L: Link> Admin<L> {
 
     fn submit_authentication(&mut self, command: Command) {
         let Command { sqe, data, memory } = command;
-        self.waiting.push_back((sqe, data, Slot { owner: Owner::Authentication, data: memory }));
+        self.waiting.push_back((
+            sqe,
+            data,
+            AdminCommand { owner: Owner::Authentication, data: memory },
+        ));
         self.submit_waiting();
     }
 }

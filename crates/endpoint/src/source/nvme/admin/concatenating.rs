@@ -4,8 +4,7 @@
 
 use super::super::association::Association;
 use super::super::fault::explain;
-use super::super::greeting::Greeted;
-use super::super::transport::{Channel, IoPlan, Link, Plan};
+use super::super::transport::{Channel, Greeted, IoPlan, Link, Plan};
 use super::{Target, Then, connect};
 use crate::psk::TlsPsk;
 use crate::source::opening::TimeLimit;

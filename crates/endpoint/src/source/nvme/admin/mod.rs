@@ -1,27 +1,33 @@
 //! The admin connection: drives the state machine of an association on the control loop.
 
 mod authentication;
+mod commands;
 mod concatenating;
+mod establish;
 mod path;
+mod presence;
+mod queues;
 
-use super::association::{AdminReply, Association, Ended, IoConnection, ToAdmin};
+pub(crate) use establish::establish;
+
+use super::association::{Association, ToAdmin};
+use super::authenticating::Authenticating;
 use super::fault::explain;
-use super::greeting::Greeted;
-use super::transport::{Commands, Engine, Event, IoPlan, Link, Opened, Plan};
+use super::learned::Ended;
+use super::transport::{Engine, Link, Opened, Plan};
 use crate::control::Task;
-use crate::limits::{ABSENT_PAUSE_MS, ADMIN_DATA_BYTES_MAX, ADMIN_TIMEOUT_S};
+use crate::limits::{ADMIN_DATA_BYTES_MAX, ADMIN_TIMEOUT_S};
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
-use crate::source::queue::Gate;
+use commands::{AdminCommand, AdminCommands, Owner};
 use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{Error, ErrorKind, Presence};
+use weft_block::{Error, ErrorKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
-use weft_proto::limits::REMOTE_NAMESPACES_MAX;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{
     AdminData, DiscoveryResult, HostAction, HostConfig, HostControl, HostData, RequestId,
@@ -29,7 +35,6 @@ use weft_proto::nvme::host::{
 use weft_proto::nvme::opcode::FabricsType;
 use weft_proto::nvme::sqe::{OPCODE_FABRICS, Sqe};
 use weft_proto::nvme::types::Qid;
-use weft_proto::stream::Tag;
 
 /// Whom to connect to.
 pub(crate) struct Target<P> {
@@ -49,21 +54,6 @@ pub(crate) enum Established {
 
 type Then = Box<dyn FnOnce(Result<Established, Error>)>;
 
-/// Starts to connect on a loop, which the admin connection then lives on; `then` gets the result
-/// there.
-pub(crate) fn establish<L: Link>(
-    on: &Handle,
-    target: Target<L::Place>,
-    limit: TimeLimit,
-    association: Arc<Association<L>>,
-    then: impl FnOnce(Result<Established, Error>) + 'static,
-) {
-    if association.options.tls.concat {
-        return concatenating::authenticate(on, target, limit, association, Box::new(then));
-    }
-    connect(on, target, limit, association, Box::new(then));
-}
-
 /// Opens the admin connection.
 fn connect<L: Link>(
     on: &Handle,
@@ -82,54 +72,11 @@ fn connect<L: Link>(
     });
 }
 
-/// Whose command is in a slot.
-enum Owner {
-    Control(RequestId),
-    /// Likewise, of Connect.
-    Connect(RequestId),
-    Authentication,
-    Caller(AdminReply),
-}
-
-struct Slot {
-    owner: Owner,
-    data: Vec<u8>,
-}
-
-/// The admin commands under way, and those that have ended.
-#[derive(Default)]
-struct AdminCommands {
-    slots: Vec<Option<Slot>>,
-    ended: VecDeque<(Slot, Cqe, u32)>,
-}
-
-impl<E: Engine> Commands<E> for AdminCommands {
-    fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
-        self.slots
-            .get_mut(tag.index())?
-            .as_mut()?
-            .data
-            .get_mut(offset as usize..(offset + len) as usize)
-    }
-
-    fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
-        let slot = self.slots[tag.index()].as_ref().expect("the engine sends what was submitted");
-        &slot.data[offset as usize..(offset + len) as usize]
-    }
-
-    fn event(&mut self, _: &Handle, engine: &mut E, event: Event) {
-        let (tag, cqe, received) = match event {
-            Event::Response { tag, cqe, received_bytes } => (tag, cqe, received_bytes),
-            Event::DataFailed { tag, cqe } => {
-                let status = weft_proto::nvme::status::Status::TRANSIENT_TRANSPORT_ERROR;
-                (tag, Cqe { status, ..cqe }, 0)
-            }
-        };
-        engine.release(tag);
-        if let Some(slot) = self.slots[tag.index()].take() {
-            self.ended.push_back((slot, cqe, received));
-        }
-    }
+/// An authentication under way, and what the association is told of Connect when it is done.
+struct UnderWay {
+    engine: Authenticating,
+    connect: RequestId,
+    answer: Cqe,
 }
 
 /// An I/O queue, the commands that it holds, and its connection or why there is none.
@@ -145,11 +92,11 @@ struct Admin<L: Link> {
     target: Target<L::Place>,
     /// Commands of the state machine for which the queue had no room: those of before that it has
     /// given up are still in it.
-    waiting: VecDeque<(Sqe, HostData, Slot)>,
+    waiting: VecDeque<(Sqe, HostData, AdminCommand)>,
     /// Commands of callers, which come behind.
-    callers: VecDeque<(Sqe, HostData, Slot)>,
+    callers: VecDeque<(Sqe, HostData, AdminCommand)>,
     /// The authentication of the admin queue.
-    authenticating: Option<authentication::UnderWay>,
+    authenticating: Option<UnderWay>,
     /// I/O connections that were opened, or were not.
     opened: Rc<RefCell<Vec<OpenedQueue<L>>>>,
     deadline: Time,
@@ -223,8 +170,9 @@ impl<L: Link> Admin<L> {
                 Err(_) => return self.waiting.push_front((sqe, data, slot)),
             }
         }
-        let is_of_caller =
-            |slot: &&Option<Slot>| matches!(slot, Some(Slot { owner: Owner::Caller(_), .. }));
+        let is_of_caller = |slot: &&Option<AdminCommand>| {
+            matches!(slot, Some(AdminCommand { owner: Owner::Caller(_), .. }))
+        };
         let under_way = self.commands.slots.iter().filter(is_of_caller).count();
         for _ in under_way..HostConfig::ADMIN_COMMANDS_OF_OTHERS.into() {
             let Some((sqe, data, slot)) = self.callers.pop_front() else { return };
@@ -256,7 +204,7 @@ impl<L: Link> Admin<L> {
                     self.callers.push_back((
                         sqe,
                         data,
-                        Slot { owner: Owner::Caller(reply), data: vec![0; len as usize] },
+                        AdminCommand { owner: Owner::Caller(reply), data: vec![0; len as usize] },
                     ));
                     self.submit_waiting();
                 }
@@ -288,26 +236,6 @@ impl<L: Link> Admin<L> {
         }
     }
 
-    /// I/O connections that were opened since.
-    fn run_opened(&mut self, now: Duration) {
-        let opened = core::mem::take(&mut *self.opened.borrow_mut());
-        for (qid, commands, result) in opened {
-            match result {
-                Ok((link, Greeted { answer: Some(cqe), .. })) => {
-                    if cqe.status.is_success() {
-                        self.association.give_idle(IoConnection { qid, commands, link });
-                    }
-                    self.control.queue_opened(now, qid, &cqe);
-                }
-                Ok((_, Greeted { answer: None, .. })) => self.control.connection_lost(now, qid),
-                Err(e) => {
-                    self.reason.get_or_insert(e);
-                    self.control.connection_lost(now, qid);
-                }
-            }
-        }
-    }
-
     fn act(&mut self, on: &Handle, action: HostAction) {
         match action {
             HostAction::Admin { id, sqe, data } => {
@@ -319,7 +247,7 @@ impl<L: Link> Admin<L> {
                 let is_connect =
                     sqe.opcode() == OPCODE_FABRICS && sqe.fabrics_type() == FabricsType::CONNECT.0;
                 let owner = if is_connect { Owner::Connect(id) } else { Owner::Control(id) };
-                self.waiting.push_back((sqe, direction, Slot { owner, data }));
+                self.waiting.push_back((sqe, direction, AdminCommand { owner, data }));
                 self.submit_waiting();
             }
             HostAction::OpenQueue { qid, entries } => self.open_queue(on, qid, entries),
@@ -371,95 +299,6 @@ impl<L: Link> Admin<L> {
         if let Some(then) = self.then.take() {
             then(result);
         }
-    }
-
-    fn learn(&self) {
-        if self.control.namespaces_cut_off() {
-            tracing::warn!(
-                "{}: more than {REMOTE_NAMESPACES_MAX} namespaces; the others were not looked at",
-                self.target.name
-            );
-        }
-        self.association.learn(|learned| {
-            learned.controller = self.control.controller().clone();
-            learned.namespaces = self.control.namespaces().to_vec();
-            learned.unusable = self.control.unusable_namespaces().to_vec();
-            learned.access = self.access_states();
-        });
-    }
-
-    /// Whether the namespace that is used can be used, as far as it is known now. While that is
-    /// being found out nothing is sent to it; where there is none at present, it is asked for again
-    /// from time to time. Other data under its identifier ends the association: no more of what was
-    /// meant for the data of before may reach it.
-    fn judge(&mut self, on: &Handle) {
-        let (nsid, is_there, replaced) = {
-            let learned = self.association.learned();
-            let Some(nsid) = learned.used.as_ref().map(|used| used.nsid) else { return };
-            (
-                nsid,
-                learned.namespaces.iter().any(|namespace| namespace.nsid == nsid),
-                learned.replaced(),
-            )
-        };
-        if self.over || self.association.is_stopped() {
-            return;
-        }
-        let gate = match (self.control.is_looking(), is_there && !self.control.is_unsure(nsid)) {
-            _ if replaced.is_some() => Gate::Shut,
-            // Once it is away it stays so until it was seen.
-            (true, _) if self.association.presence() == Presence::Away => Gate::Shut,
-            (true, _) => Gate::Held,
-            (false, true) => Gate::Open,
-            (false, false) => Gate::Shut,
-        };
-        if let Some(why) = replaced {
-            return self.end_replaced(on, &why);
-        }
-        self.tell_presence(nsid, gate);
-        self.association.set_gate(gate);
-        if gate == Gate::Shut && !self.control.is_looking() {
-            let again =
-                *self.look_at.get_or_insert(on.now() + Duration::from_millis(ABSENT_PAUSE_MS));
-            self.look_timer.arm(on, self.id, again);
-        }
-    }
-
-    /// Looks again for a namespace that was not there, when it is time to.
-    fn look_for_absent(&mut self, on: &Handle) {
-        if self.look_at.take_if(|at| *at <= on.now()).is_some() {
-            self.control.look_again(on.now().since_epoch());
-        }
-    }
-
-    fn end_replaced(&mut self, on: &Handle, why: &str) {
-        self.association.stop_io();
-        let text = format!(
-            "{}: {why}; it is not used any more. Open it again if the new one is meant",
-            self.target.name
-        );
-        tracing::error!("{text}");
-        self.expected = true;
-        self.reason.get_or_insert(Error::new(ErrorKind::Refused, text));
-        self.control.shutdown(on.now().since_epoch());
-    }
-
-    fn open_queue(&self, on: &Handle, qid: Qid, entries: u16) {
-        let (options, channel) = self.association.opening();
-        // One entry of a queue stays free (Base §3.3.1.4).
-        let commands = entries.saturating_sub(1).max(1);
-        let io = IoPlan {
-            connect: self.control.io_connect(qid),
-            in_capsule_bytes: self.control.controller().in_capsule_bytes(),
-        };
-        let limit = TimeLimit::new(on, options.connect_timeout);
-        let (name, place) = (self.target.name.clone(), self.target.place.clone());
-        let plan = Plan { name, place, options, commands, io: Some(io), channel, limit };
-        let (opened, id) = (Rc::clone(&self.opened), self.id);
-        L::open(on, plan, move |on, result| {
-            opened.borrow_mut().push((qid, commands, result));
-            on.wake(id);
-        });
     }
 
     /// The association is over; `confirmed` tells whether it is certain that the controller

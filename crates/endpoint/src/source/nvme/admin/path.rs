@@ -4,11 +4,10 @@
 use super::super::association::{Association, ToAdmin};
 use super::super::transport::Link;
 use super::Admin;
-use crate::source::queue::Gate;
 use crate::source::unsettled::{Pair, Unsettled};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use weft_block::{AccessState, Presence};
+use weft_block::AccessState;
 use weft_io::Handle;
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::host::HostConfig;
@@ -96,18 +95,6 @@ impl<L: Link> Admin<L> {
             tracing::info!(
                 "{name}: controller {icid}, which was lost, was not reset; its writes end by time"
             );
-        }
-    }
-
-    /// Says so when the namespace that is used goes, or comes back.
-    pub(super) fn tell_presence(&self, nsid: Nsid, gate: Gate) {
-        let name = &self.target.name;
-        match (self.association.presence(), gate) {
-            (Presence::Here, Gate::Shut) => {
-                tracing::error!("{name}: namespace {nsid} no longer exists; it may come back")
-            }
-            (Presence::Away, Gate::Open) => tracing::warn!("{name}: namespace {nsid} is back"),
-            _ => {}
         }
     }
 

@@ -4,7 +4,7 @@
 use super::transport::RdmaLink;
 use crate::nvme::rdma::{Wire, limits};
 use crate::source::nvme::greeting::Greeting;
-use crate::source::nvme::transport::{Engine, Link, Opened, Plan};
+use crate::source::nvme::transport::{Engine, Link, OpenLink, Opened, Plan};
 use std::io;
 use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
@@ -19,15 +19,21 @@ use weft_proto::nvme_rdma::{Exposure, HostConfig, HostQueuePair, Work};
 
 type Then = Box<dyn FnOnce(&Handle, Result<Opened<RdmaLink>, Error>)>;
 
-/// Starts to open; `then` gets the result, on this loop.
-pub(super) fn open(on: &Handle, plan: Plan<Vec<SocketAddr>>, then: Then) {
-    let mut then = Some(then);
-    let until = plan.limit.until;
-    on.spawn(|id| {
-        on.wake_at(id, until);
-        on.wake(id);
-        Opening { plan, id, nth: 0, attempt: Attempt::None, why: None, then: then.take() }
-    });
+impl OpenLink for RdmaLink {
+    type Place = Vec<SocketAddr>;
+
+    fn open(
+        on: &Handle,
+        plan: Plan<Vec<SocketAddr>>,
+        then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
+    ) {
+        let (until, then): (_, Then) = (plan.limit.until, Box::new(then));
+        on.spawn(|id| {
+            on.wake_at(id, until);
+            on.wake(id);
+            Opening { plan, id, nth: 0, attempt: Attempt::None, why: None, then: Some(then) }
+        });
+    }
 }
 
 /// How far the present attempt is.

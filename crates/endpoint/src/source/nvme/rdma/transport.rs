@@ -4,11 +4,8 @@
 //! to. Where that cannot be had, the command that needs it waits, and all behind it, until that of
 //! another command is free.
 
-use super::opening;
 use crate::nvme::rdma::{NoMemoryNow, Turn, Wire};
-use crate::source::nvme::transport::{Commands, Engine, Event, Link, Opened, Plan};
-use std::net::SocketAddr;
-use weft_block::Error;
+use crate::source::nvme::transport::{Commands, Engine, Event, Link};
 use weft_io::rdma::Memory;
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::nvme::host::{HostData, SubmitError};
@@ -71,7 +68,7 @@ impl RdmaLink {
 }
 
 impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
-    type End = HostQueuePair;
+    type Queue = HostQueuePair;
 
     #[inline]
     fn parts(&mut self) -> (&mut Wire, &mut HostQueuePair) {
@@ -161,15 +158,6 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
 
 impl Link for RdmaLink {
     type Engine = RdmaEngine;
-    type Place = Vec<SocketAddr>;
-
-    fn open(
-        on: &Handle,
-        plan: Plan<Vec<SocketAddr>>,
-        then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
-    ) {
-        opening::open(on, plan, Box::new(then));
-    }
 
     #[inline]
     fn engine(&mut self) -> &mut RdmaEngine {

@@ -1,6 +1,7 @@
 //! Tables of commands without a connection.
 
 use super::*;
+use weft_block::ReserveAction;
 use weft_proto::nvme_tcp::{HostConfig, HostConnection};
 
 pub(in crate::source::nvme) fn namespace() -> RemoteNamespace {

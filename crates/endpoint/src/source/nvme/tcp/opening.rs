@@ -4,8 +4,8 @@ use super::transport::TcpLink;
 use crate::names::Names;
 use crate::psk::TlsPsk;
 use crate::pump::{Flow, Handler};
-use crate::source::nvme::greeting::{Greeted, Greeting};
-use crate::source::nvme::transport::{Channel, Commands, Event, Opened, Plan};
+use crate::source::nvme::greeting::Greeting;
+use crate::source::nvme::transport::{Channel, Commands, Event, Greeted, OpenLink, Opened, Plan};
 use crate::source::opening::{self, Handshake, Next, Place};
 use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
@@ -16,36 +16,40 @@ use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostEvent};
 use weft_proto::stream::Tag;
 use weft_tls::{Client, Peer};
 
-/// Starts to open; `then` gets the result, on this loop.
-pub(super) fn open(
-    on: &Handle,
-    plan: Plan<Vec<SocketAddr>>,
-    then: impl FnOnce(&Handle, Result<Opened<TcpLink>, Error>) + 'static,
-) {
-    let greeting = Greeting::new(&plan);
-    let Plan { name, place: addresses, options, commands, io, limit, channel } = plan;
-    let host = HostConfig {
-        digests: Digests { header: options.hdr_digest, data: options.data_digest },
-        queue_entries: commands,
-        ..HostConfig::default()
-    };
-    let in_capsule_bytes = io.as_ref().map_or(FABRICS_CAPSULE_DATA_BYTES, |io| io.in_capsule_bytes);
-    let connecting = Connecting {
-        name: name.clone(),
-        host,
-        generated: (channel == Channel::Keyed).then_some(options.secrets.controller.is_some()),
-        psk: options.tls.psk,
-        peer: None,
-        greeting,
-        in_capsule_bytes,
-        ready: false,
-        refused: None,
-        terminated: None,
-    };
-    let plan = opening::Plan { name, place: Place::Addresses(addresses), limit };
-    opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
-        then(on, opened.map(|(pump, greeted)| (TcpLink::new(pump), greeted)));
-    });
+impl OpenLink for TcpLink {
+    type Place = Vec<SocketAddr>;
+
+    fn open(
+        on: &Handle,
+        plan: Plan<Vec<SocketAddr>>,
+        then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
+    ) {
+        let greeting = Greeting::new(&plan);
+        let Plan { name, place: addresses, options, commands, io, limit, channel } = plan;
+        let host = HostConfig {
+            digests: Digests { header: options.hdr_digest, data: options.data_digest },
+            queue_entries: commands,
+            ..HostConfig::default()
+        };
+        let in_capsule_bytes =
+            io.as_ref().map_or(FABRICS_CAPSULE_DATA_BYTES, |io| io.in_capsule_bytes);
+        let connecting = Connecting {
+            name: name.clone(),
+            host,
+            generated: (channel == Channel::Keyed).then_some(options.secrets.controller.is_some()),
+            psk: options.tls.psk,
+            peer: None,
+            greeting,
+            in_capsule_bytes,
+            ready: false,
+            refused: None,
+            terminated: None,
+        };
+        let plan = opening::Plan { name, place: Place::Addresses(addresses), limit };
+        opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
+            then(on, opened.map(|(pump, greeted)| (Self::new(pump), greeted)));
+        });
+    }
 }
 
 /// A digest that the host asked for and the target does not grant: whoever asks for one relies on
@@ -122,7 +126,7 @@ impl Handler<HostConnection> for Connecting {
 
 impl Handshake for Connecting {
     type Engine = HostConnection;
-    type Known = Greeted;
+    type Learned = Greeted;
     type Failure = Error;
 
     const PEER: &'static str = "a target";

@@ -1,11 +1,8 @@
 //! NVMe/TCP as a transport of hosts: a stream pump with the host's engine.
 
-use super::opening;
 use crate::nvme::names::remark_all;
-use crate::pump::{End, Flow, Handler, StreamPump};
-use crate::source::nvme::transport::{Commands, Engine, Event, Link, Opened, Plan};
-use std::net::SocketAddr;
-use weft_block::Error;
+use crate::pump::{ConnectionEnd, Flow, Handler, StreamPump};
+use crate::source::nvme::transport::{Commands, Engine, Event, Link};
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::host::{HostData, SubmitError};
@@ -66,12 +63,12 @@ impl Engine for HostConnection {
 }
 
 /// Hands commands what the pump has for them.
-struct Told<'a, C> {
+struct CommandsHandler<'a, C> {
     commands: &'a mut C,
     terminated: &'a mut Option<String>,
 }
 
-impl<C: Commands<HostConnection>> Handler<HostConnection> for Told<'_, C> {
+impl<C: Commands<HostConnection>> Handler<HostConnection> for CommandsHandler<'_, C> {
     #[inline]
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         self.commands.memory_mut(tag, offset, len)
@@ -107,15 +104,6 @@ impl<C: Commands<HostConnection>> Handler<HostConnection> for Told<'_, C> {
 
 impl Link for TcpLink {
     type Engine = HostConnection;
-    type Place = Vec<SocketAddr>;
-
-    fn open(
-        on: &Handle,
-        plan: Plan<Vec<SocketAddr>>,
-        then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
-    ) {
-        opening::open(on, plan, then);
-    }
 
     #[inline]
     fn engine(&mut self) -> &mut HostConnection {
@@ -132,8 +120,9 @@ impl Link for TcpLink {
 
     #[inline]
     fn receive(&mut self, on: &Handle, commands: &mut impl Commands<HostConnection>) -> Activity {
-        let activity =
-            self.pump.receive(on, &mut Told { commands, terminated: &mut self.terminated });
+        let activity = self
+            .pump
+            .receive(on, &mut CommandsHandler { commands, terminated: &mut self.terminated });
         let noted = self.pump.engine.take_deviations();
         if !noted.is_empty() {
             self.remark(noted);
@@ -143,7 +132,8 @@ impl Link for TcpLink {
 
     #[inline]
     fn send(&mut self, on: &Handle, commands: &mut impl Commands<HostConnection>) -> Activity {
-        let activity = self.pump.send(on, &mut Told { commands, terminated: &mut self.terminated });
+        let activity =
+            self.pump.send(on, &mut CommandsHandler { commands, terminated: &mut self.terminated });
         activity.or_settled_if(!self.pump.has_unsent())
     }
 
@@ -170,9 +160,9 @@ impl Link for TcpLink {
     fn why_ended(&self) -> String {
         match (self.complaint(), self.pump.end()) {
             (Some(complaint), _) => format!("the controller {complaint}"),
-            (None, Some(End::Peer)) => "the controller closed it".into(),
-            (None, Some(End::Error(e))) => e.to_string(),
-            (None, Some(End::Engine) | None) => "it was closed".into(),
+            (None, Some(ConnectionEnd::Peer)) => "the controller closed it".into(),
+            (None, Some(ConnectionEnd::Error(e))) => e.to_string(),
+            (None, Some(ConnectionEnd::Engine) | None) => "it was closed".into(),
         }
     }
 

@@ -18,7 +18,7 @@ use weft_block::{AccessState, Device, Presence};
 use weft_io::{DriverId, RemoteLoop};
 
 /// See the module.
-pub(super) struct Group {
+pub(super) struct PathGroup {
     pub(super) url: String,
     pub(super) control: Control,
     pub(super) options: PathOptions,
@@ -47,11 +47,11 @@ pub(super) struct Group {
     /// No path will ever be used again.
     gone: AtomicBool,
     keeper: OnceLock<DriverId>,
-    state: Mutex<State>,
+    state: Mutex<GroupState>,
 }
 
 #[derive(Default)]
-struct State {
+struct GroupState {
     paths: Vec<Entry>,
     users: Vec<User>,
     /// Name of the next queue.
@@ -92,7 +92,7 @@ struct User {
     quiet_for: u64,
 }
 
-impl Group {
+impl PathGroup {
     pub(super) fn new(
         url: String,
         control: Control,
@@ -111,7 +111,8 @@ impl Group {
             counted: Counted::default(),
             counters: Vec::new(),
         };
-        let state = State { paths: urls.into_iter().map(entry).collect(), ..State::default() };
+        let state =
+            GroupState { paths: urls.into_iter().map(entry).collect(), ..GroupState::default() };
         let log = (base.features.volatile_cache && base.features.write)
             .then(|| Arc::new(Unflushed::new(options.unflushed_bytes)));
         Self {
@@ -136,7 +137,7 @@ impl Group {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GroupState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -229,7 +230,7 @@ impl Group {
         !self.state().users.is_empty()
     }
 
-    /// Unflushed writes will be written again: queues send nothing until [`Group::open_gate`].
+    /// Unflushed writes will be written again: queues send nothing until [`PathGroup::open_gate`].
     /// Returns the number of this replay.
     pub(super) fn close_gate(&self) -> u64 {
         self.gates.fetch_add(1, Ordering::AcqRel);
@@ -238,7 +239,7 @@ impl Group {
         number
     }
 
-    /// See [`Group::close_gate`].
+    /// See [`PathGroup::close_gate`].
     pub(super) fn open_gate(&self) {
         self.gates.fetch_sub(1, Ordering::AcqRel);
         self.tell_queues();

@@ -19,13 +19,13 @@ use weft_io::{LoopConfig, RemoteLoop, Time};
 const TICK: Duration = Duration::from_micros(10);
 
 /// Loops for a target, and how a host opens something.
-pub(super) struct Stage {
+pub(super) struct Testbed {
     pub(super) target: [RemoteLoop; 2],
     pub(super) options: ConnectOptions,
     _kept: Box<dyn Any>,
 }
 
-impl Stage {
+impl Testbed {
     pub(super) fn of_the_system() -> Self {
         let loops =
             Loops::start(&LoopsConfig { threads: Some(3), ..LoopsConfig::default() }).unwrap();

@@ -3,7 +3,8 @@
 use super::flights::Flight;
 use super::options::Failover;
 use crate::limits::{PATH_REFUSALS_MAX, PATH_REPEATS_MAX};
-use weft_block::{OpKind, Outcome, Status, StatusKind};
+use crate::source::settle::GONE;
+use weft_block::{Completion, OpKind, Outcome, Status, StatusKind};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,16 @@ pub(super) fn verdict(flight: &Flight, outcome: &Outcome, failover: Failover) ->
     }
 }
 
+/// What a lost path completed while unflushed writes were written again is not believed: a write
+/// may have been lost or undone, a read may show data that was older than what had been
+/// acknowledged, and a flush may have covered what was then written over.
+pub(super) fn doubt(completion: &mut Completion) {
+    // A discard is a hint.
+    if completion.op.kind != OpKind::Discard && completion.outcome.is_success() {
+        completion.outcome = Outcome::settled(GONE);
+    }
+}
+
 /// Whether a device that answered did so for the path and not for the data: the command was not
 /// executed, and another path may work.
 fn speaks_of_path(status: &Status) -> bool {
@@ -65,7 +76,6 @@ mod tests {
     use weft_block::Op;
     use weft_io::Time;
 
-    const GONE: Status = Status::new(StatusKind::Gone);
     const WRITE: OpKind = OpKind::Write { fua: false };
 
     fn judge(kind: OpKind, outcome: Outcome) -> Verdict {

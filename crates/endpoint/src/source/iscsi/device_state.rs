@@ -1,7 +1,7 @@
 //! What the queues of a device share: its sessions, its time limits, its size, and whom to wake
 //! when that changes.
 
-use super::isids::Names;
+use super::session_names::SessionNames;
 use crate::iscsi_remarks::Remarks;
 use crate::paths::Failover;
 use crate::source::ConnectOptions;
@@ -15,10 +15,10 @@ use weft_proto::iscsi::initiator::Initiator;
 use weft_proto::scsi::initiator::{Disk, PortState};
 
 /// State that all queues of one iSCSI device share.
-pub(super) struct Shared {
+pub(super) struct DeviceState {
     pub(super) idle: Arc<Idle<Initiator>>,
     /// Our part of the names of the sessions.
-    pub(super) isids: Arc<Names>,
+    pub(super) isids: Arc<SessionNames>,
     /// How well the target's port reaches the logical unit.
     access: Mutex<AccessState>,
     /// How long the disk may be busy.
@@ -42,10 +42,10 @@ pub(super) struct Shared {
     users: Mutex<Vec<(RemoteLoop, DriverId)>>,
 }
 
-impl Shared {
+impl DeviceState {
     pub(super) fn new(
         idle: Arc<Idle<Initiator>>,
-        isids: Arc<Names>,
+        isids: Arc<SessionNames>,
         options: &ConnectOptions,
         disk: &Disk,
     ) -> Self {

@@ -1,12 +1,11 @@
 //! Whether the logical unit is still the one that was opened, and of what size: what a session asks
 //! between operations.
 
-use super::{CAPACITY_BYTES, Slot, Table};
+use super::{CAPACITY_BYTES, Table, TaskSlot};
 use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
 use crate::source::iscsi::identity;
 use crate::source::iscsi::idle_sessions::RESTARTED;
 use std::time::Duration;
-use weft_block::{Raw, Status};
 use weft_proto::iscsi::initiator::{CommandData, End, Initiator};
 use weft_proto::scsi::cdb::Command as Scsi;
 use weft_proto::scsi::initiator::Verdict;
@@ -17,7 +16,7 @@ impl Table {
     /// Asks what is worth knowing of the disk.
     pub(super) fn look_around(&mut self, engine: &mut Initiator) {
         if let Some(question) = self.identification.question(self.now) {
-            let slot = Slot::Identity(Box::new([0; ISCSI_PROBE_BYTES]));
+            let slot = TaskSlot::Identity(Box::new([0; ISCSI_PROBE_BYTES]));
             if self.ask(engine, question, CommandData::In(ISCSI_PROBE_BYTES as u32), slot) {
                 self.identification.asked();
             }
@@ -25,7 +24,7 @@ impl Table {
         self.ask_access(engine);
         if self.capacity_at.is_some_and(|at| at <= self.now) {
             let allocation = CAPACITY_BYTES;
-            let slot = Slot::Capacity([0; CAPACITY_BYTES as usize]);
+            let slot = TaskSlot::Capacity([0; CAPACITY_BYTES as usize]);
             let asked = self.ask(
                 engine,
                 Scsi::ReadCapacity16 { allocation },
@@ -39,7 +38,7 @@ impl Table {
             && self.now >= self.touched + self.shared.interval
         {
             self.touched = self.now;
-            self.ask(engine, Scsi::TestUnitReady, CommandData::None, Slot::Ready);
+            self.ask(engine, Scsi::TestUnitReady, CommandData::None, TaskSlot::Ready);
         }
     }
 
@@ -123,9 +122,4 @@ impl Table {
             _ => {}
         }
     }
-}
-
-/// Whether the target has said that there is no such logical unit.
-pub(super) fn is_missing(status: &Status) -> bool {
-    matches!(status.raw, Some(Raw::Scsi(raw)) if raw.additional_sense == AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED.0)
 }

@@ -13,7 +13,7 @@
 //! disconnect without waiting for answers, and there is no other server at which they could be
 //! repeated.)
 
-use super::stream::{End, State, StreamPump};
+use super::stream::{ConnectionEnd, ConnectionState, StreamPump};
 use weft_io::Handle;
 use weft_proto::stream::StreamEngine;
 
@@ -36,7 +36,7 @@ impl<E: StreamEngine> StreamPump<E> {
     #[inline]
     pub(super) fn look_at_peer(&mut self, on: &Handle) {
         if self.heeds_end
-            && matches!(self.state, State::Paused | State::Resumed)
+            && matches!(self.state, ConnectionState::Paused | ConnectionState::Resumed)
             && self.has_peer_left(on)
         {
             self.leave_unexecuted(0);
@@ -52,7 +52,7 @@ impl<E: StreamEngine> StreamPump<E> {
             self.peer()
         );
         self.carry.clear();
-        self.finish(End::Peer);
+        self.finish(ConnectionEnd::Peer);
     }
 
     /// Has the connection reset, not closed in order, if it is dropped while `owes_answers` says
@@ -78,7 +78,7 @@ impl<E> Drop for StreamPump<E> {
     fn drop(&mut self) {
         // What is closed in order was told to be by the layer above, and not by an engine that has
         // given up.
-        if self.engine_gave_up || !matches!(self.state, State::Closing { .. }) {
+        if self.engine_gave_up || !matches!(self.state, ConnectionState::Closing { .. }) {
             self.reset_if_owed();
         }
     }

@@ -6,14 +6,10 @@
 //! out. Therefore only a device with one session, which is its only path, changes reservations. A
 //! session that takes the place of a lost one has the same name, and with it the registration.
 
-use super::Table;
 use crate::limits::ISCSI_FULL_STATUS_BYTES;
 use crate::memory::piece_mut;
 use uuid::Uuid;
-use weft_block::limits::RESERVATION_REPORT_BYTES;
-use weft_block::{
-    Op, OpKind, ReservationHolder, ReservationKind, ReservationReport, ReserveAction,
-};
+use weft_block::{Op, ReservationHolder, ReservationKind, ReservationReport, ReserveAction};
 use weft_proto::reservation::Kind;
 use weft_proto::scsi::cdb::Command;
 use weft_proto::scsi::initiator::parameters::{RESERVE_OUT_BYTES, reserve_out};
@@ -21,20 +17,10 @@ use weft_proto::scsi::initiator::{FullStatus, Registrant};
 use weft_proto::scsi::opcode::{ReserveIn, ReserveOut};
 
 /// Parameter data of READ FULL STATUS.
-pub(in crate::source::iscsi) type Status = [u8; ISCSI_FULL_STATUS_BYTES];
-
-impl Table {
-    /// Whether an operation on the reservation can be done here.
-    pub(super) fn reserves(&self, kind: OpKind) -> bool {
-        let fits = self.disk.block_bytes as usize <= RESERVATION_REPORT_BYTES;
-        self.disk.reservations && if kind.is_reserve() { self.shared.is_only_session } else { fits }
-    }
-}
+pub(super) type Status = [u8; ISCSI_FULL_STATUS_BYTES];
 
 /// The command of a change, and its parameter list.
-pub(in crate::source::iscsi) fn change(
-    action: ReserveAction,
-) -> (Command, [u8; RESERVE_OUT_BYTES]) {
+pub(super) fn change(action: ReserveAction) -> (Command, [u8; RESERVE_OUT_BYTES]) {
     let (action, kind, keys) = match action {
         ReserveAction::Register { key } => (ReserveOut::REGISTER_AND_IGNORE, None, (0, key)),
         ReserveAction::Unregister { key } => (ReserveOut::REGISTER, None, (key, 0)),
@@ -50,7 +36,7 @@ pub(in crate::source::iscsi) fn change(
 }
 
 /// The command that asks for the report.
-pub(in crate::source::iscsi) fn question() -> Command {
+pub(super) fn question() -> Command {
     Command::ReserveIn {
         action: ReserveIn::READ_FULL_STATUS,
         allocation: ISCSI_FULL_STATUS_BYTES as u32,
@@ -58,7 +44,7 @@ pub(in crate::source::iscsi) fn question() -> Command {
 }
 
 /// Puts the report that came into the data of its operation; `false`: it is none.
-pub(in crate::source::iscsi) fn fill(op: &mut Op, status: &[u8]) -> bool {
+pub(super) fn fill(op: &mut Op, status: &[u8]) -> bool {
     let Some(status) = FullStatus::decode(status, ISCSI_FULL_STATUS_BYTES) else { return false };
     let kind = status.kind.and_then(|kind| ReservationKind::of_nvme(kind.nvme()));
     let registrants = status.registrants.iter().map(holder).collect();

@@ -1,0 +1,45 @@
+//! What the reservations of all namespaces have in common: the exports that are told of changes, and
+//! the thread that writes state files.
+
+use super::Follower;
+use super::pending::Pending;
+use super::pool::Pool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use uuid::Uuid;
+use weft_proto::reservation::Changes;
+
+/// What the reservations of all namespaces have in common.
+pub(super) struct Common {
+    followers: Mutex<Vec<Weak<dyn Follower>>>,
+    /// Writes state files.
+    pub storing: Pool,
+}
+
+impl Common {
+    pub(super) fn new() -> Self {
+        Self { followers: Mutex::default(), storing: Pool::new("weft-reservations", 1) }
+    }
+
+    /// Tells all exports. Those whose commands are aborted keep `pending` until no device has any
+    /// of them.
+    pub fn tell(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+        let followers: Vec<_> = {
+            let mut followers = self.followers();
+            followers.retain(|follower| follower.strong_count() > 0);
+            followers.iter().filter_map(Weak::upgrade).collect()
+        };
+        followers
+            .iter()
+            .for_each(|follower| follower.reservations_changed(namespace, changes, pending));
+    }
+
+    /// Adds an export, for as long as it is there.
+    pub(super) fn join<F: Follower + 'static>(&self, follower: &Arc<F>) {
+        let weak: Weak<F> = Arc::downgrade(follower);
+        self.followers().push(weak);
+    }
+
+    fn followers(&self) -> MutexGuard<'_, Vec<Weak<dyn Follower>>> {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,96 @@
+//! Whether the namespace that is used is there, and still the one that was opened.
+
+use super::super::transport::Link;
+use super::Admin;
+use crate::limits::ABSENT_PAUSE_MS;
+use crate::source::queue::Gate;
+use std::time::Duration;
+use weft_block::{Error, ErrorKind, Presence};
+use weft_io::Handle;
+use weft_proto::limits::REMOTE_NAMESPACES_MAX;
+use weft_proto::nvme::types::Nsid;
+
+impl<L: Link> Admin<L> {
+    pub(super) fn learn(&self) {
+        if self.control.namespaces_cut_off() {
+            tracing::warn!(
+                "{}: more than {REMOTE_NAMESPACES_MAX} namespaces; the others were not looked at",
+                self.target.name
+            );
+        }
+        self.association.learn(|learned| {
+            learned.controller = self.control.controller().clone();
+            learned.namespaces = self.control.namespaces().to_vec();
+            learned.unusable = self.control.unusable_namespaces().to_vec();
+            learned.access = self.access_states();
+        });
+    }
+
+    /// Whether the namespace that is used can be used, as far as it is known now. While that is
+    /// being found out nothing is sent to it; where there is none at present, it is asked for again
+    /// from time to time. Other data under its identifier ends the association: no more of what was
+    /// meant for the data of before may reach it.
+    pub(super) fn judge(&mut self, on: &Handle) {
+        let (nsid, is_there, replaced) = {
+            let learned = self.association.learned();
+            let Some(nsid) = learned.used.as_ref().map(|used| used.nsid) else { return };
+            (
+                nsid,
+                learned.namespaces.iter().any(|namespace| namespace.nsid == nsid),
+                learned.replaced(),
+            )
+        };
+        if self.over || self.association.is_stopped() {
+            return;
+        }
+        let gate = match (self.control.is_looking(), is_there && !self.control.is_unsure(nsid)) {
+            _ if replaced.is_some() => Gate::Shut,
+            // Once it is away it stays so until it was seen.
+            (true, _) if self.association.presence() == Presence::Away => Gate::Shut,
+            (true, _) => Gate::Held,
+            (false, true) => Gate::Open,
+            (false, false) => Gate::Shut,
+        };
+        if let Some(why) = replaced {
+            return self.end_replaced(on, &why);
+        }
+        self.tell_presence(nsid, gate);
+        self.association.set_gate(gate);
+        if gate == Gate::Shut && !self.control.is_looking() {
+            let again =
+                *self.look_at.get_or_insert(on.now() + Duration::from_millis(ABSENT_PAUSE_MS));
+            self.look_timer.arm(on, self.id, again);
+        }
+    }
+
+    /// Looks again for a namespace that was not there, when it is time to.
+    pub(super) fn look_for_absent(&mut self, on: &Handle) {
+        if self.look_at.take_if(|at| *at <= on.now()).is_some() {
+            self.control.look_again(on.now().since_epoch());
+        }
+    }
+
+    fn end_replaced(&mut self, on: &Handle, why: &str) {
+        self.association.stop_io();
+        let text = format!(
+            "{}: {why}; it is not used any more. Open it again if the new one is meant",
+            self.target.name
+        );
+        tracing::error!("{text}");
+        self.expected = true;
+        self.reason.get_or_insert(Error::new(ErrorKind::Refused, text));
+        self.control.shutdown(on.now().since_epoch());
+    }
+
+    /// Says so when the namespace that is used goes, or comes back.
+    fn tell_presence(&self, nsid: Nsid, gate: Gate) {
+        let name = &self.target.name;
+        match (self.association.presence(), gate) {
+            (Presence::Here, Gate::Shut) => {
+                tracing::error!("{name}: namespace {nsid} no longer exists; it may come back")
+            }
+            (Presence::Away, Gate::Open) => tracing::warn!("{name}: namespace {nsid} is back"),
+            _ => {}
+        }
+    }
+}
