@@ -12,12 +12,9 @@ mod gateways;
 mod hostile;
 mod inventory;
 mod iscsi_own;
-#[cfg(target_os = "linux")]
-mod iscsi_tgt;
 mod iscsi_wire;
 mod listeners;
 mod loopback;
-mod matrix;
 mod nbd_unaligned;
 #[path = "common/page.rs"]
 mod page;

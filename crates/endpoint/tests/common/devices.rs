@@ -1,5 +1,7 @@
 //! A device whose completions come when a test wants them, and which changes when a test says so.
 
+#![allow(dead_code, reason = "each test program uses what it needs")]
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,7 @@
 //! What listens in a test, on loops of its own.
 
+#![allow(dead_code, reason = "each test program uses what it needs")]
+
 use std::ops::Deref;
 use std::sync::Arc;
 use weft_block::{BlockDevice, OpenOptions};

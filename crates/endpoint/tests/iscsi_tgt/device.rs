@@ -1,6 +1,6 @@
 //! What a disk of tgt is as a device.
 
-use super::tgt::{Tgt, options};
+use crate::tgt::{Tgt, options};
 use std::time::Duration;
 use weft_block::testing::{Plan, conformance};
 use weft_endpoint::source::ConnectOptions;

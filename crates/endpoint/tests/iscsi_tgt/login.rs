@@ -1,6 +1,6 @@
 //! Names, secrets and discovery.
 
-use super::tgt::{IQN, Tgt, options};
+use crate::tgt::{IQN, Tgt, options};
 use weft_block::ErrorKind;
 use weft_endpoint::source::ConnectOptions;
 use weft_endpoint::source::iscsi::{IscsiOptions, discover};

@@ -41,7 +41,7 @@ pub const PROTOCOLS: &[Protocol] = &[
 /// when those have ended.
 pub const QUEUES: u16 = 8;
 
-pub struct Served(crate::served::Served<Exports>);
+pub struct Served(crate::common::Served<Exports>);
 
 impl Served {
     pub fn start(protocol: &Protocol, devices: Vec<Arc<dyn BlockDevice>>) -> Self {
@@ -59,7 +59,7 @@ impl Served {
         let start = |loops: &[RemoteLoop]| {
             export::start(&config, &[listen], loops).unwrap_or_else(|e| panic!("{e}"))
         };
-        Self(crate::served::Served::start(&crate::served::loops(2), start))
+        Self(crate::common::Served::start(&crate::common::loops(2), start))
     }
 
     /// The URL of each device.

@@ -1,10 +1,14 @@
 //! The matrix: each source behind each export, opened again by that protocol's initiator, passes
 //! the conformance test of a local device. A further protocol is one more line of [`PROTOCOLS`].
 
+#[path = "../common/served.rs"]
+mod common;
+#[path = "../common/devices.rs"]
+mod devices;
 mod served;
 mod watched;
 
-use crate::devices::Testing;
+use devices::Testing;
 use served::{PROTOCOLS, Protocol, QUEUES, Served, open_once};
 use std::sync::Arc;
 use watched::Watched;
