@@ -5,8 +5,6 @@ use crate::exit::Failure;
 use crate::mdns::Announcement;
 use clap::Args;
 use std::net::SocketAddr;
-use weft_block::ErrorKind;
-use weft_endpoint::inventory::LiveInventory;
 use weft_endpoint::url::{HostPort, NVME_TCP, NvmeTransport, NvmeUrl};
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::types::Nqn;
@@ -29,19 +27,14 @@ pub struct AnnounceArgs {
 }
 
 impl AnnounceArgs {
-    /// Adds the referrals to what exports of the inventory will tell, and names the discovery
-    /// subsystem.
-    pub fn refer(&self, inventory: &LiveInventory) -> Result<(), Failure> {
-        inventory.set_referrals(&self.referral);
-        let Some(name) = &self.discovery_nqn else { return Ok(()) };
-        if inventory.now().subsystem(name).is_some() {
-            let text = format!(
-                "--discovery-nqn {name} is the name of a subsystem that is served: give discovery another one"
-            );
-            return Err(Failure::of(ErrorKind::Usage, text));
-        }
-        inventory.set_discovery_nqn(name.clone());
-        Ok(())
+    /// Other discovery controllers of which hosts are told.
+    pub fn referrals(&self) -> &[TransportAddress] {
+        &self.referral
+    }
+
+    /// Name of the discovery subsystem beside the well-known one.
+    pub fn discovery_nqn(&self) -> Option<&Nqn> {
+        self.discovery_nqn.as_ref()
     }
 
     /// Announces a server that is reached at `urls` and listens at `listen`, if that is wanted.

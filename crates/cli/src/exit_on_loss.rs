@@ -2,12 +2,8 @@
 
 use crate::exit::Failure;
 use clap::Args;
-use std::time::Duration;
 use weft_endpoint::ConnectOptions;
-
-/// Seconds after which a lost path is given up with --exit-on-loss, if --ctrl-loss-tmo does not say
-/// otherwise: nvme-cli's default.
-const GIVES_UP_S: u64 = 600;
+use weft_server::sources::paths_end;
 
 /// The option.
 #[derive(Args, Clone, Copy, Debug)]
@@ -22,7 +18,7 @@ impl LossArgs {
     /// The options of sources: with --exit-on-loss a source is lost at some time.
     pub fn limit(self, mut options: ConnectOptions) -> ConnectOptions {
         if self.exit_on_loss {
-            options.paths.ctrl_loss_timeout.get_or_insert(Duration::from_secs(GIVES_UP_S));
+            paths_end(&mut options);
         }
         options
     }

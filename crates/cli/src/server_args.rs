@@ -5,6 +5,9 @@ use clap::Args;
 use weft_server::management::client::Client;
 use weft_server::management::place;
 
+/// Environment variable with the control socket for commands without `--control`.
+const VARIABLE: &str = "WEFT_CONTROL";
+
 /// Which server a command asks.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ServerArgs {
@@ -17,6 +20,8 @@ pub struct ServerArgs {
 impl ServerArgs {
     /// A connection to the server that is meant.
     pub fn connect(&self) -> Result<Client, Failure> {
-        Ok(Client::connect(&place::meant(self.control.as_deref())?)?)
+        let variable = || std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+        let given = self.control.clone().or_else(variable);
+        Ok(Client::connect(&place::meant(given.as_deref())?)?)
     }
 }

@@ -42,6 +42,14 @@ impl Default for LoopsConfig {
     }
 }
 
+impl LoopsConfig {
+    /// How many loops there will be.
+    pub fn count(&self) -> usize {
+        let cores = || self.cpus.as_ref().map_or_else(|| weft_io::cpu::allowed().len(), Vec::len);
+        self.threads.unwrap_or_else(cores).max(1)
+    }
+}
+
 /// Running loops. Dropping it ends them.
 pub struct Loops {
     remotes: Vec<RemoteLoop>,
@@ -51,8 +59,7 @@ pub struct Loops {
 impl Loops {
     /// Starts the loops.
     pub fn start(config: &LoopsConfig) -> Result<Self, Error> {
-        let cores = config.cpus.as_ref().map_or_else(|| weft_io::cpu::allowed().len(), Vec::len);
-        let count = config.threads.unwrap_or(cores).max(1);
+        let count = config.count();
         let mut loops =
             Self { remotes: Vec::with_capacity(count), threads: Vec::with_capacity(count) };
         for n in 0..count {

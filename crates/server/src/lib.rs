@@ -13,6 +13,7 @@
 //! Nothing here parses a command line, prints, or ends the process. Errors are [`Error`] and, for
 //! requests to a running server, [`management::protocol::Fault`].
 //!
+//! * [`server`]: a whole server, from its start to its end.
 //! * [`config`]: the configuration file, and what it asks for.
 //! * [`served`]: what is served, and every change of it.
 //! * [`management`]: the control socket, for both ends.
@@ -36,8 +37,10 @@ pub mod programs;
 pub mod psk;
 pub mod secret;
 pub mod served;
+pub mod server;
 pub mod service;
 pub mod sources;
 pub mod values;
 
+pub use server::{Environment, Event, Server};
 pub use weft_block::{Error, ErrorKind};

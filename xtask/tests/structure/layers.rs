@@ -185,3 +185,45 @@ fn engines_are_the_same_on_every_system() {
     }
     demand("their tests run on one system, and are to hold for all", faults);
 }
+
+/// What only the program does: whoever runs a server says what becomes of its lines and errors.
+fn is_of_the_program(path: &[String]) -> bool {
+    const PRINTS: [&str; 4] = ["print", "println", "eprint", "eprintln"];
+    const STREAMS: [&str; 3] = ["stdin", "stdout", "stderr"];
+    let ends = |of: &str, what: &[&str]| {
+        path.windows(2).any(|pair| pair[0] == of && what.contains(&pair[1].as_str()))
+    };
+    path[0] == "clap"
+        || matches!(path, [only] if PRINTS.contains(&only.as_str()))
+        || ends("io", &STREAMS)
+        || ends("process", &["abort", "exit"])
+}
+
+#[test]
+fn servers_leave_the_command_line_and_the_process_to_the_program() {
+    let mut faults = Vec::new();
+    for (file, source) in files::below("crates/server/src", "rs") {
+        // What comes before the tests is shipped.
+        let shipped = source.split("#[cfg(test)]").next().unwrap_or_default();
+        if is_test(&file) {
+            continue;
+        }
+        let found = tokens::paths(shipped).into_iter().filter(|path| is_of_the_program(path));
+        faults.extend(found.map(|path| format!("{file}: {}", path.join("::"))));
+    }
+    demand("a server returns what is to be printed, and an error instead of an exit", faults);
+}
+
+#[test]
+fn what_only_the_program_does_is_found() {
+    let found = |source: &str| tokens::paths(source).iter().any(|path| is_of_the_program(path));
+    for wrong in [
+        "fn f() { println!(\"a\") }",
+        "use clap::Args;",
+        "use std::{io::stdout, fs};",
+        "fn f() { std::process::exit(1) }",
+    ] {
+        assert!(found(wrong), "{wrong}");
+    }
+    assert!(!found("fn f(of: Output) { of.stdout; std::process::id() }"));
+}

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use uuid::Uuid;
-use weft_block::AccessState;
 use weft_block::limit::Limit;
+use weft_block::{AccessState, Error, ErrorKind};
 use weft_endpoint::TlsFiles;
 use weft_endpoint::export::iscsi::Settings;
-use weft_endpoint::inventory::{Access, Authentication, DEFAULT_GROUP};
+use weft_endpoint::inventory::{Access, Authentication, ControllerRange, DEFAULT_GROUP, Sharing};
 use weft_endpoint::loops::LoopsConfig;
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
@@ -47,7 +47,7 @@ pub struct Desired {
     pub limits: Vec<DesiredLimit>,
     /// Identifiers of NVMe hosts.
     pub identifiers: BTreeMap<Nqn, Id128>,
-    /// Identifiers of the process's controllers; `None`: those of the command line, or all.
+    /// Identifiers of the server's controllers; `None`: all.
     pub cntlids: Option<(u16, u16)>,
     /// Other processes serve the same sources.
     pub shared: bool,
@@ -185,6 +185,23 @@ impl Desired {
         self.subsystems.iter().flat_map(|subsystem| {
             subsystem.namespaces.iter().map(move |namespace| (subsystem, namespace))
         })
+    }
+
+    /// The identifiers that controllers get, and who else gives some for the same subsystems.
+    pub fn controllers(&self) -> ControllerRange {
+        ControllerRange {
+            cntlids: self.cntlids.unwrap_or(ControllerRange::default().cntlids),
+            sharing: if self.shared { Sharing::Blind } else { Sharing::Alone },
+        }
+    }
+
+    /// Refuses sources that are shared without identifiers of controllers that are not.
+    pub fn check_cntlids(&self) -> Result<(), Error> {
+        if self.shared && self.cntlids.is_none() {
+            let text = "--shared needs --cntlid-range, another one for each process: 1-1000 and 1001-2000, for example";
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@
 //! * `authentication`: what hosts have to prove.
 //! * `host_identifiers`: the identifiers of hosts.
 //! * `limits`: the limits of hosts.
+//! * [`exposure`]: which addresses others can use although they have proved nothing.
 //! * [`source_options`]: the options of connections to remote sources.
 //! * [`group`]: the configuration that gateways of a group share.
 //! * [`example`], [`import`]: files to begin with.
@@ -16,6 +17,7 @@ mod authentication;
 pub mod check;
 pub mod desired;
 pub mod example;
+pub mod exposure;
 pub mod group;
 mod host_identifiers;
 pub mod import;

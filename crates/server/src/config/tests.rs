@@ -263,3 +263,15 @@ fn all_mistakes_are_told_in_their_order() {
     assert!(both.ends_with("(`weft config check` tells of 2 more)"), "{both}");
     assert_eq!(mistakes("").len(), 2, "nowhere to listen, and nothing to serve");
 }
+
+#[test]
+fn who_shares_has_a_range_of_its_own() {
+    let text = format!("{BASE}[[subsystem.namespace]]\nnsid = 1\nsource = \"ram:1MiB\"\n");
+    let mut desired = read(&text, "weft.toml", Path::new("")).unwrap();
+    assert!(desired.check_cntlids().is_ok());
+    desired.shared = true;
+    assert!(desired.check_cntlids().is_err());
+    desired.cntlids = Some((1, 5));
+    assert!(desired.check_cntlids().is_ok());
+    assert_eq!(desired.controllers().cntlids, (1, 5));
+}

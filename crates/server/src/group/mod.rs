@@ -147,16 +147,10 @@ impl Joined {
         self.0.as_ref()
     }
 
-    /// From now on hosts are served: see [`Group::serve`].
-    pub fn serve(
-        mut self,
-        served: &Arc<Served>,
-        end: impl FnOnce(Ending) + Send + 'static,
-    ) -> Result<Option<Arc<Group>>, Error> {
-        if let Some(group) = &self.0 {
-            group.serve(served, end)?;
-        }
-        Ok(self.0.take())
+    /// The server serves: from now on it leaves the group by [`Group::leave`] and
+    /// [`Group::closed`].
+    pub fn stays(mut self) {
+        self.0 = None;
     }
 }
 

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::Weak;
 
 /// No parameters.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -43,6 +44,21 @@ impl Methods {
         };
         self.all.insert(name, Box::new(call));
         self
+    }
+
+    /// Adds a method of something that the method does not keep: clients of a control socket can
+    /// stay for longer than the server runs.
+    pub fn add_of<T: Send + Sync + 'static, P: DeserializeOwned, R: Serialize>(
+        &mut self,
+        of: &Weak<T>,
+        name: &'static str,
+        method: impl Fn(&T, P) -> Result<R, Fault> + Send + Sync + 'static,
+    ) -> &mut Self {
+        let of = Weak::clone(of);
+        self.add(name, move |params: P| {
+            let ended = || Fault::new(Code::Refused, "this server has ended");
+            method(&*of.upgrade().ok_or_else(ended)?, params)
+        })
     }
 
     /// Adds a method without parameters and result that is answered before it is done: the end of

@@ -23,6 +23,18 @@ pub const PREFIX: &str = r"\\.\pipe\weft-";
 /// A connection.
 pub type Stream = DuplexPipeStream<Bytes>;
 
+/// Connections of pipes are closed by those who have them: a client that stays is told that the
+/// server has ended.
+pub type Closer = ();
+
+/// Does nothing.
+pub fn closer(_: &Stream) -> io::Result<Closer> {
+    Ok(())
+}
+
+/// Does nothing.
+pub fn close(&(): &Closer) {}
+
 /// A listening pipe.
 pub struct Listener(PipeListener<Bytes, Bytes>);
 

@@ -9,22 +9,26 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 
+/// Where a server is managed.
+#[derive(Clone, Debug)]
+pub struct ControlSocket {
+    /// Path, or name in the runtime directory of the user.
+    pub place: String,
+    /// Without the socket the server does not start. Otherwise there is a warning.
+    pub is_required: bool,
+}
+
 /// The kind of the files.
 const KIND: &str = "control";
 
-/// Environment variable with the control socket for commands without `--control`.
-const VARIABLE: &str = "WEFT_CONTROL";
-
-/// The socket of the server that is meant: `given`, or the one of the environment, or the only one
-/// of this user.
+/// The socket of the server that is meant: `given`, or the only one of this user.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] if no server runs, [`ErrorKind::Usage`] if it is not clear which is
 /// meant.
 pub fn meant(given: Option<&str>) -> Result<PathBuf, Error> {
-    let variable = || std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
-    match given.map(str::to_owned).or_else(variable) {
-        Some(given) => named(&given),
+    match given {
+        Some(given) => named(given),
         None => only(&live(&Runtime::open()?)),
     }
 }

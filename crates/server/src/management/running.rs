@@ -1,8 +1,8 @@
-//! The server that is managed, and what can be asked of it.
+//! The server that is managed, and its methods.
 
 use super::inventory::{ShownHost, ShownInventory};
 use super::methods::{Methods, NoParams};
-use super::place::named;
+use super::place::{ControlSocket, named};
 use super::protocol::VERSION;
 use super::server::ControlServer;
 use crate::served::{Served, verbs};
@@ -10,22 +10,15 @@ use crate::service::takeover::{Giver, Handover};
 use serde::Serialize;
 use std::sync::Arc;
 use weft_block::Error;
-use weft_endpoint::export::Exports;
-use weft_endpoint::inventory::LiveInventory;
 use weft_endpoint::report::Report;
 use weft_io::RemoteLoop;
 
-/// A running `weft serve`.
-#[derive(Clone)]
+/// What of a running server others ask for or change.
 pub struct Running {
-    /// What is served.
-    pub inventory: Arc<LiveInventory>,
-    /// Where it is served.
-    pub exports: Arc<Exports>,
+    /// What is served, to change it.
+    pub served: Arc<Served>,
     /// The event loops.
     pub loops: Vec<RemoteLoop>,
-    /// All of that, to change it.
-    pub served: Arc<Served>,
     /// What it can hand over to another process.
     pub giver: Giver,
 }
@@ -44,31 +37,30 @@ struct Info {
 impl Running {
     /// Its state. Waits for no I/O.
     pub fn report(&self) -> Report {
-        let (listeners, open_connections) = (self.exports.urls(), self.exports.connections());
-        Report { listeners, open_connections, ..Report::of(&self.inventory, &self.loops) }
+        let Served { inventory, exports, .. } = &*self.served;
+        let (listeners, open_connections) = (exports.urls(), exports.connections());
+        Report { listeners, open_connections, ..Report::of(inventory, &self.loops) }
     }
 
     /// What can be asked of it.
-    fn methods(self) -> Methods {
-        let running = Arc::new(self);
+    fn methods(self: &Arc<Self>) -> Methods {
         let mut methods = Methods::default();
-        let observed = Arc::clone(&running);
-        methods.add("server.status", move |NoParams {}| Ok(observed.report()));
-        let shown = Arc::clone(&running);
-        methods.add("inventory.show", move |NoParams {}| {
-            Ok(ShownInventory::of(&shown.inventory.now(), shown.exports.urls()))
+        let of = Arc::downgrade(self);
+        methods.add_of(&of, "server.status", |running, NoParams {}| Ok(running.report()));
+        methods.add_of(&of, "inventory.show", |running, NoParams {}| {
+            let Served { inventory, exports, .. } = &*running.served;
+            Ok(ShownInventory::of(&inventory.now(), exports.urls()))
         });
-        let connected = Arc::clone(&running);
-        methods.add("host.list", move |NoParams {}| Ok(ShownHost::all(&connected.exports)));
-        verbs::add(&mut methods, &running.served);
-        if let Some(group) = running.served.group.clone() {
-            let of = Arc::clone(&group);
-            methods.add("gateway.list", move |NoParams {}| Ok(of.show()));
-            methods.add("gateway.forget", move |forget| group.forget(&forget));
+        methods.add_of(&of, "host.list", |running, NoParams {}| {
+            Ok(ShownHost::all(&running.served.exports))
+        });
+        verbs::add(&mut methods, &self.served);
+        if let Some(group) = self.served.group.as_ref().map(Arc::downgrade) {
+            methods.add_of(&group, "gateway.list", |group, NoParams {}| Ok(group.show()));
+            methods.add_of(&group, "gateway.forget", |group, gateway| group.forget(&gateway));
         }
-        let giver = running.giver.clone();
-        methods.add("server.handover", move |to: Handover| giver.give(&to));
-        let end = Arc::clone(&running.giver.end);
+        methods.add_of(&of, "server.handover", |running, to: Handover| running.giver.give(&to));
+        let end = Arc::clone(&self.giver.end);
         methods.add_answered_first("server.end", move || end());
         let names: Vec<_> = methods.names().into_iter().chain(["server.info"]).collect();
         methods.add("server.info", move |NoParams {}| {
@@ -77,25 +69,25 @@ impl Running {
         });
         methods
     }
-}
 
-/// Opens the control socket of a server: where it is told, or one that is named by the process,
-/// without which the server works, too.
-pub fn manage(given: Option<&str>, running: Running) -> Result<Option<ControlServer>, Error> {
-    let own = format!("serve-{}", std::process::id());
-    let started = named(given.unwrap_or(&own))
-        .and_then(|path| ControlServer::start(&path, running.methods()));
-    match started {
-        Ok(server) => {
-            tracing::info!("the control socket is {}", server.path().display());
-            Ok(Some(server))
-        }
-        Err(e) if given.is_some() => Err(e),
-        Err(e) => {
-            tracing::warn!(
-                "there is no control socket, so this server cannot be asked or changed: {e}"
-            );
-            Ok(None)
+    /// Opens its control socket. It works without one that is not required.
+    pub fn manage(
+        self: &Arc<Self>,
+        ControlSocket { place, is_required }: &ControlSocket,
+    ) -> Result<Option<ControlServer>, Error> {
+        let started = named(place).and_then(|path| ControlServer::start(&path, self.methods()));
+        match started {
+            Ok(server) => {
+                tracing::info!("the control socket is {}", server.path().display());
+                Ok(Some(server))
+            }
+            Err(e) if *is_required => Err(e),
+            Err(e) => {
+                tracing::warn!(
+                    "there is no control socket, so this server cannot be asked or changed: {e}"
+                );
+                Ok(None)
+            }
         }
     }
 }

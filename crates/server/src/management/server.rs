@@ -1,16 +1,18 @@
 //! The threads that answer: one that accepts clients, and one for each client. A client that does
 //! not read its answers, or asks nothing for long, loses its connection; it never delays another
-//! one, or any I/O.
+//! one, or any I/O. When the server ends, its clients lose their connections, too.
 
 use super::methods::Methods;
 use super::place::{self, Claim};
 use super::protocol::{Answer, Code, Fault};
 use crate::limits::{CONTROL_CLIENTS_MAX, CONTROL_IDLE_S, CONTROL_SEND_S, REQUEST_BYTES_MAX};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use weft_block::Error;
 
@@ -18,28 +20,46 @@ use weft_block::Error;
 pub struct ControlServer {
     claim: Claim,
     stopping: Arc<AtomicBool>,
+    clients: Arc<ControlClients>,
+    accepting: Option<JoinHandle<()>>,
 }
 
-/// What the clients share.
-struct Shared {
+/// The clients, and what they can ask for.
+struct ControlClients {
     methods: Methods,
-    clients: AtomicUsize,
+    /// Those that are connected, by number, with what closes their connections.
+    connected: Mutex<HashMap<u64, system::Closer>>,
 }
 
 /// The place of a client among [`CONTROL_CLIENTS_MAX`].
-struct Seat(Arc<Shared>);
+struct ClientPlace {
+    of: Arc<ControlClients>,
+    number: u64,
+}
 
-impl Seat {
-    fn take(shared: &Arc<Shared>) -> Option<Self> {
-        let more = |taken: usize| (taken < CONTROL_CLIENTS_MAX).then_some(taken + 1);
-        shared.clients.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Self(Arc::clone(shared)))
+impl ControlClients {
+    fn connected(&self) -> MutexGuard<'_, HashMap<u64, system::Closer>> {
+        self.connected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a client; `None`: all are taken.
+    fn place(
+        self: &Arc<Self>,
+        client: &system::Stream,
+        number: u64,
+    ) -> io::Result<Option<ClientPlace>> {
+        let mut connected = self.connected();
+        if connected.len() >= CONTROL_CLIENTS_MAX {
+            return Ok(None);
+        }
+        connected.insert(number, system::closer(client)?);
+        Ok(Some(ClientPlace { of: Arc::clone(self), number }))
     }
 }
 
-impl Drop for Seat {
+impl Drop for ClientPlace {
     fn drop(&mut self) {
-        self.0.clients.fetch_sub(1, Ordering::AcqRel);
+        self.of.connected().remove(&self.number);
     }
 }
 
@@ -61,20 +81,24 @@ impl ControlServer {
             )
         };
         let listener = system::Listener::bind(path).map_err(failed)?;
-        let shared = Arc::new(Shared { methods, clients: AtomicUsize::new(0) });
+        let clients = Arc::new(ControlClients { methods, connected: Mutex::default() });
+        let all = Arc::clone(&clients);
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopping);
         let accept = move || {
+            let mut numbers = 0..;
             while !stop.load(Ordering::Acquire) {
                 match listener.accept() {
-                    Ok(client) if !stop.load(Ordering::Acquire) => serve(&shared, client),
+                    Ok(client) if !stop.load(Ordering::Acquire) => {
+                        serve(&all, client, numbers.next().unwrap_or_default())
+                    }
                     Ok(_) => {}
                     Err(e) => refuse(&e),
                 }
             }
         };
-        std::thread::Builder::new().name("weft-control".into()).spawn(accept).map_err(failed)?;
-        Ok(Self { claim, stopping })
+        let accepting = std::thread::Builder::new().name("weft-control".into()).spawn(accept);
+        Ok(Self { claim, stopping, clients, accepting: Some(accepting.map_err(failed)?) })
     }
 
     /// Where it listens.
@@ -86,8 +110,13 @@ impl ControlServer {
 impl Drop for ControlServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // Wakes the thread that accepts.
-        let _ = system::connect(self.claim.path());
+        // Wakes the thread that accepts, so that it closes the socket.
+        if system::connect(self.claim.path()).is_ok()
+            && let Some(accepting) = self.accepting.take()
+        {
+            let _ = accepting.join();
+        }
+        self.clients.connected().values().for_each(system::close);
     }
 }
 
@@ -99,7 +128,7 @@ fn refuse(error: &io::Error) {
     }
 }
 
-fn serve(shared: &Arc<Shared>, mut client: system::Stream) {
+fn serve(clients: &Arc<ControlClients>, mut client: system::Stream, number: u64) {
     let prepared = system::limit(
         &client,
         Duration::from_secs(CONTROL_IDLE_S),
@@ -108,17 +137,20 @@ fn serve(shared: &Arc<Shared>, mut client: system::Stream) {
     if let Err(e) = prepared {
         return refuse(&e);
     }
-    let Some(seat) = Seat::take(shared) else {
-        let text = format!(
-            "the control socket has {CONTROL_CLIENTS_MAX} clients, the maximum; end one of them"
-        );
-        let _ =
-            say(&mut client, &Answer::to(Value::Null, Err(Fault::new(Code::NoResources, text))));
-        return;
+    let place = match clients.place(&client, number) {
+        Ok(Some(place)) => place,
+        Ok(None) => {
+            let text = format!(
+                "the control socket has {CONTROL_CLIENTS_MAX} clients, the maximum; end one of them"
+            );
+            let refusal = Answer::to(Value::Null, Err(Fault::new(Code::NoResources, text)));
+            return drop(say(&mut client, &refusal));
+        }
+        Err(e) => return refuse(&e),
     };
     let work = move || {
         // It is gone, slow, or idle: nothing is owed to it any more.
-        let _ = converse(&seat.0.methods, client);
+        let _ = converse(&place.of.methods, client);
     };
     if let Err(e) = std::thread::Builder::new().name("weft-client".into()).spawn(work) {
         refuse(&e);
@@ -160,12 +192,27 @@ fn say(client: &mut impl Write, answer: &Answer) -> io::Result<()> {
 pub mod system {
     use crate::private_files;
     use std::io;
+    use std::net::Shutdown;
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::Path;
     use std::time::Duration;
 
     /// A connection.
     pub type Stream = UnixStream;
+
+    /// What closes a connection.
+    pub type Closer = UnixStream;
+
+    /// What closes this one.
+    pub fn closer(stream: &Stream) -> io::Result<Closer> {
+        stream.try_clone()
+    }
+
+    /// Closes a connection, whoever reads from it; what was written arrives.
+    pub fn close(closer: &Closer) {
+        // The other end may have closed it already.
+        let _ = closer.shutdown(Shutdown::Both);
+    }
 
     /// A listening socket.
     pub struct Listener(UnixListener);
@@ -242,9 +289,10 @@ mod tests {
             asked(&mut clients[0], &format!("{}\n", "x".repeat(REQUEST_BYTES_MAX)))["error"]["code"],
             "malformed"
         );
-        drop(clients);
         drop(server);
         assert!(!path.exists());
+        let mut rest = String::new();
+        assert!(clients[1].read_line(&mut rest).is_ok_and(|read| read == 0), "it is disconnected");
         std::fs::remove_dir_all(directory).unwrap();
     }
 

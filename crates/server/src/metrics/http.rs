@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
 use weft_block::Error;
@@ -25,10 +26,11 @@ const FIELDS_MAX: usize = 64;
 pub struct MetricsServer {
     address: SocketAddr,
     stopping: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
 }
 
-/// What its threads share.
-struct Shared {
+/// What all scrapes have in common.
+struct Scrapes {
     token: Option<Zeroizing<Vec<u8>>>,
     scrape: Box<dyn Fn() -> String + Send + Sync>,
     clients: AtomicUsize,
@@ -61,7 +63,7 @@ impl MetricsServer {
         let listener = TcpListener::bind(at).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let shared = Arc::new(Shared {
+        let scrapes = Arc::new(Scrapes {
             token,
             scrape: Box::new(scrape),
             clients: AtomicUsize::default(),
@@ -74,7 +76,7 @@ impl MetricsServer {
             while !stop.load(Ordering::Acquire) {
                 match listener.accept() {
                     Ok((client, _)) if !stop.load(Ordering::Acquire) => {
-                        serve(&shared, client, ids.next().unwrap_or_default())
+                        serve(&scrapes, client, ids.next().unwrap_or_default())
                     }
                     Ok(_) => {}
                     // No descriptors, mostly: to try again at once would not help.
@@ -82,8 +84,8 @@ impl MetricsServer {
                 }
             }
         };
-        std::thread::Builder::new().name("weft-metrics".into()).spawn(accept).map_err(failed)?;
-        Ok(Self { address, stopping })
+        let accepting = std::thread::Builder::new().name("weft-metrics".into()).spawn(accept);
+        Ok(Self { address, stopping, accepting: Some(accepting.map_err(failed)?) })
     }
 
     /// The URL of the metrics.
@@ -102,8 +104,12 @@ impl MetricsServer {
 impl Drop for MetricsServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // Wakes the thread that accepts.
-        let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
+        // Wakes the thread that accepts, so that it closes the socket.
+        if TcpStream::connect_timeout(&self.address, Duration::from_secs(1)).is_ok()
+            && let Some(accepting) = self.accepting.take()
+        {
+            let _ = accepting.join();
+        }
     }
 }
 
@@ -116,9 +122,9 @@ pub fn cannot(at: SocketAddr, e: io::Error) -> Error {
 }
 
 /// The place of a client.
-struct Seat(Arc<Shared>);
+struct ClientPlace(Arc<Scrapes>);
 
-impl Drop for Seat {
+impl Drop for ClientPlace {
     fn drop(&mut self) {
         self.0.clients.fetch_sub(1, Ordering::AcqRel);
     }
@@ -126,38 +132,38 @@ impl Drop for Seat {
 
 /// Answers a client on a thread of its own; there are few of these. Where all are taken, the client
 /// that has been silent for longest goes: nobody who only connects keeps others out.
-fn serve(shared: &Arc<Shared>, client: TcpStream, id: u64) {
-    if shared.clients.load(Ordering::Acquire) >= METRICS_CLIENTS_MAX {
-        match shared.lock_silent().pop_front() {
+fn serve(scrapes: &Arc<Scrapes>, client: TcpStream, id: u64) {
+    if scrapes.clients.load(Ordering::Acquire) >= METRICS_CLIENTS_MAX {
+        match scrapes.lock_silent().pop_front() {
             // Its thread ends at once, and frees its place then.
             Some((_, oldest)) => {
-                shared.turn_away(&oldest, "was disconnected before it sent a request")
+                scrapes.turn_away(&oldest, "was disconnected before it sent a request")
             }
-            None => return shared.turn_away(&client, "was refused"),
+            None => return scrapes.turn_away(&client, "was refused"),
         }
     }
     let more = |taken: usize| (taken < 2 * METRICS_CLIENTS_MAX).then_some(taken + 1);
-    if shared.clients.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_err() {
-        return shared.turn_away(&client, "was refused");
+    if scrapes.clients.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_err() {
+        return scrapes.turn_away(&client, "was refused");
     }
-    let seat = Seat(Arc::clone(shared));
-    let Ok(kept) = client.try_clone() else { return shared.turn_away(&client, "was refused") };
-    shared.lock_silent().push_back((id, kept));
+    let place = ClientPlace(Arc::clone(scrapes));
+    let Ok(kept) = client.try_clone() else { return scrapes.turn_away(&client, "was refused") };
+    scrapes.lock_silent().push_back((id, kept));
     let work = move || {
         // It is gone, or too slow: nothing is owed to it any more.
-        let _ = converse(&seat.0, client, id);
+        let _ = converse(&place.0, client, id);
     };
     if let Err(e) = std::thread::Builder::new().name("weft-scrape".into()).spawn(work) {
-        shared.speak(id);
+        scrapes.speak(id);
         tracing::warn!("a scrape of the metrics was refused: {e}");
     }
 }
 
-fn converse(shared: &Shared, mut client: TcpStream, id: u64) -> io::Result<()> {
+fn converse(scrapes: &Scrapes, mut client: TcpStream, id: u64) -> io::Result<()> {
     let received = receive(&mut client);
-    shared.speak(id);
+    scrapes.speak(id);
     let response = match received? {
-        Received::Whole(request) => shared.answer(&request),
+        Received::Whole(request) => scrapes.answer(&request),
         Received::TooLong => refusal("431 Request Header Fields Too Large"),
         Received::TooSlow => refusal("408 Request Timeout"),
         Received::Nothing => return Ok(()),
@@ -200,7 +206,7 @@ fn receive(client: &mut TcpStream) -> io::Result<Received> {
     }
 }
 
-impl Shared {
+impl Scrapes {
     fn lock_silent(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }

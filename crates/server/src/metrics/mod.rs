@@ -13,6 +13,7 @@ use crate::management::running::Running;
 use crate::secret;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
 use zeroize::Zeroizing;
 
@@ -39,10 +40,13 @@ impl MetricsConfig {
     }
 
     /// Starts the server, if one is wanted.
-    pub fn start(&self, running: &Running) -> Result<Option<MetricsServer>, Error> {
+    pub fn start(&self, running: &Arc<Running>) -> Result<Option<MetricsServer>, Error> {
         let Some(at) = self.address()? else { return Ok(None) };
-        let running = running.clone();
-        let scrape = move || exposition::text(&running.report());
+        // Clients may still be connected when the server has ended.
+        let running = Arc::downgrade(running);
+        let scrape = move || {
+            running.upgrade().map(|running| exposition::text(&running.report())).unwrap_or_default()
+        };
         Ok(Some(MetricsServer::start(at, self.token()?, scrape)?))
     }
 

@@ -4,6 +4,7 @@
 //! * [`steps`]: the differences between two states.
 //! * `users`: the hosts that use what a step takes away.
 //! * `opener`: opens the devices that are needed.
+//! * `start`: begins to serve.
 //! * [`inventory`]: the inventory of a state at the start.
 //! * `edit`: carries out steps, as one change of the inventory.
 //! * [`orders`]: commands of tests.
@@ -13,6 +14,7 @@ mod edit;
 mod inventory;
 mod opener;
 pub mod orders;
+mod start;
 pub mod state;
 pub mod steps;
 mod users;
@@ -100,34 +102,6 @@ pub struct Shown {
 }
 
 impl Served {
-    /// A server that serves what is desired.
-    pub fn new(
-        inventory: Arc<LiveInventory>,
-        exports: Arc<Exports>,
-        (opener, claims): (Opener, ControllerClaims),
-        desired: &Desired,
-        (file, source_options): (Option<PathBuf>, Arc<dyn SourceOptions>),
-        group: Option<Arc<Group>>,
-    ) -> Arc<Self> {
-        let (fixed, psk, state) =
-            (desired.fixed.clone(), desired.tls.psk.clone(), Mutex::new(State::of(desired)));
-        let concat = desired.tls.concat;
-        Arc::new(Self {
-            inventory,
-            exports,
-            opener,
-            claims,
-            psk,
-            concat,
-            fixed,
-            group,
-            file,
-            source_options,
-            state,
-            freed: Mutex::default(),
-        })
-    }
-
     fn freed(&self) -> MutexGuard<'_, Option<Instant>> {
         self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,22 +3,19 @@
 use super::{How, Served, State};
 use crate::config::desired::DesiredNamespace;
 use crate::management::protocol::{Code, Fault};
-use std::io::Write;
 use weft_endpoint::inventory::Access;
 use weft_proto::nvme::types::Nsid;
 
 /// Executes one command on the first subsystem: `add NSID SOURCE`, `remove NSID`,
-/// `resize NSID BLOCKS`, `deny` or `allow` (all hosts). Prints the new generation, or the reason
-/// why the command failed, in a sentence.
-pub fn carry_out(order: &str, served: &Served) -> std::io::Result<()> {
+/// `resize NSID BLOCKS`, `deny` or `allow` (all hosts). The answer is a line with the new
+/// generation, or with the reason why the command failed.
+pub fn carry_out(order: &str, served: &Served) -> String {
     let changed =
         served.change(How { force: true, dry_run: false }, |state| edit(order, state, served));
-    let mut out = std::io::stdout().lock();
     match changed {
-        Ok(changed) => writeln!(out, "inventory: generation {}", changed.generation)?,
-        Err(e) => writeln!(out, "inventory: cannot {order}: {e}")?,
+        Ok(changed) => format!("inventory: generation {}", changed.generation),
+        Err(e) => format!("inventory: cannot {order}: {e}"),
     }
-    out.flush()
 }
 
 fn edit(order: &str, state: &mut State, served: &Served) -> Result<(), Fault> {

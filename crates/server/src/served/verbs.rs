@@ -131,45 +131,39 @@ pub struct Apply {
 
 /// Adds the methods.
 pub fn add(methods: &mut Methods, served: &Arc<Served>) {
-    let of = || Arc::clone(served);
-    let it = of();
-    methods.add("namespace.add", move |params: AddNamespace| {
-        let in_group = it.group.is_some();
-        it.change(How::default(), |state| add_namespace(state, &params, in_group))
+    let of = Arc::downgrade(served);
+    methods.add_of(&of, "namespace.add", |served, params: AddNamespace| {
+        let in_group = served.group.is_some();
+        served.change(How::default(), |state| add_namespace(state, &params, in_group))
     });
-    let it = of();
-    methods.add("namespace.remove", move |RemoveNamespace { subsystem, nsid, force }| {
-        it.change(How { force, dry_run: false }, |state| {
+    methods.add_of(&of, "namespace.remove", |served, params: RemoveNamespace| {
+        let RemoveNamespace { subsystem, nsid, force } = params;
+        served.change(How { force, dry_run: false }, |state| {
             let subsystem = meant(state, subsystem.as_deref())?;
             subsystem.namespace_mut(Nsid(nsid))?;
             subsystem.namespaces.retain(|namespace| namespace.nsid != Nsid(nsid));
             Ok(())
         })
     });
-    let it = of();
-    methods.add("namespace.resize", move |ResizeNamespace { subsystem, nsid, size, force }| {
-        it.change(How { force, dry_run: false }, |state| {
+    methods.add_of(&of, "namespace.resize", |served, params: ResizeNamespace| {
+        let ResizeNamespace { subsystem, nsid, size, force } = params;
+        served.change(How { force, dry_run: false }, |state| {
             let bytes = size.as_deref().map(bytes).transpose()?;
             meant(state, subsystem.as_deref())?.namespace_mut(Nsid(nsid))?.bytes = bytes;
             Ok(())
         })
     });
-    let it = of();
-    methods.add("host.allow", move |params: ChangeHost| change_access(&it, &params, true));
-    let it = of();
-    methods.add("host.deny", move |params: ChangeHost| change_access(&it, &params, false));
-    let it = of();
-    methods.add("host.forget", move |params: ForgetHost| forget_host(&it, &params));
-    let it = of();
-    methods.add("ana.set", move |params: SetState| {
-        if let Some(group) = &it.group {
-            return group.set_state(&params, &it.inventory);
+    methods.add_of(&of, "host.allow", |served, params| change_access(served, &params, true));
+    methods.add_of(&of, "host.deny", |served, params| change_access(served, &params, false));
+    methods.add_of(&of, "host.forget", |served, params| forget_host(served, &params));
+    methods.add_of(&of, "ana.set", |served, params: SetState| {
+        if let Some(group) = &served.group {
+            return group.set_state(&params, &served.inventory);
         }
-        let urls = it.exports.urls();
-        it.change(How::default(), |state| set_state(state, &params, &urls))
+        let urls = served.exports.urls();
+        served.change(How::default(), |state| set_state(state, &params, &urls))
     });
-    let it = of();
-    methods.add("config.apply", move |params: Apply| apply(&it, &params));
+    methods.add_of(&of, "config.apply", |served, params| apply(served, &params));
 }
 
 /// Applies the text of a file.

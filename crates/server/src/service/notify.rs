@@ -1,6 +1,7 @@
 //! Tells systemd about the process (sd_notify(3)), if it has asked for that. On other systems
 //! nothing happens.
 
+use std::sync::mpsc::Sender;
 use weft_io::RemoteLoop;
 
 /// The server listens. `took_over`: it replaces another process of the same service.
@@ -14,15 +15,20 @@ pub fn stopping() {
 }
 
 /// Tells systemd that the process is alive while all of its loops answer, if systemd watches it
-/// (WatchdogSec=).
-pub fn watch(loops: &[RemoteLoop]) {
-    system::watch(loops.to_vec());
+/// (WatchdogSec=). Dropping it ends that.
+pub struct Watchdog {
+    _watched: Option<Sender<()>>,
+}
+
+/// Begins to tell systemd that the process is alive.
+pub fn watch(loops: &[RemoteLoop]) -> Watchdog {
+    Watchdog { _watched: system::watch(loops.to_vec()) }
 }
 
 #[cfg(target_os = "linux")]
 mod system {
     use sd_notify::NotifyState;
-    use std::sync::mpsc;
+    use std::sync::mpsc::{self, RecvTimeoutError, Sender};
     use std::time::{Duration, Instant};
     use weft_io::RemoteLoop;
 
@@ -41,20 +47,24 @@ mod system {
         tell(&[NotifyState::Stopping]);
     }
 
-    pub fn watch(loops: Vec<RemoteLoop>) {
-        let Some(limit) = sd_notify::watchdog_enabled() else { return };
-        let pause = limit / 3;
+    /// The thread ends with what is returned.
+    pub fn watch(loops: Vec<RemoteLoop>) -> Option<Sender<()>> {
+        let pause = sd_notify::watchdog_enabled()? / 3;
+        let (watched, ended) = mpsc::channel();
         let watch = move || {
             loop {
                 if all_answer(&loops, pause) {
                     tell(&[NotifyState::Watchdog]);
                 }
-                std::thread::sleep(pause);
+                if ended.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
             }
         };
         if let Err(e) = std::thread::Builder::new().name("weft-watchdog".into()).spawn(watch) {
             tracing::error!("cannot notify the service manager that the process is alive: {e}");
         }
+        Some(watched)
     }
 
     fn all_answer(loops: &[RemoteLoop], limit: Duration) -> bool {
@@ -72,11 +82,14 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
+    use std::sync::mpsc::Sender;
     use weft_io::RemoteLoop;
 
     pub fn ready(_: bool) {}
 
     pub fn stopping() {}
 
-    pub fn watch(_: Vec<RemoteLoop>) {}
+    pub fn watch(_: Vec<RemoteLoop>) -> Option<Sender<()>> {
+        None
+    }
 }

@@ -10,12 +10,11 @@ use crate::limits::HANDOVER_S;
 use crate::management::client::Client;
 use crate::management::place::named;
 use crate::management::protocol::Fault;
-use crate::open_released;
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_io::listening::Listening;
 
@@ -127,11 +126,6 @@ impl Takeover {
         drop(client);
         gone.wait(Duration::from_secs(HANDOVER_S)).map_err(failed)?;
         Ok(())
-    }
-
-    /// Opens sources; those of an old process may be in use for a moment yet.
-    pub fn open<T>(&self, open: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
-        open_released::open(self.from.is_some().then(Instant::now), open)
     }
 }
 

@@ -31,6 +31,7 @@ impl ServeArgs {
             None => self.by_options(given)?,
         };
         desired.loops.listening = listening.clone();
+        self.sharing.fill(&mut desired);
         Ok(desired)
     }
 
@@ -48,7 +49,8 @@ impl ServeArgs {
         let tls = self.connect.tls()?;
         // What a group serves is known when this server has joined it.
         let subsystems = if self.group.is_given() { Vec::new() } else { vec![self.subsystem()?] };
-        let (mut subsystems, mut discovery) = (subsystems, self.discovery_authentication()?);
+        let (mut subsystems, mut discovery) =
+            (subsystems, self.security.discovery_authentication(self.connect.dhchap())?);
         concatenate(&mut subsystems, &mut discovery, tls.concat);
         if tls.concat && subsystems.iter().any(|subsystem| subsystem.authentication.is_none()) {
             let text = "--concat needs the secrets of the hosts, of which the keys for TLS come: give --dhchap-secret-file";
@@ -97,8 +99,8 @@ impl ServeArgs {
             ..DesiredNamespace::new(Nsid(lun + 1), self.url(source))
         };
         let namespaces = (0..).zip(&self.source).zip(self.names()).map(namespace).collect();
-        let (hosts, initiators, authentication) =
-            (hosts.names(), initiators.names(), self.authentication()?);
+        let authentication = self.security.authentication(self.connect.dhchap())?;
+        let (hosts, initiators) = (hosts.names(), initiators.names());
         Ok(DesiredSubsystem { nqn, hosts, initiators, authentication, namespaces })
     }
 

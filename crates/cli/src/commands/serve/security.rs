@@ -1,7 +1,7 @@
 //! Who is let in: what `weft serve` demands of its hosts, and a word about servers that demand
 //! nothing.
 
-use super::ServeArgs;
+use crate::dhchap_args::DhchapArgs;
 use crate::exit::Failure;
 use clap::Args;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use weft_block::ErrorKind;
 use weft_endpoint::inventory::{Access, Authentication};
 use weft_endpoint::source::HostSecrets;
 use weft_server::config::Desired;
-use weft_server::config::check::listen_place;
 use weft_server::config::desired::DesiredSubsystem;
+use weft_server::config::exposure::open_addresses;
 use weft_server::dhchap;
 use weft_server::secret::again;
 
@@ -39,16 +39,14 @@ pub struct SecurityArgs {
 
 impl SecurityArgs {
     /// Whether secure channels to sources are concatenated.
-    pub(super) fn source_concat(&self) -> bool {
+    pub fn source_concat(&self) -> bool {
         self.source_concat
     }
-}
 
-impl ServeArgs {
     /// What hosts of NVMe subsystems have to prove.
-    pub(super) fn authentication(&self) -> Result<Option<Authentication>, Failure> {
-        let demanded = self.connect.dhchap().target()?;
-        if demanded.is_none() && self.security.dhchap_discovery {
+    pub fn authentication(&self, dhchap: &DhchapArgs) -> Result<Option<Authentication>, Failure> {
+        let demanded = dhchap.target()?;
+        if demanded.is_none() && self.dhchap_discovery {
             let text =
                 "--dhchap-discovery needs the secrets of the hosts: give --dhchap-secret-file";
             return Err(Failure::of(ErrorKind::Usage, text));
@@ -57,24 +55,26 @@ impl ServeArgs {
     }
 
     /// The same for discovery.
-    pub(super) fn discovery_authentication(&self) -> Result<Option<Authentication>, Failure> {
-        if self.security.dhchap_discovery { self.authentication() } else { Ok(None) }
+    pub fn discovery_authentication(
+        &self,
+        dhchap: &DhchapArgs,
+    ) -> Result<Option<Authentication>, Failure> {
+        if self.dhchap_discovery { self.authentication(dhchap) } else { Ok(None) }
     }
 
     /// What this server authenticates with to its sources, read anew from its files before each
     /// association.
-    pub(super) fn source_secrets(&self) -> Result<HostSecrets, Failure> {
-        let SecurityArgs { source_dhchap_secret_file, source_dhchap_ctrl_secret_file, .. } =
-            &self.security;
-        let files = [source_dhchap_secret_file.clone(), source_dhchap_ctrl_secret_file.clone()];
+    pub fn source_secrets(&self) -> Result<HostSecrets, Failure> {
+        let files =
+            [self.source_dhchap_secret_file.clone(), self.source_dhchap_ctrl_secret_file.clone()];
         let secrets = of_files(&files)?;
         let all = files.iter().flatten().cloned().collect();
         Ok(HostSecrets { renewal: again(all, move || of_files(&files)), ..secrets })
     }
 
     /// Warns once of what everybody can reach.
-    pub(super) fn warn(&self, desired: &Desired) {
-        if !self.security.insecure
+    pub fn warn(&self, desired: &Desired) {
+        if !self.insecure
             && let Some(text) = warning(desired)
         {
             tracing::warn!("{text}");
@@ -96,8 +96,7 @@ fn of_files(files: &[Option<PathBuf>; 2]) -> Result<HostSecrets, Failure> {
 
 /// What is wrong with the addresses, if something is.
 fn warning(desired: &Desired) -> Option<String> {
-    let is_open = |url: &&String| is_far(url) && !proves(desired, url);
-    let open: Vec<&str> = desired.listen.iter().filter(is_open).map(String::as_str).collect();
+    let open = open_addresses(desired);
     if open.is_empty() {
         return None;
     }
@@ -111,7 +110,7 @@ fn warning(desired: &Desired) -> Option<String> {
 }
 
 /// The options with which a host of ours proves who it is at a URL, for people to fill in.
-pub(super) fn proof(desired: &Desired, url: &str) -> String {
+pub fn proof(desired: &Desired, url: &str) -> String {
     let is_tls = url.starts_with("nvme+tcp:") && desired.tls.psk.is_some();
     let is_concat = url.starts_with("nvme+tcp:") && desired.tls.concat;
     let is_dhchap = url.starts_with("nvme+")
@@ -124,38 +123,10 @@ pub(super) fn proof(desired: &Desired, url: &str) -> String {
     options.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, option)| option).collect()
 }
 
-/// Whether others than this machine may reach a URL to listen at.
-fn is_far(url: &str) -> bool {
-    let Some((scheme, rest)) = url.split_once("://") else { return false };
-    let host = rest
-        .split(['/', '?'])
-        .next()
-        .unwrap_or_default()
-        .rsplit_once(':')
-        .map_or(rest, |(host, _)| host);
-    let is_name = scheme != "nbd+unix" && host != "localhost";
-    listen_place(url).map_or(is_name, |at| !at.ip().is_loopback())
-}
-
-/// Whether hosts have to prove there who they are.
-fn proves(desired: &Desired, url: &str) -> bool {
-    match url.split("://").next().unwrap_or_default() {
-        "iscsi" => !desired.iscsi.chap.is_empty(),
-        "nbds" => desired.tls.ca.is_some(),
-        "nbd" => false,
-        "nvme+tcp" if desired.tls.psk.is_some() => true,
-        _ => desired.subsystems.iter().all(|subsystem| subsystem.authentication.is_some()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
-    use weft_endpoint::TlsPsk;
-    use weft_proto::iscsi::chap::Credentials;
-    use weft_proto::iscsi::target::ChapUser;
-    use weft_proto::nvme::auth::{InterchangeKey, PskKeys, Secret};
     use weft_server::config::{NoSourceOptions, read};
 
     fn desired(listen: &str, more: &str) -> Desired {
@@ -194,63 +165,6 @@ mod tests {
     fn names_are_no_proof() {
         let listed = desired("0.0.0.0:4420", "hosts = [\"nqn.2026-01.example.host:one\"]");
         assert!(warning(&listed).unwrap().contains("whoever says that it is one of the hosts"));
-    }
-
-    #[test]
-    fn each_protocol_has_its_proof() {
-        let secret = || Secret::of_key(&[7; 32], None).unwrap();
-        let user = || ChapUser {
-            credentials: Credentials { name: "user".into(), secret: "0123456789abcdef".into() },
-            initiators: Vec::new(),
-        };
-        // What protects which of the ports.
-        let all = "nvme+tcp://0.0.0.0:4420\", \"nvme+rdma://0.0.0.0:4420\", \"iscsi://0.0.0.0:3260\", \"nbd://0.0.0.0:10809";
-        let open = |change: &dyn Fn(&mut Desired)| {
-            let mut desired = desired(all, "");
-            change(&mut desired);
-            let text = warning(&desired).unwrap_or_default();
-            ["nvme+tcp:", "nvme+rdma:", "iscsi:", "nbd:"]
-                .map(|scheme| text.split(": ").next().unwrap().contains(scheme))
-        };
-        assert_eq!(open(&|_| ()), [true; 4]);
-        assert_eq!(open(&|it| it.iscsi.chap.push(user())), [true, true, false, true]);
-        let demanded = || Authentication { others: vec![secret()], ..Authentication::default() };
-        assert_eq!(
-            open(&|it| it.subsystems[0].authentication = Some(demanded())),
-            [false, false, true, true]
-        );
-        // TLS is for TCP; without OpenSSL there is none.
-        if let Ok(psk) =
-            TlsPsk::new(PskKeys::of_key(InterchangeKey::of_key(&[7; 32], None).unwrap()))
-        {
-            assert_eq!(open(&|it| it.tls.psk = Some(psk.clone())), [false, true, true, true]);
-        }
-        // One subsystem that demands nothing is enough.
-        let two = |it: &mut Desired| {
-            it.subsystems[0].authentication = Some(demanded());
-            it.subsystems
-                .push(DesiredSubsystem { authentication: None, ..it.subsystems[0].clone() });
-        };
-        assert_eq!(open(&two), [true; 4]);
-        let mut nbds = desired("127.0.0.1:4420", "");
-        nbds.listen = vec!["nbds://0.0.0.0:10809".into()];
-        assert!(warning(&nbds).is_some_and(|text| text.contains("--tls-ca-file")));
-        nbds.tls.ca = Some("ca.pem".into());
-        assert_eq!(warning(&nbds), None);
-    }
-
-    #[test]
-    fn a_name_that_begins_like_this_machine_s_is_another() {
-        assert!(
-            is_far("nbd://localhost.example:10809")
-                && !is_far("nbd://localhost:10809")
-                && !is_far("nbd+unix:///?socket=/run/x")
-        );
-        assert!(
-            is_far("nvme+tcp://host.example:4420")
-                && !is_far("nvme+tcp://127.0.0.2:4420")
-                && is_far("nvme+tcp://[::]:4420")
-        );
     }
 
     #[test]

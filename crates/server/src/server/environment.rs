@@ -1,0 +1,81 @@
+//! What a server is given by the process in which it runs, for as long as it runs.
+
+use crate::config::desired::DesiredLimit;
+use crate::config::{NoSourceOptions, SourceOptions};
+use crate::group::Joining;
+use crate::management::place::ControlSocket;
+use crate::metrics::MetricsConfig;
+use crate::service::takeover::Takeover;
+use std::path::PathBuf;
+use std::sync::Arc;
+use weft_endpoint::ConnectOptions;
+use weft_endpoint::reservations::ReservationTable;
+use weft_group::Ending;
+use weft_proto::nvme::controller::TransportAddress;
+use weft_proto::nvme::types::Nqn;
+
+/// What a server is given. A process can run several servers, each with an environment of its own.
+///
+/// A server leaves alone what a process has only once: signals, the memory of the process
+/// ([`crate::attach::memory`]), the service manager ([`crate::service`]), standard output.
+///
+/// The default serves what is desired, and nothing else: no control socket, no metrics.
+pub struct Environment {
+    /// How sources are opened, and on which control loop remote ones are connected to.
+    /// [`crate::config::Desired`] says more of local ones, and of lost ones.
+    pub connect: ConnectOptions,
+    /// The configuration file that [`crate::served::Served::reload`] applies, if there is one.
+    pub file: Option<PathBuf>,
+    /// What `[connect]` of a configuration may have.
+    pub source_options: Arc<dyn SourceOptions>,
+    /// Limits of hosts beside those that are desired: they stay, whatever is applied.
+    pub host_limits: Vec<DesiredLimit>,
+    /// Other discovery controllers of which discovery tells hosts.
+    pub referrals: Vec<TransportAddress>,
+    /// Name of the discovery subsystem beside the well-known one.
+    pub discovery_nqn: Option<Nqn>,
+    /// Where the server is managed; `None`: nowhere.
+    pub control_socket: Option<ControlSocket>,
+    /// Where its metrics are read.
+    pub metrics: MetricsConfig,
+    /// The server that this one takes over from.
+    pub takeover: Takeover,
+    /// The group of gateways that it belongs to.
+    pub group: Option<Joining>,
+    /// Where reservations are kept; a gateway of a group keeps them in the cluster.
+    pub reservations: ReservationTable,
+    /// Told what happens to the server, on a thread of the server. It must not wait for anything.
+    pub on_event: Arc<dyn Fn(Event) + Send + Sync>,
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self {
+            connect: ConnectOptions::default(),
+            file: None,
+            source_options: Arc::new(NoSourceOptions),
+            host_limits: Vec::new(),
+            referrals: Vec::new(),
+            discovery_nqn: None,
+            control_socket: None,
+            metrics: MetricsConfig::default(),
+            takeover: Takeover::default(),
+            group: None,
+            reservations: ReservationTable::volatile(),
+            on_event: Arc::new(|_| ()),
+        }
+    }
+}
+
+/// What happens to a server. It goes on until [`super::Server::stop`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An administrator, or a process that takes over, asks it to end.
+    EndRequested,
+    /// The source with this URL is lost, and the server was to end then
+    /// ([`crate::config::Desired::exit_on_loss`]).
+    SourceLost(String),
+    /// It does not belong to its group any more. Nothing that is under way is of any effect: hosts
+    /// are served best by connections that close at once.
+    GroupLost(Ending),
+}

@@ -1,0 +1,207 @@
+//! A whole server: event loops, sources, exports, the control socket and the metrics, started and
+//! stopped in the right order.
+//!
+//! * `environment`: what the process in which it runs gives it, and what it tells that process.
+//! * `check`: what is found wrong before anything starts.
+
+mod check;
+mod environment;
+
+pub use environment::{Environment, Event};
+
+use crate::config::Desired;
+use crate::group::{Group, Joined};
+use crate::management::running::Running;
+use crate::management::server::ControlServer;
+use crate::metrics::MetricsServer;
+use crate::served::Served;
+use crate::service::activation;
+use crate::service::takeover::Giver;
+use crate::sources::LossWatch;
+use std::path::PathBuf;
+use std::sync::Arc;
+use weft_block::Error;
+use weft_endpoint::inventory::Inventory;
+use weft_endpoint::loops::Loops;
+use weft_endpoint::report::Report;
+use weft_io::RemoteLoop;
+use weft_io::counters::Snapshot;
+
+/// A running server. [`Server::stop`] ends it in order. If it is dropped instead, connections break
+/// off, and caches are not flushed.
+pub struct Server {
+    desired: Desired,
+    parts: Parts,
+    loops: Loops,
+}
+
+/// What ends before the loops do.
+struct Parts {
+    running: Arc<Running>,
+    control: Option<ControlServer>,
+    metrics: Option<MetricsServer>,
+    losses: Option<LossWatch>,
+    group: Option<Arc<Group>>,
+}
+
+impl Server {
+    /// Starts a server. When this returns hosts can connect.
+    ///
+    /// # Errors
+    /// What is wrong with what is desired; what opening a source or listening says. Then nothing is
+    /// in use any more, and no server from which this one was to take over has ended for a mistake
+    /// that could be seen before.
+    pub fn start(mut desired: Desired, environment: Environment) -> Result<Self, Error> {
+        let places = check::check(&desired, &environment)?;
+        environment.takeover.run(&desired.loops.listening, places)?;
+        let joined = Joined::join(environment.group.as_ref(), &mut desired)?;
+        let loops = Loops::start(&desired.loops)?;
+        match Parts::start(&mut desired, &environment, &joined, loops.remotes()) {
+            Ok(parts) => {
+                joined.stays();
+                Ok(Self { desired, parts, loops })
+            }
+            Err(e) => {
+                // Why it did not start matters more than how the loops ended.
+                let _ = loops.stop();
+                Err(e)
+            }
+        }
+    }
+
+    /// What it was started with; a gateway of a group has got from it what the group serves.
+    pub fn desired(&self) -> &Desired {
+        &self.desired
+    }
+
+    /// What it serves, and every change of that.
+    pub fn served(&self) -> &Arc<Served> {
+        &self.parts.running.served
+    }
+
+    /// What it serves now.
+    pub fn inventory(&self) -> Arc<Inventory> {
+        self.served().inventory.now()
+    }
+
+    /// The URLs at which hosts reach it.
+    pub fn urls(&self) -> Vec<String> {
+        self.served().exports.urls()
+    }
+
+    /// Its state. Waits for no I/O.
+    pub fn report(&self) -> Report {
+        self.parts.running.report()
+    }
+
+    /// Its event loops.
+    pub fn loops(&self) -> &[RemoteLoop] {
+        self.loops.remotes()
+    }
+
+    /// The sum of the counters of its loops.
+    pub fn counters(&self) -> Snapshot {
+        let each = self.loops.counters();
+        each.iter().fold(Snapshot::default(), |sum, counters| sum.plus(counters))
+    }
+
+    /// The path of its control socket, if it has one.
+    pub fn control_socket(&self) -> Option<PathBuf> {
+        self.parts.control.as_ref().map(ControlServer::path)
+    }
+
+    /// The URL of its metrics, if it has some.
+    pub fn metrics_url(&self) -> Option<String> {
+        self.parts.metrics.as_ref().map(MetricsServer::url)
+    }
+
+    /// Ends it: accepts no more connections, lets commands in flight end for a bounded time, closes
+    /// all connections, flushes, and ends its threads. When this returns nothing is in use any
+    /// more.
+    ///
+    /// # Errors
+    /// A device could not be flushed, or a loop has failed.
+    pub fn stop(self) -> Result<(), Error> {
+        let Self { parts: Parts { running, control, metrics, losses, group }, loops, .. } = self;
+        drop(losses);
+        if let Some(group) = &group {
+            group.leave();
+        }
+        drop((control, metrics));
+        let exports = Arc::clone(&running.served.exports);
+        // A process that takes over learns from its end that nothing is in use any more.
+        let giver = running.giver.clone();
+        tracing::info!("stopping: {} connections are open", exports.connections());
+        log_counters(&loops);
+        if !giver.has_given() {
+            exports.withdraw();
+        }
+        let stopped = exports.stop();
+        drop((exports, running));
+        loops.stop()?;
+        if let Some(group) = group.filter(|_| stopped.is_ok()) {
+            group.closed();
+        }
+        stopped
+    }
+}
+
+impl Parts {
+    fn start(
+        desired: &mut Desired,
+        environment: &Environment,
+        joined: &Joined,
+        loops: &[RemoteLoop],
+    ) -> Result<Self, Error> {
+        let on_event = || Arc::clone(&environment.on_event);
+        let served = serve(desired, environment, joined.group(), loops)?;
+        activation::check(&desired.loops.listening)?;
+        let ends = on_event();
+        let giver = Giver::new(desired.loops.listening.clone(), move || ends(Event::EndRequested));
+        let running = Arc::new(Running { served, loops: loops.to_vec(), giver });
+        let metrics = environment.metrics.start(&running)?;
+        let control = match &environment.control_socket {
+            Some(socket) => running.manage(socket)?,
+            None => None,
+        };
+        let loses = on_event();
+        let losses = desired
+            .exit_on_loss
+            .then(|| {
+                let inventory = &running.served.inventory;
+                LossWatch::start(inventory, move |url| loses(Event::SourceLost(url)))
+            })
+            .transpose()?;
+        let leaves = on_event();
+        let group = joined.group().cloned();
+        if let Some(group) = &group {
+            group.serve(&running.served, move |ending| leaves(Event::GroupLost(ending)))?;
+        }
+        Ok(Self { running, control, metrics, losses, group })
+    }
+}
+
+/// Opens the sources and listens. A gateway of a group that cannot serve what the group has serves
+/// nothing at first, and tries again.
+fn serve(
+    desired: &mut Desired,
+    environment: &Environment,
+    group: Option<&Arc<Group>>,
+    loops: &[RemoteLoop],
+) -> Result<Arc<Served>, Error> {
+    match (Served::start(desired, environment, group, loops), group) {
+        (Err(e), Some(group)) if !desired.subsystems.is_empty() => {
+            group.serve_nothing(desired, &e);
+            Served::start(desired, environment, Some(group), loops)
+        }
+        (started, _) => started,
+    }
+}
+
+fn log_counters(loops: &Loops) {
+    for (n, counters) in loops.counters().iter().enumerate() {
+        let counted: Vec<String> =
+            counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
+        tracing::info!("loop {n}: {}", counted.join(" "));
+    }
+}
