@@ -247,6 +247,10 @@ pub const ISCSI_LOGOUT_STEP_MS: u64 = 20;
 /// Milliseconds between two queries of a logical unit that is being opened and is not ready.
 pub const ISCSI_READY_PAUSE_MS: u64 = 100;
 
+/// Operations of a queue of an export without a network that have not been reaped; further ones
+/// stay with the caller.
+pub const LOCAL_COMMANDS_MAX: usize = 256;
+
 /// Attempts of an NBD request to write a part of a block by compare-and-write, while others change
 /// the block. Then it fails.
 pub const NBD_MERGES_MAX: u32 = 1024;

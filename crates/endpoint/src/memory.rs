@@ -1,4 +1,4 @@
-//! Contiguous pieces of segment lists, for pumps.
+//! Contiguous pieces of segment lists, for pumps, and copies between such lists.
 
 use crate::pump::Pieces;
 use std::io::IoSliceMut;
@@ -47,6 +47,20 @@ pub(crate) fn add_pieces<'a>(
     into.extend(
         pieces_mut(segments, offset as usize, len as usize).take(room).map(IoSliceMut::new),
     );
+}
+
+/// Copies data from one memory to another one of the same length.
+pub(crate) fn copy(from: &[Segment], to: &mut [Segment]) {
+    let mut at = 0;
+    for segment in from {
+        let mut rest = &segment[..];
+        for piece in pieces_mut(to, at, segment.len()) {
+            let (now, later) = rest.split_at(piece.len());
+            piece.copy_from_slice(now);
+            rest = later;
+        }
+        at += segment.len();
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! The inventory changes while others read and write over real sockets, by each protocol.
+//! The inventory changes while others read and write, by each protocol over real sockets, and in
+//! this process.
 
 use crate::served::{self, Served};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{Scope, ScopedJoinHandle};
 use weft_block::{BlockDevice, OpenOptions};
+use weft_endpoint::export::in_process::InProcess;
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::HostIdentity;
@@ -183,10 +185,10 @@ fn nvme_namespaces_come_grow_and_go_under_load() {
     assert!(refused.to_string().contains("does not allow"), "{refused}");
 }
 
-/// Opens what is served at `url`, puts other data of the same size under its name, and checks that
-/// nothing is written to that.
-fn notices_other_data(served: &Changing, url: &str) {
-    let disk = Disk::open(url, &options()).unwrap();
+/// Opens what is served, puts other data of the same size under its name, and checks that nothing
+/// is written to that.
+fn notices_other_data(served: &Changing, open: impl Fn() -> Disk) {
+    let disk = open();
     works(&disk);
     let other = ram();
     let replacement = NamespaceConfig {
@@ -204,19 +206,21 @@ fn notices_other_data(served: &Changing, url: &str) {
     let mut back = [1; BLOCK];
     new.read(0, &mut back).unwrap();
     assert_eq!(back, [0; BLOCK]);
-    works(&Disk::open(url, &options()).unwrap());
+    works(&open());
 }
 
 #[test]
 fn an_nvme_namespace_that_another_one_has_replaced_is_not_written_to() {
     let served = Changing::start("nvme+tcp://127.0.0.1:0");
-    notices_other_data(&served, &format!("{}/1", served.urls()[0]));
+    let url = format!("{}/1", served.urls()[0]);
+    notices_other_data(&served, || Disk::open(&url, &options()).unwrap());
 }
 
 #[test]
 fn an_iscsi_logical_unit_that_another_one_has_replaced_is_not_written_to() {
     let served = Changing::start("iscsi://127.0.0.1:0");
-    notices_other_data(&served, &served.urls()[0]);
+    let url = &served.urls()[0];
+    notices_other_data(&served, || Disk::open(url, &options()).unwrap());
 }
 
 #[test]
@@ -286,6 +290,53 @@ fn nbd_exports_come_and_go_and_clients_keep_the_size_that_they_were_told() {
     });
     fails(&disk);
     works(&Disk::open(&url, &options()).unwrap());
+}
+
+#[test]
+fn namespaces_of_hosts_in_this_process_come_grow_and_go_under_load() {
+    let served = Changing::start("nbd://127.0.0.1:0");
+    let export = InProcess::start(&served.inventory);
+    let open = |nsid| export.open(host(), &nqn(), Nsid(nsid));
+    let device = open(1).unwrap();
+    let load = Load::default();
+    std::thread::scope(|scope| {
+        let loading = load.start(scope, Disk::on(Arc::clone(&device)).unwrap());
+        for round in 0..5 {
+            load.goes_on();
+            served.add(70_000, "far");
+            let far = Disk::on(open(70_000).unwrap()).unwrap();
+            works(&far);
+            served.resize(5000 + round);
+            assert_eq!(device.geometry().blocks, 5000 + round);
+            served.remove(70_000);
+            fails(&far);
+            assert!(open(70_000).is_err());
+        }
+        served.resize(2000);
+        assert_eq!(device.geometry().blocks, 2000);
+        load.goes_on();
+        // Another device with the same data: nobody notices.
+        let (uuid, far) = (device.identity().uuid, ram());
+        served.change(|builder| {
+            let copy = NamespaceConfig { uuid, ..NamespaceConfig::named(far, "first") };
+            builder.replace_namespace(&nqn(), Nsid(1), copy)
+        });
+        load.goes_on();
+        served.deny();
+        assert!(!loading.join().unwrap(), "it sees the namespace no more");
+    });
+    let refused = open(1).err().expect("nobody may open it");
+    assert!(refused.to_string().contains("no access"), "{refused}");
+    export::stop_all(&[&export], &[]).unwrap();
+}
+
+#[test]
+fn a_namespace_of_a_host_in_this_process_that_another_one_has_replaced_is_not_written_to() {
+    let served = Changing::start("nbd://127.0.0.1:0");
+    let export = InProcess::start(&served.inventory);
+    let open = || Disk::on(export.open(host(), &nqn(), Nsid(1)).unwrap()).unwrap();
+    notices_other_data(&served, open);
+    export::stop_all(&[&export], &[]).unwrap();
 }
 
 #[test]

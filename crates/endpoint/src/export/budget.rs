@@ -21,7 +21,12 @@ pub(crate) struct Budget {
 impl Budget {
     /// The budget of a connection of `peer`, an address with or without a port.
     pub(crate) fn new(on: &Handle, peer: &str) -> Self {
-        Self { held_bytes: 0, host: on.pool().holder(host_of(peer)) }
+        Self::of_host(on, host_of(peer))
+    }
+
+    /// The budget of a connection of the host with this name.
+    pub(crate) fn of_host(on: &Handle, host: &str) -> Self {
+        Self { held_bytes: 0, host: on.pool().holder(host) }
     }
 
     /// Takes memory from the pool, unless this connection or its host would then exceed its share.

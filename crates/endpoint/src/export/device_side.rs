@@ -177,6 +177,12 @@ impl<W> DeviceSide<W> {
         !completion.outcome.is_success() && self.devices.note_overdue(completion)
     }
 
+    /// Operations that devices still had at the last look although they were completed at a time
+    /// limit.
+    pub(crate) fn overdue(&self) -> usize {
+        self.devices.overdue()
+    }
+
     /// Whether devices had overdue operations at the last look.
     #[inline]
     pub(crate) fn has_overdue(&self) -> bool {

@@ -238,6 +238,11 @@ impl OpenDevices {
         overdue
     }
 
+    /// Overdue operations at the last look.
+    pub(crate) fn overdue(&self) -> usize {
+        self.overdue
+    }
+
     /// Whether devices had overdue operations at the last look.
     #[inline]
     pub(crate) fn has_overdue(&self) -> bool {

@@ -118,17 +118,20 @@ pub(crate) struct Connection<S: Service> {
     /// For retries when memory is missing.
     timer: TimerSlot,
     /// The next retry without another reason, and the pause before it.
-    retry: (Time, Duration),
+    retry: Retry,
     /// Moved along with the connection.
     seat: Option<Seat>,
 }
 
+/// The time of the next attempt to get memory, and the pause before it.
+pub(crate) type Retry = (Time, Duration);
+
 /// See [`next_retry`].
-const NO_RETRY: (Time, Duration) = (Time::ZERO, Duration::ZERO);
+pub(crate) const NO_RETRY: Retry = (Time::ZERO, Duration::ZERO);
 
 /// The time of the next attempt to get memory, and the pause before it, after a failed one. An
 /// attempt that came early, because the connection had something else to do, changes nothing.
-fn next_retry((at, pause): (Time, Duration), now: Time) -> (Time, Duration) {
+pub(crate) fn next_retry((at, pause): Retry, now: Time) -> Retry {
     if now < at {
         return (at, pause);
     }

@@ -9,7 +9,7 @@ pub struct ConnectedHost {
     /// How it came.
     pub protocol: HostProtocol,
     /// NVMe: the host's NQN, or its identifier if it gave none; iSCSI: the initiator's name; NBD:
-    /// the client's address, as it has no name.
+    /// the client's address, as it has no name; in this process: the NQN given.
     pub name: String,
     /// What it is connected to.
     pub subsystem: Nqn,
@@ -26,14 +26,24 @@ pub enum HostProtocol {
     Iscsi,
     /// NBD.
     Nbd,
+    /// None: a caller in the serving process.
+    InProcess,
+}
+
+impl HostProtocol {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nvme => "nvme",
+            Self::Iscsi => "iscsi",
+            Self::Nbd => "nbd",
+            Self::InProcess => "in-process",
+        }
+    }
 }
 
 impl fmt::Display for HostProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Nvme => "nvme",
-            Self::Iscsi => "iscsi",
-            Self::Nbd => "nbd",
-        })
+        f.write_str(self.name())
     }
 }

@@ -1,6 +1,6 @@
 //! Targets: serve block devices to other hosts. One directory per protocol; none imports a source.
 //!
-//! [`start`] listens at URLs of any protocol. The code shared by all protocols is next to their
+//! [`start`] listens at URLs of any protocol. [`in_process`] has no network. The code shared by all protocols is next to their
 //! directories: listening, assigning connections to loops, counting them, the queues of devices,
 //! mailboxes, and the orderly end.
 
@@ -9,8 +9,10 @@ mod device_side;
 pub(crate) mod devices;
 pub(crate) mod driver;
 pub(crate) mod hosts;
+pub mod in_process;
 pub mod iscsi;
 mod listen;
+mod local;
 pub(crate) mod mailbox;
 pub(crate) mod members;
 pub(crate) mod memory;
@@ -25,5 +27,5 @@ mod serving;
 mod shares;
 
 pub use hosts::{ConnectedHost, HostProtocol};
-pub use running::{Export, ListeningExport, stop_all};
-pub use serving::{ExportConfig, Exports, check_listen, listen_address, start};
+pub use running::{Export, ExportConfig, ListeningExport, stop_all};
+pub use serving::{Exports, check_listen, listen_address, start};

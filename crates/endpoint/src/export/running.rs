@@ -1,14 +1,30 @@
-//! What a running export is to those who started it: every one, and those that listen.
+//! What exports are made of, and what a running one is to those who started it: every one, and those
+//! that listen.
 //!
 //! The inventory is not here: an export follows it ([`Follower`](crate::inventory::Follower)), and
 //! its connections have what it says by mailbox.
 
 use super::hosts::ConnectedHost;
+use super::iscsi;
 use crate::disk::Disk;
+use crate::inventory::LiveInventory;
 use crate::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
+use crate::tls::TlsFiles;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_block::{BlockDevice, Device, Error};
+
+/// Configuration of exports of any protocol.
+#[derive(Clone)]
+pub struct ExportConfig {
+    /// What to serve: NVMe subsystems; iSCSI logical units; NBD exports by name, the first also
+    /// under the empty name. The URLs say where to listen.
+    pub inventory: Arc<LiveInventory>,
+    /// The settings of the iSCSI target.
+    pub iscsi: iscsi::Settings,
+    /// Certificates, for listen addresses with TLS.
+    pub tls: TlsFiles,
+}
 
 /// A running export. To stop it, call [`Export::drain`], wait, call [`Export::close`] and wait
 /// again: see [`stop_all`].

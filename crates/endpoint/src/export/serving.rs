@@ -2,9 +2,9 @@
 //! their own ways to listen.
 
 use super::hosts::ConnectedHost;
-use super::running::{Export, ListeningExport, stop_all};
+use super::running::{Export, ExportConfig, ListeningExport, stop_all};
 use super::{iscsi, nbd, nvme};
-use crate::inventory::{Inventory, InventoryBuilder, InventoryError, LiveInventory};
+use crate::inventory::{Inventory, InventoryBuilder, InventoryError};
 use crate::tls::TlsFiles;
 use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_SCHEMES};
@@ -12,18 +12,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_block::{Error, ErrorKind};
 use weft_io::RemoteLoop;
-
-/// Configuration of exports of any protocol.
-#[derive(Clone)]
-pub struct ExportConfig {
-    /// What to serve: NVMe subsystems; iSCSI logical units; NBD exports by name, the first also
-    /// under the empty name. The URLs say where to listen.
-    pub inventory: Arc<LiveInventory>,
-    /// The settings of the iSCSI target.
-    pub iscsi: iscsi::Settings,
-    /// Certificates, for listen addresses with TLS.
-    pub tls: TlsFiles,
-}
 
 /// A protocol with a network, as [`start`] knows it.
 struct Protocol {

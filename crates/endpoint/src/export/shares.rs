@@ -24,11 +24,11 @@ pub(crate) struct Bounds {
 #[derive(Debug)]
 pub(crate) struct Shares {
     bounds: Bounds,
-    state: Mutex<State>,
+    held: Mutex<HeldByHosts>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HeldByHosts {
     all: Held,
     hosts: HashMap<IpAddr, Held>,
 }
@@ -77,11 +77,11 @@ fn is_free(max: usize, guaranteed: usize, all: usize, own: usize, amount: usize)
 
 impl Shares {
     pub(crate) fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { bounds, state: Mutex::default() })
+        Arc::new(Self { bounds, held: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HeldByHosts> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is held of everything.
@@ -127,7 +127,7 @@ impl Shares {
     }
 }
 
-impl State {
+impl HeldByHosts {
     fn change(&mut self, host: Option<IpAddr>, change: impl Fn(&mut Held)) {
         change(&mut self.all);
         let Some(host) = host else { return };

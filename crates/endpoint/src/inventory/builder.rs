@@ -1,91 +1,17 @@
 //! Builds an inventory, and rejects an invalid one.
 
-use super::states::is_group;
+use super::configured::{NamespaceConfig, Position, SubsystemConfig, check_group, served_blocks};
 use super::{
-    Access, AccessStates, ControllerRange, DEFAULT_GROUP, Inventory, InventoryError, Namespace,
-    Sharing, Subsystem,
+    Access, AccessStates, ControllerRange, Inventory, InventoryError, Namespace, Sharing, Subsystem,
 };
-use crate::identity::namespace_uuid;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use uuid::Uuid;
 use weft_block::{AccessState, BlockDevice, Presence};
 use weft_proto::iscsi::text::Name;
 use weft_proto::limits::{NAMESPACES_MAX, NBD_STRING_BYTES_MAX};
-use weft_proto::nvme::controller::{self, CNTLID_MAX};
-use weft_proto::nvme::types::{Id128, Nqn, Nsid};
-
-/// Configuration of a subsystem.
-#[derive(Clone, Debug)]
-pub struct SubsystemConfig {
-    /// Name.
-    pub nqn: Nqn,
-    /// NVMe hosts that may connect.
-    pub hosts: Access<Nqn>,
-    /// iSCSI initiators that may log in.
-    pub initiators: Access<Name>,
-}
-
-/// Configuration of a namespace.
-#[derive(Clone)]
-pub struct NamespaceConfig {
-    /// The device.
-    pub device: Arc<dyn BlockDevice>,
-    /// Export name for NBD clients; `None`: not exported over NBD.
-    pub name: Option<String>,
-    /// UUID; `None`: that of the device or, if it has none, one derived from subsystem and
-    /// identifier.
-    pub uuid: Option<Uuid>,
-    /// NGUID; `None`: the UUID.
-    pub nguid: Option<[u8; 16]>,
-    /// EUI-64; `None`: none.
-    pub eui64: Option<[u8; 8]>,
-    /// Maximum blocks to serve; `None`: all blocks of the device, as it grows and shrinks.
-    pub blocks: Option<u64>,
-    /// The group that it shares its access state with (ANAGRPID), 1 to
-    /// [`weft_proto::limits::ANA_GROUPS_MAX`].
-    pub group: u32,
-    /// NVMe hosts that see it.
-    pub hosts: Access<Nqn>,
-    /// iSCSI initiators that see it.
-    pub initiators: Access<Name>,
-    /// Hosts can reserve it. Switch it off where others serve the same data, whose hosts would not
-    /// be kept out.
-    pub reservations: bool,
-}
-
-impl SubsystemConfig {
-    /// A subsystem with access for all.
-    pub fn new(nqn: Nqn) -> Self {
-        Self { nqn, hosts: Access::Any, initiators: Access::Any }
-    }
-}
-
-impl NamespaceConfig {
-    /// A whole device, with its own identity, visible to all hosts except NBD clients.
-    pub fn new(device: Arc<dyn BlockDevice>) -> Self {
-        let (hosts, initiators) = (Access::Any, Access::Any);
-        let (name, uuid, nguid, eui64, blocks) = (None, None, None, None, None);
-        Self {
-            device,
-            name,
-            uuid,
-            nguid,
-            eui64,
-            blocks,
-            group: DEFAULT_GROUP,
-            hosts,
-            initiators,
-            reservations: true,
-        }
-    }
-
-    /// The same, also for NBD clients.
-    pub fn named(device: Arc<dyn BlockDevice>, name: &str) -> Self {
-        Self { name: Some(name.to_owned()), ..Self::new(device) }
-    }
-}
+use weft_proto::nvme::controller::CNTLID_MAX;
+use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// Builds an [`Inventory`] step by step. A call that fails changes nothing.
 #[derive(Clone, Debug, Default)]
@@ -97,8 +23,15 @@ pub struct InventoryBuilder {
     range: ControllerRange,
 }
 
+impl Inventory {
+    /// A builder that begins with what there is here.
+    pub fn edit(&self) -> InventoryBuilder {
+        InventoryBuilder::of(self)
+    }
+}
+
 impl InventoryBuilder {
-    pub(super) fn of(before: &Inventory) -> Self {
+    fn of(before: &Inventory) -> Self {
         let subsystems =
             before.subsystems.iter().map(|subsystem| Subsystem::clone(subsystem)).collect();
         Self {
@@ -162,7 +95,7 @@ impl InventoryBuilder {
         nsid: Nsid,
         config: NamespaceConfig,
     ) -> Result<&mut Self, InventoryError> {
-        let (generation, range) = (self.next_generation(), self.range);
+        let at = self.position(nqn, nsid);
         let known = self.before.namespace(nqn, nsid).cloned();
         let subsystem = self.subsystem_mut(nqn)?;
         if subsystem.namespaces.contains_key(&nsid) {
@@ -172,7 +105,7 @@ impl InventoryBuilder {
             return Err(InventoryError::TooManyNamespaces(nqn.clone()));
         }
         // A namespace removed earlier in the same builder is thereby replaced.
-        let namespace = make(nqn, nsid, config, known.as_deref(), generation, range)?;
+        let namespace = config.make(&at, known.as_deref())?;
         subsystem.namespaces.insert(nsid, Arc::new(namespace));
         Ok(self)
     }
@@ -196,13 +129,13 @@ impl InventoryBuilder {
         nsid: Nsid,
         config: NamespaceConfig,
     ) -> Result<&mut Self, InventoryError> {
-        let (generation, range) = (self.next_generation(), self.range);
+        let at = self.position(nqn, nsid);
         let subsystem = self.subsystem_mut(nqn)?;
         let was = subsystem
             .namespaces
             .get(&nsid)
             .ok_or_else(|| InventoryError::NoNamespace(nqn.clone(), nsid))?;
-        let namespace = make(nqn, nsid, config, Some(&**was), generation, range)?;
+        let namespace = config.make(&at, Some(&**was))?;
         subsystem.namespaces.insert(nsid, Arc::new(namespace));
         Ok(self)
     }
@@ -348,6 +281,12 @@ impl InventoryBuilder {
         Ok(if is_same { before } else { next })
     }
 
+    /// Where a namespace of this identifier stands.
+    fn position<'a>(&self, nqn: &'a Nqn, nsid: Nsid) -> Position<'a> {
+        let reserves = self.range.sharing != Sharing::Blind;
+        Position { nqn, nsid, generation: self.next_generation(), reserves }
+    }
+
     fn next_generation(&self) -> u64 {
         self.before.generation + 1
     }
@@ -382,104 +321,4 @@ impl InventoryBuilder {
         }
         Ok(())
     }
-}
-
-fn check_group(group: u32) -> Result<(), InventoryError> {
-    if is_group(group) { Ok(()) } else { Err(InventoryError::Group(group)) }
-}
-
-/// Blocks of a device to serve.
-fn served_blocks(
-    device: &dyn BlockDevice,
-    nsid: Nsid,
-    wanted: Option<u64>,
-) -> Result<u64, InventoryError> {
-    let (geometry, url) = (device.geometry(), || device.url().to_owned());
-    let (blocks, block_bytes) = (geometry.blocks, geometry.block_bytes);
-    match wanted {
-        Some(wanted) if wanted > blocks || wanted == 0 => {
-            Err(InventoryError::Size { url: url(), nsid, blocks, block_bytes, wanted })
-        }
-        _ => Ok(wanted.unwrap_or(blocks)),
-    }
-}
-
-/// A namespace as configured; `was`: the previous one with its identifier.
-fn make(
-    nqn: &Nqn,
-    nsid: Nsid,
-    config: NamespaceConfig,
-    was: Option<&Namespace>,
-    generation: u64,
-    range: ControllerRange,
-) -> Result<Namespace, InventoryError> {
-    let NamespaceConfig {
-        device: given,
-        name,
-        uuid,
-        nguid,
-        eui64,
-        blocks: limit,
-        group,
-        hosts,
-        initiators,
-        reservations,
-    } = config;
-    check_group(group)?;
-    let is_zero =
-        uuid.is_some_and(|uuid| uuid.is_nil()) || nguid == Some([0; 16]) || eui64 == Some([0; 8]);
-    if is_zero {
-        return Err(InventoryError::ZeroIdentity(nsid));
-    }
-    let own = uuid.or_else(|| given.identity().uuid);
-    let same_device = was.filter(|was| Arc::ptr_eq(&was.given, &given));
-    let device = same_device.map_or_else(|| Arc::clone(&given), |was| Arc::clone(&was.device));
-    let uuid = match (own, same_device, was) {
-        (Some(own), ..) => own,
-        (None, Some(same), _) => same.uuid,
-        (None, None, None) => namespace_uuid(nqn, nsid.0),
-        // Hosts must not mistake it for the previous one.
-        (None, None, Some(was)) => Uuid::new_v5(&was.uuid, &generation.to_le_bytes()),
-    };
-    let geometry = device.geometry();
-    let blocks = served_blocks(device.as_ref(), nsid, limit)?;
-    let is_same = |was: &&Namespace| {
-        was.uuid == uuid && was.device.geometry().block_bytes == geometry.block_bytes
-    };
-    let incarnation = was.filter(is_same).map_or(generation, |was| was.incarnation);
-    let shown =
-        controller::Namespace::new(nsid, geometry.block_bytes, blocks, Id128(*uuid.as_bytes()));
-    match shown.check() {
-        Ok(()) => {}
-        Err(controller::NamespaceError::Identifier) => {
-            return Err(InventoryError::Identifier(nsid));
-        }
-        Err(e) => {
-            return Err(InventoryError::Device {
-                url: device.url().to_owned(),
-                nsid,
-                reason: e.to_string(),
-            });
-        }
-    }
-    let nguid = nguid.unwrap_or(*uuid.as_bytes());
-    let presence = device.presence();
-    Ok(Namespace {
-        nsid,
-        name,
-        uuid,
-        nguid,
-        eui64,
-        device,
-        given,
-        blocks,
-        presence,
-        group,
-        hosts,
-        initiators,
-        incarnation,
-        reservations: None,
-        limit,
-        reserves: reservations && range.sharing != Sharing::Blind,
-    })
 }

@@ -37,7 +37,15 @@ pub enum Change {
     AccessStatesChanged,
 }
 
-pub(super) fn between(before: &Inventory, now: &Inventory) -> Vec<Change> {
+impl Inventory {
+    /// What is different here from what was in `before`, in an order in which it can be carried
+    /// out: what goes, then what comes.
+    pub fn changes_since(&self, before: &Self) -> Vec<Change> {
+        between(before, self)
+    }
+}
+
+fn between(before: &Inventory, now: &Inventory) -> Vec<Change> {
     let mut changes = Vec::new();
     let absent = |from: &Inventory, listener: &&String| !from.listeners.contains(listener);
     changes.extend(

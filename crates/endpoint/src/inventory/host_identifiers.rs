@@ -1,156 +1,24 @@
-//! Host identifiers (HOSTID) of NVMe hosts, and whose they are. A reservation is that of an
-//! identifier, and anybody may put any identifier into a Connect; what is proved is HOSTNQN. An
-//! identifier is that of the host to which a configuration gives it, or else that of the name which
-//! had proved itself when it was registered: the registration tells, wherever it is stored
-//! (`docs/decisions/0038-a-proven-name-belongs-to-the-identifier.md`). Here is what a configuration
-//! gives, and who proved itself first with an identifier that had been registered without a proof.
+//! What is known of host identifiers (HOSTID) beside registrations: what a configuration gives, and
+//! who proved itself first with an identifier that had been registered without a proof.
 
-use super::{Inventory, LiveInventory};
-use crate::limits::HOST_IDENTIFIERS_MAX;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
-use weft_block::{Error, ErrorKind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Registrant, State};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct HostIdentifiers(Mutex<Known>);
+pub(super) struct HostIdentifiers(Mutex<KnownIdentifiers>);
 
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct KnownIdentifiers {
     /// By configuration.
-    given: BTreeMap<Nqn, Id128>,
+    pub given: BTreeMap<Nqn, Id128>,
     /// Registered without a proof.
-    first: HashMap<Id128, Nqn>,
+    pub first: HashMap<Id128, Nqn>,
 }
 
-/// An identifier that a host must not use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum IdentifierRefusal {
-    /// It is that of this host.
-    Anothers(Nqn),
-    /// The host has this one by the configuration.
-    NotTheGiven(Id128),
-}
-
-/// Which names are to be forgotten.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Forgotten {
-    /// That of this identifier.
-    Identifier(Id128),
-    /// This one, with all its identifiers.
-    Name(Nqn),
-}
-
-/// The states of all namespaces.
-fn any<T>(inventory: &Inventory, look: impl Fn(&State) -> Option<T>) -> Option<T> {
-    let mut kept = inventory.namespaces().filter_map(|namespace| namespace.reservations.as_ref());
-    kept.find_map(|kept| kept.shared().look(&look))
-}
-
-impl LiveInventory {
-    fn host_identifiers(&self) -> MutexGuard<'_, Known> {
-        self.identifiers.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl HostIdentifiers {
+    pub fn lock(&self) -> MutexGuard<'_, KnownIdentifiers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Gives hosts their identifiers: where hosts prove their names, nobody else may use one of
-    /// these, and these hosts may use no others. For hosts that connect from now on.
-    pub fn give_identifiers(&self, given: BTreeMap<Nqn, Id128>) {
-        self.host_identifiers().given = given;
-    }
-
-    /// Whether a host that proves this name may use this identifier.
-    pub(crate) fn check_identifier(&self, id: Id128, name: &Nqn) -> Result<(), IdentifierRefusal> {
-        let given = self.host_identifiers().given.get(name).copied();
-        if let Some(given) = given.filter(|given| *given != id) {
-            return Err(IdentifierRefusal::NotTheGiven(given));
-        }
-        match self.owner(id).filter(|owner| owner != name) {
-            Some(owner) => Err(IdentifierRefusal::Anothers(owner)),
-            None => Ok(()),
-        }
-    }
-
-    /// Whose an identifier is, if it is anybody's.
-    pub(crate) fn owner(&self, id: Id128) -> Option<Nqn> {
-        let known = self.host_identifiers();
-        if let Some((owner, _)) = known.given.iter().find(|(_, given)| **given == id) {
-            return Some(owner.clone());
-        }
-        let first = known.first.get(&id).cloned();
-        drop(known);
-        let (inventory, registrant) = (self.now(), Registrant::Host(id));
-        any(&inventory, |state| state.proven(&registrant).cloned())
-            .or_else(|| first.filter(|_| is_registered(&inventory, id)))
-    }
-
-    /// A host has proved its name. If its identifier was registered without a proof, it is this
-    /// host's from now on.
-    pub(crate) fn proved(&self, id: Id128, name: &Nqn) {
-        let inventory = self.now();
-        if self.owner(id).is_some() || !is_registered(&inventory, id) {
-            return;
-        }
-        let first = &mut self.host_identifiers().first;
-        if first.len() >= HOST_IDENTIFIERS_MAX {
-            first.retain(|id, _| is_registered(&inventory, *id));
-        }
-        if first.len() < HOST_IDENTIFIERS_MAX {
-            first.insert(id, name.clone());
-        }
-    }
-
-    /// Forgets who has proved itself with an identifier; returns what was forgotten. Registrations
-    /// stay, of the first that proves its name with their identifier from now on. Waits for what is
-    /// stored.
-    ///
-    /// # Errors
-    /// A configuration gives the identifier, or what is stored cannot be changed.
-    pub fn forget_host(&self, whom: &Forgotten) -> Result<Vec<(Id128, Nqn)>, Error> {
-        let is_meant = |id: Id128, name: &Nqn| match whom {
-            Forgotten::Identifier(of) => id == *of,
-            Forgotten::Name(of) => name == of,
-        };
-        let mut known = self.host_identifiers();
-        if let Some((name, id)) = known.given.iter().find(|(name, id)| is_meant(**id, name)) {
-            let text = format!(
-                "the configuration gives the identifier {id} to host {name}: change its table [[host_identifier]]"
-            );
-            return Err(Error::new(ErrorKind::Refused, text));
-        }
-        let mut forgotten: Vec<(Id128, Nqn)> =
-            known.first.extract_if(|id, name| is_meant(*id, name)).collect();
-        drop(known);
-        for kept in self.now().namespaces().filter_map(|namespace| namespace.reservations.as_ref())
-        {
-            let of = |state: &State| {
-                let hosts =
-                    state.registrations().iter().filter_map(|known| match &known.registrant {
-                        Registrant::Host(id) => Some((*id, known.proven.clone()?)),
-                        Registrant::Nexus(_) => None,
-                    });
-                hosts.filter(|(id, name)| is_meant(*id, name)).collect::<Vec<_>>()
-            };
-            for (id, name) in kept.shared().look(of) {
-                let (answer, answered) = mpsc::channel();
-                kept.forget(id, Box::new(move |outcome| _ = answer.send(outcome)));
-                if let Ok(Err(refusal)) = answered.recv() {
-                    let text = format!(
-                        "the host {name} could not be forgotten with namespace {}: {refusal}",
-                        kept.uuid()
-                    );
-                    return Err(Error::new(ErrorKind::Io, text));
-                }
-                forgotten.push((id, name));
-            }
-        }
-        forgotten.sort();
-        forgotten.dedup();
-        Ok(forgotten)
-    }
-}
-
-fn is_registered(inventory: &Inventory, id: Id128) -> bool {
-    any(inventory, |state| state.key(&Registrant::Host(id))).is_some()
 }

@@ -16,9 +16,11 @@ mod authentication;
 mod builder;
 mod change;
 mod claims;
+mod configured;
 mod error;
 mod host_identifiers;
 mod host_limits;
+mod identifier_owners;
 mod live;
 mod others;
 mod states;
@@ -27,13 +29,14 @@ mod tests;
 
 pub use access::Access;
 pub use authentication::{Authentication, Authentications};
-pub use builder::{InventoryBuilder, NamespaceConfig, SubsystemConfig};
+pub use builder::InventoryBuilder;
 pub use change::Change;
 pub use claims::ControllerClaims;
+pub use configured::{NamespaceConfig, SubsystemConfig};
 pub use error::InventoryError;
-pub use host_identifiers::Forgotten;
-pub(crate) use host_identifiers::IdentifierRefusal;
 pub use host_limits::HostLimits;
+pub use identifier_owners::Forgotten;
+pub(crate) use identifier_owners::IdentifierRefusal;
 pub use live::{Follower, LiveInventory};
 pub use others::OtherGateway;
 pub(crate) use others::{Others, port_number};
@@ -202,17 +205,6 @@ impl Inventory {
     /// How well hosts reach the groups of namespaces.
     pub fn access(&self) -> &AccessStates {
         &self.access
-    }
-
-    /// A builder that begins with what there is here.
-    pub fn edit(&self) -> InventoryBuilder {
-        InventoryBuilder::of(self)
-    }
-
-    /// What is different here from what was in `before`, in an order in which it can be carried
-    /// out: what goes, then what comes.
-    pub fn changes_since(&self, before: &Self) -> Vec<Change> {
-        change::between(before, self)
     }
 }
 

@@ -28,9 +28,9 @@ pub type NamespaceName = (Nqn, Nsid);
 /// What is known of a connection when it begins to serve commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionName {
-    /// `nvme+tcp`, `nvme+rdma`, `iscsi` or `nbd`.
+    /// `nvme+tcp`, `nvme+rdma`, `iscsi`, `nbd` or `in-process`.
     pub protocol: &'static str,
-    /// The host: its NQN, its initiator name, or the address of an NBD client.
+    /// The host: its NQN, its initiator name, or the address of an NBD client; in this process: the NQN given.
     pub host: String,
     /// The other end's address.
     pub peer: String,

@@ -5,6 +5,7 @@
 mod common;
 #[path = "../common/devices.rs"]
 mod devices;
+mod in_process;
 mod served;
 mod watched;
 

@@ -1,7 +1,8 @@
-//! Hosts of all protocols over one namespace: an NVMe host, an iSCSI initiator and an NBD client
-//! keep each other out.
+//! Hosts of all protocols over one namespace: an NVMe host, an iSCSI initiator, an NBD client and a
+//! host in the serving process keep each other out.
 
 mod group;
+mod in_process;
 mod nvme;
 
 use crate::iscsi_wire::host::{self, Host, IQN, READ, WRITE};

@@ -1,7 +1,8 @@
 //! One connection of an initiator, from accept to its end, on one loop.
 
 use super::session::Session;
-use super::shared::{Before, Mailbox, Shared, Told, Verdict};
+use super::target_state::{Before, Mailbox, TargetState, Told, Verdict};
+use super::units::View;
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
@@ -14,9 +15,9 @@ use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Stream};
 use weft_proto::iscsi::pdu::{LoginStatus, Lun};
-use weft_proto::iscsi::target::{SessionKind, TargetConnection, TargetEvent, Violation};
+use weft_proto::iscsi::target::{Login, SessionKind, TargetConnection, TargetEvent, Violation};
 use weft_proto::printable::Printable;
-use weft_proto::scsi::lun::lun_of;
+use weft_proto::scsi::lun::{Nexus, lun_of};
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::{AdditionalSense, SenseKey};
 use weft_proto::stream::Tag;
@@ -37,7 +38,7 @@ enum Role {
 pub(super) struct Connection {
     id: DriverId,
     role: Role,
-    shared: Arc<Shared>,
+    shared: Arc<TargetState>,
     mailbox: Arc<Mailbox>,
     /// A session is waited for that has to end first.
     waits: bool,
@@ -57,7 +58,7 @@ impl Connection {
         on: &Handle,
         stream: Box<dyn Stream>,
         port: u16,
-        shared: &Arc<Shared>,
+        shared: &Arc<TargetState>,
         homes: &Homes,
     ) {
         let portals = shared.portals(port, stream.local().parse().ok());
@@ -145,26 +146,9 @@ impl Connection {
                     self.id,
                 ) {
                     Ok(devices) => {
-                        let budget = Budget::new(on, &pump.peer());
-                        let side = DeviceSide::new(devices, pump.engine.tags().into(), budget);
-                        let meter = self.shared.meter(
-                            &login.initiator,
-                            &pump.peer(),
-                            pump.engine.tags(),
-                            &view,
-                        );
-                        let (shared, mailbox) =
-                            (Arc::clone(&self.shared), Arc::clone(&self.mailbox));
-                        let mut session = Session::new(nexus, shared, mailbox, side, meter);
-                        session.reservations = view.reservations;
-                        self.role = Role::Normal(Box::new(session));
-                        self.newcomer = None;
-                        self.serving = Some(self.shared.members.serve());
-                        let takeover = before
-                            .as_ref()
-                            .filter(|_| login.tsih != 0)
-                            .map(|before| &before.takeover);
-                        pump.engine.admit(tsih, takeover);
+                        self.serve(on, pump, &login, (nexus, devices), view);
+                        let renews = before.as_ref().filter(|_| login.tsih != 0);
+                        pump.engine.admit(tsih, renews.map(|before| &before.takeover));
                         tracing::info!("{}: {} logged in", pump.peer(), login.initiator);
                         pump.resume();
                     }
@@ -177,6 +161,26 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Begins the session of an initiator that was let in.
+    fn serve(
+        &mut self,
+        on: &Handle,
+        pump: &Pump,
+        login: &Login,
+        (nexus, devices): (Box<Nexus>, OpenDevices),
+        view: View,
+    ) {
+        let (peer, tags) = (pump.peer(), pump.engine.tags());
+        let side = DeviceSide::new(devices, tags.into(), Budget::new(on, &peer));
+        let meter = self.shared.meter(&login.initiator, &peer, tags, &view);
+        let (shared, mailbox) = (Arc::clone(&self.shared), Arc::clone(&self.mailbox));
+        let mut session = Session::new(nexus, shared, mailbox, side, meter);
+        session.reservations = view.reservations;
+        self.role = Role::Normal(Box::new(session));
+        self.newcomer = None;
+        self.serving = Some(self.shared.members.serve());
     }
 }
 

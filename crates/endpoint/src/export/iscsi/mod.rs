@@ -8,13 +8,14 @@
 mod config;
 mod connection;
 mod logins;
+mod operations;
 mod ports;
 mod reserve;
 mod reset;
 mod session;
-mod shared;
 mod split;
 mod target;
+mod target_state;
 mod unit;
 mod units;
 

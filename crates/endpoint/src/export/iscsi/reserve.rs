@@ -2,7 +2,7 @@
 //! too.
 
 use super::session::Session;
-use super::shared::{Message, Told};
+use super::target_state::{Message, Told};
 use std::sync::Arc;
 use weft_io::Handle;
 use weft_proto::iscsi::target::TargetConnection;
@@ -13,10 +13,10 @@ impl Session {
     /// Has the operation of a command executed. It counts as one that a device has, until
     /// [`Told::Reserved`].
     pub(super) fn reserve(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
-        let unit = self.places[tag.index()].task.unit();
+        let unit = self.commands[tag.index()].task.unit();
         let of = self.reservations.get(unit).and_then(Option::as_ref);
         self.side.hold();
-        let place = &mut self.places[tag.index()];
+        let place = &mut self.commands[tag.index()];
         (place.in_device, place.reserves) = (true, true);
         match (self.nexus.take_operation(), of) {
             (operation, Some(of)) => {
@@ -42,12 +42,12 @@ impl Session {
         outcome: Result<(), Refusal>,
     ) {
         self.side.release();
-        let place = &mut self.places[tag.index()];
+        let place = &mut self.commands[tag.index()];
         (place.in_device, place.reserves) = (false, false);
-        if self.places[tag.index()].dying {
+        if self.commands[tag.index()].dying {
             return self.bury(engine, tag);
         }
-        let step = self.nexus.reserved(&mut self.places[tag.index()].task, outcome);
+        let step = self.nexus.reserved(&mut self.commands[tag.index()].task, outcome);
         let _ = self.follow(on, engine, tag, step);
     }
 }

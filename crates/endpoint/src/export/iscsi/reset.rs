@@ -6,7 +6,7 @@
 //! task management function is rejected, and everything else that promises this waits.
 
 use super::session::Session;
-use super::shared::{Message, Ticket, Told};
+use super::target_state::{Message, Ticket, Told};
 use crate::reservations::Pending;
 use std::sync::Arc;
 use weft_proto::iscsi::pdu::{Lun, TaskFunction, TaskRequest, TaskResult};
@@ -215,7 +215,7 @@ impl Session {
     /// through.
     pub(super) fn preempted(&mut self, engine: &mut TargetConnection, pending: Arc<Pending>) {
         let mut own = self.abort_ordered(engine);
-        own.retain(|tag| !self.places[tag.index()].reserves);
+        own.retain(|tag| !self.commands[tag.index()].reserves);
         let held = self.holds_overdue();
         self.begin(engine, Wait { number: 0, own, others: 0, held, then: Then::Release(pending) });
     }
@@ -229,7 +229,7 @@ impl Session {
         }
         (0_u16..)
             .map(Tag)
-            .zip(&self.places)
+            .zip(&self.commands)
             .filter(|(_, place)| place.dying)
             .map(|(tag, _)| tag)
             .collect()
@@ -245,7 +245,7 @@ impl Session {
 
     /// A command that was dying is gone.
     pub(super) fn settled(&mut self, engine: &mut TargetConnection, tag: Tag) {
-        self.places[tag.index()].dying = false;
+        self.commands[tag.index()].dying = false;
         self.waits.waits.iter_mut().for_each(|wait| wait.own.retain(|own| *own != tag));
         self.end_waits(engine);
     }
@@ -260,7 +260,7 @@ impl Session {
     /// Ends a command without an answer; tells whether it is gone already. Otherwise
     /// [`Self::settled`] is called when it is.
     fn abort(&mut self, engine: &mut TargetConnection, tag: Tag) -> bool {
-        let place = &mut self.places[tag.index()];
+        let place = &mut self.commands[tag.index()];
         if place.dying || place.in_device {
             place.dying = true;
             match &place.split {
@@ -271,7 +271,7 @@ impl Session {
         }
         self.side.forget_waiting(|starved| starved.tag() == tag);
         if !engine.abandon(tag) {
-            self.places[tag.index()].dying = true;
+            self.commands[tag.index()].dying = true;
             return false;
         }
         self.side.memory.free(tag);

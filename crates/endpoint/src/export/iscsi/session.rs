@@ -3,24 +3,23 @@
 
 use super::connection::announce;
 use super::reset::Waits;
-use super::shared::{Mailbox, Shared};
 use super::split::{Lost, Split};
+use super::target_state::{Mailbox, TargetState};
 use super::units::View;
 use crate::export::device_side::DeviceSide;
-use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
 use crate::reservations::NamespaceReservations;
 use crate::statistics::{Kind, Meter};
 use crate::status::scsi::to_scsi;
 use std::sync::Arc;
-use weft_block::{BlockDevice, Change, Completion, Op, OpKind, Outcome};
-use weft_io::{Buf, DriverId, Handle, Segments};
+use weft_block::{BlockDevice, Change, Completion};
+use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
 use weft_proto::iscsi::target::{Answer, TargetConnection, TargetEvent};
-use weft_proto::scsi::lun::{DeviceOutcome, Nexus, Reply, Request, RequestKind, Step, Task};
+use weft_proto::scsi::lun::{DeviceOutcome, Nexus, Reply, Request, Step, Task};
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
-use weft_proto::stream::{StreamEngine, Tag};
+use weft_proto::stream::Tag;
 
 /// A command that waits for memory.
 #[derive(Clone, Copy)]
@@ -43,7 +42,7 @@ impl Starved {
 
 /// What a session keeps of a command.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct SessionCommand {
     pub(super) task: Task,
     /// A device has an operation of it.
     pub(super) in_device: bool,
@@ -52,7 +51,7 @@ pub(super) struct Place {
     /// The request that became several operations.
     pub(super) split: Option<Box<Split>>,
     /// Bytes of the initiator's data that it wants.
-    wanted: u32,
+    pub(super) wanted: u32,
     /// It ends without a response as soon as its memory is free.
     pub(super) dying: bool,
 }
@@ -60,9 +59,9 @@ pub(super) struct Place {
 /// The I/O side of a connection after login.
 pub(super) struct Session {
     pub(super) nexus: Box<Nexus>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<TargetState>,
     pub(super) mailbox: Arc<Mailbox>,
-    pub(super) places: Vec<Place>,
+    pub(super) commands: Vec<SessionCommand>,
     pub(super) meter: Meter,
     pub(super) side: DeviceSide<Starved>,
     /// Those of the logical units, by their numbers.
@@ -79,7 +78,7 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(
         nexus: Box<Nexus>,
-        shared: Arc<Shared>,
+        shared: Arc<TargetState>,
         mailbox: Arc<Mailbox>,
         side: DeviceSide<Starved>,
         meter: Meter,
@@ -89,7 +88,7 @@ impl Session {
             nexus,
             shared,
             mailbox,
-            places: (0..tags).map(|_| Place::default()).collect(),
+            commands: (0..tags).map(|_| SessionCommand::default()).collect(),
             meter,
             side,
             reservations: Arc::new([]),
@@ -111,15 +110,15 @@ impl Session {
         match event {
             TargetEvent::Command { tag, command } => self.command(on, engine, tag, &command),
             TargetEvent::DataArrived { tag }
-                if self.side.memory.len(tag) < self.places[tag.index()].wanted as usize =>
+                if self.side.memory.len(tag) < self.commands[tag.index()].wanted as usize =>
             {
-                let bytes = self.places[tag.index()].wanted;
+                let bytes = self.commands[tag.index()].wanted;
                 self.fetch(on, engine, tag, bytes)
             }
             TargetEvent::DataArrived { tag } => {
                 let step = self
                     .nexus
-                    .data(&mut self.places[tag.index()].task, self.side.memory.first(tag));
+                    .data(&mut self.commands[tag.index()].task, self.side.memory.first(tag));
                 self.follow(on, engine, tag, step)
             }
             TargetEvent::DataFailed { tag } => {
@@ -164,7 +163,7 @@ impl Session {
         let data_out =
             if command.flags.has(CommandFlags::WRITE) { command.expected_bytes } else { 0 };
         let step = self.nexus.start(
-            &mut self.places[tag.index()].task,
+            &mut self.commands[tag.index()].task,
             command.lun.0,
             &command.cdb,
             data_out,
@@ -173,7 +172,7 @@ impl Session {
     }
 
     /// Ends a command that got no further.
-    fn refuse(
+    pub(super) fn refuse(
         &mut self,
         engine: &mut TargetConnection,
         tag: Tag,
@@ -204,147 +203,6 @@ impl Session {
         Flow::Continue
     }
 
-    /// Takes memory for the initiator's data and asks for it. Data that comes unasked is taken even
-    /// where there is no room for the rest, which is then asked for when there is.
-    fn fetch(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32) -> Flow {
-        let urgent = engine.has_unsolicited(tag);
-        self.places[tag.index()].wanted = bytes;
-        if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes)
-            || self.side.memory.provide(on, tag, bytes as usize)
-        {
-            engine.fetch(tag, bytes);
-            return Flow::Continue;
-        }
-        let first = bytes.min(ISCSI_PDU_BYTES);
-        if urgent && engine.awaits_data() {
-            // It cannot wait for data that lies behind its own.
-            if first as usize > GUARANTEED_BYTES {
-                self.refuse(engine, tag, ScsiStatus::TASK_SET_FULL, None);
-                return Flow::Continue;
-            }
-            if self.side.memory.provide_reserve(on, tag, first as usize) {
-                engine.fetch(tag, first);
-                return Flow::Continue;
-            }
-        }
-        self.side.wait(Starved::Fetch { tag, bytes, urgent });
-        if urgent { Flow::Pause } else { Flow::Continue }
-    }
-
-    /// Takes memory of the device that a write goes to, if it has some to give.
-    fn take_spare(&mut self, tag: Tag, bytes: u32) -> bool {
-        let task = &self.places[tag.index()].task;
-        let Some((lba, blocks)) = task.destination() else { return false };
-        let unit = task.unit();
-        let block_bytes = self.side.block_bytes(unit);
-        let whole =
-            block_bytes.is_some_and(|size| u64::from(blocks) * u64::from(size) == u64::from(bytes));
-        whole
-            && self.side.memory.len(tag) == 0
-            && !self.is_long(unit, bytes)
-            && !self.nexus.revoked(task, lba, blocks)
-            && self.side.spare_for(tag, unit, (lba, blocks))
-    }
-
-    /// Makes an operation of a request.
-    #[inline]
-    fn submit(&mut self, on: &Handle, tag: Tag, request: Request) {
-        let (kind, data) = match request.kind {
-            RequestKind::Read | RequestKind::Verify => return self.submit_read(on, tag, request),
-            RequestKind::WriteRepeated | RequestKind::CompareRepeated => {
-                return self.submit_repeated(on, tag, request);
-            }
-            RequestKind::Write => (OpKind::Write { fua: request.fua }, self.side.memory.take(tag)),
-            RequestKind::Compare => (OpKind::Compare, self.side.memory.take(tag)),
-            RequestKind::CompareAndWrite => {
-                (OpKind::CompareAndWrite { fua: request.fua }, self.side.memory.take(tag))
-            }
-            RequestKind::Flush => (OpKind::Flush, Segments::new()),
-            RequestKind::WriteZeroes { deallocate } => {
-                (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new())
-            }
-            RequestKind::Discard => (OpKind::Discard, Segments::new()),
-        };
-        self.push(tag, request, kind, data);
-    }
-
-    #[inline]
-    fn push(&mut self, tag: Tag, request: Request, kind: OpKind, data: Segments) {
-        self.count(tag, &request);
-        if self.is_long(request.unit, request.bytes) {
-            return self.push_parts(tag, request, kind, data);
-        }
-        let op = Op::new(kind, request.lba, request.blocks, tag.0.into(), data);
-        self.started(tag);
-        self.side.push(request.unit, op);
-    }
-
-    /// Counts a request that becomes an operation, or several.
-    #[inline]
-    fn count(&mut self, tag: Tag, request: &Request) {
-        let kind = match request.kind {
-            RequestKind::Read => Kind::Read,
-            RequestKind::Write => Kind::Write,
-            _ => Kind::Other,
-        };
-        self.meter.of(tag, kind, request.unit, request.bytes.into());
-    }
-
-    /// Whether the device takes so many bytes in several operations only.
-    #[inline]
-    fn is_long(&self, unit: usize, bytes: u32) -> bool {
-        self.side.operation_bytes(unit).is_some_and(|most| bytes > most)
-    }
-
-    #[inline]
-    pub(super) fn started(&mut self, tag: Tag) {
-        self.places[tag.index()].in_device = true;
-    }
-
-    /// A read sends the device's own memory, if that lends it; else it takes some here.
-    #[inline]
-    fn submit_read(&mut self, on: &Handle, tag: Tag, request: Request) {
-        self.side.memory.free(tag);
-        // The list of the command's slot: one that had several pieces once has room for them again.
-        let mut data = self.side.memory.take(tag);
-        let whole = !self.is_long(request.unit, request.bytes);
-        if whole && self.side.lend(request.unit, (request.lba, request.blocks), &mut data) {
-            let op = Op::new(OpKind::Read, request.lba, request.blocks, tag.0.into(), data);
-            self.count(tag, &request);
-            self.started(tag);
-            return self.side.end(op.done(Outcome::SUCCESS));
-        }
-        *self.side.memory.at(tag) = data;
-        if !self.side.memory.provide(on, tag, request.bytes as usize) {
-            return self.side.wait(Starved::Submit { tag, request });
-        }
-        let data = self.side.memory.take(tag);
-        self.push(tag, request, OpKind::Read, data);
-    }
-
-    /// The block in the command's memory, as often as the request says.
-    fn submit_repeated(&mut self, on: &Handle, tag: Tag, request: Request) {
-        let copies = request.blocks.max(1) as usize;
-        let block = request.bytes as usize / copies;
-        let have: usize = self.side.memory.at(tag).iter().map(|segment| segment.len()).sum();
-        if have < request.bytes as usize {
-            let Some(mut buf) = self.side.memory.buffer(on, request.bytes as usize) else {
-                return self.side.wait(Starved::Submit { tag, request });
-            };
-            let first = &self.side.memory.first(tag)[..block];
-            buf.chunks_mut(block).for_each(|copy| copy.copy_from_slice(first));
-            self.side.memory.free(tag);
-            self.side.memory.at(tag).push(buf.into());
-        }
-        let kind = match request.kind {
-            RequestKind::CompareRepeated => OpKind::Compare,
-            _ => OpKind::Write { fua: request.fua },
-        };
-        let mut data = self.side.memory.take(tag);
-        shorten(&mut data, request.bytes as usize);
-        self.push(tag, request, kind, data);
-    }
-
     /// Gives a command memory to be answered in.
     fn respond(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32) {
         // What is sent is padded from the same memory.
@@ -354,7 +212,7 @@ impl Session {
         };
         buf.fill(0);
         let reply =
-            self.nexus.respond(&mut self.places[tag.index()].task, &mut buf[..bytes as usize]);
+            self.nexus.respond(&mut self.commands[tag.index()].task, &mut buf[..bytes as usize]);
         let end = reply.data_in_bytes as usize;
         buf[end..end.next_multiple_of(4)].fill(0);
         self.side.memory.free(tag);
@@ -409,24 +267,24 @@ impl Session {
     fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, completion: Completion) {
         let tag = Tag(completion.op.user as u16);
         let mut overdue = self.side.completed(&completion);
-        let completion = match &mut self.places[tag.index()].split {
+        let completion = match &mut self.commands[tag.index()].split {
             None => completion,
             Some(split) => match split.came_back(completion) {
                 Some(whole) => whole,
                 None => return,
             },
         };
-        if let Some(split) = self.places[tag.index()].split.take() {
+        if let Some(split) = self.commands[tag.index()].split.take() {
             overdue |= self.lost.keep(*split);
         }
         let Completion { op, outcome } = completion;
-        self.places[tag.index()].in_device = false;
+        self.commands[tag.index()].in_device = false;
         if op.kind.data_factor() > 0 {
             // Others keep what they need in the command's memory, which their operations do not
             // carry.
             *self.side.memory.at(tag) = op.data;
         }
-        if self.places[tag.index()].dying && !(overdue && self.revive(engine, tag)) {
+        if self.commands[tag.index()].dying && !(overdue && self.revive(engine, tag)) {
             return self.bury(engine, tag);
         }
         let outcome = match outcome.is_success() {
@@ -437,7 +295,7 @@ impl Session {
             }
         };
         let step = self.nexus.finished(
-            &mut self.places[tag.index()].task,
+            &mut self.commands[tag.index()].task,
             outcome,
             self.side.memory.first(tag),
         );
@@ -478,7 +336,7 @@ impl Session {
                 self.side.wait(starved);
                 continue;
             };
-            let place = &mut self.places[tag.index()];
+            let place = &mut self.commands[tag.index()];
             if !self.nexus.revoked(&place.task, request.lba, request.blocks) {
                 self.side.wait(starved);
                 continue;
@@ -516,12 +374,5 @@ impl Session {
     #[inline]
     pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
         self.side.change()
-    }
-}
-
-/// Cuts a list of one piece to a length.
-fn shorten(data: &mut Segments, bytes: usize) {
-    if let Some(weft_io::Segment::Pool(buf)) = data.first_mut() {
-        Buf::set_len(buf, bytes.min(buf.capacity()));
     }
 }

@@ -107,6 +107,6 @@ impl Session {
             );
         }
         self.started(tag);
-        self.places[tag.index()].split = Some(Box::new(split));
+        self.commands[tag.index()].split = Some(Box::new(split));
     }
 }

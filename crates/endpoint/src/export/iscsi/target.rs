@@ -2,12 +2,11 @@
 
 use super::config::Settings;
 use super::connection::Connection;
-use super::shared::Shared;
+use super::target_state::TargetState;
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
 use crate::export::reach::reachable;
-use crate::export::running::{Export, ListeningExport, stop_all};
-use crate::export::serving::ExportConfig;
+use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
 use crate::inventory::LiveInventory;
 use crate::iscsi_remarks::remark;
 use crate::limits::{
@@ -58,7 +57,7 @@ impl Default for TargetLimits {
 
 /// A running target.
 pub struct Target {
-    shared: Arc<Shared>,
+    shared: Arc<TargetState>,
     listeners: Listeners<SocketAddr>,
     homes: Homes,
     name: Name,
@@ -160,7 +159,7 @@ fn shared(
     name: &Name,
     limits: TargetLimits,
     pool_bytes: usize,
-) -> Result<Arc<Shared>, Error> {
+) -> Result<Arc<TargetState>, Error> {
     let transfer_bytes = transfer_bytes(pool_bytes);
     let mut engine = EngineConfig::new(name.clone());
     engine.chap = config.settings.policy()?;
@@ -172,7 +171,15 @@ fn shared(
         config.settings.identities.clone(),
     );
     let guesses = (!config.settings.random_secrets).then(Arc::default);
-    Ok(Shared::new(inventory, nqn, engine, limits.connections, identities, guesses, transfer_bytes))
+    Ok(TargetState::new(
+        inventory,
+        nqn,
+        engine,
+        limits.connections,
+        identities,
+        guesses,
+        transfer_bytes,
+    ))
 }
 
 /// Listens at the address of a port on the loop of `on`.
@@ -180,7 +187,7 @@ fn listen(
     on: &Handle,
     at: SocketAddr,
     port: u16,
-    shared: &Arc<Shared>,
+    shared: &Arc<TargetState>,
     homes: &Homes,
 ) -> Result<(SocketAddr, Open), Error> {
     let (to, homes) = (Arc::clone(shared), homes.clone());

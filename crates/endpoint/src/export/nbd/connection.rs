@@ -1,7 +1,7 @@
 //! One connection of a client, from accept to its end.
 
+use super::server_state::{Nothing, ServerState};
 use super::session::Session;
-use super::shared::{Nothing, Shared};
 use crate::export::budget::host_of;
 use crate::export::driver::{self, MailboxOf, Place, Service};
 use crate::export::members::Serving;
@@ -22,7 +22,7 @@ type Pump = StreamPump<Server>;
 /// What the client wants and what became of it.
 pub(super) struct Connection {
     id: DriverId,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     mailbox: MailboxOf<Self>,
     peer: String,
     /// Once the client has chosen its export.
@@ -45,7 +45,7 @@ impl Connection {
     pub(super) fn accept(
         on: &Handle,
         stream: Box<dyn Stream>,
-        shared: &Arc<Shared>,
+        shared: &Arc<ServerState>,
         tls: Option<TlsServer>,
     ) {
         let limit = shared.limits.handshake;

@@ -2,12 +2,14 @@
 //! any number of addresses.
 
 mod connection;
-mod edge;
-mod places;
+mod listen_address;
+mod partial_block;
 mod request;
+mod request_memory;
 mod server;
+mod server_state;
 mod session;
-mod shared;
 
-pub use server::{NbdLimits, NbdServer};
+pub use server::NbdServer;
 pub(super) use server::{check, place, start};
+pub use server_state::NbdLimits;

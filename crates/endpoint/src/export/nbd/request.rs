@@ -2,7 +2,7 @@
 //! may be. Blocks of which a write has a part only are parts of their own, before and behind the
 //! others.
 
-use super::edge::Edge;
+use super::partial_block::PartialBlock;
 use smallvec::SmallVec;
 use weft_block::{Completion, Op, OpKind};
 use weft_io::Segments;
@@ -29,7 +29,7 @@ pub(super) struct Request {
     /// A flush has to follow.
     pub flush: bool,
     /// Blocks that it writes a part of.
-    pub edges: SmallVec<[Edge; 2]>,
+    pub partial_blocks: SmallVec<[PartialBlock; 2]>,
     /// Bytes before the data in the memory of its first block.
     pub lead: u32,
     /// The blocks that it reads, or writes wholly: the first, and bytes of all.
@@ -56,12 +56,12 @@ impl Request {
         let end = command.offset + command.length;
         self.command = Some(command);
         (self.pending, self.error) = (0, None);
-        self.edges.clear();
+        self.partial_blocks.clear();
         (self.lead, self.head) = ((command.offset % block) as u32, 0);
         self.first = command.offset / block;
         let mut blocks = end.div_ceil(block) - self.first;
         if !(command.offset | end).is_multiple_of(block) && command.kind != CommandKind::Read {
-            blocks = self.find_edges(command, block, end);
+            blocks = self.find_partial_blocks(command, block, end);
         }
         // Of no meaning for what has no data.
         self.bytes = (blocks * block) as u32;
@@ -71,7 +71,7 @@ impl Request {
 
     /// Whether the block behind the others is written in part.
     pub fn has_tail(&self) -> bool {
-        self.edges.len() > usize::from(self.head > 0)
+        self.partial_blocks.len() > usize::from(self.head > 0)
     }
 
     /// Whether the one before them is.
@@ -82,7 +82,7 @@ impl Request {
     /// Puts the blocks apart that are not written wholly; a trim leaves them alone. Gives how many
     /// others there are.
     #[cold]
-    fn find_edges(&mut self, command: Command, block: u64, end: u64) -> u64 {
+    fn find_partial_blocks(&mut self, command: Command, block: u64, end: u64) -> u64 {
         let (first, last) = (self.first, end / block);
         let within = first == last;
         let keeps = matches!(command.kind, CommandKind::Trim { .. });
@@ -91,13 +91,18 @@ impl Request {
             self.first += 1;
             if !keeps {
                 let to = if within { end % block } else { block };
-                self.edges.push(Edge::new(0, first, self.lead as usize, to as usize));
+                self.partial_blocks.push(PartialBlock::new(
+                    0,
+                    first,
+                    self.lead as usize,
+                    to as usize,
+                ));
                 (self.head, part) = (block as u32, 1);
             }
         }
         let blocks = last.saturating_sub(self.first);
         if !end.is_multiple_of(block) && !within && !keeps {
-            self.edges.push(Edge::new(part, last, 0, (end % block) as usize));
+            self.partial_blocks.push(PartialBlock::new(part, last, 0, (end % block) as usize));
         }
         blocks
     }
@@ -106,14 +111,14 @@ impl Request {
     #[inline]
     pub fn place(&self, offset: u32, part_bytes: u32) -> (usize, u32) {
         let at = self.lead + offset;
-        if self.edges.is_empty() {
+        if self.partial_blocks.is_empty() {
             return ((at / part_bytes) as usize, at % part_bytes);
         }
-        self.place_among_edges(at, part_bytes)
+        self.place_among_partial_blocks(at, part_bytes)
     }
 
     #[cold]
-    fn place_among_edges(&self, at: u32, part_bytes: u32) -> (usize, u32) {
+    fn place_among_partial_blocks(&self, at: u32, part_bytes: u32) -> (usize, u32) {
         let Some(at) = at.checked_sub(self.head) else { return (0, at) };
         let parts_before = usize::from(self.head > 0);
         match at.checked_sub(self.bytes) {
@@ -141,7 +146,7 @@ impl Request {
 
     /// The names of all operations that it may have in flight.
     pub fn users(&self, tag: Tag) -> impl Iterator<Item = u64> + use<> {
-        (0..self.parts.len().max(self.edges.len()).max(1)).map(move |part| user(tag, part))
+        (0..self.parts.len().max(self.partial_blocks.len()).max(1)).map(move |part| user(tag, part))
     }
 
     /// The kind of the operations that it takes.

@@ -1,43 +1,24 @@
 //! Starting and stopping a server.
 
 use super::connection::Connection;
-use super::places::{Place, parse};
-use super::shared::Shared;
+use super::listen_address::{ListenAddress, parse};
+use super::server_state::{NbdLimits, ServerState};
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
 use crate::export::reach::reachable;
-use crate::export::running::{Export, ListeningExport, stop_all};
-use crate::export::serving::ExportConfig;
+use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
 use crate::inventory::LiveInventory;
-use crate::limits::CONNECTIONS_MAX;
 use crate::loops::ask;
 use crate::tls::TlsFiles;
 use crate::url::nbd::{NbdPlace, NbdUrl};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use weft_block::Error;
 use weft_io::{Handle, RemoteLoop};
-use weft_proto::limits::HANDSHAKE_S;
-
-/// Limits of a server.
-#[derive(Clone, Copy, Debug)]
-pub struct NbdLimits {
-    /// Connections; see [`CONNECTIONS_MAX`].
-    pub connections: usize,
-    /// Time from accepting a connection to its choice of an export; see [`HANDSHAKE_S`].
-    pub handshake: Duration,
-}
-
-impl Default for NbdLimits {
-    fn default() -> Self {
-        Self { connections: CONNECTIONS_MAX, handshake: Duration::from_secs(HANDSHAKE_S) }
-    }
-}
 
 /// A running server.
 pub struct NbdServer {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     /// With the listen URLs, without the name of an export.
     listeners: Listeners<NbdUrl>,
     tls: TlsFiles,
@@ -45,7 +26,7 @@ pub struct NbdServer {
 
 /// Where a URL has it listen, if that is an address.
 pub(in crate::export) fn place(url: &str, files: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
-    let place = Place::of(url, files)?;
+    let place = ListenAddress::of(url, files)?;
     Ok(matches!(place.url.place, NbdPlace::Tcp(_)).then_some(place.address))
 }
 
@@ -76,8 +57,10 @@ impl NbdServer {
         limits: NbdLimits,
         loops: &[RemoteLoop],
     ) -> Result<Self, Error> {
-        let places =
-            urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
+        let places = urls
+            .iter()
+            .map(|url| ListenAddress::of(url, &Default::default()))
+            .collect::<Result<_, _>>()?;
         Self::start_at(inventory, places, limits, loops)
     }
 
@@ -90,14 +73,16 @@ impl NbdServer {
         limits: NbdLimits,
         loops: &[RemoteLoop],
     ) -> Result<Self, Error> {
-        let places =
-            urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
+        let places = urls
+            .iter()
+            .map(|url| ListenAddress::of(url, &Default::default()))
+            .collect::<Result<_, _>>()?;
         Self::listen(on, inventory, places, limits, Homes::new(loops)?)
     }
 
     fn start_at(
         inventory: Arc<LiveInventory>,
-        places: Vec<Place>,
+        places: Vec<ListenAddress>,
         limits: NbdLimits,
         loops: &[RemoteLoop],
     ) -> Result<Self, Error> {
@@ -109,11 +94,11 @@ impl NbdServer {
     fn listen(
         on: &Handle,
         inventory: Arc<LiveInventory>,
-        places: Vec<Place>,
+        places: Vec<ListenAddress>,
         limits: NbdLimits,
         homes: Homes,
     ) -> Result<Self, Error> {
-        let shared = Shared::new(inventory, limits, on.pool().cap_bytes(), homes);
+        let shared = ServerState::new(inventory, limits, on.pool().cap_bytes(), homes);
         let server = Self { shared, listeners: Listeners::default(), tls: TlsFiles::default() };
         for place in places {
             let url = place.url.to_string();
@@ -131,7 +116,11 @@ impl NbdServer {
 }
 
 /// Listens at a place on the loop of `on`, and tells where clients reach it.
-fn listen(on: &Handle, place: Place, shared: &Arc<Shared>) -> Result<(NbdUrl, Open), Error> {
+fn listen(
+    on: &Handle,
+    place: ListenAddress,
+    shared: &Arc<ServerState>,
+) -> Result<(NbdUrl, Open), Error> {
     let (shared, tls) = (Arc::clone(shared), place.tls);
     let accepted = move |on: &Handle, stream| Connection::accept(on, stream, &shared, tls.clone());
     let (at, open) = match &place.url.place {
@@ -176,7 +165,7 @@ impl Export for NbdServer {
 
 impl ListeningExport for NbdServer {
     fn listen(&self, url: &str) -> Result<(), Error> {
-        let (place, shared) = (Place::of(url, &self.tls)?, Arc::clone(&self.shared));
+        let (place, shared) = (ListenAddress::of(url, &self.tls)?, Arc::clone(&self.shared));
         let (at, open) = ask(self.shared.homes.first(), move |on| listen(on, place, &shared))??;
         self.listeners.add(url, at, open);
         Ok(())

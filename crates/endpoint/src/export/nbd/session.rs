@@ -5,7 +5,7 @@
 //! ("starved"). A write that waits stops the receiving of its connection, whose other requests end
 //! meanwhile and give theirs back.
 
-use super::edge::Next;
+use super::partial_block::Next;
 use super::request::{Request, tag_and_part, user};
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use weft_block::limit::Rate;
 use weft_block::{BlockDevice, Change, Completion, Error, Op};
 use weft_io::limits::BUF_BYTES_MAX;
-use weft_io::{DriverId, Handle, Segment, Segments};
+use weft_io::{DriverId, Handle, Segment};
 use weft_proto::nbd::Server;
 use weft_proto::nbd::code::ErrorCode;
 use weft_proto::nbd::server::{Command, CommandKind};
@@ -28,18 +28,18 @@ use weft_proto::reservation::{Effect, Reservations};
 use weft_proto::stream::Tag;
 
 /// The one device of a connection.
-const DEVICE: usize = 0;
+pub(super) const DEVICE: usize = 0;
 
 /// The transmission phase of one connection: its requests, their memory and their operations.
 pub(super) struct Session {
-    side: DeviceSide<Tag>,
+    pub(super) side: DeviceSide<Tag>,
     /// A client registers nowhere, so it is kept out by every reservation.
     reservations: Option<Arc<Reservations>>,
-    block_bytes: u32,
+    pub(super) block_bytes: u32,
     /// Bytes of one operation, at most: a multiple of the block size.
-    part_bytes: u32,
+    pub(super) part_bytes: u32,
     /// By tag; grows up to the maximum in progress at a time.
-    requests: Vec<Request>,
+    pub(super) requests: Vec<Request>,
     meter: Meter,
     /// Requests that were answered with an error, as the end is near.
     refused: usize,
@@ -154,7 +154,9 @@ impl Session {
                 self.go_on(engine, tag);
                 Flow::Continue
             }
-            CommandKind::WriteZeroes { .. } if !self.requests[tag.index()].edges.is_empty() => {
+            CommandKind::WriteZeroes { .. }
+                if !self.requests[tag.index()].partial_blocks.is_empty() =>
+            {
                 self.provide(on, engine, tag)
             }
             CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => {
@@ -173,93 +175,9 @@ impl Session {
             .is_some_and(|reservations| !reservations.allows_strangers(effect))
     }
 
-    /// Takes memory for a request, and has the device begin unless data is to come first. Without
-    /// memory it waits.
-    #[inline]
-    fn provide(&mut self, on: &Handle, engine: &mut Server, tag: Tag) -> Flow {
-        let write = self.requests[tag.index()].is_write();
-        // Out of its place meanwhile, with the memory of the lists themselves.
-        let mut request = core::mem::take(&mut self.requests[tag.index()]);
-        let provided = self.provide_parts(on, &mut request)
-            && (request.edges.is_empty() || self.provide_edges(on, &mut request));
-        self.requests[tag.index()] = request;
-        if !provided {
-            self.free(tag);
-            self.side.wait(tag);
-            return if write { Flow::Pause } else { Flow::Continue };
-        }
-        if !write {
-            self.submit_parts(engine, tag);
-        }
-        Flow::Continue
-    }
-
-    /// Memory for the data of a request; tells whether there was enough.
-    #[inline]
-    fn provide_parts(&mut self, on: &Handle, request: &mut Request) -> bool {
-        if !request.has_payload() {
-            return true;
-        }
-        let read = request.is_read();
-        if request.has_head() && !self.provide_block(on, request) {
-            return false;
-        }
-        for at in (0..request.bytes).step_by(self.part_bytes as usize) {
-            let (lba, bytes) = (
-                request.first + u64::from(at / self.block_bytes),
-                self.part_bytes.min(request.bytes - at),
-            );
-            match self.find_memory(on, read, lba, bytes) {
-                Some(data) => request.parts.push(data),
-                None => return false,
-            }
-        }
-        if request.has_tail() {
-            if let Some(edge) = request.edges.last_mut() {
-                edge.part = request.parts.len();
-            }
-            return self.provide_block(on, request);
-        }
-        true
-    }
-
-    /// Memory for the data of a block that is written in part.
-    #[cold]
-    fn provide_block(&mut self, on: &Handle, request: &mut Request) -> bool {
-        let Some(buf) = self.side.memory.buffer(on, self.block_bytes as usize) else {
-            return false;
-        };
-        request.parts.push(Segments::from_iter([Segment::from(buf)]));
-        true
-    }
-
-    /// Memory to write blocks in part.
-    #[cold]
-    fn provide_edges(&mut self, on: &Handle, request: &mut Request) -> bool {
-        let (memory, block_bytes) = (&mut self.side.memory, self.block_bytes);
-        request.edges.iter_mut().all(|edge| edge.provide(on, memory, block_bytes))
-    }
-
-    /// Memory for one part: the device's own where it has some to give, which then holds what a
-    /// read asks for.
-    #[inline]
-    fn find_memory(&mut self, on: &Handle, read: bool, lba: u64, bytes: u32) -> Option<Segments> {
-        let mut data = Segments::new();
-        let blocks = bytes / self.block_bytes;
-        let own = if read {
-            self.side.lend(DEVICE, (lba, blocks), &mut data)
-        } else {
-            self.side.spare(DEVICE, (lba, blocks), &mut data)
-        };
-        if !own {
-            data.push(self.side.memory.buffer(on, bytes as usize)?.into());
-        }
-        Some(data)
-    }
-
     /// Has the device do all parts of a request, but for those of a read that are there already.
     #[inline]
-    fn submit_parts(&mut self, engine: &mut Server, tag: Tag) {
+    pub(super) fn submit_parts(&mut self, engine: &mut Server, tag: Tag) {
         let request = &mut self.requests[tag.index()];
         let kind = request.op_kind();
         let whole = usize::from(request.has_head());
@@ -275,9 +193,9 @@ impl Session {
             self.side.push(DEVICE, Op::new(kind, lba, blocks, user(tag, whole + n), data));
             request.pending += 1;
         }
-        for edge in &mut request.edges {
-            let name = user(tag, edge.part);
-            self.side.push(DEVICE, edge.read(name));
+        for partial_block in &mut request.partial_blocks {
+            let name = user(tag, partial_block.part);
+            self.side.push(DEVICE, partial_block.read(name));
             request.pending += 1;
         }
         if request.pending == 0 {
@@ -315,10 +233,13 @@ impl Session {
         self.answer(engine, tag, error);
     }
 
-    fn free(&mut self, tag: Tag) {
+    pub(super) fn free(&mut self, tag: Tag) {
         let request = &mut self.requests[tag.index()];
         request.parts.drain(..).for_each(|part| self.side.memory.give(part));
-        request.edges.iter_mut().for_each(|edge| edge.free(&mut self.side.memory));
+        request
+            .partial_blocks
+            .iter_mut()
+            .for_each(|partial_block| partial_block.free(&mut self.side.memory));
     }
 
     /// The client has the memory's content.
@@ -349,11 +270,12 @@ impl Session {
         let kind = completion.op.kind;
         let _ = self.side.completed(&completion);
         let request = &mut self.requests[tag.index()];
-        if !request.edges.is_empty()
+        if !request.partial_blocks.is_empty()
             && kind.data_factor() > 0
-            && let Some(at) = request.edges.iter().position(|edge| edge.part == part)
+            && let Some(at) =
+                request.partial_blocks.iter().position(|partial_block| partial_block.part == part)
         {
-            return self.edge_completed(engine, tag, at, completion);
+            return self.partial_block_completed(engine, tag, at, completion);
         }
         let error = if completion.outcome.is_success() {
             ErrorCode::SUCCESS
@@ -366,16 +288,25 @@ impl Session {
 
     /// The device is done with something for a block that is written in part.
     #[cold]
-    fn edge_completed(&mut self, engine: &mut Server, tag: Tag, at: usize, completion: Completion) {
+    fn partial_block_completed(
+        &mut self,
+        engine: &mut Server,
+        tag: Tag,
+        at: usize,
+        completion: Completion,
+    ) {
         let request = &mut self.requests[tag.index()];
         let (kind, fua) = (request.op_kind(), request.fua());
-        let edge = &mut request.edges[at];
+        let partial_block = &mut request.partial_blocks[at];
         if self.side.is_stopping() {
-            edge.bury(completion);
+            partial_block.bury(completion);
         } else {
-            let ours =
-                request.parts.get(edge.part).and_then(|part| part.first()).map(|block| &block[..]);
-            match edge.next(completion, ours, fua) {
+            let ours = request
+                .parts
+                .get(partial_block.part)
+                .and_then(|part| part.first())
+                .map(|block| &block[..]);
+            match partial_block.next(completion, ours, fua) {
                 Next::Submit(op) => return self.side.push(DEVICE, op),
                 Next::Done(outcome) if outcome.is_success() => {}
                 Next::Done(outcome) => _ = request.error.get_or_insert(to_nbd(kind, &outcome)),

@@ -3,8 +3,8 @@
 use super::authenticating::{Authenticating, Exchange};
 use super::flush::Flush;
 use super::mailbox::{Mailbox, Told};
-use super::shared::Shared;
 use super::subsystems::ControllerId;
+use super::target_state::TargetState;
 use super::transport::{Engine, Event};
 use crate::export::budget::Budget;
 use crate::export::members::Message;
@@ -38,7 +38,7 @@ enum Quiescing {
 pub(crate) struct AdminSession {
     pub(super) control: Control,
     pub(super) id: ControllerId,
-    shared: Arc<Shared>,
+    shared: Arc<TargetState>,
     mailbox: Arc<Mailbox>,
     memory: CommandMemory,
     /// Bytes of `memory`.
@@ -68,7 +68,7 @@ impl AdminSession {
     pub(super) fn new(
         control: Control,
         id: ControllerId,
-        shared: Arc<Shared>,
+        shared: Arc<TargetState>,
         mailbox: Arc<Mailbox>,
         budget: Budget,
     ) -> Self {

@@ -1,8 +1,8 @@
 //! A queue between its Connect and the connection that serves it.
 
 use super::authenticating::Authenticating;
-use super::shared::Shared;
 use super::subsystems::{ControllerId, View};
+use super::target_state::TargetState;
 use std::sync::Arc;
 use weft_proto::nvme::controller::{Control, IoQueue};
 use weft_proto::nvme::cqe::Cqe;
@@ -98,13 +98,13 @@ impl Admitted {
 /// The place of an admitted queue in its association. Given up when this is dropped: the connection
 /// did not get to its loop.
 pub(super) struct Claim {
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<TargetState>>,
     controller: ControllerId,
     qid: Qid,
 }
 
 impl Claim {
-    pub(super) fn new(shared: &Arc<Shared>, controller: ControllerId, qid: Qid) -> Self {
+    pub(super) fn new(shared: &Arc<TargetState>, controller: ControllerId, qid: Qid) -> Self {
         Self { shared: Some(Arc::clone(shared)), controller, qid }
     }
 
@@ -114,7 +114,7 @@ impl Claim {
     }
 
     /// A connection serves the queue from now on, and says itself when it has ended.
-    pub(super) fn served(mut self) -> Arc<Shared> {
+    pub(super) fn served(mut self) -> Arc<TargetState> {
         self.shared.take().expect("a claim is taken once")
     }
 }
@@ -134,8 +134,8 @@ impl Drop for Claim {
 mod tests {
     use super::*;
     use crate::export::nvme::TargetLimits;
+    use crate::export::nvme::admitting::Caller;
     use crate::export::nvme::mailbox::Mailbox;
-    use crate::export::nvme::shared::Caller;
     use crate::inventory::{LiveInventory, SubsystemConfig};
     use std::time::Duration;
     use weft_block::OpenOptions;
@@ -154,17 +154,23 @@ mod tests {
     }
 
     /// A target on one loop, with nobody connected.
-    fn shared() -> Arc<Shared> {
+    fn shared() -> Arc<TargetState> {
         let mut world = World::new(1);
         let host = world.host("10.0.0.1");
         let on = world.add_loop(host, &LoopConfig::default());
         let device = weft_block::open("ram:1MiB", &OpenOptions::default()).unwrap();
         let inventory =
             LiveInventory::of_devices(SubsystemConfig::new(subsystem()), vec![device]).unwrap();
-        Shared::new(inventory, TargetLimits::default(), 1 << 20, vec![world.handle(on).remote()], 1)
+        TargetState::new(
+            inventory,
+            TargetLimits::default(),
+            1 << 20,
+            vec![world.handle(on).remote()],
+            1,
+        )
     }
 
-    fn connect(shared: &Arc<Shared>, qid: u16, cntlid: Cntlid) -> Admitted {
+    fn connect(shared: &Arc<TargetState>, qid: u16, cntlid: Cntlid) -> Admitted {
         let connect = Connect {
             record_format: 0,
             qid: Qid(qid),

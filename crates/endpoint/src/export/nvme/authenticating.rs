@@ -8,12 +8,13 @@
 //! [`Jobs`]: super::arithmetic::Jobs
 //! [`Attempts`]: super::attempts::Attempts
 
+use super::admitting::Caller;
 use super::arithmetic::Job;
 use super::attempts;
 use super::generated::Owner;
 use super::mailbox::Mailbox;
-use super::shared::{Caller, Shared};
 use super::subsystems::ControllerId;
+use super::target_state::TargetState;
 use super::transport::Engine;
 use crate::export::origin::origin;
 use crate::identity::Identities;
@@ -34,7 +35,7 @@ use weft_proto::stream::Tag;
 /// The authentication of one queue.
 pub(crate) struct Authenticating {
     engine: ControllerAuthentication,
-    shared: Arc<Shared>,
+    shared: Arc<TargetState>,
     /// What the secrets of the host are found by.
     host: Option<Nqn>,
     subsystem: Nqn,
@@ -86,7 +87,7 @@ pub(super) enum Step {
 impl Authenticating {
     /// One that the host has not begun. `subsystem`: by what the secrets are found.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<TargetState>,
         keys: ControllerKeys,
         (host, subsystem): (Option<Nqn>, Nqn),
         from: Caller<'_>,

@@ -3,6 +3,7 @@
 
 use super::admin_session::AdminSession;
 use super::admission::{Admitted, Queue};
+use super::admitting::Caller;
 use super::authenticating::{Authenticating, Exchange};
 use super::authentication_session::{Answer, Asked, AuthenticationSession};
 use super::counting::Counting;
@@ -11,7 +12,7 @@ use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Told};
 use super::new_session::NewSession;
 use super::session::Session;
-use super::shared::{Caller, Shared};
+use super::target_state::TargetState;
 use super::transport::{Engine, Link};
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
@@ -31,7 +32,7 @@ use weft_proto::nvme::types::Qid;
 pub(crate) struct Connection<L> {
     id: DriverId,
     session: Session,
-    shared: Arc<Shared>,
+    shared: Arc<TargetState>,
     mailbox: Arc<Mailbox>,
     /// Outstanding commands end, then the connection closes.
     draining: bool,
@@ -46,7 +47,7 @@ impl<L: Link> Connection<L> {
     pub(crate) fn accept(
         on: &Handle,
         link: L,
-        shared: &Arc<Shared>,
+        shared: &Arc<TargetState>,
         port: Port,
         proven: Option<Proven>,
     ) {
@@ -61,7 +62,12 @@ impl<L: Link> Connection<L> {
         });
     }
 
-    fn new(id: DriverId, session: Session, shared: Arc<Shared>, mailbox: &Arc<Mailbox>) -> Self {
+    fn new(
+        id: DriverId,
+        session: Session,
+        shared: Arc<TargetState>,
+        mailbox: &Arc<Mailbox>,
+    ) -> Self {
         Self {
             id,
             session,

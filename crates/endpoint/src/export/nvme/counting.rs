@@ -1,7 +1,7 @@
 //! What the commands of an I/O queue add to the counters.
 
-use super::shared::Shared;
 use super::subsystems::{ControllerId, View};
+use super::target_state::TargetState;
 use crate::statistics::{ConnectionName, Kind, Meter};
 use weft_io::Time;
 use weft_proto::nvme::controller::{IoQueue, Request, RequestKind};
@@ -18,7 +18,7 @@ pub(super) struct Counting {
 impl Counting {
     /// For the queue of a controller, whose host is at `peer` by this protocol, encrypted by `tls`.
     pub fn new(
-        shared: &Shared,
+        shared: &TargetState,
         controller: ControllerId,
         (protocol, peer, tls): (&'static str, &str, Option<&'static str>),
         queue: &IoQueue,

@@ -1,9 +1,10 @@
 //! Host identifiers (HOSTID) of hosts that have proved their names: who may use which, and as whom
 //! a host changes reservations. For the cold path only.
 
+use super::associations::Association;
 use super::mailbox::Told;
-use super::shared::{Association, Shared, lock};
 use super::subsystems::ControllerId;
+use super::target_state::{TargetState, lock};
 use crate::export::members::Message;
 use crate::inventory::IdentifierRefusal;
 use crate::reservations::Pending;
@@ -30,7 +31,7 @@ impl From<IdentifierRefusal> for ConnectError {
     }
 }
 
-impl Shared {
+impl TargetState {
     /// Whether the host of a Connect may use its identifier. Asked where hosts prove their names:
     /// `is_proven` has done so by TLS.
     ///

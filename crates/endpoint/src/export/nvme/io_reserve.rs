@@ -3,7 +3,7 @@
 
 use super::io_session::{IoSession, Starved};
 use super::mailbox::{Mailbox, Told};
-use super::shared::Shared;
+use super::target_state::TargetState;
 use super::transport::Engine;
 use crate::export::members::Message;
 use crate::pump::Flow;
@@ -21,14 +21,14 @@ pub(crate) type OfNamespaces = Arc<[Option<Arc<NamespaceReservations>>]>;
 /// What an I/O queue has to do with reservations.
 pub(super) struct Reserving {
     mailbox: Arc<Mailbox>,
-    shared: Arc<Shared>,
+    shared: Arc<TargetState>,
     pub of: OfNamespaces,
     /// Operations of other hosts that wait until devices have given these commands back.
     preempted: Vec<(Vec<Tag>, Arc<Pending>)>,
 }
 
 impl Reserving {
-    pub fn new(mailbox: &Arc<Mailbox>, of: OfNamespaces, shared: &Arc<Shared>) -> Self {
+    pub fn new(mailbox: &Arc<Mailbox>, of: OfNamespaces, shared: &Arc<TargetState>) -> Self {
         Self { mailbox: Arc::clone(mailbox), shared: Arc::clone(shared), of, preempted: Vec::new() }
     }
 }

@@ -1,9 +1,9 @@
 //! One I/O queue: commands of the host become operations of devices, completions become answers.
 //!
-//! A command that finds no memory waits ("starved"). Data that comes by R2T is then not asked for yet; data in a capsule stops the
-//! receiving of the connection. So that this always ends, a connection may go beyond the pool's cap
-//! by one capsule's data. And so that no host can take it all, a connection that would hold more of
-//! the pool than is left waits.
+//! A command that finds no memory waits ("starved"). Data that comes by R2T is then not asked for
+//! yet; data in a capsule stops the receiving of the connection. So that this always ends, a
+//! connection may go beyond the pool's cap by one capsule's data. And so that no host can take it
+//! all, a connection that would hold more of the pool than is left waits.
 
 use super::authenticating::{Authenticating, Exchange};
 use super::counting::Counting;
@@ -14,11 +14,9 @@ use crate::export::device_side::DeviceSide;
 use crate::pump::{Flow, Pieces};
 use crate::status::nvme::to_nvme;
 use std::sync::Arc;
-use weft_block::{BlockDevice, Change, Completion, Op, OpKind, Outcome, StatusKind};
+use weft_block::{BlockDevice, Change, Completion, OpKind, Outcome};
 use weft_io::{DriverId, Handle, Segments};
-use weft_proto::nvme::controller::{
-    AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind,
-};
+use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
@@ -41,8 +39,8 @@ pub(crate) struct IoSession {
     pub(super) side: DeviceSide<Starved>,
     /// The write whose data is not received into memory of its own, and how it ended once the data
     /// has come. One at a time: the data comes right behind its command.
-    direct: Option<(Tag, Option<Outcome>)>,
-    counting: Counting,
+    pub(super) direct: Option<(Tag, Option<Outcome>)>,
+    pub(super) counting: Counting,
     pub(super) reserving: Reserving,
     /// For when the host authenticates anew.
     pub(super) authenticating: Option<Box<Authenticating>>,
@@ -173,150 +171,6 @@ impl IoSession {
             self.reply(engine, tag, cqe, 0);
         }
         flow
-    }
-
-    /// Takes memory for the host's data and asks for it.
-    fn fetch(
-        &mut self,
-        on: &Handle,
-        engine: &mut impl Engine,
-        tag: Tag,
-        bytes: u32,
-        in_capsule: bool,
-    ) -> Flow {
-        let has_place =
-            if in_capsule { self.will_store(engine, tag) } else { self.take_spare(tag) };
-        if has_place {
-            return self.ask(on, engine, tag, bytes);
-        }
-        let bytes_wanted = bytes as usize;
-        let taken = match self.queue.half(tag) {
-            None => self.side.memory.provide(on, tag, bytes_wanted),
-            Some(half) => self.take_half(on, tag, half, bytes_wanted),
-        };
-        if taken || in_capsule && self.side.memory.provide_reserve(on, tag, bytes_wanted) {
-            return self.ask(on, engine, tag, bytes);
-        }
-        self.side.wait(Starved::Fetch { tag, bytes, in_capsule });
-        if in_capsule { Flow::Pause } else { Flow::Continue }
-    }
-
-    /// Asks for the data of a command that has its memory.
-    fn ask(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, bytes: u32) -> Flow {
-        match engine.fetch(tag, bytes) {
-            Ok(()) => Flow::Continue,
-            Err(status) => {
-                self.free(tag);
-                let next = self.queue.data_failed(tag, status);
-                self.follow(on, engine, tag, next, false)
-            }
-        }
-    }
-
-    /// Whether the data of a write, which comes right behind its command, goes from where it is
-    /// received to the device, without memory of its own.
-    #[inline]
-    fn will_store(&mut self, engine: &impl Engine, tag: Tag) -> bool {
-        let Some(request) = self.queue.destination(tag) else { return false };
-        let will = !engine.checks_data() && self.side.stores(request.namespace);
-        if will {
-            self.direct = Some((tag, None));
-        }
-        will
-    }
-
-    /// Whether the payload of `tag` is to be shown to [`IoSession::place`], whole.
-    #[inline]
-    pub(super) fn wants_whole(&self, tag: Tag) -> bool {
-        self.direct == Some((tag, None))
-    }
-
-    /// Stores the payload of a write.
-    #[inline]
-    pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
-        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
-            return;
-        };
-        self.direct = Some((tag, Some(self.side.store(namespace, lba.0, blocks, data))));
-    }
-
-    /// Takes memory of the device that a write goes to, if it has some to give.
-    fn take_spare(&mut self, tag: Tag) -> bool {
-        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
-            return false;
-        };
-        self.side.spare_for(tag, namespace, (lba.0, blocks))
-    }
-
-    /// Makes an operation of a request. Reads take their memory here.
-    #[inline]
-    fn submit(&mut self, on: &Handle, request: Request) {
-        if let Some((_, stored)) = self.direct.take_if(|(tag, _)| *tag == request.tag) {
-            return self.stored(&request, stored);
-        }
-        let (kind, data) = match request.kind {
-            RequestKind::Read => return self.submit_read(on, request),
-            RequestKind::Write => {
-                (OpKind::Write { fua: request.fua }, self.side.memory.take(request.tag))
-            }
-            RequestKind::Compare => (OpKind::Compare, self.side.memory.take(request.tag)),
-            RequestKind::CompareAndWrite { first } => {
-                let mut both = self.side.memory.take(first);
-                both.append(self.side.memory.at(request.tag));
-                (OpKind::CompareAndWrite { fua: request.fua }, both)
-            }
-            RequestKind::Flush => (OpKind::Flush, Segments::new()),
-            RequestKind::WriteZeroes { deallocate } => {
-                (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new())
-            }
-            RequestKind::Discard => (OpKind::Discard, Segments::new()),
-        };
-        let op = Op::new(kind, request.lba.0, request.blocks, request.tag.0.into(), data);
-        self.issued(&request);
-        self.side.push(request.namespace, op);
-    }
-
-    /// A request becomes an operation.
-    #[inline]
-    fn issued(&mut self, request: &Request) {
-        self.counting.issued(request);
-    }
-
-    /// A write whose data has gone to the device already, if it came.
-    #[inline]
-    fn stored(&mut self, request: &Request, stored: Option<Outcome>) {
-        let outcome =
-            stored.unwrap_or(Outcome::NotSent(weft_block::Status::new(StatusKind::Internal)));
-        let op = Op::bare(
-            OpKind::Write { fua: request.fua },
-            request.lba.0,
-            request.blocks,
-            request.tag.0.into(),
-        );
-        self.issued(request);
-        self.side.end(op.done(outcome));
-    }
-
-    /// A read sends the device's own memory, if that lends it; else it takes some here.
-    #[inline]
-    fn submit_read(&mut self, on: &Handle, request: Request) {
-        // The list of the command's slot: one that had several pieces once has room for them again.
-        let mut data = self.side.memory.take(request.tag);
-        let lent = self.side.lend(request.namespace, (request.lba.0, request.blocks), &mut data);
-        if !lent {
-            let Some(buf) = self.side.memory.buffer(on, request.bytes as usize) else {
-                *self.side.memory.at(request.tag) = data;
-                return self.side.wait(Starved::Read(request));
-            };
-            data.push(buf.into());
-        }
-        let op = Op::new(OpKind::Read, request.lba.0, request.blocks, request.tag.0.into(), data);
-        self.issued(&request);
-        if lent {
-            self.side.end(op.done(Outcome::SUCCESS))
-        } else {
-            self.side.push(request.namespace, op)
-        }
     }
 
     /// Answers a command. Memory that the host does not get is free at once.

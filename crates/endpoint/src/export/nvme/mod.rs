@@ -4,18 +4,21 @@
 
 mod admin_session;
 mod admission;
+mod admitting;
 mod arithmetic;
+mod associations;
 mod attempts;
 mod authenticating;
 mod authentication_session;
 pub(crate) mod connection;
 mod counting;
-mod demands;
+mod demanded_authentication;
 mod flush;
 pub(crate) mod generated;
 mod identifiers;
 mod io_authentication;
 mod io_fused;
+mod io_operations;
 mod io_reserve;
 mod io_session;
 mod mailbox;
@@ -25,13 +28,13 @@ mod others;
 pub(crate) mod ports;
 pub(crate) mod rdma;
 pub(crate) mod session;
-pub(crate) mod shared;
 mod start;
 mod subsystems;
 mod target;
+pub(crate) mod target_state;
 mod tcp;
 pub(crate) mod transport;
 
-pub use shared::TargetLimits;
 pub use target::{Target, TargetConfig};
 pub(super) use target::{check, place, start};
+pub use target_state::TargetLimits;

@@ -2,7 +2,7 @@
 
 use super::ports::OtherPort;
 use super::rdma;
-use super::shared::Shared;
+use super::target_state::TargetState;
 use super::tcp::Security;
 use crate::inventory::{Change, Follower, Inventory};
 use crate::url::NvmeTransport;
@@ -11,14 +11,14 @@ use std::sync::{Arc, Weak};
 
 /// Tells a target of them, as long as it lives.
 pub(super) struct OtherGateways {
-    target: Weak<Shared>,
+    target: Weak<TargetState>,
     /// What TCP ports speak: the same at all gateways of a group.
     security: Security,
 }
 
 impl OtherGateways {
     /// For a target whose ports speak this.
-    pub(super) fn of(target: &Arc<Shared>, security: Security) -> Arc<Self> {
+    pub(super) fn of(target: &Arc<TargetState>, security: Security) -> Arc<Self> {
         target.inventory.join(|_| {
             let others = Arc::new(Self { target: Arc::downgrade(target), security });
             others.others_changed();

@@ -2,14 +2,13 @@
 
 use super::others::OtherGateways;
 use super::rdma;
-use super::shared::{Shared, TargetLimits};
+use super::target_state::{TargetLimits, TargetState};
 use super::tcp::{self, Security};
 use super::transport::PortAddress;
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Listeners, Open};
 use crate::export::reach::reachable;
-use crate::export::running::{Export, ListeningExport, stop_all};
-use crate::export::serving::ExportConfig;
+use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
 use crate::identity::Identities;
 use crate::inventory::LiveInventory;
 use crate::loops::ask;
@@ -35,7 +34,7 @@ pub struct TargetConfig {
 
 /// A running target.
 pub struct Target {
-    shared: Arc<Shared>,
+    shared: Arc<TargetState>,
     listeners: Listeners<At>,
     /// What its TCP ports speak.
     security: Security,
@@ -73,7 +72,8 @@ impl Target {
         loops: Vec<RemoteLoop>,
     ) -> Result<Self, Error> {
         let random = u64::from_le_bytes(config.identities.random());
-        let shared = Shared::new(config.inventory, limits, on.pool().cap_bytes(), loops, random);
+        let shared =
+            TargetState::new(config.inventory, limits, on.pool().cap_bytes(), loops, random);
         let security = Security::new(&config.tls, &shared.generated)?;
         let _others = OtherGateways::of(&shared, security.clone());
         let target = Self { shared, listeners: Listeners::default(), security, _others };
@@ -138,7 +138,7 @@ impl Target {
 fn open(
     on: &Handle,
     (transport, at): At,
-    shared: &Arc<Shared>,
+    shared: &Arc<TargetState>,
     security: Security,
 ) -> Result<(SocketAddr, Open), Error> {
     match transport {

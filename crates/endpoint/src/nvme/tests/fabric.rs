@@ -4,7 +4,7 @@
 
 use super::target_end::TargetEnd;
 use crate::export::nvme::connection::Connection;
-use crate::export::nvme::shared::Shared;
+use crate::export::nvme::target_state::TargetState;
 use crate::export::nvme::transport::PortAddress;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -187,7 +187,7 @@ fn port() -> PortAddress {
 
 /// The network: where hosts find a target.
 pub(super) struct Fabric {
-    listener: Mutex<Option<(RemoteLoop, Arc<Shared>)>>,
+    listener: Mutex<Option<(RemoteLoop, Arc<TargetState>)>>,
     ends: Mutex<Vec<FabricEnd>>,
     rng: Mutex<Rng>,
     refused: Arc<AtomicU64>,
@@ -204,7 +204,7 @@ impl Fabric {
         })
     }
 
-    pub(super) fn listen(&self, on: &Handle, shared: &Arc<Shared>) {
+    pub(super) fn listen(&self, on: &Handle, shared: &Arc<TargetState>) {
         *lock(&self.listener) = Some((on.remote(), Arc::clone(shared)));
     }
 

@@ -4,7 +4,7 @@ use super::fabric::Fabric;
 use super::host_end::HostEnd;
 use super::testbed::Testbed;
 use crate::export::nvme::TargetLimits;
-use crate::export::nvme::shared::Shared;
+use crate::export::nvme::target_state::TargetState;
 use crate::export::nvme::{Target, TargetConfig};
 use crate::identity::HostIdentity;
 use crate::inventory::{LiveInventory, SubsystemConfig};
@@ -49,7 +49,7 @@ impl Serving for Target {
     }
 }
 
-impl Serving for Arc<Shared> {
+impl Serving for Arc<TargetState> {
     fn connections(&self) -> usize {
         self.members.open()
     }
@@ -142,7 +142,7 @@ impl Transport for Messages {
         device: Arc<dyn BlockDevice>,
         seed: u64,
     ) -> (Arc<Fabric>, Box<dyn Serving>) {
-        let shared = Shared::new(
+        let shared = TargetState::new(
             inventory(device),
             TargetLimits::default(),
             on.pool().cap_bytes(),

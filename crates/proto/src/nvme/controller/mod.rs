@@ -90,6 +90,7 @@ pub use io_command::{Request, RequestKind};
 pub use io_next::{AbortTarget, DeviceOutcome, Half, IoNext};
 pub use io_queue::IoQueue;
 pub use namespace::{Namespace, NamespaceError, NamespaceTable, Preferred, Support};
+pub use reservation::reservation_status;
 pub use statistics::IoStatistics;
 pub use subsystem::{Connected, Subsystem};
 pub use support::ControllerKind;

@@ -155,7 +155,7 @@ impl IoQueue {
             return self.reply(tag, DeviceOutcome::failed(Status::INVALID_NAMESPACE));
         };
         // Another gateway may have changed the state while the command waited for memory.
-        let Some(report) = reservations.look_settled(encode) else {
+        let Some(report) = reservations.look_settled(reservation_status) else {
             return self.reply(tag, DeviceOutcome::failed(Status::COMMAND_INTERRUPTED));
         };
         let bytes = report.len().min(memory.len());
@@ -202,8 +202,8 @@ pub(super) fn feature_status(outcome: Result<(), Refusal>) -> Status {
     outcome.map_or_else(status, |()| Status::SUCCESS)
 }
 
-/// The Reservation Status data structure in its extended form.
-fn encode(state: &State) -> Vec<u8> {
+/// The Reservation Status data structure in its extended form (Base 2.1 §7.7).
+pub fn reservation_status(state: &State) -> Vec<u8> {
     let registrations = state.registrations();
     let header = ReservationStatus {
         generation: state.generation(),

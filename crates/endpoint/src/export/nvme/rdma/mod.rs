@@ -8,7 +8,7 @@ pub(crate) use self::receives::ReceiveMemory;
 use self::transport::RdmaLink;
 use crate::export::listen::Open;
 use crate::export::nvme::connection::Connection;
-use crate::export::nvme::shared::Shared;
+use crate::export::nvme::target_state::TargetState;
 use crate::export::nvme::transport::PortAddress;
 use crate::limits::RDMA_IN_CAPSULE_BYTES;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ fn port(at: SocketAddr, listener: SocketAddr) -> PortAddress {
 pub(super) fn listen(
     on: &Handle,
     at: SocketAddr,
-    shared: &Arc<Shared>,
+    shared: &Arc<TargetState>,
 ) -> Result<(SocketAddr, Open), Error> {
     let to = Arc::clone(shared);
     let (address, open) = Open::rdma(on, at, move |on, pair| accept(on, pair, at, &to))?;
@@ -58,7 +58,7 @@ pub(crate) fn accept(
     on: &Handle,
     mut pair: Box<dyn QueuePair>,
     at: SocketAddr,
-    shared: &Arc<Shared>,
+    shared: &Arc<TargetState>,
 ) {
     let Ok(local) = pair.local().parse::<SocketAddr>() else { return };
     let refuse = |pair: &mut dyn QueuePair, status: RejectStatus, why: &dyn std::fmt::Display| {
@@ -87,7 +87,7 @@ pub(crate) fn accept(
 }
 
 /// What the engine is to have for the queue that the host asks for.
-fn config(pair: &dyn QueuePair, shared: &Shared) -> Result<TargetConfig, RejectStatus> {
+fn config(pair: &dyn QueuePair, shared: &TargetState) -> Result<TargetConfig, RejectStatus> {
     let (request, device) = (Request::decode(pair.private_data())?, pair.device_limits());
     let offer = Offer {
         io_queues: IO_QUEUES_MAX,

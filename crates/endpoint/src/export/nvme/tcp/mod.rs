@@ -7,7 +7,7 @@ pub(super) use self::security::Security;
 
 use self::transport::link;
 use super::connection::Connection;
-use super::shared::Shared;
+use super::target_state::TargetState;
 use super::transport::PortAddress;
 use crate::export::listen::Open;
 use crate::limits::IN_CAPSULE_BYTES;
@@ -34,7 +34,7 @@ fn accept(
     on: &Handle,
     stream: Box<dyn Stream>,
     at: SocketAddr,
-    shared: &Arc<Shared>,
+    shared: &Arc<TargetState>,
     security: &Security,
 ) {
     let Ok(local) = stream.local().parse::<SocketAddr>() else { return };
@@ -59,7 +59,7 @@ fn accept(
 pub(super) fn listen(
     on: &Handle,
     at: SocketAddr,
-    shared: &Arc<Shared>,
+    shared: &Arc<TargetState>,
     security: Security,
 ) -> Result<(SocketAddr, Open), Error> {
     let (to, of_port) = (Arc::clone(shared), security.clone());

@@ -97,7 +97,7 @@ pub(super) enum Verdict {
 }
 
 /// State that all connections of one target share.
-pub(super) struct Shared {
+pub(super) struct TargetState {
     pub(super) inventory: Arc<LiveInventory>,
     config: Mutex<Arc<TargetConfig>>,
     scsi: Arc<ScsiTarget>,
@@ -123,7 +123,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl TargetState {
     /// What an initiator may use of all logical units together; `None`: all there is.
     pub(super) fn rate_of(&self, initiator: &Name) -> Option<Arc<Rate>> {
         self.inventory.host_limits().of(&initiator.to_string())
@@ -400,7 +400,7 @@ impl Shared {
     }
 }
 
-impl Follower for Shared {
+impl Follower for TargetState {
     fn follow(&self, now: &Arc<Inventory>, _: &[inventory::Change]) {
         let mut units = lock(&self.units);
         let news = units.refresh(now);
@@ -424,7 +424,7 @@ impl Follower for Shared {
     }
 }
 
-impl reservations::Follower for Shared {
+impl reservations::Follower for TargetState {
     /// The logical units know already; sessions whose commands are aborted have to look.
     fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         if changes.aborted.is_empty() {

@@ -9,7 +9,7 @@ use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::{Handle, Segments};
 
 /// One such block.
-pub(super) struct Edge {
+pub(super) struct PartialBlock {
     /// Its place among the parts of the request.
     pub part: usize,
     lba: u64,
@@ -22,7 +22,7 @@ pub(super) struct Edge {
     merges: u32,
 }
 
-/// What follows for an edge.
+/// What follows for an partial_block.
 pub(super) enum Next {
     /// The device is to do this.
     Submit(Op),
@@ -30,7 +30,7 @@ pub(super) enum Next {
     Done(Outcome),
 }
 
-impl Edge {
+impl PartialBlock {
     /// The bytes `from..to` of the block `lba`, without memory.
     pub fn new(part: usize, lba: u64, from: usize, to: usize) -> Self {
         Self { part, lba, from, to, old: Segments::new(), new: Segments::new(), merges: 0 }

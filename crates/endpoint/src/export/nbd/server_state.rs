@@ -1,27 +1,43 @@
 //! What the connections of one server share: exports, and who is there. For the cold path only.
 
-use super::server::NbdLimits;
 use crate::export::hosts::{ConnectedHost, HostProtocol};
 use crate::export::listen::Homes;
 use crate::export::mailbox::Mailbox;
 use crate::export::members::{Members, Message};
 use crate::export::origin::origin;
 use crate::inventory::{self, Follower, Inventory, LiveInventory, Namespace, Subsystem};
-use crate::limits::{NBD_PREFERRED_BYTES, NBD_TRANSFER_BYTES_MAX, POOL_PARTS};
+use crate::limits::{CONNECTIONS_MAX, NBD_PREFERRED_BYTES, NBD_TRANSFER_BYTES_MAX, POOL_PARTS};
 use crate::statistics::{ConnectionName, Meter, NamespaceName};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 use weft_block::units;
 use weft_io::limits::BUF_BYTES_MIN;
+use weft_proto::limits::HANDSHAKE_S;
 use weft_proto::nbd::code::TransmissionFlags;
 use weft_proto::nbd::server::Listed;
 use weft_proto::nbd::{BlockSizes, ExportInfo};
 use weft_proto::nvme::types::Nqn;
 
+/// Limits of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct NbdLimits {
+    /// Connections; see [`CONNECTIONS_MAX`].
+    pub connections: usize,
+    /// Time from accepting a connection to its choice of an export; see [`HANDSHAKE_S`].
+    pub handshake: Duration,
+}
+
+impl Default for NbdLimits {
+    fn default() -> Self {
+        Self { connections: CONNECTIONS_MAX, handshake: Duration::from_secs(HANDSHAKE_S) }
+    }
+}
+
 /// Connections of NBD are independent and send each other no messages.
 pub(super) enum Nothing {}
 
 /// State that all connections of one server share.
-pub(super) struct Shared {
+pub(super) struct ServerState {
     pub(super) inventory: Arc<LiveInventory>,
     pub(super) limits: NbdLimits,
     pub(super) homes: Homes,
@@ -41,7 +57,7 @@ struct Choice {
 
 type MailboxOf = Mailbox<Message<Nothing>>;
 
-impl Shared {
+impl ServerState {
     pub(super) fn new(
         inventory: Arc<LiveInventory>,
         limits: NbdLimits,
@@ -180,7 +196,7 @@ fn can_go_on(chosen: &Namespace, now: Option<&Arc<Namespace>>) -> bool {
     })
 }
 
-impl Follower for Shared {
+impl Follower for ServerState {
     fn follow(&self, now: &Arc<Inventory>, _: &[inventory::Change]) {
         self.chosen().retain(|Choice { mailbox, nqn, namespace, .. }| {
             let Some(mailbox) = mailbox.upgrade() else { return false };

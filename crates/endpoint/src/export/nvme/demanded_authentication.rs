@@ -1,9 +1,10 @@
 //! What a target demands of its hosts before it serves them.
 
+use super::admitting::Caller;
 use super::authenticating::Authenticating;
 use super::mailbox::Mailbox;
-use super::shared::{Caller, Shared};
 use super::subsystems::Which;
+use super::target_state::TargetState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_proto::nvme::auth::ControllerKeys;
@@ -11,7 +12,7 @@ use weft_proto::nvme::controller::{CONNECT_BYTES, SubsystemConfig};
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::Nqn;
 
-impl Shared {
+impl TargetState {
     /// What the host has to prove that sends this Connect, on a connection that `has_tls` or not.
     pub(super) fn authentication(
         self: &Arc<Self>,

@@ -7,7 +7,7 @@ use weft_block::{Error, ErrorKind};
 use weft_io::tls::TlsServer;
 
 /// A URL to listen at, made out.
-pub(super) struct Place {
+pub(super) struct ListenAddress {
     pub url: NbdUrl,
     /// The address; of no meaning for a Unix socket.
     pub address: SocketAddr,
@@ -15,7 +15,7 @@ pub(super) struct Place {
     pub tls: Option<TlsServer>,
 }
 
-impl Place {
+impl ListenAddress {
     pub fn of(url: &str, files: &TlsFiles) -> Result<Self, Error> {
         let url = parse(url)?;
         let tls = if url.tls { Some(files.server(url.certificates.as_deref())?) } else { None };

@@ -1,0 +1,168 @@
+//! Commands get memory for the initiator's data, and their requests become operations of devices.
+
+use super::session::{Session, Starved};
+use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
+use crate::pump::Flow;
+use crate::statistics::Kind;
+use weft_block::{Op, OpKind, Outcome};
+use weft_io::{Buf, Handle, Segments};
+use weft_proto::iscsi::target::TargetConnection;
+use weft_proto::scsi::lun::{Request, RequestKind};
+use weft_proto::scsi::status::ScsiStatus;
+use weft_proto::stream::{StreamEngine, Tag};
+
+impl Session {
+    /// Takes memory for the initiator's data and asks for it. Data that comes unasked is taken even
+    /// where there is no room for the rest, which is then asked for when there is.
+    pub(super) fn fetch(
+        &mut self,
+        on: &Handle,
+        engine: &mut TargetConnection,
+        tag: Tag,
+        bytes: u32,
+    ) -> Flow {
+        let urgent = engine.has_unsolicited(tag);
+        self.commands[tag.index()].wanted = bytes;
+        if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes)
+            || self.side.memory.provide(on, tag, bytes as usize)
+        {
+            engine.fetch(tag, bytes);
+            return Flow::Continue;
+        }
+        let first = bytes.min(ISCSI_PDU_BYTES);
+        if urgent && engine.awaits_data() {
+            // It cannot wait for data that lies behind its own.
+            if first as usize > GUARANTEED_BYTES {
+                self.refuse(engine, tag, ScsiStatus::TASK_SET_FULL, None);
+                return Flow::Continue;
+            }
+            if self.side.memory.provide_reserve(on, tag, first as usize) {
+                engine.fetch(tag, first);
+                return Flow::Continue;
+            }
+        }
+        self.side.wait(Starved::Fetch { tag, bytes, urgent });
+        if urgent { Flow::Pause } else { Flow::Continue }
+    }
+
+    /// Takes memory of the device that a write goes to, if it has some to give.
+    fn take_spare(&mut self, tag: Tag, bytes: u32) -> bool {
+        let task = &self.commands[tag.index()].task;
+        let Some((lba, blocks)) = task.destination() else { return false };
+        let unit = task.unit();
+        let block_bytes = self.side.block_bytes(unit);
+        let whole =
+            block_bytes.is_some_and(|size| u64::from(blocks) * u64::from(size) == u64::from(bytes));
+        whole
+            && self.side.memory.len(tag) == 0
+            && !self.is_long(unit, bytes)
+            && !self.nexus.revoked(task, lba, blocks)
+            && self.side.spare_for(tag, unit, (lba, blocks))
+    }
+
+    /// Makes an operation of a request.
+    #[inline]
+    pub(super) fn submit(&mut self, on: &Handle, tag: Tag, request: Request) {
+        let (kind, data) = match request.kind {
+            RequestKind::Read | RequestKind::Verify => return self.submit_read(on, tag, request),
+            RequestKind::WriteRepeated | RequestKind::CompareRepeated => {
+                return self.submit_repeated(on, tag, request);
+            }
+            RequestKind::Write => (OpKind::Write { fua: request.fua }, self.side.memory.take(tag)),
+            RequestKind::Compare => (OpKind::Compare, self.side.memory.take(tag)),
+            RequestKind::CompareAndWrite => {
+                (OpKind::CompareAndWrite { fua: request.fua }, self.side.memory.take(tag))
+            }
+            RequestKind::Flush => (OpKind::Flush, Segments::new()),
+            RequestKind::WriteZeroes { deallocate } => {
+                (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new())
+            }
+            RequestKind::Discard => (OpKind::Discard, Segments::new()),
+        };
+        self.push(tag, request, kind, data);
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, tag: Tag, request: Request, kind: OpKind, data: Segments) {
+        self.count(tag, &request);
+        if self.is_long(request.unit, request.bytes) {
+            return self.push_parts(tag, request, kind, data);
+        }
+        let op = Op::new(kind, request.lba, request.blocks, tag.0.into(), data);
+        self.started(tag);
+        self.side.push(request.unit, op);
+    }
+
+    /// Counts a request that becomes an operation, or several.
+    #[inline]
+    fn count(&mut self, tag: Tag, request: &Request) {
+        let kind = match request.kind {
+            RequestKind::Read => Kind::Read,
+            RequestKind::Write => Kind::Write,
+            _ => Kind::Other,
+        };
+        self.meter.of(tag, kind, request.unit, request.bytes.into());
+    }
+
+    /// Whether the device takes so many bytes in several operations only.
+    #[inline]
+    fn is_long(&self, unit: usize, bytes: u32) -> bool {
+        self.side.operation_bytes(unit).is_some_and(|most| bytes > most)
+    }
+
+    #[inline]
+    pub(super) fn started(&mut self, tag: Tag) {
+        self.commands[tag.index()].in_device = true;
+    }
+
+    /// A read sends the device's own memory, if that lends it; else it takes some here.
+    #[inline]
+    fn submit_read(&mut self, on: &Handle, tag: Tag, request: Request) {
+        self.side.memory.free(tag);
+        // The list of the command's slot: one that had several pieces once has room for them again.
+        let mut data = self.side.memory.take(tag);
+        let whole = !self.is_long(request.unit, request.bytes);
+        if whole && self.side.lend(request.unit, (request.lba, request.blocks), &mut data) {
+            let op = Op::new(OpKind::Read, request.lba, request.blocks, tag.0.into(), data);
+            self.count(tag, &request);
+            self.started(tag);
+            return self.side.end(op.done(Outcome::SUCCESS));
+        }
+        *self.side.memory.at(tag) = data;
+        if !self.side.memory.provide(on, tag, request.bytes as usize) {
+            return self.side.wait(Starved::Submit { tag, request });
+        }
+        let data = self.side.memory.take(tag);
+        self.push(tag, request, OpKind::Read, data);
+    }
+
+    /// The block in the command's memory, as often as the request says.
+    fn submit_repeated(&mut self, on: &Handle, tag: Tag, request: Request) {
+        let copies = request.blocks.max(1) as usize;
+        let block = request.bytes as usize / copies;
+        let have: usize = self.side.memory.at(tag).iter().map(|segment| segment.len()).sum();
+        if have < request.bytes as usize {
+            let Some(mut buf) = self.side.memory.buffer(on, request.bytes as usize) else {
+                return self.side.wait(Starved::Submit { tag, request });
+            };
+            let first = &self.side.memory.first(tag)[..block];
+            buf.chunks_mut(block).for_each(|copy| copy.copy_from_slice(first));
+            self.side.memory.free(tag);
+            self.side.memory.at(tag).push(buf.into());
+        }
+        let kind = match request.kind {
+            RequestKind::CompareRepeated => OpKind::Compare,
+            _ => OpKind::Write { fua: request.fua },
+        };
+        let mut data = self.side.memory.take(tag);
+        shorten(&mut data, request.bytes as usize);
+        self.push(tag, request, kind, data);
+    }
+}
+
+/// Cuts a list of one piece to a length.
+fn shorten(data: &mut Segments, bytes: usize) {
+    if let Some(weft_io::Segment::Pool(buf)) = data.first_mut() {
+        Buf::set_len(buf, bytes.min(buf.capacity()));
+    }
+}

@@ -1,0 +1,12 @@
+//! What exports without a network share: hosts in this system, and their queues.
+//!
+//! * `hosts`: which namespaces they have open, what they see of them, and what queues are told.
+//! * `queue`: the caller's end of a queue. Operations of a block device go in, completions and
+//!   changes come out.
+//! * `session`: the server's end, with everything that a server does.
+//! * `reserving`: reservations, for those who speak of them as block devices do.
+
+pub(super) mod hosts;
+pub(super) mod queue;
+mod reserving;
+mod session;

@@ -1,0 +1,97 @@
+//! The memory of a request: of its data, in parts, and of the blocks that it writes in part.
+
+use super::request::Request;
+use super::session::{DEVICE, Session};
+use crate::pump::Flow;
+use weft_io::{Handle, Segment, Segments};
+use weft_proto::nbd::Server;
+use weft_proto::stream::Tag;
+
+impl Session {
+    /// Takes memory for a request, and has the device begin unless data is to come first. Without
+    /// memory it waits.
+    #[inline]
+    pub(super) fn provide(&mut self, on: &Handle, engine: &mut Server, tag: Tag) -> Flow {
+        let write = self.requests[tag.index()].is_write();
+        // Out of its place meanwhile, with the memory of the lists themselves.
+        let mut request = core::mem::take(&mut self.requests[tag.index()]);
+        let provided = self.provide_parts(on, &mut request)
+            && (request.partial_blocks.is_empty() || self.provide_partial_blocks(on, &mut request));
+        self.requests[tag.index()] = request;
+        if !provided {
+            self.free(tag);
+            self.side.wait(tag);
+            return if write { Flow::Pause } else { Flow::Continue };
+        }
+        if !write {
+            self.submit_parts(engine, tag);
+        }
+        Flow::Continue
+    }
+
+    /// Memory for the data of a request; tells whether there was enough.
+    #[inline]
+    fn provide_parts(&mut self, on: &Handle, request: &mut Request) -> bool {
+        if !request.has_payload() {
+            return true;
+        }
+        let read = request.is_read();
+        if request.has_head() && !self.provide_block(on, request) {
+            return false;
+        }
+        for at in (0..request.bytes).step_by(self.part_bytes as usize) {
+            let (lba, bytes) = (
+                request.first + u64::from(at / self.block_bytes),
+                self.part_bytes.min(request.bytes - at),
+            );
+            match self.find_memory(on, read, lba, bytes) {
+                Some(data) => request.parts.push(data),
+                None => return false,
+            }
+        }
+        if request.has_tail() {
+            if let Some(partial_block) = request.partial_blocks.last_mut() {
+                partial_block.part = request.parts.len();
+            }
+            return self.provide_block(on, request);
+        }
+        true
+    }
+
+    /// Memory for the data of a block that is written in part.
+    #[cold]
+    fn provide_block(&mut self, on: &Handle, request: &mut Request) -> bool {
+        let Some(buf) = self.side.memory.buffer(on, self.block_bytes as usize) else {
+            return false;
+        };
+        request.parts.push(Segments::from_iter([Segment::from(buf)]));
+        true
+    }
+
+    /// Memory to write blocks in part.
+    #[cold]
+    fn provide_partial_blocks(&mut self, on: &Handle, request: &mut Request) -> bool {
+        let (memory, block_bytes) = (&mut self.side.memory, self.block_bytes);
+        request
+            .partial_blocks
+            .iter_mut()
+            .all(|partial_block| partial_block.provide(on, memory, block_bytes))
+    }
+
+    /// Memory for one part: the device's own where it has some to give, which then holds what a
+    /// read asks for.
+    #[inline]
+    fn find_memory(&mut self, on: &Handle, read: bool, lba: u64, bytes: u32) -> Option<Segments> {
+        let mut data = Segments::new();
+        let blocks = bytes / self.block_bytes;
+        let own = if read {
+            self.side.lend(DEVICE, (lba, blocks), &mut data)
+        } else {
+            self.side.spare(DEVICE, (lba, blocks), &mut data)
+        };
+        if !own {
+            data.push(self.side.memory.buffer(on, bytes as usize)?.into());
+        }
+        Some(data)
+    }
+}

@@ -1,0 +1,159 @@
+//! Associations: the connections of each controller, and how they end. Not used per command.
+
+use super::mailbox::{Mailbox, Told};
+use super::subsystems::ControllerId;
+use super::target_state::{TargetState, lock};
+use crate::export::members::{Message, Serving};
+use std::sync::Arc;
+use weft_proto::nvme::controller::{CONNECT_BYTES, CrossReset};
+use weft_proto::nvme::cross_reset::CrossControllerReset;
+use weft_proto::nvme::fabrics::ConnectData;
+use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::{Id128, Nqn, Qid};
+use weft_proto::nvme::wire::NqnField;
+
+/// The connections of one controller.
+pub(super) struct Association {
+    pub(super) who: Who,
+    /// HOSTID, and HOSTNQN, which the host has proved.
+    pub(super) proven: Option<(Id128, Nqn)>,
+    pub(super) admin: Arc<Mailbox>,
+    pub(super) io: Vec<IoConnection>,
+    /// No more queues.
+    pub(super) ending: bool,
+    /// Controllers of the same host that wait for its end, and by what name it was lost.
+    awaited: Vec<(Arc<Mailbox>, CrossControllerReset)>,
+}
+
+pub(super) struct IoConnection {
+    qid: Qid,
+    pub(super) mailbox: Arc<Mailbox>,
+    _serving: Serving<Told>,
+}
+
+/// HOSTID, SUBNQN and HOSTNQN of a Connect: which host uses which subsystem.
+#[derive(PartialEq, Eq)]
+pub(super) struct Who(Box<[u8]>);
+
+impl Who {
+    pub(super) fn of(data: &[u8; CONNECT_BYTES]) -> Self {
+        let names = &data[usize::from(ConnectData::SUBNQN_AT)
+            ..usize::from(ConnectData::HOSTNQN_AT) + NQN_FIELD_BYTES];
+        Self([&data[..HOST_ID_BYTES], names].concat().into())
+    }
+}
+
+const HOST_ID_BYTES: usize = size_of::<Id128>();
+const NQN_FIELD_BYTES: usize = size_of::<NqnField>();
+
+impl Association {
+    pub(super) fn new(who: Who, admin: Arc<Mailbox>) -> Self {
+        Self { who, admin, io: Vec::new(), proven: None, ending: false, awaited: Vec::new() }
+    }
+
+    /// A connection serves another I/O queue of the controller.
+    pub(super) fn add_queue(&mut self, qid: Qid, mailbox: Arc<Mailbox>, serving: Serving<Told>) {
+        self.io.push(IoConnection { qid, mailbox, _serving: serving });
+    }
+
+    /// Tells every connection.
+    pub(super) fn tell(&self, message: impl Fn() -> Message<Told>) {
+        self.io
+            .iter()
+            .map(|io| &io.mailbox)
+            .chain([&self.admin])
+            .for_each(|mailbox| mailbox.post(message()));
+    }
+}
+
+impl TargetState {
+    /// Has all I/O queues of a controller stop; names them. Each reports to the admin queue when it
+    /// is quiet.
+    pub(crate) fn stop_queues(&self, id: ControllerId) -> Vec<Qid> {
+        // A queue that is just being admitted is either seen here or refused.
+        let _admission = lock(&self.subsystems);
+        let associations = lock(&self.associations);
+        let Some(association) = associations.get(&id) else { return Vec::new() };
+        association.io.iter().for_each(|io| io.mailbox.post(Message::Stop));
+        association.io.iter().map(|io| io.qid).collect()
+    }
+
+    /// The association of a controller ends: no more queues, and those that there are stop; names
+    /// them.
+    pub(crate) fn end(&self, id: ControllerId) -> Vec<Qid> {
+        if let Some(association) = lock(&self.associations).get_mut(&id) {
+            association.ending = true;
+        }
+        self.stop_queues(id)
+    }
+
+    /// The host of the controller `from`, whose admin queue has this mailbox, wants another one
+    /// reset: ends its association, if there is one of this name.
+    pub(super) fn cross_reset(
+        &self,
+        from: ControllerId,
+        named: CrossControllerReset,
+        mailbox: &Arc<Mailbox>,
+    ) -> CrossReset {
+        let mut subsystems = lock(&self.subsystems);
+        let Some(subsystem) = subsystems.at(from.0) else {
+            return CrossReset::Refused(Status::INTERNAL_ERROR);
+        };
+        let found = subsystem.cross_reset(from.1, named);
+        if found == CrossReset::UnderWay {
+            let mut associations = lock(&self.associations);
+            // It is released in both places, here last.
+            let Some(association) = associations.get_mut(&(from.0, named.icid)) else {
+                return CrossReset::Over;
+            };
+            tracing::info!(
+                "controller {}: its host has it reset through controller {}",
+                named.icid,
+                from.1
+            );
+            association.ending = true;
+            association.awaited.push((Arc::clone(mailbox), named));
+            association.tell(|| Message::Stop);
+        }
+        found
+    }
+
+    /// The association has ended.
+    pub(crate) fn release(&self, id: ControllerId) {
+        lock(&self.subsystems).release(id);
+        self.generated.release(id);
+        let ended = lock(&self.associations).remove(&id);
+        for (mailbox, named) in ended.into_iter().flat_map(|association| association.awaited) {
+            mailbox.post(Message::Own(Told::CrossResetOver(named)));
+        }
+        let held_back = core::mem::take(&mut *lock(&self.held_back));
+        held_back.iter().for_each(|mailbox| mailbox.post(Message::Own(Told::AssociationEnded)));
+    }
+
+    /// The admin queue of a controller could not be made.
+    pub(crate) fn give_up(&self, id: ControllerId) {
+        self.end(id);
+        self.release(id);
+    }
+
+    /// The connection of an I/O queue is gone and no device holds anything of it.
+    pub(crate) fn queue_gone(&self, id: ControllerId, qid: Qid) {
+        // Both at once: whoever connects this queue next finds it given up in both places, or in
+        // none.
+        let mut subsystems = lock(&self.subsystems);
+        if let Some(subsystem) = subsystems.at(id.0) {
+            subsystem.release_io(id.1, qid);
+        }
+        if let Some(association) = lock(&self.associations).get_mut(&id) {
+            association.io.retain(|io| io.qid != qid);
+            association.admin.post(Message::Own(Told::Quiet(qid)));
+        }
+    }
+
+    /// The mailbox of an I/O queue.
+    pub(crate) fn queue_mailbox(&self, id: ControllerId, qid: Qid) -> Option<Arc<Mailbox>> {
+        let associations = lock(&self.associations);
+        let io = associations.get(&id)?.io.iter().find(|io| io.qid == qid)?;
+        Some(Arc::clone(&io.mailbox))
+    }
+}
