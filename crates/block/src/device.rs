@@ -27,12 +27,15 @@
 use crate::error::Error;
 use crate::limits::{COMPARE_AND_WRITE_BLOCKS, MAX_TRANSFER_BYTES};
 use crate::op::{Completion, Op, Outcome};
-use crate::path::PathStatus;
-use crate::registry::Device;
+use crate::path::{AccessState, PathStatus};
 use crate::stats::Totals;
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use weft_io::{DriverId, Handle, Segments};
+
+/// An opened device.
+pub type Device = Arc<dyn BlockDevice>;
 
 /// Size and limits. All except `blocks` are constant while the device is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,23 +160,6 @@ pub enum Presence {
     Away,
     /// The device is permanently gone.
     Gone,
-}
-
-/// How well one path reaches its data: asymmetric namespace access of NVMe (Base 2.1 §8.1.1),
-/// asymmetric logical unit access of SCSI (SPC-4 §5.15).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum AccessState {
-    /// The best way.
-    #[default]
-    Optimized,
-    /// Works, but another path may be faster.
-    NonOptimized,
-    /// Commands are refused; another path may work.
-    Inaccessible,
-    /// Commands are refused and this path will never work again.
-    PersistentLoss,
-    /// Between two states: commands are refused for a short time.
-    Transition,
 }
 
 /// A block device. One in front of another one implements [`crate::filter::Filter`] in place of

@@ -1,5 +1,6 @@
 //! Errors of opening a device or a queue.
 
+pub use crate::error_kind::ErrorKind;
 use crate::refusal::Refusal;
 
 /// What the system answers where the process, or the system, has no descriptors left, for which
@@ -10,31 +11,6 @@ const TOO_MANY_OPEN_FILES: [i32; 2] = if cfg!(windows) { [4, 10024] } else { [23
 /// Whether the process, or the system, has too many open files.
 pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
-}
-
-/// Kind of error: determines the exit status, and whether a retry may help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// The URL or an option is wrong.
-    Usage,
-    /// A file, host name, subsystem or namespace does not exist.
-    NotFound,
-    /// The system or the peer denies permission.
-    PermissionDenied,
-    /// In use.
-    InUse,
-    /// No space, memory or file descriptors.
-    NoResources,
-    /// The peer refused or ended the connection.
-    Refused,
-    /// No answer in time.
-    TimedOut,
-    /// The peer uses another protocol or violates this one.
-    Protocol,
-    /// The device does not support the request.
-    Unsupported,
-    /// Any other system error.
-    Io,
 }
 
 /// An error: one sentence that says what is wrong and what to do, and its cause.

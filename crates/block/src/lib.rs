@@ -19,6 +19,7 @@ pub mod check;
 pub mod delay;
 pub mod device;
 pub mod error;
+mod error_kind;
 pub mod fault;
 pub mod file;
 pub mod filter;
@@ -53,14 +54,15 @@ pub mod time_limit;
 pub mod units;
 
 pub use device::{
-    AccessState, Atomicity, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace,
+    Atomicity, BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, InPlace,
     Presence,
 };
 pub use error::{Error, ErrorKind};
 pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};
+pub use path::AccessState;
 pub use refusal::Refusal;
-pub use registry::{Device, OpenOptions, Resolver, begin, check, open};
+pub use registry::{OpenOptions, Resolver, begin, check, open};
 pub use reservation::{
     ReservationHolder, ReservationKind, ReservationReport, ReserveAction, opener_of,
 };

@@ -6,12 +6,11 @@
 //! that or comes after: such a queue leaves what it had told of, and a queue that is opened later
 //! takes its place. Nobody knows whose it is, so a flush too many may fail; none too few does.
 
-use crate::device::{BlockDevice, BlockQueue, InPlace};
+use crate::device::{BlockDevice, BlockQueue, Device, InPlace};
 use crate::error::Error;
 use crate::filter::{Filter, QueueFilter};
 use crate::limits::LOSSES_OWED_MAX;
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::registry::Device;
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

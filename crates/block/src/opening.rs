@@ -4,8 +4,8 @@
 //! namespaces), begin all of them and then await each, so that they open concurrently. A thread
 //! that may block calls `wait`.
 
+use crate::device::Device;
 use crate::error::{Error, ErrorKind};
-use crate::registry::Device;
 use core::future::Future;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};

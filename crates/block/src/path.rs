@@ -1,7 +1,23 @@
 //! What is known of the paths of a device that has several, or that reconnects.
 
-use crate::device::AccessState;
 use core::time::Duration;
+
+/// How well one path reaches its data: asymmetric namespace access of NVMe (Base 2.1 §8.1.1),
+/// asymmetric logical unit access of SCSI (SPC-4 §5.15).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AccessState {
+    /// The best way.
+    #[default]
+    Optimized,
+    /// Works, but another path may be faster.
+    NonOptimized,
+    /// Commands are refused; another path may work.
+    Inaccessible,
+    /// Commands are refused and this path will never work again.
+    PersistentLoss,
+    /// Between two states: commands are refused for a short time.
+    Transition,
+}
 
 /// The state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

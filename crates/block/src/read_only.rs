@@ -3,13 +3,12 @@
 //! for reading only, so that several processes may serve it.
 
 use crate::check;
-use crate::device::{BlockDevice, BlockQueue, Features, InPlace};
+use crate::device::{BlockDevice, BlockQueue, Device, Features, InPlace};
 use crate::error::Error;
 use crate::filter::{Filter, QueueFilter};
 use crate::limits::MEMORY_QUEUE_OPS;
 use crate::op::{Completion, Op, Outcome};
 use crate::opening::Opening;
-use crate::registry::Device;
 use crate::spec::Spec;
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;

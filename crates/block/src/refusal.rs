@@ -1,6 +1,6 @@
 //! The reasons why this crate refuses to open a URL.
 
-use crate::error::ErrorKind;
+use crate::error_kind::ErrorKind;
 use crate::limits::{FILTER_DEPTH, LIST_SOURCES, STRIPE_CHUNK_BYTES_MIN};
 use crate::units::{UnitError, format_size};
 

@@ -26,7 +26,7 @@
 //! every scheme that is not local, also for the innermost URL of a filter.
 
 use crate::delay::DelayDevice;
-use crate::device::BlockDevice;
+use crate::device::Device;
 use crate::error::Error;
 use crate::fault::FaultDevice;
 use crate::file::{CreatedFiles, FileDevice};
@@ -43,9 +43,6 @@ use crate::stripe::StripeDevice;
 use crate::time_limit::{limited, limited_with_own_memory};
 use core::time::Duration;
 use std::sync::Arc;
-
-/// An opened device.
-pub type Device = Arc<dyn BlockDevice>;
 
 /// Begins to open URLs of other schemes; `None` for schemes that it does not know. Must not block.
 pub type Resolver<'a> = &'a dyn Fn(&str) -> Option<Opening>;

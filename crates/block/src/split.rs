@@ -7,11 +7,10 @@
 //! split.
 
 use crate::check;
-use crate::device::{BlockDevice, BlockQueue, Geometry, InPlace};
+use crate::device::{BlockDevice, BlockQueue, Device, Geometry, InPlace};
 use crate::error::Error;
 use crate::filter::{Filter, QueueFilter, Relay};
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::registry::Device;
 use crate::slots::Slots;
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;

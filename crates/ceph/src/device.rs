@@ -1,21 +1,18 @@
 //! An image as a block device.
 
-use crate::limits::RBD_TRANSFER_BYTES_MAX;
 use crate::native::Image;
 use crate::queue::RbdQueue;
 use crate::reason::{self, Step};
+use crate::shared_image::{BLOCK_BYTES, SharedImage};
 use crate::url::RbdUrl;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::owners::Owners;
 use weft_block::{
-    Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence,
+    BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence,
 };
 use weft_io::{DriverId, Handle};
-
-/// Bytes of a block. Images have bytes; hosts want blocks.
-pub(crate) const BLOCK_BYTES: u32 = 512;
 
 /// The space of the UUIDs that are made of an image's id.
 const IMAGES: Uuid = Uuid::from_u128(0x4d1f_6a55_9d1b_4a7e_8b9f_2c53_1d0e_7a61);
@@ -25,20 +22,6 @@ const CACHES: [&str; 2] = ["rbd_cache", "rbd_persistent_cache_mode"];
 
 /// An open image.
 pub(crate) struct RbdDevice(Arc<SharedImage>);
-
-/// What all queues of an image share.
-pub(crate) struct SharedImage {
-    url: String,
-    image: Image,
-    blocks: AtomicU64,
-    /// Bytes of an object.
-    object_bytes: u64,
-    features: Features,
-    identity: Identity,
-    /// The cluster accepts nothing of this client any more.
-    shut_out: AtomicBool,
-    pub(crate) owners: Owners,
-}
 
 impl RbdDevice {
     /// The device of an image that was opened just now. Waits for the cluster.
@@ -96,69 +79,6 @@ fn identity(url: &RbdUrl, image: &Image) -> Identity {
         uuid: Some(Uuid::new_v5(&IMAGES, name.as_bytes())),
         serial: Some(id),
         model: Some("weft rbd".into()),
-    }
-}
-
-impl SharedImage {
-    pub(crate) fn geometry(&self) -> Geometry {
-        Geometry {
-            block_bytes: BLOCK_BYTES,
-            blocks: self.blocks.load(Ordering::Relaxed),
-            optimal_blocks: u32::try_from(self.object_bytes / u64::from(BLOCK_BYTES))
-                .unwrap_or(u32::MAX)
-                .max(1),
-            max_transfer_bytes: RBD_TRANSFER_BYTES_MAX,
-            atomic: Atomicity::ONE_BLOCK,
-        }
-    }
-
-    pub(crate) fn features(&self) -> &Features {
-        &self.features
-    }
-
-    pub(crate) fn image(&self) -> &Image {
-        &self.image
-    }
-
-    /// Bytes of an object.
-    pub(crate) fn object_bytes(&self) -> u64 {
-        self.object_bytes
-    }
-
-    pub(crate) fn is_shut_out(&self) -> bool {
-        self.shut_out.load(Ordering::Acquire)
-    }
-
-    /// The cluster has shut this client out.
-    pub(crate) fn shut_out(&self) {
-        if !self.shut_out.swap(true, Ordering::AcqRel) {
-            tracing::error!(
-                "{}: the cluster has shut this client out (it is blocklisted), and accepts nothing of it any more; start weft again once that is meant to end",
-                self.url
-            );
-            self.owners.wake_all();
-        }
-    }
-
-    /// Asks for the size, and wakes the owners of all queues if there is a new one. Waits for the
-    /// cluster.
-    pub(crate) fn look(&self) {
-        let bytes = match self.image.shape() {
-            Ok(shape) => shape.bytes,
-            Err(error) => {
-                let cause = std::io::Error::from_raw_os_error(error);
-                return tracing::warn!(
-                    "{}: the image was changed, and its size cannot be had: {cause}",
-                    self.url
-                );
-            }
-        };
-        let blocks = bytes / u64::from(BLOCK_BYTES);
-        let before = self.blocks.swap(blocks, Ordering::Relaxed);
-        if before != blocks {
-            tracing::info!("{}: the image has {blocks} blocks now, it had {before}", self.url);
-            self.owners.wake_all();
-        }
     }
 }
 

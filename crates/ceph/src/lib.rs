@@ -36,6 +36,8 @@ mod opening;
 mod queue;
 #[cfg(target_os = "linux")]
 mod reason;
+#[cfg(target_os = "linux")]
+mod shared_image;
 mod url;
 
 #[cfg(not(target_os = "linux"))]

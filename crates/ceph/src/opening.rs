@@ -3,10 +3,11 @@
 //! up nothing but that thread.
 
 use crate::cluster;
-use crate::device::{RbdDevice, SharedImage};
+use crate::device::RbdDevice;
 use crate::limits::RBD_OPENINGS_MAX;
 use crate::native::{Image, Keeper, News, Opened, Pool};
 use crate::reason::{self, Step};
+use crate::shared_image::SharedImage;
 use crate::url::RbdUrl;
 use core::time::Duration;
 use std::any::Any;

@@ -1,10 +1,10 @@
 //! A queue of an image. librbd begins operations without waiting, so there is no thread between the
 //! loop and it; what has ended comes back through the loop's [`Arrivals`].
 
-use crate::device::{BLOCK_BYTES, SharedImage};
 use crate::limits::{RBD_CLEARED_OBJECTS, RBD_COMPARES, RBD_QUEUE_OPS};
 use crate::native::{Arrivals, Landed, Refused, Request};
 use crate::reason;
+use crate::shared_image::{BLOCK_BYTES, SharedImage};
 use core::cell::RefCell;
 use mio::unix::SourceFd;
 use std::collections::VecDeque;

@@ -33,13 +33,15 @@ mod channel;
 mod client;
 mod gather;
 mod message;
+mod search;
 mod server;
 mod tuning;
 
 pub use channel::Secure;
 pub use client::{CeilingReport, CeilingSpec, run};
+pub use search::run_best;
 pub use server::{Memory, serve};
-pub use tuning::{Tuning, run_best};
+pub use tuning::Tuning;
 
 /// Bytes received at once.
 const RECEIVE_BYTES: usize = 256 << 10;

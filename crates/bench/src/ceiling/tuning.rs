@@ -1,14 +1,10 @@
-//! Tuning of the ceiling's connections, and the search for the best.
+//! Tuning of the ceiling's connections.
 
-use super::client::{CeilingReport, CeilingSpec, run};
 use super::gather::COPY_BYTES_MAX;
-use crate::error::Error;
 use core::fmt;
 use core::str::FromStr;
-use core::time::Duration;
 use mio::net::TcpStream;
 use socket2::SockRef;
-use std::net::SocketAddr;
 use weft_block::units;
 
 /// Largest socket buffers that a client may ask its server for, bytes.
@@ -21,12 +17,6 @@ pub(super) const BLOCK: u64 = 2;
 
 /// Payload from which on it is large, bytes.
 const LARGE_BYTES: u32 = 32 << 10;
-
-/// Times that each tuning is tried before the best is chosen.
-const TRIES: usize = 2;
-
-/// Part of the time to measure that one try takes, and its least.
-const TRY: (u32, Duration) = (8, Duration::from_millis(30));
 
 /// How a connection is used, on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,27 +131,6 @@ impl FromStr for Tuning {
             .find(|tuning| tuning.to_string() == text)
             .ok_or_else(|| format!("use one of {}", all()))
     }
-}
-
-/// Tries all tunings in turn, takes the one that did the most operations, and measures with it.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_best(to: SocketAddr, spec: &CeilingSpec) -> Result<CeilingReport, Error> {
-    let each = (spec.runtime / TRY.0).max(TRY.1);
-    let mut best = (0.0, spec.tuning);
-    for _ in 0..TRIES {
-        for &tuning in Tuning::worth_trying(spec.bytes) {
-            let tried = run(
-                to,
-                &CeilingSpec { tuning, ramp_time: each / 2, runtime: each, ..spec.clone() },
-            )?;
-            if tried.iops() > best.0 {
-                best = (tried.iops(), tuning);
-            }
-        }
-    }
-    run(to, &CeilingSpec { tuning: best.1, ..spec.clone() })
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! From pairs of slices to a relation and its interval.
 
-use super::plan::BLOCKS_FIRST;
 use super::student::two_sided_95;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Blocks after which the number is decided.
+pub const BLOCKS_FIRST: u32 = 6;
 
 /// What a lane did in a slice, and what the other lane did in the slice beside it.
 pub type Pair = (f64, f64);

@@ -16,8 +16,8 @@ mod simulated;
 mod student;
 mod words;
 
-pub use estimate::{Estimate, Pair, Scale, estimate};
+pub use estimate::{BLOCKS_FIRST, Estimate, Pair, Scale, estimate};
 pub use order::turns;
-pub use plan::{BLOCKS_FIRST, blocks_for};
+pub use plan::blocks_for;
 pub use words::{adds, does};
 pub(crate) use words::{changed, level, stated};

@@ -7,9 +7,6 @@
 
 use super::estimate::{Estimate, Scale};
 
-/// Blocks after which the number is decided.
-pub const BLOCKS_FIRST: u32 = 6;
-
 /// How many blocks it takes until half of the interval is `within` of the value, from what the
 /// first ones say: at least as many as there are. A clock that wanders makes a difference unsure in
 /// a way that more blocks help little against: one that is not narrow enough takes all the time

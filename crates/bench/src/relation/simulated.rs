@@ -1,9 +1,10 @@
 //! Studies of simulated machines, whose truth is known: so many of their intervals hold it as they
 //! promise, with the rule that decides how many blocks there are in force.
 
+use super::estimate::BLOCKS_FIRST;
 use super::estimate::{Estimate, Pair, Scale, estimate};
 use super::order::turns;
-use super::plan::{BLOCKS_FIRST, blocks_for};
+use super::plan::blocks_for;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

@@ -15,6 +15,7 @@ mod open_loop;
 mod page;
 pub(crate) mod published;
 mod saturation;
+mod sentences;
 mod shown;
 pub(crate) mod tables;
 mod theme;

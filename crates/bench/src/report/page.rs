@@ -41,7 +41,7 @@ pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
                 Drawing::Cpu => (cpu(results)),
                 Drawing::Curves => (curves(results)),
                 Drawing::Series => (series(results)),
-                Drawing::Published => (published::section(results)),
+                Drawing::Published => (published_elsewhere(results)),
             }
         }
         section.all {
@@ -286,4 +286,52 @@ fn lanes(results: &Results) -> Markup {
             }
         }
     }
+}
+
+/// Published figures.
+fn published_elsewhere(results: &Results) -> Markup {
+    let sources = published::sources(results);
+    html! {
+        @if !sources.is_empty() {
+            section {
+                h2 { "Published elsewhere" }
+                p.hint { "Figures of others, as ratios. They were not measured here. Beside each stands the same ratio of this study, if it has both lanes." }
+                @for (at, (source, lines)) in sources.iter().enumerate() {
+                    div.charts { (chart::figure(&chart::published::chart(at, lines))) }
+                    (published_table(lines))
+                    p.hint {
+                        (published::PUBLISHED) " Not measured here: " (source.source) ". "
+                        @if let Some(url) = &source.url { code { (url.trim_start_matches("https://")) } " " }
+                        "Other machines, other programs: only the relation can be compared."
+                    }
+                }
+                @for remark in published::remarks(results) { p { (remark) } }
+            }
+        }
+    }
+}
+
+fn published_table(lines: &[published::Line<'_>]) -> Markup {
+    tables::scrolling(
+        "Published ratios",
+        html! {
+            thead {
+                tr {
+                    th.word scope="col" { "What" } th.word scope="col" { "Quantity" } th.word scope="col" { "Ratio of" }
+                    th scope="col" { "published " (published::PUBLISHED) } th scope="col" { "here" }
+                }
+            }
+            tbody {
+                @for line in lines {
+                    tr.first {
+                        th.word scope="row" { (line.of) }
+                        td.word { (line.metric.title()) }
+                        td.word { @if let Some(at) = line.lane { span.dot.(tables::lane_class(at)) {} } (line.names) }
+                        td { (line.published_text()) }
+                        td { (line.here_text()) }
+                    }
+                }
+            }
+        },
+    )
 }

@@ -1,9 +1,7 @@
 //! Published figures as relations, beside the same relations of this study.
 
 use super::units::NONE;
-use super::{chart, tables};
 use crate::results::{Lane, Metric, Published, Results};
-use maud::{Markup, html};
 
 /// The mark of figures that were not measured here.
 pub(crate) const PUBLISHED: &str = "†";
@@ -104,52 +102,4 @@ pub(crate) fn remarks(results: &Results) -> Vec<String> {
         })
     };
     results.published.iter().filter_map(of).collect()
-}
-
-/// The section of the report.
-pub(super) fn section(results: &Results) -> Markup {
-    let sources = sources(results);
-    html! {
-        @if !sources.is_empty() {
-            section {
-                h2 { "Published elsewhere" }
-                p.hint { "Figures of others, as ratios. They were not measured here. Beside each stands the same ratio of this study, if it has both lanes." }
-                @for (at, (published, lines)) in sources.iter().enumerate() {
-                    div.charts { (chart::figure(&chart::published::chart(at, lines))) }
-                    (table(lines))
-                    p.hint {
-                        (PUBLISHED) " Not measured here: " (published.source) ". "
-                        @if let Some(url) = &published.url { code { (url.trim_start_matches("https://")) } " " }
-                        "Other machines, other programs: only the relation can be compared."
-                    }
-                }
-                @for remark in remarks(results) { p { (remark) } }
-            }
-        }
-    }
-}
-
-fn table(lines: &[Line<'_>]) -> Markup {
-    tables::scrolling(
-        "Published ratios",
-        html! {
-            thead {
-                tr {
-                    th.word scope="col" { "What" } th.word scope="col" { "Quantity" } th.word scope="col" { "Ratio of" }
-                    th scope="col" { "published " (PUBLISHED) } th scope="col" { "here" }
-                }
-            }
-            tbody {
-                @for line in lines {
-                    tr.first {
-                        th.word scope="row" { (line.of) }
-                        td.word { (line.metric.title()) }
-                        td.word { @if let Some(at) = line.lane { span.dot.(tables::lane_class(at)) {} } (line.names) }
-                        td { (line.published_text()) }
-                        td { (line.here_text()) }
-                    }
-                }
-            }
-        },
-    )
 }

@@ -1,6 +1,6 @@
 //! The tables of the report: one beneath each chart with the chart's numbers, and one with all.
 
-use super::chart::LANE_COLOURS;
+use super::theme::LANE_COLOURS;
 use super::units::{NONE, cores, count, gigabytes, micros, or_none, percent};
 use crate::results::{Ceiling, Lane, Latency, Results, Row, Workload};
 use maud::{Markup, html};

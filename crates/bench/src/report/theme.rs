@@ -4,6 +4,9 @@
 
 use core::fmt::Write;
 
+/// Lanes that have a colour of their own; the next begin anew.
+pub(super) const LANE_COLOURS: usize = 6;
+
 /// Name, light and dark. The lanes are told apart with any colour vision: blue, vermilion, green,
 /// purple, amber, grey-blue; each has a contrast of 4.5:1 or more with the paper, as numbers are
 /// written in it.

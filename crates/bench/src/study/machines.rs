@@ -1,44 +1,9 @@
 //! Rows of several machines: which rounds count when one of them was lost, and what each of them
 //! did.
 
-use super::sample::{self, Sample};
-use crate::results::{CpuPerIo, Latency, MachineShare, Processors};
+use super::sample::{OfMachine, Sample};
+use crate::results::{CpuPerIo, MachineShare, Processors};
 use crate::stats::median;
-use crate::workload::{DirectionReport, LoopReport, Report};
-use weft_io::cpu_usage::Usage;
-
-/// What one of several machines did.
-#[derive(Clone, Copy, Debug)]
-pub struct OfMachine {
-    number: u32,
-    ios: u64,
-    iops: f64,
-    latency: Latency,
-    usage: Usage,
-    /// What all of its processors did.
-    processors: Option<Processors>,
-}
-
-impl OfMachine {
-    /// All machines of a run.
-    pub fn all(report: &Report) -> Vec<Self> {
-        let each = report.jobs.iter().zip(&report.loops);
-        each.map(|(job, process)| Self::new(job.index, &job.directions, process)).collect()
-    }
-
-    fn new(number: u32, directions: &[DirectionReport; 3], process: &LoopReport) -> Self {
-        let mut all = DirectionReport::default();
-        directions.iter().for_each(|direction| all.merge(direction));
-        Self {
-            number,
-            ios: all.ios,
-            iops: all.iops_mean(),
-            latency: sample::latency(&all.total),
-            usage: process.thread,
-            processors: process.machine,
-        }
-    }
-}
 
 /// The samples that make a row. Rounds with a different number of machines are no rounds of the
 /// same thing, so those count of which there are most; of equally many those with more machines.

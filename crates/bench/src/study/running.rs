@@ -1,15 +1,18 @@
 //! One measurement: a workload on a lane, or on bare TCP.
 
 use super::clock::TimeSlot;
-use super::machines::OfMachine;
 use super::rounds::{Rounds, Who};
-use super::sample::Sample;
-use super::{Lane, Purpose, StudyProgress, counting, open_loop};
+use super::sample::{OfMachine, Sample};
+use super::{Lane, Purpose, StudyProgress, counting};
 use crate::ceiling::{self, CeilingSpec, Tuning};
 use crate::error::Error;
 use crate::results::Workload;
 use crate::workload::{Direction, JobSpec, Phase, Report, Rw};
 use core::time::Duration;
+
+/// Before an operation is due, its job stops sleeping: otherwise the latency would be that of the
+/// scheduler, not of the lane.
+const SPIN: Duration = Duration::from_micros(200);
 
 /// What a workload does, as the engine calls it.
 pub(super) fn rw_of(workload: &Workload) -> Rw {
@@ -188,8 +191,8 @@ pub(super) fn job_of(workload: &Workload, lane: &Lane, load: Load, size: u64) ->
         numjobs: load.jobs,
         threads: load.jobs.min(lane.initiator_cpus.len() as u32).max(1),
         rwmixread: workload.read_percent,
-        rate: load.rate.map_or([None; 3], |rate| open_loop::bytes_per_job(workload, rate)),
-        rate_spin: load.rate.map_or(Duration::ZERO, |_| open_loop::SPIN),
+        rate: load.rate.map_or([None; 3], |rate| bytes_per_job(workload, rate)),
+        rate_spin: load.rate.map_or(Duration::ZERO, |_| SPIN),
         size: Some(own.unwrap_or(size)),
         offset_increment: own.unwrap_or(0),
         cpus_allowed: lane.initiator_cpus.clone(),
@@ -217,4 +220,39 @@ pub(super) fn command_of(
     let options = job.options().into_iter().filter(|(name, _)| *name != "name");
     let options: String = options.map(|(name, value)| format!(" --{name}={value}")).collect();
     format!("weft bench {}{options}", lane.url)
+}
+
+/// The bytes per second that each job begins with so many operations of all jobs, by
+/// [`Direction::index`].
+fn bytes_per_job(workload: &Workload, rate: u32) -> [Option<u64>; 3] {
+    let of = |direction: Direction| {
+        let percent = match direction {
+            Direction::Read => workload.read_percent,
+            _ => 100 - workload.read_percent,
+        };
+        let bytes = u64::from(rate) * u64::from(workload.bs_bytes) * u64::from(percent)
+            / 100
+            / u64::from(workload.jobs.max(1));
+        rw_of(workload).has(direction).then_some(bytes.max(1))
+    };
+    [of(Direction::Read), of(Direction::Write), None]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Suite;
+
+    #[test]
+    fn a_rate_is_divided_by_jobs_and_directions() {
+        let mut workload = Suite::named("patterns").unwrap().workloads[0].clone();
+        (workload.rw, workload.bs_bytes, workload.read_percent, workload.jobs) =
+            ("randrw".into(), 4096, 75, 2);
+        assert_eq!(
+            bytes_per_job(&workload, 1000),
+            [Some(500 * 4096 * 75 / 100), Some(500 * 4096 / 4), None]
+        );
+        (workload.rw, workload.read_percent) = ("randread".into(), 100);
+        assert_eq!(bytes_per_job(&workload, 1000), [Some(500 * 4096), None, None]);
+    }
 }

@@ -1,13 +1,12 @@
 //! One measurement, and how the rounds of a point become a row.
 
 use super::clock::TimeSlot;
-use super::machines::OfMachine;
 use super::ticks::Ticks;
 use crate::ceiling::CeilingReport;
 use crate::limits::{P999_IOS_MIN, P9999_IOS_MIN, SERIES_POINTS_MAX};
 use crate::results::{Ceiling, CpuPerIo, Latency, Processors, Quantity, Row};
 use crate::stats::{self, median, median_interval};
-use crate::workload::{Direction, LoopReport, Report};
+use crate::workload::{Direction, DirectionReport, LoopReport, Report};
 use core::time::Duration;
 use weft_io::cpu_usage::Usage;
 
@@ -15,6 +14,39 @@ use weft_io::cpu_usage::Usage;
 /// a turn in which there is nothing to do takes a tenth of the time of one in which there is, so
 /// this is nearly all of its time. Its processor time says nothing, as it polls while it waits.
 pub const BUSY_TURNS: f64 = 0.75;
+
+/// What one of several machines did.
+#[derive(Clone, Copy, Debug)]
+pub struct OfMachine {
+    pub(super) number: u32,
+    pub(super) ios: u64,
+    pub(super) iops: f64,
+    pub(super) latency: Latency,
+    pub(super) usage: Usage,
+    /// What all of its processors did.
+    pub(super) processors: Option<Processors>,
+}
+
+impl OfMachine {
+    /// All machines of a run.
+    pub fn all(report: &Report) -> Vec<Self> {
+        let each = report.jobs.iter().zip(&report.loops);
+        each.map(|(job, process)| Self::new(job.index, &job.directions, process)).collect()
+    }
+
+    fn new(number: u32, directions: &[DirectionReport; 3], process: &LoopReport) -> Self {
+        let mut all = DirectionReport::default();
+        directions.iter().for_each(|direction| all.merge(direction));
+        Self {
+            number,
+            ios: all.ios,
+            iops: all.iops_mean(),
+            latency: latency(&all.total),
+            usage: process.thread,
+            processors: process.machine,
+        }
+    }
+}
 
 /// What one measurement found.
 #[derive(Clone, Debug)]

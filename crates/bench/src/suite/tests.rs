@@ -108,6 +108,58 @@ fn published_figures_are_relations() {
     );
 }
 
+/// What stands in a suite, what in its place is a mistake, and words of the message.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    ("read = 70", "raed = 70", "unknown field `raed`"),
+    ("through = \"iscsi\"", "through = \"fibre\"", "unknown variant `fibre`"),
+    ("metric = \"read-iops\"", "metric = \"speed\"", "unknown variant `speed`"),
+    ("rw = \"randrw\"", "rw = \"trim\"", "workload 1: rw: a suite reads and writes"),
+    ("block = \"4k\"", "block = \"four\"", "workload 1: block: "),
+    ("jobs = 256", "jobs = 0", "workload 1: jobs: it is 1 to"),
+    ("jobs = 256", "depth = 100000", "workload 1: depth: it is 1 to"),
+    ("jobs = 256", "load = 50", "workload 1: load: `of` has to say"),
+    ("jobs = 256", "of = \"4k\"", "workload 1: of: it goes with `load`"),
+    ("jobs = 256", "load = 0, of = \"4k\"", "workload 1: load: it is 1 to 100"),
+    ("jobs = 256", "load = 50, of = \"4k\", latency = true", "workload 1: latency: "),
+    ("jobs = 256", "load = 50, of = \"4k\"", "there is no workload \"4k\""),
+    (
+        "jobs = 256",
+        "load = 50, of = \"itself\", name = \"itself\"",
+        "itself: `of` names a workload without `load`",
+    ),
+    ("budget = \"8s\"", "", "[quick] has either `budget`"),
+    ("budget = \"8s\"", "budget = \"8s\"\nrounds = 0", "[quick] rounds: it is 1 to"),
+    ("budget = \"8s\"", "each = \"8s\"", "[quick] `each`, the time of a row, takes `rounds`"),
+    (
+        "reference = \"iscsi\"",
+        "reference = \"fc\"",
+        "there is no lane \"fc\": the suite has iscsi, nvme+tcp",
+    ),
+    ("workload = \"4k-randrw70-256jobs\"", "workload = \"4k\"", "there is no workload \"4k\""),
+    (
+        "{ name = \"nvme+tcp\",",
+        "{ name = \"iscsi\",",
+        "there are two lanes with the name \"iscsi\"",
+    ),
+    ("{ name = \"nvme+tcp\",", "{ name = \"nvme tcp\",", "a name has no space"),
+    ("through = \"nvme+tcp\"", "through = \"nvme+tcp\", targets = 9", "`targets` is 1 to 3"),
+    ("through = \"nvme+tcp\"", "through = \"local\", paths = 2", "only a lane through a protocol"),
+    (
+        "through = \"nvme+tcp\"",
+        "through = \"local\", source = \"ram:1MiB\"",
+        "only a lane through a protocol",
+    ),
+    (
+        "through = \"nvme+tcp\"",
+        "through = \"nvme+tcp\", source = \"ram:1MiB\", paths = 2",
+        "has no `targets`",
+    ),
+    ("through = \"nvme+tcp\"", "through = \"given\"", "`needs` says what"),
+    ("value = 104000", "ratio = [2.0, 1.0]", "[[published]] 1: NVMe/TCP: give `ratio`"),
+    ("value = 24800", "ratio = 2.0", "the first figure is the reference"),
+    ("value = 104000", "value = -1.0", "greater than zero"),
+];
+
 #[test]
 fn mistakes_are_told_with_their_line() {
     let message = with("budget = \"8s\"", "budget = \"8s\"\nbugdet = \"1s\"").unwrap_err();
@@ -118,60 +170,7 @@ fn mistakes_are_told_with_their_line() {
     let line: usize = message.split(':').nth(1).unwrap().parse().unwrap();
     let text = shipped("null").text;
     assert_eq!(text.lines().nth(line - 2), Some("budget = \"8s\""), "{message}");
-    for (from, to, words) in [
-        ("read = 70", "raed = 70", "unknown field `raed`"),
-        ("through = \"iscsi\"", "through = \"fibre\"", "unknown variant `fibre`"),
-        ("metric = \"read-iops\"", "metric = \"speed\"", "unknown variant `speed`"),
-        ("rw = \"randrw\"", "rw = \"trim\"", "workload 1: rw: a suite reads and writes"),
-        ("block = \"4k\"", "block = \"four\"", "workload 1: block: "),
-        ("jobs = 256", "jobs = 0", "workload 1: jobs: it is 1 to"),
-        ("jobs = 256", "depth = 100000", "workload 1: depth: it is 1 to"),
-        ("jobs = 256", "load = 50", "workload 1: load: `of` has to say"),
-        ("jobs = 256", "of = \"4k\"", "workload 1: of: it goes with `load`"),
-        ("jobs = 256", "load = 0, of = \"4k\"", "workload 1: load: it is 1 to 100"),
-        ("jobs = 256", "load = 50, of = \"4k\", latency = true", "workload 1: latency: "),
-        ("jobs = 256", "load = 50, of = \"4k\"", "there is no workload \"4k\""),
-        (
-            "jobs = 256",
-            "load = 50, of = \"itself\", name = \"itself\"",
-            "itself: `of` names a workload without `load`",
-        ),
-        ("budget = \"8s\"", "", "[quick] has either `budget`"),
-        ("budget = \"8s\"", "budget = \"8s\"\nrounds = 0", "[quick] rounds: it is 1 to"),
-        ("budget = \"8s\"", "each = \"8s\"", "[quick] `each`, the time of a row, takes `rounds`"),
-        (
-            "reference = \"iscsi\"",
-            "reference = \"fc\"",
-            "there is no lane \"fc\": the suite has iscsi, nvme+tcp",
-        ),
-        ("workload = \"4k-randrw70-256jobs\"", "workload = \"4k\"", "there is no workload \"4k\""),
-        (
-            "{ name = \"nvme+tcp\",",
-            "{ name = \"iscsi\",",
-            "there are two lanes with the name \"iscsi\"",
-        ),
-        ("{ name = \"nvme+tcp\",", "{ name = \"nvme tcp\",", "a name has no space"),
-        ("through = \"nvme+tcp\"", "through = \"nvme+tcp\", targets = 9", "`targets` is 1 to 3"),
-        (
-            "through = \"nvme+tcp\"",
-            "through = \"local\", paths = 2",
-            "only a lane through a protocol",
-        ),
-        (
-            "through = \"nvme+tcp\"",
-            "through = \"local\", source = \"ram:1MiB\"",
-            "only a lane through a protocol",
-        ),
-        (
-            "through = \"nvme+tcp\"",
-            "through = \"nvme+tcp\", source = \"ram:1MiB\", paths = 2",
-            "has no `targets`",
-        ),
-        ("through = \"nvme+tcp\"", "through = \"given\"", "`needs` says what"),
-        ("value = 104000", "ratio = [2.0, 1.0]", "[[published]] 1: NVMe/TCP: give `ratio`"),
-        ("value = 24800", "ratio = 2.0", "the first figure is the reference"),
-        ("value = 104000", "value = -1.0", "greater than zero"),
-    ] {
+    for (from, to, words) in MISTAKES {
         let message = with(from, to).expect_err(to);
         assert!(message.contains(words), "{to}: {message}");
     }

@@ -1,9 +1,9 @@
 //! Choosing, building and submitting operations.
 
+use super::direction::Direction;
 use super::job::{Job, JobStage, OpInFlight, Spare};
 use super::order::below;
 use super::pace::Pace;
-use super::spec::Direction;
 use weft_block::{Op, OpKind};
 use weft_io::{Handle, Time};
 

@@ -6,13 +6,14 @@
 //! if it is time, and submits as many as fit. The clock is read when something completed and when
 //! something was submitted.
 
+use super::direction::Direction;
+use super::job_report::{JobReport, VerifyReport};
 use super::order::Order;
 use super::pace::Pace;
 use super::plan::Share;
 use super::record::Recorder;
-use super::report::{JobReport, VerifyReport};
 use super::shared::{Event, JobProgress, LoopState, SharedRun};
-use super::spec::{Direction, Verify};
+use super::spec::Verify;
 use super::split::Sizes;
 use super::verify::ledger::Ledger;
 use super::verify::{self, Expected, Finding, Pattern};
@@ -43,6 +44,17 @@ pub(super) struct OpInFlight {
     pub taken: Time,
     /// The generation that it writes or must find; 0 when that is not known.
     pub generation: u32,
+}
+
+impl OpInFlight {
+    /// In the place of an operation that is not in flight.
+    const NONE: Self = Self {
+        direction: Direction::Read,
+        unit: 0,
+        due: Time::ZERO,
+        taken: Time::ZERO,
+        generation: 0,
+    };
 }
 
 /// The memory of an operation that is not in flight.
@@ -138,13 +150,6 @@ impl Job {
         let seed = plan.seed.wrapping_add(u64::from(index));
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let pattern = Pattern::new(plan.seed, plan.run, plan.geometry.block_bytes as usize);
-        let slot = OpInFlight {
-            direction: Direction::Read,
-            unit: 0,
-            due: Time::ZERO,
-            taken: Time::ZERO,
-            generation: 0,
-        };
         let verify = spec.verify == Verify::Crc32c;
         let memory = |bytes: usize| memory(on, bytes, &pattern);
         let sizes =
@@ -174,7 +179,7 @@ impl Job {
             sizes,
             shortest: plan.shortest(),
             held: None,
-            slots: vec![slot; depth].into(),
+            slots: vec![OpInFlight::NONE; depth].into(),
             spare: (0..depth as u64)
                 .map(|user| Ok::<_, Error>(Spare { user, data: memory(at_rest)? }))
                 .collect::<Result<_, _>>()?,

@@ -17,8 +17,10 @@
 //! operation was due, even if the queue had no room for it then. `rate` does the same by bytes.
 //! Operations that never started are reported as *missed*.
 
+mod direction;
 mod issue;
 mod job;
+mod job_report;
 mod order;
 mod pace;
 mod plan;
@@ -33,12 +35,13 @@ mod stages;
 mod values;
 pub mod verify;
 
-pub use report::{
-    Batches, Depths, DirectionReport, ErrorCount, Execution, JobReport, LoopReport, Report,
-    VerifyReport, system_calls,
+pub use direction::{Direction, Rw};
+pub use job_report::{
+    Batches, Depths, DirectionReport, ErrorCount, Execution, JobReport, VerifyReport,
 };
+pub use report::{LoopReport, Report, system_calls};
 pub use runner::{Gate, Phase, Progress, run, run_gated, run_until, run_watching};
-pub use spec::{Direction, JobSpec, Rw, Verify};
+pub use spec::{JobSpec, Verify};
 pub use split::BlockSplit;
 pub use values::{Size, duration, rates};
 

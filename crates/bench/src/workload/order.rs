@@ -4,7 +4,7 @@
 //! each unit of a random pass once; here a keyed permutation of the unit numbers does this without
 //! memory, for any size of the device.
 
-use super::spec::{Direction, Rw};
+use super::direction::{Direction, Rw};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 

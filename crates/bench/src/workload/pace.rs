@@ -5,7 +5,8 @@
 //! is full, stays due at that time, and its latency counts from then. A direction without a rate is
 //! always due.
 
-use super::spec::{Direction, JobSpec};
+use super::direction::Direction;
+use super::spec::JobSpec;
 use core::time::Duration;
 use weft_io::Time;
 
@@ -112,7 +113,7 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spec::Rw;
+    use super::super::direction::Rw;
     use super::*;
 
     fn iops(rw: Rw, rate: u32, start: Time) -> Pace {

@@ -1,6 +1,7 @@
 //! Converts a [`JobSpec`] and a device into the work of each job, and checks all options.
 
-use super::spec::{Direction, JobSpec, SEED_DEFAULT, Verify};
+use super::direction::Direction;
+use super::spec::{JobSpec, SEED_DEFAULT, Verify};
 use crate::error::Error;
 use crate::limits::{
     BLOCK_BYTES_MAX, IODEPTH_MAX, JOBS_MAX, PAYLOAD_BYTES_MAX, THREADS_MAX, VERIFIED_UNITS_MAX,
@@ -276,7 +277,7 @@ fn check_device(spec: &JobSpec, geometry: Geometry, features: Features) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::super::spec::Rw;
+    use super::super::direction::Rw;
     use super::*;
     use core::time::Duration;
 

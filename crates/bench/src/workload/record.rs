@@ -1,7 +1,7 @@
 //! Counting while a job runs: nothing here allocates after [`Recorder::new`].
 
-use super::report::{Batches, Depths, DirectionReport, JobReport};
-use super::spec::{Direction, Rw};
+use super::direction::{Direction, Rw};
+use super::job_report::{Batches, Depths, DirectionReport, JobReport};
 use crate::limits::SAMPLE_EVERY;
 use core::time::Duration;
 use weft_io::Time;

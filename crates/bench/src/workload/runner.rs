@@ -1,11 +1,13 @@
 //! Starts the loops, reports progress, and collects the reports of the jobs.
 
+use super::direction::Direction;
 use super::job::Job;
+use super::job_report::JobReport;
 use super::plan::Plan;
 use super::queues::Queues;
 use super::report::{LoopReport, Report};
 use super::shared::{Event, JobProgress, LoopState, SharedRun};
-use super::spec::{Direction, JobSpec};
+use super::spec::JobSpec;
 use crate::error::Error;
 use crate::limits::{GATE_EVERY, PROGRESS_EVERY};
 use core::time::Duration;
@@ -175,7 +177,7 @@ struct OneLoop {
 
 /// What was collected: jobs, loops, and the processor time of this process and of those that are
 /// watched.
-type Collected = (Vec<super::report::JobReport>, Vec<LoopReport>, [Usage; 2]);
+type Collected = (Vec<JobReport>, Vec<LoopReport>, [Usage; 2]);
 
 impl Runner {
     /// Starts all loops with their jobs, which connect and then wait.

@@ -1,8 +1,9 @@
 //! What jobs share: the signal to start and to stop across threads, and the measurement of a loop
 //! among its own jobs.
 
+use super::job_report::JobReport;
 use super::plan::Plan;
-use super::report::{JobReport, LoopReport};
+use super::report::LoopReport;
 use core::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -4,8 +4,8 @@
 //! A *unit* is then the greatest common divisor of the sizes. Random addresses are chosen by units,
 //! so an operation may overlap an earlier one; sequential operations follow one another.
 
+use super::direction::Direction;
 use super::order::below;
-use super::spec::Direction;
 use core::fmt;
 use core::str::FromStr;
 use rand_pcg::Pcg64Mcg;

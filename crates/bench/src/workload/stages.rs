@@ -1,11 +1,11 @@
 //! From one stage of a job to the next.
 
+use super::direction::{Direction, Rw};
 use super::job::{Job, JobStage, Schedule};
+use super::job_report::JobReport;
 use super::pace::Pace;
 use super::record::Recorder;
-use super::report::JobReport;
 use super::shared::Event;
-use super::spec::{Direction, Rw};
 use crate::limits::{DRAIN_MAX, STOP_MAX};
 use std::sync::atomic::Ordering::Relaxed;
 use weft_block::{Outcome, Status, StatusKind};

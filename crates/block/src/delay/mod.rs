@@ -28,14 +28,13 @@ mod queue;
 mod schedule;
 mod spread;
 
-use crate::device::{BlockDevice, BlockQueue};
+use crate::device::{BlockDevice, BlockQueue, Device};
 use crate::error::Error;
 use crate::filter::{Filter, Relay};
 use crate::limits::DELAY_DEPTH_MAX;
 use crate::opening::Opening;
 use crate::random::Random;
 use crate::refusal::Refusal;
-use crate::registry::Device;
 use crate::spec::Spec;
 use crate::units::{parse_duration, parse_size};
 use core::time::Duration;

@@ -1,12 +1,19 @@
 //! Which fault the next operation of a queue gets.
 
-use super::Vanished;
 use super::plan::{Fault, Plan};
 use crate::op::OpKind;
+use crate::owners::Owners;
 use crate::random::Random;
 use crate::status::StatusKind;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+
+/// Whether the device is gone (`kind=vanish`), for all its queues.
+#[derive(Default)]
+pub(super) struct Vanished {
+    pub(super) gone: AtomicBool,
+    pub(super) owners: Owners,
+}
 
 /// Each operation takes its turn in the random sequence of its queue, in place or not.
 pub(super) struct Draw {

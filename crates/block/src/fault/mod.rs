@@ -30,14 +30,13 @@ mod in_place;
 mod plan;
 mod queue;
 
-use crate::device::{BlockDevice, BlockQueue, Presence};
+use crate::device::{BlockDevice, BlockQueue, Device, Presence};
 use crate::error::Error;
 use crate::filter::{Filter, Relay};
 use crate::opening::Opening;
-use crate::owners::Owners;
-use crate::registry::Device;
 use crate::spec::Spec;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
+use draw::Vanished;
 use plan::Plan;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
@@ -49,13 +48,6 @@ pub struct FaultDevice {
     plan: Plan,
     queues: AtomicU64,
     vanished: Arc<Vanished>,
-}
-
-/// Whether the device is gone (`kind=vanish`), for all its queues.
-#[derive(Default)]
-struct Vanished {
-    gone: AtomicBool,
-    owners: Owners,
 }
 
 impl FaultDevice {

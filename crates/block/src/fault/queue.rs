@@ -1,8 +1,7 @@
 //! A queue that injects faults into operations.
 
-use super::Vanished;
 use super::altered::Altered;
-use super::draw::Draw;
+use super::draw::{Draw, Vanished};
 use super::plan::{Corruption, Fault, Plan};
 use crate::device::{BlockQueue, Change, Geometry, InPlace};
 use crate::filter::{QueueFilter, Relay};

@@ -35,11 +35,13 @@
 mod created;
 mod disk;
 mod durability;
+mod execution;
 mod holders;
 mod open;
 mod queue;
 mod room;
 mod scratch;
+mod shared;
 mod system;
 
 pub use created::CreatedFiles;
@@ -50,35 +52,12 @@ use crate::interlock::Interlock;
 use crate::limits;
 use crate::owners::Owners;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use shared::SharedFile;
 use std::sync::Arc;
-use system::Direct;
 use weft_io::{DriverId, Handle};
 
 /// A file or disk.
 pub struct FileDevice(Arc<SharedFile>);
-
-/// The part that all queues of the device share.
-struct SharedFile {
-    url: String,
-    file: Arc<std::fs::File>,
-    geometry: Geometry,
-    /// The current number of blocks.
-    blocks: AtomicU64,
-    features: Features,
-    direct: Option<Direct>,
-    identity: Identity,
-    /// If it is a disk.
-    disk: Option<disk::Disk>,
-    gone: AtomicBool,
-    /// The queues of a disk, which may change.
-    owners: Owners,
-    epoch: Option<u64>,
-    interlock: Interlock,
-    room: Arc<room::Room>,
-    durability: durability::Durability,
-    /// Whether the truncation was logged.
-    shrank: AtomicBool,
-}
 
 impl FileDevice {
     /// Opens `rest`, a path with options, for `url`; `read_only` if a `readonly:` filter precedes.
@@ -145,52 +124,6 @@ impl FileDevice {
     /// Whether I/O bypasses the page cache.
     pub fn is_direct(&self) -> bool {
         self.0.direct.is_some()
-    }
-}
-
-impl SharedFile {
-    fn geometry(&self) -> Geometry {
-        Geometry { blocks: self.blocks.load(Ordering::Relaxed), ..self.geometry }
-    }
-
-    /// Looks whether a disk has another size, or is gone, and wakes the owners of all queues if so.
-    fn look(&self) {
-        let Some(disk) = &self.disk else { return };
-        if disk.is_gone() {
-            if !self.gone.swap(true, Ordering::AcqRel) {
-                tracing::error!("{}: the disk is gone", self.url);
-                self.owners.wake_all();
-            }
-            return;
-        }
-        let Ok(bytes) = open::measure(&self.file) else { return };
-        let blocks = bytes / u64::from(self.geometry.block_bytes);
-        let before = self.blocks.swap(blocks, Ordering::Relaxed);
-        if before != blocks {
-            tracing::info!("{}: the disk has {blocks} blocks now, it had {before}", self.url);
-            self.owners.wake_all();
-        }
-    }
-
-    fn log_shrunk(&self) {
-        if !self.shrank.swap(true, Ordering::Relaxed) {
-            let blocks = self.geometry.blocks;
-            tracing::error!(
-                "{}: the file has become shorter than the {blocks} blocks it had; what is gone cannot be read",
-                self.url
-            );
-        }
-    }
-}
-
-impl SharedFile {
-    fn log_not_durable(&self, status: crate::status::Status) {
-        let why = status.raw.map_or_else(|| format!("{:?}", status.kind), |raw| raw.to_string());
-        tracing::error!(
-            "{}: what was written could not be made durable ({why}) and may be lost; every flush and every write with FUA fails \
-             until it is opened again",
-            self.url
-        );
     }
 }
 

@@ -10,12 +10,11 @@ mod relay;
 pub(crate) use relay::Relay;
 
 use crate::device::{
-    AccessState, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence,
+    BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, InPlace, Presence,
 };
 use crate::error::Error;
 use crate::op::{Completion, Op};
-use crate::path::PathStatus;
-use crate::registry::Device;
+use crate::path::{AccessState, PathStatus};
 use crate::stats::Totals;
 use core::time::Duration;
 use std::collections::VecDeque;

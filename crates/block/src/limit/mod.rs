@@ -24,16 +24,16 @@ mod rate;
 
 pub use rate::{Limit, Rate};
 
-use crate::device::{BlockDevice, BlockQueue};
+use crate::device::{BlockDevice, BlockQueue, Device};
 use crate::error::Error;
 use crate::filter::{Filter, Relay};
 use crate::limits::LIMIT_BURST_MS;
 use crate::opening::Opening;
 use crate::refusal::Refusal;
-use crate::registry::Device;
 use crate::spec::Spec;
 use crate::units::parse_duration;
 use core::time::Duration;
+use queue::{LimitQueue, Rates};
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 
@@ -42,14 +42,6 @@ pub struct LimitDevice {
     url: String,
     inner: Device,
     rates: Rates,
-}
-
-/// What limits the operations of a queue.
-#[derive(Clone)]
-struct Rates {
-    all: Arc<Rate>,
-    /// Of reads, and of what is no read.
-    apart: Option<[Arc<Rate>; 2]>,
 }
 
 impl LimitDevice {
@@ -97,7 +89,7 @@ pub fn with_rate(
     owner: DriverId,
 ) -> Box<dyn BlockQueue> {
     let rates = Rates { all: Arc::clone(rate), apart: None };
-    Box::new(queue::LimitQueue::new(Relay::new(queue, on, owner), rates))
+    Box::new(LimitQueue::new(Relay::new(queue, on, owner), rates))
 }
 
 impl Filter for LimitDevice {
@@ -111,7 +103,7 @@ impl Filter for LimitDevice {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let relay = Relay::new(self.inner.open_queue(on, owner)?, on, owner);
-        Ok(Box::new(queue::LimitQueue::new(relay, self.rates.clone())))
+        Ok(Box::new(LimitQueue::new(relay, self.rates.clone())))
     }
 }
 

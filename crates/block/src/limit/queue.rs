@@ -1,15 +1,24 @@
 //! A queue whose operations begin when their rate allows it.
 
-use super::Rates;
+use super::rate::Rate;
 use crate::device::{BlockQueue, InPlace};
 use crate::filter::{QueueFilter, Relay};
 use crate::limits::{LIMIT_LOOK_MS, LIMIT_QUEUE_OPS};
 use crate::op::{Completion, Op, OpKind};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 use weft_io::Time;
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::total_len;
+
+/// What limits the operations of a queue.
+#[derive(Clone)]
+pub(super) struct Rates {
+    pub(super) all: Arc<Rate>,
+    /// Of reads, and of what is no read.
+    pub(super) apart: Option<[Arc<Rate>; 2]>,
+}
 
 pub(super) struct LimitQueue {
     relay: Relay,

@@ -1,8 +1,9 @@
 //! Makes labels, and says what they say: for the commands that look after mirrors.
 
+use super::labels::{FoundLeg, read};
 use super::layout::{AREA_BYTES, area_of_leg, data_bytes};
 use super::record::{LEGS_MAX, Record, Slots, Unreadable};
-use super::start::{FoundLeg, first_area, first_record, read};
+use super::start::{first_area, first_record};
 use crate::error::{Error, ErrorKind};
 use uuid::Uuid;
 

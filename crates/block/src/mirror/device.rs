@@ -1,12 +1,17 @@
-//! The device: its queue lives on the home loop; [`crate::sharing`] takes operations there from
+//! The device: what users are told of it. Its queue lives on the home loop; [`crate::sharing`] takes operations there from
 //! other loops.
 
 use super::core::Core;
+use super::record::LEGS_MAX;
+use super::start::Start;
 use super::status::MirrorStatus;
-use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity, Presence};
+use crate::device::{
+    Atomicity, BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, Presence,
+};
 use crate::error::{Error, ErrorKind};
 use crate::op::{Completion, Op};
 use crate::path::PathStatus;
+use crate::sharing::share;
 use crate::stats::Totals;
 use core::cell::RefCell;
 use std::collections::VecDeque;
@@ -32,13 +37,76 @@ impl OnLoop {
     }
 }
 
-pub(super) struct HomeDevice {
-    pub(super) url: String,
-    pub(super) geometry: Geometry,
-    pub(super) features: Features,
-    pub(super) uuid: Uuid,
-    pub(super) seen: Arc<Mutex<MirrorStatus>>,
-    pub(super) home: RemoteLoop,
+impl Core {
+    /// What users are told of the device.
+    pub(super) fn shape(&self, start: &Start) -> (Geometry, Features) {
+        let members = (0..LEGS_MAX)
+            .filter(|leg| start.members >> leg & 1 != 0)
+            .filter_map(|leg| start.places[leg]);
+        let devices: Vec<&Device> = members
+            .filter_map(|place| self.legs[place].port.as_ref())
+            .map(|port| &port.device)
+            .collect();
+        let record = &start.record;
+        let block_bytes = record.block_bytes;
+        let all = |has: fn(&Features) -> bool| devices.iter().all(|device| has(&device.features()));
+        let least = |of: fn(&Atomicity) -> u32| {
+            devices.iter().map(|device| of(&device.geometry().atomic)).min().unwrap_or(1)
+        };
+        let most_blocks = self.most / block_bytes;
+        let atomic = Atomicity {
+            write_blocks: most_blocks,
+            power_fail_blocks: least(|atomic| atomic.power_fail_blocks),
+            compare_and_write_blocks: most_blocks,
+        };
+        let geometry = Geometry {
+            block_bytes,
+            blocks: record.data_bytes / u64::from(block_bytes),
+            optimal_blocks: devices
+                .iter()
+                .map(|device| device.geometry().optimal_blocks)
+                .max()
+                .unwrap_or(1),
+            max_transfer_bytes: self.most,
+            atomic,
+        };
+        let discards = all(|features| features.discard && features.discard_zeroes);
+        let features = Features {
+            write: true,
+            volatile_cache: !all(|features| !features.volatile_cache),
+            cache_unknown: !all(|features| !features.cache_unknown),
+            discard: discards,
+            discard_zeroes: discards,
+            write_zeroes: all(|features| features.write_zeroes),
+            compare: true,
+            reservations: false,
+        };
+        (geometry, features)
+    }
+
+    /// The device for users on any loop.
+    pub(super) fn device(&self, geometry: Geometry, features: Features) -> Device {
+        let uuid = self.engine.as_ref().map(|engine| engine.durable().mirror).unwrap_or_default();
+        let (seen, home) = (Arc::clone(&self.seen), self.on.remote());
+        let home_device = HomeDevice {
+            url: self.options.url.clone(),
+            geometry,
+            features,
+            uuid,
+            seen,
+            home: home.clone(),
+        };
+        share(Arc::new(home_device), &[home])
+    }
+}
+
+struct HomeDevice {
+    url: String,
+    geometry: Geometry,
+    features: Features,
+    uuid: Uuid,
+    seen: Arc<Mutex<MirrorStatus>>,
+    home: RemoteLoop,
 }
 
 impl HomeDevice {

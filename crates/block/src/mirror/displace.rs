@@ -4,7 +4,7 @@
 //! which ends that one's session, gives the reservation back, and asks for it again as itself.
 
 use super::core::Core;
-use super::gather::Phase;
+use super::leg::Phase;
 use super::port::{ActionPurpose, Port};
 use super::reserve::Hold;
 use crate::opening::Opening;

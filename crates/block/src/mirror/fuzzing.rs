@@ -3,9 +3,10 @@
 
 use super::bitmap::checksum;
 use super::engine::Engine;
+use super::labels::FoundLeg;
 use super::layout::{AREA_BYTES, SLOTS, slot_offset};
 use super::record::{Claim, LEGS_MAX, RECORD_BYTES, Record, Slots};
-use super::start::{FoundLeg, decide};
+use super::start::decide;
 use uuid::Uuid;
 
 const BLOCK_BYTES: u32 = 512;

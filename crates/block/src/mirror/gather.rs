@@ -3,144 +3,19 @@
 
 use super::claim::name;
 use super::core::{Before, Core, Mode};
-use super::device::HomeDevice;
 use super::engine::Engine;
-use super::options::LegSource;
+use super::labels::FoundLeg;
+use super::leg::{Leg, Phase};
 use super::port::Port;
 use super::record::{Claim, LEGS_MAX, LegMask};
-use super::reserve::{Hold, Reserving};
-use super::start::{FoundLeg, Start, decide};
-use crate::device::{Atomicity, Features, Geometry};
+use super::start::{Start, decide};
 use crate::error::{Error, ErrorKind};
-use crate::limits::{MIRROR_RETRY_MS, MIRROR_RETRY_MS_MAX};
 use crate::op::Completion;
-use crate::opening::Opening;
-use crate::registry::Device;
-use crate::sharing::share;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use std::sync::Arc;
 use weft_io::Time;
-
-/// How far a leg, or the state file, has come.
-pub(super) enum Phase {
-    /// It is opened at this time.
-    Waiting(Time),
-    Opening(Opening),
-    /// It is open, and its area is read when what was sent to it before is settled. Being open may
-    /// settle that: by a reset of the controller that was lost, or by a session that takes the
-    /// place of the one that was.
-    Settling,
-    /// Its area is being read.
-    Reading,
-    /// Its area was read.
-    Here(FoundLeg),
-    /// It is being reserved.
-    Reserving(Reserving),
-    /// It was taken from another opener, and its area is read again when its target has ended what
-    /// that one has sent.
-    Quiet(Time),
-    /// The engine uses it, as the leg of this number (any for the state file).
-    Used(usize),
-}
-
-impl Phase {
-    pub(super) fn number(&self) -> Option<usize> {
-        if let Self::Used(number) = self { Some(*number) } else { None }
-    }
-}
-
-/// A leg.
-pub(super) struct Leg {
-    pub(super) source: LegSource,
-    pub(super) phase: Phase,
-    pub(super) port: Option<Port>,
-    /// Ports that are not used any more, and still have something under way.
-    pub(super) old: Vec<Port>,
-    attempts: u32,
-    pub(super) complaint: Option<String>,
-    /// The first attempt has ended.
-    is_tried: bool,
-    /// What the device said of its cache when the engine took it.
-    epoch: Option<u64>,
-    /// What its port has reserved.
-    pub(super) hold: Hold,
-    /// This opening has reserved it before, so nobody else can have since, unless by force.
-    pub(super) was_held: bool,
-}
-
-/// The state file is opened and read as a leg is.
-pub(super) type Store = Leg;
-
-/// How long after so many attempts the next one follows.
-pub(super) fn pause(attempts: u32) -> Duration {
-    Duration::from_millis((MIRROR_RETRY_MS << attempts.min(16)).min(MIRROR_RETRY_MS_MAX))
-}
-
-impl Leg {
-    pub(super) fn new(source: LegSource, now: Time) -> Self {
-        let phase = Phase::Waiting(now);
-        let (hold, was_held) = (Hold::Unknown, false);
-        Self {
-            source,
-            phase,
-            port: None,
-            old: Vec::new(),
-            attempts: 0,
-            complaint: None,
-            is_tried: false,
-            epoch: None,
-            hold,
-            was_held,
-        }
-    }
-
-    pub(super) fn wait(&mut self, now: Time) {
-        (self.phase, self.hold) = (Phase::Waiting(now + pause(self.attempts)), Hold::Unknown);
-        self.attempts += 1;
-        self.is_tried = true;
-    }
-
-    pub(super) fn used(&mut self, number: usize) {
-        (self.phase, self.attempts, self.complaint) = (Phase::Used(number), 0, None);
-        self.epoch = self.cache_epoch();
-    }
-
-    fn cache_epoch(&self) -> Option<u64> {
-        self.port.as_ref().and_then(|port| port.device.cache_epoch())
-    }
-
-    /// Whether its device certainly has all that it acknowledged while it was used before.
-    fn has_kept(&self) -> bool {
-        let is_cached = self.port.as_ref().is_none_or(|port| port.device.features().volatile_cache);
-        !is_cached || self.epoch.is_some() && self.epoch == self.cache_epoch()
-    }
-
-    pub(super) fn complain(&mut self, mirror: &str, why: &str) {
-        if self.complaint.as_deref() != Some(why) {
-            tracing::warn!("{mirror}: {why}; weft keeps trying");
-            self.complaint = Some(why.to_owned());
-        }
-    }
-
-    /// Whether it can be opened now, as far as what was sent to it before is concerned.
-    fn may_open(&self) -> bool {
-        self.old.is_empty() || self.source.is_remote
-    }
-
-    /// Whether nothing that was sent to it before can be executed any more.
-    fn is_settled(&self) -> bool {
-        self.old.is_empty()
-    }
-
-    /// It is as far as it comes for now.
-    fn is_decided(&self) -> bool {
-        matches!(self.phase, Phase::Here(_))
-            || self.is_tried && matches!(self.phase, Phase::Waiting(_) | Phase::Settling)
-    }
-}
 
 impl Core {
     fn place(&mut self, place: usize) -> Option<&mut Leg> {
@@ -464,67 +339,6 @@ impl Core {
     /// Whether a leg that is not here may be busy still with what an earlier process has sent.
     fn is_left_behind(&self, start: &Start) -> bool {
         start.members != start.record.all()
-    }
-
-    /// What users are told of the device.
-    fn shape(&self, start: &Start) -> (Geometry, Features) {
-        let members = (0..LEGS_MAX)
-            .filter(|leg| start.members >> leg & 1 != 0)
-            .filter_map(|leg| start.places[leg]);
-        let devices: Vec<&Device> = members
-            .filter_map(|place| self.legs[place].port.as_ref())
-            .map(|port| &port.device)
-            .collect();
-        let record = &start.record;
-        let block_bytes = record.block_bytes;
-        let all = |has: fn(&Features) -> bool| devices.iter().all(|device| has(&device.features()));
-        let least = |of: fn(&Atomicity) -> u32| {
-            devices.iter().map(|device| of(&device.geometry().atomic)).min().unwrap_or(1)
-        };
-        let most_blocks = self.most / block_bytes;
-        let atomic = Atomicity {
-            write_blocks: most_blocks,
-            power_fail_blocks: least(|atomic| atomic.power_fail_blocks),
-            compare_and_write_blocks: most_blocks,
-        };
-        let geometry = Geometry {
-            block_bytes,
-            blocks: record.data_bytes / u64::from(block_bytes),
-            optimal_blocks: devices
-                .iter()
-                .map(|device| device.geometry().optimal_blocks)
-                .max()
-                .unwrap_or(1),
-            max_transfer_bytes: self.most,
-            atomic,
-        };
-        let discards = all(|features| features.discard && features.discard_zeroes);
-        let features = Features {
-            write: true,
-            volatile_cache: !all(|features| !features.volatile_cache),
-            cache_unknown: !all(|features| !features.cache_unknown),
-            discard: discards,
-            discard_zeroes: discards,
-            write_zeroes: all(|features| features.write_zeroes),
-            compare: true,
-            reservations: false,
-        };
-        (geometry, features)
-    }
-
-    /// The device for users on any loop.
-    pub(super) fn device(&self, geometry: Geometry, features: Features) -> Device {
-        let uuid = self.engine.as_ref().map(|engine| engine.durable().mirror).unwrap_or_default();
-        let (seen, home) = (Arc::clone(&self.seen), self.on.remote());
-        let home_device = HomeDevice {
-            url: self.options.url.clone(),
-            geometry,
-            features,
-            uuid,
-            seen,
-            home: home.clone(),
-        };
-        share(Arc::new(home_device), &[home])
     }
 
     /// When a leg is tried again.

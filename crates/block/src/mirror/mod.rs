@@ -27,7 +27,10 @@ mod engine;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gather;
+mod labels;
 mod layout;
+mod leg;
+mod operations;
 mod options;
 mod port;
 mod ranges;

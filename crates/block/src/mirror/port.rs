@@ -1,10 +1,9 @@
 //! The queue of a leg or of the state file, and what is under way there.
 
 use super::layout::{AREA_BYTES, UNIT, area_of_leg, slot_offset};
-use crate::device::{BlockQueue, Change, Presence};
+use crate::device::{BlockQueue, Change, Device, Presence};
 use crate::error::{Error, ErrorKind};
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::registry::Device;
 use crate::slots::Slots;
 use crate::split::up_to;
 use crate::status::{Status, StatusKind};

@@ -10,7 +10,7 @@ use super::claim::{ClaimContext, Verdict, judge, key};
 use super::core::Core;
 use super::displace::Displacing;
 use super::ending::reserved;
-use super::gather::Phase;
+use super::leg::Phase;
 use super::port::{ActionPurpose, Port, memory};
 use super::record::LEGS_MAX;
 use super::start::Start;

@@ -2,10 +2,10 @@
 
 use super::core::Core;
 use super::engine::{Engine, Role};
-use super::gather::Leg;
+use super::leg::Leg;
 use super::record::LEGS_MAX;
-use crate::device::{AccessState, BlockDevice, Presence};
-use crate::path::{PathState, PathStatus};
+use crate::device::{BlockDevice, Presence};
+use crate::path::{AccessState, PathState, PathStatus};
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 /// See the module.

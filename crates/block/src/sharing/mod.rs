@@ -15,15 +15,15 @@
 
 mod mailbox;
 mod queue;
+mod shared_queue;
 mod sharer;
 
-pub use queue::SharedQueue;
+pub use shared_queue::SharedQueue;
 
-use crate::device::{BlockDevice, BlockQueue};
+use crate::device::{BlockDevice, BlockQueue, Device};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::losses::report_losses;
-use crate::registry::Device;
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use queue::Core;

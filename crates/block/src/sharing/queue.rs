@@ -1,128 +1,52 @@
-//! A queue that several drivers on one loop share.
+//! What several drivers on one loop share: the queue, and the operations of each.
 
-use super::sharer::Sharer;
-use crate::device::{BlockDevice, BlockQueue, Change};
-use crate::error::Error;
+use crate::device::{BlockQueue, Change};
 use crate::limits::SHARER_OPS;
 use crate::op::{Completion, Op, Outcome};
 use crate::slots::Slots;
 use crate::status::{Status, StatusKind};
 use core::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use weft_io::{Activity, Driver, DriverId, Handle};
 
-/// A queue of a device for any number of drivers on its loop. It is closed when the last of them
-/// has dropped its end and the device has released everything.
-///
-/// Operations for which the queue has no room wait with their sharer. Waiting sharers get room in
-/// turn, one operation each.
-#[derive(Clone)]
-pub struct SharedQueue(pub(super) Rc<RefCell<Core>>);
-
-/// See [`SharedQueue`].
+/// See [`SharedQueue`](super::SharedQueue).
 pub(super) struct Core {
     /// `None` if it is closed.
     pub(super) queue: Option<Box<dyn BlockQueue>>,
-    on: Handle,
+    pub(super) on: Handle,
     /// The driver that the queue wakes.
-    dispatcher: DriverId,
-    sharers: Slots<Member>,
+    pub(super) dispatcher: DriverId,
+    pub(super) sharers: Slots<Member>,
     /// Sharers whose end exists.
-    joined: usize,
+    pub(super) joined: usize,
     /// The sharer of each operation and its name there, by the name that the queue knows.
-    origins: Slots<(u64, u64)>,
+    pub(super) origins: Slots<(u64, u64)>,
     /// Sharers with waiting operations, each once; the first is served next.
-    turns: VecDeque<u64>,
+    pub(super) turns: VecDeque<u64>,
     /// Operations to be passed to the queue. Between calls: those for which it had no room, at most
     /// one per sharer.
-    offered: VecDeque<Op>,
-    done: Vec<Completion>,
+    pub(super) offered: VecDeque<Op>,
+    pub(super) done: Vec<Completion>,
     /// The device is gone: no new sharers.
-    gone: bool,
+    pub(super) gone: bool,
     /// Whether the queue works in place.
-    in_place: bool,
+    pub(super) in_place: bool,
 }
 
 /// The state of one sharer.
-struct Member {
-    owner: DriverId,
-    waiting: VecDeque<Op>,
-    done: Vec<Completion>,
-    changes: VecDeque<Change>,
+pub(super) struct Member {
+    pub(super) owner: DriverId,
+    pub(super) waiting: VecDeque<Op>,
+    pub(super) done: Vec<Completion>,
+    pub(super) changes: VecDeque<Change>,
     /// Operations accepted and not reaped.
-    in_flight: usize,
+    pub(super) in_flight: usize,
     /// Those of them that the queue has, or was offered.
-    in_queue: usize,
+    pub(super) in_queue: usize,
     /// `submit` left operations with the sharer.
-    refused: bool,
-    left: bool,
-}
-
-impl SharedQueue {
-    /// Opens a queue of `device` on the loop of `on`, for sharers to join.
-    ///
-    /// # Errors
-    /// Those of [`BlockDevice::open_queue`].
-    pub fn open(device: &dyn BlockDevice, on: &Handle) -> Result<Self, Error> {
-        Self::open_with(on, |dispatcher| device.open_queue(on, dispatcher))
-    }
-
-    /// Like [`SharedQueue::open`], for a queue that `open` opens for the given owner.
-    pub(super) fn open_with(
-        on: &Handle,
-        open: impl FnOnce(DriverId) -> Result<Box<dyn BlockQueue>, Error>,
-    ) -> Result<Self, Error> {
-        let mut shared = None;
-        on.try_spawn(|dispatcher| {
-            let mut queue = open(dispatcher)?;
-            let in_place = queue.in_place().is_some();
-            let core = Core {
-                queue: Some(queue),
-                on: on.clone(),
-                dispatcher,
-                sharers: Slots::default(),
-                joined: 0,
-                origins: Slots::default(),
-                turns: VecDeque::new(),
-                offered: VecDeque::new(),
-                done: Vec::new(),
-                gone: false,
-                in_place,
-            };
-            let core = Rc::new(RefCell::new(core));
-            shared = Some(Self(Rc::clone(&core)));
-            Ok::<_, Error>(Dispatcher(core))
-        })?;
-        Ok(shared.expect("made together with the dispatcher"))
-    }
-
-    /// An end of the queue for the driver `owner`, which is woken for its own operations.
-    pub fn join(&self, owner: DriverId) -> Box<dyn BlockQueue> {
-        let mut core = self.0.borrow_mut();
-        core.joined += 1;
-        let name = core.sharers.insert(Member {
-            owner,
-            waiting: VecDeque::new(),
-            done: Vec::new(),
-            changes: VecDeque::new(),
-            in_flight: 0,
-            in_queue: 0,
-            refused: false,
-            left: false,
-        });
-        Box::new(Sharer::new(Rc::clone(&self.0), name, core.in_place))
-    }
-
-    /// Whether more sharers may join.
-    pub(super) fn is_open(&self) -> bool {
-        let core = self.0.borrow();
-        core.queue.is_some() && !core.gone
-    }
-
-    pub(super) fn downgrade(&self) -> Weak<RefCell<Core>> {
-        Rc::downgrade(&self.0)
-    }
+    pub(super) refused: bool,
+    pub(super) left: bool,
 }
 
 impl Core {
@@ -351,7 +275,7 @@ impl Drop for Core {
 }
 
 /// The driver that the queue wakes.
-struct Dispatcher(Rc<RefCell<Core>>);
+pub(super) struct Dispatcher(pub(super) Rc<RefCell<Core>>);
 
 impl Driver for Dispatcher {
     fn work(&mut self, _: &Handle) -> Activity {

@@ -1,7 +1,7 @@
 //! What a magic number alone does not tell, and where the numbers are whose place depends on the
 //! size of the disk.
 
-use super::{DiskEnds, END_BYTES};
+use super::ends::{DiskEnds, END_BYTES};
 
 const KIB: u64 = 1024;
 const SECTOR: u64 = 512;

@@ -2,7 +2,7 @@
 //! the mark of an MBR.
 
 use super::checks;
-use super::{Content, DiskEnds};
+use super::ends::{Content, DiskEnds};
 
 /// Where a magic number is.
 #[derive(Clone, Copy)]

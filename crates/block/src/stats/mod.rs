@@ -9,45 +9,28 @@
 //! for itself, without locks; times are those at which its driver looked.
 
 mod counts;
+mod log;
 mod queue;
 
 pub use counts::{KindTotals, Totals};
 
-use crate::device::{BlockDevice, BlockQueue};
+use crate::device::{BlockDevice, BlockQueue, Device};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::limits::STATS_EVERY_S;
 use crate::opening::Opening;
-use crate::registry::Device;
 use crate::spec::Spec;
 use crate::units::parse_duration;
 use core::time::Duration;
 use counts::Counts;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_io::{DriverId, Handle, Time};
+use log::DeviceStatistics;
+use std::sync::{Arc, Mutex};
+use weft_io::{DriverId, Handle};
 
 /// A device whose operations are counted.
 pub struct StatsDevice {
     inner: Device,
     shared: Arc<DeviceStatistics>,
-}
-
-/// What all queues share.
-struct DeviceStatistics {
-    url: String,
-    every: Duration,
-    log: Mutex<Log>,
-}
-
-#[derive(Default)]
-struct Log {
-    /// Of each open queue.
-    counts: Vec<Arc<Counts>>,
-    /// Of those that were dropped.
-    ended: Totals,
-    /// What was told, and when.
-    told: Totals,
-    at: Option<Time>,
 }
 
 impl StatsDevice {
@@ -72,53 +55,6 @@ impl StatsDevice {
     /// What has been done since it was opened.
     pub fn totals(&self) -> Totals {
         self.shared.lock().sum()
-    }
-}
-
-impl Log {
-    fn sum(&self) -> Totals {
-        self.counts.iter().fold(self.ended.clone(), |sum, counts| sum.plus(&counts.totals()))
-    }
-}
-
-impl DeviceStatistics {
-    fn lock(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Logs what was done since the last time, if that is long enough ago. When it is due again, if
-    /// anything was done since.
-    fn tell(&self, now: Time) -> Time {
-        let mut log = self.lock();
-        let since = *log.at.get_or_insert(now);
-        if now >= since + self.every {
-            let sum = log.sum();
-            self.say(&sum.minus(&log.told), now - since);
-            (log.told, log.at) = (sum, Some(now));
-        }
-        log.at.unwrap_or(now) + self.every
-    }
-
-    /// A queue was dropped.
-    fn end(&self, counts: &Arc<Counts>) {
-        let mut log = self.lock();
-        log.ended = log.ended.plus(&counts.totals());
-        log.counts.retain(|other| !Arc::ptr_eq(other, counts));
-    }
-
-    fn say(&self, done: &Totals, within: Duration) {
-        if let Some(text) = done.text(within) {
-            tracing::info!("{}: in {:.1} s: {text}", self.url, within.as_secs_f64());
-        }
-    }
-}
-
-impl Drop for DeviceStatistics {
-    fn drop(&mut self) {
-        let sum = self.lock().sum();
-        if let Some(text) = sum.text(Duration::ZERO) {
-            tracing::info!("{}: in all: {text}", self.url);
-        }
     }
 }
 

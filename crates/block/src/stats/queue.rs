@@ -1,7 +1,7 @@
 //! A queue that counts its operations.
 
-use super::DeviceStatistics;
 use super::counts::Counts;
+use super::log::DeviceStatistics;
 use crate::device::{BlockQueue, InPlace};
 use crate::filter::QueueFilter;
 use crate::op::{Completion, Op, OpKind, Outcome};

@@ -24,23 +24,22 @@
 //! [`STRIPE_CHUNK_BYTES_MIN`]: crate::limits::STRIPE_CHUNK_BYTES_MIN
 
 mod layout;
+mod members;
 mod queue;
 
-use crate::device::{
-    AccessState, Atomicity, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence,
-};
+use crate::device::{BlockDevice, BlockQueue, Device, Features, Geometry, Identity, Presence};
 use crate::error::Error;
 use crate::grammar::{self, LISTS};
 use crate::limits::{MAX_TRANSFER_BYTES, STRIPE_CHUNK_BYTES, STRIPE_CHUNK_BYTES_MIN};
 use crate::opening::{Opening, Pending};
-use crate::path::PathStatus;
+use crate::path::{AccessState, PathStatus};
 use crate::refusal::Refusal;
-use crate::registry::Device;
 use crate::spec::Spec;
 use crate::split;
 use crate::stats::Totals;
 use crate::units::{format_size, parse_size};
 use layout::Layout;
+use members::Members;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_io::{DriverId, Handle};
@@ -50,15 +49,6 @@ const STRIPES: Uuid = Uuid::from_u128(0x1f4b_7c02_93d8_4e61_8a30_5d2e_c7b9_0641)
 
 /// Several devices as one.
 pub struct StripeDevice(Arc<Members>);
-
-struct Members {
-    url: String,
-    /// Each takes [`MAX_TRANSFER_BYTES`] at once.
-    members: Vec<Device>,
-    layout: Layout,
-    block_bytes: u32,
-    uuid: Option<Uuid>,
-}
 
 impl StripeDevice {
     /// Begins to open the list after `stripe:`; `begin` opens a member.
@@ -135,53 +125,6 @@ fn derived(members: &[Device], chunk_bytes: u64) -> Option<Uuid> {
         name.extend_from_slice(member.identity().uuid?.as_bytes());
     }
     Some(Uuid::new_v5(&STRIPES, &name))
-}
-
-impl Members {
-    fn blocks(&self) -> u64 {
-        self.layout
-            .blocks(self.members.iter().map(|member| member.geometry().blocks).min().unwrap_or(0))
-    }
-
-    fn geometry(&self) -> Geometry {
-        let optimal = self.members.iter().map(|member| member.geometry().optimal_blocks).max();
-        Geometry {
-            block_bytes: self.block_bytes,
-            blocks: self.blocks(),
-            optimal_blocks: optimal.unwrap_or(1),
-            max_transfer_bytes: MAX_TRANSFER_BYTES,
-            atomic: Atomicity::ONE_BLOCK,
-        }
-    }
-
-    fn features(&self) -> Features {
-        let each = || self.members.iter().map(|member| member.features());
-        Features {
-            write: each().all(|of| of.write),
-            volatile_cache: each().any(|of| of.volatile_cache),
-            cache_unknown: each().any(|of| of.cache_unknown),
-            discard: each().any(|of| of.discard),
-            discard_zeroes: each().all(|of| of.discard && of.discard_zeroes),
-            write_zeroes: each().all(|of| of.write_zeroes),
-            compare: each().all(|of| of.compare),
-            reservations: false,
-        }
-    }
-
-    fn access_state(&self) -> AccessState {
-        let badness = |state: &AccessState| match state {
-            AccessState::Optimized => 0,
-            AccessState::NonOptimized => 1,
-            AccessState::Transition => 2,
-            AccessState::Inaccessible => 3,
-            AccessState::PersistentLoss => 4,
-        };
-        self.members
-            .iter()
-            .map(|member| member.access_state())
-            .max_by_key(badness)
-            .unwrap_or_default()
-    }
 }
 
 impl BlockDevice for StripeDevice {

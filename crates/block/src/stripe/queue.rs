@@ -1,6 +1,6 @@
 //! A queue of a stripe: one queue of each member.
 
-use super::Members;
+use super::members::Members;
 use crate::check;
 use crate::device::{BlockQueue, Change, Presence};
 use crate::error::Error;

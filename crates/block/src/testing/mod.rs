@@ -7,43 +7,16 @@
 
 mod checks;
 mod contention;
+mod plan;
 mod rig;
 mod worker;
 
+pub use plan::Plan;
 pub use rig::Rig;
 pub use worker::{Answer, Request};
 
 use crate::device::BlockDevice;
 use std::sync::Arc;
-
-/// What a device is put through.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Event loops, each with a queue of its own; at least 1. Two or more are needed to see whether
-    /// blocks are torn.
-    pub loops: usize,
-    /// Whether the device keeps what is written; [`crate::null`] does not.
-    pub keeps_data: bool,
-    /// How the loops read and write files.
-    pub disk: weft_io::disk::DiskMode,
-    /// Rounds of the tests in which loops fight for the same blocks.
-    pub rounds: usize,
-    /// Blocks of the longest compare-and-write that is tried, at least 1: a path may take fewer
-    /// than the device itself.
-    pub compare_blocks: usize,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self {
-            loops: 1,
-            keeps_data: true,
-            disk: weft_io::disk::DiskMode::Auto,
-            rounds: 200,
-            compare_blocks: 3,
-        }
-    }
-}
 
 /// Takes a device through its contract. It must have 4 MiB at least, and loses what it holds.
 ///

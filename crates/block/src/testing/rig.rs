@@ -1,6 +1,6 @@
 //! A device under test, with a queue on each of several event loops.
 
-use super::Plan;
+use super::plan::Plan;
 use super::worker::{Answer, Command, Request, Worker};
 use crate::device::{BlockDevice, Change, Features, Geometry};
 use crate::op::{OpKind, Outcome};

@@ -24,10 +24,9 @@ mod overdue;
 mod queue;
 mod under_way;
 
-use crate::device::{BlockDevice, BlockQueue, Presence};
+use crate::device::{BlockDevice, BlockQueue, Device, Presence};
 use crate::error::Error;
 use crate::filter::{Filter, Relay};
-use crate::registry::Device;
 use core::time::Duration;
 use health::Health;
 use memory::OwnMemory;

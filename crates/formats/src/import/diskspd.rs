@@ -209,9 +209,6 @@ impl Reader {
     fn job(&mut self) -> ImportedJob {
         let mut job = ImportedJob::default();
         let block = self.block.unwrap_or(64 << 10);
-        let bytes = |of: &Option<(String, String)>| {
-            of.as_ref().and_then(|(word, text)| size(word, text, block).ok())
-        };
         let pattern = match (self.is_random, self.writes) {
             (false, 0) => "read",
             (false, 100) => "write",
@@ -237,7 +234,7 @@ impl Reader {
             // DISKSPD chooses each block by itself.
             job.set("norandommap", "1");
         }
-        if let Some(stride) = bytes(&self.stride).filter(|stride| *stride != block) {
+        if let Some(stride) = bytes(&self.stride, block).filter(|stride| *stride != block) {
             let what = if self.is_random {
                 "random operations are aligned to"
             } else {
@@ -246,19 +243,7 @@ impl Reader {
             self.imported
                 .lack(format!("a stride of {stride} bytes: {what} the size of an operation"));
         }
-        let base = bytes(&self.base);
-        if let Some(base) = base {
-            job.set("offset", base.to_string());
-        }
-        if let Some(stride) = bytes(&self.thread_stride) {
-            job.set("offset_increment", stride.to_string());
-        }
-        let to_end = |end: u64| end.saturating_sub(base.unwrap_or(0));
-        if let Some(size) =
-            bytes(&self.length).or(bytes(&self.end).map(to_end)).or(bytes(&self.created))
-        {
-            job.set("size", size.to_string());
-        }
+        self.place(&mut job, block);
         match self.rate {
             Some((rate, true)) => job.set("rate_iops", rate.to_string()),
             Some((rate, false)) => job.set("rate", (rate * 1000).to_string()),
@@ -271,6 +256,29 @@ impl Reader {
         }
         job
     }
+
+    /// Which part of the target is read and written.
+    fn place(&self, job: &mut ImportedJob, block: u64) {
+        let base = bytes(&self.base, block);
+        if let Some(base) = base {
+            job.set("offset", base.to_string());
+        }
+        if let Some(stride) = bytes(&self.thread_stride, block) {
+            job.set("offset_increment", stride.to_string());
+        }
+        let to_end = |end: u64| end.saturating_sub(base.unwrap_or(0));
+        if let Some(size) = bytes(&self.length, block)
+            .or(bytes(&self.end, block).map(to_end))
+            .or(bytes(&self.created, block))
+        {
+            job.set("size", size.to_string());
+        }
+    }
+}
+
+/// A size that may count blocks of this many bytes.
+fn bytes(of: &Option<(String, String)>, block: u64) -> Option<u64> {
+    of.as_ref().and_then(|(word, text)| size(word, text, block).ok())
 }
 
 fn what_is_missing(letter: char) -> &'static str {

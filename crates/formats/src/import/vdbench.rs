@@ -323,6 +323,17 @@ impl Reader<'_> {
         if let Some(warmup) = rd.one("warmup") {
             job.set("ramp_time", warmup);
         }
+        self.place(&mut job, wd, sd)?;
+        Ok(job)
+    }
+
+    /// What is read and written: the storage, and which part of it.
+    fn place(
+        &mut self,
+        job: &mut ImportedJob,
+        wd: &Definition,
+        sd: &Definition,
+    ) -> Result<(), ImportError> {
         if let Some(size) = sd.one("size") {
             job.set("size", size);
         }
@@ -341,7 +352,7 @@ impl Reader<'_> {
         if job.target.is_none() {
             return Err(self.wrong(sd.at, format!("sd={} has no lun", sd.name)));
         }
-        Ok(job)
+        Ok(())
     }
 
     /// Sizes of operations.

@@ -3,6 +3,24 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 
+/// How daemons store, so that little memory and a small file are enough.
+const DAEMONS: &str = "\
+osd objectstore = bluestore
+bluestore block size = 2147483648
+bluestore cache autotune = false
+bluestore cache size = 67108864
+rocksdb log to ceph log = false
+# With the usual buffers the log of the daemon's database outgrows so small a file.
+bluestore rocksdb options annex = write_buffer_size=16777216,max_total_wal_size=67108864
+# The same layout whatever disk is below.
+bluestore debug enforce settings = ssd
+# For a quick start and end.
+bluestore fsck on mkfs = false
+bdev aio poll ms = 50
+osd op num shards = 2
+osd op num threads per shard = 1
+";
+
 /// Writes `ceph.conf`. `copies` daemons each have a copy of everything.
 pub(super) fn write(dir: &Path, fsid: &str, (monitor, address): (&str, Ipv4Addr), copies: u32) {
     let d = dir.display();
@@ -47,21 +65,7 @@ mon osd down out interval = 1000000
 [osd]
 {daemon}
 osd data = {d}/$name
-osd objectstore = bluestore
-bluestore block size = 2147483648
-bluestore cache autotune = false
-bluestore cache size = 67108864
-rocksdb log to ceph log = false
-# With the usual buffers the log of the daemon's database outgrows so small a file.
-bluestore rocksdb options annex = write_buffer_size=16777216,max_total_wal_size=67108864
-# The same layout whatever disk is below.
-bluestore debug enforce settings = ssd
-# For a quick start and end.
-bluestore fsck on mkfs = false
-bdev aio poll ms = 50
-osd op num shards = 2
-osd op num threads per shard = 1
-"
+{DAEMONS}"
     );
     std::fs::write(dir.join("ceph.conf"), text).expect("the cluster's configuration");
 }

@@ -1,8 +1,8 @@
 //! Horizontal bars in groups: a name, under it a bar for each lane with its number behind it, and a
 //! mark across them.
 
-use super::canvas::{self, Axis, Canvas, HPos, Paint, text_width};
-use super::{Chart, Drawing, Words};
+use super::canvas::{self, Axis, Canvas, Drawing, HPos, Paint, text_width};
+use super::drawing::{Chart, Words};
 
 /// A chart.
 pub(super) struct Bars {

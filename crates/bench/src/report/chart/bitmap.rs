@@ -1,11 +1,11 @@
 //! A drawing as PNG: in light colours, at twice the size, so that it is sharp on fine screens and
 //! on paper.
 
-use super::Chart;
 use super::canvas::{HPos, Label, Paint, TEXT};
+use super::drawing::Chart;
 use super::letters::Letters;
 use crate::Error;
-use crate::report::theme;
+use crate::report::theme::light;
 use crate::results::Results;
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -17,7 +17,7 @@ const TIMES: u32 = 2;
 type DrawError = DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBackend>::ErrorType>;
 
 /// A chart as a file, as wide as on a wide page, with its key.
-pub(in crate::report) fn png(
+pub(crate) fn png(
     chart: &dyn Chart,
     results: &Results,
     letters: &Letters,
@@ -43,7 +43,7 @@ pub(in crate::report) fn png(
 }
 
 fn colour(paint: Paint) -> RGBColor {
-    let [red, green, blue] = theme::light(&paint.name());
+    let [red, green, blue] = light(&paint.name());
     RGBColor(red, green, blue)
 }
 

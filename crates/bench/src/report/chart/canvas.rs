@@ -1,7 +1,7 @@
 //! Drawing in pixels along one horizontal axis. What is drawn is kept as shapes, each in a role
 //! (text, grid, lane) instead of a colour: a page, a file or a picture is made of them afterwards.
 
-use super::Drawing;
+use crate::report::theme::LANE_COLOURS;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::Ranged;
 use plotters::coord::types::RangedCoordf64;
@@ -31,9 +31,6 @@ pub(super) enum Paint {
     /// A lane, by its place.
     Lane(u8),
 }
-
-/// Lanes that have a colour of their own; the next begin anew.
-pub(in crate::report) const LANE_COLOURS: usize = 6;
 
 impl Paint {
     /// Of a lane.
@@ -168,6 +165,15 @@ impl Axis {
             () => of(&[1.0]),
         }
     }
+}
+
+/// A finished drawing.
+pub(crate) struct Drawing {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) shapes: Vec<Shape>,
+    /// Further SVG: words that appear where the reader points.
+    pub(super) hover: String,
 }
 
 /// Where to draw.

@@ -2,7 +2,8 @@
 
 use super::bars::{Bar, Bars, Cluster};
 use super::canvas::Paint;
-use super::{Group, Words, groups};
+use super::drawing::Words;
+use super::groups::{Group, groups};
 use crate::report::units::{micros, tick};
 use crate::results::{CpuPerIo, Results, Workload};
 

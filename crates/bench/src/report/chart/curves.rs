@@ -1,6 +1,6 @@
 //! Latency over IOPS, as the depth grows.
 
-use super::Words;
+use super::drawing::Words;
 use super::plane::{Line, Plane};
 use crate::report::units::{count, time};
 use crate::results::{Curve, Point, Results, Workload};

@@ -1,8 +1,8 @@
 //! What a chart needs to be understood by itself: its title, and what its colours mean, in lines
 //! below it. The page says both around it.
 
-use super::canvas::{HPos, LEFT, Label, Paint, Shape, text_width};
-use super::{Chart, Drawing, WIDE};
+use super::canvas::{Drawing, HPos, LEFT, Label, Paint, Shape, text_width};
+use super::drawing::{Chart, WIDE};
 use crate::results::Results;
 
 const LINE_HEIGHT: i32 = 18;

@@ -2,8 +2,8 @@
 //! for each lane and for bare TCP, on a logarithmic scale.
 
 use super::bars::name;
-use super::canvas::{self, Axis, Canvas, HPos, Paint, text_width};
-use super::{Chart, Drawing, Words};
+use super::canvas::{self, Axis, Canvas, Drawing, HPos, Paint, text_width};
+use super::drawing::{Chart, Words};
 use crate::report::units::{micros, tick};
 use crate::results::{Latency, Results, Workload};
 

@@ -9,6 +9,8 @@ mod bitmap;
 mod canvas;
 mod cpu;
 mod curves;
+mod drawing;
+mod groups;
 mod iops;
 mod key;
 mod latency;
@@ -23,69 +25,12 @@ mod vector;
 use super::published::sources;
 use super::shown::Shown;
 use super::theme;
-use super::units::bytes;
-use crate::results::{Drawing as Part, Results, Workload};
+use crate::results::{Drawing as Part, Results};
 pub(super) use bitmap::png;
-pub(super) use canvas::LANE_COLOURS;
-use canvas::Shape;
+use canvas::Drawing;
+pub(super) use drawing::Chart;
+use drawing::{NARROW, WIDE, Words};
 use maud::{Markup, PreEscaped, html};
-
-/// Width of a drawing for a wide page, pixels of the style sheet: half of the page.
-const WIDE: u32 = 520;
-
-/// Width of a drawing for a telephone.
-const NARROW: u32 = 340;
-
-/// Blocks larger than this go into a chart of their own: their rates are too small to be seen
-/// beside those of small ones.
-const SMALL_BLOCK_MAX: u32 = 16 << 10;
-
-/// What a drawing is, for people who do not see it.
-pub(super) struct Words {
-    /// An identifier that no other chart of the page has.
-    pub id: String,
-    /// Its name, shown above it as well.
-    pub title: String,
-    /// What it shows, in a sentence or two.
-    pub desc: String,
-    /// What marks, lines or bars in no lane's colour mean, if there are any.
-    pub ink: Option<&'static str>,
-}
-
-/// Patterns that share a chart.
-pub(super) struct Group<'a> {
-    /// Their block sizes: `4 KiB and 8 KiB`.
-    pub title: String,
-    /// `small` or `large`.
-    pub id: &'static str,
-    /// The patterns, in order.
-    pub patterns: Vec<&'a Workload>,
-}
-
-/// The thirteen patterns, apart by block size.
-pub(super) fn groups(results: &Results) -> Vec<Group<'_>> {
-    let (small, large): (Vec<_>, Vec<_>) =
-        results.patterns().partition(|pattern| pattern.bs_bytes <= SMALL_BLOCK_MAX);
-    [("small", small), ("large", large)]
-        .into_iter()
-        .filter(|(_, patterns)| !patterns.is_empty())
-        .map(|(id, patterns)| Group { title: sizes(&patterns), id, patterns })
-        .collect()
-}
-
-fn sizes(patterns: &[&Workload]) -> String {
-    let mut sizes: Vec<u32> = patterns.iter().map(|pattern| pattern.bs_bytes).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let names: Vec<String> = sizes.into_iter().map(|size| bytes(u64::from(size))).collect();
-    names.join(" and ")
-}
-
-/// A chart: what it is, and how it looks at a width.
-pub(super) trait Chart {
-    fn words(&self) -> &Words;
-    fn draw(&self, width: u32) -> Drawing;
-}
 
 /// The charts of a part of the page, in their order.
 pub(super) fn of(part: Part, results: &Results) -> Vec<Box<dyn Chart + '_>> {
@@ -149,15 +94,6 @@ pub(super) fn figure(chart: &dyn Chart) -> Markup {
             (svg(chart.words(), "narrow", &chart.draw(NARROW)))
         }
     }
-}
-
-/// A finished drawing.
-pub(super) struct Drawing {
-    width: u32,
-    height: u32,
-    shapes: Vec<Shape>,
-    /// Further SVG: words that appear where the reader points.
-    hover: String,
 }
 
 fn svg(words: &Words, class: &str, drawing: &Drawing) -> Markup {

@@ -1,7 +1,7 @@
 //! A plane with two axes: lines of lanes, with a mark and words for each point.
 
-use super::canvas::{self, Axis, Canvas, HPos, Paint, text_width};
-use super::{Chart, Drawing, Words};
+use super::canvas::{self, Axis, Canvas, Drawing, HPos, Paint, text_width};
+use super::drawing::{Chart, Words};
 use crate::report::units::tick;
 use core::fmt::Write;
 use maud::html;

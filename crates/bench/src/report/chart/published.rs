@@ -2,12 +2,12 @@
 
 use super::bars::{Bar, Bars, Cluster};
 use super::canvas::Paint;
-use super::{Chart, Words};
+use super::drawing::{Chart, Words};
 use crate::report::published::{Line, PUBLISHED};
 use crate::report::units::tick;
 
 /// The chart of a source.
-pub(in crate::report) fn chart(at: usize, lines: &[Line<'_>]) -> impl Chart + use<> {
+pub(crate) fn chart(at: usize, lines: &[Line<'_>]) -> impl Chart + use<> {
     Bars {
         words: Words {
             id: format!("published-{at}"),

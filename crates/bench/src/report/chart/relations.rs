@@ -1,9 +1,9 @@
 //! Relations around the value where both lanes are equal: a point with its 95 % interval, on a bar
 //! that begins there.
 
-use super::canvas::{self, Axis, Canvas, HPos, LEFT, Paint, text_width};
+use super::canvas::{self, Axis, Canvas, Drawing, HPos, LEFT, Paint, text_width};
+use super::drawing::{Chart, WIDE, Words};
 use super::key::fitted;
-use super::{Chart, Drawing, WIDE, Words};
 use crate::relation::Scale;
 use crate::report::shown::Shown;
 use crate::report::units::tick;

@@ -1,6 +1,6 @@
 //! IOPS over the time of the study: drifts and disturbances of the machine are seen here.
 
-use super::Words;
+use super::drawing::Words;
 use super::plane::{Line, Plane};
 use crate::report::units::{count, duration};
 use crate::results::{Lane, Results, Row};

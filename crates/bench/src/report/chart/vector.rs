@@ -1,8 +1,7 @@
 //! A drawing as SVG. plotters gets a stand-in for the colour of each role, and the finished SVG a
 //! class in its place.
 
-use super::Drawing;
-use super::canvas::{Label, Paint, TEXT};
+use super::canvas::{Drawing, Label, Paint, TEXT};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{Pos, VPos};

@@ -3,8 +3,9 @@
 use super::write::has;
 use super::{Engine, Event, FlightKind, Halt, Io, Output, Owner, Purpose, Role, Target};
 use crate::mirror::bitmap::Bitmap;
+use crate::mirror::labels::{FoundLeg, read};
 use crate::mirror::record::{Generation, LEGS_MAX, Record, Slots};
-use crate::mirror::start::{FoundLeg, names, read};
+use crate::mirror::start::names;
 use crate::op::Outcome;
 
 /// How far closing has come.

@@ -15,8 +15,7 @@ mod client;
 mod message;
 mod server;
 
-use crate::device::BlockQueue;
-use crate::registry::Device;
+use crate::device::{BlockQueue, Device};
 use weft_io::{DriverId, Handle, RemoteLoop};
 
 /// A queue on the loop of `on` whose operations go to a queue of `device` on the loop `to`. The

@@ -1,10 +1,9 @@
 //! The server: the end that owns the real queue.
 
 use super::message::{GONE, Reply, Request, ServerEnd, borrowed, returned};
-use crate::device::BlockQueue;
+use crate::device::{BlockQueue, Device};
 use crate::error::Error;
 use crate::op::{Completion, Op, Outcome};
-use crate::registry::Device;
 use crate::status::{Status, StatusKind};
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! DISKSPD's XML.
 
-use super::Measured;
+use super::workload::Measured;
 use roxmltree::{Document, Node};
 use weft_bench::results::Latency;
 

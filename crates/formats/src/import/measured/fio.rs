@@ -1,6 +1,6 @@
 //! fio's JSON.
 
-use super::{Measured, slowest};
+use super::workload::{Measured, slowest};
 use serde_json::Value;
 use weft_bench::results::Latency;
 use weft_bench::workload::{Direction, Rw};
@@ -32,7 +32,15 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
     stream.next().transpose().map(Option::unwrap_or_default).map_err(|e| e.to_string())
 }
 
-fn one(name: &str, jobs: &[&Value], global: &Value) -> Result<Measured, String> {
+/// What jobs were asked to do.
+struct Workload {
+    rw: Rw,
+    bs_bytes: u64,
+    read_percent: u8,
+    in_flight: u64,
+}
+
+fn workload(name: &str, jobs: &[&Value], global: &Value) -> Result<Workload, String> {
     let option = |names: &[&str]| {
         let places = [&jobs[0]["job options"], global];
         places
@@ -62,14 +70,14 @@ fn one(name: &str, jobs: &[&Value], global: &Value) -> Result<Measured, String> 
             }
             (None, None) => 50,
         },
-        (false, reads) => {
-            if reads {
-                100
-            } else {
-                0
-            }
-        }
+        (false, true) => 100,
+        (false, false) => 0,
     };
+    Ok(Workload { rw, bs_bytes, read_percent, in_flight: depth * asked.max(jobs.len() as u64) })
+}
+
+fn one(name: &str, jobs: &[&Value], global: &Value) -> Result<Measured, String> {
+    let Workload { rw, bs_bytes, read_percent, in_flight } = workload(name, jobs, global)?;
     let sum = |which: &str, key: &str| {
         jobs.iter().filter_map(|job| job[which][key].as_f64()).sum::<f64>()
     };
@@ -104,7 +112,7 @@ fn one(name: &str, jobs: &[&Value], global: &Value) -> Result<Measured, String> 
         is_random: rw.is_random(),
         read_percent,
         bs_bytes,
-        in_flight: depth * asked.max(jobs.len() as u64),
+        in_flight,
         seconds: jobs.iter().map(runtime).fold(0.0, f64::max) / 1e3,
         read_iops: sum("read", "iops"),
         write_iops: sum("write", "iops"),

@@ -83,14 +83,6 @@ fn row(lane: &str, workload: &str, rounds: &[&Measured], tools: &str) -> Row {
     let spread = rates
         .iter()
         .fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
-    let mut remarks = vec![format!(
-        "It was measured by {tools}, perhaps on another machine or day, and not interleaved with the other lanes."
-    )];
-    for remark in rounds.iter().flat_map(|one| &one.remarks) {
-        if !remarks.contains(remark) {
-            remarks.push(remark.clone());
-        }
-    }
     let cpu = |(user_ns, system_ns)| CpuPerIo { user_ns, system_ns };
     let latency = |latency: fn(&Measured) -> Latency| Latency {
         mean_ns: median(&mut rounds.iter().map(|one| latency(one).mean_ns).collect::<Vec<_>>()),
@@ -128,10 +120,22 @@ fn row(lane: &str, workload: &str, rounds: &[&Measured], tools: &str) -> Row {
         cpu_interval: None,
         failed: 0,
         command: format!("imported from {tools}"),
-        remarks,
+        remarks: remarks(rounds, tools),
         counts: None,
         machines: Vec::new(),
         left_out: 0,
         missing: 0,
     }
+}
+
+fn remarks(rounds: &[&Measured], tools: &str) -> Vec<String> {
+    let mut remarks = vec![format!(
+        "It was measured by {tools}, perhaps on another machine or day, and not interleaved with the other lanes."
+    )];
+    for remark in rounds.iter().flat_map(|one| &one.remarks) {
+        if !remarks.contains(remark) {
+            remarks.push(remark.clone());
+        }
+    }
+    remarks
 }

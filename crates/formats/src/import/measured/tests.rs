@@ -1,6 +1,7 @@
 //! Results as these tools write them.
 
 use super::*;
+use weft_bench::results::Latency;
 
 const FIO: &str = r#"fio: a note
 { "fio version" : "fio-3.36", "global options" : { "rw" : "randread", "bs" : "4k", "iodepth" : "16", "numjobs": "2" },

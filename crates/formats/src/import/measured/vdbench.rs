@@ -1,6 +1,6 @@
 //! vdbench's flat file: a table with a header, whose lines `avg_…` are the averages of runs.
 
-use super::Measured;
+use super::workload::Measured;
 use weft_bench::results::Latency;
 use weft_block::units::parse_size;
 

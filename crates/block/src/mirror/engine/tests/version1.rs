@@ -4,9 +4,10 @@
 
 use super::world::OPENER;
 use crate::mirror::engine::{Engine, Io, Output, Target};
+use crate::mirror::labels::{FoundLeg, read};
 use crate::mirror::layout::{AREA_BYTES, UNIT};
 use crate::mirror::record::{Claim, LEGS_MAX, Record, Slots};
-use crate::mirror::start::{FoundLeg, decide, read};
+use crate::mirror::start::decide;
 use crate::op::Outcome;
 use uuid::Uuid;
 

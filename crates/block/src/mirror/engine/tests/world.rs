@@ -3,9 +3,10 @@
 
 use super::oracle::Oracle;
 use crate::mirror::engine::{Engine, Halt, Io, Output, Target};
+use crate::mirror::labels::FoundLeg;
 use crate::mirror::layout::{AREA_BYTES, UNIT};
 use crate::mirror::record::{Claim, LEGS_MAX, Record, Slots};
-use crate::mirror::start::{FoundLeg, Start, decide};
+use crate::mirror::start::{Start, decide};
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use std::collections::{BTreeMap, BTreeSet};

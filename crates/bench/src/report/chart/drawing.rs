@@ -1,0 +1,27 @@
+//! What each chart is: its words, and how it looks at a width.
+
+use super::canvas::Drawing;
+
+/// Width of a drawing for a wide page, pixels of the style sheet: half of the page.
+pub(super) const WIDE: u32 = 520;
+
+/// Width of a drawing for a telephone.
+pub(super) const NARROW: u32 = 340;
+
+/// What a drawing is, for people who do not see it.
+pub(crate) struct Words {
+    /// An identifier that no other chart of the page has.
+    pub id: String,
+    /// Its name, shown above it as well.
+    pub title: String,
+    /// What it shows, in a sentence or two.
+    pub desc: String,
+    /// What marks, lines or bars in no lane's colour mean, if there are any.
+    pub ink: Option<&'static str>,
+}
+
+/// A chart: what it is, and how it looks at a width.
+pub(crate) trait Chart {
+    fn words(&self) -> &Words;
+    fn draw(&self, width: u32) -> Drawing;
+}

@@ -1,0 +1,351 @@
+//! The operations of a queue of a file: which can start, what the disk is to do, and how they end.
+
+use super::durability::{Before, Ticket, is_durable};
+use super::room::ReservedRoom;
+use super::scratch::{self, Use};
+use super::shared::SharedFile;
+use crate::check;
+use crate::interlock::{Mode, Span};
+use crate::limits::DISK_LOOK_MS;
+use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::slots::Slots;
+use crate::status::{Status, StatusKind};
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use weft_io::disk::{DiskDone, DiskFile, DiskKind, DiskOp};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{DriverId, Handle, RemoteLoop, Time};
+
+/// What a queue has under way.
+pub(super) struct Core {
+    pub(super) shared: Arc<SharedFile>,
+    pub(super) disk: DiskFile,
+    /// For discards on a disk.
+    pub(super) trim: Option<DiskFile>,
+    /// The number of blocks that was told.
+    pub(super) told_blocks: u64,
+    pub(super) told_gone: bool,
+    /// When to look after the disk.
+    pub(super) look_at: Time,
+    pub(super) timer: TimerSlot,
+    pub(super) on: Handle,
+    pub(super) remote: RemoteLoop,
+    pub(super) owner: DriverId,
+    pub(super) flying: Slots<Flying>,
+    /// Operations that cannot start yet, because of an overlap or because there is no memory or no
+    /// room at the disk.
+    pub(super) aside: VecDeque<Op>,
+    /// The second half of a compare-and-write for which the disk had no room.
+    pub(super) stalled: Option<DiskOp>,
+    pub(super) ready: Vec<Completion>,
+    /// Successful operations that can be reported when others have ended.
+    pub(super) held: Vec<(Before, Op)>,
+    pub(super) reaped: Vec<DiskDone>,
+    /// Held by the one operation of this queue that uses the file's own memory.
+    pub(super) room: Option<ReservedRoom>,
+    /// `submit` left operations with the caller.
+    pub(super) refused: bool,
+}
+
+/// An operation in progress at the disk.
+pub(super) struct Flying {
+    op: Op,
+    span: Option<Span>,
+    scratch: Option<Use>,
+    durable: Option<Ticket>,
+}
+
+/// How to execute an operation.
+struct Plan {
+    kind: DiskKind,
+    mode: Option<Mode>,
+    /// It uses the queue's buffer instead of its own memory.
+    scratch: Option<Use>,
+}
+
+impl Core {
+    pub(super) fn in_flight(&self) -> usize {
+        self.flying.len() + self.aside.len() + self.ready.len() + self.held.len()
+    }
+
+    pub(super) fn take(&mut self, op: Op) {
+        if let Some(status) = check::refusal(&op, &self.shared.geometry(), &self.shared.features) {
+            self.ready.push(op.done(Outcome::Done(status)));
+        } else if self.is_needless(op.kind) {
+            self.ready.push(op.done(Outcome::SUCCESS));
+        } else if let Err(op) = self.start(op, false) {
+            self.aside.push_back(op);
+        }
+    }
+
+    /// A discard that the file does not support, or a flush of a file that is never written.
+    fn is_needless(&self, kind: OpKind) -> bool {
+        match kind {
+            OpKind::Discard => !self.shared.features.discard,
+            OpKind::Flush => !self.shared.features.write,
+            _ => false,
+        }
+    }
+
+    fn plan(&self, op: &Op) -> Plan {
+        let direct = self
+            .shared
+            .direct
+            .is_some_and(|direct| !scratch::suits(op, direct, self.shared.geometry.block_bytes));
+        let (kind, mode, scratch) = match op.kind {
+            OpKind::Read => (DiskKind::Read, Some(Mode::Shared), direct.then_some(Use::Read)),
+            OpKind::Write { fua } => (
+                DiskKind::Write { dsync: fua },
+                Some(Mode::Exclusive),
+                direct.then_some(Use::Write),
+            ),
+            OpKind::Flush => (DiskKind::Sync, None, None),
+            OpKind::Discard => (DiskKind::Discard, Some(Mode::Exclusive), None),
+            OpKind::WriteZeroes { deallocate, fua } => {
+                let free = deallocate && self.shared.features.discard;
+                (DiskKind::WriteZeroes { free, dsync: fua }, Some(Mode::Exclusive), None)
+            }
+            OpKind::Compare => (DiskKind::Read, Some(Mode::Shared), Some(Use::Compare)),
+            OpKind::CompareAndWrite { fua } => {
+                (DiskKind::Read, Some(Mode::Exclusive), Some(Use::CompareAndWrite { fua }))
+            }
+            OpKind::Reserve(_) | OpKind::ReservationReport => {
+                unreachable!("a file refuses them before it plans")
+            }
+        };
+        Plan { kind, mode, scratch }
+    }
+
+    /// Passes an operation to the disk, or returns it if it must wait. `again` marks one that has
+    /// waited.
+    fn start(&mut self, mut op: Op, again: bool) -> Result<(), Op> {
+        let Plan { kind, mode, scratch } = self.plan(&op);
+        if scratch.is_some() && self.room.is_some() {
+            return Err(op);
+        }
+        let block_bytes = u64::from(self.shared.geometry.block_bytes);
+        let (offset, len) = (op.lba * block_bytes, u64::from(op.blocks) * block_bytes);
+        let span = mode.map(|mode| Span::new(offset, len, mode));
+        if let Some(span) = span
+            && !self.shared.interlock.try_lock(span, again, || (self.remote.clone(), self.owner))
+        {
+            return Err(op);
+        }
+        let room = scratch
+            .and_then(|_| self.shared.room.take(again, || (self.remote.clone(), self.owner)));
+        if scratch.is_some() && room.is_none() {
+            self.unlock(span);
+            return Err(op);
+        }
+        let data = match scratch {
+            None => core::mem::take(&mut op.data),
+            // It may exceed the cap: an operation must not wait here for memory that others hold.
+            Some(usage) => match self.on.pool().take_reserve(len as usize) {
+                Some(buf) => scratch::begin(usage, buf, &op),
+                None => {
+                    self.unlock(span);
+                    self.ready.push(op.done(Outcome::NotSent(Status::new(StatusKind::Busy))));
+                    return Ok(());
+                }
+            },
+        };
+        let durable = match is_durable(op.kind).then(|| self.shared.durability.begin()).transpose()
+        {
+            Ok(durable) => durable,
+            Err(status) => {
+                self.unlock(span);
+                if scratch.is_none() {
+                    op.data = data;
+                }
+                self.ready.push(op.done(Outcome::Done(status)));
+                return Ok(());
+            }
+        };
+        self.room = room.or(self.room.take());
+        let user = self.flying.insert(Flying { op, span, scratch, durable });
+        let disk =
+            self.trim.as_mut().filter(|_| kind == DiskKind::Discard).unwrap_or(&mut self.disk);
+        disk.submit(DiskOp { kind, offset, len, data, user })
+            .map_err(|refused| self.take_back(refused))
+    }
+
+    /// Undoes `start`.
+    fn take_back(&mut self, refused: DiskOp) -> Op {
+        let Flying { mut op, span, scratch, durable } =
+            self.flying.remove(refused.user).expect("it was given this name just now");
+        self.unlock(span);
+        if let Some(ticket) = durable {
+            self.shared.durability.end(ticket);
+        }
+        match scratch {
+            None => op.data = refused.data,
+            Some(_) => self.room = None,
+        }
+        op
+    }
+
+    fn unlock(&self, span: Option<Span>) {
+        if let Some(span) = span {
+            self.shared.interlock.unlock(span);
+        }
+    }
+
+    /// Reaps the disk's completions, and starts operations that can start now.
+    pub(super) fn advance(&mut self) {
+        let mut reaped = core::mem::take(&mut self.reaped);
+        self.disk.reap(&mut reaped);
+        if let Some(trim) = &mut self.trim {
+            trim.reap(&mut reaped);
+        }
+        reaped.drain(..).for_each(|done| self.finish(done));
+        self.reaped = reaped;
+        if !self.held.is_empty() {
+            self.tell_held();
+        }
+        if let Some(op) = self.stalled.take() {
+            self.stalled = self.disk.submit(op).err();
+        }
+        while let Some(op) = self.aside.pop_front() {
+            if let Err(op) = self.start(op, true) {
+                return self.aside.push_front(op);
+            }
+        }
+    }
+
+    fn finish(&mut self, done: DiskDone) {
+        let DiskDone { op: disk_op, result } = done;
+        let Some(Flying { mut op, span, scratch, durable }) = self.flying.remove(disk_op.user)
+        else {
+            return;
+        };
+        let status = match (result, scratch) {
+            // A discard is a hint; some disks accept it only for some ranges.
+            (Err(error), _) if op.kind == OpKind::Discard && is_refusal(&error) => Status::SUCCESS,
+            (Err(error), _) => self.status_of(&error),
+            (Ok(()), None) => Status::SUCCESS,
+            (Ok(()), Some(Use::CompareAndWrite { fua })) if scratch::equal(&disk_op.data, &op) => {
+                return self.store(
+                    Flying { op, span, scratch: Some(Use::Write), durable },
+                    disk_op,
+                    fua,
+                );
+            }
+            (Ok(()), Some(usage)) => scratch::end(usage, &disk_op.data, &mut op),
+        };
+        match scratch {
+            None => op.data = disk_op.data,
+            Some(_) => self.room = None,
+        }
+        self.unlock(span);
+        match durable {
+            Some(ticket) => {
+                // The first half of a compare-and-write only reads.
+                let lost = !matches!(scratch, Some(Use::CompareAndWrite { .. }))
+                    && self.has_lost_data(op.kind, status);
+                self.durable_ended(ticket, op, status, lost);
+            }
+            None => self.ready.push(op.done(Outcome::Done(status))),
+        }
+    }
+
+    /// An operation that makes something durable has ended; `lost`: cached data may have been lost.
+    fn durable_ended(&mut self, ticket: Ticket, op: Op, status: Status, lost: bool) {
+        if lost && self.shared.durability.fail(status) {
+            self.shared.log_not_durable(status);
+        }
+        let before = self.shared.durability.end(ticket);
+        if !status.is_success() {
+            // A failed flush has lost written data, whatever error the system reports.
+            let full = op.kind == OpKind::Flush && status.kind == StatusKind::NoSpace;
+            let status = if full { Status { kind: StatusKind::Media, ..status } } else { status };
+            return self.ready.push(op.done(Outcome::Done(status)));
+        }
+        // A write that bypasses the page cache gets its own error.
+        if op.kind != OpKind::Flush && self.shared.direct.is_some() {
+            return self.ready.push(op.done(Outcome::SUCCESS));
+        }
+        self.held.push((before, op));
+        self.tell_held();
+    }
+
+    /// Whether a failure may concern cached data, whose error the system reports only once.
+    fn has_lost_data(&self, kind: OpKind, status: Status) -> bool {
+        match status.kind {
+            StatusKind::Success
+            | StatusKind::CompareFailed
+            | StatusKind::Unsupported
+            | StatusKind::Invalid => false,
+            // With direct I/O the error means that there is no space for these blocks.
+            StatusKind::NoSpace => kind == OpKind::Flush || self.shared.direct.is_none(),
+            _ => true,
+        }
+    }
+
+    /// Reports operations whose success is certain, or that failed after all.
+    fn tell_held(&mut self) {
+        for (before, op) in core::mem::take(&mut self.held) {
+            match self.shared.durability.verdict(before, || (self.remote.clone(), self.owner)) {
+                Some(status) => self.ready.push(op.done(Outcome::Done(status))),
+                None => self.held.push((before, op)),
+            }
+        }
+    }
+
+    /// The second half of a compare-and-write whose comparison succeeded.
+    fn store(&mut self, flying: Flying, mut disk_op: DiskOp, fua: bool) {
+        scratch::fill_new(&mut disk_op.data, &flying.op);
+        disk_op.kind = DiskKind::Write { dsync: fua };
+        disk_op.user = self.flying.insert(flying);
+        self.stalled = self.disk.submit(disk_op).err();
+    }
+
+    /// Looks after a disk from time to time, also while nothing is in flight.
+    pub(super) fn look(&mut self) {
+        if self.shared.disk.is_none() {
+            return;
+        }
+        let now = self.on.now();
+        if now >= self.look_at {
+            self.shared.look();
+            self.look_at = now + Duration::from_millis(DISK_LOOK_MS);
+        }
+        self.timer.arm(&self.on, self.owner, self.look_at);
+    }
+
+    fn status_of(&self, error: &io::Error) -> Status {
+        if self.shared.disk.is_some() {
+            self.shared.look();
+            if self.shared.gone.load(Ordering::Acquire) {
+                return Status { kind: StatusKind::Gone, ..Status::from(error) };
+            }
+        }
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            self.shared.log_shrunk();
+        }
+        Status::from(error)
+    }
+}
+
+/// Whether the error means that the system does not support the operation, here or at all.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
+}
+
+impl Drop for Core {
+    /// The locks of operations in flight must not outlive this, nor the memory that others wait
+    /// for.
+    fn drop(&mut self) {
+        for Flying { op, span, durable, .. } in self.flying.drain() {
+            span.into_iter().for_each(|span| self.shared.interlock.unlock(span));
+            if let Some(ticket) = durable {
+                self.shared.durability.end(ticket);
+            }
+            op.give_up();
+        }
+        self.held.drain(..).for_each(|(_, op)| op.give_up());
+        self.aside.drain(..).for_each(Op::give_up);
+    }
+}

@@ -1,0 +1,128 @@
+//! A leg, or the state file: how far it has come, and what is known of it.
+
+use super::labels::FoundLeg;
+use super::options::LegSource;
+use super::port::Port;
+use super::reserve::{Hold, Reserving};
+use crate::limits::{MIRROR_RETRY_MS, MIRROR_RETRY_MS_MAX};
+use crate::opening::Opening;
+use core::time::Duration;
+use weft_io::Time;
+
+/// How far a leg, or the state file, has come.
+pub(super) enum Phase {
+    /// It is opened at this time.
+    Waiting(Time),
+    Opening(Opening),
+    /// It is open, and its area is read when what was sent to it before is settled. Being open may
+    /// settle that: by a reset of the controller that was lost, or by a session that takes the
+    /// place of the one that was.
+    Settling,
+    /// Its area is being read.
+    Reading,
+    /// Its area was read.
+    Here(FoundLeg),
+    /// It is being reserved.
+    Reserving(Reserving),
+    /// It was taken from another opener, and its area is read again when its target has ended what
+    /// that one has sent.
+    Quiet(Time),
+    /// The engine uses it, as the leg of this number (any for the state file).
+    Used(usize),
+}
+
+impl Phase {
+    pub(super) fn number(&self) -> Option<usize> {
+        if let Self::Used(number) = self { Some(*number) } else { None }
+    }
+}
+
+/// A leg.
+pub(super) struct Leg {
+    pub(super) source: LegSource,
+    pub(super) phase: Phase,
+    pub(super) port: Option<Port>,
+    /// Ports that are not used any more, and still have something under way.
+    pub(super) old: Vec<Port>,
+    attempts: u32,
+    pub(super) complaint: Option<String>,
+    /// The first attempt has ended.
+    is_tried: bool,
+    /// What the device said of its cache when the engine took it.
+    epoch: Option<u64>,
+    /// What its port has reserved.
+    pub(super) hold: Hold,
+    /// This opening has reserved it before, so nobody else can have since, unless by force.
+    pub(super) was_held: bool,
+}
+
+/// The state file is opened and read as a leg is.
+pub(super) type Store = Leg;
+
+/// How long after so many attempts the next one follows.
+pub(super) fn pause(attempts: u32) -> Duration {
+    Duration::from_millis((MIRROR_RETRY_MS << attempts.min(16)).min(MIRROR_RETRY_MS_MAX))
+}
+
+impl Leg {
+    pub(super) fn new(source: LegSource, now: Time) -> Self {
+        let phase = Phase::Waiting(now);
+        let (hold, was_held) = (Hold::Unknown, false);
+        Self {
+            source,
+            phase,
+            port: None,
+            old: Vec::new(),
+            attempts: 0,
+            complaint: None,
+            is_tried: false,
+            epoch: None,
+            hold,
+            was_held,
+        }
+    }
+
+    pub(super) fn wait(&mut self, now: Time) {
+        (self.phase, self.hold) = (Phase::Waiting(now + pause(self.attempts)), Hold::Unknown);
+        self.attempts += 1;
+        self.is_tried = true;
+    }
+
+    pub(super) fn used(&mut self, number: usize) {
+        (self.phase, self.attempts, self.complaint) = (Phase::Used(number), 0, None);
+        self.epoch = self.cache_epoch();
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        self.port.as_ref().and_then(|port| port.device.cache_epoch())
+    }
+
+    /// Whether its device certainly has all that it acknowledged while it was used before.
+    pub(super) fn has_kept(&self) -> bool {
+        let is_cached = self.port.as_ref().is_none_or(|port| port.device.features().volatile_cache);
+        !is_cached || self.epoch.is_some() && self.epoch == self.cache_epoch()
+    }
+
+    pub(super) fn complain(&mut self, mirror: &str, why: &str) {
+        if self.complaint.as_deref() != Some(why) {
+            tracing::warn!("{mirror}: {why}; weft keeps trying");
+            self.complaint = Some(why.to_owned());
+        }
+    }
+
+    /// Whether it can be opened now, as far as what was sent to it before is concerned.
+    pub(super) fn may_open(&self) -> bool {
+        self.old.is_empty() || self.source.is_remote
+    }
+
+    /// Whether nothing that was sent to it before can be executed any more.
+    pub(super) fn is_settled(&self) -> bool {
+        self.old.is_empty()
+    }
+
+    /// It is as far as it comes for now.
+    pub(super) fn is_decided(&self) -> bool {
+        matches!(self.phase, Phase::Here(_))
+            || self.is_tried && matches!(self.phase, Phase::Waiting(_) | Phase::Settling)
+    }
+}

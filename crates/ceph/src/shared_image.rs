@@ -1,0 +1,88 @@
+//! What all queues of an image share: the image, its size, and whether the cluster has shut this
+//! client out.
+
+use crate::limits::RBD_TRANSFER_BYTES_MAX;
+use crate::native::Image;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use weft_block::owners::Owners;
+use weft_block::{Atomicity, Features, Geometry, Identity};
+
+/// Bytes of a block. Images have bytes; hosts want blocks.
+pub(crate) const BLOCK_BYTES: u32 = 512;
+
+/// What all queues of an image share.
+pub(crate) struct SharedImage {
+    pub(crate) url: String,
+    pub(crate) image: Image,
+    pub(crate) blocks: AtomicU64,
+    /// Bytes of an object.
+    pub(crate) object_bytes: u64,
+    pub(crate) features: Features,
+    pub(crate) identity: Identity,
+    /// The cluster accepts nothing of this client any more.
+    pub(crate) shut_out: AtomicBool,
+    pub(crate) owners: Owners,
+}
+
+impl SharedImage {
+    pub(crate) fn geometry(&self) -> Geometry {
+        Geometry {
+            block_bytes: BLOCK_BYTES,
+            blocks: self.blocks.load(Ordering::Relaxed),
+            optimal_blocks: u32::try_from(self.object_bytes / u64::from(BLOCK_BYTES))
+                .unwrap_or(u32::MAX)
+                .max(1),
+            max_transfer_bytes: RBD_TRANSFER_BYTES_MAX,
+            atomic: Atomicity::ONE_BLOCK,
+        }
+    }
+
+    pub(crate) fn features(&self) -> &Features {
+        &self.features
+    }
+
+    pub(crate) fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// Bytes of an object.
+    pub(crate) fn object_bytes(&self) -> u64 {
+        self.object_bytes
+    }
+
+    pub(crate) fn is_shut_out(&self) -> bool {
+        self.shut_out.load(Ordering::Acquire)
+    }
+
+    /// The cluster has shut this client out.
+    pub(crate) fn shut_out(&self) {
+        if !self.shut_out.swap(true, Ordering::AcqRel) {
+            tracing::error!(
+                "{}: the cluster has shut this client out (it is blocklisted), and accepts nothing of it any more; start weft again once that is meant to end",
+                self.url
+            );
+            self.owners.wake_all();
+        }
+    }
+
+    /// Asks for the size, and wakes the owners of all queues if there is a new one. Waits for the
+    /// cluster.
+    pub(crate) fn look(&self) {
+        let bytes = match self.image.shape() {
+            Ok(shape) => shape.bytes,
+            Err(error) => {
+                let cause = std::io::Error::from_raw_os_error(error);
+                return tracing::warn!(
+                    "{}: the image was changed, and its size cannot be had: {cause}",
+                    self.url
+                );
+            }
+        };
+        let blocks = bytes / u64::from(BLOCK_BYTES);
+        let before = self.blocks.swap(blocks, Ordering::Relaxed);
+        if before != blocks {
+            tracing::info!("{}: the image has {blocks} blocks now, it had {before}", self.url);
+            self.owners.wake_all();
+        }
+    }
+}
