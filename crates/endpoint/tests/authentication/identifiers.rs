@@ -2,7 +2,7 @@
 
 use super::{Demanding, knows, secret, subsystem};
 use crate::served;
-use crate::stolen::{Door, Entered, OWNER, STRANGER, Stage};
+use crate::stolen::{Door, Entered, OWNER, STRANGER, Testbed};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn inventory(reservations: ReservationTable) -> Arc<LiveInventory> {
 }
 
 /// What a host of this name finds that claims this identifier.
-fn claims<D: Door>(stage: &Stage<'_, D>, name: &str, id: u8) -> Entered {
+fn claims<D: Door>(stage: &Testbed<'_, D>, name: &str, id: u8) -> Entered {
     stage.enter(name, &stage.who(name, id), 0, Cntlid::DYNAMIC).1
 }
 
@@ -60,7 +60,7 @@ impl Drop for Directory {
 #[test]
 fn whoever_comes_first_with_the_identifier_of_another_does_not_lock_it_out() {
     let target = Demanding::serving(inventory(ReservationTable::volatile()), demanded());
-    let stage = Stage(&target);
+    let stage = Testbed(&target);
     let stranger = stage.host(STRANGER, 1);
     let mut owner = stage.host(OWNER, 1);
     assert_eq!((owner.write(77), owner.read()), (Status::SUCCESS, Ok(77)));
@@ -81,7 +81,7 @@ fn a_name_is_stored_with_its_registration_until_it_is_forgotten() {
         Directory(std::env::temp_dir().join(format!("weft-identifiers-{}", Uuid::new_v4())));
     let table = || ReservationTable::stored_in(directory.0.clone());
     let target = Demanding::serving(inventory(table()), demanded());
-    let mut owner = Stage(&target).host(OWNER, 1);
+    let mut owner = Testbed(&target).host(OWNER, 1);
     assert_eq!(owner.reserve(NvmOpcode::RESERVATION_REGISTER, PERSIST, [0, 5]), Status::SUCCESS);
     assert_eq!(
         owner.reserve(NvmOpcode::RESERVATION_ACQUIRE, EXCLUSIVE_ACCESS, [5, 0]),
@@ -90,7 +90,7 @@ fn a_name_is_stored_with_its_registration_until_it_is_forgotten() {
     drop((owner, target));
     // The next process.
     let target = Demanding::serving(inventory(table()), demanded());
-    let stage = Stage(&target);
+    let stage = Testbed(&target);
     assert_eq!(claims(&stage, STRANGER, 1), REFUSED, "the first to come after a start");
     assert_eq!(stage.host(OWNER, 1).write(78), Status::SUCCESS);
     assert_eq!(stage.host(STRANGER, 2).write(79), Status::RESERVATION_CONFLICT);
@@ -112,7 +112,7 @@ fn a_name_is_stored_with_its_registration_until_it_is_forgotten() {
 fn a_configuration_gives_a_host_its_identifier() {
     let target = Demanding::serving(inventory(ReservationTable::volatile()), demanded());
     target.inventory.give_identifiers(BTreeMap::from([(nqn(OWNER), Id128([1; 16]))]));
-    let stage = Stage(&target);
+    let stage = Testbed(&target);
     assert_eq!(claims(&stage, STRANGER, 1), REFUSED, "nobody is connected or registered");
     assert_eq!(claims(&stage, OWNER, 9), REFUSED, "it has another one");
     let mut owner = stage.host(OWNER, 1);
@@ -127,15 +127,15 @@ fn a_configuration_gives_a_host_its_identifier() {
 fn whoever_uses_the_identifier_elsewhere_is_disconnected_when_it_is_registered() {
     let inventory = inventory(ReservationTable::volatile());
     let [here, there] = [(); 2].map(|()| Demanding::serving(Arc::clone(&inventory), demanded()));
-    let mut stranger = Stage(&there).host(STRANGER, 1);
+    let mut stranger = Testbed(&there).host(STRANGER, 1);
     assert_eq!(stranger.write(1), Status::SUCCESS);
-    let mut owner = Stage(&here).host(OWNER, 1);
+    let mut owner = Testbed(&here).host(OWNER, 1);
     assert_eq!(owner.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, 5]), Status::SUCCESS);
     assert_eq!(
         owner.reserve(NvmOpcode::RESERVATION_ACQUIRE, EXCLUSIVE_ACCESS, [5, 0]),
         Status::SUCCESS
     );
     stranger.io.wait_for_end();
-    assert_eq!(claims(&Stage(&there), STRANGER, 1), REFUSED);
+    assert_eq!(claims(&Testbed(&there), STRANGER, 1), REFUSED);
     assert_eq!((owner.write(2), owner.read()), (Status::SUCCESS, Ok(2)));
 }

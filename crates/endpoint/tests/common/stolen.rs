@@ -51,9 +51,9 @@ pub enum Entered {
 }
 
 /// Everything that hosts do at one door.
-pub struct Stage<'a, D>(pub &'a D);
+pub struct Testbed<'a, D>(pub &'a D);
 
-impl<D: Door> Stage<'_, D> {
+impl<D: Door> Testbed<'_, D> {
     pub fn who(&self, name: &str, id: u8) -> Who {
         let host = HostIdentity { nqn: Nqn::new(name).unwrap(), id: Id128([id; 16]) };
         Who { host, subsystem: self.0.subsystem(), keep_alive_ms: 0 }
@@ -166,7 +166,7 @@ impl<P: Peer> Host<P> {
 
 /// Everything below, at one door.
 pub fn nobody_takes_what_is_anothers<D: Door>(door: &D) {
-    let stage = Stage(door);
+    let stage = Testbed(door);
     let mut owner = stage.host(OWNER, 1);
     owner.goes_on("at the beginning");
     queues(&stage, &mut owner);
@@ -177,7 +177,7 @@ pub fn nobody_takes_what_is_anothers<D: Door>(door: &D) {
 }
 
 /// A stranger under its own name asks for queues of the owner's controller.
-fn queues<D: Door>(stage: &Stage<'_, D>, owner: &mut Host<D::Peer>) {
+fn queues<D: Door>(stage: &Testbed<'_, D>, owner: &mut Host<D::Peer>) {
     for (id, qid) in [(2, 1), (2, 2), (1, 2), (1, 0)] {
         let (peer, entered) = stage.enter(STRANGER, &stage.who(STRANGER, id), qid, owner.cntlid);
         assert!(
@@ -191,7 +191,7 @@ fn queues<D: Door>(stage: &Stage<'_, D>, owner: &mut Host<D::Peer>) {
 }
 
 /// A stranger calls itself by the owner's name.
-fn names<D: Door>(stage: &Stage<'_, D>, owner: &mut Host<D::Peer>) {
+fn names<D: Door>(stage: &Testbed<'_, D>, owner: &mut Host<D::Peer>) {
     let forged = stage.who(OWNER, 1);
     let (_, entered) = stage.enter(STRANGER, &forged, 1, owner.cntlid);
     assert!(matches!(entered, Entered::Refused(_)), "a queue that is in use: {entered:?}");
@@ -231,7 +231,7 @@ fn names<D: Door>(stage: &Stage<'_, D>, owner: &mut Host<D::Peer>) {
 }
 
 /// A stranger with a controller of its own reaches for the owner's.
-fn controllers<D: Door>(stage: &Stage<'_, D>, owner: &mut Host<D::Peer>) {
+fn controllers<D: Door>(stage: &Testbed<'_, D>, owner: &mut Host<D::Peer>) {
     let mut stranger = stage.host(STRANGER, 2);
     assert_ne!(stranger.cntlid, owner.cntlid);
     let instance = owner.instance();
@@ -258,7 +258,7 @@ fn controllers<D: Door>(stage: &Stage<'_, D>, owner: &mut Host<D::Peer>) {
 }
 
 /// Reservations are of host identifiers, which every Connect may claim.
-fn reservations<D: Door>(stage: &Stage<'_, D>) {
+fn reservations<D: Door>(stage: &Testbed<'_, D>) {
     const EXCLUSIVE_ACCESS: u32 = 2 << 8;
     let mut owner = stage.host(OWNER, 1);
     assert_eq!(owner.write(77), Status::SUCCESS);

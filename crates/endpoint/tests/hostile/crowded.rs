@@ -13,7 +13,7 @@ use weft_proto::nvme::opcode::AdminOpcode;
 use weft_proto::nvme::types::Nsid;
 
 #[derive(Default)]
-struct Seen {
+struct FakeState {
     is_ready: AtomicBool,
     /// Commands of callers.
     held: AtomicUsize,
@@ -23,7 +23,7 @@ struct Seen {
 #[test]
 fn commands_of_callers_leave_room_for_keep_alive() {
     let most = usize::from(HostConfig::ADMIN_COMMANDS_OF_OTHERS);
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(FakeState::default());
     let of_fake = Arc::clone(&seen);
     let fake = Fake::new(None, move |qid, sqe| {
         let seen = &of_fake;

@@ -58,7 +58,7 @@ pub struct Fake {
 
 /// The controller's state, which its connections share.
 #[derive(Default)]
-struct State {
+struct ControllerState {
     cc: Configuration,
 }
 
@@ -76,11 +76,11 @@ impl Fake {
         Self::serving(move |tcp, _| serve(tcp))
     }
 
-    fn serving(serve: impl Fn(Tcp, Arc<Mutex<State>>) + Send + Sync + 'static) -> Self {
+    fn serving(serve: impl Fn(Tcp, Arc<Mutex<ControllerState>>) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, serve) = (Arc::new(AtomicBool::new(false)), Arc::new(serve));
-        let (told, state) = (Arc::clone(&stop), Arc::<Mutex<State>>::default());
+        let (told, state) = (Arc::clone(&stop), Arc::<Mutex<ControllerState>>::default());
         let thread = std::thread::spawn(move || {
             let mut threads = Vec::new();
             while let Ok((stream, _)) = listener.accept() {
@@ -149,7 +149,7 @@ fn answer(cid: Cid, data: &[u8]) -> Vec<u8> {
     [c2h_data(cid, 0, data, Flags::LAST), success(cid, 0)].concat()
 }
 
-fn converse(mut tcp: Tcp, greeting: &Greeting, script: &Script, state: &Mutex<State>) {
+fn converse(mut tcp: Tcp, greeting: &Greeting, script: &Script, state: &Mutex<ControllerState>) {
     let Some(_) = tcp.pdu() else { return };
     tcp.try_put(&greeting.clone().unwrap_or_else(|| ic_resp().encode().to_vec()));
     let mut qid = Qid(0);
@@ -187,7 +187,7 @@ fn converse(mut tcp: Tcp, greeting: &Greeting, script: &Script, state: &Mutex<St
 }
 
 /// What a good target of one namespace says. Its blocks are zeroes.
-fn usual(qid: Qid, sqe: &Sqe, state: &Mutex<State>) -> Vec<u8> {
+fn usual(qid: Qid, sqe: &Sqe, state: &Mutex<ControllerState>) -> Vec<u8> {
     let cid = sqe.cid();
     match (sqe.opcode(), qid) {
         (OPCODE_FABRICS, _) => fabrics(sqe, state),
@@ -200,7 +200,7 @@ fn usual(qid: Qid, sqe: &Sqe, state: &Mutex<State>) -> Vec<u8> {
     }
 }
 
-fn fabrics(sqe: &Sqe, state: &Mutex<State>) -> Vec<u8> {
+fn fabrics(sqe: &Sqe, state: &Mutex<ControllerState>) -> Vec<u8> {
     let cid = sqe.cid();
     let state = &mut *state.lock().unwrap();
     match FabricsType(sqe.fabrics_type()) {

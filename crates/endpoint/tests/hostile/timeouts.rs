@@ -25,10 +25,10 @@ fn options() -> ConnectOptions {
     ConnectOptions { io_timeout: IO_TIMEOUT, ..patient() }
 }
 
-/// What a fake has seen, in order.
-type Seen = Arc<Mutex<Vec<&'static str>>>;
+/// What a host tried at a fake, in order.
+type Attempts = Arc<Mutex<Vec<&'static str>>>;
 
-fn note(seen: &Seen, qid: Qid, sqe: &Sqe) {
+fn note(seen: &Attempts, qid: Qid, sqe: &Sqe) {
     let reset = || {
         let property = Property::decode(sqe);
         sqe.fabrics_type() == FabricsType::PROPERTY_SET.0
@@ -44,7 +44,7 @@ fn note(seen: &Seen, qid: Qid, sqe: &Sqe) {
 
 #[test]
 fn a_command_that_is_not_answered_is_aborted_and_then_the_controller_reset() {
-    let seen = Seen::default();
+    let seen = Attempts::default();
     let log = Arc::clone(&seen);
     let fake = Fake::new(None, move |qid, sqe| {
         note(&log, qid, sqe);
@@ -63,7 +63,7 @@ fn a_command_that_is_not_answered_is_aborted_and_then_the_controller_reset() {
 
 #[test]
 fn a_command_that_is_answered_after_its_abort_costs_no_reset() {
-    let seen = Seen::default();
+    let seen = Attempts::default();
     let log = Arc::clone(&seen);
     let stuck = Mutex::new(None);
     let fake = Fake::new(None, move |qid, sqe| {

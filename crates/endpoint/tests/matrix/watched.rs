@@ -12,11 +12,11 @@ use weft_io::{DriverId, Handle};
 pub struct Watched {
     inner: Arc<dyn BlockDevice>,
     queues: usize,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<DeviceUse>>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct DeviceUse {
     /// Operations that each thread submitted.
     operations: HashMap<ThreadId, usize>,
     open: usize,
@@ -67,7 +67,7 @@ impl BlockDevice for Watched {
 
 struct WatchedQueue {
     inner: Box<dyn BlockQueue>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<DeviceUse>>,
 }
 
 impl BlockQueue for WatchedQueue {

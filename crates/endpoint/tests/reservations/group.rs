@@ -3,7 +3,7 @@
 
 use super::nvme::NvmeHost;
 use super::{
-    CONFLICT, GOOD, INITIATOR, NQN, REGISTRATIONS_PREEMPTED, Stage, host_told,
+    CONFLICT, GOOD, INITIATOR, NQN, REGISTRATIONS_PREEMPTED, Testbed, host_told,
     persistent_reserve_out, reserve_out, scsi_read, scsi_write, served,
 };
 use crate::iscsi_wire::host::{Host, IQN};
@@ -39,8 +39,8 @@ struct Hold {
     go_on: Receiver<()>,
 }
 
-/// The cluster as one gateway sees it.
-struct Seen {
+/// The cluster, as the store of one gateway.
+struct GatewayStore {
     cluster: Arc<Cluster>,
     me: usize,
 }
@@ -51,7 +51,7 @@ impl Cluster {
     }
 }
 
-impl SharedStore for Seen {
+impl SharedStore for GatewayStore {
     fn read(&self, namespace: Uuid) -> Result<Option<(u64, Vec<u8>)>, Error> {
         Ok(self.cluster.objects().get(&namespace).cloned())
     }
@@ -84,11 +84,12 @@ impl SharedStore for Seen {
 }
 
 /// A gateway of a group, with a thousand controller identifiers of its own.
-fn gateway(cluster: &Arc<Cluster>, device: &Device) -> Stage {
+fn gateway(cluster: &Arc<Cluster>, device: &Device) -> Testbed {
     let nqn = Nqn::new(NQN).unwrap();
     let mut tables = cluster.tables.lock().unwrap();
     let me = tables.len();
-    let table = ReservationTable::shared(Arc::new(Seen { cluster: Arc::clone(cluster), me }));
+    let table =
+        ReservationTable::shared(Arc::new(GatewayStore { cluster: Arc::clone(cluster), me }));
     tables.push(table.clone());
     drop(tables);
     let first = me as u16 * 1000 + 1;
@@ -98,14 +99,14 @@ fn gateway(cluster: &Arc<Cluster>, device: &Device) -> Stage {
         .unwrap();
     builder.add_subsystem(SubsystemConfig::new(nqn.clone())).unwrap();
     builder.add_namespace(&nqn, Nsid(1), NamespaceConfig::named(Arc::clone(device), "1")).unwrap();
-    Stage::serve(LiveInventory::with_reservations(builder.build().unwrap(), table).unwrap())
+    Testbed::serve(LiveInventory::with_reservations(builder.build().unwrap(), table).unwrap())
 }
 
-fn two() -> [Stage; 2] {
+fn two() -> [Testbed; 2] {
     two_of(&Arc::default())
 }
 
-fn two_of(cluster: &Arc<Cluster>) -> [Stage; 2] {
+fn two_of(cluster: &Arc<Cluster>) -> [Testbed; 2] {
     let device = served::devices(&["ram:1MiB"]).remove(0);
     [(); 2].map(|()| gateway(cluster, &device))
 }

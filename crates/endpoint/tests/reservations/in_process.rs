@@ -1,7 +1,7 @@
 //! A host in the serving process, and hosts of other protocols on the same namespace.
 
 use super::nvme::NvmeHost;
-use super::{GOOD, INITIATOR, NQN, Stage, reserve_out};
+use super::{GOOD, INITIATOR, NQN, Testbed, reserve_out};
 use crate::iscsi_wire::host::Host;
 use crate::served;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn a_host_in_this_process_and_hosts_of_other_protocols_keep_each_other_out() {
     let subsystem = SubsystemConfig::new(Nqn::new(NQN).unwrap());
     let inventory = LiveInventory::of_devices(subsystem, served::devices(&["ram:1MiB"])).unwrap();
     let export = InProcess::start(&inventory);
-    let stage = Stage::serve(inventory);
+    let stage = Testbed::serve(inventory);
     let (rig, mut nvme) = (rig(&export, 9), stage.nvme_host(1));
     let mut scsi = Host::logged_in(&stage.iscsi, INITIATOR);
 
@@ -99,7 +99,7 @@ fn preempting_waits_for_the_commands_of_a_host_in_this_process() {
     let subsystem = SubsystemConfig::new(Nqn::new(NQN).unwrap());
     let inventory = LiveInventory::of_devices(subsystem, vec![slow]).unwrap();
     let export = InProcess::start(&inventory);
-    let stage = Stage::serve(Arc::clone(&inventory));
+    let stage = Testbed::serve(Arc::clone(&inventory));
     let (fenced, other) = (rig(&export, 9), rig(&export, 8));
     for (host, key) in [(&fenced, 1), (&other, 2)] {
         host.one(0, reserve(ReserveAction::Register { key }));

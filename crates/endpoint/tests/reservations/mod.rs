@@ -35,13 +35,13 @@ const CONFLICT: u8 = 0x18;
 const REGISTRATIONS_PREEMPTED: u16 = 0x2a05;
 
 /// One RAM disk, by three protocols.
-struct Stage {
+struct Testbed {
     nvme: Served<Nvme>,
     iscsi: Served<Iscsi>,
     nbd: Served<NbdServer>,
 }
 
-impl Stage {
+impl Testbed {
     fn new() -> Self {
         let subsystem = SubsystemConfig::new(Nqn::new(NQN).unwrap());
         Self::serve(LiveInventory::of_devices(subsystem, served::devices(&["ram:1MiB"])).unwrap())
@@ -110,7 +110,7 @@ fn scsi_read(host: &mut Host) -> u8 {
 
 #[test]
 fn hosts_of_all_protocols_keep_each_other_out() {
-    let stage = Stage::new();
+    let stage = Testbed::new();
     let (mut nvme, mut scsi) = (stage.nvme_host(1), Host::logged_in(&stage.iscsi, INITIATOR));
     let disk = stage.nbd_client();
     let mut block = [0; 512];
@@ -167,7 +167,7 @@ fn host_told(host: &mut Host) -> u16 {
 
 #[test]
 fn a_write_that_waits_for_its_data_is_fenced() {
-    let stage = Stage::new();
+    let stage = Testbed::new();
     let (mut fenced, mut fencer) = (stage.nvme_host(1), stage.nvme_host(2));
     for (host, key) in [(&mut fenced, 1), (&mut fencer, 2)] {
         assert_eq!(host.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, key]), Status::SUCCESS);

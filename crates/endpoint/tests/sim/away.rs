@@ -37,7 +37,7 @@ fn nqn() -> Nqn {
 }
 
 /// A target, a gateway in front of it, and a host of the gateway.
-struct Stage {
+struct Testbed {
     scene: Scene,
     knobs: Arc<Knobs>,
     upstream: Arc<Testing>,
@@ -47,7 +47,7 @@ struct Stage {
     io: Puppet,
 }
 
-impl Stage {
+impl Testbed {
     fn new() -> Self {
         Self::with(&options())
     }
@@ -185,7 +185,7 @@ impl Stage {
 
 #[test]
 fn a_namespace_that_is_disabled_and_enabled_again_comes_back() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     stage.disable();
     stage.hears();
     assert_eq!((stage.is_ready(), stage.presence()), (false, Presence::Away));
@@ -203,7 +203,7 @@ fn a_namespace_that_is_disabled_and_enabled_again_comes_back() {
 
 #[test]
 fn a_host_that_asks_before_the_gateway_has_heard_fails_over_too() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     stage.disable();
     let cqe = stage.write(1);
     assert_eq!((cqe.status, cqe.do_not_retry), (PATHING_ERROR, false));
@@ -215,7 +215,7 @@ fn a_host_that_asks_before_the_gateway_has_heard_fails_over_too() {
 
 #[test]
 fn a_namespace_that_flickers_is_verified_before_the_next_write() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     for _ in 0..10 {
         stage.disable();
         stage.enable(stage.config());
@@ -230,7 +230,7 @@ fn a_namespace_that_flickers_is_verified_before_the_next_write() {
 
 #[test]
 fn no_write_reaches_another_namespace_under_the_identifier() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let other = Testing::new("ram:16MiB");
     let written = Arc::clone(&other.knobs);
     stage.disable();
@@ -251,7 +251,7 @@ fn no_write_reaches_another_namespace_under_the_identifier() {
 
 #[test]
 fn hosts_of_a_gateway_whose_target_died_fail_over_and_hear_of_it() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let first = stage.scene.world.connections()[0].id;
     stage.scene.world.cut(first, Cut::Reset);
     stage.hears();
@@ -271,7 +271,7 @@ fn hosts_of_a_gateway_whose_target_died_fail_over_and_hear_of_it() {
 
 #[test]
 fn a_reset_waits_for_writes_that_the_lost_target_may_still_execute() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     stage.knobs.freeze(true);
     stage.knobs.honour_cancel(false);
     let before = stage.knobs.held();
@@ -304,7 +304,7 @@ fn a_reset_waits_for_writes_that_the_lost_target_may_still_execute() {
 
 #[test]
 fn a_write_that_a_lost_target_may_have_executed_is_answered_when_it_cannot_be_executed_any_more() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     stage.knobs.freeze(true);
     stage.knobs.honour_cancel(false);
     stage.io.put(&wire::capsule(&command::write(Nsid(1), Lba(3), 1, false), 7, &[7; 512]));

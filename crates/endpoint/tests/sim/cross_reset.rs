@@ -22,7 +22,7 @@ const RESET_OVER: u64 = 0x1e_f4_02;
 
 /// A controller with an I/O queue whose writes the device holds, and another one of the same host,
 /// or of another.
-struct Stage {
+struct Testbed {
     scene: Scene,
     knobs: Arc<Knobs>,
     lost: [Puppet; 2],
@@ -30,7 +30,7 @@ struct Stage {
     other: Puppet,
 }
 
-impl Stage {
+impl Testbed {
     fn new(other_host: &Who) -> Self {
         let device = Testing::new("ram:16MiB");
         let knobs = Arc::clone(&device.knobs);
@@ -107,7 +107,7 @@ fn instance(admin: &Puppet, scene: &mut Scene) -> CrossControllerReset {
 
 #[test]
 fn a_controller_whose_connections_stand_is_ended() {
-    let stage = Stage::new(&who());
+    let stage = Testbed::new(&who());
     let lost = stage.lost.clone();
     stage.until_over();
     assert!(lost.iter().all(Puppet::has_ended));
@@ -115,7 +115,7 @@ fn a_controller_whose_connections_stand_is_ended() {
 
 #[test]
 fn a_controller_whose_connections_are_gone_is_waited_for() {
-    let mut stage = Stage::new(&who());
+    let mut stage = Testbed::new(&who());
     stage.lost.iter().for_each(Puppet::hang_up);
     stage.scene.world.run_for(Duration::from_secs(1));
     stage.until_over();
@@ -123,7 +123,7 @@ fn a_controller_whose_connections_are_gone_is_waited_for() {
 
 #[test]
 fn the_controller_of_another_host_is_left_alone() {
-    let mut stage = Stage::new(&Who { host: host("stranger"), ..who() });
+    let mut stage = Testbed::new(&Who { host: host("stranger"), ..who() });
     assert_eq!(stage.reset().0, Status::INVALID_FIELD);
     stage.scene.world.run_for(Duration::from_secs(5));
     assert!(!stage.lost.iter().any(Puppet::has_ended));

@@ -150,7 +150,7 @@ fn words(completion: &Completion) -> String {
 }
 
 /// A target with such a disk, and a client with one queue of it.
-pub struct Stage {
+pub struct Testbed {
     pub scene: AnyScene,
     pub device: Device,
     driver: DriverId,
@@ -178,7 +178,7 @@ impl Driver for User {
     }
 }
 
-impl Stage {
+impl Testbed {
     pub fn new(protocol: Protocol, fault: &str) -> Self {
         let failing = limited(Testing::new(&format!("error:{fault},ram:16MiB")), LIMIT);
         Self::with(protocol, Setup::new(1, failing))
@@ -258,7 +258,7 @@ fn each_fault_has_its_answer_in_each_protocol_in_bounded_time() {
     let mut wrong = Vec::new();
     for row in TABLE {
         for (protocol, expected) in PROTOCOLS.into_iter().zip(row.answers) {
-            let mut stage = Stage::new(protocol, row.fault);
+            let mut stage = Testbed::new(protocol, row.fault);
             let (last, before) = row.commands.split_last().unwrap();
             for kind in before {
                 stage.command(*kind);

@@ -2,7 +2,7 @@
 //! does.
 
 use crate::devices::Testing;
-use crate::sim::failing::{LIMIT, Stage};
+use crate::sim::failing::{LIMIT, Testbed};
 use crate::sim::protocols::{PROTOCOLS, Protocol};
 use crate::sim::puppet::{Puppet, who};
 use crate::sim::scene::{NQN, Scene, Setup, options, port, run_ops};
@@ -61,11 +61,11 @@ fn a_reset_is_complete_only_when_the_device_has_given_the_write_back() {
 #[test]
 fn the_end_of_a_connection_waits_for_the_device_and_leaves_nothing() {
     for protocol in PROTOCOLS {
-        let mut stage = Stage::new(protocol, HANGS);
+        let mut stage = Testbed::new(protocol, HANGS);
         let begin = stage.scene.world.now();
         stage.command(WRITE);
         stage.hang_up();
-        let Stage { mut scene, device, .. } = stage;
+        let Testbed { mut scene, device, .. } = stage;
         drop(device);
         while scene.world.now() - begin < 59 * S {
             assert!(
@@ -84,7 +84,7 @@ fn other_disks_of_the_target_go_on() {
         let hanging = limited(Testing::new(&format!("error:{HANGS},ram:16MiB")), LIMIT);
         let mut setup = Setup::new(1, hanging);
         setup.devices.push(Testing::new("ram:16MiB"));
-        let mut stage = Stage::with(protocol, setup);
+        let mut stage = Testbed::with(protocol, setup);
         stage.ask(WRITE);
         let url = match protocol {
             Protocol::NvmeTcp => format!("nvme+tcp://target:{}/{NQN}/2", port().port()),
@@ -116,7 +116,7 @@ fn other_disks_of_the_target_go_on() {
 
 #[test]
 fn an_aborted_task_is_not_told_as_aborted_while_the_device_has_it() {
-    let mut stage = Stage::new(Protocol::Iscsi, HANGS);
+    let mut stage = Testbed::new(Protocol::Iscsi, HANGS);
     let begin = stage.scene.world.now();
     stage.ask(WRITE);
     stage.scene.world.run_for(S);
@@ -130,9 +130,9 @@ fn an_aborted_task_is_not_told_as_aborted_while_the_device_has_it() {
 #[test]
 fn a_disk_that_hangs_is_away_for_all_hosts_until_it_is_back() {
     for protocol in PROTOCOLS {
-        let stage = &mut Stage::new(protocol, HANGS);
+        let stage = &mut Testbed::new(protocol, HANGS);
         let presence =
-            |stage: &Stage| stage.scene.inventory.now().namespaces().next().unwrap().presence;
+            |stage: &Testbed| stage.scene.inventory.now().namespaces().next().unwrap().presence;
         assert!(!stage.command(WRITE).0.outcome.is_success());
         stage.scene.world.run_for(5 * S);
         assert_eq!(presence(stage), Presence::Away);

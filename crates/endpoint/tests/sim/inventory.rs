@@ -38,14 +38,14 @@ fn other_nqn() -> Nqn {
 }
 
 /// A host with one I/O queue, brought up by hand.
-struct Stage {
+struct Testbed {
     scene: Scene,
     knobs: Arc<Knobs>,
     admin: Puppet,
     io: Puppet,
 }
 
-impl Stage {
+impl Testbed {
     fn new() -> Self {
         let device = Testing::new("ram:16MiB");
         let knobs = Arc::clone(&device.knobs);
@@ -149,7 +149,7 @@ fn log(admin: &Puppet, scene: &mut Scene, page: LogPageId, bytes: u32) -> Vec<u8
 
 #[test]
 fn a_host_is_told_of_namespaces_that_come_grow_and_go() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     stage.listen();
     assert_eq!(stage.write(FAR, 0), Status::INVALID_NAMESPACE);
     let (_, far) = stage.add(FAR);
@@ -184,7 +184,7 @@ fn a_host_is_told_of_namespaces_that_come_grow_and_go() {
 
 #[test]
 fn a_device_is_let_go_when_its_last_operation_is_back() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let (device, knobs) = stage.add(Nsid(2));
     stage.scene.world.run_for(Duration::from_millis(1));
     knobs.freeze(true);
@@ -209,7 +209,7 @@ fn a_device_is_let_go_when_its_last_operation_is_back() {
 
 #[test]
 fn data_that_is_under_way_does_not_reach_another_device() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let sqe = command::write(Nsid(1), Lba(0), 32, false);
     stage.io.put(&wire::capsule_moving(&sqe, 10, 16384));
     let r2t = stage.io.within(&mut stage.scene).pdu().expect("R2T");
@@ -231,7 +231,7 @@ fn data_that_is_under_way_does_not_reach_another_device() {
 
 #[test]
 fn the_namespace_of_a_device_that_is_gone_stays_and_sends_hosts_elsewhere() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let _ = stage.add(Nsid(2));
     stage.listen();
     // Of what was added before.
@@ -252,7 +252,7 @@ fn the_namespace_of_a_device_that_is_gone_stays_and_sends_hosts_elsewhere() {
 
 #[test]
 fn each_host_sees_what_is_meant_for_it() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let private = Testing::new("ram:16MiB") as Arc<dyn BlockDevice>;
     let hosts: Access<Nqn> = Some(vec![host("other").nqn]).into();
     let config = NamespaceConfig { hosts, ..NamespaceConfig::new(private) };
@@ -277,7 +277,7 @@ fn each_host_sees_what_is_meant_for_it() {
 
 #[test]
 fn a_host_that_is_denied_loses_its_association() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let other = Who { host: host("other"), ..who() };
     let (admin, io) = connect(&mut stage.scene, &other);
     stage.knobs.freeze(true);
@@ -319,7 +319,7 @@ fn discovered(admin: &Puppet, scene: &mut Scene) -> (u64, Vec<Nqn>) {
 
 #[test]
 fn a_connected_discovery_host_hears_of_subsystems() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let discovery = Who { subsystem: Nqn::discovery(), ..who() };
     let admin = Puppet::new(&stage.scene);
     wire::admin(&mut admin.within(&mut stage.scene), &discovery);
@@ -355,7 +355,7 @@ fn a_connected_discovery_host_hears_of_subsystems() {
 
 #[test]
 fn a_connected_discovery_host_hears_of_other_gateways() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let admin = Puppet::new(&stage.scene);
     wire::admin(&mut admin.within(&mut stage.scene), &Who { subsystem: Nqn::discovery(), ..who() });
     let mut known = discovered(&admin, &mut stage.scene);
@@ -390,7 +390,7 @@ fn a_connected_discovery_host_hears_of_other_gateways() {
 
 #[test]
 fn subsystems_stand_beside_each_other() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let device = Testing::new("ram:16MiB");
     let knobs = Arc::clone(&device.knobs);
     stage.change(|builder| {
@@ -419,7 +419,7 @@ fn subsystems_stand_beside_each_other() {
 /// served again.
 #[test]
 fn a_host_hears_of_an_access_state_and_is_refused_by_it() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     assert_eq!(stage.write(Nsid(1), 1), Status::SUCCESS);
     stage.listen();
     stage.scene.inventory.set_access_state(1, None, AccessState::Inaccessible).unwrap();

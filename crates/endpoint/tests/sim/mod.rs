@@ -4,6 +4,7 @@
 mod authenticating;
 mod away;
 mod bridged;
+mod controller;
 mod counts;
 mod cross_reset;
 mod crowd;
@@ -15,6 +16,7 @@ mod hanging;
 mod host_limits;
 mod hostile;
 mod inventory;
+mod keep_alive;
 mod linger;
 mod mirror;
 mod newcomers;

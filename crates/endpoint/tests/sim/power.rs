@@ -1,7 +1,7 @@
 //! A power failure under each export: the simulated disk loses what was not flushed, and nothing
 //! that was flushed or written with FUA.
 
-use crate::sim::failing::Stage;
+use crate::sim::failing::Testbed;
 use crate::sim::protocols::{PROTOCOLS, Protocol};
 use crate::sim::scene::Setup;
 use crate::sim::seeds;
@@ -37,7 +37,7 @@ fn power_fails(protocol: Protocol, seed: u64, lost: &mut Lost) {
     let scratch = Scratch(std::env::temp_dir().join(name));
     let url = format!("file:{},size={}", scratch.0.display(), BLOCKS * 512);
     let device = limited(open(&url, &OpenOptions::default()).unwrap(), crate::sim::failing::LIMIT);
-    let mut stage = Stage::with(protocol, Setup::new(seed, device));
+    let mut stage = Testbed::with(protocol, Setup::new(seed, device));
     let mut rng = Rng::new(seed);
     let (mut durable, mut volatile) = (vec![false; WRITES as usize], 0..0);
     for n in 0..WRITES {

@@ -1,6 +1,6 @@
 //! NVMe over Fabrics: Connect, properties and Disconnect, field by field (Base 2.1 §6).
 
-use super::State::{Admin, Greeted, Ready};
+use super::PeerState::{Admin, Greeted, Ready};
 use super::nvme::{SQE, command_without_data, read};
 use super::nvme_tcp::with;
 use super::{Fault, Peer, fault, who};

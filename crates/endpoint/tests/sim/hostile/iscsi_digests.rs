@@ -1,6 +1,6 @@
 //! iSCSI: digests, of headers and of data, on a connection that uses both (RFC 7143 §7.8, §13.1).
 
-use super::State::Digested;
+use super::PeerState::Digested;
 use super::iscsi::{
     READ, WRITE, command, data_out, login, moving, pdu, text_request, words as words_without,
 };

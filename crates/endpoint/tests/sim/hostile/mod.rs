@@ -3,10 +3,14 @@
 
 mod fabrics;
 mod iscsi;
+mod iscsi_commands;
 mod iscsi_digests;
+mod iscsi_login;
 mod nbd;
+mod nbd_requests;
 mod nvme;
 mod nvme_tcp;
+mod nvme_tcp_data;
 mod scsi;
 
 use crate::devices::Testing;
@@ -21,7 +25,7 @@ use weft_proto::nvme::types::{Cntlid, Nqn};
 
 /// What a peer has done before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum PeerState {
     /// Connected by TCP.
     Fresh,
     /// NVMe/TCP: exchanged ICReq and ICResp. NBD: greeted.
@@ -34,7 +38,7 @@ enum State {
     /// TTAG 0, iSCSI task 1.
     Asked,
     /// With digests of headers and of data. NVMe/TCP: the target waits for the data of Connect.
-    /// iSCSI: as [`State::Asked`].
+    /// iSCSI: as [`PeerState::Asked`].
     Digested,
 }
 
@@ -43,7 +47,7 @@ struct Fault {
     /// Sections of the specifications.
     section: &'static str,
     what: &'static str,
-    state: State,
+    state: PeerState,
     /// The bytes that the peer sends then.
     bytes: fn(&Peer) -> Vec<u8>,
     /// The answer.
@@ -53,7 +57,7 @@ struct Fault {
 const fn fault(
     section: &'static str,
     what: &'static str,
-    state: State,
+    state: PeerState,
     bytes: fn(&Peer) -> Vec<u8>,
     answer: &'static str,
 ) -> Fault {
@@ -81,30 +85,32 @@ fn who() -> Who {
 }
 
 impl Peer {
-    fn new(protocol: Protocol, state: State) -> Self {
+    fn new(protocol: Protocol, state: PeerState) -> Self {
         let mut scene = protocol.scene(Setup::new(1, Testing::new("ram:16MiB")));
         let puppet = Puppet::new(&scene);
         let (mut admin, mut cntlid, mut transfer) = (None, Cntlid::DYNAMIC, 0);
         match (protocol, state) {
-            (_, State::Fresh) => {}
-            (Protocol::NvmeTcp, State::Greeted) => wire::greet(&mut puppet.within(&mut scene)),
-            (Protocol::NvmeTcp, State::Admin) => {
+            (_, PeerState::Fresh) => {}
+            (Protocol::NvmeTcp, PeerState::Greeted) => wire::greet(&mut puppet.within(&mut scene)),
+            (Protocol::NvmeTcp, PeerState::Admin) => {
                 cntlid = wire::admin(&mut puppet.within(&mut scene), &who())
             }
-            (Protocol::NvmeTcp, State::Ready | State::Asked) => {
+            (Protocol::NvmeTcp, PeerState::Ready | PeerState::Asked) => {
                 let of_admin = Puppet::new(&scene);
                 cntlid = wire::admin(&mut of_admin.within(&mut scene), &who());
                 wire::io_queue(&mut puppet.within(&mut scene), &who(), cntlid, 1, ENTRIES);
                 admin = Some(of_admin);
             }
-            (Protocol::NvmeTcp, State::Digested) => nvme_tcp::begin_digested(&mut scene, &puppet),
-            (Protocol::Iscsi, State::Digested) => {
+            (Protocol::NvmeTcp, PeerState::Digested) => {
+                nvme_tcp::begin_digested(&mut scene, &puppet)
+            }
+            (Protocol::Iscsi, PeerState::Digested) => {
                 transfer = iscsi_digests::begin(&mut scene, &puppet)
             }
             (Protocol::Iscsi, _) => iscsi::log_in(&mut scene, &puppet),
             (Protocol::Nbd, state) => nbd::begin(&mut scene, &puppet, state),
         }
-        if state == State::Asked {
+        if state == PeerState::Asked {
             puppet.put(&if protocol == Protocol::Iscsi {
                 iscsi::write(1)
             } else {
@@ -128,11 +134,11 @@ impl Peer {
     }
 }
 
-/// Sends what each row says to a target of its own, and compares the answer, in the words that
+/// Sends what each row of the tables says to a target of its own, and compares the answer, in the words that
 /// `words` finds. The target serves others afterwards.
-fn check(protocol: Protocol, table: &[Fault], words: fn(Vec<u8>) -> String) {
+fn check(protocol: Protocol, tables: &[&[Fault]], words: fn(Vec<u8>) -> String) {
     let mut wrong = Vec::new();
-    for fault in table {
+    for fault in tables.iter().copied().flatten() {
         let mut peer = Peer::new(protocol, fault.state);
         peer.puppet.put(&(fault.bytes)(&peer));
         let (bytes, ended) = peer.hears();
@@ -154,8 +160,12 @@ fn check(protocol: Protocol, table: &[Fault], words: fn(Vec<u8>) -> String) {
 }
 
 /// The rows of one protocol in the page.
-fn check_rows(name: &str, table: &[Fault]) {
-    let rows = table.iter().map(|fault| row(&[fault.what, fault.section, fault.answer]));
+fn check_rows(name: &str, tables: &[&[Fault]]) {
+    let rows = tables
+        .iter()
+        .copied()
+        .flatten()
+        .map(|fault| row(&[fault.what, fault.section, fault.answer]));
     check_page("hostile-peers.md", name, &["Fault", "Section", "Answer"], rows);
 }
 
@@ -167,42 +177,49 @@ fn join(mut parts: Vec<String>) -> String {
 
 #[test]
 fn nvme_tcp() {
-    check(Protocol::NvmeTcp, nvme_tcp::TABLE, nvme_tcp::words);
-    check_rows("nvme-tcp", nvme_tcp::TABLE);
+    let tables = [nvme_tcp::TABLE, nvme_tcp_data::TABLE];
+    check(Protocol::NvmeTcp, &tables, nvme_tcp::words);
+    check_rows("nvme-tcp", &tables);
 }
 
 #[test]
 fn fabrics() {
-    check(Protocol::NvmeTcp, fabrics::TABLE, nvme_tcp::words);
-    check_rows("fabrics", fabrics::TABLE);
+    let tables = [fabrics::TABLE];
+    check(Protocol::NvmeTcp, &tables, nvme_tcp::words);
+    check_rows("fabrics", &tables);
 }
 
 #[test]
 fn nvme() {
-    check(Protocol::NvmeTcp, nvme::TABLE, nvme_tcp::words);
-    check_rows("nvme", nvme::TABLE);
+    let tables = [nvme::TABLE];
+    check(Protocol::NvmeTcp, &tables, nvme_tcp::words);
+    check_rows("nvme", &tables);
 }
 
 #[test]
 fn iscsi() {
-    check(Protocol::Iscsi, iscsi::TABLE, iscsi::words);
-    check_rows("iscsi", iscsi::TABLE);
+    let tables = [iscsi_login::TABLE, iscsi_commands::TABLE];
+    check(Protocol::Iscsi, &tables, iscsi::words);
+    check_rows("iscsi", &tables);
 }
 
 #[test]
 fn iscsi_digests() {
-    check(Protocol::Iscsi, iscsi_digests::TABLE, iscsi_digests::words);
-    check_rows("iscsi-digests", iscsi_digests::TABLE);
+    let tables = [iscsi_digests::TABLE];
+    check(Protocol::Iscsi, &tables, iscsi_digests::words);
+    check_rows("iscsi-digests", &tables);
 }
 
 #[test]
 fn scsi() {
-    check(Protocol::Iscsi, scsi::TABLE, iscsi::words);
-    check_rows("scsi", scsi::TABLE);
+    let tables = [scsi::TABLE];
+    check(Protocol::Iscsi, &tables, iscsi::words);
+    check_rows("scsi", &tables);
 }
 
 #[test]
 fn nbd() {
-    check(Protocol::Nbd, nbd::TABLE, nbd::words);
-    check_rows("nbd", nbd::TABLE);
+    let tables = [nbd::TABLE, nbd_requests::TABLE];
+    check(Protocol::Nbd, &tables, nbd::words);
+    check_rows("nbd", &tables);
 }

@@ -1,6 +1,6 @@
 //! NVMe: admin and I/O commands, field by field (Base 2.1, NVM Command Set 1.1).
 
-use super::State::{Admin, Ready};
+use super::PeerState::{Admin, Ready};
 use super::nvme_tcp::with;
 use super::{Fault, fault};
 use crate::wire;

@@ -1,6 +1,6 @@
 //! SCSI: CDBs over iSCSI (SPC-4, SBC-3).
 
-use super::State::Ready;
+use super::PeerState::Ready;
 use super::iscsi::{READ, WRITE, command, moving, pdu, read_cdb, scsi, with};
 use super::{Fault, fault};
 

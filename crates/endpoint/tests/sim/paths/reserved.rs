@@ -22,13 +22,13 @@ fn reserving() -> ConnectOptions {
 }
 
 /// A target whose reservations outlive it, and its disk, which is open and reserved.
-struct Stage {
+struct Testbed {
     rig: Rig,
     disk: Cached,
     table: ReservationTable,
 }
 
-impl Stage {
+impl Testbed {
     fn new() -> Self {
         let disk = Cached::default();
         let mut rig = Rig::over(Protocol::NvmeTcp, PathOptions::default(), disk.device());
@@ -109,7 +109,7 @@ impl Stage {
 
 #[test]
 fn what_the_target_has_lost_is_written_again_while_the_reservation_is_held() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let write = stage.rig.write(5, 1);
     stage.rig.succeed(write);
     let other = stage.other();
@@ -126,7 +126,7 @@ fn what_the_target_has_lost_is_written_again_while_the_reservation_is_held() {
 
 #[test]
 fn nothing_is_written_again_when_another_host_has_taken_the_reservation() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let write = stage.rig.write(5, 1);
     stage.rig.succeed(write);
     let other = stage.other();
@@ -154,7 +154,7 @@ fn nothing_is_written_again_when_another_host_has_taken_the_reservation() {
 
 #[test]
 fn nothing_is_written_again_when_the_target_has_forgotten_the_reservation() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let write = stage.rig.write(5, 1);
     stage.rig.succeed(write);
     stage.rig.kill_target();
@@ -171,7 +171,7 @@ fn nothing_is_written_again_when_the_target_has_forgotten_the_reservation() {
 
 #[test]
 fn a_disk_that_another_host_has_reserved_is_not_opened_and_one_that_is_closed_is_free() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let host = HostIdentity {
         nqn: Nqn::new("nqn.2026-01.example.host:third").unwrap(),
         id: Id128([3; 16]),
@@ -192,7 +192,7 @@ fn a_disk_that_another_host_has_reserved_is_not_opened_and_one_that_is_closed_is
 
 #[test]
 fn an_opening_of_the_same_host_takes_the_place_of_an_earlier_one() {
-    let mut stage = Stage::new();
+    let mut stage = Testbed::new();
     let later = stage.open(&reserving()).unwrap();
     let write = stage.rig.write(5, 1);
     assert_eq!(
