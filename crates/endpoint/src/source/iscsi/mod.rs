@@ -1,5 +1,5 @@
-//! The iSCSI initiator: [`open`] a logical unit as a block device, or [`discover`] what targets an
-//! address offers.
+//! The iSCSI initiator: [`begin`] to open a logical unit as a block device, or [`discover`] what
+//! targets an address offers.
 //!
 //! Each queue has a session of its own, with one connection (MC/S is not used). Sessions are opened
 //! on the control loop; each then waits there, looked after by the driver `IdleSessions`, until the
@@ -56,11 +56,6 @@ pub fn begin(url: &IscsiUrl, options: &ConnectOptions) -> Result<Pending<Arc<Isc
     }
     let whom = whom(url.to_string(), url, options);
     options.control.begin(move |on, done| open_device(on, whom, configs, (lun, isids), done))
-}
-
-/// As [`begin`], and waits: not for threads of event loops.
-pub fn open(url: &IscsiUrl, options: &ConnectOptions) -> Result<Arc<IscsiDevice>, Error> {
-    begin(url, options)?.wait()
 }
 
 /// The targets that an address offers; of the URL only address and user count. Waits for them, at

@@ -1,4 +1,4 @@
-//! The NBD client: [`open`] an export as a block device.
+//! The NBD client: [`begin`] to open an export as a block device.
 
 mod device;
 mod handshake;
@@ -27,11 +27,6 @@ pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, 
 pub fn begin(url: &NbdUrl, options: &ConnectOptions) -> Result<Pending<Arc<NbdDevice>>, Error> {
     let (negotiation, url, kept) = (Negotiation::new(url, options)?, url.clone(), options.clone());
     options.control.begin(move |on, done| open_device(on, url, kept, negotiation, done))
-}
-
-/// As [`begin`], and waits: not for threads of event loops.
-pub fn open(url: &NbdUrl, options: &ConnectOptions) -> Result<Arc<NbdDevice>, Error> {
-    begin(url, options)?.wait()
 }
 
 /// What comes of one connection.

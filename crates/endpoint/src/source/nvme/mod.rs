@@ -67,20 +67,14 @@ pub fn discover(
     address: &HostPort,
     options: &ConnectOptions,
 ) -> Result<DiscoveryResult, Error> {
+    let (name, found) = (address.to_string(), find(address, options));
     match transport {
-        NvmeTransport::Tcp => discover_over::<TcpLink>(address, options),
+        NvmeTransport::Tcp => session::discover::<TcpLink>(name, options, found),
         NvmeTransport::Rdma => {
             check_rdma(options)?;
-            discover_over::<RdmaLink>(address, options)
+            session::discover::<RdmaLink>(name, options, found)
         }
     }
-}
-
-pub(crate) fn discover_over<L: Link<Place = Vec<SocketAddr>>>(
-    address: &HostPort,
-    options: &ConnectOptions,
-) -> Result<DiscoveryResult, Error> {
-    session::discover::<L>(address.to_string(), options, find(address, options))
 }
 
 /// Options that make no sense over RDMA.

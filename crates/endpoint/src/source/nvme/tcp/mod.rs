@@ -10,7 +10,7 @@ pub use transport::TcpLink;
 use crate::source::nvme;
 use crate::source::nvme::device::NvmeDevice;
 use crate::source::nvme::session;
-use crate::url::{HostPort, NvmeUrl};
+use crate::url::{HostPort, NvmeTransport, NvmeUrl};
 use std::sync::Arc;
 use weft_block::{Error, Pending};
 use weft_proto::nvme::host::DiscoveryResult;
@@ -44,5 +44,5 @@ pub fn begin(
 
 /// Reads the discovery log at an address, and waits for it, at most for the connect timeout.
 pub fn discover(address: &HostPort, options: &ConnectOptions) -> Result<DiscoveryResult, Error> {
-    nvme::discover_over::<TcpLink>(address, options)
+    nvme::discover(NvmeTransport::Tcp, address, options)
 }
