@@ -10,6 +10,8 @@
 //! * [`TellingAll`] has all gateways told of a change that they are to act by.
 //! * [`Gateway`] is one gateway's part: it joins, proves that it is alive (beats), follows the
 //!   record, and replaces gateways that have died.
+//! * [`GatewayProcess`] is what its process does around that: it carries out administrators' orders,
+//!   and ends when it has lost the cluster.
 //!
 //! # What holds
 //! * At most one gateway whose I/O the store still accepts is optimized for an ANA group. A group
@@ -22,9 +24,11 @@
 
 mod exchange;
 mod gateway;
+mod isolation;
 pub mod limits;
 mod name;
 pub mod placement;
+mod process;
 mod record;
 pub mod reservations;
 mod rules;
@@ -34,6 +38,7 @@ mod watching;
 pub use exchange::{Access, Answer, Ending, Other, Output, Request, Role, Settings, Wish};
 pub use gateway::Gateway;
 pub use name::{InvalidName, Name};
+pub use process::{Event, GatewayProcess, Order};
 pub use record::{AnaGroup, FORMAT, GatewayRecord, Member, Record, RecordError};
 pub use telling::{Telling, TellingAll, TellingStep};
 pub use watching::Beat;

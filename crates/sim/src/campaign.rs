@@ -104,11 +104,15 @@ pub fn all(cli: &Cli) -> ExitCode {
     });
     let sums = sums.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let minutes = start.elapsed().as_secs_f64() / 60.0;
-    let Sums { runs, failed, operations: [ended, without], opened, virtual_s, longest } = sums;
+    let Sums { runs, failed, operations: [ended, without], opened, losses, virtual_s, longest } =
+        sums;
     if let Some((seed, [took, allowed])) = longest {
         println!(
             "the longest operation after everything healed took {took:.1?} of the {allowed:.1?} that its options allow (seed {seed})"
         );
+    }
+    if losses > 0 {
+        println!("{losses} gateways ended because they had lost the cluster");
     }
     println!(
         "{runs} runs, {failed} failed; {ended} operations ({without} without success), {opened} devices opened, {:.1} h of virtual time; {:.0} runs a minute with {} jobs",
@@ -140,6 +144,7 @@ struct Sums {
     failed: u64,
     operations: [u64; 2],
     opened: u64,
+    losses: u64,
     virtual_s: f64,
     /// The operation that came closest to what its options allow, and its seed.
     longest: Option<(u64, [Duration; 2])>,
@@ -151,6 +156,7 @@ impl Sums {
         self.failed += u64::from(report.violation.is_some());
         self.operations = [0, 1].map(|n| self.operations[n] + report.operations[n]);
         self.opened += report.opened;
+        self.losses += report.losses;
         self.virtual_s += report.span.as_secs_f64();
         let share =
             |[took, allowed]: [Duration; 2]| took.as_secs_f64() / allowed.as_secs_f64().max(1.0);

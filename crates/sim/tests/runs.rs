@@ -49,6 +49,15 @@ fn groups_keep_their_promises_and_have_one_history() {
     }
 }
 
+/// The rule of `weft_group` runs here that ends a gateway, and the others go on.
+#[test]
+fn gateways_that_lose_the_cluster_end() {
+    let wanted = Wanted { scene: Some(Scene::Group), ..Wanted::default() };
+    let reports: Vec<_> = (0..7).map(|seed| run(seed, wanted, &Journal::new(false))).collect();
+    assert!(reports.iter().any(|report| report.losses > 0));
+    assert!(reports.iter().all(|report| report.violation.is_none()));
+}
+
 #[test]
 fn who_listens_changes_nothing() {
     for seed in 0..6 {

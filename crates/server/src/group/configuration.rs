@@ -1,7 +1,7 @@
 //! What a group serves: a configuration in the cluster (`docs/ceph.md`), which any gateway changes
 //! by compare-and-set and all follow.
 
-use super::driver::Event;
+use super::driver::Input;
 use super::store::{Store, Word};
 use super::{lock, thread};
 use crate::config::group::{self, GroupConfig};
@@ -14,6 +14,7 @@ use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
 use weft_endpoint::inventory::Inventory;
+use weft_group::Event;
 use weft_group::placement::Weights;
 
 /// How often a gateway looks by itself whether the configuration has changed.
@@ -92,7 +93,7 @@ impl Configuration {
     pub(super) fn serve(
         self: &Arc<Self>,
         served: &Arc<Served>,
-        events: Sender<Event>,
+        inputs: Sender<Input>,
     ) -> Result<(), Error> {
         let Some(looking) = lock(&self.looking).take() else { return Ok(()) };
         let (this, served) = (Arc::downgrade(self), Arc::downgrade(served));
@@ -107,7 +108,8 @@ impl Configuration {
                 served.listen_late();
                 let now = Some(weights_of(&served.inventory.now()));
                 if weights != now {
-                    let _ = events.send(Event::Weights(now.clone().unwrap_or_default()));
+                    let told = Event::Weights(now.clone().unwrap_or_default());
+                    let _ = inputs.send(Input::Event(told));
                     weights = now;
                 }
                 drop((this, served));

@@ -3,9 +3,9 @@
 //!
 //! * `listeners`: where others reach this gateway.
 //! * `store`: the objects of the group in the cluster, and the threads that wait for them.
-//! * `driver`: runs the engine of `weft-group` on a thread of its own, and has hosts served as it
-//!   says.
-//! * `lost`: ends a gateway that has lost the cluster.
+//! * `driver`: runs the engine of `weft-group` on a thread of its own.
+//! * `serving`: has hosts served as the group says.
+//! * `monitors`: asks the monitors of the cluster whether they are there.
 //! * `watch`: hears of changes that other gateways make.
 //! * `reservations`: those of hosts, which all gateways keep.
 //! * `configuration`: what the group serves, which all gateways share.
@@ -14,8 +14,9 @@
 mod configuration;
 mod driver;
 mod listeners;
-mod lost;
+mod monitors;
 mod reservations;
+mod serving;
 mod store;
 pub mod verbs;
 mod watch;
@@ -25,7 +26,7 @@ pub use configuration::Configuration;
 use crate::config::Desired;
 use crate::config::desired::{DesiredState, concatenate};
 use crate::served::Served;
-use driver::{Event, Serving};
+use driver::Input;
 use listeners::advertised;
 use reservations::SharedReservations;
 use std::net::IpAddr;
@@ -84,7 +85,7 @@ pub struct Group {
     pub cntlids: (u16, u16),
     /// The reservations of its namespaces, which all gateways share.
     pub reservations: ReservationTable,
-    events: Sender<Event>,
+    inputs: Sender<Input>,
     seen: Arc<Mutex<Seen>>,
     ended: Mutex<Option<mpsc::Receiver<Ending>>>,
 }
@@ -178,15 +179,10 @@ impl Group {
             beat: Duration::from_millis(BEAT_MS),
             lease: Duration::from_millis(LEASE_MS),
         };
-        let (events, taken) = mpsc::channel();
+        let (inputs, taken) = mpsc::channel();
         let seen = Arc::new(Mutex::new(Seen::default()));
         let configuration = Configuration::new(Arc::clone(&store));
-        let started = driver::start(
-            settings,
-            Arc::clone(&store),
-            (events.clone(), taken),
-            Arc::clone(&seen),
-        )?;
+        let started = driver::start(settings, &store, (inputs.clone(), taken), Arc::clone(&seen))?;
         let cntlids = match started.joined.recv_timeout(JOIN) {
             Ok(cntlids) => cntlids,
             Err(RecvTimeoutError::Timeout) => {
@@ -210,7 +206,7 @@ impl Group {
         };
         let reservations =
             ReservationTable::shared(Arc::new(SharedReservations::new(Arc::clone(&store))?));
-        watch::start(&store, events.clone(), &configuration, reservations.clone())?;
+        watch::start(&store, inputs.clone(), &configuration, reservations.clone())?;
         Ok(Arc::new(Self {
             name: args.group.to_string(),
             gateway: args.gateway.clone(),
@@ -219,7 +215,7 @@ impl Group {
             access: args.access.clone(),
             cntlids,
             reservations,
-            events,
+            inputs,
             seen,
             ended: Mutex::new(Some(started.ended)),
         }))
@@ -260,9 +256,8 @@ impl Group {
         served: &Arc<Served>,
         end: impl FnOnce(Ending) + Send + 'static,
     ) -> Result<(), Error> {
-        let serving = Serving::new(Arc::clone(&served.inventory));
-        self.configuration.serve(served, self.events.clone())?;
-        let _ = self.events.send(Event::Serve(serving));
+        self.configuration.serve(served, self.inputs.clone())?;
+        let _ = self.inputs.send(Input::Serve(Arc::clone(&served.inventory)));
         let Some(ended) = lock(&self.ended).take() else { return Ok(()) };
         thread("end", move || {
             if let Ok(ending) = ended.recv() {
@@ -274,19 +269,19 @@ impl Group {
     /// Gives what this gateway serves to the others, and waits until they have it, for a bounded
     /// time. It still belongs to the group.
     pub fn leave(&self) {
-        self.wait_for(Event::Leave);
+        self.wait_for(Input::Leave);
     }
 
     /// Leaves the group, as nothing of this gateway can be executed any more, and waits for that
     /// for a bounded time. Without this call the others keep its client out of the cluster when
     /// they do not hear of it any more.
     pub fn closed(&self) {
-        self.wait_for(Event::Closed);
+        self.wait_for(Input::Closed);
     }
 
-    fn wait_for(&self, event: impl FnOnce(mpsc::Sender<()>) -> Event) {
+    fn wait_for(&self, input: impl FnOnce(mpsc::Sender<()>) -> Input) {
         let (done, ended) = mpsc::channel();
-        if self.events.send(event(done)).is_ok() {
+        if self.inputs.send(input(done)).is_ok() {
             // The other end goes when it is done.
             let _ = ended.recv_timeout(LEAVE);
         }
@@ -295,7 +290,7 @@ impl Group {
     /// Carries out an administrator's order; returns when it is in the record.
     pub fn wish(&self, wish: Wish) -> Result<(), String> {
         let (done, carried) = mpsc::channel();
-        let sent = self.events.send(Event::Wish(wish, done));
+        let sent = self.inputs.send(Input::Wish(wish, done));
         match sent.map(|()| carried.recv_timeout(Duration::from_secs(10))) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(RecvTimeoutError::Timeout)) => {

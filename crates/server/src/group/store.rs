@@ -7,7 +7,7 @@
 //! | `weft.GROUP.configuration` | what the group serves, by compare-and-set |
 //! | `weft.GROUP.reservations.UUID` | reservations of a namespace, by compare-and-set |
 
-use super::driver::Event;
+use super::driver::Input;
 use super::{Joining, thread};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_ceph::{Message, ObjectError, Objects, Watch};
 use weft_group::limits::RECORD_BYTES_MAX;
-use weft_group::{Answer, Beat, Name, Request};
+use weft_group::{Answer, Beat, Event, Name, Request};
 
 /// What gateways tell each other: which object has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,11 +186,11 @@ impl Store {
 pub struct Worker(Sender<Request>);
 
 impl Worker {
-    /// Starts one, whose answers become events.
+    /// Starts one, whose answers become inputs of the driver.
     pub fn start(
         name: &str,
         store: &Arc<Store>,
-        (events, event): (Sender<Event>, fn(Answer) -> Event),
+        (inputs, event): (Sender<Input>, fn(Answer) -> Event),
     ) -> Result<Self, Error> {
         let (requests, taken) = mpsc::channel::<Request>();
         let store = Arc::clone(store);
@@ -208,7 +208,7 @@ impl Worker {
                 if let (Request::Write { .. }, Answer::Written(_)) = (&request, &answer) {
                     store.tell(Word::Record);
                 }
-                if events.send(event(answer)).is_err() {
+                if inputs.send(Input::Event(event(answer))).is_err() {
                     break;
                 }
             }

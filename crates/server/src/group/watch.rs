@@ -2,7 +2,7 @@
 //! should the watch be lost.
 
 use super::configuration::Configuration;
-use super::driver::Event;
+use super::driver::Input;
 use super::store::{Store, Word};
 use super::thread;
 use std::sync::mpsc::Sender;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use weft_block::Error;
 use weft_ceph::Message;
 use weft_endpoint::reservations::ReservationTable;
+use weft_group::Event;
 
 /// How often the watch is looked after.
 const LOOK: Duration = Duration::from_secs(2);
@@ -18,7 +19,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Starts to hear.
 pub fn start(
     store: &Arc<Store>,
-    events: Sender<Event>,
+    inputs: Sender<Input>,
     configuration: &Arc<Configuration>,
     reservations: ReservationTable,
 ) -> Result<(), Error> {
@@ -31,7 +32,7 @@ pub fn start(
                 drop(kept.take());
                 let heard = hearing(
                     store.instance,
-                    events.clone(),
+                    inputs.clone(),
                     Arc::downgrade(&known),
                     reservations.clone(),
                 );
@@ -43,7 +44,7 @@ pub fn start(
                 }
                 // What happened meanwhile was not told.
                 known.look();
-                let _ = events.send(Event::Changed);
+                let _ = inputs.send(Input::Event(Event::Changed));
                 reservations.missed(Box::new(|| ()));
             }
             drop(known);
@@ -56,7 +57,7 @@ pub fn start(
 /// What is done with each message.
 fn hearing(
     instance: u64,
-    events: Sender<Event>,
+    inputs: Sender<Input>,
     configuration: Weak<Configuration>,
     reservations: ReservationTable,
 ) -> impl Fn(Message) + Send + Sync + 'static {
@@ -68,7 +69,7 @@ fn hearing(
         }
         word => {
             if word != Some(Word::Configuration) {
-                let _ = events.send(Event::Changed);
+                let _ = inputs.send(Input::Event(Event::Changed));
             }
             if word != Some(Word::Record)
                 && let Some(configuration) = configuration.upgrade()

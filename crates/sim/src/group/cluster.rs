@@ -6,22 +6,19 @@
 //! keeps it, until it is kept out of the cluster. An image may be without: then every client writes
 //! at once.
 
-use super::shared::Shared;
+use super::objects::{Client, ReservationObjects};
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_group::{Answer, Beat, Name, Record, Request};
 use weft_io::Time;
-
-/// A client of the cluster: a process of a gateway.
-pub type Client = u64;
 
 /// See the module.
 pub struct Cluster {
     /// The blocks of the image.
     pub store: Arc<Store>,
     /// What the gateways keep of reservations.
-    pub shared: Shared,
+    pub objects: ReservationObjects,
     /// The life of the group, as its record says.
     pub life: u64,
     /// Who belongs to the group, as its record says.
@@ -50,7 +47,7 @@ impl Cluster {
     pub fn new(store: Arc<Store>, has_lock: bool) -> Self {
         Self {
             store,
-            shared: Shared::default(),
+            objects: ReservationObjects::default(),
             life: 0,
             members: BTreeSet::new(),
             closed: BTreeSet::new(),
@@ -137,7 +134,7 @@ impl Cluster {
             Request::Fence(client) => {
                 let client = number(client);
                 self.blocklist.insert(client);
-                self.shared.forget(client);
+                self.objects.forget(client);
                 Answer::Fenced
             }
         }
@@ -204,10 +201,15 @@ impl Cluster {
         if self.holder == Some(client) {
             self.holder = None;
         }
-        self.shared.forget(client);
+        self.objects.forget(client);
         self.closed.insert(client);
         true
     }
+}
+
+/// The cluster, whatever has become of whoever had it last.
+pub fn lock(cluster: &Mutex<Cluster>) -> MutexGuard<'_, Cluster> {
+    cluster.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// As the record has it.

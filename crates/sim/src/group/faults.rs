@@ -1,6 +1,6 @@
 //! What goes wrong in a run of a group, and when: drawn from the seed before the run begins.
 
-use super::gateway::LEASE;
+use super::reach::LEASE;
 use crate::config::Config;
 use crate::faults::fraction;
 use core::time::Duration;
@@ -32,6 +32,8 @@ pub(super) enum Fault {
     Kill(u64, Duration),
     /// A gateway does not reach the cluster for a while.
     ClusterCut(u64, Duration),
+    /// A gateway reaches nothing of the cluster but its monitors for a while.
+    StorageCut(u64, Duration),
     /// A gateway ends in order and starts again.
     Leave(u64),
     /// The cluster is slow, and holds operations back, for a while.
@@ -61,6 +63,8 @@ fn draw(config: &Config, rng: &mut Rng) -> Fault {
         3 | 4 => Fault::Partition(which, fraction(config.quiesce / 4, rng)),
         5..=7 => Fault::Pause(which, long),
         8..=10 => Fault::Kill(which, Duration::from_millis(rng.magnitude(20_000))),
+        // The upper half of the number decides nothing else.
+        11 | 12 if !is_fast && which >> 32 & 3 == 0 => Fault::StorageCut(which, long),
         11 | 12 if !is_fast => Fault::ClusterCut(which, long),
         13 => Fault::Leave(which),
         // What a gateway or the cluster holds back, they lose as well.

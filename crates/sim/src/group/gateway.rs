@@ -1,19 +1,23 @@
 //! A gateway: a process that serves the image, and its part in the group.
 
-use super::cluster::{Client, Cluster};
+use super::cluster::{Cluster, lock};
+use super::cluster_link::{ClusterLink, way};
 use super::image::Image;
-use super::late::Late;
-use super::sharing::Sharing;
+use super::late_writes::LateWrites;
+use super::objects::Client;
+use super::reach::{LEASE, Reach, SILENCE};
+use super::shared_reservations::SharedReservations;
 use crate::faults::fraction;
 use crate::journal::Journal;
 use crate::serving::{Served, Server};
 use core::time::Duration;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use weft_block::AccessState;
-use weft_group::limits::ANA_GROUPS;
 use weft_group::placement::Weights;
-use weft_group::{Access, Answer, Ending, Gateway, Name, Output, Request, Role, Settings};
+use weft_group::{
+    Access, Answer, Ending, Event, GatewayProcess, Member, Name, Order, Request, Role, Settings,
+};
 use weft_io::Time;
 use weft_io::sim::{Rng, World};
 
@@ -23,12 +27,6 @@ const GROUP: u32 = 1;
 /// How often gateways tell that they are alive.
 pub const BEAT: Duration = Duration::from_millis(500);
 
-/// How long a gateway may serve after its last beat.
-pub const LEASE: Duration = Duration::from_secs(4);
-
-/// Longest way to the cluster or back.
-const WAY: Duration = Duration::from_millis(40);
-
 /// The longest that it takes until all of a cluster keeps a client out.
 const FENCING: Duration = Duration::from_secs(4);
 
@@ -36,39 +34,36 @@ const FENCING: Duration = Duration::from_secs(4);
 /// the lease.
 const TELLING: Duration = Duration::from_millis(300);
 
-/// Something on its way to the cluster, or back.
-enum Message {
-    /// And when.
-    Asked(Request, Time),
-    Answered(Request, Answer, Time),
-}
-
 /// See the module.
-pub struct Member {
+pub struct Gateway {
     pub server: Server,
     /// A process is there, which may not serve yet.
     is_running: bool,
     /// Its reservations, if the group keeps any.
-    sharing: Option<Sharing>,
+    reservations: Option<SharedReservations>,
     /// What it may execute late.
-    late: Option<Late>,
+    late: Option<LateWrites>,
     cluster: Arc<Mutex<Cluster>>,
     name: Name,
     /// The process that runs, or ran last.
     pub client: Client,
     starts: u64,
-    engine: Option<Gateway>,
+    engine: Option<GatewayProcess>,
+    /// The role that its hosts know.
     role: Option<Role>,
     /// Another role, and when its hosts have been told of it.
     next_role: Option<(Time, Role)>,
     /// When the last beat was sent that it knows to be confirmed.
     beat_sent: Time,
-    /// When it arrives, and of which process it is.
-    messages: Vec<(Time, Client, Message)>,
+    pub link: ClusterLink,
     /// The process does not run until then.
     pub paused_until: Time,
-    /// The cluster is not reached until then.
-    pub cut_until: Time,
+    /// The process has had hosts served.
+    has_served: bool,
+    /// What it reaches of the cluster.
+    reach: Reach,
+    /// How often a process has ended because it had lost the cluster.
+    pub losses: u64,
     /// It starts again then, unless something runs.
     pub starts_at: Option<Time>,
     /// Others have what it served, and it ends when nothing is under way.
@@ -80,33 +75,29 @@ pub struct Member {
     rng: Rng,
 }
 
-pub fn lock(cluster: &Mutex<Cluster>) -> MutexGuard<'_, Cluster> {
-    cluster.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How long a message to the cluster or back takes.
-pub fn way(rng: &mut Rng) -> Duration {
-    Duration::from_nanos(rng.within(1_000_000, WAY.as_nanos() as u64))
-}
-
-impl Member {
+impl Gateway {
     pub fn new(n: usize, server: Server, cluster: &Arc<Mutex<Cluster>>, mut rng: Rng) -> Self {
+        let name = Name::new(&format!("gateway-{n}")).expect("a name");
+        // What is asked of the monitors does not change the rest of the history.
+        let own = Rng::new(rng.clone().bits());
         Self {
             server,
             is_running: false,
-            sharing: None,
+            reservations: None,
             late: None,
             cluster: Arc::clone(cluster),
-            name: Name::new(&format!("gateway-{n}")).expect("a name"),
+            link: ClusterLink::new(cluster, name.clone(), own),
+            name,
             client: n as u64,
             starts: 0,
             engine: None,
             role: None,
             next_role: None,
             beat_sent: Time::ZERO,
-            messages: Vec::new(),
             paused_until: Time::ZERO,
-            cut_until: Time::ZERO,
+            has_served: false,
+            reach: Reach::default(),
+            losses: 0,
             starts_at: Some(Time::ZERO + Duration::from_nanos(rng.within(0, 3_000_000_000))),
             is_closing: false,
             is_closed: false,
@@ -124,19 +115,20 @@ impl Member {
     }
 
     /// Shares its reservations with the other gateways.
-    pub fn share(&mut self, sharing: Sharing) {
-        self.sharing = Some(sharing);
+    pub fn share(&mut self, reservations: SharedReservations) {
+        self.reservations = Some(reservations);
     }
 
     /// Tells the oracle what it executes late and may.
-    pub fn tell_late(&mut self, late: Late) {
+    pub fn tell_late(&mut self, late: LateWrites) {
         self.late = Some(late);
     }
 
     /// Something that it was asked for may be done later than usual.
     pub fn is_busy(&self, now: Time) -> bool {
-        now < self.paused_until.max(self.cut_until)
-            || self.sharing.as_ref().is_some_and(Sharing::is_busy)
+        now < self.paused_until
+            || self.link.is_cut(now)
+            || self.reservations.as_ref().is_some_and(SharedReservations::is_busy)
     }
 
     /// It stands still, or is kept out and has not noticed that.
@@ -164,21 +156,22 @@ impl Member {
         };
         self.server.serve_instead(Served::Own(Arc::new(image)));
         self.is_running = true;
-        let mut engine = Gateway::new(Settings {
+        let settings = Settings {
             name: self.name.clone(),
             instance: self.client,
             client: self.client.to_string(),
             listeners: vec![self.server.url()],
             beat: BEAT,
             lease: LEASE,
-        });
-        engine.set_weights(Weights::from([(GROUP, 1)]));
+        };
+        let engine = GatewayProcess::new(settings, SILENCE);
         (self.engine, self.role, self.next_role) = (Some(engine), None, None);
-        (self.is_closing, self.is_closed) = (false, false);
-        if self.sharing.is_none() {
+        (self.is_closing, self.is_closed, self.has_served) = (false, false, false);
+        self.tell(world.now(), Event::Weights(Weights::from([(GROUP, 1)])));
+        if self.reservations.is_none() {
             self.begin_serving(world, journal);
         }
-        lock(&self.cluster).set_cut(self.client, world.now() < self.cut_until);
+        lock(&self.cluster).set_cut(self.client, self.link.is_cut(world.now()));
     }
 
     /// Lets hosts in, as the group says.
@@ -186,24 +179,30 @@ impl Member {
         world.power_on(self.server.host);
         self.server.start(world, journal);
         self.set_access(self.role.as_ref().map_or(AccessState::Inaccessible, access));
+        self.tell(world.now(), Event::Ready);
+    }
+
+    /// Tells the engine what has happened.
+    fn tell(&mut self, now: Time, event: Event) {
+        let clock = self.clock(now);
         if let Some(engine) = &mut self.engine {
-            engine.set_ready();
+            engine.take(clock, event);
         }
     }
 
     /// What hosts reserve is read before they are served.
     fn look_after_reservations(&mut self, world: &mut World, journal: &Journal) {
         let now = world.now();
-        let Some(sharing) = &mut self.sharing else { return };
-        sharing.go_on(now, now < self.cut_until);
+        let Some(reservations) = &mut self.reservations else { return };
+        reservations.go_on(now, self.link.is_cut(now));
         if self.is_closed || self.server.is_running() {
             return;
         }
-        if sharing.has_failed() {
+        if reservations.has_failed() {
             journal.tell(&self.server.name, format_args!("cannot read the reservations"));
             return self.kill(world, journal, Duration::from_secs(1));
         }
-        if let Some(table) = sharing.loaded() {
+        if let Some(table) = reservations.loaded() {
             self.server.reserve_in(table);
             self.begin_serving(world, journal);
         }
@@ -220,8 +219,8 @@ impl Member {
         if self.server.is_running() {
             self.server.kill(world, journal);
         }
-        if let Some(sharing) = &mut self.sharing {
-            sharing.end();
+        if let Some(reservations) = &mut self.reservations {
+            reservations.end();
         }
         self.is_running = false;
         lock(&self.cluster).set_silent(self.client, true);
@@ -231,10 +230,8 @@ impl Member {
     }
 
     /// The process gives away what it has, and ends.
-    pub fn leave(&mut self) {
-        if let Some(engine) = &mut self.engine {
-            engine.leave();
-        }
+    pub fn leave(&mut self, now: Time) {
+        self.tell(now, Event::Leave);
     }
 
     /// Whether it serves as the gateway that is optimized, and the cluster takes its writes.
@@ -250,16 +247,17 @@ impl Member {
         let now = world.now();
         {
             let mut cluster = lock(&self.cluster);
-            cluster.set_cut(self.client, now < self.cut_until);
+            cluster.set_cut(self.client, self.link.is_cut(now));
             cluster.set_silent(self.client, now < self.paused_until || !self.is_running);
         }
         if self.starts_at.is_some_and(|at| at <= now) && !self.is_running() {
             self.start(world, journal);
         }
-        self.carry(now);
-        if let Some(sharing) = &mut self.sharing {
-            sharing.carry(now, now < self.cut_until);
+        self.link.carry(now, &mut self.rng);
+        if let Some(reservations) = &mut self.reservations {
+            reservations.carry(now, self.link.is_cut(now));
         }
+        self.reach.note(now, self.is_running && now >= self.paused_until, &self.link);
         if now < self.paused_until || self.engine.is_none() {
             return;
         }
@@ -271,11 +269,14 @@ impl Member {
         self.hear(now);
         self.act(world, journal);
         if let Some((_, role)) = self.next_role.take_if(|(at, _)| *at <= now) {
-            self.serve(role, journal);
+            self.serve(role, now, journal);
             self.act(world, journal);
         }
         self.look_after_reservations(world, journal);
         self.check_lease(now, journal);
+        if self.has_served && self.has_company() {
+            self.reach.check_life(now, &self.name, journal);
+        }
         if self.is_closing && !self.is_closed && lock(&self.cluster).close(self.client, now) {
             self.close(world, journal);
         }
@@ -287,99 +288,71 @@ impl Member {
         if self.server.is_running() {
             self.server.kill(world, journal);
         }
-        if let Some(engine) = &mut self.engine {
-            engine.closed();
-        }
+        self.tell(world.now(), Event::Closed);
         self.act(world, journal);
-    }
-
-    /// Carries messages to the cluster. What a partition holds back arrives behind it, also of a
-    /// process that is dead.
-    fn carry(&mut self, now: Time) {
-        let (due, later) =
-            core::mem::take(&mut self.messages).into_iter().partition(|(at, _, message)| {
-                *at <= now && now >= self.cut_until && matches!(message, Message::Asked(..))
-            });
-        self.messages = later;
-        for (_, client, message) in Vec::into_iter(due) {
-            let Message::Asked(asked, sent) = message else { continue };
-            let answer = lock(&self.cluster).execute((&self.name, client), &asked);
-            let at = now + way(&mut self.rng);
-            self.messages.push((at, client, Message::Answered(asked, answer, sent)));
-        }
     }
 
     /// Hears the answers that have arrived.
     fn hear(&mut self, now: Time) {
+        for (event, asked_at) in self.link.arrived(self.client, now) {
+            if matches!(event, Event::Beats(Answer::Beats(..))) {
+                self.beat_sent = asked_at;
+            }
+            self.tell(now, event);
+        }
+    }
+
+    /// Does what the engine orders.
+    fn act(&mut self, world: &mut World, journal: &Journal) {
+        let now = world.now();
         let clock = self.clock(now);
-        let Self { messages, engine: Some(engine), client, cut_until, beat_sent, .. } = self else {
-            return;
-        };
-        let is_due = |(at, _, message): &mut (Time, Client, Message)| {
-            *at <= now && now >= *cut_until && matches!(message, Message::Answered(..))
-        };
-        for (_, of, message) in messages.extract_if(.., is_due) {
-            let Message::Answered(asked, answer, sent) = message else { continue };
-            match asked {
-                _ if of != *client => {}
-                Request::Read | Request::Write { .. } => engine.record_answered(clock, answer),
-                Request::Beat(_) => {
-                    if matches!(answer, Answer::Beats(..)) {
-                        *beat_sent = sent;
-                    }
-                    engine.beat_answered(clock, answer);
+        while let Some(order) = self.engine.as_mut().and_then(|engine| engine.next(clock)) {
+            match order {
+                Order::Ask(request) => self.ask(request, now, journal),
+                Order::AskMonitors => self.link.ask_monitors(self.client, now),
+                Order::Joined { .. } => self.join(now, journal),
+                Order::Serve(role) => {
+                    // Hosts are told one after the other; what is ordered meanwhile is told behind
+                    // that.
+                    let begins = self.next_role.as_ref().map_or(now, |(at, _)| *at);
+                    self.next_role = Some((begins + fraction(TELLING, &mut self.rng), role));
                 }
-                Request::Fence(_) => engine.fence_answered(clock, answer),
+                Order::CarriedOut(_) | Order::Unreadable(_) => {}
+                Order::Resigned => self.is_closing = true,
+                Order::End(Ending::Left) => {
+                    return self.kill(world, journal, Duration::from_secs(2));
+                }
+                Order::End(why) => {
+                    journal.tell(&self.server.name, format_args!("ends: {why}"));
+                    if why == Ending::Lost {
+                        self.losses += 1;
+                        self.reach.check_end(now, &self.name, journal);
+                    }
+                    return self.kill(world, journal, Duration::from_secs(1));
+                }
             }
         }
     }
 
-    /// Does what the engine wants.
-    fn act(&mut self, world: &mut World, journal: &Journal) {
-        let now = world.now();
-        let clock = self.clock(now);
-        while let Some(output) = self.engine.as_mut().and_then(|engine| engine.next(clock)) {
-            match output {
-                Output::Request(request) => {
-                    let mut at = now + way(&mut self.rng);
-                    if let Request::Fence(client) = &request {
-                        journal.tell(&self.server.name, format_args!("fences {client}"));
-                        // Whoever stands still may go on before that is done, where hosts do not
-                        // wait for it.
-                        if self.late.is_some() && self.rng.one_in(2) {
-                            at = at + fraction(FENCING, &mut self.rng);
-                        }
-                    }
-                    self.messages.push((at, self.client, Message::Asked(request, now)));
-                }
-                Output::Joined { .. } => {
-                    journal.tell(&self.server.name, format_args!("joins as {}", self.client));
-                    let life = self
-                        .engine
-                        .as_ref()
-                        .and_then(Gateway::record)
-                        .map_or(0, |record| record.life);
-                    if let Some(sharing) = &mut self.sharing {
-                        sharing.start(self.client, life, now);
-                    }
-                }
-                Output::Serve(role) => {
-                    // Hosts are told one after the other; what is ordered meanwhile is told behind
-                    // that.
-                    let begins = self.next_role.as_ref().map_or(now, |(at, _)| *at);
-                    let at = begins
-                        + Duration::from_nanos(self.rng.within(0, TELLING.as_nanos() as u64));
-                    self.next_role = Some((at, role));
-                }
-                Output::Resigned => self.is_closing = true,
-                Output::End(Ending::Left) => {
-                    return self.kill(world, journal, Duration::from_secs(2));
-                }
-                Output::End(why) => {
-                    journal.tell(&self.server.name, format_args!("ends: {why}"));
-                    return self.kill(world, journal, Duration::from_secs(1));
-                }
+    fn ask(&mut self, request: Request, now: Time, journal: &Journal) {
+        let mut at = now + way(&mut self.rng);
+        if let Request::Fence(client) = &request {
+            journal.tell(&self.server.name, format_args!("fences {client}"));
+            // Whoever stands still may go on before that is done, where hosts do not wait for it.
+            if self.late.is_some() && self.rng.one_in(2) {
+                at = at + fraction(FENCING, &mut self.rng);
             }
+        }
+        self.link.ask(self.client, request, (now, at));
+    }
+
+    /// The process belongs to the group.
+    fn join(&mut self, now: Time, journal: &Journal) {
+        journal.tell(&self.server.name, format_args!("joins as {}", self.client));
+        let record = self.engine.as_ref().and_then(GatewayProcess::record);
+        let life = record.map_or(0, |record| record.life);
+        if let Some(reservations) = &mut self.reservations {
+            reservations.start(self.client, life, now);
         }
     }
 
@@ -397,14 +370,20 @@ impl Member {
         }
     }
 
-    fn serve(&mut self, role: Role, journal: &Journal) {
+    /// Whether it knows of others to which its hosts can turn.
+    fn has_company(&self) -> bool {
+        let is_other = |(name, member): (&Name, &Member)| *name != self.name && member.ready;
+        let record = self.engine.as_ref().and_then(GatewayProcess::record);
+        record.is_some_and(|record| record.members().any(is_other))
+    }
+
+    /// Its hosts know this role now.
+    fn serve(&mut self, role: Role, now: Time, journal: &Journal) {
         let state = access(&role);
         journal.tell(&self.server.name, format_args!("is {state:?}"));
         self.set_access(state);
-        if let Some(engine) = &mut self.engine {
-            let is_not = |group: &u32| role.access[group] != Access::Optimized;
-            (1..=ANA_GROUPS).filter(is_not).for_each(|group| engine.released(group));
-        }
+        self.has_served |= state != AccessState::Inaccessible;
+        self.tell(now, Event::Served);
         self.role = Some(role);
     }
 }
@@ -418,7 +397,7 @@ fn access(role: &Role) -> AccessState {
     }
 }
 
-impl Drop for Member {
+impl Drop for Gateway {
     fn drop(&mut self) {
         self.server.ended();
     }

@@ -1,7 +1,7 @@
 //! Hosts that reserve at the gateways of a group, and what the cluster knows of their writes.
 
-use super::cluster::Cluster;
-use super::gateway::{Member, lock};
+use super::cluster::{Cluster, lock};
+use super::gateway::Gateway;
 use crate::config::{Config, Protocol};
 use crate::initiator::Initiator;
 use crate::journal::Journal;
@@ -48,7 +48,7 @@ impl Hosts {
     /// Starts them.
     pub fn start(
         world: &mut World,
-        (config, gateways, initiators): (&Config, &[Member], &[Initiator]),
+        (config, gateways, initiators): (&Config, &[Gateway], &[Initiator]),
         cluster: &Arc<Mutex<Cluster>>,
         journal: &Journal,
         mut rng: Rng,
@@ -64,7 +64,7 @@ impl Hosts {
                     Some((Rc::clone(&known), by_nvme.then_some(n)));
             }
         }
-        let door = |it: &Member| {
+        let door = |it: &Gateway| {
             (it.server.place_of(Protocol::NvmeTcp), it.server.place_of(Protocol::Iscsi))
         };
         let stage = Stage {
@@ -84,7 +84,7 @@ impl Hosts {
     }
 
     /// Learns what has become of the gateways.
-    pub fn look(&mut self, gateways: &[Member], life: u64, now: Time) {
+    pub fn look(&mut self, gateways: &[Gateway], life: u64, now: Time) {
         let mut known = self.known.borrow_mut();
         // Nobody serves what there was before.
         if life != self.life {

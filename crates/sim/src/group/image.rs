@@ -1,7 +1,8 @@
 //! The image as one client has it open.
 
-use super::cluster::{Client, Cluster};
-use super::late::Late;
+use super::cluster::Cluster;
+use super::late_writes::LateWrites;
+use super::objects::Client;
 use crate::store::Store;
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
@@ -27,7 +28,7 @@ pub struct Image {
     /// Queues that were opened.
     pub queues: AtomicU64,
     /// Where hosts do not wait.
-    pub late: Option<Late>,
+    pub late: Option<LateWrites>,
 }
 
 struct ImageQueue {
@@ -37,7 +38,7 @@ struct ImageQueue {
     number: u64,
     inner: Box<dyn BlockQueue>,
     waiting: VecDeque<Op>,
-    late: Option<Late>,
+    late: Option<LateWrites>,
     /// Those that nobody waits for any more, as far as that was seen.
     late_ops: BTreeSet<u64>,
     on: Handle,

@@ -9,37 +9,36 @@
 //! are in the group and one is optimized.
 
 mod cluster;
+mod cluster_link;
 mod faults;
 mod gateway;
 mod hosts;
 mod image;
-mod late;
-mod shared;
-mod sharing;
+mod late_writes;
+mod objects;
+mod reach;
+mod set_up;
+mod shared_reservations;
 
-use crate::config::{Config, Protocol};
+use crate::config::Config;
 use crate::faults::fraction;
 use crate::initiator::Initiator;
 use crate::journal::Journal;
 use crate::oracle::Oracle;
-use crate::run::{QUIET, Report, TICK, check_store, network, options, seeded};
+use crate::run::{QUIET, Report, TICK, check_store, network, seeded};
 use crate::scene::Scene;
-use crate::serving::{Served, Server};
 use crate::store::{Behaviour, Store};
 use crate::wanted::{Transport, Wanted};
-use cluster::Cluster;
+use cluster::{Cluster, lock};
 use core::cell::RefCell;
 use core::time::Duration;
 use faults::Fault;
-use gateway::{LEASE, Member, lock};
+use gateway::Gateway;
 use hosts::Hosts;
-use late::Late;
-use sharing::Sharing;
+use reach::LEASE;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use weft_block::BlockDevice;
-use weft_endpoint::ConnectOptions;
 use weft_endpoint::paths::Failover;
 use weft_group::Record;
 use weft_io::Time;
@@ -64,7 +63,7 @@ struct Run {
     cluster: Arc<Mutex<Cluster>>,
     store: Arc<Store>,
     oracle: Rc<RefCell<Oracle>>,
-    gateways: Vec<Member>,
+    gateways: Vec<Gateway>,
     initiators: Vec<Initiator>,
     /// Hosts that reserve.
     hosts: Option<Hosts>,
@@ -86,7 +85,8 @@ pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
     journal.catch_up(&run.world);
     let workloads = run.initiators.iter().flat_map(|it| &it.workloads);
     let opened = run.initiators.iter().map(|it| it.opened).sum();
-    Report::of((seed, setup), workloads, opened, (&run.world, journal))
+    let report = Report::of((seed, setup), workloads, opened, (&run.world, journal));
+    Report { losses: run.gateways.iter().map(|it| it.losses).sum(), ..report }
 }
 
 impl Run {
@@ -106,46 +106,9 @@ impl Run {
         )));
         let units = (config.blocks() * config.units()) as usize;
         let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
-        let member = |n: usize, world: &mut World, rng: &mut Rng| {
-            let served = Served::Own(Arc::clone(&store) as Arc<dyn BlockDevice>);
-            let (name, ip) = (format!("gateway-{n}"), format!("10.0.0.{}", n + 1));
-            let mut server =
-                Server::new(world, &name, &ip, config.protocol, served, &config, rng.bits());
-            if !config.fences {
-                server.share(n as u16);
-                let gateway = server.place_of(config.protocol).ip();
-                let mut member = Member::new(n, server, &cluster, rng.fork());
-                if config.failover == Failover::Fast {
-                    let (view, own) =
-                        (world.view(), u64::from(config.blocks_per_queue()) * config.queues as u64);
-                    let landed = oracle.borrow_mut().expect_late();
-                    member.tell_late(Late {
-                        view,
-                        gateway,
-                        block_bytes: config.block_bytes,
-                        own,
-                        landed,
-                    });
-                }
-                return member;
-            }
-            server.share_in_group(n as u16);
-            server.serve_also(if config.protocol == Protocol::Iscsi {
-                Protocol::NvmeTcp
-            } else {
-                Protocol::Iscsi
-            });
-            let mut member = Member::new(n, server, &cluster, rng.fork());
-            member.share(Sharing::new(
-                &cluster,
-                store.identity().uuid.expect("a name"),
-                rng.fork(),
-            ));
-            member
-        };
-        let gateways: Vec<Member> =
-            (0..config.targets).map(|n| member(n, &mut world, &mut rng)).collect();
-        let initiators = initiators(&config, &gateways, &mut world, (&oracle, journal), &mut rng);
+        let gateways = set_up::gateways(&config, &mut world, (&cluster, &store, &oracle), &mut rng);
+        let initiators =
+            set_up::initiators(&config, &gateways, &mut world, (&oracle, journal), &mut rng);
         let mut start = |rng: Rng| {
             Hosts::start(&mut world, (&config, &gateways, &initiators), &cluster, journal, rng)
         };
@@ -276,12 +239,12 @@ impl Run {
             return false;
         };
         drop(cluster);
-        let is_in = |it: &Member| {
+        let is_in = |it: &Gateway| {
             record.member(it.name()).is_some_and(|member| {
                 member.ready && !member.condemned && member.instance == it.client
             })
         };
-        self.gateways.iter().all(is_in) && self.gateways.iter().any(Member::is_optimized)
+        self.gateways.iter().all(is_in) && self.gateways.iter().any(Gateway::is_optimized)
     }
 
     fn apply_due(&mut self) {
@@ -332,9 +295,12 @@ impl Run {
                 }
             }
             Fault::ClusterCut(which, span) => {
-                self.gateways[which as usize % self.config.targets].cut_until = now + span
+                self.gateways[which as usize % self.config.targets].link.cut(now + span)
             }
-            Fault::Leave(which) => self.gateways[which as usize % self.config.targets].leave(),
+            Fault::StorageCut(which, span) => {
+                self.gateways[which as usize % self.config.targets].link.cut_storage(now + span)
+            }
+            Fault::Leave(which) => self.gateways[which as usize % self.config.targets].leave(now),
             Fault::Slow(span) => {
                 let rng = &mut self.rng;
                 let behaviour = Behaviour {
@@ -361,7 +327,7 @@ impl Run {
         self.partitions.iter_mut().for_each(|(until, ..)| *until = Time::ZERO);
         self.apply_due();
         for member in &mut self.gateways {
-            member.cut_until = member.cut_until.min(self.world.now());
+            member.link.heal(self.world.now());
             member.starts_at = member.starts_at.map(|at| at.min(self.world.now()));
         }
     }
@@ -371,27 +337,4 @@ impl Run {
         let of_hosts = || self.initiators.iter().find_map(|it| it.remains(&self.world));
         self.gateways.iter().find_map(|it| it.server.remains(&self.world, true)).or_else(of_hosts)
     }
-}
-
-/// Hosts with a path to each gateway.
-fn initiators(
-    config: &Config,
-    gateways: &[Member],
-    world: &mut World,
-    (oracle, journal): (&Rc<RefCell<Oracle>>, &Journal),
-    rng: &mut Rng,
-) -> Vec<Initiator> {
-    let urls: Vec<_> = gateways.iter().map(|it| it.server.url()).collect();
-    let options = ConnectOptions {
-        paths: config.paths(&urls[1..]),
-        ..options(config, config.protocol, config.quiesce)
-    };
-    let initiator = |n| {
-        let mut initiator =
-            Initiator::new(world, n, config, options.clone(), oracle, journal, rng.fork());
-        initiator.set_urls(urls[..1].to_vec());
-        initiator.workloads.iter().for_each(|workload| workload.borrow_mut().plan.may_fail = false);
-        initiator
-    };
-    (0..config.initiators).map(initiator).collect()
 }

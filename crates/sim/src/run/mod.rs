@@ -57,6 +57,8 @@ pub struct Report {
     /// The longest that an operation took after everything had healed, and the longest that the
     /// options allow.
     pub longest: [Duration; 2],
+    /// Gateways of a group that ended because they had lost the cluster.
+    pub losses: u64,
     /// Virtual time.
     pub span: Duration,
     /// Hash of all that happened.
@@ -83,6 +85,7 @@ impl Report {
             operations: [count(|it| it.ended), count(|it| it.failed)],
             opened,
             longest: [Duration::ZERO; 2],
+            losses: 0,
             span: world.now().since_epoch(),
             hash: world.trace_hash(),
             trace: journal.take_lines(),
@@ -104,6 +107,7 @@ impl Report {
             operations: [0; 2],
             opened: 0,
             longest,
+            losses: 0,
             span: Duration::ZERO,
             hash: 0,
             trace,

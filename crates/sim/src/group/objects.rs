@@ -1,33 +1,35 @@
 //! The objects with reservations in the cluster, and the gateways that watch for changes of them.
 
-use super::cluster::Client;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 use weft_io::Time;
+
+/// A client of the cluster: a process of a gateway.
+pub type Client = u64;
 
 /// How long the cluster waits for those who are told.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// See the module.
 #[derive(Default)]
-pub struct Shared {
+pub struct ReservationObjects {
     objects: BTreeMap<Uuid, (u64, Vec<u8>)>,
     watchers: BTreeSet<Client>,
     told: u64,
-    telling: BTreeMap<u64, Telling>,
+    notifications: BTreeMap<u64, Notification>,
     /// What is on its way to a watcher.
     notices: Vec<(Client, u64, Uuid)>,
 }
 
 /// The cluster waits for acknowledgements.
-struct Telling {
+struct Notification {
     until: Time,
     missing: BTreeSet<Client>,
     answered: Vec<Client>,
 }
 
-impl Shared {
+impl ReservationObjects {
     pub fn object(&self, of: Uuid) -> Option<(u64, Vec<u8>)> {
         self.objects.get(&of).cloned()
     }
@@ -51,7 +53,7 @@ impl Shared {
     pub fn forget(&mut self, client: Client) {
         self.watchers.remove(&client);
         self.notices.retain(|(to, ..)| *to != client);
-        self.telling.values_mut().for_each(|it| _ = it.missing.remove(&client));
+        self.notifications.values_mut().for_each(|it| _ = it.missing.remove(&client));
     }
 
     /// Tells all watchers but one; a number for what they answer.
@@ -60,8 +62,8 @@ impl Shared {
         let missing: BTreeSet<_> =
             self.watchers.iter().copied().filter(|client| *client != by).collect();
         self.notices.extend(missing.iter().map(|client| (*client, self.told, of)));
-        self.telling
-            .insert(self.told, Telling { until: now + ANSWER, missing, answered: Vec::new() });
+        self.notifications
+            .insert(self.told, Notification { until: now + ANSWER, missing, answered: Vec::new() });
         self.told
     }
 
@@ -74,18 +76,21 @@ impl Shared {
     }
 
     pub fn acknowledge(&mut self, number: u64, client: Client) {
-        if let Some(telling) = self.telling.get_mut(&number)
-            && telling.missing.remove(&client)
+        if let Some(notification) = self.notifications.get_mut(&number)
+            && notification.missing.remove(&client)
         {
-            telling.answered.push(client);
+            notification.answered.push(client);
         }
     }
 
     /// Who has acknowledged, when all have or enough time has passed.
     pub fn answers(&mut self, number: u64, now: Time) -> Option<Vec<Client>> {
-        let telling = self.telling.get(&number)?;
-        let is_over = telling.missing.is_empty() || telling.until <= now;
-        is_over
-            .then(|| self.telling.remove(&number).map_or_else(Vec::new, |telling| telling.answered))
+        let notification = self.notifications.get(&number)?;
+        let is_over = notification.missing.is_empty() || notification.until <= now;
+        is_over.then(|| {
+            self.notifications
+                .remove(&number)
+                .map_or_else(Vec::new, |notification| notification.answered)
+        })
     }
 }

@@ -17,7 +17,7 @@ const HANDED_ON: Duration = Duration::from_micros(100);
 
 /// What is known of that, for one gateway.
 #[derive(Clone)]
-pub struct Late {
+pub struct LateWrites {
     pub view: View,
     pub gateway: IpAddr,
     pub block_bytes: u32,
@@ -26,7 +26,7 @@ pub struct Late {
     pub landed: Landed,
 }
 
-impl Late {
+impl LateWrites {
     /// Whether the gateway may give this write to the cluster although nobody waits for it any
     /// more.
     pub fn may_be(&self, op: &Op) -> bool {

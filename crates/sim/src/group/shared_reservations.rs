@@ -1,8 +1,9 @@
 //! A gateway's reservations, which it shares with the others: weft's own code, on a store in the
 //! simulated cluster.
 
-use super::cluster::{Client, Cluster};
-use super::gateway::way;
+use super::cluster::Cluster;
+use super::cluster_link::way;
+use super::objects::Client;
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,20 +29,20 @@ const LOST_ONE_IN: u32 = 30;
 const UNHEARD_ONE_IN: u32 = 20;
 
 /// The store as one process sees it: what that asks is taken when the process goes on.
-struct Seen {
+struct ProcessStore {
     life: u64,
-    asking: Arc<Mutex<Asking>>,
+    asking: Arc<Mutex<ProcessQuestions>>,
 }
 
 /// What a process asks, until it is taken.
-struct Asking {
+struct ProcessQuestions {
     asked: Vec<(Uuid, Asked, Answered)>,
     /// The process is no more.
     is_over: bool,
     rng: Rng,
 }
 
-fn lock(asking: &Mutex<Asking>) -> MutexGuard<'_, Asking> {
+fn lock(asking: &Mutex<ProcessQuestions>) -> MutexGuard<'_, ProcessQuestions> {
     asking.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -49,7 +50,7 @@ fn failed() -> Error {
     Error::new(ErrorKind::Io, "the cluster does not answer")
 }
 
-impl GroupStore for Seen {
+impl GroupStore for ProcessStore {
     fn life(&self) -> u64 {
         self.life
     }
@@ -72,18 +73,18 @@ struct Call {
     at: Time,
     client: Client,
     namespace: Uuid,
-    stage: Stage,
+    state: CallState,
     /// How far all other gateways are told, if that was asked.
     telling: Option<TellingAll>,
     /// `None`: the process is no more.
     answered: Option<Answered>,
 }
 
-enum Stage {
+enum CallState {
     Asked(Question),
     /// The cluster waits for those who are told.
     Telling(u64),
-    Told(Told),
+    Answered(ClusterAnswer),
     Paused,
 }
 
@@ -100,7 +101,7 @@ enum Question {
 }
 
 /// What it answers.
-enum Told {
+enum ClusterAnswer {
     Object(Option<(u64, Vec<u8>)>),
     Replaced(Option<u64>),
     Record(Vec<u8>),
@@ -118,45 +119,45 @@ impl Call {
         rng: &mut Rng,
     ) -> Self {
         let mut telling = None;
-        let stage = match asked {
-            Asked::Read => Stage::Asked(Question::Read),
+        let state = match asked {
+            Asked::Read => CallState::Asked(Question::Read),
             Asked::Replace(before, object) => {
-                Stage::Asked(Question::Replace(before, object.text(stored::VERSION)))
+                CallState::Asked(Question::Replace(before, object.text(stored::VERSION)))
             }
             Asked::Tell => {
                 telling = Some(TellingAll::new(client, now.since_epoch()));
-                Stage::Asked(Question::Record)
+                CallState::Asked(Question::Record)
             }
-            Asked::Pause => Stage::Paused,
+            Asked::Pause => CallState::Paused,
         };
-        let at = now + if matches!(stage, Stage::Paused) { RETRY } else { way(rng) };
-        Self { at, client, namespace, stage, telling, answered: Some(answered) }
+        let at = now + if matches!(state, CallState::Paused) { RETRY } else { way(rng) };
+        Self { at, client, namespace, state, telling, answered: Some(answered) }
     }
 
     /// The answer has arrived, or the time has passed. Given back if it goes on.
     fn arrived(mut self, now: Time, rng: &mut Rng) -> Option<Self> {
-        let told = match core::mem::replace(&mut self.stage, Stage::Paused) {
-            Stage::Told(told) => Some(told),
+        let told = match core::mem::replace(&mut self.state, CallState::Paused) {
+            CallState::Answered(told) => Some(told),
             _ => None,
         };
         let got = match (&mut self.telling, told) {
             (None, told) => match told {
                 None => Ok(Got::Paused),
-                Some(Told::Object(object)) => Ok(Got::Object(object)),
-                Some(Told::Replaced(generation)) => Ok(Got::Replaced(generation)),
+                Some(ClusterAnswer::Object(object)) => Ok(Got::Object(object)),
+                Some(ClusterAnswer::Replaced(generation)) => Ok(Got::Replaced(generation)),
                 Some(_) => Err(failed()),
             },
             (Some(telling), told) => {
                 let is_known = tell(telling, told, now);
-                let (at, stage) = match telling.step() {
+                let (at, state) = match telling.step() {
                     _ if !is_known => return self.end(Err(failed())),
-                    TellingStep::Record => (now + way(rng), Stage::Asked(Question::Record)),
-                    TellingStep::Tell => (now + way(rng), Stage::Asked(Question::Tell)),
-                    TellingStep::Pause(time) => (now + time, Stage::Paused),
+                    TellingStep::Record => (now + way(rng), CallState::Asked(Question::Record)),
+                    TellingStep::Tell => (now + way(rng), CallState::Asked(Question::Tell)),
+                    TellingStep::Pause(time) => (now + time, CallState::Paused),
                     TellingStep::Done => return self.end(Ok(Got::Told)),
                     TellingStep::Late => return self.end(Err(failed())),
                 };
-                return Some(Self { at, stage, ..self });
+                return Some(Self { at, state, ..self });
             }
         };
         self.end(got)
@@ -171,9 +172,9 @@ impl Call {
 }
 
 /// What came of the last step. Whether it can go on.
-fn tell(telling: &mut TellingAll, told: Option<Told>, now: Time) -> bool {
+fn tell(telling: &mut TellingAll, told: Option<ClusterAnswer>, now: Time) -> bool {
     match (telling.step(), told) {
-        (TellingStep::Record, Some(Told::Record(text))) => {
+        (TellingStep::Record, Some(ClusterAnswer::Record(text))) => {
             let record = Record::parse(&text);
             record.is_ok_and(|record| {
                 telling.record(now.since_epoch(), &record);
@@ -181,7 +182,7 @@ fn tell(telling: &mut TellingAll, told: Option<Told>, now: Time) -> bool {
             })
         }
         (TellingStep::Record, _) => false,
-        (_, Some(Told::Answers(answers))) => {
+        (_, Some(ClusterAnswer::Answers(answers))) => {
             telling.answered(&answers);
             true
         }
@@ -199,7 +200,7 @@ fn tell(telling: &mut TellingAll, told: Option<Told>, now: Time) -> bool {
 /// The process that runs now.
 struct Process {
     client: Client,
-    asking: Arc<Mutex<Asking>>,
+    asking: Arc<Mutex<ProcessQuestions>>,
     table: ReservationTable,
     is_loaded: Arc<AtomicBool>,
     has_failed: Arc<AtomicBool>,
@@ -210,7 +211,7 @@ struct Process {
 }
 
 /// See the module.
-pub struct Sharing {
+pub struct SharedReservations {
     cluster: Arc<Mutex<Cluster>>,
     namespace: Uuid,
     process: Option<Process>,
@@ -221,7 +222,7 @@ pub struct Sharing {
     rng: Rng,
 }
 
-impl Sharing {
+impl SharedReservations {
     pub fn new(cluster: &Arc<Mutex<Cluster>>, namespace: Uuid, rng: Rng) -> Self {
         let (calls, notices, answers) = (Vec::new(), Vec::new(), Vec::new());
         Self {
@@ -238,9 +239,9 @@ impl Sharing {
     /// A process has joined the group in this life of it: from now on it hears of changes, and
     /// reads what there is.
     pub fn start(&mut self, client: Client, life: u64, now: Time) {
-        let asking = Asking { asked: Vec::new(), is_over: false, rng: self.rng.fork() };
+        let asking = ProcessQuestions { asked: Vec::new(), is_over: false, rng: self.rng.fork() };
         let asking = Arc::new(Mutex::new(asking));
-        let seen = Seen { life, asking: Arc::clone(&asking) };
+        let seen = ProcessStore { life, asking: Arc::clone(&asking) };
         let table = ReservationTable::over(Arc::new(seen));
         let (is_loaded, has_failed): (Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
         let (loaded, fails) = (Arc::clone(&is_loaded), Arc::clone(&has_failed));
@@ -248,7 +249,7 @@ impl Sharing {
             let done = if outcome.is_ok() { loaded } else { fails };
             done.store(true, Ordering::SeqCst);
         });
-        super::gateway::lock(&self.cluster).shared.watch(client);
+        super::cluster::lock(&self.cluster).objects.watch(client);
         let answers = Arc::default();
         self.process = Some(Process {
             client,
@@ -289,7 +290,8 @@ impl Sharing {
         let asked = core::mem::take(&mut lock(&asking).asked);
         drop(asked);
         // What has been sent arrives nevertheless.
-        self.calls.retain(|call| call.client != client || matches!(call.stage, Stage::Asked(_)));
+        self.calls
+            .retain(|call| call.client != client || matches!(call.state, CallState::Asked(_)));
         for call in self.calls.iter_mut().filter(|call| call.client == client) {
             (call.telling, call.answered) = (None, None);
         }
@@ -302,39 +304,41 @@ impl Sharing {
         if is_cut {
             return;
         }
-        let mut cluster = super::gateway::lock(cluster);
+        let mut cluster = super::cluster::lock(cluster);
         for (_, client, number) in answers.extract_if(.., |(at, ..)| *at <= now) {
             if !cluster.is_kept_out(client) {
-                cluster.shared.acknowledge(number, client);
+                cluster.objects.acknowledge(number, client);
             }
         }
         for call in calls.iter_mut().filter(|call| call.at <= now) {
-            let told = match &mut call.stage {
-                Stage::Asked(Question::Tell) if !cluster.is_kept_out(call.client) => {
-                    let number = cluster.shared.tell(call.client, call.namespace, now);
-                    call.stage = Stage::Telling(number);
+            let told = match &mut call.state {
+                CallState::Asked(Question::Tell) if !cluster.is_kept_out(call.client) => {
+                    let number = cluster.objects.tell(call.client, call.namespace, now);
+                    call.state = CallState::Telling(number);
                     continue;
                 }
-                Stage::Asked(asked) => {
+                CallState::Asked(asked) => {
                     execute(&mut cluster, (call.client, call.namespace), asked, rng)
                 }
-                Stage::Telling(number) => match cluster.shared.answers(*number, now) {
-                    Some(answers) => Told::Answers(answers),
+                CallState::Telling(number) => match cluster.objects.answers(*number, now) {
+                    Some(answers) => ClusterAnswer::Answers(answers),
                     None => continue,
                 },
                 _ => continue,
             };
-            (call.stage, call.at) = (Stage::Told(told), now + way(rng));
+            (call.state, call.at) = (CallState::Answered(told), now + way(rng));
         }
         // What a process is told that is no more is told to nobody.
         let client = self.process.as_ref().map(|process| process.client);
-        calls.retain(|call| Some(call.client) == client || !matches!(call.stage, Stage::Told(_)));
+        calls.retain(|call| {
+            Some(call.client) == client || !matches!(call.state, CallState::Answered(_))
+        });
     }
 
     /// Lets the process go on. Whether it does not hear the cluster now.
     pub fn go_on(&mut self, now: Time, is_cut: bool) {
         let Some(process) = &mut self.process else { return };
-        let told = super::gateway::lock(&self.cluster).shared.notices(process.client);
+        let told = super::cluster::lock(&self.cluster).objects.notices(process.client);
         for (number, of) in told {
             if !is_cut && !self.rng.one_in(UNHEARD_ONE_IN) {
                 self.notices.push((now + way(&mut self.rng), process.client, number, of));
@@ -345,7 +349,7 @@ impl Sharing {
         }
         if !process.watches && !is_cut && process.looks_at <= now {
             process.watches = true;
-            super::gateway::lock(&self.cluster).shared.watch(process.client);
+            super::cluster::lock(&self.cluster).objects.watch(process.client);
             process.table.missed(Box::new(|| ()));
         }
         for (_, client, number, of) in self.notices.extract_if(.., |(at, ..)| *at <= now) {
@@ -357,8 +361,8 @@ impl Sharing {
             }
         }
         let is_there = |call: &mut Call| {
-            let is_back = matches!(call.stage, Stage::Told(_)) && !is_cut
-                || matches!(call.stage, Stage::Paused);
+            let is_back = matches!(call.state, CallState::Answered(_)) && !is_cut
+                || matches!(call.state, CallState::Paused);
             call.client == process.client && call.at <= now && is_back
         };
         let there: Vec<_> = self.calls.extract_if(.., is_there).collect();
@@ -380,28 +384,28 @@ fn execute(
     (client, of): (Client, Uuid),
     asked: &mut Question,
     rng: &mut Rng,
-) -> Told {
+) -> ClusterAnswer {
     if cluster.is_kept_out(client) {
-        return Told::Failed;
+        return ClusterAnswer::Failed;
     }
     match asked {
-        Question::Read => Told::Object(cluster.shared.object(of)),
-        Question::Record => {
-            cluster.record().map_or(Told::Failed, |text| Told::Record(text.to_vec()))
-        }
+        Question::Read => ClusterAnswer::Object(cluster.objects.object(of)),
+        Question::Record => cluster
+            .record()
+            .map_or(ClusterAnswer::Failed, |text| ClusterAnswer::Record(text.to_vec())),
         Question::Replace(before, object) => {
             let is_lost = rng.one_in(LOST_ONE_IN);
             if is_lost && rng.one_in(2) {
-                return Told::Failed;
+                return ClusterAnswer::Failed;
             }
-            let replaced = cluster.shared.replace(of, *before, core::mem::take(object));
-            if is_lost { Told::Failed } else { Told::Replaced(replaced) }
+            let replaced = cluster.objects.replace(of, *before, core::mem::take(object));
+            if is_lost { ClusterAnswer::Failed } else { ClusterAnswer::Replaced(replaced) }
         }
-        Question::Tell => Told::Failed,
+        Question::Tell => ClusterAnswer::Failed,
     }
 }
 
-impl Drop for Sharing {
+impl Drop for SharedReservations {
     /// What is asked holds on to its process.
     fn drop(&mut self) {
         self.end();

@@ -1,0 +1,55 @@
+//! Has hosts served as the group says.
+
+use std::sync::Arc;
+use weft_block::AccessState;
+use weft_endpoint::inventory::{LiveInventory, OtherGateway};
+use weft_group::{Access, Other, Role};
+
+/// The role of a gateway, and what hosts are served by.
+#[derive(Default)]
+pub struct Serving {
+    inventory: Option<Arc<LiveInventory>>,
+    role: Option<Role>,
+}
+
+impl Serving {
+    /// Hosts are served by this inventory. On return they are told of the role that there is.
+    pub fn begin(&mut self, inventory: Arc<LiveInventory>) {
+        self.inventory = Some(inventory);
+        self.tell_hosts();
+    }
+
+    /// Serves like this from now on. On return hosts are told, if there are any.
+    pub fn serve(&mut self, role: Role) {
+        self.role = Some(role);
+        self.tell_hosts();
+    }
+
+    fn tell_hosts(&self) {
+        let Self { inventory: Some(inventory), role: Some(role) } = self else { return };
+        let changed = inventory.change(|builder| {
+            role.access.iter().try_for_each(|(group, access)| {
+                let state = match access {
+                    Access::Optimized => AccessState::Optimized,
+                    Access::NonOptimized => AccessState::NonOptimized,
+                    Access::Inaccessible => AccessState::Inaccessible,
+                };
+                builder.set_access_state(*group, None, state).map(drop)
+            })
+        });
+        if let Err(e) = changed {
+            tracing::error!("the ANA states that the group asks for cannot be set: {e}");
+        }
+        let other = |other: &Other| OtherGateway {
+            first_cntlid: other.cntlids.0,
+            urls: other.listeners.clone(),
+        };
+        inventory.set_others(&role.others.iter().map(other).collect::<Vec<_>>());
+        let count = |of: Access| role.access.values().filter(|access| **access == of).count();
+        let (optimized, none) = (count(Access::Optimized), count(Access::Inaccessible));
+        tracing::info!(
+            "this gateway is optimized for {optimized} of {} ANA groups, {none} are inaccessible",
+            role.access.len()
+        );
+    }
+}
