@@ -15,7 +15,7 @@ use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NvmeTransport, N
 use weft_endpoint::{ConnectOptions, Control, TlsFiles, TlsPsk};
 use weft_proto::nvme::types::{Id128, Nsid};
 use weft_server::psk::{self, Wanted};
-use weft_server::secret::conceal;
+use weft_server::secret::held;
 use weft_server::values::parse_nqn;
 
 /// A subsystem, as a URL or as nvme-cli's flags.
@@ -270,7 +270,7 @@ impl ConnectArgs {
             identity: self.tls_key_identity.as_deref(),
         };
         if self.tls_cert_key_file.is_some() {
-            conceal();
+            held();
         }
         let psk =
             self.tls.then(|| psk::wanted(&wanted).map(|keys| self.placed(keys))).transpose()?;

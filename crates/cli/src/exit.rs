@@ -120,8 +120,8 @@ impl From<weft_server::management::protocol::Fault> for Failure {
     }
 }
 
-impl From<weft_server::config::read::Faults> for Failure {
-    fn from(faults: weft_server::config::read::Faults) -> Self {
+impl From<weft_server::config::faults::Faults> for Failure {
+    fn from(faults: weft_server::config::faults::Faults) -> Self {
         weft_block::Error::from(faults).into()
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use weft_block::ErrorKind;
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_proto::iscsi::text::Name;
-use weft_server::secret::{conceal, from_file};
+use weft_server::secret::{from_file, held};
 
 /// Names and secrets; missing ones are taken from libiscsi's environment variables.
 #[derive(Args, Clone, Debug)]
@@ -46,7 +46,7 @@ impl IscsiArgs {
         }
         let environment = IscsiOptions::from_environment();
         if environment.secret.is_some() || environment.target_secret.is_some() {
-            conceal();
+            held();
         }
         let secret = |file: &Option<PathBuf>, otherwise| match file {
             Some(path) => Ok::<_, Failure>(Some(from_file(path)?.into())),

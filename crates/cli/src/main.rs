@@ -37,12 +37,14 @@ use args::{Cli, Command};
 use clap::Parser;
 use std::process::ExitCode;
 use weft_endpoint::Control;
+use weft_server::secret::{conceal, when_held};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Err(failure) = log::start(&cli.log) {
         return exit::end(failure.report());
     }
+    when_held(conceal);
     defect::watch();
     descriptors::raise();
     let control = Control::new();

@@ -2,7 +2,7 @@
 //! every user can read.
 
 use crate::limits::PSK_FILE_BYTES_MAX;
-use crate::secret::{again, conceal, named_file, private_text};
+use crate::secret::{again, held, named_file, private_text};
 use std::path::Path;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::TlsPsk;
@@ -77,7 +77,7 @@ pub fn required(file: Option<&Path>, keyring: Option<&str>) -> Result<TlsPsk, Er
                 .renewed(again(vec![of.clone()], move || some_of_file(&of)))
         }
         None => {
-            conceal();
+            held();
             TlsPsk::of_keyring(keyring.unwrap_or(NVME))?
         }
     })
@@ -105,7 +105,7 @@ fn serial(text: &str) -> Option<u32> {
 }
 
 fn open(keyring: Option<&str>) -> Result<Keyring, Error> {
-    conceal();
+    held();
     Keyring::open(keyring.unwrap_or(NVME))
         .map_err(|why| Error::new(ErrorKind::NotFound, why.to_string()))
 }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::Renewed;
 use weft_endpoint::identity::Identities;
@@ -37,7 +38,7 @@ pub fn from_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
 /// Opens a file with a secret, which other users must not be able to read: from now on this process
 /// holds one.
 fn open(path: &Path) -> Result<File, Error> {
-    conceal();
+    held();
     secret_file::open(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::PermissionDenied if e.raw_os_error().is_none() => {
             Error::io(format!("the secret in {} is not used: {e}", path.display()), e)
@@ -139,6 +140,23 @@ pub fn private(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
+/// What this process does as soon as it holds a secret.
+static WHEN_HELD: OnceLock<fn()> = OnceLock::new();
+
+/// Has a program do something, once or several times, as soon as it holds a secret: mostly
+/// [`conceal`]. A library leaves that to its program.
+pub fn when_held(act: fn()) {
+    // The first word counts.
+    let _ = WHEN_HELD.set(act);
+}
+
+/// This process holds a secret now.
+pub fn held() {
+    if let Some(act) = WHEN_HELD.get() {
+        act();
+    }
+}
+
 /// Keeps the memory of this process out of core dumps and from other processes of the same user
 /// (`PR_SET_DUMPABLE`), as it holds a secret now. Where the system refuses, nothing else suffers.
 #[cfg(target_os = "linux")]
@@ -175,7 +193,7 @@ pub fn from_environment(variable: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Er
     debug_assert!(VARIABLES.contains(&variable), "children do not inherit it");
     let value = std::env::var_os(variable);
     if value.is_some() {
-        conceal();
+        held();
     }
     value.map(|value| check(Zeroizing::new(value.into_encoded_bytes()), variable)).transpose()
 }
@@ -185,7 +203,7 @@ const RANDOM_CHARS: usize = 16;
 
 /// A new secret of letters and digits: 95 bits.
 pub fn random() -> Zeroizing<String> {
-    conceal();
+    held();
     const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     // Bytes from here on would make some characters more likely than others.
     const FAIR: usize = 256 / ALPHABET.len() * ALPHABET.len();

@@ -13,9 +13,9 @@ use weft_block::ErrorKind;
 use weft_endpoint::url::ISCSI_PORT;
 use weft_endpoint::{ConnectOptions, Control};
 use weft_server::attach::entries::{Entry, Runtime, create};
-use weft_server::attach::plan::{Line, Protocol, Served, System};
+use weft_server::attach::plan::{CHAP_USER, Line, Protocol, Served, System};
 use weft_server::attach::run;
-use weft_server::attach::server::{CHAP_USER, Plan, Server, end, served_by, wait_for_end};
+use weft_server::attach::server::{DiskServer, Plan, end, served_by, wait_for_end};
 use weft_server::programs::this_program;
 
 /// Options of `weft connect`.
@@ -213,7 +213,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
 fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     leave_terminal();
     let signal = begin()?;
-    let server = Server::start(plan, &args.options(control)?)?;
+    let server = DiskServer::start(plan, &args.options(control)?)?;
     {
         let mut out = std::io::stdout().lock();
         writeln!(out, "listening on {}", server.entry().served)?;
@@ -225,7 +225,7 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     let (runtime, signal) = (Runtime::open()?, begin()?);
-    let server = Server::start(plan, &args.options(control)?)?;
+    let server = DiskServer::start(plan, &args.options(control)?)?;
     let attached = attach(&runtime, server.entry().clone(), args.serve_only);
     let mut lost = None;
     if let Ok(entry) = &attached {

@@ -1,8 +1,10 @@
 //! The commands that attach a server on the loopback to the system, and detach it.
 
-use super::server::CHAP_USER;
 use std::fmt;
 use std::path::PathBuf;
+
+/// CHAP user name of the initiators of `weft connect`.
+pub const CHAP_USER: &str = "weft";
 
 /// The protocol between weft and the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,14 +2,14 @@
 //! when told to.
 
 use super::entries::{Entry, Held, Runtime, create};
-use super::plan::{Protocol, Served};
+use super::plan::{CHAP_USER, Protocol, Served};
 use crate::sources::{LOOK, lost};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
-use weft_block::{Error, ErrorKind};
+use weft_block::{BlockDevice, Error, ErrorKind};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::subsystem_nqn;
@@ -23,9 +23,6 @@ use weft_proto::iscsi::text::Name;
 
 /// Time limit for a server to end: commands in progress, then its source.
 const ENDS: Duration = Duration::from_secs(30);
-
-/// CHAP user name of the initiators of `weft connect`.
-pub const CHAP_USER: &str = "weft";
 
 /// What to serve, and how.
 pub struct Plan {
@@ -55,78 +52,32 @@ impl Plan {
             Protocol::Nbd => format!("nbd://127.0.0.1:{}", self.port),
         }
     }
-}
 
-/// A running server.
-pub struct Server {
-    exports: Exports,
-    loops: Loops,
-    held: Held,
-    entry: Entry,
-    inventory: Arc<LiveInventory>,
-}
-
-impl Server {
-    /// Starts the server.
-    pub fn start(plan: &Plan, options: &ConnectOptions) -> Result<Self, Error> {
-        let runtime = Runtime::open()?;
-        let held = runtime.hold(&plan.name)?;
-        let loops = Loops::start(&LoopsConfig::default())?;
-        let mut options = options.clone();
-        discovered::look_up(&plan.url, &mut options)?;
-        let device = weft_endpoint::open(&plan.url, &options)?;
-        let iqn = if plan.protocol == Protocol::Iscsi { plan.iqn() } else { String::new() };
+    /// The settings of the iSCSI target: who logs in there knows the secret of the connection.
+    fn iscsi(&self, runtime: &Runtime) -> Result<Settings, Error> {
         let name =
-            Name::new(&plan.iqn()).map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
-        let (geometry, identity, url) =
-            (device.geometry(), device.identity(), device.url().to_owned());
-        let (chap, chap_target) = if plan.protocol == Protocol::Iscsi {
-            let initiator = new_credentials(&runtime.secret(&plan.name))?;
-            let target = new_credentials(&runtime.target_secret(&plan.name))?;
-            (vec![ChapUser { credentials: initiator, initiators: Vec::new() }], Some(target))
-        } else {
-            (Vec::new(), None)
-        };
-        let chap_user = chap.first().map(|user| user.credentials.name.clone()).unwrap_or_default();
-        let config = ExportConfig {
-            inventory: LiveInventory::of_devices(
-                SubsystemConfig::new(subsystem_nqn()?),
-                vec![device],
-            )
-            .map_err(Error::from)?,
-            iscsi: Settings {
-                name: Some(name),
-                chap,
-                chap_target,
-                random_secrets: true,
-                ..Settings::default()
-            },
-            tls: TlsFiles::default(),
-        };
-        let listen = plan.listen(&runtime);
-        if plan.protocol == Protocol::Nbd {
-            // A socket left behind by a killed server; no process listens on it, because we hold
-            // the lock.
-            let _ = std::fs::remove_file(runtime.socket(&plan.name));
+            Name::new(&self.iqn()).map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
+        let mut settings =
+            Settings { name: Some(name), random_secrets: true, ..Settings::default() };
+        if self.protocol == Protocol::Iscsi {
+            let credentials = new_credentials(&runtime.secret(&self.name))?;
+            settings.chap = vec![ChapUser { credentials, initiators: Vec::new() }];
+            settings.chap_target = Some(new_credentials(&runtime.target_secret(&self.name))?);
         }
-        let exports = export::start(&config, &[listen], loops.remotes())?;
-        #[cfg(unix)]
-        if plan.protocol == Protocol::Nbd {
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-            std::fs::set_permissions(runtime.socket(&plan.name), mode).map_err(plain)?;
-        }
-        let mut served = exports.urls().first().cloned().unwrap_or_default();
-        if !chap_user.is_empty() {
-            served = served.replacen("://", &format!("://{chap_user}@"), 1);
-        }
-        let entry = Entry {
-            name: plan.name.clone(),
-            url,
-            protocol: plan.protocol.to_string(),
-            port: port_of(&served),
-            served,
-            iqn,
-            chap_user,
+        Ok(settings)
+    }
+
+    /// The record of a device that is not served yet.
+    fn entry(&self, device: &dyn BlockDevice) -> Entry {
+        let (geometry, identity) = (device.geometry(), device.identity());
+        Entry {
+            name: self.name.clone(),
+            url: device.url().to_owned(),
+            protocol: self.protocol.to_string(),
+            port: 0,
+            served: String::new(),
+            iqn: if self.protocol == Protocol::Iscsi { self.iqn() } else { String::new() },
+            chap_user: String::new(),
             pid: std::process::id(),
             serial: identity.serial.unwrap_or_default(),
             model: identity.model.unwrap_or_default(),
@@ -135,7 +86,68 @@ impl Server {
             device: String::new(),
             attached: false,
             lost: false,
+        }
+    }
+
+    /// Listens; at a socket, which only this user can use.
+    fn serve(
+        &self,
+        runtime: &Runtime,
+        config: &ExportConfig,
+        loops: &Loops,
+    ) -> Result<Exports, Error> {
+        if self.protocol == Protocol::Nbd {
+            // A socket left behind by a killed server; no process listens on it, because we hold
+            // the lock.
+            let _ = std::fs::remove_file(runtime.socket(&self.name));
+        }
+        let exports = export::start(config, &[self.listen(runtime)], loops.remotes())?;
+        #[cfg(unix)]
+        if self.protocol == Protocol::Nbd {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            std::fs::set_permissions(runtime.socket(&self.name), mode).map_err(plain)?;
+        }
+        Ok(exports)
+    }
+}
+
+/// The running server of a disk.
+pub struct DiskServer {
+    exports: Exports,
+    loops: Loops,
+    held: Held,
+    entry: Entry,
+    inventory: Arc<LiveInventory>,
+}
+
+impl DiskServer {
+    /// Starts the server.
+    pub fn start(plan: &Plan, options: &ConnectOptions) -> Result<Self, Error> {
+        let runtime = Runtime::open()?;
+        let held = runtime.hold(&plan.name)?;
+        let loops = Loops::start(&LoopsConfig::default())?;
+        let mut options = options.clone();
+        discovered::look_up(&plan.url, &mut options)?;
+        let device = weft_endpoint::open(&plan.url, &options)?;
+        let iscsi = plan.iscsi(&runtime)?;
+        let chap_user =
+            iscsi.chap.first().map(|user| user.credentials.name.clone()).unwrap_or_default();
+        let mut entry = Entry { chap_user, ..plan.entry(&*device) };
+        let config = ExportConfig {
+            inventory: LiveInventory::of_devices(
+                SubsystemConfig::new(subsystem_nqn()?),
+                vec![device],
+            )
+            .map_err(Error::from)?,
+            iscsi,
+            tls: TlsFiles::default(),
         };
+        let exports = plan.serve(&runtime, &config, &loops)?;
+        entry.served = exports.urls().first().cloned().unwrap_or_default();
+        if !entry.chap_user.is_empty() {
+            entry.served = entry.served.replacen("://", &format!("://{}@", entry.chap_user), 1);
+        }
+        entry.port = port_of(&entry.served);
         runtime.write(&entry).map_err(plain)?;
         Ok(Self { exports, loops, held, entry, inventory: config.inventory })
     }
@@ -186,7 +198,11 @@ pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
 
 /// Waits for a signal or, on systems without signals, for the file that replaces it. Records the
 /// loss of the source; with `ends_on_loss` that ends the server, and the source's URL is returned.
-pub fn wait_for_end(signal: &Receiver<()>, server: &Server, ends_on_loss: bool) -> Option<String> {
+pub fn wait_for_end(
+    signal: &Receiver<()>,
+    server: &DiskServer,
+    ends_on_loss: bool,
+) -> Option<String> {
     let runtime = server.held.runtime();
     let stop = runtime.stop(&server.entry.name);
     let mut noted = false;

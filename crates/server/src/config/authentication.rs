@@ -1,7 +1,7 @@
 //! How NVMe hosts authenticate, by a configuration.
 
 use super::desired::beside;
-use super::read::Finder;
+use super::faults::Finder;
 use super::tables::{At, AuthenticationTable, Text};
 use crate::dhchap::{check_distinct, parse_group, parse_hash, read};
 use crate::values::parse_nqn;

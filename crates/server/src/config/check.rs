@@ -2,13 +2,13 @@
 
 use super::authentication::authentication;
 use super::desired::{Desired, DesiredState, Fixed, concatenate};
+use super::faults::{Finder, no_such};
 use super::host_identifiers::host_identifiers;
 use super::limits::limits;
 use super::process::{disk_timeout, iscsi, loops, sharing, tls};
-use super::read::{Finder, no_such};
 use super::source_options::{SourceOptions, arguments};
-use super::subsystems::subsystems;
-use super::tables::{AnaTable, At, ConfigFile, Text};
+use super::subsystems::{group, subsystems};
+use super::tables::{AnaTable, ConfigFile, Text};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,7 +16,6 @@ use weft_block::AccessState;
 use weft_endpoint::TlsFiles;
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::url::NVME_TCP;
-use weft_proto::limits::ANA_GROUPS_MAX;
 
 /// What the tables ask for. It is of use only if nothing was found.
 pub fn check(
@@ -113,16 +112,6 @@ fn state(table: &AnaTable, listen: &[Text], finder: &mut Finder<'_>) -> Option<D
 pub fn listen_place(url: &str) -> Option<SocketAddr> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?']).next()?.parse().ok()
-}
-
-pub(super) fn group(group: &At<u32>, finder: &mut Finder<'_>) -> u32 {
-    if !(1..=ANA_GROUPS_MAX).contains(&**group) {
-        finder.add(
-            group.place(),
-            format!("{} is not an ANA group: use 1 to {ANA_GROUPS_MAX}", **group),
-        );
-    }
-    **group
 }
 
 /// The words for states that last.

@@ -2,13 +2,12 @@
 //! served to whom. It lives in the cluster.
 
 use super::authentication::authentication;
-use super::check::group;
 use super::desired::{DesiredLimit, DesiredNamespace, DesiredSubsystem};
+use super::faults::{Faults, Finder, with_finder};
 use super::host_identifiers::host_identifiers;
 use super::limits::limits;
-use super::read::{Faults, Finder, with_finder};
 use super::shape;
-use super::subsystems::subsystems;
+use super::subsystems::{group, subsystems};
 use super::tables::{
     AuthenticationTable, ConfigFile, IscsiTable, NamespaceTable, ServerTable, TlsTable,
 };

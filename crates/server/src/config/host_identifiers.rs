@@ -1,6 +1,6 @@
 //! Identifiers of hosts.
 
-use super::read::Finder;
+use super::faults::Finder;
 use super::tables::HostIdentifierTable;
 use crate::values::parse_nqn;
 use std::collections::BTreeMap;

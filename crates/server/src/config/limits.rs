@@ -1,7 +1,7 @@
 //! Limits of hosts.
 
 use super::desired::DesiredLimit;
-use super::read::Finder;
+use super::faults::Finder;
 use super::tables::HostLimitTable;
 use std::collections::HashSet;
 use weft_block::limit::Limit;

@@ -1,7 +1,8 @@
 //! The configuration of a server: a TOML file (`docs/configuration.md`).
 //!
 //! * [`tables`]: what the file holds, as it is written; the JSON schema comes from it.
-//! * [`mod@read`]: from text to what is desired, and where in the text a mistake is.
+//! * [`mod@read`]: from text to what is desired.
+//! * [`faults`]: the mistakes of a text, and where they are.
 //! * `shape`: from text to tables, with all mistakes of form.
 //! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
 //! * [`subsystems`], `process`: the parts of that.
@@ -18,6 +19,7 @@ pub mod check;
 pub mod desired;
 pub mod example;
 pub mod exposure;
+pub mod faults;
 pub mod group;
 mod host_identifiers;
 pub mod import;

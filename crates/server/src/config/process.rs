@@ -1,11 +1,11 @@
 //! What a configuration says of the process: event loops, memory, its iSCSI target and TLS.
 
 use super::desired::beside;
-use super::read::{Finder, no_such};
+use super::faults::{Finder, no_such};
 use super::subsystems::initiator;
 use super::tables::{At, IscsiTable, ServerTable, TlsTable};
 use crate::psk;
-use crate::secret::{conceal, from_file};
+use crate::secret::{from_file, held};
 use crate::values::parse_cntlids;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -99,7 +99,7 @@ pub(super) fn tls(table: &TlsTable, directory: &Path, finder: &mut Finder<'_>) -
     let (certificate, key, ca) =
         (file(&table.cert_file), file(&table.cert_key_file), file(&table.ca_file));
     if key.is_some() {
-        conceal();
+        held();
     }
     let psk = table.psk_file.as_ref().and_then(|path| {
         let read = psk::required(Some(&beside(directory, path)), None);

@@ -4,7 +4,7 @@
 //! The deserializer ends at the first mistake. What it found is taken out of the parsed text, and
 //! it begins again, until it finds nothing more.
 
-use super::read::{Finder, no_such};
+use super::faults::{Finder, no_such};
 use super::tables::ConfigFile;
 use serde::Deserialize;
 use std::ops::Range;

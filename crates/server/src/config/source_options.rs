@@ -2,7 +2,7 @@
 //! starts servers; for `weft` they are those of its command line, so that there is one list.
 
 use super::desired::beside;
-use super::read::{Finder, no_such};
+use super::faults::{Finder, no_such};
 use super::tables::{At, Text};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;

@@ -1,9 +1,8 @@
 //! What a configuration says of subsystems, their namespaces and hosts.
 
 use super::authentication::authentication;
-use super::check::group;
 use super::desired::{DesiredNamespace, DesiredSubsystem};
-use super::read::Finder;
+use super::faults::Finder;
 use super::tables::{At, NamespaceTable, SubsystemTable, Text};
 use crate::values::parse_nqn;
 use std::collections::HashSet;
@@ -14,6 +13,7 @@ use weft_block::{grammar, units};
 use weft_endpoint::inventory::{Access, DEFAULT_GROUP};
 use weft_endpoint::source::discovered;
 use weft_proto::iscsi::text::Name;
+use weft_proto::limits::ANA_GROUPS_MAX;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 fn host(name: &Text, finder: &mut Finder<'_>) -> Option<Nqn> {
@@ -33,6 +33,17 @@ fn access<T: Ord + Clone>(
     names
         .map(|names| names.iter().filter_map(|name| parse(name, finder)).collect::<Vec<_>>())
         .into()
+}
+
+/// An ANA group.
+pub(super) fn group(group: &At<u32>, finder: &mut Finder<'_>) -> u32 {
+    if !(1..=ANA_GROUPS_MAX).contains(&**group) {
+        finder.add(
+            group.place(),
+            format!("{} is not an ANA group: use 1 to {ANA_GROUPS_MAX}", **group),
+        );
+    }
+    **group
 }
 
 /// The subsystems of a file, at least one.

@@ -1,6 +1,6 @@
 //! The mistakes of configurations, and what is said of them.
 
-use super::read::Faults;
+use super::faults::Faults;
 use super::source_options::SourceOption;
 use super::{Desired, NoSourceOptions, SourceOptions};
 use std::path::Path;

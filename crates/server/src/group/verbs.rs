@@ -4,13 +4,10 @@ use super::Group;
 use crate::config::check::parse_state;
 use crate::config::group::unfit;
 use crate::management::protocol::{Code, Fault};
-use crate::served::Changed;
-use crate::served::verbs::{AddNamespace, SetState};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weft_block::AccessState;
-use weft_endpoint::inventory::LiveInventory;
 use weft_group::limits::ANA_GROUPS;
 use weft_group::{Name, Wish};
 
@@ -69,11 +66,11 @@ fn invalid(why: impl Into<String>) -> Fault {
 }
 
 /// Refuses a source that a group cannot serve, and an ANA group that it does not have.
-pub fn check_source(params: &AddNamespace) -> Result<(), Fault> {
-    if let Some(why) = unfit(&params.source) {
+pub fn check_source(source: &str, ana_group: Option<u32>) -> Result<(), Fault> {
+    if let Some(why) = unfit(source) {
         return Err(invalid(why));
     }
-    match params.ana_group.filter(|group| !(1..=ANA_GROUPS).contains(group)) {
+    match ana_group.filter(|group| !(1..=ANA_GROUPS).contains(group)) {
         Some(group) => Err(invalid(format!(
             "{group} is not an ANA group of gateways: use 1 to {ANA_GROUPS}, or none"
         ))),
@@ -146,37 +143,31 @@ impl Group {
     /// takes that back.
     pub fn set_state(
         &self,
-        params: &SetState,
-        inventory: &LiveInventory,
-    ) -> Result<Changed, Fault> {
-        if params.listener.is_some() {
+        ana_group: u32,
+        state: &str,
+        listener: Option<&str>,
+    ) -> Result<(), Fault> {
+        if listener.is_some() {
             return Err(invalid(
                 "in a group of gateways each gateway has one state for all of its listeners: leave out --listener",
             ));
         }
-        if !(1..=ANA_GROUPS).contains(&params.group) {
+        if !(1..=ANA_GROUPS).contains(&ana_group) {
             return Err(invalid(format!(
-                "{} is not an ANA group of gateways: use 1 to {ANA_GROUPS}",
-                params.group
+                "{ana_group} is not an ANA group of gateways: use 1 to {ANA_GROUPS}"
             )));
         }
-        let to = match params.state.as_str() {
+        let to = match state {
             BY_RULE => None,
             word if parse_state(word) == Ok(AccessState::Optimized) => Some(self.gateway.clone()),
             word => {
                 let text = format!(
-                    "the gateways of a group agree on who is optimized, so \"{word}\" cannot be set: set {} optimized at the gateway that is to have it, or {BY_RULE}",
-                    params.group
+                    "the gateways of a group agree on who is optimized, so \"{word}\" cannot be set: set {ana_group} optimized at the gateway that is to have it, or {BY_RULE}"
                 );
                 return Err(invalid(text));
             }
         };
-        self.wish(Wish::Pin(params.group, to)).map_err(|why| Fault::new(Code::TimedOut, why))?;
-        Ok(Changed {
-            generation: inventory.now().generation(),
-            changes: Vec::new(),
-            notes: Vec::new(),
-        })
+        self.wish(Wish::Pin(ana_group, to)).map_err(|why| Fault::new(Code::TimedOut, why))
     }
 
     /// Forgets a gateway that is gone for ever.

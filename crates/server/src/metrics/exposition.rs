@@ -1,19 +1,13 @@
 //! A report in the text format of OpenMetrics, which Prometheus reads.
 
+use super::families::{Labels, counted, counters, gauges, seconds};
+use super::source_metrics::{filters, paths};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet, text};
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
-use weft_endpoint::report::{CpuReport, FilterCounts, PathReport, Report};
-use weft_endpoint::statistics::{Counts, Histogram, Kind};
-
-/// Upper bounds of the buckets of latencies: these powers of two of nanoseconds, 4 µs to 17 s.
-const BOUNDS: [u32; 16] = [12, 14, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 34];
-
-type Labels = Vec<(&'static str, String)>;
+use weft_endpoint::report::{CpuReport, Report};
 
 /// The metrics of a report.
 pub fn text(report: &Report) -> String {
@@ -61,48 +55,6 @@ impl Collector for Scrape {
     }
 }
 
-fn gauges(
-    to: &mut DescriptorEncoder,
-    name: &str,
-    help: &str,
-    unit: Option<Unit>,
-    values: Vec<(Labels, u64)>,
-) -> fmt::Result {
-    let mut family = to.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-    for (labels, value) in values {
-        ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
-            .encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
-}
-
-fn counters(
-    to: &mut DescriptorEncoder,
-    name: &str,
-    help: &str,
-    unit: Option<Unit>,
-    values: Vec<(Labels, u64)>,
-) -> fmt::Result {
-    let mut family = to.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
-    for (labels, value) in values {
-        ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
-}
-
-fn seconds(
-    to: &mut DescriptorEncoder,
-    name: &str,
-    help: &str,
-    values: Vec<(Labels, u64)>,
-) -> fmt::Result {
-    let mut family = to.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?;
-    for (labels, ns) in values {
-        ConstCounter::new(ns as f64 / 1e9).encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
-}
-
 fn cpu(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
     let modes = |cpu: &CpuReport, labels: Labels| {
         let mode =
@@ -145,70 +97,6 @@ fn loops(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
     )
 }
 
-/// Things with labels, and their counts.
-type Counted<'a> = Vec<(Labels, &'a Counts)>;
-
-/// The metrics of counts, whose names begin with `weft_` and `what`.
-fn counted(to: &mut DescriptorEncoder, what: &str, all: &Counted) -> fmt::Result {
-    let of = |value: &dyn Fn(&Counts, Kind) -> u64| {
-        let each = all.iter().flat_map(|(labels, counts)| {
-            Kind::ALL.map(|kind| {
-                (
-                    [labels.clone(), vec![("operation", word(kind).to_owned())]].concat(),
-                    value(counts, kind),
-                )
-            })
-        });
-        each.collect::<Vec<_>>()
-    };
-    let name = |end: &str| format!("weft_{what}_{end}");
-    let operations = of(&|counts, kind| counts.of(kind).operations);
-    counters(to, &name("operations"), "Answered commands", None, operations)?;
-    let bytes = of(&|counts, kind| counts.of(kind).bytes);
-    counters(to, &name("transferred"), "Data of successful commands", Some(Unit::Bytes), bytes)?;
-    counters(
-        to,
-        &name("errors"),
-        "Commands that failed",
-        None,
-        of(&|counts, kind| counts.of(kind).errors),
-    )?;
-    let flying = all.iter().map(|(labels, counts)| (labels.clone(), counts.in_flight)).collect();
-    gauges(to, &name("in_flight"), "Commands that are not answered yet", None, flying)?;
-    let (full, help) = (name("latency"), "Time from receiving a command to its answer");
-    let mut family =
-        to.encode_descriptor(&full, help, Some(&Unit::Seconds), MetricType::Histogram)?;
-    for (labels, counts) in all {
-        for kind in Kind::ALL {
-            let labels = [labels.clone(), vec![("operation", word(kind).to_owned())]].concat();
-            let latency = &counts.of(kind).latency;
-            let (sum, count, buckets) =
-                (latency.sum_ns as f64 / 1e9, latency.count(), buckets(latency));
-            family
-                .encode_family(&labels)?
-                .encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
-        }
-    }
-    Ok(())
-}
-
-/// Bounds in seconds, with the number of times between each and the one before.
-fn buckets(latency: &Histogram) -> Vec<(f64, u64)> {
-    let mut before = 0;
-    let bounded =
-        BOUNDS.iter().map(|bits| ((1_u64 << bits) as f64 / 1e9, latency.below_power(*bits)));
-    let all = bounded.chain([(f64::INFINITY, latency.count())]);
-    all.map(|(bound, below)| (bound, below - std::mem::replace(&mut before, below))).collect()
-}
-
-fn word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Read => "read",
-        Kind::Write => "write",
-        Kind::Other => "other",
-    }
-}
-
 fn namespaces(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
     let each = report.subsystems.iter().flat_map(|subsystem| {
         let labels =
@@ -239,122 +127,6 @@ fn namespaces(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
     )
 }
 
-fn paths(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
-    let each = report.subsystems.iter().flat_map(|subsystem| {
-        subsystem.namespaces.iter().flat_map(move |namespace| {
-            let nsid = namespace.nsid.to_string();
-            let labels = move |path: &PathReport| {
-                vec![
-                    ("subsystem", subsystem.nqn.clone()),
-                    ("nsid", nsid.clone()),
-                    ("path", path.url.clone()),
-                ]
-            };
-            namespace.paths.iter().map(move |path| (labels(path), path))
-        })
-    });
-    let each: Vec<(Labels, &PathReport)> = each.collect();
-    let of = |value: fn(&PathReport) -> u64| {
-        each.iter().map(|(labels, path)| (labels.clone(), value(path))).collect()
-    };
-    let usable = |path: &PathReport| u64::from(path.open && path.access.ends_with("optimized"));
-    gauges(to, "weft_path_up", "Whether a path is open and reaches the data", None, of(usable))?;
-    counters(
-        to,
-        "weft_path_operations",
-        "Operations that ended on a path",
-        None,
-        of(|path| path.operations),
-    )?;
-    let moved = of(|path| path.bytes);
-    counters(
-        to,
-        "weft_path_transferred",
-        "Data of operations that ended on a path",
-        Some(Unit::Bytes),
-        moved,
-    )?;
-    counters(
-        to,
-        "weft_path_errors",
-        "Operations that a path ended with an error",
-        None,
-        of(|path| path.errors),
-    )?;
-    counters(
-        to,
-        "weft_path_retries",
-        "Operations that were sent again because of a path",
-        None,
-        of(|path| path.retries),
-    )?;
-    counters(
-        to,
-        "weft_path_reconnects",
-        "How often a path was opened again",
-        None,
-        of(|path| path.reconnects),
-    )?;
-    let help = "Average latency of the last operations on a path";
-    let mut family =
-        to.encode_descriptor("weft_path_latency", help, Some(&Unit::Seconds), MetricType::Gauge)?;
-    for (labels, path) in &each {
-        family.encode_family(labels)?.encode_gauge(&(path.latency_ns as f64 / 1e9))?;
-    }
-    Ok(())
-}
-
-/// What `stats:` has counted.
-fn filters(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
-    let mut each: Vec<(Labels, FilterCounts)> = Vec::new();
-    for subsystem in &report.subsystems {
-        for namespace in &subsystem.namespaces {
-            for (at, filter) in namespace.filters.iter().enumerate() {
-                let labels = |kind: &String| {
-                    let names = [
-                        ("subsystem", subsystem.nqn.clone()),
-                        ("nsid", namespace.nsid.to_string()),
-                    ];
-                    let place = [
-                        ("filter", at.to_string()),
-                        ("url", filter.url.clone()),
-                        ("operation", kind.clone()),
-                    ];
-                    names.into_iter().chain(place).collect()
-                };
-                each.extend(filter.kinds.iter().map(|(kind, counts)| (labels(kind), *counts)));
-            }
-        }
-    }
-    let of = |value: fn(&FilterCounts) -> u64| {
-        each.iter().map(|(labels, counts)| (labels.clone(), value(counts))).collect()
-    };
-    counters(
-        to,
-        "weft_filter_operations",
-        "Operations that passed a stats: filter",
-        None,
-        of(|counts| counts.operations),
-    )?;
-    let moved = of(|counts| counts.bytes);
-    counters(
-        to,
-        "weft_filter_transferred",
-        "Data of successful operations at a stats: filter",
-        Some(Unit::Bytes),
-        moved,
-    )?;
-    counters(
-        to,
-        "weft_filter_errors",
-        "Operations that failed below a stats: filter",
-        None,
-        of(|counts| counts.errors),
-    )?;
-    let help = "Sum of the times of operations below a stats: filter";
-    seconds(to, "weft_filter_time", help, of(|counts| counts.time_ns))
-}
-
 fn hosts(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
     let labels = |name: &str| vec![("host", name.to_owned())];
     let open =
@@ -377,7 +149,9 @@ fn hosts(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
 mod tests {
     use super::*;
     use std::collections::HashSet;
-    use weft_endpoint::report::{HostReport, LoopReport, NamespaceReport, SubsystemReport};
+    use weft_endpoint::report::{
+        HostReport, LoopReport, NamespaceReport, PathReport, SubsystemReport,
+    };
 
     fn report() -> Report {
         let path = PathReport {
@@ -449,14 +223,5 @@ mod tests {
         }
         assert!(!text.contains("loop=\"1\""), "a loop that did not answer has no values");
         assert!(text.ends_with("# EOF\n"));
-    }
-
-    #[test]
-    fn buckets_hold_each_time_once() {
-        let json = r#"{"sum_ns":0,"mean_ns":0,"p50_ns":0,"p90_ns":0,"p99_ns":0,"p999_ns":0,"buckets":[[4096,3],[8192,2],[68719476736,1]]}"#;
-        let latency: Histogram = serde_json::from_str(json).unwrap();
-        let buckets = buckets(&latency);
-        assert_eq!(buckets.iter().map(|(_, n)| n).sum::<u64>(), 6);
-        assert_eq!((buckets[0], buckets[1].1, buckets.last().unwrap().1), ((4096e-9, 3), 2, 1));
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! * `exposition`: a report as metrics, by the conventions of Prometheus: base units, `_total` on
 //!   counters.
+//! * `families`, `source_metrics`: the parts of that.
 //! * `http`: the server that answers a scrape, on threads of its own.
 
 mod exposition;
+mod families;
 mod http;
+mod source_metrics;
 
 pub use http::MetricsServer;
 

@@ -1,7 +1,8 @@
 //! What a running server serves, and every change of it.
 //!
 //! * [`state`]: what is served, as it was asked for.
-//! * [`steps`]: the differences between two states.
+//! * `turn`: one change at a time.
+//! * [`steps`], `step_text`: the differences between two states.
 //! * `users`: the hosts that use what a step takes away.
 //! * `opener`: opens the devices that are needed.
 //! * `start`: begins to serve.
@@ -16,7 +17,9 @@ mod opener;
 pub mod orders;
 mod start;
 pub mod state;
+mod step_text;
 pub mod steps;
+mod turn;
 mod users;
 pub mod verbs;
 
@@ -34,9 +37,10 @@ use edit::{Devices, carry_out};
 use inventory::{authenticate, forget_demands, identify_hosts, limit_hosts};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use steps::{Step, between};
+use turn::{StateInTurn, Turn};
 use weft_block::file::CreatedFiles;
 use weft_block::{Device, Error};
 use weft_endpoint::TlsPsk;
@@ -64,7 +68,7 @@ pub struct Served {
     /// What `[connect]` of it may have.
     source_options: Arc<dyn SourceOptions>,
     /// Held during a change.
-    state: Mutex<State>,
+    state: StateInTurn,
     /// When a namespace went last.
     freed: Mutex<Option<Instant>>,
 }
@@ -106,30 +110,14 @@ impl Served {
         self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The same; at a gateway of a group a change that waits for the cluster does not hold up
-    /// others for ever.
-    fn state_in_time(&self) -> Result<MutexGuard<'_, State>, Fault> {
-        if self.group.is_none() {
-            return Ok(self.state());
-        }
-        let end = Instant::now() + CHANGES_WAIT;
-        loop {
-            match self.state.try_lock() {
-                Ok(state) => return Ok(state),
-                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) if Instant::now() < end => {
-                    std::thread::sleep(Duration::from_millis(20))
-                }
-                Err(TryLockError::WouldBlock) => {
-                    let text = "another change is under way, and waits: try again; `ceph status` shows whether the cluster answers";
-                    return Err(Fault::new(Code::TimedOut, text));
-                }
-            }
-        }
+    /// The turn to change the state; at a gateway of a group a change that waits for the cluster
+    /// does not hold up others for ever.
+    fn turn(&self) -> Result<Turn<'_>, Fault> {
+        let limit = if self.group.is_some() { CHANGES_WAIT } else { Duration::MAX };
+        self.state.turn(limit).ok_or_else(|| {
+            let text = "another change is under way, and waits: try again; `ceph status` shows whether the cluster answers";
+            Fault::new(Code::TimedOut, text)
+        })
     }
 
     /// Applies the configuration file again, and logs what became of it.
@@ -231,19 +219,17 @@ impl Served {
         mut edit: impl FnMut(&mut State) -> Result<(), Fault>,
         commit: impl FnOnce(&State, bool) -> Result<(), Fault>,
     ) -> Result<Changed, Fault> {
-        let mut state = self.state_in_time()?;
+        let mut state = self.turn()?;
         let mut wanted = state.clone();
         edit(&mut wanted)?;
         let steps = between(&state, &wanted);
         let (now, hosts) = (self.inventory.now(), self.exports.hosts());
-        let users: Vec<Vec<String>> =
-            steps.iter().map(|step| users::of(step, &now, &hosts)).collect();
-        let shown = |(step, hosts): (&Step, Vec<String>)| Shown {
+        let shown = |step: &Step| Shown {
             kind: step.kind().to_owned(),
             text: step.to_string(),
-            hosts,
+            hosts: users::of(step, &now, &hosts),
         };
-        let changes: Vec<Shown> = steps.iter().zip(users).map(shown).collect();
+        let changes: Vec<Shown> = steps.iter().map(shown).collect();
         if how.dry_run || steps.is_empty() {
             if !how.dry_run {
                 commit(&wanted, true)?;
@@ -273,18 +259,23 @@ impl Served {
         let served = if carried.is_ok() { &wanted } else { &*state };
         self.claims.retain(|nqn| served.subsystems.iter().any(|subsystem| subsystem.nqn == *nqn));
         let generation = carried?.generation();
+        self.finish(&steps);
+        *state = wanted;
+        Ok(Changed { generation, changes, notes: Vec::new() })
+    }
+
+    /// What belongs to steps beside the inventory.
+    fn finish(&self, steps: &[Step]) {
         if steps.iter().any(|step| step.frees().is_some()) {
             *self.freed() = Some(Instant::now());
         }
-        limit_hosts(&steps, &self.inventory);
-        identify_hosts(&steps, &self.inventory);
-        forget_demands(&steps, &self.inventory);
+        limit_hosts(steps, &self.inventory);
+        identify_hosts(steps, &self.inventory);
+        forget_demands(steps, &self.inventory);
         let keys = steps
             .iter()
             .filter_map(|step| if let Step::Keys(keys) = step { Some(keys) } else { None });
         self.psk.iter().zip(keys).for_each(|(psk, keys)| psk.set_keys(Arc::clone(keys)));
-        *state = wanted;
-        Ok(Changed { generation, changes, notes: Vec::new() })
     }
 
     fn carry_out(

@@ -1,6 +1,7 @@
 //! Begins to serve what is desired: opens the sources, then listens.
 
 use super::state::State;
+use super::turn::StateInTurn;
 use super::{Opener, Served, inventory};
 use crate::config::Desired;
 use crate::group::Group;
@@ -57,7 +58,7 @@ impl Served {
             group: group.cloned(),
             file: environment.file.clone(),
             source_options: Arc::clone(&environment.source_options),
-            state: Mutex::new(State::of(desired)),
+            state: StateInTurn::new(State::of(desired)),
             freed: Mutex::default(),
         }))
     }

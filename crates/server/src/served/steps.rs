@@ -2,13 +2,10 @@
 //! then what comes.
 
 use super::state::State;
-use crate::config::check::STATES;
 use crate::config::desired::{DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use weft_block::limit::Limit;
-use weft_block::units;
 use weft_endpoint::inventory::{Access, Authentication};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::auth::PskKeys;
@@ -177,98 +174,6 @@ impl Step {
             Self::AddNamespace(nqn, is) => Some((nqn, is)),
             Self::Replace(nqn, _, is) => Some((nqn, is)),
             _ => None,
-        }
-    }
-}
-
-/// Who has access, in words.
-fn who<T: Ord + Clone + ToString>(access: &Access<T>, kind: &str) -> String {
-    match access.names() {
-        None => format!("any {kind}"),
-        Some(names) if names.is_empty() => format!("no {kind}"),
-        Some(names) => names.iter().map(T::to_string).collect::<Vec<_>>().join(", "),
-    }
-}
-
-impl fmt::Display for Step {
-    /// What is to be done, in a line that follows "cannot".
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let both = |hosts: &Access<Nqn>, initiators: &Access<Name>| {
-            format!("{}, and to {}", who(hosts, "NVMe host"), who(initiators, "iSCSI initiator"))
-        };
-        match self {
-            Self::Unlisten(url) => write!(f, "stop listening at {url}"),
-            Self::Listen(url) => write!(f, "listen at {url}"),
-            Self::RemoveSubsystem(of) => write!(f, "remove subsystem {}", of.nqn),
-            Self::AddSubsystem(of) => write!(f, "add subsystem {}", of.nqn),
-            Self::RemoveNamespace(nqn, was) => {
-                write!(f, "remove namespace {} of {nqn} ({})", was.nsid, was.source)
-            }
-            Self::AddNamespace(nqn, is) => {
-                write!(f, "add namespace {} to {nqn} ({})", is.nsid, is.source)
-            }
-            Self::Replace(nqn, was, is) if was.origin() == is.origin() => {
-                write!(f, "change the identity of namespace {} of {nqn}", is.nsid)
-            }
-            Self::Replace(nqn, was, is) if was.source == is.source => {
-                write!(f, "replace namespace {} of {nqn} ({} with other paths)", is.nsid, is.source)
-            }
-            Self::Replace(nqn, was, is) => {
-                write!(
-                    f,
-                    "replace namespace {} of {nqn} ({} by {})",
-                    is.nsid, was.source, is.source
-                )
-            }
-            Self::Resize(nqn, nsid, Some(bytes)) => {
-                write!(f, "resize namespace {nsid} of {nqn} to {}", units::format_size(*bytes))
-            }
-            Self::Resize(nqn, nsid, None) => {
-                write!(f, "resize namespace {nsid} of {nqn} to all of its source")
-            }
-            Self::Rename(nqn, nsid, Some(name)) => {
-                write!(f, "name namespace {nsid} of {nqn} \"{name}\"")
-            }
-            Self::Rename(nqn, nsid, None) => {
-                write!(f, "take the name of namespace {nsid} of {nqn}")
-            }
-            Self::Authenticate(nqn, Some(_)) => {
-                write!(f, "change the secrets of the hosts of {nqn}")
-            }
-            Self::Authenticate(nqn, None) => {
-                write!(f, "let hosts use {nqn} without authentication")
-            }
-            Self::Keys(keys) => {
-                write!(f, "change the pre-shared keys of NVMe/TCP hosts ({} now)", keys.len())
-            }
-            Self::Admit(nqn, hosts, initiators) => {
-                write!(f, "admit to {nqn} {}", both(hosts, initiators))
-            }
-            Self::Show(nqn, nsid, hosts, initiators) => {
-                write!(f, "show namespace {nsid} of {nqn} to {}", both(hosts, initiators))
-            }
-            Self::Group(nqn, nsid, group) => {
-                write!(f, "move namespace {nsid} of {nqn} to ANA group {group}")
-            }
-            Self::SetState(DesiredState { group, listener, state }) => {
-                let word =
-                    STATES.iter().find(|(_, of)| of == state).map_or("changing", |(word, _)| word);
-                let at = listener
-                    .map(|listener| format!(" for hosts at {listener}"))
-                    .unwrap_or_default();
-                write!(f, "make ANA group {group} {word}{at}")
-            }
-            Self::Identify(given) => {
-                write!(f, "change the identifiers of hosts ({} are given now)", given.len())
-            }
-            Self::Limit(host, Limit::NONE) => write!(f, "take the limit of host {host}"),
-            Self::Limit(host, Limit { operations, bytes }) => {
-                let of = |number: &u64, text: String| Some(text).filter(|_| *number > 0);
-                let iops = of(operations, format!("{operations} operations"));
-                let bytes = of(bytes, units::format_size(*bytes));
-                let both: Vec<String> = iops.into_iter().chain(bytes).collect();
-                write!(f, "limit host {host} to {} per second", both.join(" and "))
-            }
         }
     }
 }

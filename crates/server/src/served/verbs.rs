@@ -158,7 +158,9 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
     methods.add_of(&of, "host.forget", |served, params| forget_host(served, &params));
     methods.add_of(&of, "ana.set", |served, params: SetState| {
         if let Some(group) = &served.group {
-            return group.set_state(&params, &served.inventory);
+            group.set_state(params.group, &params.state, params.listener.as_deref())?;
+            let generation = served.inventory.now().generation();
+            return Ok(Changed { generation, changes: Vec::new(), notes: Vec::new() });
         }
         let urls = served.exports.urls();
         served.change(How::default(), |state| set_state(state, &params, &urls))
@@ -193,7 +195,7 @@ fn add_namespace(state: &mut State, params: &AddNamespace, in_group: bool) -> Re
     }
     weft_endpoint::check(&params.source)?;
     if in_group {
-        check_source(params)?;
+        check_source(&params.source, params.ana_group)?;
     }
     let identities = [&params.uuid, &params.nguid, &params.eui64];
     if identities.into_iter().any(Option::is_some) && forgets(&params.source) {

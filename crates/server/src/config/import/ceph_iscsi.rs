@@ -1,7 +1,8 @@
 //! What Ceph's iSCSI gateway (ceph-iscsi) keeps in the object `gateway.conf`: `disks`, `targets`
 //! and `gateways`, as of version 11 of its form.
 
-use super::{Imported, ImportedNamespace, ImportedSubsystem, text};
+use super::imported::{Imported, ImportedNamespace, ImportedSubsystem};
+use super::json::{list, text};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -62,7 +63,7 @@ fn is_given(of: &Value, name: &str) -> bool {
 /// The addresses of the first gateway; those of others are for the weft there.
 fn portals(target: &Value, imported: &mut Imported) {
     for (n, (gateway, portal)) in entries(target, "portals").enumerate() {
-        let addresses = super::list(portal, "portal_ip_addresses").iter().filter_map(Value::as_str);
+        let addresses = list(portal, "portal_ip_addresses").iter().filter_map(Value::as_str);
         let urls = addresses.map(|address| match address.contains(':') {
             true => format!("iscsi://[{address}]:{PORT}"),
             false => format!("iscsi://{address}:{PORT}"),

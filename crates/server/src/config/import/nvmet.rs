@@ -1,6 +1,7 @@
 //! What nvmetcli saves of the Linux kernel's target: `hosts`, `ports` and `subsystems`.
 
-use super::{Imported, ImportedNamespace, ImportedSubsystem, is_set, list, listener, text};
+use super::imported::{Imported, ImportedNamespace, ImportedSubsystem};
+use super::json::{is_set, list, listener, text};
 use serde_json::Value;
 
 /// Whether it is such a configuration.

@@ -1,7 +1,8 @@
 //! What SPDK's `save_config` prints: for each of its parts the calls that make it again. The part
 //! `bdev` makes devices, and `nvmf` serves them.
 
-use super::{Imported, ImportedNamespace, ImportedSubsystem, is_set, list, listener, text};
+use super::imported::{Imported, ImportedNamespace, ImportedSubsystem};
+use super::json::{is_set, list, listener, text};
 use crate::config::subsystems::{forgets, from_digits};
 use serde_json::Value;
 use std::collections::BTreeMap;

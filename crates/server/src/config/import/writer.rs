@@ -1,6 +1,6 @@
 //! Writes a configuration.
 
-use super::{Imported, ImportedNamespace, ImportedSubsystem};
+use super::imported::{Imported, ImportedNamespace, ImportedSubsystem};
 use std::fmt::Write;
 
 /// A text as TOML writes it. JSON's escapes are TOML's, too.
