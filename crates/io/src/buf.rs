@@ -6,10 +6,12 @@
 //! still in its caches.
 
 mod holder;
+mod observation;
 mod observer;
 
 pub use holder::Holder;
-pub use observer::{Observation, PoolObserver};
+pub use observation::Observation;
+pub use observer::PoolObserver;
 
 use crate::counters::Count;
 use crate::limits::{BUF_ALIGN, BUF_BYTES_MAX, BUF_BYTES_MIN};
@@ -133,6 +135,18 @@ impl Pool {
     /// Returns all free buffers to the system.
     pub fn trim(&self) {
         self.0.free_unused(usize::MAX);
+    }
+
+    /// The holder with this name. It exists as long as it is in use.
+    pub fn holder(&self, name: &str) -> Rc<Holder> {
+        let mut holders = self.0.holders.borrow_mut();
+        if let Some(holder) = holders.get(name).and_then(Weak::upgrade) {
+            return holder;
+        }
+        holders.retain(|_, holder| holder.strong_count() > 0);
+        let holder = Rc::<Holder>::default();
+        holders.insert(name.to_owned(), Rc::downgrade(&holder));
+        holder
     }
 }
 
@@ -348,5 +362,18 @@ mod tests {
         drop(reserve);
         assert_eq!(pool.allocated_bytes(), 8 << 10);
         drop(held);
+    }
+
+    #[test]
+    fn users_of_one_name_are_one_holder() {
+        let pool = Pool::new(1 << 20);
+        let (first, second, other) = (pool.holder("a"), pool.holder("a"), pool.holder("b"));
+        first.add(7);
+        assert_eq!((second.bytes(), other.bytes()), (7, 0));
+        drop((first, second));
+        assert_eq!(pool.holder("a").bytes(), 0, "nobody had it any more");
+        drop(other);
+        let _one = pool.holder("c");
+        assert_eq!(pool.0.holders.borrow().len(), 1, "names that nobody has are forgotten");
     }
 }

@@ -1,10 +1,13 @@
 //! One suite for every backend, and what is particular to one.
 
 use super::*;
+use crate::event_loop::DriverId;
 use crate::event_loop::{Activity, Driver, Loop, LoopConfig};
 use crate::segment::Segments;
 use core::time::Duration;
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A file that is removed in the end.

@@ -8,9 +8,9 @@
 //! the time it is used. So whoever asks here gets an answer that is not older than
 //! [`LOOK_AGAIN_MS`].
 
-use super::DriverId;
-use super::backend::Ready;
+use super::driver::DriverId;
 use super::handle::Handle;
+use super::registrar::Ready;
 use crate::limits::{EVENTS_PER_POLL, LOOK_AGAIN_MS};
 use core::time::Duration;
 use std::io;

@@ -1,9 +1,10 @@
 //! The interface of a loop for its drivers and queues.
 
-use super::backend::{Backend, Registrar};
+use super::backend::Backend;
+use super::driver::{Activity, DriverId};
+use super::registrar::Registrar;
 use super::remote::RemoteLoop;
 use super::timers::Timers;
-use super::{Driver, DriverId};
 use crate::buf::Pool;
 use crate::counters::Counters;
 use crate::rdma::{QueuePair, QueuePairListener};
@@ -50,6 +51,29 @@ impl Core {
                 .get(id.index as usize)
                 .is_some_and(|slot| slot.generation == id.generation && !slot.removed)
         }
+    }
+}
+
+/// Something that a loop drives. Phases must not block, and must bound the work of one call.
+///
+/// Readiness is edge-triggered: before a driver with a socket returns [`Activity::Idle`], it must
+/// have seen `WouldBlock`, or must remember to continue by itself. [`crate::Stream::tells_rest`]
+/// says when it may return [`Activity::Settled`] without.
+pub trait Driver {
+    /// Receives from sockets.
+    fn receive(&mut self, on: &Handle) -> Activity {
+        let _ = on;
+        Activity::Idle
+    }
+
+    /// Reaps devices, runs engines, submits. Runs again in the same turn if another driver wakes
+    /// this one.
+    fn work(&mut self, on: &Handle) -> Activity;
+
+    /// Sends pending data.
+    fn send(&mut self, on: &Handle) -> Activity {
+        let _ = on;
+        Activity::Idle
     }
 }
 

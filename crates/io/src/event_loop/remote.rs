@@ -1,10 +1,9 @@
-//! A loop as seen by other threads: posts tasks to it, and starts a loop on its own thread.
+//! A loop as seen by other threads: posts tasks to it.
 
-use super::{DriverId, Handle, Loop, LoopConfig};
+use super::driver::DriverId;
+use super::handle::Handle;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence};
-use std::io;
-use std::sync::{Arc, PoisonError, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 
 /// Requests to a loop. Waking is separate because it happens per operation and must not allocate.
 enum Task {
@@ -120,31 +119,5 @@ impl RemoteLoop {
         }
         *self.spare() = tasks;
         some
-    }
-}
-
-/// Starts a loop on a new thread, runs `setup` on it and returns its result. The loop then runs
-/// until [`Handle::stop`] is called. The thread's result is the loop's.
-pub fn spawn<T: Send + 'static>(
-    config: LoopConfig,
-    setup: impl FnOnce(&Handle) -> T + Send + 'static,
-) -> io::Result<(T, RemoteLoop, JoinHandle<io::Result<()>>)> {
-    let (give, take) = mpsc::channel();
-    let thread = std::thread::Builder::new().name(config.name.clone()).spawn(move || {
-        let mut event_loop = match Loop::new(config) {
-            Ok(event_loop) => event_loop,
-            Err(e) => {
-                let _ = give.send(Err(e));
-                return Ok(());
-            }
-        };
-        let value = setup(event_loop.handle());
-        let _ = give.send(Ok((value, event_loop.handle().remote())));
-        event_loop.run()
-    })?;
-    match take.recv() {
-        Ok(Ok((value, remote))) => Ok((value, remote, thread)),
-        Ok(Err(e)) => Err(e),
-        Err(_) => Err(io::Error::other("the loop's thread panicked during set-up")),
     }
 }

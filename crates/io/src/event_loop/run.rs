@@ -1,10 +1,13 @@
-//! Turns, and waiting between them.
+//! Turns, and waiting between them; and a loop on a thread of its own.
 
-use super::backend::{Backend, Ready, System};
-use super::handle::{Core, Handle};
+use super::backend::Backend;
+use super::config::LoopConfig;
+use super::driver::Activity;
+use super::handle::{Core, Driver, Handle};
+use super::registrar::Ready;
 use super::remote::RemoteLoop;
+use super::system::System;
 use super::waiting::Waiting;
-use super::{Activity, Driver, LoopConfig};
 use crate::buf::Pool;
 use crate::limits::{SPIN_US_DEFAULT, TURNS_PER_POLL};
 use crate::time::Time;
@@ -12,6 +15,8 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use std::io;
 use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 
 /// Times that `work` may run for woken drivers within one turn before sending.
 const WORK_PASSES: usize = 4;
@@ -340,5 +345,31 @@ impl Drop for Loop {
         // circles.
         self.drop_drivers();
         self.handle.0.remote.close();
+    }
+}
+
+/// Starts a loop on a new thread, runs `setup` on it and returns its result. The loop then runs
+/// until [`Handle::stop`] is called. The thread's result is the loop's.
+pub fn spawn<T: Send + 'static>(
+    config: LoopConfig,
+    setup: impl FnOnce(&Handle) -> T + Send + 'static,
+) -> io::Result<(T, RemoteLoop, JoinHandle<io::Result<()>>)> {
+    let (give, take) = mpsc::channel();
+    let thread = std::thread::Builder::new().name(config.name.clone()).spawn(move || {
+        let mut event_loop = match Loop::new(config) {
+            Ok(event_loop) => event_loop,
+            Err(e) => {
+                let _ = give.send(Err(e));
+                return Ok(());
+            }
+        };
+        let value = setup(event_loop.handle());
+        let _ = give.send(Ok((value, event_loop.handle().remote())));
+        event_loop.run()
+    })?;
+    match take.recv() {
+        Ok(Ok((value, remote))) => Ok((value, remote, thread)),
+        Ok(Err(e)) => Err(e),
+        Err(_) => Err(io::Error::other("the loop's thread panicked during set-up")),
     }
 }

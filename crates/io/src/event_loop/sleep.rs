@@ -32,7 +32,7 @@ mod linux {
     const SHORT: Duration = Duration::from_millis(100);
 
     /// Waits for the poller if the wait is a short one.
-    pub(in crate::event_loop) fn short(poll: &mio::Poll, wait: Option<Duration>) -> Slept {
+    pub(crate) fn short(poll: &mio::Poll, wait: Option<Duration>) -> Slept {
         let Some(short) = wait.filter(|wait| !wait.is_zero() && *wait < SHORT) else {
             return Slept::No;
         };
@@ -58,7 +58,7 @@ mod others {
     use core::time::Duration;
 
     /// The poller waits.
-    pub(in crate::event_loop) fn short(_: &mio::Poll, _: Option<Duration>) -> Slept {
+    pub(crate) fn short(_: &mio::Poll, _: Option<Duration>) -> Slept {
         Slept::No
     }
 }

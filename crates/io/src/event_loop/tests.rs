@@ -1,5 +1,6 @@
 use super::*;
 use crate::Time;
+use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Deadlines of drivers, in a heap. Deadlines of removed drivers are dropped before they wake
 //! anything.
 
-use super::DriverId;
+use super::driver::DriverId;
 use crate::time::Time;
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;

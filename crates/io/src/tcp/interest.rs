@@ -18,15 +18,15 @@ mod everywhere {
 
     /// Nothing to remember.
     #[derive(Default)]
-    pub(in crate::tcp) struct Interest(());
+    pub(crate) struct Interest(());
 
     impl Interest {
-        pub(in crate::tcp) fn registered(&mut self, _: &Registrar<'_>) -> io::Result<()> {
+        pub(crate) fn registered(&mut self, _: &Registrar<'_>) -> io::Result<()> {
             Ok(())
         }
 
         #[inline]
-        pub(in crate::tcp) fn after_recv<T>(
+        pub(crate) fn after_recv<T>(
             &mut self,
             _: &mut TcpStream,
             result: io::Result<T>,
@@ -35,7 +35,7 @@ mod everywhere {
         }
 
         #[inline]
-        pub(in crate::tcp) fn after_send<T>(
+        pub(crate) fn after_send<T>(
             &mut self,
             _: &mut TcpStream,
             result: io::Result<T>,
@@ -55,7 +55,7 @@ mod windows {
 
     /// Where and for what the socket is registered.
     #[derive(Default)]
-    pub(in crate::tcp) struct Interest {
+    pub(crate) struct Interest {
         with: Option<(Registry, Token)>,
         for_sending: bool,
         send_waits: bool,
@@ -67,7 +67,7 @@ mod windows {
 
     impl Interest {
         /// The socket was registered for both directions.
-        pub(in crate::tcp) fn registered(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        pub(crate) fn registered(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
             let (registry, token) = registrar.mio().ok_or(io::ErrorKind::Unsupported)?;
             *self = Self {
                 with: Some((registry.try_clone()?, token)),
@@ -77,7 +77,7 @@ mod windows {
             Ok(())
         }
 
-        pub(in crate::tcp) fn after_recv<T>(
+        pub(crate) fn after_recv<T>(
             &mut self,
             socket: &mut TcpStream,
             result: io::Result<T>,
@@ -88,7 +88,7 @@ mod windows {
             result
         }
 
-        pub(in crate::tcp) fn after_send<T>(
+        pub(crate) fn after_send<T>(
             &mut self,
             socket: &mut TcpStream,
             result: io::Result<T>,

@@ -5,26 +5,25 @@
 //! it has not taken yet.
 
 mod call;
+mod mailbox;
 mod pool;
 
 pub use call::{can_discard, make_sparse};
 
+use super::op::{DiskOp, OpenFile};
+use super::service::DiskBackend;
 use super::slab::Slab;
-use super::{DiskBackend, DiskOp, OpenFile};
-use crate::event_loop::{Activity, Driver, DriverId, Handle, RemoteLoop};
+use crate::event_loop::{Activity, Driver, DriverId, Handle};
 use crate::limits::{DISK_CLOSE_WAIT_MS, DISK_OPS_PER_LOOP};
-use crate::segment::{Loan, Receipt, Segments};
+use crate::segment::Receipt;
 use core::cell::RefCell;
 use core::time::Duration;
+use mailbox::{Finished, Loans, Mailbox};
 use pool::Job;
 use smallvec::SmallVec;
-use std::io;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
-
-/// Memory that crosses to another thread.
-type Loans = SmallVec<[Loan; 1]>;
 
 /// The backend.
 pub(super) struct Threads(RefCell<PendingDiskOps>);
@@ -43,40 +42,6 @@ struct Waiting {
     file: Rc<OpenFile>,
     op: DiskOp,
     receipts: SmallVec<[Receipt; 1]>,
-}
-
-/// What a thread gives back.
-struct Finished {
-    key: u64,
-    loans: Loans,
-    result: io::Result<()>,
-}
-
-/// Where threads leave what they finished.
-struct Mailbox {
-    finished: Mutex<Vec<Finished>>,
-    remote: RemoteLoop,
-    driver: DriverId,
-}
-
-impl Mailbox {
-    /// Takes what is in it, and leaves `empty`.
-    fn take(&self, empty: Vec<Finished>) -> Vec<Finished> {
-        core::mem::replace(
-            &mut *self.finished.lock().unwrap_or_else(PoisonError::into_inner),
-            empty,
-        )
-    }
-
-    fn put(&self, finished: Finished) {
-        let mut all = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push(finished);
-        let first = all.len() == 1;
-        drop(all);
-        if first {
-            self.remote.wake(self.driver);
-        }
-    }
 }
 
 impl Threads {
@@ -177,18 +142,4 @@ impl Driver for Collector {
     fn work(&mut self, _: &Handle) -> Activity {
         Activity::Idle
     }
-}
-
-/// The memory of an operation, on the thread that works on it.
-fn borrowed(loans: Loans) -> Segments {
-    loans.into_iter().map(crate::Segment::Loan).collect()
-}
-
-/// The memory on its way back.
-fn returned(segments: Segments) -> Loans {
-    let loan = |segment| match segment {
-        crate::Segment::Loan(loan) => loan,
-        _ => unreachable!("`borrowed` makes loans only"),
-    };
-    segments.into_iter().map(loan).collect()
 }

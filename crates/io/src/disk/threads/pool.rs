@@ -1,7 +1,8 @@
 //! The threads of the process that do blocking disk calls: as many as there is work for, up to a
 //! limit.
 
-use super::{Finished, Loans, Mailbox, borrowed, call, returned};
+use super::call;
+use super::mailbox::{Finished, Loans, Mailbox, borrowed, returned};
 use crate::disk::DiskKind;
 use crate::limits::{DISK_THREAD_IDLE_MS, DISK_THREADS};
 use core::time::Duration;

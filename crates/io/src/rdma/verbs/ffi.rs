@@ -124,10 +124,10 @@ pub(super) const DEVICE_WINDOWS_TYPE_2: c_uint = 1 << 23 | 1 << 24;
 /// `ibv_access_flags`.
 pub(super) mod access {
     use core::ffi::c_int;
-    pub(in crate::rdma::verbs) const LOCAL_WRITE: c_int = 1;
-    pub(in crate::rdma::verbs) const REMOTE_WRITE: c_int = 1 << 1;
-    pub(in crate::rdma::verbs) const REMOTE_READ: c_int = 1 << 2;
-    pub(in crate::rdma::verbs) const MW_BIND: c_int = 1 << 4;
+    pub(crate) const LOCAL_WRITE: c_int = 1;
+    pub(crate) const REMOTE_WRITE: c_int = 1 << 1;
+    pub(crate) const REMOTE_READ: c_int = 1 << 2;
+    pub(crate) const MW_BIND: c_int = 1 << 4;
 }
 
 /// `ibv_sge`.
@@ -193,12 +193,12 @@ impl SendWr {
 /// `ibv_wr_opcode`.
 pub(super) mod opcode {
     use core::ffi::c_uint;
-    pub(in crate::rdma::verbs) const RDMA_WRITE: c_uint = 0;
-    pub(in crate::rdma::verbs) const SEND: c_uint = 2;
-    pub(in crate::rdma::verbs) const RDMA_READ: c_uint = 4;
-    pub(in crate::rdma::verbs) const LOCAL_INV: c_uint = 7;
-    pub(in crate::rdma::verbs) const BIND_MW: c_uint = 8;
-    pub(in crate::rdma::verbs) const SEND_WITH_INV: c_uint = 9;
+    pub(crate) const RDMA_WRITE: c_uint = 0;
+    pub(crate) const SEND: c_uint = 2;
+    pub(crate) const RDMA_READ: c_uint = 4;
+    pub(crate) const LOCAL_INV: c_uint = 7;
+    pub(crate) const BIND_MW: c_uint = 8;
+    pub(crate) const SEND_WITH_INV: c_uint = 9;
 }
 
 /// `IBV_SEND_SIGNALED`.
@@ -307,17 +307,17 @@ pub(super) struct CmEvent {
 /// `rdma_cm_event_type`.
 pub(super) mod cm_event {
     use core::ffi::c_uint;
-    pub(in crate::rdma::verbs) const ADDR_RESOLVED: c_uint = 0;
-    pub(in crate::rdma::verbs) const ADDR_ERROR: c_uint = 1;
-    pub(in crate::rdma::verbs) const ROUTE_RESOLVED: c_uint = 2;
-    pub(in crate::rdma::verbs) const ROUTE_ERROR: c_uint = 3;
-    pub(in crate::rdma::verbs) const CONNECT_REQUEST: c_uint = 4;
-    pub(in crate::rdma::verbs) const CONNECT_ERROR: c_uint = 6;
-    pub(in crate::rdma::verbs) const UNREACHABLE: c_uint = 7;
-    pub(in crate::rdma::verbs) const REJECTED: c_uint = 8;
-    pub(in crate::rdma::verbs) const ESTABLISHED: c_uint = 9;
-    pub(in crate::rdma::verbs) const DISCONNECTED: c_uint = 10;
-    pub(in crate::rdma::verbs) const DEVICE_REMOVAL: c_uint = 11;
+    pub(crate) const ADDR_RESOLVED: c_uint = 0;
+    pub(crate) const ADDR_ERROR: c_uint = 1;
+    pub(crate) const ROUTE_RESOLVED: c_uint = 2;
+    pub(crate) const ROUTE_ERROR: c_uint = 3;
+    pub(crate) const CONNECT_REQUEST: c_uint = 4;
+    pub(crate) const CONNECT_ERROR: c_uint = 6;
+    pub(crate) const UNREACHABLE: c_uint = 7;
+    pub(crate) const REJECTED: c_uint = 8;
+    pub(crate) const ESTABLISHED: c_uint = 9;
+    pub(crate) const DISCONNECTED: c_uint = 10;
+    pub(crate) const DEVICE_REMOVAL: c_uint = 11;
 }
 
 #[cfg(target_pointer_width = "64")]
