@@ -10,6 +10,8 @@ mod checker;
 mod devices;
 mod gateways;
 mod hostile;
+#[path = "common/intruder.rs"]
+mod intruder;
 mod inventory;
 mod iscsi_own;
 mod iscsi_wire;
@@ -22,8 +24,6 @@ mod reservations;
 #[path = "common/served.rs"]
 mod served;
 mod sim;
-#[path = "common/stolen.rs"]
-mod stolen;
 mod tls;
 #[path = "common/wire.rs"]
 mod wire;

@@ -1,8 +1,8 @@
 //! Whose an identifier is (HOSTID) that two hosts use, each with a secret of its own.
 
 use super::{Demanding, knows, secret, subsystem};
+use crate::intruder::{Door, Entered, OWNER, STRANGER, Testbed};
 use crate::served;
-use crate::stolen::{Door, Entered, OWNER, STRANGER, Testbed};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //! they are.
 
 mod concatenation;
-mod doors;
 mod identifiers;
+mod intruders;
 mod pair;
 mod strangers;
 

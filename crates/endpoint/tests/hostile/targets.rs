@@ -134,20 +134,28 @@ fn the_connection_ends_or_falls_silent_at_each_step() {
     let all = count.load(SeqCst);
     drop((device, fake));
     assert!(all > 10, "{all}");
-    for last in 0..all {
-        for silent in [true, false] {
-            let count = AtomicUsize::new(0);
-            let fake = Fake::new(None, move |_, sqe| match count.fetch_add(1, SeqCst) {
-                n if n < last || sqe.opcode() == AdminOpcode::ASYNC_EVENT_REQUEST.0 => Reply::Usual,
-                _ if silent => Reply::Silence,
-                _ => Reply::HangUp,
-            });
-            let kind = if silent { ErrorKind::TimedOut } else { ErrorKind::Refused };
-            // An event request is never answered, so that the last steps may succeed.
-            let Err(error) = open(&fake.url(), &until(kind)) else { continue };
-            assert_eq!(error.kind(), kind, "command {last}, silent {silent}: {error}");
+    // Those that fall silent wait for their limit, at the same time.
+    std::thread::scope(|scope| {
+        for last in 0..all {
+            for silent in [true, false] {
+                scope.spawn(move || ends_or_falls_silent_at(last, silent));
+            }
         }
-    }
+    });
+}
+
+/// Opens at a controller that does so at this command.
+fn ends_or_falls_silent_at(last: usize, silent: bool) {
+    let count = AtomicUsize::new(0);
+    let fake = Fake::new(None, move |_, sqe| match count.fetch_add(1, SeqCst) {
+        n if n < last || sqe.opcode() == AdminOpcode::ASYNC_EVENT_REQUEST.0 => Reply::Usual,
+        _ if silent => Reply::Silence,
+        _ => Reply::HangUp,
+    });
+    let kind = if silent { ErrorKind::TimedOut } else { ErrorKind::Refused };
+    // An event request is never answered, so that the last steps may succeed.
+    let Err(error) = open(&fake.url(), &until(kind)) else { return };
+    assert_eq!(error.kind(), kind, "command {last}, silent {silent}: {error}");
 }
 
 #[test]

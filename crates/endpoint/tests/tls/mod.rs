@@ -1,7 +1,7 @@
 //! NVMe/TCP with TLS and pre-shared keys, both ends ours: who is let in, and what a peer that
 //! breaks the rules gets.
 
-mod doors;
+mod intruders;
 pub mod peer;
 
 use crate::served::{self, Served};

@@ -4,7 +4,7 @@ mod access;
 mod cached;
 mod damaged;
 mod gate;
-mod late;
+mod late_writes;
 mod multipath;
 mod named;
 mod others;

@@ -3,7 +3,7 @@
 use super::strangers::authenticate;
 use super::{Demanding, knows, secret, subsystem};
 use crate::hostile::tcp::Tcp;
-use crate::stolen::{Door, OWNER, STRANGER, nobody_takes_what_is_anothers};
+use crate::intruder::{Door, OWNER, STRANGER, nobody_takes_what_is_anothers};
 use crate::wire::Who;
 use std::collections::BTreeMap;
 use weft_endpoint::inventory::Authentication;

@@ -1,7 +1,7 @@
 //! Strangers where names are not proved: a name opens what is its host's, and nothing else.
 
 use crate::hostile::tcp::{NQN, Served, Tcp};
-use crate::stolen::{Door, nobody_takes_what_is_anothers};
+use crate::intruder::{Door, nobody_takes_what_is_anothers};
 use crate::wire::Who;
 use weft_endpoint::export::nvme::TargetLimits;
 use weft_proto::nvme::cqe::Cqe;

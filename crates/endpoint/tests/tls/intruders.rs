@@ -2,8 +2,8 @@
 
 use super::peer::Secure;
 use super::{address, is_skipped, key, keys, nqn, psk, serve};
+use crate::intruder::{Door, OWNER, STRANGER, nobody_takes_what_is_anothers};
 use crate::served::Served;
-use crate::stolen::{Door, OWNER, STRANGER, nobody_takes_what_is_anothers};
 use crate::wire::Who;
 use weft_endpoint::export::Exports;
 use weft_proto::nvme::auth::{Hash, PskKeys};
