@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use weft_fuzz::support::pair::{READ, command};
 use weft_fuzz::support::raw::Raw;
-use weft_fuzz::support::{End, Next};
+use weft_fuzz::support::{ConnectionEnd, Next};
 use weft_fuzz::{Input, digests, pdu};
 use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent};
 
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
         r2t_outstanding: input.below(8) as u8 + 1,
         hpda: input.below(4) as u8,
     };
-    let mut end = End::with_part_limit(HostConnection::new(config), 4);
+    let mut end = ConnectionEnd::with_part_limit(HostConnection::new(config), 4);
     let mut outstanding = Outstanding::default();
     let mut stream =
         if input.one_in(8) { Vec::new() } else { Raw::ic(1, 0, 0, digests.encode(), 4096).bytes() };
@@ -46,7 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// Submits some commands.
-fn submit(end: &mut End<HostConnection>, outstanding: &mut Outstanding, input: &mut Input) {
+fn submit(end: &mut ConnectionEnd<HostConnection>, outstanding: &mut Outstanding, input: &mut Input) {
     for _ in 0..input.below(4) {
         let bytes = input.below(1024) as u32 * 4;
         let data = input.pick(&[
@@ -63,7 +63,7 @@ fn submit(end: &mut End<HostConnection>, outstanding: &mut Outstanding, input: &
 }
 
 /// Handles what has arrived; `false` when the connection is over.
-fn drain(end: &mut End<HostConnection>, outstanding: &mut Outstanding) -> bool {
+fn drain(end: &mut ConnectionEnd<HostConnection>, outstanding: &mut Outstanding) -> bool {
     loop {
         match end.next() {
             Next::Event(HostEvent::Response { tag, .. } | HostEvent::DataFailed { tag, .. }) => {

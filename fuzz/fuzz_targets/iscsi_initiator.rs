@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 use libfuzzer_sys::fuzz_target;
-use weft_fuzz::support::{End, Next};
+use weft_fuzz::support::{ConnectionEnd, Next};
 use weft_fuzz::{Input, digests};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
@@ -13,7 +13,7 @@ use weft_proto::iscsi::initiator::{
     Command, CommandData, Initiator, InitiatorConfig, InitiatorEvent,
 };
 use weft_proto::iscsi::pdu::{
-    Isid, LoginFlags, LoginResponse, Lun, Opcode, Stage, TaskTag, padding,
+    Isid, LoginFlags, LoginResponse, Lun, Opcode, LoginStage, TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::text::Name;
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 struct Session {
-    end: End<Initiator>,
+    end: ConnectionEnd<Initiator>,
     digests: Digests,
     /// Which commands were submitted and have not ended.
     outstanding: [bool; ENTRIES as usize],
@@ -58,7 +58,7 @@ impl Session {
         let config =
             config(input).with_digests(wanted, if input.flag() { wanted } else { Digests::NONE });
         let logs_in = config.credentials.is_none() && !input.one_in(4);
-        let end = End::with_part_limit(Initiator::new(config, Duration::ZERO), 4);
+        let end = ConnectionEnd::with_part_limit(Initiator::new(config, Duration::ZERO), 4);
         let mut session = Self {
             end,
             digests: Digests::NONE,
@@ -83,8 +83,8 @@ impl Session {
             input.pick(&["Yes", "No"]),
         );
         let stages = [
-            (Stage::SECURITY, Stage::OPERATIONAL, ""),
-            (Stage::OPERATIONAL, Stage::FULL_FEATURE, text.as_str()),
+            (LoginStage::SECURITY, LoginStage::OPERATIONAL, ""),
+            (LoginStage::OPERATIONAL, LoginStage::FULL_FEATURE, text.as_str()),
         ];
         for (current, next, text) in stages {
             let response = LoginResponse {

@@ -6,12 +6,12 @@
 use core::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use std::sync::Arc;
-use weft_fuzz::support::{End, Next};
+use weft_fuzz::support::{ConnectionEnd, Next};
 use weft_fuzz::{Input, digests};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::pdu::{
-    CommandFlags, Isid, LoginFlags, LoginRequest, LoginStatus, Opcode, Stage, TaskResult, TaskTag,
+    CommandFlags, Isid, LoginFlags, LoginRequest, LoginStatus, Opcode, LoginStage, TaskResult, TaskTag,
     padding,
 };
 use weft_proto::iscsi::serial::Serial;
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 struct Session {
-    end: End<TargetConnection>,
+    end: ConnectionEnd<TargetConnection>,
     digests: Digests,
     cmd_sn: u32,
     /// What the layer above holds: commands, and functions.
@@ -73,7 +73,7 @@ impl Session {
         let engine =
             TargetConnection::new(Arc::new(config), Portals::one("192.0.2.1:3260"), [5; 33]);
         let mut session = Self {
-            end: End::with_part_limit(engine, 4),
+            end: ConnectionEnd::with_part_limit(engine, 4),
             digests: Digests::NONE,
             cmd_sn: 1,
             held: Vec::new(),
@@ -104,7 +104,7 @@ impl Session {
         );
         let request = LoginRequest {
             immediate: true,
-            flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
+            flags: LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE)),
             isid: Isid::random([1, 2, 3], 4),
             cmd_sn: Serial(1),
             task: TaskTag(0),

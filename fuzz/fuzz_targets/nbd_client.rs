@@ -2,10 +2,10 @@
 //! with reads and writes under way.
 #![no_main]
 
-#[path = "../../crates/proto/tests/nbd/end.rs"]
-mod end;
+#[path = "../../crates/proto/tests/nbd/connection_end.rs"]
+mod connection_end;
 
-use end::{End, Go};
+use connection_end::{ConnectionEnd, Go};
 use libfuzzer_sys::fuzz_target;
 use weft_fuzz::Input;
 use weft_proto::nbd::client::Command;
@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
     let form = input.pick(&[Form::Simple, Form::Structured, Form::Extended]);
     let config =
         ClientConfig { form, tls: input.one_in(16), requests_max: 8, ..ClientConfig::new("x") };
-    let mut end = End::new(Client::new(config));
+    let mut end = ConnectionEnd::new(Client::new(config));
     let mut open: Vec<Tag> = Vec::new();
     let mut ready = false;
     let mut message = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
@@ -49,7 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// What was submitted is answered once, and only that.
-fn take(end: &mut End<Client>, open: &mut Vec<Tag>, ready: &mut bool, event: ClientEvent) -> Go {
+fn take(end: &mut ConnectionEnd<Client>, open: &mut Vec<Tag>, ready: &mut bool, event: ClientEvent) -> Go {
     match event {
         ClientEvent::StartTls => end.engine.secured(),
         ClientEvent::Ready => *ready = true,
@@ -67,7 +67,7 @@ fn take(end: &mut End<Client>, open: &mut Vec<Tag>, ready: &mut bool, event: Cli
     Go::On
 }
 
-fn submit(end: &mut End<Client>, open: &mut Vec<Tag>, input: &mut Input) {
+fn submit(end: &mut ConnectionEnd<Client>, open: &mut Vec<Tag>, input: &mut Input) {
     let code = input.pick(&[CommandCode::READ, CommandCode::WRITE]);
     let command = Command { code, flags: CommandFlags::default(), offset: 8192, length: BYTES };
     if let Ok(tag) = end.engine.submit(command) {

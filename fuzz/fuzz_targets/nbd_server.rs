@@ -2,8 +2,8 @@
 //! disk in memory.
 #![no_main]
 
-#[path = "../../crates/proto/tests/nbd/end.rs"]
-mod end;
+#[path = "../../crates/proto/tests/nbd/connection_end.rs"]
+mod connection_end;
 #[path = "../../crates/proto/tests/nbd/pair.rs"]
 #[allow(dead_code, reason = "the client has a target of its own")]
 mod pair;

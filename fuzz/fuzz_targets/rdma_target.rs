@@ -7,7 +7,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use weft_fuzz::Input;
 use weft_fuzz::rdma::{Posted, limits};
-use weft_fuzz::rdma_layer::{Layer, Stage};
+use weft_fuzz::rdma_layer::{Layer, CommandStage};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
@@ -143,7 +143,7 @@ impl Scene {
     /// What the layer above does with some command.
     fn act(&mut self, input: &mut Input) {
         let Self { target, layer, .. } = self;
-        let held = layer.tags(Stage::Held);
+        let held = layer.tags(CommandStage::Held);
         let Some(&tag) = held.get(input.below(held.len().max(1))) else { return };
         match input.below(8) {
             0..3 => fetch(target, layer, tag, input),
@@ -201,7 +201,7 @@ impl Scene {
         }
         self.work();
         assert!(self.target.has_ended() && self.target.deadline().is_none());
-        let left = [Stage::Fetching, Stage::Dropping, Stage::Answered]
+        let left = [CommandStage::Fetching, CommandStage::Dropping, CommandStage::Answered]
             .map(|stage| self.layer.tags(stage).len());
         assert_eq!(left, [0; 3], "something does not end");
     }
@@ -215,7 +215,7 @@ fn fetch(target: &mut TargetQueuePair, layer: &mut Layer, tag: Tag, input: &mut 
     match target.fetch(tag, bytes) {
         Ok(()) => {
             command.memory = vec![0x66; bytes as usize];
-            command.stage = Stage::Fetching;
+            command.stage = CommandStage::Fetching;
         }
         Err(status) => layer.complete(target, tag, status, 0),
     }

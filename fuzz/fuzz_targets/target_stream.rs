@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_fuzz::support::raw::Raw;
-use weft_fuzz::support::{End, Next};
+use weft_fuzz::support::{ConnectionEnd, Next};
 use weft_fuzz::{Input, digests, pdu};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
         cpda: input.below(4) as u8,
         ..TargetConfig::default()
     };
-    let mut end = End::with_part_limit(TargetConnection::new(config), 4);
+    let mut end = ConnectionEnd::with_part_limit(TargetConnection::new(config), 4);
     let mut held = Held::new();
     let mut stream =
         if input.one_in(8) { Vec::new() } else { Raw::ic(0, 0, 0, digests.encode(), 7).bytes() };
@@ -47,7 +47,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// Handles what has arrived; `false` when the connection is over.
-fn drain(end: &mut End<TargetConnection>, held: &mut Held, input: &mut Input) -> bool {
+fn drain(end: &mut ConnectionEnd<TargetConnection>, held: &mut Held, input: &mut Input) -> bool {
     loop {
         match end.next() {
             Next::Event(TargetEvent::Command { tag, .. }) => {
@@ -75,7 +75,7 @@ fn drain(end: &mut End<TargetConnection>, held: &mut Held, input: &mut Input) ->
 }
 
 /// What the layer above does with a command.
-fn act(end: &mut End<TargetConnection>, held: &mut Held, input: &mut Input, tag: Tag, sqe: Sqe) {
+fn act(end: &mut ConnectionEnd<TargetConnection>, held: &mut Held, input: &mut Input, tag: Tag, sqe: Sqe) {
     let bytes = sqe.sgl().length;
     match input.below(8) {
         0..4 => match end.engine.fetch(tag, bytes) {
@@ -96,7 +96,7 @@ fn act(end: &mut End<TargetConnection>, held: &mut Held, input: &mut Input, tag:
 }
 
 /// Answers a command with as much data as it takes.
-fn complete(end: &mut End<TargetConnection>, input: &mut Input, tag: Tag, sqe: &Sqe) {
+fn complete(end: &mut ConnectionEnd<TargetConnection>, input: &mut Input, tag: Tag, sqe: &Sqe) {
     let bytes = input.below(9000) as u32;
     end.memory(tag, bytes as usize);
     end.engine.complete(tag, Cqe::new(sqe.cid(), Status::SUCCESS), bytes);

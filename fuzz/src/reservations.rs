@@ -12,7 +12,7 @@ use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Id128, Lba, Nsid};
 use weft_proto::reservation::{
-    Access, Action, Check, Kind, Refusal, Registrant, Reservations, State,
+    Access, Action, Check, Kind, Refusal, Registrant, Reservations, ReservationState,
 };
 use weft_proto::scsi::cdb::{Command, Extent};
 use weft_proto::scsi::initiator::parameters::reserve_out;
@@ -47,13 +47,13 @@ pub struct Reserving {
 
 impl Default for Reserving {
     fn default() -> Self {
-        Self::after(State::default(), Model::default())
+        Self::after(ReservationState::default(), Model::default())
     }
 }
 
 impl Reserving {
     /// A target that has started with this state.
-    fn after(state: State, model: Model) -> Self {
+    fn after(state: ReservationState, model: Model) -> Self {
         let persistent = state.is_persistent();
         let reservations = Arc::new(Reservations::new(state, true));
         let rig = Rig::reserving(scsi_rig::config(scsi_rig::ALL), Arc::clone(&reservations));
@@ -78,7 +78,7 @@ impl Reserving {
 
     /// The process dies; the next one begins with what is in the state file.
     fn restart(&mut self, input: &mut Input) {
-        let state = self.reservations.look(State::clone);
+        let state = self.reservations.look(ReservationState::clone);
         assert_eq!(state.is_persistent(), self.persistent);
         let (state, model) = if self.persistent {
             let text = encode(&state, NAMESPACE);
@@ -90,7 +90,7 @@ impl Reserving {
             damage(input, &text, &restored);
             (restored, Model { generation: 0, ..self.model.clone() })
         } else {
-            (State::default(), Model::default())
+            (ReservationState::default(), Model::default())
         };
         *self = Self::after(state, model);
     }
@@ -116,7 +116,7 @@ impl Reserving {
         if outcome.is_ok() {
             (self.model, self.persistent) = (next, persist.unwrap_or(self.persistent));
         }
-        assert_eq!(self.reservations.look(State::generation), self.model.generation);
+        assert_eq!(self.reservations.look(ReservationState::generation), self.model.generation);
         (0..HOSTS).for_each(|n| {
             assert_eq!(
                 self.reservations.access(&registrant(n)),
@@ -334,7 +334,7 @@ fn shown(refusal: Refusal) -> Shown {
 }
 
 /// Changes the stored text somewhere: it is refused, or means the same.
-fn damage(input: &mut Input, text: &str, state: &State) {
+fn damage(input: &mut Input, text: &str, state: &ReservationState) {
     let mut bytes = text.as_bytes().to_vec();
     let at = input.below(bytes.len());
     bytes[at] = input.byte();

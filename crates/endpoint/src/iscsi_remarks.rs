@@ -2,7 +2,7 @@
 //! same: each thing once.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use weft_proto::iscsi::oddity::Oddities;
+use weft_proto::iscsi::deviation::Deviations;
 use weft_proto::iscsi::text::Name;
 
 /// Logs that a name, `what`, does not have the form that RFC 7143 §4.2.7 requires. Call it at the
@@ -19,7 +19,7 @@ pub(crate) fn remark(what: &str, name: &Name) {
 #[derive(Default)]
 pub(crate) struct Remarks {
     name: AtomicBool,
-    oddities: AtomicU8,
+    deviations: AtomicU8,
 }
 
 impl Remarks {
@@ -31,11 +31,15 @@ impl Remarks {
     }
 
     /// `peer` has done all this.
-    pub(crate) fn on(&self, peer: &str, oddities: Oddities) {
-        if oddities == Oddities::default() {
+    pub(crate) fn on(&self, peer: &str, deviations: Deviations) {
+        if deviations == Deviations::default() {
             return;
         }
-        let known = Oddities::from_bits(self.oddities.fetch_or(oddities.bits(), Ordering::Relaxed));
-        oddities.without(known).iter().for_each(|oddity| tracing::warn!("{peer}: {oddity}"));
+        let known =
+            Deviations::from_bits(self.deviations.fetch_or(deviations.bits(), Ordering::Relaxed));
+        deviations
+            .without(known)
+            .iter()
+            .for_each(|deviation| tracing::warn!("{peer}: {deviation}"));
     }
 }

@@ -3,7 +3,7 @@
 use crate::stream::Tag;
 
 /// What a slab holds.
-pub(crate) trait Slot {
+pub(crate) trait SlabSlot {
     /// A free slot that was never in use.
     fn new(tag: Tag) -> Self;
 
@@ -25,7 +25,7 @@ pub(crate) struct Slab<S> {
     capacity: usize,
 }
 
-impl<S: Slot> Slab<S> {
+impl<S: SlabSlot> Slab<S> {
     /// Room for `capacity` slots, at least one. Their memory is taken as they are first used, or
     /// all at once by [`Self::reserve`].
     pub(crate) fn new(capacity: u16) -> Self {
@@ -229,7 +229,7 @@ mod tests {
         free: bool,
     }
 
-    impl Slot for Use {
+    impl SlabSlot for Use {
         fn new(_: Tag) -> Self {
             Self { times: 0, free: true }
         }

@@ -2,14 +2,14 @@
 //! can agree on, bytes that arrive in pieces of any size, and connections that break off at any
 //! place.
 
-use crate::support::{End, Next};
+use crate::support::{ConnectionEnd, Next};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{
-    Answer as Got, Command, CommandData, End as Ended, Fault, Initiator, InitiatorConfig,
+    Answer as Got, Command, CommandData, CommandOutcome, Fault, Initiator, InitiatorConfig,
     InitiatorEvent, TargetProof,
 };
 use weft_proto::iscsi::pdu::{Isid, Lun, ScsiCommand};
@@ -45,8 +45,8 @@ fn target() -> TargetConfig {
 
 /// Both ends, and a store behind the target.
 struct Pair {
-    host: End<Initiator>,
-    disk: End<TargetConnection>,
+    host: ConnectionEnd<Initiator>,
+    disk: ConnectionEnd<TargetConnection>,
     store: Vec<u8>,
     commands: HashMap<Tag, ScsiCommand>,
     events: Vec<InitiatorEvent>,
@@ -63,8 +63,8 @@ impl Pair {
         let target =
             TargetConnection::new(Arc::new(target), Portals::one("192.0.2.1:3260"), entropy);
         Self {
-            host: End::new(Initiator::new(initiator, Duration::ZERO)),
-            disk: End::new(target),
+            host: ConnectionEnd::new(Initiator::new(initiator, Duration::ZERO)),
+            disk: ConnectionEnd::new(target),
             store: (0..STORE_BYTES).map(|n| (n % 251) as u8).collect(),
             commands: HashMap::new(),
             events: Vec::new(),
@@ -198,7 +198,7 @@ fn work(pair: &mut Pair) {
     for event in &pair.events {
         let InitiatorEvent::Ended {
             tag,
-            end: Ended::Answered(Got { status, received_bytes, damaged: false, .. }),
+            end: CommandOutcome::Answered(Got { status, received_bytes, damaged: false, .. }),
         } = *event
         else {
             panic!("{event:?}")

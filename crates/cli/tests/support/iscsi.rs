@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use weft_proto::iscsi::pdu::{
-    CommandFlags, DataIn, Isid, LoginFlags, LoginRequest, LoginResponse, LoginStatus, Opcode,
-    ScsiCommand, ScsiResponse, Stage, TaskTag, padding,
+    CommandFlags, DataIn, Isid, LoginFlags, LoginRequest, LoginResponse, LoginStage, LoginStatus,
+    Opcode, ScsiCommand, ScsiResponse, TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
 
@@ -21,7 +21,7 @@ impl Initiator {
         let text = format!("InitiatorName=iqn.2026-01.example.host:shared\0TargetName={target}\0");
         let request = LoginRequest {
             immediate: true,
-            flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
+            flags: LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE)),
             isid: Isid::random([1, 2, 3], 4),
             task: TaskTag(1),
             cid: 1,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use weft_block::{Error, ErrorKind};
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Registrant, State};
+use weft_proto::reservation::{Registrant, ReservationState};
 
 /// An identifier that a host must not use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Forgotten {
 }
 
 /// The states of all namespaces.
-fn any<T>(inventory: &Inventory, look: impl Fn(&State) -> Option<T>) -> Option<T> {
+fn any<T>(inventory: &Inventory, look: impl Fn(&ReservationState) -> Option<T>) -> Option<T> {
     let mut kept = inventory.namespaces().filter_map(|namespace| namespace.reservations.as_ref());
     kept.find_map(|kept| kept.shared().look(&look))
 }
@@ -108,7 +108,7 @@ impl LiveInventory {
         drop(known);
         for kept in self.now().namespaces().filter_map(|namespace| namespace.reservations.as_ref())
         {
-            let of = |state: &State| {
+            let of = |state: &ReservationState| {
                 let hosts =
                     state.registrations().iter().filter_map(|known| match &known.registrant {
                         Registrant::Host(id) => Some((*id, known.proven.clone()?)),

@@ -15,7 +15,7 @@ use weft_block::{Error, ErrorKind};
 use weft_group::reservations::stored::{
     self, Document, StoredRegistration, StoredReservation, VERSION,
 };
-use weft_proto::reservation::State;
+use weft_proto::reservation::ReservationState;
 
 /// What is in the file.
 #[derive(Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub(super) struct StateFile {
 /// What was found.
 pub(super) enum Opened {
     /// What is stored, if anything, and the file for what follows.
-    State(State, StateFile),
+    State(ReservationState, StateFile),
     /// Another process has the file: here nothing is stored.
     Nothing,
 }
@@ -56,7 +56,7 @@ impl StateFile {
             uncertain: false,
         };
         if matches!(file.path().try_exists(), Ok(false)) {
-            return Ok(Opened::State(State::default(), file));
+            return Ok(Opened::State(ReservationState::default(), file));
         }
         // Read only after that: the process of before may still have written.
         match file.hold() {
@@ -73,7 +73,7 @@ impl StateFile {
         let text = match fs::read_to_string(file.path()) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return Ok(Opened::State(State::default(), file));
+                return Ok(Opened::State(ReservationState::default(), file));
             }
             Err(e) => return Err(file.damaged(&e.to_string())),
         };
@@ -120,7 +120,7 @@ impl StateFile {
     }
 
     /// Stores a state. On return it is durable; on an error what was stored before is.
-    pub(super) fn store(&mut self, state: &State) -> io::Result<()> {
+    pub(super) fn store(&mut self, state: &ReservationState) -> io::Result<()> {
         let text = state.is_persistent().then(|| encode(state, self.uuid));
         if text == self.stored && !self.uncertain {
             return Ok(());
@@ -160,7 +160,7 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// The text of a state file.
-pub fn encode(state: &State, namespace: Uuid) -> String {
+pub fn encode(state: &ReservationState, namespace: Uuid) -> String {
     let (registrants, reservation) = stored::parts(state, VERSION);
     let content = Content { namespace, registrants, reservation };
     serde_json::to_string_pretty(&Document::new(VERSION, content)).unwrap_or_default() + "\n"
@@ -170,7 +170,7 @@ pub fn encode(state: &State, namespace: Uuid) -> String {
 ///
 /// # Errors
 /// Why it is not one of [`encode`], or of an older version, for this namespace.
-pub fn decode(text: &str, uuid: Uuid) -> Result<State, String> {
+pub fn decode(text: &str, uuid: Uuid) -> Result<ReservationState, String> {
     let Content { namespace, registrants, reservation } = stored::document(text.as_bytes())?;
     if namespace != uuid {
         return Err(format!("it is about the namespace {namespace}"));

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_group::reservations::Step;
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Changes, Operation, Refusal, Reservations, State};
+use weft_proto::reservation::{Changes, Operation, Refusal, ReservationState, Reservations};
 
 /// The reservations of one namespace.
 pub struct NamespaceReservations {
@@ -150,13 +150,13 @@ impl NamespaceReservations {
 ///
 /// # Errors
 /// Why it is not executed.
-fn prepare(step: &Step, now: &Reservations) -> Result<(State, Changes), Refusal> {
+fn prepare(step: &Step, now: &Reservations) -> Result<(ReservationState, Changes), Refusal> {
     if let Step::Operation { operation: Operation { persist: Some(true), .. }, .. } = step
         && !now.can_persist()
     {
         return Err(Refusal::CannotPersist);
     }
-    let mut next = now.look(State::clone);
+    let mut next = now.look(ReservationState::clone);
     let changes = step.apply(&mut next)?;
     Ok((next, changes))
 }

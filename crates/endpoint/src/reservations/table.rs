@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 use weft_block::Error;
-use weft_proto::reservation::{Reservations, State};
+use weft_proto::reservation::{ReservationState, Reservations};
 
 /// The reservations of the namespaces of this process, by UUID: a namespace that is removed and
 /// comes back finds its own, and another one in its place finds none of them. A clone is the same
@@ -166,7 +166,7 @@ impl Table {
         };
         let (state, file) = match opened {
             Opened::State(state, file) => (state, Some(file)),
-            Opened::Nothing => (State::default(), None),
+            Opened::Nothing => (ReservationState::default(), None),
         };
         let shared = Arc::new(Reservations::new(state, file.is_some()));
         Ok(NamespaceReservations::new(

@@ -2,7 +2,9 @@ use super::*;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Action, Check, Kind, Operation, Refusal, Registrant, State};
+use weft_proto::reservation::{
+    Action, Check, Kind, Operation, Refusal, Registrant, ReservationState,
+};
 use weft_proto::scsi::lun::{NexusName, TransportId};
 use weft_testing::wait::until;
 
@@ -127,7 +129,7 @@ fn a_file_that_cannot_be_written_changes_nothing() {
     let table = directory.table();
     let of = table.of(UUID).unwrap();
     assert_eq!(register(&of, host(), 1, true), Err(Refusal::NotStored));
-    assert_eq!(of.shared().look(State::generation), 0);
+    assert_eq!(of.shared().look(ReservationState::generation), 0);
     std::fs::remove_dir(&in_the_way).unwrap();
     assert_eq!(register(&of, host(), 1, true), Ok(()));
 }

@@ -95,7 +95,7 @@ fn login(name: &str) -> Vec<u8> {
         format!("InitiatorName=iqn.2026-01.example.weft:{name}\0TargetName={IQN}\0InitialR2T=No\0");
     let request = LoginRequest {
         immediate: true,
-        flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
+        flags: LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE)),
         isid: Isid::random([1, 2, 3], 4),
         task: TaskTag(1),
         cid: 1,

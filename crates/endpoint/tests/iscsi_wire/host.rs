@@ -122,30 +122,36 @@ impl Host {
         } else {
             String::new()
         };
-        self.step(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &(names + keys))
+        self.step(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), &(names + keys))
     }
 
     /// Logs in by CHAP; gives the status of the last answer.
     pub fn log_in_as(&mut self, name: &str, user: &str, secret: &str) -> LoginStatus {
         let status = |pdu: &Pdu| LoginResponse::decode(&pdu.bhs).status;
         let names = format!("InitiatorName={name} TargetName={IQN} AuthMethod=CHAP");
-        let first =
-            self.step(Stage::SECURITY, Some(Stage::OPERATIONAL), &names).expect("an answer");
+        let first = self
+            .step(LoginStage::SECURITY, Some(LoginStage::OPERATIONAL), &names)
+            .expect("an answer");
         if status(&first) != LoginStatus::SUCCESS {
             return status(&first);
         }
-        let challenge = self.step(Stage::SECURITY, None, "CHAP_A=7").expect("a challenge");
+        let challenge = self.step(LoginStage::SECURITY, None, "CHAP_A=7").expect("a challenge");
         let identifier = chap::identifier(&challenge.value("CHAP_I").unwrap()).unwrap();
         let bytes = chap::challenge(&challenge.value("CHAP_C").unwrap()).unwrap();
         let response =
             chap::respond(Algorithm::SHA256, identifier, secret.as_bytes(), &bytes).unwrap().text();
         let proof = format!("CHAP_N={user} CHAP_R={response}");
-        let proven =
-            self.step(Stage::SECURITY, Some(Stage::OPERATIONAL), &proof).expect("an answer");
+        let proven = self
+            .step(LoginStage::SECURITY, Some(LoginStage::OPERATIONAL), &proof)
+            .expect("an answer");
         if status(&proven) != LoginStatus::SUCCESS {
             return status(&proven);
         }
-        status(&self.step(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), "").expect("an answer"))
+        status(
+            &self
+                .step(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), "")
+                .expect("an answer"),
+        )
     }
 
     /// Takes what there is to be told.
@@ -155,14 +161,19 @@ impl Host {
 
     /// One step of a login, and its answer; spaces separate the pairs. `None`: the connection is
     /// over.
-    pub fn step(&mut self, current: Stage, next: Option<Stage>, text: &str) -> Option<Pdu> {
+    pub fn step(
+        &mut self,
+        current: LoginStage,
+        next: Option<LoginStage>,
+        text: &str,
+    ) -> Option<Pdu> {
         self.first = false;
         self.say(current, next, text)?;
         self.pdu()
     }
 
     /// The step alone.
-    pub fn say(&mut self, current: Stage, next: Option<Stage>, text: &str) -> Option<()> {
+    pub fn say(&mut self, current: LoginStage, next: Option<LoginStage>, text: &str) -> Option<()> {
         let text: Vec<u8> =
             text.split_whitespace().flat_map(|pair| [pair.as_bytes(), b"\0"].concat()).collect();
         let request = LoginRequest {

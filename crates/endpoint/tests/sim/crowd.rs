@@ -11,8 +11,8 @@ use std::time::Duration;
 use weft_endpoint::limits::{STALL_BYTES_MIN, STALL_S};
 use weft_io::sim::Rng;
 use weft_proto::iscsi::pdu::{
-    CommandFlags, Head, Isid, LoginFlags, LoginRequest, NopIn, NopOut, Opcode, ScsiCommand, Stage,
-    TaskTag, padding,
+    CommandFlags, Head, Isid, LoginFlags, LoginRequest, LoginStage, NopIn, NopOut, Opcode,
+    ScsiCommand, TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::nvme::host::command;
@@ -100,7 +100,7 @@ fn iscsi(scene: &mut AnyScene, nth: usize, manner: Manner) -> Puppet {
     );
     let request = LoginRequest {
         immediate: true,
-        flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
+        flags: LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE)),
         isid: Isid::random([1, 2, 3], nth as u16),
         task: TaskTag(1),
         cid: 1,

@@ -8,7 +8,7 @@ use crate::wire;
 use std::time::Duration;
 use weft_endpoint::limits::{CONNECTIONS_MAX, NEWCOMERS_MAX};
 use weft_io::{Handle, LoopConfig};
-use weft_proto::iscsi::pdu::{Isid, LoginFlags, LoginRequest, Stage, TaskTag, padding};
+use weft_proto::iscsi::pdu::{Isid, LoginFlags, LoginRequest, LoginStage, TaskTag, padding};
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::limits::HANDSHAKE_S;
 use weft_proto::nvme::types::Cntlid;
@@ -69,7 +69,7 @@ fn enters(puppet: &Puppet, protocol: Protocol, nth: usize) {
                 format!("InitiatorName=iqn.2026-01.example.weft:crowd{nth}\0TargetName={IQN}\0");
             let request = LoginRequest {
                 immediate: true,
-                flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
+                flags: LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE)),
                 isid: Isid::random([1, 2, 3], nth as u16),
                 task: TaskTag(1),
                 cid: 1,

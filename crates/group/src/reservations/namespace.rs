@@ -15,14 +15,14 @@ use crate::limits::{RESERVATION_CONFLICTS_MAX, RESERVATION_FAILURES_MAX};
 use core::mem::take;
 use std::collections::{BTreeSet, VecDeque};
 use uuid::Uuid;
-use weft_proto::reservation::{Changes, Refusal, State};
+use weft_proto::reservation::{Changes, Refusal, ReservationState};
 
 /// See the module. `A` stands for whoever waits for an answer to an operation, `D` for a gateway
 /// that waits until a change is in force.
 #[derive(Debug)]
 pub struct Namespace<A, D> {
     /// What is in force here, by the number of its record; `None`: nothing was read yet.
-    installed: Option<(u64, State)>,
+    installed: Option<(u64, ReservationState)>,
     /// Others may act by an older state.
     is_ahead: bool,
     loading: Option<Attempts>,

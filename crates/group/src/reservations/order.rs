@@ -1,7 +1,7 @@
 //! What the reservations of a namespace and their driver tell each other.
 
 use super::record::Record;
-use weft_proto::reservation::{Changes, Refusal, State};
+use weft_proto::reservation::{Changes, Refusal, ReservationState};
 
 /// For whom the store is asked. At most one order of each lane is under way, and no lane waits for
 /// another one.
@@ -21,7 +21,7 @@ pub struct Change {
     /// The number of the record. It grows.
     pub number: u64,
     /// The state.
-    pub state: State,
+    pub state: ReservationState,
     /// Whom to tell, and whose commands to abort.
     pub changes: Changes,
     /// Other gateways may still act by an older state.

@@ -12,7 +12,7 @@ use crate::limits::{
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use uuid::Uuid;
-use weft_proto::reservation::{Changes, Notice, Registrant, State};
+use weft_proto::reservation::{Changes, Notice, Registrant, ReservationState};
 use weft_proto::scsi::lun::NexusName;
 
 /// The reservations of one namespace, as all gateways share them.
@@ -21,7 +21,7 @@ pub struct Record {
     /// Counts the changes.
     pub number: u64,
     /// The state that they have led to.
-    pub state: State,
+    pub state: ReservationState,
     /// The last ones, each with its number, the last of which is [`Self::number`].
     recent: VecDeque<Change>,
 }
@@ -89,7 +89,7 @@ impl Record {
         let state = match (content.life == life, content.persistent) {
             (true, persistent) => state.continued(content.generation, persistent),
             (false, true) => state,
-            (false, false) => State::default(),
+            (false, false) => ReservationState::default(),
         };
         let recent: Option<VecDeque<Change>> =
             content.recent.iter().map(StoredChange::restored).collect();
@@ -119,7 +119,7 @@ impl Record {
     }
 
     /// The record after one more change.
-    pub(super) fn after(&self, state: State, token: Uuid, changes: Changes) -> Self {
+    pub(super) fn after(&self, state: ReservationState, token: Uuid, changes: Changes) -> Self {
         let mut next = Self { number: self.number + 1, state, recent: self.recent.clone() };
         next.recent.push_back(Change { number: next.number, token, changes });
         let mentions = |recent: &VecDeque<Change>| -> usize {
@@ -144,7 +144,7 @@ impl Record {
     }
 
     /// What has changed for hosts since the record of this number, with this state.
-    pub(super) fn changes_since(&self, number: u64, before: &State) -> Changes {
+    pub(super) fn changes_since(&self, number: u64, before: &ReservationState) -> Changes {
         let all_known = self.recent.front().is_some_and(|oldest| oldest.number <= number + 1);
         let mut changes =
             if all_known { Changes::default() } else { difference(before, &self.state) };
@@ -157,7 +157,7 @@ impl Record {
 }
 
 /// Whom the way from one state to another can have affected.
-fn difference(before: &State, now: &State) -> Changes {
+fn difference(before: &ReservationState, now: &ReservationState) -> Changes {
     let lost = before
         .registrations()
         .iter()
@@ -166,7 +166,7 @@ fn difference(before: &State, now: &State) -> Changes {
     let aborted: Vec<Registrant> = lost.cloned().collect();
     let mut notices: Vec<_> =
         aborted.iter().map(|lost| (lost.clone(), Notice::RegistrationPreempted)).collect();
-    let kind = |state: &State| state.reservation().map(|held| held.kind);
+    let kind = |state: &ReservationState| state.reservation().map(|held| held.kind);
     if kind(before).is_some_and(|kind| kind.is_shared()) && kind(before) != kind(now) {
         let stay = now
             .registrations()

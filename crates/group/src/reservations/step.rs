@@ -1,7 +1,7 @@
 //! What leads the state of a namespace to the next one.
 
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Changes, Operation, Refusal, Registrant, State};
+use weft_proto::reservation::{Changes, Operation, Refusal, Registrant, ReservationState};
 
 /// One change of a state.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ impl Step {
     ///
     /// # Errors
     /// Why it is not executed.
-    pub fn apply(&self, state: &mut State) -> Result<Changes, Refusal> {
+    pub fn apply(&self, state: &mut ReservationState) -> Result<Changes, Refusal> {
         match self {
             Self::Forget(id) => {
                 state.set_proven(&Registrant::Host(*id), None);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use weft_proto::crc32c::crc32c;
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Kind, Registrant, Registration, Reservation, State};
+use weft_proto::reservation::{Kind, Registrant, Registration, Reservation, ReservationState};
 use weft_proto::scsi::lun::{NexusName, TransportId};
 
 /// A registration.
@@ -101,7 +101,10 @@ fn checksum(content: &impl Serialize) -> u32 {
 }
 
 /// The registrations and the reservation of a state, for this version of the form.
-pub fn parts(state: &State, version: u32) -> (Vec<StoredRegistration>, Option<StoredReservation>) {
+pub fn parts(
+    state: &ReservationState,
+    version: u32,
+) -> (Vec<StoredRegistration>, Option<StoredReservation>) {
     let place = |held: &Reservation| {
         state.registrations().iter().position(|known| known.registrant == held.holder)
     };
@@ -118,7 +121,7 @@ pub fn parts(state: &State, version: u32) -> (Vec<StoredRegistration>, Option<St
 pub fn state(
     registrants: &[StoredRegistration],
     held: Option<&StoredReservation>,
-) -> Result<State, String> {
+) -> Result<ReservationState, String> {
     let registrations: Option<Vec<Registration>> = registrants.iter().map(restored).collect();
     let registrations = registrations.ok_or("it has a registrant that is none")?;
     let held = match held {
@@ -132,7 +135,7 @@ pub fn state(
                 .clone(),
         }),
     };
-    State::restore(registrations, held).map_err(|e| e.to_string())
+    ReservationState::restore(registrations, held).map_err(|e| e.to_string())
 }
 
 fn stored(of: &Registration, version: u32) -> StoredRegistration {

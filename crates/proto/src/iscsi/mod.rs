@@ -3,15 +3,15 @@
 //! * [`pdu`]: the PDUs; [`text`]: `key=value` text, the keys and their negotiation; [`chap`]:
 //!   authentication; [`digest`]: CRC32C;
 //!   [`serial`]: wrapping sequence numbers.
-//! * [`oddity`]: deviations of peers from the standard that are tolerated.
+//! * [`deviation`]: deviations of peers from the standard that are tolerated.
 //! * [`target`]: the target's end of a connection, a [`StreamEngine`](crate::stream::StreamEngine).
 //! * [`initiator`]: the initiator's end of a session.
 
 pub mod chap;
+pub mod deviation;
 pub mod digest;
 pub mod initiator;
 mod link;
-pub mod oddity;
 pub mod pdu;
 pub mod serial;
 pub mod target;

@@ -2,12 +2,12 @@
 
 use super::kind::Kind;
 use super::operation::{Action, Changes, Check, Notice, Operation, Refusal};
-use super::state::{Registrant, Registration, Reservation, State};
+use super::state::{Registrant, Registration, Reservation, ReservationState};
 use crate::limits::REGISTRANTS_MAX;
 
 type Applied = Result<Changes, Refusal>;
 
-impl State {
+impl ReservationState {
     /// Executes an operation. If it is refused, the state is to be thrown away: apply to a copy.
     pub fn apply(&mut self, operation: &Operation) -> Applied {
         let by = &self.registered_as(&operation.by);

@@ -2,13 +2,13 @@
 //! access is allowed.
 //!
 //! NVMe reservations (Base 2.1 §8.1.22) and SCSI persistent reservations (SPC-4 §5.12) are one
-//! mechanism with two sets of commands. There is one [`State`] for both, so that an NVMe host and a
+//! mechanism with two sets of commands. There is one [`ReservationState`] for both, so that an NVMe host and a
 //! SCSI initiator exclude each other:
 //!
 //! * [`Registrant`] names who registers: an NVMe host by its identifier, whatever controller it
 //!   uses; for SCSI an I_T nexus.
 //! * [`Kind`] is the table of the six types: what each allows to whom.
-//! * [`Operation`] is one command; [`State::apply`] executes it, and returns in [`Changes`] who is
+//! * [`Operation`] is one command; [`ReservationState::apply`] executes it, and returns in [`Changes`] who is
 //!   to be told what, and whose commands are to be aborted.
 //! * [`Reservations`] is what the queues and nexuses of a namespace share. A command that only
 //!   reads or writes loads one number.
@@ -30,13 +30,13 @@
 
 mod apply;
 mod kind;
+mod namespace;
 mod operation;
-mod shared;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub use kind::{Access, Effect, Kind};
+pub use namespace::{Follower, Reservations};
 pub use operation::{Action, Changes, Check, Notice, Operation, Refusal};
-pub use shared::{Follower, Reservations};
-pub use state::{Registrant, Registration, Reservation, RestoreError, State};
+pub use state::{Registrant, Registration, Reservation, ReservationState, RestoreError};

@@ -62,7 +62,7 @@ pub struct Reservation {
 
 /// Registrations and the reservation of one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct ReservationState {
     pub(super) generation: u32,
     pub(super) persistent: bool,
     pub(super) registrations: Vec<Registration>,
@@ -83,7 +83,7 @@ pub enum RestoreError {
     Holder,
 }
 
-impl State {
+impl ReservationState {
     /// What was stored before a loss of power. The generation begins anew (SPC-4 §6.15.2).
     pub fn restore(
         registrations: Vec<Registration>,

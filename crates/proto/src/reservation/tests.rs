@@ -36,14 +36,14 @@ fn what_cannot_be_stored_is_refused() {
     let register = Action::Register { check: Check::New, key: 7, all_ports: false };
     let operation = Operation { by: host(1), action: register, persist: Some(true) };
     assert_eq!(Reservations::volatile().execute(&operation), Err(Refusal::CannotPersist));
-    let stored = Reservations::new(State::default(), true);
+    let stored = Reservations::new(ReservationState::default(), true);
     stored.execute(&operation).unwrap();
-    assert!(stored.look(State::is_persistent));
+    assert!(stored.look(ReservationState::is_persistent));
 }
 
 #[test]
 fn persistence_is_for_registrants_to_decide() {
-    let stored = Reservations::new(State::default(), true);
+    let stored = Reservations::new(ReservationState::default(), true);
     let persist = |by, persist| {
         stored.execute(&Operation { by, action: Action::Persist, persist: Some(persist) })
     };
@@ -51,28 +51,33 @@ fn persistence_is_for_registrants_to_decide() {
     let register = Action::Register { check: Check::New, key: 7, all_ports: false };
     stored.execute(&Operation { by: host(1), action: register, persist: None }).unwrap();
     assert_eq!(persist(host(2), false), Err(Refusal::Conflict));
-    assert!(stored.look(State::is_persistent));
-    assert!(persist(host(1), false).is_ok() && !stored.look(State::is_persistent));
+    assert!(stored.look(ReservationState::is_persistent));
+    assert!(persist(host(1), false).is_ok() && !stored.look(ReservationState::is_persistent));
 }
 
 #[test]
 fn only_a_sound_state_is_restored() {
     let known = |n, key| Registration { registrant: host(n), key, all_ports: false, proven: None };
     let held = |n| Some(Reservation { kind: Kind::WriteExclusive, holder: host(n) });
-    assert!(State::restore(vec![known(1, 1), known(2, 1)], held(2)).unwrap().is_holder(&host(2)));
-    assert_eq!(State::restore(vec![known(1, 1)], held(2)), Err(RestoreError::Holder));
+    assert!(
+        ReservationState::restore(vec![known(1, 1), known(2, 1)], held(2))
+            .unwrap()
+            .is_holder(&host(2))
+    );
+    assert_eq!(ReservationState::restore(vec![known(1, 1)], held(2)), Err(RestoreError::Holder));
     assert_eq!(
-        State::restore(vec![known(1, 1), known(1, 2)], None),
+        ReservationState::restore(vec![known(1, 1), known(1, 2)], None),
         Err(RestoreError::Registration)
     );
-    assert_eq!(State::restore(vec![known(1, 0)], None), Err(RestoreError::Registration));
+    assert_eq!(ReservationState::restore(vec![known(1, 0)], None), Err(RestoreError::Registration));
     let many = (0..=crate::limits::REGISTRANTS_MAX).map(|n| known(n as u8, 1)).collect();
-    assert_eq!(State::restore(many, None), Err(RestoreError::TooMany));
+    assert_eq!(ReservationState::restore(many, None), Err(RestoreError::TooMany));
 }
 
 #[test]
 fn a_report_of_a_group_waits_for_what_is_stored_whatever_is_known() {
-    let (own, group) = (Reservations::new(State::default(), true), Reservations::of_group());
+    let (own, group) =
+        (Reservations::new(ReservationState::default(), true), Reservations::of_group());
     assert!(!own.has_to_confirm());
     assert!(
         !group.is_ahead() && group.has_to_confirm(),

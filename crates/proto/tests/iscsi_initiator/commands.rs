@@ -1,11 +1,12 @@
 //! Commands and their data.
 
 use crate::iscsi_initiator::world::{World, config, good};
+use weft_proto::iscsi::deviation::Deviation;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{
-    Answer, Command, CommandData, End, InitiatorConfig, InitiatorEvent, Residual, SubmitError,
+    Answer, Command, CommandData, CommandOutcome, InitiatorConfig, InitiatorEvent, Residual,
+    SubmitError,
 };
-use weft_proto::iscsi::oddity::Oddity;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
 
@@ -68,7 +69,7 @@ fn short_reads_have_a_residual() {
     let pdu = DataIn { residual: 219, ..world.data_in(task, 0, 0, flags) };
     world.reply(pdu.encode(36), &pattern(36));
     let answer = Answer { received_bytes: 36, residual: Residual::Underflow(219), ..Answer::GOOD };
-    assert_eq!(world.ended(), (tag, End::Answered(answer)));
+    assert_eq!(world.ended(), (tag, CommandOutcome::Answered(answer)));
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn failures_bring_sense_data() {
         };
         world.reply(response.encode(data.len() as u32), &data);
         let answer = Answer { status: 2, residual: Residual::Underflow(4096), ..Answer::GOOD };
-        assert_eq!(world.ended(), (tag, End::Answered(answer)));
+        assert_eq!(world.ended(), (tag, CommandOutcome::Answered(answer)));
         assert_eq!(world.end.engine.sense(tag), sense);
         world.end.engine.release(tag);
         let next = world.submit(CommandData::None, 0);
@@ -143,7 +144,7 @@ fn a_target_that_asks_for_more_than_a_burst_gets_it() {
         let bytes: usize = world.sent().iter().map(|pdu| pdu.data.len()).sum();
         assert_eq!(bytes, 2048);
     }
-    assert_eq!(world.take_events(), [InitiatorEvent::Odd(Oddity::LongBurst)], "told once");
+    assert_eq!(world.take_events(), [InitiatorEvent::Deviation(Deviation::LongBurst)], "told once");
     world.respond(task, 0);
     assert_eq!(world.ended(), (tag, good(0)));
 }
@@ -161,7 +162,7 @@ fn damaged_reads_are_told() {
         if !status_in_data {
             world.respond(task, 0);
         }
-        let (ended, End::Answered(answer)) = world.ended() else { panic!("answered") };
+        let (ended, CommandOutcome::Answered(answer)) = world.ended() else { panic!("answered") };
         assert!(ended == tag && answer.damaged, "{sn}");
         world.end.engine.release(tag);
     }
@@ -275,7 +276,7 @@ fn an_early_answer_ends_the_sending() {
     let task = ScsiCommand::decode(&world.sent_one().bhs).task;
     world.ask(task, 0, 0, 262_144);
     world.respond(task, 2);
-    assert!(matches!(world.ended(), (ended, End::Answered(_)) if ended == tag));
+    assert!(matches!(world.ended(), (ended, CommandOutcome::Answered(_)) if ended == tag));
     assert!(world.sent().is_empty());
 }
 
@@ -283,8 +284,8 @@ fn an_early_answer_ends_the_sending() {
 fn the_window_is_respected() {
     let mut world = World::new(config());
     world.max_cmd_sn = 2;
-    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), "");
-    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), "");
+    world.login(LoginStage::SECURITY, Some(LoginStage::OPERATIONAL), "");
+    world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), "");
     world.sent();
     world.take_events();
     for _ in 0..5 {

@@ -99,7 +99,7 @@ fn with_both_digests() {
 fn a_login_in_single_bytes() {
     let mut world = World::new(config());
     let response = LoginResponse {
-        flags: LoginFlags::new(Stage::SECURITY, Some(Stage::OPERATIONAL)),
+        flags: LoginFlags::new(LoginStage::SECURITY, Some(LoginStage::OPERATIONAL)),
         task: TaskTag(0x8000_0000),
         ..LoginResponse::default()
     };

@@ -2,17 +2,17 @@
 
 use crate::iscsi_initiator::world::{TARGET, World, config};
 use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
+use weft_proto::iscsi::deviation::Deviation;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{
     Fault, InitiatorConfig, InitiatorEvent, TargetProof, Violation,
 };
-use weft_proto::iscsi::oddity::Oddity;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::text::binary;
 
-const SECURITY: Stage = Stage::SECURITY;
-const OPERATIONAL: Stage = Stage::OPERATIONAL;
+const SECURITY: LoginStage = LoginStage::SECURITY;
+const OPERATIONAL: LoginStage = LoginStage::OPERATIONAL;
 
 fn credentials(name: &str, secret: &str) -> Credentials {
     Credentials { name: name.into(), secret: secret.into() }
@@ -59,7 +59,7 @@ fn without_authentication() {
     );
     world.login(
         OPERATIONAL,
-        Some(Stage::FULL_FEATURE),
+        Some(LoginStage::FULL_FEATURE),
         "FirstBurstLength=8192 MaxBurstLength=16384 ",
     );
     assert_eq!(world.take_events(), [InitiatorEvent::Ready]);
@@ -194,7 +194,11 @@ fn digests_are_asked_for() {
         world.sent();
         world.login(SECURITY, Some(OPERATIONAL), "");
         assert_eq!(world.sent_one().value("DataDigest").as_deref(), Some(offered));
-        world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), "HeaderDigest=None DataDigest=None ");
+        world.login(
+            OPERATIONAL,
+            Some(LoginStage::FULL_FEATURE),
+            "HeaderDigest=None DataDigest=None ",
+        );
         assert_eq!(world.closed, required == Digests::BOTH, "{}", world.fault());
     }
 }
@@ -215,7 +219,7 @@ fn digests_that_are_insisted_on_are_not_dropped() {
     ] {
         let mut world = World::new(config().with_digests(Digests::BOTH, required));
         world.login(SECURITY, Some(OPERATIONAL), "");
-        world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), answer);
+        world.login(OPERATIONAL, Some(LoginStage::FULL_FEATURE), answer);
         assert_eq!(world.end.engine.fault(), lacks.map(Fault::NoDigest).as_ref(), "{answer}");
         assert_eq!(world.closed, lacks.is_some());
     }
@@ -227,7 +231,7 @@ fn offers_that_nobody_can_answer_do_not_end_the_login() {
     for text in ["X-com.example.array=1 ", "iSCSIProtocolLevel=2 ", "TargetAlias=M\u{fc}ller "] {
         let mut world = World::new(config());
         world.login(SECURITY, Some(OPERATIONAL), "");
-        world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), text);
+        world.login(OPERATIONAL, Some(LoginStage::FULL_FEATURE), text);
         assert_eq!(
             (world.closed, world.take_events().last()),
             (false, Some(&InitiatorEvent::Ready)),
@@ -235,8 +239,8 @@ fn offers_that_nobody_can_answer_do_not_end_the_login() {
         );
         let answered = text.starts_with("TargetAlias");
         assert_eq!(
-            world.end.engine.oddities().iter().next(),
-            (!answered).then_some(Oddity::Unanswered),
+            world.end.engine.deviations().iter().next(),
+            (!answered).then_some(Deviation::Unanswered),
             "{text}"
         );
     }
@@ -267,8 +271,8 @@ fn endless_logins_end() {
 fn responses_that_do_not_continue_the_login() {
     for (flags, text) in [
         (LoginFlags::new(OPERATIONAL, None), ""),
-        (LoginFlags::new(SECURITY, Some(Stage::FULL_FEATURE)), ""),
-        (LoginFlags::new(SECURITY, Some(Stage(2))), ""),
+        (LoginFlags::new(SECURITY, Some(LoginStage::FULL_FEATURE)), ""),
+        (LoginFlags::new(SECURITY, Some(LoginStage(2))), ""),
         (LoginFlags::new(SECURITY, Some(OPERATIONAL)), "nonsense "),
     ] {
         let mut world = World::new(config());
@@ -286,7 +290,7 @@ fn discovery_lists_targets() {
     assert_eq!(world.sent_one().value("SessionType").as_deref(), Some("Discovery"));
     world.login(SECURITY, Some(OPERATIONAL), "");
     assert_eq!(world.sent_one().value("MaxBurstLength"), None);
-    world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), "");
+    world.login(OPERATIONAL, Some(LoginStage::FULL_FEATURE), "");
     assert_eq!(world.take_events(), []);
     assert_eq!(world.sent_one().text(), [("SendTargets".into(), "All".into())]);
     let respond = |world: &mut World, flags, transfer, text: &[u8]| {
@@ -326,7 +330,7 @@ fn discovery_lists_targets() {
 fn a_flood_of_targets_ends() {
     let mut world = World::new(InitiatorConfig { target: None, ..config() });
     world.login(SECURITY, Some(OPERATIONAL), "");
-    world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), "");
+    world.login(OPERATIONAL, Some(LoginStage::FULL_FEATURE), "");
     let text = [b'x'; 8192];
     let mut responses = 0;
     while !world.closed {

@@ -3,7 +3,7 @@
 use crate::iscsi_initiator::world::{World, config, good};
 use core::time::Duration;
 use weft_proto::iscsi::initiator::{
-    Command, CommandData, End, Fault, InitiatorEvent, SubmitError, Violation,
+    Command, CommandData, CommandOutcome, Fault, InitiatorEvent, SubmitError, Violation,
 };
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
@@ -69,7 +69,7 @@ fn an_overdue_command_is_aborted() {
         assert_eq!((request.ref_cmd_sn, request.cmd_sn), (command.cmd_sn, Serial(2)));
         assert_eq!(world.take_events(), []);
         task_response(&mut world, request.task, response);
-        assert_eq!(world.ended(), (tag, End::Aborted));
+        assert_eq!(world.ended(), (tag, CommandOutcome::Aborted));
         world.end.engine.release(tag);
         assert_eq!(wait(&mut world, 100), None);
         assert!(!world.closed && world.fault().is_empty());
@@ -109,7 +109,10 @@ fn what_cannot_be_aborted_is_reset_and_then_given_up() {
         task_response(&mut world, reset.task, TaskResult::COMPLETE);
         let mut ended: Vec<_> = world.take_events();
         ended.sort_by_key(|event| format!("{event:?}"));
-        assert_eq!(ended, [tag, other].map(|tag| InitiatorEvent::Ended { tag, end: End::Aborted }));
+        assert_eq!(
+            ended,
+            [tag, other].map(|tag| InitiatorEvent::Ended { tag, end: CommandOutcome::Aborted })
+        );
     }
     let mut world = world();
     let (tag, _) = command(&mut world, CommandData::None);
@@ -123,16 +126,19 @@ fn what_was_not_sent_ends_as_such() {
     let mut world = World::new(config());
     let tag = world.submit(CommandData::None, 0);
     assert!(world.end.engine.never_sent(tag));
-    assert_eq!(world.end.engine.abort(tag), Some(InitiatorEvent::Ended { tag, end: End::NotSent }));
+    assert_eq!(
+        world.end.engine.abort(tag),
+        Some(InitiatorEvent::Ended { tag, end: CommandOutcome::NotSent })
+    );
     world.end.engine.release(tag);
     // A window that never opens.
     world.max_cmd_sn = 0;
-    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), "");
-    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), "");
+    world.login(LoginStage::SECURITY, Some(LoginStage::OPERATIONAL), "");
+    world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), "");
     world.take_events();
     let tag = world.submit(CommandData::None, 0);
     wait(&mut world, 40);
-    assert_eq!(world.ended(), (tag, End::NotSent));
+    assert_eq!(world.ended(), (tag, CommandOutcome::NotSent));
 }
 
 #[test]
@@ -148,7 +154,7 @@ fn unwanted_commands_are_aborted_one_by_one_and_nothing_else_comes_of_it() {
     let abort = request(&mut world);
     assert_eq!((abort.function, abort.referenced), (TaskFunction::ABORT_TASK, of_second.task));
     task_response(&mut world, abort.task, TaskResult::COMPLETE);
-    assert_eq!(world.ended(), (second, End::Aborted));
+    assert_eq!(world.ended(), (second, CommandOutcome::Aborted));
     assert!(world.sent().is_empty());
 }
 
@@ -254,7 +260,7 @@ fn other_messages() {
     }
     world.take_events();
     message(&mut world, AsyncEvent::TASK_TERMINATION, &[]);
-    assert_eq!(world.ended(), (tag, End::Aborted));
+    assert_eq!(world.ended(), (tag, CommandOutcome::Aborted));
 }
 
 fn reject(world: &mut World, reason: RejectReason, refused: &[u8]) {
@@ -271,7 +277,7 @@ fn rejected_pdus() {
     reject(&mut world, RejectReason::DATA_DIGEST, &bhs);
     assert_eq!(world.take_events(), []);
     reject(&mut world, RejectReason::INVALID_FIELD, &bhs);
-    assert_eq!(world.ended(), (tag, End::Rejected(RejectReason::INVALID_FIELD)));
+    assert_eq!(world.ended(), (tag, CommandOutcome::Rejected(RejectReason::INVALID_FIELD)));
     reject(&mut world, RejectReason::INVALID_FIELD, &bhs);
     assert_eq!(world.take_events(), []);
     world.end.engine.release(tag);

@@ -1,10 +1,10 @@
 //! An initiator, and the target's side of its connection in the hands of a test.
 
-use crate::support::{End, Next};
+use crate::support::{ConnectionEnd, Next};
 use core::time::Duration;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::initiator::{
-    Answer, Command, CommandData, End as Ended, Initiator, InitiatorConfig, InitiatorEvent,
+    Answer, Command, CommandData, CommandOutcome, Initiator, InitiatorConfig, InitiatorEvent,
     Residual,
 };
 use weft_proto::iscsi::pdu::*;
@@ -49,7 +49,7 @@ impl Pdu {
 
 /// Both sides.
 pub struct World {
-    pub end: End<Initiator>,
+    pub end: ConnectionEnd<Initiator>,
     pub events: Vec<InitiatorEvent>,
     pub digests: Digests,
     pub stat_sn: u32,
@@ -63,7 +63,7 @@ pub struct World {
 impl World {
     pub fn new(config: InitiatorConfig) -> Self {
         Self {
-            end: End::new(Initiator::new(config, Duration::ZERO)),
+            end: ConnectionEnd::new(Initiator::new(config, Duration::ZERO)),
             events: Vec::new(),
             digests: Digests::NONE,
             stat_sn: 100,
@@ -81,9 +81,9 @@ impl World {
         let digest = |key: &str| keys.contains(&format!("{key}=CRC32C"));
         let digests = Digests { header: digest("HeaderDigest"), data: digest("DataDigest") };
         world.sent();
-        world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), "AuthMethod=None ");
+        world.login(LoginStage::SECURITY, Some(LoginStage::OPERATIONAL), "AuthMethod=None ");
         world.sent();
-        world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), keys);
+        world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), keys);
         world.digests = digests;
         assert_eq!(world.take_events(), [InitiatorEvent::Ready], "{:?}", world.end.engine.fault());
         world
@@ -146,7 +146,7 @@ impl World {
     }
 
     /// The only event since, which is the end of a command.
-    pub fn ended(&mut self) -> (Tag, Ended) {
+    pub fn ended(&mut self) -> (Tag, CommandOutcome) {
         match self.take_events()[..] {
             [InitiatorEvent::Ended { tag, end }] => (tag, end),
             ref other => panic!("{other:?}"),
@@ -159,7 +159,7 @@ impl World {
     }
 
     /// A login response with a text in which a blank ends each pair.
-    pub fn login(&mut self, current: Stage, next: Option<Stage>, text: &str) {
+    pub fn login(&mut self, current: LoginStage, next: Option<LoginStage>, text: &str) {
         self.login_flags(LoginFlags::new(current, next), LoginStatus::SUCCESS, text);
     }
 
@@ -241,8 +241,8 @@ impl World {
 }
 
 /// Success with so much data.
-pub fn good(received_bytes: u32) -> Ended {
-    Ended::Answered(Answer { received_bytes, residual: Residual::None, ..Answer::GOOD })
+pub fn good(received_bytes: u32) -> CommandOutcome {
+    CommandOutcome::Answered(Answer { received_bytes, residual: Residual::None, ..Answer::GOOD })
 }
 
 pub fn encode(bhs: [u8; 48], data: &[u8], digests: Digests) -> Vec<u8> {

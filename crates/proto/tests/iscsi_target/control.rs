@@ -33,7 +33,7 @@ fn pings_go_both_ways() {
 fn discovery_names_the_target() {
     let mut world = World::new(config());
     let keys = format!("InitiatorName={INITIATOR} SessionType=Discovery MaxBurstLength=512");
-    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &keys);
+    world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), &keys);
     world.end.engine.admit(1, None);
     assert_eq!(world.pdu().value("MaxBurstLength").as_deref(), Some("Irrelevant"));
     world.send(text(TextFlags::FINAL, TaskTag::NONE).encode(16), b"SendTargets=All\0");

@@ -4,7 +4,7 @@ use crate::iscsi_target::world::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
-use weft_proto::iscsi::oddity::Oddity;
+use weft_proto::iscsi::deviation::Deviation;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::target::{
     Attempt, ChapPolicy, ChapUser, Guard, SessionKind, TargetEvent, Violation,
@@ -27,14 +27,18 @@ fn refused(world: &mut World) -> LoginStatus {
 #[test]
 fn two_stages_lead_to_the_full_feature_phase() {
     let mut world = World::new(config());
-    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=CHAP,None"));
+    world.login(
+        LoginStage::SECURITY,
+        Some(LoginStage::OPERATIONAL),
+        &(names() + "AuthMethod=CHAP,None"),
+    );
     let first = world.pdu();
     assert_eq!(first.value("AuthMethod").as_deref(), Some("None"));
     assert_eq!(first.value("TargetPortalGroupTag").as_deref(), Some("1"));
-    assert_eq!(LoginResponse::decode(&first.bhs).flags.next(), Stage::OPERATIONAL);
+    assert_eq!(LoginResponse::decode(&first.bhs).flags.next(), LoginStage::OPERATIONAL);
     world.login(
-        Stage::OPERATIONAL,
-        Some(Stage::FULL_FEATURE),
+        LoginStage::OPERATIONAL,
+        Some(LoginStage::FULL_FEATURE),
         "MaxBurstLength=512 ImmediateData=No X-own=1",
     );
     assert_eq!(world.events, [TargetEvent::Login]);
@@ -62,10 +66,13 @@ fn a_text_may_come_in_pieces() {
     let text = format!("InitiatorName={INITIATOR}\0TargetName={TARGET}\0InitialR2T=Yes\0");
     let (first, second) = text.as_bytes().split_at(20);
     let request = |flags| LoginRequest { flags, ..World::new(config()).login_request() };
-    world.send(request(LoginFlags::new(Stage::OPERATIONAL, None).continued()).encode(20), first);
+    world.send(
+        request(LoginFlags::new(LoginStage::OPERATIONAL, None).continued()).encode(20),
+        first,
+    );
     let empty = world.pdu();
     assert!(empty.data.is_empty() && !LoginResponse::decode(&empty.bhs).flags.is_transit());
-    let last = LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE));
+    let last = LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE));
     world.send(request(last).encode(second.len() as u32), second);
     assert_eq!(world.events, [TargetEvent::Login]);
 }
@@ -74,7 +81,7 @@ fn a_text_may_come_in_pieces() {
 fn those_who_may_not_are_told_why() {
     let operational = |text: &str| {
         let mut world = World::new(config());
-        world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), text);
+        world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), text);
         refused(&mut world)
     };
     assert_eq!(operational("TargetName=x"), LoginStatus::MISSING_PARAMETER);
@@ -91,12 +98,12 @@ fn those_who_may_not_are_told_why() {
     let mut closed = config();
     closed.allow = Some(vec![Name::new("iqn.2026-01.example.weft:somebody").unwrap()]);
     let mut world = World::new(closed);
-    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &names());
+    world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), &names());
     assert_eq!(refused(&mut world), LoginStatus::AUTHORIZATION_FAILURE);
     let mut world = World::new(config());
     let request = LoginRequest { version_min: 1, version_max: 1, ..world.login_request() };
     world.login_with(
-        LoginRequest { flags: LoginFlags::new(Stage::OPERATIONAL, None), ..request },
+        LoginRequest { flags: LoginFlags::new(LoginStage::OPERATIONAL, None), ..request },
         &names(),
     );
     assert_eq!(refused(&mut world), LoginStatus::UNSUPPORTED_VERSION);
@@ -114,14 +121,14 @@ fn initiators_have_names_of_any_form() {
     ] {
         let mut world = World::new(config());
         let keys = format!("InitiatorName={name} TargetName={TARGET}");
-        world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &keys);
+        world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), &keys);
         assert_eq!(world.events, [TargetEvent::Login], "{name}");
         assert_eq!(world.end.engine.login().unwrap().initiator.as_str(), name.to_lowercase());
     }
 }
 
-fn oddities(world: &World) -> Vec<Oddity> {
-    world.end.engine.oddities().iter().collect()
+fn deviations(world: &World) -> Vec<Deviation> {
+    world.end.engine.deviations().iter().collect()
 }
 
 /// LIO and tgt let all this pass.
@@ -129,17 +136,17 @@ fn oddities(world: &World) -> Vec<Oddity> {
 fn what_initiators_do_otherwise_is_let_pass() {
     let mut world = World::new(config());
     world.login(
-        Stage::SECURITY,
-        Some(Stage::OPERATIONAL),
+        LoginStage::SECURITY,
+        Some(LoginStage::OPERATIONAL),
         &(names() + "MaxBurstLength=512 AuthMethod=None"),
     );
     assert_eq!(world.pdu().value("MaxBurstLength").as_deref(), Some("512"));
-    assert_eq!(oddities(&world), []);
+    assert_eq!(deviations(&world), []);
     // Said again, in the stage that is meant for it; and what only targets say, with what is no
     // answer to it.
     let again = names()
         + "MaxBurstLength=768 ErrorRecoveryLevel=0 ErrorRecoveryLevel=0 TargetPortalGroupTag=NotUnderstood TargetAlias=Irrelevant";
-    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &again);
+    world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), &again);
     world.end.engine.admit(9, None);
     let last = world.pdu();
     assert_eq!(
@@ -147,8 +154,8 @@ fn what_initiators_do_otherwise_is_let_pass() {
         (Some("768"), None)
     );
     assert_eq!(
-        (world.end.engine.parameters().max_burst_bytes, oddities(&world)),
-        (768, vec![Oddity::RepeatedKey])
+        (world.end.engine.parameters().max_burst_bytes, deviations(&world)),
+        (768, vec![Deviation::RepeatedKey])
     );
     // A text without its last null byte, and a host's name in its system's bytes.
     let mut world = World::new(config());
@@ -157,10 +164,10 @@ fn what_initiators_do_otherwise_is_let_pass() {
         format!("InitiatorName={INITIATOR}\0TargetName={TARGET}").as_bytes(),
     ]
     .concat();
-    let flags = LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE));
+    let flags = LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE));
     world.send(LoginRequest { flags, ..world.login_request() }.encode(text.len() as u32), &text);
     assert_eq!(world.events, [TargetEvent::Login]);
-    assert_eq!(oddities(&world), [Oddity::Unterminated, Oddity::Unreadable]);
+    assert_eq!(deviations(&world), [Deviation::Unterminated, Deviation::Unreadable]);
     // A name that nobody can tell from another one is none.
     let mut world = World::new(config());
     let text = [
@@ -179,7 +186,7 @@ fn discovery_is_of_all_targets() {
     let keys = format!(
         "InitiatorName={INITIATOR} TargetName=iqn.2026-01.example.weft:other SessionType=Discovery"
     );
-    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &keys);
+    world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), &keys);
     assert_eq!(world.events, [TargetEvent::Login]);
     assert_eq!(world.end.engine.login().unwrap().kind, SessionKind::Discovery);
 }
@@ -187,7 +194,7 @@ fn discovery_is_of_all_targets() {
 #[test]
 fn the_layer_above_may_refuse() {
     let mut world = World::new(config());
-    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &names());
+    world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), &names());
     world.end.engine.refuse(LoginStatus::OUT_OF_RESOURCES);
     assert_eq!(refused(&mut world), LoginStatus::OUT_OF_RESOURCES);
 }
@@ -196,24 +203,24 @@ fn the_layer_above_may_refuse() {
 fn the_order_of_login_is_kept() {
     let steps: [&dyn Fn(&mut World); 4] = [
         // No such stage.
-        &|world| world.login(Stage(2), None, &names()),
+        &|world| world.login(LoginStage(2), None, &names()),
         // Backwards.
-        &|world| world.login(Stage::OPERATIONAL, Some(Stage::OPERATIONAL), &names()),
+        &|world| world.login(LoginStage::OPERATIONAL, Some(LoginStage::OPERATIONAL), &names()),
         // Another session in the second request.
         &|world| {
-            world.login(Stage::OPERATIONAL, None, &names());
+            world.login(LoginStage::OPERATIONAL, None, &names());
             world.pdu();
             let request = LoginRequest {
                 task: TaskTag(9),
-                flags: LoginFlags::new(Stage::OPERATIONAL, None),
+                flags: LoginFlags::new(LoginStage::OPERATIONAL, None),
                 ..world.login_request()
             };
             world.login_with(request, "");
         },
         // For ever.
         &|world| {
-            world.login(Stage::OPERATIONAL, None, &names());
-            (0..100).for_each(|_| world.login(Stage::OPERATIONAL, None, ""));
+            world.login(LoginStage::OPERATIONAL, None, &names());
+            (0..100).for_each(|_| world.login(LoginStage::OPERATIONAL, None, ""));
         },
     ];
     for step in steps {
@@ -243,11 +250,15 @@ fn chap_config() -> weft_proto::iscsi::target::TargetConfig {
 
 /// Goes as far as the challenge; gives it.
 fn challenged(world: &mut World) -> (Algorithm, u8, Vec<u8>) {
-    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=None,CHAP"));
+    world.login(
+        LoginStage::SECURITY,
+        Some(LoginStage::OPERATIONAL),
+        &(names() + "AuthMethod=None,CHAP"),
+    );
     let pdu = world.pdu();
     assert_eq!(pdu.value("AuthMethod").as_deref(), Some("CHAP"));
     assert!(!LoginResponse::decode(&pdu.bhs).flags.is_transit());
-    world.login(Stage::SECURITY, None, "CHAP_A=6,7,5");
+    world.login(LoginStage::SECURITY, None, "CHAP_A=6,7,5");
     let pdu = world.pdu();
     assert_eq!(pdu.value("CHAP_A").as_deref(), Some("7"));
     let identifier = chap::identifier(&pdu.value("CHAP_I").unwrap()).unwrap();
@@ -259,8 +270,8 @@ fn answer(world: &mut World, name: &str, secret: &str, more: &str) {
     let response =
         chap::respond(algorithm, identifier, secret.as_bytes(), &challenge).unwrap().text();
     world.login(
-        Stage::SECURITY,
-        Some(Stage::OPERATIONAL),
+        LoginStage::SECURITY,
+        Some(LoginStage::OPERATIONAL),
         &format!("CHAP_N={name} CHAP_R={response} {more}"),
     );
 }
@@ -281,7 +292,7 @@ fn both_prove_who_they_are() {
         (pdu.value("CHAP_N").as_deref(), pdu.value("CHAP_R")),
         (Some("disk"), Some(expected))
     );
-    assert_eq!(LoginResponse::decode(&pdu.bhs).flags.next(), Stage::OPERATIONAL);
+    assert_eq!(LoginResponse::decode(&pdu.bhs).flags.next(), LoginStage::OPERATIONAL);
 }
 
 #[test]
@@ -294,21 +305,25 @@ fn nobody_comes_in_without_the_secret() {
         &|world| {
             let (_, _, challenge) = challenged(world);
             world.login(
-                Stage::SECURITY,
+                LoginStage::SECURITY,
                 None,
                 &format!("CHAP_N=alice CHAP_R=0x00 CHAP_I=1 CHAP_C={}", binary::encode(&challenge)),
             );
         },
         // Security left out.
-        &|world| world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &names()),
+        &|world| world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), &names()),
         // No method in common.
         &|world| {
-            world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=None"))
+            world.login(
+                LoginStage::SECURITY,
+                Some(LoginStage::OPERATIONAL),
+                &(names() + "AuthMethod=None"),
+            )
         },
         &|world| {
             world.login(
-                Stage::SECURITY,
-                Some(Stage::OPERATIONAL),
+                LoginStage::SECURITY,
+                Some(LoginStage::OPERATIONAL),
                 &(names() + "AuthMethod=KRB5,SRP"),
             )
         },
@@ -322,7 +337,7 @@ fn nobody_comes_in_without_the_secret() {
     // Going on without having answered gets nobody further.
     let mut world = World::new(chap_config());
     challenged(&mut world);
-    world.login(Stage::SECURITY, Some(Stage::FULL_FEATURE), "");
+    world.login(LoginStage::SECURITY, Some(LoginStage::FULL_FEATURE), "");
     assert_eq!(refused(&mut world), LoginStatus::AUTHENTICATION_FAILURE);
 }
 
@@ -333,9 +348,9 @@ fn a_user_logs_in_under_names_of_his_own() {
     let log_in = |user: &str, initiator: &str| {
         let mut world = World::new(chap_config());
         let named = format!("InitiatorName={initiator} TargetName={TARGET} AuthMethod=CHAP");
-        world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &named);
+        world.login(LoginStage::SECURITY, Some(LoginStage::OPERATIONAL), &named);
         world.pdu();
-        world.login(Stage::SECURITY, None, "CHAP_A=7");
+        world.login(LoginStage::SECURITY, None, "CHAP_A=7");
         let pdu = world.pdu();
         let challenge = chap::challenge(&pdu.value("CHAP_C").unwrap()).unwrap();
         let identifier = chap::identifier(&pdu.value("CHAP_I").unwrap()).unwrap();
@@ -344,8 +359,8 @@ fn a_user_logs_in_under_names_of_his_own() {
             .unwrap()
             .text();
         world.login(
-            Stage::SECURITY,
-            Some(Stage::OPERATIONAL),
+            LoginStage::SECURITY,
+            Some(LoginStage::OPERATIONAL),
             &format!("CHAP_N={user} CHAP_R={response}"),
         );
         world
@@ -356,7 +371,7 @@ fn a_user_logs_in_under_names_of_his_own() {
     {
         let mut world = log_in(user, initiator);
         assert_eq!(LoginResponse::decode(&world.pdu().bhs).status, LoginStatus::SUCCESS, "{user}");
-        world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), "");
+        world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), "");
         assert_eq!(world.end.engine.login().unwrap().user.as_deref(), Some(user));
     }
     for (user, initiator) in [("carol", own), ("dave", own), ("alice", free)] {
@@ -373,15 +388,15 @@ fn keys_that_are_not_understood_are_not_answered_for_ever() {
         (from..from + count).map(|n| format!("x{n}=1 ")).collect::<String>()
     };
     let mut world = World::new(config());
-    world.login(Stage::OPERATIONAL, None, &(names() + &keys(0, 60)));
+    world.login(LoginStage::OPERATIONAL, None, &(names() + &keys(0, 60)));
     let answer = world.pdu();
     assert_eq!(answer.value("x59").as_deref(), Some("NotUnderstood"));
     assert!(answer.data.len() <= 8192, "longer than an initiator takes during login");
-    world.login(Stage::OPERATIONAL, None, &keys(60, 5));
+    world.login(LoginStage::OPERATIONAL, None, &keys(60, 5));
     assert_eq!(refused(&mut world), LoginStatus::INITIATOR_ERROR);
     // Nor are those that come again and again.
     let mut world = World::new(config());
-    world.login(Stage::OPERATIONAL, None, &(names() + &"InitialR2T=No ".repeat(66)));
+    world.login(LoginStage::OPERATIONAL, None, &(names() + &"InitialR2T=No ".repeat(66)));
     assert_eq!(refused(&mut world), LoginStatus::INITIATOR_ERROR);
 }
 
@@ -390,10 +405,10 @@ fn keys_that_are_not_understood_are_not_answered_for_ever() {
 fn responses_do_not_pile_up_before_login() {
     let mut world = World::new(config());
     let long = |n: u32| (0..4).map(|k| format!("{}{n}k{k}=1 ", "x".repeat(50))).collect::<String>();
-    world.login(Stage::OPERATIONAL, None, &names());
+    world.login(LoginStage::OPERATIONAL, None, &names());
     let mut steps = 0;
     while !world.closed {
-        world.login(Stage::OPERATIONAL, None, &long(steps));
+        world.login(LoginStage::OPERATIONAL, None, &long(steps));
         steps += 1;
         assert!(steps < 64);
     }

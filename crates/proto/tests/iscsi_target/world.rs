@@ -1,6 +1,6 @@
 //! A target, and the initiator's side of its connection in the hands of a test.
 
-use crate::support::{End, Next};
+use crate::support::{ConnectionEnd, Next};
 use std::sync::Arc;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::pdu::*;
@@ -50,7 +50,7 @@ impl Pdu {
 
 /// Both sides.
 pub struct World {
-    pub end: End<TargetConnection>,
+    pub end: ConnectionEnd<TargetConnection>,
     pub events: Vec<TargetEvent>,
     pub digests: Digests,
     pub cmd_sn: u32,
@@ -67,7 +67,7 @@ impl World {
     pub fn at(portals: Portals, config: TargetConfig) -> Self {
         let engine = TargetConnection::new(Arc::new(config), portals, [7; 33]);
         Self {
-            end: End::new(engine),
+            end: ConnectionEnd::new(engine),
             events: Vec::new(),
             digests: Digests::NONE,
             cmd_sn: 1,
@@ -85,7 +85,7 @@ impl World {
 
     pub fn log_in(&mut self, keys: &str) {
         let names = format!("InitiatorName={INITIATOR} TargetName={TARGET} SessionType=Normal ");
-        self.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &(names + keys));
+        self.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), &(names + keys));
         assert_eq!(self.events.pop(), Some(TargetEvent::Login));
         self.end.engine.admit(5, None);
         let pdu = self.pdu();
@@ -96,7 +96,7 @@ impl World {
     }
 
     /// Sends a Login Request; spaces separate the pairs.
-    pub fn login(&mut self, current: Stage, next: Option<Stage>, text: &str) {
+    pub fn login(&mut self, current: LoginStage, next: Option<LoginStage>, text: &str) {
         self.login_with(
             LoginRequest { flags: LoginFlags::new(current, next), ..self.login_request() },
             text,

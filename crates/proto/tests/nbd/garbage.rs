@@ -1,6 +1,6 @@
 //! Whatever comes: no panic, no endless loop, no claim beyond what was granted.
 
-use crate::nbd::end::{End, Go};
+use crate::nbd::connection_end::{ConnectionEnd, Go};
 use crate::nbd::pair::Pair;
 use crate::nbd::transfers::ready;
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ proptest! {
     #[test]
     fn a_client_survives(bytes in noise(), form in 0usize..4) {
         if form == 3 {
-            let mut end = End::new(Client::new(ClientConfig::new("")));
+            let mut end = ConnectionEnd::new(Client::new(ClientConfig::new("")));
             end.receive(&bytes, &mut |_, _| Go::On);
             end.transmit();
         } else {

@@ -1,7 +1,7 @@
 //! NBD: both ends back to back, and each against what no peer should send.
 
+mod connection_end;
 mod cuts;
-mod end;
 mod garbage;
 mod golden;
 mod negotiation;

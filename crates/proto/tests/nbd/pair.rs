@@ -1,6 +1,6 @@
 //! A client and a server with a disk in memory.
 
-use super::end::{End, Go};
+use super::connection_end::{ConnectionEnd, Go};
 use std::sync::Arc;
 use weft_proto::nbd::client::Command;
 use weft_proto::nbd::code::{
@@ -40,7 +40,7 @@ pub fn info() -> ExportInfo {
 
 /// The server and what it serves.
 pub struct Target {
-    pub end: End<Server>,
+    pub end: ConnectionEnd<Server>,
     pub disk: Vec<u8>,
     /// What was asked for, in order.
     pub log: Vec<CommandKind>,
@@ -56,7 +56,7 @@ pub struct Target {
 impl Target {
     pub fn new(config: ServerConfig, info: ExportInfo) -> Self {
         Self {
-            end: End::new(Server::new(config)),
+            end: ConnectionEnd::new(Server::new(config)),
             disk: vec![0; DISK_BYTES],
             log: Vec::new(),
             info,
@@ -134,7 +134,7 @@ fn select(engine: &mut Server, info: &ExportInfo) {
 }
 
 fn execute(
-    end: &mut End<Server>,
+    end: &mut ConnectionEnd<Server>,
     disk: &mut [u8],
     (kind, offset, length): (CommandKind, u64, u64),
     tag: Tag,
@@ -152,7 +152,7 @@ fn execute(
 /// Both ends, and how their bytes are cut.
 pub struct Pair {
     pub target: Target,
-    pub client: End<Client>,
+    pub client: ConnectionEnd<Client>,
     pub ready: bool,
     pub refused: bool,
     pub responses: Vec<(Tag, ErrorCode)>,
@@ -168,7 +168,7 @@ impl Pair {
     pub fn new(config: ClientConfig, server: ServerConfig) -> Self {
         Self {
             target: Target::new(server, info()),
-            client: End::new(Client::new(config)),
+            client: ConnectionEnd::new(Client::new(config)),
             ready: false,
             refused: false,
             responses: Vec::new(),

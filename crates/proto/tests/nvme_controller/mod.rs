@@ -6,6 +6,7 @@ mod connect;
 mod cross_reset;
 mod discovery;
 mod fused;
+mod invalid_io;
 mod inventory;
 mod io;
 mod life;

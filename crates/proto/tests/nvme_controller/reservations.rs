@@ -16,7 +16,7 @@ use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Id128, Nsid};
 use weft_proto::reservation::{
-    Action, Check, Kind, Notice, Operation, Registrant, Reservations, State,
+    Action, Check, Kind, Notice, Operation, Registrant, ReservationState, Reservations,
 };
 use weft_proto::scsi::lun::{NexusName, TransportId};
 use weft_proto::stream::Tag;
@@ -28,13 +28,13 @@ const REGISTER: NvmOpcode = NvmOpcode::RESERVATION_REGISTER;
 const RELEASE: NvmOpcode = NvmOpcode::RESERVATION_RELEASE;
 
 /// A controller, its I/O queue, and the reservations of namespace 1.
-struct Stage {
+struct ReservationRig {
     rig: Rig,
     queue: IoQueue,
     reservations: Arc<Reservations>,
 }
 
-impl Stage {
+impl ReservationRig {
     fn new() -> Self {
         Self::with(Reservations::volatile())
     }
@@ -128,7 +128,7 @@ fn typed(action: u32, kind: Kind) -> u32 {
 
 #[test]
 fn a_host_registers_replaces_its_key_and_unregisters() {
-    let mut stage = Stage::new();
+    let mut stage = ReservationRig::new();
     assert_eq!(stage.status(REGISTER, 0, &[0, 1]), Status::SUCCESS);
     assert_eq!(stage.status(REGISTER, 0, &[0, 1]), Status::SUCCESS, "the same key again");
     assert_eq!(stage.status(REGISTER, 0, &[0, 2]), Status::RESERVATION_CONFLICT);
@@ -142,12 +142,12 @@ fn a_host_registers_replaces_its_key_and_unregisters() {
         Status::RESERVATION_CONFLICT,
         "who is not registered"
     );
-    assert_eq!(stage.reservations.look(State::generation), 5);
+    assert_eq!(stage.reservations.look(ReservationState::generation), 5);
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let mut stage = Stage::new();
+    let mut stage = ReservationRig::new();
     let invalid = [
         (REGISTER, 3, 16),
         (REGISTER, 1 << 30, 16),
@@ -193,7 +193,7 @@ fn what_makes_no_sense_is_refused() {
 #[test]
 fn each_type_keeps_out_what_it_should() {
     for kind in Kind::ALL {
-        let mut stage = Stage::new();
+        let mut stage = ReservationRig::new();
         stage.other(&other(), register(9));
         stage.other(&other(), Action::Acquire { key: 9, kind });
         let read = if kind.others().read { Status::SUCCESS } else { Status::RESERVATION_CONFLICT };
@@ -223,7 +223,7 @@ fn each_type_keeps_out_what_it_should() {
 
 #[test]
 fn a_write_whose_data_comes_after_the_reservation_is_not_stored() {
-    let mut stage = Stage::new();
+    let mut stage = ReservationRig::new();
     assert_eq!(
         stage.queue.start(T, &blocks(NvmOpcode::WRITE, 1, 0, 1), 0),
         IoNext::Fetch { bytes: 512 }
@@ -235,7 +235,7 @@ fn a_write_whose_data_comes_after_the_reservation_is_not_stored() {
 
 #[test]
 fn releasing_and_clearing() {
-    let mut stage = Stage::new();
+    let mut stage = ReservationRig::new();
     let kind = Kind::ExclusiveAccess;
     assert_eq!(
         stage.status(RELEASE, typed(0, kind), &[1, 0]),
@@ -253,7 +253,7 @@ fn releasing_and_clearing() {
 
 #[test]
 fn a_report_names_registrants_of_both_protocols() {
-    let mut stage = Stage::new();
+    let mut stage = ReservationRig::new();
     assert_eq!(stage.status(REGISTER, 0, &[0, 0x0102_0304_0506_0708]), Status::SUCCESS);
     let initiator = TransportId::iscsi("iqn.2026-11.example:i", [0x40, 0, 1, 0x37, 0, 2]);
     let nexus = Registrant::Nexus(NexusName { initiator, target_port: 1 });
@@ -273,7 +273,7 @@ fn a_report_names_registrants_of_both_protocols() {
 
 #[test]
 fn preempting_and_aborting_dooms_what_has_not_reached_a_device() {
-    let mut stage = Stage::new();
+    let mut stage = ReservationRig::new();
     let (fetching, in_device, elsewhere) = (Tag(5), Tag(6), Tag(7));
     let sqe = |nsid| crate::nvme_controller_support::cid(blocks(NvmOpcode::WRITE, nsid, 0, 1), 1);
     assert_eq!(stage.queue.start(fetching, &sqe(1), 0), IoNext::Fetch { bytes: 512 });
@@ -296,7 +296,7 @@ fn preempting_and_aborting_dooms_what_has_not_reached_a_device() {
 
 #[test]
 fn preempting_waits_for_commands_of_a_namespace_that_is_gone() {
-    let mut stage = Stage::new();
+    let mut stage = ReservationRig::new();
     let (of_before, elsewhere) = (Tag(6), Tag(7));
     for (tag, nsid) in [(of_before, 1), (elsewhere, 2)] {
         let sqe = crate::nvme_controller_support::cid(blocks(NvmOpcode::WRITE, nsid, 0, 1), 1);
@@ -317,21 +317,26 @@ fn preempting_waits_for_commands_of_a_namespace_that_is_gone() {
 
 #[test]
 fn what_can_be_done_is_advertised() {
-    let mut stage = Stage::with(Arc::new(Reservations::new(State::default(), true)));
+    let mut stage =
+        ReservationRig::with(Arc::new(Reservations::new(ReservationState::default(), true)));
     let controller = stage.rig.data(identify(Cns::CONTROLLER, 0));
     assert_ne!(u16::from_le_bytes([controller[520], controller[521]]) & 1 << 5, 0, "ONCS");
     assert_eq!(controller[96] & 1, 1, "CTRATT: 128-bit host identifiers");
     assert_eq!(stage.rig.data(identify(Cns::NAMESPACE, 1))[31], 0xff, "RESCAP");
     assert_eq!(stage.rig.data(identify(Cns::INDEPENDENT_NAMESPACE, 1))[2], 0xff, "RESCAP");
     assert_eq!(stage.rig.data(identify(Cns::NAMESPACE, 2))[31], 0);
-    assert_eq!(Stage::new().rig.data(identify(Cns::NAMESPACE, 1))[31], 0xfe, "without persistence");
+    assert_eq!(
+        ReservationRig::new().rig.data(identify(Cns::NAMESPACE, 1))[31],
+        0xfe,
+        "without persistence"
+    );
     let controller = Rig::io().data(identify(Cns::CONTROLLER, 0));
     assert_eq!(u16::from_le_bytes([controller[520], controller[521]]) & 1 << 5, 0, "ONCS");
 }
 
 #[test]
 fn a_host_hears_of_what_others_did() {
-    let mut stage = Stage::new();
+    let mut stage = ReservationRig::new();
     assert_eq!(stage.rig.start(9, aer()), Next::Hold);
     let cid = stage.rig.last_cid();
     stage.rig.control.reservation_changed(Nsid(1), Notice::RegistrationPreempted);
@@ -351,7 +356,7 @@ fn a_host_hears_of_what_others_did() {
 
 #[test]
 fn a_host_masks_what_it_does_not_want_to_hear() {
-    let mut stage = Stage::new();
+    let mut stage = ReservationRig::new();
     let mask = |sqe: Sqe, nsid: u32| {
         let mut sqe = sqe;
         sqe.set_dword(1, nsid);
@@ -377,7 +382,8 @@ fn a_host_masks_what_it_does_not_want_to_hear() {
 
 #[test]
 fn persistence_is_a_feature_too() {
-    let mut stage = Stage::with(Arc::new(Reservations::new(State::default(), true)));
+    let mut stage =
+        ReservationRig::with(Arc::new(Reservations::new(ReservationState::default(), true)));
     let mut set = set_feature(FeatureId::RESERVATION_PERSISTENCE, 1);
     set.set_dword(1, 1);
     assert_eq!(stage.rig.start(4, set), Next::Hold);

@@ -2,10 +2,12 @@
 
 mod access;
 mod cross_reset;
+mod discovery;
 mod events;
 mod fake;
 mod faults;
 mod identity;
+mod other_targets;
 mod recovery;
 mod setup;
 mod unwanted;

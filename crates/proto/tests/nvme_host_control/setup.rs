@@ -2,25 +2,24 @@
 
 use std::time::Duration;
 
-use weft_proto::nvme::feature::QueueCounts;
 use weft_proto::nvme::host::{
-    AdminData, Difference, DiscoveryResult, Fault, HostAction, HostConfig, HostError,
-    Incompatibility, NamespaceProblem, Violation,
+    AdminData, Difference, Fault, HostAction, HostConfig, HostError, Incompatibility,
+    NamespaceProblem, Violation,
 };
 use weft_proto::nvme::identify::{
-    ControllerType, Csi, IdentifyController, IdentifyNvmController, LbaFormat, NamespaceDescriptors,
+    ControllerType, Csi, IdentifyController, LbaFormat, NamespaceDescriptors,
 };
 use weft_proto::nvme::property::{Capabilities, Version};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cntlid, Id128, Nqn, Nsid, Qid};
 use weft_proto::nvme::wire::NqnField;
 
-use super::fake::{CNTLID, Fake, Reply, entry, namespace};
-use super::world::{World, config, discovery_config};
+use super::fake::{CNTLID, Fake, Reply, namespace};
+use super::world::{World, config};
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub const MINUTE: Duration = Duration::from_secs(60);
 
-fn error_of(action: Option<HostAction>) -> HostError {
+pub fn error_of(action: Option<HostAction>) -> HostError {
     match action {
         Some(HostAction::Failed { error, confirmed: true }) => error,
         other => panic!("{other:?}"),
@@ -166,7 +165,7 @@ fn readiness_is_waited_for_as_long_as_cap_allows() {
 }
 
 /// Runs a setup with a controller that differs from the usual one.
-fn with(change: impl FnOnce(&mut Fake)) -> World {
+pub fn with(change: impl FnOnce(&mut Fake)) -> World {
     let mut fake = Fake::default();
     change(&mut fake);
     let mut world = World::new(config(), fake);
@@ -328,92 +327,6 @@ fn names_of_zeroes_are_none() {
     assert_eq!((first.uuid, first.nguid, first.eui64), (None, None, None));
 }
 
-fn discover(fake: Fake) -> World {
-    let mut world = World::new(discovery_config(), fake);
-    world.run();
-    world
-}
-
-#[test]
-fn discovery_logs_of_all_lengths() {
-    for count in [1, 3, 4, 5, 9] {
-        let mut world = discover(Fake::discovery(count));
-        let expected = DiscoveryResult { generation: 1, entries: (0..count).map(entry).collect() };
-        assert_eq!(world.said.pop_back(), Some(HostAction::Discovered(expected)));
-        assert_eq!(world.outstanding(0x0c), 0, "no events are asked for");
-        world.host.shutdown(world.now);
-        assert_eq!(world.last_word(MINUTE), Some(HostAction::Closed { confirmed: true }));
-    }
-}
-
-#[test]
-fn an_empty_discovery_log() {
-    let mut fake = Fake::discovery(0);
-    fake.discovery.clear();
-    let mut world = World::new(HostConfig { keep_alive_ms: 30_000, ..discovery_config() }, fake);
-    world.run();
-    assert_eq!(
-        world.said.pop_back(),
-        Some(HostAction::Discovered(DiscoveryResult { generation: 1, entries: Vec::new() }))
-    );
-    assert_eq!(world.outstanding(0x0c), 1);
-}
-
-#[test]
-fn a_log_that_changes_while_it_is_read_is_read_again() {
-    let mut reads = 0;
-    let mut world =
-        World::scripted(discovery_config(), Fake::discovery(6), move |_, sqe, _, fake| {
-            reads += u32::from(sqe.opcode() == 2);
-            if reads == 3 && sqe.opcode() == 2 {
-                fake.generation = 2;
-                fake.discovery.push(entry(100));
-            }
-            None
-        });
-    world.run();
-    let Some(HostAction::Discovered(result)) = world.said.pop_back() else { panic!() };
-    assert_eq!((result.generation, result.entries.len()), (2, 7));
-    assert_eq!(result.entries[6], entry(100));
-}
-
-#[test]
-fn a_log_that_never_settles_is_given_up() {
-    let mut world = World::scripted(discovery_config(), Fake::discovery(2), |_, sqe, _, fake| {
-        fake.generation += u64::from(sqe.opcode() == 2);
-        None
-    });
-    let error = error_of(world.last_word(MINUTE));
-    assert_eq!(error, HostError::Violation(Violation::Unsettled(10)));
-}
-
-#[test]
-fn discovery_logs_that_are_refused() {
-    let header = |numrec: u64, recfmt: u16| weft_proto::nvme::log_page::DiscoveryHeader {
-        genctr: 1,
-        numrec,
-        recfmt,
-    };
-    for (header, fault) in [
-        (header(4097, 0), Fault::Limit),
-        (header(u64::MAX, 0), Fault::Limit),
-        (header(1, 1), Fault::Incompatible),
-    ] {
-        let bytes = header.encode();
-        let mut world =
-            World::scripted(discovery_config(), Fake::discovery(1), move |_, sqe, _, _| {
-                (sqe.opcode() == 2).then(|| Reply::data(bytes.clone()))
-            });
-        assert_eq!(error_of(world.last_word(MINUTE)).fault(), fault);
-    }
-    let mut fake = Fake::discovery(1);
-    fake.identify.cntrltype = ControllerType::IO;
-    assert_eq!(
-        error_of(discover(fake).said.pop_back()),
-        HostError::Incompatible(Incompatibility::NotDiscovery)
-    );
-}
-
 #[test]
 fn atomic_units_are_those_of_the_namespace_where_it_has_some() {
     let units = |nsfeat: u8, fuses: u16| {
@@ -432,108 +345,4 @@ fn atomic_units_are_those_of_the_namespace_where_it_has_some() {
     assert_eq!(units(2, 1), (32, 16, 2));
     assert_eq!(units(0, 1), (1, 8, 4), "the controller's");
     assert_eq!(units(2, 0), (32, 16, 0), "no compare-and-write");
-}
-
-/// What nvmet of Linux 6.12 (`nvmet_init_cap`, `nvmet_execute_identify_ctrl`) and SPDK's target
-/// (`nvmf_ctrlr_create`, `spdk_nvmf_ctrlr_identify_ctrlr`) say of themselves.
-#[test]
-fn controllers_of_nvmet_and_spdk_are_taken() {
-    let nvmet = |fake: &mut Fake| {
-        fake.version = Version(0x0001_0300);
-        fake.cap = Capabilities(1 << 43 | 1 << 37 | 15 << 24 | 127);
-        fake.granted = QueueCounts { submission: 128, completion: 128 };
-        fake.limits = Some(IdentifyNvmController::default());
-        let io = IdentifyController {
-            rab: 6,
-            cmic: 0x0b,
-            oaes: 0x900,
-            aerl: 3,
-            lpa: 7,
-            kas: 10,
-            maxcmd: 128,
-            ..id(1)
-        };
-        fake.identify = IdentifyController {
-            nn: 1024,
-            mnan: 1024,
-            oncs: 0x0c,
-            vwc: 1,
-            ioccsz: 0x404,
-            msdbd: 1,
-            ..io
-        };
-    };
-    let spdk = |fake: &mut Fake| {
-        fake.cap = Capabilities(1 << 59 | 1 << 37 | 30 << 24 | 1 << 16 | 127);
-        fake.granted = QueueCounts { submission: 127, completion: 127 };
-        let io = IdentifyController {
-            mdts: 5,
-            cmic: 3,
-            oaes: 0x100,
-            aerl: 3,
-            lpa: 0x26,
-            kas: 100,
-            maxcmd: 128,
-            ..id(1)
-        };
-        fake.identify = IdentifyController {
-            sgls: 0x0010_0005,
-            nn: 32,
-            oncs: 0x29,
-            fuses: 1,
-            ioccsz: 0x104,
-            msdbd: 1,
-            ..io
-        };
-    };
-    for (name, world, in_capsule_bytes) in
-        [("nvmet", World::ready_with(nvmet), 16384), ("SPDK", World::ready_with(spdk), 4096)]
-    {
-        assert_eq!((world.host.namespaces().len(), world.host.queues().len()), (2, 2), "{name}");
-        assert_eq!(world.host.controller().in_capsule_bytes(), in_capsule_bytes, "{name}");
-        assert_eq!(world.outstanding(0x0c), 1, "{name}: events are asked for");
-    }
-}
-
-/// Neither says in its discovery controller how exact its keep alive timer is (KAS), and each runs
-/// it; older ones do not tell their type.
-#[test]
-fn discovery_controllers_of_nvmet_and_spdk_are_taken() {
-    for (kind, version, lpa) in [(2, 0x0001_0300, 4), (2, 0x0002_0000, 4), (0, 0x0001_0200, 0)] {
-        let mut fake = Fake::discovery(2);
-        (fake.version, fake.identify.lpa, fake.identify.cntrltype) =
-            (Version(version), lpa, ControllerType(kind));
-        let mut world =
-            World::new(HostConfig { keep_alive_ms: 30_000, ..discovery_config() }, fake);
-        world.fake.discovery = vec![entry(0), entry(1)];
-        world.script = Box::new(|_, _, data, _| {
-            matches!(data, AdminData::Out(_)).then(|| Reply::result(u64::from(CNTLID.0)))
-        });
-        world.run();
-        assert!(
-            matches!(world.said.pop_back(), Some(HostAction::Discovered(found)) if found.entries.len() == 2)
-        );
-        world.pass(MINUTE);
-        assert!(
-            world.fake.seen.iter().filter(|name| *name == "Keep Alive").count() >= 3,
-            "{version:#x}"
-        );
-        assert!(world.said.is_empty(), "it stays");
-    }
-}
-
-/// Identify Controller of an I/O controller (or of `cntrltype`) with what every target on a fabric
-/// has.
-fn id(cntrltype: u8) -> IdentifyController {
-    IdentifyController {
-        cntlid: CNTLID,
-        cntrltype: ControllerType(cntrltype),
-        acl: 3,
-        sqes: 0x66,
-        cqes: 0x44,
-        sgls: 0x0010_0001,
-        iorcsz: 1,
-        subnqn: NqnField::from(&config().subsystem),
-        ..Default::default()
-    }
 }

@@ -19,7 +19,7 @@ use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::stream::Tag;
 
 use crate::nvme_controller_support::{ON, PORT, nqn, subsystem};
-use crate::support::{End, Next as Pumped};
+use crate::support::{ConnectionEnd, Next as Pumped};
 
 /// A command as SPDK fills it in: PSDT 01b, and an SGL of `bytes` bytes that the transport moves.
 fn command(opcode: u8, cid: u8, nsid: u8, bytes: u32, dwords: [u32; 3]) -> Sqe {
@@ -47,7 +47,7 @@ fn connect(cid: u8, qid: u32, sq_size: u32, cntlid: u16) -> Vec<u8> {
 
 /// A connection up to its Connect: the command and its data.
 fn arrive(capsule: &[u8]) -> (Sqe, [u8; CONNECT_BYTES]) {
-    let mut end = End::new(TargetConnection::new(TargetConfig::default()));
+    let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig::default()));
     let mut ic_req = vec![0; 128];
     (ic_req[2], ic_req[4]) = (128, 128);
     end.stage(&ic_req);

@@ -14,7 +14,7 @@ use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::stream::Tag;
 
 use crate::nvme_controller_support::PORT;
-use crate::support::{End, Next as Pumped};
+use crate::support::{ConnectionEnd, Next as Pumped};
 
 /// In-capsule data that the target announces, bytes.
 pub const IN_CAPSULE: u32 = PORT.in_capsule_bytes;
@@ -63,14 +63,14 @@ pub struct Answer {
 
 /// The bytes of one connection.
 pub struct Wire {
-    end: End<TargetConnection>,
+    end: ConnectionEnd<TargetConnection>,
 }
 
 impl Wire {
     /// A connection that both ends have initialized; neither Linux nor SPDK asks for an alignment
     /// or for more than one R2T.
     pub fn open() -> Self {
-        let mut end = End::new(TargetConnection::new(TargetConfig {
+        let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig {
             in_capsule_bytes: IN_CAPSULE,
             ..TargetConfig::default()
         }));

@@ -8,7 +8,7 @@ use weft_proto::nvme_rdma::{
 };
 use weft_proto::stream::Tag;
 
-use crate::nvme_rdma::layer::{Stage, WRITE};
+use crate::nvme_rdma::layer::{CommandStage, WRITE};
 use crate::nvme_rdma::life::{host, target};
 use crate::nvme_rdma::wire::{Completion, HOST, TARGET, Wire};
 
@@ -20,7 +20,7 @@ fn holding(commands: usize, bytes: usize, target: TargetConfig) -> Wire {
         wire.write(WRITE, 0, &vec![0x44; bytes]);
     }
     wire.run();
-    assert_eq!(wire.layer.tags(Stage::Held).len(), commands);
+    assert_eq!(wire.layer.tags(CommandStage::Held).len(), commands);
     wire
 }
 
@@ -76,10 +76,10 @@ fn a_reset_drops_what_is_being_fetched() {
     assert!(matches!(read, Some(Work::Read { tag: Tag(1), .. })), "{read:?}");
     wire.layer.drop_pending(&mut wire.target);
     wire.layer.take_events(&mut wire.target);
-    assert_eq!(wire.layer.tags(Stage::Dropping), [Tag(1)], "the others' memory is free");
+    assert_eq!(wire.layer.tags(CommandStage::Dropping), [Tag(1)], "the others' memory is free");
     wire.target.completed(WorkId { tag: Tag(1), kind: WorkKind::Read }, ended);
     wire.layer.take_events(&mut wire.target);
-    assert!(wire.layer.tags(Stage::Dropping).is_empty());
+    assert!(wire.layer.tags(CommandStage::Dropping).is_empty());
     for tag in [Tag(0), Tag(1), Tag(2)] {
         assert_eq!(told(&wire, TargetEvent::Dropped { tag }), 1);
         assert_eq!(told(&wire, TargetEvent::DataArrived { tag }), 0);
@@ -140,7 +140,7 @@ fn a_queue_pair_that_fails_ends_everything_once() {
         assert_eq!(told(&wire, TargetEvent::DataFailed { tag: Tag(1) }), 1);
         assert_eq!(told(&wire, TargetEvent::DataFailed { tag: Tag(2) }), 1);
         assert_eq!(told(&wire, TargetEvent::Released { tag: read }), 1);
-        assert_eq!(wire.layer.tags(Stage::Held), [Tag(0), Tag(3)]);
+        assert_eq!(wire.layer.tags(CommandStage::Held), [Tag(0), Tag(3)]);
         // What is answered or fetched now ends at once.
         wire.layer.complete(&mut wire.target, Tag(0), Status::SUCCESS, 0);
         wire.layer.fetch(&mut wire.target, Tag(3));

@@ -24,7 +24,7 @@ pub fn command(opcode: u8, offset: u32) -> Sqe {
 
 /// What the layer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum CommandStage {
     /// Nothing: it has the command.
     Held,
     Fetching,
@@ -36,7 +36,7 @@ pub enum Stage {
 /// What there is of a command.
 pub struct Command {
     pub sqe: Sqe,
-    pub stage: Stage,
+    pub stage: CommandStage,
     pub memory: Vec<u8>,
 }
 
@@ -63,14 +63,14 @@ impl Layer {
 
     pub fn memory(&self, tag: Tag, offset: u32, bytes: u32) -> &[u8] {
         let command = &self.commands[&tag];
-        assert_eq!(command.stage, Stage::Answered, "memory is read to send it");
+        assert_eq!(command.stage, CommandStage::Answered, "memory is read to send it");
         &command.memory[offset as usize..(offset + bytes) as usize]
     }
 
     pub fn memory_mut(&mut self, tag: Tag, offset: u32, bytes: u32) -> &mut [u8] {
         let command = self.commands.get_mut(&tag).expect("data comes for a command");
         assert!(
-            matches!(command.stage, Stage::Fetching | Stage::Dropping),
+            matches!(command.stage, CommandStage::Fetching | CommandStage::Dropping),
             "memory is written to for a fetch"
         );
         &mut command.memory[offset as usize..(offset + bytes) as usize]
@@ -82,8 +82,11 @@ impl Layer {
             self.log.push(event);
             match event {
                 TargetEvent::Command { tag, .. } => {
-                    let command =
-                        Command { sqe: *engine.sqe(), stage: Stage::Held, memory: Vec::new() };
+                    let command = Command {
+                        sqe: *engine.sqe(),
+                        stage: CommandStage::Held,
+                        memory: Vec::new(),
+                    };
                     assert!(self.commands.insert(tag, command).is_none(), "{tag:?} is in use");
                     assert!(tag.0 < self.entries.max(1), "{tag:?} is none of the queue's");
                     if !self.holds {
@@ -91,21 +94,21 @@ impl Layer {
                     }
                 }
                 TargetEvent::DataArrived { tag } => {
-                    self.expect(tag, Stage::Fetching, Stage::Held);
+                    self.expect(tag, CommandStage::Fetching, CommandStage::Held);
                     if !self.holds {
                         self.store_data(engine, tag);
                     }
                 }
                 TargetEvent::DataFailed { tag } => {
-                    self.expect(tag, Stage::Fetching, Stage::Held);
+                    self.expect(tag, CommandStage::Fetching, CommandStage::Held);
                     self.complete(engine, tag, Status::TRANSIENT_TRANSPORT_ERROR, 0);
                 }
                 TargetEvent::Dropped { tag } => {
-                    self.expect(tag, Stage::Dropping, Stage::Held);
+                    self.expect(tag, CommandStage::Dropping, CommandStage::Held);
                     self.commands.remove(&tag);
                 }
                 TargetEvent::Released { tag } => {
-                    self.expect(tag, Stage::Answered, Stage::Held);
+                    self.expect(tag, CommandStage::Answered, CommandStage::Held);
                     self.commands.remove(&tag);
                     engine.sent(tag);
                 }
@@ -113,7 +116,7 @@ impl Layer {
         }
     }
 
-    fn expect(&mut self, tag: Tag, stage: Stage, next: Stage) {
+    fn expect(&mut self, tag: Tag, stage: CommandStage, next: CommandStage) {
         let command =
             self.commands.get_mut(&tag).unwrap_or_else(|| panic!("{tag:?} names no command"));
         assert_eq!(command.stage, stage, "{tag:?}");
@@ -142,7 +145,7 @@ impl Layer {
         let bytes = described(&command.sqe);
         command.memory = vec![0xee; bytes as usize];
         match engine.fetch(tag, bytes) {
-            Ok(()) => command.stage = Stage::Fetching,
+            Ok(()) => command.stage = CommandStage::Fetching,
             Err(status) => self.complete(engine, tag, status, 0),
         }
     }
@@ -157,7 +160,7 @@ impl Layer {
 
     pub fn complete(&mut self, engine: &mut TargetQueuePair, tag: Tag, status: Status, bytes: u32) {
         let command = self.commands.get_mut(&tag).unwrap();
-        command.stage = Stage::Answered;
+        command.stage = CommandStage::Answered;
         engine.complete(tag, Cqe::new(command.sqe.cid(), status), bytes);
     }
 
@@ -165,9 +168,9 @@ impl Layer {
     pub fn abandon(&mut self, engine: &mut TargetQueuePair, tag: Tag) {
         let command = self.commands.get_mut(&tag).unwrap();
         match command.stage {
-            Stage::Held => drop(self.commands.remove(&tag)),
-            Stage::Fetching => command.stage = Stage::Dropping,
-            Stage::Dropping | Stage::Answered => {}
+            CommandStage::Held => drop(self.commands.remove(&tag)),
+            CommandStage::Fetching => command.stage = CommandStage::Dropping,
+            CommandStage::Dropping | CommandStage::Answered => {}
         }
         engine.abandon(tag);
     }
@@ -176,13 +179,13 @@ impl Layer {
     pub fn drop_pending(&mut self, engine: &mut TargetQueuePair) {
         self.commands
             .values_mut()
-            .filter(|command| command.stage == Stage::Fetching)
-            .for_each(|it| it.stage = Stage::Dropping);
+            .filter(|command| command.stage == CommandStage::Fetching)
+            .for_each(|it| it.stage = CommandStage::Dropping);
         engine.drop_pending();
     }
 
     /// Commands in this stage, in a fixed order.
-    pub fn tags(&self, stage: Stage) -> Vec<Tag> {
+    pub fn tags(&self, stage: CommandStage) -> Vec<Tag> {
         let mut tags: Vec<_> =
             self.commands.iter().filter(|(_, it)| it.stage == stage).map(|(&tag, _)| tag).collect();
         tags.sort();

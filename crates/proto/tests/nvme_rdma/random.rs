@@ -8,7 +8,7 @@ use weft_proto::nvme_rdma::{
 };
 use weft_proto::stream::Tag;
 
-use crate::nvme_rdma::layer::{FAIL, READ, Stage, WRITE, command, described};
+use crate::nvme_rdma::layer::{CommandStage, FAIL, READ, WRITE, command, described};
 use crate::nvme_rdma::wire::{HOST, TARGET, Wire};
 
 /// A choice of what happens next, from a seed.
@@ -107,9 +107,9 @@ impl Session {
     /// The layer above the target does something.
     fn layer(&mut self) {
         let Wire { layer, target, .. } = &mut self.wire;
-        let held = layer.tags(Stage::Held);
+        let held = layer.tags(CommandStage::Held);
         if self.drops && self.dice.below(40) == 0 {
-            self.dropped += layer.tags(Stage::Fetching).len();
+            self.dropped += layer.tags(CommandStage::Fetching).len();
             return layer.drop_pending(target);
         }
         if held.is_empty() {
@@ -238,9 +238,9 @@ proptest! {
             session.check_responses();
         }
         let Session { wire, under_way, .. } = &mut session;
-        prop_assert_eq!(wire.layer.tags(Stage::Fetching).len() + wire.layer.tags(Stage::Dropping).len(), 0);
-        prop_assert_eq!(wire.layer.tags(Stage::Answered).len(), 0);
-        for tag in wire.layer.tags(Stage::Held) {
+        prop_assert_eq!(wire.layer.tags(CommandStage::Fetching).len() + wire.layer.tags(CommandStage::Dropping).len(), 0);
+        prop_assert_eq!(wire.layer.tags(CommandStage::Answered).len(), 0);
+        for tag in wire.layer.tags(CommandStage::Held) {
             wire.layer.fetch(&mut wire.target, tag);
         }
         wire.layer.take_events(&mut wire.target);

@@ -1,7 +1,7 @@
-//! Every rule that a peer can break, and how the queue pair ends; what only fails its command.
+//! Every rule that a peer can break, and how the queue pair ends.
 
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::sqe::{Sgl, Sqe};
+use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_rdma::cm::{Accept, AcceptError};
@@ -17,7 +17,7 @@ use crate::nvme_rdma::layer::{READ, WRITE, command};
 use crate::nvme_rdma::life::{host, target};
 use crate::nvme_rdma::wire::{HOST, TARGET, Wire};
 
-fn message(buffer: u16, bytes: &[u8]) -> Received<'_> {
+pub fn message(buffer: u16, bytes: &[u8]) -> Received<'_> {
     Received { buffer: Buffer(buffer), bytes, immediate: None, invalidated: None }
 }
 
@@ -37,8 +37,10 @@ fn reading(exposure: Exposure) -> Wire {
     wire
 }
 
-#[test]
-fn what_a_controller_may_not_do() {
+/// What a controller does, how its host exposes memory, and why the queue pair ends over it.
+type ControllerCase = (&'static str, Exposure, Box<dyn Fn(&mut HostQueuePair)>, Violation);
+
+fn wrong_responses() -> Vec<ControllerCase> {
     use Violation as V;
     let good = response(CID);
     let wrong = [response(0), response(CID | 1), response(2 << 10), response(0xffff)];
@@ -49,15 +51,11 @@ fn what_a_controller_may_not_do() {
         invalidated,
     };
     let window = Exposure::Window;
-    let id = |tag, kind| WorkId { tag: Tag(tag), kind };
-    type Deed<'a> = Box<dyn Fn(&mut HostQueuePair) + 'a>;
-    let receive = |received: Received<'static>| -> Deed<'static> {
+    let receive = |received: Received<'static>| -> Box<dyn Fn(&mut HostQueuePair)> {
         Box::new(move |host| host.received(&received))
     };
-    let ended = |id, ended| -> Deed<'static> { Box::new(move |host| host.completed(id, ended)) };
     let leak = |bytes: &[u8]| -> &'static [u8] { bytes.to_vec().leak() };
-    let failed = Ended::Failed(WorkError::RetriesExceeded);
-    let cases: Vec<(&str, Exposure, Deed<'_>, Violation)> = vec![
+    vec![
         ("nothing", window, receive(message(0, b"")), V::ResponseLength(0)),
         ("too short", window, receive(message(0, leak(&good[..15]))), V::ResponseLength(15)),
         (
@@ -95,6 +93,18 @@ fn what_a_controller_may_not_do() {
             receive(message(9, leak(&good))),
             V::UnknownCompletion,
         ),
+    ]
+}
+
+fn wrong_completions_of_a_host() -> Vec<ControllerCase> {
+    use Violation as V;
+    let window = Exposure::Window;
+    let id = |tag, kind| WorkId { tag: Tag(tag), kind };
+    let ended = |id, ended| -> Box<dyn Fn(&mut HostQueuePair)> {
+        Box::new(move |host| host.completed(id, ended))
+    };
+    let failed = Ended::Failed(WorkError::RetriesExceeded);
+    vec![
         (
             "work of no command",
             window,
@@ -132,7 +142,13 @@ fn what_a_controller_may_not_do() {
             Box::new(|host| host.receive_ended(Buffer(0), Some(WorkError::LocalLength))),
             V::Receive(WorkError::LocalLength),
         ),
-    ];
+    ]
+}
+
+#[test]
+fn what_a_controller_may_not_do() {
+    let good = response(CID);
+    let cases = wrong_responses().into_iter().chain(wrong_completions_of_a_host());
     for (name, exposure, deed, violation) in cases {
         let mut wire = reading(exposure);
         deed(&mut wire.host);
@@ -183,17 +199,17 @@ fn accepts_that_cannot_be_used() {
 }
 
 /// A command of a host as it comes.
-fn capsule(opcode: u8, keyed: Keyed) -> Sqe {
+pub fn capsule(opcode: u8, keyed: Keyed) -> Sqe {
     let mut sqe = command(opcode, 0);
     sqe.set_cid(Cid(7));
     keyed.put(&mut sqe);
     sqe
 }
 
-const KEYED: Keyed = Keyed { address: 0x1000, bytes: 512, key: 9, invalidate: true };
+pub const KEYED: Keyed = Keyed { address: 0x1000, bytes: 512, key: 9, invalidate: true };
 
 /// A target of two entries that reads the data of one command.
-fn fetching() -> Wire {
+pub fn fetching() -> Wire {
     let mut wire =
         Wire::open(host(Exposure::Window), TargetConfig { queue_entries: 2, ..target() });
     wire.target = TargetQueuePair::new(TargetConfig { receives: 4, queue_entries: 2, ..target() });
@@ -209,14 +225,12 @@ fn fetching() -> Wire {
 }
 
 /// What a host does, and why the queue pair ends over it.
-type Misdeed = (&'static str, Box<dyn Fn(&mut TargetQueuePair)>, Violation);
+type HostCase = (&'static str, Box<dyn Fn(&mut TargetQueuePair)>, Violation);
 
-fn misdeeds() -> Vec<Misdeed> {
+fn wrong_capsules() -> Vec<HostCase> {
     use Violation as V;
     let sqe = capsule(READ, KEYED).0;
     let length = |bytes| V::CapsuleLength { bytes, max: 576 };
-    let id = |tag, kind| WorkId { tag: Tag(tag), kind };
-    let failed = Ended::Failed(WorkError::RemoteAccess);
     vec![
         ("nothing", Box::new(move |target| target.received(&message(1, b""))), length(0)),
         ("too short", Box::new(move |target| target.received(&message(1, &sqe[..63]))), length(63)),
@@ -252,6 +266,14 @@ fn misdeeds() -> Vec<Misdeed> {
             Box::new(move |target| target.received(&message(9, &sqe))),
             V::UnknownCompletion,
         ),
+    ]
+}
+
+fn wrong_completions_of_a_target() -> Vec<HostCase> {
+    use Violation as V;
+    let id = |tag, kind| WorkId { tag: Tag(tag), kind };
+    let failed = Ended::Failed(WorkError::RemoteAccess);
+    vec![
         (
             "memory without access",
             Box::new(move |target| target.completed(id(0, WorkKind::Read), failed)),
@@ -288,7 +310,9 @@ fn misdeeds() -> Vec<Misdeed> {
 #[test]
 fn what_a_host_may_not_do() {
     let id = |tag, kind| WorkId { tag: Tag(tag), kind };
-    for (name, deed, violation) in misdeeds() {
+    for (name, deed, violation) in
+        wrong_capsules().into_iter().chain(wrong_completions_of_a_target())
+    {
         let mut wire = fetching();
         deed(&mut wire.target);
         // Sometimes a command came before.
@@ -333,92 +357,5 @@ fn a_response_or_data_that_is_not_taken() {
             wire.target.completed(WorkId { tag: Tag(1), kind: WorkKind::Send }, Ended::Flushed);
         }
         assert_eq!(wire.target.poll_event(), Some(TargetEvent::Released { tag: Tag(1) }));
-    }
-}
-
-#[test]
-fn descriptors_that_only_fail_their_command() {
-    let in_capsule = |address, length| Sgl { address, length, identifier: Sgl::IN_CAPSULE };
-    let mut write = capsule(WRITE, KEYED);
-    // What the command says, what is asked for, and how much data is in the capsule.
-    type Case = (&'static str, Result<Keyed, Sgl>, u32, u32, Status);
-    let cases: Vec<Case> = vec![
-        ("too long", Ok(KEYED), 513, 0, Status::DATA_SGL_LENGTH_INVALID),
-        (
-            "more than a command may have",
-            Ok(Keyed { bytes: 2 << 20, ..KEYED }),
-            2 << 20,
-            0,
-            Status::INVALID_FIELD,
-        ),
-        ("nothing is asked for", Ok(KEYED), 0, 0, Status::INVALID_FIELD),
-        ("no key", Ok(Keyed { key: 0, ..KEYED }), 512, 0, Status::INVALID_FIELD),
-        (
-            "it wraps",
-            Ok(Keyed { address: u64::MAX - 510, ..KEYED }),
-            512,
-            0,
-            Status::DATA_SGL_LENGTH_INVALID,
-        ),
-        (
-            "it wraps behind what is read",
-            Ok(Keyed { address: u64::MAX, ..KEYED }),
-            1,
-            0,
-            Status::DATA_SGL_LENGTH_INVALID,
-        ),
-        ("another transport's", Err(Sgl::transport(512)), 512, 0, Status::SGL_TYPE_INVALID),
-        (
-            "a segment",
-            Err(Sgl { address: 0, length: 16, identifier: 0x31 }),
-            512,
-            16,
-            Status::INVALID_SGL_COUNT,
-        ),
-        ("an offset", Err(in_capsule(8, 8)), 8, 16, Status::SGL_OFFSET_INVALID),
-        ("longer than the capsule", Err(in_capsule(0, 17)), 17, 16, Status::SGL_OFFSET_INVALID),
-        ("no data in the capsule", Err(in_capsule(0, 8)), 8, 0, Status::SGL_OFFSET_INVALID),
-        ("not all of it", Err(in_capsule(0, 16)), 8, 16, Status::DATA_SGL_LENGTH_INVALID),
-    ];
-    for (name, pointer, bytes, data, status) in cases {
-        let mut wire = fetching();
-        match pointer {
-            Ok(keyed) => keyed.put(&mut write),
-            Err(sgl) => write.set_sgl(sgl),
-        }
-        wire.target.received(&message(1, &[&write.0[..], &vec![0; data as usize]].concat()));
-        assert_eq!(
-            wire.target.poll_event(),
-            Some(TargetEvent::Command { tag: Tag(1), in_capsule_bytes: data }),
-            "{name}"
-        );
-        assert_eq!(wire.target.fetch(Tag(1), bytes), Err(status), "{name}");
-        wire.target.complete(Tag(1), Cqe::refuse(Cid(7), status), 0);
-        let posted: Vec<_> = std::iter::from_fn(|| wire.target.next_work()).collect();
-        assert!(posted.contains(&Work::PostReceive(Buffer(1))), "{name}: {posted:?}");
-        assert!(
-            matches!(posted.last(), Some(Work::Send { tag: Tag(1), .. })),
-            "{name}: {posted:?}"
-        );
-        assert_eq!(wire.target.violation(), None, "{name}");
-    }
-    assert_eq!(fetching().target.fetch(Tag(0), 512), Err(Status::INTERNAL_ERROR), "once is enough");
-}
-
-#[test]
-fn data_for_memory_that_cannot_be_is_not_sent() {
-    for (keyed, status) in [
-        (Keyed { key: 0, ..KEYED }, Status::INVALID_FIELD),
-        (Keyed { address: u64::MAX, ..KEYED }, Status::DATA_SGL_LENGTH_INVALID),
-    ] {
-        let mut wire = fetching();
-        wire.target.received(&message(1, &capsule(READ, keyed).0));
-        wire.target.poll_event();
-        wire.target.complete(Tag(1), Cqe::new(Cid(7), Status::SUCCESS), 512);
-        while let Some(work) = wire.target.next_work() {
-            assert!(!matches!(work, Work::Write { .. }));
-        }
-        let cqe = Cqe::decode(&wire.target.capsule(Tag(1)));
-        assert_eq!((cqe.status, cqe.do_not_retry, cqe.cid), (status, true, Cid(7)));
     }
 }

@@ -2,7 +2,7 @@
 //! on the cut.
 
 use crate::support::pair::{Disk, FAIL, Pair, READ, WRITE, command};
-use crate::support::{End, Next};
+use crate::support::{ConnectionEnd, Next};
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::{
     HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent,
@@ -37,7 +37,7 @@ const COMMANDS: [(u8, HostData); 5] = [
     (READ, HostData::In(12)),
 ];
 
-fn submit(host: &mut End<HostConnection>) {
+fn submit(host: &mut ConnectionEnd<HostConnection>) {
     for (opcode, data) in COMMANDS {
         let tag = host.engine.submit(command(opcode, 0), data).unwrap();
         let (HostData::In(len) | HostData::Out(len)) = data else { continue };
@@ -90,7 +90,7 @@ fn replay_host(
     pda: u8,
     cut: usize,
 ) -> (Vec<HostEvent>, Vec<Vec<u8>>) {
-    let mut host = End::new(HostConnection::new(configs(digests, pda).0));
+    let mut host = ConnectionEnd::new(HostConnection::new(configs(digests, pda).0));
     host.eager = true;
     submit(&mut host);
     let mut ends = pdu_ends(&pair.to_host);

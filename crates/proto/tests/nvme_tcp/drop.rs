@@ -2,7 +2,7 @@
 
 use crate::support::pair::{WRITE, command};
 use crate::support::raw::Raw;
-use crate::support::{End, Next};
+use crate::support::{ConnectionEnd, Next};
 use core::time::Duration;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
@@ -15,14 +15,14 @@ use weft_proto::stream::{StreamEngine, Tag};
 
 const ENTRIES: u16 = 3;
 
-fn target(digests: Digests) -> End<TargetConnection> {
+fn target(digests: Digests) -> ConnectionEnd<TargetConnection> {
     let config = TargetConfig {
         queue_entries: ENTRIES,
         max_r2t_bytes: 4096,
         r2t_outstanding: 2,
         ..TargetConfig::default()
     };
-    let mut end = End::new(TargetConnection::new(config));
+    let mut end = ConnectionEnd::new(TargetConnection::new(config));
     end.stage(&Raw::ic(0, 0, 0, digests.encode(), 7).bytes());
     assert!(matches!(end.next(), Next::Event(TargetEvent::Ready(_))));
     end.flush();
@@ -37,7 +37,7 @@ fn write(cid: u16, sgl: Sgl) -> Sqe {
     sqe
 }
 
-fn take_command(end: &mut End<TargetConnection>) -> Tag {
+fn take_command(end: &mut ConnectionEnd<TargetConnection>) -> Tag {
     match end.next() {
         Next::Event(TargetEvent::Command { tag, .. }) => tag,
         other => panic!("{other:?}"),
@@ -45,7 +45,7 @@ fn take_command(end: &mut End<TargetConnection>) -> Tag {
 }
 
 /// A write of 8 KiB whose two R2Ts are outstanding.
-fn begin(end: &mut End<TargetConnection>, digests: Digests, cid: u16) -> (Tag, [u16; 2]) {
+fn begin(end: &mut ConnectionEnd<TargetConnection>, digests: Digests, cid: u16) -> (Tag, [u16; 2]) {
     end.stage(&Raw::capsule(&write(cid, Sgl::transport(8192))).sealed(digests));
     let tag = take_command(end);
     end.engine.fetch(tag, 8192).unwrap();
@@ -60,14 +60,14 @@ fn data(cid: u16, ttag: u16, offset: u32, digests: Digests) -> Vec<u8> {
     Raw::transfer(6, cid, ttag, offset, 4096).flags(4).data(&[0x11; 4096]).sealed(digests)
 }
 
-fn drop_pending(end: &mut End<TargetConnection>) -> Vec<Tag> {
+fn drop_pending(end: &mut ConnectionEnd<TargetConnection>) -> Vec<Tag> {
     let mut dropped = Vec::new();
     end.engine.drop_pending(|tag| dropped.push(tag));
     dropped
 }
 
 /// The target still takes as many commands as its queue has entries, and no more.
-fn all_slots_are_free(end: &mut End<TargetConnection>, digests: Digests) {
+fn all_slots_are_free(end: &mut ConnectionEnd<TargetConnection>, digests: Digests) {
     for cid in 0..ENTRIES {
         end.stage(&Raw::capsule(&write(cid, Sgl::transport(4))).sealed(digests));
         take_command(end);

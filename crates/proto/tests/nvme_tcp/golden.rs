@@ -3,7 +3,7 @@
 
 use crate::support::pair::{FEATURE, READ, WRITE, command};
 use crate::support::raw::Raw;
-use crate::support::{End, Next};
+use crate::support::{ConnectionEnd, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
@@ -22,8 +22,8 @@ fn with_zeros(start: &[u8], len: usize) -> Vec<u8> {
 }
 
 /// A target that a Linux host has initialized.
-fn target(digests: u8) -> End<TargetConnection> {
-    let mut end = End::new(TargetConnection::new(TargetConfig {
+fn target(digests: u8) -> ConnectionEnd<TargetConnection> {
+    let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig {
         queue_entries: 32,
         ..TargetConfig::default()
     }));
@@ -35,9 +35,9 @@ fn target(digests: u8) -> End<TargetConnection> {
 }
 
 /// A host that a Linux target has accepted.
-fn host(digests: Digests) -> End<HostConnection> {
+fn host(digests: Digests) -> ConnectionEnd<HostConnection> {
     let config = HostConfig { digests, in_capsule_bytes: 4096, ..HostConfig::default() };
-    let mut end = End::new(HostConnection::new(config));
+    let mut end = ConnectionEnd::new(HostConnection::new(config));
     end.flush();
     end.take_wire();
     end.stage(&Raw::ic(1, 0, 0, digests.encode(), 0x40_0000).bytes());
@@ -60,15 +60,17 @@ fn ic_req() {
         digests: Digests { header: true, data: false },
         ..HostConfig::default()
     };
-    let mut end = End::new(HostConnection::new(config));
+    let mut end = ConnectionEnd::new(HostConnection::new(config));
     end.flush();
     assert_eq!(end.wire, with_zeros(&[0, 0, 128, 0, 128, 0, 0, 0, 0, 0, 3, 1, 3, 0, 0, 0], 128));
 }
 
 #[test]
 fn ic_resp() {
-    let mut end =
-        End::new(TargetConnection::new(TargetConfig { cpda: 1, ..TargetConfig::default() }));
+    let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig {
+        cpda: 1,
+        ..TargetConfig::default()
+    }));
     end.stage(&with_zeros(&[0, 0, 128, 0, 128, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0], 128));
     let Next::Event(TargetEvent::Ready(negotiated)) = end.next() else { panic!() };
     assert_eq!(
@@ -257,7 +259,7 @@ fn nvmet_answers() {
 
 #[test]
 fn padding_of_c2h_data() {
-    let mut end = End::new(TargetConnection::new(TargetConfig::default()));
+    let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig::default()));
     end.stage(&Raw::ic(0, 0, 15, 3, 0).bytes());
     assert!(
         matches!(end.next(), Next::Event(TargetEvent::Ready(n)) if n.host_alignment_bytes == 64)
@@ -336,7 +338,7 @@ fn host_to_controller_example() {
 /// of 24.
 #[test]
 fn alignment_examples() {
-    let mut end = End::new(HostConnection::new(HostConfig::default()));
+    let mut end = ConnectionEnd::new(HostConnection::new(HostConfig::default()));
     end.stage(&Raw::ic(1, 0, 0x0f, 0, 4096).bytes());
     assert!(
         matches!(end.next(), Next::Event(HostEvent::Ready(n)) if n.controller_alignment_bytes == 64)
@@ -350,7 +352,7 @@ fn alignment_examples() {
     end.flush();
     assert_eq!((end.wire[3], &end.wire[24..64], end.wire.len()), (64, &[0; 40][..], 68));
 
-    let mut end = End::new(TargetConnection::new(TargetConfig::default()));
+    let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig::default()));
     end.stage(&Raw::ic(0, 0, 3, 0, 0).bytes());
     assert!(
         matches!(end.next(), Next::Event(TargetEvent::Ready(n)) if n.host_alignment_bytes == 16)

@@ -2,7 +2,9 @@
 //! each other.
 
 mod cuts;
+mod data_digest;
 mod drop;
+mod early_response;
 mod golden;
 mod pair;
 mod properties;

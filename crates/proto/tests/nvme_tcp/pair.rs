@@ -1,21 +1,19 @@
 //! Both ends of an NVMe/TCP connection, back to back.
 
+use super::early_response::answered_early;
+use crate::support::Next;
 use crate::support::pair::{FAIL, FEATURE, Pair, READ, WRITE, command};
 use crate::support::raw::Raw;
-use crate::support::{End, Next};
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::host::SubmitError;
 use weft_proto::nvme_tcp::pdu::PduType;
-use weft_proto::nvme_tcp::violation::Violation;
 use weft_proto::nvme_tcp::{
     HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent,
 };
-use weft_proto::stream::{Part, Rx, StreamEngine, Tag, Transmit};
+use weft_proto::stream::{Part, Rx, StreamEngine, Transmit};
 
 const COMBINATIONS: [Digests; 4] = [
     Digests::NONE,
@@ -24,20 +22,20 @@ const COMBINATIONS: [Digests; 4] = [
     Digests::BOTH,
 ];
 
-fn host(digests: Digests) -> HostConfig {
+pub fn host(digests: Digests) -> HostConfig {
     HostConfig { digests, in_capsule_bytes: 8192, ..HostConfig::default() }
 }
 
-fn target() -> TargetConfig {
+pub fn target() -> TargetConfig {
     TargetConfig { queue_entries: 128, ..TargetConfig::default() }
 }
 
-fn pattern(len: usize, seed: u8) -> Vec<u8> {
+pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
 }
 
 /// Types of the PDUs of a stream.
-fn types(mut stream: &[u8]) -> Vec<PduType> {
+pub fn types(mut stream: &[u8]) -> Vec<PduType> {
     let mut types = Vec::new();
     while stream.len() >= 8 {
         types.push(PduType(stream[0]));
@@ -48,7 +46,7 @@ fn types(mut stream: &[u8]) -> Vec<PduType> {
     types
 }
 
-fn count(stream: &[u8], pdu_type: PduType) -> usize {
+pub fn count(stream: &[u8], pdu_type: PduType) -> usize {
     types(stream).into_iter().filter(|&t| t == pdu_type).count()
 }
 
@@ -245,89 +243,6 @@ fn a_refused_write_in_the_capsule_leaves_the_stream_in_step() {
 }
 
 #[test]
-fn a_response_waits_until_the_memory_is_not_sent_from_any_more() {
-    for (opcode, len, status) in
-        [(FAIL, 4096, Status::INVALID_OPCODE), (WRITE, 300_000, Status::SUCCESS)]
-    {
-        let mut pair = Pair::new(host(Digests::NONE), target());
-        pair.run();
-        pair.host.hold_releases = true;
-        let tag = pair.out(opcode, 0, &pattern(len, 1));
-        pair.run();
-        assert!(
-            pair.outcomes.is_empty(),
-            "the memory of the write is still named in a gather list"
-        );
-        assert_eq!(pair.host.engine.outstanding(), 1);
-        pair.host.release_held();
-        pair.run();
-        assert_eq!(pair.outcome(tag).cqe.status, status);
-        assert_eq!(pair.host.engine.outstanding(), 0);
-    }
-}
-
-/// A host whose write was answered by `then` right behind an R2T, before it could send the data.
-fn answered_early(then: impl Fn(Cid) -> Cqe) -> (End<HostConnection>, Tag) {
-    let mut end = End::new(HostConnection::new(HostConfig::default()));
-    end.stage(&Raw::ic(1, 0, 0, 0, 4096).bytes());
-    assert!(matches!(end.next(), Next::Event(HostEvent::Ready(_))));
-    let tag = end.engine.submit(command(WRITE, 0), HostData::Out(8192)).unwrap();
-    end.memory(tag, 8192);
-    end.flush();
-    end.take_wire();
-    let cid = end.engine.cid(tag).unwrap();
-    end.stage(&Raw::transfer(9, cid.0, 1, 0, 8192).bytes());
-    end.stage(&Raw::new(5, &then(cid).encode()).bytes());
-    (end, tag)
-}
-
-#[test]
-fn an_early_response_cancels_what_was_still_to_be_sent() {
-    let (mut end, tag) = answered_early(|cid| Cqe::new(cid, Status::WRITE_FAULT));
-    assert!(matches!(end.next(), Next::Event(HostEvent::Response { tag: t, .. }) if t == tag));
-    end.flush();
-    assert!(end.wire.is_empty());
-    end.engine.release(tag);
-    let again = end.engine.submit(command(WRITE, 0), HostData::Out(8192)).unwrap();
-    assert_eq!(again, tag);
-    end.flush();
-    assert_eq!(types(&end.take_wire()), [PduType::CAPSULE_CMD]);
-    end.stage(&Raw::transfer(9, end.engine.cid(tag).unwrap().0, 2, 0, 4096).bytes());
-    assert_eq!(end.next(), Next::Starved);
-    end.flush();
-    assert_eq!(types(&end.wire), [PduType::H2C_DATA]);
-    assert_eq!(end.wire[10..16], [2, 0, 0, 0, 0, 0], "the R2T of the past is forgotten");
-}
-
-#[test]
-fn a_write_cannot_succeed_before_its_data_was_taken() {
-    let (mut end, _) = answered_early(|cid| Cqe::new(cid, Status::SUCCESS));
-    assert_eq!(end.next(), Next::Closed);
-    assert_eq!(end.engine.violation(), Some(Violation::UnfetchedData), "asked for and not awaited");
-    for (opcode, refused) in [(WRITE, true), (NvmOpcode::DATASET_MANAGEMENT.0, false)] {
-        let mut end = End::new(HostConnection::new(HostConfig::default()));
-        end.stage(&Raw::ic(1, 0, 0, 0, 4096).bytes());
-        assert!(matches!(end.next(), Next::Event(HostEvent::Ready(_))));
-        let tag = end.engine.submit(command(opcode, 0), HostData::Out(8192)).unwrap();
-        end.memory(tag, 8192);
-        end.flush();
-        let cid = end.engine.cid(tag).unwrap();
-        end.stage(&Raw::new(5, &Cqe::new(cid, Status::SUCCESS).encode()).bytes());
-        let next = end.next();
-        assert_eq!(
-            matches!(next, Next::Event(HostEvent::Response { .. })),
-            !refused,
-            "{opcode}: {next:?}"
-        );
-        assert_eq!(
-            end.engine.violation(),
-            refused.then_some(Violation::UnfetchedData),
-            "never asked for"
-        );
-    }
-}
-
-#[test]
 fn commands_are_sent_in_order_of_submission_whatever_slots_they_get() {
     let (mut end, tag) = answered_early(|cid| Cqe::new(cid, Status::WRITE_FAULT));
     assert!(matches!(end.next(), Next::Event(HostEvent::Response { .. })));
@@ -428,82 +343,6 @@ fn large_transfers_take_turns_with_small_ones() {
     pair.run();
     let order: Vec<_> = pair.outcomes.iter().map(|o| o.tag).collect();
     assert_eq!(order, [small, large]);
-}
-
-/// Damages one byte of the data of the only data PDU of `pdu_type` in `stream`.
-fn damage(stream: &mut [u8], pdu_type: PduType) {
-    let mut at = 0;
-    while at < stream.len() {
-        let plen = u32::from_le_bytes(stream[at + 4..at + 8].try_into().unwrap()) as usize;
-        if stream[at] == pdu_type.0 && usize::from(stream[at + 3]) > 0 {
-            let data = at + usize::from(stream[at + 3]);
-            stream[data + 5] ^= 0x10;
-        }
-        at += plen;
-    }
-}
-
-#[test]
-fn a_wrong_data_digest_fails_its_command_alone() {
-    for success_flag in [false, true] {
-        let mut pair = Pair::new(host(Digests::BOTH), target());
-        pair.disk.end.engine.set_success_flag(success_flag);
-        pair.run();
-        let tag = pair.read(0, 4096);
-        pair.host.flush();
-        pair.disk.end.stage(&pair.host.take_wire());
-        pair.disk.run();
-        let mut answer = pair.disk.end.take_wire();
-        damage(&mut answer, PduType::C2H_DATA);
-        pair.host.stage(&answer);
-        pair.run();
-        let outcome = pair.outcome(tag);
-        assert!(outcome.damaged && outcome.cqe.status.is_success());
-        let again = pair.read(0, 4096);
-        pair.run();
-        assert_eq!(pair.outcome(again).data, &pair.disk.store[..4096]);
-    }
-}
-
-#[test]
-fn a_wrong_data_digest_of_a_write_fails_it_when_all_data_is_through() {
-    for (len, pdu_type, r2ts) in [(4096, PduType::CAPSULE_CMD, 0), (40_000, PduType::H2C_DATA, 2)] {
-        let target = TargetConfig {
-            max_r2t_bytes: 16384,
-            max_h2c_data_bytes: 16384,
-            r2t_outstanding: 2,
-            ..target()
-        };
-        let mut pair = Pair::new(host(Digests::BOTH), target);
-        pair.run();
-        pair.disk.end.eager = true;
-        let tag = pair.write(0, &pattern(len, 3));
-        let mut answers = Vec::new();
-        for round in 0..3 {
-            pair.host.flush();
-            let mut request = pair.host.take_wire();
-            if (round == 0) == (pdu_type == PduType::CAPSULE_CMD) {
-                damage(&mut request, pdu_type);
-            }
-            pair.disk.end.stage(&request);
-            pair.disk.run();
-            let answer = pair.disk.end.take_wire();
-            pair.host.stage(&answer);
-            pair.run_host();
-            answers.extend(answer);
-        }
-        assert_eq!(
-            count(&answers, PduType::R2T),
-            r2ts,
-            "no more is asked for once data is damaged"
-        );
-        assert_eq!(pair.outcome(tag).cqe.status, Status::TRANSIENT_TRANSPORT_ERROR);
-        assert!(!pair.outcome(tag).damaged);
-        let again = pair.write(0, &pattern(len, 3));
-        pair.run();
-        assert!(pair.outcome(again).cqe.status.is_success());
-        assert!(pair.disk.store.starts_with(&pattern(len, 3)));
-    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use crate::support::pair::{FAIL, FEATURE, Pair, READ, WRITE, command};
 use crate::support::raw::Raw;
-use crate::support::{End, Next};
+use crate::support::{ConnectionEnd, Next};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weft_proto::nvme::cqe::Cqe;
@@ -111,7 +111,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-fn act(end: &mut End<TargetConnection>, deed: Deed, tag: Tag, sqe: &Sqe) {
+fn act(end: &mut ConnectionEnd<TargetConnection>, deed: Deed, tag: Tag, sqe: &Sqe) {
     match deed {
         Deed::Fetch => match end.engine.fetch(tag, sqe.sgl().length) {
             Ok(()) => drop(end.memory(tag, sqe.sgl().length as usize)),
@@ -135,7 +135,7 @@ fn act(end: &mut End<TargetConnection>, deed: Deed, tag: Tag, sqe: &Sqe) {
 
 /// Feeds `stream` to a target in pieces; returns whether it still lives.
 fn drive_target(
-    end: &mut End<TargetConnection>,
+    end: &mut ConnectionEnd<TargetConnection>,
     stream: &[u8],
     piece: usize,
     deeds: &[Deed],
@@ -165,7 +165,7 @@ fn drive_target(
     true
 }
 
-fn open_target(digests: Digests, r2t_outstanding: u8) -> End<TargetConnection> {
+fn open_target(digests: Digests, r2t_outstanding: u8) -> ConnectionEnd<TargetConnection> {
     let config = TargetConfig {
         queue_entries: 4,
         max_r2t_bytes: 16,
@@ -174,7 +174,7 @@ fn open_target(digests: Digests, r2t_outstanding: u8) -> End<TargetConnection> {
         max_data_bytes: 4096,
         ..TargetConfig::default()
     };
-    let mut end = End::with_part_limit(TargetConnection::new(config), 4);
+    let mut end = ConnectionEnd::with_part_limit(TargetConnection::new(config), 4);
     end.stage(&Raw::ic(0, 0, 0, digests.encode(), 7).bytes());
     assert!(drive_target(&mut end, &[], 1, &[Deed::Hold]));
     assert!(matches!(end.next(), Next::Event(TargetEvent::Ready(_))));
@@ -183,7 +183,7 @@ fn open_target(digests: Digests, r2t_outstanding: u8) -> End<TargetConnection> {
 }
 
 /// Feeds `stream` to a host in pieces.
-fn drive_host(end: &mut End<HostConnection>, stream: &[u8], piece: usize) {
+fn drive_host(end: &mut ConnectionEnd<HostConnection>, stream: &[u8], piece: usize) {
     for piece in stream.chunks(piece) {
         end.stage(piece);
         loop {
@@ -204,7 +204,7 @@ fn drive_host(end: &mut End<HostConnection>, stream: &[u8], piece: usize) {
 }
 
 /// A host with commands of all kinds.
-fn open_host(digests: Digests) -> End<HostConnection> {
+fn open_host(digests: Digests) -> ConnectionEnd<HostConnection> {
     let config = HostConfig {
         digests,
         queue_entries: 4,
@@ -212,7 +212,7 @@ fn open_host(digests: Digests) -> End<HostConnection> {
         r2t_outstanding: 2,
         ..HostConfig::default()
     };
-    let mut end = End::with_part_limit(HostConnection::new(config), 4);
+    let mut end = ConnectionEnd::with_part_limit(HostConnection::new(config), 4);
     end.stage(&Raw::ic(1, 0, 0, digests.encode(), 4096).bytes());
     for data in [HostData::In(48), HostData::Out(60), HostData::Out(8), HostData::None] {
         let tag = end.engine.submit(command(READ, 0), data).unwrap();
@@ -229,13 +229,13 @@ proptest! {
 
     #[test]
     fn any_bytes_do_a_target_no_harm(bytes in vec(any::<u8>(), 0..400), piece in 1..64usize, fresh in any::<bool>(), digests in digests()) {
-        let mut end = if fresh { End::new(TargetConnection::new(TargetConfig::default())) } else { open_target(digests, 2) };
+        let mut end = if fresh { ConnectionEnd::new(TargetConnection::new(TargetConfig::default())) } else { open_target(digests, 2) };
         drive_target(&mut end, &bytes, piece, &[Deed::Fetch]);
     }
 
     #[test]
     fn any_bytes_do_a_host_no_harm(bytes in vec(any::<u8>(), 0..400), piece in 1..64usize, fresh in any::<bool>(), digests in digests()) {
-        let mut end = if fresh { End::new(HostConnection::new(HostConfig::default())) } else { open_host(digests) };
+        let mut end = if fresh { ConnectionEnd::new(HostConnection::new(HostConfig::default())) } else { open_host(digests) };
         drive_host(&mut end, &bytes, piece);
     }
 

@@ -5,7 +5,7 @@ mod model;
 
 use model::{HOSTS, KEYS, Model, Told, number, registrant};
 use proptest::prelude::*;
-use weft_proto::reservation::{Action, Changes, Check, Kind, Operation, State};
+use weft_proto::reservation::{Action, Changes, Check, Kind, Operation, ReservationState};
 
 fn key() -> impl Strategy<Value = u64> {
     1..KEYS
@@ -53,7 +53,7 @@ fn sorted((mut notices, mut aborted): Told) -> Told {
 proptest! {
     #[test]
     fn the_machine_does_what_the_standards_say(commands in proptest::collection::vec((0..HOSTS, action()), 1..60)) {
-        let (mut state, mut model) = (State::default(), Model::default());
+        let (mut state, mut model) = (ReservationState::default(), Model::default());
         for (by, action) in commands {
             let operation = Operation { by: registrant(by), action: action.clone(), persist: None };
             let mut next = state.clone();

@@ -89,13 +89,11 @@ fn expect(model: &mut [u8], act: &Act) -> (Command, Vec<u8>, Result<Vec<u8>, Key
         &Act::CompareAndWrite(extent, old, new) => {
             let half = extent.blocks as usize * BLOCK;
             let done = range(extent).map_or(beyond, |range| {
-                match model[range.clone()].iter().all(|&byte| byte == old) {
-                    true => {
-                        model[range].fill(new);
-                        Ok(vec![])
-                    }
-                    false => Err(Key::MISCOMPARE),
+                if model[range.clone()].iter().any(|&byte| byte != old) {
+                    return Err(Key::MISCOMPARE);
                 }
+                model[range].fill(new);
+                Ok(vec![])
             });
             let data = [vec![old; half], vec![new; half]].concat();
             (Command::CompareAndWrite { extent, dpo, fua }, data, done)

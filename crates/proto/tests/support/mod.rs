@@ -1,7 +1,7 @@
 //! A pump for tests: engines wired to each other, or to recorded bytes, in memory. Every promise of
 //! [`weft_proto::stream`] is checked on the way.
 //!
-//! * [`End`]: one engine with payload memory per tag, staging and gather list.
+//! * [`ConnectionEnd`]: one engine with payload memory per tag, staging and gather list.
 //! * [`pair`]: a target end with a byte-addressed store behind it, and a host end to which bytes
 //!   move in pieces of chosen size.
 //! * [`raw`]: PDUs with any header that a test wants.
@@ -48,7 +48,7 @@ impl Engine for Initiator {
     }
 }
 
-/// What [`End::next`] came to.
+/// What [`ConnectionEnd::next`] came to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next<E> {
     Event(E),
@@ -63,13 +63,13 @@ enum Awaited {
 }
 
 /// One end of a connection.
-pub struct End<E: Engine> {
+pub struct ConnectionEnd<E: Engine> {
     pub engine: E,
     /// Payload memory by tag.
     pub memory: Vec<Vec<u8>>,
     /// Bytes for the peer.
     pub wire: Vec<u8>,
-    /// Keep releases back until [`End::release_held`].
+    /// Keep releases back until [`ConnectionEnd::release_held`].
     pub hold_releases: bool,
     /// Flush after every step, so that a recorded stream finds the R2Ts sent that it answers.
     pub eager: bool,
@@ -83,7 +83,7 @@ pub struct End<E: Engine> {
     idle: u32,
 }
 
-impl<E: Engine> End<E> {
+impl<E: Engine> ConnectionEnd<E> {
     pub fn new(engine: E) -> Self {
         Self::with_part_limit(engine, 64)
     }

@@ -11,7 +11,7 @@ use weft_proto::nvme_tcp::{
 };
 use weft_proto::stream::Tag;
 
-use super::{End, Next};
+use super::{ConnectionEnd, Next};
 
 /// Opcodes that [`Disk`] knows. The byte offset is in dword 10.
 pub const WRITE: u8 = 0x01;
@@ -30,7 +30,7 @@ pub fn command(opcode: u8, offset: u32) -> Sqe {
 
 /// A target end with a store behind it.
 pub struct Disk {
-    pub end: End<TargetConnection>,
+    pub end: ConnectionEnd<TargetConnection>,
     pub store: Vec<u8>,
     /// Everything that the engine told.
     pub log: Vec<TargetEvent>,
@@ -41,7 +41,7 @@ pub struct Disk {
 impl Disk {
     pub fn new(config: TargetConfig, bytes: usize) -> Self {
         Self {
-            end: End::new(TargetConnection::new(config)),
+            end: ConnectionEnd::new(TargetConnection::new(config)),
             store: (0..bytes).map(|i| (i % 251) as u8).collect(),
             log: Vec::new(),
             closed: false,
@@ -129,7 +129,7 @@ pub struct Outcome {
 
 /// A host and a [`Disk`].
 pub struct Pair {
-    pub host: End<HostConnection>,
+    pub host: ConnectionEnd<HostConnection>,
     pub disk: Disk,
     /// Everything that the host engine told.
     pub log: Vec<HostEvent>,
@@ -145,7 +145,7 @@ pub struct Pair {
 impl Pair {
     pub fn new(host: HostConfig, target: TargetConfig) -> Self {
         Self {
-            host: End::new(HostConnection::new(host)),
+            host: ConnectionEnd::new(HostConnection::new(host)),
             disk: Disk::new(target, 4 << 20),
             log: Vec::new(),
             outcomes: Vec::new(),

@@ -6,8 +6,8 @@ use super::{BLOCK, Ended};
 use std::net::SocketAddr;
 use weft_io::Time;
 use weft_proto::iscsi::pdu::{
-    CommandFlags, Head, Isid, LoginFlags, LoginRequest, LoginResponse, LoginStatus, Opcode,
-    ScsiCommand, ScsiResponse, Stage, TaskTag, padding,
+    CommandFlags, Head, Isid, LoginFlags, LoginRequest, LoginResponse, LoginStage, LoginStatus,
+    Opcode, ScsiCommand, ScsiResponse, TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
 
@@ -41,7 +41,7 @@ impl Initiator {
         let text = format!("InitiatorName={name}\0TargetName={target}\0");
         let request = LoginRequest {
             immediate: true,
-            flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
+            flags: LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE)),
             isid: Isid::random([1, 2, 3], 4),
             task: TaskTag(1),
             cid: 1,

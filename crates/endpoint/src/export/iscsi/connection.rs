@@ -119,7 +119,7 @@ impl Connection {
     fn decide(&mut self, on: &Handle, pump: &mut Pump) {
         let Some(login) = pump.engine.login().cloned() else { return };
         self.shared.remarks.on_name(&login.initiator);
-        self.shared.remarks.on(&pump.peer(), pump.engine.oddities());
+        self.shared.remarks.on(&pump.peer(), pump.engine.deviations());
         let before = self.before.take();
         self.role = Role::Login { asked: false };
         if login.kind == SessionKind::Discovery && !self.shared.allows(&login.initiator) {
@@ -305,7 +305,7 @@ impl Service for Connection {
     }
 
     fn end(&mut self, pump: &mut Pump) -> bool {
-        self.shared.remarks.on(&pump.peer(), pump.engine.oddities());
+        self.shared.remarks.on(&pump.peer(), pump.engine.deviations());
         let Role::Normal(session) = &mut self.role else { return true };
         session.stop(&mut pump.engine);
         if !session.is_quiet() {

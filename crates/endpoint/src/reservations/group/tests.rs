@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::mpsc;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{
-    Action, Changes, Check, Effect, Kind, Notice, Operation, Refusal, Registrant, State,
+    Action, Changes, Check, Effect, Kind, Notice, Operation, Refusal, Registrant, ReservationState,
 };
 use weft_testing::wait::{PATIENCE, until};
 
@@ -114,7 +114,9 @@ fn a_gateway_that_does_not_hear_holds_the_answer_back_until_it_is_kept_out() {
     until("the change is in force here", || !may_write(&tables[0], 1));
     assert!(answer.try_recv().is_err() && may_write(&tables[1], 1));
     // It says nothing of it to others meanwhile.
-    assert!(tables[0].of(UUID).unwrap().shared().look_settled(State::generation).is_none());
+    assert!(
+        tables[0].of(UUID).unwrap().shared().look_settled(ReservationState::generation).is_none()
+    );
     cluster.change(|inner| inner.fenced.push(1));
     assert_eq!(answer.recv_timeout(PATIENCE), Ok(Ok(())));
     // One that was only late hears it, and what it has missed.
@@ -150,7 +152,7 @@ fn gateways_that_tell_each_other_at_a_time_do_not_wait_for_each_other() {
             assert!(matches!(outcome, Ok(()) | Err(Refusal::Conflict)), "{outcome:?}");
         }
     }
-    let states = tables.map(|table| table.of(UUID).unwrap().shared().look(State::clone));
+    let states = tables.map(|table| table.of(UUID).unwrap().shared().look(ReservationState::clone));
     assert!(states.iter().all(|state| *state == states[0]), "{states:?}");
 }
 
@@ -160,13 +162,13 @@ fn what_failed_is_tried_again_and_executed_once() {
     let [table, other] = cluster.tables();
     other.of(UUID).unwrap();
     for mishap in [Mishap::Fails, Mishap::AnswerLost, Mishap::Conflict] {
-        let before = table.of(UUID).unwrap().shared().look(State::generation);
+        let before = table.of(UUID).unwrap().shared().look(ReservationState::generation);
         cluster.change(|inner| inner.mishaps = [mishap].into());
         // Another key each time: executed twice, it would conflict.
         let check = Check::Current(u64::from(before));
         run(&table, 1, Action::Register { check, key: u64::from(before) + 1, all_ports: false })
             .unwrap();
-        assert_eq!(other.of(UUID).unwrap().shared().look(State::generation), before + 1);
+        assert_eq!(other.of(UUID).unwrap().shared().look(ReservationState::generation), before + 1);
     }
     // It goes on failing, and was executed in the end: the host does not know, and who asks next
     // learns it.

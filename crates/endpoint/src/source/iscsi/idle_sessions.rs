@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
-use weft_proto::iscsi::initiator::{End, Initiator, InitiatorEvent};
+use weft_proto::iscsi::initiator::{CommandOutcome, Initiator, InitiatorEvent};
 use weft_proto::scsi::initiator::{Change, Verdict};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::ScsiStatus;
@@ -39,7 +39,7 @@ impl Handler<Initiator> for NoCommands {
     fn event(&mut self, _: &Handle, engine: &mut Initiator, event: InitiatorEvent) -> Flow {
         // What the device itself wanted to know when its queue was dropped.
         if let InitiatorEvent::Ended { tag, end } = event {
-            if let End::Answered(answer) = end {
+            if let CommandOutcome::Answered(answer) = end {
                 let verdict =
                     Verdict::of(ScsiStatus(answer.status), Sense::decode(engine.sense(tag)));
                 self.is_restarted |= verdict == Verdict::Again(Change::Restarted);

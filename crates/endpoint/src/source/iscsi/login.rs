@@ -11,7 +11,8 @@ use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Time};
 use weft_proto::iscsi::initiator::{
-    Command, CommandData, DiscoveredTarget, End, Fault, Initiator, InitiatorConfig, InitiatorEvent,
+    Command, CommandData, CommandOutcome, DiscoveredTarget, Fault, Initiator, InitiatorConfig,
+    InitiatorEvent,
 };
 use weft_proto::iscsi::pdu::Lun;
 use weft_proto::scsi::initiator::{Disk, Probe, Question};
@@ -79,7 +80,7 @@ pub(super) struct Login {
     /// The session takes commands; what was to be listed was.
     ready: bool,
     listed: bool,
-    ended: Option<(Tag, End)>,
+    ended: Option<(Tag, CommandOutcome)>,
     data: [u8; ISCSI_PROBE_BYTES],
 }
 
@@ -126,9 +127,9 @@ impl Login {
         Ok(Next::Wait)
     }
 
-    fn take_answer(&mut self, end: End, sense: Option<Sense>) -> Result<(), Error> {
+    fn take_answer(&mut self, end: CommandOutcome, sense: Option<Sense>) -> Result<(), Error> {
         let name = &self.name;
-        let End::Answered(answer) = end else {
+        let CommandOutcome::Answered(answer) = end else {
             return Err(Error::new(
                 ErrorKind::TimedOut,
                 format!("{name}: the logical unit does not answer; try again later"),
@@ -168,7 +169,9 @@ impl Handler<Initiator> for Login {
             InitiatorEvent::Ready => self.ready = true,
             InitiatorEvent::Targets => self.listed = true,
             InitiatorEvent::Ended { tag, end } => self.ended = Some((tag, end)),
-            InitiatorEvent::Reported { .. } | InitiatorEvent::Leaving | InitiatorEvent::Odd(_) => {}
+            InitiatorEvent::Reported { .. }
+            | InitiatorEvent::Leaving
+            | InitiatorEvent::Deviation(_) => {}
         }
         Flow::Continue
     }

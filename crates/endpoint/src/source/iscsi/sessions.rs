@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weft_block::{Error, ErrorKind};
 use weft_io::Handle;
+use weft_proto::iscsi::deviation::Deviations;
 use weft_proto::iscsi::initiator::{Initiator, InitiatorConfig};
-use weft_proto::iscsi::oddity::Oddities;
 use weft_proto::iscsi::pdu::Lun;
 
 /// Where a target is, and how to log in there.
@@ -86,10 +86,10 @@ fn keep(
     (lun, isids): (Lun, Arc<SessionNames>),
 ) -> IscsiDevice {
     let Whom { name: url, options, .. } = whom;
-    let oddities = sessions
+    let deviations = sessions
         .iter()
-        .fold(Oddities::default(), |all, session| all.with(session.engine.oddities()));
-    Remarks::default().on(&url, oddities);
+        .fold(Deviations::default(), |all, session| all.with(session.engine.deviations()));
+    Remarks::default().on(&url, deviations);
     let disk = known.disk.unwrap_or_default();
     settle(on, &url, &options, &sessions, isids.epoch());
     let agreed = sessions.iter().map(|session| session.engine.parameters());

@@ -16,7 +16,7 @@ pub(super) fn pdu(bhs: [u8; 48], data: &[u8]) -> Vec<u8> {
 pub(super) fn request() -> LoginRequest {
     LoginRequest {
         immediate: true,
-        flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
+        flags: LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE)),
         isid: Isid::random([1, 2, 3], 4),
         task: TaskTag(1),
         cid: 1,

@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
-use weft_proto::reservation::{Effect, State};
+use weft_proto::reservation::{Effect, ReservationState};
 
 /// Numbers that look like chance.
 struct Dice(u64);
@@ -32,7 +32,7 @@ struct World {
     stored: (u64, Record),
     gateways: Vec<Namespace<u32, (usize, u32)>>,
     /// What is in force at each, with its number.
-    in_force: Vec<(u64, State)>,
+    in_force: Vec<(u64, ReservationState)>,
     /// Changes whose commands are in devices, and whose commands these are.
     aborting: Vec<BTreeMap<u64, Vec<Registrant>>>,
     under_way: Vec<(usize, Asked)>,
@@ -48,7 +48,7 @@ impl World {
             dice: Dice(seed),
             stored: (0, Record::default()),
             gateways: (0..gateways).map(|_| Namespace::default()).collect(),
-            in_force: vec![(0, State::default()); gateways],
+            in_force: vec![(0, ReservationState::default()); gateways],
             aborting: vec![BTreeMap::new(); gateways],
             under_way: Vec::new(),
             telling: vec![(0, BTreeSet::new()); gateways],

@@ -1,6 +1,6 @@
 //! Commands as submitted by the layer above, and their outcomes.
 
-use crate::iscsi::oddity::Oddity;
+use crate::iscsi::deviation::Deviation;
 use crate::iscsi::pdu::{Lun, RejectReason, ScsiResponseCode};
 use crate::stream::Tag;
 
@@ -72,7 +72,7 @@ impl Answer {
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CommandOutcome {
     /// The target answered; where there is sense data,
     /// [`Initiator::sense`](super::Initiator::sense) has it.
     Answered(Answer),
@@ -98,7 +98,7 @@ pub enum InitiatorEvent {
         /// Names the command until [`Initiator::release`](super::Initiator::release).
         tag: Tag,
         /// How.
-        end: End,
+        end: CommandOutcome,
     },
     /// An asynchronous report of a logical unit: additional sense code and qualifier.
     Reported {
@@ -110,7 +110,7 @@ pub enum InitiatorEvent {
         code: u16,
     },
     /// The target deviated from the standard in this way, for the first time, and was tolerated.
-    Odd(Oddity),
+    Deviation(Deviation),
     /// The target requests the end of this session. No further command is accepted; when
     /// outstanding ones have ended, the session is logged out.
     Leaving,

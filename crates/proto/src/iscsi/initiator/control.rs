@@ -1,7 +1,7 @@
 //! Rare PDUs: pings, asynchronous messages, rejects, and the responses to task management and
 //! logout (RFC 7143 §11.9, §11.15, §11.17, §11.19).
 
-use super::command::{End, InitiatorEvent};
+use super::command::{CommandOutcome, InitiatorEvent};
 use super::fault::{Fault, Violation};
 use super::ping::Question;
 use super::receive::Bhs;
@@ -102,7 +102,7 @@ impl Initiator {
         match head.opcode {
             Opcode::SCSI_COMMAND if reject.reason != RejectReason::DATA_DIGEST => {
                 let Some((tag, _)) = self.slots.active(head.task) else { return Ok(None) };
-                Ok(self.end(tag, End::Rejected(reject.reason)))
+                Ok(self.end(tag, CommandOutcome::Rejected(reject.reason)))
             }
             Opcode::SCSI_COMMAND | Opcode::DATA_OUT => Ok(None),
             Opcode::TASK_REQUEST => {

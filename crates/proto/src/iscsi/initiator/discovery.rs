@@ -74,7 +74,7 @@ impl Initiator {
             return Ok(None);
         }
         let text = core::mem::take(&mut self.discovery.text);
-        self.oddities.add_text(&text);
+        self.deviations.add_text(&text);
         self.discovery.targets = targets(&readable(&text))?;
         Ok(Some(InitiatorEvent::Targets))
     }

@@ -5,8 +5,10 @@ use super::fault::{Fault, Violation};
 use super::receive::Bhs;
 use super::{Initiator, InitiatorConfig, Phase};
 use crate::iscsi::chap::{self, Algorithm};
-use crate::iscsi::oddity::Oddity;
-use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginResponse, LoginStatus, Stage, TaskTag};
+use crate::iscsi::deviation::Deviation;
+use crate::iscsi::pdu::{
+    LoginFlags, LoginRequest, LoginResponse, LoginStage, LoginStatus, TaskTag,
+};
 use crate::iscsi::text::{
     Collector, Key, NOT_UNDERSTOOD, Pair, Writer, negotiate, pairs, readable, settle,
 };
@@ -32,7 +34,7 @@ enum Awaited {
 
 /// The state of the login.
 pub(super) struct Login {
-    stage: Stage,
+    stage: LoginStage,
     awaited: Awaited,
     text: Collector,
     offered: Vec<Key>,
@@ -47,7 +49,7 @@ impl Login {
     pub fn new() -> Self {
         let (text, offered) = (Collector::default(), Vec::new());
         Self {
-            stage: Stage::SECURITY,
+            stage: LoginStage::SECURITY,
             awaited: Awaited::Method,
             text,
             offered,
@@ -86,10 +88,10 @@ impl Initiator {
         }
         text.put(Key::AuthMethod.name(), methods(&self.config));
         let proves = self.config.credentials.is_some();
-        self.login_request((!proves).then_some(Stage::OPERATIONAL), &text);
+        self.login_request((!proves).then_some(LoginStage::OPERATIONAL), &text);
     }
 
-    fn login_request(&mut self, next: Option<Stage>, text: &Writer) {
+    fn login_request(&mut self, next: Option<LoginStage>, text: &Writer) {
         let request = LoginRequest {
             immediate: true,
             flags: LoginFlags::new(self.login.stage, next),
@@ -133,7 +135,7 @@ impl Initiator {
             return Ok(None);
         }
         let text = core::mem::take(&mut self.login.text);
-        self.oddities.add_text(text.text());
+        self.deviations.add_text(text.text());
         let text = readable(text.text());
         let pairs: Vec<Pair<'_>> =
             pairs(&text).collect::<Result<_, _>>().map_err(Violation::from)?;
@@ -147,7 +149,7 @@ impl Initiator {
     fn login_step(
         &mut self,
         text: &[Pair<'_>],
-        next: Option<Stage>,
+        next: Option<LoginStage>,
     ) -> Result<Option<InitiatorEvent>, Fault> {
         match self.login.awaited {
             Awaited::Method => self.method_chosen(text, next)?,
@@ -163,7 +165,7 @@ impl Initiator {
         Ok(None)
     }
 
-    fn method_chosen(&mut self, text: &[Pair<'_>], next: Option<Stage>) -> Result<(), Fault> {
+    fn method_chosen(&mut self, text: &[Pair<'_>], next: Option<LoginStage>) -> Result<(), Fault> {
         match value(text, Key::AuthMethod) {
             Some("CHAP") if self.config.credentials.is_some() && next.is_none() => {
                 let mut offer = Writer::default();
@@ -180,7 +182,7 @@ impl Initiator {
         }
     }
 
-    fn challenged(&mut self, text: &[Pair<'_>], next: Option<Stage>) -> Result<(), Fault> {
+    fn challenged(&mut self, text: &[Pair<'_>], next: Option<LoginStage>) -> Result<(), Fault> {
         let Some(credentials) = &self.config.credentials else { return Err(Fault::Method) };
         let algorithm =
             value(text, Key::ChapAlgorithm).and_then(Algorithm::choose).ok_or(Fault::Method)?;
@@ -208,7 +210,7 @@ impl Initiator {
         }
         self.login.algorithm = Some(algorithm);
         self.login.awaited = Awaited::Proof;
-        self.login_request(Some(Stage::OPERATIONAL), &answer);
+        self.login_request(Some(LoginStage::OPERATIONAL), &answer);
         Ok(())
     }
 
@@ -227,19 +229,19 @@ impl Initiator {
     }
 
     /// On to the operational negotiation, if the target is ready for it.
-    fn leave_security(&mut self, next: Option<Stage>) -> Result<(), Fault> {
+    fn leave_security(&mut self, next: Option<LoginStage>) -> Result<(), Fault> {
         match next {
-            None => self.login_request(Some(Stage::OPERATIONAL), &Writer::default()),
-            Some(Stage::OPERATIONAL) => {
+            None => self.login_request(Some(LoginStage::OPERATIONAL), &Writer::default()),
+            Some(LoginStage::OPERATIONAL) => {
                 let mut offers = Writer::default();
                 self.config.offer.write(self.config.target.is_none(), &mut offers);
                 self.login.offered = pairs(offers.text())
                     .flatten()
                     .filter_map(|(name, _)| Key::named(name))
                     .collect();
-                self.login.stage = Stage::OPERATIONAL;
+                self.login.stage = LoginStage::OPERATIONAL;
                 self.login.awaited = Awaited::Parameters;
-                self.login_request(Some(Stage::FULL_FEATURE), &offers);
+                self.login_request(Some(LoginStage::FULL_FEATURE), &offers);
             }
             Some(_) => return Err(Violation::Login.into()),
         }
@@ -249,16 +251,16 @@ impl Initiator {
     fn agree(
         &mut self,
         text: &[Pair<'_>],
-        next: Option<Stage>,
+        next: Option<LoginStage>,
     ) -> Result<Option<InitiatorEvent>, Fault> {
         let mut answers = Writer::default();
         for (name, value) in text {
             self.parameter(name, value, &mut answers)?;
         }
         match next {
-            Some(Stage::FULL_FEATURE) => {
+            Some(LoginStage::FULL_FEATURE) => {
                 if !answers.is_empty() {
-                    self.oddities.add(Oddity::Unanswered);
+                    self.deviations.add(Deviation::Unanswered);
                 }
                 self.check_digests()?;
                 self.parameters.max_recv_bytes = self.config.offer.max_recv_bytes;
@@ -267,7 +269,7 @@ impl Initiator {
                     .then_some(InitiatorEvent::Ready))
             }
             None => {
-                self.login_request(Some(Stage::FULL_FEATURE), &answers);
+                self.login_request(Some(LoginStage::FULL_FEATURE), &answers);
                 Ok(None)
             }
             Some(_) => Err(Violation::Login.into()),

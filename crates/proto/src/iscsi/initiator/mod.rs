@@ -38,7 +38,8 @@ mod transmit;
 mod window;
 
 pub use command::{
-    Answer, Command, CommandData, End, InitiatorEvent, Residual, SENSE_BYTES_MAX, SubmitError,
+    Answer, Command, CommandData, CommandOutcome, InitiatorEvent, Residual, SENSE_BYTES_MAX,
+    SubmitError,
 };
 pub use config::{InitiatorConfig, TargetProof};
 pub use discovery::DiscoveredTarget;
@@ -53,8 +54,8 @@ use self::recovery::Recovery;
 use self::slot::{Direction, R2t, TaskSlot, TaskState};
 use self::transmit::{Burst, Outgoing};
 use self::window::Window;
+use super::deviation::Deviations;
 use super::digest::Digests;
-use super::oddity::Oddities;
 use super::pdu::TaskTag;
 use super::serial::Serial;
 use super::text::Parameters;
@@ -104,7 +105,7 @@ pub struct Initiator {
     logout: Logout,
     /// What `poll_event` is to tell.
     events: VecDeque<InitiatorEvent>,
-    oddities: Oddities,
+    deviations: Deviations,
 }
 
 impl Initiator {
@@ -136,7 +137,7 @@ impl Initiator {
             recovery: Recovery::new(config.command_timeout, function_timeout, capacity, now),
             logout: Logout::No,
             events: VecDeque::with_capacity(capacity),
-            oddities: Oddities::default(),
+            deviations: Deviations::default(),
             config,
         };
         initiator.start_login();
@@ -226,8 +227,8 @@ impl Initiator {
     }
 
     /// The deviations of the target from the standard that were tolerated so far.
-    pub fn oddities(&self) -> Oddities {
-        self.oddities
+    pub fn deviations(&self) -> Deviations {
+        self.deviations
     }
 
     /// Why the session has ended.

@@ -17,7 +17,7 @@ pub(super) type Bhs = [u8; BHS_BYTES];
 
 /// What comes next on the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ReceiveStage {
     Header,
     /// Data that is collected.
     Collect,
@@ -36,7 +36,7 @@ pub(super) struct Arriving {
 
 /// Where the receiver is in the stream.
 pub(super) struct Receiver {
-    stage: Stage,
+    stage: ReceiveStage,
     pub arriving: Option<Arriving>,
     /// Header of the PDU whose data is collected.
     bhs: Bhs,
@@ -83,7 +83,7 @@ type Step = (usize, Option<Rx<InitiatorEvent>>);
 impl Receiver {
     pub fn new() -> Self {
         Self {
-            stage: Stage::Header,
+            stage: ReceiveStage::Header,
             arriving: None,
             bhs: [0; BHS_BYTES],
             collected: Vec::new(),
@@ -97,11 +97,11 @@ impl Receiver {
     /// Data of a read comes next, for the pump.
     pub fn expect_tail(&mut self, tail: Tail) {
         self.tail = tail;
-        self.stage = if tail.is_empty() { Stage::Header } else { Stage::Tail };
+        self.stage = if tail.is_empty() { ReceiveStage::Header } else { ReceiveStage::Tail };
     }
 
     fn collect(&mut self, bhs: &Bhs, bytes: u32, digests: Digests) {
-        self.stage = Stage::Collect;
+        self.stage = ReceiveStage::Collect;
         self.bhs = *bhs;
         self.collected.clear();
         self.left = bytes;
@@ -142,10 +142,10 @@ impl Initiator {
     fn step(&mut self, bytes: &[u8]) -> Result<Step, Halt> {
         match self.receiver.stage {
             _ if self.phase == Phase::Closed => Ok((0, Some(Rx::Closed))),
-            Stage::Header => self.header(bytes),
-            Stage::Collect => self.collect(bytes),
-            Stage::CollectTail => self.collect_tail(bytes),
-            Stage::Tail => self.tail(bytes),
+            ReceiveStage::Header => self.header(bytes),
+            ReceiveStage::Collect => self.collect(bytes),
+            ReceiveStage::CollectTail => self.collect_tail(bytes),
+            ReceiveStage::Tail => self.tail(bytes),
         }
     }
 
@@ -186,7 +186,7 @@ impl Initiator {
         receiver.collected.extend_from_slice(&now[..n.min(room)]);
         receiver.left -= n as u32;
         if receiver.left == 0 {
-            receiver.stage = Stage::CollectTail;
+            receiver.stage = ReceiveStage::CollectTail;
         }
         Ok((n, None))
     }
@@ -198,7 +198,7 @@ impl Initiator {
         if bytes.len() < tail.bytes() {
             return Err(Halt::More(tail.bytes()));
         }
-        self.receiver.stage = Stage::Header;
+        self.receiver.stage = ReceiveStage::Header;
         Ok((tail.bytes(), tail.expected(bytes)))
     }
 

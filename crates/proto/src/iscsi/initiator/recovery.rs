@@ -2,7 +2,7 @@
 //! then the end of the session (RFC 7143 §4.2.3.3, §11.5).
 
 use super::Initiator;
-use super::command::{End, InitiatorEvent};
+use super::command::{CommandOutcome, InitiatorEvent};
 use super::fault::Fault;
 use super::slot::TaskState;
 use crate::iscsi::pdu::{Lun, TaskFunction, TaskResponse, TaskResult, TaskTag};
@@ -111,7 +111,7 @@ impl Initiator {
         match slot.state {
             TaskState::Submitted => {
                 self.commands.retain(|other| *other != tag);
-                self.end(tag, End::NotSent)
+                self.end(tag, CommandOutcome::NotSent)
             }
             TaskState::Active if !slot.aborting => {
                 slot.aborting = true;
@@ -211,7 +211,7 @@ impl Initiator {
                 // will not answer.
                 self.recovery.running = None;
                 if let Some((tag, _)) = self.slots.active(running.referenced) {
-                    let event = self.end(tag, End::Aborted);
+                    let event = self.end(tag, CommandOutcome::Aborted);
                     self.events.extend(event);
                 }
                 self.start_abort();
@@ -240,7 +240,7 @@ impl Initiator {
                 .used_mut()
                 .find(|(_, slot)| slot.state == TaskState::Active && slot.lun == lun);
             let Some((tag, _)) = found else { return };
-            let event = self.end(tag, End::Aborted);
+            let event = self.end(tag, CommandOutcome::Aborted);
             self.events.extend(event);
         }
     }

@@ -1,9 +1,9 @@
 //! The outstanding commands of a session.
 
-use super::command::{Answer, End, SENSE_BYTES_MAX};
+use super::command::{Answer, CommandOutcome, SENSE_BYTES_MAX};
 use crate::iscsi::pdu::{Lun, TaskTag};
 use crate::iscsi::serial::Serial;
-use crate::slab::{Slab, Slot, Turn};
+use crate::slab::{Slab, SlabSlot, Turn};
 use crate::stream::Tag;
 use core::time::Duration;
 
@@ -60,7 +60,7 @@ pub(super) struct TaskSlot {
     pub unsent: u32,
     pub started: Duration,
     /// How it ended, once it has.
-    pub end: End,
+    pub end: CommandOutcome,
     pub lun: Lun,
     pub cdb: [u8; 16],
     pub sense: [u8; SENSE_BYTES_MAX],
@@ -99,13 +99,13 @@ const EMPTY: TaskSlot = TaskSlot {
     sequence: Serial(0),
     unsent: 0,
     started: Duration::ZERO,
-    end: End::Answered(Answer::GOOD),
+    end: CommandOutcome::Answered(Answer::GOOD),
     lun: Lun(0),
     cdb: [0; 16],
     sense: [0; SENSE_BYTES_MAX],
 };
 
-impl Slot for TaskSlot {
+impl SlabSlot for TaskSlot {
     fn new(tag: Tag) -> Self {
         Self { itt: TaskTag(tag.0.into()), ..EMPTY }
     }

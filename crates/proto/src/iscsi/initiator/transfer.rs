@@ -2,12 +2,12 @@
 //! §11.8).
 
 use super::Initiator;
-use super::command::{Answer, End, InitiatorEvent, Residual};
+use super::command::{Answer, CommandOutcome, InitiatorEvent, Residual};
 use super::fault::Violation;
 use super::receive::{Arriving, Bhs};
 use super::slot::{Direction, R2t as Asked, TaskSlot, TaskState};
+use crate::iscsi::deviation::Deviation;
 use crate::iscsi::link::Tail;
-use crate::iscsi::oddity::Oddity;
 use crate::iscsi::pdu::{
     DataIn, DataInFlags, R2t, ResponseFlags, ScsiResponse, ScsiResponseCode, TaskTag,
 };
@@ -34,7 +34,7 @@ impl Initiator {
             response.residual,
         );
         let answer = slot.answer(response.response, response.status, residual);
-        Ok(self.end(tag, End::Answered(answer)))
+        Ok(self.end(tag, CommandOutcome::Answered(answer)))
     }
 
     /// Data of a read, which is the pump's to receive.
@@ -60,8 +60,11 @@ impl Initiator {
                 pdu.flags.has(DataInFlags::UNDERFLOW),
                 pdu.residual,
             );
-            slot.end =
-                End::Answered(slot.answer(ScsiResponseCode::COMPLETED, pdu.status, residual));
+            slot.end = CommandOutcome::Answered(slot.answer(
+                ScsiResponseCode::COMPLETED,
+                pdu.status,
+                residual,
+            ));
         }
         self.receiver.arriving = Some(Arriving { tag, answered });
         if bytes == 0 {
@@ -82,7 +85,9 @@ impl Initiator {
             return None;
         }
         let end = match slot.end {
-            End::Answered(answer) => End::Answered(Answer { damaged: slot.damaged, ..answer }),
+            CommandOutcome::Answered(answer) => {
+                CommandOutcome::Answered(Answer { damaged: slot.damaged, ..answer })
+            }
             other => other,
         };
         self.end(tag, end)
@@ -114,7 +119,7 @@ impl Initiator {
         }
         self.enqueue_data(tag);
         Ok(if pdu.desired_bytes > max_burst {
-            self.oddities.note(Oddity::LongBurst).map(InitiatorEvent::Odd)
+            self.deviations.note(Deviation::LongBurst).map(InitiatorEvent::Deviation)
         } else {
             None
         })
@@ -122,7 +127,7 @@ impl Initiator {
 
     /// A command has ended. The event waits for what is being sent of it.
     #[inline]
-    pub(super) fn end(&mut self, tag: Tag, end: End) -> Option<InitiatorEvent> {
+    pub(super) fn end(&mut self, tag: Tag, end: CommandOutcome) -> Option<InitiatorEvent> {
         let slot = self.slots.at(tag)?;
         slot.end = end;
         slot.r2ts.clear();

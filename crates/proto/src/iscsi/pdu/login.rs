@@ -37,9 +37,9 @@ impl Field for Isid {
 
 /// A stage of login (§11.12.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Stage(pub u8);
+pub struct LoginStage(pub u8);
 
-impl Stage {
+impl LoginStage {
     /// SecurityNegotiation.
     pub const SECURITY: Self = Self(0);
     /// LoginOperationalNegotiation.
@@ -62,7 +62,7 @@ code! {
 
 impl LoginFlags {
     /// Of a PDU in stage `current`; with `next` it proposes or does the transit to that.
-    pub const fn new(current: Stage, next: Option<Stage>) -> Self {
+    pub const fn new(current: LoginStage, next: Option<LoginStage>) -> Self {
         match next {
             Some(next) => Self(0x80 | (current.0 & 3) << 2 | next.0 & 3),
             None => Self((current.0 & 3) << 2),
@@ -86,13 +86,13 @@ impl LoginFlags {
     }
 
     /// CSG.
-    pub const fn current(self) -> Stage {
-        Stage(self.0 >> 2 & 3)
+    pub const fn current(self) -> LoginStage {
+        LoginStage(self.0 >> 2 & 3)
     }
 
     /// NSG, which counts only with T.
-    pub const fn next(self) -> Stage {
-        Stage(self.0 & 3)
+    pub const fn next(self) -> LoginStage {
+        LoginStage(self.0 & 3)
     }
 }
 

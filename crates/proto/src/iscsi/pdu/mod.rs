@@ -21,7 +21,7 @@ pub use command::{
     CommandFlags, ResponseFlags, ScsiCommand, ScsiResponse, ScsiResponseCode, TaskAttribute,
 };
 pub use data::{DataIn, DataInFlags, DataOut, DataOutFlags, R2t};
-pub use login::{Isid, LoginFlags, LoginRequest, LoginResponse, LoginStatus, Stage};
+pub use login::{Isid, LoginFlags, LoginRequest, LoginResponse, LoginStage, LoginStatus};
 pub use session::{
     AsyncEvent, AsyncMessage, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, NopIn,
     NopOut, Reject, RejectReason, Snack,

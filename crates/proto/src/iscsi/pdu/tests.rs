@@ -31,7 +31,7 @@ fn a_command_stands_where_the_figure_says() {
 #[test]
 fn a_login_response_stands_where_the_figure_says() {
     let response = LoginResponse {
-        flags: LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE)),
+        flags: LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE)),
         isid: Isid::random([1, 2, 3], 0x0405),
         tsih: 0x0607,
         task: TaskTag(1),
@@ -45,7 +45,7 @@ fn a_login_response_stands_where_the_figure_says() {
     assert_eq!(LoginResponse::decode(&bhs), response);
     assert_eq!(
         (response.flags.current(), response.flags.next()),
-        (Stage::OPERATIONAL, Stage::FULL_FEATURE)
+        (LoginStage::OPERATIONAL, LoginStage::FULL_FEATURE)
     );
     assert!(response.flags.is_transit() && !response.flags.is_continued());
 }

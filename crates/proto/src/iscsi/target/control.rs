@@ -6,9 +6,9 @@ use super::{Phase, SessionKind, TargetConnection, TargetEvent, Violation};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::encode;
 use crate::iscsi::pdu::{
-    AsyncEvent, AsyncMessage, BHS_BYTES, LoginFlags, LoginRequest, LoginResponse, LoginStatus,
-    LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, Lun, NopIn, NopOut, Opcode, Reject,
-    RejectReason, Stage, TaskFunction, TaskRequest, TaskResult, TaskTag, TextRequest,
+    AsyncEvent, AsyncMessage, BHS_BYTES, LoginFlags, LoginRequest, LoginResponse, LoginStage,
+    LoginStatus, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, Lun, NopIn, NopOut,
+    Opcode, Reject, RejectReason, TaskFunction, TaskRequest, TaskResult, TaskTag, TextRequest,
 };
 use crate::limits::{LOGIN_REPLIES_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::stream::{StartLimit, Tag};
@@ -59,7 +59,7 @@ impl TargetConnection {
             self.exp_cmd_sn = request.cmd_sn;
         }
         let next = login.request(request, text, &self.config, &mut self.parameters, self.clock.now);
-        self.oddities = self.oddities.with(login.oddities);
+        self.deviations = self.deviations.with(login.deviations);
         // Kept for whoever asks who was refused.
         let login = self.login.insert(login);
         match next {
@@ -110,7 +110,7 @@ impl TargetConnection {
     pub(super) fn refuse_login(&mut self, request: &LoginRequest, status: LoginStatus) {
         self.respond_login(
             request,
-            LoginFlags::new(Stage(request.flags.current().0), None),
+            LoginFlags::new(LoginStage(request.flags.current().0), None),
             status,
             &[],
         );

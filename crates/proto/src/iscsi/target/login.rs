@@ -4,8 +4,8 @@
 use super::auth::{Auth, Entropy, Said};
 use super::config::{Attempt, Guard, Login, SessionKind, TargetConfig};
 use super::violation::Violation;
-use crate::iscsi::oddity::{Oddities, Oddity};
-use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginStatus, Stage};
+use crate::iscsi::deviation::{Deviation, Deviations};
+use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginStage, LoginStatus};
 use crate::iscsi::text::{
     Answer, Collector, IRRELEVANT, Key, NOT_UNDERSTOOD, Name, Pair, Parameters, REJECT, Writer,
 };
@@ -32,7 +32,7 @@ pub(super) struct LoginPhase {
     steps: u32,
     /// The first request; later ones repeat its names.
     first: Option<LoginRequest>,
-    stage: Stage,
+    stage: LoginStage,
     /// Keys that were negotiated, by their place among all keys.
     seen: u64,
     /// Keys that were not understood, or came again.
@@ -48,7 +48,7 @@ pub(super) struct LoginPhase {
     group: u16,
     told_group: bool,
     /// What the initiator did otherwise than the standard says.
-    pub oddities: Oddities,
+    pub deviations: Deviations,
 }
 
 const _: () = assert!(Key::ALL.len() <= 64);
@@ -63,7 +63,7 @@ impl LoginPhase {
             text: Collector::default(),
             steps: 0,
             first: None,
-            stage: Stage::SECURITY,
+            stage: LoginStage::SECURITY,
             seen: 0,
             odd_keys: 0,
             called: None,
@@ -73,7 +73,7 @@ impl LoginPhase {
             declared: false,
             group,
             told_group: false,
-            oddities: Oddities::default(),
+            deviations: Deviations::default(),
         }
     }
 
@@ -126,7 +126,7 @@ impl LoginPhase {
             ));
         }
         let text = core::mem::take(&mut self.text);
-        self.oddities.add_text(text.text());
+        self.deviations.add_text(text.text());
         let text = readable(text.text());
         let pairs = pairs(&text).collect::<Result<Vec<_>, _>>()?;
         Ok(self.step(request, &pairs, config, into).unwrap_or_else(Next::Refuse))
@@ -140,8 +140,8 @@ impl LoginPhase {
         let (flags, current) = (request.flags, request.flags.current());
         let transit = !flags.is_transit()
             || flags.next().0 > current.0
-                && matches!(flags.next(), Stage::OPERATIONAL | Stage::FULL_FEATURE);
-        if !matches!(current, Stage::SECURITY | Stage::OPERATIONAL) || !transit {
+                && matches!(flags.next(), LoginStage::OPERATIONAL | LoginStage::FULL_FEATURE);
+        if !matches!(current, LoginStage::SECURITY | LoginStage::OPERATIONAL) || !transit {
             return Err("the stage does not exist");
         }
         if flags.is_transit() && flags.is_continued() {
@@ -183,7 +183,7 @@ impl LoginPhase {
             }
         }
         let chap = config.chap.as_ref();
-        if self.stage == Stage::SECURITY {
+        if self.stage == LoginStage::SECURITY {
             self.auth.step(&said, self.initiator.as_ref(), chap, &mut reply)?;
         } else if !self.auth.is_done(chap) {
             // Security was left out, or not come to its end.
@@ -195,11 +195,12 @@ impl LoginPhase {
         }
         let transit = request.flags.is_transit().then(|| request.flags.next());
         let transit = transit.filter(|_| {
-            self.stage != Stage::SECURITY || self.auth.is_done(chap) && !self.auth.is_under_way()
+            self.stage != LoginStage::SECURITY
+                || self.auth.is_done(chap) && !self.auth.is_under_way()
         });
         let flags = LoginFlags::new(self.stage, transit);
         match transit {
-            Some(Stage::FULL_FEATURE) => Ok(Next::Admit(flags, reply)),
+            Some(LoginStage::FULL_FEATURE) => Ok(Next::Admit(flags, reply)),
             next => {
                 self.stage = next.unwrap_or(self.stage);
                 Ok(Next::Respond(flags, reply))
@@ -260,7 +261,7 @@ impl LoginPhase {
     ) -> Refused<()> {
         let bit = 1_u64 << (key as u32);
         if self.seen & bit != 0 {
-            self.oddities.add(Oddity::RepeatedKey);
+            self.deviations.add(Deviation::RepeatedKey);
             self.count_odd_key()?;
         }
         self.seen |= bit;
@@ -297,7 +298,7 @@ impl LoginPhase {
                 reply.put(Key::TargetAlias.name(), &config.alias);
             }
         }
-        if self.stage == Stage::OPERATIONAL && !self.declared {
+        if self.stage == LoginStage::OPERATIONAL && !self.declared {
             self.declared = true;
             into.max_recv_bytes = config.offer.own_recv_bytes();
             reply.number(Key::MaxRecvDataSegmentLength, into.max_recv_bytes);

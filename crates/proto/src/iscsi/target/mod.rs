@@ -54,8 +54,8 @@ use self::login::LoginPhase;
 use self::receive_stage::{Arriving, ReceiveStage, Step};
 use self::slot::{SLOTS_MAX, TaskKind, TaskSlot, TaskState};
 use self::text_exchange::TextExchange;
+use super::deviation::Deviations;
 use super::link::Inline;
-use super::oddity::Oddities;
 use super::pdu::{LoginFlags, LoginStatus};
 use super::serial::Serial;
 use super::text::{Parameters, Writer};
@@ -114,7 +114,7 @@ pub struct TargetConnection {
     clock: Clock,
     /// Whether a ping of this end is not answered yet.
     pinging: bool,
-    oddities: Oddities,
+    deviations: Deviations,
 }
 
 impl TargetConnection {
@@ -153,7 +153,7 @@ impl TargetConnection {
             logout_due: false,
             violation: None,
             pinging: false,
-            oddities: Oddities::default(),
+            deviations: Deviations::default(),
         }
     }
 
@@ -258,8 +258,8 @@ impl TargetConnection {
     }
 
     /// What the initiator did so far that the standard forbids, and that was taken all the same.
-    pub fn oddities(&self) -> Oddities {
-        self.oddities
+    pub fn deviations(&self) -> Deviations {
+        self.deviations
     }
 
     /// Why this end closed the connection, if it did.

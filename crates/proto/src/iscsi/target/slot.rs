@@ -3,7 +3,7 @@
 use crate::iscsi::pdu::{Lun, ResponseFlags, TaskResult, TaskTag};
 use crate::iscsi::serial::Serial;
 use crate::scsi::sense::SENSE_BYTES_MAX;
-use crate::slab::Slot;
+use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
 /// What a slot is about.
@@ -164,7 +164,7 @@ pub(super) fn is_current(transfer: TaskTag, generation: u16) -> bool {
     transfer.0 >> (TAG_BITS + WINDOW_BITS) == u32::from(generation & 0x7fff)
 }
 
-impl Slot for TaskSlot {
+impl SlabSlot for TaskSlot {
     fn new(_: Tag) -> Self {
         Self::FREE
     }

@@ -74,7 +74,7 @@ impl TargetConnection {
 
     fn answer_text(&mut self, text: &[u8]) -> Result<Vec<u8>, Violation> {
         let mut reply = Writer::default();
-        self.oddities.add_text(text);
+        self.deviations.add_text(text);
         for pair in pairs(&readable(text)) {
             let (name, value) = pair?;
             if reply.text().len() > REPLIES_BYTES_MAX {

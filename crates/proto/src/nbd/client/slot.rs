@@ -3,7 +3,7 @@
 use super::command::{ClientEvent, Command};
 use super::coverage::Coverage;
 use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode};
-use crate::slab::{Slab, Slot};
+use crate::slab::{Slab, SlabSlot};
 use crate::stream::Tag;
 
 /// Where a request is.
@@ -44,7 +44,7 @@ impl RequestSlot {
 /// that a late reply is not taken for another request's. The first use has number 0.
 const USE: u64 = 1 << 16;
 
-impl Slot for RequestSlot {
+impl SlabSlot for RequestSlot {
     fn new(tag: Tag) -> Self {
         Self {
             state: RequestState::Free,

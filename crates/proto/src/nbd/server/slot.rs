@@ -1,7 +1,7 @@
 //! The requests in progress at a server.
 
 use crate::nbd::code::{CommandCode, ErrorCode};
-use crate::slab::Slot;
+use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
 /// Where a request is.
@@ -29,7 +29,7 @@ pub(super) struct RequestSlot {
     pub length: u64,
 }
 
-impl Slot for RequestSlot {
+impl SlabSlot for RequestSlot {
     fn new(_: Tag) -> Self {
         Self {
             state: RequestState::Free,

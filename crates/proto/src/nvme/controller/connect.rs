@@ -174,7 +174,7 @@ impl Refusal {
 }
 
 /// The part of a Connect that is checked without looking at controllers.
-pub(super) struct Asked {
+pub(super) struct ConnectRequest {
     pub connect: Connect,
     pub cntlid: Cntlid,
     pub host: HostIdentity,
@@ -184,7 +184,7 @@ pub(super) struct Asked {
     pub deviations: Deviations,
 }
 
-impl Asked {
+impl ConnectRequest {
     /// Checks a Connect to a subsystem, for a queue of at most `entries_max` entries.
     pub fn parse(
         sqe: &Sqe,

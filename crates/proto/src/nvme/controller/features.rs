@@ -11,7 +11,7 @@ use crate::nvme::log_page::FeatureEffectsLog;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Nsid;
-use crate::reservation::{Reservations, State};
+use crate::reservation::{ReservationState, Reservations};
 
 /// WCTEMP and CCTEMP, kelvin: the values that the specification recommends; no sensor ever reaches
 /// them.
@@ -176,7 +176,7 @@ impl Features {
                 self.notification_mask(sqe.nsid())
             }
             FeatureId::RESERVATION_PERSISTENCE => reserved(sqe.nsid(), context)?
-                .is_some_and(|reservations| reservations.look(State::is_persistent))
+                .is_some_and(|reservations| reservations.look(ReservationState::is_persistent))
                 .into(),
             _ => return Err(Fault::field(at::CDW10)),
         };

@@ -11,7 +11,7 @@ use crate::nvme::reservation::{RegisteredController, ReservationStatus};
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cntlid, Id128, Nsid};
-use crate::reservation::{Operation, Refusal, Registrant, State};
+use crate::reservation::{Operation, Refusal, Registrant, ReservationState};
 use crate::stream::Tag;
 
 /// EDS of Reservation Report: registrants in their extended form.
@@ -203,7 +203,7 @@ pub(super) fn feature_status(outcome: Result<(), Refusal>) -> Status {
 }
 
 /// The Reservation Status data structure in its extended form (Base 2.1 §7.7).
-pub fn reservation_status(state: &State) -> Vec<u8> {
+pub fn reservation_status(state: &ReservationState) -> Vec<u8> {
     let registrations = state.registrations();
     let header = ReservationStatus {
         generation: state.generation(),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::ana_states::AnaStates;
-use super::connect::{Asked, CONNECT_BYTES, ConnectError, Refusal, assignable};
+use super::connect::{CONNECT_BYTES, ConnectError, ConnectRequest, Refusal, assignable};
 use super::control::{Control, NewController};
 use super::discovery::{DiscoveryLog, DiscoveryRecord};
 use super::identity::{ControllerModel, HostIdentity, Identity, Port, SubsystemConfig};
@@ -336,8 +336,9 @@ impl Subsystem {
         &mut self,
         sqe: &Sqe,
         data: &[u8; CONNECT_BYTES],
-    ) -> Result<(Asked, Cntlid), ConnectError> {
-        let asked = Asked::parse(sqe, data, &self.config, self.config.admin_queue_entries)?;
+    ) -> Result<(ConnectRequest, Cntlid), ConnectError> {
+        let asked =
+            ConnectRequest::parse(sqe, data, &self.config, self.config.admin_queue_entries)?;
         if asked.connect.qid != Qid(0) {
             return Err(ConnectError::QueueIdentifier(asked.connect.qid));
         }
@@ -391,8 +392,8 @@ impl Subsystem {
         &mut self,
         sqe: &Sqe,
         data: &[u8; CONNECT_BYTES],
-    ) -> Result<(Asked, &mut Controller), ConnectError> {
-        let asked = Asked::parse(sqe, data, &self.config, self.config.queue_entries)?;
+    ) -> Result<(ConnectRequest, &mut Controller), ConnectError> {
+        let asked = ConnectRequest::parse(sqe, data, &self.config, self.config.queue_entries)?;
         let qid = asked.connect.qid;
         let in_range = (1..=self.config.io_queues_max).contains(&qid.0);
         if !in_range || self.config.kind == ControllerKind::Discovery {
@@ -418,7 +419,7 @@ impl Subsystem {
 
 /// The completion of a Connect. Its own entry of the submission queue counts as used up; a host
 /// that asked not to use flow control need not.
-fn accepted(cid: Cid, cntlid: Cntlid, asked: &Asked) -> Cqe {
+fn accepted(cid: Cid, cntlid: Cntlid, asked: &ConnectRequest) -> Cqe {
     let response = ConnectResponse { cntlid, authentication: 0 };
     let sq_head = if asked.flow_control { 1 % asked.entries as u16 } else { FLOW_CONTROL_OFF };
     Cqe { result: u64::from(response.encode()), sq_head, ..Cqe::new(cid, Status::SUCCESS) }

@@ -14,9 +14,8 @@ fn image(bytes: usize, parts: &[(usize, &[u8])]) -> Vec<u8> {
     out
 }
 
-#[test]
-fn controller_bytes() {
-    let id = IdentifyController {
+fn controller() -> IdentifyController {
+    IdentifyController {
         vid: 0x1d1d,
         ssvid: 0x1af4,
         sn: Ascii::new("SN0001"),
@@ -68,7 +67,12 @@ fn controller_bytes() {
             ..Default::default()
         }),
         ..Default::default()
-    };
+    }
+}
+
+#[test]
+fn controller_bytes() {
+    let id = controller();
     let golden = image(
         4096,
         &[

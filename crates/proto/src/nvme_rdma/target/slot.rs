@@ -5,7 +5,7 @@ use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cid;
 use crate::nvme_rdma::work::{Buffer, RemoteMemory};
-use crate::slab::Slot;
+use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
 /// What a slot is about.
@@ -109,7 +109,7 @@ impl CommandSlot {
     }
 }
 
-impl Slot for CommandSlot {
+impl SlabSlot for CommandSlot {
     fn new(_: Tag) -> Self {
         Self::FREE
     }

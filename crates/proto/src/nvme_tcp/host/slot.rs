@@ -5,7 +5,7 @@ use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cid;
-use crate::slab::{Slab, Slot, Turn};
+use crate::slab::{Slab, SlabSlot, Turn};
 use crate::stream::Tag;
 
 /// What a slot is about.
@@ -77,7 +77,7 @@ const CID_MASK: u16 = 0x7fff;
 const _: () =
     assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a CID");
 
-impl Slot for CommandSlot {
+impl SlabSlot for CommandSlot {
     fn new(tag: Tag) -> Self {
         Self {
             state: CommandState::Free,

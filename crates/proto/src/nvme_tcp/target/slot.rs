@@ -5,7 +5,7 @@ use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::Sgl;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cid;
-use crate::slab::Slot;
+use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
 /// What a slot is about.
@@ -82,7 +82,7 @@ pub(super) fn from_ttag(ttag: u16) -> (Tag, u8) {
     (Tag(ttag & ((1 << TAG_BITS) - 1)), (ttag >> TAG_BITS) as u8)
 }
 
-impl Slot for CommandSlot {
+impl SlabSlot for CommandSlot {
     fn new(_: Tag) -> Self {
         Self {
             state: CommandState::Free,

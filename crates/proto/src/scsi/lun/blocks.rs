@@ -1,6 +1,6 @@
 //! Commands on blocks: checks, and conversion to requests.
 
-use super::task::{Reply, Request, RequestKind, Stage, Step, Task, Then};
+use super::task::{Reply, Request, RequestKind, Step, Task, TaskStage, Then};
 use super::unit::{LogicalUnit, View};
 use crate::scsi::cdb::{ByteCheck, CDB_BYTES, Command, Extent};
 use crate::scsi::sense::Sense;
@@ -203,7 +203,7 @@ impl Blocks<'_> {
         if !self.unit.features().volatile_cache {
             return Ok(Step::Reply(GOOD));
         }
-        task.stage = Stage::Device;
+        task.stage = TaskStage::Device;
         Ok(Step::Submit(Request {
             unit: task.unit(),
             kind: RequestKind::Flush,
@@ -234,7 +234,7 @@ impl Blocks<'_> {
         if fetched == 0 {
             return Ok((extent, Step::Reply(Reply::good(bytes))));
         }
-        task.stage = Stage::Fetching;
+        task.stage = TaskStage::Fetching;
         Ok((
             Extent { blocks: fetched / self.unit.block_bytes(), ..extent },
             Step::Fetch { bytes: fetched },
@@ -248,7 +248,7 @@ impl Blocks<'_> {
             _ if !is_right => Err(Sense::illegal(AdditionalSense::INVALID_FIELD_IN_COMMAND_UNIT)),
             0 => Ok(Step::Reply(Reply::good(0))),
             bytes => {
-                task.stage = Stage::Fetching;
+                task.stage = TaskStage::Fetching;
                 Ok(Step::Fetch { bytes })
             }
         }
@@ -267,7 +267,7 @@ impl Blocks<'_> {
         if blocks == 0 {
             return Step::Reply(GOOD);
         }
-        task.stage = Stage::Device;
+        task.stage = TaskStage::Device;
         task.then = Then::Reply;
         Step::Submit(Request { unit: task.unit(), kind, lba, blocks, bytes, fua })
     }

@@ -11,7 +11,7 @@ use super::nexus_units::NexusUnits;
 use super::report::Report;
 use super::reservation::{Out, Refusal, effect, is_exempt};
 use super::table::UnitTable;
-use super::task::{DeviceOutcome, Reply, Stage, Step, Task};
+use super::task::{DeviceOutcome, Reply, Step, Task, TaskStage};
 use super::unit::NexusId;
 use crate::reservation;
 use crate::scsi::cdb::table::Operation;
@@ -105,7 +105,7 @@ impl Nexus {
     /// `data` may be empty.
     #[inline]
     pub fn data(&mut self, task: &mut Task, data: &[u8]) -> Step {
-        if task.stage != Stage::Fetching {
+        if task.stage != TaskStage::Fetching {
             return Step::Reply(
                 self.check(task, Sense::illegal(AdditionalSense::INTERNAL_TARGET_FAILURE)),
             );
@@ -123,7 +123,7 @@ impl Nexus {
 
     /// The memory that [`Step::Respond`] asked for is there. The response is at its front.
     pub fn respond(&mut self, task: &mut Task, memory: &mut [u8]) -> Reply {
-        task.stage = Stage::Idle;
+        task.stage = TaskStage::Idle;
         let unit = self.units.of(task).ok().map(|seen| &*seen.unit);
         let report = Report {
             target: &self.target,
@@ -293,7 +293,7 @@ impl Nexus {
                     .reservations()
                     .is_some_and(|reservations| reservations.has_to_confirm()) =>
             {
-                task.stage = Stage::Reserving;
+                task.stage = TaskStage::Reserving;
                 Ok(Step::Reserve)
             }
             _ => match blocks.start(task, cdb, data_out) {
@@ -312,14 +312,14 @@ impl Nexus {
                 Err(Sense::illegal(AdditionalSense::INVALID_FIELD_IN_COMMAND_UNIT).into())
             }
             bytes => {
-                task.stage = Stage::Fetching;
+                task.stage = TaskStage::Fetching;
                 Ok(Step::Fetch { bytes })
             }
         }
     }
 
     pub(super) fn ask_for_memory(&mut self, task: &mut Task) -> Step {
-        task.stage = Stage::Responding;
+        task.stage = TaskStage::Responding;
         match Report::bytes_max(&task.command) {
             0 => Step::Reply(self.respond(task, &mut [])),
             bytes => Step::Respond { bytes },
@@ -349,7 +349,7 @@ impl Nexus {
     pub(super) fn conclude(&self, task: &mut Task, step: Result<Step, Refusal>) -> Step {
         match step {
             Ok(Step::Reply(reply)) => {
-                task.stage = Stage::Idle;
+                task.stage = TaskStage::Idle;
                 let descriptor_sense = self.end(task).descriptor_sense;
                 Step::Reply(Reply { descriptor_sense, ..reply })
             }
@@ -360,7 +360,7 @@ impl Nexus {
 
     #[cold]
     fn refuse(&self, task: &mut Task, refusal: Refusal) -> Reply {
-        task.stage = Stage::Idle;
+        task.stage = TaskStage::Idle;
         match refusal {
             Refusal::Conflict => Reply {
                 status: ScsiStatus::RESERVATION_CONFLICT,

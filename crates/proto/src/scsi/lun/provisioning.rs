@@ -1,7 +1,7 @@
 //! UNMAP and WRITE SAME (SBC-3 §4.7, §5.32, §5.49).
 
 use super::blocks::{Blocks, length_field};
-use super::task::{Reply, RequestKind, Stage, Step, Task, Then};
+use super::task::{Reply, RequestKind, Step, Task, TaskStage, Then};
 use crate::limits::SCSI_UNMAP_RANGES_MAX;
 use crate::scsi::bytes::{be16, be32, be64};
 use crate::scsi::cdb::{CDB_BYTES, Command, Extent};
@@ -112,7 +112,7 @@ impl Blocks<'_> {
             false if unmap && features.discard_zeroes => RequestKind::Discard,
             false => return None,
         };
-        task.stage = Stage::Device;
+        task.stage = TaskStage::Device;
         Some(self.submit(task, kind, extent, 0, false))
     }
 }

@@ -3,8 +3,8 @@
 
 use super::nexus::Nexus;
 use super::reservation::{Out, Refusal, effect};
-use super::task::{Stage, Step, Task};
-use crate::reservation::{self, Reservations, State};
+use super::task::{Step, Task, TaskStage};
+use crate::reservation::{self, ReservationState, Reservations};
 use crate::scsi::cdb::Command;
 use crate::scsi::opcode::ReservationType;
 use crate::scsi::sense::Sense;
@@ -33,7 +33,7 @@ impl Nexus {
     /// RESERVE(6) does not go together with registrations (SPC-4 §5.12.3).
     pub(super) fn reserve(&mut self, task: &Task) -> Result<Step, Refusal> {
         let unit = &self.units.of(task)?.unit;
-        let is_registered = |state: &State| !state.registrations().is_empty();
+        let is_registered = |state: &ReservationState| !state.registrations().is_empty();
         let is_in_use =
             unit.reservations().is_some_and(|reservations| reservations.look(is_registered));
         let mut state = unit.change();
@@ -67,7 +67,7 @@ impl Nexus {
             .reservations()
             .is_some_and(|reservations| reservations.can_persist());
         self.operation = Some(out.operation(&self.name, list, persists)?);
-        task.stage = Stage::Reserving;
+        task.stage = TaskStage::Reserving;
         Ok(Step::Reserve)
     }
 

@@ -129,7 +129,7 @@ pub enum Step {
 
 /// Where a command stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum TaskStage {
     /// There is no command.
     Idle,
     /// Its data is brought in.
@@ -162,7 +162,7 @@ pub struct Task {
     pub(super) unit: u16,
     /// Which of the logical units that were known under this number.
     pub(super) stamp: u32,
-    pub(super) stage: Stage,
+    pub(super) stage: TaskStage,
     pub(super) then: Then,
     pub(super) command: Command,
     /// Bytes that the command moves.
@@ -175,7 +175,7 @@ impl Task {
         Self {
             unit: 0,
             stamp: 0,
-            stage: Stage::Idle,
+            stage: TaskStage::Idle,
             then: Then::Reply,
             command: Command::TestUnitReady,
             transfer_bytes: 0,
@@ -193,7 +193,9 @@ impl Task {
     #[inline]
     pub const fn destination(&self) -> Option<(u64, u32)> {
         match (self.stage, self.command) {
-            (Stage::Fetching, Command::Write { extent, .. }) => Some((extent.lba, extent.blocks)),
+            (TaskStage::Fetching, Command::Write { extent, .. }) => {
+                Some((extent.lba, extent.blocks))
+            }
             _ => None,
         }
     }

@@ -8,8 +8,8 @@ use crate::source::settle::GONE;
 use crate::status::scsi::from_scsi;
 use std::time::Duration;
 use weft_block::{Op, OpKind, Outcome, Status, StatusKind};
-use weft_proto::iscsi::initiator::{Answer, End, Initiator, InitiatorEvent};
-use weft_proto::iscsi::oddity::Oddities;
+use weft_proto::iscsi::deviation::Deviations;
+use weft_proto::iscsi::initiator::{Answer, CommandOutcome, Initiator, InitiatorEvent};
 use weft_proto::iscsi::pdu::ScsiResponseCode;
 use weft_proto::scsi::initiator::{Change as Attention, Verdict};
 use weft_proto::scsi::sense::Sense;
@@ -18,15 +18,19 @@ use weft_proto::stream::Tag;
 
 impl Table {
     #[inline]
-    fn ended(&mut self, engine: &mut Initiator, tag: Tag, end: End) {
+    fn ended(&mut self, engine: &mut Initiator, tag: Tag, end: CommandOutcome) {
         let sense = match end {
-            End::Answered(answer) if answer.status != 0 => Sense::decode(engine.sense(tag)),
+            CommandOutcome::Answered(answer) if answer.status != 0 => {
+                Sense::decode(engine.sense(tag))
+            }
             _ => None,
         };
         engine.release(tag);
         self.touched = self.now;
         match core::mem::replace(&mut self.slots[tag.index()], TaskSlot::Free) {
-            TaskSlot::Io(running) if self.is_restarted && matches!(end, End::Answered(_)) => {
+            TaskSlot::Io(running)
+                if self.is_restarted && matches!(end, CommandOutcome::Answered(_)) =>
+            {
                 self.finish(running.op, Outcome::settled(GONE));
             }
             TaskSlot::Io(running) => self.io_ended(engine, running, end, sense),
@@ -39,8 +43,8 @@ impl Table {
     }
 
     /// What an answer means; notes what the disk reports besides.
-    pub(super) fn verdict(&mut self, end: End, sense: Option<Sense>) -> Option<Verdict> {
-        let End::Answered(answer) = end else { return None };
+    pub(super) fn verdict(&mut self, end: CommandOutcome, sense: Option<Sense>) -> Option<Verdict> {
+        let CommandOutcome::Answered(answer) = end else { return None };
         let verdict = Verdict::of(ScsiStatus(answer.status), sense);
         if verdict == Verdict::Again(Attention::Capacity) {
             self.capacity_at = Some(self.now);
@@ -60,22 +64,24 @@ impl Table {
         &mut self,
         engine: &mut Initiator,
         running: Running,
-        end: End,
+        end: CommandOutcome,
         sense: Option<Sense>,
     ) {
         match end {
-            End::Answered(answer) if answer == Answer::GOOD && !running.op.kind.fills() => {
+            CommandOutcome::Answered(answer)
+                if answer == Answer::GOOD && !running.op.kind.fills() =>
+            {
                 self.step_done(engine, running)
             }
-            End::Answered(answer) => self.answered(engine, running, answer, sense),
-            End::NotSent if running.is_untouched() => {
+            CommandOutcome::Answered(answer) => self.answered(engine, running, answer, sense),
+            CommandOutcome::NotSent if running.is_untouched() => {
                 self.finish(running.op, Outcome::NotSent(Status::new(StatusKind::Aborted)))
             }
             // The target has said that it no longer knows the command.
-            End::NotSent | End::Aborted => {
+            CommandOutcome::NotSent | CommandOutcome::Aborted => {
                 self.finish(running.op, Outcome::settled(Status::new(StatusKind::Aborted)))
             }
-            End::Rejected(reason) => {
+            CommandOutcome::Rejected(reason) => {
                 tracing::warn!("the target rejected a command: reason {:#04x}", reason.0);
                 self.finish(running.op, Outcome::Done(Status::new(StatusKind::Invalid)));
             }
@@ -95,7 +101,7 @@ impl Table {
             return self.finish(running.op, Outcome::settled(Status::new(StatusKind::Internal)));
         }
         let status = from_scsi(ScsiStatus(answer.status), sense);
-        match self.verdict(End::Answered(answer), sense) {
+        match self.verdict(CommandOutcome::Answered(answer), sense) {
             Some(Verdict::Done) if running.is_whole(&self.disk, &answer) => {
                 self.step_done(engine, running)
             }
@@ -178,7 +184,9 @@ impl Table {
                     self.identification.doubt(self.now);
                 }
             }
-            InitiatorEvent::Odd(oddity) => self.shared.remarks.on(&self.url, Oddities::of(oddity)),
+            InitiatorEvent::Deviation(deviation) => {
+                self.shared.remarks.on(&self.url, Deviations::of(deviation))
+            }
             InitiatorEvent::Leaving => tracing::info!("the target wants a session to end"),
             InitiatorEvent::Ready | InitiatorEvent::Targets => {}
         }

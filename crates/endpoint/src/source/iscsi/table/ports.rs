@@ -6,7 +6,7 @@ use crate::limits::{ABSENT_PAUSE_MS, ISCSI_PROBE_BYTES};
 use crate::source::iscsi::device_state::access_of;
 use std::time::Duration;
 use weft_block::AccessState;
-use weft_proto::iscsi::initiator::{CommandData, End, Initiator};
+use weft_proto::iscsi::initiator::{CommandData, CommandOutcome, Initiator};
 use weft_proto::scsi::cdb::Command as Scsi;
 use weft_proto::scsi::initiator::{Change as Attention, PortState, Verdict};
 use weft_proto::scsi::sense::Sense;
@@ -46,9 +46,9 @@ impl Table {
     }
 
     /// The target has told it, or not.
-    pub(super) fn ports_known(&mut self, end: End, sense: Option<Sense>, data: &[u8]) {
+    pub(super) fn ports_known(&mut self, end: CommandOutcome, sense: Option<Sense>, data: &[u8]) {
         let verdict = self.verdict(end, sense);
-        let (Some(Verdict::Done), End::Answered(answer)) = (verdict, end) else {
+        let (Some(Verdict::Done), CommandOutcome::Answered(answer)) = (verdict, end) else {
             self.access.again = Some(self.now + Duration::from_millis(ABSENT_PAUSE_MS));
             return;
         };

@@ -6,7 +6,7 @@ use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
 use crate::source::iscsi::identity;
 use crate::source::iscsi::idle_sessions::RESTARTED;
 use std::time::Duration;
-use weft_proto::iscsi::initiator::{CommandData, End, Initiator};
+use weft_proto::iscsi::initiator::{CommandData, CommandOutcome, Initiator};
 use weft_proto::scsi::cdb::Command as Scsi;
 use weft_proto::scsi::initiator::Verdict;
 use weft_proto::scsi::sense::Sense;
@@ -42,10 +42,10 @@ impl Table {
         }
     }
 
-    pub(super) fn identified(&mut self, end: End, sense: Option<Sense>, data: &[u8]) {
+    pub(super) fn identified(&mut self, end: CommandOutcome, sense: Option<Sense>, data: &[u8]) {
         let verdict = self.verdict(end, sense);
         let (received, damaged) = match end {
-            End::Answered(answer) => (answer.received_bytes as usize, answer.damaged),
+            CommandOutcome::Answered(answer) => (answer.received_bytes as usize, answer.damaged),
             _ => (0, false),
         };
         let is_missing =
@@ -95,9 +95,9 @@ impl Table {
         self.shared.end(RESTARTED.to_owned());
     }
 
-    pub(super) fn capacity(&mut self, end: End, sense: Option<Sense>, data: &[u8]) {
+    pub(super) fn capacity(&mut self, end: CommandOutcome, sense: Option<Sense>, data: &[u8]) {
         match (self.verdict(end, sense), end) {
-            (Some(Verdict::Done), End::Answered(answer))
+            (Some(Verdict::Done), CommandOutcome::Answered(answer))
                 if answer.received_bytes >= CAPACITY_BYTES && !answer.damaged =>
             {
                 let last = data.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));

@@ -1,7 +1,7 @@
 //! PERSISTENT RESERVE IN (SPC-4 §6.15).
 
 use crate::limits::{REGISTRANTS_MAX, SCSI_RESPONSE_BYTES_MAX};
-use crate::reservation::{Registrant, Reservations, State};
+use crate::reservation::{Registrant, ReservationState, Reservations};
 use crate::scsi::lun::name::{TRANSPORT_ID_BYTES_MAX, TransportId};
 use crate::scsi::lun::writer::Writer;
 use crate::scsi::opcode::ReserveIn;
@@ -39,7 +39,7 @@ pub(in crate::scsi::lun) fn report(
     if action == ReserveIn::REPORT_CAPABILITIES {
         // Neither CRH nor SIP_C.
         let persists = if reservations.can_persist() { PTPL_C } else { 0 };
-        let is_active = if reservations.look(State::is_persistent) { PTPL_A } else { 0 };
+        let is_active = if reservations.look(ReservationState::is_persistent) { PTPL_A } else { 0 };
         out.number(2, 8);
         out.bytes(&[ATP_C | persists, TMV | is_active]);
         out.number(2, TYPE_MASK);
@@ -62,7 +62,7 @@ pub(in crate::scsi::lun) fn report(
     Some(())
 }
 
-fn report_reservation(state: &State, out: &mut Writer) {
+fn report_reservation(state: &ReservationState, out: &mut Writer) {
     let Some(reservation) = state.reservation() else { return };
     let key =
         if reservation.kind.all_hold() { 0 } else { state.key(&reservation.holder).unwrap_or(0) };
@@ -72,7 +72,7 @@ fn report_reservation(state: &State, out: &mut Writer) {
     out.zeroes(2);
 }
 
-fn report_status(state: &State, out: &mut Writer) {
+fn report_status(state: &ReservationState, out: &mut Writer) {
     for registration in state.registrations() {
         let held = state.reservation().filter(|_| state.is_holder(&registration.registrant));
         let (id, port) = match &registration.registrant {

@@ -3,7 +3,7 @@
 
 /// A tolerated deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Oddity {
+pub enum Deviation {
     /// §6.2: no key is negotiated twice. The last value applies, as in the last answer.
     #[error(
         "it negotiates a key a second time, which RFC 7143 §6.2 forbids; the last value applies"
@@ -27,7 +27,7 @@ pub enum Oddity {
     LongBurst,
 }
 
-impl Oddity {
+impl Deviation {
     const ALL: [Self; 5] = [
         Self::RepeatedKey,
         Self::Unterminated,
@@ -39,29 +39,29 @@ impl Oddity {
 
 /// The deviations of a peer, each once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Oddities(u8);
+pub struct Deviations(u8);
 
-impl Oddities {
+impl Deviations {
     /// Adds one.
-    pub(super) fn add(&mut self, oddity: Oddity) {
-        self.0 |= 1 << oddity as u8;
+    pub(super) fn add(&mut self, deviation: Deviation) {
+        self.0 |= 1 << deviation as u8;
     }
 
     /// Adds one; returns it if it is new.
-    pub(super) fn note(&mut self, oddity: Oddity) -> Option<Oddity> {
+    pub(super) fn note(&mut self, deviation: Deviation) -> Option<Deviation> {
         let before = *self;
-        self.add(oddity);
-        (before != *self).then_some(oddity)
+        self.add(deviation);
+        (before != *self).then_some(deviation)
     }
 
     /// Adds the deviations in the form of a text.
     pub(super) fn add_text(&mut self, text: &[u8]) {
         if text.last().is_some_and(|&byte| byte != 0) {
-            self.add(Oddity::Unterminated);
+            self.add(Deviation::Unterminated);
         }
         let is_text = |text: &str| text.chars().all(|c| c == '\0' || !c.is_control());
         if !core::str::from_utf8(text).is_ok_and(is_text) {
-            self.add(Oddity::Unreadable);
+            self.add(Deviation::Unreadable);
         }
     }
 
@@ -78,13 +78,13 @@ impl Oddities {
     }
 
     /// Each of them.
-    pub fn iter(self) -> impl Iterator<Item = Oddity> {
-        Oddity::ALL.into_iter().filter(move |&oddity| self.0 & 1 << oddity as u8 != 0)
+    pub fn iter(self) -> impl Iterator<Item = Deviation> {
+        Deviation::ALL.into_iter().filter(move |&deviation| self.0 & 1 << deviation as u8 != 0)
     }
 
     /// A single one.
-    pub const fn of(oddity: Oddity) -> Self {
-        Self(1 << oddity as u8)
+    pub const fn of(deviation: Deviation) -> Self {
+        Self(1 << deviation as u8)
     }
 
     /// The bits, for storage.
@@ -104,21 +104,21 @@ mod tests {
 
     #[test]
     fn each_is_noted_once() {
-        let mut found = Oddities::default();
+        let mut found = Deviations::default();
         found.add_text(b"a=b\0\0c=d\0");
         found.add_text(b"");
         assert_eq!(found.iter().count(), 0);
         found.add_text(b"a=b\0c=d");
         found.add_text(b"a=\xff\0");
         found.add_text(b"a=\x1b\0");
-        found.add(Oddity::LongBurst);
-        found.add(Oddity::LongBurst);
+        found.add(Deviation::LongBurst);
+        found.add(Deviation::LongBurst);
         let all: Vec<_> = found.iter().collect();
-        assert_eq!(all, [Oddity::Unterminated, Oddity::Unreadable, Oddity::LongBurst]);
-        let known = Oddities::from_bits(found.bits());
-        found.add(Oddity::RepeatedKey);
+        assert_eq!(all, [Deviation::Unterminated, Deviation::Unreadable, Deviation::LongBurst]);
+        let known = Deviations::from_bits(found.bits());
+        found.add(Deviation::RepeatedKey);
         assert!(
-            found.without(known).iter().eq([Oddity::RepeatedKey])
+            found.without(known).iter().eq([Deviation::RepeatedKey])
                 && known.without(found).iter().next().is_none()
         );
     }

@@ -2,7 +2,7 @@
 
 use super::kind::{Access, Effect};
 use super::operation::{Changes, Operation, Refusal};
-use super::state::{Registrant, State};
+use super::state::{Registrant, ReservationState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -22,7 +22,7 @@ pub struct Reservations {
     /// In bits 1:0 what those may not do who are not registered, above them a count of changes;
     /// zero where there is no reservation.
     epoch: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<ReservationState>,
     changes: AtomicU64,
     followers: Mutex<Vec<Weak<dyn Follower>>>,
     /// The owner stores what is to outlast a loss of power.
@@ -42,7 +42,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Reservations {
     /// Begins with `state`. `stored`: the owner stores what has to outlast a loss of power;
     /// otherwise registrations that ask for it are refused.
-    pub fn new(state: State, stored: bool) -> Self {
+    pub fn new(state: ReservationState, stored: bool) -> Self {
         let epoch = AtomicU64::new(epoch_of(&state, 1));
         Self {
             epoch,
@@ -57,12 +57,12 @@ impl Reservations {
 
     /// Nobody is registered, and nothing outlasts a loss of power.
     pub fn volatile() -> Arc<Self> {
-        Arc::new(Self::new(State::default(), false))
+        Arc::new(Self::new(ReservationState::default(), false))
     }
 
     /// Those that several gateways keep together, which store them. Nobody is registered yet.
     pub fn of_group() -> Self {
-        Self { of_group: true, ..Self::new(State::default(), true) }
+        Self { of_group: true, ..Self::new(ReservationState::default(), true) }
     }
 
     /// Whether several gateways keep them together.
@@ -115,12 +115,12 @@ impl Reservations {
     }
 
     /// The state, to look at.
-    pub fn look<T>(&self, how: impl FnOnce(&State) -> T) -> T {
+    pub fn look<T>(&self, how: impl FnOnce(&ReservationState) -> T) -> T {
         how(&lock(&self.state))
     }
 
     /// The state, to report it; `None`: others may still act by an older one.
-    pub fn look_settled<T>(&self, how: impl FnOnce(&State) -> T) -> Option<T> {
+    pub fn look_settled<T>(&self, how: impl FnOnce(&ReservationState) -> T) -> Option<T> {
         self.look(|state| (!self.is_ahead()).then(|| how(state)))
     }
 
@@ -129,7 +129,7 @@ impl Reservations {
     ///
     /// # Errors
     /// Why the operation is not executed.
-    pub fn prepare(&self, operation: &Operation) -> Result<(State, Changes), Refusal> {
+    pub fn prepare(&self, operation: &Operation) -> Result<(ReservationState, Changes), Refusal> {
         if operation.persist == Some(true) && !self.stored {
             return Err(Refusal::CannotPersist);
         }
@@ -140,7 +140,7 @@ impl Reservations {
 
     /// Puts a state in force and tells the followers. On return every command that starts is
     /// checked against it.
-    pub fn install(&self, next: State, changes: &Changes) {
+    pub fn install(&self, next: ReservationState, changes: &Changes) {
         let count = self.changes.fetch_add(1, Ordering::Relaxed) + 1;
         {
             let mut state = lock(&self.state);
@@ -171,7 +171,7 @@ impl Reservations {
     }
 }
 
-fn epoch_of(state: &State, count: u64) -> u64 {
+fn epoch_of(state: &ReservationState, count: u64) -> u64 {
     if state.reservation().is_none() {
         return 0;
     }

@@ -3,7 +3,7 @@
 use weft_proto::stream::{HEADER_MAX, Part, Rx, StreamEngine, Tag, Transmit};
 
 /// One end of a connection.
-pub struct End<E> {
+pub struct ConnectionEnd<E> {
     pub engine: E,
     /// Received and not used up.
     held: Vec<u8>,
@@ -22,7 +22,7 @@ pub enum Go {
     Pause,
 }
 
-impl<E: StreamEngine> End<E> {
+impl<E: StreamEngine> ConnectionEnd<E> {
     pub fn new(engine: E) -> Self {
         Self {
             engine,
