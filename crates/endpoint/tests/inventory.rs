@@ -1,6 +1,7 @@
 //! The inventory changes while others read and write, by each protocol over real sockets, and in
 //! this process.
 
+use crate::devices::Testing;
 use crate::served::{self, Served};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -11,7 +12,8 @@ use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::{
-    Access, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, SubsystemConfig,
+    Access, InventoryBuilder, InventoryError, LiveInventory, Namespace, NamespaceConfig,
+    SubsystemConfig,
 };
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, open};
@@ -65,6 +67,10 @@ impl Changing {
 
     fn urls(&self) -> Vec<String> {
         self.served.urls()
+    }
+
+    fn first(&self) -> Arc<Namespace> {
+        Arc::clone(self.inventory.now().namespace(&nqn(), Nsid(1)).unwrap())
     }
 
     fn change(
@@ -316,10 +322,10 @@ fn namespaces_of_hosts_in_this_process_come_grow_and_go_under_load() {
         assert_eq!(device.geometry().blocks, 2000);
         load.goes_on();
         // Another device with the same data: nobody notices.
-        let (uuid, far) = (device.identity().uuid, ram());
+        let (uuid, was) = (device.identity().uuid, Arc::clone(&served.first().device));
         served.change(|builder| {
-            let copy = NamespaceConfig { uuid, ..NamespaceConfig::named(far, "first") };
-            builder.replace_namespace(&nqn(), Nsid(1), copy)
+            let over = NamespaceConfig::named(Testing::over(was), "first");
+            builder.replace_namespace(&nqn(), Nsid(1), NamespaceConfig { uuid, ..over })
         });
         load.goes_on();
         served.deny();

@@ -14,6 +14,7 @@ mod faults;
 mod hanging;
 mod host_limits;
 mod hostile;
+mod in_process;
 mod inventory;
 mod keep_alive;
 mod linger;

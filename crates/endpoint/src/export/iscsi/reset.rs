@@ -318,3 +318,6 @@ fn tell_overdue(wait: &Wait) {
         ticket.issuer.post(Message::Own(Told::Overdue(ticket.number)));
     }
 }
+
+#[cfg(test)]
+mod tests;

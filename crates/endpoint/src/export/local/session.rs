@@ -148,7 +148,8 @@ impl Session {
     /// session, for which the command may have to wait.
     fn execute(&mut self, tag: Tag) {
         let name = u64::from(tag.0);
-        let (Some(op), Some(view)) = (self.commands.get_mut(name), &self.view) else { return };
+        let Some(view) = &self.view else { return self.finish(tag, not_sent(StatusKind::Gone)) };
+        let Some(op) = self.commands.get_mut(name) else { return };
         let reads = matches!(op.kind, OpKind::Read | OpKind::Compare);
         let effect = if reads { Effect::Reads } else { Effect::Writes };
         if !self.allowed.allows(&view.namespace, effect, || self.opened.registrant()) {
@@ -371,9 +372,18 @@ impl Session {
 
     /// Gives the device back: the connection has ended, and the caller may keep its queue.
     pub fn release(&mut self) {
+        // Whoever would wait for what it is told must not.
+        self.mailbox = Arc::default();
         self.meter = None;
         self.side.follow(&[None], &self.on, self.id);
         let _ = self.pass();
+    }
+}
+
+impl Drop for Session {
+    /// The loop ends.
+    fn drop(&mut self) {
+        self.commands.drain().for_each(Op::give_up);
     }
 }
 
