@@ -18,14 +18,14 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use contestant::{Ceiling, Contestant, Custom, Weft};
 use point::{POINTS, Point};
 use results::Results;
 use rounds::Race;
 use setting::Setting;
-use table::Table;
+use table::Section;
 
 /// What to measure, and where to write it.
 #[derive(Args)]
@@ -125,13 +125,6 @@ impl RaceArgs {
             .map(|(_, name, measure)| (name, measure))
             .collect()
     }
-}
-
-/// A part of the race: its tables, and all that was measured for the results file.
-struct Section {
-    name: &'static str,
-    tables: Vec<Table>,
-    data: Value,
 }
 
 /// Races.

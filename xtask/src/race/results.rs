@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{Section, table::Table};
+use super::table::{Section, Table};
 use crate::{machine, sh};
 
 /// The sections of the document, in order.

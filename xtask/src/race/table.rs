@@ -88,6 +88,16 @@ impl Table {
     }
 }
 
+/// A part of the race: its tables, and all that was measured for the results file.
+pub struct Section {
+    /// Its name in the results file.
+    pub name: &'static str,
+    /// What is shown.
+    pub tables: Vec<Table>,
+    /// What is kept.
+    pub data: Value,
+}
+
 /// Operations per second, with three significant digits: `683k`, `1.19M`.
 pub fn rate(iops: f64) -> String {
     match iops {

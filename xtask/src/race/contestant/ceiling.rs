@@ -10,7 +10,7 @@ use super::{
         sample::{Sample, until_done},
         setting::Setting,
     },
-    Contestant,
+    contender::Contestant,
 };
 
 /// How long a calibration measures, as a part of a measurement.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::{
     super::{point::Point, sample::Sample, setting::Setting},
-    Contestant,
+    contender::Contestant,
 };
 use crate::sh;
 

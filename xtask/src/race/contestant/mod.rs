@@ -2,26 +2,19 @@
 
 mod ceiling;
 mod command;
+mod contender;
 mod nbd;
 mod tgt;
 mod weft;
 
 use anyhow::Result;
 
-use super::{point::Point, sample::Sample, setting::Setting};
+use super::setting::Setting;
 
 pub use ceiling::Ceiling;
 pub use command::Custom;
+pub use contender::Contestant;
 pub use weft::{Target, Weft};
-
-/// A target with its initiator.
-pub trait Contestant {
-    /// Short name, as in the results.
-    fn name(&self) -> &str;
-
-    /// Measures a point once; none where it cannot do what the point asks for.
-    fn measure(&mut self, setting: &Setting, point: &Point) -> Result<Option<Sample>>;
-}
 
 /// The peers that are found on this machine, with lines that say what is missing for others.
 pub fn peers(setting: &Setting) -> (Vec<Box<dyn Contestant>>, Vec<String>) {

@@ -12,7 +12,8 @@ use super::{
         sample::{Cost, Sample},
         setting::Setting,
     },
-    Contestant, Target,
+    contender::Contestant,
+    weft::Target,
 };
 use crate::sh;
 

@@ -21,7 +21,8 @@ use super::{
         setting::Setting,
         statistics::Spread,
     },
-    Contestant, Target,
+    contender::Contestant,
+    weft::Target,
 };
 use crate::sh;
 

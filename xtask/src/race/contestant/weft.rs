@@ -10,7 +10,7 @@ use super::{
         sample::{Cost, Sample},
         setting::Setting,
     },
-    Contestant,
+    contender::Contestant,
 };
 
 /// A running `weft serve`.

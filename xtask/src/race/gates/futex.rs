@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     super::{contestant::Target, process, setting::Setting},
-    Check,
+    check::Check,
 };
 use crate::sh::{self, Missing};
 

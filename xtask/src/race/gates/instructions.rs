@@ -11,7 +11,7 @@ use std::{env, fs, path::Path, path::PathBuf, process::Command};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::Check;
+use super::check::Check;
 use crate::sh::{self, Missing};
 
 /// Instructions that are tolerated beyond the baseline.

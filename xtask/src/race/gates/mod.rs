@@ -4,6 +4,7 @@
 //! System calls and copies for each operation depend on what happens to arrive together, and so on
 //! the machine's load: they are counted in virtual time, by a test of `endpoint` (`sim/counts.rs`).
 
+mod check;
 mod futex;
 mod instructions;
 mod program;
@@ -12,25 +13,9 @@ use anyhow::Result;
 
 use super::setting::Setting;
 use crate::sh::Missing;
+use check::Check;
 
 pub use futex::futexes;
-
-/// One comparison.
-pub struct Check {
-    /// What was counted.
-    pub what: String,
-    /// What was found, and what may be.
-    pub found: String,
-    /// Whether that is good enough.
-    pub good: bool,
-}
-
-impl Check {
-    /// That `found` is at most `limit`.
-    pub fn at_most(what: String, found: f64, limit: f64, unit: &str) -> Self {
-        Self { what, found: format!("{found:.3} {unit}, at most {limit:.3}"), good: found <= limit }
-    }
-}
 
 /// A gate: its name, and how it is tried.
 type Gate = (&'static str, fn(&Setting) -> Result<Vec<Check>>);

@@ -13,7 +13,7 @@ use goblin::elf::{
 };
 use serde_json::{Value, json};
 
-use super::{super::setting::Setting, Check, instructions::rustc};
+use super::{super::setting::Setting, check::Check, instructions::rustc};
 use crate::sh::{self, Missing};
 
 /// Bytes that are tolerated beyond the baseline, as a part of it.

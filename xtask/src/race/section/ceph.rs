@@ -13,14 +13,13 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::super::{
-    Section,
     contestant::Target,
     point::{CEPH, Point},
     process::{self, Process, cpu_of},
     sample::Sample,
     setting::Setting,
     statistics::Spread,
-    table::{Table, micros, rate},
+    table::{Section, Table, micros, rate},
 };
 use crate::sh::{self, Missing};
 

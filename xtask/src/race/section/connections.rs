@@ -5,11 +5,10 @@ use serde_json::json;
 
 use super::{
     super::{
-        Section,
         contestant::Target,
         setting::Setting,
         statistics::Spread,
-        table::{Table, rate},
+        table::{Section, Table, rate},
     },
     Hosts, iops, reads,
 };

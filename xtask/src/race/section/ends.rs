@@ -5,7 +5,10 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::super::{Section, setting::Setting, table::Table};
+use super::super::{
+    setting::Setting,
+    table::{Section, Table},
+};
 use crate::sh::{self, Missing};
 
 /// Runs the case and reads its last lines.

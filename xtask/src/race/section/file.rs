@@ -7,13 +7,12 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        Section,
         contestant::Target,
         process,
         sample::{Cost, Sample},
         setting::Setting,
         statistics::Spread,
-        table::{Table, micros, rate},
+        table::{Section, Table, micros, rate},
     },
     reads,
 };

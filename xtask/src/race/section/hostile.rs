@@ -3,16 +3,15 @@
 mod peers;
 mod socket;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::{
     super::{
-        Section,
         contestant::Target,
         setting::Setting,
         statistics::Spread,
-        table::{Table, rate},
+        table::{Section, Table, rate},
     },
     iops, reads,
 };
@@ -131,10 +130,4 @@ fn row(protocol: Protocol, manner: Manner, place: &str, found: &Found) -> Vec<St
     let memory = format!("{before:.0} → {most:.0} MiB");
     let [protocol, manner, place] = [protocol.text(), manner.text(), place].map(str::to_owned);
     vec![protocol, manner, place, median(&found.alone), median(&found.beside), ratio, memory]
-}
-
-/// The part of a URL between `://` and the next slash, and what follows.
-fn split_url(url: &str) -> Result<(&str, &str)> {
-    let rest = url.split_once("://").context("no URL")?.1;
-    Ok(rest.split_once('/').unwrap_or((rest, "")))
 }

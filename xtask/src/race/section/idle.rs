@@ -7,16 +7,15 @@ use serde_json::json;
 
 use super::{
     super::{
-        Section,
         contestant::{Ceiling, Target},
         point::POINTS,
         process::Process,
         sample::Sample,
         setting::Setting,
         statistics::Spread,
-        table::{Table, micros, rate},
+        table::{Section, Table, micros, rate},
     },
-    Hosts, reads,
+    Hosts, reads, row,
 };
 
 /// Hosts that are connected.
@@ -155,18 +154,8 @@ fn waiting(setting: &Setting) -> Result<(Table, serde_json::Value)> {
         ),
         &["waiting", "p50", "p99", "operations per second"],
     );
-    let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| {
-        Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median)
-    };
     for (name, samples) in [("adaptive", &adaptive), ("--poll at both ends", &polling)] {
-        let latency =
-            |at: usize| micros(median(samples, &|s| s.latency_us.map_or(0.0, |all| all[at])));
-        table.rows.push(vec![
-            name.into(),
-            latency(0),
-            latency(1),
-            rate(median(samples, &|s| s.iops)),
-        ]);
+        table.rows.push(row(name, samples));
     }
     let ratios =
         adaptive.iter().zip(&polling).map(|(adaptive, polling)| polling.iops / adaptive.iops);

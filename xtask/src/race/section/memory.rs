@@ -6,7 +6,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{
-    super::{Section, contestant::Target, process, setting::Setting, table::Table},
+    super::{
+        contestant::Target,
+        process,
+        setting::Setting,
+        table::{Section, Table},
+    },
     Hosts,
 };
 

@@ -15,7 +15,14 @@ pub mod tls;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::{contestant::Target, process::Process, setting::Setting};
+use super::{
+    contestant::Target,
+    process::Process,
+    sample::Sample,
+    setting::Setting,
+    statistics::Spread,
+    table::{micros, rate},
+};
 
 /// Idle hosts on a target: processes that hold associations and ask nothing.
 struct Hosts(Vec<Process>);
@@ -71,4 +78,12 @@ fn iops(report: &Value) -> f64 {
         .flatten()
         .filter_map(|job| job["read"]["iops"].as_f64())
         .sum()
+}
+
+/// A row of medians: the 50th and 99th percentile of the latency, and the rate.
+fn row(name: &str, samples: &[Sample]) -> Vec<String> {
+    let median =
+        |of: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median);
+    let latency = |at: usize| micros(median(&|s| s.latency_us.map_or(0.0, |all| all[at])));
+    vec![name.into(), latency(0), latency(1), rate(median(&|s| s.iops))]
 }

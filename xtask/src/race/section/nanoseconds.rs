@@ -13,11 +13,10 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        Section,
         contestant::Target,
         sample::Cost,
         setting::Setting,
-        table::{Table, rate},
+        table::{Section, Table, rate},
     },
     iops, reads,
 };

@@ -6,15 +6,14 @@ use serde_json::json;
 
 use super::{
     super::{
-        Section,
         contestant::{Ceiling, Target},
         point::POINTS,
         sample::Sample,
         setting::Setting,
         statistics::Spread,
-        table::{Table, micros, rate},
+        table::{Section, Table},
     },
-    reads,
+    reads, row,
 };
 
 /// Measures weft and the blocking ceiling in turn.
@@ -37,18 +36,8 @@ pub fn run(setting: &Setting) -> Result<Section> {
         ),
         &["what", "p50, µs", "p99, µs", "operations per second"],
     );
-    let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| {
-        Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median)
-    };
     for (name, samples) in [("the ceiling, blocking", &blocking), ("weft", &weft)] {
-        let latency =
-            |at: usize| micros(median(samples, &|s| s.latency_us.map_or(0.0, |all| all[at])));
-        table.rows.push(vec![
-            name.into(),
-            latency(0),
-            latency(1),
-            rate(median(samples, &|s| s.iops)),
-        ]);
+        table.rows.push(row(name, samples));
     }
     let share =
         Spread::of(weft.iter().zip(&blocking).map(|(weft, ceiling)| weft.iops / ceiling.iops))

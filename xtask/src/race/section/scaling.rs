@@ -5,13 +5,12 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        Section,
         contestant::Target,
         gates::futexes,
         process,
         setting::Setting,
         statistics::Spread,
-        table::{Table, rate},
+        table::{Section, Table, rate},
     },
     iops, reads,
 };

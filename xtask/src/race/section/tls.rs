@@ -8,14 +8,13 @@ use serde_json::json;
 
 use super::{
     super::{
-        Section,
         contestant::{Ceiling, Target},
         point::{POINTS, Point},
         process,
         sample::Sample,
         setting::Setting,
         statistics::Spread,
-        table::{Table, micros, rate},
+        table::{Section, Table, micros, rate},
     },
     Hosts,
 };

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::{socket, split_url};
+use super::socket::{self, split_url};
 
 /// Bytes of each of their reads and writes, and blocks of 512 bytes.
 const BYTES: u32 = 1 << 20;

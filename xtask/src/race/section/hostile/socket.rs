@@ -16,6 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[cfg(target_os = "linux")]
 const RECEIVE_BYTES: usize = 16 << 10;
 
+/// The part of a URL between `://` and the next slash, and what follows.
+pub(super) fn split_url(url: &str) -> Result<(&str, &str)> {
+    let rest = url.split_once("://").context("no URL")?.1;
+    Ok(rest.split_once('/').unwrap_or((rest, "")))
+}
+
 /// Connects from `address`.
 #[cfg(target_os = "linux")]
 pub fn connect(from: &str, to: SocketAddr) -> Result<TcpStream> {
