@@ -1,8 +1,6 @@
 //! The messages between a study and its agents: whatever a peer sends, it is taken whole, refused,
 //! or waited for, and what it says it measured can be summed up.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use weft_bench::agents::{Answer, Request, least, merged, message};
 use weft_bench::limits::{AGENT_FIRST_BYTES_MAX, AGENT_MESSAGE_BYTES_MAX};
 use weft_bench::workload::JobSpec;
@@ -16,7 +14,7 @@ const GEOMETRY: Geometry = Geometry {
     atomic: Atomicity::ONE_BLOCK,
 };
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     if let Ok(Some((request, length))) = message::decode::<Request>(bytes, AGENT_FIRST_BYTES_MAX) {
         assert!(length <= bytes.len() && length <= AGENT_FIRST_BYTES_MAX + message::LENGTH_BYTES);
         if let Request::Prepare { order } = &request {
@@ -33,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(least(all).len(), 1);
         }
     }
-});
+}
 
 /// What was understood is understood again.
 fn check<M: serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(

@@ -1,9 +1,7 @@
 //! DH-HMAC-CHAP: both ends, each in the hands of a peer that sends arbitrary messages among those
 //! that the other end sends. Whoever does not know the secret is never let in, and texts of secrets
 //! that are read are written again alike.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use weft_fuzz::Input;
 use weft_proto::nvme::auth::{
     Concatenation, ControllerAuthentication, ControllerKeys, Group, Hash, HostAuthentication,
@@ -29,14 +27,19 @@ fn groups(input: &mut Input) -> Vec<Group> {
     if input.one_in(32) { vec![Group::Ffdhe2048, Group::Null] } else { vec![Group::Null] }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// What is read as a secret or a key is written alike.
+fn check_text(text: &str) {
+    if let Ok(secret) = Secret::parse(text) {
+        assert_eq!(secret.text().as_str(), text.trim());
+    }
+    if let Ok(key) = InterchangeKey::parse(text) {
+        assert_eq!(key.text().as_str(), text.trim());
+    }
+}
+
+pub fn run(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        if let Ok(secret) = Secret::parse(text) {
-            assert_eq!(secret.text().as_str(), text.trim());
-        }
-        if let Ok(key) = InterchangeKey::parse(text) {
-            assert_eq!(key.text().as_str(), text.trim());
-        }
+        check_text(text);
     }
     let mut input = Input::new(bytes);
     let is_right = input.flag();
@@ -92,4 +95,4 @@ fuzz_target!(|bytes: &[u8]| {
             return;
         }
     }
-});
+}

@@ -1,9 +1,7 @@
 //! What a gateway reads from the cluster: the group's record, the beats of other gateways, the
 //! reservations of a namespace, and a server's own file of them. Whatever is read is written again
 //! and read as the same, within the bounds of what is stored.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use uuid::Uuid;
 use weft_endpoint::reservations::{decode, encode};
 use weft_group::limits::{GATEWAYS_MAX, RECORD_BYTES_MAX, RESERVATION_RECORD_BYTES_MAX};
@@ -13,7 +11,7 @@ use weft_group::{Beat, FORMAT, Record};
 const NAMESPACE: Uuid = Uuid::from_bytes([7; 16]);
 const LIFE: u64 = 5;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     if let Ok(record) = Record::parse(bytes) {
         assert!(
             record.gateways.len() <= usize::from(GATEWAYS_MAX)
@@ -38,4 +36,4 @@ fuzz_target!(|bytes: &[u8]| {
     {
         assert_eq!(decode(&encode(&state, NAMESPACE), NAMESPACE), Ok(state));
     }
-});
+}

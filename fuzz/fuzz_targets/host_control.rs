@@ -1,10 +1,8 @@
 //! The host's side of an association with a controller that answers right, wrong, late or never.
-#![no_main]
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use libfuzzer_sys::fuzz_target;
 use weft_fuzz::Input;
 use weft_fuzz::fake::{Fake, Reply};
 use weft_fuzz::world::{World, config, discovery_config};
@@ -19,7 +17,7 @@ use weft_proto::nvme::types::{Cid, Cntlid, Qid};
 /// How often time moves on, at most.
 const STEPS: usize = 200;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let input = Rc::new(RefCell::new(Input::new(bytes)));
     let choices = Rc::clone(&input);
     let discovery = input.borrow_mut().one_in(4);
@@ -51,7 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         world.run();
     }
-});
+}
 
 /// One that has access states, and can reset others.
 fn with_access_states(mut fake: Fake) -> Fake {

@@ -1,8 +1,6 @@
 //! The host's end of a connection with commands of all kinds outstanding, fed arbitrary PDUs and
 //! bytes cut arbitrarily.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use weft_fuzz::support::pair::{READ, command};
 use weft_fuzz::support::raw::Raw;
 use weft_fuzz::support::{ConnectionEnd, Next};
@@ -15,7 +13,7 @@ const ENTRIES: u16 = 8;
 /// Which commands were submitted and not answered.
 type Outstanding = [bool; ENTRIES as usize];
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let digests = digests(&mut input);
     let config = HostConfig {
@@ -43,10 +41,14 @@ fuzz_target!(|bytes: &[u8]| {
         }
         stream = if input.one_in(8) { input.bytes(64) } else { pdu(&mut input, digests) };
     }
-});
+}
 
 /// Submits some commands.
-fn submit(end: &mut ConnectionEnd<HostConnection>, outstanding: &mut Outstanding, input: &mut Input) {
+fn submit(
+    end: &mut ConnectionEnd<HostConnection>,
+    outstanding: &mut Outstanding,
+    input: &mut Input,
+) {
     for _ in 0..input.below(4) {
         let bytes = input.below(1024) as u32 * 4;
         let data = input.pick(&[

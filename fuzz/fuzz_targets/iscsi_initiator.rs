@@ -1,10 +1,8 @@
 //! The initiator's end of an iSCSI session with commands of all kinds outstanding, fed arbitrary
 //! PDUs and bytes cut arbitrarily, before, during and after login. Each command ends at most once,
 //! and nothing that was given up is moved.
-#![no_main]
 
 use core::time::Duration;
-use libfuzzer_sys::fuzz_target;
 use weft_fuzz::support::{ConnectionEnd, Next};
 use weft_fuzz::{Input, digests};
 use weft_proto::iscsi::chap::Credentials;
@@ -13,7 +11,7 @@ use weft_proto::iscsi::initiator::{
     Command, CommandData, Initiator, InitiatorConfig, InitiatorEvent,
 };
 use weft_proto::iscsi::pdu::{
-    Isid, LoginFlags, LoginResponse, Lun, Opcode, LoginStage, TaskTag, padding,
+    Isid, LoginFlags, LoginResponse, LoginStage, Lun, Opcode, TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::text::Name;
@@ -22,10 +20,10 @@ use weft_proto::stream::StreamEngine;
 /// Commands outstanding, at most.
 const ENTRIES: u16 = 8;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     Session::new(&mut input).run(&mut input);
-});
+}
 
 struct Session {
     end: ConnectionEnd<Initiator>,

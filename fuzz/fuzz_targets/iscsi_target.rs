@@ -1,18 +1,16 @@
 //! The target's end of an iSCSI connection with commands of all kinds under way, fed arbitrary PDUs
 //! and bytes cut arbitrarily, before, during and after login. What is asked of the layer above is
 //! answered early, late or never; nothing that was given up is written to.
-#![no_main]
 
 use core::time::Duration;
-use libfuzzer_sys::fuzz_target;
 use std::sync::Arc;
 use weft_fuzz::support::{ConnectionEnd, Next};
 use weft_fuzz::{Input, digests};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::pdu::{
-    CommandFlags, Isid, LoginFlags, LoginRequest, LoginStatus, Opcode, LoginStage, TaskResult, TaskTag,
-    padding,
+    CommandFlags, Isid, LoginFlags, LoginRequest, LoginStage, LoginStatus, Opcode, TaskResult,
+    TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::target::{
@@ -27,10 +25,10 @@ const DATA_MAX: u32 = 4096;
 
 const TARGET: &str = "iqn.2026-01.example.weft:target";
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     Session::new(&mut input).run(&mut input);
-});
+}
 
 struct Session {
     end: ConnectionEnd<TargetConnection>,

@@ -1,14 +1,12 @@
 //! Texts, keys, binary values and names of iSCSI, from arbitrary bytes: what is read is written
 //! again alike, and negotiation keeps to the ranges of the standard.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use weft_proto::iscsi::chap;
 use weft_proto::iscsi::text::{
     Key, Name, Offer, Parameters, Writer, binary, negotiate, pairs, settle,
 };
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let Ok(read) = pairs(bytes).collect::<Result<Vec<_>, _>>() else { return };
     let mut writer = Writer::default();
     let (ours, mut there, mut here) =
@@ -42,4 +40,4 @@ fuzz_target!(|bytes: &[u8]| {
         );
     }
     assert_eq!(pairs(writer.text()).collect::<Result<Vec<_>, _>>(), Ok(read));
-});
+}

@@ -1,12 +1,10 @@
 //! The client's end of an NBD connection, fed greetings, replies, chunks and noise cut arbitrarily,
 //! with reads and writes under way.
-#![no_main]
 
 #[path = "../../crates/proto/tests/nbd/connection_end.rs"]
 mod connection_end;
 
 use connection_end::{ConnectionEnd, Go};
-use libfuzzer_sys::fuzz_target;
 use weft_fuzz::Input;
 use weft_proto::nbd::client::Command;
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode};
@@ -16,7 +14,7 @@ use weft_proto::stream::Tag;
 /// Bytes of each read and write.
 const BYTES: u64 = 4096;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let form = input.pick(&[Form::Simple, Form::Structured, Form::Extended]);
     let config =
@@ -46,10 +44,15 @@ fuzz_target!(|bytes: &[u8]| {
         }
         message = if ready { reply(&mut input, form) } else { option_reply(&mut input) };
     }
-});
+}
 
 /// What was submitted is answered once, and only that.
-fn take(end: &mut ConnectionEnd<Client>, open: &mut Vec<Tag>, ready: &mut bool, event: ClientEvent) -> Go {
+fn take(
+    end: &mut ConnectionEnd<Client>,
+    open: &mut Vec<Tag>,
+    ready: &mut bool,
+    event: ClientEvent,
+) -> Go {
     match event {
         ClientEvent::StartTls => end.engine.secured(),
         ClientEvent::Ready => *ready = true,

@@ -1,6 +1,5 @@
 //! The server's end of an NBD connection, fed options, requests and noise cut arbitrarily, over a
 //! disk in memory.
-#![no_main]
 
 #[path = "../../crates/proto/tests/nbd/connection_end.rs"]
 mod connection_end;
@@ -8,12 +7,11 @@ mod connection_end;
 #[allow(dead_code, reason = "the client has a target of its own")]
 mod pair;
 
-use libfuzzer_sys::fuzz_target;
 use pair::{Target, exports, info};
 use weft_fuzz::Input;
 use weft_proto::nbd::ServerConfig;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let config =
         ServerConfig { tls: input.one_in(8), requests_max: 4, ..ServerConfig::new(exports()) };
@@ -39,7 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         assert!(target.end.engine.outstanding() <= 4);
     }
-});
+}
 
 fn option(input: &mut Input) -> Vec<u8> {
     if input.one_in(16) {

@@ -1,13 +1,11 @@
 //! Headers of PDUs in both directions: what was understood is written down the same way again.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use weft_proto::nvme_tcp::pdu::{
     CommonHeader, IcReq, IcResp, Transfer, decode_capsule_cmd, decode_capsule_resp,
     encode_capsule_cmd, encode_capsule_resp,
 };
 
-fuzz_target!(|bytes: [u8; 128]| {
+pub fn run(bytes: [u8; 128]) {
     let Some(common) = bytes.first_chunk() else { return };
     let common = CommonHeader::decode(common);
     assert_eq!(common.encode(), bytes[..8]);
@@ -30,4 +28,4 @@ fuzz_target!(|bytes: [u8; 128]| {
         let cqe = decode_capsule_resp(header);
         assert_eq!(decode_capsule_resp(&encode_capsule_resp(common, &cqe)), cqe);
     }
-});
+}

@@ -1,10 +1,8 @@
 //! The host's end of an RDMA queue pair with commands of all kinds outstanding: any responses, keys
 //! and completions.
-#![no_main]
 
 use std::time::Duration;
 
-use libfuzzer_sys::fuzz_target;
 use weft_fuzz::Input;
 use weft_fuzz::rdma::{Posted, limits};
 use weft_fuzz::support::pair::{READ, command};
@@ -28,7 +26,7 @@ struct Scene {
     now: Duration,
 }
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let config = HostConfig {
         queue_entries: ENTRIES,
@@ -57,7 +55,7 @@ fuzz_target!(|bytes: &[u8]| {
         scene.work(&mut input);
     }
     scene.end();
-});
+}
 
 impl Scene {
     fn step(&mut self, input: &mut Input) {

@@ -1,13 +1,11 @@
 //! The controller's end of an RDMA queue pair: any private data, capsules and completions, under a
 //! layer above that does all that it may.
-#![no_main]
 
 use std::time::Duration;
 
-use libfuzzer_sys::fuzz_target;
 use weft_fuzz::Input;
 use weft_fuzz::rdma::{Posted, limits};
-use weft_fuzz::rdma_layer::{Layer, CommandStage};
+use weft_fuzz::rdma_layer::{CommandStage, Layer};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
@@ -28,7 +26,7 @@ struct Scene {
     now: Duration,
 }
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut config = TargetConfig {
         receives: ENTRIES,
@@ -68,7 +66,7 @@ fuzz_target!(|bytes: &[u8]| {
         scene.work();
     }
     scene.end();
-});
+}
 
 impl Scene {
     fn step(&mut self, input: &mut Input) {

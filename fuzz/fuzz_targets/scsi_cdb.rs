@@ -1,12 +1,10 @@
 //! A SCSI target with a disk in memory: arbitrary CDBs and data from several hosts, faults of the
 //! disk, resets, and hosts that come and go. Each command ends, no request leaves the disk, and no
 //! response is longer than what was allocated for it. Then a probe is given arbitrary answers.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use weft_fuzz::{Input, Scsi, scsi_probe};
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     if input.one_in(4) {
         return scsi_probe(&mut input);
@@ -15,4 +13,4 @@ fuzz_target!(|bytes: &[u8]| {
     while !input.is_empty() {
         scsi.step(&mut input);
     }
-});
+}

@@ -1,8 +1,6 @@
 //! Data structures of a controller's making: Identify, log pages with the discovery log, Connect's
 //! data. What was understood is written down the same way again.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::identify::{
     CommandSetCombinations, ControllerList, IdentifyController, IdentifyIndependentNamespace,
@@ -31,7 +29,7 @@ macro_rules! stable {
     };
 }
 
-fuzz_target!(|input: (u8, &[u8])| {
+pub fn run(input: (u8, &[u8])) {
     let (kind, bytes) = input;
     // Structures have up to 4096 bytes; the fuzzer need not find each of the zeroes.
     let mut padded = bytes.to_vec();
@@ -54,4 +52,4 @@ fuzz_target!(|input: (u8, &[u8])| {
             .map(|(_, namespaces)| namespaces.count());
         assert!(named.sum::<usize>() <= bytes.len() / 4);
     }
-});
+}

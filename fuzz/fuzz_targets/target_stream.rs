@@ -1,8 +1,6 @@
 //! The controller's end of a connection, fed arbitrary PDUs and bytes cut arbitrarily, under a
 //! layer above that does all that it may.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use weft_fuzz::support::raw::Raw;
 use weft_fuzz::support::{ConnectionEnd, Next};
 use weft_fuzz::{Input, digests, pdu};
@@ -15,7 +13,7 @@ use weft_proto::stream::Tag;
 /// Commands that the layer above has and did nothing with yet.
 type Held = Vec<(Tag, Sqe)>;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let digests = digests(&mut input);
     let config = TargetConfig {
@@ -44,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         stream = if input.one_in(8) { input.bytes(64) } else { pdu(&mut input, digests) };
     }
-});
+}
 
 /// Handles what has arrived; `false` when the connection is over.
 fn drain(end: &mut ConnectionEnd<TargetConnection>, held: &mut Held, input: &mut Input) -> bool {
@@ -75,7 +73,13 @@ fn drain(end: &mut ConnectionEnd<TargetConnection>, held: &mut Held, input: &mut
 }
 
 /// What the layer above does with a command.
-fn act(end: &mut ConnectionEnd<TargetConnection>, held: &mut Held, input: &mut Input, tag: Tag, sqe: Sqe) {
+fn act(
+    end: &mut ConnectionEnd<TargetConnection>,
+    held: &mut Held,
+    input: &mut Input,
+    tag: Tag,
+    sqe: Sqe,
+) {
     let bytes = sqe.sgl().length;
     match input.below(8) {
         0..4 => match end.engine.fetch(tag, bytes) {

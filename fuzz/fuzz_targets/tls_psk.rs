@@ -1,14 +1,12 @@
 //! Files of pre-shared keys, and the identities that hosts offer.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use weft_proto::nvme::auth::{InterchangeKey, Named, PskKeys};
 use weft_proto::nvme::types::Nqn;
 
 const KEYS: &str = "nqn.host NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:\n\
                     NVMeTLSkey-1:02:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwP/w0S89ELi3W2LxIcLXVsDn8kXZQ==:\n";
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     // What is found is what was asked for.
     let keys = PskKeys::parse(KEYS).unwrap();
     if let Some(found) = keys.find(bytes) {
@@ -26,4 +24,4 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(keys.find(offered.text.as_bytes()).is_some());
         }
     }
-});
+}

@@ -1,14 +1,12 @@
 //! What people type: URLs, sizes and durations. What was understood is written down so that it
 //! means the same.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use weft_block::grammar::{self, List};
 use weft_block::units::{format_size, parse_duration, parse_size};
 use weft_endpoint::url::nbd::NbdUrl;
 use weft_endpoint::url::{HostPort, NVME_TCP_PORT, NvmeUrl};
 
-fuzz_target!(|text: &str| {
+pub fn run(text: &str) {
     if let Ok(address) = HostPort::parse(text, NVME_TCP_PORT) {
         assert_eq!(HostPort::parse(&address.to_string(), 1).ok(), Some(address));
     }
@@ -36,4 +34,4 @@ fuzz_target!(|text: &str| {
         assert_eq!(parse_size(&format_size(bytes)).ok(), Some(bytes));
     }
     let _ = parse_duration(text);
-});
+}

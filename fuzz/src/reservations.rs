@@ -12,7 +12,7 @@ use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Id128, Lba, Nsid};
 use weft_proto::reservation::{
-    Access, Action, Check, Kind, Refusal, Registrant, Reservations, ReservationState,
+    Access, Action, Check, Kind, Refusal, Registrant, ReservationState, Reservations,
 };
 use weft_proto::scsi::cdb::{Command, Extent};
 use weft_proto::scsi::initiator::parameters::reserve_out;

@@ -1,9 +1,9 @@
 //! `cargo xtask fuzz`: libFuzzer on stable Rust.
 //!
-//! A fuzz target is a program in `fuzz/fuzz_targets`. The compiler puts in the coverage counters
-//! that steer libFuzzer when it is told to run LLVM's own pass for them; that needs neither a
-//! nightly compiler nor another tool. The address sanitizer would need both, and finds nothing
-//! where unsafe code is forbidden.
+//! A fuzz target is a module in `fuzz/fuzz_targets`, and all are one program, which is linked once.
+//! The compiler puts in the coverage counters that steer libFuzzer when it is told to run LLVM's own
+//! pass for them; that needs neither a nightly compiler nor another tool. The address sanitizer
+//! would need both, and finds nothing where unsafe code is forbidden.
 
 use std::{
     env, fs,
@@ -17,7 +17,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 
 use crate::{debian, sh, times};
@@ -28,6 +28,11 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// The program of all targets, its source, and what names a target in its environment.
+const PROGRAM: &str = "weft-fuzz";
+const SOURCE: &str = "main";
+const TARGET: &str = "WEFT_FUZZ_TARGET";
 
 /// Maximum seconds for an input; a slower one is a finding.
 const INPUT_LIMIT_S: u32 = 10;
@@ -73,14 +78,14 @@ pub enum Task {
 pub fn run(task: &Task) -> Result<ExitCode> {
     match task {
         Task::List => targets()?.iter().for_each(|target| println!("{target}")),
-        Task::Build => build(&[])?,
+        Task::Build => build()?,
         Task::Run { target, seconds, args } => {
-            build(&["--bin", target])?;
+            build()?;
             fuzz(target, *seconds, args, None)?;
         }
         Task::Smoke { seconds } => return smoke(*seconds),
         Task::Keep { target } => {
-            build(&["--bin", target])?;
+            build()?;
             let (kept, gathered) = (kept(target), gathered(target));
             fs::create_dir_all(&kept)?;
             sh::run(program(target)?.arg("-set_cover_merge=1").args([&kept, &gathered]))?;
@@ -91,7 +96,7 @@ pub fn run(task: &Task) -> Result<ExitCode> {
 
 /// Builds and runs all targets, one per CPU at a time; a finding in one does not stop the others.
 fn smoke(seconds: u32) -> Result<ExitCode> {
-    build(&[])?;
+    build()?;
     let targets = targets()?;
     let (next, findings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
@@ -139,12 +144,14 @@ fn targets() -> Result<Vec<String>> {
         }
     }
     ensure!(!names.is_empty(), "fuzz/fuzz_targets is empty");
+    names.retain(|name| name != SOURCE);
     names.sort();
     Ok(names)
 }
 
-/// Builds targets with counters. Naming the target triple keeps the counters out of build scripts.
-fn build(args: &[&str]) -> Result<()> {
+/// Builds the targets with counters. Naming the target triple keeps the counters out of build
+/// scripts.
+fn build() -> Result<()> {
     if !sh::have("c++") && !sh::have("g++") {
         debian::install(&["g++"])?;
     }
@@ -153,7 +160,6 @@ fn build(args: &[&str]) -> Result<()> {
         .args(["--release", "--manifest-path", "fuzz/Cargo.toml"])
         .args(["--target", &machine()?, "--target-dir"])
         .arg(target_dir())
-        .args(args)
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", COVERAGE);
     sh::run(&mut cargo)
@@ -186,13 +192,13 @@ fn fuzz(target: &str, seconds: u32, args: &[String], log: Option<&fs::File>) -> 
     })
 }
 
-/// The program of a target.
+/// The program, for a target.
 fn program(target: &str) -> Result<Command> {
-    let path = target_dir().join(machine()?).join("release").join(target);
-    if !path.exists() {
-        bail!("there is no fuzz target {target}: see `cargo xtask fuzz list`");
-    }
-    Ok(Command::new(path))
+    let is_known = targets()?.iter().any(|known| known == target);
+    ensure!(is_known, "there is no fuzz target {target}: see `cargo xtask fuzz list`");
+    let mut command = Command::new(target_dir().join(machine()?).join("release").join(PROGRAM));
+    command.env(TARGET, target);
+    Ok(command)
 }
 
 /// The inputs in the repository.
