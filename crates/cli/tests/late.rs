@@ -3,13 +3,18 @@
 //! elsewhere. Those of hosts that still wait are.
 #![cfg(target_os = "linux")]
 
-use crate::nvme::NvmeHost;
-use crate::support::iscsi::Initiator;
-use crate::support::{Scratch, Server};
-use crate::wire;
+#[path = "../../endpoint/tests/reservations/nvme.rs"]
+mod nvme;
+mod support;
+#[path = "../../endpoint/tests/common/wire.rs"]
+mod wire;
+
+use nvme::NvmeHost;
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
+use support::iscsi::Initiator;
+use support::{Scratch, Server};
 use weft_endpoint::{ConnectOptions, Disk};
 use weft_proto::nvme::status::Status;
 use weft_testing::wait::until;

@@ -18,7 +18,6 @@ mod iscsi_conformance;
 mod iscsi_login;
 mod iscsi_tools;
 mod killed;
-mod late;
 mod limitations;
 mod manage;
 mod many_jobs;
