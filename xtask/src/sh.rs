@@ -1,7 +1,9 @@
 //! Running other programs: how they are started, and how their failure is told.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
@@ -10,6 +12,9 @@ use anyhow::{Context, Result, bail};
 
 /// The exit status that means "this machine cannot run it", as in automake and nbdkit.
 pub const SKIPPED: u8 = 77;
+
+/// What cargo tells a program of its package, besides variables that begin with `CARGO_PKG_`.
+const PACKAGE: [&str; 3] = ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_LINKS", "OUT_DIR"];
 
 /// The error of a task if the machine lacks something; `main` turns it into [`SKIPPED`].
 #[derive(Debug)]
@@ -43,6 +48,13 @@ pub fn target_dir() -> PathBuf {
 pub fn cargo(subcommand: &str) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.arg(subcommand).current_dir(root());
+    // Cargo tells the programs that it starts of their package. A build script that asks for these
+    // variables (ring's does) runs again for other values, and what depends on it is built again.
+    let is_of_package = |name: &OsString| {
+        name.to_str().is_some_and(|it| it.starts_with("CARGO_PKG_") || PACKAGE.contains(&it))
+    };
+    let names = env::vars_os().map(|(name, _)| name).filter(is_of_package);
+    names.for_each(|name| _ = command.env_remove(name));
     command
 }
 

@@ -152,7 +152,18 @@ pub fn weft() -> &'static PathBuf {
 
 /// Builds weft and returns where it is.
 fn build_weft() -> PathBuf {
-    let output = Command::new(env!("CARGO"))
+    let mut cargo = Command::new(env!("CARGO"));
+    // What cargo tells this program of its package has some build scripts run again: see
+    // `xtask/src/sh.rs`.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CARGO_PKG_") {
+            cargo.env_remove(name);
+        }
+    }
+    ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_LINKS", "OUT_DIR", "RUSTC_BOOTSTRAP"]
+        .iter()
+        .for_each(|name| _ = cargo.env_remove(name));
+    let output = cargo
         // With a test of all packages, so that features are those of the tests' run and nothing is
         // built twice.
         .args([
@@ -165,7 +176,6 @@ fn build_weft() -> PathBuf {
             "--message-format",
             "json-render-diagnostics",
         ])
-        .env_remove("RUSTC_BOOTSTRAP")
         .current_dir(files::root())
         .stderr(Stdio::inherit())
         .output()
