@@ -6,6 +6,7 @@ mod claims;
 mod commands;
 mod cycles;
 mod dependencies;
+mod examples;
 mod files;
 mod imports;
 mod layers;

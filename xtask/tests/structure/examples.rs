@@ -1,0 +1,43 @@
+//! Examples in the documentation of a crate are run as tests. Where there are none, cargo is told
+//! so, since looking for them takes as long as compiling the crate.
+
+use crate::{demand, files, layers};
+
+#[test]
+fn crates_with_examples_run_them() {
+    let sources = files::rust();
+    let mut faults = Vec::new();
+    for package in layers::packages() {
+        let targets = package["targets"].as_array().into_iter().flatten();
+        let Some(library) = targets.into_iter().find(|it| it["kind"][0] == "lib") else { continue };
+        let manifest = package["manifest_path"].as_str().expect("a package has a manifest");
+        let name = manifest.rsplit(['/', '\\']).nth(1).expect("it is in a directory");
+        let here = format!("crates/{name}/src/");
+        let mut of_crate = sources.iter().filter(|(path, _)| path.starts_with(&here));
+        let has_examples = of_crate.any(|(_, text)| has_example(text));
+        if library["doctest"].as_bool() != Some(has_examples) {
+            faults.push(format!("{manifest}: `doctest` of its library is not {has_examples}"));
+        }
+    }
+    demand("a crate has examples in its documentation, and `doctest` says so", faults);
+}
+
+/// Whether a comment of the documentation has a block of Rust.
+fn has_example(text: &str) -> bool {
+    let comments = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("///").or(line.strip_prefix("//!"))
+    });
+    let mut is_inside = false;
+    comments.filter_map(|line| line.trim_start().strip_prefix("```")).any(|language| {
+        is_inside = !is_inside;
+        is_inside && !["text", "sh", "console", "toml", "json"].contains(&language.trim())
+    })
+}
+
+#[test]
+fn examples_are_blocks_of_rust() {
+    assert!(has_example("/// ```\n/// run();\n/// ```\n"));
+    assert!(has_example("//! ```no_run\n//! run();\n//! ```\n"));
+    assert!(!has_example("/// ```text\n/// a  b\n/// ```\nlet fence = \"```\";\n"));
+}
