@@ -7,8 +7,8 @@ use clap::Args;
 
 use crate::{planted, sh};
 
-/// The first seed that `cargo xtask test` runs behind those that once failed, and how many: half a
-/// minute of one core. The commit fixes them, so that whoever runs it sees what its author saw.
+/// The first seed that `cargo xtask test` runs behind those that once failed, and how many: about a
+/// minute of one core, built as tests are. The commit fixes them, so that whoever runs it sees what its author saw.
 pub const TEST_SEEDS: [&str; 2] = ["40000000", "1200"];
 
 /// Fresh seeds of the long proof `sim`.
@@ -49,6 +49,9 @@ pub struct SimArgs {
     /// With --planted: only the bug of this name
     #[arg(long)]
     bug: Option<String>,
+    /// Build it as tests are: all of it is there when they are built, but it takes longer to run
+    #[arg(long)]
+    as_tests: bool,
     /// Go on after a failure
     #[arg(long)]
     keep_going: bool,
@@ -57,11 +60,12 @@ pub struct SimArgs {
 /// Builds the simulator with its profile, and becomes it.
 pub fn run(args: &SimArgs) -> Result<ExitCode> {
     if args.check {
-        return build("check", args.planted).map(|()| ExitCode::SUCCESS);
+        return build("check", args).map(|()| ExitCode::SUCCESS);
     }
-    build("build", args.planted)?;
+    build("build", args)?;
     let name = format!("weft-sim{}", std::env::consts::EXE_SUFFIX);
-    let mut simulator = Command::new(sh::target_dir().join("sim").join(name));
+    let profile = if args.as_tests { "debug" } else { "sim" };
+    let mut simulator = Command::new(sh::target_dir().join(profile).join(name));
     simulator.current_dir(sh::root()).args(["--commit", &commit()]);
     match args.seed {
         Some(seed) => simulator.args(["--seed", &seed.to_string()]),
@@ -92,9 +96,15 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
 }
 
 /// Builds or checks the simulator, with planted bugs or without.
-fn build(subcommand: &str, has_bugs: bool) -> Result<()> {
-    let mut cargo = if has_bugs { planted::cargo(subcommand)? } else { sh::cargo(subcommand) };
-    cargo.args(["--profile", "sim", "--locked", "--quiet", "-p", "weft-sim"]);
+fn build(subcommand: &str, args: &SimArgs) -> Result<()> {
+    let mut cargo = if args.planted { planted::cargo(subcommand)? } else { sh::cargo(subcommand) };
+    cargo.args(["--locked", "--quiet"]);
+    if args.as_tests {
+        // With a test of all packages, so that features are those that tests have.
+        cargo.args(["--workspace", "--bin", "weft-sim", "--test", "structure"]);
+    } else {
+        cargo.args(["--profile", "sim", "-p", "weft-sim"]);
+    }
     sh::run(&mut cargo)
 }
 

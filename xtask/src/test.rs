@@ -127,7 +127,17 @@ fn simulator() -> Result<Step> {
     chore(
         "sim",
         Turn::Builds,
-        &["sim", "--keep-going", "--from", from, "--count", count, "--jobs", &sh::cores()],
+        &[
+            "sim",
+            "--as-tests",
+            "--keep-going",
+            "--from",
+            from,
+            "--count",
+            count,
+            "--jobs",
+            &sh::cores(),
+        ],
     )
 }
 

@@ -20,7 +20,7 @@ const USUAL: [(&str, u32); 21] = [
     ("fuzz-build", 180),
     ("windows-build", 600),
     ("models", 50),
-    ("sim", 300),
+    ("sim", 100),
     ("clippy", 80),
     ("doc", 60),
     ("planted-build", 60),
