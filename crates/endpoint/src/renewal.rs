@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 type Read<T> = Box<dyn Fn() -> Result<T, String> + Send + Sync>;
 
 /// Something that is read again each time that it is needed. All clones are the same one.
-pub struct Renewed<T>(Arc<Inner<T>>);
+pub struct Renewed<T>(Arc<RenewalState<T>>);
 
-struct Inner<T> {
+struct RenewalState<T> {
     read: Read<T>,
     /// What was read last.
     last: Mutex<Option<T>>,
@@ -32,7 +32,7 @@ impl<T: Clone> Renewed<T> {
     /// Read by a function that must not wait, or tells why it cannot be read. It is called where
     /// connections are opened.
     pub fn new(read: impl Fn() -> Result<T, String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Inner { read: Box::new(read), last: Mutex::default() }))
+        Self(Arc::new(RenewalState { read: Box::new(read), last: Mutex::default() }))
     }
 
     /// What is there now. Where it cannot be read the log says why, and it is what was read last,

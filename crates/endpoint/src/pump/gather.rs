@@ -19,6 +19,7 @@ pub(super) struct Sending {
 }
 
 impl Sending {
+    #[inline]
     pub(super) fn new(list: Transmit) -> Self {
         Self { list, part: 0, sent: 0, header: 0 }
     }
@@ -104,6 +105,7 @@ impl Sending {
         }
     }
 
+    #[inline]
     pub(super) fn is_done(&self) -> bool {
         self.part == self.list.parts.len()
     }

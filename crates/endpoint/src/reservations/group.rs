@@ -29,13 +29,13 @@ pub(super) struct InGroup {
     store: Arc<dyn GroupStore>,
     common: Arc<Common>,
     is_loaded: AtomicBool,
-    inner: Mutex<Inner>,
+    inner: Mutex<EngineState>,
     /// Nobody takes inputs any more.
     idle: Condvar,
 }
 
 #[derive(Default)]
-struct Inner {
+struct EngineState {
     engine: Namespace<Answer, Done>,
     inputs: VecDeque<Input>,
     /// The thread that takes the inputs.
@@ -86,14 +86,14 @@ impl InGroup {
         self.put(Input::Follow(done));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, EngineState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(self: &Arc<Self>, input: Input) {
         let (mut inner, me) = (self.lock(), thread::current().id());
         if matches!(input, Input::Ended(..)) {
-            let is_anothers = |inner: &mut Inner| inner.busy.is_some_and(|busy| busy != me);
+            let is_anothers = |inner: &mut EngineState| inner.busy.is_some_and(|busy| busy != me);
             inner =
                 self.idle.wait_while(inner, is_anothers).unwrap_or_else(PoisonError::into_inner);
         }

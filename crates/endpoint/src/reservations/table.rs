@@ -23,12 +23,12 @@ pub struct ReservationTable(Arc<Table>);
 
 struct Table {
     known: Mutex<HashMap<Uuid, Arc<NamespaceReservations>>>,
-    place: Place,
+    place: StateStore,
     common: Arc<Common>,
 }
 
 /// Where states are kept.
-enum Place {
+enum StateStore {
     /// In this process alone.
     Nowhere,
     /// In files.
@@ -49,19 +49,19 @@ impl Default for ReservationTable {
 }
 
 impl ReservationTable {
-    fn at(place: Place) -> Self {
+    fn at(place: StateStore) -> Self {
         Self(Arc::new(Table { known: Mutex::default(), place, common: Arc::new(Common::new()) }))
     }
 
     /// Reservations that end with the process.
     pub fn volatile() -> Self {
-        Self::at(Place::Nowhere)
+        Self::at(StateStore::Nowhere)
     }
 
     /// Reservations that can outlast a restart, in files in this directory, which is made when it
     /// is needed.
     pub fn stored_in(directory: PathBuf) -> Self {
-        Self::at(Place::Directory(directory))
+        Self::at(StateStore::Directory(directory))
     }
 
     /// The same in the state directory of this user; where there is none, reservations end with the
@@ -83,12 +83,12 @@ impl ReservationTable {
     /// The same with a store that waits for nothing. The states are read by [`Self::load`] before
     /// namespaces are added.
     pub fn over(store: Arc<dyn GroupStore>) -> Self {
-        Self::at(Place::Shared(store))
+        Self::at(StateStore::Shared(store))
     }
 
     /// Whether the table is that of a group.
     pub fn is_shared(&self) -> bool {
-        matches!(self.0.place, Place::Shared(_))
+        matches!(self.0.place, StateStore::Shared(_))
     }
 
     /// The reservations of a namespace. Those of a group are read from its store; that may wait for
@@ -160,9 +160,9 @@ impl ReservationTable {
 impl Table {
     fn make(&self, uuid: Uuid) -> Result<Arc<NamespaceReservations>, Error> {
         let opened = match &self.place {
-            Place::Shared(store) => return Ok(self.share(uuid, store)),
-            Place::Directory(directory) => StateFile::open(directory, uuid)?,
-            Place::Nowhere => Opened::Nothing,
+            StateStore::Shared(store) => return Ok(self.share(uuid, store)),
+            StateStore::Directory(directory) => StateFile::open(directory, uuid)?,
+            StateStore::Nowhere => Opened::Nothing,
         };
         let (state, file) = match opened {
             Opened::State(state, file) => (state, Some(file)),

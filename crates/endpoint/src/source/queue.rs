@@ -93,7 +93,7 @@ pub(crate) trait Commands: Sized + 'static {
 pub(crate) type EngineOf<C> = <<C as Commands>::Link as Link<C>>::Engine;
 
 /// The part that the driver and the queue share.
-struct Inner<C: Commands> {
+struct QueueState<C: Commands> {
     /// Taken out when the connection ends or goes back.
     link: Option<C::Link>,
     commands: C,
@@ -110,14 +110,14 @@ struct Inner<C: Commands> {
 
 /// The device's queue.
 pub(crate) struct RemoteQueue<C: Commands> {
-    inner: Rc<RefCell<Inner<C>>>,
+    inner: Rc<RefCell<QueueState<C>>>,
     on: Handle,
     driver: DriverId,
 }
 
 /// The connection's driver.
 struct Connection<C: Commands> {
-    inner: Rc<RefCell<Inner<C>>>,
+    inner: Rc<RefCell<QueueState<C>>>,
     id: DriverId,
 }
 
@@ -139,7 +139,7 @@ impl<C: Commands> RemoteQueue<C> {
                 return Err(Error::io(format!("cannot watch a connection: {e}"), e));
             }
             let lost = Lost::new(failover);
-            let inner = Inner {
+            let inner = QueueState {
                 link: Some(link),
                 commands,
                 lost,
@@ -214,7 +214,7 @@ impl<C: Commands> Drop for RemoteQueue<C> {
     }
 }
 
-impl<C: Commands> Inner<C> {
+impl<C: Commands> QueueState<C> {
     /// Tells the owner what there is to reap, and that there is room again.
     #[inline]
     fn wake_owner(&mut self, on: &Handle) {

@@ -41,7 +41,7 @@ struct Living {
 }
 
 #[derive(Default)]
-struct Inner {
+struct RegistryState {
     over: Vec<Over>,
     living: Vec<Living>,
     next: u64,
@@ -49,10 +49,10 @@ struct Inner {
 
 /// All of a control.
 #[derive(Default)]
-pub(crate) struct Registry(Mutex<Inner>);
+pub(crate) struct Registry(Mutex<RegistryState>);
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, RegistryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,7 +128,7 @@ impl Registry {
     }
 }
 
-impl Inner {
+impl RegistryState {
     /// Forgets what time has settled, and what nobody waits for.
     fn forget_settled(&mut self, now: Time) {
         let waits = |what: Arc<dyn Unsettled>| what.settled_at().is_none_or(|at| at > now);

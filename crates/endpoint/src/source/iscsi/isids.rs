@@ -19,17 +19,17 @@ struct Entry {
 }
 
 #[derive(Default)]
-struct Inner {
+struct IsidTable {
     entries: Vec<Entry>,
     next: u64,
 }
 
 /// The ISIDs of a control.
 #[derive(Default)]
-pub(crate) struct Isids(Mutex<Inner>);
+pub(crate) struct Isids(Mutex<IsidTable>);
 
 impl Isids {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, IsidTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

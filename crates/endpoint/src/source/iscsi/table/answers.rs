@@ -161,6 +161,7 @@ impl Table {
         self.done.push(op.done(outcome));
     }
 
+    #[inline]
     pub(super) fn handle(&mut self, engine: &mut Initiator, event: InitiatorEvent) {
         match event {
             InitiatorEvent::Ended { tag, end } => self.ended(engine, tag, end),

@@ -43,7 +43,7 @@ enum Attempt {
     /// The device that leads there is looked for.
     Resolving(Box<dyn QueuePair>),
     /// The connection was asked for.
-    Asked(Box<RdmaLink>, Box<Said>),
+    Asked(Box<RdmaLink>, Box<QueueConnect>),
     Over,
 }
 
@@ -119,7 +119,8 @@ impl Opening {
                             self.fail(on, Error::io(format!("cannot watch a connection: {e}"), e));
                             return true;
                         }
-                        let said = Said { greeting: Greeting::new(&self.plan), is_begun: false };
+                        let said =
+                            QueueConnect { greeting: Greeting::new(&self.plan), is_begun: false };
                         self.attempt = Attempt::Asked(Box::new(link), Box::new(said));
                     }
                 }
@@ -190,7 +191,7 @@ impl Opening {
     }
 
     /// Goes on with a connection that was asked for.
-    fn greet(&mut self, on: &Handle, mut link: Box<RdmaLink>, mut said: Box<Said>) -> bool {
+    fn greet(&mut self, on: &Handle, mut link: Box<RdmaLink>, mut said: Box<QueueConnect>) -> bool {
         if link.wire.is_refused() {
             let why = self.refusal(&link);
             self.fail(on, why);
@@ -293,7 +294,7 @@ impl Driver for Opening {
 }
 
 /// What is said on the connection.
-struct Said {
+struct QueueConnect {
     greeting: Greeting,
     is_begun: bool,
 }
