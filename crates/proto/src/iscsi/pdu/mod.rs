@@ -29,9 +29,6 @@ pub use session::{
 pub use task::{TaskFunction, TaskRequest, TaskResponse, TaskResult};
 pub use text::{TextFlags, TextRequest, TextResponse};
 
-/// Data in one PDU, at most, in bytes: what its 24-bit length can say (§13.12).
-pub const DATA_BYTES_MAX: u32 = (1 << 24) - 1;
-
 /// What the header of every PDU says: what follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {

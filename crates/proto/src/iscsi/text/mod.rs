@@ -24,10 +24,6 @@ use crate::limits::TEXT_BYTES_MAX;
 /// Bytes of a key's name, at most (§6.1).
 pub const KEY_BYTES_MAX: usize = 63;
 
-/// Bytes of a value, at most, unless it is a list of names or a large binary value, which the
-/// text's own bound limits (§6.1).
-pub const VALUE_BYTES_MAX: usize = 255;
-
 /// The answer to a key that is not understood (§6.2).
 pub const NOT_UNDERSTOOD: &str = "NotUnderstood";
 /// The answer to a value that is not acceptable.

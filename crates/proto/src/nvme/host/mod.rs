@@ -22,6 +22,7 @@
 
 mod access;
 pub mod command;
+pub(crate) mod command_id;
 mod config;
 mod control;
 mod cross_reset;

@@ -1,7 +1,7 @@
 //! The outstanding commands of a host on one queue pair.
 
-use crate::limits::QUEUE_ENTRIES_MAX;
 use crate::nvme::cqe::Cqe;
+use crate::nvme::host::command_id::{next_cid, tag_of};
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cid;
@@ -61,14 +61,6 @@ pub(super) struct CommandSlot {
     pub sqe: Sqe,
 }
 
-/// The tag is in the lower bits of a CID, and in the upper ones a number that changes whenever the
-/// slot is used again, so that a late response is not taken for another command's. One bit stays
-/// clear, as FFFFh is no CID (Base §3.3.3.1).
-const TAG_BITS: u32 = 10;
-const CID_MASK: u16 = 0x7fff;
-const _: () =
-    assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a CID");
-
 impl SlabSlot for CommandSlot {
     fn new(tag: Tag) -> Self {
         Self {
@@ -89,7 +81,7 @@ impl SlabSlot for CommandSlot {
 
     #[inline]
     fn begin(&mut self) {
-        self.cid = Cid(self.cid.0.wrapping_add(1 << TAG_BITS) & CID_MASK);
+        self.cid = next_cid(self.cid);
         self.state = CommandState::Submitted;
     }
 
@@ -108,7 +100,7 @@ impl Slab<CommandSlot> {
     /// The command that a controller knows under this identifier and has not answered.
     #[inline]
     pub fn active(&mut self, cid: Cid) -> Option<(Tag, &mut CommandSlot)> {
-        let tag = Tag(cid.0 & ((1 << TAG_BITS) - 1));
+        let tag = tag_of(cid);
         let slot = self.at(tag)?;
         (slot.cid == cid && slot.state == CommandState::Active).then_some((tag, slot))
     }
