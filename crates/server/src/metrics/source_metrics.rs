@@ -7,6 +7,9 @@ use prometheus_client::registry::Unit;
 use std::fmt;
 use weft_endpoint::report::{FilterCounts, PathReport, Report};
 
+/// A counter of paths: its name, its help, its unit and its value.
+type PathCounter = (&'static str, &'static str, Option<Unit>, fn(&PathReport) -> u64);
+
 /// The paths to remote sources.
 pub fn paths(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
     let each = report.subsystems.iter().flat_map(|subsystem| {
@@ -28,7 +31,7 @@ pub fn paths(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
     };
     let usable = |path: &PathReport| u64::from(path.open && path.access.ends_with("optimized"));
     gauges(to, "weft_path_up", "Whether a path is open and reaches the data", None, of(usable))?;
-    let counted: [(&str, &str, Option<Unit>, fn(&PathReport) -> u64); 5] = [
+    let counted: [PathCounter; 5] = [
         ("operations", "Operations that ended on a path", None, |path| path.operations),
         ("transferred", "Data of operations that ended on a path", Some(Unit::Bytes), |path| {
             path.bytes
