@@ -51,6 +51,7 @@ pub fn build_tests(cache: &Cache) -> Result<()> {
 pub fn run(cache: &Cache) -> Result<()> {
     let selected = selected()?;
     let programs = build(cache, &selected)?;
+    wine::keep_server(cache)?;
     let mut tests = step(cache, "test", &selected)?;
     let tests =
         tests.args(["--lib", "--no-fail-fast", "--", "--show-output"]).args(ELSEWHERE).status()?;

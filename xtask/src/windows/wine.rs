@@ -86,6 +86,19 @@ pub fn program(cache: &Cache, exe: &Path) -> Command {
     command
 }
 
+/// Starts the server of the prefix, which then outlives each program by a minute. By itself it ends
+/// 3 s after the last one, and a program that starts in that moment fails.
+pub fn keep_server(cache: &Cache) -> Result<()> {
+    // One that is about to end is waited for; one with programs serves those to come, too.
+    for args in [["10", SERVER, "-w"], ["10", SERVER, "-p60"]] {
+        let mut command = Command::new("timeout");
+        command.args(args).stdin(Stdio::null());
+        environment(&mut command, cache);
+        command.status()?;
+    }
+    Ok(())
+}
+
 /// Ends everything that runs in the prefix.
 pub fn stop(cache: &Cache) -> Result<()> {
     let mut command = Command::new(SERVER);

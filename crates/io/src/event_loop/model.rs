@@ -1,7 +1,7 @@
 //! The protocol of a loop that goes to sleep and of others that post to it, in every order that
 //! threads may take (`loom`): no post is slept through.
 
-use super::backend::Ready;
+use super::registrar::Ready;
 use super::{Backend, Driver, Handle, Loop, LoopConfig, RegistryRef};
 use crate::event_loop::Activity;
 use crate::stream::{Listener, Stream};
