@@ -5,11 +5,12 @@ use super::hosts::ConnectedHost;
 use super::running::{Export, ExportConfig, ListeningExport, stop_all};
 use super::{iscsi, nbd, nvme};
 use crate::inventory::{Inventory, InventoryBuilder, InventoryError};
+use crate::lock::lock;
 use crate::tls::TlsFiles;
 use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_SCHEMES};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use weft_block::{Error, ErrorKind};
 use weft_io::RemoteLoop;
 
@@ -81,10 +82,6 @@ pub struct Exports {
     local: Mutex<Vec<Arc<dyn Export>>>,
     /// Held during a change of the listeners.
     changing: Mutex<()>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Listens at all of `urls`, of any protocols. Connections are distributed over `loops`. A device

@@ -8,9 +8,10 @@ use super::namespace::{Keeping, NamespaceReservations};
 use super::pending::{Done, Pending};
 use super::store::{GroupStore, OnThreads, SharedStore};
 use crate::identity;
+use crate::lock::lock;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 use weft_block::Error;
 use weft_proto::reservation::{ReservationState, Reservations};
@@ -35,10 +36,6 @@ enum StateStore {
     Directory(PathBuf),
     /// In a store that other gateways use, too.
     Shared(Arc<dyn GroupStore>),
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for ReservationTable {

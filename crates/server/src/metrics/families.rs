@@ -21,12 +21,8 @@ pub fn gauges(
     unit: Option<Unit>,
     values: Vec<(Labels, u64)>,
 ) -> fmt::Result {
-    let mut family = to.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-    for (labels, value) in values {
-        ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
-            .encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
+    let metric = |value| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+    family(to, (name, help, unit, MetricType::Gauge), values, metric)
 }
 
 pub fn counters(
@@ -36,22 +32,29 @@ pub fn counters(
     unit: Option<Unit>,
     values: Vec<(Labels, u64)>,
 ) -> fmt::Result {
-    let mut family = to.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
-    for (labels, value) in values {
-        ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
+    family(to, (name, help, unit, MetricType::Counter), values, ConstCounter::new)
 }
 
+/// Values are nanoseconds.
 pub fn seconds(
     to: &mut DescriptorEncoder,
     name: &str,
     help: &str,
     values: Vec<(Labels, u64)>,
 ) -> fmt::Result {
-    let mut family = to.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?;
-    for (labels, ns) in values {
-        ConstCounter::new(ns as f64 / 1e9).encode(family.encode_family(&labels)?)?;
+    let metric = |ns| ConstCounter::new(ns as f64 / 1e9);
+    family(to, (name, help, Some(Unit::Seconds), MetricType::Counter), values, metric)
+}
+
+fn family<M: EncodeMetric>(
+    to: &mut DescriptorEncoder,
+    (name, help, unit, kind): (&str, &str, Option<Unit>, MetricType),
+    values: Vec<(Labels, u64)>,
+    metric: impl Fn(u64) -> M,
+) -> fmt::Result {
+    let mut family = to.encode_descriptor(name, help, unit.as_ref(), kind)?;
+    for (labels, value) in values {
+        metric(value).encode(family.encode_family(&labels)?)?;
     }
     Ok(())
 }

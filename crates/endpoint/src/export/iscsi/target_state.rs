@@ -11,11 +11,12 @@ use crate::identity::Identities;
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::iscsi_remarks::Remarks;
 use crate::limits::{LOGIN_NAMES_MAX, PORTS_KNOWN_MAX};
+use crate::lock::lock;
 use crate::reservations::{self, Pending};
 use crate::statistics::{ConnectionName, Meter, NamespaceName};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 use weft_block::Error;
 use weft_block::limit::Rate;
@@ -117,10 +118,6 @@ pub(super) struct TargetState {
     pub(super) remarks: Remarks,
     /// Where the challenges of CHAP come from.
     pub(super) identities: Identities,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl TargetState {

@@ -2,8 +2,9 @@
 //! host.
 
 use crate::inventory::Namespace;
-use weft_block::{ReservationKind, ReserveAction, Status, StatusKind};
-use weft_proto::reservation::{Access, Action, Check, Effect, Kind, Refusal, Registrant};
+use crate::reservation_kind::kind_of;
+use weft_block::{ReserveAction, Status, StatusKind};
+use weft_proto::reservation::{Access, Action, Check, Effect, Refusal, Registrant};
 
 /// What reservations allow a host, as long as they are the same.
 pub(crate) struct Allowed {
@@ -47,17 +48,6 @@ pub(crate) fn action_of(action: ReserveAction) -> Action {
             Action::Preempt { key, target: of, kind: kind_of(kind), abort: false }
         }
         ReserveAction::Release { key, kind } => Action::Release { key, kind: kind_of(kind) },
-    }
-}
-
-fn kind_of(kind: ReservationKind) -> Kind {
-    match kind {
-        ReservationKind::WriteExclusive => Kind::WriteExclusive,
-        ReservationKind::ExclusiveAccess => Kind::ExclusiveAccess,
-        ReservationKind::WriteExclusiveRegistrantsOnly => Kind::WriteExclusiveRegistrantsOnly,
-        ReservationKind::ExclusiveAccessRegistrantsOnly => Kind::ExclusiveAccessRegistrantsOnly,
-        ReservationKind::WriteExclusiveAllRegistrants => Kind::WriteExclusiveAllRegistrants,
-        ReservationKind::ExclusiveAccessAllRegistrants => Kind::ExclusiveAccessAllRegistrants,
     }
 }
 

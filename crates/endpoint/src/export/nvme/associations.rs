@@ -2,8 +2,9 @@
 
 use super::mailbox::{Mailbox, Told};
 use super::subsystems::ControllerId;
-use super::target_state::{TargetState, lock};
+use super::target_state::TargetState;
 use crate::export::members::{Message, Serving};
+use crate::lock::lock;
 use std::sync::Arc;
 use weft_proto::nvme::controller::{CONNECT_BYTES, CrossReset};
 use weft_proto::nvme::cross_reset::CrossControllerReset;

@@ -4,9 +4,10 @@
 use super::associations::Association;
 use super::mailbox::Told;
 use super::subsystems::ControllerId;
-use super::target_state::{TargetState, lock};
+use super::target_state::TargetState;
 use crate::export::members::Message;
 use crate::inventory::IdentifierRefusal;
+use crate::lock::lock;
 use crate::reservations::Pending;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

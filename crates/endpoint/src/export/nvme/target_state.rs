@@ -16,11 +16,12 @@ use crate::export::members::{Members, Message};
 use crate::export::nvme::rdma::ReceiveMemory;
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::limits::CONNECTIONS_MAX;
+use crate::lock::lock;
 use crate::nvme::names::HostRemarks;
 use crate::reservations::{self, Pending};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
 use weft_io::RemoteLoop;
@@ -75,10 +76,6 @@ pub(crate) struct TargetState {
     pub(super) sequence: AtomicU32,
     /// Of queue pairs.
     pub(crate) receives: ReceiveMemory,
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl TargetState {

@@ -6,9 +6,10 @@ use super::target_end::TargetEnd;
 use crate::export::nvme::connection::Connection;
 use crate::export::nvme::target_state::TargetState;
 use crate::export::nvme::transport::PortAddress;
+use crate::lock::lock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_io::sim::Rng;
 use weft_io::{DriverId, Handle, RemoteLoop, Time};
@@ -71,10 +72,6 @@ struct Pair {
 pub(super) struct FabricEnd {
     pair: Arc<Mutex<Pair>>,
     side: usize,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pair {

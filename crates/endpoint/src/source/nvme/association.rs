@@ -7,9 +7,10 @@
 
 use super::learned::{Ended, Learned};
 use super::transport::Channel;
+use crate::lock::lock;
 use crate::psk::TlsPsk;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use weft_block::{AccessState, Presence};
 use weft_io::{DriverId, RemoteLoop, Time};
@@ -90,10 +91,6 @@ pub(crate) struct Association<L> {
     stopped: AtomicBool,
     /// Grows whenever a namespace changes.
     changes: AtomicU64,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<L> Association<L> {

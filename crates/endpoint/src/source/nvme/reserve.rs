@@ -1,8 +1,8 @@
 //! Changes of reservations as commands of NVMe.
 
-use weft_block::{ReservationKind, ReserveAction};
+use crate::reservation_kind::kind_of;
+use weft_block::ReserveAction;
 use weft_proto::nvme::host::command::ReservationChange;
-use weft_proto::reservation::Kind;
 
 /// The command for an action. `replaces`: the controller has refused to register the host because
 /// it is registered already, with another key.
@@ -19,29 +19,6 @@ pub(super) fn change(action: ReserveAction, replaces: bool) -> ReservationChange
         }
         ReserveAction::Release { key, kind } => {
             ReservationChange::Release { key, kind: kind_of(kind) }
-        }
-    }
-}
-
-fn kind_of(kind: ReservationKind) -> Kind {
-    match kind {
-        ReservationKind::WriteExclusive => Kind::WriteExclusive,
-        ReservationKind::ExclusiveAccess => Kind::ExclusiveAccess,
-        ReservationKind::WriteExclusiveRegistrantsOnly => Kind::WriteExclusiveRegistrantsOnly,
-        ReservationKind::ExclusiveAccessRegistrantsOnly => Kind::ExclusiveAccessRegistrantsOnly,
-        ReservationKind::WriteExclusiveAllRegistrants => Kind::WriteExclusiveAllRegistrants,
-        ReservationKind::ExclusiveAccessAllRegistrants => Kind::ExclusiveAccessAllRegistrants,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn types_keep_their_codes() {
-        for kind in ReservationKind::ALL {
-            assert_eq!(kind_of(kind).nvme(), kind.nvme());
         }
     }
 }
