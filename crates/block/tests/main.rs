@@ -1,6 +1,7 @@
 //! The integration tests of this crate, in one program, since each program links all of weft.
 //! Those that need a process of their own stand in `Cargo.toml`.
 
+mod closing;
 mod conformance;
 mod disk;
 mod durability;

@@ -1,10 +1,10 @@
 //! Mirrors over RAM disks: the contract, legs that fail and come back, starts that are refused, one
 //! opener at a time.
 
+use crate::closing::close;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use uuid::Uuid;
 use weft_block::mirror::{self, LegSource, Options, admin};
 use weft_block::path::PathState;
@@ -12,6 +12,7 @@ use weft_block::testing::{Plan, Rig, conformance_of};
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, open};
 use weft_io::event_loop::spawn;
 use weft_io::{LoopConfig, RemoteLoop};
+use weft_testing::wait::until;
 
 const LEG_BYTES: u64 = 9 << 20;
 
@@ -121,24 +122,6 @@ impl Bench {
     }
 }
 
-/// Closes a mirror and waits for it.
-fn close(device: Device, closed: &mpsc::Receiver<()>) {
-    drop(device);
-    assert!(
-        closed
-            .recv_timeout(Duration::from_secs(60))
-            .is_err_and(|e| e == mpsc::RecvTimeoutError::Disconnected)
-    );
-}
-
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn a_new_mirror_waits_for_the_leg_that_holds_the_data() {
     let bench = Bench::new(3, 512, false);
@@ -170,7 +153,7 @@ fn the_first_leg_is_what_a_new_mirror_holds() {
     write(&bench.legs[1].disk, 2 << 20, &[9; 4096]);
     let (device, closed) = bench.open(1);
     assert_eq!(read(&device, 5 << 20, 8192), [[7; 4096], [0; 4096]].concat());
-    wait_until("the legs are equal", || bench.are_equal());
+    until("the legs are equal", || bench.are_equal());
     close(device, &closed);
 }
 
@@ -201,7 +184,7 @@ fn an_old_leg_is_not_started_from_and_comes_back_with_what_it_missed() {
     let bench = Bench::new(2, 512, true);
     let (device, closed) = bench.open(1);
     write(&device, 0, &[1; 512]);
-    wait_until("the legs are equal", || bench.are_equal());
+    until("the legs are equal", || bench.are_equal());
     close(device, &closed);
     bench.legs[1].is_here.store(false, Ordering::SeqCst);
     let (device, closed) = bench.open(2);
@@ -220,9 +203,7 @@ fn an_old_leg_is_not_started_from_and_comes_back_with_what_it_missed() {
 
     bench.legs[0].is_here.store(true, Ordering::SeqCst);
     let (device, closed) = bench.open(4);
-    wait_until("the leg is in sync", || {
-        device.paths().iter().all(|leg| leg.state == PathState::Live)
-    });
+    until("the leg is in sync", || device.paths().iter().all(|leg| leg.state == PathState::Live));
     assert_eq!(read(&device, 3 << 20, 512), [2; 512]);
     close(device, &closed);
     assert!(bench.are_equal());
@@ -246,7 +227,7 @@ fn a_leg_without_a_label_is_refused_and_a_new_one_takes_a_lost_ones_place() {
     let fresh = admin::replace("leg", &known, 512, 2, LEG_BYTES).unwrap();
     write(&bench.legs[2].disk, offset, &fresh);
     let (device, closed) = bench.open(3);
-    wait_until("the new leg is in sync", || {
+    until("the new leg is in sync", || {
         device.paths().iter().all(|leg| leg.state == PathState::Live)
     });
     close(device, &closed);
@@ -282,7 +263,7 @@ fn a_leg_that_was_made_larger_or_smaller_is_refused_until_it_has_its_old_size() 
         bench.legs[1].disk = old;
         let (device, closed) = bench.open(3);
         assert_eq!(read(&device, 1 << 20, 512), [5; 512]);
-        wait_until("both legs are in sync", || {
+        until("both legs are in sync", || {
             device.paths().iter().all(|leg| leg.state == PathState::Live)
         });
         close(device, &closed);

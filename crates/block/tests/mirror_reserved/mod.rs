@@ -3,9 +3,10 @@
 
 mod leg;
 
+use crate::closing::close;
 use leg::{LEG_BYTES, Leg, Table};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use uuid::Uuid;
 use weft_block::mirror::{self, LegSource, Options, admin};
 use weft_block::path::PathState;
@@ -16,6 +17,7 @@ use weft_block::{
 };
 use weft_io::event_loop::spawn;
 use weft_io::{LoopConfig, RemoteLoop};
+use weft_testing::wait::until;
 
 struct Bench {
     legs: Vec<Leg>,
@@ -87,23 +89,6 @@ fn write(rig: &Rig, lba: u64, byte: u8) -> StatusKind {
     if answer.outcome.is_success() { StatusKind::Success } else { answer.outcome.status().kind }
 }
 
-fn close((device, closed): Mirror) {
-    drop(device);
-    assert!(
-        closed
-            .recv_timeout(Duration::from_secs(60))
-            .is_err_and(|e| e == mpsc::RecvTimeoutError::Disconnected)
-    );
-}
-
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn who_is_superseded_by_force_acknowledges_nothing_any_more() {
     for can_reserve in [&[true, true][..], &[true, false], &[true, true, true]] {
@@ -126,14 +111,14 @@ fn who_is_superseded_by_force_acknowledges_nothing_any_more() {
         assert_eq!(first.0.presence(), Presence::Gone);
         assert_eq!(new.read(0, 7, 1)[0], 2);
         old.end();
-        close(first);
+        close(first.0, &first.1);
         assert_eq!(
             write(&new, 8, 2),
             StatusKind::Success,
             "the end of the old one disturbs nobody"
         );
         new.end();
-        close(second);
+        close(second.0, &second.1);
         assert_eq!(bench.unguarded(), 0);
     }
 }
@@ -143,7 +128,7 @@ fn an_orderly_end_gives_the_legs_back() {
     let bench = Bench::new(&[true, true], true);
     let mirror = bench.open(1, false);
     assert_eq!(bench.holders(), [Some(1), Some(1)]);
-    close(mirror);
+    close(mirror.0, &mirror.1);
     assert!(
         bench
             .legs
@@ -162,7 +147,7 @@ fn a_start_with_the_state_file_takes_what_a_killed_owner_has_reserved() {
     let rig = Rig::new(&mirror.0, Plan::default());
     assert_eq!(write(&rig, 0, 1), StatusKind::Success);
     rig.end();
-    close(mirror);
+    close(mirror.0, &mirror.1);
     drop(killed);
 }
 
@@ -175,7 +160,7 @@ fn a_start_under_the_identifier_of_a_killed_owner_replaces_its_key() {
     let mirror = bench.open(2, false);
     assert_eq!((bench.holders(), old.len(), key().len()), (vec![Some(7), Some(7)], 1, 1));
     assert_ne!(key(), old);
-    close(mirror);
+    close(mirror.0, &mirror.1);
     assert_eq!(bench.holders(), [None, None]);
     drop(killed);
 }
@@ -191,7 +176,7 @@ fn a_start_takes_legs_of_targets_that_let_only_the_holder_change_a_reservation()
     let old = Rig::new(&killed.0, Plan::default());
     assert_ne!(write(&old, 9, 1), StatusKind::Success);
     old.end();
-    close(mirror);
+    close(mirror.0, &mirror.1);
     assert_eq!((bench.unguarded(), bench.holders()), (0, vec![None, None]));
     drop(killed);
 }
@@ -202,7 +187,7 @@ fn a_leg_that_another_host_has_reserved_stays_absent_until_that_is_released() {
     bench.legs[2].reserve_for_another();
     let mirror = bench.open(1, false);
     let why = || mirror.0.paths().get(2).and_then(|leg| leg.why.clone());
-    wait_until("the leg tells why it is absent", || why().is_some());
+    until("the leg tells why it is absent", || why().is_some());
     let why = why().unwrap_or_default();
     assert!(
         why.contains("another host has reserved it")
@@ -212,11 +197,9 @@ fn a_leg_that_another_host_has_reserved_stays_absent_until_that_is_released() {
     );
     assert_eq!(bench.holders(), [Some(1), Some(1), Some(99)]);
     bench.legs[2].table.lock().unwrap().change(99, ReserveAction::Unregister { key: 0xabc });
-    wait_until("the leg is in sync", || {
-        mirror.0.paths().iter().all(|leg| leg.state == PathState::Live)
-    });
+    until("the leg is in sync", || mirror.0.paths().iter().all(|leg| leg.state == PathState::Live));
     assert_eq!(bench.holders(), [Some(1), Some(1), Some(1)]);
-    close(mirror);
+    close(mirror.0, &mirror.1);
     assert_eq!((bench.unguarded(), bench.holders()), (0, vec![None, None, None]));
 }
 
@@ -239,12 +222,10 @@ fn a_leg_whose_target_forgot_the_reservation_is_reserved_before_it_is_written_to
     let rig = Rig::new(&mirror.0, Plan::default());
     assert_eq!(write(&rig, 9, 1), StatusKind::Success);
     bench.legs[1].back();
-    wait_until("the leg is in sync", || {
-        mirror.0.paths().iter().all(|leg| leg.state == PathState::Live)
-    });
+    until("the leg is in sync", || mirror.0.paths().iter().all(|leg| leg.state == PathState::Live));
     assert_eq!((bench.holders(), bench.unguarded()), (vec![Some(1), Some(1)], 0));
     rig.end();
-    close(mirror);
+    close(mirror.0, &mirror.1);
 }
 
 #[test]
@@ -263,22 +244,22 @@ fn who_lost_all_legs_and_finds_them_used_by_another_process_ends() {
             0,
             vec![old.request(OpKind::Write { fua: false }, 9, vec![2; old.block_bytes()])],
         );
-        wait_until("the first one has no leg", || first.0.presence() == Presence::Away);
+        until("the first one has no leg", || first.0.presence() == Presence::Away);
         let second = bench.open(2, true);
         let new = Rig::new(&second.0, Plan::default());
         assert_eq!(write(&new, 9, 3), StatusKind::Success);
         new.end();
-        close(second);
+        close(second.0, &second.1);
         is_shut_out(None);
         assert_eq!(old.wait(0, &held)[0].outcome.status().kind, StatusKind::ReservationConflict);
-        wait_until("the first one ends", || first.0.presence() == Presence::Gone);
+        until("the first one ends", || first.0.presence() == Presence::Gone);
         old.end();
-        close(first);
+        close(first.0, &first.1);
         let third = bench.open(3, false);
         let rig = Rig::new(&third.0, Plan::default());
         assert_eq!(rig.read(0, 9, 1)[0], 3, "what the second one was told is there");
         rig.end();
-        close(third);
+        close(third.0, &third.1);
     }
 }
 
@@ -297,9 +278,9 @@ fn who_lost_a_leg_and_finds_it_taken_over_ends() {
         Outcome::SUCCESS
     );
     bench.legs[1].back();
-    wait_until("the old one notices", || first.0.presence() == Presence::Gone);
+    until("the old one notices", || first.0.presence() == Presence::Gone);
     assert_eq!(write(&old, 9, 2), StatusKind::ReservationConflict);
     assert_eq!(bench.legs[1].holder(), Some(2));
     old.end();
-    close(first);
+    close(first.0, &first.1);
 }

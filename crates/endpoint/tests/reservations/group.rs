@@ -4,10 +4,9 @@
 use super::nvme::NvmeHost;
 use super::{
     CONFLICT, GOOD, INITIATOR, NQN, REGISTRATIONS_PREEMPTED, Testbed, host_told,
-    persistent_reserve_out, reserve_out, scsi_read, scsi_write, served,
+    persistent_reserve_out, preempt_during_a_write, reserve_out, scsi_read, scsi_write, served,
 };
 use crate::iscsi_wire::host::{Host, IQN};
-use crate::wire::{self, Peer};
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,11 +16,9 @@ use weft_endpoint::inventory::{
     ControllerRange, InventoryBuilder, LiveInventory, NamespaceConfig, Sharing, SubsystemConfig,
 };
 use weft_endpoint::reservations::{ReservationTable, SharedStore};
-use weft_proto::nvme::host::command;
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme::types::{Lba, Nqn, Nsid};
-use weft_proto::nvme_tcp::pdu::PduType;
+use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_testing::wait::{PATIENCE, until};
 
 /// What the gateways share.
@@ -154,18 +151,7 @@ fn a_write_at_one_gateway_is_fenced_by_a_host_at_the_other() {
     register(&mut fenced, 1);
     register(&mut fencer, 2);
     assert_eq!(fenced.reserve(NvmOpcode::RESERVATION_ACQUIRE, 3 << 8, [1, 0]), Status::SUCCESS);
-    const BYTES: u32 = 64 << 10;
-    fenced.io.put(&wire::capsule_moving(
-        &command::write(Nsid(1), Lba(0), BYTES / 512, false),
-        99,
-        BYTES,
-    ));
-    let r2t = fenced.io.pdu().expect("an R2T");
-    assert_eq!(r2t.kind(), PduType::R2T);
-    // Preempt and abort.
-    assert_eq!(fencer.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 | 3 << 8, [2, 1]), Status::SUCCESS);
-    fenced.io.put(&wire::h2c_data(&r2t.transfer(), &vec![0xaa; BYTES as usize]));
-    assert_eq!(wire::response(&mut fenced.io).status, Status::PREEMPT_ABORT);
+    preempt_during_a_write(&mut fenced, &mut fencer);
     assert_eq!((fenced.write(), fencer.write()), (Status::RESERVATION_CONFLICT, Status::SUCCESS));
 }
 

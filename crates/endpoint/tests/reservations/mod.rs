@@ -165,14 +165,9 @@ fn host_told(host: &mut Host) -> u16 {
     host.command(&[0; 16], 0, &[], 0).code
 }
 
-#[test]
-fn a_write_that_waits_for_its_data_is_fenced() {
-    let stage = Testbed::new();
-    let (mut fenced, mut fencer) = (stage.nvme_host(1), stage.nvme_host(2));
-    for (host, key) in [(&mut fenced, 1), (&mut fencer, 2)] {
-        assert_eq!(host.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, key]), Status::SUCCESS);
-    }
-    assert_eq!(fenced.reserve(NvmOpcode::RESERVATION_ACQUIRE, 3 << 8, [1, 0]), Status::SUCCESS);
+/// The second host preempts the first, whose key is 1 and its own 2, and aborts its write, which
+/// waits for data.
+fn preempt_during_a_write(fenced: &mut NvmeHost, fencer: &mut NvmeHost) {
     // More than a capsule takes: the target asks for it.
     const BYTES: u32 = 64 << 10;
     fenced.io.put(&wire::capsule_moving(
@@ -182,9 +177,21 @@ fn a_write_that_waits_for_its_data_is_fenced() {
     ));
     let r2t = fenced.io.pdu().expect("an R2T");
     assert_eq!(r2t.kind(), PduType::R2T);
+    // Preempt and abort.
     assert_eq!(fencer.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 | 3 << 8, [2, 1]), Status::SUCCESS);
     fenced.io.put(&wire::h2c_data(&r2t.transfer(), &vec![0xaa; BYTES as usize]));
     assert_eq!(wire::response(&mut fenced.io).status, Status::PREEMPT_ABORT);
+}
+
+#[test]
+fn a_write_that_waits_for_its_data_is_fenced() {
+    let stage = Testbed::new();
+    let (mut fenced, mut fencer) = (stage.nvme_host(1), stage.nvme_host(2));
+    for (host, key) in [(&mut fenced, 1), (&mut fencer, 2)] {
+        assert_eq!(host.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, key]), Status::SUCCESS);
+    }
+    assert_eq!(fenced.reserve(NvmOpcode::RESERVATION_ACQUIRE, 3 << 8, [1, 0]), Status::SUCCESS);
+    preempt_during_a_write(&mut fenced, &mut fencer);
     assert_eq!(fenced.write(), Status::RESERVATION_CONFLICT);
     assert_eq!(fencer.write(), Status::SUCCESS);
 }

@@ -84,20 +84,19 @@ fn a_host_that_is_not_heard_of_is_forgotten_whatever_waits_for_it() {
     controller.settle();
 }
 
+fn keep_alive(controller: &mut Controller, cid: u16) {
+    let sqe = Sqe::new(AdminOpcode::KEEP_ALIVE.0, Nsid(0));
+    controller.admin.put(&wire::capsule(&sqe, cid, &[]));
+    let cqe = wire::response(&mut controller.admin.within(&mut controller.scene));
+    assert_eq!(cqe.status, Status::SUCCESS);
+}
+
 #[test]
 fn keep_alive_keeps_alive() {
     let mut controller = Controller::of(&Who { keep_alive_ms: 3000, ..who() });
     for cid in 0..10 {
         controller.run(2);
-        controller.admin.put(&wire::capsule(
-            &Sqe::new(AdminOpcode::KEEP_ALIVE.0, Nsid(0)),
-            50 + cid,
-            &[],
-        ));
-        assert_eq!(
-            wire::response(&mut controller.admin.within(&mut controller.scene)).status,
-            Status::SUCCESS
-        );
+        keep_alive(&mut controller, 50 + cid);
     }
     assert_eq!(controller.scene.target.connections(), 2);
     controller.run(10);
@@ -115,15 +114,7 @@ fn a_loop_that_stood_still_hears_the_host_before_it_takes_it_for_gone() {
             .target_loops
             .iter()
             .for_each(|at| controller.scene.world.pause(*at, Duration::from_secs(10)));
-        controller.admin.put(&wire::capsule(
-            &Sqe::new(AdminOpcode::KEEP_ALIVE.0, Nsid(0)),
-            50 + cid,
-            &[],
-        ));
-        assert_eq!(
-            wire::response(&mut controller.admin.within(&mut controller.scene)).status,
-            Status::SUCCESS
-        );
+        keep_alive(&mut controller, 50 + cid);
         assert_eq!(controller.scene.target.connections(), 2);
     }
     controller.run(10);

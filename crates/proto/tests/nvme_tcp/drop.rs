@@ -1,11 +1,11 @@
 //! Commands that a target gives up while their data is awaited.
 
-use crate::support::pair::{WRITE, command};
+use super::write;
 use crate::support::raw::Raw;
 use crate::support::{ConnectionEnd, Next};
 use core::time::Duration;
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::sqe::{Sgl, Sqe};
+use weft_proto::nvme::sqe::Sgl;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
@@ -28,13 +28,6 @@ fn target(digests: Digests) -> ConnectionEnd<TargetConnection> {
     end.flush();
     end.take_wire();
     end
-}
-
-fn write(cid: u16, sgl: Sgl) -> Sqe {
-    let mut sqe = command(WRITE, 0);
-    sqe.set_cid(Cid(cid));
-    sqe.set_sgl(sgl);
-    sqe
 }
 
 fn take_command(end: &mut ConnectionEnd<TargetConnection>) -> Tag {

@@ -9,3 +9,15 @@ mod golden;
 mod pair;
 mod properties;
 mod violations;
+
+use crate::support::pair::{WRITE, command};
+use weft_proto::nvme::sqe::{Sgl, Sqe};
+use weft_proto::nvme::types::Cid;
+
+/// A write whose data this SGL describes.
+fn write(cid: u16, sgl: Sgl) -> Sqe {
+    let mut sqe = command(WRITE, 0);
+    sqe.set_cid(Cid(cid));
+    sqe.set_sgl(sgl);
+    sqe
+}

@@ -6,11 +6,12 @@ mod tolerated;
 
 use std::fmt::Debug;
 
+use super::write;
 use crate::support::pair::{FEATURE, READ, WRITE, command};
 use crate::support::raw::Raw;
 use crate::support::{ConnectionEnd, Engine, Next};
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::sqe::{Sgl, Sqe};
+use weft_proto::nvme::sqe::Sgl;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
@@ -97,13 +98,6 @@ fn target(digests: Digests) -> ConnectionEnd<TargetConnection> {
         end.flush();
     }
     end
-}
-
-fn write(cid: u16, sgl: Sgl) -> Sqe {
-    let mut sqe = command(WRITE, 0);
-    sqe.set_cid(Cid(cid));
-    sqe.set_sgl(sgl);
-    sqe
 }
 
 /// TTAG of the first R2T of CID 1, of its second one, and of the one of CID 2, as the target gives
