@@ -2,97 +2,20 @@
 //! otherwise they share the loopback.
 #![cfg(target_os = "linux")]
 
+mod networks;
+
 use crate::support::{Ran, Scratch, Server, run, weft};
+use networks::{Networks, inside};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use weft_testing::wait::until;
 
 /// How long something may take that takes no time.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn ip(args: &str) -> bool {
-    let command = Command::new("ip")
-        .args(args.split(' '))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    command.is_ok_and(|status| status.success())
-}
-
-/// Networks for a target and agents: a bridge in one, and a network for each agent that is linked
-/// to it.
-struct Networks {
-    prefix: String,
-    agents: usize,
-}
-
-impl Networks {
-    /// None if the system does not let us make them.
-    fn make(agents: usize) -> Option<Self> {
-        static MADE: AtomicUsize = AtomicUsize::new(0);
-        let prefix = format!("weft{}-{}", std::process::id(), MADE.fetch_add(1, SeqCst));
-        let networks = Self { prefix, agents };
-        let hub = networks.hub();
-        if !ip(&format!("netns add {hub}")) {
-            eprintln!(
-                "no networks of their own: the system does not let this user make them, so the loopback is used"
-            );
-            return None;
-        }
-        let begun = ip(&format!("-n {hub} link add hub type bridge"))
-            && ip(&format!("-n {hub} addr add 10.99.0.1/24 dev hub"))
-            && ip(&format!("-n {hub} link set dev hub up"))
-            && ip(&format!("-n {hub} link set dev lo up"));
-        assert!(
-            begun && (0..agents).all(|at| networks.link(at)),
-            "a network was made and cannot be linked"
-        );
-        Some(networks)
-    }
-
-    fn hub(&self) -> String {
-        format!("{}-hub", self.prefix)
-    }
-
-    fn name(&self, at: usize) -> String {
-        format!("{}-{at}", self.prefix)
-    }
-
-    fn link(&self, at: usize) -> bool {
-        let (hub, name) = (self.hub(), self.name(at));
-        ip(&format!("netns add {name}"))
-            && ip(&format!("-n {hub} link add a{at} type veth peer name eth0 netns {name}"))
-            && ip(&format!("-n {hub} link set dev a{at} master hub up"))
-            && ip(&format!("-n {name} addr add 10.99.0.{}/24 dev eth0", at + 2))
-            && ip(&format!("-n {name} link set dev eth0 up"))
-            && ip(&format!("-n {name} link set dev lo up"))
-    }
-}
-
-impl Drop for Networks {
-    fn drop(&mut self) {
-        for at in 0..self.agents {
-            ip(&format!("netns del {}", self.name(at)));
-        }
-        ip(&format!("netns del {}", self.hub()));
-    }
-}
-
-/// The same command in a network.
-fn inside(network: Option<&str>, command: Command) -> Command {
-    let Some(network) = network else { return command };
-    let mut moved = Command::new("ip");
-    moved.args(["netns", "exec", network]).arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        moved.env(name, value.unwrap_or_default());
-    }
-    moved.current_dir(command.get_current_dir().unwrap()).stdin(Stdio::null());
-    moved
-}
 
 /// A running agent, ended by its process id.
 struct Agent {
@@ -209,15 +132,6 @@ fn has_note(results: &Value, text: &str) -> bool {
     results["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains(text))
 }
 
-/// Until something is there.
-fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < until, "{what} does not happen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// A target and four agents on it.
 struct Four {
     hub: Option<String>,
@@ -312,7 +226,7 @@ fn a_machine_that_dies_in_a_run_is_missed_in_words() {
     let mut four = Four::start(dir);
     let before = processor_time(&four.agents[2]);
     let child = four.study(dir, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for("the run of the third agent", || processor_time(&four.agents[2]) > before + 20);
+    until("the run of the third agent", || processor_time(&four.agents[2]) > before + 20);
     four.agents[2].kill();
     let output = child.wait_with_output().unwrap();
     let [out, err] =
@@ -507,14 +421,14 @@ fn one_study_at_a_time_and_a_run_ends_with_its_study() {
     let before = processor_time(&agent);
     let mut first =
         with_key(dir, &address, &["--full", "ram:16MiB"]).stdout(Stdio::null()).spawn().unwrap();
-    wait_for("the first study", || processor_time(&agent) > before + 20);
+    until("the first study", || processor_time(&agent) > before + 20);
     let second = run(with_key(dir, &address, &["--quick", "ram:16MiB"]));
     assert_eq!(second.code(), Some(5), "{second:?}");
     assert!(second.message().contains("one at a time"), "{second:?}");
     first.kill().unwrap();
     first.wait().unwrap();
     // Then there is room for another.
-    wait_for("the end of the run", || {
+    until("the end of the run", || {
         run(with_key(dir, &address, &["--quick", "ram:16MiB"])).code() == Some(0)
     });
     agent.terminate();
