@@ -211,6 +211,33 @@ fn others_cannot_use_a_disk_that_is_served_to_this_system() {
 }
 
 #[test]
+fn a_connection_is_ended_by_what_it_was_made_with() {
+    let dir = Dir::new("spelling");
+    let target = Server::start(dir.path(), &["ram:16MiB", "ram:16MiB", "--nqn", NQN]);
+    let connect = |url: &str, name: &str| {
+        dir.done(&["connect", url, "--as", "nbd", "--serve-only", "--name", name])
+    };
+    let whole = target.url().to_owned();
+    let escaped = whole.replace("nqn.2026-01.example.weft:", "nqn.2026-01.example.weft%3A");
+    assert_ne!(escaped, whole);
+    for given in [&whole, &escaped, &format!("{whole}/1")] {
+        connect(&whole, "disk");
+        dir.done(&["disconnect", given]);
+        assert!(dir.list().is_empty(), "{given}");
+    }
+    connect(&format!("{whole}/1"), "one");
+    connect(&format!("{whole}/2"), "two");
+    let both = dir.weft(&["disconnect", &whole]);
+    assert_eq!(both.code(), Some(2), "{both:?}");
+    assert!(both.message().contains("one, two"), "{both:?}");
+    dir.done(&["disconnect", &format!("{whole}/2")]);
+    assert_eq!(dir.list().len(), 1);
+    assert_eq!(dir.weft(&["disconnect", &format!("{whole}/3")]).code(), Some(3));
+    dir.done(&["disconnect", &whole]);
+    assert!(dir.list().is_empty());
+}
+
+#[test]
 fn a_killed_server_leaves_nothing_that_matters() {
     let dir = Dir::new("killed");
     let connect = ["connect", "ram:16MiB", "--as", "iscsi", "--serve-only"];

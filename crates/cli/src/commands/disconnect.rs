@@ -4,7 +4,7 @@ use super::connect::detach;
 use crate::exit::Failure;
 use clap::Args;
 use weft_block::ErrorKind;
-use weft_endpoint::url::NvmeUrl;
+use weft_endpoint::url::{NvmeUrl, means};
 use weft_server::attach::entries::{Entry, Runtime};
 use weft_server::attach::server::end;
 
@@ -38,11 +38,12 @@ pub struct DisconnectArgs {
 pub fn run(args: &DisconnectArgs) -> Result<(), Failure> {
     let runtime = Runtime::open()?;
     let entries = runtime.list()?;
-    let chosen: Vec<&Entry> = entries.iter().filter(|entry| args.means(entry)).collect();
-    let wanted = args.what.as_ref().or(args.nqn.as_ref()).or(args.device.as_ref());
-    if let (true, Some(what)) = (chosen.is_empty(), wanted) {
-        let text = format!("nothing is connected as \"{what}\"; `weft list` lists the connections");
-        return Err(Failure::of(ErrorKind::NotFound, text));
+    let chosen = match &args.what {
+        Some(what) => vec![named(what, &entries)?],
+        None => entries.iter().filter(|entry| args.means(entry)).collect(),
+    };
+    if let (true, Some(what)) = (chosen.is_empty(), args.nqn.as_ref().or(args.device.as_ref())) {
+        return Err(unknown(what));
     }
     chosen.into_iter().try_for_each(|entry| disconnect(&runtime, entry, args.force))
 }
@@ -56,11 +57,34 @@ impl DisconnectArgs {
         let is_device = |device: &String| {
             entry.device.trim_start_matches("/dev/") == device.trim_start_matches("/dev/")
         };
-        self.what
-            .as_ref()
-            .is_none_or(|what| *what == entry.name || *what == entry.url || *what == entry.device)
-            && self.nqn.as_ref().is_none_or(has_nqn)
-            && self.device.as_ref().is_none_or(is_device)
+        self.nqn.as_ref().is_none_or(has_nqn) && self.device.as_ref().is_none_or(is_device)
+    }
+}
+
+fn unknown(what: &str) -> Failure {
+    let text = format!("nothing is connected as \"{what}\"; `weft list` lists the connections");
+    Failure::of(ErrorKind::NotFound, text)
+}
+
+/// The one connection with this name, device or URL. A URL need not be spelled as `weft list` has
+/// it.
+fn named<'a>(what: &str, entries: &'a [Entry]) -> Result<&'a Entry, Failure> {
+    let is_named = |entry: &&Entry| entry.name == what || !what.is_empty() && entry.device == what;
+    if let Some(entry) = entries.iter().find(is_named) {
+        return Ok(entry);
+    }
+    let same: Vec<&Entry> = entries.iter().filter(|entry| entry.url == what).collect();
+    let meant = || entries.iter().filter(|entry| means(what, &entry.url)).collect();
+    let found: Vec<&Entry> = if same.is_empty() { meant() } else { same };
+    match found[..] {
+        [] => Err(unknown(what)),
+        [entry] => Ok(entry),
+        _ => {
+            let names: Vec<&str> = found.iter().map(|entry| entry.name.as_str()).collect();
+            let names = names.join(", ");
+            let text = format!("\"{what}\" means several connections ({names}); name one of them");
+            Err(Failure::of(ErrorKind::Usage, text))
+        }
     }
 }
 
