@@ -9,6 +9,7 @@ mod programs;
 mod tests;
 
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -67,46 +68,56 @@ pub fn run(args: &MutantsArgs) -> Result<ExitCode> {
     let users = Users::read(&built.copy)?;
     let logs = sh::target_dir().join("xtask/logs/mutants");
     fs::create_dir_all(&logs)?;
-    let (programs, failing) = without_mutant(programs, &built, &users, &logs)?;
-    let mut report = Report::begin(args, &built, &failing)?;
+    let mut baseline = Baseline { logs: &logs, times: BTreeMap::new() };
+    let mut report = Report::begin(args, &built)?;
     for (number, mutant) in &built.mutants {
         let programs = users.programs(&package(&mutant.path), &programs);
-        report.add(mutant, &trial(*number, &programs, &logs)?)?;
+        report.add(mutant, &trial(*number, &programs, &mut baseline)?)?;
     }
-    report.end()?;
+    let failing = baseline.failing();
+    report.end(&failing)?;
     Ok(if failing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs all programs that are needed, without a mutant: those that pass, with their times, and the
-/// names of the others.
-fn without_mutant(
-    programs: Vec<Program>,
-    built: &Built,
-    users: &Users,
-    logs: &Path,
-) -> Result<(Vec<Program>, Vec<String>)> {
-    let (mut passing, mut failing) = (Vec::new(), Vec::new());
-    let is_needed = |program: &Program| {
-        let mut packages = built.mutants.iter().map(|(_, mutant)| package(&mutant.path));
-        packages.any(|of| !users.programs(&of, std::slice::from_ref(program)).is_empty())
-    };
-    for mut program in programs.into_iter().filter(is_needed) {
-        let ended = run_program(&program.name, program.command(0), LIMIT, &log(logs, 0, &program))?;
-        println!("without a mutant: {}, {:.1} s", program.name, ended.elapsed.as_secs_f64());
-        program.takes = ended.elapsed;
-        match ended.status {
-            Some(status) if status.success() => passing.push(program),
-            _ => failing.push(program.name),
+/// What programs take without a mutant, each measured when it is first needed: most mutants are
+/// caught before the slow ones have their turn.
+struct Baseline<'a> {
+    logs: &'a Path,
+    /// `None`: it fails without a mutant, so it says nothing.
+    times: BTreeMap<String, Option<Duration>>,
+}
+
+impl Baseline<'_> {
+    fn of(&mut self, program: &Program) -> Result<Option<Duration>> {
+        if let Some(known) = self.times.get(&program.name) {
+            return Ok(*known);
         }
+        let log = log(self.logs, 0, program);
+        let ended = run_program(&program.name, program.command(0), LIMIT, &log)?;
+        println!("without a mutant: {}, {:.1} s", program.name, ended.elapsed.as_secs_f64());
+        let passes = ended.status.is_some_and(|status| status.success());
+        let takes = passes.then_some(ended.elapsed);
+        self.times.insert(program.name.clone(), takes);
+        Ok(takes)
     }
-    Ok((passing, failing))
+
+    fn failing(&self) -> Vec<&str> {
+        let failing = self.times.iter().filter(|(_, takes)| takes.is_none());
+        failing.map(|(name, _)| name.as_str()).collect()
+    }
 }
 
 /// Who caught a mutant; `None`: it survived.
-fn trial(number: usize, programs: &[&Program], logs: &Path) -> Result<Option<String>> {
+fn trial(
+    number: usize,
+    programs: &[&Program],
+    baseline: &mut Baseline<'_>,
+) -> Result<Option<String>> {
     for program in programs {
-        let log = log(logs, number, program);
-        let ended = run_program(&program.name, program.command(number), program.limit(), &log)?;
+        let Some(takes) = baseline.of(program)? else { continue };
+        let log = log(baseline.logs, number, program);
+        let limit = program.limit(takes);
+        let ended = run_program(&program.name, program.command(number), limit, &log)?;
         match ended.status {
             Some(status) if status.success() => fs::remove_file(log)?,
             Some(_) => return Ok(Some(program.name.clone())),
@@ -139,7 +150,7 @@ struct Report {
 }
 
 impl Report {
-    fn begin(args: &MutantsArgs, built: &Built, failing: &[String]) -> Result<Self> {
+    fn begin(args: &MutantsArgs, built: &Built) -> Result<Self> {
         let mut report =
             Self { text: String::new(), file: args.output.clone(), caught: 0, survived: 0 };
         let (count, dropped) = (built.mutants.len(), built.dropped);
@@ -149,9 +160,6 @@ impl Report {
             args.seed, args.first
         );
         report.say(&head)?;
-        for name in failing {
-            report.say(&format!("Not used, as it fails without a mutant: {name}."))?;
-        }
         report.say("\n| mutant | caught by |\n|---|---|")?;
         Ok(report)
     }
@@ -166,7 +174,10 @@ impl Report {
         self.say(&format!("| {} | {by} |", described(mutant)))
     }
 
-    fn end(mut self) -> Result<()> {
+    fn end(mut self, failing: &[&str]) -> Result<()> {
+        for name in failing {
+            self.say(&format!("\nNot used, as it fails without a mutant: {name}."))?;
+        }
         let (caught, survived) = (self.caught, self.survived);
         self.say(&format!("\n{caught} caught, {survived} survived."))
     }

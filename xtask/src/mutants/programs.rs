@@ -27,8 +27,6 @@ pub struct Program {
     directory: PathBuf,
     /// The tests beside the code, which are quick.
     pub is_unit: bool,
-    /// What it took without a mutant.
-    pub takes: Duration,
 }
 
 impl Program {
@@ -40,9 +38,10 @@ impl Program {
         command
     }
 
-    /// When it hangs, for sure: other work on the machine has to be no reason.
-    pub fn limit(&self) -> Duration {
-        Duration::from_secs(60) + self.takes * 4
+    /// When it hangs, for sure, if it takes so long without a mutant: other work on the machine has
+    /// to be no reason.
+    pub fn limit(&self, takes: Duration) -> Duration {
+        Duration::from_secs(60) + takes * 4
     }
 }
 
@@ -72,7 +71,7 @@ impl Users {
         let mut programs: Vec<&Program> = all.iter().filter(asked).collect();
         programs.sort_by_key(|program| {
             let is_foreign = program.package != package;
-            (is_foreign, !program.is_unit, program.takes)
+            (is_foreign, !program.is_unit, program.package == "weft", program.name.clone())
         });
         programs
     }
@@ -108,5 +107,5 @@ fn program(message: &Value) -> Option<Program> {
     let kind = message["target"]["kind"][0].as_str()?;
     let name = format!("{package} {}", message["target"]["name"].as_str()?);
     let is_unit = kind != "test";
-    Some(Program { package, name, executable, directory, is_unit, takes: Duration::ZERO })
+    Some(Program { package, name, executable, directory, is_unit })
 }
