@@ -90,8 +90,6 @@ pub struct AsyncEventBits;
 impl AsyncEventBits {
     /// Namespace Attribute Notices.
     pub const NAMESPACE_ATTRIBUTE: u32 = 1 << 8;
-    /// Firmware Activation Notices.
-    pub const FIRMWARE_ACTIVATION: u32 = 1 << 9;
     /// Asymmetric Namespace Access Change Notices.
     pub const ANA_CHANGE: u32 = 1 << 11;
     /// Normal NVM Subsystem Shutdown.

@@ -33,12 +33,8 @@ pub struct Version(pub u32);
 impl Version {
     /// 1.3.
     pub const V1_3: Self = Self(0x0001_0300);
-    /// 1.4.
-    pub const V1_4: Self = Self(0x0001_0400);
     /// 2.0.
     pub const V2_0: Self = Self(0x0002_0000);
-    /// 2.1.
-    pub const V2_1: Self = Self(0x0002_0100);
 }
 
 impl core::fmt::Display for Version {
@@ -67,8 +63,6 @@ impl Capabilities {
     /// CRMS bit 0: Controller Ready With Media; always set from version 2.0 on, and then CRTO is
     /// there.
     pub const READY_WITH_MEDIA: u64 = 1 << 59;
-    /// CRMS bit 1: Controller Ready Independent of Media.
-    pub const READY_WITHOUT_MEDIA: u64 = 1 << 60;
 
     /// What a controller offers whose queues have up to `entries` entries (at least 2) and which
     /// changes CSTS.RDY within `timeout_ms` (rounded up to half seconds, at most 127.5 s). The
@@ -179,10 +173,6 @@ impl ControllerStatus {
     pub const READY: u32 = 1;
     /// CFS: a fatal error.
     pub const FATAL: u32 = 1 << 1;
-    /// NSSRO: a subsystem reset occurred.
-    pub const SUBSYSTEM_RESET: u32 = 1 << 4;
-    /// PP: processing is paused.
-    pub const PAUSED: u32 = 1 << 5;
 
     /// The status of these parts.
     pub const fn new(ready: bool, fatal: bool, shutdown: ShutdownStatus) -> Self {

@@ -18,8 +18,6 @@ impl RdmaProvider {
     pub const NOT_SPECIFIED: Self = Self(1);
     /// InfiniBand.
     pub const INFINIBAND: Self = Self(2);
-    /// RoCE version 1.
-    pub const ROCE: Self = Self(3);
     /// RoCE version 2.
     pub const ROCE_V2: Self = Self(4);
     /// iWARP.

@@ -254,10 +254,6 @@ impl IdentifyController {
     /// ANACAP: the states that the controller can report, each a bit: optimized, non-optimized,
     /// inaccessible, persistent loss, change.
     pub const ANACAP_STATES: u8 = 0x1f;
-    /// ANACAP: `anagrpid` of a namespace does not change while it is attached to a controller.
-    pub const ANACAP_GROUP_FIXED: u8 = 1 << 6;
-    /// ANACAP: the field ANAGRPID of Namespace Management may be other than 0.
-    pub const ANACAP_GROUP_CHOICE: u8 = 1 << 7;
 
     /// What stands in `start_mark` where a controller of weft reports its start.
     pub const START_MARK: [u8; 8] = *b"weft.1st";
@@ -267,8 +263,6 @@ impl IdentifyController {
     /// CTRATT: traffic based keep alive: any command restarts the keep alive timer.
     pub const CTRATT_TRAFFIC_KEEP_ALIVE: u32 = 1 << 6;
 
-    /// LPA: SMART information per namespace.
-    pub const LPA_SMART_PER_NAMESPACE: u8 = 1;
     /// LPA: the log page Commands Supported and Effects is there.
     pub const LPA_EFFECTS: u8 = 1 << 1;
     /// LPA: Get Log Page takes 32-bit lengths and 64-bit offsets.
@@ -279,22 +273,12 @@ impl IdentifyController {
 
     /// ONCS: Compare.
     pub const ONCS_COMPARE: u16 = 1;
-    /// ONCS: Write Uncorrectable.
-    pub const ONCS_WRITE_UNCORRECTABLE: u16 = 1 << 1;
     /// ONCS: Dataset Management.
     pub const ONCS_DATASET_MANAGEMENT: u16 = 1 << 2;
     /// ONCS: Write Zeroes.
     pub const ONCS_WRITE_ZEROES: u16 = 1 << 3;
-    /// ONCS: features can be saved and selected (Save and Select fields).
-    pub const ONCS_SAVE_SELECT: u16 = 1 << 4;
     /// ONCS: reservations.
     pub const ONCS_RESERVATIONS: u16 = 1 << 5;
-    /// ONCS: the feature Timestamp.
-    pub const ONCS_TIMESTAMP: u16 = 1 << 6;
-    /// ONCS: Verify.
-    pub const ONCS_VERIFY: u16 = 1 << 7;
-    /// ONCS: Copy.
-    pub const ONCS_COPY: u16 = 1 << 8;
 
     /// FUSES: fused Compare and Write.
     pub const FUSES_COMPARE_AND_WRITE: u16 = 1;
@@ -302,8 +286,6 @@ impl IdentifyController {
     /// VWC: there is a volatile write cache: data is durable only after Flush or with Force Unit
     /// Access.
     pub const VWC_PRESENT: u8 = 1;
-    /// VWC bits 2:1: Flush with namespace identifier FFFFFFFFh is refused.
-    pub const VWC_FLUSH_ALL_REFUSED: u8 = 2 << 1;
     /// VWC bits 2:1: Flush with namespace identifier FFFFFFFFh flushes all namespaces.
     pub const VWC_FLUSH_ALL: u8 = 3 << 1;
 
@@ -320,9 +302,6 @@ impl IdentifyController {
 
     /// FCATT: static controller model; dynamic where it is not set.
     pub const FCATT_STATIC: u8 = 1;
-
-    /// OFCS: the Disconnect command.
-    pub const OFCS_DISCONNECT: u16 = 1;
 
     /// The number of the target's start, where the controller is weft's: it is another one whenever
     /// completed writes that were not flushed may have been lost, as in a restart of the process.

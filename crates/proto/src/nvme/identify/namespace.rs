@@ -99,14 +99,8 @@ structure! {
 }
 
 impl IdentifyNamespace {
-    /// NSFEAT: thin provisioning: capacity may be less than size.
-    pub const NSFEAT_THIN: u8 = 1;
     /// NSFEAT: NAWUN, NAWUPF and NACWU are valid and replace AWUN, AWUPF and ACWU.
     pub const NSFEAT_ATOMIC: u8 = 1 << 1;
-    /// NSFEAT: Deallocated or Unwritten Logical Block errors can be asked for.
-    pub const NSFEAT_DEALLOCATED_ERROR: u8 = 1 << 2;
-    /// NSFEAT: NGUID and EUI64 are never used again.
-    pub const NSFEAT_UNIQUE_ID: u8 = 1 << 3;
     /// NSFEAT: NPWG, NPWA, NPDG, NPDA and NOWS are valid.
     pub const NSFEAT_PREFERRED: u8 = 1 << 4;
 
@@ -115,16 +109,11 @@ impl IdentifyNamespace {
 
     /// DLFEAT bits 2:0: deallocated blocks read as zeroes.
     pub const DLFEAT_READS_ZERO: u8 = 1;
-    /// DLFEAT bits 2:0: deallocated blocks read as bytes of FFh.
-    pub const DLFEAT_READS_ONES: u8 = 2;
     /// DLFEAT: Write Zeroes takes the Deallocate bit.
     pub const DLFEAT_WRITE_ZEROES: u8 = 1 << 3;
 
     /// NSATTR: write protected at present.
     pub const NSATTR_WRITE_PROTECTED: u8 = 1;
-
-    /// FLBAS: metadata is sent at the end of each block's data, not in a buffer of its own.
-    pub const FLBAS_EXTENDED: u8 = 1 << 4;
 
     /// The format in use: index in FLBAS bits 3:0 and, with more than 16 formats, 6:5. `None` where
     /// that is not one of the `nlbaf` + 1 formats.

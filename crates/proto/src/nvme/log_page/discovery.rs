@@ -89,8 +89,6 @@ structure! {
 }
 
 impl DiscoveryEntry {
-    /// EFLAGS: the same information comes from every port of this discovery subsystem.
-    pub const EFLAGS_DUPLICATE: u16 = 1;
     /// EFLAGS: a persistent connection to this discovery subsystem is possible (explicit).
     pub const EFLAGS_PERSISTENT: u16 = 1 << 1;
 

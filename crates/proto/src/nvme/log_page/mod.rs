@@ -62,8 +62,6 @@ structure! {
 impl SupportedLogPages {
     /// The page can be read.
     pub const SUPPORTED: u32 = 1;
-    /// Get Log Page takes an index offset for this page instead of a byte offset.
-    pub const INDEX_OFFSET: u32 = 1 << 1;
 }
 
 structure! {
@@ -161,14 +159,8 @@ structure! {
 }
 
 impl SmartLog {
-    /// Critical Warning: available spare is below the threshold.
-    pub const WARNING_SPARE: u8 = 1;
     /// Critical Warning: a temperature is beyond its threshold.
     pub const WARNING_TEMPERATURE: u8 = 1 << 1;
-    /// Critical Warning: reliability is degraded.
-    pub const WARNING_RELIABILITY: u8 = 1 << 2;
-    /// Critical Warning: the media are read only.
-    pub const WARNING_READ_ONLY: u8 = 1 << 3;
 }
 
 structure! {
@@ -228,6 +220,4 @@ impl FeatureEffectsLog {
     pub const SCOPE_NAMESPACE: u32 = 1 << 20;
     /// FSP: a controller.
     pub const SCOPE_CONTROLLER: u32 = 1 << 21;
-    /// FSP: the NVM subsystem.
-    pub const SCOPE_SUBSYSTEM: u32 = 1 << 25;
 }
