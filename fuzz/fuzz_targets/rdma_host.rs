@@ -11,7 +11,8 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_rdma::cm::{Accept, Reject};
 use weft_proto::nvme_rdma::{
-    Exposure, HostConfig, HostData, HostEvent, HostQueuePair, Received, Work, WorkError,
+    Exposure, HostConfig, HostData, HostEvent, HostQueuePair, QueuePairEngine, Received, Work,
+    WorkError,
 };
 use weft_proto::stream::Tag;
 
@@ -49,7 +50,7 @@ pub fn run(bytes: &[u8]) {
         Accept { receives: input.below(10) as u16 }.encode().to_vec()
     };
     Reject::decode(&accept);
-    scene.host.accepted(&accept);
+    scene.host.established(&accept);
     while !input.is_empty() {
         scene.step(&mut input);
         scene.work(&mut input);

@@ -12,7 +12,9 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nsid};
 use weft_proto::nvme_rdma::cm::{Offer, Request};
 use weft_proto::nvme_rdma::keyed::Keyed;
-use weft_proto::nvme_rdma::{Received, TargetConfig, TargetQueuePair, Work, WorkError};
+use weft_proto::nvme_rdma::{
+    QueuePairEngine, Received, TargetConfig, TargetQueuePair, Work, WorkError,
+};
 use weft_proto::stream::Tag;
 
 /// Entries of the queue.
@@ -58,7 +60,7 @@ pub fn run(bytes: &[u8]) {
     scene.layer.holds = true;
     scene.work();
     if !input.one_in(8) {
-        scene.target.established();
+        scene.target.established(&[]);
         scene.target.set_queue_entries(ENTRIES);
     }
     while !input.is_empty() {
@@ -97,7 +99,7 @@ impl Scene {
                         self.target.completed(id, ended);
                     }
                 }
-                5 => self.target.established(),
+                5 => self.target.established(&[]),
                 6 => self.target.set_queue_entries(ENTRIES),
                 7 => self.layer.drop_pending(&mut self.target),
                 _ => {}

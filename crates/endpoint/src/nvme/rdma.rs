@@ -3,118 +3,13 @@
 
 use crate::limits::RDMA_EVENTS_PER_TURN;
 use std::io;
-use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::rdma::{DeviceLimits, Event, NotLent, QueuePair};
 use weft_io::{Activity, DriverId, Handle, Segments};
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, HostQueuePair, QueuePairLimits, Received, TargetQueuePair, Work, WorkError,
-    WorkId, WorkKind,
+    Buffer, Ended, QueuePairEngine, QueuePairLimits, Received, Work, WorkError, WorkId,
 };
 use weft_proto::stream::Tag;
-
-/// An engine, as far as the queue pair tells it something.
-pub(crate) trait QueuePairEngine {
-    /// The connection stands; the private data that came with the other end's word.
-    fn established(&mut self, private_data: &[u8]);
-    /// A message has come.
-    fn received(&mut self, received: &Received<'_>);
-    /// A receive has ended without one.
-    fn receive_ended(&mut self, buffer: Buffer, error: Option<WorkError>);
-    /// Work has ended.
-    fn completed(&mut self, id: WorkId, ended: Ended);
-    /// The connection is over.
-    fn disconnected(&mut self);
-    /// The queue pair is destroyed.
-    fn destroyed(&mut self);
-    /// What is to be done next.
-    fn next_work(&mut self) -> Option<Work>;
-    /// Work that waited for memory is not done any more.
-    fn give_up(&mut self, held: Work);
-    /// The connection is over, or about to be.
-    fn is_closed(&self) -> bool;
-    /// Nothing more comes of it.
-    fn has_ended(&self) -> bool;
-    /// The time.
-    fn tick(&mut self, now: Duration);
-    /// When it wants to know the time again.
-    fn deadline(&self) -> Option<Duration>;
-}
-
-macro_rules! end {
-    ($engine:ty, $established:expr, $give_up:expr) => {
-        impl QueuePairEngine for $engine {
-            fn established(&mut self, private_data: &[u8]) {
-                $established(self, private_data);
-            }
-
-            #[inline]
-            fn received(&mut self, received: &Received<'_>) {
-                Self::received(self, received);
-            }
-
-            fn receive_ended(&mut self, buffer: Buffer, error: Option<WorkError>) {
-                Self::receive_ended(self, buffer, error);
-            }
-
-            #[inline]
-            fn completed(&mut self, id: WorkId, ended: Ended) {
-                Self::completed(self, id, ended);
-            }
-
-            fn disconnected(&mut self) {
-                Self::disconnected(self);
-            }
-
-            fn destroyed(&mut self) {
-                Self::destroyed(self);
-            }
-
-            #[inline]
-            fn next_work(&mut self) -> Option<Work> {
-                Self::next_work(self)
-            }
-
-            #[cold]
-            fn give_up(&mut self, held: Work) {
-                $give_up(self, held);
-            }
-
-            #[inline]
-            fn is_closed(&self) -> bool {
-                Self::is_closed(self)
-            }
-
-            #[inline]
-            fn has_ended(&self) -> bool {
-                Self::has_ended(self)
-            }
-
-            #[inline]
-            fn tick(&mut self, now: Duration) {
-                Self::tick(self, now);
-            }
-
-            #[inline]
-            fn deadline(&self) -> Option<Duration> {
-                Self::deadline(self)
-            }
-        }
-    };
-}
-
-end!(TargetQueuePair, |engine: &mut TargetQueuePair, _: &[u8]| engine.established(), flush);
-end!(HostQueuePair, HostQueuePair::accepted, |engine: &mut HostQueuePair, held: Work| match held {
-    Work::Expose { tag, .. } => engine.not_exposed(tag),
-    other => flush(engine, other),
-});
-
-/// For the engine, work that waited for memory was flushed.
-fn flush(end: &mut impl QueuePairEngine, held: Work) {
-    if let Some(id) = name_of(held) {
-        end.completed(id, Ended::Flushed);
-    }
-}
 
 /// An engine on its queue pair, whose commands are with `C`: what both ends of a connection do
 /// alike in a turn.
@@ -397,17 +292,6 @@ impl Wire {
         self.error.get_or_insert(why);
         end.completed(id, Ended::Failed(WorkError::LocalProtection));
     }
-}
-
-/// The name of work that is kept until there is memory for it.
-pub(crate) fn name_of(work: Work) -> Option<WorkId> {
-    let (tag, kind) = match work {
-        Work::Send { tag, .. } => (tag, WorkKind::Send),
-        Work::Read { tag, .. } => (tag, WorkKind::Read),
-        Work::Write { tag, .. } => (tag, WorkKind::Write),
-        _ => return None,
-    };
-    Some(WorkId { tag, kind })
 }
 
 /// What the engine is to know of a queue pair with a send queue of so many entries.

@@ -64,9 +64,9 @@ pub(super) enum Phase {
 }
 
 /// State of a queue pair that does not depend on the end.
-pub(super) struct Link {
-    pub phase: Phase,
-    pub receives: Receives,
+pub struct Link {
+    pub(super) phase: Phase,
+    pub(super) receives: Receives,
     /// Free entries of the send queue, and all of them.
     room: u16,
     depth: u16,

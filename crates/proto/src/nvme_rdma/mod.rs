@@ -24,6 +24,7 @@
 
 mod address;
 pub mod cm;
+mod engine;
 pub mod host;
 pub mod keyed;
 mod link;
@@ -33,6 +34,7 @@ pub mod violation;
 pub mod work;
 
 pub use address::{PORT, RdmaProvider, transport_address};
+pub use engine::QueuePairEngine;
 pub use host::{HostConfig, HostData, HostEvent, HostQueuePair};
 pub use link::QueuePairLimits;
 pub use target::{TargetConfig, TargetEvent, TargetQueuePair};

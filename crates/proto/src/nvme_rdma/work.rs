@@ -88,6 +88,19 @@ pub enum Work {
     Destroy,
 }
 
+impl Work {
+    /// The name under which it ends, if it is that of a command and tells of its end by itself.
+    pub const fn id(self) -> Option<WorkId> {
+        let (tag, kind) = match self {
+            Self::Send { tag, .. } => (tag, WorkKind::Send),
+            Self::Read { tag, .. } => (tag, WorkKind::Read),
+            Self::Write { tag, .. } => (tag, WorkKind::Write),
+            _ => return None,
+        };
+        Some(WorkId { tag, kind })
+    }
+}
+
 /// Which work of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkKind {

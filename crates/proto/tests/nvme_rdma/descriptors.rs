@@ -5,7 +5,7 @@ use weft_proto::nvme::sqe::Sgl;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_rdma::keyed::Keyed;
-use weft_proto::nvme_rdma::{Buffer, TargetEvent, Work};
+use weft_proto::nvme_rdma::{Buffer, QueuePairEngine, TargetEvent, Work};
 use weft_proto::stream::Tag;
 
 use crate::nvme_rdma::layer::{READ, WRITE};

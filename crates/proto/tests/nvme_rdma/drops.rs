@@ -3,8 +3,8 @@
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, QueuePairLimits, TargetConfig, TargetEvent, Work, WorkId,
-    WorkKind,
+    Buffer, Ended, Exposure, HostConfig, QueuePairEngine, QueuePairLimits, TargetConfig,
+    TargetEvent, Work, WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 

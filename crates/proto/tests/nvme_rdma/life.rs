@@ -7,8 +7,8 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Qid};
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, HostData, HostEvent, QueuePairLimits, Received,
-    RemoteMemory, TargetConfig, TargetEvent, TargetQueuePair, Work, WorkId, WorkKind,
+    Buffer, Ended, Exposure, HostConfig, HostData, HostEvent, QueuePairEngine, QueuePairLimits,
+    Received, RemoteMemory, TargetConfig, TargetEvent, TargetQueuePair, Work, WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -208,7 +208,7 @@ fn memory_that_cannot_be_made_accessible_fails_its_command() {
 fn as_many_commands_as_the_controller_has_receives() {
     let mut wire = Wire::unconnected(host(Exposure::Window), target());
     wire.layer.holds = true;
-    wire.host.accepted(&weft_proto::nvme_rdma::cm::Accept { receives: 3 }.encode());
+    wire.host.established(&weft_proto::nvme_rdma::cm::Accept { receives: 3 }.encode());
     for _ in 0..4 {
         wire.read(0, 512);
     }
@@ -264,14 +264,14 @@ fn nothing_is_sent_before_the_connection_stands() {
     assert!(wire.log.iter().flatten().all(|work| matches!(work, Work::PostReceive(_))));
     assert_eq!(wire.log[TARGET].len(), 4);
     let accept = wire.target.accept().encode();
-    wire.host.accepted(&accept);
+    wire.host.established(&accept);
     wire.run();
     assert_eq!(
         (wire.layer.log.len(), wire.responses.len()),
         (1, 0),
         "the target takes it, but does not answer yet"
     );
-    wire.target.established();
+    wire.target.established(&[]);
     wire.run();
     assert_eq!(wire.answer().1, Status::SUCCESS);
 }
@@ -348,7 +348,7 @@ fn connect_is_due() {
 #[test]
 fn as_many_responses_at_a_time_as_the_host_has_receives() {
     let mut engine = TargetQueuePair::new(TargetConfig { host_receives: 1, ..target() });
-    engine.established();
+    engine.established(&[]);
     while engine.next_work().is_some() {}
     for n in 0..3 {
         let mut sqe = command(FAIL, 0);

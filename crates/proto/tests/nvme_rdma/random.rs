@@ -4,7 +4,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weft_proto::nvme_rdma::{
-    Exposure, HostConfig, HostData, HostEvent, QueuePairLimits, TargetConfig,
+    Exposure, HostConfig, HostData, HostEvent, QueuePairEngine, QueuePairLimits, TargetConfig,
 };
 use weft_proto::stream::Tag;
 

@@ -8,8 +8,8 @@ use weft_proto::nvme_rdma::cm::{Accept, AcceptError};
 use weft_proto::nvme_rdma::keyed::Keyed;
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostQueuePair, Received, TargetConfig, TargetEvent, TargetQueuePair,
-    Work, WorkError, WorkId, WorkKind,
+    Buffer, Ended, Exposure, HostQueuePair, QueuePairEngine, Received, TargetConfig, TargetEvent,
+    TargetQueuePair, Work, WorkError, WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -190,10 +190,10 @@ fn accepts_that_cannot_be_used() {
         (&[0; 32], AcceptError::NoReceives),
     ] {
         let mut wire = Wire::unconnected(host(Exposure::Window), target());
-        wire.host.accepted(bytes);
+        wire.host.established(bytes);
         assert_eq!(wire.host.violation(), Some(Violation::Accept(error)));
         assert_eq!(wire.host.next_work(), Some(Work::Disconnect));
-        wire.host.accepted(&good);
+        wire.host.established(&good);
         assert!(wire.host.is_closed());
     }
 }
@@ -213,7 +213,7 @@ pub fn fetching() -> Wire {
     let mut wire =
         Wire::open(host(Exposure::Window), TargetConfig { queue_entries: 2, ..target() });
     wire.target = TargetQueuePair::new(TargetConfig { receives: 4, queue_entries: 2, ..target() });
-    wire.target.established();
+    wire.target.established(&[]);
     wire.layer.holds = true;
     wire.work();
     wire.target.received(&message(0, &capsule(WRITE, KEYED).0));

@@ -5,8 +5,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, HostEvent, HostQueuePair, Received, RemoteMemory,
-    TargetConfig, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
+    Buffer, Ended, Exposure, HostConfig, HostEvent, HostQueuePair, QueuePairEngine, Received,
+    RemoteMemory, TargetConfig, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -79,8 +79,8 @@ impl Wire {
         let mut wire = Self::unconnected(host, target);
         wire.work();
         let accept = wire.target.accept().encode();
-        wire.host.accepted(&accept);
-        wire.target.established();
+        wire.host.established(&accept);
+        wire.target.established(&[]);
         wire.work();
         wire
     }

@@ -16,6 +16,7 @@
 //! When the queue pair ends then commands that were not answered stay as they are. Their memory is
 //! not touched any more once [`has_ended`](HostQueuePair::has_ended).
 
+mod engine;
 mod receive;
 mod slot;
 mod transmit;
@@ -24,13 +25,13 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use self::slot::{CommandSlot, CommandState, Direction};
-use super::cm::{Accept, Request};
+use super::cm::Request;
+use super::engine::QueuePairEngine;
 use super::keyed::{KEYED_BYTES_MAX, Keyed};
-use super::link::{Link, Phase, QueuePairLimits};
-use super::violation::Violation;
+use super::link::{Link, QueuePairLimits};
+use super::work::Exposure;
 #[cfg(doc)]
 use super::work::Work;
-use super::work::{Buffer, Exposure, WorkError};
 use crate::limits::{HANDSHAKE_S, QUEUE_ENTRIES_MAX};
 use crate::nvme::cqe::Cqe;
 pub use crate::nvme::host::{HostData, SubmitError};
@@ -137,22 +138,6 @@ impl HostQueuePair {
         }
     }
 
-    /// The controller has accepted, with this private data, and the queue pair is connected.
-    /// Commands are sent from now on, unless there is something wrong with it
-    /// ([`Self::violation`]).
-    pub fn accepted(&mut self, private_data: &[u8]) {
-        if self.link.phase != Phase::Connecting {
-            return;
-        }
-        match Accept::decode(private_data) {
-            Ok(accept) => {
-                self.credits = accept.receives;
-                self.link.phase = Phase::Open;
-            }
-            Err(error) => self.link.fail(error.into()),
-        }
-    }
-
     /// Changes how much data goes into the capsule of later commands, in bytes (16 × IOCCSZ − 64 of
     /// Identify Controller).
     pub fn set_in_capsule_bytes(&mut self, bytes: u32) {
@@ -224,12 +209,6 @@ impl HostQueuePair {
         self.link.is_open()
     }
 
-    /// Whether no more commands are taken.
-    #[inline]
-    pub fn is_closed(&self) -> bool {
-        matches!(self.link.phase, Phase::Closing | Phase::Closed)
-    }
-
     /// The identifier under which the controller knows a command, for Abort.
     pub fn cid(&self, tag: Tag) -> Option<Cid> {
         self.slots.peek(tag).filter(|slot| slot.state != CommandState::Free).map(|slot| slot.cid)
@@ -247,62 +226,6 @@ impl HostQueuePair {
     /// another loop.
     pub fn is_quiet(&self) -> bool {
         self.link.is_open() && self.slots.in_use() == 0 && !self.link.is_urgent()
-    }
-
-    /// Sends what there is and then disconnects. Commands that are not answered by then stay
-    /// unanswered.
-    pub fn close(&mut self) {
-        self.link.begin_close();
-        self.settle();
-    }
-
-    /// The connection is over: the other end has disconnected, or the device says so.
-    pub fn disconnected(&mut self) {
-        self.link.end();
-        self.settle();
-    }
-
-    /// The queue pair is destroyed: nothing that was posted completes any more.
-    pub fn destroyed(&mut self) {
-        self.link.destroyed();
-        for tag in self.slots.tags() {
-            let Some(slot) = self.slots.at(tag) else { continue };
-            (slot.sending, slot.binding, slot.invalidating, slot.exposed) =
-                (false, false, false, false);
-            self.finish(tag);
-        }
-        self.settle();
-    }
-
-    /// A receive has failed, or was flushed (`None`).
-    pub fn receive_ended(&mut self, buffer: Buffer, error: Option<WorkError>) {
-        self.link.receive_ended(buffer, error);
-        self.settle();
-    }
-
-    /// Why this end ended the queue pair, if it did.
-    pub fn violation(&self) -> Option<Violation> {
-        self.link.violation()
-    }
-
-    /// Whether it has ended: nobody touches the memory of any command any more.
-    pub fn has_ended(&self) -> bool {
-        self.link.has_ended()
-    }
-
-    /// Passes in the time, which counts from an epoch of the caller's choice and never decreases.
-    /// There may be work afterwards.
-    #[inline]
-    pub fn tick(&mut self, now: Duration) {
-        self.link.tick(now);
-        self.settle();
-    }
-
-    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every
-    /// other call.
-    #[inline]
-    pub fn deadline(&self) -> Option<Duration> {
-        self.link.deadline()
     }
 
     /// The next event.
@@ -338,27 +261,6 @@ impl HostQueuePair {
         slot.cqe = Cqe::new(slot.cid, status);
         slot.state = CommandState::Answered;
         self.finish(tag);
-    }
-
-    /// Ends a queue pair that is closing once there is nothing left to send. What was to be sent on
-    /// one that has ended is not.
-    #[inline]
-    fn settle(&mut self) {
-        match self.link.phase {
-            Phase::Connecting | Phase::Open => return,
-            Phase::Closing => {
-                if !self.queue.is_empty() || self.exposed.is_some() || self.is_sending() {
-                    return;
-                }
-                self.link.end();
-            }
-            Phase::Closed => {}
-        }
-        if let Some(slot) = self.exposed.take().and_then(|tag| self.slots.at(tag)) {
-            // For the SEND that was to follow.
-            slot.entries -= 1;
-            self.link.retire(1);
-        }
     }
 
     fn is_sending(&self) -> bool {

@@ -4,23 +4,10 @@ use super::slot::{CommandSlot, CommandState};
 use super::{Exposure, HostQueuePair};
 use crate::nvme::cqe::Cqe;
 use crate::nvme_rdma::violation::Violation;
-use crate::nvme_rdma::work::{Ended, Received, WorkId, WorkKind};
+use crate::nvme_rdma::work::{Ended, Received, WorkKind};
 
 impl HostQueuePair {
-    /// A message has come.
-    #[inline]
-    pub fn received(&mut self, received: &Received<'_>) {
-        if !self.link.take(received) {
-            return self.settle();
-        }
-        self.link.receives.repost(received.buffer);
-        if let Err(violation) = self.response(received) {
-            self.link.fail(violation);
-            self.settle();
-        }
-    }
-
-    fn response(&mut self, received: &Received<'_>) -> Result<(), Violation> {
+    pub(super) fn response(&mut self, received: &Received<'_>) -> Result<(), Violation> {
         let bytes = received
             .bytes
             .try_into()
@@ -43,25 +30,6 @@ impl HostQueuePair {
         self.finish(tag);
         Ok(())
     }
-
-    /// Work has ended.
-    #[inline]
-    pub fn completed(&mut self, id: WorkId, ended: Ended) {
-        let Some(entries) = self.slots.at(id.tag).and_then(|slot| slot.take_posted(id.kind, ended))
-        else {
-            self.link.fail(Violation::UnknownCompletion);
-            return self.settle();
-        };
-        let failed = match id.kind {
-            WorkKind::Invalidate => Violation::Invalidate,
-            WorkKind::Bind => Violation::Bind,
-            WorkKind::Send | WorkKind::Read | WorkKind::Write => Violation::Send,
-        };
-        self.link.retire(entries);
-        self.link.work_ended(ended, failed);
-        self.finish(id.tag);
-        self.settle();
-    }
 }
 
 impl CommandSlot {
@@ -77,7 +45,7 @@ impl CommandSlot {
     /// Work is not posted any more: the entries of the send queue that it gives back. `None`: it
     /// was not posted.
     #[inline]
-    fn take_posted(&mut self, kind: WorkKind, ended: Ended) -> Option<u16> {
+    pub(super) fn take_posted(&mut self, kind: WorkKind, ended: Ended) -> Option<u16> {
         match kind {
             WorkKind::Send if self.sending => {
                 (self.sending, self.binding) = (false, false);

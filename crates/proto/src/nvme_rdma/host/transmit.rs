@@ -3,41 +3,22 @@
 use super::slot::{CommandState, Direction};
 use super::{Exposure, HostQueuePair};
 use crate::nvme::status::Status;
+use crate::nvme_rdma::engine::LinkEnd;
 use crate::nvme_rdma::keyed::Keyed;
-use crate::nvme_rdma::link::Phase;
 use crate::nvme_rdma::work::Work;
 use crate::stream::Tag;
 
 impl HostQueuePair {
-    /// The next thing to do, if there is one now.
-    #[inline]
-    pub fn next_work(&mut self) -> Option<Work> {
-        if self.link.is_urgent() || !self.link.is_live() {
-            return self.link.urgent_work().or_else(|| self.conceal_closed());
-        }
-        if let Some(work) = self.conceal_next() {
-            return Some(work);
-        }
-        let work = match self.exposed {
-            Some(tag) => self.send_exposed(tag),
-            None => self.send_next(),
-        };
-        if work.is_none() && self.link.phase == Phase::Closing {
-            return self.last_work();
-        }
-        work
-    }
-
     /// Nothing can be sent: when there is nothing left either, the end.
     #[cold]
-    fn last_work(&mut self) -> Option<Work> {
+    pub(super) fn last_work(&mut self) -> Option<Work> {
         self.settle();
         self.link.urgent_work()
     }
 
     /// Ends the access to memory whose command was answered without doing so.
     #[inline]
-    fn conceal_next(&mut self) -> Option<Work> {
+    pub(super) fn conceal_next(&mut self) -> Option<Work> {
         let tag = *self.conceal.front()?;
         let by_window = self.config.exposure == Exposure::Window;
         if by_window && !self.link.has_room(1) {
@@ -58,7 +39,7 @@ impl HostQueuePair {
     /// A queue pair that has failed or was disconnected gives no access to anything: what was
     /// answered is done with.
     #[cold]
-    fn conceal_closed(&mut self) -> Option<Work> {
+    pub(super) fn conceal_closed(&mut self) -> Option<Work> {
         while self.link.is_closed()
             && let Some(tag) = self.conceal.pop_front()
         {
@@ -73,7 +54,7 @@ impl HostQueuePair {
 
     /// Sends the command at the front of the queue, or has its memory made accessible before.
     #[inline]
-    fn send_next(&mut self) -> Option<Work> {
+    pub(super) fn send_next(&mut self) -> Option<Work> {
         let tag = *self.queue.front()?;
         if self.unanswered >= self.credits.min(self.link.receives.ready()) {
             return None;
@@ -98,7 +79,7 @@ impl HostQueuePair {
 
     /// Sends the command whose memory was made accessible. `None`: the pump has not said whether it
     /// was.
-    fn send_exposed(&mut self, tag: Tag) -> Option<Work> {
+    pub(super) fn send_exposed(&mut self, tag: Tag) -> Option<Work> {
         if !self.slots.peek(tag).is_some_and(|slot| slot.exposed) {
             return None;
         }
@@ -143,14 +124,5 @@ impl HostQueuePair {
         self.link.retire(entries);
         self.exposed = None;
         self.refuse(tag, Status::HOST_PATHING_ERROR);
-    }
-
-    /// Whether [`next_work`](Self::next_work) may have something: it is only to be asked after
-    /// something has happened.
-    #[inline]
-    pub fn has_unsent(&self) -> bool {
-        self.link.is_urgent()
-            || (self.link.is_live()
-                && !(self.queue.is_empty() && self.conceal.is_empty() && self.exposed.is_none()))
     }
 }

@@ -18,6 +18,7 @@
 
 mod capsule;
 mod command;
+mod engine;
 mod receive;
 mod slot;
 mod transmit;
@@ -28,11 +29,9 @@ use std::collections::VecDeque;
 use self::capsule::WaitingCapsules;
 use self::slot::{CommandSlot, CommandState, PendingEvent};
 use super::cm::{Accept, Request};
-use super::link::{Link, Phase, QueuePairLimits};
-use super::violation::Violation;
+use super::link::{Link, QueuePairLimits};
 #[cfg(doc)]
 use super::work::Work;
-use super::work::{Buffer, WorkError};
 use crate::limits::{HANDSHAKE_S, QUEUE_ENTRIES_MAX, TRANSFER_MAX_BYTES};
 use crate::nvme::sqe::Sqe;
 use crate::slab::Slab;
@@ -184,14 +183,6 @@ impl TargetQueuePair {
         Accept { receives: self.link.receives.count() }
     }
 
-    /// The queue pair is connected: from now on something may be sent. Commands may have come
-    /// before.
-    pub fn established(&mut self) {
-        if self.link.phase == Phase::Connecting {
-            self.link.phase = Phase::Open;
-        }
-    }
-
     /// Makes room for the commands of a queue of `entries` (after Connect); at most
     /// [`QUEUE_ENTRIES_MAX`], and never fewer than before.
     pub fn set_queue_entries(&mut self, entries: u16) {
@@ -207,76 +198,6 @@ impl TargetQueuePair {
     #[inline]
     pub fn sqe(&self) -> &Sqe {
         &self.slots.peek(self.current).expect("an event told of a command").sqe
-    }
-
-    /// Whether no more commands are taken.
-    #[inline]
-    pub fn is_closed(&self) -> bool {
-        matches!(self.link.phase, Phase::Closing | Phase::Closed)
-    }
-
-    /// Sends the answers that there are and then disconnects. Takes no more commands.
-    pub fn close(&mut self) {
-        self.link.begin_close();
-        self.settle_close();
-    }
-
-    /// The connection is over: the other end has disconnected, or the device says so.
-    pub fn disconnected(&mut self) {
-        self.link.end();
-        self.settle_close();
-    }
-
-    /// The queue pair is destroyed: nothing that was posted completes any more.
-    pub fn destroyed(&mut self) {
-        self.link.destroyed();
-        (self.reads, self.sends) = (0, 0);
-        for tag in self.slots.tags() {
-            self.lose(tag);
-        }
-        self.settle_closed();
-    }
-
-    /// A receive has failed, or was flushed (`None`).
-    pub fn receive_ended(&mut self, buffer: Buffer, error: Option<WorkError>) {
-        self.link.receive_ended(buffer, error);
-        self.settle_close();
-    }
-
-    /// Why this end ended the queue pair, if it did.
-    pub fn violation(&self) -> Option<Violation> {
-        self.link.violation()
-    }
-
-    /// Whether it has ended: nobody touches the memory of any command any more.
-    pub fn has_ended(&self) -> bool {
-        self.link.has_ended()
-    }
-
-    /// Passes in the time, which counts from an epoch of the caller's choice and never decreases.
-    /// The first call marks the start of the connection. There may be work and events afterwards.
-    #[inline]
-    pub fn tick(&mut self, now: Duration) {
-        if let Some(start) = &mut self.start
-            && !self.link.is_closed()
-            && start.has_passed(now)
-        {
-            let limit = start.limit();
-            self.link.fail(Violation::ConnectLate(limit));
-        }
-        self.link.tick(now);
-        self.settle_close();
-    }
-
-    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every
-    /// other call.
-    #[inline]
-    pub fn deadline(&self) -> Option<Duration> {
-        let start = self.start.filter(|_| !self.link.is_closed()).map(|start| start.deadline());
-        match (start, self.link.deadline()) {
-            (Some(start), Some(end)) => Some(start.min(end)),
-            (start, end) => start.or(end),
-        }
     }
 
     /// The next event.

@@ -4,28 +4,13 @@ use super::TargetQueuePair;
 use super::capsule::Capsule;
 use super::slot::{CommandSlot, CommandState, PendingEvent};
 use crate::nvme::sqe::Sqe;
-use crate::nvme_rdma::link::Phase;
+use crate::nvme_rdma::engine::QueuePairEngine;
 use crate::nvme_rdma::violation::Violation;
 use crate::nvme_rdma::work::{Ended, Received, WorkId, WorkKind};
 use crate::stream::Tag;
 
 impl TargetQueuePair {
-    /// A message has come.
-    #[inline]
-    pub fn received(&mut self, received: &Received<'_>) {
-        if !self.link.take(received) {
-            return self.settle_close();
-        }
-        if self.link.phase == Phase::Closing {
-            return;
-        }
-        if let Err(violation) = self.take_capsule(received) {
-            self.link.fail(violation);
-            self.settle_close();
-        }
-    }
-
-    fn take_capsule(&mut self, received: &Received<'_>) -> Result<(), Violation> {
+    pub(super) fn take_capsule(&mut self, received: &Received<'_>) -> Result<(), Violation> {
         // This end gives access to no memory that could be invalidated.
         if let Some(key) = received.invalidated {
             return Err(Violation::Invalidation(key));
@@ -66,37 +51,10 @@ impl TargetQueuePair {
         }
     }
 
-    /// Work has ended.
-    #[inline]
-    pub fn completed(&mut self, id: WorkId, ended: Ended) {
-        let Some(entries) = self.take_posted(id, ended) else {
-            self.link.fail(Violation::UnknownCompletion);
-            return self.settle_close();
-        };
-        self.link.retire(entries);
-        let failed = match id.kind {
-            WorkKind::Read => Violation::Read,
-            WorkKind::Write => Violation::Write,
-            WorkKind::Send | WorkKind::Invalidate | WorkKind::Bind => Violation::Send,
-        };
-        self.link.work_ended(ended, failed);
-        match id.kind {
-            WorkKind::Read => {
-                if let Some(slot) = self.slots.at(id.tag) {
-                    slot.damaged |= ended != Ended::Done;
-                }
-                self.settle_fetch(id.tag);
-            }
-            WorkKind::Send => self.release(id.tag),
-            _ => self.release_unsent(id.tag),
-        }
-        self.settle_close();
-    }
-
     /// Whether such work was posted: the entries of the send queue that it gives back. Now it is
     /// not posted any more.
     #[inline]
-    fn take_posted(&mut self, id: WorkId, ended: Ended) -> Option<u16> {
+    pub(super) fn take_posted(&mut self, id: WorkId, ended: Ended) -> Option<u16> {
         use CommandState::{Completing, Draining, Fetching, Sending};
         let slot = self.slots.at(id.tag)?;
         match (id.kind, slot.state) {
@@ -180,23 +138,6 @@ impl TargetQueuePair {
             CommandState::Sending => self.release(tag),
             CommandState::Fetching => slot.damaged = true,
             _ => {}
-        }
-    }
-
-    /// Once nothing more is sent: ends every fetch and every answer of which nothing is posted.
-    /// While closing: ends the queue pair when there is nothing left to send.
-    #[inline]
-    pub(super) fn settle_close(&mut self) {
-        match self.link.phase {
-            Phase::Connecting | Phase::Open => {}
-            Phase::Closing => {
-                if self.answering.is_empty() && self.responding.is_none() && self.sends == 0 {
-                    self.link.end();
-                    self.settle_closed();
-                }
-            }
-            Phase::Closed if self.settled => {}
-            Phase::Closed => self.settle_closed(),
         }
     }
 

@@ -8,37 +8,6 @@ use crate::nvme_rdma::work::{RemoteMemory, Work};
 use crate::stream::Tag;
 
 impl TargetQueuePair {
-    /// The next thing to do, if there is one now. After [`Work::Place`] the pump calls
-    /// [`placed`](Self::placed) before it asks again.
-    #[inline]
-    pub fn next_work(&mut self) -> Option<Work> {
-        if self.link.is_urgent() || !self.link.is_live() {
-            return self.link.urgent_work();
-        }
-        if let Some(tag) = self.responding.take() {
-            return self.respond(tag);
-        }
-        if let Some(work) = self.place() {
-            return Some(work);
-        }
-        match self.answer() {
-            Next::Work(work) => Some(work),
-            // What is first gets the room first, or never would.
-            Next::Full => None,
-            Next::Nothing => self.read(),
-        }
-    }
-
-    /// Whether [`next_work`](Self::next_work) may have something: it is only to be asked after
-    /// something has happened.
-    #[inline]
-    pub fn has_unsent(&self) -> bool {
-        let queues = [&self.placing, &self.reading, &self.answering];
-        self.link.is_urgent()
-            || (self.link.is_live()
-                && (self.responding.is_some() || queues.iter().any(|queue| !queue.is_empty())))
-    }
-
     /// The completion in the capsule of a tag, for [`Work::Send`].
     ///
     /// # Panics
@@ -48,7 +17,7 @@ impl TargetQueuePair {
     }
 
     #[inline]
-    fn place(&mut self) -> Option<Work> {
+    pub(super) fn place(&mut self) -> Option<Work> {
         while let Some(tag) = self.placing.pop_front() {
             let Some(slot) = self.slots.at(tag).filter(|slot| slot.placing) else { continue };
             let Some(buffer) = slot.buffer else { continue };
@@ -60,7 +29,7 @@ impl TargetQueuePair {
     /// Writes data of a command that is complete, or sends its response, or the last of the one and
     /// then the other.
     #[inline]
-    fn answer(&mut self) -> Next {
+    pub(super) fn answer(&mut self) -> Next {
         let Some(&tag) = self.answering.front() else { return Next::Nothing };
         let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == CommandState::Completing)
         else {
@@ -99,7 +68,7 @@ impl TargetQueuePair {
     }
 
     #[inline]
-    fn respond(&mut self, tag: Tag) -> Option<Work> {
+    pub(super) fn respond(&mut self, tag: Tag) -> Option<Work> {
         let slot = self.slots.at(tag)?;
         slot.state = CommandState::Sending;
         self.outstanding = self.outstanding.saturating_sub(1);
@@ -109,7 +78,7 @@ impl TargetQueuePair {
 
     /// Reads some of the host's data.
     #[inline]
-    fn read(&mut self) -> Option<Work> {
+    pub(super) fn read(&mut self) -> Option<Work> {
         while let Some(&tag) = self.reading.front() {
             let slot = self.slots.at(tag)?;
             if slot.state != CommandState::Fetching {
@@ -138,7 +107,7 @@ impl TargetQueuePair {
 }
 
 /// What came of looking at the answers.
-enum Next {
+pub(super) enum Next {
     Work(Work),
     /// The send queue is too full for the first of them.
     Full,

@@ -8,7 +8,7 @@ use super::receives::Receives;
 use crate::export::nvme::session::Session;
 use crate::export::nvme::transport::{self, Engine, Event};
 use crate::limits::RDMA_LENT_PIECES;
-use crate::nvme::rdma::{NoMemoryNow, Turn, Wire, limits, name_of};
+use crate::nvme::rdma::{NoMemoryNow, Turn, Wire, limits};
 use crate::pump::Link;
 use weft_io::rdma::{Memory, QueuePair, QueuePairConfig};
 use weft_io::{Activity, DriverId, Handle};
@@ -16,7 +16,7 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_rdma::{TargetConfig, TargetEvent, TargetQueuePair, Work};
+use weft_proto::nvme_rdma::{QueuePairEngine, TargetConfig, TargetEvent, TargetQueuePair, Work};
 use weft_proto::stream::Tag;
 
 /// The commands of one connection.
@@ -179,7 +179,7 @@ impl RdmaLink {
         match self.wire.prepare(tag, self.engine.bytes[tag.index()]) {
             Ok(prepared) => prepared.map(|()| true),
             Err(e) => {
-                if let Some(id) = name_of(work) {
+                if let Some(id) = work.id() {
                     self.wire.fail(id, e, &mut self.engine.queue);
                 }
                 Ok(false)
@@ -233,7 +233,7 @@ impl Turn<Session> for RdmaLink {
     #[inline]
     fn act(&mut self, session: &mut Session, work: Work) -> Result<(), NoMemoryNow> {
         let (wire, queue) = (&mut self.wire, &mut self.engine.queue);
-        let number = name_of(work).map_or(0, weft_proto::nvme_rdma::WorkId::number);
+        let number = work.id().map_or(0, weft_proto::nvme_rdma::WorkId::number);
         match work {
             Work::PostReceive(buffer) => wire.pair.post_receive(buffer.0),
             Work::Send { tag, invalidate, .. } => {

@@ -15,7 +15,7 @@ use weft_proto::nvme::fabrics::{Connect, ConnectData};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Cntlid, Qid};
 use weft_proto::nvme_rdma::cm::Reject;
-use weft_proto::nvme_rdma::{Exposure, HostConfig, HostQueuePair, Work};
+use weft_proto::nvme_rdma::{Exposure, HostConfig, HostQueuePair, QueuePairEngine, Work};
 
 type Then = Box<dyn FnOnce(&Handle, Result<Opened<RdmaLink>, Error>)>;
 

@@ -12,7 +12,7 @@ use weft_proto::nvme::host::{HostData, SubmitError};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_rdma::violation::Violation;
-use weft_proto::nvme_rdma::{HostEvent, HostQueuePair, Work, WorkId, WorkKind};
+use weft_proto::nvme_rdma::{HostEvent, HostQueuePair, QueuePairEngine, Work, WorkId, WorkKind};
 use weft_proto::stream::Tag;
 
 /// The commands of one connection.
