@@ -14,7 +14,7 @@
 //!    the memory.
 //!
 //! When the queue pair ends then commands that were not answered stay as they are. Their memory is
-//! not touched any more once [`has_ended`](HostQueuePair::has_ended).
+//! not touched any more once [`has_ended`](QueuePairEngine::has_ended).
 
 mod engine;
 mod receive;
