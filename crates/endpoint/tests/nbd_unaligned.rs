@@ -7,7 +7,7 @@ use std::time::Duration;
 use weft_endpoint::TlsFiles;
 use weft_endpoint::export::{self, ExportConfig, Exports, iscsi};
 use weft_endpoint::inventory::{InventoryBuilder, LiveInventory, NamespaceConfig, SubsystemConfig};
-use weft_proto::nvme::types::Nqn;
+use weft_proto::nvme::types::{Nqn, Nsid};
 
 const SIZE: usize = 1 << 20;
 
@@ -16,7 +16,7 @@ fn serve(source: &str) -> Served<Exports> {
     let mut builder = InventoryBuilder::default();
     builder.add_subsystem(SubsystemConfig::new(nqn.clone())).unwrap();
     let device = served::devices(&[source]).remove(0);
-    builder.add_next(&nqn, NamespaceConfig::named(device, "1")).unwrap();
+    builder.add_namespace(&nqn, Nsid(1), NamespaceConfig::named(device, "1")).unwrap();
     let inventory = LiveInventory::new(builder.build().unwrap());
     let config =
         ExportConfig { inventory, iscsi: iscsi::Settings::default(), tls: TlsFiles::default() };

@@ -110,17 +110,6 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Adds a namespace with the lowest free identifier, and returns the identifier.
-    pub fn add_next(&mut self, nqn: &Nqn, config: NamespaceConfig) -> Result<Nsid, InventoryError> {
-        let subsystem = self.subsystem_mut(nqn)?;
-        let free = (1..)
-            .map(Nsid)
-            .find(|nsid| !subsystem.namespaces.contains_key(nsid))
-            .unwrap_or(Nsid(1));
-        self.add_namespace(nqn, free, config)?;
-        Ok(free)
-    }
-
     /// Replaces a namespace. It has the same data if its UUID (given, or the device's own) is the
     /// same as before; otherwise hosts see another disk, with another UUID.
     pub fn replace_namespace(

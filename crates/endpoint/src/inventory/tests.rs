@@ -121,7 +121,7 @@ fn changes_say_what_is_different() {
     let a = || nqn("a");
     assert_eq!(changes(|_| ()), []);
     let added = changes(|builder| {
-        assert_eq!(builder.add_next(&a(), config(5)), Ok(Nsid(2)));
+        builder.add_namespace(&a(), Nsid(2), config(5)).unwrap();
         builder
             .add_subsystem(SubsystemConfig::new(nqn("b")))
             .unwrap()

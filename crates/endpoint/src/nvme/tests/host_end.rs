@@ -3,7 +3,7 @@
 
 use super::fabric::{Fabric, FabricEnd, Message, Next};
 use crate::source::nvme::transport::{
-    Commands, Engine, Event, Greeted, Link, OpenLink, Opened, Plan,
+    Commands, ConnectResult, Engine, Event, Link, OpenLink, Opened, Plan,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -256,7 +256,7 @@ impl OpenLink for HostEnd {
         then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
     ) {
         let mut link = Self::new(plan.place.connect(), plan.commands);
-        let Some(io) = plan.io else { return then(on, Ok((link, Greeted::default()))) };
+        let Some(io) = plan.io else { return then(on, Ok((link, ConnectResult::default()))) };
         let (sqe, data) = io.connect;
         on.spawn(|id| {
             link.register(on, id).expect("a message end can be watched");
@@ -408,7 +408,7 @@ impl Driver for Connecting {
         let result = if self.connect.answer.is_some() {
             link.engine.in_capsule_bytes = self.in_capsule_bytes;
             let _ = link.deregister(on, self.id);
-            Ok((link, Greeted { answer: self.connect.answer, psk: None }))
+            Ok((link, ConnectResult { answer: self.connect.answer, psk: None }))
         } else if link.has_ended() {
             Err(Error::new(
                 ErrorKind::Refused,

@@ -6,9 +6,9 @@
 pub(crate) mod admin;
 pub(crate) mod association;
 mod authenticating;
+pub(crate) mod connect_exchange;
 pub(crate) mod device;
 mod fault;
-pub(crate) mod greeting;
 mod learned;
 mod queue;
 pub mod rdma;

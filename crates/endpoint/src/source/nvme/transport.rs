@@ -99,7 +99,7 @@ pub(crate) struct IoPlan {
 
 /// What was said.
 #[derive(Default)]
-pub(crate) struct Greeted {
+pub(crate) struct ConnectResult {
     /// The answer to Connect, if one was sent.
     pub(crate) answer: Option<Cqe>,
     /// The key for TLS that came of the authentication.
@@ -107,7 +107,7 @@ pub(crate) struct Greeted {
 }
 
 /// A connection that stands, and what was said on it.
-pub(crate) type Opened<L> = (L, Greeted);
+pub(crate) type Opened<L> = (L, ConnectResult);
 
 /// What opens connections to controllers.
 pub(crate) trait OpenLink: Sized + 'static {

@@ -130,7 +130,7 @@ impl IoQueue {
         if let Some(status) = self.slots[first.index()].doom {
             return self.finish_pair(first, second, DeviceOutcome::failed(status));
         }
-        if is_kept_out(&self.guard, &self.namespaces, &self.slots[second.index()].request) {
+        if is_kept_out(&self.conflicts, &self.namespaces, &self.slots[second.index()].request) {
             return self.finish_pair(first, second, DeviceOutcome::RESERVATION_CONFLICT);
         }
         self.slots[first.index()].stage = CommandStage::Device;

@@ -2,8 +2,8 @@
 //! (NVM §3.2, Base §7).
 
 use super::access;
+use super::conflict_check::ConflictCheck;
 use super::fault::{Fault, at, data_from_host, data_to_host};
-use super::guard::Guard;
 use super::namespace::{Namespace, NamespaceTable};
 use super::reservation_command::ReservationCommand;
 use crate::nvme::opcode::{FabricsType, NvmOpcode};
@@ -89,7 +89,7 @@ pub(super) struct Context<'a> {
     pub transfer_bytes_max: u32,
     pub in_capsule_bytes: u32,
     pub host_memory: HostMemory,
-    pub guard: &'a Guard,
+    pub conflicts: &'a ConflictCheck,
 }
 
 /// Bytes of one range of Dataset Management.
@@ -148,7 +148,7 @@ impl Context<'_> {
     #[inline]
     fn reachable(&self, sqe: &Sqe, effect: Effect) -> Result<(usize, &Namespace), Fault> {
         let found = self.namespace(sqe)?;
-        self.guard.check(found, effect)?;
+        self.conflicts.check(found, effect)?;
         Ok(found)
     }
 
@@ -225,7 +225,7 @@ impl Context<'_> {
 
     fn compare(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
         let found = self.able(sqe, |namespace| namespace.support.compare)?;
-        self.guard.check(found, Effect::Reads)?;
+        self.conflicts.check(found, Effect::Reads)?;
         let request = self.transfer(tag, sqe, found, RequestKind::Compare)?;
         self.with_data(sqe, request)
     }

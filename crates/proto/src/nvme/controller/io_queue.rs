@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use super::access;
+use super::conflict_check::ConflictCheck;
 use super::fault::Fault;
-use super::guard::Guard;
 use super::io_command::{Command, Context, Request, RequestKind};
 use super::io_next::{AbortTarget, DeviceOutcome, Half, IoNext};
 use super::io_slot::{CommandStage, IDLE, IoSlot, Pending, Role};
@@ -41,7 +41,7 @@ pub struct IoQueue {
     pub(super) slots: Vec<IoSlot>,
     pub(super) pending: Pending,
     pub(super) orphan: Option<(Tag, Cqe)>,
-    pub(super) guard: Guard,
+    pub(super) conflicts: ConflictCheck,
     pub(super) operation: Option<Operation>,
     pub(super) deviations: Deviations,
     pub(super) statistics: IoStatistics,
@@ -62,7 +62,7 @@ impl IoQueue {
         Self {
             qid,
             host_memory: link.host_memory,
-            guard: Guard::new(link.host),
+            conflicts: ConflictCheck::new(link.host),
             operation: None,
             link,
             namespaces,
@@ -113,7 +113,7 @@ impl IoQueue {
     /// are revoked: see [`Self::revoked`].
     pub fn set_namespaces(&mut self, namespaces: Arc<NamespaceTable>) {
         let before = std::mem::replace(&mut self.namespaces, namespaces);
-        self.guard.forget();
+        self.conflicts.forget();
         for slot in self.slots.iter_mut().filter(|slot| slot.stage != CommandStage::Idle) {
             slot.doom = slot.doom.or_else(|| revocation(slot, &before, &self.namespaces));
         }
@@ -158,7 +158,7 @@ impl IoQueue {
         }
         match slot.role {
             Role::Alone | Role::Everywhere { .. } => {
-                if is_kept_out(&self.guard, &self.namespaces, &slot.request) {
+                if is_kept_out(&self.conflicts, &self.namespaces, &slot.request) {
                     return self.reply(tag, DeviceOutcome::RESERVATION_CONFLICT);
                 }
                 slot.stage = CommandStage::Device;
@@ -167,7 +167,7 @@ impl IoQueue {
             Role::Reserve(reserve) => self.reserve(tag, reserve, data),
             Role::Report => IoNext::Hold,
             Role::Ranges { count, .. }
-                if !is_kept_out(&self.guard, &self.namespaces, &slot.request) =>
+                if !is_kept_out(&self.conflicts, &self.namespaces, &slot.request) =>
             {
                 self.start_ranges(tag, count, data)
             }
@@ -186,7 +186,7 @@ impl IoQueue {
             .get(tag.index())
             .filter(|slot| slot.stage == CommandStage::Fetching && slot.role == Role::Alone)?;
         let is_stored = slot.request.kind == RequestKind::Write && slot.doom.is_none();
-        (is_stored && !is_kept_out(&self.guard, &self.namespaces, &slot.request))
+        (is_stored && !is_kept_out(&self.conflicts, &self.namespaces, &slot.request))
             .then_some(&slot.request)
     }
 
@@ -218,7 +218,7 @@ impl IoQueue {
             _ if !outcome.status.is_success() => self.reply(tag, outcome),
             Role::Ranges { count, next } => match slot.doom {
                 Some(status) => self.reply(tag, DeviceOutcome::failed(status)),
-                None if is_kept_out(&self.guard, &self.namespaces, &slot.request) => {
+                None if is_kept_out(&self.conflicts, &self.namespaces, &slot.request) => {
                     self.reply(tag, DeviceOutcome::RESERVATION_CONFLICT)
                 }
                 None => self.next_range(tag, count, next, data),
@@ -287,7 +287,7 @@ impl IoQueue {
             transfer_bytes_max: self.transfer_bytes_max,
             in_capsule_bytes,
             host_memory: self.host_memory,
-            guard: &self.guard,
+            conflicts: &self.conflicts,
         };
         context.parse(tag, sqe)
     }
@@ -358,8 +358,12 @@ impl Drop for IoQueue {
 /// Whether a reservation of after the command's arrival keeps the host out: its data is not stored
 /// any more.
 #[inline]
-pub(super) fn is_kept_out(guard: &Guard, namespaces: &NamespaceTable, request: &Request) -> bool {
+pub(super) fn is_kept_out(
+    conflicts: &ConflictCheck,
+    namespaces: &NamespaceTable,
+    request: &Request,
+) -> bool {
     let effect = if request.kind == RequestKind::Compare { Effect::Reads } else { Effect::Writes };
     let namespace = namespaces.at(request.namespace);
-    namespace.is_some_and(|namespace| !guard.allows(request.namespace, namespace, effect))
+    namespace.is_some_and(|namespace| !conflicts.allows(request.namespace, namespace, effect))
 }

@@ -32,7 +32,7 @@ impl Context<'_> {
             return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
         }
         // Each host without an identifier would be another one after a reset.
-        if *self.guard.host() == Registrant::Host(Id128::default()) {
+        if *self.conflicts.host() == Registrant::Host(Id128::default()) {
             return Err(Fault::new(Status::COMMAND_SEQUENCE_ERROR));
         }
         Ok(Command::Reserve { namespace, bytes, reserve })
@@ -101,7 +101,7 @@ impl IoQueue {
         match reserve.action(data) {
             Ok(action) => {
                 self.operation = Some(Operation {
-                    by: self.guard.host().clone(),
+                    by: self.conflicts.host().clone(),
                     action,
                     persist: reserve.persist,
                 });

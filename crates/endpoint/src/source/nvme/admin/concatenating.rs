@@ -4,7 +4,7 @@
 
 use super::super::association::Association;
 use super::super::fault::explain;
-use super::super::transport::{Channel, Greeted, IoPlan, Link, Plan};
+use super::super::transport::{Channel, ConnectResult, IoPlan, Link, Plan};
 use super::{Target, Then, connect};
 use crate::psk::TlsPsk;
 use crate::source::opening::TimeLimit;
@@ -36,7 +36,7 @@ pub(super) fn authenticate<L: Link>(
     };
     let in_user_space = association.options.tls.concat_in_user_space;
     L::open(on, plan, move |on, opened| {
-        match opened.and_then(|(link, greeted)| key(&target, link, greeted, in_user_space)) {
+        match opened.and_then(|(link, result)| key(&target, link, result, in_user_space)) {
             Err(e) => then(Err(e)),
             Ok(psk) => {
                 psk.into_iter().for_each(|psk| association.set_key(psk));
@@ -51,12 +51,12 @@ pub(super) fn authenticate<L: Link>(
 fn key<L, P>(
     target: &Target<P>,
     link: L,
-    greeted: Greeted,
+    result: ConnectResult,
     in_user_space: bool,
 ) -> Result<Option<TlsPsk>, Error> {
     drop(link);
     let (name, host) = (&target.name, &target.host);
-    match (greeted.psk, greeted.answer) {
+    match (result.psk, result.answer) {
         (Some(psk), _) => {
             TlsPsk::of_generated(&psk, (&host.host_nqn, &host.subsystem), in_user_space).map(Some)
         }

@@ -1,7 +1,7 @@
 //! The connections of I/O queues: they are opened as the state machine says.
 
 use super::super::association::IoConnection;
-use super::super::transport::{Greeted, IoPlan, Link, Plan};
+use super::super::transport::{ConnectResult, IoPlan, Link, Plan};
 use super::Admin;
 use crate::source::opening::TimeLimit;
 use std::rc::Rc;
@@ -33,13 +33,15 @@ impl<L: Link> Admin<L> {
         let opened = core::mem::take(&mut *self.opened.borrow_mut());
         for (qid, commands, result) in opened {
             match result {
-                Ok((link, Greeted { answer: Some(cqe), .. })) => {
+                Ok((link, ConnectResult { answer: Some(cqe), .. })) => {
                     if cqe.status.is_success() {
                         self.association.give_idle(IoConnection { qid, commands, link });
                     }
                     self.control.queue_opened(now, qid, &cqe);
                 }
-                Ok((_, Greeted { answer: None, .. })) => self.control.connection_lost(now, qid),
+                Ok((_, ConnectResult { answer: None, .. })) => {
+                    self.control.connection_lost(now, qid)
+                }
                 Err(e) => {
                     self.reason.get_or_insert(e);
                     self.control.connection_lost(now, qid);

@@ -3,7 +3,7 @@
 
 use super::transport::RdmaLink;
 use crate::nvme::rdma::{Wire, limits};
-use crate::source::nvme::greeting::Greeting;
+use crate::source::nvme::connect_exchange::ConnectExchange;
 use crate::source::nvme::transport::{Engine, Link, OpenLink, Opened, Plan};
 use std::io;
 use std::net::SocketAddr;
@@ -119,8 +119,10 @@ impl Opening {
                             self.fail(on, Error::io(format!("cannot watch a connection: {e}"), e));
                             return true;
                         }
-                        let said =
-                            QueueConnect { greeting: Greeting::new(&self.plan), is_begun: false };
+                        let said = QueueConnect {
+                            exchange: ConnectExchange::new(&self.plan),
+                            is_begun: false,
+                        };
                         self.attempt = Attempt::Asked(Box::new(link), Box::new(said));
                     }
                 }
@@ -191,7 +193,12 @@ impl Opening {
     }
 
     /// Goes on with a connection that was asked for.
-    fn greet(&mut self, on: &Handle, mut link: Box<RdmaLink>, mut said: Box<QueueConnect>) -> bool {
+    fn exchange(
+        &mut self,
+        on: &Handle,
+        mut link: Box<RdmaLink>,
+        mut said: Box<QueueConnect>,
+    ) -> bool {
         if link.wire.is_refused() {
             let why = self.refusal(&link);
             self.fail(on, why);
@@ -211,17 +218,17 @@ impl Opening {
         }
         let is_open = link.engine.queue.is_open();
         if is_open && !said.is_begun {
-            said.greeting.start(&mut link.engine);
+            said.exchange.start(&mut link.engine);
             said.is_begun = true;
             on.wake(self.id);
         }
-        if let Some(why) = said.greeting.take_failure() {
+        if let Some(why) = said.exchange.take_failure() {
             self.end(on, Err(why));
             return true;
         }
-        if is_open && said.greeting.is_done() && link.is_quiet() {
+        if is_open && said.exchange.is_done() && link.is_quiet() {
             let _ = link.deregister(on, self.id);
-            self.end(on, Ok((*link, said.greeting.finish())));
+            self.end(on, Ok((*link, said.exchange.finish())));
             return true;
         }
         self.attempt = Attempt::Asked(link, said);
@@ -246,7 +253,7 @@ impl Opening {
 
     fn late(&self) -> Error {
         let stage = match &self.attempt {
-            Attempt::Asked(link, said) if link.engine.queue.is_open() => said.greeting.stage(),
+            Attempt::Asked(link, said) if link.engine.queue.is_open() => said.exchange.stage(),
             Attempt::Asked(..) => "the request to connect",
             _ => "anything",
         };
@@ -267,7 +274,7 @@ fn send_queue(entries: u16, device: &DeviceLimits) -> u16 {
 impl Driver for Opening {
     fn receive(&mut self, on: &Handle) -> Activity {
         let Attempt::Asked(link, said) = &mut self.attempt else { return Activity::Idle };
-        link.receive(on, &mut said.greeting)
+        link.receive(on, &mut said.exchange)
     }
 
     fn work(&mut self, on: &Handle) -> Activity {
@@ -282,19 +289,19 @@ impl Driver for Opening {
                 true
             }
             Attempt::Resolving(pair) => self.resolve(on, pair),
-            Attempt::Asked(link, said) => self.greet(on, link, said),
+            Attempt::Asked(link, said) => self.exchange(on, link, said),
             Attempt::Over => false,
         })
     }
 
     fn send(&mut self, on: &Handle) -> Activity {
         let Attempt::Asked(link, said) = &mut self.attempt else { return Activity::Idle };
-        link.send(on, &mut said.greeting)
+        link.send(on, &mut said.exchange)
     }
 }
 
 /// What is said on the connection.
 struct QueueConnect {
-    greeting: Greeting,
+    exchange: ConnectExchange,
     is_begun: bool,
 }

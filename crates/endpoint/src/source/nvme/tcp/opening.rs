@@ -4,8 +4,10 @@ use super::transport::TcpLink;
 use crate::names::Names;
 use crate::psk::TlsPsk;
 use crate::pump::{Flow, Handler};
-use crate::source::nvme::greeting::Greeting;
-use crate::source::nvme::transport::{Channel, Commands, Event, Greeted, OpenLink, Opened, Plan};
+use crate::source::nvme::connect_exchange::ConnectExchange;
+use crate::source::nvme::transport::{
+    Channel, Commands, ConnectResult, Event, OpenLink, Opened, Plan,
+};
 use crate::source::opening::{self, Handshake, Next, Place};
 use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
@@ -24,7 +26,7 @@ impl OpenLink for TcpLink {
         plan: Plan<Vec<SocketAddr>>,
         then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
     ) {
-        let greeting = Greeting::new(&plan);
+        let exchange = ConnectExchange::new(&plan);
         let Plan { name, place: addresses, options, commands, io, limit, channel } = plan;
         let host = HostConfig {
             digests: Digests { header: options.hdr_digest, data: options.data_digest },
@@ -39,7 +41,7 @@ impl OpenLink for TcpLink {
             generated: (channel == Channel::Keyed).then_some(options.secrets.controller.is_some()),
             psk: options.tls.psk,
             peer: None,
-            greeting,
+            exchange,
             in_capsule_bytes,
             ready: false,
             refused: None,
@@ -47,7 +49,7 @@ impl OpenLink for TcpLink {
         };
         let plan = opening::Plan { name, place: Place::Addresses(addresses), limit };
         opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
-            then(on, opened.map(|(pump, greeted)| (Self::new(pump), greeted)));
+            then(on, opened.map(|(pump, result)| (Self::new(pump), result)));
         });
     }
 }
@@ -66,7 +68,7 @@ fn refused_digest(asked: Digests, granted: Digests) -> Option<&'static str> {
 struct Connecting {
     name: String,
     host: HostConfig,
-    greeting: Greeting,
+    exchange: ConnectExchange,
     /// With it nothing is said in plain text.
     psk: Option<TlsPsk>,
     /// Whether the controller had to prove who it is when that key was made; none: it was not made
@@ -90,11 +92,11 @@ impl Connecting {
 
 impl Handler<HostConnection> for Connecting {
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
-        Commands::<HostConnection>::memory_mut(&mut self.greeting, tag, offset, len)
+        Commands::<HostConnection>::memory_mut(&mut self.exchange, tag, offset, len)
     }
 
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
-        Commands::<HostConnection>::memory(&self.greeting, tag, offset, len)
+        Commands::<HostConnection>::memory(&self.exchange, tag, offset, len)
     }
 
     fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
@@ -103,14 +105,14 @@ impl Handler<HostConnection> for Connecting {
                 self.ready = true;
                 self.refused = refused_digest(self.host.digests, negotiated.digests);
                 if self.refused.is_none() {
-                    self.greeting.start(engine);
+                    self.exchange.start(engine);
                 }
             }
             HostEvent::Response { tag, cqe, received_bytes } => {
-                self.greeting.event(on, engine, Event::Response { tag, cqe, received_bytes });
+                self.exchange.event(on, engine, Event::Response { tag, cqe, received_bytes });
             }
             HostEvent::DataFailed { tag, cqe } => {
-                self.greeting.event(on, engine, Event::DataFailed { tag, cqe })
+                self.exchange.event(on, engine, Event::DataFailed { tag, cqe })
             }
             HostEvent::Terminated(why) => self.terminated = Some(why.to_string()),
         }
@@ -126,7 +128,7 @@ impl Handler<HostConnection> for Connecting {
 
 impl Handshake for Connecting {
     type Engine = HostConnection;
-    type Learned = Greeted;
+    type Learned = ConnectResult;
     type Failure = Error;
 
     const PEER: &'static str = "a target";
@@ -159,10 +161,10 @@ impl Handshake for Connecting {
             );
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
-        if let Some(why) = self.greeting.take_failure() {
+        if let Some(why) = self.exchange.take_failure() {
             return Err(why);
         }
-        Ok(if self.ready && self.greeting.is_done() { Next::Done } else { Next::Wait })
+        Ok(if self.ready && self.exchange.is_done() { Next::Done } else { Next::Wait })
     }
 
     fn fault(&self, engine: &HostConnection) -> Option<Error> {
@@ -181,7 +183,7 @@ impl Handshake for Connecting {
 
     fn stage(&self) -> &'static str {
         match (self.ready, self.is_unproven()) {
-            (true, _) => self.greeting.stage(),
+            (true, _) => self.exchange.stage(),
             (false, true) => "the TLS handshake",
             (false, false) => "ICReq",
         }
@@ -215,8 +217,8 @@ impl Handshake for Connecting {
         }
     }
 
-    fn finish(mut self, engine: &mut HostConnection) -> Greeted {
+    fn finish(mut self, engine: &mut HostConnection) -> ConnectResult {
         engine.set_in_capsule_bytes(self.in_capsule_bytes);
-        self.greeting.finish()
+        self.exchange.finish()
     }
 }

@@ -2,7 +2,7 @@
 //! authentication behind it. The same for every transport.
 
 use super::authenticating::{self, Authenticating};
-use super::transport::{Channel, Commands, Engine, Event, Greeted, Plan};
+use super::transport::{Channel, Commands, ConnectResult, Engine, Event, Plan};
 use crate::identity::Identities;
 use crate::source::HostSecrets;
 use weft_block::Error;
@@ -13,7 +13,7 @@ use weft_proto::nvme::sqe::Sqe;
 use weft_proto::stream::Tag;
 
 /// What is said, and how far it is.
-pub(crate) struct Greeting {
+pub(crate) struct ConnectExchange {
     /// URL or address, for messages.
     name: String,
     connect: Option<(Sqe, Box<[u8; 1024]>)>,
@@ -28,7 +28,7 @@ pub(crate) struct Greeting {
     outcome: Option<Result<(), Error>>,
 }
 
-impl Greeting {
+impl ConnectExchange {
     /// What the plan has to say: nothing on the connection of an admin queue, whose Connect is the
     /// association's.
     pub(crate) fn new<P>(plan: &Plan<P>) -> Self {
@@ -71,9 +71,9 @@ impl Greeting {
     }
 
     /// What was said, when all is.
-    pub(crate) fn finish(&mut self) -> Greeted {
+    pub(crate) fn finish(&mut self) -> ConnectResult {
         let psk = self.authenticating.as_mut().and_then(Authenticating::take_psk);
-        Greeted { answer: self.answer, psk }
+        ConnectResult { answer: self.answer, psk }
     }
 
     /// The command under way has ended.
@@ -109,7 +109,7 @@ impl Greeting {
     }
 }
 
-impl<E: Engine> Commands<E> for Greeting {
+impl<E: Engine> Commands<E> for ConnectExchange {
     fn memory_mut(&mut self, _: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         let rest = self.memory.get_mut(offset as usize..)?;
         let len = rest.len().min(len as usize);

@@ -23,12 +23,12 @@ struct CheckedNamespace {
 
 /// The host of a queue, and what it may do with namespaces.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct ConflictCheck {
     host: Registrant,
     seen: [Cell<Option<CheckedNamespace>>; PLACES],
 }
 
-impl Guard {
+impl ConflictCheck {
     pub fn new(host: Id128) -> Self {
         Self { host: Registrant::Host(host), seen: [const { Cell::new(None) }; PLACES] }
     }
