@@ -23,6 +23,8 @@ mod structures;
 mod target_stream;
 mod tls_psk;
 mod url;
+mod vhost_user_messages;
+mod virtio_rings;
 
 use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::{Corpus, fuzz_target};
@@ -61,6 +63,8 @@ targets!(
     target_stream,
     tls_psk,
     url,
+    vhost_user_messages,
+    virtio_rings,
 );
 
 /// The target that was chosen.

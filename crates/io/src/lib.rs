@@ -8,6 +8,7 @@
 //! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
 //! * [`region`]: memory that several loops read and write concurrently.
+//! * `guest`: memory of virtual machines that another process shares (Linux).
 //! * [`random`]: the system's random numbers; [`secret_file`]: files that nobody else may read.
 //! * [`counters`]: counts that do not depend on load: system calls, wake-ups, bytes.
 //!
@@ -21,6 +22,8 @@ pub mod cpu;
 pub mod cpu_usage;
 pub mod disk;
 pub mod event_loop;
+#[cfg(target_os = "linux")]
+pub mod guest;
 pub mod limits;
 pub mod listening;
 pub mod random;

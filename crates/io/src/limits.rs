@@ -118,3 +118,7 @@ pub const DISK_CLOSE_WAIT_MS: u64 = 5_000;
 /// Bytes that one TLS connection encrypts ahead of its socket; more wait until these are sent. It
 /// takes that much memory, and some 100 KiB, beside what a connection without TLS does.
 pub const TLS_SEND_BYTES: usize = 256 << 10;
+
+/// Pieces of memory of virtual machines that a process has mapped. A further one is refused, and
+/// with it its monitor.
+pub const GUEST_MAPPINGS_MAX: usize = 1024;

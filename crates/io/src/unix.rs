@@ -95,6 +95,14 @@ impl UnixAcceptor {
     }
 }
 
+impl UnixAcceptor {
+    /// The next connection, or `WouldBlock`, as the system has it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn accept_socket(&mut self) -> io::Result<UnixStream> {
+        self.socket.accept().map(|(socket, _)| socket)
+    }
+}
+
 fn file_at(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }

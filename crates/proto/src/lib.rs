@@ -15,6 +15,8 @@
 //!   does not depend on a transport.
 //! * [`iscsi`]: PDUs, text and authentication of iSCSI.
 //! * [`reservation`]: the reservations of a namespace, for hosts and initiators of all protocols.
+//! * [`virtio`]: virtqueues and block devices of VIRTIO; [`vhost_user`]: the messages of a virtual
+//!   machine monitor that has another process serve them.
 //! * [`printable`]: how to print text of a peer.
 #![forbid(unsafe_code)]
 
@@ -30,3 +32,5 @@ pub mod reservation;
 pub mod scsi;
 mod slab;
 pub mod stream;
+pub mod vhost_user;
+pub mod virtio;

@@ -252,3 +252,33 @@ pub const PSK_KEYS_MAX: usize = 1024;
 /// Characters of what a peer says that are shown to a person; the longest names of NVMe and iSCSI
 /// have 223.
 pub const PRINTABLE_CHARS_MAX: usize = 256;
+
+/// Maximum entries of a virtqueue. A front end that asks for more is disconnected.
+pub const VIRTIO_QUEUE_SIZE_MAX: u16 = 1024;
+
+/// Maximum pieces of memory of one request of a virtqueue, in the ring or in its table. A longer
+/// chain breaks its queue.
+pub const VIRTIO_CHAIN_PIECES_MAX: usize = 1024;
+
+/// Data segments of a request that a virtio block device announces (`seg_max`): with the header and
+/// the status, 128 descriptors.
+pub const VIRTIO_SEGMENTS_MAX: u32 = 126;
+
+/// Ranges of one discard or write zeroes command of a virtio block device (`max_discard_seg`,
+/// `max_write_zeroes_seg`). A command with more fails.
+pub const VIRTIO_RANGES_MAX: u32 = 16;
+
+/// Sectors of 512 bytes of one such range. A longer one fails.
+pub const VIRTIO_RANGE_SECTORS_MAX: u32 = 1 << 22;
+
+/// Queues of a vhost-user device: as many as there are bits for in its messages.
+pub const VHOST_USER_QUEUES_MAX: u16 = 64;
+
+/// Memory regions of a vhost-user front end. A further one is refused.
+pub const VHOST_USER_REGIONS_MAX: usize = 64;
+
+/// Bytes of a vhost-user message. A front end that sends a longer one is disconnected.
+pub const VHOST_USER_MESSAGE_BYTES_MAX: usize = 4096;
+
+/// Descriptors that come with one vhost-user message. A front end that sends more is disconnected.
+pub const VHOST_USER_DESCRIPTORS_MAX: usize = 8;

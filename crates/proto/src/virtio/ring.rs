@@ -1,0 +1,305 @@
+//! A virtqueue of either layout, as its device sees it.
+
+use super::chain::{Chain, Piece};
+use super::in_flight::SplitRecord;
+use super::packed::{Packed, Position};
+use super::packed_in_flight::PackedRecord;
+use super::parts::Parts;
+use super::split::Split;
+use super::{Fault, SharedMemory, after};
+use crate::limits::VIRTIO_QUEUE_SIZE_MAX;
+use std::collections::VecDeque;
+
+/// How a queue is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingConfig {
+    /// Where its parts are.
+    pub parts: Parts,
+    /// Entries.
+    pub size: u16,
+    /// VIRTIO_F_RING_PACKED was negotiated.
+    pub is_packed: bool,
+    /// VIRTIO_F_EVENT_IDX was negotiated.
+    pub events: bool,
+    /// Where the device goes on: see [`Ring::base`].
+    pub base: u32,
+}
+
+enum Layout {
+    Split(Split, Option<SplitRecord>),
+    Packed(Packed, Option<PackedRecord>),
+}
+
+/// See the module.
+pub struct Ring {
+    layout: Layout,
+    size: u16,
+    /// By identifier: descriptors that a chain in flight has taken from the ring; 0: none.
+    taken: Vec<u16>,
+    /// Of all of them.
+    in_flight: u32,
+    /// Chains that a process before this one took, which come first: heads, or entries of the
+    /// record.
+    again: VecDeque<u16>,
+    /// Of a packed chain that is read.
+    descriptors: Vec<(Piece, u16)>,
+}
+
+/// Alignment of the records of queues.
+const RECORD_ALIGN: u64 = 64;
+
+/// Bytes of the record of what is in flight of a queue, of either layout.
+pub fn record_bytes(size: u16) -> u64 {
+    SplitRecord::bytes(size).max(PackedRecord::bytes(size)).next_multiple_of(RECORD_ALIGN)
+}
+
+/// Bytes and alignments of the parts of a queue, in the order of [`Parts`].
+pub fn part_bytes(size: u16, is_packed: bool) -> [(u64, u64); 3] {
+    if is_packed { Packed::bytes(size) } else { Split::bytes(size) }
+}
+
+impl Ring {
+    /// A ring. With `record`, the memory that keeps what is in flight and the place of this queue
+    /// in it; then what a process before this one took comes first.
+    ///
+    /// # Errors
+    /// The layout is not allowed, or a part or the record is not there.
+    pub fn open(
+        memory: &dyn SharedMemory,
+        config: &RingConfig,
+        record: Option<(&dyn SharedMemory, u64)>,
+    ) -> Result<Self, Fault> {
+        let RingConfig { parts, size, is_packed, events, base } = *config;
+        let places = [parts.descriptors, parts.driver, parts.device];
+        let bytes = part_bytes(size.max(1), is_packed);
+        let is_aligned = places.iter().zip(bytes).all(|(at, (_, to))| at.is_multiple_of(to));
+        let allowed = (1..=VIRTIO_QUEUE_SIZE_MAX).contains(&size);
+        if !allowed || !is_aligned || !is_packed && !size.is_power_of_two() {
+            return Err(Fault::Layout);
+        }
+        for (at, (bytes, _)) in places.iter().zip(bytes) {
+            memory.read(after(*at, bytes - 1)?, &mut [0])?;
+        }
+        let mut ring = Self {
+            layout: Layout::Split(Split::new(parts, size, events, 0, 0), None),
+            size,
+            taken: vec![0; size.into()],
+            in_flight: 0,
+            again: VecDeque::new(),
+            descriptors: Vec::with_capacity(size.into()),
+        };
+        ring.layout = match is_packed {
+            true => ring.open_packed(memory, config, record)?,
+            false => ring.open_split(memory, config, base as u16, record)?,
+        };
+        Ok(ring)
+    }
+
+    fn open_split(
+        &mut self,
+        memory: &dyn SharedMemory,
+        config: &RingConfig,
+        base: u16,
+        record: Option<(&dyn SharedMemory, u64)>,
+    ) -> Result<Layout, Fault> {
+        let RingConfig { parts, size, events, .. } = *config;
+        let used = Split::used_index(&parts, memory)?;
+        let Some((records, at)) = record else {
+            return Ok(Layout::Split(Split::new(parts, size, events, base, used), None));
+        };
+        let (record, left) = SplitRecord::open(records, at, size, used)?;
+        // What was taken is what was used, and what is in flight.
+        let next = left.as_ref().map_or(base, |heads| used.wrapping_add(heads.len() as u16));
+        let split = Split::new(parts, size, events, next, used);
+        self.again = left.unwrap_or_default().into();
+        Ok(Layout::Split(split, Some(record)))
+    }
+
+    fn open_packed(
+        &mut self,
+        memory: &dyn SharedMemory,
+        config: &RingConfig,
+        record: Option<(&dyn SharedMemory, u64)>,
+    ) -> Result<Layout, Fault> {
+        let RingConfig { parts, size, events, base, .. } = *config;
+        let [next, used] = [base as u16, (base >> 16) as u16].map(Position::from_bits);
+        if next.index >= size || used.index >= size {
+            return Err(Fault::Layout);
+        }
+        let mut packed = Packed::new(parts, size, events, next, used);
+        let Some((records, at)) = record else { return Ok(Layout::Packed(packed, None)) };
+        let (record, left) = PackedRecord::open((records, memory), at, size, &packed)?;
+        let Some((used, firsts)) = left else { return Ok(Layout::Packed(packed, Some(record))) };
+        let mut count = 0_u32;
+        for first in &firsts {
+            count += u32::from(record.count(records, *first)?);
+        }
+        if count > size.into() {
+            return Err(Fault::Record);
+        }
+        (packed.used, packed.next) = (used, used.advanced(count as u16, size));
+        self.again = firsts.into();
+        Ok(Layout::Packed(packed, Some(record)))
+    }
+
+    /// Entries.
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// Chains that were taken by a process before this one and are still to be given out.
+    pub fn left_over(&self) -> usize {
+        self.again.len()
+    }
+
+    /// Where another device goes on, once nothing is in flight here: the available index; of a
+    /// packed queue, also where used descriptors are put, in the upper half.
+    pub fn base(&self) -> u32 {
+        match &self.layout {
+            Layout::Split(split, _) => split.next().into(),
+            Layout::Packed(packed, _) => {
+                u32::from(packed.next.bits()) | u32::from(packed.used.bits()) << 16
+            }
+        }
+    }
+
+    /// Takes the next chain; `false`: there is none. `records` is the memory of the record that the
+    /// ring was opened with.
+    ///
+    /// # Errors
+    /// The driver breaks a rule. The ring is of no use any more.
+    pub fn take(
+        &mut self,
+        memory: &dyn SharedMemory,
+        records: Option<&dyn SharedMemory>,
+        chain: &mut Chain,
+    ) -> Result<bool, Fault> {
+        if let Some(first) = self.again.pop_front() {
+            match (&self.layout, records) {
+                (Layout::Packed(_, Some(record)), Some(of)) => {
+                    record.chain((of, memory), first, chain)?;
+                }
+                (Layout::Split(split, _), _) => split.walk(memory, first, chain)?,
+                _ => return Err(Fault::Record),
+            }
+            return self.count(chain).map(|()| true);
+        }
+        match &mut self.layout {
+            Layout::Split(split, record) => {
+                let Some(head) = split.peek(memory)? else { return Ok(false) };
+                if self.taken[usize::from(head)] > 0 {
+                    return Err(Fault::Twice);
+                }
+                split.walk(memory, head, chain)?;
+                if let (Some(record), Some(of)) = (record, records) {
+                    record.begin(of, head)?;
+                }
+                split.take();
+            }
+            Layout::Packed(packed, record) => {
+                let descriptors = &mut self.descriptors;
+                descriptors.clear();
+                if !packed.peek(memory, chain, |piece, flags| descriptors.push((piece, flags)))? {
+                    return Ok(false);
+                }
+                if self.taken[usize::from(chain.id)] > 0 {
+                    return Err(Fault::Twice);
+                }
+                if let (Some(record), Some(of)) = (record, records) {
+                    record.begin(of, chain, &self.descriptors)?;
+                }
+                packed.take(chain);
+            }
+        }
+        self.count(chain).map(|()| true)
+    }
+
+    /// A chain is in flight.
+    fn count(&mut self, chain: &Chain) -> Result<(), Fault> {
+        let taken = self.taken.get_mut(usize::from(chain.id)).ok_or(Fault::Number)?;
+        if core::mem::replace(taken, chain.descriptors) > 0 {
+            return Err(Fault::Twice);
+        }
+        // Chains of a split queue may share descriptors, which harms nobody.
+        let units = if self.is_packed() { chain.descriptors.into() } else { 1 };
+        self.in_flight += units;
+        if self.in_flight > self.size.into() { Err(Fault::Index) } else { Ok(()) }
+    }
+
+    fn is_packed(&self) -> bool {
+        matches!(self.layout, Layout::Packed(..))
+    }
+
+    /// Gives a chain back that was taken, with so many bytes written.
+    ///
+    /// # Errors
+    /// The memory is not there any more.
+    pub fn give(
+        &mut self,
+        memory: &dyn SharedMemory,
+        records: Option<&dyn SharedMemory>,
+        chain: &Chain,
+        written: u32,
+    ) -> Result<(), Fault> {
+        let taken = self.taken.get_mut(usize::from(chain.id)).ok_or(Fault::Number)?;
+        if core::mem::take(taken) == 0 {
+            return Ok(());
+        }
+        let units = if self.is_packed() { chain.descriptors.into() } else { 1 };
+        self.in_flight -= units;
+        match (&mut self.layout, records) {
+            (Layout::Split(split, Some(record)), Some(of)) => {
+                record.ending(of, chain.id)?;
+                split.push(memory, chain.id, written)?;
+                record.ended(of, chain.id, split.used())
+            }
+            (Layout::Packed(packed, Some(record)), Some(of)) => {
+                record.ending(of, chain, packed.used)?;
+                packed.push(memory, chain, written)?;
+                record.ended(of, chain, packed.used)
+            }
+            (Layout::Split(split, _), _) => split.push(memory, chain.id, written),
+            (Layout::Packed(packed, _), _) => packed.push(memory, chain, written),
+        }
+    }
+
+    /// The queue has come to rest, and nothing is in flight: whoever goes on with it is told where.
+    ///
+    /// # Errors
+    /// The memory is not there any more.
+    pub fn close(&mut self, records: &dyn SharedMemory) -> Result<(), Fault> {
+        match &self.layout {
+            Layout::Split(_, Some(record)) => record.close(records),
+            Layout::Packed(_, Some(record)) => record.close(records),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the driver is to be notified of what was given back since this was asked last.
+    ///
+    /// # Errors
+    /// The memory is not there any more.
+    pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
+        match &mut self.layout {
+            Layout::Split(split, _) => split.notifies(memory),
+            Layout::Packed(packed, _) => packed.notifies(memory),
+        }
+    }
+
+    /// Says whether the device wants to be notified of chains. Look for chains once more after it
+    /// was said that it does.
+    ///
+    /// # Errors
+    /// The memory is not there any more.
+    pub fn listen(&mut self, memory: &dyn SharedMemory, wanted: bool) -> Result<(), Fault> {
+        match &mut self.layout {
+            Layout::Split(split, _) => split.listen(memory, wanted)?,
+            Layout::Packed(packed, _) => packed.listen(memory, wanted)?,
+        }
+        if wanted {
+            // The driver writes chains, then reads what was said.
+            core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
