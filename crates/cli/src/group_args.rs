@@ -2,10 +2,12 @@
 
 use crate::exit::Failure;
 use clap::Args;
+use std::sync::Arc;
 use weft_block::{ErrorKind, grammar};
 use weft_ceph::Access;
 use weft_group::Name;
 use weft_server::group::Joining;
+use weft_server::group::objects::CephPool;
 
 /// Options of `weft serve` for a gateway of a group.
 #[derive(Args, Debug, Default)]
@@ -71,35 +73,41 @@ impl GroupArgs {
         let (Some(cluster), Some(group)) = (&self.cluster, &self.group) else { return Ok(None) };
         let name = |text: &str| Name::new(text).map_err(|e| usage(e.to_string()));
         let gateway = self.gateway.clone().map_or_else(machine, Ok)?;
-        let (conf, options) = grammar::options(cluster);
-        let mut joining = Joining {
+        let pool = pool(cluster)?;
+        Ok(Some(Joining {
             group: name(group)?,
             gateway: name(&gateway)?,
-            access: Access { conf: Some(conf.into()), ..Access::default() },
-            pool: POOL.into(),
-            namespace: String::new(),
+            access: pool.access.clone(),
+            store: Arc::new(pool),
             advertise: self.advertise.clone(),
-        };
-        for (option, value) in options {
-            match option {
-                "id" => joining.access.id = Some(value.into()),
-                "keyring" => joining.access.keyring = Some(value.into()),
-                "pool" => joining.pool = value.into(),
-                "namespace" => joining.namespace = value.into(),
-                _ => {
-                    return Err(usage(format!(
-                        "--cluster: there is no option {option}=; use id=, keyring=, pool= or namespace="
-                    )));
-                }
+        }))
+    }
+}
+
+/// The pool that `--cluster` names.
+fn pool(cluster: &str) -> Result<CephPool, Failure> {
+    let (conf, options) = grammar::options(cluster);
+    let access = Access { conf: Some(conf.into()), ..Access::default() };
+    let mut named = CephPool { access, pool: POOL.into(), namespace: String::new() };
+    for (option, value) in options {
+        match option {
+            "id" => named.access.id = Some(value.into()),
+            "keyring" => named.access.keyring = Some(value.into()),
+            "pool" => named.pool = value.into(),
+            "namespace" => named.namespace = value.into(),
+            _ => {
+                return Err(usage(format!(
+                    "--cluster: there is no option {option}=; use id=, keyring=, pool= or namespace="
+                )));
             }
         }
-        if conf.is_empty() || joining.pool.is_empty() {
-            return Err(usage(
-                "--cluster names the cluster's configuration file, as in --cluster /etc/ceph/ceph.conf,id=weft",
-            ));
-        }
-        Ok(Some(joining))
     }
+    if conf.is_empty() || named.pool.is_empty() {
+        return Err(usage(
+            "--cluster names the cluster's configuration file, as in --cluster /etc/ceph/ceph.conf,id=weft",
+        ));
+    }
+    Ok(named)
 }
 
 /// The name of this machine.
@@ -128,9 +136,11 @@ mod tests {
 
     #[test]
     fn a_cluster_is_named_with_its_user() {
-        let joining = args("/etc/ceph/ceph.conf,id=weft,pool=meta").joining().unwrap().unwrap();
-        assert_eq!((joining.access.id.as_deref(), joining.pool.as_str()), (Some("weft"), "meta"));
-        assert_eq!(args("/etc/ceph/ceph.conf").joining().unwrap().unwrap().pool, POOL);
+        let named = pool("/etc/ceph/ceph.conf,id=weft,pool=meta").unwrap();
+        assert_eq!((named.access.id.as_deref(), named.pool.as_str()), (Some("weft"), "meta"));
+        assert_eq!(pool("/etc/ceph/ceph.conf").unwrap().pool, POOL);
+        let joining = args("/etc/ceph/ceph.conf,id=weft").joining().unwrap().unwrap();
+        assert_eq!(joining.access.id.as_deref(), Some("weft"));
         for wrong in ["", ",id=weft", "/etc/ceph/ceph.conf,key=x", "/etc/ceph/ceph.conf,pool="] {
             assert!(args(wrong).joining().is_err(), "{wrong}");
         }

@@ -13,9 +13,17 @@ use crate::limits::ANA_GROUPS;
 use crate::name::Name;
 use crate::record::Record;
 use std::collections::BTreeMap;
+use weft_proto::crc32c::crc32c;
+use weft_proto::nvme::types::Nqn;
 
 /// Namespaces by ANA group. A group that is missing has none.
 pub type Weights = BTreeMap<u32, u32>;
+
+/// The ANA group of a namespace for which none is configured: namespaces are spread over all of
+/// them.
+pub fn default_ana_group(nqn: &Nqn, nsid: u32) -> u32 {
+    crc32c(nqn.as_str().as_bytes()).wrapping_add(nsid) % ANA_GROUPS + 1
+}
 
 /// The gateways that may have groups.
 fn candidates(record: &Record) -> impl Iterator<Item = &Name> {

@@ -11,7 +11,6 @@ use super::subsystems::{group, subsystems};
 use super::tables::{
     AuthenticationTable, ConfigFile, IscsiTable, NamespaceTable, ServerTable, TlsTable,
 };
-use crate::group::spread;
 use crate::served::State;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +19,7 @@ use weft_block::grammar;
 use weft_ceph::{Access, RBD, RbdUrl};
 use weft_endpoint::inventory::{self, Authentication};
 use weft_group::limits::ANA_GROUPS;
+use weft_group::placement::default_ana_group;
 use weft_proto::nvme::types::{Id128, Nqn};
 
 /// What a group serves.
@@ -69,7 +69,7 @@ fn check(tables: &ConfigFile, finder: &mut Finder<'_>) -> GroupConfig {
         let of = |nsid: u32| table.namespace.iter().find(|table| *table.nsid == nsid);
         for namespace in &mut subsystem.namespaces {
             if of(namespace.nsid.0).is_some_and(|table| table.ana_group.is_none()) {
-                namespace.group = spread(&subsystem.nqn, namespace.nsid.0);
+                namespace.group = default_ana_group(&subsystem.nqn, namespace.nsid.0);
             }
         }
     }
@@ -218,7 +218,7 @@ fn namespace(subsystem: &DesiredSubsystem, of: &DesiredNamespace) -> Table {
     put(
         &mut table,
         "ana_group",
-        (of.group != spread(&subsystem.nqn, of.nsid.0)).then(|| i64::from(of.group)),
+        (of.group != default_ana_group(&subsystem.nqn, of.nsid.0)).then(|| i64::from(of.group)),
     );
     put(&mut table, "reservations", (!of.reservations).then_some(false));
     put_names(&mut table, "hosts", &of.hosts);
@@ -241,7 +241,7 @@ mod tests {
     fn namespaces_are_spread_unless_a_group_is_given() {
         let config = read(TEXT, "t").unwrap();
         let groups: Vec<u32> = config.subsystems[0].namespaces.iter().map(|of| of.group).collect();
-        assert_eq!(groups, [spread(&config.subsystems[0].nqn, 1), 7]);
+        assert_eq!(groups, [default_ana_group(&config.subsystems[0].nqn, 1), 7]);
         assert_eq!(read("", "t").unwrap(), GroupConfig::default());
     }
 
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(read(&text(&state(&config), TEXT).unwrap(), "t").unwrap(), config);
         let subsystem = &mut config.subsystems[0];
         subsystem.namespaces.remove(0);
-        let group = spread(&subsystem.nqn, 9);
+        let group = default_ana_group(&subsystem.nqn, 9);
         subsystem.namespaces.push(DesiredNamespace {
             name: Some("nine".into()),
             uuid: Some(uuid::Uuid::from_u128(7)),

@@ -1,27 +1,16 @@
 //! What a group serves: a configuration in the cluster (`docs/ceph.md`), which any gateway changes
 //! by compare-and-set and all follow.
 
-use super::driver::Input;
 use super::store::{Store, Word};
-use super::{lock, thread};
+use super::threads::lock;
 use crate::config::group::{self, GroupConfig};
 use crate::limits::GROUP_CONFIGURATION_BYTES_MAX;
 use crate::management::protocol::{Code, Fault};
-use crate::served::{Served, State};
+use crate::served::State;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
-use weft_endpoint::inventory::Inventory;
-use weft_group::Event;
-use weft_group::placement::Weights;
-
-/// How often a gateway looks by itself whether the configuration has changed.
-const LOOK: Duration = Duration::from_secs(5);
-
-/// How often a change is tried again that others were faster than.
-const TRIES: usize = 10;
 
 /// What a group serves.
 pub struct Configuration {
@@ -40,6 +29,14 @@ pub struct Known {
     pub text: String,
     /// Why this gateway does not serve what the cluster has.
     pub behind: Option<String>,
+}
+
+/// What another gateway has changed.
+pub struct News {
+    generation: u64,
+    text: String,
+    /// What is to be served.
+    pub config: GroupConfig,
 }
 
 fn failed(e: &ObjectError) -> Fault {
@@ -89,35 +86,9 @@ impl Configuration {
         Ok((generation, text))
     }
 
-    /// Begins to follow what others change.
-    pub(super) fn serve(
-        self: &Arc<Self>,
-        served: &Arc<Served>,
-        inputs: Sender<Input>,
-    ) -> Result<(), Error> {
-        let Some(looking) = lock(&self.looking).take() else { return Ok(()) };
-        let (this, served) = (Arc::downgrade(self), Arc::downgrade(served));
-        let follow = move || {
-            let mut weights = None;
-            loop {
-                let (Some(this), Some(served)) = (Weak::upgrade(&this), Weak::upgrade(&served))
-                else {
-                    return;
-                };
-                this.follow(&served);
-                served.listen_late();
-                let now = Some(weights_of(&served.inventory.now()));
-                if weights != now {
-                    let told = Event::Weights(now.clone().unwrap_or_default());
-                    let _ = inputs.send(Input::Event(told));
-                    weights = now;
-                }
-                drop((this, served));
-                // Whether somebody says so or not.
-                let _ = looking.recv_timeout(LOOK);
-            }
-        };
-        thread("follow", follow)
+    /// When it is to be looked at soon ([`Self::look`]), for the one who follows it. Ends with this.
+    pub fn looks(&self) -> Option<Receiver<()>> {
+        lock(&self.looking).take()
     }
 
     /// Has the configuration looked at soon.
@@ -131,52 +102,43 @@ impl Configuration {
         lock(&self.known).clone()
     }
 
-    /// Serves what the cluster has, if that is something else.
-    fn follow(&self, served: &Served) {
+    /// What the cluster has, if that is not what is served here.
+    ///
+    /// # Errors
+    /// Why that cannot be served.
+    pub fn news(&self) -> Result<Option<News>, String> {
         let known = self.known();
-        let unreadable = |e: ObjectError| format!("the group's configuration cannot be read: {e}");
-        let followed = self.store.configuration_generation().map_err(unreadable).and_then(|generation| {
-            if generation == known.generation && known.behind.is_none() {
-                return Ok(None);
-            }
-            if generation < known.generation {
-                return Err(format!(
-                    "the configuration in the cluster is older ({generation}) than what is served ({}): it was removed or restored; start this gateway again",
-                    known.generation
-                ));
-            }
-            let (generation, text) = self.fetch()?;
-            let config = group::read(&text, "the group's configuration").map_err(|e| e.to_string())?;
-            let (is_news, adopt) = (|| self.is_news(generation), || self.adopt(generation, &text));
-            served.follow(&config, is_news, adopt).map_err(|fault| fault.message)
-        });
-        match followed {
-            Ok(Some(changed)) => tracing::info!(
-                "the group's configuration was followed: {} changes",
-                changed.changes.len()
-            ),
-            Ok(None) => {}
-            Err(why) => {
-                let mut known = lock(&self.known);
-                if known.behind.as_ref() != Some(&why) {
-                    tracing::error!(
-                        "this gateway cannot follow the group's configuration, and tries again: {why}"
-                    );
-                }
-                known.behind = Some(why);
-            }
+        let generation = self
+            .store
+            .configuration_generation()
+            .map_err(|e| format!("the group's configuration cannot be read: {e}"))?;
+        if generation == known.generation && known.behind.is_none() {
+            return Ok(None);
         }
+        if generation < known.generation {
+            return Err(format!(
+                "the configuration in the cluster is older ({generation}) than what is served ({}): it was removed or restored; start this gateway again",
+                known.generation
+            ));
+        }
+        let (generation, text) = self.fetch()?;
+        let config = group::read(&text, "the group's configuration").map_err(|e| e.to_string())?;
+        Ok(Some(News { generation, text, config }))
     }
 
     /// Whether that is newer than what is served.
-    fn is_news(&self, generation: u64) -> bool {
+    pub fn is_news(&self, news: &News) -> bool {
         let known = lock(&self.known);
-        generation > known.generation || (generation == known.generation && known.behind.is_some())
+        news.generation > known.generation
+            || (news.generation == known.generation && known.behind.is_some())
     }
 
-    /// Notes what is served.
-    fn adopt(&self, generation: u64, text: &str) {
-        *lock(&self.known) = Known { generation, text: text.to_owned(), behind: None };
+    /// Notes that this is served, unless something newer is.
+    pub fn adopt(&self, news: &News) {
+        if self.is_news(news) {
+            let (generation, text) = (news.generation, news.text.clone());
+            *lock(&self.known) = Known { generation, text, behind: None };
+        }
     }
 
     /// Refuses to say that nothing differs where others may serve something else.
@@ -230,32 +192,9 @@ impl Configuration {
         Ok(())
     }
 
-    /// Makes a change that depends on what is served, again if another gateway was faster.
-    pub fn retried<T>(
-        &self,
-        served: &Served,
-        mut change: impl FnMut() -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
-        // What others have changed is there, whether this gateway was told of it or not.
-        self.follow(served);
-        for _ in 1..TRIES {
-            match change() {
-                Err(fault) if fault.code == Code::Conflict => self.follow(served),
-                other => return other,
-            }
-        }
-        change()
+    /// What was committed cannot be served here; whether that is so for another reason than before.
+    pub fn fell_behind(&self, why: &str) -> bool {
+        let before = lock(&self.known).behind.replace(why.to_owned());
+        before.as_deref() != Some(why)
     }
-
-    /// What was committed cannot be served here.
-    pub fn fell_behind(&self, why: &str) {
-        lock(&self.known).behind = Some(why.to_owned());
-    }
-}
-
-/// The namespaces of each ANA group.
-fn weights_of(inventory: &Inventory) -> Weights {
-    let mut weights = Weights::new();
-    inventory.namespaces().for_each(|namespace| *weights.entry(namespace.group).or_default() += 1);
-    weights
 }

@@ -4,51 +4,62 @@
 //! The thread never waits for the cluster: other threads do. So a gateway that cannot reach it
 //! stops serving when its lease ends.
 
-use super::monitors::Monitors;
+use super::input::Input;
 use super::serving::Serving;
-use super::store::{Store, Worker};
-use super::{Seen, lock, thread};
+use super::status::LiveStatus;
+use super::store::Store;
+use super::threads;
+use super::workers::Worker;
 use crate::limits::GROUP_MONITORS_S;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weft_block::Error;
-use weft_endpoint::inventory::LiveInventory;
-use weft_group::{Ending, Event, GatewayProcess, Order, Request, Settings, Wish};
-
-/// What the thread is told.
-pub enum Input {
-    /// Something that the gateway has to know.
-    Event(Event),
-    /// Hosts can be served, by this inventory.
-    Serve(Arc<LiveInventory>),
-    /// An administrator's order; told when it is in the record.
-    Wish(Wish, Sender<()>),
-    /// Give everything away; dropped when that is done.
-    Leave(Sender<()>),
-    /// Nothing can be executed any more; dropped when the gateway has left.
-    Closed(Sender<()>),
-}
+use weft_group::{Ending, Event, GatewayProcess, Order, Request, Settings};
 
 /// What has been started.
 pub struct Started {
+    /// Tells it.
+    pub inputs: Inputs,
     /// Told the first and the last controller identifier, once.
     pub joined: Receiver<(u16, u16)>,
     /// Told why the gateway has to end, once.
     pub ended: Receiver<Ending>,
 }
 
+/// Tells the driver. When this is dropped it ends, at once and without a word: the others keep out
+/// a gateway that has not left before.
+pub struct Inputs(Sender<Input>);
+
+impl Inputs {
+    /// Tells it; whether it still runs.
+    pub fn send(&self, input: Input) -> bool {
+        self.0.send(input).is_ok()
+    }
+
+    /// For threads that tell it, too.
+    pub fn sender(&self) -> Sender<Input> {
+        self.0.clone()
+    }
+}
+
+impl Drop for Inputs {
+    fn drop(&mut self) {
+        let _ = self.0.send(Input::End);
+    }
+}
+
 struct Driver {
     process: GatewayProcess,
     epoch: Instant,
     inputs: Receiver<Input>,
-    record: Worker,
-    beats: Worker,
-    fence: Worker,
-    monitors: Monitors,
-    seen: Arc<Mutex<Seen>>,
+    record: Worker<Request>,
+    beats: Worker<Request>,
+    fence: Worker<Request>,
+    monitors: Worker<()>,
+    status: Arc<LiveStatus>,
     serving: Serving,
     joined: Option<Sender<(u16, u16)>>,
     ended: Sender<Ending>,
@@ -65,12 +76,12 @@ struct Driver {
 pub fn start(
     settings: Settings,
     store: &Arc<Store>,
-    (inputs, taken): (Sender<Input>, Receiver<Input>),
-    seen: Arc<Mutex<Seen>>,
+    status: Arc<LiveStatus>,
 ) -> Result<Started, Error> {
+    let (inputs, taken) = mpsc::channel();
     let (tell_joined, joined) = mpsc::channel();
     let (tell_ended, ended) = mpsc::channel();
-    let worker = |name, event| Worker::start(name, store, (inputs.clone(), event));
+    let worker = |name, event| Worker::of_requests(name, store, (inputs.clone(), event));
     let driver = Driver {
         process: GatewayProcess::new(settings, Duration::from_secs(GROUP_MONITORS_S)),
         epoch: Instant::now(),
@@ -78,8 +89,8 @@ pub fn start(
         record: worker("record", Event::Record)?,
         beats: worker("beats", Event::Beats)?,
         fence: worker("fence", Event::Fence)?,
-        monitors: Monitors::start(store, inputs)?,
-        seen,
+        monitors: Worker::of_monitors(store, inputs.clone())?,
+        status,
         serving: Serving::default(),
         joined: Some(tell_joined),
         ended: tell_ended,
@@ -88,8 +99,8 @@ pub fn start(
         leaving: Vec::new(),
         departing: Vec::new(),
     };
-    thread("driver", move || driver.run())?;
-    Ok(Started { joined, ended })
+    threads::start("driver", move || driver.run())?;
+    Ok(Started { inputs: Inputs(inputs), joined, ended })
 }
 
 impl Driver {
@@ -102,12 +113,12 @@ impl Driver {
                     return;
                 }
             }
-            self.show();
+            self.status.note(&self.process);
             let until = |at: Duration| at.saturating_sub(self.epoch.elapsed());
             match self.inputs.recv_timeout(self.process.deadline().map_or(Duration::MAX, until)) {
+                Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(input) => self.take(input),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
@@ -115,6 +126,7 @@ impl Driver {
     fn take(&mut self, input: Input) {
         match input {
             Input::Event(event) => self.tell(event),
+            Input::End => {}
             Input::Serve(inventory) => {
                 self.tell(Event::Ready);
                 self.serving.begin(inventory);
@@ -148,7 +160,7 @@ impl Driver {
                 tracing::warn!(
                     "the cluster does not answer, so this gateway does not serve: the monitors are asked"
                 );
-                self.monitors.ask();
+                self.monitors.ask(());
             }
             Order::Joined { cntlids } => {
                 if let Some(joined) = self.joined.take() {
@@ -183,18 +195,5 @@ impl Driver {
             Request::Fence(_) => &self.fence,
         };
         worker.ask(request);
-    }
-
-    /// Notes what others may see of it.
-    fn show(&self) {
-        let mut seen = lock(&self.seen);
-        seen.serves = self.process.serves();
-        seen.trouble = self.process.trouble().map(str::to_owned);
-        let record = self.process.record();
-        if seen.record.as_ref().map(|record| record.generation)
-            != record.map(|record| record.generation)
-        {
-            seen.record = record.cloned();
-        }
     }
 }

@@ -2,10 +2,12 @@
 //! target (`docs/ceph.md`).
 //!
 //! * `listeners`: where others reach this gateway.
-//! * `store`: the objects of the group in the cluster, and the threads that wait for them.
-//! * `driver`: runs the engine of `weft-group` on a thread of its own.
+//! * `objects`: the store that all gateways reach, which the server is given.
+//! * `store`: the objects of the group in it.
+//! * `driver`: runs the engine of `weft-group` on a thread of its own, which is told of `input`.
+//! * `workers`: threads that wait for the cluster.
 //! * `serving`: has hosts served as the group says.
-//! * `monitors`: asks the monitors of the cluster whether they are there.
+//! * `status`: what this gateway knows, for whoever asks.
 //! * `watch`: hears of changes that other gateways make.
 //! * `reservations`: those of hosts, which all gateways keep.
 //! * `configuration`: what the group serves, which all gateways share.
@@ -13,37 +15,43 @@
 
 mod configuration;
 mod driver;
+mod input;
 mod listeners;
-mod monitors;
+pub mod objects;
 mod reservations;
 mod serving;
+mod status;
 mod store;
+pub(crate) mod threads;
 pub mod verbs;
 mod watch;
+mod workers;
 
-pub use configuration::Configuration;
+pub use configuration::{Configuration, News};
 
 use crate::config::Desired;
 use crate::config::desired::{DesiredState, concatenate};
-use crate::served::Served;
-use driver::Input;
+use driver::Inputs;
+use input::Input;
 use listeners::advertised;
+use objects::OpenStore;
 use reservations::SharedReservations;
+use status::LiveStatus;
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::Store;
+use threads::lock;
 use weft_block::{AccessState, Error, ErrorKind};
 use weft_ceph::Access;
+use weft_endpoint::inventory::LiveInventory;
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::url::ISCSI;
 use weft_group::limits::{ANA_GROUPS, BEAT_MS, LEASE_MS};
-use weft_group::{Ending, Record, Settings, Wish};
-use weft_proto::nvme::types::Nqn;
-
-/// How long connecting to the cluster may take.
-const CONNECT: Duration = Duration::from_secs(10);
+use weft_group::placement::Weights;
+use weft_group::{Ending, Event, Settings, Wish};
 
 /// How long joining may take: a process that had the name before is fenced first.
 const JOIN: Duration = Duration::from_secs(60);
@@ -52,18 +60,17 @@ const JOIN: Duration = Duration::from_secs(60);
 const LEAVE: Duration = Duration::from_secs(15);
 
 /// What a group is joined with.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub struct Joining {
     /// Name of the group.
     pub group: weft_group::Name,
     /// Name of this gateway.
     pub gateway: weft_group::Name,
-    /// As whom the cluster is used.
+    /// The store of the group's objects. It keeps out a client with all that this does: with its
+    /// writes to images, too.
+    pub store: Arc<dyn OpenStore>,
+    /// As whom images are used.
     pub access: Access,
-    /// The pool of the group's objects.
-    pub pool: String,
-    /// The namespace of the pool; empty for the default one.
-    pub namespace: String,
     /// Addresses at which hosts reach this gateway, where it listens at all of the machine; empty:
     /// the one of the way to the cluster.
     pub advertise: Vec<IpAddr>,
@@ -85,36 +92,11 @@ pub struct Group {
     pub cntlids: (u16, u16),
     /// The reservations of its namespaces, which all gateways share.
     pub reservations: ReservationTable,
-    inputs: Sender<Input>,
-    seen: Arc<Mutex<Seen>>,
+    inputs: Inputs,
+    status: Arc<LiveStatus>,
     ended: Mutex<Option<mpsc::Receiver<Ending>>>,
-}
-
-/// What the driver last saw, for whoever asks.
-#[derive(Clone, Debug, Default)]
-pub struct Seen {
-    /// The record.
-    pub record: Option<Record>,
-    /// This gateway may serve: its lease runs.
-    pub serves: bool,
-    /// What went wrong last.
-    pub trouble: Option<String>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Starts a thread of the group, which nobody waits for.
-fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-    let started = std::thread::Builder::new().name(format!("weft-group-{name}")).spawn(work);
-    started.map(drop).map_err(|e| Error::io(format!("no thread can be started: {e}"), e))
-}
-
-/// The ANA group of a namespace for which none is configured: namespaces are spread over all of
-/// them.
-pub fn spread(nqn: &Nqn, nsid: u32) -> u32 {
-    weft_proto::crc32c::crc32c(nqn.as_str().as_bytes()).wrapping_add(nsid) % ANA_GROUPS + 1
+    /// Dropped with this: it ends the watch.
+    _watch: Sender<Infallible>,
 }
 
 /// All ANA groups, as they are before the group has given this gateway any.
@@ -170,7 +152,7 @@ impl Group {
         listen: Vec<String>,
         listeners: Vec<String>,
     ) -> Result<Arc<Self>, Error> {
-        let store = Arc::new(Store::open(args, CONNECT)?);
+        let store = Arc::new(Store::new(args.store.open()?, &args.group, &args.gateway));
         let settings = Settings {
             name: args.gateway.clone(),
             instance: store.instance,
@@ -179,14 +161,13 @@ impl Group {
             beat: Duration::from_millis(BEAT_MS),
             lease: Duration::from_millis(LEASE_MS),
         };
-        let (inputs, taken) = mpsc::channel();
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let status = Arc::<LiveStatus>::default();
         let configuration = Configuration::new(Arc::clone(&store));
-        let started = driver::start(settings, &store, (inputs.clone(), taken), Arc::clone(&seen))?;
+        let started = driver::start(settings, &store, Arc::clone(&status))?;
         let cntlids = match started.joined.recv_timeout(JOIN) {
             Ok(cntlids) => cntlids,
             Err(RecvTimeoutError::Timeout) => {
-                let why = lock(&seen).trouble.clone();
+                let why = status.now().trouble;
                 let why = why.unwrap_or_else(|| {
                     "the cluster does not answer; check `ceph status`".to_owned()
                 });
@@ -206,7 +187,8 @@ impl Group {
         };
         let reservations =
             ReservationTable::shared(Arc::new(SharedReservations::new(Arc::clone(&store))?));
-        watch::start(&store, inputs.clone(), &configuration, reservations.clone())?;
+        let watch =
+            watch::start(&store, started.inputs.sender(), &configuration, reservations.clone())?;
         Ok(Arc::new(Self {
             name: args.group.to_string(),
             gateway: args.gateway.clone(),
@@ -215,9 +197,10 @@ impl Group {
             access: args.access.clone(),
             cntlids,
             reservations,
-            inputs,
-            seen,
+            inputs: started.inputs,
+            status,
             ended: Mutex::new(Some(started.ended)),
+            _watch: watch,
         }))
     }
 
@@ -253,13 +236,12 @@ impl Group {
     /// belong to it any more.
     pub fn serve(
         &self,
-        served: &Arc<Served>,
+        inventory: &Arc<LiveInventory>,
         end: impl FnOnce(Ending) + Send + 'static,
     ) -> Result<(), Error> {
-        self.configuration.serve(served, self.inputs.clone())?;
-        let _ = self.inputs.send(Input::Serve(Arc::clone(&served.inventory)));
+        self.inputs.send(Input::Serve(Arc::clone(inventory)));
         let Some(ended) = lock(&self.ended).take() else { return Ok(()) };
-        thread("end", move || {
+        threads::start("end", move || {
             if let Ok(ending) = ended.recv() {
                 end(ending);
             }
@@ -281,7 +263,7 @@ impl Group {
 
     fn wait_for(&self, input: impl FnOnce(mpsc::Sender<()>) -> Input) {
         let (done, ended) = mpsc::channel();
-        if self.inputs.send(input(done)).is_ok() {
+        if self.inputs.send(input(done)) {
             // The other end goes when it is done.
             let _ = ended.recv_timeout(LEAVE);
         }
@@ -290,18 +272,20 @@ impl Group {
     /// Carries out an administrator's order; returns when it is in the record.
     pub fn wish(&self, wish: Wish) -> Result<(), String> {
         let (done, carried) = mpsc::channel();
-        let sent = self.inputs.send(Input::Wish(wish, done));
-        match sent.map(|()| carried.recv_timeout(Duration::from_secs(10))) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(RecvTimeoutError::Timeout)) => {
+        self.inputs.send(Input::Wish(wish, done));
+        match carried.recv_timeout(Duration::from_secs(10)) {
+            Ok(()) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => {
                 Err("the cluster does not answer; the order is carried out when it does".into())
             }
-            _ => Err("this gateway does not belong to its group any more".into()),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err("this gateway does not belong to its group any more".into())
+            }
         }
     }
 
-    /// What the driver saw last.
-    pub fn seen(&self) -> Seen {
-        lock(&self.seen).clone()
+    /// The namespaces of each ANA group have changed.
+    pub fn weigh(&self, weights: Weights) {
+        self.inputs.send(Input::Event(Event::Weights(weights)));
     }
 }

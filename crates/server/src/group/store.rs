@@ -1,4 +1,4 @@
-//! The objects of a group in the cluster, and the threads that wait for them.
+//! The objects of a group in the cluster.
 //!
 //! | object | content |
 //! |---|---|
@@ -7,19 +7,18 @@
 //! | `weft.GROUP.configuration` | what the group serves, by compare-and-set |
 //! | `weft.GROUP.reservations.UUID` | reservations of a namespace, by compare-and-set |
 
-use super::driver::Input;
-use super::{Joining, thread};
+use super::objects::{Message, ObjectStore, Watch};
+use super::threads;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
-use weft_ceph::{Message, ObjectError, Objects, Watch};
+use weft_ceph::ObjectError;
 use weft_group::limits::RECORD_BYTES_MAX;
-use weft_group::{Answer, Beat, Event, Name, Request};
+use weft_group::{Answer, Beat, Name, Request};
 
 /// What gateways tell each other: which object has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +56,7 @@ const TELLING: Duration = Duration::from_secs(2);
 /// The group's objects.
 pub struct Store {
     /// Those of the pool.
-    pub objects: Objects,
+    pub objects: Arc<dyn ObjectStore>,
     gateway: Name,
     /// A number that no other process has.
     pub instance: u64,
@@ -70,15 +69,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Connects to the cluster, which takes at most `limit`.
-    pub fn open(args: &Joining, limit: Duration) -> Result<Self, Error> {
-        let objects = Objects::open(&args.access, &args.pool, &args.namespace, limit)?;
-        let (prefix, instance) = (format!("weft.{}", args.group), weft_io::random::number());
+    /// Those of this group, as this gateway uses them.
+    pub fn new(objects: Arc<dyn ObjectStore>, group: &Name, gateway: &Name) -> Self {
+        let (prefix, instance) = (format!("weft.{group}"), weft_io::random::number());
         let object = |what: &str| format!("{prefix}.{what}");
         let (record, gateways, configuration) =
             (object("record"), object("gateways"), object("configuration"));
-        let (gateway, caught_up) = (args.gateway.clone(), AtomicU64::new(0));
-        Ok(Self { objects, gateway, instance, prefix, caught_up, record, gateways, configuration })
+        let (gateway, caught_up) = (gateway.clone(), AtomicU64::new(0));
+        Self { objects, gateway, instance, prefix, caught_up, record, gateways, configuration }
     }
 
     /// By what the cluster keeps this process out.
@@ -110,7 +108,7 @@ impl Store {
                 tracing::debug!("the other gateways were not told of the new {word:?}: {e}");
             }
         };
-        if let Err(e) = thread("tell", tell) {
+        if let Err(e) = threads::start("tell", tell) {
             tracing::warn!("the other gateways were not told of a change at once: {e}");
         }
     }
@@ -128,19 +126,20 @@ impl Store {
 
     /// Tells the other gateways, and gives the processes that have answered within `limit`.
     pub fn ask(&self, word: &Word, limit: Duration) -> Result<Vec<u64>, ObjectError> {
-        let heard = self.objects.notify(&self.gateways, &word.text(), limit)?;
-        Ok(heard.answers.iter().filter_map(|answer| serde_json::from_slice(answer).ok()).collect())
+        let answers = self.objects.notify(&self.gateways, &word.text(), limit)?;
+        Ok(answers.iter().filter_map(|answer| serde_json::from_slice(answer).ok()).collect())
     }
 
     /// Has `heard` called with what others tell.
     pub fn watch(
         &self,
         heard: impl Fn(Message) + Send + Sync + 'static,
-    ) -> Result<Watch, ObjectError> {
-        self.objects.watch(&self.gateways, heard)
+    ) -> Result<Box<dyn Watch>, ObjectError> {
+        self.objects.watch(&self.gateways, Box::new(heard))
     }
 
-    fn answer(&self, request: &Request) -> Result<Answer, ObjectError> {
+    /// Does what the gateway asks for.
+    pub fn answer(&self, request: &Request) -> Result<Answer, ObjectError> {
         Ok(match request {
             Request::Read => {
                 let record = self.objects.read(&self.record, RECORD_BYTES_MAX)?;
@@ -179,47 +178,5 @@ impl Store {
             Some((name, serde_json::from_slice(&value).ok()?))
         };
         Ok(self.objects.attributes(&self.gateways)?.into_iter().filter_map(beat).collect())
-    }
-}
-
-/// A thread that asks the store for one kind of thing, one after the other.
-pub struct Worker(Sender<Request>);
-
-impl Worker {
-    /// Starts one, whose answers become inputs of the driver.
-    pub fn start(
-        name: &str,
-        store: &Arc<Store>,
-        (inputs, event): (Sender<Input>, fn(Answer) -> Event),
-    ) -> Result<Self, Error> {
-        let (requests, taken) = mpsc::channel::<Request>();
-        let store = Arc::clone(store);
-        let work = move || {
-            for request in taken {
-                let answer = store.answer(&request).unwrap_or_else(|e| match e {
-                    ObjectError::Blocklisted => Answer::Blocklisted,
-                    other => Answer::Failed(other.to_string()),
-                });
-                if let Answer::Failed(why) = &answer {
-                    tracing::warn!(
-                        "the cluster did not do what the group needs, and is asked again: {why}"
-                    );
-                }
-                if let (Request::Write { .. }, Answer::Written(_)) = (&request, &answer) {
-                    store.tell(Word::Record);
-                }
-                if inputs.send(Input::Event(event(answer))).is_err() {
-                    break;
-                }
-            }
-        };
-        thread(name, work)?;
-        Ok(Self(requests))
-    }
-
-    /// Asks, later.
-    pub fn ask(&self, request: Request) {
-        // The thread lives as long as this.
-        let _ = self.0.send(request);
     }
 }

@@ -6,7 +6,7 @@ use crate::config::group::unfit;
 use crate::management::protocol::{Code, Fault};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_block::AccessState;
 use weft_group::limits::ANA_GROUPS;
 use weft_group::{Name, Wish};
@@ -82,12 +82,8 @@ impl Group {
     /// Refuses a change while the cluster does not answer. One that has only just started is waited
     /// for.
     pub fn check_lease(&self) -> Result<(), Fault> {
-        let end = Instant::now() + LEASE_WAIT;
-        while Instant::now() < end {
-            if self.seen().serves {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        if self.status.wait_until_it_serves(LEASE_WAIT) {
+            return Ok(());
         }
         let text = "the cluster has not answered this gateway for too long, so nothing can be changed here: check `ceph status`, or ask another gateway";
         Err(Fault::new(Code::TimedOut, text))
@@ -95,8 +91,8 @@ impl Group {
 
     /// What is known of all gateways.
     pub fn show(&self) -> ShownGroup {
-        let (seen, known) = (self.seen(), self.configuration.known());
-        let record = seen.record.unwrap_or_default();
+        let (status, known) = (self.status.now(), self.configuration.known());
+        let record = status.record.unwrap_or_default();
         let mut owned: BTreeMap<&Name, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
         for (number, group) in &record.groups {
             if let Some(owner) = &group.owner {
@@ -132,7 +128,7 @@ impl Group {
         ShownGroup {
             group: self.name.clone(),
             gateway: self.gateway.to_string(),
-            serves: seen.serves,
+            serves: status.serves,
             configuration: known.generation,
             behind: known.behind,
             gateways: record.gateways.iter().map(show).collect(),
@@ -173,7 +169,7 @@ impl Group {
     /// Forgets a gateway that is gone for ever.
     pub fn forget(&self, Forget { gateway }: &Forget) -> Result<(), Fault> {
         let name = Name::new(gateway).map_err(|e| invalid(e.to_string()))?;
-        let record = self.seen().record.unwrap_or_default();
+        let record = self.status.now().record.unwrap_or_default();
         match record.gateways.get(&name) {
             None => Err(Fault::new(Code::NotFound, format!("the group has no gateway {name}"))),
             Some(known) if known.member.is_some() => Err(Fault::new(

@@ -8,10 +8,12 @@
 //! * `start`: begins to serve.
 //! * [`inventory`]: the inventory of a state at the start.
 //! * `edit`: carries out steps, as one change of the inventory.
+//! * `following`: a gateway of a group, which serves what others have changed, too.
 //! * [`orders`]: commands of tests.
 //! * [`verbs`]: the methods of the control socket.
 
 mod edit;
+mod following;
 mod inventory;
 mod opener;
 pub mod orders;
@@ -28,7 +30,6 @@ pub use opener::Opener;
 pub use state::State;
 
 use crate::config::desired::{Desired, DesiredNamespace, Fixed, concatenate};
-use crate::config::group::GroupConfig;
 use crate::config::{SourceOptions, load, read};
 use crate::group::Group;
 use crate::management::protocol::{Code, Fault};
@@ -156,59 +157,7 @@ impl Served {
             if is_same { configuration.confirm() } else { configuration.commit(wanted, None) }
         };
         let change = || self.change_here(how, &mut edit, commit);
-        group.configuration.retried(self, change)
-    }
-
-    /// Serves what another gateway of the group has asked for. `None`: `is_news` says that
-    /// something newer is served already.
-    pub fn follow(
-        &self,
-        config: &GroupConfig,
-        is_news: impl Fn() -> bool,
-        adopt: impl Fn(),
-    ) -> Result<Option<Changed>, Fault> {
-        let mut is_followed = false;
-        let how = How { force: true, dry_run: false };
-        let edit = |state: &mut State| {
-            is_followed = is_news();
-            if is_followed {
-                self.put(state, config);
-            }
-            Ok(())
-        };
-        let commit = |_: &State, _| {
-            if is_news() {
-                adopt();
-            }
-            Ok(())
-        };
-        let changed = self.change_here(how, edit, commit)?;
-        Ok(is_followed.then_some(changed))
-    }
-
-    /// Listens at those addresses of a gateway that need a subsystem, once there is one.
-    pub fn listen_late(&self) {
-        let Some(group) = &self.group else { return };
-        let edit = |state: &mut State| {
-            if !state.subsystems.is_empty() {
-                state.listen.clone_from(&group.listen);
-            }
-            Ok(())
-        };
-        if let Err(fault) = self.change_here(How::default(), edit, |_, _| Ok(())) {
-            tracing::error!("this gateway cannot listen: {}", fault.message);
-        }
-    }
-
-    fn put(
-        &self,
-        state: &mut State,
-        GroupConfig { subsystems, discovery, limits, identifiers }: &GroupConfig,
-    ) {
-        (state.subsystems, state.discovery, state.limits) =
-            (subsystems.clone(), discovery.clone(), limits.clone());
-        state.identifiers.clone_from(identifiers);
-        concatenate(&mut state.subsystems, &mut state.discovery, self.concat);
+        self.retried(group, change)
     }
 
     /// Changes what this process serves. `commit` is told what is wanted, and whether that is what
@@ -318,7 +267,7 @@ impl Served {
         };
         let config = crate::config::group::read(text, &name).map_err(Error::from)?;
         group.check_lease()?;
-        group.configuration.retried(self, || {
+        self.retried(group, || {
             let edit = |state: &mut State| {
                 self.put(state, &config);
                 Ok(())

@@ -5,7 +5,6 @@ use crate::config::check::listen_place as address;
 use crate::config::check::parse_state;
 use crate::config::desired::{DesiredNamespace, DesiredState};
 use crate::config::subsystems::{FORGETS, forgets, from_digits};
-use crate::group::spread;
 use crate::group::verbs::check_source;
 use crate::management::methods::Methods;
 use crate::management::protocol::{Code, Fault};
@@ -18,6 +17,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::units;
 use weft_endpoint::inventory::{Access, DEFAULT_GROUP, Forgotten};
+use weft_group::placement::default_ana_group;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nsid};
 
@@ -239,7 +239,7 @@ fn add_namespace(state: &mut State, params: &AddNamespace, in_group: bool) -> Re
         eui64,
         bytes: params.size.as_deref().map(bytes).transpose()?,
         group: params.ana_group.unwrap_or(if in_group {
-            spread(&subsystem.nqn, nsid)
+            default_ana_group(&subsystem.nqn, nsid)
         } else {
             DEFAULT_GROUP
         }),

@@ -175,7 +175,9 @@ impl Parts {
         let leaves = on_event();
         let group = joined.group().cloned();
         if let Some(group) = &group {
-            group.serve(&running.served, move |ending| leaves(Event::GroupLost(ending)))?;
+            running.served.follow_others(group)?;
+            let inventory = &running.served.inventory;
+            group.serve(inventory, move |ending| leaves(Event::GroupLost(ending)))?;
         }
         Ok(Self { running, control, metrics, losses, group })
     }

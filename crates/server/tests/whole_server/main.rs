@@ -1,6 +1,9 @@
 //! Whole servers in one process: from a configuration to connected hosts, through changes, to the
 //! end, after which nothing is in use any more.
 
+mod group;
+mod memory_store;
+
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

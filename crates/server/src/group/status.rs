@@ -1,0 +1,52 @@
+//! What a gateway knows of its group and of itself, for whoever asks.
+
+use super::threads::lock;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use weft_group::{GatewayProcess, Record};
+
+/// What was known last.
+#[derive(Clone, Debug, Default)]
+pub struct GatewayStatus {
+    /// The record of the group.
+    pub record: Option<Record>,
+    /// This gateway may serve: its lease runs.
+    pub serves: bool,
+    /// What went wrong last.
+    pub trouble: Option<String>,
+}
+
+/// That of a running gateway.
+#[derive(Default)]
+pub struct LiveStatus {
+    status: Mutex<GatewayStatus>,
+    changed: Condvar,
+}
+
+impl LiveStatus {
+    /// Notes what a gateway knows now.
+    pub fn note(&self, process: &GatewayProcess) {
+        let mut status = lock(&self.status);
+        status.serves = process.serves();
+        status.trouble = process.trouble().map(str::to_owned);
+        let generation = |record: Option<&Record>| record.map(|record| record.generation);
+        if generation(status.record.as_ref()) != generation(process.record()) {
+            status.record = process.record().cloned();
+        }
+        if status.serves {
+            self.changed.notify_all();
+        }
+    }
+
+    /// What was known last.
+    pub fn now(&self) -> GatewayStatus {
+        lock(&self.status).clone()
+    }
+
+    /// Waits until the gateway may serve; whether it may within the limit.
+    pub fn wait_until_it_serves(&self, limit: Duration) -> bool {
+        let status = lock(&self.status);
+        let waited = self.changed.wait_timeout_while(status, limit, |status| !status.serves);
+        waited.unwrap_or_else(PoisonError::into_inner).0.serves
+    }
+}

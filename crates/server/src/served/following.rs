@@ -1,0 +1,130 @@
+//! What a gateway of a group serves: what all of them serve, so it follows what others change.
+
+use super::{Changed, How, Served, State};
+use crate::config::desired::concatenate;
+use crate::config::group::GroupConfig;
+use crate::group::{Group, News, threads};
+use crate::management::protocol::{Code, Fault};
+use std::sync::Arc;
+use std::time::Duration;
+use weft_block::Error;
+use weft_endpoint::inventory::Inventory;
+use weft_group::placement::Weights;
+
+/// How often a gateway looks by itself whether the configuration has changed.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How often a change is tried again that others were faster than.
+const TRIES: usize = 10;
+
+impl Served {
+    /// Begins to follow what other gateways of the group change.
+    pub(crate) fn follow_others(self: &Arc<Self>, group: &Arc<Group>) -> Result<(), Error> {
+        let Some(looks) = group.configuration.looks() else { return Ok(()) };
+        let (served, group) = (Arc::downgrade(self), Arc::downgrade(group));
+        let follow = move || {
+            let mut weights = None;
+            while let (Some(served), Some(group)) = (served.upgrade(), group.upgrade()) {
+                served.follow(&group);
+                served.listen_late(&group);
+                let now = weights_of(&served.inventory.now());
+                if weights.as_ref() != Some(&now) {
+                    group.weigh(now.clone());
+                    weights = Some(now);
+                }
+                drop((served, group));
+                // Whether somebody says so or not.
+                let _ = looks.recv_timeout(LOOK);
+            }
+        };
+        threads::start("follow", follow)
+    }
+
+    /// Serves what the cluster has, if that is something else.
+    fn follow(&self, group: &Group) {
+        let configuration = &group.configuration;
+        let serve = |news: &News| self.serve_news(group, news).map_err(|fault| fault.message);
+        match configuration.news().and_then(|news| news.map_or(Ok(None), |news| serve(&news))) {
+            Ok(Some(changed)) => tracing::info!(
+                "the group's configuration was followed: {} changes",
+                changed.changes.len()
+            ),
+            Ok(None) => {}
+            Err(why) => {
+                if configuration.fell_behind(&why) {
+                    tracing::error!(
+                        "this gateway cannot follow the group's configuration, and tries again: {why}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Serves what another gateway has asked for. `None`: something newer is served already.
+    fn serve_news(&self, group: &Group, news: &News) -> Result<Option<Changed>, Fault> {
+        let mut is_followed = false;
+        let how = How { force: true, dry_run: false };
+        let edit = |state: &mut State| {
+            is_followed = group.configuration.is_news(news);
+            if is_followed {
+                self.put(state, &news.config);
+            }
+            Ok(())
+        };
+        let commit = |_: &State, _| {
+            group.configuration.adopt(news);
+            Ok(())
+        };
+        let changed = self.change_here(how, edit, commit)?;
+        Ok(is_followed.then_some(changed))
+    }
+
+    /// Makes a change that depends on what is served, again if another gateway was faster.
+    pub(super) fn retried<T>(
+        &self,
+        group: &Group,
+        mut change: impl FnMut() -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        // What others have changed is there, whether this gateway was told of it or not.
+        self.follow(group);
+        for _ in 1..TRIES {
+            match change() {
+                Err(fault) if fault.code == Code::Conflict => self.follow(group),
+                other => return other,
+            }
+        }
+        change()
+    }
+
+    /// Listens at those addresses of a gateway that need a subsystem, once there is one.
+    fn listen_late(&self, group: &Group) {
+        let edit = |state: &mut State| {
+            if !state.subsystems.is_empty() {
+                state.listen.clone_from(&group.listen);
+            }
+            Ok(())
+        };
+        if let Err(fault) = self.change_here(How::default(), edit, |_, _| Ok(())) {
+            tracing::error!("this gateway cannot listen: {}", fault.message);
+        }
+    }
+
+    /// Puts what a group serves into what is served here.
+    pub(super) fn put(
+        &self,
+        state: &mut State,
+        GroupConfig { subsystems, discovery, limits, identifiers }: &GroupConfig,
+    ) {
+        (state.subsystems, state.discovery, state.limits) =
+            (subsystems.clone(), discovery.clone(), limits.clone());
+        state.identifiers.clone_from(identifiers);
+        concatenate(&mut state.subsystems, &mut state.discovery, self.concat);
+    }
+}
+
+/// The namespaces of each ANA group.
+fn weights_of(inventory: &Inventory) -> Weights {
+    let mut weights = Weights::new();
+    inventory.namespaces().for_each(|namespace| *weights.entry(namespace.group).or_default() += 1);
+    weights
+}

@@ -1,0 +1,115 @@
+//! Gateways of a group in one process.
+
+use super::memory_store::MemoryStore;
+use super::{Place, SOON, free};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use weft_endpoint::ConnectOptions;
+use weft_endpoint::source::nvme::discover;
+use weft_endpoint::url::{HostPort, NvmeTransport};
+use weft_group::{Ending, Name};
+use weft_server::group::Joining;
+use weft_server::group::verbs::{ShownGateway, ShownGroup};
+use weft_server::management::client::Client;
+use weft_server::served::How;
+use weft_server::{Event, Server};
+use weft_testing::wait::until;
+
+const ANA_GROUPS: usize = weft_group::limits::ANA_GROUPS as usize;
+
+/// Starts a gateway of the group "hall".
+fn start(place: &Place, at: SocketAddr, store: &MemoryStore) -> (Server, Receiver<Event>) {
+    let (mut environment, events) = place.environment();
+    environment.group = Some(Joining {
+        group: Name::new("hall").unwrap(),
+        gateway: Name::new(place.name).unwrap(),
+        store: Arc::new(store.clone()),
+        access: weft_ceph::Access::default(),
+        advertise: Vec::new(),
+    });
+    // What is served is a matter of the group.
+    let mut desired = place.desired(&[at], &[]);
+    desired.subsystems.clear();
+    (Server::start(desired, environment).unwrap(), events)
+}
+
+fn shown(server: &Server) -> ShownGroup {
+    let mut client = Client::connect(&server.control_socket().unwrap()).unwrap();
+    client.ask("gateway.list", json!({})).unwrap()
+}
+
+/// What a gateway knows of another one.
+fn gateway(server: &Server, name: &str) -> ShownGateway {
+    shown(server).gateways.into_iter().find(|gateway| gateway.name == name).unwrap()
+}
+
+/// How many ANA groups a gateway is optimized for, as another one sees it.
+fn owned(server: &Server, name: &str) -> usize {
+    gateway(server, name).ana_groups.len()
+}
+
+fn subsystems(server: &Server) -> usize {
+    server.inventory().subsystems().len()
+}
+
+/// The names and addresses of which hosts are told there.
+fn discovered(at: SocketAddr) -> Vec<(String, String)> {
+    let address = HostPort::parse(&at.to_string(), 0).unwrap();
+    let log = discover(NvmeTransport::Tcp, &address, &ConnectOptions::default()).unwrap();
+    log.entries
+        .into_iter()
+        .map(|entry| (entry.subnqn.nqn().unwrap().to_string(), entry.trsvcid.text()))
+        .collect()
+}
+
+const TEXT: &str = "[[subsystem]]\nnqn = \"nqn.2026-01.example:first\"\n";
+const MORE: &str = "[[subsystem]]\nnqn = \"nqn.2026-01.example:second\"\n";
+
+#[test]
+fn gateways_in_one_process_serve_the_same_and_take_over_from_each_other() {
+    let store = MemoryStore::default();
+    let (one, two) = (Place::new("gw-one"), Place::new("gw-two"));
+    let (one_at, two_at) = (free(), free());
+    let (first, _events) = start(&one, one_at, &store);
+    let (second, _two_events) = start(&two, two_at, &store);
+    until("both share the ANA groups", || {
+        [one.name, two.name].iter().all(|name| owned(&first, name) == ANA_GROUPS / 2)
+    });
+    let (a, b) = (gateway(&second, one.name).cntlids, gateway(&second, two.name).cntlids);
+    assert!(a.1 < b.0 || b.1 < a.0, "controllers of both have the same identifiers: {a:?} {b:?}");
+
+    // What is changed at one is served by both, whichever it is.
+    let how = How { force: false, dry_run: false };
+    first.served().apply_text(how, (TEXT, Path::new("test"))).unwrap();
+    until("the second one follows", || subsystems(&second) == 1);
+    let text = format!("{TEXT}{MORE}");
+    let mut client = Client::connect(&second.control_socket().unwrap()).unwrap();
+    let params = json!({"text": text, "file": "test"});
+    let applied: Value = client.ask("config.apply", params).unwrap();
+    assert_eq!(applied["changes"].as_array().unwrap().len(), 1, "{applied}");
+    until("the first one follows", || subsystems(&first) == 2);
+    assert_eq!(shown(&first).configuration, 2);
+    let told = discovered(one_at);
+    for (name, at) in [(":first", two_at), (":second", one_at)] {
+        let port = at.port().to_string();
+        assert!(told.iter().any(|(nqn, to)| nqn.ends_with(name) && *to == port), "{told:?}");
+    }
+
+    // Who leaves gives everything away, and finds it when it comes back.
+    second.stop().unwrap();
+    assert_eq!(owned(&first, one.name), ANA_GROUPS);
+    assert_eq!(gateway(&first, two.name).state, "away");
+    let (second, events) = start(&two, two_at, &store);
+    assert_eq!(subsystems(&second), 2);
+    until("it has its part again", || owned(&first, two.name) == ANA_GROUPS / 2);
+
+    // One that is kept out of the store ends.
+    store.keep_out(&gateway(&first, two.name).client.unwrap());
+    assert_eq!(events.recv_timeout(SOON).unwrap(), Event::GroupLost(Ending::Blocklisted));
+    drop(second);
+    first.stop().unwrap();
+    until("nothing of them is left", || store.is_released());
+}
