@@ -1,8 +1,8 @@
 //! What a gateway and its driver tell each other.
 
+use crate::liveness::Beat;
 use crate::name::Name;
 use crate::record::RecordError;
-use crate::watching::Beat;
 use core::time::Duration;
 use std::collections::BTreeMap;
 

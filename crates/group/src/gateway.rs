@@ -2,11 +2,11 @@
 
 use crate::exchange::{Access, Answer, Ending, Other, Output, Request, Role, Settings, Wish};
 use crate::limits::{ANA_GROUPS, GATEWAYS_MAX};
+use crate::liveness::{Beat, Liveness};
 use crate::name::Name;
 use crate::placement::Weights;
 use crate::record::{FORMAT, Record, RecordError};
 use crate::rules;
-use crate::watching::{Beat, Watching};
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,7 +17,7 @@ pub struct Gateway {
     /// When this version was read.
     known_since: Duration,
     weights: Weights,
-    watching: Watching,
+    liveness: Liveness,
     outputs: VecDeque<Output>,
     /// A read or write of the record is under way.
     is_busy: bool,
@@ -60,7 +60,7 @@ impl Gateway {
             known: None,
             known_since: Duration::ZERO,
             weights: Weights::new(),
-            watching: Watching::default(),
+            liveness: Liveness::default(),
             outputs: VecDeque::new(),
             is_busy: false,
             writing: None,
@@ -197,7 +197,7 @@ impl Gateway {
             Answer::Beats(version, beats) => {
                 let Some((known, record)) = &self.known else { return };
                 self.is_stale |= version != *known;
-                self.watching.saw(record, &beats, (sent, now));
+                self.liveness.saw(record, &beats, (sent, now));
                 // A clock may be a little wrong, and so may be the moment in which a loop looks at
                 // it.
                 self.serves_until = Some(sent + self.settings.lease - self.settings.lease / 8);
@@ -375,7 +375,7 @@ impl Gateway {
         let turn = self.settings.beat * self.rank(record);
         let patience = self.settings.lease + self.settings.lease / 4 + turn;
         let is_silent =
-            |of: &Name, instance: u64| of != name && self.watching.silence(of, instance) > patience;
+            |of: &Name, instance: u64| of != name && self.liveness.silence(of, instance) > patience;
         let members = record.members().map(|(of, member)| (of.clone(), member.instance));
         let silent: Vec<_> = members.filter(|(of, instance)| is_silent(of, *instance)).collect();
         silent.into_iter().for_each(|(of, instance)| rules::condemn(record, &of, instance));
@@ -403,7 +403,7 @@ impl Gateway {
         let own =
             record.gateways.get(&self.settings.name).map_or(GATEWAYS_MAX, |gateway| gateway.slot);
         let is_alive = |name: &Name, instance: u64| {
-            self.watching.silence(name, instance) <= self.settings.lease
+            self.liveness.silence(name, instance) <= self.settings.lease
         };
         let is_before = |name: &Name, instance: u64| {
             record.gateways[name].slot < own && is_alive(name, instance)

@@ -7,7 +7,7 @@
 //!   belongs to the group, and which gateway is optimized for which ANA group.
 //! * [`placement`] is the rule by which ANA groups are given to gateways.
 //! * [`reservations`] are those of hosts, which all gateways act by.
-//! * [`TellingAll`] has all gateways told of a change that they are to act by.
+//! * [`Announcement`] has all gateways told of a change that they are to act by.
 //! * [`Gateway`] is one gateway's part: it joins, proves that it is alive (beats), follows the
 //!   record, and replaces gateways that have died.
 //! * [`GatewayProcess`] is what its process does around that: it carries out administrators' orders,
@@ -22,23 +22,23 @@
 //!   one that cannot reach the store stops serving ([`Settings::lease`]).
 #![forbid(unsafe_code)]
 
+mod announcement;
 mod exchange;
 mod gateway;
 mod isolation;
 pub mod limits;
+mod liveness;
 mod name;
 pub mod placement;
 mod process;
 mod record;
 pub mod reservations;
 mod rules;
-mod telling;
-mod watching;
 
+pub use announcement::{Announcement, AnnouncementStep};
 pub use exchange::{Access, Answer, Ending, Other, Output, Request, Role, Settings, Wish};
 pub use gateway::Gateway;
+pub use liveness::Beat;
 pub use name::{InvalidName, Name};
 pub use process::{Event, GatewayProcess, Order};
 pub use record::{AnaGroup, FORMAT, GatewayRecord, Member, Record, RecordError};
-pub use telling::{Telling, TellingAll, TellingStep};
-pub use watching::Beat;

@@ -4,7 +4,7 @@
 //! A change of the configuration travels like this:
 //!
 //! 1. A text ([`config::read()`]), an order of an administrator ([`served::verbs`]) or another
-//!    gateway of the group ([`group::Configuration`]) says what is wanted: [`served::State`].
+//!    gateway of the group ([`group::Configuration`]) says what is wanted: [`served::ServedState`].
 //! 2. [`served::steps`] compares that with what is served, and makes steps of the differences.
 //! 3. [`served::Served::change`] refuses what connected hosts still use, opens the devices that the
 //!    steps need, and carries the steps out as one change of the inventory.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::limits::ANA_GROUPS;
-use crate::watching::Beat;
+use crate::liveness::Beat;
 use std::collections::BTreeMap;
 
 const S: fn(u64) -> Duration = Duration::from_secs;

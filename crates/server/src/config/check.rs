@@ -1,7 +1,7 @@
 //! From tables to what is desired, with all mistakes of the file.
 
 use super::authentication::authentication;
-use super::desired::{Desired, DesiredState, Fixed, concatenate};
+use super::desired::{Desired, DesiredAnaState, Fixed, concatenate};
 use super::faults::{Finder, no_such};
 use super::host_identifiers::host_identifiers;
 use super::limits::limits;
@@ -83,7 +83,7 @@ fn fixed(tables: &ConfigFile, connect: &[String], iscsi: &Settings, tls: &TlsFil
     Fixed { tables, users: iscsi.chap.clone(), target: iscsi.chap_target.clone() }
 }
 
-fn state(table: &AnaTable, listen: &[Text], finder: &mut Finder<'_>) -> Option<DesiredState> {
+fn state(table: &AnaTable, listen: &[Text], finder: &mut Finder<'_>) -> Option<DesiredAnaState> {
     let group = group(&table.group, finder);
     let state = finder.take(table.state.place(), parse_state(&table.state));
     let listener = table.listener.as_ref().map(|text| {
@@ -101,7 +101,7 @@ fn state(table: &AnaTable, listen: &[Text], finder: &mut Finder<'_>) -> Option<D
         }
         Some(at)
     });
-    Some(DesiredState {
+    Some(DesiredAnaState {
         group,
         state: state?,
         listener: listener.map_or(Some(None), |listener| listener.map(Some))?,

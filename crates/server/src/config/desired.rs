@@ -42,7 +42,7 @@ pub struct Desired {
     /// What hosts have to prove for discovery; `None`: nothing.
     pub discovery: Option<Authentication>,
     /// ANA states of groups of namespaces.
-    pub states: Vec<DesiredState>,
+    pub states: Vec<DesiredAnaState>,
     /// Limits of hosts.
     pub limits: Vec<DesiredLimit>,
     /// Identifiers of NVMe hosts.
@@ -131,7 +131,7 @@ pub struct DesiredNamespace {
 
 /// The ANA state of a group of namespaces.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DesiredState {
+pub struct DesiredAnaState {
     /// The group.
     pub group: u32,
     /// For hosts that come by this listener; `None`: for all.

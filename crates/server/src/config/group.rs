@@ -11,7 +11,7 @@ use super::subsystems::{group, subsystems};
 use super::tables::{
     AuthenticationTable, ConfigFile, IscsiTable, NamespaceTable, ServerTable, TlsTable,
 };
-use crate::served::State;
+use crate::served::ServedState;
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};
@@ -152,7 +152,7 @@ pub fn unfit(source: &str) -> Option<String> {
 ///
 /// # Errors
 /// Why that cannot be written.
-pub fn text(wanted: &State, before: &str) -> Result<String, String> {
+pub fn text(wanted: &ServedState, before: &str) -> Result<String, String> {
     let mut root: Table =
         before.parse().map_err(|e| format!("the group's configuration is damaged: {e}"))?;
     let known = match root.remove("subsystem") {
@@ -233,8 +233,8 @@ mod tests {
     const TEXT: &str = "# the disks of the hall\n[[subsystem]]\nnqn = \"nqn.2026-01.example:hall\"\nhosts = [\"nqn.2026-01.example:a\"]\n\
         [[subsystem.namespace]]\nnsid = 1\nsource = \"rbd:rbd/one\"\n[[subsystem.namespace]]\nnsid = 2\nsource = \"readonly:rbd:rbd/two@s\"\nana_group = 7\n";
 
-    fn state(config: &GroupConfig) -> State {
-        State { subsystems: config.subsystems.clone(), ..State::default() }
+    fn state(config: &GroupConfig) -> ServedState {
+        ServedState { subsystems: config.subsystems.clone(), ..ServedState::default() }
     }
 
     #[test]

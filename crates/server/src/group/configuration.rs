@@ -6,7 +6,7 @@ use super::threads::lock;
 use crate::config::group::{self, GroupConfig};
 use crate::limits::GROUP_CONFIGURATION_BYTES_MAX;
 use crate::management::protocol::{Code, Fault};
-use crate::served::State;
+use crate::served::ServedState;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use weft_block::{Error, ErrorKind};
@@ -15,14 +15,14 @@ use weft_ceph::ObjectError;
 /// What a group serves.
 pub struct Configuration {
     store: Arc<Store>,
-    known: Mutex<Known>,
+    known: Mutex<ServedText>,
     looks: Sender<()>,
     looking: Mutex<Option<Receiver<()>>>,
 }
 
 /// What is served here.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct ServedText {
     /// Counts the changes; 0: there was none yet.
     pub generation: u64,
     /// The configuration.
@@ -71,7 +71,7 @@ impl Configuration {
             tracing::warn!("the group has no configuration yet: weft apply gives it one");
         }
         let config = group::read(&text, "the group's configuration")?;
-        *lock(&self.known) = Known { generation, text, behind: None };
+        *lock(&self.known) = ServedText { generation, text, behind: None };
         Ok(config)
     }
 
@@ -98,7 +98,7 @@ impl Configuration {
     }
 
     /// What is served here.
-    pub fn known(&self) -> Known {
+    pub fn known(&self) -> ServedText {
         lock(&self.known).clone()
     }
 
@@ -137,7 +137,7 @@ impl Configuration {
     pub fn adopt(&self, news: &News) {
         if self.is_news(news) {
             let (generation, text) = (news.generation, news.text.clone());
-            *lock(&self.known) = Known { generation, text, behind: None };
+            *lock(&self.known) = ServedText { generation, text, behind: None };
         }
     }
 
@@ -160,7 +160,7 @@ impl Configuration {
     ///
     /// # Errors
     /// [`Code::Conflict`]: another gateway has made one. Otherwise what the cluster said; the change may have been made then.
-    pub fn commit(&self, wanted: &State, text: Option<&str>) -> Result<(), Fault> {
+    pub fn commit(&self, wanted: &ServedState, text: Option<&str>) -> Result<(), Fault> {
         let mut known = self.known();
         if let Some(why) = &known.behind {
             if text.is_none() {
@@ -183,7 +183,9 @@ impl Configuration {
             return Err(Fault::new(Code::NoResources, why));
         }
         match self.store.configure(known.generation, text.as_bytes()) {
-            Ok(Some(generation)) => *lock(&self.known) = Known { generation, text, behind: None },
+            Ok(Some(generation)) => {
+                *lock(&self.known) = ServedText { generation, text, behind: None }
+            }
             Ok(None) => return Err(conflict()),
             Err(e) => return Err(failed(&e)),
         }

@@ -30,7 +30,7 @@ mod workers;
 pub use configuration::{Configuration, News};
 
 use crate::config::Desired;
-use crate::config::desired::{DesiredState, concatenate};
+use crate::config::desired::{DesiredAnaState, concatenate};
 use driver::Inputs;
 use input::Input;
 use listeners::advertised;
@@ -100,8 +100,8 @@ pub struct Group {
 }
 
 /// All ANA groups, as they are before the group has given this gateway any.
-fn inaccessible() -> Vec<DesiredState> {
-    let state = |group| DesiredState { group, listener: None, state: AccessState::Inaccessible };
+fn inaccessible() -> Vec<DesiredAnaState> {
+    let state = |group| DesiredAnaState { group, listener: None, state: AccessState::Inaccessible };
     (1..=ANA_GROUPS).map(state).collect()
 }
 

@@ -71,12 +71,15 @@ pub trait Watch: Send {
     fn is_kept(&self) -> bool;
 }
 
+/// Acknowledges a message with an answer.
+pub type Answer = Box<dyn FnOnce(&[u8]) + Send>;
+
 /// A message to those who watch an object. Answering or dropping it acknowledges it.
 pub struct Message {
     /// What is told.
     pub bytes: Vec<u8>,
     /// Acknowledges it with an answer.
-    pub answer: Box<dyn FnOnce(&[u8]) + Send>,
+    pub answer: Answer,
 }
 
 /// A pool of a Ceph cluster, in which the objects of a group are.

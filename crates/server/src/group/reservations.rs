@@ -10,7 +10,7 @@ use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
 use weft_endpoint::reservations::SharedStore;
 use weft_group::limits::RESERVATION_RECORD_BYTES_MAX;
-use weft_group::{FORMAT, Name, Record, TellingAll, TellingStep};
+use weft_group::{Announcement, AnnouncementStep, FORMAT, Name, Record};
 
 /// How long one message waits for answers. Who has not answered then is told again.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -85,18 +85,18 @@ impl SharedStore for SharedReservations {
     fn tell(&self, namespace: Uuid) -> Result<(), Error> {
         let word = Word::Reservations { namespace, by: self.store.instance };
         let epoch = Instant::now();
-        let mut telling = TellingAll::new(self.store.instance, epoch.elapsed());
+        let mut announcement = Announcement::new(self.store.instance, epoch.elapsed());
         loop {
-            match telling.step() {
-                TellingStep::Record => telling.record(epoch.elapsed(), &self.record()?),
-                TellingStep::Tell => telling.answered(&self.ask(&word)?),
-                TellingStep::Pause(time) => {
+            match announcement.step() {
+                AnnouncementStep::Record => announcement.record(epoch.elapsed(), &self.record()?),
+                AnnouncementStep::Tell => announcement.answered(&self.ask(&word)?),
+                AnnouncementStep::Pause(time) => {
                     std::thread::sleep(time);
-                    telling.paused();
+                    announcement.paused();
                 }
-                TellingStep::Done => return Ok(()),
-                TellingStep::Late => {
-                    let names: Vec<&str> = telling.missing().map(Name::as_str).collect();
+                AnnouncementStep::Done => return Ok(()),
+                AnnouncementStep::Late => {
+                    let names: Vec<&str> = announcement.missing().map(Name::as_str).collect();
                     let text = format!(
                         "the gateways {} have not put a reservation in force: look at their logs",
                         names.join(", ")

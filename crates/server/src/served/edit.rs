@@ -1,8 +1,8 @@
 //! Carries out steps, as one change of the inventory.
 
-use super::state::State;
+use super::state::ServedState;
 use super::steps::Step;
-use crate::config::desired::{DesiredNamespace, DesiredState};
+use crate::config::desired::{DesiredAnaState, DesiredNamespace};
 use weft_block::Device;
 use weft_endpoint::inventory::{
     InventoryBuilder, InventoryError, NamespaceConfig, SubsystemConfig,
@@ -37,7 +37,7 @@ impl Devices {
 /// Carries out steps that lead to `wanted`.
 pub fn carry_out(
     steps: &[Step],
-    wanted: &State,
+    wanted: &ServedState,
     builder: &mut InventoryBuilder,
     devices: &mut Devices,
 ) -> Result<(), InventoryError> {
@@ -46,7 +46,7 @@ pub fn carry_out(
 
 fn one(
     step: &Step,
-    wanted: &State,
+    wanted: &ServedState,
     to: &mut InventoryBuilder,
     devices: &mut Devices,
 ) -> Result<(), InventoryError> {
@@ -88,7 +88,7 @@ fn one(
             })
             .map(drop),
         Step::Group(nqn, nsid, group) => to.group_namespace(nqn, *nsid, *group).map(drop),
-        Step::SetState(DesiredState { group, listener, state }) => {
+        Step::SetState(DesiredAnaState { group, listener, state }) => {
             to.set_access_state(*group, *listener, *state).map(drop)
         }
     }?;

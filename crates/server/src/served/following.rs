@@ -1,6 +1,6 @@
 //! What a gateway of a group serves: what all of them serve, so it follows what others change.
 
-use super::{Changed, How, Served, State};
+use super::{Changed, How, Served, ServedState};
 use crate::config::desired::concatenate;
 use crate::config::group::GroupConfig;
 use crate::group::{Group, News, threads};
@@ -64,14 +64,14 @@ impl Served {
     fn serve_news(&self, group: &Group, news: &News) -> Result<Option<Changed>, Fault> {
         let mut is_followed = false;
         let how = How { force: true, dry_run: false };
-        let edit = |state: &mut State| {
+        let edit = |state: &mut ServedState| {
             is_followed = group.configuration.is_news(news);
             if is_followed {
                 self.put(state, &news.config);
             }
             Ok(())
         };
-        let commit = |_: &State, _| {
+        let commit = |_: &ServedState, _| {
             group.configuration.adopt(news);
             Ok(())
         };
@@ -98,7 +98,7 @@ impl Served {
 
     /// Listens at those addresses of a gateway that need a subsystem, once there is one.
     fn listen_late(&self, group: &Group) {
-        let edit = |state: &mut State| {
+        let edit = |state: &mut ServedState| {
             if !state.subsystems.is_empty() {
                 state.listen.clone_from(&group.listen);
             }
@@ -112,7 +112,7 @@ impl Served {
     /// Puts what a group serves into what is served here.
     pub(super) fn put(
         &self,
-        state: &mut State,
+        state: &mut ServedState,
         GroupConfig { subsystems, discovery, limits, identifiers }: &GroupConfig,
     ) {
         (state.subsystems, state.discovery, state.limits) =

@@ -1,7 +1,7 @@
 //! The inventory of a state, and what belongs to hosts beside it: limits, identifiers, secrets.
 
 use super::edit::{Devices, carry_out};
-use super::state::State;
+use super::state::ServedState;
 use super::steps::{Step, between};
 use std::sync::Arc;
 use weft_block::Device;
@@ -10,11 +10,11 @@ use weft_endpoint::reservations::ReservationTable;
 
 /// An inventory with what a state asks for.
 pub fn inventory(
-    state: &State,
+    state: &ServedState,
     devices: Vec<Device>,
     (range, reservations): (ControllerRange, ReservationTable),
 ) -> Result<Arc<LiveInventory>, InventoryError> {
-    let steps = between(&State::default(), state);
+    let steps = between(&ServedState::default(), state);
     let mut builder = InventoryBuilder::default();
     builder.set_range(range)?;
     let mut devices = Devices::of(&steps, devices);

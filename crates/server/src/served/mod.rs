@@ -27,7 +27,7 @@ pub mod verbs;
 
 pub use inventory::inventory;
 pub use opener::Opener;
-pub use state::State;
+pub use state::ServedState;
 
 use crate::config::desired::{Desired, DesiredNamespace, Fixed, concatenate};
 use crate::config::{SourceOptions, load, read};
@@ -148,12 +148,12 @@ impl Served {
     pub fn change(
         &self,
         how: How,
-        mut edit: impl FnMut(&mut State) -> Result<(), Fault>,
+        mut edit: impl FnMut(&mut ServedState) -> Result<(), Fault>,
     ) -> Result<Changed, Fault> {
         let Some(group) = &self.group else { return self.change_here(how, edit, |_, _| Ok(())) };
         group.check_lease()?;
         let configuration = &group.configuration;
-        let commit = |wanted: &State, is_same| {
+        let commit = |wanted: &ServedState, is_same| {
             if is_same { configuration.confirm() } else { configuration.commit(wanted, None) }
         };
         let change = || self.change_here(how, &mut edit, commit);
@@ -165,8 +165,8 @@ impl Served {
     fn change_here(
         &self,
         how: How,
-        mut edit: impl FnMut(&mut State) -> Result<(), Fault>,
-        commit: impl FnOnce(&State, bool) -> Result<(), Fault>,
+        mut edit: impl FnMut(&mut ServedState) -> Result<(), Fault>,
+        commit: impl FnOnce(&ServedState, bool) -> Result<(), Fault>,
     ) -> Result<Changed, Fault> {
         let mut state = self.turn()?;
         let mut wanted = state.clone();
@@ -229,9 +229,9 @@ impl Served {
 
     fn carry_out(
         &self,
-        (steps, wanted): (&[Step], &State),
+        (steps, wanted): (&[Step], &ServedState),
         devices: &Devices,
-        commit: impl FnOnce(&State, bool) -> Result<(), Fault>,
+        commit: impl FnOnce(&ServedState, bool) -> Result<(), Fault>,
     ) -> Result<Arc<Inventory>, Fault> {
         let carried = |builder: &mut InventoryBuilder| {
             carry_out(steps, wanted, builder, &mut devices.clone())
@@ -268,7 +268,7 @@ impl Served {
         let config = crate::config::group::read(text, &name).map_err(Error::from)?;
         group.check_lease()?;
         self.retried(group, || {
-            let edit = |state: &mut State| {
+            let edit = |state: &mut ServedState| {
                 self.put(state, &config);
                 Ok(())
             };
@@ -281,7 +281,7 @@ impl Served {
         let mut changed = self.change(how, |state| {
             // That there is TLS, or none, is so until the server ends.
             let psk = state.psk.take();
-            *state = State::of(desired);
+            *state = ServedState::of(desired);
             state.psk = psk.map(|keys| state.psk.take().unwrap_or(keys));
             concatenate(&mut state.subsystems, &mut state.discovery, self.concat);
             Ok(())

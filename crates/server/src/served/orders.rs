@@ -1,6 +1,6 @@
 //! Commands on standard input with which tests change what a running server serves.
 
-use super::{How, Served, State};
+use super::{How, Served, ServedState};
 use crate::config::desired::DesiredNamespace;
 use crate::management::protocol::{Code, Fault};
 use weft_endpoint::inventory::Access;
@@ -18,7 +18,7 @@ pub fn carry_out(order: &str, served: &Served) -> String {
     }
 }
 
-fn edit(order: &str, state: &mut State, served: &Served) -> Result<(), Fault> {
+fn edit(order: &str, state: &mut ServedState, served: &Served) -> Result<(), Fault> {
     let words: Vec<&str> = order.split_whitespace().collect();
     let unknown = || Fault::new(Code::Invalid, format!("\"{order}\" is not a command"));
     let number = |word: &str| word.parse::<u32>().map(Nsid).map_err(|_| unknown());

@@ -1,6 +1,6 @@
 //! Begins to serve what is desired: opens the sources, then listens.
 
-use super::state::State;
+use super::state::ServedState;
 use super::turn::StateInTurn;
 use super::{Opener, Served, inventory};
 use crate::config::Desired;
@@ -38,7 +38,7 @@ impl Served {
         // The sources of a server from which this one takes over may be in use for a moment yet.
         let released = environment.takeover.from.is_some().then(Instant::now);
         let devices = open_released::open(released, open)?;
-        let inventory = inventory(&State::of(desired), devices, (range, reservations))?;
+        let inventory = inventory(&ServedState::of(desired), devices, (range, reservations))?;
         limit_hosts(environment, &inventory)?;
         refer(environment, &inventory)?;
         let config = ExportConfig {
@@ -58,7 +58,7 @@ impl Served {
             group: group.cloned(),
             file: environment.file.clone(),
             source_options: Arc::clone(&environment.source_options),
-            state: StateInTurn::new(State::of(desired)),
+            state: StateInTurn::new(ServedState::of(desired)),
             freed: Mutex::default(),
         }))
     }
@@ -84,7 +84,8 @@ fn options(
 /// Limits hosts beside what the configuration says.
 fn limit_hosts(environment: &Environment, inventory: &LiveInventory) -> Result<(), Error> {
     for of in &environment.host_limits {
-        let wrong = |why| Error::new(ErrorKind::Usage, format!("--host-limit {}: {why}", of.host));
+        let wrong =
+            |why| Error::new(ErrorKind::Usage, format!("the limit of the host {}: {why}", of.host));
         inventory.host_limits().set(&of.host, of.limit).map_err(wrong)?;
     }
     Ok(())
@@ -95,9 +96,8 @@ fn refer(environment: &Environment, inventory: &LiveInventory) -> Result<(), Err
     inventory.set_referrals(&environment.referrals);
     let Some(name) = &environment.discovery_nqn else { return Ok(()) };
     if inventory.now().subsystem(name).is_some() {
-        let text = format!(
-            "--discovery-nqn {name} is the name of a subsystem that is served: give discovery another one"
-        );
+        let text =
+            format!("{name} is the name of a subsystem that is served: give discovery another one");
         return Err(Error::new(ErrorKind::Usage, text));
     }
     inventory.set_discovery_nqn(name.clone());

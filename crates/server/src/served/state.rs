@@ -1,7 +1,7 @@
 //! What is served, as it was asked for.
 
 use crate::config::desired::{
-    Desired, DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem,
+    Desired, DesiredAnaState, DesiredLimit, DesiredNamespace, DesiredSubsystem,
 };
 use crate::management::protocol::{Code, Fault};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// What a server serves, and where.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct State {
+pub struct ServedState {
     /// URLs to listen at.
     pub listen: Vec<String>,
     /// Subsystems with their namespaces.
@@ -23,14 +23,14 @@ pub struct State {
     /// Pre-shared keys of NVMe/TCP hosts; `None`: no TLS, or a keyring.
     pub psk: Option<Arc<PskKeys>>,
     /// ANA states; a group of which nothing is said keeps its own.
-    pub states: Vec<DesiredState>,
+    pub states: Vec<DesiredAnaState>,
     /// Limits of hosts.
     pub limits: Vec<DesiredLimit>,
     /// Identifiers of NVMe hosts.
     pub identifiers: BTreeMap<Nqn, Id128>,
 }
 
-impl State {
+impl ServedState {
     /// What is desired.
     pub fn of(desired: &Desired) -> Self {
         let Desired { listen, subsystems, discovery, states, limits, identifiers, tls, .. } =

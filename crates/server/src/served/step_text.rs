@@ -2,7 +2,7 @@
 
 use super::steps::Step;
 use crate::config::check::STATES;
-use crate::config::desired::{DesiredNamespace, DesiredState};
+use crate::config::desired::{DesiredAnaState, DesiredNamespace};
 use std::fmt;
 use weft_block::limit::Limit;
 use weft_block::units;
@@ -37,7 +37,7 @@ fn replacement(nqn: &Nqn, was: &DesiredNamespace, is: &DesiredNamespace) -> Stri
     format!("replace namespace {nsid} of {nqn} ({how})")
 }
 
-fn state_text(DesiredState { group, listener, state }: &DesiredState) -> String {
+fn state_text(DesiredAnaState { group, listener, state }: &DesiredAnaState) -> String {
     let word = STATES.iter().find(|(_, of)| of == state).map_or("changing", |(word, _)| word);
     let at = listener.map(|listener| format!(" for hosts at {listener}")).unwrap_or_default();
     format!("make ANA group {group} {word}{at}")

@@ -1,8 +1,8 @@
 //! The differences between two states, in an order in which they can be carried out: what goes,
 //! then what comes.
 
-use super::state::State;
-use crate::config::desired::{DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem};
+use super::state::ServedState;
+use crate::config::desired::{DesiredAnaState, DesiredLimit, DesiredNamespace, DesiredSubsystem};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_block::limit::Limit;
@@ -41,7 +41,7 @@ pub enum Step {
     /// A namespace comes.
     AddNamespace(Nqn, DesiredNamespace),
     /// A group gets another ANA state.
-    SetState(DesiredState),
+    SetState(DesiredAnaState),
     /// A host gets another limit, or none.
     Limit(String, Limit),
     /// Hosts have other identifiers.
@@ -51,7 +51,7 @@ pub enum Step {
 }
 
 /// What is different in `after` from `before`.
-pub fn between(before: &State, after: &State) -> Vec<Step> {
+pub fn between(before: &ServedState, after: &ServedState) -> Vec<Step> {
     let mut steps = Vec::new();
     let gone = |url: &&String| !after.listen.contains(url);
     steps.extend(before.listen.iter().filter(gone).cloned().map(Step::Unlisten));

@@ -1,6 +1,6 @@
 //! The differences between two states.
 
-use super::state::State;
+use super::state::ServedState;
 use super::steps::{Step, between};
 use crate::config::tests::read;
 use std::path::Path;
@@ -10,9 +10,9 @@ const A: &str = "[[subsystem]]\nnqn = \"nqn.2026-01.example:a\"\n";
 const ONE: &str = "[[subsystem.namespace]]\nnsid = 1\nsource = \"ram:1MiB\"\n";
 const TWO: &str = "[[subsystem.namespace]]\nnsid = 2\nsource = \"ram:2MiB\"\n";
 
-fn state(parts: &[&str]) -> State {
+fn state(parts: &[&str]) -> ServedState {
     let text = parts.concat();
-    State::of(
+    ServedState::of(
         &read(&text, "weft.toml", Path::new(""))
             .unwrap_or_else(|e| panic!("{:?}\n{text}", e.lines())),
     )

@@ -1,6 +1,6 @@
 //! One change of the state at a time, for as long as it takes.
 
-use super::State;
+use super::ServedState;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,23 +8,23 @@ use std::time::Duration;
 /// A state that is changed by one after the other.
 pub struct StateInTurn {
     /// `None`: somebody changes it.
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<ServedState>>,
     is_back: Condvar,
 }
 
 impl StateInTurn {
     /// This state.
-    pub fn new(state: State) -> Self {
+    pub fn new(state: ServedState) -> Self {
         Self { state: Mutex::new(Some(state)), is_back: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<State>> {
+    fn lock(&self) -> MutexGuard<'_, Option<ServedState>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the turn to change it; `None`: it has not come within the limit.
     pub fn turn(&self, limit: Duration) -> Option<Turn<'_>> {
-        let taken = |state: &mut Option<State>| state.is_none();
+        let taken = |state: &mut Option<ServedState>| state.is_none();
         let (mut state, _) = self
             .is_back
             .wait_timeout_while(self.lock(), limit, taken)
@@ -36,19 +36,19 @@ impl StateInTurn {
 /// The state, for whoever changes it now.
 pub struct Turn<'a> {
     of: &'a StateInTurn,
-    state: State,
+    state: ServedState,
 }
 
 impl Deref for Turn<'_> {
-    type Target = State;
+    type Target = ServedState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &ServedState {
         &self.state
     }
 }
 
 impl DerefMut for Turn<'_> {
-    fn deref_mut(&mut self) -> &mut State {
+    fn deref_mut(&mut self) -> &mut ServedState {
         &mut self.state
     }
 }
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_turn_comes_after_the_one_before() {
-        let state = StateInTurn::new(State::default());
+        let state = StateInTurn::new(ServedState::default());
         let mut first = state.turn(Duration::ZERO).unwrap();
         assert!(state.turn(Duration::ZERO).is_none(), "it is taken");
         std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
 //! The methods of the control socket that change what is served.
 
-use super::{Changed, How, Served, Shown, State};
+use super::{Changed, How, Served, ServedState, Shown};
 use crate::config::check::listen_place as address;
 use crate::config::check::parse_state;
-use crate::config::desired::{DesiredNamespace, DesiredState};
+use crate::config::desired::{DesiredAnaState, DesiredNamespace};
 use crate::config::subsystems::{FORGETS, forgets, from_digits};
 use crate::group::verbs::check_source;
 use crate::management::methods::Methods;
@@ -106,7 +106,7 @@ pub struct ForgetHost {
 pub struct SetState {
     /// ANA group.
     pub group: u32,
-    /// State.
+    /// ServedState.
     pub state: String,
     /// For hosts that come by this listener only, as ADDR:PORT.
     #[serde(default)]
@@ -178,7 +178,7 @@ fn invalid(why: impl ToString) -> Fault {
 }
 
 fn meant<'a>(
-    state: &'a mut State,
+    state: &'a mut ServedState,
     nqn: Option<&str>,
 ) -> Result<&'a mut crate::config::desired::DesiredSubsystem, Fault> {
     let nqn = nqn.map(parse_nqn).transpose()?;
@@ -189,7 +189,11 @@ fn bytes(size: &str) -> Result<u64, Fault> {
     units::parse_size(size).map_err(invalid)
 }
 
-fn add_namespace(state: &mut State, params: &AddNamespace, in_group: bool) -> Result<(), Fault> {
+fn add_namespace(
+    state: &mut ServedState,
+    params: &AddNamespace,
+    in_group: bool,
+) -> Result<(), Fault> {
     if params.source.is_empty() {
         return Err(invalid("source is missing: the URL of what is to be served"));
     }
@@ -284,7 +288,7 @@ fn forget_host(served: &Served, ForgetHost { host }: &ForgetHost) -> Result<Chan
 }
 
 fn change_host(
-    state: &mut State,
+    state: &mut ServedState,
     params: &ChangeHost,
     allow: bool,
 ) -> Result<Option<String>, Fault> {
@@ -340,7 +344,7 @@ fn is_listener(at: SocketAddr, listen: &[String], urls: &[String]) -> bool {
     ports().any(|of| of == at || (any && of.port() == at.port()))
 }
 
-fn set_state(state: &mut State, params: &SetState, urls: &[String]) -> Result<(), Fault> {
+fn set_state(state: &mut ServedState, params: &SetState, urls: &[String]) -> Result<(), Fault> {
     let not_an_address = |text: &str| invalid(format!("\"{text}\" is not an ADDR:PORT"));
     let listener = params
         .listener
@@ -358,7 +362,7 @@ fn set_state(state: &mut State, params: &SetState, urls: &[String]) -> Result<()
     }
     // What is said of all listeners holds for single ones, too.
     state.states.retain(|of| of.group != group || (listener.is_some() && of.listener != listener));
-    state.states.push(DesiredState {
+    state.states.push(DesiredAnaState {
         group,
         listener,
         state: parse_state(&params.state).map_err(invalid)?,

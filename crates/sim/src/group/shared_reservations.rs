@@ -12,7 +12,7 @@ use weft_block::{Error, ErrorKind};
 use weft_endpoint::reservations::{Answered, Asked, Got, GroupStore, ReservationTable};
 use weft_group::limits::RESERVATION_RETRY_MS;
 use weft_group::reservations::{Lane, stored};
-use weft_group::{Record, TellingAll, TellingStep};
+use weft_group::{Announcement, AnnouncementStep, Record};
 use weft_io::Time;
 use weft_io::sim::Rng;
 
@@ -75,7 +75,7 @@ struct Call {
     namespace: Uuid,
     state: CallState,
     /// How far all other gateways are told, if that was asked.
-    telling: Option<TellingAll>,
+    announcement: Option<Announcement>,
     /// `None`: the process is no more.
     answered: Option<Answered>,
 }
@@ -83,7 +83,7 @@ struct Call {
 enum CallState {
     Asked(Question),
     /// The cluster waits for those who are told.
-    Telling(u64),
+    Announced(u64),
     Answered(ClusterAnswer),
     Paused,
 }
@@ -118,20 +118,20 @@ impl Call {
         now: Time,
         rng: &mut Rng,
     ) -> Self {
-        let mut telling = None;
+        let mut announcement = None;
         let state = match asked {
             Asked::Read => CallState::Asked(Question::Read),
             Asked::Replace(before, object) => {
                 CallState::Asked(Question::Replace(before, object.text(stored::VERSION)))
             }
             Asked::Tell => {
-                telling = Some(TellingAll::new(client, now.since_epoch()));
+                announcement = Some(Announcement::new(client, now.since_epoch()));
                 CallState::Asked(Question::Record)
             }
             Asked::Pause => CallState::Paused,
         };
         let at = now + if matches!(state, CallState::Paused) { RETRY } else { way(rng) };
-        Self { at, client, namespace, state, telling, answered: Some(answered) }
+        Self { at, client, namespace, state, announcement, answered: Some(answered) }
     }
 
     /// The answer has arrived, or the time has passed. Given back if it goes on.
@@ -140,22 +140,24 @@ impl Call {
             CallState::Answered(told) => Some(told),
             _ => None,
         };
-        let got = match (&mut self.telling, told) {
+        let got = match (&mut self.announcement, told) {
             (None, told) => match told {
                 None => Ok(Got::Paused),
                 Some(ClusterAnswer::Object(object)) => Ok(Got::Object(object)),
                 Some(ClusterAnswer::Replaced(generation)) => Ok(Got::Replaced(generation)),
                 Some(_) => Err(failed()),
             },
-            (Some(telling), told) => {
-                let is_known = tell(telling, told, now);
-                let (at, state) = match telling.step() {
+            (Some(announcement), told) => {
+                let is_known = tell(announcement, told, now);
+                let (at, state) = match announcement.step() {
                     _ if !is_known => return self.end(Err(failed())),
-                    TellingStep::Record => (now + way(rng), CallState::Asked(Question::Record)),
-                    TellingStep::Tell => (now + way(rng), CallState::Asked(Question::Tell)),
-                    TellingStep::Pause(time) => (now + time, CallState::Paused),
-                    TellingStep::Done => return self.end(Ok(Got::Told)),
-                    TellingStep::Late => return self.end(Err(failed())),
+                    AnnouncementStep::Record => {
+                        (now + way(rng), CallState::Asked(Question::Record))
+                    }
+                    AnnouncementStep::Tell => (now + way(rng), CallState::Asked(Question::Tell)),
+                    AnnouncementStep::Pause(time) => (now + time, CallState::Paused),
+                    AnnouncementStep::Done => return self.end(Ok(Got::Told)),
+                    AnnouncementStep::Late => return self.end(Err(failed())),
                 };
                 return Some(Self { at, state, ..self });
             }
@@ -172,26 +174,26 @@ impl Call {
 }
 
 /// What came of the last step. Whether it can go on.
-fn tell(telling: &mut TellingAll, told: Option<ClusterAnswer>, now: Time) -> bool {
-    match (telling.step(), told) {
-        (TellingStep::Record, Some(ClusterAnswer::Record(text))) => {
+fn tell(announcement: &mut Announcement, told: Option<ClusterAnswer>, now: Time) -> bool {
+    match (announcement.step(), told) {
+        (AnnouncementStep::Record, Some(ClusterAnswer::Record(text))) => {
             let record = Record::parse(&text);
             record.is_ok_and(|record| {
-                telling.record(now.since_epoch(), &record);
+                announcement.record(now.since_epoch(), &record);
                 true
             })
         }
-        (TellingStep::Record, _) => false,
+        (AnnouncementStep::Record, _) => false,
         (_, Some(ClusterAnswer::Answers(answers))) => {
-            telling.answered(&answers);
+            announcement.answered(&answers);
             true
         }
         (_, Some(_)) => {
-            telling.answered(&[]);
+            announcement.answered(&[]);
             true
         }
         (_, None) => {
-            telling.paused();
+            announcement.paused();
             true
         }
     }
@@ -293,7 +295,7 @@ impl SharedReservations {
         self.calls
             .retain(|call| call.client != client || matches!(call.state, CallState::Asked(_)));
         for call in self.calls.iter_mut().filter(|call| call.client == client) {
-            (call.telling, call.answered) = (None, None);
+            (call.announcement, call.answered) = (None, None);
         }
     }
 
@@ -314,13 +316,13 @@ impl SharedReservations {
             let told = match &mut call.state {
                 CallState::Asked(Question::Tell) if !cluster.is_kept_out(call.client) => {
                     let number = cluster.objects.tell(call.client, call.namespace, now);
-                    call.state = CallState::Telling(number);
+                    call.state = CallState::Announced(number);
                     continue;
                 }
                 CallState::Asked(asked) => {
                     execute(&mut cluster, (call.client, call.namespace), asked, rng)
                 }
-                CallState::Telling(number) => match cluster.objects.answers(*number, now) {
+                CallState::Announced(number) => match cluster.objects.answers(*number, now) {
                     Some(answers) => ClusterAnswer::Answers(answers),
                     None => continue,
                 },

@@ -22,12 +22,12 @@ pub struct Beat {
 
 /// What a gateway knows of the others' beats.
 #[derive(Debug, Default)]
-pub struct Watching {
-    seen: BTreeMap<Name, Seen>,
+pub struct Liveness {
+    seen: BTreeMap<Name, SeenBeat>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct SeenBeat {
     beat: Option<Beat>,
     instance: u64,
     /// When the beat was first seen.
@@ -36,7 +36,7 @@ struct Seen {
     until: Duration,
 }
 
-impl Watching {
+impl Liveness {
     /// The beats that were asked for at `asked`, and have arrived now.
     pub fn saw(
         &mut self,
@@ -54,7 +54,7 @@ impl Watching {
                 _ => {
                     self.seen.insert(
                         name.clone(),
-                        Seen { beat, instance: member.instance, since: now, until: now },
+                        SeenBeat { beat, instance: member.instance, since: now, until: now },
                     );
                 }
             }
@@ -90,22 +90,22 @@ mod tests {
         record.gateways.insert(name.clone(), GatewayRecord { slot: 0, member: Some(member) });
         let beat = |count| BTreeMap::from([(name.clone(), Beat { instance: 1, count })]);
         let s = Duration::from_secs;
-        let mut watching = Watching::default();
-        watching.saw(&record, &beat(1), (s(0), s(1)));
-        watching.saw(&record, &beat(1), (s(5), s(6)));
-        assert_eq!(watching.silence(&name, 1), s(4));
+        let mut liveness = Liveness::default();
+        liveness.saw(&record, &beat(1), (s(0), s(1)));
+        liveness.saw(&record, &beat(1), (s(5), s(6)));
+        assert_eq!(liveness.silence(&name, 1), s(4));
         // The watcher was stopped for a minute: what it asked before that says nothing of the
         // minute.
-        watching.saw(&record, &beat(1), (s(6), s(66)));
-        assert_eq!(watching.silence(&name, 1), s(5));
-        watching.saw(&record, &beat(2), (s(67), s(68)));
-        assert_eq!(watching.silence(&name, 1), s(0));
-        watching.saw(&record, &beat(2), (s(80), s(81)));
+        liveness.saw(&record, &beat(1), (s(6), s(66)));
+        assert_eq!(liveness.silence(&name, 1), s(5));
+        liveness.saw(&record, &beat(2), (s(67), s(68)));
+        assert_eq!(liveness.silence(&name, 1), s(0));
+        liveness.saw(&record, &beat(2), (s(80), s(81)));
         // Neither the silence nor the beats of the process before are those of this one.
         record.gateways.get_mut(&name).unwrap().member.as_mut().unwrap().instance = 2;
-        assert_eq!((watching.silence(&name, 1), watching.silence(&name, 2)), (s(12), s(0)));
-        watching.saw(&record, &beat(3), (s(82), s(83)));
-        watching.saw(&record, &beat(4), (s(88), s(89)));
-        assert_eq!(watching.silence(&name, 2), s(5));
+        assert_eq!((liveness.silence(&name, 1), liveness.silence(&name, 2)), (s(12), s(0)));
+        liveness.saw(&record, &beat(3), (s(82), s(83)));
+        liveness.saw(&record, &beat(4), (s(88), s(89)));
+        assert_eq!(liveness.silence(&name, 2), s(5));
     }
 }
