@@ -1,7 +1,7 @@
 //! A mirror over servers that are killed: with real processes.
 #![cfg(target_os = "linux")]
 
-use crate::support::{Scratch, Server, run, weft};
+use crate::support::{Ran, Scratch, Server, run, weft};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -96,6 +96,17 @@ fn copied(dir: &Path) -> u64 {
         .unwrap()
 }
 
+/// Serves the mirror once until its legs are equal, so that they are known to be.
+fn make_equal(dir: &Path, url: &str) {
+    let mirror = serve(dir, url);
+    let begun = Instant::now();
+    while !log(dir).contains("the legs are equal") {
+        assert!(begun.elapsed() < Duration::from_secs(180), "{}", log(dir));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    mirror.terminate();
+}
+
 #[test]
 fn legs_and_the_mirror_itself_are_killed_under_load() {
     let scratch = Scratch::new("mirror-killed");
@@ -116,14 +127,7 @@ fn legs_and_the_mirror_itself_are_killed_under_load() {
         run(weft(dir, &["mirror", "create", "--state", "./m.state", &legs[0], &legs[1], &legs[2]]));
     assert_eq!(created.code(), Some(0), "{}", created.err);
     let url = format!("mirror:state=./m.state,{}", legs.join(","));
-    // Closed in order when they are equal, the legs are known to be.
-    let mirror = serve(dir, &url);
-    let begun = Instant::now();
-    while !log(dir).contains("the legs are equal") {
-        assert!(begun.elapsed() < Duration::from_secs(180), "{}", log(dir));
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    mirror.terminate();
+    make_equal(dir, &url);
     let mirror = serve(dir, &url);
 
     // A leg is killed under load, and comes back.
@@ -197,20 +201,29 @@ fn an_old_leg_waits_for_the_others(
     assert!(scrub.out.contains("19MiB of 3 legs are equal"), "{}", scrub.out);
 }
 
+/// An image without data, and one on which a file system is recognised.
+fn images() -> [Vec<u8>; 2] {
+    let empty = vec![0; 4 << 20];
+    let mut xfs = empty.clone();
+    xfs[..4].copy_from_slice(b"XFSB");
+    [empty, xfs]
+}
+
+/// Makes a mirror of two files.
+fn create(dir: &Path, more: &[&str]) -> Ran {
+    let legs = ["file:./a.img,size=4MiB", "file:./b.img,size=4MiB"];
+    let args = ["mirror", "create"].into_iter().chain(more.iter().copied()).chain(legs);
+    run(weft(dir, &args.collect::<Vec<_>>()))
+}
+
 #[test]
 fn a_mirror_is_not_made_over_data_and_nothing_is_written_before_that_is_known() {
     let scratch = Scratch::new("mirror-guard");
     let dir = scratch.path();
-    let legs = ["file:./a.img,size=4MiB", "file:./b.img,size=4MiB"];
-    let create = |more: &[&str]| {
-        let args: Vec<&str> =
-            ["mirror", "create"].into_iter().chain(more.iter().copied()).chain(legs).collect();
-        run(weft(dir, &args))
-    };
-    let mut image = vec![0; 4 << 20];
-    std::fs::write(dir.join("a.img"), &image).unwrap();
-    image[..4].copy_from_slice(b"XFSB");
-    std::fs::write(dir.join("b.img"), &image).unwrap();
+    let create = |more: &[&str]| create(dir, more);
+    let [empty, xfs] = images();
+    std::fs::write(dir.join("a.img"), &empty).unwrap();
+    std::fs::write(dir.join("b.img"), &xfs).unwrap();
     let refused = create(&["--state", "./m.state"]);
     assert_eq!(refused.code(), Some(5), "{}", refused.err);
     assert!(
@@ -222,7 +235,7 @@ fn a_mirror_is_not_made_over_data_and_nothing_is_written_before_that_is_known() 
         std::fs::read(dir.join("a.img")).unwrap().iter().all(|byte| *byte == 0),
         "the other leg was not written"
     );
-    assert!(std::fs::read(dir.join("b.img")).unwrap() == image, "nor was this one");
+    assert!(std::fs::read(dir.join("b.img")).unwrap() == xfs, "nor was this one");
 
     std::fs::rename(dir.join("a.img"), dir.join("c.img")).unwrap();
     std::fs::rename(dir.join("b.img"), dir.join("a.img")).unwrap();
@@ -236,8 +249,7 @@ fn a_mirror_is_not_made_over_data_and_nothing_is_written_before_that_is_known() 
     let mut notes = b"to keep".to_vec();
     notes.resize(64 << 10, 0);
     std::fs::write(dir.join("notes"), notes).unwrap();
-    image.fill(0);
-    std::fs::write(dir.join("a.img"), &image).unwrap();
+    std::fs::write(dir.join("a.img"), &empty).unwrap();
     let refused = create(&["--state", "./notes"]);
     assert!(
         refused.code() == Some(5) && refused.err.contains("is no new state file"),
@@ -249,8 +261,7 @@ fn a_mirror_is_not_made_over_data_and_nothing_is_written_before_that_is_known() 
 
     let again = create(&[]);
     assert!(again.code() == Some(5) && again.err.contains("is leg 0 of mirror"), "{}", again.err);
-    image[..4].copy_from_slice(b"XFSB");
-    std::fs::write(dir.join("new.img"), &image).unwrap();
+    std::fs::write(dir.join("new.img"), &xfs).unwrap();
     let replace = |more: &[&str]| {
         let args: Vec<&str> =
             ["mirror", "replace", "--leg", "1", "file:./a.img", "file:./new.img"].to_vec();
@@ -258,7 +269,7 @@ fn a_mirror_is_not_made_over_data_and_nothing_is_written_before_that_is_known() 
     };
     let refused = replace(&[]);
     assert!(refused.code() == Some(5) && refused.err.contains("XFS"), "{}", refused.err);
-    assert!(std::fs::read(dir.join("new.img")).unwrap() == image, "it was not written");
+    assert!(std::fs::read(dir.join("new.img")).unwrap() == xfs, "it was not written");
     assert_eq!(replace(&["--destroy-data"]).code(), Some(0));
     assert_eq!(create(&["--destroy-data"]).code(), Some(0));
 }

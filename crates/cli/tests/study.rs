@@ -305,6 +305,12 @@ fn studies_are_compared_and_written_in_other_formats() {
         "{}",
         same.out
     );
+    compared_with_another_run(&dir, &data);
+    others_are_refused(&dir, data);
+}
+
+/// The study of `data`, compared with one of another seed.
+fn compared_with_another_run(dir: &Scratch, data: &Value) {
     let again = Scratch::new("study-compare-again");
     let (_, other, _) = study(
         again.path(),
@@ -314,7 +320,7 @@ fn studies_are_compared_and_written_in_other_formats() {
     let ran = run(weft(dir.path(), &["study", "compare", "results.json", later.to_str().unwrap()]));
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     for (of, quantity, what) in [
-        (&data, "rate", "rate"),
+        (data, "rate", "rate"),
         (&other, "latency", "median latency"),
         (&other, "cycles", "cycles of both ends"),
     ] {
@@ -333,7 +339,10 @@ fn studies_are_compared_and_written_in_other_formats() {
         ran.out
     );
     assert!(!ran.out.contains('~') && !ran.out.contains("Both files"), "{}", ran.out);
-    let mut old = data.clone();
+}
+
+/// Results of another version, and what are no results.
+fn others_are_refused(dir: &Scratch, mut old: Value) {
     old["schema"] = 3.into();
     std::fs::write(dir.path().join("old.json"), old.to_string()).unwrap();
     let ran = run(weft(dir.path(), &["study", "render", "old.json"]));
@@ -348,6 +357,11 @@ fn studies_are_compared_and_written_in_other_formats() {
         ran.code() == Some(2) && ran.err.contains("other.json: it is no results.json"),
         "{ran:?}"
     );
+}
+
+#[test]
+fn the_schema_of_results_is_shown() {
+    let dir = Scratch::new("study-schema");
     let schema: Value =
         serde_json::from_str(&run(weft(dir.path(), &["study", "schema"])).out).unwrap();
     assert!(schema["properties"]["rows"].is_object());

@@ -283,6 +283,11 @@ impl Config {
         noticed * paths as u32 + back + settled + self.io_timeout * 2
     }
 
+    /// What the targets speak, to initiators or to the gateways before them.
+    pub fn inner(&self) -> Protocol {
+        self.behind_gateway.unwrap_or(self.protocol)
+    }
+
     /// Blocks that a workload owns.
     pub fn blocks_per_queue(&self) -> u32 {
         self.slots * self.slot_blocks

@@ -7,7 +7,9 @@
 //! manual.
 
 mod cache;
+mod files;
 mod guest;
+mod head;
 mod image;
 mod kernel;
 mod libraries;

@@ -1,36 +1,20 @@
 //! What a machine needs: the command line's options on top of what the heads of its scripts say.
-//!
-//! A head is the comment lines at the top of a script; those of the form `# lab: key=value …` are
-//! read. Lists are comma-separated, a key may come more than once, and paths are relative to the
-//! script. The file name `weft` stands for this tree's program, built first, `xtask` for this
-//! program, and that of a C file for what it is compiled to.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
     path::{Path, PathBuf},
-    process::Command,
-    str::FromStr,
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 
-use super::kernel::Series;
-use crate::{debian, sh};
+use super::{
+    files::{WEFT, in_dir, resolve, weft_program},
+    head::Head,
+    kernel::Series,
+};
 
-/// The file that stands for this tree's program.
-const WEFT: &str = "weft";
-/// The file that stands for this program, some of whose subcommands are for the guest.
-const XTASK: &str = "xtask";
-/// What scripts call tests of ours among the files, and what cargo calls them: those of queue
-/// pairs, and those of TLS over sockets and with the program `openssl`.
-const TESTS: [(&str, &[&str]); 3] = [
-    ("verbs", &["--workspace", "--test", "io"]),
-    ("tls-tests", &["--package", "weft-tls", "--lib"]),
-    ("tls-openssl", &["--workspace", "--test", "openssl"]),
-];
 const DEFAULT_MEM_MIB: u64 = 512;
 const DEFAULT_SMP: u32 = 2;
 const DEFAULT_TIMEOUT_S: u64 = 120;
@@ -232,71 +216,6 @@ pub(super) fn weft_for(scripts: &[PathBuf]) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// What a script says of itself.
-#[derive(Debug, Default, PartialEq)]
-struct Head {
-    /// What it tells people: all other comments, in one line.
-    about: String,
-    files: Vec<String>,
-    packages: Vec<String>,
-    modules: Vec<String>,
-    kernel: Option<Series>,
-    mem_mib: Option<u64>,
-    smp: Option<u32>,
-    instructions: bool,
-    timeout_s: Option<u64>,
-    net: bool,
-    /// It runs only when it is asked for, and with `cargo xtask long`.
-    long: bool,
-}
-
-impl Head {
-    fn read(script: &Path) -> Result<Self> {
-        let text = fs::read_to_string(script)
-            .with_context(|| format!("cannot read the script {}", script.display()))?;
-        Self::parse(&text).with_context(|| format!("in the head of {}", script.display()))
-    }
-
-    fn parse(text: &str) -> Result<Self> {
-        let mut head = Self::default();
-        let comments = text.lines().take_while(|line| line.starts_with('#'));
-        for line in comments.filter(|line| !line.starts_with("#!")) {
-            let Some(items) = line.strip_prefix("# lab:") else {
-                head.about.push_str(line.trim_start_matches('#'));
-                continue;
-            };
-            for item in items.split_whitespace() {
-                let (key, value) = item.split_once('=').unwrap_or((item, ""));
-                head.set(key, value)?;
-            }
-        }
-        head.about = head.about.trim().to_owned();
-        Ok(head)
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        let list = || value.split(',').filter(|item| !item.is_empty()).map(str::to_owned);
-        match key {
-            "files" => self.files.extend(list()),
-            "pkgs" => self.packages.extend(list()),
-            "modules" => self.modules.extend(list()),
-            "kernel" => self.kernel = Some(value.parse().map_err(anyhow::Error::msg)?),
-            "mem" => self.mem_mib = Some(number(key, value)?),
-            "smp" => self.smp = Some(number(key, value)?),
-            "clock" if value == "instructions" => self.instructions = true,
-            "timeout" => self.timeout_s = Some(number(key, value)?),
-            "net" => self.net = value == "1",
-            "long" => self.long = true,
-            _ => bail!("unknown key `{key}`"),
-        }
-        Ok(())
-    }
-}
-
-fn number<T: FromStr>(key: &str, value: &str) -> Result<T> {
-    value.parse().ok().with_context(|| format!("`{key}={value}` is no number"))
-}
-
 fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
@@ -308,115 +227,11 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
     Ok((port(here)?, port(there)?))
 }
 
-fn in_dir(dir: &Path, file: &str) -> PathBuf {
-    let is_ours = [WEFT, XTASK].contains(&file) || TESTS.iter().any(|(name, _)| *name == file);
-    if is_ours { PathBuf::from(file) } else { dir.join(file) }
-}
-
-/// A file's name in the guest and where it is here.
-fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathBuf)> {
-    if file == Path::new(WEFT) {
-        return Ok((WEFT.to_owned(), without_debug_info(&weft_program(weft)?, WEFT)?));
-    }
-    if file == Path::new(XTASK) {
-        return Ok((XTASK.to_owned(), without_debug_info(&env::current_exe()?, XTASK)?));
-    }
-    if let Some((name, which)) = TESTS.iter().find(|(name, _)| file == Path::new(name)) {
-        return Ok(((*name).to_owned(), without_debug_info(&tests(which)?, name)?));
-    }
-    if file.extension().is_some_and(|extension| extension == "c") {
-        return compiled(file);
-    }
-    let name = file.file_name().with_context(|| format!("{} has no name", file.display()))?;
-    if !file.exists() {
-        bail!("there is no {}", file.display());
-    }
-    Ok((name.to_string_lossy().into_owned(), file.to_owned()))
-}
-
-/// The program of a C file, whose first line, `// cc: FLAGS`, says how it is compiled.
-fn compiled(file: &Path) -> Result<(String, PathBuf)> {
-    debian::install(&["gcc", "libc6-dev", "linux-libc-dev", "libssl-dev"])?;
-    let text =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let flags =
-        text.lines().next().and_then(|line| line.strip_prefix("// cc:")).unwrap_or_default();
-    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let dir = sh::target_dir().join("lab");
-    fs::create_dir_all(&dir)?;
-    let program = dir.join(&name);
-    sh::run(Command::new("cc").arg("-o").arg(&program).arg(file).args(flags.split_whitespace()))?;
-    Ok((name, program))
-}
-
-fn weft_program(given: Option<&Path>) -> Result<PathBuf> {
-    if let Some(path) = given {
-        return Ok(path.to_owned());
-    }
-    sh::run(sh::cargo("build").args(["--quiet", "--release", "--package", "weft"]))?;
-    Ok(sh::target_dir().join("release/weft"))
-}
-
-/// Tests, built.
-fn tests(which: &[&str]) -> Result<PathBuf> {
-    // Where it can be, of the whole workspace, as its tests are: with the features of one crate
-    // alone, what it depends on would be built again.
-    let mut build = sh::cargo("test");
-    build.arg("--quiet").args(which).args([
-        "--no-run",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
-    let messages = sh::output(&mut build)?;
-    let executable = messages.lines().find_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
-    });
-    executable.context("cargo does not say what it built")
-}
-
-/// A copy without what only a debugger reads, where binutils are there to make one: the guest
-/// holds its files in memory, twice while it boots.
-fn without_debug_info(program: &Path, name: &str) -> Result<PathBuf> {
-    if !sh::have("strip") {
-        return Ok(program.to_owned());
-    }
-    let dir = sh::target_dir().join("lab");
-    fs::create_dir_all(&dir)?;
-    let small = dir.join(name);
-    let partial = tempfile::NamedTempFile::new_in(&dir)?;
-    sh::run(Command::new("strip").arg("-o").arg(partial.path()).arg(program))?;
-    partial.persist(&small)?;
-    Ok(small)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
-
-    #[test]
-    fn reads_a_head_up_to_the_first_other_line() {
-        let head = Head::parse(
-            "#!/bin/sh\n# What it shows,\n# and how.\n# lab: modules=a,b pkgs=fio timeout=60\n# lab: modules=c net=1\n# lab: long\n\n# lab: mem=9\n",
-        );
-        let expected = Head {
-            about: "What it shows, and how.".into(),
-            modules: vec!["a".into(), "b".into(), "c".into()],
-            packages: vec!["fio".into()],
-            timeout_s: Some(60),
-            net: true,
-            long: true,
-            ..Head::default()
-        };
-        assert_eq!(head.unwrap(), expected);
-    }
-
-    #[test]
-    fn refuses_what_it_does_not_know() {
-        assert!(Head::parse("# lab: module=a\n").is_err());
-        assert!(Head::parse("# lab: mem=lots\n").is_err());
-        assert!(Head::parse("# lab: kernel=2.4\n").is_err());
-    }
 
     #[test]
     fn options_add_to_the_head_and_replace_its_numbers() {

@@ -303,10 +303,10 @@ fn status(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
     Ok(())
 }
 
-fn scrub(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
-    let legs = open_all(&args.urls, &args.connect, control)?;
+/// The legs to compare, of which the first says how much there is to compare.
+fn comparable(legs: &[Leg]) -> Result<Vec<(&Leg, Label)>, Failure> {
     let mut compared: Vec<(&Leg, Label)> = Vec::new();
-    for leg in &legs {
+    for leg in legs {
         let label =
             leg.label()?.ok_or_else(|| usage(format!("{} has no label of a mirror", leg.url)))?;
         if let Some((host, _)) = &label.claim {
@@ -321,32 +321,45 @@ fn scrub(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
     compared.retain(|(_, label)| {
         label.generation == newest && label.in_sync.contains(&label.leg) && !label.is_syncing
     });
-    let [(first, label), others @ ..] = &compared[..] else {
+    let [(_, label), others @ ..] = &compared[..] else {
         return Err(usage("no leg is in sync".into()));
     };
     if others.is_empty() || others.iter().any(|(_, other)| other.mirror != label.mirror) {
         return Err(usage("two legs of one mirror that are in sync are needed to compare".into()));
     }
-    let block = u64::from(first.block_bytes());
-    let (mut at, mut differences) = (0, 0u64);
-    while at < label.data_bytes {
-        let len = PIECE_BYTES.min(label.data_bytes - at);
-        let mut ours = vec![0; len as usize];
-        first.disk.read(at / block, &mut ours)?;
-        for (other, _) in others {
-            let mut theirs = vec![0; len as usize];
-            other.disk.read(at / block, &mut theirs)?;
-            let pairs = ours.chunks(block as usize).zip(theirs.chunks(block as usize));
-            for (n, _) in pairs.enumerate().filter(|(_, (our, their))| our != their) {
-                differences += 1;
-                writeln!(
-                    std::io::stdout(),
-                    "block {}: {} and {} differ",
-                    at / block + n as u64,
-                    first.url,
-                    other.url
-                )?;
-            }
+    Ok(compared)
+}
+
+/// Prints the blocks of two legs that differ, from the block `first` on; how many these are.
+fn compare(
+    first: u64,
+    (leg, ours): (&Leg, &[u8]),
+    other: &Leg,
+    theirs: &mut [u8],
+) -> Result<u64, Failure> {
+    other.disk.read(first, theirs)?;
+    let block = leg.block_bytes() as usize;
+    let mut differences = 0;
+    let pairs = (first..).zip(ours.chunks(block).zip(theirs.chunks(block)));
+    for (at, _) in pairs.filter(|(_, (our, their))| our != their) {
+        differences += 1;
+        writeln!(std::io::stdout(), "block {at}: {} and {} differ", leg.url, other.url)?;
+    }
+    Ok(differences)
+}
+
+fn scrub(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
+    let legs = open_all(&args.urls, &args.connect, control)?;
+    let compared = comparable(&legs)?;
+    let (leg, data_bytes) = (compared[0].0, compared[0].1.data_bytes);
+    let block = u64::from(leg.block_bytes());
+    let (mut at, mut differences) = (0, 0);
+    while at < data_bytes {
+        let len = PIECE_BYTES.min(data_bytes - at);
+        let (mut ours, mut theirs) = (vec![0; len as usize], vec![0; len as usize]);
+        leg.disk.read(at / block, &mut ours)?;
+        for (other, _) in &compared[1..] {
+            differences += compare(at / block, (leg, &ours), other, &mut theirs)?;
         }
         at += len;
     }
@@ -356,12 +369,8 @@ fn scrub(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
             format!("{differences} blocks differ; replace the leg whose data is wrong"),
         ));
     }
-    writeln!(
-        std::io::stdout(),
-        "{} of {} legs are equal",
-        format_size(label.data_bytes),
-        compared.len()
-    )?;
+    let data = format_size(data_bytes);
+    writeln!(std::io::stdout(), "{data} of {} legs are equal", compared.len())?;
     Ok(())
 }
 

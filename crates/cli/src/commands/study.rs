@@ -2,12 +2,13 @@
 
 mod agents;
 mod comparing;
+mod composed;
 mod fio;
 mod imported;
 mod lanes;
 mod publishing;
 mod serving;
-mod stage;
+mod setup;
 
 use crate::agents::address::Address;
 use crate::agents::fleet::Fleet;
@@ -18,7 +19,8 @@ use clap::Args;
 use comparing::StudyCommand;
 use lanes::{Given, given};
 use publishing::Publishing;
-use stage::{Cores, Stage};
+use serving::Cores;
+use setup::Setup;
 use std::io::Write;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -274,7 +276,7 @@ impl StudyArgs {
             let stage = LaneSet { lanes, ceiling: None };
             return Ok(Scene { stage, skipped: Vec::new(), fleet: Some(fleet) });
         }
-        let set_up = Stage::set_up(self, suite, cores, control)?;
+        let set_up = Setup::start(self, suite, cores, control)?;
         let skipped = set_up.skipped.clone();
         Ok(Scene { stage: set_up.into_measured()?, skipped, fleet: None })
     }
@@ -282,7 +284,7 @@ impl StudyArgs {
     /// Sets the same up again.
     fn again<'a>(&'a self, suite: Suite, cores: &'a Cores, control: &'a Control) -> SetUp<'a> {
         Box::new(move || {
-            let again = Stage::set_up(self, &suite, cores, control).and_then(Stage::into_measured);
+            let again = Setup::start(self, &suite, cores, control).and_then(Setup::into_measured);
             again.map_err(|failure| {
                 weft_block::Error::new(ErrorKind::Io, failure.to_string()).into()
             })

@@ -126,6 +126,16 @@ fn print_costs(
     );
 }
 
+fn options(size: &Size) -> ConnectOptions {
+    ConnectOptions {
+        nr_io_queues: size.queues,
+        keep_alive_ms: 60_000,
+        connect_timeout: Duration::from_secs(120),
+        io_timeout: Duration::from_secs(120),
+        ..ConnectOptions::default()
+    }
+}
+
 fn all_work(size: &Size) {
     let connections = size.connections();
     if let Err(why) = process::descriptors(connections as u64 + 500) {
@@ -138,13 +148,7 @@ fn all_work(size: &Size) {
     let pids = [server.pid(), own()];
     let loops = process::loops(2);
     let before = pids.map(Holds::of);
-    let options = ConnectOptions {
-        nr_io_queues: size.queues,
-        keep_alive_ms: 60_000,
-        connect_timeout: Duration::from_secs(120),
-        io_timeout: Duration::from_secs(120),
-        ..ConnectOptions::default()
-    };
+    let options = options(size);
     let devices: Vec<_> =
         (0..size.associations).map(|_| open(server.url(), &options).unwrap()).collect();
     let count = size.associations * usize::from(size.queues);

@@ -203,8 +203,19 @@ impl Run {
 
     /// The hosts and what runs on them.
     fn set_up(&mut self) {
+        self.set_up_targets();
+        if self.config.behind_gateway.is_some() {
+            self.set_up_gateways();
+        }
+        self.set_up_initiators();
+        if self.config.scene == Scene::Reservations {
+            self.set_up_reserving();
+        }
+    }
+
+    fn set_up_targets(&mut self) {
         let Self { config, world, rng, journal, .. } = self;
-        let inner = config.behind_gateway.unwrap_or(config.protocol);
+        let inner = config.inner();
         for n in 0..config.targets {
             let served = Served::Own(self.store.clone());
             let (name, ip) = (format!("target-{n}"), format!("10.0.0.{}", n + 1));
@@ -220,22 +231,28 @@ impl Run {
             target.start(world, journal);
             self.targets.push(target);
         }
+    }
+
+    fn set_up_gateways(&mut self) {
+        let Self { config, world, rng, journal, .. } = self;
         let urls: Vec<_> = self.targets.iter().map(Server::url).collect();
-        if config.behind_gateway.is_some() {
-            // Who writes the same blocks comes by other ways.
-            for n in 0..if config.overlap { config.initiators } else { 1 } {
-                let options = ConnectOptions {
-                    paths: config.paths(&urls[1..]),
-                    ..options(config, inner, config.quiesce)
-                };
-                let served = Served::Remote(urls.clone(), Box::new(options));
-                let (name, ip) = (format!("gateway-{n}"), format!("10.0.2.{}", n + 1));
-                let mut gateway =
-                    Server::new(world, &name, &ip, config.protocol, served, config, rng.bits());
-                gateway.start(world, journal);
-                self.gateways.push(gateway);
-            }
+        // Who writes the same blocks comes by other ways.
+        for n in 0..if config.overlap { config.initiators } else { 1 } {
+            let options = ConnectOptions {
+                paths: config.paths(&urls[1..]),
+                ..options(config, config.inner(), config.quiesce)
+            };
+            let served = Served::Remote(urls.clone(), Box::new(options));
+            let (name, ip) = (format!("gateway-{n}"), format!("10.0.2.{}", n + 1));
+            let mut gateway =
+                Server::new(world, &name, &ip, config.protocol, served, config, rng.bits());
+            gateway.start(world, journal);
+            self.gateways.push(gateway);
         }
+    }
+
+    fn set_up_initiators(&mut self) {
+        let Self { config, world, rng, journal, .. } = self;
         let serving = if self.gateways.is_empty() { &self.targets } else { &self.gateways };
         let urls: Vec<_> = serving.iter().map(Server::url).collect();
         let options = ConnectOptions {
@@ -265,9 +282,6 @@ impl Run {
                 workload.borrow_mut().plan.may_fail = may_fail;
             }
             self.initiators.push(initiator);
-        }
-        if self.config.scene == Scene::Reservations {
-            self.set_up_reserving();
         }
     }
 

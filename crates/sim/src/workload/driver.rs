@@ -268,6 +268,7 @@ impl Workload {
         true
     }
 
+    /// Checks whether an operation may have ended like this, and what it read.
     fn judge(
         &mut self,
         op: &Op,
@@ -287,58 +288,9 @@ impl Workload {
         }
         self.written += u64::from(outcome.is_success() && op.kind.is_write());
         if !outcome.is_success() {
-            self.failed += 1;
-            let is_swap = matches!(op.kind, OpKind::CompareAndWrite { .. });
-            self.lost |= matches!(outcome, Outcome::NotSent(_))
-                || matches!(outcome, Outcome::MayHaveExecuted { .. }) && !is_swap;
-            // By iSCSI a durable write of zeroes is one and a flush.
-            let flushes = op.kind == OpKind::Flush
-                || self.plan.overlap && matches!(op.kind, OpKind::WriteZeroes { fua: true, .. });
-            let told_loss =
-                flushes && (kept_out || self.oracle.borrow().replay() == Replay::Bounded);
-            if told_loss {
-                self.oracle.borrow_mut().fail_flush(
-                    self.plan.flushes.0,
-                    self.plan.flushes.1,
-                    self.plan.host,
-                );
-            }
-            // What has changed differs, and what was lost may have been executed: then it would
-            // differ from itself.
-            let excused = excused || matches!(op.kind, OpKind::CompareAndWrite { .. });
-            if !self.plan.may_fail && !told_loss && !excused {
-                let text = format!(
-                    "{}: operation {} failed though it could have waited: {outcome:?}",
-                    self.plan.name, op.user
-                );
-                self.journal.violation(text);
-            }
+            self.judge_failure(op, outcome, excused, kept_out);
         }
-        let mut oracle = self.oracle.borrow_mut();
-        let (first, units) = (op.lba * u64::from(self.units), op.blocks * self.units);
-        let fault = match op.kind {
-            OpKind::Write { fua } | OpKind::WriteZeroes { fua, .. } => {
-                oracle.end_write(first, units, ticket, fua, outcome);
-                Ok(())
-            }
-            OpKind::CompareAndWrite { fua } => {
-                let found = &op.data[0][..units as usize * UNIT_BYTES];
-                let is_right = if outcome.is_success() {
-                    oracle.swapped(first, found, ticket)
-                } else {
-                    Ok(())
-                };
-                oracle.end_write(first, units, ticket, fua, outcome);
-                is_right
-            }
-            OpKind::Flush if outcome.is_success() => {
-                oracle.end_flush(self.plan.flushes.0, self.plan.flushes.1, ticket);
-                Ok(())
-            }
-            OpKind::Read if outcome.is_success() => oracle.end_read(first, &op.data[0], ticket),
-            _ => Ok(()),
-        };
-        drop(oracle);
+        let fault = self.tell_oracle(op, ticket, outcome);
         if op.kind == OpKind::Read && outcome.is_success() && self.plan.overlap {
             let bytes = self.units as usize * UNIT_BYTES;
             (op.lba..)
@@ -348,6 +300,60 @@ impl Workload {
         if let Err(text) = fault {
             self.journal.violation(format!("{}: read {}: {text}", self.plan.name, op.user));
         }
+    }
+
+    /// Checks whether an operation may have failed.
+    fn judge_failure(&mut self, op: &Op, outcome: &Outcome, excused: bool, kept_out: bool) {
+        self.failed += 1;
+        let is_swap = matches!(op.kind, OpKind::CompareAndWrite { .. });
+        self.lost |= matches!(outcome, Outcome::NotSent(_))
+            || matches!(outcome, Outcome::MayHaveExecuted { .. }) && !is_swap;
+        // By iSCSI a durable write of zeroes is one and a flush.
+        let flushes = op.kind == OpKind::Flush
+            || self.plan.overlap && matches!(op.kind, OpKind::WriteZeroes { fua: true, .. });
+        let told_loss = flushes && (kept_out || self.oracle.borrow().replay() == Replay::Bounded);
+        if told_loss {
+            let (first, units) = self.plan.flushes;
+            self.oracle.borrow_mut().fail_flush(first, units, self.plan.host);
+        }
+        // What has changed differs, and what was lost may have been executed: then it would
+        // differ from itself.
+        if !self.plan.may_fail && !told_loss && !excused && !is_swap {
+            let text = format!(
+                "{}: operation {} failed though it could have waited: {outcome:?}",
+                self.plan.name, op.user
+            );
+            self.journal.violation(text);
+        }
+    }
+
+    /// Tells the oracle how an operation has ended; what it finds wrong with what was read.
+    fn tell_oracle(&self, op: &Op, ticket: &Ticket, outcome: &Outcome) -> Result<(), String> {
+        let mut oracle = self.oracle.borrow_mut();
+        let (first, units) = (op.lba * u64::from(self.units), op.blocks * self.units);
+        match op.kind {
+            OpKind::Write { fua } | OpKind::WriteZeroes { fua, .. } => {
+                oracle.end_write(first, units, ticket, fua, outcome);
+            }
+            OpKind::CompareAndWrite { fua } => {
+                let found = &op.data[0][..units as usize * UNIT_BYTES];
+                let is_right = if outcome.is_success() {
+                    oracle.swapped(first, found, ticket)
+                } else {
+                    Ok(())
+                };
+                oracle.end_write(first, units, ticket, fua, outcome);
+                return is_right;
+            }
+            OpKind::Flush if outcome.is_success() => {
+                oracle.end_flush(self.plan.flushes.0, self.plan.flushes.1, ticket);
+            }
+            OpKind::Read if outcome.is_success() => {
+                return oracle.end_read(first, &op.data[0], ticket);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }
 

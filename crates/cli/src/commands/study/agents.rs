@@ -2,7 +2,7 @@
 
 use super::StudyArgs;
 use super::lanes::of_url;
-use super::stage::is_real;
+use super::serving::is_real;
 use crate::agents::address::Address;
 use crate::agents::connection::{Agent, Opened};
 use crate::agents::fleet::{Crew, Fleet};

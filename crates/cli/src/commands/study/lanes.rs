@@ -2,7 +2,7 @@
 
 use super::StudyArgs;
 use super::fio;
-use super::stage::scheme;
+use super::serving::scheme;
 use crate::exit::Failure;
 use weft_bench::results::Skipped;
 use weft_bench::suite::{LaneTemplate, Suite, Through};

@@ -1,9 +1,30 @@
-//! The processes of a study: targets, and the server of bare TCP.
+//! The processes of a study: targets, and the server of bare TCP; their cores and their URLs.
 
 use super::super::child::Spawned;
-use super::stage::Cores;
 use crate::exit::Failure;
 use std::net::{IpAddr, SocketAddr};
+use weft_bench::suite::{LaneTemplate, Through};
+use weft_block::{ErrorKind, grammar};
+
+/// The cores of the two ends, as many of each; none if this process may use only one.
+pub struct Cores {
+    pub target: Vec<usize>,
+    pub initiator: Vec<usize>,
+}
+
+impl Cores {
+    /// As many as a suite has loops, as far as there are: the target's are the first.
+    pub fn choose(threads: u32) -> Self {
+        let allowed = weft_io::cpu::allowed();
+        let each = (threads as usize).min(allowed.len() / 2);
+        Self { target: allowed[..each].to_vec(), initiator: allowed[each..2 * each].to_vec() }
+    }
+
+    /// Loops of each end.
+    pub fn loops(&self) -> usize {
+        self.target.len().max(1)
+    }
+}
 
 /// A target of a device, with an address for each scheme.
 pub fn serve(
@@ -38,4 +59,31 @@ pub fn ceiling(bytes: u64, cores: &Cores) -> Result<Spawned, Failure> {
 
 fn list(cpus: &[usize]) -> String {
     cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+pub fn url_of(target: &Spawned, template: &LaneTemplate, source: &str) -> Result<String, Failure> {
+    target.url_of(&scheme(template.through)).map(str::to_owned).ok_or_else(|| {
+        let name = template.through.title();
+        Failure::of(
+            ErrorKind::Io,
+            format!("the target of {source} does not report where it listens for {name}"),
+        )
+    })
+}
+
+/// The scheme of the URLs of a protocol.
+pub fn scheme(through: Through) -> String {
+    format!("{}://", through.name())
+}
+
+/// Whether a device keeps its data on something that wears or has caches of its own: a file or a
+/// disk.
+pub fn is_real(url: &str) -> bool {
+    let made = |source: &str| ["ram:", "null:"].iter().any(|scheme| source.starts_with(scheme));
+    !grammar::sources(url).iter().all(|source| made(source.url))
+}
+
+/// Both measured ends open the file, in this process and in the target; `lock=off` allows this.
+pub fn unlocked(source: &str) -> String {
+    grammar::with_option(source, "lock=off", |source| grammar::path(source).is_some())
 }

@@ -1,10 +1,10 @@
-//! The lanes of a study, and the processes that serve them.
+//! What a study measures: its lanes, open, and the processes that serve them.
 
 use super::super::child::Spawned;
 use super::StudyArgs;
 use super::fio::{self, Fio};
 use super::lanes::{Chosen, choose};
-use super::serving::{ceiling, serve};
+use super::serving::{Cores, ceiling, is_real, scheme, serve, unlocked, url_of};
 use crate::exit::Failure;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -12,9 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_bench::results::Skipped;
 use weft_bench::study::{Lane, LaneSet, ReadCounters, Server};
-use weft_bench::suite::{LaneTemplate, Policy, Suite, Through};
-use weft_block::{Device, ErrorKind, grammar};
-use weft_endpoint::paths::IoPolicy;
+use weft_bench::suite::{LaneTemplate, Suite, Through};
+use weft_block::{Device, ErrorKind};
 use weft_endpoint::{ConnectOptions, Control, overwrite};
 use weft_formats::import::measured::fio_run::Engine;
 
@@ -31,35 +30,15 @@ const NULL_CEILING_BYTES: u64 = 64 << 10;
 /// How long a lane may be without its target; then the study fails instead of waiting.
 const OUTAGE: Duration = Duration::from_secs(30);
 
-/// The cores of the two ends, as many of each; none if this process may use only one.
-pub struct Cores {
-    pub target: Vec<usize>,
-    pub initiator: Vec<usize>,
-}
-
-impl Cores {
-    /// As many as a suite has loops, as far as there are: the target's are the first.
-    pub fn choose(threads: u32) -> Self {
-        let allowed = weft_io::cpu::allowed();
-        let each = (threads as usize).min(allowed.len() / 2);
-        Self { target: allowed[..each].to_vec(), initiator: allowed[each..2 * each].to_vec() }
-    }
-
-    /// Loops of each end.
-    pub fn loops(&self) -> usize {
-        self.target.len().max(1)
-    }
-}
-
 /// The lanes and processes of a study; the processes end with it.
-pub struct Stage {
+pub struct Setup {
     pub lanes: Vec<Lane>,
     pub skipped: Vec<Skipped>,
     pub ceiling: Spawned,
 }
 
-/// What all lanes of a stage are made from.
-pub struct Props<'a> {
+/// What all lanes of a study are made from.
+pub struct Opener<'a> {
     pub source: String,
     pub address: Option<IpAddr>,
     pub options: ConnectOptions,
@@ -68,9 +47,9 @@ pub struct Props<'a> {
     pub destroy_data: bool,
 }
 
-impl Stage {
+impl Setup {
     /// Starts the processes and opens the lanes.
-    pub fn set_up(
+    pub fn start(
         args: &StudyArgs,
         suite: &Suite,
         cores: &Cores,
@@ -78,7 +57,7 @@ impl Stage {
     ) -> Result<Self, Failure> {
         let source = args.source.clone().unwrap_or_else(|| suite.source.clone());
         let options = args.options(suite, cores, control)?;
-        let props = Props {
+        let opener = Opener {
             source: unlocked(&source),
             address: args.address,
             options,
@@ -87,11 +66,11 @@ impl Stage {
         };
         let (chosen, mut skipped) = choose(args, suite)?;
         if chosen.iter().any(|one| one.url.is_none()) {
-            props.refuse_data(&props.source)?;
+            opener.refuse_data(&opener.source)?;
         }
         let mut lanes = Vec::new();
-        props.own(&chosen, &mut lanes, &mut skipped)?;
-        props.given(&chosen, &mut lanes)?;
+        opener.own(&chosen, &mut lanes, &mut skipped)?;
+        opener.given(&chosen, &mut lanes)?;
         if lanes.is_empty() {
             let why = skipped
                 .first()
@@ -139,7 +118,7 @@ struct Served {
     target: Option<Rc<Spawned>>,
 }
 
-impl Props<'_> {
+impl Opener<'_> {
     /// The lanes to our own targets: one process serves each device over all plain protocols. Local
     /// lanes come first.
     fn own(
@@ -253,7 +232,7 @@ impl Props<'_> {
     }
 
     /// Refuses a device on which something is recognised, unless it may be overwritten.
-    fn refuse_data(&self, source: &str) -> Result<(), Failure> {
+    pub(super) fn refuse_data(&self, source: &str) -> Result<(), Failure> {
         if self.destroy_data {
             Ok(())
         } else {
@@ -267,7 +246,7 @@ impl Props<'_> {
     }
 
     /// Where targets of our own listen.
-    fn address(&self) -> IpAddr {
+    pub(super) fn address(&self) -> IpAddr {
         self.address.unwrap_or(Ipv4Addr::LOCALHOST.into())
     }
 
@@ -307,7 +286,7 @@ impl Props<'_> {
 
     /// A network lane: to our own target, whose device is that of the lane `base`, or to a device
     /// of the user's.
-    fn remote(
+    pub(super) fn remote(
         &self,
         template: &LaneTemplate,
         options: &ConnectOptions,
@@ -344,140 +323,9 @@ impl Props<'_> {
             prepared_by: None,
         })
     }
-
-    /// A lane to a device of its own.
-    fn other_device(&self, template: &LaneTemplate, source: &str) -> Result<Lane, Failure> {
-        let source = unlocked(source);
-        self.refuse_data(&source)?;
-        let target =
-            Rc::new(serve(&source, &[scheme(template.through)], self.address(), self.cores)?);
-        let url = url_of(&target, template, &source)?;
-        let lane = self.remote(template, &self.options, &url, Some(&target), None)?;
-        // No lane reaches the same device without a network.
-        Ok(Lane { real: is_real(&source), base: Some(lane.name.clone()), ..lane })
-    }
-
-    /// A lane with targets of its own: a mirror, several paths, or a gateway.
-    fn composed(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
-        if let Some(source) = &template.source {
-            return self.other_device(template, source);
-        }
-        if is_real(&self.source) {
-            let text = "it starts targets with devices of their own, which takes a RAM disk or a null device as the source of the study";
-            return Err(Failure::of(ErrorKind::Usage, text));
-        }
-        if template.targets > 1 {
-            return self.mirror(template);
-        }
-        if let Some(behind) = template.behind {
-            return self.gateway(template, behind);
-        }
-        self.several_paths(template)
-    }
-
-    /// A mirror of new devices behind targets of their own, whose processor time counts together.
-    fn mirror(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
-        let mut targets = Vec::new();
-        for _ in 0..template.targets {
-            targets.push(Rc::new(serve(
-                &self.source,
-                &[scheme(template.through)],
-                self.address(),
-                self.cores,
-            )?));
-        }
-        let urls = targets
-            .iter()
-            .map(|target| url_of(target, template, &self.source))
-            .collect::<Result<Vec<_>, _>>()?;
-        let url = format!("mirror:{}", urls.join(","));
-        crate::commands::mirror::label_new(&urls, &self.options)?;
-        let title = format!("{}, mirror over {} targets", template.title(), template.targets);
-        let lane = self.remote(template, &self.options, &url, None, Some(Through::Local))?;
-        let target_pids = targets.iter().map(|target| target.pid()).collect();
-        // The targets live as long as somebody can ask them.
-        let counters: ReadCounters = Box::new(move || {
-            targets.iter().map(|target| target.counters()).try_fold(Default::default(), add)
-        });
-        let control = self.options.control.clone();
-        Ok(Lane {
-            title,
-            target_pids,
-            target_counters: Some(counters),
-            home_counters: Some(Box::new(move || control.counters())),
-            target_cpus: self.cores.target.clone(),
-            real: false,
-            ..lane
-        })
-    }
-
-    /// A target whose device is that of another target.
-    fn gateway(&self, template: &LaneTemplate, behind: Through) -> Result<Lane, Failure> {
-        let far = serve(&self.source, &[scheme(behind)], self.address(), self.cores)?;
-        let inner = url_of(&far, &LaneTemplate::plain(behind), &self.source)?;
-        let near = Rc::new(serve(&inner, &[scheme(template.through)], self.address(), self.cores)?);
-        let url = url_of(&near, template, &inner)?;
-        let lane = self.remote(template, &self.options, &url, Some(&near), Some(Through::Local))?;
-        // The far target lives as long as the near one, which is the one whose processor time
-        // counts.
-        let counters: ReadCounters = Box::new(move || far.counters().and(near.counters()));
-        Ok(Lane { target_counters: Some(counters), ..lane })
-    }
-
-    /// Several addresses of one target.
-    fn several_paths(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
-        let schemes = vec![scheme(template.through); template.paths as usize];
-        let target = Rc::new(serve(&self.source, &schemes, self.address(), self.cores)?);
-        let [url, further @ ..] = target.urls() else {
-            return Err(Failure::of(ErrorKind::Io, "the target does not report where it listens"));
-        };
-        let mut options = self.options.clone();
-        options.paths.further = further.to_vec();
-        options.paths.io_policy = match template.policy {
-            Policy::Numa => IoPolicy::Numa,
-            Policy::RoundRobin => IoPolicy::RoundRobin,
-            Policy::QueueDepth => IoPolicy::QueueDepth,
-            Policy::Latency => IoPolicy::Latency,
-        };
-        self.remote(template, &options, url, Some(&target), Some(Through::Local))
-    }
-}
-
-fn add(
-    sum: weft_io::counters::Snapshot,
-    one: Option<weft_io::counters::Snapshot>,
-) -> Option<weft_io::counters::Snapshot> {
-    Some(sum.plus(&one?))
-}
-
-fn url_of(target: &Spawned, template: &LaneTemplate, source: &str) -> Result<String, Failure> {
-    target.url_of(&scheme(template.through)).map(str::to_owned).ok_or_else(|| {
-        let name = template.through.title();
-        Failure::of(
-            ErrorKind::Io,
-            format!("the target of {source} does not report where it listens for {name}"),
-        )
-    })
-}
-
-/// The scheme of the URLs of a protocol.
-pub fn scheme(through: Through) -> String {
-    format!("{}://", through.name())
 }
 
 /// A failure as a sentence.
 fn sentence(text: &str) -> String {
     format!("{}.", text.trim_end_matches('.'))
-}
-
-/// Whether a device keeps its data on something that wears or has caches of its own: a file or a
-/// disk.
-pub fn is_real(url: &str) -> bool {
-    let made = |source: &str| ["ram:", "null:"].iter().any(|scheme| source.starts_with(scheme));
-    !grammar::sources(url).iter().all(|source| made(source.url))
-}
-
-/// Both measured ends open the file, in this process and in the target; `lock=off` allows this.
-fn unlocked(source: &str) -> String {
-    grammar::with_option(source, "lock=off", |source| grammar::path(source).is_some())
 }
