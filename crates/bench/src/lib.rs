@@ -19,6 +19,7 @@ pub mod ceiling;
 pub mod compare;
 pub mod error;
 pub mod limits;
+mod random;
 pub mod relation;
 pub mod report;
 pub mod results;
@@ -26,6 +27,7 @@ pub mod stats;
 pub mod study;
 pub mod suite;
 pub mod table;
+mod text_table;
 pub mod workload;
 
 pub use error::Error;

@@ -11,9 +11,7 @@ use crate::report::units::{
 };
 use crate::report::{comparison, of_all_lanes, published};
 use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
-use comfy_table::{
-    Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
-};
+use crate::text_table::{self, Align};
 
 /// Columns of a terminal that does not say how wide it is, or of a file.
 const WIDTH: usize = 120;
@@ -76,24 +74,21 @@ fn patterns(results: &Results, width: usize) -> String {
 /// One workload: a column for each lane, as there are more numbers than lanes.
 fn side_by_side(results: &Results, width: usize) -> String {
     let lines = comparison::lines(results);
-    let mut table = Table::new();
-    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
-    let head = lines.iter().map(|line| Cell::new(&line.lane).set_alignment(CellAlignment::Right));
-    table.set_header([Cell::new("")].into_iter().chain(head));
+    let row = |name: &str, cell: &dyn Fn(&comparison::Line) -> String| {
+        [name.to_owned()].into_iter().chain(lines.iter().map(cell)).collect::<Vec<_>>()
+    };
+    let mut rows = vec![row("", &|line| line.lane.clone())];
     for (at, name) in comparison::heads(results).iter().skip(1).enumerate() {
         // What no lane has is not worth a line.
         if lines.iter().all(|line| line.cells[at] == NONE) {
             continue;
         }
-        let cells =
-            lines.iter().map(|line| Cell::new(&line.cells[at]).set_alignment(CellAlignment::Right));
-        table.add_row([Cell::new(name)].into_iter().chain(cells));
+        rows.push(row(name, &|line| line.cells[at].clone()));
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
+    let columns: Vec<Align> =
+        [Align::Left].into_iter().chain(lines.iter().map(|_| Align::Right)).collect();
     let title = results.workloads.first().map_or("", |workload| workload.title.as_str());
-    format!("{title}; from CPU on per operation\n\n{}\n\n", table.trim_fmt())
+    format!("{title}; from CPU on per operation\n\n{}\n\n", text_table::draw(&columns, &rows))
         + &paragraphs(&comparison::sentences(results), "", width)
 }
 
@@ -335,28 +330,18 @@ fn widest(table: &str) -> usize {
     table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-/// A rule under the head and no other line: numbers are easier to follow down than across.
-pub(crate) const STYLE: TableStyle = TableStyle::new()
-    .header_lines(ContentLineStyle::none().junction(' '))
-    .header_separator(LineStyle::none().fill('─').junction('─'))
-    .content_lines(ContentLineStyle::none().junction(' '));
-
 fn draw(columns: &[&Column], lines: &[Line<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(columns.iter().map(|column| aligned(column, column.head.to_owned())));
-    for line in lines {
-        table.add_row(columns.iter().map(|column| aligned(column, (column.text)(line))));
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
-    table.trim_fmt()
-}
-
-fn aligned(column: &Column, text: String) -> Cell {
-    let words = matches!(column.name, "pattern" | "operation" | "lane");
-    Cell::new(text).set_alignment(if words { CellAlignment::Left } else { CellAlignment::Right })
+    let aligns: Vec<Align> = columns
+        .iter()
+        .map(|column| match column.name {
+            "pattern" | "operation" | "lane" => Align::Left,
+            _ => Align::Right,
+        })
+        .collect();
+    let head = columns.iter().map(|column| column.head.to_owned()).collect();
+    let of = |line| columns.iter().map(|column| (column.text)(line)).collect();
+    let rows: Vec<Vec<String>> = [head].into_iter().chain(lines.iter().map(of)).collect();
+    text_table::draw(&aligns, &rows)
 }
 
 /// What the marks and the shares mean; only what occurs.

@@ -24,6 +24,11 @@ pub fn print(out: &mut impl Write, head: &[&str], rows: Vec<Vec<String>>) -> std
     Ok(())
 }
 
+/// Width of the terminal in columns, if known.
+pub fn terminal_width() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.parse().ok()
+}
+
 /// A number, with its thousands set apart.
 pub fn count(n: f64) -> String {
     let digits = format!("{n:.0}");

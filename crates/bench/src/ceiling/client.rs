@@ -9,11 +9,10 @@ use super::tuning::Tuning;
 use super::{RECEIVE_BYTES, pause};
 use crate::error::Error;
 use crate::limits::{DRAIN_MAX, IODEPTH_MAX};
+use crate::random::Random;
 use crate::stats::Latency;
 use crate::workload::Direction;
 use core::time::Duration;
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -149,7 +148,7 @@ struct Client<'a> {
     /// Places of the region.
     places: u64,
     next_place: u64,
-    rng: Pcg64Mcg,
+    rng: Random,
     /// When each operation began, and which way it goes.
     begun: Vec<(Instant, Direction)>,
     under_way: usize,
@@ -201,7 +200,7 @@ impl<'a> Client<'a> {
             memory: vec![0x5a; payload],
             places: region / u64::from(spec.bytes),
             next_place: 0,
-            rng: Pcg64Mcg::seed_from_u64(1),
+            rng: Random::new(1),
             begun: vec![(Instant::now(), Direction::Read); spec.iodepth as usize],
             under_way: 0,
             measured: Measured {

@@ -4,7 +4,7 @@ use super::{Change, Comparison, Related, Verdict};
 use crate::relation::{level, stated};
 use crate::report::units::{NONE, count, micros, or_none};
 use crate::results::Quantity;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use crate::text_table::{Align, draw};
 use core::cmp::Ordering;
 use core::fmt::Write;
 
@@ -20,12 +20,12 @@ impl Comparison {
             let _ = writeln!(
                 out,
                 "By relations, each with its 95 % interval\n\n{}\n",
-                self.by_relations().trim_fmt()
+                self.by_relations()
             );
             let _ =
                 writeln!(out, "Rates and CPU time by themselves: machines and days may differ\n");
         }
-        let _ = writeln!(out, "{}\n", self.by_themselves().trim_fmt());
+        let _ = writeln!(out, "{}\n", self.by_themselves());
         for sentence in self.sentences().iter().chain(&self.notes) {
             let _ = writeln!(out, "{sentence}");
         }
@@ -34,20 +34,21 @@ impl Comparison {
         out
     }
 
-    fn by_relations(&self) -> Table {
-        let mut table =
-            table(["workload", "lane", "what", "in relation to", "before", "after", "change"]);
-        for it in &self.relations {
-            let (before, after) =
-                (right(stated(&it.before, it.unit())), right(stated(&it.after, it.unit())));
-            let names = [&it.workload, &it.lane, it.what(), it.other()].map(Cell::new);
-            table.add_row(names.into_iter().chain([before, after, Cell::new(it.words())]));
-        }
-        table
+    fn by_relations(&self) -> String {
+        use Align::{Left, Right};
+        let head = ["workload", "lane", "what", "in relation to", "before", "after", "change"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(self.relations.iter().map(|it| {
+            let (before, after) = (stated(&it.before, it.unit()), stated(&it.after, it.unit()));
+            let names = [&it.workload, &it.lane, it.what(), it.other()].map(str::to_owned);
+            names.into_iter().chain([before, after, it.words().to_owned()]).collect()
+        }));
+        draw(&[Left, Left, Left, Left, Right, Right, Left], &rows)
     }
 
-    fn by_themselves(&self) -> Table {
-        let mut table = table([
+    fn by_themselves(&self) -> String {
+        use Align::{Left, Right};
+        let head = [
             "workload",
             "lane",
             "IOPS before",
@@ -56,21 +57,22 @@ impl Comparison {
             "CPU µs before",
             "after",
             "verdict",
-        ]);
-        for change in &self.changes {
+        ];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(self.changes.iter().map(|change| {
             let [before, after] = change.intervals.map(interval);
-            table.add_row([
-                Cell::new(&change.workload),
-                Cell::new(&change.lane),
-                right(count(change.iops.0) + &before),
-                right(count(change.iops.1) + &after),
-                right(percent(change.iops)),
-                right(micros(change.cpu_ns.0)),
-                right(micros(change.cpu_ns.1)),
-                Cell::new(change.verdict.words()),
-            ]);
-        }
-        table
+            vec![
+                change.workload.clone(),
+                change.lane.clone(),
+                count(change.iops.0) + &before,
+                count(change.iops.1) + &after,
+                percent(change.iops),
+                micros(change.cpu_ns.0),
+                micros(change.cpu_ns.1),
+                change.verdict.words().to_owned(),
+            ]
+        }));
+        draw(&[Left, Left, Right, Right, Right, Right, Right, Left], &rows)
     }
 
     /// What changed, in whole sentences.
@@ -133,17 +135,6 @@ impl Comparison {
             format!("CPU time per operation by itself, which has no interval, differs by more than {percent:.0} % in: {names}.")
         })
     }
-}
-
-fn table<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
-    let mut table = Table::new();
-    table.load_style(crate::table::STYLE).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    table
-}
-
-fn right(text: String) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
 /// ` (98.0k to 102k)`.

@@ -18,8 +18,7 @@ use super::split::Sizes;
 use super::verify::ledger::Ledger;
 use super::verify::{self, Expected, Finding, Pattern};
 use crate::error::Error;
-use rand_core::SeedableRng;
-use rand_pcg::Pcg64Mcg;
+use crate::random::Random;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -108,7 +107,7 @@ pub(super) struct Job {
     pub recorder: Recorder,
     pub report: JobReport,
     pub order: Order,
-    pub rng: Pcg64Mcg,
+    pub rng: Random,
     pub pace: Option<Pace>,
     /// Operations begun.
     pub begun: u64,
@@ -148,7 +147,7 @@ impl Job {
         let plan = &shared.plan;
         let (spec, share, depth) = (&plan.spec, plan.share(index), plan.spec.iodepth as usize);
         let seed = plan.seed.wrapping_add(u64::from(index));
-        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let mut rng = Random::new(seed);
         let pattern = Pattern::new(plan.seed, plan.run, plan.geometry.block_bytes as usize);
         let verify = spec.verify == Verify::Crc32c;
         let memory = |bytes: usize| memory(on, bytes, &pattern);

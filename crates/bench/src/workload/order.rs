@@ -5,8 +5,7 @@
 //! memory, for any size of the device.
 
 use super::direction::{Direction, Rw};
-use rand_core::Rng;
-use rand_pcg::Pcg64Mcg;
+use crate::random::Random;
 
 /// A permutation of `0..len`.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +18,7 @@ pub struct Permutation {
 
 impl Permutation {
     /// The permutation of `0..len` that `rng` chooses.
-    pub fn new(len: u64, rng: &mut Pcg64Mcg) -> Self {
+    pub fn new(len: u64, rng: &mut Random) -> Self {
         let bits = (64 - len.saturating_sub(1).leading_zeros()).max(1);
         Self {
             len,
@@ -58,7 +57,7 @@ impl Permutation {
 
 /// A number in `0..len`.
 #[inline]
-pub fn below(len: u64, rng: &mut Pcg64Mcg) -> u64 {
+pub fn below(len: u64, rng: &mut Random) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(len)) >> 64) as u64
 }
 
@@ -82,7 +81,7 @@ enum Kind {
 
 impl Order {
     /// The order of `rw` over `units` units, at least one.
-    pub fn new(rw: Rw, units: u64, norandommap: bool, rng: &mut Pcg64Mcg) -> Self {
+    pub fn new(rw: Rw, units: u64, norandommap: bool, rng: &mut Random) -> Self {
         let kind = match (rw.is_random(), norandommap) {
             (false, _) => Kind::Sequential([0; 3]),
             (true, false) => Kind::Permuted { permutation: Permutation::new(units, rng), next: 0 },
@@ -94,7 +93,7 @@ impl Order {
     /// The first unit for an operation of `span` units, at most those of the region, in
     /// `direction`.
     #[inline]
-    pub fn next(&mut self, direction: Direction, span: u64, rng: &mut Pcg64Mcg) -> u64 {
+    pub fn next(&mut self, direction: Direction, span: u64, rng: &mut Random) -> u64 {
         let units = self.units;
         let last = units - span;
         match &mut self.kind {
@@ -120,11 +119,10 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_core::SeedableRng;
 
     #[test]
     fn a_permutation_visits_everything_once() {
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = Random::new(1);
         for len in (1..70).chain([100, 1000, 1023, 1024, 1025, 65_537]) {
             let permutation = Permutation::new(len, &mut rng);
             let mut seen = vec![false; len as usize];
@@ -137,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_permutation_looks_random() {
-        let mut rng = Pcg64Mcg::seed_from_u64(2);
+        let mut rng = Random::new(2);
         let len = 1 << 16;
         let permutation = Permutation::new(len, &mut rng);
         let steps: Vec<u64> =
@@ -157,7 +155,7 @@ mod tests {
 
     #[test]
     fn passes_of_an_order_differ_and_each_is_whole() {
-        let mut rng = Pcg64Mcg::seed_from_u64(3);
+        let mut rng = Random::new(3);
         let mut order = Order::new(Rw::RandRead, 500, false, &mut rng);
         let mut pass =
             || (0..500).map(|_| order.next(Direction::Read, 1, &mut rng)).collect::<Vec<_>>();
@@ -171,7 +169,7 @@ mod tests {
 
     #[test]
     fn sequential_directions_have_their_own_places() {
-        let mut rng = Pcg64Mcg::seed_from_u64(4);
+        let mut rng = Random::new(4);
         let mut order = Order::new(Rw::ReadWrite, 3, false, &mut rng);
         let mut next = |direction| order.next(direction, 1, &mut rng);
         assert_eq!(
@@ -186,7 +184,7 @@ mod tests {
 
     #[test]
     fn longer_operations_stay_in_range_and_follow_one_another() {
-        let mut rng = Pcg64Mcg::seed_from_u64(6);
+        let mut rng = Random::new(6);
         let mut order = Order::new(Rw::Read, 10, false, &mut rng);
         let next = [4, 4, 4, 1, 5, 2].map(|span| order.next(Direction::Read, span, &mut rng));
         assert_eq!(next, [0, 4, 0, 4, 5, 0]);
@@ -198,7 +196,7 @@ mod tests {
 
     #[test]
     fn drawn_units_stay_in_range() {
-        let mut rng = Pcg64Mcg::seed_from_u64(5);
+        let mut rng = Random::new(5);
         let mut order = Order::new(Rw::RandWrite, 7, true, &mut rng);
         let mut counts = [0; 7];
         (0..7000).for_each(|_| counts[order.next(Direction::Write, 1, &mut rng) as usize] += 1);

@@ -6,9 +6,9 @@
 
 use super::direction::Direction;
 use super::order::below;
+use crate::random::Random;
 use core::fmt;
 use core::str::FromStr;
-use rand_pcg::Pcg64Mcg;
 use weft_block::units::parse_size;
 use weft_io::Segments;
 
@@ -175,7 +175,7 @@ impl Sizes {
     /// The units of the next operation: as drawn, or the largest that `most` has room for; none
     /// where none fits.
     #[inline]
-    pub fn draw(&self, direction: Direction, most: u64, rng: &mut Pcg64Mcg) -> Option<u64> {
+    pub fn draw(&self, direction: Direction, most: u64, rng: &mut Random) -> Option<u64> {
         let of = &self.draw[direction.index()];
         let drawn = below(100, rng);
         let class =
@@ -209,7 +209,6 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_core::SeedableRng;
 
     #[test]
     fn splits_have_fios_form() {
@@ -248,7 +247,7 @@ mod tests {
     fn sizes_are_drawn_as_often_as_was_asked() {
         let split: BlockSplit = "512/10:4k/60:2k/30".parse().unwrap();
         let sizes = Sizes::new(&split, 1, |_| Ok::<_, ()>(Segments::new())).unwrap();
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = Random::new(1);
         let mut counts = [0; 9];
         (0..10_000).for_each(|_| {
             counts[sizes.draw(Direction::Read, 100, &mut rng).unwrap() as usize] += 1

@@ -76,9 +76,32 @@ pub fn nearest<'a>(to: &str, words: impl IntoIterator<Item = &'a str>) -> Option
     const ALIKE: f64 = 0.7;
     let rated = words
         .into_iter()
-        .map(|word| (strsim::jaro(to, word), word))
+        .map(|word| (likeness(to, word), word))
         .filter(|(likeness, _)| *likeness > ALIKE);
     rated.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, word)| word)
+}
+
+/// How alike two words are, from 0 to 1: their Jaro similarity.
+fn likeness(one: &str, other: &str) -> f64 {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let reach = (one.len().max(other.len()) / 2).saturating_sub(1);
+    // Letters that both have, near to each other: by their places in the other word.
+    let mut taken = vec![false; other.len()];
+    let mut shared = Vec::new();
+    for (at, letter) in one.iter().enumerate() {
+        let near = at.saturating_sub(reach)..other.len().min(at + reach + 1);
+        if let Some(found) = near.into_iter().find(|&near| !taken[near] && other[near] == *letter) {
+            taken[found] = true;
+            shared.push(*letter);
+        }
+    }
+    if shared.is_empty() {
+        return 0.0;
+    }
+    let in_other = other.iter().zip(&taken).filter(|(_, taken)| **taken);
+    let moved = shared.iter().zip(in_other).filter(|(letter, (other, _))| letter != other).count();
+    let (all, moved) = (shared.len() as f64, (moved / 2) as f64);
+    (all / one.len() as f64 + all / other.len() as f64 + (all - moved) / all) / 3.0
 }
 
 impl Faults {

@@ -27,34 +27,54 @@ pub fn watch(loops: &[RemoteLoop]) -> Watchdog {
 
 #[cfg(target_os = "linux")]
 mod system {
-    use sd_notify::NotifyState;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
     use std::sync::mpsc::{self, RecvTimeoutError, Sender};
     use std::time::{Duration, Instant};
     use weft_io::RemoteLoop;
 
-    fn tell(what: &[NotifyState]) {
-        if let Err(e) = sd_notify::notify(what) {
+    fn tell(what: &str) {
+        let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+        let sent = || {
+            // A name that begins with @ is no file.
+            let address = match socket.as_bytes().strip_prefix(b"@") {
+                Some(name) => SocketAddr::from_abstract_name(name)?,
+                None => SocketAddr::from_pathname(&socket)?,
+            };
+            UnixDatagram::unbound()?.send_to_addr(what.as_bytes(), &address)
+        };
+        if let Err(e) = sent() {
             tracing::warn!("cannot notify the service manager: {e}");
         }
     }
 
     pub fn ready(took_over: bool) {
-        let own = NotifyState::MainPid(std::process::id());
-        if took_over { tell(&[own, NotifyState::Ready]) } else { tell(&[NotifyState::Ready]) }
+        let own =
+            if took_over { format!("MAINPID={}\n", std::process::id()) } else { String::new() };
+        tell(&format!("{own}READY=1\n"));
     }
 
     pub fn stopping() {
-        tell(&[NotifyState::Stopping]);
+        tell("STOPPING=1\n");
+    }
+
+    /// How long systemd waits for the process to say that it is alive, if it watches it.
+    fn watched_time() -> Option<Duration> {
+        let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+        let is_other =
+            number("WATCHDOG_PID").is_some_and(|pid| pid != u64::from(std::process::id()));
+        if is_other { None } else { number("WATCHDOG_USEC").map(Duration::from_micros) }
     }
 
     /// The thread ends with what is returned.
     pub fn watch(loops: Vec<RemoteLoop>) -> Option<Sender<()>> {
-        let pause = sd_notify::watchdog_enabled()? / 3;
+        let pause = watched_time()? / 3;
         let (watched, ended) = mpsc::channel();
         let watch = move || {
             loop {
                 if all_answer(&loops, pause) {
-                    tell(&[NotifyState::Watchdog]);
+                    tell("WATCHDOG=1\n");
                 }
                 if ended.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                     return;

@@ -9,8 +9,7 @@
 //! | 32..36 | generation |
 //! | 36..40 | CRC-32C of all other bytes of the block |
 
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use crate::random::Random;
 
 const MAGIC: [u8; 8] = *b"weft\0blk";
 const CHECKSUM: core::ops::Range<usize> = 36..40;
@@ -71,7 +70,7 @@ impl Pattern {
     /// For blocks of `block_bytes` bytes (512 or more).
     pub fn new(seed: u64, run: u64, block_bytes: usize) -> Self {
         let mut noise = vec![0; 2 * block_bytes];
-        Pcg64Mcg::seed_from_u64(seed).fill_bytes(&mut noise);
+        Random::new(seed).fill(&mut noise);
         Self { seed, run, noise }
     }
 

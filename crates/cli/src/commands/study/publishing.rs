@@ -1,6 +1,7 @@
 //! The files of a report, and the table on the terminal.
 
 use crate::exit::Failure;
+use crate::table::terminal_width;
 use clap::{Args, ValueEnum};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -122,9 +123,4 @@ fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
         error,
     )
     .into()
-}
-
-/// Width of the terminal in columns, if known.
-fn terminal_width() -> Option<usize> {
-    std::env::var("COLUMNS").ok()?.parse().ok()
 }
