@@ -4,11 +4,9 @@
 use crate::oracle::Replay;
 use crate::scene::Scene;
 use crate::stamp::UNIT_BYTES;
-use crate::wanted::Transport;
 use core::fmt;
 use core::time::Duration;
 use weft_endpoint::paths::{Failover, IoPolicy, PathOptions};
-use weft_io::sim::Rng;
 use weft_proto::limits::CONTROLLER_QUIESCE_MS;
 
 /// How long opening a connection may take, everywhere.
@@ -37,10 +35,6 @@ impl Protocol {
     /// Whether it is NVMe, over whatever transport.
     pub fn is_nvme(self) -> bool {
         matches!(self, Self::NvmeTcp | Self::NvmeRdma)
-    }
-
-    fn drawn(rng: &mut Rng) -> Self {
-        *rng.pick(&[Self::NvmeTcp, Self::NvmeTcp, Self::Iscsi, Self::Nbd])
     }
 }
 
@@ -126,67 +120,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The set-up that a seed has, whose scene has choices of its own.
-    pub fn of(rng: &mut Rng, (scene, choices): (Scene, &mut Rng), transport: Transport) -> Self {
-        let mut config = Self::drawn(rng);
-        scene.shape(&mut config, choices);
-        // RDMA has checksums of its own: nothing is damaged there.
-        if transport == Transport::Rdma && scene != Scene::Damage {
-            let both = [&mut config.protocol].into_iter().chain(&mut config.behind_gateway);
-            both.filter(|protocol| protocol.is_nvme())
-                .for_each(|protocol| *protocol = Protocol::NvmeRdma);
-        }
-        config
-    }
-
-    fn drawn(rng: &mut Rng) -> Self {
-        let protocol = Protocol::drawn(rng);
-        let behind_gateway = rng.one_in(4).then(|| Protocol::drawn(rng));
-        let queues = rng.within(1, 2) as usize;
-        let trouble = Duration::from_secs(rng.within(8, 30));
-        let operations = rng.within(60, 200) as u32;
-        let slots = rng.within(1, 8) as u32;
-        Self {
-            scene: Scene::Any,
-            protocol,
-            behind_gateway,
-            targets: rng.within(1, 2) as usize,
-            fences: false,
-            locked: false,
-            initiators: if rng.one_in(3) { 2 } else { 1 },
-            serving_loops: rng.within(1, 2) as usize,
-            queues,
-            pool_bytes: *rng.pick(&[1 << 20, 16 << 20]),
-            header_digest: rng.one_in(2),
-            data_digest: rng.one_in(2),
-            queue_size: rng.within(2, 32) as u16,
-            keep_alive_ms: *rng.pick(&[1000, 2000, 5000]),
-            quiesce: Duration::from_secs(rng.within(4, 8)),
-            at_bound: false,
-            io_timeout: Duration::from_secs(rng.within(4, 12)),
-            volatile: rng.one_in(2),
-            compare: rng.one_in(2),
-            block_bytes: if rng.one_in(4) { 4096 } else { 512 },
-            slots,
-            slot_blocks: rng.within(1, 8) as u32,
-            overlap: false,
-            operations,
-            // So that the operations last about as long as the trouble.
-            think: trouble * 2 * slots / operations,
-            trouble,
-            reconnects: !rng.one_in(4),
-            policy: *rng.pick(&[
-                IoPolicy::Numa,
-                IoPolicy::RoundRobin,
-                IoPolicy::QueueDepth,
-                IoPolicy::Latency,
-            ]),
-            failover: Failover::Safe,
-            reconnect_delay: Duration::from_millis(100 + rng.magnitude(5000)),
-            unflushed_bytes: rng.one_in(5).then(|| rng.magnitude(64 << 10) as usize),
-        }
-    }
-
     /// What becomes of writes that a power failure takes.
     pub fn replay(&self) -> Replay {
         match (self.reconnects, self.unflushed_bytes) {

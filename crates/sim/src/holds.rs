@@ -54,8 +54,8 @@ pub fn raise(config: &Config, behaviour: Behaviour) -> Behaviour {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::every_run::seeded;
     use crate::faults::Faults;
-    use crate::run::seeded;
     use crate::wanted::Transport;
 
     #[test]

@@ -16,6 +16,8 @@
 
 pub mod bugs;
 pub mod config;
+mod drawn;
+mod every_run;
 pub mod faults;
 pub mod group;
 pub mod holds;

@@ -5,8 +5,8 @@ use super::gateway::Gateway;
 use crate::config::{Config, Protocol};
 use crate::initiator::Initiator;
 use crate::journal::Journal;
-use crate::reserving::known::Known;
-use crate::reserving::{Reserving, Stage, Writes};
+use crate::reserving::known_reservations::KnownReservations;
+use crate::reserving::{Environment, Reserving, Writes};
 use crate::serving::{IQN, NQN};
 use core::cell::RefCell;
 use core::ops::Range;
@@ -35,8 +35,8 @@ impl Writes for Clients {
 
 /// See the module.
 pub(super) struct Hosts {
-    known: Rc<RefCell<Known>>,
-    stage: Stage,
+    known: Rc<RefCell<KnownReservations>>,
+    environment: Environment,
     asking: Vec<Reserving>,
     settling: Option<Reserving>,
     /// The life of the group that is known of.
@@ -53,7 +53,7 @@ impl Hosts {
         journal: &Journal,
         mut rng: Rng,
     ) -> Self {
-        let known: Rc<RefCell<Known>> = Rc::default();
+        let known: Rc<RefCell<KnownReservations>> = Rc::default();
         let by_nvme = config.protocol.is_nvme();
         let names = initiators.iter().filter(|_| by_nvme);
         let hosts: Vec<_> = names.map(|it| it.identities.host().expect("a seeded name")).collect();
@@ -67,7 +67,7 @@ impl Hosts {
         let door = |it: &Gateway| {
             (it.server.place_of(Protocol::NvmeTcp), it.server.place_of(Protocol::Iscsi))
         };
-        let stage = Stage {
+        let environment = Environment {
             doors: gateways.iter().map(door).collect(),
             subsystem: Nqn::new(NQN).expect("a name"),
             target: IQN.into(),
@@ -78,9 +78,10 @@ impl Hosts {
             store: Arc::clone(&lock(cluster).store),
             cluster: Some(Rc::new(Clients(Arc::clone(cluster)))),
         };
-        let start = |n| Reserving::start(world, (n, stage.clone()), &known, journal, rng.fork());
+        let start =
+            |n| Reserving::start(world, (n, environment.clone()), &known, journal, rng.fork());
         let asking = (0..AT_A_TIME).map(start).collect();
-        Self { known, stage, asking, settling: None, life: 0, rng }
+        Self { known, environment, asking, settling: None, life: 0, rng }
     }
 
     /// Learns what has become of the gateways.
@@ -115,7 +116,7 @@ impl Hosts {
         let rng = self.rng.fork();
         self.settling = Some(Reserving::settle(
             world,
-            (AT_A_TIME, self.stage.clone()),
+            (AT_A_TIME, self.environment.clone()),
             &self.known,
             journal,
             rng,

@@ -21,11 +21,11 @@ mod set_up;
 mod shared_reservations;
 
 use crate::config::Config;
+use crate::every_run::{QUIET, Report, TICK, check_store, network, seeded};
 use crate::faults::fraction;
 use crate::initiator::Initiator;
 use crate::journal::Journal;
 use crate::oracle::Oracle;
-use crate::run::{QUIET, Report, TICK, check_store, network, seeded};
 use crate::scene::Scene;
 use crate::store::{Behaviour, Store};
 use crate::wanted::{Transport, Wanted};

@@ -5,7 +5,7 @@
 
 use super::Run;
 use super::disks::Disks;
-use crate::run::{QUIET, STANDSTILL};
+use crate::every_run::{QUIET, STANDSTILL};
 use core::time::Duration;
 use weft_io::sim::Rng;
 

@@ -1,6 +1,6 @@
 //! What goes wrong in a run of a mirror, and when: drawn from the seed before the run begins.
 
-use super::loss::Loss;
+use super::lost_leg::LostLeg;
 use crate::config::Config;
 use crate::faults::fraction;
 use core::fmt;
@@ -41,7 +41,7 @@ pub(super) enum Fault {
         loses_state: bool,
     },
     /// A leg is lost, and then everything else.
-    Loss(Loss),
+    Loss(LostLeg),
     /// The owner is killed so long after a write was begun, which the disk of a leg holds back as
     /// long as it may.
     Late(u64, Duration),

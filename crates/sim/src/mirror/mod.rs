@@ -13,17 +13,17 @@ mod apply;
 mod copies;
 mod disks;
 mod faults;
-mod late;
-mod loss;
+mod late_writes;
+mod lost_leg;
 mod memory;
 mod owner;
 mod sectors;
 
 use crate::config::{Config, Protocol};
+use crate::every_run::{QUIET, Report, STANDSTILL, TICK, network, options, seeded};
 use crate::holds;
 use crate::journal::Journal;
 use crate::oracle::Oracle;
-use crate::run::{QUIET, Report, STANDSTILL, TICK, network, options, seeded};
 use crate::scene::Scene;
 use crate::serving::{Served, Server};
 use crate::wanted::{Transport, Wanted};
@@ -84,7 +84,9 @@ impl Run {
         let mut config = Config::of(&mut rng, (Scene::Mirror, &mut choices), transport);
         holds::shape(seed, &mut config);
         let mut planned = faults::drawn(&config, &mut rng);
-        planned.extend(loss::drawn(seed, &config).into_iter().chain(late::drawn(seed, &config)));
+        planned.extend(
+            lost_leg::drawn(seed, &config).into_iter().chain(late_writes::drawn(seed, &config)),
+        );
         planned.sort_by_key(|(at, _)| *at);
         let net = network(&mut rng);
         let mut world = World::with_net(rng.bits(), net);

@@ -13,12 +13,12 @@
 //! block never overlap: whoever writes it waits for the end of the write before. Where they do, and
 //! where several hosts write a block, `several` says what it may hold.
 
-mod late;
+mod late_writes;
 mod several;
 
 use crate::stamp::{self, Seen, UNIT_BYTES, Version};
 use core::ops::Range;
-pub use late::{Landed, units_of};
+pub use late_writes::{Landed, units_of};
 use several::Several;
 use weft_block::Outcome;
 

@@ -1,25 +1,25 @@
 //! Hosts that reserve: some of them in the name of the initiators that have workloads, so that
 //! these may do what was reserved for them, or may not do what others have reserved.
 //!
-//! * [`model`]: reservations as the standards describe them. [`known`]: what is known of those in
+//! * [`model`]: reservations as the standards describe them. [`known_reservations`]: what is known of those in
 //!   force.
 //! * `nvme`, `iscsi`: hosts that ask for them, message by message (`link`). The initiators have no
 //!   way to ask.
-//! * [`Reserving`]: who asks for what, of whom ([`Stage`]), one after the other; and at the end,
+//! * [`Reserving`]: who asks for what, of whom ([`Environment`]), one after the other; and at the end,
 //!   that everything is cleared, and before that (`settling`) that all gateways of a group say and
 //!   do the same.
 
+mod environment;
 mod iscsi;
-pub mod known;
+pub mod known_reservations;
 mod link;
 pub mod model;
 mod nvme;
 mod script;
 mod settling;
-mod stage;
 
+pub use environment::{Environment, Writes};
 pub use script::Reserving;
-pub use stage::{Stage, Writes};
 
 /// Bytes of a block where hosts reserve.
 pub const BLOCK: usize = 512;

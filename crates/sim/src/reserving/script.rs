@@ -1,12 +1,12 @@
 //! Who asks for what: one host after the other connects, asks, looks whether it may write, and
 //! leaves.
 
+use super::environment::Environment;
 use super::iscsi::Initiator;
-use super::known::Known;
+use super::known_reservations::KnownReservations;
 use super::link::{Lost, Place};
 use super::model::{Action, Answer, KINDS, State, Who};
 use super::nvme::NvmeHost;
-use super::stage::Stage;
 use super::{BLOCK, Ended};
 use crate::journal::Journal;
 use core::cell::{Cell, RefCell};
@@ -42,30 +42,30 @@ impl Reserving {
     /// Starts them on a host of their own, the `n`th where several do this at a time.
     pub fn start(
         world: &mut World,
-        (n, stage): (u64, Stage),
-        known: &Rc<RefCell<Known>>,
+        (n, environment): (u64, Environment),
+        known: &Rc<RefCell<KnownReservations>>,
         journal: &Journal,
         rng: Rng,
     ) -> Self {
-        Self::run(world, (n, stage), known, journal, rng, Script::play)
+        Self::run(world, (n, environment), known, journal, rng, Script::play)
     }
 
     /// Has it seen to that all gateways of a group say and do the same, and that nothing is
     /// reserved any more.
     pub fn settle(
         world: &mut World,
-        (n, stage): (u64, Stage),
-        known: &Rc<RefCell<Known>>,
+        (n, environment): (u64, Environment),
+        known: &Rc<RefCell<KnownReservations>>,
         journal: &Journal,
         rng: Rng,
     ) -> Self {
-        Self::run(world, (n, stage), known, journal, rng, Script::settle)
+        Self::run(world, (n, environment), known, journal, rng, Script::settle)
     }
 
     fn run<F: Future<Output = ()> + 'static>(
         world: &mut World,
-        (n, stage): (u64, Stage),
-        known: &Rc<RefCell<Known>>,
+        (n, environment): (u64, Environment),
+        known: &Rc<RefCell<KnownReservations>>,
         journal: &Journal,
         rng: Rng,
         play: fn(Script) -> F,
@@ -74,8 +74,13 @@ impl Reserving {
         let on =
             world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
         let (stopping, over) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
-        let mut ways: Vec<_> =
-            stage.hosts.iter().chain([&stage.stranger]).cloned().map(Way::Nvme).collect();
+        let mut ways: Vec<_> = environment
+            .hosts
+            .iter()
+            .chain([&environment.stranger])
+            .cloned()
+            .map(Way::Nvme)
+            .collect();
         ways.push(Way::Iscsi("iqn.2026-01.example.weft:reserving".into()));
         let (stops, ends) = (Rc::clone(&stopping), Rc::clone(&over));
         let (known, journal) = (Rc::clone(known), journal.clone());
@@ -85,7 +90,7 @@ impl Reserving {
             let script = Script {
                 place,
                 n,
-                stage,
+                environment,
                 ways,
                 known,
                 journal,
@@ -172,9 +177,9 @@ pub(super) struct Script {
     pub(super) place: Place,
     /// Which one it is of several.
     n: u64,
-    pub(super) stage: Stage,
+    pub(super) environment: Environment,
     pub(super) ways: Vec<Way>,
-    pub(super) known: Rc<RefCell<Known>>,
+    pub(super) known: Rc<RefCell<KnownReservations>>,
     pub(super) journal: Journal,
     rng: Rng,
     stopping: Rc<Cell<bool>>,
@@ -184,7 +189,7 @@ pub(super) struct Script {
 
 impl Script {
     async fn play(mut self) {
-        let is_group = self.stage.is_group();
+        let is_group = self.environment.is_group();
         while !self.stopping.get()
             || !is_group && self.known.borrow().certain().is_none_or(|state| !state.is_empty())
         {
@@ -203,17 +208,30 @@ impl Script {
 
     /// Connects a host to a gateway.
     pub(super) async fn open(&self, who: Who, gateway: usize) -> Result<Host, Lost> {
-        let (stage, (nvme, iscsi)) = (&self.stage, self.stage.doors[gateway]);
-        let (visit, keep_alive_ms) = stage.visit();
+        let (environment, (nvme, iscsi)) = (&self.environment, self.environment.doors[gateway]);
+        let (visit, keep_alive_ms) = environment.visit();
         let limit = self.place.on.now() + visit;
         let link = match &self.ways[who] {
             Way::Nvme(host) => Protocol::Nvme(
-                NvmeHost::open(&self.place, nvme, host, &stage.subsystem, keep_alive_ms, limit)
-                    .await?,
+                NvmeHost::open(
+                    &self.place,
+                    nvme,
+                    host,
+                    &environment.subsystem,
+                    keep_alive_ms,
+                    limit,
+                )
+                .await?,
             ),
             Way::Iscsi(name) => Protocol::Iscsi(
-                Initiator::open(&self.place, iscsi, (name, &stage.target), stage.is_group(), limit)
-                    .await?,
+                Initiator::open(
+                    &self.place,
+                    iscsi,
+                    (name, &environment.target),
+                    environment.is_group(),
+                    limit,
+                )
+                .await?,
             ),
         };
         Ok(Host { who, gateway, link })
@@ -221,13 +239,13 @@ impl Script {
 
     async fn visit(&mut self, who: Who) -> Result<(), Lost> {
         // One target is not drawn, so that the seeds of its scene keep their histories.
-        let gateway = if self.stage.doors.len() > 1 {
-            self.rng.below(self.stage.doors.len() as u64) as usize
+        let gateway = if self.environment.doors.len() > 1 {
+            self.rng.below(self.environment.doors.len() as u64) as usize
         } else {
             0
         };
         let mut host = self.open(who, gateway).await?;
-        if self.stopping.get() && !self.stage.is_group() {
+        if self.stopping.get() && !self.environment.is_group() {
             self.ask(&mut host, Action::Register).await?;
             return self.ask(&mut host, Action::Clear).await;
         }
@@ -235,7 +253,7 @@ impl Script {
             let action = self.draw(who);
             self.ask(&mut host, action).await?;
         }
-        if self.stage.is_group() && self.rng.one_in(2) {
+        if self.environment.is_group() && self.rng.one_in(2) {
             self.report(&mut host).await?;
         }
         if self.rng.one_in(2) {
@@ -289,7 +307,7 @@ impl Script {
         if let (Some(Answer::Done), Action::Preempt { victim, abort: true, .. }) = (answer, action)
         {
             let was_there = before.is_some_and(|before| before.is_registered(victim));
-            if was_there || was_alone && self.stage.is_group() {
+            if was_there || was_alone && self.environment.is_group() {
                 self.check_aborted(victim, mark);
             }
         }
@@ -336,13 +354,15 @@ impl Script {
         let was_out = !known.fate(mark, None, true).executed;
         let is_out =
             was_out && known.states().iter().all(|after| !after.allows(Some(victim), true));
-        let Some((first, count)) = self.stage.blocks.get(victim).filter(|_| is_out) else { return };
+        let Some((first, count)) = self.environment.blocks.get(victim).filter(|_| is_out) else {
+            return;
+        };
         let (blocks, now) = (*first..*first + *count, self.place.on.now());
-        let held = match &self.stage.cluster {
-            None => self.stage.store.held_write(blocks, now),
+        let held = match &self.environment.cluster {
+            None => self.environment.store.held_write(blocks, now),
             Some(writes) => {
                 let held = self
-                    .stage
+                    .environment
                     .store
                     .held_write_of(blocks.clone(), now, |client| writes.counts(client));
                 held.or_else(|| writes.waiting(blocks))
@@ -358,7 +378,7 @@ impl Script {
 
     /// A block where only this host of this script writes, and something new to write.
     pub(super) fn next_write(&mut self, who: Who) -> (u64, [u8; BLOCK]) {
-        let lba = self.stage.free + self.n * self.ways.len() as u64 + who as u64;
+        let lba = self.environment.free + self.n * self.ways.len() as u64 + who as u64;
         self.written += 1;
         let mut content = [0; BLOCK];
         crate::stamp::write(&mut content, lba, self.written);
@@ -373,7 +393,7 @@ impl Script {
         let ended = host.write(lba, &content).await?;
         self.note(format_args!("host {who} writes: {ended:?}"));
         let fate = self.known.borrow().fate(mark, Some(who), true);
-        let is_there = self.stage.store.peek(lba, self.place.on.now()) == content;
+        let is_there = self.environment.store.peek(lba, self.place.on.now()) == content;
         let text = match ended {
             Ended::Done if !fate.executed => "was executed though a reservation forbids it",
             Ended::Conflict if !fate.refused => "was refused though no reservation forbids it",

@@ -13,7 +13,7 @@ const AGAIN: Duration = Duration::from_millis(300);
 impl Script {
     /// Looks at all gateways, then clears everything.
     pub(super) async fn settle(mut self) {
-        let gateways = self.stage.doors.len();
+        let gateways = self.environment.doors.len();
         let mut first = None;
         for gateway in 0..gateways {
             let shown = self.report_of(gateway).await;
@@ -61,7 +61,7 @@ impl Script {
         let ended = host.write(lba, &content).await?;
         self.note(format_args!("host {who} writes by gateway {gateway}: {ended:?}"));
         let may = state.allows(Some(who), true);
-        let is_there = self.stage.store.peek(lba, self.place.on.now()) == content;
+        let is_there = self.environment.store.peek(lba, self.place.on.now()) == content;
         let text = match ended {
             Ended::Done if may && is_there => return Ok(()),
             Ended::Conflict if !may && !is_there => return Ok(()),

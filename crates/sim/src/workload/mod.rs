@@ -11,7 +11,7 @@ pub use driver::start;
 
 use crate::journal::Journal;
 use crate::oracle::{Oracle, Ticket};
-use crate::reserving::known::Known;
+use crate::reserving::known_reservations::KnownReservations;
 use crate::reserving::model::Who;
 use core::cell::RefCell;
 use core::time::Duration;
@@ -76,7 +76,7 @@ pub struct Workload {
     /// The device was lost.
     pub lost: bool,
     /// Reservations of what it uses, and as whom it uses it.
-    pub reservations: Option<(Rc<RefCell<Known>>, Option<Who>)>,
+    pub reservations: Option<(Rc<RefCell<KnownReservations>>, Option<Who>)>,
     /// When the last flush that has ended began, for those who reserve.
     flushed: usize,
     rng: Rng,

@@ -42,7 +42,7 @@ struct Moment {
 }
 
 /// What is known of the reservations of one namespace, now and before.
-pub struct Known {
+pub struct KnownReservations {
     /// The last one is now.
     moments: Vec<Moment>,
     /// Of which one is the case now.
@@ -69,7 +69,7 @@ pub struct Fate {
     pub refused: bool,
 }
 
-impl Default for Known {
+impl Default for KnownReservations {
     fn default() -> Self {
         let moments = vec![Moment { states: vec![State::default()], aborts: false }];
         let now = BTreeSet::from([Possible::default()]);
@@ -86,7 +86,7 @@ impl Default for Known {
     }
 }
 
-impl Known {
+impl KnownReservations {
     /// The states of which one is in force.
     pub fn states(&self) -> &[State] {
         self.moments.last().map_or(&[], |moment| &moment.states)
@@ -161,7 +161,7 @@ impl Known {
     }
 
     /// The command has been answered; `None`: its connection was lost. Of what was not executed for
-    /// some other reason, see [`Known::not_executed`].
+    /// some other reason, see [`KnownReservations::not_executed`].
     ///
     /// # Errors
     /// Why this cannot be the answer.
@@ -285,19 +285,19 @@ impl Possible {
 mod tests {
     use super::*;
 
-    fn done(known: &mut Known, by: Who, action: Action) {
+    fn done(known: &mut KnownReservations, by: Who, action: Action) {
         let command = known.begin(by, action, (0, Time::ZERO));
         known.end(command, Some(Answer::Done), Time::ZERO).unwrap();
     }
 
-    fn fate(known: &Known, mark: usize, who: Who) -> [bool; 2] {
+    fn fate(known: &KnownReservations, mark: usize, who: Who) -> [bool; 2] {
         let Fate { executed, refused } = known.fate(mark, Some(who), true);
         [executed, refused]
     }
 
     #[test]
     fn answers_decide() {
-        let mut known = Known::default();
+        let mut known = KnownReservations::default();
         let first = known.mark();
         done(&mut known, 0, Action::Register);
         done(&mut known, 0, Action::Acquire(1));
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn what_is_under_way_at_a_time_is_executed_in_some_order() {
-        let mut known = Known::default();
+        let mut known = KnownReservations::default();
         done(&mut known, 0, Action::Register);
         done(&mut known, 1, Action::Register);
         let commands = [0, 1].map(|by| known.begin(by, Action::Acquire(1), (0, Time::ZERO)));
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_is_reported_is_so_from_then_on() {
-        let mut known = Known::default();
+        let mut known = KnownReservations::default();
         done(&mut known, 0, Action::Register);
         let lost = known.begin(0, Action::Acquire(1), (0, Time::ZERO));
         known.end(lost, None, Time::ZERO).unwrap();
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_was_lost_may_be_executed_late_but_not_for_ever() {
-        let mut known = Known::default();
+        let mut known = KnownReservations::default();
         done(&mut known, 0, Action::Register);
         let lost = known.begin(0, Action::Acquire(1), (0, Time::ZERO));
         known.end(lost, None, Time::ZERO).unwrap();
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_restart_ends_everything() {
-        let mut known = Known::default();
+        let mut known = KnownReservations::default();
         done(&mut known, 0, Action::Register);
         let command = known.begin(0, Action::Acquire(2), (0, Time::ZERO));
         known.restarted();

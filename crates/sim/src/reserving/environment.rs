@@ -19,7 +19,7 @@ const KEEP_ALIVE_MS: u32 = 5000;
 
 /// See the module.
 #[derive(Clone)]
-pub struct Stage {
+pub struct Environment {
     /// The NVMe/TCP port and the iSCSI port of the target, or of each gateway of a group.
     pub doors: Vec<(SocketAddr, SocketAddr)>,
     /// The subsystem.
@@ -49,7 +49,7 @@ pub trait Writes {
     fn waiting(&self, blocks: core::ops::Range<u64>) -> Option<u64>;
 }
 
-impl Stage {
+impl Environment {
     /// Several gateways keep the reservations together.
     pub fn is_group(&self) -> bool {
         self.cluster.is_some()

@@ -30,7 +30,7 @@ const STEP: Duration = Duration::from_micros(100);
 
 /// What is to happen.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loss {
+pub(super) struct LostLeg {
     /// The leg that is lost.
     which: u64,
     /// After how many operations that end everything else does.
@@ -45,14 +45,14 @@ pub(super) fn drawn(seed: u64, config: &Config) -> Vec<(Duration, Fault)> {
     let times = if rng.one_in(ONE_IN) { rng.within(1, TIMES_MAX) } else { 0 };
     let mut one = |_| {
         let away = [rng.within(100, 1000), rng.within(2000, 20_000)].map(Duration::from_millis);
-        let loss = Loss { which: rng.bits(), ended: rng.within(1, 3), away };
+        let loss = LostLeg { which: rng.bits(), ended: rng.within(1, 3), away };
         (fraction(config.trouble, &mut rng), Fault::Loss(loss))
     };
     (0..times).map(&mut one).collect()
 }
 
 impl Run {
-    pub(super) fn lose(&mut self, loss: Loss) {
+    pub(super) fn lose(&mut self, loss: LostLeg) {
         if !self.owner.is_whole() {
             return;
         }
