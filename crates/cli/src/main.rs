@@ -34,7 +34,7 @@ mod takeover_args;
 mod visible_sources;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use weft_endpoint::Control;
 use weft_server::secret::{conceal, when_held};
@@ -78,8 +78,8 @@ fn main() -> ExitCode {
         Command::GenTlsKey(args) => commands::gen_tls_key::run(&args),
         Command::CheckTlsKey(args) => commands::check_tls_key::run(&args),
         Command::Limits(args) => commands::limits::run(&args),
-        Command::Completions(args) => commands::completions::completions(&args),
-        Command::Man(args) => commands::completions::man(&args),
+        Command::Completions(args) => commands::completions::completions(&args, Cli::command()),
+        Command::Man(args) => commands::completions::man(&args, Cli::command()),
     };
     let status = match result {
         Ok(()) => 0,

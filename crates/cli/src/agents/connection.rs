@@ -3,7 +3,7 @@
 use super::address::Address;
 use super::channel::{Channel, Lost};
 use super::key::Key;
-use super::known::Known;
+use super::known_agents::KnownAgents;
 use super::proof::Role;
 use super::tls::{self, Shown};
 use crate::exit::Failure;
@@ -104,7 +104,13 @@ fn socket(address: &Address, patience: Duration) -> Result<TcpStream, Failure> {
 }
 
 /// What was expected of an agent's certificate, and why it is not that.
-fn changed(name: &str, expected: &str, shown: &str, given: bool, known: Option<&Known>) -> Failure {
+fn changed(
+    name: &str,
+    expected: &str,
+    shown: &str,
+    given: bool,
+    known: Option<&KnownAgents>,
+) -> Failure {
     let where_from = match known {
         Some(known) if !given => {
             format!(
@@ -131,7 +137,7 @@ impl Agent {
         patience: Duration,
     ) -> Result<Self, Failure> {
         let name = address.name();
-        let known = Known::of_this_user();
+        let known = KnownAgents::of_this_user();
         let met = match &known {
             Some(known) if address.fingerprint.is_none() => {
                 known.fingerprint(&name).map_err(|e| {

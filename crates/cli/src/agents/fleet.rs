@@ -2,7 +2,7 @@
 //! report.
 
 use super::connection::{Agent, Opened, lost};
-use super::work::{Event, Order, Over, idle, work};
+use super::work::{Event, Order, Over, SharedRun, idle, work};
 use crate::exit::{Failure, tell};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,7 +24,7 @@ const LEAD: Duration = Duration::from_millis(20);
 const LEAD_TRIPS: u32 = 8;
 
 /// An agent, also one that is lost.
-struct Slot {
+struct Member {
     agent: Option<Agent>,
     /// The device, as the study names it.
     asked: String,
@@ -33,7 +33,7 @@ struct Slot {
 
 /// The agents.
 pub struct Fleet {
-    slots: RefCell<Vec<Slot>>,
+    members: RefCell<Vec<Member>>,
     clock: Clock,
     began: Instant,
     notes: RefCell<Vec<String>>,
@@ -48,16 +48,6 @@ pub struct Crew {
     /// The device, for messages and reports.
     pub url: String,
     pub geometry: Geometry,
-}
-
-/// What all workers of a run share.
-pub struct Shared<'a> {
-    pub order: Order,
-    pub stop: &'a AtomicBool,
-    /// Everybody is done.
-    pub over: AtomicBool,
-    /// IOPS of each, and whether it measures already.
-    pub rates: Mutex<Vec<(f64, bool)>>,
 }
 
 /// A worker, as its run sees it.
@@ -77,7 +67,7 @@ impl Fleet {
         asked: Vec<String>,
         urls: Vec<String>,
     ) -> Self {
-        let slot = |(((agent, opened), asked), url): (((Agent, Opened), String), String)| {
+        let member = |(((agent, opened), asked), url): (((Agent, Opened), String), String)| {
             let facts = results::Agent {
                 name: agent.name.clone(),
                 fingerprint: agent.fingerprint.clone(),
@@ -90,16 +80,16 @@ impl Fleet {
                 late_ns: 0.0,
                 lost: None,
             };
-            Slot { agent: Some(agent), asked, facts }
+            Member { agent: Some(agent), asked, facts }
         };
-        let slots = agents.into_iter().zip(asked).zip(urls).map(slot).collect();
+        let members = agents.into_iter().zip(asked).zip(urls).map(member).collect();
         let (notes, apart_ns) = (RefCell::default(), Cell::new(0));
-        Self { slots: RefCell::new(slots), clock, began: Instant::now(), notes, apart_ns }
+        Self { members: RefCell::new(members), clock, began: Instant::now(), notes, apart_ns }
     }
 
     /// Adds what is known of the agents to the results.
     pub fn add_to(&self, results: &mut results::Results) {
-        results.agents = self.slots.borrow().iter().map(|slot| slot.facts.clone()).collect();
+        results.agents = self.members.borrow().iter().map(|member| member.facts.clone()).collect();
         let worst =
             results.agents.iter().map(|agent| agent.clock_uncertainty_ns).fold(0.0, f64::max);
         let apart = self.apart_ns.get() as f64;
@@ -126,7 +116,7 @@ impl Fleet {
     }
 
     /// Notes how a worker ended; what it measured, if it did.
-    fn take(&self, slot: &mut Slot, over: Over) -> Option<Result<Measured, Failure>> {
+    fn take(&self, member: &mut Member, over: Over) -> Option<Result<Measured, Failure>> {
         match over {
             Over::Measured(measured) => Some(Ok(*measured)),
             Over::Idle => None,
@@ -135,12 +125,12 @@ impl Fleet {
                 Some(Err(failure))
             }
             Over::Lost(why) => {
-                slot.agent = None;
+                member.agent = None;
                 let after = self.began.elapsed().as_secs();
-                let failure = lost(&slot.facts.name, &why);
+                let failure = lost(&member.facts.name, &why);
                 let text =
-                    format!("The agent {} was lost after {after} s: {why}.", slot.facts.name);
-                slot.facts.lost = Some(text.clone());
+                    format!("The agent {} was lost after {after} s: {why}.", member.facts.name);
+                member.facts.lost = Some(text.clone());
                 self.note(format!("{text} The others went on without it."));
                 Some(Err(failure))
             }
@@ -148,14 +138,16 @@ impl Fleet {
     }
 
     /// Notes when the machines began.
-    fn compare_starts(&self, slots: &mut [Slot], at_ns: i64, all: &[(u32, Measured)]) {
+    fn compare_starts(&self, members: &mut [Member], at_ns: i64, all: &[(u32, Measured)]) {
         let mut starts = Vec::new();
         for (number, measured) in all {
-            let slot = &mut slots[*number as usize];
-            let (Some(agent), Some(started)) = (&slot.agent, measured.started_ns) else { continue };
-            slot.facts.clock_uncertainty_ns =
-                slot.facts.clock_uncertainty_ns.max(agent.offset.uncertainty_ns as f64);
-            slot.facts.late_ns = slot
+            let member = &mut members[*number as usize];
+            let (Some(agent), Some(started)) = (&member.agent, measured.started_ns) else {
+                continue;
+            };
+            member.facts.clock_uncertainty_ns =
+                member.facts.clock_uncertainty_ns.max(agent.offset.uncertainty_ns as f64);
+            member.facts.late_ns = member
                 .facts
                 .late_ns
                 .max(started.saturating_sub(agent.offset.to_theirs(at_ns)) as f64);
@@ -168,14 +160,14 @@ impl Fleet {
 }
 
 /// Which of the first agents take part: all, or to fill the first that is there of each device.
-fn taking_part(slots: &[Slot], machines: usize, purpose: Purpose) -> Vec<usize> {
+fn taking_part(members: &[Member], machines: usize, purpose: Purpose) -> Vec<usize> {
     let there: Vec<usize> =
-        (0..machines.min(slots.len())).filter(|at| slots[*at].agent.is_some()).collect();
+        (0..machines.min(members.len())).filter(|at| members[*at].agent.is_some()).collect();
     let first = |at: &usize| {
         !there
             .iter()
             .take_while(|other| *other != at)
-            .any(|other| slots[*other].asked == slots[*at].asked)
+            .any(|other| members[*other].asked == members[*at].asked)
     };
     there.iter().copied().filter(|at| purpose == Purpose::Load || first(at)).collect()
 }
@@ -185,7 +177,7 @@ fn taking_part(slots: &[Slot], machines: usize, purpose: Purpose) -> Vec<usize> 
 fn conduct(
     workers: &mut [Worker],
     events: &Receiver<(usize, Event)>,
-    shared: &Shared<'_>,
+    shared: &SharedRun<'_>,
     at: impl FnOnce() -> i64,
     progress: &mut dyn FnMut(),
 ) -> Option<i64> {
@@ -230,23 +222,25 @@ impl Crew {
     /// still there.
     fn together(
         &self,
-        slots: &mut [Slot],
+        members: &mut [Member],
         chosen: &[usize],
-        shared: &Shared<'_>,
+        shared: &SharedRun<'_>,
         spec: &JobSpec,
         progress: &mut dyn FnMut(Progress),
     ) -> Ends {
         let (begun, clock) = (Instant::now(), self.fleet.clock);
-        let uncertainty =
-            slots.iter().filter_map(|slot| Some(slot.agent.as_ref()?.offset.uncertainty_ns)).max();
+        let uncertainty = members
+            .iter()
+            .filter_map(|member| Some(member.agent.as_ref()?.offset.uncertainty_ns))
+            .max();
         let lead =
             LEAD + Duration::from_nanos(uncertainty.unwrap_or(0).unsigned_abs()) * LEAD_TRIPS;
         let (give, events) = mpsc::channel();
         let (mut workers, mut started) = (Vec::new(), None);
         std::thread::scope(|scope| {
-            for (number, slot) in slots.iter_mut().enumerate() {
+            for (number, member) in members.iter_mut().enumerate() {
                 let give = give.clone();
-                let Some(agent) = &mut slot.agent else { continue };
+                let Some(agent) = &mut member.agent else { continue };
                 if !chosen.contains(&number) {
                     scope.spawn(move || idle(agent, shared));
                     continue;
@@ -285,18 +279,19 @@ impl Generator for Crew {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Report, Error> {
-        let mut slots = self.fleet.slots.borrow_mut();
-        let chosen = taking_part(&slots, self.machines, purpose);
+        let mut members = self.fleet.members.borrow_mut();
+        let chosen = taking_part(&members, self.machines, purpose);
         if chosen.is_empty() {
             let text = format!("none of the machines of {} is there any more", self.url);
             return Err(weft_block::Error::new(ErrorKind::Refused, text).into());
         }
-        let rates = Mutex::new(vec![(0.0, false); slots.len()]);
-        let shared = Shared { order: Order::of(spec), stop, over: AtomicBool::new(false), rates };
-        let (ends, started) = self.together(&mut slots, &chosen, &shared, spec, progress);
+        let rates = Mutex::new(vec![(0.0, false); members.len()]);
+        let shared =
+            SharedRun { order: Order::of(spec), stop, over: AtomicBool::new(false), rates };
+        let (ends, started) = self.together(&mut members, &chosen, &shared, spec, progress);
         let (mut all, mut failed) = (Vec::new(), None);
         for (number, over) in ends {
-            match self.fleet.take(&mut slots[number], over) {
+            match self.fleet.take(&mut members[number], over) {
                 Some(Ok(measured)) => {
                     all.push((u32::try_from(number).unwrap_or(u32::MAX), measured))
                 }
@@ -305,7 +300,7 @@ impl Generator for Crew {
             }
         }
         if let Some(at_ns) = started {
-            self.fleet.compare_starts(&mut slots, at_ns, &all);
+            self.fleet.compare_starts(&mut members, at_ns, &all);
         }
         if let (Some(failure), true) = (failed, all.is_empty()) {
             return Err(weft_block::Error::new(
@@ -322,17 +317,17 @@ impl Generator for Crew {
 
     fn names(&self) -> Vec<String> {
         self.fleet
-            .slots
+            .members
             .borrow()
             .iter()
             .take(self.machines)
-            .map(|slot| slot.facts.name.clone())
+            .map(|member| member.facts.name.clone())
             .collect()
     }
 }
 
 /// The progress of all together.
-fn seen(shared: &Shared<'_>, spec: &JobSpec, begun: Instant) -> Progress {
+fn seen(shared: &SharedRun<'_>, spec: &JobSpec, begun: Instant) -> Progress {
     let rates = shared.rates.lock().unwrap_or_else(PoisonError::into_inner);
     let measuring = rates.iter().any(|(_, measuring)| *measuring);
     let iops = rates.iter().map(|(iops, _)| iops).sum();

@@ -1,6 +1,6 @@
 //! The agent's certificate: made once, kept in the state directory, and known by its fingerprint.
 
-use super::proof::hex;
+use super::hex::hex;
 use crate::exit::Failure;
 use ring::digest;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};

@@ -3,7 +3,7 @@
 //! [`tls`] and [`identity`] have the agent's certificate and the connection's encryption, [`key`]
 //! and [`proof`] the shared key and how both ends prove that they have it, [`channel`] messages
 //! over that connection with their time limits. An agent is [`config`], [`server`], [`session`] and
-//! [`running`]; a study has [`address`], [`known`], [`connection`], [`fleet`] and [`work`].
+//! [`running`]; a study has [`address`], [`known_agents`], [`connection`], [`fleet`] and [`work`].
 //! Decision 27 has the reasons.
 
 pub mod address;
@@ -11,9 +11,10 @@ pub mod channel;
 pub mod config;
 pub mod connection;
 pub mod fleet;
+mod hex;
 pub mod identity;
 pub mod key;
-mod known;
+mod known_agents;
 mod proof;
 mod running;
 pub mod server;

@@ -5,6 +5,7 @@
 //! each end, so that a proof is worth nothing elsewhere; and as the roles differ, it cannot be sent
 //! back.
 
+use super::hex::{BYTES, hex, unhex};
 use super::key::Key;
 use ring::hmac;
 
@@ -13,9 +14,6 @@ const LABEL: &[u8] = b"EXPORTER-weft-agent-proof-1";
 
 /// Begins what is authenticated.
 const NAME: &[u8] = b"weft agent proof 1";
-
-/// Length of the exported value, and of a proof.
-const BYTES: usize = 32;
 
 /// An end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,23 +54,6 @@ impl Exported {
     pub fn is_proof(&self, key: &Key, role: Role, proof: &str) -> bool {
         unhex(proof).is_some_and(|proof| hmac::verify(key.hmac(), &self.text(role), &proof).is_ok())
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// As many bytes as a proof or a fingerprint has, from hexadecimal digits.
-pub fn unhex(text: &str) -> Option<[u8; BYTES]> {
-    let mut bytes = [0; BYTES];
-    if text.len() != 2 * BYTES || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

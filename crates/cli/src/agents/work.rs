@@ -2,12 +2,11 @@
 
 use super::channel::Lost;
 use super::connection::{Agent, failure};
-use super::fleet::Shared;
 use crate::exit::Failure;
 use crate::limits::{AGENT_OPEN_S, AGENT_SILENCE_S};
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 pub use weft_bench::agents::Order;
 use weft_bench::agents::{Answer, Measured, Request};
@@ -21,6 +20,16 @@ const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// The number of a question whose answer only says that the agent is there.
 const PING: u64 = 0;
+
+/// What all workers of a run share.
+pub struct SharedRun<'a> {
+    pub order: Order,
+    pub stop: &'a AtomicBool,
+    /// Everybody is done.
+    pub over: AtomicBool,
+    /// IOPS of each, and whether it measures already.
+    pub rates: Mutex<Vec<(f64, bool)>>,
+}
 
 /// What a worker tells its run.
 pub enum Event {
@@ -43,13 +52,13 @@ pub enum Over {
 }
 
 /// Why a worker ends before its result.
-enum End {
+enum NoResult {
     Lost(Lost),
     Refused(Answer),
     Stopped,
 }
 
-impl From<Lost> for End {
+impl From<Lost> for NoResult {
     fn from(lost: Lost) -> Self {
         Self::Lost(lost)
     }
@@ -69,7 +78,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Listens for a while; passes the user's wish to stop on, once.
-    fn step(&mut self, shared: &Shared<'_>, wait: Duration) -> Result<Option<Answer>, Lost> {
+    fn step(&mut self, shared: &SharedRun<'_>, wait: Duration) -> Result<Option<Answer>, Lost> {
         if shared.stop.load(Relaxed) && !self.stopped {
             self.stopped = true;
             self.agent.channel.send(&Request::Stop)?;
@@ -93,26 +102,26 @@ impl<'a> Talk<'a> {
 pub fn work(
     agent: &mut Agent,
     number: usize,
-    shared: &Shared<'_>,
+    shared: &SharedRun<'_>,
     ready: impl FnOnce(),
     start: &Receiver<Option<i64>>,
 ) -> Over {
     let name = agent.name.clone();
     match converse(agent, number, shared, ready, start) {
         Ok(measured) => Over::Measured(measured),
-        Err(End::Stopped) => Over::Idle,
-        Err(End::Refused(answer)) => Over::Refused(failure(&name, answer)),
-        Err(End::Lost(why)) => Over::Lost(why),
+        Err(NoResult::Stopped) => Over::Idle,
+        Err(NoResult::Refused(answer)) => Over::Refused(failure(&name, answer)),
+        Err(NoResult::Lost(why)) => Over::Lost(why),
     }
 }
 
 fn converse(
     agent: &mut Agent,
     number: usize,
-    shared: &Shared<'_>,
+    shared: &SharedRun<'_>,
     ready: impl FnOnce(),
     start: &Receiver<Option<i64>>,
-) -> Result<Box<Measured>, End> {
+) -> Result<Box<Measured>, NoResult> {
     agent.compare((AGENT_CLOCK_TRIPS / 8).max(1))?;
     agent.channel.send(&Request::Prepare { order: shared.order.clone() })?;
     let mut talk = Talk::new(agent);
@@ -120,7 +129,7 @@ fn converse(
     ready();
     let Some(at_ns) = word(&mut talk, shared, start)? else {
         talk.agent.channel.send(&Request::Stop)?;
-        return finish(&mut talk, number, shared).and(Err(End::Stopped));
+        return finish(&mut talk, number, shared).and(Err(NoResult::Stopped));
     };
     let at_ns = talk.agent.offset.to_theirs(at_ns);
     talk.agent.channel.send(&Request::Start { at_ns })?;
@@ -128,13 +137,13 @@ fn converse(
 }
 
 /// Until its jobs are connected.
-fn connect(talk: &mut Talk<'_>, shared: &Shared<'_>) -> Result<(), End> {
+fn connect(talk: &mut Talk<'_>, shared: &SharedRun<'_>) -> Result<(), NoResult> {
     let until = Instant::now() + Duration::from_secs(AGENT_OPEN_S);
     while Instant::now() < until {
         match talk.step(shared, STEP)? {
             Some(Answer::Ready) => return Ok(()),
-            Some(Answer::Ended { .. }) => return Err(End::Stopped),
-            Some(refused @ Answer::Refused { .. }) => return Err(End::Refused(refused)),
+            Some(Answer::Ended { .. }) => return Err(NoResult::Stopped),
+            Some(refused @ Answer::Refused { .. }) => return Err(NoResult::Refused(refused)),
             _ => {}
         }
     }
@@ -144,9 +153,9 @@ fn connect(talk: &mut Talk<'_>, shared: &Shared<'_>) -> Result<(), End> {
 /// Until the others are connected, too: the instant of the start, or none.
 fn word(
     talk: &mut Talk<'_>,
-    shared: &Shared<'_>,
+    shared: &SharedRun<'_>,
     start: &Receiver<Option<i64>>,
-) -> Result<Option<i64>, End> {
+) -> Result<Option<i64>, NoResult> {
     loop {
         match start.recv_timeout(STEP) {
             Ok(word) => return Ok(word),
@@ -155,15 +164,19 @@ fn word(
         }
         // What ends a run before its start was asked for, or is a failure.
         match talk.step(shared, Duration::from_millis(1))? {
-            Some(Answer::Ended { .. }) => return Err(End::Stopped),
-            Some(refused @ Answer::Refused { .. }) => return Err(End::Refused(refused)),
+            Some(Answer::Ended { .. }) => return Err(NoResult::Stopped),
+            Some(refused @ Answer::Refused { .. }) => return Err(NoResult::Refused(refused)),
             _ => {}
         }
     }
 }
 
 /// Until its result is there.
-fn finish(talk: &mut Talk<'_>, number: usize, shared: &Shared<'_>) -> Result<Box<Measured>, End> {
+fn finish(
+    talk: &mut Talk<'_>,
+    number: usize,
+    shared: &SharedRun<'_>,
+) -> Result<Box<Measured>, NoResult> {
     let run = shared.order.run.map(|run| {
         shared.order.ramp.saturating_add(run).saturating_add(Duration::from_secs(AGENT_OPEN_S))
     });
@@ -177,7 +190,7 @@ fn finish(talk: &mut Talk<'_>, number: usize, shared: &Shared<'_>) -> Result<Box
                     *rate = (if iops.is_finite() { iops } else { 0.0 }, measuring);
                 }
             }
-            Some(refused @ Answer::Refused { .. }) => return Err(End::Refused(refused)),
+            Some(refused @ Answer::Refused { .. }) => return Err(NoResult::Refused(refused)),
             _ => {}
         }
     }
@@ -186,7 +199,7 @@ fn finish(talk: &mut Talk<'_>, number: usize, shared: &Shared<'_>) -> Result<Box
 
 /// Keeps the connection to an agent that has nothing to do. One that goes meanwhile is missed when
 /// it is needed.
-pub fn idle(agent: &mut Agent, shared: &Shared<'_>) {
+pub fn idle(agent: &mut Agent, shared: &SharedRun<'_>) {
     let mut talk = Talk::new(agent);
     // The user's wish to stop is for those that run.
     talk.stopped = true;

@@ -1,9 +1,8 @@
 //! `weft completions` and `weft man`: shell completions and manual pages, generated from the
 //! definition of the command line.
 
-use crate::args::Cli;
 use crate::exit::Failure;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,18 +30,18 @@ pub struct ManArgs {
     directory: PathBuf,
 }
 
-/// Prints completions for a shell.
-pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+/// Prints completions of `program` for a shell.
+pub fn completions(args: &CompletionsArgs, mut program: Command) -> Result<(), Failure> {
     // The generator panics if it cannot write, as to a closed pipe.
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "weft", &mut text);
+    clap_complete::generate(args.shell, &mut program, "weft", &mut text);
     Ok(std::io::stdout().write_all(&text)?)
 }
 
-/// Writes the manual pages.
-pub fn man(args: &ManArgs) -> Result<(), Failure> {
+/// Writes the manual pages of `program`.
+pub fn man(args: &ManArgs, program: Command) -> Result<(), Failure> {
     let written = std::fs::create_dir_all(&args.directory)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.directory));
+        .and_then(|()| clap_mangen::generate_to(program, &args.directory));
     let failed =
         |e| Error::io(format!("cannot write manual pages to {}: {e}", args.directory.display()), e);
     Ok(written.map_err(failed)?)

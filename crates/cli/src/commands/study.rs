@@ -6,145 +6,29 @@ mod composed;
 mod fio;
 mod imported;
 mod lanes;
+mod options;
 mod publishing;
 mod serving;
 mod setup;
 
-use crate::agents::address::Address;
 use crate::agents::fleet::Fleet;
-use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use crate::progress::Bar;
-use clap::Args;
-use comparing::StudyCommand;
-use lanes::{Given, given};
-use publishing::Publishing;
+pub use options::StudyArgs;
 use serving::Cores;
 use setup::Setup;
 use std::io::Write;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_bench::results::Skipped;
 use weft_bench::study::{LaneSet, SetUp, StudyProgress, StudySpec, run as run_study};
-use weft_bench::suite::{Mode, Suite};
-use weft_bench::workload::duration;
+use weft_bench::suite::Suite;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_endpoint::limits::IN_CAPSULE_BYTES;
 use weft_endpoint::url::without_secret;
-
-/// Options of `weft study`.
-#[derive(Args, Debug)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "\
-Examples:
-  weft study
-      a RAM disk and a modelled flash device, each locally and over NVMe/TCP, in at most 80 seconds
-  weft study --quick
-      the same in at most 30 seconds, for a first look
-  weft study --suite patterns
-      the same devices under thirteen patterns, in three minutes
-  weft study --source file:/srv/disk.img,size=4GiB
-      a file; weft OVERWRITES ALL OF IT
-  weft study --lanes local,nvme+tcp,iscsi,nbd
-      the same device over three protocols
-  weft study --lanes flash,nvme+tcp,iscsi
-      a modelled flash device only: a read takes 80 us, a write 20 us
-  weft study --list-suites
-      the published comparisons that weft reproduces
-  weft study --suite null --quick
-      iSCSI and NVMe/TCP on a null device: 256 jobs at depth 1, in ten seconds
-  weft study --suite initiators --lane attached=/dev/nvme1n1
-      with a disk that the kernel attached as a further lane; weft OVERWRITES IT
-  weft study --suite null --lane weft=nbd://127.0.0.1/disk --lane fio=fio:nbd://127.0.0.1/disk
-      fio and weft bench on one device, in turn with the other lanes, and whether they agree
-  weft study --suite protocols --print >mine.toml; weft study --suite ./mine.toml
-      a suite of your own
-  weft study --suite null --import other=fio.json
-      with what fio measured elsewhere as a further lane
-  weft study --suite null --lanes nvme+tcp,nvme+rdma --address 10.0.0.1
-      RDMA against TCP, on the RDMA device that has this address
-  weft study compare before/results.json after/results.json
-      what changed in relation to bare TCP and the local device, and whether it is more than noise
-  weft study render results.json --output-dir report --also png
-      the report again, from the results of an earlier study
-  weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
-      an existing target; weft OVERWRITES ITS NAMESPACE
-  weft study --suite clients --agents rack1,rack2 --key-file agent.key nvme+tcp://array.example/nqn.2014-08.org.example:scratch
-      one and two client machines, each with weft agent, on one target; THEY OVERWRITE ITS NAMESPACE"
-)]
-pub struct StudyArgs {
-    #[command(subcommand)]
-    command: Option<StudyCommand>,
-    /// Shorter, with fewer rounds, for a first look
-    #[arg(long, conflicts_with = "full")]
-    quick: bool,
-    /// As long as in the published comparison, or longer
-    #[arg(long)]
-    full: bool,
-    /// Measurements to run: a suite of --list-suites, or the path of a file
-    #[arg(long, value_name = "NAME|FILE", default_value = Suite::USUAL)]
-    suite: String,
-    /// Show the suites that ship with weft, and exit
-    #[arg(long)]
-    list_suites: bool,
-    /// Print the suite's file, and exit
-    #[arg(long)]
-    print: bool,
-    /// Lanes of the suite, or protocols, measured in turn [default: all of the suite's; with
-    /// --source without flash]
-    #[arg(long, value_delimiter = ',', value_name = "LANES", conflicts_with = "target")]
-    lanes: Vec<String>,
-    /// A lane of your own: a URL, or a disk that another initiator attached, with fio: before it
-    /// measured by fio; weft overwrites it; may be repeated
-    #[arg(long = "lane", value_name = "NAME=URL", value_parser = given, conflicts_with = "target")]
-    given: Vec<Given>,
-    /// Results of fio (JSON), DISKSPD (XML) or vdbench (flatfile.html) as a lane; several files of
-    /// one name are its rounds
-    #[arg(long = "import", value_name = "NAME=FILE", value_parser = imported::named)]
-    imports: Vec<imported::Named>,
-    /// Device to measure; weft overwrites it [default: the suite's; of network ram:256MiB, of null
-    /// null:250GiB]
-    #[arg(long, conflicts_with = "target")]
-    source: Option<String>,
-    /// Address of this machine at which the lanes' targets listen; for nvme+rdma that of an RDMA
-    /// device [default: 127.0.0.1]
-    #[arg(long, value_name = "IP", conflicts_with = "target")]
-    address: Option<std::net::IpAddr>,
-    /// Existing target to measure, instead of weft's; weft overwrites the namespace
-    #[arg(long)]
-    target: Option<String>,
-    /// Overwrite also where a partition table, a file system or the like is recognised
-    #[arg(long)]
-    destroy_data: bool,
-    /// Machines with weft agent that put the load on instead of this one: HOST, HOST:PORT, or
-    /// either with @sha256:FINGERPRINT
-    #[arg(long, value_delimiter = ',', value_name = "AGENTS", value_parser = agents::agent,
-          conflicts_with_all = ["lanes", "given", "imports", "source", "address", "target"])]
-    agents: Vec<Address>,
-    /// Device that the agents open and overwrite, as their configuration lists it: one for all, or
-    /// one for each
-    #[arg(value_name = "URL", requires = "agents")]
-    urls: Vec<String>,
-    /// File with the key of the agents; otherwise WEFT_AGENT_KEY has it
-    #[arg(long, value_name = "FILE", requires = "agents")]
-    key_file: Option<PathBuf>,
-    /// Most time [default: the suite's; of network 80s, with --quick 30s; of null 45s, with --quick
-    /// 8s]
-    #[arg(long, alias = "budget", value_name = "TIME", value_parser = duration)]
-    time_budget: Option<Duration>,
-    /// Seed of the order in which the lanes take turns [default: the time]
-    #[arg(long)]
-    seed: Option<u64>,
-    #[command(flatten)]
-    publishing: Publishing,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
 
 /// Runs the study, prints the table and writes the report.
 pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
@@ -262,14 +146,6 @@ fn masked(arg: &str) -> String {
 }
 
 impl StudyArgs {
-    fn mode(&self) -> Mode {
-        match (self.quick, self.full) {
-            (true, _) => Mode::Quick,
-            (_, true) => Mode::Full,
-            _ => Mode::Usual,
-        }
-    }
-
     fn scene(&self, suite: &Suite, cores: &Cores, control: &Control) -> Result<Scene, Failure> {
         if !self.agents.is_empty() {
             let agents::Elsewheres { lanes, fleet } = agents::set_up(self, suite)?;

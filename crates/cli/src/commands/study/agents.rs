@@ -1,7 +1,7 @@
 //! A study whose load comes from other machines.
 
-use super::StudyArgs;
 use super::lanes::of_url;
+use super::options::StudyArgs;
 use super::serving::is_real;
 use crate::agents::address::Address;
 use crate::agents::connection::{Agent, Opened};
@@ -129,9 +129,4 @@ fn common<'a>(all: impl Iterator<Item = &'a Opened>) -> Geometry {
         common.max_transfer_bytes = common.max_transfer_bytes.min(opened.max_transfer_bytes);
     }
     Geometry { blocks: bytes / u64::from(common.block_bytes), ..common }
-}
-
-/// Reads one of `--agents`.
-pub fn agent(text: &str) -> Result<Address, String> {
-    Address::parse(text)
 }

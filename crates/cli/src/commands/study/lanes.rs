@@ -1,7 +1,7 @@
 //! Which lanes a study has: those of its suite, or those that the user names and gives.
 
-use super::StudyArgs;
 use super::fio;
+use super::options::{Given, StudyArgs};
 use super::serving::scheme;
 use crate::exit::Failure;
 use weft_bench::results::Skipped;
@@ -15,28 +15,6 @@ pub struct Chosen {
     pub url: Option<String>,
     /// Named by the user, who wants to know why it is not possible.
     pub asked: bool,
-}
-
-/// `NAME=URL`.
-#[derive(Clone, Debug)]
-pub struct Given {
-    name: String,
-    url: String,
-}
-
-/// Parses a value of `--lane`.
-pub fn given(text: &str) -> Result<Given, String> {
-    match text.split_once('=') {
-        Some((name, url))
-            if !name.is_empty() && !name.contains([' ', ',', ':', '/']) && !url.is_empty() =>
-        {
-            Ok(Given { name: name.to_owned(), url: url.to_owned() })
-        }
-        _ => {
-            Err("use NAME=URL, as in remote=nvme+tcp://HOST/NQN or attached=/dev/nvme1n1"
-                .to_owned())
-        }
-    }
 }
 
 /// The lanes, and those of the suite that are not possible here.

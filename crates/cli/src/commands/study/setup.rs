@@ -1,9 +1,9 @@
 //! What a study measures: its lanes, open, and the processes that serve them.
 
 use super::super::child::Spawned;
-use super::StudyArgs;
 use super::fio::{self, Fio};
 use super::lanes::{Chosen, choose};
+use super::options::StudyArgs;
 use super::serving::{Cores, ceiling, is_real, scheme, serve, unlocked, url_of};
 use crate::exit::Failure;
 use std::net::{IpAddr, Ipv4Addr};

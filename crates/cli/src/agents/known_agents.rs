@@ -11,9 +11,9 @@ const FILE: &str = "known-agents";
 
 /// The file.
 #[derive(Clone, Debug)]
-pub struct Known(PathBuf);
+pub struct KnownAgents(PathBuf);
 
-impl Known {
+impl KnownAgents {
     /// That of this user; none if there is no place for it.
     pub fn of_this_user() -> Option<Self> {
         weft_endpoint::identity::state_dir().map(|dir| Self(dir.join(FILE)))
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn the_first_fingerprint_is_kept() {
         let dir = std::env::temp_dir().join(format!("weft-known-agents-{}", std::process::id()));
-        let known = Known(dir.join("state").join(FILE));
+        let known = KnownAgents(dir.join("state").join(FILE));
         assert_eq!(known.fingerprint("a:1").unwrap(), None);
         known.keep("a:1", "sha256:00").unwrap();
         known.keep("a:11", "sha256:11").unwrap();
