@@ -10,6 +10,7 @@ mod cache;
 mod files;
 mod guest;
 mod head;
+mod host;
 mod image;
 mod kernel;
 mod libraries;
@@ -25,23 +26,20 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use crate::{debian, sh};
 use cache::Cache;
+use host::{host_ready, prepare};
 use plan::Plan;
 use vm::Machine;
 
 pub use plan::Options;
+pub use suite::CaseResult;
 pub use vm::Outcome;
-
-/// What the host needs besides Rust: qemu, what fills the guest, and what unpacks it.
-const HOST_PACKAGES: &[&str] =
-    &["qemu-system-x86", "busybox-static", "dash", "kmod", "xz-utils", "util-linux"];
 
 /// Arguments of `cargo xtask lab`.
 #[derive(Debug, Args)]
@@ -82,23 +80,10 @@ struct RunArgs {
     args: Vec<String>,
 }
 
-/// What became of one case.
-#[derive(Debug)]
-pub struct CaseResult {
-    /// The script's file name without `.sh`.
-    pub name: String,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// Everything that it wrote, standard output and standard error together.
-    pub output: Vec<u8>,
-    /// From its start to its end.
-    pub elapsed: Duration,
-}
-
 /// Does what `cargo xtask lab` was told; the exit code of `run` is that of the script.
 ///
 /// # Errors
-/// [`sh::Missing`] when this machine cannot run the lab; anything else is a fault of the lab
+/// [`crate::sh::Missing`] when this machine cannot run the lab; anything else is a fault of the lab
 /// itself or of what a script asks for.
 pub fn run(args: LabArgs) -> Result<ExitCode> {
     match args.command {
@@ -150,20 +135,6 @@ fn run_alone(
     let plan = Plan::new(&[script.to_owned()], options, args)?;
     let (outcome, _) = Machine::boot(&plan, &prepare(&plan)?)?.run(&plan.cases[0], sink)?;
     Ok(outcome)
-}
-
-/// Makes sure of everything on the host's side and builds the guest's image.
-fn prepare(plan: &Plan) -> Result<guest::Guest> {
-    host_ready()?;
-    guest::build(&Cache::open()?, plan)
-}
-
-/// Insists on a host that can run the lab.
-fn host_ready() -> Result<()> {
-    if !cfg!(target_arch = "x86_64") {
-        return Err(sh::Missing("the lab needs Debian on x86-64".into()).into());
-    }
-    debian::install(HOST_PACKAGES)
 }
 
 fn setup(refresh: bool) -> Result<ExitCode> {

@@ -9,17 +9,17 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use clap::Args;
 
 use super::{
-    CaseResult, Options, Outcome,
     guest::Guest,
-    plan::{self, Plan},
-    vm::Machine,
+    host::prepare,
+    plan::{self, Options, Plan},
+    vm::{Machine, Outcome},
 };
 use crate::{count::Count, sh, times};
 
@@ -44,6 +44,19 @@ pub(super) struct TestArgs {
     options: Options,
 }
 
+/// What became of one case.
+#[derive(Debug)]
+pub struct CaseResult {
+    /// The script's file name without `.sh`.
+    pub name: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Everything that it wrote, standard output and standard error together.
+    pub output: Vec<u8>,
+    /// From its start to its end.
+    pub elapsed: Duration,
+}
+
 pub(super) fn run(args: &TestArgs) -> Result<ExitCode> {
     let count = test_cases(&args.cases, args.jobs, &args.options)?;
     println!("{count}");
@@ -65,7 +78,7 @@ fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> Resu
     let mut count = Count::default();
     for group in plan::grouped(&cases)? {
         let plan = Plan::new(&group, options, &[])?;
-        count += work_through(&plan, &super::prepare(&plan)?, jobs)?;
+        count += work_through(&plan, &prepare(&plan)?, jobs)?;
     }
     Ok(count)
 }

@@ -10,7 +10,7 @@ mod verdict;
 
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::sh;
@@ -88,24 +88,4 @@ impl Drop for Busy {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Runs weft with these arguments.
-fn weft(args: &[&str]) -> Result<()> {
-    let program =
-        sh::target_dir().join("release").join(format!("weft{}", std::env::consts::EXE_SUFFIX));
-    ensure!(program.exists(), "{} is missing", program.display());
-    let ran = Command::new(&program)
-        .args(args)
-        .output()
-        .with_context(|| format!("cannot run {}", program.display()))?;
-    if !ran.status.success() {
-        bail!(
-            "`weft {}` ended with {}: {}",
-            args.join(" "),
-            ran.status,
-            String::from_utf8_lossy(&ran.stderr)
-        );
-    }
-    Ok(())
 }

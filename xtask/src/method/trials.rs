@@ -1,9 +1,12 @@
 //! The trials: studies of lanes of which it is known how they relate.
 
-use std::fs;
+use std::{fs, process::Command};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
+
+use super::record::Record;
+use crate::sh;
 
 /// A kind of study, and how many there are to be.
 pub(super) struct Trial {
@@ -119,7 +122,7 @@ impl Trial {
         let to = dir.path().join("report");
         let mut args =
             vec!["study".to_owned(), "--output-dir".to_owned(), to.display().to_string()];
-        let number = super::Record::open(self.name)?.studies.len();
+        let number = Record::open(self.name)?.studies.len();
         let (each, warm_up) = LENGTHS[number % LENGTHS.len()];
         let suite = match &self.lanes {
             Lanes::Default => None,
@@ -133,7 +136,7 @@ impl Trial {
             fs::write(&path, suite)?;
             args.extend(["--suite".to_owned(), path.display().to_string()]);
         }
-        super::weft(&args.iter().map(String::as_str).collect::<Vec<_>>())?;
+        weft(&args.iter().map(String::as_str).collect::<Vec<_>>())?;
         let text =
             fs::read_to_string(to.join("results.json")).context("the study left no results")?;
         let results: Value = serde_json::from_str(&text)?;
@@ -147,4 +150,24 @@ impl Trial {
             "relations": kept("relations"),
         }))
     }
+}
+
+/// Runs weft with these arguments.
+fn weft(args: &[&str]) -> Result<()> {
+    let program =
+        sh::target_dir().join("release").join(format!("weft{}", std::env::consts::EXE_SUFFIX));
+    ensure!(program.exists(), "{} is missing", program.display());
+    let ran = Command::new(&program)
+        .args(args)
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    if !ran.status.success() {
+        bail!(
+            "`weft {}` ended with {}: {}",
+            args.join(" "),
+            ran.status,
+            String::from_utf8_lossy(&ran.stderr)
+        );
+    }
+    Ok(())
 }

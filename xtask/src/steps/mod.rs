@@ -5,11 +5,12 @@
 
 pub mod plan;
 mod process;
+mod step;
 
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus},
+    process::ExitStatus,
     sync::Mutex,
     thread,
     time::{Duration, Instant},
@@ -25,31 +26,7 @@ use crate::{
 use plan::Known;
 use process::Ended;
 pub use process::run as run_program;
-
-/// A step: a program whose exit status is the result.
-pub struct Step {
-    /// Its name, also used for its log.
-    pub name: &'static str,
-    /// The program.
-    pub command: Command,
-    /// When it is ended and counted as failed.
-    pub limit: Duration,
-    /// What runs at the same time.
-    pub turn: Turn,
-}
-
-/// When a step runs. Each begins when those of its kind before it have ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// When all before it have ended, and before all behind it.
-    Alone,
-    /// Beside builds, and before them at the processors: it has tests, which wait for time to pass
-    /// and for each other's answers.
-    Tests,
-    /// Beside tests, to which it gives way: it keeps the processors busy, and nothing in it waits
-    /// for time to pass.
-    Builds,
-}
+pub use step::{Step, Turn};
 
 /// How a step ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -214,6 +191,8 @@ fn interrupted() {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     fn step(name: &'static str, turn: Turn) -> Step {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
-use super::{Step, Turn};
+use super::step::{Step, Turn};
 
 /// Seconds that each step takes where everything has to be built first, on two processors of 2026
 /// that do nothing else.

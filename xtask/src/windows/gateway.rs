@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::interop::Server;
+use super::server::Server;
 use crate::{
     debian,
     lab::{self, Outcome},

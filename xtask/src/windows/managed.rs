@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::interop::Server;
+use super::server::Server;
 
 /// Starts a server, and asks and changes it.
 pub(super) fn run(weft: &dyn Fn() -> Command, scratch: &Path) -> Result<()> {

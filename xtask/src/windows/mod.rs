@@ -6,28 +6,26 @@ mod cache;
 mod gateway;
 mod interop;
 mod managed;
+mod server;
 mod toolchain;
 mod wine;
 
 use std::{
-    env,
     ffi::OsString,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::ExitCode,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cache::Cache;
 use clap::Subcommand;
+use toolchain::{TARGET, cargo};
 
 use crate::{
     debian,
     sh::{self, Missing},
     times,
 };
-
-/// What is built for.
-const TARGET: &str = "x86_64-pc-windows-gnu";
 
 /// The chores of the Windows build.
 #[derive(Subcommand)]
@@ -110,31 +108,4 @@ fn setup(cache: &Cache) -> Result<()> {
 fn run_cargo(cache: &Cache, subcommand: &str, args: &[OsString]) -> Result<ExitCode> {
     setup(cache)?;
     sh::replace(cargo(cache, subcommand)?.args(args))
-}
-
-/// A cargo command that builds for Windows and runs what it built under Wine.
-fn cargo(cache: &Cache, subcommand: &str) -> Result<Command> {
-    let mut command = if subcommand == "clippy" {
-        let mut clippy = Command::new(cache.path("bin/cargo-clippy"));
-        clippy.arg("clippy").current_dir(sh::root());
-        clippy
-    } else {
-        sh::cargo(subcommand)
-    };
-    let this = env::current_exe().context("cannot find this program")?;
-    command
-        .args(["--target", TARGET, "--target-dir"])
-        .arg(target_dir())
-        .env("RUSTC", cache.path("bin/rustc"))
-        .env("RUSTDOC", cache.path("bin/rustdoc"))
-        .env(
-            "CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER",
-            format!("{} windows run", this.display()),
-        );
-    Ok(command)
-}
-
-/// Where Windows builds go, apart from this machine's own because the compiler differs.
-fn target_dir() -> PathBuf {
-    sh::target_dir().join("windows")
 }

@@ -6,12 +6,19 @@
 //! is then compiled once and put where that compiler looks for it, which makes every later build an
 //! ordinary one.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result};
 
-use super::{TARGET, cache::Cache};
+use super::cache::Cache;
 use crate::{debian, sh};
+
+/// What is built for.
+pub const TARGET: &str = "x86_64-pc-windows-gnu";
 
 /// What Debian's compiler is linked against.
 const LIBRARIES: [&str; 8] =
@@ -111,4 +118,31 @@ fn remove(path: &Path) -> Result<()> {
         fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))?;
     }
     Ok(())
+}
+
+/// A cargo command that builds for Windows and runs what it built under Wine.
+pub fn cargo(cache: &Cache, subcommand: &str) -> Result<Command> {
+    let mut command = if subcommand == "clippy" {
+        let mut clippy = Command::new(cache.path("bin/cargo-clippy"));
+        clippy.arg("clippy").current_dir(sh::root());
+        clippy
+    } else {
+        sh::cargo(subcommand)
+    };
+    let this = env::current_exe().context("cannot find this program")?;
+    command
+        .args(["--target", TARGET, "--target-dir"])
+        .arg(target_dir())
+        .env("RUSTC", cache.path("bin/rustc"))
+        .env("RUSTDOC", cache.path("bin/rustdoc"))
+        .env(
+            "CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER",
+            format!("{} windows run", this.display()),
+        );
+    Ok(command)
+}
+
+/// Where Windows builds go, apart from this machine's own because the compiler differs.
+pub fn target_dir() -> PathBuf {
+    sh::target_dir().join("windows")
 }
