@@ -168,10 +168,10 @@ impl Scene {
                     self.target.placed(tag);
                 }
                 Work::Read { tag, offset, bytes, .. } => {
-                    drop(self.layer.memory_mut(tag, offset, bytes))
+                    self.layer.memory_mut(tag, offset, bytes);
                 }
                 Work::Write { tag, offset, bytes, .. } => {
-                    drop(self.layer.memory(tag, offset, bytes))
+                    self.layer.memory(tag, offset, bytes);
                 }
                 Work::Send { tag, .. } => drop(Cqe::decode(&self.target.capsule(tag))),
                 Work::Destroy => self.destroy(),
