@@ -267,6 +267,23 @@ pub const RESERVATION_THREADS_MAX: usize = 16;
 /// wait for the cluster alone, never for another gateway.
 pub const RESERVATION_READERS_MAX: usize = 4;
 
+/// Queues of a disk of this system by ublk; more loops than these serve none of it.
+pub const UBLK_QUEUES_MAX: usize = 64;
+
+/// Milliseconds after which a request of such a disk is tried again that got no memory, or whose
+/// data could not be reached.
+pub const UBLK_RETRY_MS: u64 = 10;
+
+/// Times that a queue of such a disk submits and reaps in one turn of its loop.
+pub const UBLK_TURNS: usize = 4;
+
+/// Seconds that a process waits for a disk that it takes over, until the kernel has seen that the
+/// one before has ended. Then it gives up.
+pub const UBLK_OPEN_S: u64 = 10;
+
+/// Seconds that the end of a disk waits for its queues. Then the disk goes with the process.
+pub const UBLK_CLOSE_S: u64 = 5;
+
 const _: () = assert!(
     weft_proto::limits::CONTROLLERS_MAX as usize >= CONNECTIONS_MAX,
     "connections run out first: they are shared fairly"

@@ -4,6 +4,7 @@
 //! * [`stream`]: traits for sockets; [`tcp`] and `unix` are the real ones, [`sim`] the simulated
 //!   one; [`tls`] encrypts any of them.
 //! * [`accept`], [`connect`]: accepting and opening connections.
+//! * `ublk`: disks of Linux that this process serves.
 //! * [`rdma`]: queue pairs, which move messages and memory.
 //! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
@@ -37,6 +38,8 @@ mod sync;
 pub mod tcp;
 pub mod time;
 pub mod tls;
+#[cfg(target_os = "linux")]
+pub mod ublk;
 #[cfg(unix)]
 pub mod unix;
 

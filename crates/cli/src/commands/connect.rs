@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use uuid::Uuid;
 use weft_block::ErrorKind;
-use weft_endpoint::url::ISCSI_PORT;
+use weft_endpoint::url::{ISCSI_PORT, UBLK};
 use weft_endpoint::{ConnectOptions, Control};
 use weft_server::attach::entries::{Entry, Runtime, create};
 use weft_server::attach::plan::{CHAP_USER, Line, Protocol, Served, System};
@@ -27,6 +27,8 @@ Examples:
       attach the first namespace, through open-iscsi or nbd-client, whichever is installed
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as iscsi
       attach it through the iSCSI initiator of this system
+  weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as ublk
+      make it a disk of Linux without another program
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as nbd --serve-only
       serve it on a Unix socket for QEMU and other NBD clients; `weft list` prints the URL
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as iscsi --print
@@ -73,6 +75,8 @@ enum As {
     Iscsi,
     /// nbd-client and the kernel's nbd on Linux; another NBD client elsewhere.
     Nbd,
+    /// The ublk driver of Linux (6.5 and newer), without another program.
+    Ublk,
 }
 
 /// Attaches a device.
@@ -112,6 +116,7 @@ impl ConnectCommand {
         match self.protocol {
             Some(As::Iscsi) => Ok(Protocol::Iscsi),
             Some(As::Nbd) => Ok(Protocol::Nbd),
+            Some(As::Ublk) => Ok(Protocol::Ublk),
             None => Protocol::of(System::here(), self.serve_only, run::is_installed).ok_or_else(|| {
                 let text =
                     "this system has neither iscsiadm (open-iscsi) nor nbd-client; install one of them, or use --serve-only";
@@ -123,6 +128,12 @@ impl ConnectCommand {
     /// Rejects early what this system cannot attach.
     fn check_system(&self, protocol: Protocol) -> Result<(), Failure> {
         let why = match (self.serve_only, protocol, System::here()) {
+            (true, Protocol::Ublk, _) => {
+                "a disk by ublk is attached as soon as it is served; leave out --serve-only"
+            }
+            (_, Protocol::Ublk, System::Windows | System::Other) => {
+                "ublk is a driver of Linux; use --as iscsi or --as nbd"
+            }
             (true, ..) | (_, _, System::Linux) | (_, Protocol::Iscsi, System::Windows) => {
                 return Ok(());
             }
@@ -168,6 +179,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
         Protocol::Nbd => {
             Served::Nbd { socket: place("sock"), device: "/dev/nbd0".into(), block_bytes: None }
         }
+        Protocol::Ublk => Served::Ublk,
     };
     let listen = match &served {
         Served::Iscsi { iqn, port, secret, target_secret } => {
@@ -179,6 +191,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
             format!("iscsi://127.0.0.1:{port} --iqn {iqn} {initiator} {target}")
         }
         Served::Nbd { socket, .. } => format!("nbd+unix:///?socket={}", socket.display()),
+        Served::Ublk => UBLK.to_owned(),
     };
     for line in served.prepare(System::here()) {
         writeln!(out, "{line}")?;
@@ -291,6 +304,9 @@ fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry
     }
     if entry.protocol == "nbd" {
         entry.device = run::free_nbd()?;
+    }
+    if entry.protocol == "ublk" {
+        entry.device.clone_from(&entry.served);
     }
     run::run_all(&served_by(runtime, &entry).attach(system))?;
     if entry.protocol == "iscsi" {

@@ -9,7 +9,7 @@ pub struct ConnectedHost {
     /// How it came.
     pub protocol: HostProtocol,
     /// NVMe: the host's NQN, or its identifier if it gave none; iSCSI: the initiator's name; NBD:
-    /// the client's address, as it has no name; in this process: the NQN given.
+    /// the client's address, as it has no name; in this system: the NQN that the host has.
     pub name: String,
     /// What it is connected to.
     pub subsystem: Nqn,
@@ -28,6 +28,8 @@ pub enum HostProtocol {
     Nbd,
     /// None: a caller in the serving process.
     InProcess,
+    /// None: this system, by its ublk driver.
+    Ublk,
 }
 
 impl HostProtocol {
@@ -38,6 +40,7 @@ impl HostProtocol {
             Self::Iscsi => "iscsi",
             Self::Nbd => "nbd",
             Self::InProcess => "in-process",
+            Self::Ublk => "ublk",
         }
     }
 }

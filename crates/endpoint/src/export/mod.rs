@@ -1,6 +1,6 @@
 //! Targets: serve block devices to other hosts. One directory per protocol; none imports a source.
 //!
-//! [`start`] listens at URLs of any protocol. [`in_process`] has no network. The code shared by all protocols is next to their
+//! [`start`] listens at URLs of any protocol. [`in_process`] and `ublk` have no network. The code shared by all protocols is next to their
 //! directories: listening, assigning connections to loops, counting them, the queues of devices,
 //! mailboxes, and the orderly end.
 
@@ -25,6 +25,8 @@ mod running;
 pub(crate) mod seats;
 mod serving;
 mod shares;
+#[cfg(target_os = "linux")]
+mod ublk;
 
 pub use hosts::{ConnectedHost, HostProtocol};
 pub use running::{Export, ExportConfig, ListeningExport, stop_all};

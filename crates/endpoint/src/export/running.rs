@@ -51,6 +51,11 @@ pub trait Export: Send + Sync {
 
     /// Closes every connection as soon as no device holds any of its operations. Does not wait.
     fn close(&self);
+
+    /// What went wrong at its end, once.
+    fn fault(&self) -> Option<Error> {
+        None
+    }
 }
 
 /// An export that hosts reach at URLs.
@@ -83,7 +88,9 @@ pub fn stop_all(exports: &[&dyn Export], devices: &[Arc<dyn BlockDevice>]) -> Re
         let flushed = Disk::on(Arc::clone(device))?.flush_within(Duration::from_secs(DRAIN_S));
         flushed.map_err(|e| e.of(device.url()))
     };
-    devices.map(flush).collect::<Vec<_>>().into_iter().collect()
+    let flushed: Vec<_> = devices.map(flush).collect();
+    let faults = exports.iter().filter_map(|export| export.fault()).map(Err);
+    flushed.into_iter().chain(faults).collect()
 }
 
 fn wait(limit: Duration, until: impl Fn() -> bool) {

@@ -3,10 +3,14 @@
 
 use super::hosts::ConnectedHost;
 use super::running::{Export, ExportConfig, ListeningExport, stop_all};
+#[cfg(target_os = "linux")]
+use super::ublk;
 use super::{iscsi, nbd, nvme};
 use crate::inventory::{Inventory, InventoryBuilder, InventoryError};
 use crate::lock::lock;
 use crate::tls::TlsFiles;
+#[cfg(target_os = "linux")]
+use crate::url::UBLK;
 use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_SCHEMES};
 use std::net::SocketAddr;
@@ -30,11 +34,13 @@ struct Protocol {
 type Start =
     fn(config: &ExportConfig, loops: &[RemoteLoop]) -> Result<Box<dyn ListeningExport>, Error>;
 
-/// All protocols with a network.
-const PROTOCOLS: [Protocol; 3] = [
+/// All protocols that are listened to: those with a network, and disks of this system.
+const PROTOCOLS: &[Protocol] = &[
     Protocol { schemes: &NVME_SCHEMES, check: nvme::check, place: nvme::place, start: nvme::start },
     Protocol { schemes: &[ISCSI], check: iscsi::check, place: iscsi::place, start: iscsi::start },
     Protocol { schemes: &NBD_SCHEMES, check: nbd::check, place: nbd::place, start: nbd::start },
+    #[cfg(target_os = "linux")]
+    Protocol { schemes: &[UBLK], check: ublk::check, place: ublk::place, start: ublk::start },
 ];
 
 /// The protocol of a URL.

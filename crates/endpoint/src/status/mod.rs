@@ -10,3 +10,5 @@ pub(crate) mod nvme;
 pub(crate) mod scsi;
 #[cfg(test)]
 mod tests;
+#[cfg(target_os = "linux")]
+pub(crate) mod ublk;

@@ -21,7 +21,7 @@ pub struct Entry {
     pub name: String,
     /// The source.
     pub url: String,
-    /// Protocol: `iscsi` or `nbd`.
+    /// Protocol: `iscsi`, `nbd` or `ublk`.
     pub protocol: String,
     /// The address or socket at which it is served.
     pub served: String,

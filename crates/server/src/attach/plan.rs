@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// CHAP user name of the initiators of `weft connect`.
 pub const CHAP_USER: &str = "weft";
 
+/// The module of the ublk driver.
+pub const UBLK_MODULE: &str = "ublk_drv";
+
 /// The protocol between weft and the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -13,6 +16,8 @@ pub enum Protocol {
     Iscsi,
     /// nbd-client and the kernel's nbd on Linux; another NBD client elsewhere.
     Nbd,
+    /// The ublk driver of Linux: the disk is there as soon as it is served.
+    Ublk,
 }
 
 impl fmt::Display for Protocol {
@@ -20,6 +25,7 @@ impl fmt::Display for Protocol {
         f.write_str(match self {
             Self::Iscsi => "iscsi",
             Self::Nbd => "nbd",
+            Self::Ublk => "ublk",
         })
     }
 }
@@ -153,6 +159,8 @@ pub enum Served {
         /// Bytes of a block, where they are known.
         block_bytes: Option<u32>,
     },
+    /// A disk by the ublk driver of Linux, which needs no command.
+    Ublk,
 }
 
 impl Served {
@@ -231,9 +239,14 @@ impl Served {
         }
     }
 
-    /// The commands that create the secrets for [`Served::attach`]; none if no secret is needed.
+    /// The commands that make ready for it: those that create the secrets for [`Served::attach`], or
+    /// load the driver.
     pub fn prepare(&self, system: System) -> Vec<Line> {
-        let Self::Iscsi { secret, target_secret, .. } = self else { return Vec::new() };
+        let (secret, target_secret) = match self {
+            Self::Iscsi { secret, target_secret, .. } => (secret, target_secret),
+            Self::Ublk => return vec![Line::new(&["modprobe", UBLK_MODULE])],
+            Self::Nbd { .. } => return Vec::new(),
+        };
         let create = |file: &PathBuf| {
             let file = file.display().to_string();
             if system == System::Windows {

@@ -60,10 +60,15 @@ pub fn is_installed(program: &str) -> bool {
         .any(|directory| directory.join(program).is_file())
 }
 
+/// Loads a module of Linux, if that can be; its driver may also be built in, or there already.
+pub fn load(module: &str) {
+    let _ = programs::system("modprobe").arg(module).stdin(Stdio::null()).output();
+}
+
 /// An unused `/dev/nbdN`.
 pub fn free_nbd() -> Result<String, Error> {
     // Without the module there is none; but the driver may be built in.
-    let _ = programs::system("modprobe").arg("nbd").stdin(Stdio::null()).output();
+    load("nbd");
     for n in 0..256 {
         let place = Path::new("/sys/block").join(format!("nbd{n}"));
         if !place.exists() {

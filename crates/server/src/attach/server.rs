@@ -2,7 +2,8 @@
 //! when told to.
 
 use super::entries::{Entry, Held, Runtime, create};
-use super::plan::{CHAP_USER, Protocol, Served};
+use super::plan::{CHAP_USER, Protocol, Served, UBLK_MODULE};
+use super::run;
 use crate::sources::{LOOK, lost};
 use std::io::Write;
 use std::path::Path;
@@ -16,6 +17,7 @@ use weft_endpoint::identity::subsystem_nqn;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::source::discovered;
+use weft_endpoint::url::UBLK;
 use weft_endpoint::{ConnectOptions, TlsFiles};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
@@ -50,6 +52,7 @@ impl Plan {
                 format!("nbd+unix:///?socket={}", runtime.socket(&self.name).display())
             }
             Protocol::Nbd => format!("nbd://127.0.0.1:{}", self.port),
+            Protocol::Ublk => UBLK.to_owned(),
         }
     }
 
@@ -100,6 +103,9 @@ impl Plan {
             // A socket left behind by a killed server; no process listens on it, because we hold
             // the lock.
             let _ = std::fs::remove_file(runtime.socket(&self.name));
+        }
+        if self.protocol == Protocol::Ublk {
+            run::load(UBLK_MODULE);
         }
         let exports = export::start(config, &[self.listen(runtime)], loops.remotes())?;
         #[cfg(unix)]
@@ -183,7 +189,9 @@ fn port_of(url: &str) -> u16 {
 
 /// What an entry serves, as input for the commands that attach it.
 pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
-    if entry.protocol == "iscsi" {
+    if entry.protocol == "ublk" {
+        Served::Ublk
+    } else if entry.protocol == "iscsi" {
         let (secret, target_secret) =
             (runtime.secret(&entry.name), runtime.target_secret(&entry.name));
         Served::Iscsi { iqn: entry.iqn.clone(), port: entry.port, secret, target_secret }

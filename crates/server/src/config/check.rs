@@ -15,7 +15,7 @@ use std::path::Path;
 use weft_block::AccessState;
 use weft_endpoint::TlsFiles;
 use weft_endpoint::export::iscsi::Settings;
-use weft_endpoint::url::NVME_TCP;
+use weft_endpoint::url::{NVME_TCP, is_listen_url};
 
 /// What the tables ask for. It is of use only if nothing was found.
 pub fn check(
@@ -157,7 +157,7 @@ fn listen(urls: &[Text], tls: &TlsFiles, finder: &mut Finder<'_>) -> Vec<String>
     let mut all = Vec::new();
     for url in urls {
         let full =
-            if url.contains("://") { url.to_string() } else { format!("{NVME_TCP}{}", **url) };
+            if is_listen_url(url) { url.to_string() } else { format!("{NVME_TCP}{}", **url) };
         if !seen.insert(full.clone()) {
             finder.add(url.place(), format!("\"{full}\" is given twice: remove one of them"));
         }

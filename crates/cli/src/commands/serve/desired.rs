@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use weft_block::ErrorKind;
 use weft_endpoint::identity::subsystem_nqn;
 use weft_endpoint::loops::LoopsConfig;
-use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT};
+use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT, is_listen_url};
 use weft_io::listening::Listening;
 use weft_proto::nvme::types::Nsid;
 use weft_server::config::desired::{
@@ -115,7 +115,7 @@ impl ServeArgs {
         }
         // ADDR:PORT without a scheme means NVMe/TCP.
         let url = |place: &String| {
-            if place.contains("://") { place.clone() } else { format!("{NVME_TCP}{place}") }
+            if is_listen_url(place) { place.clone() } else { format!("{NVME_TCP}{place}") }
         };
         self.listen.iter().map(url).collect()
     }

@@ -1,0 +1,157 @@
+//! The export to this system: disks of Linux by the kernel's ublk driver, `/dev/ublkbN`.
+//!
+//! * `url`: which disk a URL asks for.
+//! * `start`: how one begins, and how one is taken over whose process has ended.
+//! * `disk`: what is done to it while it is there, and its end.
+//! * `server`: the driver of one of its queues.
+//! * `record`: what is kept for the process that takes it over.
+//!
+//! To the inventory, this system is a host like any other, under the name that it has as a host of
+//! NVMe.
+
+mod disk;
+mod record;
+mod server;
+mod start;
+mod url;
+
+use super::hosts::{ConnectedHost, HostProtocol};
+use super::local::hosts::LocalHosts;
+use super::running::{Export, ExportConfig, ListeningExport};
+use crate::lock::lock;
+use crate::tls::TlsFiles;
+use disk::{Disk, Job};
+use start::Start;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use weft_block::Error;
+use weft_io::RemoteLoop;
+
+/// The running export.
+struct Ublk {
+    hosts: Arc<LocalHosts>,
+    loops: Vec<RemoteLoop>,
+    disks: Mutex<Vec<Arc<Disk>>>,
+    ends: Arc<Ends>,
+}
+
+/// Disks that are about to end, and what went wrong.
+#[derive(Default)]
+struct Ends {
+    pending: AtomicUsize,
+    faults: Mutex<Vec<Error>>,
+}
+
+/// Checks the text of a URL.
+pub(super) fn check(url: &str) -> Result<(), Error> {
+    url::UblkUrl::parse(url).map(drop)
+}
+
+/// A disk has no address in the network.
+pub(super) fn place(url: &str, _: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
+    check(url).map(|()| None)
+}
+
+/// Starts an export that has no disk yet.
+pub(super) fn start(
+    config: &ExportConfig,
+    loops: &[RemoteLoop],
+) -> Result<Box<dyn ListeningExport>, Error> {
+    let hosts = LocalHosts::start(HostProtocol::Ublk, &config.inventory);
+    let (disks, ends) = (Mutex::default(), Arc::default());
+    Ok(Box::new(Ublk { hosts, loops: loops.to_vec(), disks, ends }))
+}
+
+impl Ublk {
+    fn disks(&self) -> Vec<Arc<Disk>> {
+        let mut disks = lock(&self.disks);
+        disks.retain(|disk| !disk.is_gone());
+        disks.clone()
+    }
+
+    /// Ends disks; when the last has ended, `then` is called.
+    fn end(&self, disks: Vec<Arc<Disk>>, then: impl Fn() + Clone + Send + 'static) {
+        self.ends.pending.fetch_add(disks.len(), Ordering::AcqRel);
+        if disks.is_empty() {
+            then();
+        }
+        for disk in disks {
+            let (ends, then) = (Arc::clone(&self.ends), then.clone());
+            disk.work_on(Job::End(Box::new(move |ended| {
+                lock(&ends.faults).extend(ended.err());
+                if ends.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    then();
+                }
+            })));
+        }
+    }
+}
+
+impl Export for Ublk {
+    fn hosts(&self) -> Vec<ConnectedHost> {
+        self.hosts.connected()
+    }
+
+    fn connections(&self) -> usize {
+        self.ends.pending.load(Ordering::Acquire) + self.hosts.members.open()
+    }
+
+    /// Disks end while they are served: what the system has not written yet is written.
+    fn drain(&self) {
+        let disks = core::mem::take(&mut *lock(&self.disks));
+        let hosts = Arc::clone(&self.hosts);
+        self.end(disks, move || hosts.members.drain());
+    }
+
+    fn draining(&self) -> usize {
+        self.ends.pending.load(Ordering::Acquire) + self.hosts.members.serving()
+    }
+
+    fn close(&self) {
+        self.hosts.members.stop();
+    }
+
+    fn fault(&self) -> Option<Error> {
+        lock(&self.ends.faults).pop()
+    }
+}
+
+impl ListeningExport for Ublk {
+    fn listen(&self, url: &str) -> Result<(), Error> {
+        let control = start::control()?;
+        let start = Start { control: &control, hosts: &self.hosts, loops: &self.loops };
+        let disk = start.disk(url)?;
+        lock(&self.disks).push(disk);
+        Ok(())
+    }
+
+    fn unlisten(&self, url: &str) -> bool {
+        let mut disks = lock(&self.disks);
+        let Some(at) = disks.iter().position(|disk| disk.url == url) else { return false };
+        let disk = disks.swap_remove(at);
+        drop(disks);
+        self.end(vec![disk], || ());
+        true
+    }
+
+    fn urls(&self) -> Vec<String> {
+        self.disks().iter().map(|disk| disk.path()).collect()
+    }
+
+    fn attach_hint(&self) -> Option<(&'static str, String)> {
+        None
+    }
+}
+
+impl Drop for Ublk {
+    /// A server that did not start takes its disks away.
+    fn drop(&mut self) {
+        let disks = core::mem::take(&mut *lock(&self.disks));
+        for disk in disks.iter().filter(|disk| !disk.is_gone()) {
+            if let Err(e) = disk.remove_after(|| ()) {
+                tracing::warn!("{e}");
+            }
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! How a disk begins: a new one of the kernel, or one whose process has ended.
+
+use super::disk::Disk;
+use super::record::Record;
+use super::server::Server;
+use super::url::UblkUrl;
+use crate::export::local::hosts::{LocalHosts, Opened, View};
+use crate::identity::HostIdentity;
+use crate::limits::{POOL_PARTS, TRANSFER_BYTES_MAX, UBLK_OPEN_S, UBLK_QUEUES_MAX};
+use crate::loops::ask;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+use weft_block::{Error, ErrorKind};
+use weft_io::RemoteLoop;
+use weft_io::ublk::{Attributes, Control, DEPTH, Device, Info, Parameters, State, flag};
+
+/// The longest discard and write of zeroes, sectors: 1 GiB.
+const RANGE_SECTORS: u32 = 1 << 21;
+
+/// The largest block that the kernel's disks have everywhere.
+const BLOCK_BYTES_MAX: u32 = 4096;
+
+/// Pause before something is tried again that the kernel is not ready for.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What a disk is made from.
+pub(super) struct Start<'a> {
+    pub control: &'a Arc<Control>,
+    pub hosts: &'a Arc<LocalHosts>,
+    pub loops: &'a [RemoteLoop],
+}
+
+/// The driver's control device.
+pub(super) fn control() -> Result<Arc<Control>, Error> {
+    let opened = Control::open().map(Arc::new);
+    opened.map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => Error::new(
+            ErrorKind::Unsupported,
+            "this system has no ublk driver at present, so weft cannot make a disk of it: `modprobe ublk_drv` loads it (Linux 6.5 and newer)",
+        ),
+        io::ErrorKind::PermissionDenied => Error::new(
+            ErrorKind::PermissionDenied,
+            "no permission for /dev/ublk-control: run weft as root, or let a udev rule give that device to this user",
+        ),
+        _ => Error::io(format!("cannot use the ublk driver of this system: {e}"), e),
+    })
+}
+
+impl Start<'_> {
+    /// Makes the disk that a URL asks for.
+    pub fn disk(&self, url: &str) -> Result<Arc<Disk>, Error> {
+        let asked = UblkUrl::parse(url)?;
+        let opened = Arc::new(self.find(&asked)?);
+        let gone = || Error::new(ErrorKind::NotFound, "the namespace has just been removed");
+        let view = opened.view(&self.hosts.inventory.now()).ok_or_else(gone)?;
+        let label = label(&view);
+        let block_bytes = view.geometry.block_bytes;
+        if block_bytes > BLOCK_BYTES_MAX {
+            let text = format!(
+                "{url}: the namespace has blocks of {block_bytes} bytes, and a disk of Linux by ublk has at most {BLOCK_BYTES_MAX}"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        match self.left_behind(asked.number, label)? {
+            Some(info) => self.take_over(url, &opened, &view, &info),
+            None => self.make(url, &opened, &view, (asked.number, label)),
+        }
+    }
+
+    fn find(&self, asked: &UblkUrl) -> Result<Opened, Error> {
+        let now = self.hosts.inventory.now();
+        let none = || Error::new(ErrorKind::NotFound, "there is no namespace to make a disk of");
+        let first = || now.subsystems().iter().find(|it| it.namespaces().next().is_some());
+        let nqn = match &asked.nqn {
+            Some(nqn) => nqn.clone(),
+            None => first().ok_or_else(none)?.nqn.clone(),
+        };
+        let first = || Some(now.subsystem(&nqn)?.namespaces().next()?.nsid);
+        let nsid = asked.nsid.or_else(first).ok_or_else(none)?;
+        self.hosts.find(HostIdentity::of_this_host()?, &nqn, nsid)
+    }
+
+    /// A disk of this data whose process has ended, under this number or any.
+    fn left_behind(&self, number: Option<u32>, label: u64) -> Result<Option<Info>, Error> {
+        let Some(number) = number else {
+            let known = present().into_iter().filter_map(|number| self.control.info(number).ok());
+            let mut waiting = known.filter(|info| info.label == label && !is_alive(info.process));
+            return waiting.next().map(|info| self.quiesced(&info)).transpose();
+        };
+        let Ok(info) = self.control.info(number) else { return Ok(None) };
+        let in_use = |why: String| {
+            let text = format!("/dev/ublkb{number} {why}; choose another number, or ublk: for any");
+            Error::new(ErrorKind::InUse, text)
+        };
+        if info.state == State::Live && is_alive(info.process) {
+            return Err(in_use(format!("is served by process {}", info.process)));
+        }
+        if info.label != label {
+            return Err(in_use("is there, and has other data".to_owned()));
+        }
+        self.quiesced(&info).map(Some)
+    }
+
+    /// Waits until the kernel has seen that the process of a disk has ended.
+    fn quiesced(&self, info: &Info) -> Result<Info, Error> {
+        let until = Instant::now() + Duration::from_secs(UBLK_OPEN_S);
+        loop {
+            let now = self.control.info(info.device).map_err(|e| failed("look at", info, e))?;
+            match now.state {
+                State::Quiesced | State::FailIo => return Ok(now),
+                State::Live if Instant::now() < until => std::thread::sleep(PAUSE),
+                state => {
+                    let text = format!(
+                        "/dev/ublkb{} cannot be taken over: it is {state:?} and waits for no process",
+                        info.device
+                    );
+                    return Err(Error::new(ErrorKind::InUse, text));
+                }
+            }
+        }
+    }
+
+    fn make(
+        &self,
+        url: &str,
+        opened: &Arc<Opened>,
+        view: &View,
+        (number, label): (Option<u32>, u64),
+    ) -> Result<Arc<Disk>, Error> {
+        let request_bytes = self.request_bytes(view)?;
+        let wanted = Info {
+            device: number.unwrap_or(u32::MAX),
+            queues: self.loops.len().clamp(1, UBLK_QUEUES_MAX) as u16,
+            depth: DEPTH,
+            state: State::Dead,
+            request_bytes,
+            flags: flags(self.control.features()),
+            process: std::process::id() as i32,
+            label,
+        };
+        let made = self.control.add(&wanted).map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied => Error::new(
+                ErrorKind::PermissionDenied,
+                "no permission to make a disk: run weft as root, or on a system whose ublk driver allows disks of users",
+            ),
+            _ => Error::io(format!("the ublk driver makes no disk for {url}: {e}"), e),
+        })?;
+        let parameters = parameters(view, made.request_bytes);
+        let size = (parameters.block_bytes, parameters.sectors);
+        let disk = Disk::new(url, self.control, made, size, false);
+        let started = self
+            .control
+            .set_parameters(&made, &parameters)
+            .map_err(|e| failed("describe", &made, e))
+            .and_then(|()| self.serve(&disk, opened))
+            .and_then(|()| self.control.start(&made).map_err(|e| failed("start", &made, e)));
+        if let Err(e) = started {
+            let _ = disk.remove_after(|| ());
+            return Err(e);
+        }
+        self.keep(&made, view);
+        Ok(disk)
+    }
+
+    fn take_over(
+        &self,
+        url: &str,
+        opened: &Arc<Opened>,
+        view: &View,
+        info: &Info,
+    ) -> Result<Arc<Disk>, Error> {
+        let fails = |e| failed("take over", info, e);
+        let (block_bytes, sectors) = self.control.size(info).map_err(fails)?;
+        if block_bytes != view.geometry.block_bytes {
+            let text = format!(
+                "/dev/ublkb{} has blocks of {block_bytes} bytes, and its data has ones of {} now",
+                info.device, view.geometry.block_bytes
+            );
+            return Err(Error::new(ErrorKind::InUse, text));
+        }
+        let device = &*view.namespace.device;
+        let record = Record::read(info.device, info.label);
+        let late = record.as_ref().map(Record::late_writes).or(device.late_writes_bound());
+        let late = late.unwrap_or_default();
+        if !late.is_zero() {
+            tracing::info!(
+                "waiting {late:?} for writes of the process that had ublk{}",
+                info.device
+            );
+            std::thread::sleep(late);
+        }
+        let has_kept = record.map_or(!device.features().volatile_cache, |it| it.has_kept(device));
+        if !has_kept {
+            tracing::warn!(
+                "/dev/ublkb{}: its source may have lost what was written and not flushed; the next flush of each queue fails",
+                info.device
+            );
+        }
+        let disk = Disk::new(url, self.control, *info, (block_bytes, sectors), !has_kept);
+        self.patiently(|| self.control.begin_recovery(info)).map_err(fails)?;
+        self.serve(&disk, opened)
+            .and_then(|()| self.control.end_recovery(info).map_err(fails))
+            .inspect_err(|_| disk.abandon())?;
+        self.keep(info, view);
+        disk.work_on(super::disk::Job::Resize { blocks: view.geometry.blocks });
+        Ok(disk)
+    }
+
+    /// Keeps what the next process has to know.
+    fn keep(&self, info: &Info, view: &View) {
+        let record = Record::of(info.label, &*view.namespace.device);
+        if let Err(e) = record.write(info.device) {
+            tracing::warn!(
+                "cannot keep what a process that takes over /dev/ublkb{} would have to know: {e}",
+                info.device
+            );
+        }
+    }
+
+    /// Serves all queues of a disk, over the loops in turn.
+    fn serve(&self, disk: &Arc<Disk>, opened: &Arc<Opened>) -> Result<(), Error> {
+        let info = *disk.info();
+        let device =
+            self.patiently(|| Device::open(&info)).map_err(|e| failed("serve", &info, e))?;
+        let device = Arc::new(device);
+        for number in 0..info.queues {
+            let on = &self.loops[usize::from(number) % self.loops.len()];
+            let names = (Arc::clone(disk), Arc::clone(self.hosts), Arc::clone(opened));
+            let device = Arc::clone(&device);
+            disk.queue_begins();
+            let driver = ask(on, move |on| {
+                let (disk, hosts, opened) = names;
+                Server::start(on, &disk, (&hosts, &opened), (&device, number))
+                    .inspect_err(|_| disk.queue_ended())
+            })??;
+            disk.queue_began(on, driver);
+        }
+        Ok(())
+    }
+
+    /// Tries again what the kernel is not ready for: a process that ends has the device yet, or
+    /// udev has not given it to this user.
+    fn patiently<T>(&self, what: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        let until = Instant::now() + Duration::from_secs(UBLK_OPEN_S);
+        loop {
+            match what() {
+                Err(e) if is_passing(&e) && Instant::now() < until => std::thread::sleep(PAUSE),
+                other => return other,
+            }
+        }
+    }
+
+    /// The longest request: what the device takes, and what leaves memory for others.
+    fn request_bytes(&self, view: &View) -> Result<u32, Error> {
+        let on = self.loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "no loop"))?;
+        let pool = ask(on, |on| on.pool().cap_bytes())? / POOL_PARTS / 2;
+        let most = view.geometry.max_transfer_bytes.min(TRANSFER_BYTES_MAX);
+        let most = most.min(u32::try_from(pool).unwrap_or(u32::MAX));
+        Ok(1 << most.max(4096).ilog2())
+    }
+}
+
+/// What tells the data of a disk from that of others in the kernel's notes. A device that says no
+/// UUID of its data has that of its namespace, which another device of a later process may have,
+/// too.
+fn label(view: &View) -> u64 {
+    let namespace = &view.namespace;
+    let mut words = match namespace.device.identity().uuid {
+        Some(_) => String::new(),
+        None => namespace.given().url().to_owned(),
+    };
+    // The blocks of a RAM disk end with the process.
+    if namespace.given().url().split([':', ',']).any(|word| word == "ram") {
+        words.push_str(&Uuid::new_v4().to_string());
+    }
+    Uuid::new_v5(&namespace.uuid, words.as_bytes()).as_u64_pair().0 | 1
+}
+
+fn is_passing(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::ResourceBusy | io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+    )
+}
+
+fn failed(what: &str, info: &Info, e: io::Error) -> Error {
+    Error::io(format!("cannot {what} /dev/ublkb{}: {e}", info.device), e)
+}
+
+/// What a disk is made with, of what the driver can do.
+fn flags(features: u64) -> u64 {
+    let is_root = weft_io::ublk::is_root();
+    let copies = if is_root { flag::USER_COPY } else { 0 };
+    let recovery = flag::USER_RECOVERY | flag::USER_RECOVERY_REISSUE;
+    let own = if is_root { 0 } else { flag::UNPRIVILEGED_DEV };
+    (recovery | copies | flag::CMD_IOCTL_ENCODE | flag::UPDATE_SIZE) & features | own
+}
+
+fn parameters(view: &View, request_bytes: u32) -> Parameters {
+    let (geometry, features) = (view.geometry, view.features);
+    let block_bytes = geometry.block_bytes;
+    let optimal = u64::from(geometry.optimal_blocks) * u64::from(block_bytes);
+    let optimal = optimal.clamp(block_bytes.into(), request_bytes.max(block_bytes).into());
+    let range = |can: bool| if can && features.write { RANGE_SECTORS } else { 0 };
+    Parameters {
+        attributes: Attributes {
+            read_only: !features.write,
+            volatile_cache: features.volatile_cache,
+        },
+        block_bytes,
+        optimal_bytes: 1 << optimal.ilog2(),
+        max_sectors: request_bytes / 512,
+        sectors: geometry.bytes() / 512,
+        discard_sectors: range(features.discard),
+        zeroes_sectors: range(features.write_zeroes),
+    }
+}
+
+/// The numbers of all disks of the driver.
+fn present() -> Vec<u32> {
+    let found = std::fs::read_dir(Path::new("/sys/class/ublk-char"));
+    let names = found.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let number = |name: std::ffi::OsString| name.to_str()?.strip_prefix("ublkc")?.parse().ok();
+    let mut numbers: Vec<u32> = names.filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn is_alive(process: i32) -> bool {
+    process > 0 && Path::new("/proc").join(process.to_string()).exists()
+}

@@ -1,0 +1,67 @@
+//! `/dev/ublkcN`: what serves a device. All its queues share it, on any loops.
+
+use super::encoding::{DEPTH_MAX, DESCRIPTOR_BYTES, Info, data_offset, flag};
+use super::memory::Mapping;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+/// A device, opened by its server.
+pub struct Device {
+    pub(super) file: File,
+    info: Info,
+}
+
+impl Device {
+    /// Opens it. One process at a time can.
+    pub fn open(info: &Info) -> io::Result<Self> {
+        let path = format!("/dev/ublkc{}", info.device);
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(Self { file, info: *info })
+    }
+
+    /// What it is.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Whether data is copied by calls on it.
+    pub(super) fn copies(&self) -> bool {
+        self.info.flags & flag::USER_COPY != 0
+    }
+
+    /// The descriptors of a queue.
+    pub(super) fn descriptors(&self, queue: u16) -> io::Result<Mapping> {
+        let page = rustix::param::page_size();
+        let apart = (DEPTH_MAX * DESCRIPTOR_BYTES).next_multiple_of(page) as u64;
+        let len = usize::from(self.info.depth) * DESCRIPTOR_BYTES;
+        Mapping::of_file(&self.file, apart * u64::from(queue), len.next_multiple_of(page))
+    }
+
+    /// Copies data of a write that is under way.
+    pub(super) fn read(
+        &self,
+        (queue, tag): (u16, u16),
+        at: usize,
+        into: &mut [u8],
+    ) -> io::Result<()> {
+        self.file.read_exact_at(into, data_offset(queue, tag) + at as u64)
+    }
+
+    /// Gives data to a read that is under way.
+    pub(super) fn write(&self, (queue, tag): (u16, u16), at: usize, from: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(from, data_offset(queue, tag) + at as u64)
+    }
+}
+
+/// Opens a disk that nobody else uses: a mounted one, or one of a volume, is busy. As long as it is
+/// open, nobody can begin to use it so.
+pub fn open_alone(device: u32) -> io::Result<File> {
+    let path = format!("/dev/ublkb{device}");
+    OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path)
+}
+
+/// Whether this process may make devices that are not those of a user.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -1,0 +1,25 @@
+//! Disks of Linux that a process serves: the kernel's ublk driver (`block/ublk` of the kernel's
+//! documentation, `include/uapi/linux/ublk_cmd.h`).
+//!
+//! * `encoding`: commands, parameters and descriptors, as the driver has them.
+//! * `control`: `/dev/ublk-control`, by which devices come and go. Its calls wait.
+//! * `device`: `/dev/ublkcN`, through which one is served.
+//! * `queue`: one queue of it on a loop: requests come out, and results go in. It never waits.
+//! * `memory`: mappings of the system.
+//!
+//! The data of a request stays in the kernel. A queue copies from and to it, by calls on the
+//! device or, for a device of a user who is not root, by way of memory of this process.
+
+mod control;
+mod device;
+mod encoding;
+mod memory;
+mod queue;
+
+pub use control::Control;
+pub use device::{Device, is_root, open_alone};
+pub use encoding::{Attributes, Info, Parameters, Request, RequestKind, State, flag};
+pub use queue::{Queue, Taken};
+
+/// Requests of a queue.
+pub const DEPTH: u16 = 128;

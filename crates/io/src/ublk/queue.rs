@@ -1,0 +1,191 @@
+//! One queue of a device: a ring of its own on a loop, with one command of the driver for each
+//! request that may come.
+//!
+//! The driver answers a command when there is a request, which the descriptor of the same number
+//! tells of. The next command for it brings the result. When the disk is taken away, or the driver
+//! wants the queue to pause, it answers with an error, and no request comes by that command again.
+
+use super::device::Device;
+use super::encoding::{COMMIT_AND_FETCH_REQ, DESCRIPTOR_BYTES, FETCH_REQ, Request, request};
+use super::memory::Mapping;
+use crate::event_loop::{DriverId, Handle};
+use io_uring::{IoUring, cqueue, opcode, types};
+use mio::unix::SourceFd;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+/// `IORING_ENTER_GETEVENTS`: also do the work that the driver left to this thread.
+const GET_EVENTS: u32 = 1;
+
+/// What a command was answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// A request, by its number.
+    Request(u16, Request),
+    /// No request comes by this number any more.
+    Over(u16),
+}
+
+/// A queue on a loop.
+pub struct Queue {
+    /// Dropped first: the system has the addresses of the memory below until then.
+    ring: IoUring,
+    device: Arc<Device>,
+    number: u16,
+    descriptors: Mapping,
+    /// Memory through which data goes, a piece for each request, if it is not copied by calls.
+    pieces: Option<Mapping>,
+    /// Commands that are not submitted yet.
+    queued: usize,
+    /// Numbers of requests that were answered.
+    answered: Vec<(u16, i32)>,
+}
+
+impl Queue {
+    /// Serves a queue of a device on a loop, for a driver that is woken when there is something.
+    pub fn open(
+        device: &Arc<Device>,
+        number: u16,
+        on: &Handle,
+        driver: DriverId,
+    ) -> io::Result<Self> {
+        let info = *device.info();
+        let depth = usize::from(info.depth);
+        let ring = build(u32::from(info.depth).next_power_of_two())?;
+        let fd = ring.as_raw_fd();
+        on.registrar(driver, |registrar| registrar.register_mio(&mut SourceFd(&fd)))?;
+        let pieces = match device.copies() {
+            true => None,
+            false => Some(Mapping::new(depth * info.request_bytes as usize)?),
+        };
+        let mut queue = Self {
+            descriptors: device.descriptors(number)?,
+            device: Arc::clone(device),
+            ring,
+            number,
+            pieces,
+            queued: 0,
+            answered: Vec::with_capacity(depth),
+        };
+        for tag in 0..info.depth {
+            queue.push(FETCH_REQ, tag, 0)?;
+        }
+        queue.submit(on)?;
+        Ok(queue)
+    }
+
+    /// The longest data of a request, bytes.
+    pub fn request_bytes(&self) -> usize {
+        self.device.info().request_bytes as usize
+    }
+
+    fn push(&mut self, number: u32, tag: u16, result: i32) -> io::Result<()> {
+        let at = usize::from(tag) * self.request_bytes();
+        let address = self.pieces.as_ref().map_or(0, |pieces| pieces.address(at));
+        let command = request(self.number, tag, result, address);
+        let entry = opcode::UringCmd16::new(types::Fd(self.device.file.as_raw_fd()), number)
+            .cmd(command)
+            .build()
+            .user_data(tag.into());
+        // SAFETY: the file and the memory that the command names are the queue's until the ring is
+        // gone.
+        unsafe { self.ring.submission().push(&entry) }.map_err(|_| io::ErrorKind::WouldBlock)?;
+        self.queued += 1;
+        Ok(())
+    }
+
+    /// Ends a request: bytes that were transferred, or a negative error number. It is said by the
+    /// next [`Queue::submit`].
+    pub fn answer(&mut self, tag: u16, result: i32) {
+        self.answered.push((tag, result));
+    }
+
+    /// Submits what is queued; tells whether there was something.
+    pub fn submit(&mut self, on: &Handle) -> io::Result<bool> {
+        while let Some((tag, result)) = self.answered.pop() {
+            // There is an entry for each request, so this does not fail.
+            self.push(COMMIT_AND_FETCH_REQ, tag, result)?;
+        }
+        let any = self.queued > 0;
+        while self.queued > 0 {
+            let submitted = self.enter(on, self.queued)?;
+            if submitted == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            self.queued -= submitted.min(self.queued);
+        }
+        Ok(any)
+    }
+
+    fn enter(&self, on: &Handle, to_submit: usize) -> io::Result<usize> {
+        on.counters().disk_enters.add(1);
+        loop {
+            // SAFETY: the call takes no argument (`None`); see `push` for what the entries name.
+            let entered =
+                unsafe { self.ring.submitter().enter::<()>(to_submit as u32, 0, GET_EVENTS, None) };
+            match entered {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Takes what has come.
+    pub fn take(&mut self, on: &Handle, taken: &mut Vec<Taken>) -> io::Result<()> {
+        if self.ring.completion().is_empty() && self.ring.submission().taskrun() {
+            self.enter(on, 0)?;
+        }
+        let (depth, descriptors) = (self.device.info().depth, &self.descriptors);
+        taken.extend(self.ring.completion().filter_map(|entry: cqueue::Entry| {
+            let tag = u16::try_from(entry.user_data()).ok().filter(|tag| *tag < depth)?;
+            if entry.result() != 0 {
+                return Some(Taken::Over(tag));
+            }
+            let mut bytes = [0; DESCRIPTOR_BYTES];
+            descriptors.read(usize::from(tag) * DESCRIPTOR_BYTES, &mut bytes);
+            Some(Taken::Request(tag, Request::decode(&bytes)))
+        }));
+        Ok(())
+    }
+
+    /// Copies data of a write.
+    pub fn read_data(&self, tag: u16, at: usize, into: &mut [u8]) -> io::Result<()> {
+        self.check(at, into.len())?;
+        match &self.pieces {
+            None => self.device.read((self.number, tag), at, into),
+            Some(pieces) => {
+                pieces.read(usize::from(tag) * self.request_bytes() + at, into);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives data to a read.
+    pub fn write_data(&self, tag: u16, at: usize, from: &[u8]) -> io::Result<()> {
+        self.check(at, from.len())?;
+        match &self.pieces {
+            None => self.device.write((self.number, tag), at, from),
+            Some(pieces) => {
+                pieces.write(usize::from(tag) * self.request_bytes() + at, from);
+                Ok(())
+            }
+        }
+    }
+
+    /// A request has no more data than it may have, whatever it says.
+    fn check(&self, at: usize, len: usize) -> io::Result<()> {
+        let fits = at.checked_add(len).is_some_and(|end| end <= self.request_bytes());
+        if fits { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+}
+
+/// The best ring that this kernel has; see those of files.
+fn build(entries: u32) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag();
+    match builder.build(entries) {
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => IoUring::builder().build(entries),
+        other => other,
+    }
+}
