@@ -19,6 +19,7 @@
 //! * [`management`]: the control socket, for both ends.
 //! * [`group`]: this server as a gateway of a group.
 //! * [`attach`]: disks that this system attaches by itself.
+//! * [`connections`]: those disks as a service: recorded, and made again.
 //! * [`metrics`]: the state for Prometheus.
 //! * [`service`]: the service manager, and the process that takes over.
 //! * [`sources`]: sources that are lost.
@@ -26,12 +27,14 @@
 
 pub mod attach;
 pub mod config;
+pub mod connections;
 pub mod dhchap;
 pub mod group;
 pub mod limits;
 pub mod management;
 pub mod metrics;
 mod open_released;
+pub mod permitted;
 pub mod private_files;
 pub mod programs;
 pub mod psk;

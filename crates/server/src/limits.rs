@@ -60,3 +60,22 @@ pub const HANDOVER_SOCKETS_MAX: usize = 128;
 
 /// Longest file of pre-shared keys, in bytes.
 pub const PSK_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Connections that a daemon records at most.
+pub const CONNECTIONS_RECORDED_MAX: usize = 1024;
+
+/// Longest command of a recorded connection, in bytes.
+pub const CONNECTION_WORDS_BYTES_MAX: usize = 16 << 10;
+
+/// Longest record of connections that is read, in bytes.
+pub const CONNECTIONS_FILE_BYTES_MAX: u64 = 32 << 20;
+
+/// Seconds after which a daemon tries a connection again that has failed for the first time; the
+/// pause doubles with each failure...
+pub const RESTORE_DELAY_MIN_S: u64 = 1;
+
+/// ...up to so many seconds.
+pub const RESTORE_DELAY_MAX_S: u64 = 30;
+
+/// Connections that a daemon makes at a time; further ones wait their turn.
+pub const RESTORES_MAX: usize = 64;

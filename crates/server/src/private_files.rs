@@ -29,11 +29,12 @@ pub fn lock_file(path: &Path) -> io::Result<File> {
 }
 
 #[cfg(unix)]
-pub use system::{bind, check_peer};
+pub use system::{bind, bind_for, check_peer, check_user};
 pub use system::{check_directory, make_private};
 
 #[cfg(unix)]
 mod system {
+    use crate::permitted::Permitted;
     use rustix::fs::Mode;
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     use std::fs::{self, File, Metadata};
@@ -120,8 +121,19 @@ mod system {
     }
 
     /// Listens at a path, where nobody but this user and root can connect at any time.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn bind(path: &Path) -> io::Result<UnixListener> {
+        bind_for(path, &Permitted::default())
+    }
+
+    /// Refuses a process at the other end that is neither this user's nor root's.
+    pub fn check_peer(stream: &UnixStream) -> io::Result<()> {
+        check_user(stream, &Permitted::default())
+    }
+
+    /// Listens at a path. If others are permitted, anybody can connect, and `check_user` tells them
+    /// apart.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn bind_for(path: &Path, users: &Permitted) -> io::Result<UnixListener> {
         let socket = rustix::net::socket_with(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -131,6 +143,10 @@ mod system {
         // The file gets the mode that the socket has.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&socket, &rustix::net::SocketAddrUnix::new(path)?)?;
+        if !users.is_empty() {
+            // Whatever the umask of this process is.
+            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
+        }
         rustix::net::listen(&socket, BACKLOG)?;
         Ok(socket.into())
     }
@@ -138,7 +154,7 @@ mod system {
     /// The same, where a socket has no mode before its file: it is made in a directory that only
     /// the user can enter.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    pub fn bind(path: &Path) -> io::Result<UnixListener> {
+    pub fn bind_for(path: &Path, _: &Permitted) -> io::Result<UnixListener> {
         let inner = path.with_extension(format!("{}.d", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&inner)?;
         let socket = inner.join("socket");
@@ -152,11 +168,13 @@ mod system {
         bound
     }
 
-    /// Refuses a process at the other end that is neither this user's nor root's.
+    /// Refuses a process at the other end that is neither this user's nor root's, nor that of a
+    /// user who is permitted.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub fn check_peer(stream: &UnixStream) -> io::Result<()> {
+    pub fn check_user(stream: &UnixStream, users: &Permitted) -> io::Result<()> {
         let peer = rustix::net::sockopt::socket_peercred(stream)?;
-        if peer.uid.is_root() || peer.uid == rustix::process::geteuid() {
+        let own = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+        if own || users.has(peer.uid.as_raw()) {
             return Ok(());
         }
         refused("the process at the other end belongs to another user".into())
@@ -164,7 +182,7 @@ mod system {
 
     /// The modes of the socket and of its directory let nobody else in.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    pub fn check_peer(_: &UnixStream) -> io::Result<()> {
+    pub fn check_user(_: &UnixStream, _: &Permitted) -> io::Result<()> {
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 //! before the server does, and a client that finds the file speaks to the server that wrote it.
 
 use crate::limits::CONTROL_ANSWER_S;
+use crate::permitted::Permitted;
 use interprocess::ConnectWaitMode;
 use interprocess::os::windows::named_pipe::{
     DuplexPipeStream, PipeListener, PipeListenerOptions, pipe_mode::Bytes,
@@ -41,7 +42,7 @@ pub struct Listener(PipeListener<Bytes, Bytes>);
 impl Listener {
     /// Listens on a new pipe and notes its name at `path`, replacing what is there: the caller
     /// holds the claim to the path.
-    pub fn bind(path: &Path) -> io::Result<Self> {
+    pub fn bind(path: &Path, _: Permitted) -> io::Result<Self> {
         let name = format!("{PREFIX}{:016x}{:016x}", chance(), chance());
         // Owner, system and administrators: everything. Nothing is inherited.
         let descriptor =

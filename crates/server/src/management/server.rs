@@ -6,6 +6,7 @@ use super::methods::Methods;
 use super::place::{self, Claim};
 use super::protocol::{Answer, Code, Fault};
 use crate::limits::{CONTROL_CLIENTS_MAX, CONTROL_IDLE_S, CONTROL_SEND_S, REQUEST_BYTES_MAX};
+use crate::permitted::Permitted;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -69,6 +70,11 @@ impl ControlServer {
     /// # Errors
     /// `InUse` if a living process listens there; otherwise the error of listening.
     pub fn start(path: &Path, methods: Methods) -> Result<Self, Error> {
+        Self::start_for(path, methods, Permitted::default())
+    }
+
+    /// The same, also for clients of other users.
+    pub fn start_for(path: &Path, methods: Methods, users: Permitted) -> Result<Self, Error> {
         place::check(path)?;
         let claim = Claim::take(path)?;
         let failed = |e| {
@@ -80,7 +86,7 @@ impl ControlServer {
                 e,
             )
         };
-        let listener = system::Listener::bind(path).map_err(failed)?;
+        let listener = system::Listener::bind(path, users).map_err(failed)?;
         let clients = Arc::new(ControlClients { methods, connected: Mutex::default() });
         let all = Arc::clone(&clients);
         let stopping = Arc::new(AtomicBool::new(false));
@@ -190,6 +196,7 @@ fn say(client: &mut impl Write, answer: &Answer) -> io::Result<()> {
 /// Unix sockets of this user's.
 #[cfg(unix)]
 pub mod system {
+    use crate::permitted::Permitted;
     use crate::private_files;
     use std::io;
     use std::net::Shutdown;
@@ -215,20 +222,21 @@ pub mod system {
     }
 
     /// A listening socket.
-    pub struct Listener(UnixListener);
+    pub struct Listener(UnixListener, Permitted);
 
     impl Listener {
         /// Listens at `path`, replacing a socket that is there: the caller holds the claim to the
         /// path.
-        pub fn bind(path: &Path) -> io::Result<Self> {
+        pub fn bind(path: &Path, users: Permitted) -> io::Result<Self> {
             crate::management::place::remove(path)?;
-            Ok(Self(private_files::bind(path)?))
+            Ok(Self(private_files::bind_for(path, &users)?, users))
         }
 
-        /// The next client, if it belongs to the user of this process, or to root.
+        /// The next client, if it belongs to the user of this process, to root, or to one of those
+        /// that are permitted.
         pub fn accept(&self) -> io::Result<Stream> {
             let (client, _) = self.0.accept()?;
-            private_files::check_peer(&client)?;
+            private_files::check_user(&client, &self.1)?;
             Ok(client)
         }
     }

@@ -1,7 +1,8 @@
 //! Tells systemd about the process (sd_notify(3)), if it has asked for that. On other systems
 //! nothing happens.
 
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Sender};
+use std::time::{Duration, Instant};
 use weft_io::RemoteLoop;
 
 /// The server listens. `took_over`: it replaces another process of the same service.
@@ -22,7 +23,23 @@ pub struct Watchdog {
 
 /// Begins to tell systemd that the process is alive.
 pub fn watch(loops: &[RemoteLoop]) -> Watchdog {
-    Watchdog { _watched: system::watch(loops.to_vec()) }
+    let loops = loops.to_vec();
+    watch_that(move |limit| all_answer(&loops, limit))
+}
+
+/// The same, while something is true; that may take the time that is given.
+pub fn watch_that(is_alive: impl Fn(Duration) -> bool + Send + 'static) -> Watchdog {
+    Watchdog { _watched: system::watch(is_alive) }
+}
+
+fn all_answer(loops: &[RemoteLoop], limit: Duration) -> bool {
+    let (give, take) = mpsc::channel();
+    for each in loops {
+        let give = give.clone();
+        each.post(move |_| _ = give.send(()));
+    }
+    let end = Instant::now() + limit;
+    loops.iter().all(|_| take.recv_timeout(end.saturating_duration_since(Instant::now())).is_ok())
 }
 
 #[cfg(target_os = "linux")]
@@ -31,8 +48,7 @@ mod system {
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::net::{SocketAddr, UnixDatagram};
     use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-    use std::time::{Duration, Instant};
-    use weft_io::RemoteLoop;
+    use std::time::Duration;
 
     fn tell(what: &str) {
         let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
@@ -68,12 +84,12 @@ mod system {
     }
 
     /// The thread ends with what is returned.
-    pub fn watch(loops: Vec<RemoteLoop>) -> Option<Sender<()>> {
+    pub fn watch(is_alive: impl Fn(Duration) -> bool + Send + 'static) -> Option<Sender<()>> {
         let pause = watched_time()? / 3;
         let (watched, ended) = mpsc::channel();
         let watch = move || {
             loop {
-                if all_answer(&loops, pause) {
+                if is_alive(pause) {
                     tell("WATCHDOG=1\n");
                 }
                 if ended.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
@@ -86,30 +102,18 @@ mod system {
         }
         Some(watched)
     }
-
-    fn all_answer(loops: &[RemoteLoop], limit: Duration) -> bool {
-        let (give, take) = mpsc::channel();
-        for each in loops {
-            let give = give.clone();
-            each.post(move |_| _ = give.send(()));
-        }
-        let end = Instant::now() + limit;
-        loops
-            .iter()
-            .all(|_| take.recv_timeout(end.saturating_duration_since(Instant::now())).is_ok())
-    }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::sync::mpsc::Sender;
-    use weft_io::RemoteLoop;
+    use std::time::Duration;
 
     pub fn ready(_: bool) {}
 
     pub fn stopping() {}
 
-    pub fn watch(_: Vec<RemoteLoop>) -> Option<Sender<()>> {
+    pub fn watch(_: impl Fn(Duration) -> bool + Send + 'static) -> Option<Sender<()>> {
         None
     }
 }

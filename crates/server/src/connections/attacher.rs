@@ -1,0 +1,135 @@
+//! What makes and ends connections: weft's own commands, each in a process of its own.
+
+use super::record::Connection;
+use crate::attach::entries::{Entry, Runtime};
+use crate::attach::plan::System;
+use crate::attach::run::run_all;
+use crate::attach::server::served_by;
+use crate::programs::this_program;
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_block::{Error, ErrorKind};
+
+/// Makes and ends connections. Connecting and disconnecting may take long; several are asked for at
+/// a time.
+pub trait Attacher: Send + Sync {
+    /// Makes a connection; what there is to say about it.
+    fn connect(&self, connection: &Connection) -> Result<String, Error>;
+
+    /// Ends a connection; `force`: also one that is used.
+    fn disconnect(&self, name: &str, force: bool) -> Result<(), Error>;
+
+    /// The connection with this name, if its process is alive.
+    fn find(&self, name: &str) -> Option<Entry>;
+
+    /// The process of a connection has gone by itself: whatever of the system still tries to use it
+    /// is to stop.
+    fn clear(&self, name: &str);
+}
+
+/// Connections by `weft connect` and `weft disconnect`.
+pub struct OwnCommands {
+    runtime: Runtime,
+    kind: fn(i32) -> ErrorKind,
+    /// What is known of each connection, for when its process has gone.
+    known: Mutex<HashMap<String, Entry>>,
+}
+
+impl OwnCommands {
+    /// Those of this user. `kind`: the kind of error of an exit status.
+    pub fn new(runtime: Runtime, kind: fn(i32) -> ErrorKind) -> Self {
+        Self { runtime, kind, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs this program to its end; what it printed.
+    fn run(&self, words: &[String], directory: &Path) -> Result<String, Error> {
+        let failed = |e| {
+            let directory = directory.display();
+            Error::io(format!("cannot start weft in the directory {directory}: {e}"), e)
+        };
+        let mut program = this_program().map_err(failed)?;
+        // It is no part of what the service manager watches.
+        for variable in ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"] {
+            program.env_remove(variable);
+        }
+        let program = program.args(words).current_dir(directory).stdin(Stdio::null());
+        let output = program.output().map_err(failed)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+        }
+        let kind = output.status.code().map_or(ErrorKind::Io, self.kind);
+        Err(Error::new(kind, sentence(&String::from_utf8_lossy(&output.stderr))))
+    }
+}
+
+/// What a command says of its failure: its last message, and not its log; clap's is the first line.
+fn sentence(said: &str) -> String {
+    let own = said.lines().rev().find_map(|line| line.strip_prefix("weft: "));
+    let parsed = said.lines().find_map(|line| line.strip_prefix("error: "));
+    let any = said.lines().rev().find(|line| !line.trim().is_empty());
+    own.or(parsed).or(any).unwrap_or("it ended without a message").to_owned()
+}
+
+impl Attacher for OwnCommands {
+    fn connect(&self, connection: &Connection) -> Result<String, Error> {
+        let mut words = connection.words.clone();
+        words.push("--by-daemon".into());
+        let said = self.run(&words, &connection.directory)?;
+        if self.find(&connection.name).is_none() {
+            let text =
+                format!("the command made no connection with the name {:?}", connection.name);
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        Ok(said)
+    }
+
+    fn disconnect(&self, name: &str, force: bool) -> Result<(), Error> {
+        let force = if force { &["--force"][..] } else { &[] };
+        let words = [&["disconnect", "--by-daemon"], force, &["--", name]].concat();
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        self.run(&words, self.runtime.path())?;
+        self.known().remove(name);
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Option<Entry> {
+        let entry = self.runtime.find(name)?;
+        if entry.attached {
+            self.known().insert(name.to_owned(), entry.clone());
+        }
+        Some(entry)
+    }
+
+    /// The iSCSI initiator would try to connect again for ever. A device of nbd is free by itself,
+    /// and may have another server by now.
+    fn clear(&self, name: &str) {
+        let known = self.known().remove(name);
+        let Some(entry) = known.filter(|entry| entry.protocol == "iscsi") else { return };
+        if let Err(e) = run_all(&served_by(&self.runtime, &entry).detach(System::here())) {
+            tracing::warn!("\"{name}\": {e}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sentence;
+
+    #[test]
+    fn a_failure_is_one_sentence() {
+        for (said, sentence_of) in [
+            ("2026 WARN x\nweft: no answer\n", "no answer"),
+            ("error: unexpected argument\n\nUsage: weft\n", "unexpected argument"),
+            ("killed\n\n", "killed"),
+            ("", "it ended without a message"),
+        ] {
+            assert_eq!(sentence(said), sentence_of);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What can be asked of a daemon: the methods of its control socket, for both ends.
+
+use super::record::Connection;
+use super::supervision::State;
+use crate::attach::entries::{Entry, Runtime};
+use crate::management::client::Client;
+use crate::management::methods::NoParams;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use weft_block::{Error, ErrorKind};
+
+/// Makes a connection and holds it: [`Connect`], answered with what there is to say.
+pub const CONNECT: &str = "connection.connect";
+
+/// Ends one: [`Disconnect`].
+pub const DISCONNECT: &str = "connection.disconnect";
+
+/// All of them: [`Shown`].
+pub const LIST: &str = "connection.list";
+
+/// Where the daemon of the system listens, if there is one.
+#[cfg(unix)]
+const OF_SYSTEM: &str = "/run/weft/connections.daemon";
+
+/// A connection to make.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Connect {
+    /// How.
+    pub connection: Connection,
+    /// It is recorded once it is there.
+    pub persist: bool,
+}
+
+/// A connection to end.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disconnect {
+    /// Its name.
+    pub name: String,
+    /// It is recorded no more.
+    pub forget: bool,
+    /// Although its disk is mounted, or the system fails to detach it.
+    pub force: bool,
+}
+
+/// A connection that the daemon holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Shown {
+    /// Its name.
+    pub name: String,
+    /// Its source.
+    pub url: String,
+    /// Whether it is made again when the daemon starts.
+    pub recorded: bool,
+    /// What it does.
+    pub state: State,
+    /// Why it could not be made the last time, or was lost.
+    pub last_error: Option<String>,
+    /// Milliseconds until it is tried again.
+    pub next_attempt_ms: Option<u64>,
+    /// What is connected now.
+    pub entry: Option<Entry>,
+}
+
+/// Where the daemon of this user listens.
+pub fn own_place(runtime: &Runtime) -> PathBuf {
+    runtime.file("connections", "daemon")
+}
+
+/// A connection to the daemon at `given`.
+pub fn daemon_at(given: &Path) -> Result<Client, Error> {
+    Client::connect(given)
+}
+
+/// The daemon of this user, or else that of the system, if it answers this user.
+pub fn daemon(runtime: &Runtime) -> Option<Client> {
+    asked(&own_place(runtime)).or_else(of_system)
+}
+
+/// Whoever has runtime files elsewhere by choice means those alone.
+#[cfg(unix)]
+fn of_system() -> Option<Client> {
+    std::env::var_os("WEFT_RUNTIME_DIR").is_none().then(|| asked(Path::new(OF_SYSTEM)))?
+}
+
+#[cfg(not(unix))]
+fn of_system() -> Option<Client> {
+    None
+}
+
+/// A daemon that answers.
+fn asked(place: &Path) -> Option<Client> {
+    let mut client = Client::connect(place).ok()?;
+    client.ask::<Vec<Shown>>(LIST, NoParams {}).ok()?;
+    Some(client)
+}
+
+/// What a daemon holds.
+pub fn list(client: &mut Client) -> Result<Vec<Shown>, Error> {
+    client.ask(LIST, NoParams {})
+}
+
+/// The kind of error of commands that need a daemon where none answers.
+pub fn no_daemon(what: &str) -> Error {
+    let text = format!(
+        "{what} needs a running `weft daemon`, and none answers this user; start it, or give its socket with --daemon"
+    );
+    Error::new(ErrorKind::NotFound, text)
+}
