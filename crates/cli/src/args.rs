@@ -10,6 +10,7 @@ use crate::commands::completions::{CompletionsArgs, ManArgs};
 use crate::commands::config::ConfigArgs;
 use crate::commands::connect::ConnectCommand;
 use crate::commands::control::ControlArgs;
+use crate::commands::daemon::DaemonCommand;
 use crate::commands::dhchap_key::{CheckDhchapKeyArgs, GenDhchapKeyArgs};
 use crate::commands::disconnect::DisconnectArgs;
 use crate::commands::discover::DiscoverArgs;
@@ -67,6 +68,8 @@ pub enum Command {
     Connect(Box<ConnectCommand>),
     /// Detach devices that weft connect attached
     Disconnect(DisconnectArgs),
+    /// Hold connections that last: make them again after a restart, and look after them
+    Daemon(DaemonCommand),
     /// List the devices that weft connect attached
     List(ListArgs),
     /// List the NVMe subsystems of these devices, with the path to each

@@ -93,6 +93,11 @@ const KINDS: [ErrorKind; 10] = [
     ErrorKind::Unsupported,
 ];
 
+/// The kind of error that an exit status of this program stands for.
+pub fn kind_of(status: i32) -> ErrorKind {
+    KINDS.into_iter().find(|kind| i32::from(status_of(*kind)) == status).unwrap_or(ErrorKind::Io)
+}
+
 const fn status_of(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::Io => 1,

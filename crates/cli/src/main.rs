@@ -9,12 +9,14 @@ mod args;
 mod attached_process;
 mod commands;
 mod connection;
+mod daemon_args;
 mod defect;
 mod descriptors;
 mod dhchap_args;
 mod exit;
 mod exit_on_loss;
 mod group_args;
+mod held_table;
 mod iscsi_args;
 mod limits;
 mod log;
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Control(args) => commands::control::run(&args),
         Command::Connect(args) => commands::connect::run(&args, &control),
         Command::Disconnect(args) => commands::disconnect::run(&args),
+        Command::Daemon(args) => commands::daemon::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::ListSubsys(args) => commands::list_subsys::run(&args),
         Command::Discover(args) => commands::discover::run(&args, &control),

@@ -4,6 +4,7 @@
 mod agents;
 mod connect;
 mod control;
+mod daemon;
 mod defaults;
 mod dhchap;
 mod discovered_paths;

@@ -12,7 +12,7 @@ use crate::{
 const CONNECTIONS: &str = "docs/serve.md";
 
 /// The pages whose tables have the options of a command; all subcommands of it have the same ones.
-const PAGES: [(&str, &[&str]); 29] = [
+const PAGES: [(&str, &[&str]); 30] = [
     ("serve", &["docs/serve.md"]),
     ("apply", &["docs/control.md"]),
     ("namespace", &["docs/control.md"]),
@@ -27,6 +27,7 @@ const PAGES: [(&str, &[&str]); 29] = [
     ("disconnect", &["docs/attach/linux.md"]),
     ("list", &["docs/attach/linux.md"]),
     ("list-subsys", &["docs/attach/linux.md"]),
+    ("daemon", &["docs/attach/persistent.md"]),
     ("discover", &["docs/inspect.md", CONNECTIONS]),
     ("id-ctrl", &["docs/inspect.md", CONNECTIONS]),
     ("id-ns", &["docs/inspect.md", CONNECTIONS]),

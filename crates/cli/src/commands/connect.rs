@@ -2,7 +2,8 @@
 
 use crate::attached_process::{begin, leave_terminal};
 use crate::connection::{Address, ConnectArgs};
-use crate::exit::Failure;
+use crate::daemon_args::LastingArgs;
+use crate::exit::{Failure, printed};
 use crate::exit_on_loss::{LossArgs, ended};
 use clap::{Args, ValueEnum};
 use std::io::{BufRead, BufReader, Write};
@@ -16,6 +17,7 @@ use weft_server::attach::entries::{Entry, Runtime, create};
 use weft_server::attach::plan::{CHAP_USER, Line, Protocol, Served, System};
 use weft_server::attach::run;
 use weft_server::attach::server::{DiskServer, Plan, end, served_by, wait_for_end};
+use weft_server::connections::record::check_name;
 use weft_server::programs::this_program;
 
 /// Options of `weft connect`.
@@ -31,6 +33,8 @@ Examples:
       make it a disk of Linux without another program
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as nbd --serve-only
       serve it on a Unix socket for QEMU and other NBD clients; `weft list` prints the URL
+  weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --persist
+      attach it whenever weft daemon starts, too
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as iscsi --print
       print the commands instead of running them")]
 pub struct ConnectCommand {
@@ -63,6 +67,8 @@ pub struct ConnectCommand {
     #[arg(long, conflicts_with = "only_writer")]
     shared: bool,
     #[command(flatten)]
+    lasting: LastingArgs,
+    #[command(flatten)]
     loss: LossArgs,
     #[command(flatten)]
     connect: ConnectArgs,
@@ -89,14 +95,23 @@ pub fn run(args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
         return serve(&plan, args, control);
     }
     args.check_system(plan.protocol)?;
-    if args.foreground { in_foreground(&plan, args, control) } else { in_background(&plan, args) }
+    if args.foreground {
+        return in_foreground(&plan, args, control);
+    }
+    match args.lasting.ask(&plan.name, &plan.url)? {
+        Some(said) => printed(writeln!(std::io::stdout().lock(), "{said}")),
+        None => in_background(&plan, args),
+    }
 }
 
 impl ConnectCommand {
     fn plan(&self) -> Result<Plan, Failure> {
         let url = self.address.device_url()?;
         let name = match &self.name {
-            Some(name) => checked(name)?,
+            Some(name) => {
+                check_name(name)?;
+                name.clone()
+            }
             None => Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes()).simple().to_string()[..8]
                 .to_owned(),
         };
@@ -149,18 +164,6 @@ impl ConnectCommand {
         };
         Err(Failure::of(ErrorKind::Unsupported, why))
     }
-}
-
-/// Checks a name, which becomes part of file names and of an iSCSI name.
-fn checked(name: &str) -> Result<String, Failure> {
-    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if name.is_empty() || name.len() > 64 || !name.chars().all(good) {
-        let text = format!(
-            "\"{name}\" is not a valid connection name: use up to 64 lower-case letters, digits and hyphens"
-        );
-        return Err(Failure::of(ErrorKind::Usage, text));
-    }
-    Ok(name.to_owned())
 }
 
 /// Prints the commands to attach and to detach the device.

@@ -1,12 +1,16 @@
 //! `weft disconnect`: ends connections of `weft connect`.
 
 use super::connect::detach;
-use crate::exit::Failure;
+use crate::daemon_args::DaemonArgs;
+use crate::exit::{Failure, printed};
 use clap::Args;
+use std::io::Write;
 use weft_block::ErrorKind;
 use weft_endpoint::url::{NvmeUrl, means};
 use weft_server::attach::entries::{Entry, Runtime};
 use weft_server::attach::server::end;
+use weft_server::connections::orders::{DISCONNECT, Disconnect, Shown, no_daemon};
+use weft_server::management::client::Client;
 
 /// Options of `weft disconnect`.
 #[derive(Args, Debug)]
@@ -15,7 +19,9 @@ Examples:
   weft disconnect /dev/sdb
   weft disconnect nvme+tcp://192.0.2.10:4420/nqn.2014-08.org.example:disk/1
   weft disconnect -n nqn.2014-08.org.example:disk
-  weft disconnect --all")]
+  weft disconnect --all
+  weft disconnect /dev/sdb --forget
+      do not connect it again when weft daemon starts")]
 pub struct DisconnectArgs {
     /// Name, URL or device of a connection, as printed by `weft list`
     #[arg(required_unless_present_any = ["all", "nqn", "device"])]
@@ -32,30 +38,90 @@ pub struct DisconnectArgs {
     /// Disconnect even if the device is mounted, or the system fails to detach it
     #[arg(long)]
     force: bool,
+    /// Do not connect again when the daemon starts: ends --persist of weft connect
+    #[arg(long)]
+    forget: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// A connection, or one that a daemon would make.
+struct Known {
+    name: String,
+    url: String,
+    device: String,
+    /// What is connected; not if it is the daemon's matter.
+    own: Option<Entry>,
+    recorded: bool,
 }
 
 /// Detaches devices and ends their servers.
 pub fn run(args: &DisconnectArgs) -> Result<(), Failure> {
     let runtime = Runtime::open()?;
-    let entries = runtime.list()?;
+    let mut daemon = args.daemon.client(&runtime)?;
+    if args.forget && daemon.is_none() {
+        return Err(no_daemon("--forget").into());
+    }
+    let known = all(runtime.list()?, DaemonArgs::held(&mut daemon)?);
     let chosen = match &args.what {
-        Some(what) => vec![named(what, &entries)?],
-        None => entries.iter().filter(|entry| args.means(entry)).collect(),
+        Some(what) => vec![named(what, &known)?],
+        None => known.iter().filter(|known| args.means(known)).collect(),
     };
     if let (true, Some(what)) = (chosen.is_empty(), args.nqn.as_ref().or(args.device.as_ref())) {
         return Err(unknown(what));
     }
-    chosen.into_iter().try_for_each(|entry| disconnect(&runtime, entry, args.force))
+    let end = |known: &Known| match (&known.own, &mut daemon) {
+        (Some(entry), _) => disconnect(&runtime, entry, args.force),
+        (None, Some(daemon)) => ask(daemon, known, args),
+        (None, None) => Ok(()),
+    };
+    chosen.into_iter().try_for_each(end)
+}
+
+/// All connections, each once: those that a daemon holds are its matter.
+fn all(entries: Vec<Entry>, held: Vec<Shown>) -> Vec<Known> {
+    let is_own = |entry: &Entry| held.iter().all(|it| it.name != entry.name);
+    let own = entries.into_iter().filter(is_own).map(|entry| Known {
+        name: entry.name.clone(),
+        url: entry.url.clone(),
+        device: entry.device.clone(),
+        own: Some(entry),
+        recorded: false,
+    });
+    let own: Vec<Known> = own.collect();
+    let held = held.into_iter().map(|it| Known {
+        name: it.name,
+        device: it.entry.as_ref().map(|entry| entry.device.clone()).unwrap_or_default(),
+        url: it.entry.map_or(it.url, |entry| entry.url),
+        own: None,
+        recorded: it.recorded,
+    });
+    own.into_iter().chain(held).collect()
+}
+
+/// Has the daemon end a connection that it holds.
+fn ask(daemon: &mut Client, known: &Known, args: &DisconnectArgs) -> Result<(), Failure> {
+    let name = known.name.clone();
+    let order = Disconnect { name, forget: args.forget, force: args.force };
+    daemon.ask::<()>(DISCONNECT, order)?;
+    if known.recorded && !args.forget {
+        let name = &known.name;
+        printed(writeln!(
+            std::io::stdout().lock(),
+            "\"{name}\" comes back when the daemon starts; `weft disconnect {name} --forget` ends that"
+        ))?;
+    }
+    Ok(())
 }
 
 impl DisconnectArgs {
-    fn means(&self, entry: &Entry) -> bool {
+    fn means(&self, known: &Known) -> bool {
         let has_nqn = |nqn: &String| {
-            let url = NvmeUrl::parse(&entry.url);
+            let url = NvmeUrl::parse(&known.url);
             url.is_ok_and(|url| url.subsystem.is_some_and(|subsystem| subsystem.as_str() == nqn))
         };
         let is_device = |device: &String| {
-            entry.device.trim_start_matches("/dev/") == device.trim_start_matches("/dev/")
+            known.device.trim_start_matches("/dev/") == device.trim_start_matches("/dev/")
         };
         self.nqn.as_ref().is_none_or(has_nqn) && self.device.as_ref().is_none_or(is_device)
     }
@@ -68,19 +134,19 @@ fn unknown(what: &str) -> Failure {
 
 /// The one connection with this name, device or URL. A URL need not be spelled as `weft list` has
 /// it.
-fn named<'a>(what: &str, entries: &'a [Entry]) -> Result<&'a Entry, Failure> {
-    let is_named = |entry: &&Entry| entry.name == what || !what.is_empty() && entry.device == what;
-    if let Some(entry) = entries.iter().find(is_named) {
-        return Ok(entry);
+fn named<'a>(what: &str, all: &'a [Known]) -> Result<&'a Known, Failure> {
+    let is_named = |known: &&Known| known.name == what || !what.is_empty() && known.device == what;
+    if let Some(known) = all.iter().find(is_named) {
+        return Ok(known);
     }
-    let same: Vec<&Entry> = entries.iter().filter(|entry| entry.url == what).collect();
-    let meant = || entries.iter().filter(|entry| means(what, &entry.url)).collect();
-    let found: Vec<&Entry> = if same.is_empty() { meant() } else { same };
+    let same: Vec<&Known> = all.iter().filter(|known| known.url == what).collect();
+    let meant = || all.iter().filter(|known| means(what, &known.url)).collect();
+    let found: Vec<&Known> = if same.is_empty() { meant() } else { same };
     match found[..] {
         [] => Err(unknown(what)),
-        [entry] => Ok(entry),
+        [known] => Ok(known),
         _ => {
-            let names: Vec<&str> = found.iter().map(|entry| entry.name.as_str()).collect();
+            let names: Vec<&str> = found.iter().map(|known| known.name.as_str()).collect();
             let names = names.join(", ");
             let text = format!("\"{what}\" means several connections ({names}); name one of them");
             Err(Failure::of(ErrorKind::Usage, text))

@@ -1,12 +1,15 @@
 //! `weft list`: lists the connections of `weft connect`, with the columns of `nvme list`.
 
+use crate::daemon_args::DaemonArgs;
 use crate::exit::Failure;
+use crate::held_table;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;
 use weft_block::units;
 use weft_proto::printable::Printable;
 use weft_server::attach::entries::{Entry, Runtime};
+use weft_server::connections::orders::Shown;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -29,9 +32,24 @@ pub struct ListArgs {
     /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output_format: Listing,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 impl ListArgs {
+    /// What is connected, and what a daemon holds.
+    pub fn entries(&self, runtime: &Runtime) -> Result<(Vec<Entry>, Vec<Shown>), Failure> {
+        let held = DaemonArgs::held(&mut self.daemon.client(runtime)?)?;
+        let mut entries = runtime.list()?;
+        let of_daemon = held.iter().filter_map(|it| it.entry.clone());
+        for entry in of_daemon {
+            if entries.iter().all(|it| it.name != entry.name) {
+                entries.push(entry);
+            }
+        }
+        Ok((entries, held))
+    }
+
     /// The requested format.
     pub fn output(&self) -> Listing {
         self.output_format
@@ -41,14 +59,12 @@ impl ListArgs {
 /// Prints the connections of the current user.
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let runtime = Runtime::open()?;
-    let entries = runtime.list()?;
+    let (entries, held) = args.entries(&runtime)?;
     let mut out = std::io::stdout().lock();
     if args.output_format == Listing::Json {
-        return Ok(writeln!(
-            out,
-            "{:#}",
-            json!({ "Devices": entries.iter().map(|entry| device(&runtime, entry)).collect::<Vec<_>>() })
-        )?);
+        let devices: Vec<_> = entries.iter().map(|entry| device(&runtime, entry)).collect();
+        let held: Vec<_> = held.iter().map(held_table::json).collect();
+        return Ok(writeln!(out, "{:#}", json!({ "Devices": devices, "Connections": held }))?);
     }
     let head = [
         "Node",
@@ -73,7 +89,10 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
         writeln!(out, "{}", cells.collect::<Vec<_>>().join(" ").trim_end())?;
     }
-    Ok(())
+    if !held.is_empty() {
+        writeln!(out)?;
+    }
+    Ok(held_table::print(&mut out, &held)?)
 }
 
 /// The namespace of an NVMe URL.

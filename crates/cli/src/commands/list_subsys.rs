@@ -15,7 +15,7 @@ type Path<'a> = (&'a Entry, NvmeUrl);
 
 /// Prints the subsystems of the current user's connections, each with its paths.
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
-    let entries = Runtime::open()?.list()?;
+    let (entries, _) = args.entries(&Runtime::open()?)?;
     let mut subsystems: BTreeMap<String, Vec<Path<'_>>> = BTreeMap::new();
     for entry in &entries {
         // Sources other than NVMe have no subsystem.

@@ -11,6 +11,7 @@ pub mod completions;
 pub mod config;
 pub mod connect;
 pub mod control;
+pub mod daemon;
 pub mod dhchap_key;
 pub mod disconnect;
 pub mod discover;

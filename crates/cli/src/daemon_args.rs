@@ -1,0 +1,89 @@
+//! `--daemon` of the commands that ask a daemon, and `--persist`.
+
+use crate::exit::Failure;
+use clap::Args;
+use std::path::PathBuf;
+use weft_block::ErrorKind;
+use weft_server::attach::entries::Runtime;
+use weft_server::connections::orders::{self, Connect, Shown};
+use weft_server::connections::record::Connection;
+use weft_server::management::client::Client;
+use weft_server::secret::VARIABLES;
+
+/// Which daemon a command asks.
+#[derive(Args, Clone, Debug)]
+pub struct DaemonArgs {
+    /// Socket of the daemon [default: the daemon of this user, otherwise that of the system, if one
+    /// answers]
+    #[arg(long, value_name = "PATH", help_heading = "Daemon")]
+    daemon: Option<PathBuf>,
+    /// Ask no daemon
+    #[arg(long, hide = true)]
+    by_daemon: bool,
+}
+
+/// Whether a connection lasts.
+#[derive(Args, Clone, Debug)]
+pub struct LastingArgs {
+    /// Have the daemon make the connection again whenever it starts
+    #[arg(long, conflicts_with_all = ["foreground", "print"], help_heading = "Daemon")]
+    persist: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+impl DaemonArgs {
+    /// The daemon that is meant, if there is one.
+    pub fn client(&self, runtime: &Runtime) -> Result<Option<Client>, Failure> {
+        match &self.daemon {
+            _ if self.by_daemon => Ok(None),
+            Some(path) => Ok(Some(orders::daemon_at(path)?)),
+            None => Ok(orders::daemon(runtime)),
+        }
+    }
+
+    /// What it holds.
+    pub fn held(client: &mut Option<Client>) -> Result<Vec<Shown>, Failure> {
+        Ok(client.as_mut().map(orders::list).transpose()?.unwrap_or_default())
+    }
+}
+
+impl LastingArgs {
+    /// Has a daemon make the connection that this process was asked for, and hold it; what it says
+    /// of it. `None`: there is no daemon, and none is needed.
+    pub fn ask(&self, name: &str, url: &str) -> Result<Option<String>, Failure> {
+        let Some(mut client) = self.daemon.client(&Runtime::open()?)? else {
+            return match self.persist && !self.daemon.by_daemon {
+                true => Err(orders::no_daemon("--persist").into()),
+                false => Ok(None),
+            };
+        };
+        let connection = Connection {
+            name: name.to_owned(),
+            url: url.to_owned(),
+            words: words()?,
+            directory: std::env::current_dir()?,
+        };
+        let order = Connect { connection, persist: self.persist };
+        Ok(Some(client.ask(orders::CONNECT, order)?))
+    }
+}
+
+/// The words of this command.
+fn words() -> Result<Vec<String>, Failure> {
+    let of_connections = |name: &&&str| name.contains("DHCHAP") || name.contains("CHAP_");
+    let set = |name: &&&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if let Some(name) = VARIABLES.iter().filter(of_connections).find(set) {
+        let text = format!(
+            "a daemon does not get the secret in {name}; put it into a file, name that with an option, and unset {name}"
+        );
+        return Err(Failure::of(ErrorKind::Usage, text));
+    }
+    let word = |word: std::ffi::OsString| {
+        word.into_string().map_err(|word| {
+            let text = format!("{} is not UTF-8, which a daemon needs", word.display());
+            Failure::of(ErrorKind::Usage, text)
+        })
+    };
+    std::env::args_os().skip(1).map(word).collect()
+}
