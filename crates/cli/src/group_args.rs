@@ -35,11 +35,13 @@ pub struct GroupArgs {
 }
 
 /// What the group says, so the command line does not.
-const OF_GROUP: [&str; 17] = [
+const OF_GROUP: [&str; 19] = [
     "source",
     "config",
     "name",
     "nqn",
+    "serial",
+    "model",
     "allow_host",
     "read_only",
     "no_reservations",

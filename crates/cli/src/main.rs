@@ -27,6 +27,7 @@ mod nvme_bits;
 mod nvme_json;
 mod path_args;
 mod progress;
+mod scsi_args;
 mod server_args;
 mod sharing_args;
 mod signals;

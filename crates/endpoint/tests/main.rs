@@ -8,6 +8,7 @@ mod chap;
 mod checker;
 #[path = "common/devices.rs"]
 mod devices;
+mod disk_names;
 mod gateways;
 mod hostile;
 #[path = "common/intruder.rs"]

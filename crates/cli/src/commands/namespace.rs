@@ -2,6 +2,7 @@
 
 use super::apply::{ForceArgs, print};
 use crate::exit::Failure;
+use crate::scsi_args::ScsiArgs;
 use crate::server_args::ServerArgs;
 use clap::{Args, Subcommand};
 use weft_server::served::verbs::{AddNamespace, RemoveNamespace, ResizeNamespace};
@@ -48,6 +49,8 @@ struct AddArgs {
     /// EUI-64, 16 hexadecimal digits
     #[arg(long)]
     eui64: Option<String>,
+    #[command(flatten)]
+    scsi: ScsiArgs,
     /// Size to serve at most, as in 10GiB [default: all of the source]
     #[arg(long)]
     size: Option<String>,
@@ -127,6 +130,7 @@ fn add(args: AddArgs) -> Result<weft_server::served::Changed, Failure> {
         uuid,
         nguid,
         eui64,
+        scsi,
         size,
         read_only,
         ana_group,
@@ -140,6 +144,7 @@ fn add(args: AddArgs) -> Result<weft_server::served::Changed, Failure> {
         uuid,
         nguid,
         eui64,
+        scsi: scsi.into(),
         size,
         read_only,
         ana_group,

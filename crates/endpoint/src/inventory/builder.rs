@@ -56,7 +56,7 @@ impl InventoryBuilder {
 
     /// Adds a subsystem without namespaces.
     pub fn add_subsystem(&mut self, config: SubsystemConfig) -> Result<&mut Self, InventoryError> {
-        let SubsystemConfig { nqn, hosts, initiators } = config;
+        let SubsystemConfig { nqn, hosts, initiators, numbers } = config;
         let ControllerRange { cntlids, sharing } = self.range;
         if nqn == Nqn::discovery() {
             return Err(InventoryError::ReservedName(nqn));
@@ -68,6 +68,7 @@ impl InventoryBuilder {
             nqn,
             hosts,
             initiators,
+            numbers,
             cntlids,
             sharing,
             namespaces: BTreeMap::new(),
@@ -289,6 +290,7 @@ impl InventoryBuilder {
     fn check(&self) -> Result<(), InventoryError> {
         let (mut uuids, mut nguids, mut eui64s, mut names) =
             (HashSet::new(), HashSet::new(), HashSet::new(), HashSet::new());
+        let mut naas = HashSet::new();
         for namespace in self.subsystems.iter().flat_map(Subsystem::namespaces) {
             if !uuids.insert(namespace.uuid) {
                 return Err(InventoryError::DuplicateUuid(namespace.uuid));
@@ -298,6 +300,9 @@ impl InventoryBuilder {
             }
             if let Some(eui64) = namespace.eui64.filter(|eui64| !eui64s.insert(*eui64)) {
                 return Err(InventoryError::DuplicateEui64(eui64));
+            }
+            if let Some(naa) = namespace.scsi.naa.as_ref().filter(|naa| !naas.insert(*naa)) {
+                return Err(InventoryError::DuplicateNaa(naa.clone()));
             }
             if let Some(name) = namespace.name.as_deref() {
                 if name.is_empty() || name.len() > NBD_STRING_BYTES_MAX {

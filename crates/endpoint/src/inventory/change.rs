@@ -15,6 +15,8 @@ pub enum Change {
     NamespaceRemoved(Nqn, Nsid),
     /// The access to a subsystem changed.
     AccessChanged(Nqn),
+    /// A subsystem has another serial or model number.
+    NumbersChanged(Nqn),
     /// The data of a namespace was replaced.
     NamespaceReplaced(Nqn, Nsid),
     /// A namespace with the same data has another device, size, name, identity or visibility, or
@@ -86,6 +88,9 @@ fn within(before: &Subsystem, now: &Subsystem, changes: &mut Vec<Change>) {
     changes.extend(gone.map(|nsid| Change::NamespaceRemoved(name(), *nsid)));
     if before.hosts != now.hosts || before.initiators != now.initiators {
         changes.push(Change::AccessChanged(name()));
+    }
+    if before.numbers != now.numbers {
+        changes.push(Change::NumbersChanged(name()));
     }
     let both = now.namespaces().filter_map(|is| Some((before.namespace(is.nsid)?, is)));
     changes.extend(both.filter_map(|(was, is)| of_namespace(name(), was, is)));

@@ -1,7 +1,7 @@
 //! What is configured of subsystems and namespaces, and the namespace that comes of it.
 
 use super::states::is_group;
-use super::{Access, DEFAULT_GROUP, InventoryError, Namespace};
+use super::{Access, DEFAULT_GROUP, InventoryError, Namespace, ScsiIdentity, SubsystemNumbers};
 use crate::identity::namespace_uuid;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -19,6 +19,8 @@ pub struct SubsystemConfig {
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that may log in.
     pub initiators: Access<Name>,
+    /// Serial and model number.
+    pub numbers: SubsystemNumbers,
 }
 
 /// Configuration of a namespace.
@@ -35,6 +37,8 @@ pub struct NamespaceConfig {
     pub nguid: Option<[u8; 16]>,
     /// EUI-64; `None`: none.
     pub eui64: Option<[u8; 8]>,
+    /// What iSCSI initiators know it by.
+    pub scsi: ScsiIdentity,
     /// Maximum blocks to serve; `None`: all blocks of the device, as it grows and shrinks.
     pub blocks: Option<u64>,
     /// The group that it shares its access state with (ANAGRPID), 1 to
@@ -52,7 +56,8 @@ pub struct NamespaceConfig {
 impl SubsystemConfig {
     /// A subsystem with access for all.
     pub fn new(nqn: Nqn) -> Self {
-        Self { nqn, hosts: Access::Any, initiators: Access::Any }
+        let numbers = SubsystemNumbers::default();
+        Self { nqn, hosts: Access::Any, initiators: Access::Any, numbers }
     }
 }
 
@@ -67,6 +72,7 @@ impl NamespaceConfig {
             uuid,
             nguid,
             eui64,
+            scsi: ScsiIdentity::default(),
             blocks,
             group: DEFAULT_GROUP,
             hosts,
@@ -122,6 +128,7 @@ impl NamespaceConfig {
             uuid,
             nguid: self.nguid.unwrap_or(*uuid.as_bytes()),
             eui64,
+            scsi: self.scsi,
             presence: device.presence(),
             device,
             given,

@@ -1,5 +1,6 @@
 //! Errors of building an inventory.
 
+use super::Naa;
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind, units};
 use weft_proto::limits::{ANA_GROUPS_MAX, NAMESPACES_MAX};
@@ -39,6 +40,9 @@ pub enum InventoryError {
     /// Duplicate EUI-64.
     #[error("two namespaces have the EUI-64 {:016x}: change one of them", u64::from_be_bytes(*.0))]
     DuplicateEui64([u8; 8]),
+    /// Duplicate NAA identifier.
+    #[error("two namespaces have the NAA identifier {0}: change one of them")]
+    DuplicateNaa(Naa),
     /// Duplicate NBD export name.
     #[error("two namespaces have the name \"{0}\": change one of them")]
     DuplicateName(String),

@@ -17,6 +17,7 @@ mod builder;
 mod change;
 mod claims;
 mod configured;
+mod disk_names;
 mod error;
 mod host_identifiers;
 mod host_limits;
@@ -33,6 +34,7 @@ pub use builder::InventoryBuilder;
 pub use change::Change;
 pub use claims::ControllerClaims;
 pub use configured::{NamespaceConfig, SubsystemConfig};
+pub use disk_names::{Naa, Printable, ScsiIdentity, SubsystemNumbers};
 pub use error::InventoryError;
 pub use host_limits::HostLimits;
 pub use identifier_owners::Forgotten;
@@ -103,6 +105,8 @@ pub struct Subsystem {
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that may log in.
     pub initiators: Access<Name>,
+    /// Serial and model number. Controllers that there are keep those of before.
+    pub numbers: SubsystemNumbers,
     /// Identifiers that controllers get: the lowest and the highest.
     pub cntlids: (u16, u16),
     /// Whether others serve the same namespaces.
@@ -123,6 +127,8 @@ pub struct Namespace {
     pub nguid: [u8; 16],
     /// EUI-64, where there is one.
     pub eui64: Option<[u8; 8]>,
+    /// What iSCSI initiators know it by.
+    pub scsi: ScsiIdentity,
     /// What holds the blocks: the device that was given, or what shares its queues among all loops
     /// that serve it.
     pub device: Arc<dyn BlockDevice>,
@@ -259,7 +265,7 @@ impl PartialEq for Namespace {
                 it.name.clone(),
                 it.uuid,
                 it.nguid,
-                it.eui64,
+                (it.eui64, it.scsi.clone()),
                 size,
                 access,
                 (it.incarnation, it.group, it.reserves),

@@ -1,6 +1,6 @@
 //! Golden bytes of what a logical unit tells about itself.
 
-use super::rig::{ALL, BLOCKS, Rig};
+use super::rig::{ALL, BLOCKS, Rig, config};
 use weft_proto::limits::SCSI_WRITE_SAME_BYTES_MAX;
 use weft_proto::scsi::cdb::{Command, ReportingOptions};
 use weft_proto::scsi::lun::{UnitFeatures, lun_of};
@@ -60,6 +60,20 @@ fn designators() {
     let group = [0x51, 0x95, 0, 4, 0, 0, 0, 1];
     let name = [&[0x53, 0x98, 0, 32][..], b"iqn.2026-11.example:t,t,0x0001\0\0"].concat();
     assert_eq!(data[4..], [&vendor[..], &naa, &uuid, &port, &group, &name].concat());
+}
+
+#[test]
+fn designators_that_were_set() {
+    let mut config = config(ALL);
+    config.identity.naa = (0x60..0x70).collect();
+    config.identity.t10 = Some("IET     00010001".into());
+    let mut rig = Rig::of(config);
+    let host = &mut rig.host(1);
+    let data = rig.run(host, inquiry(Some(0x83), 512), &[]).data;
+    let t10 = [&[0x02, 0x01, 0, 16][..], b"IET     00010001"].concat();
+    let naa = [&[0x01, 0x03, 0, 16][..], &(0x60..0x70).collect::<Vec<u8>>()].concat();
+    let uuid = [0x01, 0x0a, 0, 18, 0x10];
+    assert!(data[4..].starts_with(&[&t10[..], &naa, &uuid].concat()), "{data:02x?}");
 }
 
 #[test]

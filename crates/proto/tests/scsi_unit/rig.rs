@@ -275,6 +275,8 @@ pub fn config(features: UnitFeatures) -> UnitConfig {
             serial: "SERIAL-1".into(),
             uuid: core::array::from_fn(|at| at as u8),
             nguid: None,
+            naa: Vec::new(),
+            t10: None,
         },
     }
 }

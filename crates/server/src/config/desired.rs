@@ -10,7 +10,9 @@ use weft_block::limit::Limit;
 use weft_block::{AccessState, Error, ErrorKind};
 use weft_endpoint::TlsFiles;
 use weft_endpoint::export::iscsi::Settings;
-use weft_endpoint::inventory::{Access, Authentication, ControllerRange, DEFAULT_GROUP, Sharing};
+use weft_endpoint::inventory::{
+    Access, Authentication, ControllerRange, DEFAULT_GROUP, ScsiIdentity, Sharing, SubsystemNumbers,
+};
 use weft_endpoint::loops::LoopsConfig;
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
@@ -94,6 +96,8 @@ pub struct DesiredSubsystem {
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that may log in.
     pub initiators: Access<Name>,
+    /// Serial and model number.
+    pub numbers: SubsystemNumbers,
     /// What NVMe hosts have to prove; `None`: nothing.
     pub authentication: Option<Authentication>,
     /// Namespaces.
@@ -117,6 +121,8 @@ pub struct DesiredNamespace {
     pub nguid: Option<[u8; 16]>,
     /// EUI-64.
     pub eui64: Option<[u8; 8]>,
+    /// What iSCSI initiators know it by.
+    pub scsi: ScsiIdentity,
     /// Bytes to serve at most; `None`: all.
     pub bytes: Option<u64>,
     /// ANA group.
@@ -163,6 +169,7 @@ impl DesiredNamespace {
             uuid,
             nguid,
             eui64,
+            scsi: ScsiIdentity::default(),
             bytes,
             group,
             reservations: true,

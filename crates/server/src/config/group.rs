@@ -167,6 +167,8 @@ pub fn text(wanted: &ServedState, before: &str) -> Result<String, String> {
         table.insert("nqn".into(), of.nqn.as_str().into());
         put_names(&mut table, "hosts", &of.hosts);
         put_names(&mut table, "initiators", &of.initiators);
+        put(&mut table, "serial", of.numbers.serial.as_ref().map(ToString::to_string));
+        put(&mut table, "model", of.numbers.model.as_ref().map(ToString::to_string));
         let namespaces: Vec<Value> =
             of.namespaces.iter().map(|it| Value::Table(namespace(of, it))).collect();
         put(&mut table, "namespace", (!namespaces.is_empty()).then_some(namespaces));
@@ -214,6 +216,8 @@ fn namespace(subsystem: &DesiredSubsystem, of: &DesiredNamespace) -> Table {
     put(&mut table, "uuid", of.uuid.map(|uuid| uuid.to_string()));
     put(&mut table, "nguid", of.nguid.map(|id| hex(&id)));
     put(&mut table, "eui64", of.eui64.map(|id| hex(&id)));
+    let names = scsi(&of.scsi);
+    put(&mut table, "scsi", (!names.is_empty()).then_some(names));
     put(&mut table, "size", of.bytes.map(|bytes| bytes.to_string()));
     put(
         &mut table,
@@ -223,6 +227,16 @@ fn namespace(subsystem: &DesiredSubsystem, of: &DesiredNamespace) -> Table {
     put(&mut table, "reservations", (!of.reservations).then_some(false));
     put_names(&mut table, "hosts", &of.hosts);
     put_names(&mut table, "initiators", &of.initiators);
+    table
+}
+
+fn scsi(of: &inventory::ScsiIdentity) -> Table {
+    let mut table = Table::new();
+    put(&mut table, "serial", of.serial.as_ref().map(ToString::to_string));
+    put(&mut table, "vendor", of.vendor.as_ref().map(ToString::to_string));
+    put(&mut table, "product", of.product.as_ref().map(ToString::to_string));
+    put(&mut table, "naa", of.naa.as_ref().map(ToString::to_string));
+    put(&mut table, "t10_id", of.t10_id.as_ref().map(ToString::to_string));
     table
 }
 
@@ -285,6 +299,11 @@ mod tests {
             uuid: Some(uuid::Uuid::from_u128(7)),
             nguid: Some([8; 16]),
             eui64: Some([9; 8]),
+            scsi: inventory::ScsiIdentity {
+                serial: Some("S 9".parse().unwrap()),
+                naa: Some("5001405000000009".parse().unwrap()),
+                ..inventory::ScsiIdentity::default()
+            },
             bytes: Some(5 << 20),
             reservations: false,
             group,

@@ -17,6 +17,7 @@
 mod authentication;
 pub mod check;
 pub mod desired;
+mod disk_names;
 pub mod example;
 pub mod exposure;
 pub mod faults;

@@ -2,6 +2,7 @@
 
 use super::authentication::authentication;
 use super::desired::{DesiredNamespace, DesiredSubsystem};
+use super::disk_names::{lasting, numbers, scsi};
 use super::faults::Finder;
 use super::tables::{At, NamespaceTable, SubsystemTable, Text};
 use crate::values::parse_nqn;
@@ -10,7 +11,7 @@ use std::hash::Hash;
 use std::path::Path;
 use uuid::Uuid;
 use weft_block::{grammar, units};
-use weft_endpoint::inventory::{Access, DEFAULT_GROUP};
+use weft_endpoint::inventory::{Access, DEFAULT_GROUP, Naa};
 use weft_endpoint::source::discovered;
 use weft_proto::iscsi::text::Name;
 use weft_proto::limits::ANA_GROUPS_MAX;
@@ -62,14 +63,15 @@ struct Names<'a> {
     nqns: HashSet<String>,
     uuids: HashSet<Uuid>,
     names: HashSet<String>,
+    naas: HashSet<Naa>,
     /// Files that are written to.
     files: HashSet<String>,
 }
 
 impl<'a> Names<'a> {
     fn new(directory: &'a Path) -> Self {
-        let (nqns, uuids, names, files) = Default::default();
-        Self { directory, nqns, uuids, names, files }
+        let (nqns, uuids, names, naas, files) = Default::default();
+        Self { directory, nqns, uuids, names, naas, files }
     }
 
     fn subsystems(
@@ -110,11 +112,12 @@ impl<'a> Names<'a> {
         }
         let hosts = access(table.hosts.as_ref(), finder, host);
         let initiators = access(table.initiators.as_ref(), finder, initiator);
+        let numbers = numbers(table, finder);
         let authentication = table
             .authentication
             .as_ref()
             .map(|table| authentication(table, self.directory, finder));
-        Some(DesiredSubsystem { nqn, hosts, initiators, authentication, namespaces })
+        Some(DesiredSubsystem { nqn, hosts, initiators, numbers, authentication, namespaces })
     }
 
     fn namespace(
@@ -129,7 +132,8 @@ impl<'a> Names<'a> {
                 format!("{nsid} is not a namespace identifier: use 1 to 4294967294"),
             );
         }
-        let identity = [&table.uuid, &table.nguid, &table.eui64].into_iter().flatten().next();
+        let identities = [&table.uuid, &table.nguid, &table.eui64].into_iter().flatten();
+        let identity = identities.chain(lasting(&table.scsi)).next();
         if let Some(identity) = identity.filter(|_| forgets(&table.source)) {
             finder.add(identity.place(), FORGETS);
         }
@@ -161,6 +165,7 @@ impl<'a> Names<'a> {
             uuid,
             nguid: table.nguid.as_ref().and_then(|text| digits("nguid", text, finder)),
             eui64: table.eui64.as_ref().and_then(|text| digits("eui64", text, finder)),
+            scsi: scsi(&table.scsi, &mut self.naas, finder),
             bytes: table
                 .size
                 .as_ref()

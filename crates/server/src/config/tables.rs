@@ -234,6 +234,10 @@ pub struct SubsystemTable {
     pub hosts: Option<Vec<Text>>,
     /// Names of the iSCSI initiators that may log in; by default any initiator.
     pub initiators: Option<Vec<Text>>,
+    /// Serial number that NVMe hosts see, up to 20 characters; by default one made of the NQN.
+    pub serial: Option<Text>,
+    /// Model number that NVMe hosts see, up to 40 characters; by default "weft".
+    pub model: Option<Text>,
     /// How NVMe hosts have to authenticate; by default they do not.
     pub authentication: Option<AuthenticationTable>,
     /// Its namespaces.
@@ -261,6 +265,9 @@ pub struct NamespaceTable {
     pub nguid: Option<Text>,
     /// EUI-64, 16 hexadecimal digits; by default none.
     pub eui64: Option<Text>,
+    /// What iSCSI initiators know it by, for disks that had other names before.
+    #[serde(default)]
+    pub scsi: ScsiTable,
     /// Refuse writes.
     #[serde(default)]
     pub read_only: bool,
@@ -275,4 +282,22 @@ pub struct NamespaceTable {
     pub hosts: Option<Vec<Text>>,
     /// Names of the iSCSI initiators that see it, of those that may log in; by default all.
     pub initiators: Option<Vec<Text>>,
+}
+
+/// Names of a logical unit.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScsiTable {
+    /// Unit serial number (VPD page 80h), up to 36 characters; by default that of the source, or 16
+    /// digits of the UUID.
+    pub serial: Option<Text>,
+    /// Vendor, up to 8 characters; by default "weft".
+    pub vendor: Option<Text>,
+    /// Product, up to 16 characters; by default the model of the source, or "virtual disk".
+    pub product: Option<Text>,
+    /// NAA identifier, 16 or 32 hexadecimal digits; by default one made of the UUID.
+    pub naa: Option<Text>,
+    /// T10 vendor ID based designator, up to 64 characters; by default vendor, product and serial
+    /// number.
+    pub t10_id: Option<Text>,
 }

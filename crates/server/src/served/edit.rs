@@ -58,10 +58,12 @@ fn one(
         Step::Listen(url) => to.add_listener(url).map(drop),
         Step::RemoveSubsystem(of) => to.remove_subsystem(&of.nqn).map(drop),
         Step::AddSubsystem(of) => {
-            let (nqn, hosts, initiators) =
-                (of.nqn.clone(), of.hosts.clone(), of.initiators.clone());
-            to.add_subsystem(SubsystemConfig { hosts, initiators, ..SubsystemConfig::new(nqn) })
-                .map(drop)
+            let (hosts, initiators) = (of.hosts.clone(), of.initiators.clone());
+            let (nqn, numbers) = (of.nqn.clone(), of.numbers.clone());
+            to.add_subsystem(SubsystemConfig { nqn, hosts, initiators, numbers }).map(drop)
+        }
+        Step::Number(nqn, numbers) => {
+            to.subsystem_mut(nqn).map(|subsystem| subsystem.numbers = numbers.clone())
         }
         Step::Admit(nqn, hosts, initiators) => to.subsystem_mut(nqn).map(|subsystem| {
             (subsystem.hosts, subsystem.initiators) = (hosts.clone(), initiators.clone());
@@ -103,6 +105,7 @@ fn configure(of: &DesiredNamespace, device: Device) -> NamespaceConfig {
         uuid: of.uuid,
         nguid: of.nguid,
         eui64: of.eui64,
+        scsi: of.scsi.clone(),
         blocks,
         group: of.group,
         reservations: of.reservations,

@@ -11,12 +11,14 @@
 //! * `following`: a gateway of a group, which serves what others have changed, too.
 //! * [`orders`]: commands of tests.
 //! * [`verbs`]: the methods of the control socket.
+//! * [`scsi_names`]: names of a logical unit as a parameter of one.
 
 mod edit;
 mod following;
 mod inventory;
 mod opener;
 pub mod orders;
+pub mod scsi_names;
 mod start;
 pub mod state;
 mod step_text;

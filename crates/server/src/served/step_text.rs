@@ -6,7 +6,7 @@ use crate::config::desired::{DesiredAnaState, DesiredNamespace};
 use std::fmt;
 use weft_block::limit::Limit;
 use weft_block::units;
-use weft_endpoint::inventory::Access;
+use weft_endpoint::inventory::{Access, SubsystemNumbers};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::Nqn;
 
@@ -35,6 +35,12 @@ fn replacement(nqn: &Nqn, was: &DesiredNamespace, is: &DesiredNamespace) -> Stri
         format!("{} by {}", was.source, is.source)
     };
     format!("replace namespace {nsid} of {nqn} ({how})")
+}
+
+fn numbers_text(nqn: &Nqn, SubsystemNumbers { serial, model }: &SubsystemNumbers) -> String {
+    let serial = serial.as_ref().map_or_else(|| "of its own".to_owned(), ToString::to_string);
+    let model = model.as_ref().map_or_else(|| "weft".to_owned(), ToString::to_string);
+    format!("give hosts that connect to {nqn} the serial number {serial} and the model {model}")
 }
 
 fn state_text(DesiredAnaState { group, listener, state }: &DesiredAnaState) -> String {
@@ -71,6 +77,7 @@ impl fmt::Display for Step {
             Self::Admit(nqn, hosts, initiators) => {
                 write!(f, "admit to {nqn} {}", both(hosts, initiators))
             }
+            Self::Number(nqn, numbers) => f.write_str(&numbers_text(nqn, numbers)),
             Self::SetState(state) => f.write_str(&state_text(state)),
             Self::Identify(given) => {
                 write!(f, "change the identifiers of hosts ({} are given now)", given.len())

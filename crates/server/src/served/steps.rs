@@ -6,7 +6,7 @@ use crate::config::desired::{DesiredAnaState, DesiredLimit, DesiredNamespace, De
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_block::limit::Limit;
-use weft_endpoint::inventory::{Access, Authentication};
+use weft_endpoint::inventory::{Access, Authentication, SubsystemNumbers};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::auth::PskKeys;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
@@ -28,6 +28,8 @@ pub enum Step {
     Keys(Arc<PskKeys>),
     /// Other hosts or initiators may connect.
     Admit(Nqn, Access<Nqn>, Access<Name>),
+    /// A subsystem gets another serial or model number.
+    Number(Nqn, SubsystemNumbers),
     /// A namespace gets another source or identity.
     Replace(Nqn, Box<DesiredNamespace>, Box<DesiredNamespace>),
     /// A namespace gets another size.
@@ -120,6 +122,9 @@ fn within(was: &DesiredSubsystem, is: &DesiredSubsystem, steps: &mut Vec<Step>) 
     if (&was.hosts, &was.initiators) != (&is.hosts, &is.initiators) {
         steps.push(Step::Admit(nqn.clone(), is.hosts.clone(), is.initiators.clone()));
     }
+    if was.numbers != is.numbers {
+        steps.push(Step::Number(nqn.clone(), is.numbers.clone()));
+    }
     for namespace in &is.namespaces {
         match find(was, namespace.nsid) {
             Some(before) => of_namespace(nqn, &before, namespace, steps),
@@ -130,7 +135,7 @@ fn within(was: &DesiredSubsystem, is: &DesiredSubsystem, steps: &mut Vec<Step>) 
 
 fn of_namespace(nqn: &Nqn, was: &DesiredNamespace, is: &DesiredNamespace, steps: &mut Vec<Step>) {
     let data = |it: &DesiredNamespace| (it.origin(), it.uuid, it.nguid, it.eui64, it.reservations);
-    if data(was) != data(is) {
+    if data(was) != data(is) || was.scsi != is.scsi {
         // The new one comes with all the rest.
         return steps.push(Step::Replace(nqn.clone(), Box::new(was.clone()), Box::new(is.clone())));
     }

@@ -1,5 +1,6 @@
 //! The methods of the control socket that change what is served.
 
+use super::scsi_names::ScsiNames;
 use super::{Changed, How, Served, ServedState, Shown};
 use crate::config::check::listen_place as address;
 use crate::config::check::parse_state;
@@ -39,6 +40,9 @@ pub struct AddNamespace {
     pub nguid: Option<String>,
     /// EUI-64.
     pub eui64: Option<String>,
+    /// Names of the logical unit.
+    #[serde(skip_serializing_if = "ScsiNames::is_empty")]
+    pub scsi: ScsiNames,
     /// Size to serve at most.
     pub size: Option<String>,
     /// Refuse writes.
@@ -189,6 +193,32 @@ fn bytes(size: &str) -> Result<u64, Fault> {
     units::parse_size(size).map_err(invalid)
 }
 
+/// The identifiers that a namespace is given; the rest is derived.
+struct Identifiers {
+    uuid: Option<Uuid>,
+    nguid: Option<[u8; 16]>,
+    eui64: Option<[u8; 8]>,
+}
+
+impl Identifiers {
+    fn read(params: &AddNamespace) -> Result<Self, Fault> {
+        let uuid = params.uuid.as_deref().map(|text| {
+            Uuid::parse_str(text)
+                .map_err(|_| invalid(format!("\"{text}\" is not a UUID: `uuidgen` makes one")))
+        });
+        Ok(Self {
+            uuid: uuid.transpose()?,
+            nguid: digits("NGUID", params.nguid.as_deref())?,
+            eui64: digits("EUI-64", params.eui64.as_deref())?,
+        })
+    }
+}
+
+fn digits<const N: usize>(what: &str, text: Option<&str>) -> Result<Option<[u8; N]>, Fault> {
+    let wrong = || invalid(format!("the {what} is not {} hexadecimal digits", 2 * N));
+    text.map(|text| from_digits(text).ok_or_else(wrong)).transpose()
+}
+
 fn add_namespace(
     state: &mut ServedState,
     params: &AddNamespace,
@@ -202,7 +232,9 @@ fn add_namespace(
         check_source(&params.source, params.ana_group)?;
     }
     let identities = [&params.uuid, &params.nguid, &params.eui64];
-    if identities.into_iter().any(Option::is_some) && forgets(&params.source) {
+    let scsi = params.scsi.read().map_err(invalid)?;
+    let is_named = identities.into_iter().any(Option::is_some) || scsi.names_a_disk();
+    if is_named && forgets(&params.source) {
         return Err(invalid(FORGETS));
     }
     let subsystem = meant(state, params.subsystem.as_deref())?;
@@ -215,22 +247,7 @@ fn add_namespace(
         );
         return Err(invalid(text));
     }
-    let digits =
-        |what: &str, count: usize| invalid(format!("the {what} is not {count} hexadecimal digits"));
-    let nguid = params
-        .nguid
-        .as_deref()
-        .map(|text| from_digits(text).ok_or_else(|| digits("NGUID", 32)))
-        .transpose()?;
-    let eui64 = params
-        .eui64
-        .as_deref()
-        .map(|text| from_digits(text).ok_or_else(|| digits("EUI-64", 16)))
-        .transpose()?;
-    let uuid = params.uuid.as_deref().map(|text| {
-        Uuid::parse_str(text)
-            .map_err(|_| invalid(format!("\"{text}\" is not a UUID: `uuidgen` makes one")))
-    });
+    let Identifiers { uuid, nguid, eui64 } = Identifiers::read(params)?;
     let source = if params.read_only {
         format!("readonly:{}", params.source)
     } else {
@@ -238,9 +255,10 @@ fn add_namespace(
     };
     subsystem.namespaces.push(DesiredNamespace {
         name: params.name.clone(),
-        uuid: uuid.transpose()?,
+        uuid,
         nguid,
         eui64,
+        scsi,
         bytes: params.size.as_deref().map(bytes).transpose()?,
         group: params.ana_group.unwrap_or(if in_group {
             default_ana_group(&subsystem.nqn, nsid)

@@ -14,6 +14,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 use weft_block::units;
+use weft_endpoint::inventory::Printable;
 use weft_io::disk::DiskMode;
 
 /// Options of `weft serve`.
@@ -70,6 +71,12 @@ pub struct ServeArgs {
     /// Name of the NVMe subsystem [default: generated once and kept]
     #[arg(long)]
     pub nqn: Option<String>,
+    /// Serial number that NVMe hosts see, up to 20 characters [default: one made of the NQN]
+    #[arg(long)]
+    pub serial: Option<Printable<20>>,
+    /// Model number that NVMe hosts see, up to 40 characters [default: weft]
+    #[arg(long)]
+    pub model: Option<Printable<40>>,
     /// NVMe host that may connect, optionally with the namespaces that it sees; may be repeated
     /// [default: any host]
     #[arg(long, value_name = "NQN[=NSID,…]")]

@@ -7,6 +7,7 @@ use crate::visible_sources::VisibleSources;
 use std::collections::HashSet;
 use weft_block::ErrorKind;
 use weft_endpoint::identity::subsystem_nqn;
+use weft_endpoint::inventory::SubsystemNumbers;
 use weft_endpoint::loops::LoopsConfig;
 use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT, is_listen_url};
 use weft_io::listening::Listening;
@@ -101,7 +102,8 @@ impl ServeArgs {
         let namespaces = (0..).zip(&self.source).zip(self.names()).map(namespace).collect();
         let authentication = self.security.authentication(self.connect.dhchap())?;
         let (hosts, initiators) = (hosts.names(), initiators.names());
-        Ok(DesiredSubsystem { nqn, hosts, initiators, authentication, namespaces })
+        let numbers = SubsystemNumbers { serial: self.serial.clone(), model: self.model.clone() };
+        Ok(DesiredSubsystem { nqn, hosts, initiators, numbers, authentication, namespaces })
     }
 
     /// The URLs to listen at: those that are told, or those of the sockets that the service manager

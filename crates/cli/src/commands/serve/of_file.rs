@@ -1,11 +1,13 @@
 //! The options of `weft serve` that a configuration file has instead.
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub const OF_FILE: [&str; 68] = [
+pub const OF_FILE: [&str; 70] = [
     "source",
     "listen",
     "name",
     "nqn",
+    "serial",
+    "model",
     "allow_host",
     "threads",
     "cpus_allowed",

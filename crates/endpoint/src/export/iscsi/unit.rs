@@ -2,6 +2,7 @@
 
 use crate::inventory::Namespace;
 use crate::limits::TRANSFER_BYTES_MAX;
+use weft_block::Identity;
 use weft_proto::scsi::lun::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
 
 /// Digits of a serial number that is made from a UUID.
@@ -12,9 +13,6 @@ const SERIAL_DIGITS: usize = 16;
 pub(super) fn describe(namespace: &Namespace, transfer_bytes: u32) -> UnitConfig {
     let device = &namespace.device;
     let (geometry, features, identity) = (device.geometry(), device.features(), device.identity());
-    let uuid = namespace.uuid;
-    let serial =
-        identity.serial.unwrap_or_else(|| uuid.simple().to_string()[..SERIAL_DIGITS].to_owned());
     UnitConfig {
         geometry: UnitGeometry {
             block_bytes: geometry.block_bytes,
@@ -36,13 +34,23 @@ pub(super) fn describe(namespace: &Namespace, transfer_bytes: u32) -> UnitConfig
             write_zeroes: features.write_zeroes,
             compare: features.compare,
         },
-        identity: UnitIdentity {
-            vendor: "weft".to_owned(),
-            product: identity.model.unwrap_or_else(|| "virtual disk".to_owned()),
-            revision: env!("CARGO_PKG_VERSION").chars().take(4).collect(),
-            serial,
-            uuid: *uuid.as_bytes(),
-            nguid: Some(namespace.nguid),
-        },
+        identity: identify(namespace, identity),
+    }
+}
+
+/// Its names: those that are configured, then those of the device, then weft's own.
+fn identify(namespace: &Namespace, of_device: Identity) -> UnitIdentity {
+    let (uuid, given) = (namespace.uuid, &namespace.scsi);
+    let serial = given.serial.as_ref().map(ToString::to_string).or(of_device.serial);
+    let product = given.product.as_ref().map(ToString::to_string).or(of_device.model);
+    UnitIdentity {
+        vendor: given.vendor.as_ref().map_or_else(|| "weft".to_owned(), ToString::to_string),
+        product: product.unwrap_or_else(|| "virtual disk".to_owned()),
+        revision: env!("CARGO_PKG_VERSION").chars().take(4).collect(),
+        serial: serial.unwrap_or_else(|| uuid.simple().to_string()[..SERIAL_DIGITS].to_owned()),
+        uuid: *uuid.as_bytes(),
+        nguid: Some(namespace.nguid),
+        naa: given.naa.as_ref().map_or_else(Vec::new, |naa| naa.as_bytes().to_vec()),
+        t10: given.t10_id.as_ref().map(ToString::to_string),
     }
 }

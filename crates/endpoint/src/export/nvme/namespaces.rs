@@ -11,7 +11,7 @@ use weft_proto::nvme::controller::{
     AnaStates, ControllerKind, Namespace, Preferred, SubsystemConfig, Support,
 };
 use weft_proto::nvme::log_page::AnaState;
-use weft_proto::nvme::types::{Id128, Nqn};
+use weft_proto::nvme::types::Id128;
 
 /// The maximum transfer on loops with pools of this size.
 pub(super) fn transfer_bytes(pool_bytes: usize) -> u32 {
@@ -28,9 +28,11 @@ pub(super) fn subsystem(
     seed: u64,
 ) -> SubsystemConfig {
     let taken = of.namespaces().map(|namespace| namespace.device.geometry().max_transfer_bytes);
+    let (serial, model) = numbers(of);
     SubsystemConfig {
         hosts: of.hosts.names(),
-        serial: serial(&of.nqn),
+        serial,
+        model,
         cntlids: of.cntlids,
         quiesce_ms: u16::try_from(quiesce.as_millis()).unwrap_or(u16::MAX),
         seed,
@@ -39,9 +41,13 @@ pub(super) fn subsystem(
     }
 }
 
-/// A serial number derived from the name: 16 hexadecimal digits.
-fn serial(subsystem: &Nqn) -> String {
-    namespace_uuid(subsystem, 0).simple().to_string()[..16].to_owned()
+/// Serial and model number: those that are configured, or 16 hexadecimal digits derived from the
+/// name, and weft.
+pub(super) fn numbers(of: &inventory::Subsystem) -> (String, String) {
+    let given = &of.numbers;
+    let derived = || namespace_uuid(&of.nqn, 0).simple().to_string()[..16].to_owned();
+    let serial = given.serial.as_ref().map_or_else(derived, ToString::to_string);
+    (serial, given.model.as_ref().map_or_else(|| "weft".to_owned(), ToString::to_string))
 }
 
 /// The states of the groups of namespaces.
@@ -106,7 +112,7 @@ mod tests {
     use crate::inventory::{InventoryBuilder, NamespaceConfig, SubsystemConfig as Subsystem};
     use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry};
     use weft_io::{DriverId, Handle};
-    use weft_proto::nvme::types::Nsid;
+    use weft_proto::nvme::types::{Nqn, Nsid};
 
     /// A remote device whose power fail unit is larger than what it compares and writes.
     struct Remote;

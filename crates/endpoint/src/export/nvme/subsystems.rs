@@ -2,7 +2,7 @@
 //! connections.
 
 use super::io_reserve::OfNamespaces;
-use super::namespaces::{namespace, states, subsystem};
+use super::namespaces::{namespace, numbers, states, subsystem};
 use super::ports::Ports;
 use super::start::{is_alone, start_number};
 use crate::export::hosts::{ConnectedHost, HostProtocol};
@@ -187,6 +187,7 @@ impl Subsystems {
                 Change::SubsystemRemoved(nqn) => self.retire(nqn, &mut news),
                 Change::SubsystemAdded(nqn) => self.add(now, nqn),
                 Change::AccessChanged(nqn) => self.set_hosts(now, nqn, &mut news),
+                Change::NumbersChanged(nqn) => self.set_numbers(now, nqn),
                 Change::NamespaceRemoved(nqn, nsid) => {
                     self.named(nqn)
                         .into_iter()
@@ -326,6 +327,12 @@ impl Subsystems {
         let (Some(of), Some(nvm)) = (inventory.subsystem(nqn), self.named(nqn)) else { return };
         nvm.subsystem.set_hosts(of.hosts.names());
         news.ended.extend(nvm.subsystem.denied().map(|cntlid| (nvm.which, cntlid)));
+    }
+
+    fn set_numbers(&mut self, inventory: &Inventory, nqn: &Nqn) {
+        let (Some(of), Some(nvm)) = (inventory.subsystem(nqn), self.named(nqn)) else { return };
+        let (serial, model) = numbers(of);
+        nvm.subsystem.set_numbers(serial, model);
     }
 }
 

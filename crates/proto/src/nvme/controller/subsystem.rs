@@ -118,6 +118,13 @@ impl Subsystem {
         &self.config
     }
 
+    /// Sets serial and model number. Controllers that there are keep those of before: hosts do not
+    /// expect them to change.
+    pub fn set_numbers(&mut self, serial: String, model: String) {
+        let config = SubsystemConfig { serial, model, ..SubsystemConfig::clone(&self.config) };
+        self.config = Arc::new(config);
+    }
+
     /// All namespaces at present.
     pub fn namespaces(&self) -> Arc<NamespaceTable> {
         Arc::clone(&self.namespaces)

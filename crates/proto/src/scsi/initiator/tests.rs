@@ -28,6 +28,8 @@ fn nexus(features: UnitFeatures) -> Nexus {
             serial: "S123".into(),
             uuid: [7; 16],
             nguid: None,
+            naa: Vec::new(),
+            t10: None,
         },
     };
     let mut units = UnitTable::default();

@@ -53,6 +53,11 @@ pub struct UnitIdentity {
     pub uuid: [u8; 16],
     /// NGUID, where the data has one: told as the EUI-64 based designator of 16 bytes.
     pub nguid: Option<[u8; 16]>,
+    /// NAA identifier, 8 or 16 bytes; empty: one that is made of the UUID.
+    pub naa: Vec<u8>,
+    /// T10 vendor ID based designator, up to 64 characters; `None`: made of vendor, product and
+    /// serial number.
+    pub t10: Option<String>,
 }
 
 /// A logical unit as it begins.

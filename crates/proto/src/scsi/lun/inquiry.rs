@@ -34,6 +34,8 @@ const MULTIP: u8 = 0x10;
 const STANDARD_BYTES: usize = 96;
 /// PAGE LENGTH of the pages that SBC-3 gives 64 bytes.
 const PAGE_LENGTH: u8 = 0x3c;
+/// Characters of a T10 vendor ID based designator.
+const T10_CHARACTERS: usize = 64;
 
 /// What INQUIRY is about.
 pub(super) struct Inquiry<'a> {
@@ -85,12 +87,18 @@ impl Inquiry<'_> {
     /// of the target.
     fn identification(&self, unit: &LogicalUnit, out: &mut Writer) {
         let identity = unit.identity();
-        designator(out, 0x02, 0x01, |out| {
-            out.text(8, &identity.vendor);
-            out.text(16, &identity.product);
-            put_serial(unit, out);
+        designator(out, 0x02, 0x01, |out| match &identity.t10 {
+            Some(text) => out.text(text.chars().count().min(T10_CHARACTERS), text),
+            None => {
+                out.text(8, &identity.vendor);
+                out.text(16, &identity.product);
+                put_serial(unit, out);
+            }
         });
-        designator(out, 0x01, 0x03, |out| out.number(8, locally_assigned(&identity.uuid)));
+        designator(out, 0x01, 0x03, |out| match &*identity.naa {
+            [] => out.number(8, locally_assigned(&identity.uuid)),
+            naa => out.bytes(naa),
+        });
         if let Some(nguid) = &identity.nguid {
             designator(out, 0x01, 0x02, |out| out.bytes(nguid));
         }

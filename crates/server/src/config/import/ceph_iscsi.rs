@@ -1,8 +1,9 @@
 //! What Ceph's iSCSI gateway (ceph-iscsi) keeps in the object `gateway.conf`: `disks`, `targets`
 //! and `gateways`, as of version 11 of its form.
 
-use super::imported::{Imported, ImportedNamespace, ImportedSubsystem};
+use super::imported::{Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
 use super::json::{list, text};
+use super::lio_names;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -113,8 +114,8 @@ fn subsystem(
         namespace.initiators = names(seen.map(|(name, _)| name).collect());
         namespaces.push(namespace);
     }
-    if !namespaces.is_empty() {
-        left.push(format!("the disks of {iqn} have other identifiers (VPD page 83h) in weft: initiators see other disks"));
+    if namespaces.iter().any(|namespace| namespace.scsi.naa.is_none()) {
+        left.push(format!("some disks of {iqn} have no wwn: initiators see other disks"));
     }
     let nqn = iqn.strip_prefix("iqn.").map_or_else(|| iqn.to_owned(), |rest| format!("nqn.{rest}"));
     ImportedSubsystem {
@@ -122,6 +123,7 @@ fn subsystem(
         hosts: Some(Vec::new()),
         initiators: names(clients.keys().collect()),
         namespaces,
+        ..ImportedSubsystem::default()
     }
 }
 
@@ -180,9 +182,14 @@ fn namespace(
         left.push(format!("{iqn} serves {key} by {kind}: weft opens it by librbd"));
     }
     settings(&format!("disk {key}"), disk, left);
+    let scsi = match text(disk, "wwn") {
+        Some(wwn) => lio_names::of_tcmu(&wwn).checked(&format!("disk {key}"), left),
+        None => ImportedScsi::default(),
+    };
     Some(ImportedNamespace {
         nsid: lun + 1,
         source: format!("rbd:{pool}/{image}"),
+        scsi,
         ..ImportedNamespace::default()
     })
 }

@@ -1,6 +1,8 @@
 //! Configurations of other targets, as a `weft.toml`.
 //!
 //! * `ceph_iscsi`: what Ceph's iSCSI gateway keeps in the object `gateway.conf`.
+//! * `lio`: what targetcli saves (`/etc/target/saveconfig.json`, `/etc/rtslib-fb-target/…`).
+//! * `lio_names`: what Linux's target calls its disks.
 //! * `nvmet`: what nvmetcli saves (`/etc/nvmet/config.json`).
 //! * `spdk`: the parts `bdev` and `nvmf` of what SPDK's `save_config` prints.
 //! * `imported`: what is read from them.
@@ -10,12 +12,15 @@
 mod ceph_iscsi;
 mod imported;
 mod json;
+mod lio;
+mod lio_names;
 mod nvmet;
 mod spdk;
 mod writer;
 
 use imported::Imported;
 use serde_json::Value;
+use std::collections::HashSet;
 use weft_block::{Error, ErrorKind};
 
 /// The configuration in the text of a file, of whichever kind it is; `group`: for a group of
@@ -28,15 +33,18 @@ pub fn import(text: &str, file: &str, group: bool) -> Result<(String, Vec<String
         spdk::import(&json)
     } else if nvmet::is_of(&json) {
         nvmet::import(&json)
+    } else if lio::is_of(&json) {
+        lio::import(&json)
     } else if ceph_iscsi::is_of(&json) {
         ceph_iscsi::import(&json).map_err(&wrong)?
     } else {
-        let text = "it is no configuration that nvmetcli saved, none of SPDK's save_config, and no gateway.conf of ceph-iscsi";
+        let text = "it is no configuration that nvmetcli or targetcli saved, none of SPDK's save_config, and no gateway.conf of ceph-iscsi";
         return Err(wrong(text.into()));
     };
     if imported.subsystems.is_empty() {
         return Err(wrong("it has no subsystem or target, and nothing else is imported".into()));
     }
+    distinguish(&mut imported);
     match group {
         true => leave_to_gateways(&mut imported),
         false if imported.listen.is_empty() => {
@@ -48,6 +56,24 @@ pub fn import(text: &str, file: &str, group: bool) -> Result<(String, Vec<String
         false => {}
     }
     Ok((writer::write(&imported, file, group), imported.left))
+}
+
+/// Leaves each NAA identifier to the first disk that has it: those of Linux's target are a part of
+/// the serial number, so that two may be alike.
+fn distinguish(imported: &mut Imported) {
+    let mut seen = HashSet::new();
+    for subsystem in &mut imported.subsystems {
+        for namespace in &mut subsystem.namespaces {
+            let Some(naa) = &namespace.scsi.naa else { continue };
+            if !seen.insert(naa.clone()) {
+                imported.left.push(format!(
+                    "{}, namespace {}, has the NAA identifier {naa} of another disk: initiators see another disk",
+                    subsystem.nqn, namespace.nsid
+                ));
+                namespace.scsi.naa = None;
+            }
+        }
+    }
 }
 
 /// Takes out what each gateway of a group has on its command line.
@@ -64,5 +90,7 @@ fn leave_to_gateways(imported: &mut Imported) {
     }
 }
 
+#[cfg(test)]
+mod identity_tests;
 #[cfg(test)]
 mod tests;

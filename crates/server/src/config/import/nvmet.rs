@@ -4,6 +4,9 @@ use super::imported::{Imported, ImportedNamespace, ImportedSubsystem};
 use super::json::{is_set, list, listener, text};
 use serde_json::Value;
 
+/// The model number of Linux, where none was set.
+const MODEL: &str = "Linux";
+
 /// Whether it is such a configuration.
 pub fn is_of(json: &Value) -> bool {
     json["subsystems"].is_array()
@@ -69,12 +72,8 @@ fn subsystem(of: &Value, left: &mut Vec<String>) -> ImportedSubsystem {
     let named =
         |hosts: &[Value]| hosts.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     let hosts = (!any).then(|| named(list(of, "allowed_hosts")));
-    for (name, what) in
-        [("serial", "serial number"), ("model", "model"), ("firmware", "firmware revision")]
-    {
-        if let Some(value) = text(attributes, name) {
-            left.push(format!("{nqn} has the {what} {value}: weft gives its own"));
-        }
+    if let Some(value) = text(attributes, "firmware") {
+        left.push(format!("{nqn} has the firmware revision {value}: weft gives its own"));
     }
     if text(attributes, "pi_enable").is_some_and(|word| word != "0") {
         left.push(format!("{nqn} has protection information: weft has none"));
@@ -84,7 +83,11 @@ fn subsystem(of: &Value, left: &mut Vec<String>) -> ImportedSubsystem {
     }
     let namespaces =
         list(of, "namespaces").iter().filter_map(|of| namespace(of, &nqn, left)).collect();
-    ImportedSubsystem { nqn, hosts, namespaces, ..ImportedSubsystem::default() }
+    let mut subsystem =
+        ImportedSubsystem { nqn, hosts, namespaces, ..ImportedSubsystem::default() };
+    let model = text(attributes, "model").unwrap_or_else(|| MODEL.to_owned());
+    subsystem.number(text(attributes, "serial"), Some(model), left);
+    subsystem
 }
 
 fn namespace(of: &Value, nqn: &str, left: &mut Vec<String>) -> Option<ImportedNamespace> {

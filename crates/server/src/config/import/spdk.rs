@@ -23,6 +23,9 @@ pub fn import(json: &Value) -> Imported {
     };
     let mut reader = Reader::default();
     calls("bdev").for_each(|(method, params)| reader.device(method, params));
+    // A set may be named before what it is made of.
+    let is_raid = |(method, _): &(&str, &Value)| *method == RAID;
+    calls("bdev").filter(is_raid).for_each(|(_, params)| reader.raid(params));
     calls("nvmf").for_each(|(method, params)| reader.serve(method, params));
     let others = list(json, "subsystems").iter().filter(|of| !list(of, "config").is_empty());
     for part in others
@@ -50,6 +53,13 @@ struct Reader {
     devices: BTreeMap<String, Device>,
     imported: Imported,
 }
+
+/// Serial and model number of SPDK's subsystems, where none was set.
+const SERIAL: &str = "00000000000000000000";
+const MODEL: &str = "SPDK bdev Controller";
+
+/// The call that makes one device of several.
+const RAID: &str = "bdev_raid_create";
 
 /// Calls that set what weft sets otherwise, or not at all, without a difference to hosts.
 const TUNING: [&str; 9] = [
@@ -87,7 +97,7 @@ impl Reader {
             "bdev_malloc_create" => bytes().map(|size| with_block(format!("ram:{size}"))),
             "bdev_null_create" => bytes().map(|size| with_block(format!("null:{size}"))),
             "bdev_nvme_attach_controller" => return self.controller(&name, params),
-            _ if TUNING.contains(&method) => return,
+            _ if TUNING.contains(&method) || method == RAID => return,
             _ => None,
         };
         match source {
@@ -100,6 +110,40 @@ impl Reader {
                 self.leave(format!("{method} {name} is not carried over: weft has no such source"))
             }
         }
+    }
+
+    /// Several devices as one: chunks in turn are a stripe.
+    fn raid(&mut self, params: &Value) {
+        let word = |key| text(params, key).unwrap_or_default();
+        let (name, level) = (word("name"), word("raid_level"));
+        let names: Vec<&str> =
+            list(params, "base_bdevs").iter().filter_map(Value::as_str).collect();
+        let why = match level.trim_start_matches("raid") {
+            "0" if params["superblock"] == true => {
+                "its data begins behind a superblock, of which weft knows nothing".to_owned()
+            }
+            "0" => match self.stripe(&names, params) {
+                Ok(device) => return drop(self.devices.insert(name, device)),
+                Err(why) => why,
+            },
+            "1" => "the legs of a mirror need labels in weft: make one of other legs with weft mirror create, and copy the data into it".to_owned(),
+            _ => format!("weft has nothing like {level}"),
+        };
+        self.leave(format!("{RAID} {name} of {} is not carried over: {why}", names.join(", ")));
+    }
+
+    fn stripe(&self, names: &[&str], params: &Value) -> Result<Device, String> {
+        let member = |name: &&str| match self.source(name) {
+            Some((source, _, true)) => Ok(format!("readonly:{source}")),
+            Some((source, _, false)) => Ok(source),
+            None => Err(format!("{name} is not carried over")),
+        };
+        let members = names.iter().map(member).collect::<Result<Vec<_>, _>>()?;
+        let kib = params["strip_size_kb"].as_u64().ok_or("it has no strip_size_kb")?;
+        let source = format!("stripe:{kib}KiB,{}", members.join(","));
+        weft_endpoint::check(&source).map_err(|e| e.to_string())?;
+        let uuid = text(params, "uuid").filter(|identity| is_set(identity));
+        Ok(Device { source, uuid, read_only: false })
     }
 
     /// A remote controller: its namespaces are the devices NAMEn1, NAMEn2, ….
@@ -169,17 +213,12 @@ impl Reader {
     }
 
     fn subsystem(&mut self, nqn: String, params: &Value) {
-        for (name, what) in [("serial_number", "serial number"), ("model_number", "model")] {
-            if let Some(value) = text(params, name) {
-                self.leave(format!("{nqn} has the {what} {value}: weft gives its own"));
-            }
-        }
         let hosts = (params["allow_any_host"] != true).then(Vec::new);
-        self.imported.subsystems.push(ImportedSubsystem {
-            nqn,
-            hosts,
-            ..ImportedSubsystem::default()
-        });
+        let mut subsystem = ImportedSubsystem { nqn, hosts, ..ImportedSubsystem::default() };
+        let or = |key, default: &str| Some(text(params, key).unwrap_or_else(|| default.to_owned()));
+        let serial = or("serial_number", SERIAL);
+        subsystem.number(serial, or("model_number", MODEL), &mut self.imported.left);
+        self.imported.subsystems.push(subsystem);
     }
 
     fn named(&mut self, nqn: &str) -> Option<&mut ImportedSubsystem> {
@@ -203,6 +242,7 @@ impl Reader {
             uuid: identity("uuid").or(own),
             nguid: identity("nguid").filter(|text| from_digits::<16>(text).is_some()),
             eui64: identity("eui64").filter(|text| from_digits::<8>(text).is_some()),
+            scsi: Default::default(),
             hosts: hidden.then(Vec::new),
             initiators: None,
             read_only,

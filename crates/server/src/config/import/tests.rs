@@ -45,14 +45,9 @@ fn what_nvmetcli_saves() {
         (Nsid(7), 0xef)
     );
     let left = left.join("\n");
-    for part in [
-        "transport rdma",
-        "serves 1 of 2 subsystems",
-        "serial number",
-        "disabled",
-        "ANA group 2",
-        "DH-HMAC-CHAP",
-    ] {
+    for part in
+        ["transport rdma", "serves 1 of 2 subsystems", "disabled", "ANA group 2", "DH-HMAC-CHAP"]
+    {
         assert!(left.contains(part), "{part}: {left}");
     }
 }
@@ -84,7 +79,6 @@ fn what_spdk_saves() {
         "bdev_lvol",
         "keeps no identity",
         "RDMA",
-        "serial number",
         "serves lvs/vol, which",
         "vhost_blk",
     ] {
@@ -130,7 +124,6 @@ fn what_the_iscsi_gateway_of_ceph_loses_is_told() {
         "it must log in as \"one-user\"",
         "proves itself as \"store-user\"",
         "discovery demands",
-        "other identifiers",
         "settings of LIO: max_data_area_mb",
         "serves vms/gone, whose",
     ] {

@@ -1,6 +1,6 @@
 //! Writes a configuration.
 
-use super::imported::{Imported, ImportedNamespace, ImportedSubsystem};
+use super::imported::{Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
 use std::fmt::Write;
 
 /// A text as TOML writes it. JSON's escapes are TOML's, too.
@@ -41,6 +41,11 @@ fn who(out: &mut String, hosts: Option<&[String]>, initiators: Option<&[String]>
 
 fn subsystem(out: &mut String, of: &ImportedSubsystem) {
     _ = writeln!(out, "\n[[subsystem]]\nnqn = {}", quoted(&of.nqn));
+    for (key, value) in [("serial", &of.serial), ("model", &of.model)] {
+        if let Some(value) = value {
+            _ = writeln!(out, "{key} = {}", quoted(value));
+        }
+    }
     who(out, of.hosts.as_deref(), of.initiators.as_deref());
     of.namespaces.iter().for_each(|of| namespace(out, of));
 }
@@ -60,5 +65,23 @@ fn namespace(out: &mut String, of: &ImportedNamespace) {
     who(out, of.hosts.as_deref(), of.initiators.as_deref());
     if of.read_only {
         out.push_str("read_only = true\n");
+    }
+    scsi(out, &of.scsi);
+}
+
+fn scsi(out: &mut String, of: &ImportedScsi) {
+    let names = [
+        ("serial", &of.serial),
+        ("vendor", &of.vendor),
+        ("product", &of.product),
+        ("naa", &of.naa),
+        ("t10_id", &of.t10_id),
+    ];
+    let given = |(key, value): (&str, &Option<String>)| {
+        value.as_deref().map(|value| format!("{key} = {}", quoted(value)))
+    };
+    let lines: Vec<String> = names.into_iter().filter_map(given).collect();
+    if !lines.is_empty() {
+        _ = writeln!(out, "\n[subsystem.namespace.scsi]\n{}", lines.join("\n"));
     }
 }
