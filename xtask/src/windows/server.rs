@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 /// How long a server may take to say where it listens.
 const LISTEN_LIMIT: Duration = Duration::from_secs(60);

@@ -3,7 +3,6 @@
 use super::lanes::of_url;
 use super::options::StudyArgs;
 use super::serving::is_real;
-use crate::agents::address::Address;
 use crate::agents::connection::{Agent, Opened};
 use crate::agents::fleet::{Crew, Fleet};
 use crate::agents::key::Key;
