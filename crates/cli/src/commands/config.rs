@@ -58,8 +58,8 @@ Example:
       the configuration of the Linux kernel's target, as nvmetcli saved it; what is not carried over is said
   rados -p rbd get gateway.conf gateway.json && weft config import gateway.json > weft.toml
       that of Ceph's iSCSI gateway; passwords are not carried over")]
-    /// Print a configuration made from that of another target: a file of nvmetcli or
-    /// targetcli, of SPDK's save_config, or the gateway.conf of Ceph's iSCSI gateway
+    /// Print a configuration made from that of another target: a file of nvmetcli,
+    /// targetcli or tgt, of SPDK's save_config, or the gateway.conf of Ceph's iSCSI gateway
     Import {
         /// The file
         file: PathBuf,

@@ -52,3 +52,66 @@ fn parse<T: FromStr<Err: Display>>(
     let text = text?;
     finder.take(text.place(), text.parse().map_err(|e| format!("{key} {e}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::tests::read;
+    use crate::served::ServedState;
+    use crate::served::steps::between;
+    use std::path::Path;
+
+    fn text(subsystem: &str, source: &str, namespace: &str) -> String {
+        format!(
+            "listen = [\"127.0.0.1:0\"]\n[[subsystem]]\nnqn = \"nqn.2026-01.example:a\"\n{subsystem}\n[[subsystem.namespace]]\nnsid = 1\nsource = \"{source}\"\n{namespace}"
+        )
+    }
+
+    fn mistakes(text: &str) -> Vec<String> {
+        let said = read(text, "weft.toml", Path::new(""));
+        said.map_or_else(|faults| faults.lines().to_vec(), |_| Vec::new())
+    }
+
+    #[test]
+    fn names_that_do_not_fit_are_told_in_one_sentence_each() {
+        let all = "scsi = { serial = \"\", vendor = \"too long a vendor\", product = \" x\", naa = \"60\", t10_id = \"é\" }";
+        let said = mistakes(&text("serial = \"more than twenty characters\"", "null:1MiB", all));
+        let starts = ["serial \"more", "serial \"\"", "vendor", "product", "naa", "t10_id"];
+        assert_eq!(said.len(), starts.len(), "{said:?}");
+        for (said, start) in said.iter().zip(starts) {
+            assert!(said.split(": ").nth(1).is_some_and(|it| it.starts_with(start)), "{said}");
+        }
+        let serial = "scsi = { serial = \"a\" }";
+        assert!(mistakes(&text("", "ram:1MiB", serial))[0].contains("a RAM disk is empty"));
+        assert!(mistakes(&text("", "ram:1MiB,volatile=on", serial)).is_empty());
+        assert!(mistakes(&text("", "ram:1MiB", "scsi = { product = \"a\" }")).is_empty());
+        let naa = "scsi = { naa = \"5001405000000001\" }\n";
+        let two = format!(
+            "{}[[subsystem.namespace]]\nnsid = 2\nsource = \"null:2MiB\"\n{naa}",
+            text("", "null:1MiB", naa)
+        );
+        let said = mistakes(&two);
+        assert!(said[0].contains("two namespaces have the NAA identifier 5001"), "{said:?}");
+    }
+
+    #[test]
+    fn other_names_are_steps() {
+        let state = |subsystem: &str, namespace: &str| {
+            let text = text(subsystem, "null:1MiB", namespace);
+            ServedState::of(&read(&text, "weft.toml", Path::new("")).unwrap())
+        };
+        let before = state("", "");
+        let told = |after: &ServedState| {
+            between(&before, after).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told(&state("serial = \"A1\"", "")),
+            [
+                "give hosts that connect to nqn.2026-01.example:a the serial number A1 and the model weft"
+            ]
+        );
+        assert_eq!(
+            told(&state("", "scsi = { vendor = \"x\" }")),
+            ["change the identity of namespace 1 of nqn.2026-01.example:a"]
+        );
+    }
+}

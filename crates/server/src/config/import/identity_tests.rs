@@ -152,3 +152,50 @@ fn disks_of_the_iscsi_gateway_of_ceph_keep_their_names() {
     let (_, left) = imported(&CEPH_ISCSI.replace("\"wwn\"", "\"other\""));
     assert!(left.contains("have no wwn: initiators see other disks"), "{left}");
 }
+
+const TGT: &str = include_str!("../data/targets.conf");
+
+#[test]
+fn disks_of_tgt_keep_their_names() {
+    let (desired, left) = imported(TGT);
+    assert_eq!(desired.listen, ["iscsi://0.0.0.0:3260"]);
+    assert_eq!(desired.iscsi.name.as_ref().unwrap().as_str(), "iqn.2003-01.com.example:store");
+    let [store, test] = &desired.subsystems[..] else { panic!("{desired:?}") };
+    let found: Vec<_> = store.namespaces.iter().map(|of| (of.nsid.0, &*of.source)).collect();
+    // The one that is said first, then the lowest numbers that are free, by paths.
+    let wanted = [(2, "/dev/vg0/a"), (6, "/dev/vg0/mail"), (3, "/srv/z.img,block=4096")];
+    assert_eq!(found, wanted);
+    let own = |lun: u32| {
+        let (serial, t10) = (format!("beaf1{lun}"), format!("IET     0001{lun:04x}"));
+        let naa = format!("60000000000000000e0000000001{lun:04x}");
+        scsi([&serial, "IET", "VIRTUAL-DISK", &naa, &t10])
+    };
+    assert_eq!((&store.namespaces[0].scsi, &store.namespaces[2].scsi), (&own(1), &own(2)));
+    let naa = store.namespaces[1].scsi.naa.as_ref().unwrap().to_string();
+    assert_eq!(naa, format!("6{:0>31}", "a000abc1"));
+    let mail = scsi(["MAIL-0001", "EXAMPLE", "MAIL", &naa, "mail abc1"]);
+    assert_eq!(store.namespaces[1].scsi, mail);
+    assert_eq!(test.namespaces[0].scsi.serial.as_ref().unwrap().as_str(), "beaf71");
+    for part in [
+        "iqn.2003-01.com.example:store is taken for target 1",
+        "has the incominguser \"one-user\"",
+        "lets in 192.0.2.0/24",
+        "iqn.2003-01.com.example:test is another target",
+        "include is not followed",
+    ] {
+        assert!(left.contains(part), "{part}: {left}");
+    }
+}
+
+#[test]
+fn a_targets_conf_that_is_damaged_is_refused() {
+    for (text, why) in [
+        ("<target iqn.a:b>\n", "the part target has no end"),
+        ("<target iqn.a:b>\n</backing-store>\n", "line 2 ends backing-store"),
+        ("</target>\n<target iqn.a:b>\n", "line 1 ends target"),
+        (&"<target a>\n".repeat(20), "line 9 begins a part in too many others"),
+    ] {
+        let said = import(text, "targets.conf", false).unwrap_err().to_string();
+        assert!(said.starts_with("targets.conf: ") && said.contains(why), "{said}");
+    }
+}

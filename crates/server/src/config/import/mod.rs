@@ -5,6 +5,7 @@
 //! * `lio_names`: what Linux's target calls its disks.
 //! * `nvmet`: what nvmetcli saves (`/etc/nvmet/config.json`).
 //! * `spdk`: the parts `bdev` and `nvmf` of what SPDK's `save_config` prints.
+//! * `tgt`: what tgt-admin reads (`/etc/tgt/targets.conf`); `tgt_text`: the form of that.
 //! * `imported`: what is read from them.
 //! * `json`: their parts.
 //! * `writer`: writes the file, with comments on what could not be carried over.
@@ -16,6 +17,8 @@ mod lio;
 mod lio_names;
 mod nvmet;
 mod spdk;
+mod tgt;
+mod tgt_text;
 mod writer;
 
 use imported::Imported;
@@ -27,20 +30,7 @@ use weft_block::{Error, ErrorKind};
 /// gateways.
 pub fn import(text: &str, file: &str, group: bool) -> Result<(String, Vec<String>), Error> {
     let wrong = |why: String| Error::new(ErrorKind::Usage, format!("{file}: {why}"));
-    let json: Value =
-        serde_json::from_str(text).map_err(|e| wrong(format!("it is not JSON: {e}")))?;
-    let mut imported = if spdk::is_of(&json) {
-        spdk::import(&json)
-    } else if nvmet::is_of(&json) {
-        nvmet::import(&json)
-    } else if lio::is_of(&json) {
-        lio::import(&json)
-    } else if ceph_iscsi::is_of(&json) {
-        ceph_iscsi::import(&json).map_err(&wrong)?
-    } else {
-        let text = "it is no configuration that nvmetcli or targetcli saved, none of SPDK's save_config, and no gateway.conf of ceph-iscsi";
-        return Err(wrong(text.into()));
-    };
+    let mut imported = read(text).map_err(wrong)?;
     if imported.subsystems.is_empty() {
         return Err(wrong("it has no subsystem or target, and nothing else is imported".into()));
     }
@@ -56,6 +46,26 @@ pub fn import(text: &str, file: &str, group: bool) -> Result<(String, Vec<String
         false => {}
     }
     Ok((writer::write(&imported, file, group), imported.left))
+}
+
+/// What a text says, of whichever kind it is.
+fn read(text: &str) -> Result<Imported, String> {
+    if tgt::is_of(text) {
+        return tgt::import(text);
+    }
+    let json: Value = serde_json::from_str(text)
+        .map_err(|e| format!("it is not JSON, and no targets.conf of tgt: {e}"))?;
+    if spdk::is_of(&json) {
+        Ok(spdk::import(&json))
+    } else if nvmet::is_of(&json) {
+        Ok(nvmet::import(&json))
+    } else if lio::is_of(&json) {
+        Ok(lio::import(&json))
+    } else if ceph_iscsi::is_of(&json) {
+        ceph_iscsi::import(&json)
+    } else {
+        Err("it is no configuration that nvmetcli or targetcli saved, none of SPDK's save_config, and no gateway.conf of ceph-iscsi".into())
+    }
 }
 
 /// Leaves each NAA identifier to the first disk that has it: those of Linux's target are a part of
