@@ -60,8 +60,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_FILE)]
     pub config: Option<PathBuf>,
     /// Address to listen on: [nvme+tcp://]ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT,
-    /// nbds://ADDR:PORT, nbd+unix:///?socket=PATH, or ublk:[N][/NSID] for the disk /dev/ublkbN of
-    /// this system (Linux); port 0 picks a free port, ublk: any N; may be repeated
+    /// nbds://ADDR:PORT, nbd+unix:///?socket=PATH, or ublk:N/NSID for the disk /dev/ublkbN of this
+    /// system (Linux); port 0 picks a free port, ublk: any disk; may be repeated
     /// [default: nvme+tcp://127.0.0.1:4420]
     #[arg(long)]
     pub listen: Vec<String>,
