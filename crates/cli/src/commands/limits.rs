@@ -3,7 +3,6 @@
 //! The values are the constants themselves; the descriptions are their doc comments in the
 //! `limits.rs` of each crate, and the modules of that.
 
-use crate as weft_cli;
 use crate::exit::Failure;
 use clap::Args;
 use serde_json::json;
@@ -104,6 +103,7 @@ fn endpoint() -> Limits {
         ISCSI_IDLE_STEP_S
         ISCSI_LOGOUT_STEP_MS
         ISCSI_READY_PAUSE_MS LOCAL_COMMANDS_MAX NBD_MERGES_MAX NBD_PREFERRED_BYTES
+        UBLK_QUEUES_MAX UBLK_RETRY_MS UBLK_TURNS UBLK_OPEN_S UBLK_CLOSE_S
     )
 }
 
@@ -284,6 +284,11 @@ fn server() -> Limits {
         CONNECTIONS_RECORDED_MAX CONNECTION_WORDS_BYTES_MAX CONNECTIONS_FILE_BYTES_MAX
         RESTORE_DELAY_MIN_S RESTORE_DELAY_MAX_S RESTORES_MAX
     )
+}
+
+/// This program, as the other crates are named.
+mod weft_cli {
+    pub use crate::limits;
 }
 
 fn cli() -> Limits {
