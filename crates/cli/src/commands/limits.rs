@@ -288,7 +288,7 @@ fn server() -> Limits {
 
 /// This program, as the other crates are named.
 mod weft_cli {
-    pub use crate::limits;
+    pub(super) use crate::limits;
 }
 
 fn cli() -> Limits {
