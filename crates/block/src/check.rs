@@ -7,12 +7,23 @@ use crate::status::{Status, StatusKind};
 /// The error of an operation, if any: range, amount of data, length, kind.
 #[inline]
 pub fn refusal(op: &Op, geometry: &Geometry, features: &Features) -> Option<Status> {
+    refusal_with_data(op, weft_io::segment::total_len(&op.data) as u64, geometry, features)
+}
+
+/// Like [`refusal`], for an operation whose data is somewhere else, and has so many bytes.
+#[inline]
+pub fn refusal_with_data(
+    op: &Op,
+    data: u64,
+    geometry: &Geometry,
+    features: &Features,
+) -> Option<Status> {
     if matches!(op.kind, OpKind::Reserve(_) | OpKind::ReservationReport) && !features.reservations {
         return Some(Status::new(StatusKind::Unsupported));
     }
     let kind = if op.lba.checked_add(u64::from(op.blocks)).is_none_or(|end| end > geometry.blocks) {
         StatusKind::OutOfRange
-    } else if !data_fits(op, geometry) {
+    } else if !data_fits(op, data, geometry) {
         StatusKind::Invalid
     } else if op.kind.is_write() && !features.write {
         StatusKind::WriteProtected
@@ -29,9 +40,8 @@ pub fn refusal(op: &Op, geometry: &Geometry, features: &Features) -> Option<Stat
 }
 
 #[inline]
-fn data_fits(op: &Op, geometry: &Geometry) -> bool {
+fn data_fits(op: &Op, data: u64, geometry: &Geometry) -> bool {
     let bytes = u64::from(op.blocks) * u64::from(geometry.block_bytes);
-    let data = weft_io::segment::total_len(&op.data) as u64;
     let factor = op.kind.data_factor() as u64;
     data == bytes * factor && (factor == 0 || bytes <= u64::from(geometry.max_transfer_bytes))
 }

@@ -320,3 +320,21 @@ pub fn target_bytes(loops: usize, pool_bytes: usize, connections: usize) -> usiz
     loops * (pool_bytes + STAGING_BYTES)
         + connections * (CONNECTION_BYTES + STAGING_BYTES + GATHER_BYTES + GUARANTEED_BYTES)
 }
+
+/// Chains that are taken from one queue of a virtual machine in a turn; others wait for the next.
+pub const VHOST_USER_CHAINS_PER_TURN: usize = 64;
+
+/// Bytes of one request of a virtual machine. A longer one fails.
+pub const VHOST_USER_REQUEST_BYTES_MAX: u64 = 128 << 20;
+
+/// Messages of a front end of vhost-user that are obeyed in a turn.
+pub const VHOST_USER_MESSAGES_PER_TURN: usize = 32;
+
+/// Microseconds between two looks at a queue whose driver does not notify.
+pub const VHOST_USER_POLL_US: u64 = 100;
+
+/// Milliseconds between two looks whether a front end's predecessor has ended...
+pub const VHOST_USER_TURN_WAIT_MS: u64 = 10;
+
+/// ...and seconds after which the front end is refused.
+pub const VHOST_USER_WAIT_S: u64 = 30;

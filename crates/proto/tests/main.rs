@@ -18,3 +18,4 @@ mod nvme_tcp_perf;
 mod reservations;
 mod scsi_unit;
 mod support;
+mod virtio;

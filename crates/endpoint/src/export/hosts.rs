@@ -30,6 +30,8 @@ pub enum HostProtocol {
     InProcess,
     /// None: this system, by its ublk driver.
     Ublk,
+    /// Virtual machines of this system, by vhost-user.
+    VhostUser,
 }
 
 impl HostProtocol {
@@ -41,6 +43,7 @@ impl HostProtocol {
             Self::Nbd => "nbd",
             Self::InProcess => "in-process",
             Self::Ublk => "ublk",
+            Self::VhostUser => "vhost-user",
         }
     }
 }

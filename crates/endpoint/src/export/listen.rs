@@ -119,7 +119,8 @@ impl Open {
         ))
     }
 
-    fn on<L: Accept>(
+    /// Has a listener of any kind accept.
+    pub(crate) fn on<L: Accept>(
         on: &Handle,
         listener: L,
         at: &str,

@@ -27,6 +27,8 @@ mod serving;
 mod shares;
 #[cfg(target_os = "linux")]
 mod ublk;
+#[cfg(target_os = "linux")]
+mod vhost_user;
 
 pub use hosts::{ConnectedHost, HostProtocol};
 pub use running::{Export, ExportConfig, ListeningExport, stop_all};

@@ -4,13 +4,13 @@
 use super::hosts::ConnectedHost;
 use super::running::{Export, ExportConfig, ListeningExport, stop_all};
 #[cfg(target_os = "linux")]
-use super::ublk;
+use super::{ublk, vhost_user};
 use super::{iscsi, nbd, nvme};
 use crate::inventory::{Inventory, InventoryBuilder, InventoryError};
 use crate::lock::lock;
 use crate::tls::TlsFiles;
 #[cfg(target_os = "linux")]
-use crate::url::UBLK;
+use crate::url::{UBLK, VHOST_USER};
 use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_SCHEMES};
 use std::net::SocketAddr;
@@ -34,13 +34,21 @@ struct Protocol {
 type Start =
     fn(config: &ExportConfig, loops: &[RemoteLoop]) -> Result<Box<dyn ListeningExport>, Error>;
 
-/// All protocols that are listened to: those with a network, and disks of this system.
+/// All protocols that are listened to: those with a network, and disks of this system and of its
+/// virtual machines.
 const PROTOCOLS: &[Protocol] = &[
     Protocol { schemes: &NVME_SCHEMES, check: nvme::check, place: nvme::place, start: nvme::start },
     Protocol { schemes: &[ISCSI], check: iscsi::check, place: iscsi::place, start: iscsi::start },
     Protocol { schemes: &NBD_SCHEMES, check: nbd::check, place: nbd::place, start: nbd::start },
     #[cfg(target_os = "linux")]
     Protocol { schemes: &[UBLK], check: ublk::check, place: ublk::place, start: ublk::start },
+    #[cfg(target_os = "linux")]
+    Protocol {
+        schemes: &[VHOST_USER],
+        check: vhost_user::check,
+        place: vhost_user::place,
+        start: vhost_user::start,
+    },
 ];
 
 /// The protocol of a URL.

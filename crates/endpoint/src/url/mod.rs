@@ -25,3 +25,11 @@ pub fn is_listen_url(text: &str) -> bool {
 }
 
 pub use secret::without_secret;
+
+/// The prefix of disks of virtual machines on this system: `vhost-user:PATH`.
+pub const VHOST_USER: &str = "vhost-user:";
+
+/// Whether a text to listen at is a URL of its own, and not the place of one of NVMe/TCP.
+pub fn is_listen_url(text: &str) -> bool {
+    text.contains("://") || text.starts_with(VHOST_USER)
+}

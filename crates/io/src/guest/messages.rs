@@ -21,6 +21,14 @@ const DESCRIPTORS_MAX: usize = 16;
 pub struct MessageSocket(UnixStream);
 
 impl MessageSocket {
+    /// Connects to the listener at `path`.
+    ///
+    /// # Errors
+    /// Nobody listens there.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        UnixStream::connect(path).map(Self)
+    }
+
     /// Receives bytes, and adds the descriptors that came with them. Returns how many bytes; 0: the
     /// other end has closed the connection.
     ///

@@ -17,6 +17,15 @@ fn eventfd(file: OwnedFd) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
+/// A new eventfd, for whoever makes the other side: nothing is to be read from it yet.
+///
+/// # Errors
+/// The system has none.
+pub fn new_eventfd() -> io::Result<OwnedFd> {
+    let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+    Ok(rustix::event::eventfd(0, flags)?)
+}
+
 /// Wakes a driver when the other side writes to it. Registered until it is dropped.
 pub struct Kick {
     file: OwnedFd,

@@ -20,11 +20,6 @@ pub mod parts;
 pub mod ring;
 mod split;
 
-#[cfg(test)]
-mod driver_model;
-#[cfg(test)]
-mod tests;
-
 /// Memory that is shared with the driver. Addresses are those of the guest.
 ///
 /// Both sides access it concurrently: what is read twice may differ.

@@ -52,12 +52,12 @@ pub(super) struct Packed {
     pub used: Position,
     /// Where that was at the last decision about a notification, and not since the last time round.
     told: Option<u16>,
-    is_new: bool,
+    is_news: bool,
 }
 
 impl Packed {
     pub fn new(parts: Parts, size: u16, events: bool, next: Position, used: Position) -> Self {
-        Self { parts, size, events, next, used, told: None, is_new: true }
+        Self { parts, size, events, next, used, told: None, is_news: true }
     }
 
     /// Bytes of the parts of a queue, in the order of [`Parts`], and their alignments.
@@ -71,6 +71,11 @@ impl Packed {
 
     fn flags(&self, memory: &dyn SharedMemory, index: u16) -> Result<u16, Fault> {
         Ok(memory.load(after(self.place(index)?, 14)?)?)
+    }
+
+    /// Whether no driver has ever made the first descriptor available: it would have set a flag.
+    pub fn is_new(&self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
+        Ok(self.flags(memory, 0)? == 0)
     }
 
     /// Whether the descriptor at a place was put back there, whatever the driver has put there
@@ -140,7 +145,7 @@ impl Packed {
         memory.store(after(place, 14)?, turn | writes)?;
         let before = self.used;
         self.used = before.advanced(chain.descriptors, self.size);
-        self.is_new = true;
+        self.is_news = true;
         if self.used.wrap != before.wrap {
             self.told = None;
         }
@@ -149,7 +154,7 @@ impl Packed {
 
     /// Whether the driver is to be notified of what was given back since this was asked last.
     pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
-        if !core::mem::take(&mut self.is_new) {
+        if !core::mem::take(&mut self.is_news) {
             return Ok(false);
         }
         // The driver writes what is read below, then looks for used descriptors.

@@ -127,6 +127,11 @@ impl Ring {
             return Err(Fault::Layout);
         }
         let mut packed = Packed::new(parts, size, events, next, used);
+        if base == 0 && packed.is_new(memory)? {
+            // Front ends that do not know of the bits of the time round mean the beginning.
+            let begin = Position { index: 0, wrap: true };
+            (packed.next, packed.used) = (begin, begin);
+        }
         let Some((records, at)) = record else { return Ok(Layout::Packed(packed, None)) };
         let (record, left) = PackedRecord::open((records, memory), at, size, &packed)?;
         let Some((used, firsts)) = left else { return Ok(Layout::Packed(packed, Some(record))) };

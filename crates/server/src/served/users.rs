@@ -83,7 +83,10 @@ fn is_less(bytes: Option<u64>, than: &Namespace) -> bool {
 /// them.
 fn is_allowed(host: &ConnectedHost, hosts: &Access<Nqn>, initiators: &Access<Name>) -> bool {
     match host.protocol {
-        HostProtocol::Nvme | HostProtocol::InProcess | HostProtocol::Ublk => {
+        HostProtocol::Nvme
+        | HostProtocol::InProcess
+        | HostProtocol::Ublk
+        | HostProtocol::VhostUser => {
             *hosts == Access::Any || Nqn::new(&host.name).is_ok_and(|name| hosts.allows(&name))
         }
         HostProtocol::Iscsi => {

@@ -60,9 +60,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_FILE)]
     pub config: Option<PathBuf>,
     /// Address to listen on: [nvme+tcp://]ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT,
-    /// nbds://ADDR:PORT, nbd+unix:///?socket=PATH, or ublk:N/NSID for the disk /dev/ublkbN of this
-    /// system (Linux); port 0 picks a free port, ublk: any disk; may be repeated
-    /// [default: nvme+tcp://127.0.0.1:4420]
+    /// nbds://ADDR:PORT, nbd+unix:///?socket=PATH, ublk:N/NSID for the disk /dev/ublkbN of this
+    /// system (Linux), or vhost-user:PATH for a disk of a virtual machine (Linux); port 0 picks a
+    /// free port, ublk: any disk; may be repeated [default: nvme+tcp://127.0.0.1:4420]
     #[arg(long)]
     pub listen: Vec<String>,
     /// Name of a source, for NBD; the first --name belongs to the first source [default: 1, 2, …]

@@ -57,7 +57,8 @@ pub fn start(server: &Server) -> std::io::Result<()> {
     for (system, command) in server.served().exports.attach_hints() {
         writeln!(out, "{:<12} {command}", format!("from {system}:"))?;
     }
-    if let Some(url) = urls.first() {
+    // What is no URL of a source is a disk of this system.
+    if let Some(url) = urls.iter().find(|url| url.contains("://")) {
         let proof = proof(desired, url);
         writeln!(
             out,

@@ -3,9 +3,11 @@
 //! * `hosts`: which namespaces they have open, what they see of them, and what queues are told.
 //! * `queue`: the caller's end of a queue. Operations of a block device go in, completions and
 //!   changes come out.
+//! * `exchange`: data of callers that is in memory of others.
 //! * `session`: the server's end, with everything that a server does.
 //! * `reserving`: reservations, for those who speak of them as block devices do.
 
+pub(super) mod exchange;
 pub(super) mod hosts;
 pub(super) mod queue;
 mod reserving;

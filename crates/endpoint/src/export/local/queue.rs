@@ -1,6 +1,7 @@
 //! The caller's end of a queue, and the driver of the server's end, which outlives it until no
 //! device has anything of the queue any more.
 
+use super::exchange::Exchange;
 use super::hosts::{LocalHosts, Opened, QueueMailbox, QueueMessage};
 use super::session::Session;
 use crate::export::members::Serving;
@@ -31,6 +32,17 @@ impl LocalQueue {
         on: &Handle,
         caller: DriverId,
     ) -> Result<Self, Error> {
+        Self::open_for(hosts, opened, on, caller, None)
+    }
+
+    /// Like [`LocalQueue::open`], for operations whose data the caller copies.
+    pub(crate) fn open_for(
+        hosts: &Arc<LocalHosts>,
+        opened: &Arc<Opened>,
+        on: &Handle,
+        caller: DriverId,
+        exchange: Option<Rc<dyn Exchange>>,
+    ) -> Result<Self, Error> {
         let (members, mailbox) = (&hosts.members, Arc::<QueueMailbox>::default());
         let full = || Error::new(ErrorKind::NoResources, "too many queues are open");
         let (seat, _) =
@@ -40,7 +52,8 @@ impl LocalQueue {
         let (view, mut queue) = (view.ok_or_else(ended)?, None);
         let id = on.try_spawn(|id| {
             let names = (Arc::clone(hosts), Arc::clone(opened), Arc::clone(&mailbox));
-            let session = Rc::new(RefCell::new(Session::open(names, view, on, (id, caller))?));
+            let session =
+                Rc::new(RefCell::new(Session::open(names, view, on, (id, caller), exchange)?));
             queue = Some(Self(Rc::clone(&session)));
             Ok::<_, Error>(Connection { session, id, _serving: members.serve(), _seat: seat })
         })?;

@@ -2,6 +2,7 @@
 //! checked, counted and limited, and get memory of the session's share for the device, as those of
 //! a network do; a copy takes the place of the network.
 
+use super::exchange::Exchange;
 use super::hosts::{LocalHosts, Opened, QueueMailbox, QueueMessage, View};
 use super::reserving::{Allowed, action_of, status_of};
 use crate::export::budget::Budget;
@@ -14,12 +15,13 @@ use crate::memory::copy;
 use crate::reservations::Pending;
 use crate::statistics::{ConnectionName, Kind, Meter};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 use weft_block::slots::Slots;
 use weft_block::{Change, Completion, Error, Op, OpKind, Outcome, Status, StatusKind, check};
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::{pieces_mut, total_len};
-use weft_io::{DriverId, Handle, Segments};
+use weft_io::{DriverId, Handle, Segment, Segments};
 use weft_proto::nvme::controller::reservation_status;
 use weft_proto::reservation::{Effect, Operation, Refusal};
 use weft_proto::stream::Tag;
@@ -39,6 +41,8 @@ pub(super) struct Session {
     /// `None`: the data that was opened is not there any more.
     view: Option<View>,
     side: DeviceSide<Tag>,
+    /// Copies their data, if that is not in the operations.
+    exchange: Option<Rc<dyn Exchange>>,
     /// The operations of the caller that have not ended, by their tags.
     commands: Slots<Op>,
     /// `None`: the connection has ended.
@@ -65,6 +69,7 @@ impl Session {
         view: View,
         on: &Handle,
         (id, caller): (DriverId, DriverId),
+        exchange: Option<Rc<dyn Exchange>>,
     ) -> Result<Self, Error> {
         let (host, protocol) = (opened.host.nqn.to_string(), hosts.protocol.name());
         let rate = hosts.inventory.host_limits().of(&host);
@@ -83,6 +88,7 @@ impl Session {
             mailbox,
             view: Some(view),
             side: DeviceSide::new(devices, LOCAL_COMMANDS_MAX, budget),
+            exchange,
             commands: Slots::default(),
             meter: Some(meter),
             allowed: Allowed::default(),
@@ -114,7 +120,7 @@ impl Session {
     }
 
     fn begin(&mut self, op: Op) {
-        let (kind, bytes, refusal) = (op.kind, total_len(&op.data) as u64, self.refusal(&op));
+        let (kind, bytes, refusal) = (op.kind, self.data_bytes(&op) as u64, self.refusal(&op));
         let tag = Tag(self.commands.insert(op) as u16);
         let counted = match kind {
             OpKind::Read => Kind::Read,
@@ -133,11 +139,38 @@ impl Session {
         }
     }
 
+    /// Bytes of data of an operation.
+    fn data_bytes(&self, op: &Op) -> usize {
+        match (&self.exchange, &self.view) {
+            (None, _) => total_len(&op.data),
+            (Some(_), None) => 0,
+            (Some(_), Some(view)) => {
+                let bytes = (op.blocks as usize).saturating_mul(view.geometry.block_bytes as usize);
+                bytes.saturating_mul(op.kind.data_factor())
+            }
+        }
+    }
+
+    /// Gives the caller what was read. How the command ends.
+    fn deliver(&mut self, tag: Tag, data: &[Segment]) -> Outcome {
+        let Some(op) = self.commands.get_mut(tag.0.into()) else { return Outcome::SUCCESS };
+        let is_there = match &self.exchange {
+            Some(exchange) => exchange.take(op.user, data),
+            None => {
+                copy(data, &mut op.data);
+                true
+            }
+        };
+        if is_there { Outcome::SUCCESS } else { Outcome::Done(Status::new(StatusKind::Invalid)) }
+    }
+
     /// How an operation ends that reaches no device.
     fn refusal(&self, op: &Op) -> Option<Outcome> {
         match &self.view {
             Some(view) if view.is_accessible() && !self.side.is_draining() => {
-                check::refusal(op, &view.geometry, &view.features).map(Outcome::Done)
+                let data = self.data_bytes(op) as u64;
+                check::refusal_with_data(op, data, &view.geometry, &view.features)
+                    .map(Outcome::Done)
             }
             Some(_) if !self.side.is_draining() => Some(not_sent(StatusKind::Path)),
             _ => Some(not_sent(StatusKind::Gone)),
@@ -156,10 +189,10 @@ impl Session {
             let conflict = Outcome::Done(Status::new(StatusKind::ReservationConflict));
             return self.finish(tag, conflict);
         }
-        let (range, len, mut lent) = ((op.lba, op.blocks), total_len(&op.data), Segments::new());
+        let (range, mut lent) = ((op.lba, op.blocks), Segments::new());
         if op.kind == OpKind::Read && self.side.lend(DEVICE, range, &mut lent) {
-            copy(&lent, &mut op.data);
-            return self.finish(tag, Outcome::SUCCESS);
+            let outcome = self.deliver(tag, &lent);
+            return self.finish(tag, outcome);
         }
         if let (OpKind::Write { fua: false }, [data]) = (op.kind, &op.data[..])
             && self.side.stores(DEVICE)
@@ -167,7 +200,9 @@ impl Session {
             let outcome = self.side.store(DEVICE, op.lba, op.blocks, data);
             return self.finish(tag, outcome);
         }
-        let has_memory = matches!(op.kind, OpKind::Write { .. })
+        let (kind, user) = (op.kind, op.user);
+        let len = self.commands.get(name).map_or(0, |op| self.data_bytes(op));
+        let has_memory = matches!(kind, OpKind::Write { .. })
             && self.side.spare_for(tag, DEVICE, range)
             || self.side.memory.provide(&self.on, tag, len)
             || self.side.memory.provide_reserve(&self.on, tag, len);
@@ -175,10 +210,21 @@ impl Session {
             return self.side.wait(tag);
         }
         let mut data = self.side.memory.take(tag);
-        if !op.kind.fills() {
-            copy(&op.data, &mut data);
+        let is_filled = kind.fills() || self.fill(tag, user, &mut data);
+        if !is_filled {
+            *self.side.memory.at(tag) = data;
+            return self.finish(tag, Outcome::Done(Status::new(StatusKind::Invalid)));
         }
-        self.side.push(DEVICE, Op::new(op.kind, op.lba, op.blocks, name, data));
+        self.side.push(DEVICE, Op::new(kind, range.0, range.1, name, data));
+    }
+
+    /// Copies what the caller writes; `false`: it is not there.
+    fn fill(&self, tag: Tag, user: u64, data: &mut [Segment]) -> bool {
+        let Some(exchange) = &self.exchange else {
+            self.commands.get(tag.0.into()).into_iter().for_each(|op| copy(&op.data, data));
+            return true;
+        };
+        data.is_empty() || exchange.fill(user, data)
     }
 
     /// Has an operation on reservations executed, or the state put in force that it reports. It
@@ -242,10 +288,13 @@ impl Session {
     fn completed(&mut self, completion: Completion) {
         let _ = self.side.completed(&completion);
         let Completion { op: Op { kind, user, data, .. }, outcome } = completion;
-        let read = self.commands.get_mut(user).filter(|_| outcome.is_success() && kind.fills());
-        read.into_iter().for_each(|op| copy(&data, &mut op.data));
-        *self.side.memory.at(Tag(user as u16)) = data;
-        self.finish(Tag(user as u16), outcome);
+        let tag = Tag(user as u16);
+        let outcome = match outcome.is_success() && kind.fills() {
+            true => self.deliver(tag, &data),
+            false => outcome,
+        };
+        *self.side.memory.at(tag) = data;
+        self.finish(tag, outcome);
     }
 
     /// Gives the caller what has ended.

@@ -1,8 +1,74 @@
-use super::block::{self, BlockConfig, BlockRequest, BlockStatus};
-use super::chain::{Chain, Piece, part};
-use super::driver_model::{Bytes, DriverModel, Part};
-use super::ring::{Ring, RingConfig};
-use super::{Fault, SharedMemory};
+//! Rings and requests of virtio, with a driver of our own at the other side.
+
+mod driver_model;
+
+use core::cell::{Cell, RefCell};
+use driver_model::{DriverMemory, DriverModel, Part};
+use weft_proto::virtio::block::{self, BlockConfig, BlockRequest, BlockStatus};
+use weft_proto::virtio::chain::{Chain, Piece, part};
+use weft_proto::virtio::ring::{Ring, RingConfig};
+use weft_proto::virtio::{Fault, Outside, SharedMemory};
+
+/// Memory of a guest, which may end in the middle of what is written to it.
+pub struct Bytes {
+    pub bytes: RefCell<Vec<u8>>,
+    /// Writes after which the process ends.
+    pub left: Cell<usize>,
+}
+
+impl Bytes {
+    pub fn new(len: usize) -> Self {
+        Self { bytes: RefCell::new(vec![0; len]), left: Cell::new(usize::MAX) }
+    }
+
+    fn spend(&self) -> Result<(), Outside> {
+        let left = self.left.get().checked_sub(1).ok_or(Outside)?;
+        self.left.set(left);
+        Ok(())
+    }
+}
+
+impl DriverMemory for Bytes {
+    fn put(&self, at: u64, from: &[u8]) {
+        let at = at as usize;
+        self.bytes.borrow_mut()[at..at + from.len()].copy_from_slice(from);
+    }
+
+    fn get(&self, at: u64, into: &mut [u8]) {
+        self.read(at, into).unwrap();
+    }
+}
+
+impl SharedMemory for Bytes {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Outside> {
+        let (bytes, at) = (self.bytes.borrow(), usize::try_from(at).map_err(|_| Outside)?);
+        let end = at.checked_add(into.len()).ok_or(Outside)?;
+        into.copy_from_slice(bytes.get(at..end).ok_or(Outside)?);
+        Ok(())
+    }
+
+    fn write(&self, at: u64, from: &[u8]) -> Result<(), Outside> {
+        self.spend()?;
+        let (mut bytes, at) = (self.bytes.borrow_mut(), usize::try_from(at).map_err(|_| Outside)?);
+        let end = at.checked_add(from.len()).ok_or(Outside)?;
+        bytes.get_mut(at..end).ok_or(Outside)?.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn load(&self, at: u64) -> Result<u16, Outside> {
+        let mut bytes = [0; 2];
+        self.read(at, &mut bytes)?;
+        if at.is_multiple_of(2) { Ok(u16::from_le_bytes(bytes)) } else { Err(Outside) }
+    }
+
+    fn store(&self, at: u64, value: u16) -> Result<(), Outside> {
+        if at.is_multiple_of(2) { self.write(at, &value.to_le_bytes()) } else { Err(Outside) }
+    }
+}
+
+fn model(is_packed: bool, events: bool) -> DriverModel<Bytes> {
+    DriverModel::new(Bytes::new(1 << 16), 8, is_packed, events)
+}
 
 /// Numbers that are the same in every run.
 struct Numbers(u64);
@@ -17,9 +83,9 @@ impl Numbers {
 const PARTS: [Part; 3] = [(0, 16, false), (64, 512, true), (1024, 1, true)];
 
 /// All layouts: packed or not, with events or not, indirect or not.
-fn each(mut run: impl FnMut(DriverModel, bool)) {
+fn each(mut run: impl FnMut(DriverModel<Bytes>, bool)) {
     for bits in 0..8 {
-        run(DriverModel::new(8, bits & 1 != 0, bits & 2 != 0), bits & 4 != 0);
+        run(model(bits & 1 != 0, bits & 2 != 0), bits & 4 != 0);
     }
 }
 
@@ -137,9 +203,23 @@ fn a_queue_goes_on_elsewhere_from_its_base() {
     });
 }
 
+#[test]
+fn a_new_packed_queue_may_begin_at_zero() {
+    let mut driver = model(true, false);
+    driver.config.base = 0;
+    let mut ring = Ring::open(&driver.memory, &driver.config, None).unwrap();
+    for _ in 0..30 {
+        driver.add(&PARTS, false).unwrap();
+        let mut chain = Chain::default();
+        assert_eq!(ring.take(&driver.memory, None, &mut chain), Ok(true));
+        ring.give(&driver.memory, None, &chain, 1).unwrap();
+        assert!(driver.used().is_some());
+    }
+}
+
 /// What comes of a chain whose descriptors are these, in a queue of 8.
 fn fault(is_packed: bool, put: impl Fn(&Bytes, &RingConfig)) -> Result<bool, Fault> {
-    let mut driver = DriverModel::new(8, is_packed, false);
+    let mut driver = model(is_packed, false);
     let mut ring = Ring::open(&driver.memory, &driver.config, None).unwrap();
     driver.add(&PARTS, false).unwrap();
     put(&driver.memory, &driver.config);
@@ -190,7 +270,7 @@ fn what_a_driver_must_not_do_is_a_fault() {
 
 #[test]
 fn a_chain_is_not_available_twice() {
-    let mut driver = DriverModel::new(8, false, false);
+    let mut driver = model(false, false);
     let mut ring = Ring::open(&driver.memory, &driver.config, None).unwrap();
     let head = driver.add(&PARTS, false).unwrap();
     assert_eq!(ring.take(&driver.memory, None, &mut Chain::default()), Ok(true));
@@ -201,7 +281,7 @@ fn a_chain_is_not_available_twice() {
 
 #[test]
 fn layouts_that_are_not_allowed_are_refused() {
-    let driver = DriverModel::new(8, false, false);
+    let driver = model(false, false);
     let open = |change: &dyn Fn(&mut RingConfig)| {
         let mut config = driver.config;
         change(&mut config);
@@ -227,6 +307,12 @@ fn parts_of_pieces_are_cut_where_asked() {
     assert_eq!(cut(15, 1), []);
 }
 
+fn chain_of(readable: Vec<Piece>, writable: Vec<Piece>) -> Chain {
+    let mut chain = Chain::default();
+    (chain.readable, chain.writable) = (readable, writable);
+    chain
+}
+
 #[test]
 fn requests_of_block_devices_are_read_with_their_bounds() {
     let memory = Bytes::new(4096);
@@ -242,8 +328,7 @@ fn requests_of_block_devices_are_read_with_their_bounds() {
             };
             of.iter().map(piece).collect()
         };
-        let chain =
-            Chain { readable: pieces(readable), writable: pieces(writable), ..Chain::default() };
+        let chain = chain_of(pieces(readable), pieces(writable));
         BlockRequest::parse(&memory, &chain)
     };
     let refused = |status| Some(BlockRequest::Refused(status));
@@ -270,19 +355,19 @@ fn requests_of_block_devices_are_read_with_their_bounds() {
 fn the_status_is_the_last_byte_and_lengths_are_true() {
     let memory = Bytes::new(4096);
     let writable = vec![Piece { at: 100, len: 512 }, Piece { at: 700, len: 1 }];
-    let chain = Chain { writable, ..Chain::default() };
+    let chain = chain_of(Vec::new(), writable);
     assert_eq!(block::finish(&memory, &chain, BlockStatus::Ok, 512), Some(513));
     assert_eq!(memory.bytes.borrow()[700], 0);
     assert_eq!(block::finish(&memory, &chain, BlockStatus::Unsupported, 0), Some(1));
     assert_eq!(memory.bytes.borrow()[700], 2);
-    let outside = Chain { writable: vec![Piece { at: 4096, len: 1 }], ..Chain::default() };
+    let outside = chain_of(Vec::new(), vec![Piece { at: 4096, len: 1 }]);
     assert_eq!(block::finish(&memory, &outside, BlockStatus::Ok, 0), None);
 }
 
 #[test]
 fn ranges_have_bounds() {
     let memory = Bytes::new(4096);
-    let chain = Chain { readable: vec![Piece { at: 0, len: 32 }], ..Chain::default() };
+    let chain = chain_of(vec![Piece { at: 0, len: 32 }], Vec::new());
     let range = |sector: u64, sectors: u32, flags: u32, zeroes| {
         memory.put(16, &sector.to_le_bytes());
         memory.put(24, &sectors.to_le_bytes());

@@ -1,66 +1,21 @@
 //! A driver with its memory, as simple as can be: the other side of rings in tests.
 
-use super::parts::Parts;
-use super::ring::{RingConfig, part_bytes};
-use super::{Outside, SharedMemory};
-use core::cell::{Cell, RefCell};
+use weft_proto::virtio::parts::Parts;
+use weft_proto::virtio::ring::{RingConfig, part_bytes};
 
-/// Memory of a guest, which may end in the middle of what is written to it.
-pub struct Bytes {
-    pub bytes: RefCell<Vec<u8>>,
-    /// Writes after which the process ends.
-    pub left: Cell<usize>,
-}
+/// Memory of a guest, as its driver has it: all of it is there.
+pub trait DriverMemory {
+    fn put(&self, at: u64, from: &[u8]);
+    fn get(&self, at: u64, into: &mut [u8]);
 
-impl Bytes {
-    pub fn new(len: usize) -> Self {
-        Self { bytes: RefCell::new(vec![0; len]), left: Cell::new(usize::MAX) }
-    }
-
-    fn spend(&self) -> Result<(), Outside> {
-        let left = self.left.get().checked_sub(1).ok_or(Outside)?;
-        self.left.set(left);
-        Ok(())
-    }
-
-    pub fn put(&self, at: u64, from: &[u8]) {
-        let at = at as usize;
-        self.bytes.borrow_mut()[at..at + from.len()].copy_from_slice(from);
-    }
-
-    pub fn get16(&self, at: u64) -> u16 {
-        self.load(at).unwrap()
-    }
-
-    pub fn get32(&self, at: u64) -> u32 {
-        u32::from(self.get16(at)) | u32::from(self.get16(at + 2)) << 16
-    }
-}
-
-impl SharedMemory for Bytes {
-    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Outside> {
-        let (bytes, at) = (self.bytes.borrow(), usize::try_from(at).map_err(|_| Outside)?);
-        let end = at.checked_add(into.len()).ok_or(Outside)?;
-        into.copy_from_slice(bytes.get(at..end).ok_or(Outside)?);
-        Ok(())
-    }
-
-    fn write(&self, at: u64, from: &[u8]) -> Result<(), Outside> {
-        self.spend()?;
-        let (mut bytes, at) = (self.bytes.borrow_mut(), usize::try_from(at).map_err(|_| Outside)?);
-        let end = at.checked_add(from.len()).ok_or(Outside)?;
-        bytes.get_mut(at..end).ok_or(Outside)?.copy_from_slice(from);
-        Ok(())
-    }
-
-    fn load(&self, at: u64) -> Result<u16, Outside> {
+    fn get16(&self, at: u64) -> u16 {
         let mut bytes = [0; 2];
-        self.read(at, &mut bytes)?;
-        if at.is_multiple_of(2) { Ok(u16::from_le_bytes(bytes)) } else { Err(Outside) }
+        self.get(at, &mut bytes);
+        u16::from_le_bytes(bytes)
     }
 
-    fn store(&self, at: u64, value: u16) -> Result<(), Outside> {
-        if at.is_multiple_of(2) { self.write(at, &value.to_le_bytes()) } else { Err(Outside) }
+    fn get32(&self, at: u64) -> u32 {
+        u32::from(self.get16(at)) | u32::from(self.get16(at + 2)) << 16
     }
 }
 
@@ -68,8 +23,8 @@ impl SharedMemory for Bytes {
 pub type Part = (u64, u32, bool);
 
 /// See the module.
-pub struct DriverModel {
-    pub memory: Bytes,
+pub struct DriverModel<M> {
+    pub memory: M,
     pub config: RingConfig,
     /// Descriptors of each chain under way, by its name.
     chains: Vec<Option<u16>>,
@@ -80,14 +35,14 @@ pub struct DriverModel {
     tables: u64,
 }
 
-impl DriverModel {
-    pub fn new(size: u16, is_packed: bool, events: bool) -> Self {
+impl<M: DriverMemory> DriverModel<M> {
+    pub fn new(memory: M, size: u16, is_packed: bool, events: bool) -> Self {
         let [(d, _), (v, _), _] = part_bytes(size, is_packed);
         let driver = (4096 + d).next_multiple_of(16);
         let parts = Parts { descriptors: 4096, driver, device: (driver + v).next_multiple_of(16) };
         let base = if is_packed { 0x8000_8000 } else { 0 };
         Self {
-            memory: Bytes::new(1 << 16),
+            memory,
             config: RingConfig { parts, size, is_packed, events, base },
             chains: vec![None; size.into()],
             free: size,

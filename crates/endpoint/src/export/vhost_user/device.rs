@@ -1,0 +1,156 @@
+//! The device as the guest is to see it: features, configuration, queues, and what is in flight.
+
+use super::guest::Guest;
+use super::vring::{Shared, Vring};
+use crate::export::local::hosts::View;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use weft_io::guest::mapping::Mapping;
+use weft_io::guest::memory::GuestMemory;
+use weft_io::guest::messages::SideChannel;
+use weft_proto::limits::{VHOST_USER_QUEUES_MAX, VIRTIO_SEGMENTS_MAX};
+use weft_proto::vhost_user::protocol_feature;
+use weft_proto::virtio::block::{BlockConfig, SECTOR_BYTES};
+use weft_proto::virtio::feature::FeatureBits;
+use weft_proto::virtio::ring::record_bytes;
+
+/// Largest part of a request that is announced, bytes.
+const SEGMENT_BYTES: u32 = 1 << 20;
+
+/// The records of what is in flight.
+pub(super) struct Records {
+    pub mapping: Mapping,
+    /// Entries of each queue.
+    pub queue_size: u16,
+    pub queues: u16,
+}
+
+/// See the module.
+pub(super) struct Device {
+    pub guest: Rc<Guest>,
+    pub view: View,
+    pub offered: FeatureBits,
+    pub features: FeatureBits,
+    pub protocol: u64,
+    pub writeback: bool,
+    pub vrings: Vec<Vring>,
+    pub records: Option<Records>,
+    pub channel: Option<SideChannel>,
+    /// The driver has not been told of a change of the configuration.
+    pub is_news: bool,
+    /// Made for the front end, which gives it back.
+    pub record_file: Option<OwnedFd>,
+}
+
+impl Device {
+    pub fn new(guest: Rc<Guest>, view: View) -> Self {
+        let (features, writes) = (view.features, view.features.write);
+        let offered = FeatureBits::VERSION_1
+            .with(FeatureBits::INDIRECT_DESC)
+            .with(FeatureBits::EVENT_IDX)
+            .with(FeatureBits::RING_PACKED)
+            .with(FeatureBits::PROTOCOL_FEATURES)
+            .with(FeatureBits::LOG_ALL)
+            .with(FeatureBits::BLK_SIZE_MAX)
+            .with(FeatureBits::BLK_SEG_MAX)
+            .with(FeatureBits::BLK_SIZE)
+            .with(FeatureBits::BLK_TOPOLOGY)
+            .with(FeatureBits::BLK_MQ)
+            .with(FeatureBits::BLK_FLUSH)
+            .with(FeatureBits::BLK_CONFIG_WCE)
+            .with_if(FeatureBits::BLK_RO, !writes)
+            .with_if(FeatureBits::BLK_DISCARD, writes && features.discard)
+            .with_if(FeatureBits::BLK_WRITE_ZEROES, writes && features.write_zeroes);
+        Self {
+            guest,
+            offered,
+            features: FeatureBits::default(),
+            protocol: 0,
+            writeback: features.volatile_cache,
+            vrings: (0..VHOST_USER_QUEUES_MAX).map(|_| Vring::default()).collect(),
+            records: None,
+            channel: None,
+            is_news: false,
+            record_file: None,
+            view,
+        }
+    }
+
+    /// Whether a protocol feature was negotiated.
+    pub fn speaks(&self, feature: u64) -> bool {
+        self.protocol & feature != 0
+    }
+
+    /// The configuration as the driver sees it.
+    pub fn config(&self) -> BlockConfig {
+        let geometry = &self.view.geometry;
+        BlockConfig {
+            capacity: geometry.bytes() / u64::from(SECTOR_BYTES),
+            size_max: SEGMENT_BYTES,
+            seg_max: VIRTIO_SEGMENTS_MAX,
+            block_bytes: geometry.block_bytes,
+            optimal_blocks: geometry.optimal_blocks,
+            writeback: self.writeback,
+            queues: VHOST_USER_QUEUES_MAX,
+            may_unmap: self.view.features.discard,
+        }
+    }
+
+    /// Whether a write is durable when it ends: the driver does not know of a cache, or has switched
+    /// it off.
+    pub fn writes_through(&self) -> bool {
+        self.view.features.volatile_cache
+            && !(self.writeback && self.features.has(FeatureBits::BLK_FLUSH))
+    }
+
+    /// A queue, and the memory for it.
+    pub fn vring<R>(
+        &mut self,
+        index: u16,
+        with: impl FnOnce(&mut Vring, Shared<'_>) -> R,
+    ) -> Option<R> {
+        let record = self.records.as_ref().filter(|of| index < of.queues);
+        let record = record.map(|of| (&of.mapping, u64::from(index) * record_bytes(of.queue_size)));
+        let vring = self.vrings.get_mut(usize::from(index))?;
+        let fits = self.records.as_ref().is_none_or(|of| vring.size <= of.queue_size);
+        let memory: &GuestMemory = &self.guest.memory.borrow();
+        Some(with(vring, Shared { memory, record: record.filter(|_| fits) }))
+    }
+
+    /// Whether what is in flight of a queue outlives this process.
+    pub fn has_record(&self, index: u16) -> bool {
+        self.records.as_ref().is_some_and(|of| index < of.queues)
+    }
+
+    /// Tells the front end of a change of the configuration, if there is one and it listens.
+    pub fn tell(&mut self) {
+        use weft_proto::vhost_user::{Header, backend_message::CONFIG_CHANGE};
+        if !self.is_news || !self.speaks(protocol_feature::CONFIG) {
+            return;
+        }
+        match self.channel.as_ref().map(|channel| channel.send(&Header::of_backend(CONFIG_CHANGE)))
+        {
+            Some(Ok(true)) | None => self.is_news = false,
+            // The next turn tries again.
+            Some(Ok(false)) => {}
+            Some(Err(_)) => (self.channel, self.is_news) = (None, false),
+        }
+    }
+
+    /// The queue has come to rest.
+    pub fn stop(&mut self, index: u16) -> u32 {
+        let record = self.records.as_ref().filter(|of| index < of.queues).map(|of| &of.mapping);
+        self.vrings.get_mut(usize::from(index)).map_or(0, |vring| vring.stop(record))
+    }
+
+    /// Whether memory was truncated under us.
+    pub fn is_lost(&self) -> bool {
+        let records = self.records.as_ref().is_some_and(|of| of.mapping.is_lost());
+        records || self.guest.memory.borrow().is_lost()
+    }
+}
+
+/// Bytes of the records of so many queues.
+pub(super) fn records_bytes(queues: u16, queue_size: u16) -> u64 {
+    u64::from(queues) * record_bytes(queue_size)
+}

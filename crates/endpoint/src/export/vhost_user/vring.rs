@@ -1,0 +1,143 @@
+//! One queue: what the front end says of it, and its ring while it runs.
+
+use super::guest::{OfGuest, OfRecord};
+use weft_io::guest::mapping::Mapping;
+use weft_io::guest::memory::GuestMemory;
+use weft_io::guest::notify::{Call, Kick};
+use weft_proto::vhost_user::VringAddress;
+use weft_proto::virtio::chain::Chain;
+use weft_proto::virtio::feature::FeatureBits;
+use weft_proto::virtio::parts::Parts;
+use weft_proto::virtio::ring::{Ring, RingConfig, part_bytes};
+use weft_proto::virtio::{Fault, SharedMemory};
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Vring {
+    pub size: u16,
+    pub base: u32,
+    pub address: Option<VringAddress>,
+    pub kick: Option<Kick>,
+    pub call: Option<Call>,
+    pub err: Option<Call>,
+    /// It was given a descriptor for kicks, or told that there is none.
+    pub is_started: bool,
+    pub is_enabled: bool,
+    /// Requests that were taken and have not ended.
+    pub in_flight: u32,
+    ring: Option<Ring>,
+    /// The driver has broken a rule: nothing is done until the queue is set up again.
+    is_broken: bool,
+    /// The driver notifies of the next chain.
+    is_listening: bool,
+}
+
+/// The memory of queues, and the record of this one with its place.
+#[derive(Clone, Copy)]
+pub(super) struct Shared<'a> {
+    pub memory: &'a GuestMemory,
+    pub record: Option<(&'a Mapping, u64)>,
+}
+
+impl Vring {
+    pub fn is_running(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// Whether chains are to be taken from it.
+    pub fn is_ready(&self) -> bool {
+        self.is_started && self.is_enabled && self.ring.is_some() && !self.is_broken
+    }
+
+    /// Whether nobody notifies of chains.
+    pub fn is_polled(&self) -> bool {
+        self.is_ready() && self.kick.is_none()
+    }
+
+    /// Opens the ring, if all is known of it.
+    pub fn start(&mut self, shared: Shared<'_>, features: FeatureBits) -> Result<(), Fault> {
+        let (false, Some(address)) = (self.is_running() || self.is_broken, self.address) else {
+            return Ok(());
+        };
+        if !self.is_started || !self.is_enabled || self.size == 0 {
+            return Ok(());
+        }
+        let is_packed = features.has(FeatureBits::RING_PACKED);
+        let bytes = part_bytes(self.size, is_packed);
+        let place =
+            |at: u64, n: usize| shared.memory.guest_address(at, bytes[n].0).ok_or(Fault::Outside);
+        let parts = Parts {
+            descriptors: place(address.descriptors, 0)?,
+            driver: place(address.available, 1)?,
+            device: place(address.used, 2)?,
+        };
+        let events = features.has(FeatureBits::EVENT_IDX);
+        let config = RingConfig { parts, size: self.size, is_packed, events, base: self.base };
+        let record = shared.record.map(|(record, at)| (OfRecord(record), at));
+        let record = record.as_ref().map(|(record, at)| (record as &dyn SharedMemory, *at));
+        self.ring = Some(Ring::open(&OfGuest(shared.memory), &config, record)?);
+        self.is_listening = false;
+        Ok(())
+    }
+
+    /// Takes the next chain. Without one, the driver notifies of the next.
+    pub fn take(&mut self, shared: Shared<'_>, chain: &mut Chain) -> Result<bool, Fault> {
+        let Some(ring) = &mut self.ring else { return Ok(false) };
+        let memory = OfGuest(shared.memory);
+        let record = shared.record.map(|(record, _)| OfRecord(record));
+        let record = record.as_ref().map(|record| record as &dyn SharedMemory);
+        if ring.take(&memory, record, chain)? {
+            if core::mem::take(&mut self.is_listening) {
+                ring.listen(&memory, false)?;
+            }
+            self.in_flight += 1;
+            return Ok(true);
+        }
+        if !self.is_listening {
+            ring.listen(&memory, true)?;
+            self.is_listening = true;
+            // One may have come before the driver saw that.
+            if ring.take(&memory, record, chain)? {
+                self.in_flight += 1;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives a chain back.
+    pub fn give(&mut self, shared: Shared<'_>, chain: &Chain, written: u32) -> Result<(), Fault> {
+        let Some(ring) = self.ring.as_mut().filter(|_| !self.is_broken) else { return Ok(()) };
+        let record = shared.record.map(|(record, _)| OfRecord(record));
+        let record = record.as_ref().map(|record| record as &dyn SharedMemory);
+        ring.give(&OfGuest(shared.memory), record, chain, written)
+    }
+
+    /// Notifies the driver of what was given back, if it wants that.
+    pub fn notify(&mut self, memory: &GuestMemory) -> Result<(), Fault> {
+        let Some(ring) = self.ring.as_mut().filter(|_| !self.is_broken) else { return Ok(()) };
+        if ring.notifies(&OfGuest(memory))? {
+            self.call.iter().for_each(Call::signal);
+        }
+        Ok(())
+    }
+
+    /// The driver has broken a rule: it is told, and the queue stands still.
+    pub fn break_off(&mut self) {
+        self.is_broken = true;
+        self.err.iter().for_each(Call::signal);
+    }
+
+    /// Nothing is in flight: the ring is closed, and where another device goes on is known.
+    pub fn stop(&mut self, record: Option<&Mapping>) -> u32 {
+        if let Some(mut ring) = self.ring.take() {
+            self.base = ring.base();
+            if let (Some(record), false) = (record, self.is_broken) {
+                // What is not there any more is nobody's.
+                let _ = ring.close(&OfRecord(record));
+            }
+        }
+        (self.is_started, self.is_broken, self.kick) = (false, false, None);
+        self.base
+    }
+}
