@@ -1,5 +1,5 @@
 #!/bin/sh
-# sg3_utils on weft's iSCSI target: inquiry and its pages, capacity, mode pages, persistent reservations, discard, write zeroes, and
+# sg3_utils on weft's iSCSI target: inquiry and its pages, capacity, mode pages, persistent reservations, discard, write zeroes, names that were set, and
 # what the kernel makes of them.
 # lab: files=weft,../iscsi.sh modules=iscsi_tcp,sd_mod,sg pkgs=open-iscsi,sg3-utils,fio,diffutils,util-linux timeout=240
 . /lab/lib.sh
@@ -74,6 +74,22 @@ sg_write_same --16 --lba=0 --num=8 --xferlen=512 --in=/dev/zero "$disk" || fail 
 uncached "$disk"
 zeroes "$disk" 0 4096 || fail "WRITE SAME"
 note "discarded and zeroed"
+
+# A disk that had names at another target keeps them: what udev and multipath make theirs of.
+if [ "$TARGET" = weft ]; then
+    naa=60000000000000000e00000000010001
+    /lab/weft namespace add null:16MiB --scsi-serial beaf11 --scsi-vendor IET --scsi-product VIRTUAL-DISK --scsi-naa $naa \
+        --scsi-t10-id 'IET     00010001' >/tmp/said 2>&1 || { cat /tmp/said; fail "weft namespace add"; }
+    iscsiadm -m session --rescan >/dev/null
+    wait_for 30 scsi_disk 1 || fail "no disk that was added"
+    moved=$(scsi_disk 1)
+    says 'Vendor identification: IET' sg_inq "$moved"
+    says 'Unit serial number: beaf11' sg_vpd --page=sn "$moved"
+    says "0x$naa" sg_vpd --page=di "$moved"
+    says '00010001' sg_vpd --page=di "$moved"
+    expect "the kernel's name of it" "$(cat "/sys/block/${moved##*/}/device/wwid")" naa.$naa
+    note "kept its names"
+fi
 logout
 kernel_is_calm
 [ "$TARGET" = kernel ] || iscsi_stop

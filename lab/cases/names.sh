@@ -1,6 +1,7 @@
 #!/bin/sh
 # Subsystems whose names are not NQNs, as test suites and tutorials have them: the kernel's host on weft's target,
 # and weft's initiator on the kernel's target.
+# A subsystem with the serial and model number of another target.
 # lab: files=weft modules=nvme-tcp,nvmet-tcp pkgs=nvme-cli,fio,jq timeout=240
 . /lab/lib.sh
 for NQN in testnqn nvmet-test blktests-subsystem-1; do
@@ -24,4 +25,16 @@ for NQN in testnqn nvmet-test blktests-subsystem-1; do
     nvmet_clear
     note "weft's initiator on $NQN"
 done
+
+# serial and model number of a subsystem that came from another target, of which udev makes the names of its disks
+if [ "$TARGET" = weft ]; then
+    target_start ram:16MiB --serial 2b1dc6c0e2e47d5a8a40 --model 'SPDK bdev Controller'
+    connect
+    nvme id-ctrl "$disk" >/tmp/out || fail "nvme id-ctrl"
+    grep -q '^sn *: 2b1dc6c0e2e47d5a8a40' /tmp/out || { cat /tmp/out; fail "another serial number"; }
+    grep -q '^mn *: SPDK bdev Controller' /tmp/out || { cat /tmp/out; fail "another model number"; }
+    disconnect
+    target_stop
+    note "serial and model number"
+fi
 kernel_is_calm
