@@ -56,4 +56,7 @@ pub struct PathStatus {
     pub latency: Option<Duration>,
     /// Why it is not open, if it is not.
     pub why: Option<String>,
+    /// What the device at its end says of its start, while it is open
+    /// ([`crate::BlockDevice::cache_epoch`]).
+    pub epoch: Option<u64>,
 }

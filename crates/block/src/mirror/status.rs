@@ -91,5 +91,6 @@ fn status(leg: &Leg, engine: Option<&Engine>) -> PathStatus {
         reconnects: 0,
         latency: None,
         why,
+        epoch: None,
     }
 }

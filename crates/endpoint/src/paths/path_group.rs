@@ -397,6 +397,7 @@ impl PathGroup {
                 reconnects: entry.reconnects,
                 latency: (counted.latency_ns > 0).then(|| Duration::from_nanos(counted.latency_ns)),
                 why: entry.why.clone().filter(|_| entry.state != PathState::Live),
+                epoch: entry.live.as_ref().and_then(|live| live.device.cache_epoch()),
             }
         };
         self.state().paths.iter().map(report).collect()

@@ -15,21 +15,15 @@ pub use nvme::{
     NVME_RDMA, NVME_RDMA_PORT, NVME_SCHEMES, NVME_TCP, NVME_TCP_DISCOVERY_PORT, NVME_TCP_PORT,
     NvmeTransport, NvmeUrl,
 };
+pub use secret::without_secret;
 
 /// The prefix of disks of this system by the ublk driver of Linux: `ublk:[N][/NSID][?nqn=NQN]`.
 pub const UBLK: &str = "ublk:";
-
-/// Whether a text to listen at is a URL of its own, and not the place of one of NVMe/TCP.
-pub fn is_listen_url(text: &str) -> bool {
-    text.contains("://") || text.starts_with(UBLK)
-}
-
-pub use secret::without_secret;
 
 /// The prefix of disks of virtual machines on this system: `vhost-user:PATH`.
 pub const VHOST_USER: &str = "vhost-user:";
 
 /// Whether a text to listen at is a URL of its own, and not the place of one of NVMe/TCP.
 pub fn is_listen_url(text: &str) -> bool {
-    text.contains("://") || text.starts_with(VHOST_USER)
+    text.contains("://") || [UBLK, VHOST_USER].iter().any(|prefix| text.starts_with(prefix))
 }

@@ -1,7 +1,7 @@
 //! One disk of the kernel: what is done to it while it is there, and its end. That waits for the
 //! kernel, so it is done on a thread of its own, one thing after the other.
 
-use super::record;
+use super::record::{self, Record};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,8 +20,11 @@ pub(super) struct Disk {
     control: Arc<Control>,
     info: Info,
     block_bytes: u32,
-    /// The first flush of each queue fails: what the process before has written may be lost.
-    fails_flush: bool,
+    /// What the process before has written may be lost: the first flush of each queue fails, and
+    /// when all have, this is kept.
+    lost: Option<Record>,
+    /// Queues whose flush has not failed yet.
+    owed: AtomicUsize,
     leaving: Arc<AtomicBool>,
     /// Queues that are served.
     running: AtomicUsize,
@@ -48,6 +51,8 @@ pub(super) enum Job {
     },
     /// Its data is gone for good.
     Remove,
+    /// All its queues have told of what was lost.
+    Told,
     /// It is not to be served any more. How that ended is told.
     End(Box<dyn FnOnce(Result<(), Error>) + Send>),
 }
@@ -58,14 +63,15 @@ impl Disk {
         control: &Arc<Control>,
         info: Info,
         (block_bytes, sectors): (u32, u64),
-        fails_flush: bool,
+        lost: Option<Record>,
     ) -> Arc<Self> {
         Arc::new(Self {
             url: url.to_owned(),
             control: Arc::clone(control),
             info,
             block_bytes,
-            fails_flush,
+            lost,
+            owed: AtomicUsize::new(info.queues.into()),
             leaving: Arc::default(),
             running: AtomicUsize::new(0),
             state: Mutex::new(DiskState { sectors, ..DiskState::default() }),
@@ -85,8 +91,16 @@ impl Disk {
         self.block_bytes
     }
 
+    /// Whether the first flush of each queue fails.
     pub fn fails_flush(&self) -> bool {
-        self.fails_flush
+        self.lost.is_some()
+    }
+
+    /// That of a queue has failed.
+    pub fn flush_failed(self: &Arc<Self>) {
+        if self.owed.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.work_on(Job::Told);
+        }
     }
 
     /// Set when it is left to another process.
@@ -145,6 +159,7 @@ impl Disk {
                 }
             }
             Job::Remove => {}
+            Job::Told => self.lost.iter().for_each(|record| record.keep(self.info.device)),
             Job::End(tell) => tell(self.end()),
         }
         true

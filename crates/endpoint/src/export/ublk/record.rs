@@ -12,7 +12,7 @@ use weft_block::BlockDevice;
 pub(super) struct Record {
     /// What the disk is labelled with in the kernel.
     label: u64,
-    /// The device's start counter ([`BlockDevice::cache_epoch`]).
+    /// The device's start counter.
     epoch: Option<u64>,
     /// Milliseconds for which writes of this process may be executed after it has ended.
     late_writes_ms: u64,
@@ -23,7 +23,7 @@ impl Record {
     pub fn of(label: u64, device: &dyn BlockDevice) -> Self {
         let bound = device.late_writes_bound().unwrap_or_default();
         let late_writes_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
-        Self { label, epoch: device.cache_epoch(), late_writes_ms }
+        Self { label, epoch: epoch_of(device), late_writes_ms }
     }
 
     /// How long writes of the process that kept it may still be executed.
@@ -33,12 +33,20 @@ impl Record {
 
     /// Whether the device certainly has what that process wrote and did not flush.
     pub fn has_kept(&self, device: &dyn BlockDevice) -> bool {
-        let is_same = self.epoch.is_some() && self.epoch == device.cache_epoch();
+        let is_same = self.epoch.is_some() && self.epoch == epoch_of(device);
         is_same || !device.features().volatile_cache
     }
 
-    /// Keeps it.
-    pub fn write(&self, number: u32) -> io::Result<()> {
+    /// Keeps it. Where that cannot be, a process that takes the disk over takes all for lost.
+    pub fn keep(&self, number: u32) {
+        if let Err(e) = self.write(number) {
+            tracing::warn!(
+                "cannot keep what a process that takes over /dev/ublkb{number} would have to know: {e}"
+            );
+        }
+    }
+
+    fn write(&self, number: u32) -> io::Result<()> {
         let (place, fresh) = (place(number), place(number).with_extension("new"));
         if let Some(directory) = place.parent() {
             fs::create_dir_all(directory)?;
@@ -52,6 +60,16 @@ impl Record {
         let record: Self = serde_json::from_slice(&fs::read(place(number)).ok()?).ok()?;
         Some(record).filter(|record| record.label == label)
     }
+}
+
+/// The start counter of a device: its own, or that at the end of its path if it has one path. What
+/// several say is no counter of one start.
+fn epoch_of(device: &dyn BlockDevice) -> Option<u64> {
+    let of_path = || match &device.paths()[..] {
+        [path] => path.epoch,
+        _ => None,
+    };
+    device.cache_epoch().or_else(of_path)
 }
 
 /// Forgets the record of a disk that is gone.

@@ -92,6 +92,7 @@ impl Server {
             RequestKind::Read => OpKind::Read,
             RequestKind::Write { fua } => OpKind::Write { fua },
             RequestKind::Flush if core::mem::take(&mut self.fails_flush) => {
+                self.disk.flush_failed();
                 return self.answer(tag, -EIO);
             }
             RequestKind::Flush => OpKind::Flush,

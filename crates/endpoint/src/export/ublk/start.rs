@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
-use weft_block::{Error, ErrorKind};
+use weft_block::{BlockDevice, Error, ErrorKind};
 use weft_io::RemoteLoop;
 use weft_io::ublk::{Attributes, Control, DEPTH, Device, Info, Parameters, State, flag};
 
@@ -150,7 +150,7 @@ impl Start<'_> {
         })?;
         let parameters = parameters(view, made.request_bytes);
         let size = (parameters.block_bytes, parameters.sectors);
-        let disk = Disk::new(url, self.control, made, size, false);
+        let disk = Disk::new(url, self.control, made, size, None);
         let started = self
             .control
             .set_parameters(&made, &parameters)
@@ -161,7 +161,7 @@ impl Start<'_> {
             let _ = disk.remove_after(|| ());
             return Err(e);
         }
-        self.keep(&made, view);
+        Record::of(label, &*view.namespace.device).keep(made.device);
         Ok(disk)
     }
 
@@ -181,43 +181,18 @@ impl Start<'_> {
             );
             return Err(Error::new(ErrorKind::InUse, text));
         }
-        let device = &*view.namespace.device;
-        let record = Record::read(info.device, info.label);
-        let late = record.as_ref().map(Record::late_writes).or(device.late_writes_bound());
-        let late = late.unwrap_or_default();
-        if !late.is_zero() {
-            tracing::info!(
-                "waiting {late:?} for writes of the process that had ublk{}",
-                info.device
-            );
-            std::thread::sleep(late);
-        }
-        let has_kept = record.map_or(!device.features().volatile_cache, |it| it.has_kept(device));
-        if !has_kept {
-            tracing::warn!(
-                "/dev/ublkb{}: its source may have lost what was written and not flushed; the next flush of each queue fails",
-                info.device
-            );
-        }
-        let disk = Disk::new(url, self.control, *info, (block_bytes, sectors), !has_kept);
+        let lost = inherited(info, &view.namespace.device);
+        let kept = lost.is_none();
+        let disk = Disk::new(url, self.control, *info, (block_bytes, sectors), lost);
         self.patiently(|| self.control.begin_recovery(info)).map_err(fails)?;
         self.serve(&disk, opened)
             .and_then(|()| self.control.end_recovery(info).map_err(fails))
             .inspect_err(|_| disk.abandon())?;
-        self.keep(info, view);
+        if kept {
+            Record::of(info.label, &*view.namespace.device).keep(info.device);
+        }
         disk.work_on(super::disk::Job::Resize { blocks: view.geometry.blocks });
         Ok(disk)
-    }
-
-    /// Keeps what the next process has to know.
-    fn keep(&self, info: &Info, view: &View) {
-        let record = Record::of(info.label, &*view.namespace.device);
-        if let Err(e) = record.write(info.device) {
-            tracing::warn!(
-                "cannot keep what a process that takes over /dev/ublkb{} would have to know: {e}",
-                info.device
-            );
-        }
     }
 
     /// Serves all queues of a disk, over the loops in turn.
@@ -261,6 +236,32 @@ impl Start<'_> {
         let most = most.min(u32::try_from(pool).unwrap_or(u32::MAX));
         Ok(1 << most.max(4096).ilog2())
     }
+}
+
+/// Waits until nothing of the process before is written any more, and makes durable what it has
+/// written: a later start of the source could lose that, and this process could not write it again.
+/// If it may be lost already: what is to be kept of the disk when all its queues have told so.
+fn inherited(info: &Info, device: &Arc<dyn BlockDevice>) -> Option<Record> {
+    let record = Record::read(info.device, info.label);
+    let late = record.as_ref().map(Record::late_writes).or(device.late_writes_bound());
+    let late = late.unwrap_or_default();
+    if !late.is_zero() {
+        tracing::info!("waiting {late:?} for writes of the process that had ublk{}", info.device);
+        std::thread::sleep(late);
+    }
+    if !device.features().volatile_cache {
+        return None;
+    }
+    let flushed = crate::disk::Disk::on(Arc::clone(device))
+        .and_then(|disk| disk.flush_within(Duration::from_secs(UBLK_OPEN_S)));
+    if flushed.is_ok() && record.is_some_and(|record| record.has_kept(&**device)) {
+        return None;
+    }
+    tracing::warn!(
+        "/dev/ublkb{}: its source may have lost what was written and not flushed; the next flush of each queue fails",
+        info.device
+    );
+    Some(Record::of(info.label, &**device))
 }
 
 /// What tells the data of a disk from that of others in the kernel's notes. A device that says no
