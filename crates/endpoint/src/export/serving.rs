@@ -3,16 +3,16 @@
 
 use super::hosts::ConnectedHost;
 use super::running::{Export, ExportConfig, ListeningExport, stop_all};
+use super::{iscsi, nbd, nvme};
 #[cfg(target_os = "linux")]
 use super::{ublk, vhost_user};
-use super::{iscsi, nbd, nvme};
 use crate::inventory::{Inventory, InventoryBuilder, InventoryError};
 use crate::lock::lock;
 use crate::tls::TlsFiles;
-#[cfg(target_os = "linux")]
-use crate::url::{UBLK, VHOST_USER};
 use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_SCHEMES};
+#[cfg(target_os = "linux")]
+use crate::url::{UBLK, VHOST_USER};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use weft_block::{Error, ErrorKind};
