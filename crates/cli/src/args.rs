@@ -9,6 +9,7 @@ use crate::commands::check_tls_key::CheckTlsKeyArgs;
 use crate::commands::completions::{CompletionsArgs, ManArgs};
 use crate::commands::config::ConfigArgs;
 use crate::commands::connect::ConnectCommand;
+use crate::commands::connect_all::ConnectAllArgs;
 use crate::commands::control::ControlArgs;
 use crate::commands::daemon::DaemonCommand;
 use crate::commands::dhchap_key::{CheckDhchapKeyArgs, GenDhchapKeyArgs};
@@ -66,6 +67,8 @@ pub enum Command {
     Control(ControlArgs),
     /// Attach any source to this system as a disk, through its iSCSI initiator or nbd-client
     Connect(Box<ConnectCommand>),
+    /// Attach all namespaces that discovery controllers tell
+    ConnectAll(Box<ConnectAllArgs>),
     /// Detach devices that weft connect attached
     Disconnect(DisconnectArgs),
     /// Hold connections that last: make them again after a restart, and look after them

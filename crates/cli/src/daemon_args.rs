@@ -1,8 +1,10 @@
 //! `--daemon` of the commands that ask a daemon, and `--persist`.
 
 use crate::exit::Failure;
+use crate::limits::DAEMON_START_MS;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use weft_block::ErrorKind;
 use weft_server::attach::entries::Runtime;
 use weft_server::connections::orders::{self, Connect, Shown};
@@ -26,7 +28,7 @@ pub struct DaemonArgs {
 #[derive(Args, Clone, Debug)]
 pub struct LastingArgs {
     /// Have the daemon make the connection again whenever it starts
-    #[arg(long, conflicts_with_all = ["foreground", "print"], help_heading = "Daemon")]
+    #[arg(long, help_heading = "Daemon")]
     persist: bool,
     #[command(flatten)]
     daemon: DaemonArgs,
@@ -49,15 +51,26 @@ impl DaemonArgs {
 }
 
 impl LastingArgs {
+    /// The daemon that is meant, if there is one.
+    pub fn client(&self, runtime: &Runtime) -> Result<Option<Client>, Failure> {
+        self.daemon.client(runtime)
+    }
+
     /// Has a daemon make the connection that this process was asked for, and hold it; what it says
     /// of it. `None`: there is no daemon, and none is needed.
     pub fn ask(&self, name: &str, url: &str) -> Result<Option<String>, Failure> {
-        let Some(mut client) = self.daemon.client(&Runtime::open()?)? else {
-            return match self.persist && !self.daemon.by_daemon {
-                true => Err(orders::no_daemon("--persist").into()),
-                false => Ok(None),
-            };
-        };
+        let runtime = Runtime::open()?;
+        let mut client = self.client(&runtime)?;
+        if self.persist && !self.daemon.by_daemon {
+            // One that was started just before may not listen yet.
+            let until = Instant::now() + Duration::from_millis(DAEMON_START_MS);
+            while client.is_none() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(DAEMON_START_MS / 40));
+                client = self.client(&runtime)?;
+            }
+            client = Some(client.ok_or_else(|| orders::no_daemon("--persist"))?);
+        }
+        let Some(mut client) = client else { return Ok(None) };
         let connection = Connection {
             name: name.to_owned(),
             url: url.to_owned(),

@@ -55,6 +55,14 @@ impl Failure {
         Self::new(status_of(kind), message)
     }
 
+    /// The same, about something that is named first.
+    pub fn about(self, what: &str) -> Self {
+        match self.message.contains(what) {
+            true => self,
+            false => Self { message: format!("{what}: {}", self.message), ..self },
+        }
+    }
+
     /// The same for those who know no exit statuses.
     pub fn into_error(self) -> weft_block::Error {
         weft_block::Error::new(self.kind().unwrap_or(ErrorKind::Io), self.message)

@@ -1,5 +1,14 @@
 //! Limits of the program.
 
+/// Discovery controllers, or subsystems, that `weft connect-all` asks at the same time.
+pub const CONNECT_ALL_AT_ONCE: usize = 8;
+
+/// Milliseconds for which `--persist` waits for a daemon that does not listen yet.
+pub const DAEMON_START_MS: u64 = 2_000;
+
+/// Longest file of discovery controllers and subsystems that `weft connect-all` reads, in bytes.
+pub const CONTROLLERS_FILE_BYTES_MAX: u64 = 1 << 20;
+
 /// Discovery controllers that a search by mDNS finds at most.
 pub const MDNS_FOUND_MAX: usize = 64;
 

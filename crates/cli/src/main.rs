@@ -6,6 +6,7 @@
 mod agents;
 mod announce;
 mod args;
+mod attach_args;
 mod attached_process;
 mod commands;
 mod connection;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Command::Top(args) => commands::top::run(&args),
         Command::Control(args) => commands::control::run(&args),
         Command::Connect(args) => commands::connect::run(&args, &control),
+        Command::ConnectAll(args) => commands::connect_all::run(&args, &control),
         Command::Disconnect(args) => commands::disconnect::run(&args),
         Command::Daemon(args) => commands::daemon::run(&args),
         Command::List(args) => commands::list::run(&args),

@@ -17,7 +17,7 @@ pub struct PathArgs {
     #[arg(long, value_name = "URL|discover[=HOST[:PORT]]")]
     path: Vec<String>,
     /// Seconds after which a lost path is given up; -1 never, 0 does not reconnect
-    #[arg(long, value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
+    #[arg(short = 'l', long, value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     ctrl_loss_tmo: i64,
     /// Maximum seconds between attempts to reconnect; the first pauses are shorter
     #[arg(short = 'c', long, value_name = "SECONDS", default_value_t = RECONNECT_DELAY_S, value_parser = clap::value_parser!(u64).range(1..=3600))]

@@ -3,6 +3,7 @@
 
 mod agents;
 mod connect;
+mod connect_all;
 mod control;
 mod daemon;
 mod defaults;

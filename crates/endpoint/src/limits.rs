@@ -223,6 +223,10 @@ pub const REFERRALS_MAX: usize = 16;
 /// Paths that discovery gives for a subsystem or target; further ones are left out.
 pub const DISCOVERED_PATHS_MAX: usize = 64;
 
+/// Addresses of subsystems that a discovery controller and those to which it refers give together;
+/// further ones are left out.
+pub const DISCOVERED_URLS_MAX: usize = 4096;
+
 /// ISIDs of iSCSI sessions that a control remembers, so that a session which takes the place of a
 /// lost one has the same.
 pub const ISIDS_MAX: usize = 1024;

@@ -1,16 +1,15 @@
 //! `weft connect`: attaches any source to this system as a disk.
 
+use crate::attach_args::AttachArgs;
 use crate::attached_process::{begin, leave_terminal};
 use crate::connection::{Address, ConnectArgs};
-use crate::daemon_args::LastingArgs;
 use crate::exit::{Failure, printed};
-use crate::exit_on_loss::{LossArgs, ended};
-use clap::{Args, ValueEnum};
+use crate::exit_on_loss::ended;
+use clap::Args;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use uuid::Uuid;
-use weft_block::ErrorKind;
 use weft_endpoint::url::{ISCSI_PORT, UBLK};
 use weft_endpoint::{ConnectOptions, Control};
 use weft_server::attach::entries::{Entry, Runtime, create};
@@ -40,65 +39,41 @@ Examples:
 pub struct ConnectCommand {
     #[command(flatten)]
     address: Address,
-    /// Protocol between weft and this system [default: iscsi if the system has an iSCSI initiator,
-    /// otherwise nbd]
-    #[arg(long = "as", value_enum)]
-    protocol: Option<As>,
     /// Name of the connection, for weft disconnect [default: derived from the URL]
     #[arg(long)]
     name: Option<String>,
     /// Loopback port for iSCSI; 0 picks a free port
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Serve the device on the loopback, but do not attach it
-    #[arg(long)]
-    serve_only: bool,
     /// Serve in the foreground; detach and end on Ctrl-C
-    #[arg(long)]
+    #[arg(long, conflicts_with = "persist")]
     foreground: bool,
     /// Print the commands, but do not run them
-    #[arg(long, conflicts_with = "foreground")]
+    #[arg(long, conflicts_with_all = ["foreground", "persist"])]
     print: bool,
     /// Run as the background server
     #[arg(long, hide = true, conflicts_with_all = ["foreground", "print"])]
     background: bool,
-    /// Other hosts write to the data, too: if the target restarts and has lost unflushed data,
-    /// nothing is written again [default: if another host is registered with the NVMe namespace]
-    #[arg(long, conflicts_with = "only_writer")]
-    shared: bool,
     #[command(flatten)]
-    lasting: LastingArgs,
-    #[command(flatten)]
-    loss: LossArgs,
+    attach: AttachArgs,
     #[command(flatten)]
     connect: ConnectArgs,
-}
-
-/// `--as`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum As {
-    /// The iSCSI initiator of the system: open-iscsi on Linux, Microsoft's on Windows.
-    Iscsi,
-    /// nbd-client and the kernel's nbd on Linux; another NBD client elsewhere.
-    Nbd,
-    /// The ublk driver of Linux (6.5 and newer), without another program.
-    Ublk,
 }
 
 /// Attaches a device.
 pub fn run(args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     let plan = args.plan()?;
     if args.print {
-        return print(&plan, args.serve_only);
+        return print(&plan, args.attach.serve_only);
     }
     if args.background {
         return serve(&plan, args, control);
     }
-    args.check_system(plan.protocol)?;
+    args.attach.check_system(plan.protocol)?;
     if args.foreground {
         return in_foreground(&plan, args, control);
     }
-    match args.lasting.ask(&plan.name, &plan.url)? {
+    match args.attach.lasting.ask(&plan.name, &plan.url)? {
         Some(said) => printed(writeln!(std::io::stdout().lock(), "{said}")),
         None => in_background(&plan, args),
     }
@@ -112,58 +87,23 @@ impl ConnectCommand {
                 check_name(name)?;
                 name.clone()
             }
-            None => Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes()).simple().to_string()[..8]
-                .to_owned(),
+            None => name_of(&url),
         };
-        Ok(Plan { name, url, protocol: self.protocol()?, port: self.port })
+        Ok(Plan { name, url, protocol: self.attach.protocol()?, port: self.port })
     }
 
     /// How the source is opened. A disk of this system has no other writer, unless the user says so
     /// or another host is registered with it.
     fn options(&self, control: &Control) -> Result<ConnectOptions, Failure> {
-        let mut options = self.loss.limit(self.connect.options(1, control)?);
-        options.paths.only_writer_if_alone = !self.shared;
+        let mut options = self.attach.loss.limit(self.connect.options(1, control)?);
+        options.paths.only_writer_if_alone = !self.attach.shared;
         Ok(options)
     }
+}
 
-    /// The protocol: `--as`, or one with which this system can attach devices.
-    fn protocol(&self) -> Result<Protocol, Failure> {
-        match self.protocol {
-            Some(As::Iscsi) => Ok(Protocol::Iscsi),
-            Some(As::Nbd) => Ok(Protocol::Nbd),
-            Some(As::Ublk) => Ok(Protocol::Ublk),
-            None => Protocol::of(System::here(), self.serve_only, run::is_installed).ok_or_else(|| {
-                let text =
-                    "this system has neither iscsiadm (open-iscsi) nor nbd-client; install one of them, or use --serve-only";
-                Failure::of(ErrorKind::NotFound, text)
-            }),
-        }
-    }
-
-    /// Rejects early what this system cannot attach.
-    fn check_system(&self, protocol: Protocol) -> Result<(), Failure> {
-        let why = match (self.serve_only, protocol, System::here()) {
-            (true, Protocol::Ublk, _) => {
-                "a disk by ublk is attached as soon as it is served; leave out --serve-only"
-            }
-            (_, Protocol::Ublk, System::Windows | System::Other) => {
-                "ublk is a driver of Linux; use --as iscsi or --as nbd"
-            }
-            (true, ..) | (_, _, System::Linux) | (_, Protocol::Iscsi, System::Windows) => {
-                return Ok(());
-            }
-            (_, Protocol::Nbd, System::Windows) => {
-                "Windows has no NBD client; use --as iscsi, or use --serve-only with another client"
-            }
-            (_, Protocol::Iscsi, System::Other) => {
-                "weft knows no iSCSI initiator on this system; use --serve-only with another initiator"
-            }
-            (_, Protocol::Nbd, System::Other) => {
-                "weft knows no NBD client on this system; use --serve-only with another client"
-            }
-        };
-        Err(Failure::of(ErrorKind::Unsupported, why))
-    }
+/// The name of a connection that gets no other.
+pub fn name_of(url: &str) -> String {
+    Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes()).simple().to_string()[..8].to_owned()
 }
 
 /// Prints the commands to attach and to detach the device.
@@ -235,18 +175,18 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
         writeln!(out, "listening on {}", server.entry().served)?;
         out.flush()?;
     }
-    let lost = wait_for_end(&signal, &server, args.loss.exit_on_loss);
+    let lost = wait_for_end(&signal, &server, args.attach.loss.exit_on_loss);
     ended(lost, server.stop().map_err(Failure::from))
 }
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     let (runtime, signal) = (Runtime::open()?, begin()?);
     let server = DiskServer::start(plan, &args.options(control)?)?;
-    let attached = attach(&runtime, server.entry().clone(), args.serve_only);
+    let attached = attach(&runtime, server.entry().clone(), args.attach.serve_only);
     let mut lost = None;
     if let Ok(entry) = &attached {
         announce(&runtime, entry)?;
-        lost = wait_for_end(&signal, &server, args.loss.exit_on_loss);
+        lost = wait_for_end(&signal, &server, args.attach.loss.exit_on_loss);
         detach(&runtime, entry)?;
     }
     let stopped = server.stop().map_err(Failure::from);
@@ -265,7 +205,7 @@ fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
         return Err(failure_of(&mut child, &log));
     }
     let entry = runtime.find(&plan.name).ok_or_else(|| failure_of(&mut child, &log))?;
-    match attach(&runtime, entry.clone(), args.serve_only) {
+    match attach(&runtime, entry.clone(), args.attach.serve_only) {
         Ok(entry) => announce(&runtime, &entry),
         Err(e) => {
             let _ = end(&runtime, &entry);

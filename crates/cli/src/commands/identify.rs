@@ -224,6 +224,11 @@ fn active(session: &dyn AdminSession) -> Result<(Vec<u8>, Vec<Nsid>), Failure> {
     Ok((raw, list.0))
 }
 
+/// The active namespaces that the host may use.
+pub fn active_namespaces(session: &dyn AdminSession) -> Result<Vec<Nsid>, Failure> {
+    Ok(active(session)?.1)
+}
+
 fn decoded<T>(result: Result<T, weft_proto::nvme::wire::DecodeError>) -> Result<T, Failure> {
     result.map_err(|e| {
         Failure::of(ErrorKind::Protocol, format!("the controller sent a malformed structure: {e}"))

@@ -10,6 +10,7 @@ mod child;
 pub mod completions;
 pub mod config;
 pub mod connect;
+pub mod connect_all;
 pub mod control;
 pub mod daemon;
 pub mod dhchap_key;

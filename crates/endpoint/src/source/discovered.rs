@@ -5,7 +5,7 @@
 //! to; of iSCSI the portals that SendTargets gives.
 
 use super::{ConnectOptions, iscsi, nvme};
-use crate::limits::{DISCOVERED_PATHS_MAX, REFERRALS_MAX};
+use crate::limits::{DISCOVERED_PATHS_MAX, DISCOVERED_URLS_MAX, REFERRALS_MAX};
 use crate::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeTransport, NvmeUrl};
 use weft_block::{Error, ErrorKind, grammar};
 use weft_proto::iscsi::initiator::DiscoveredTarget;
@@ -63,8 +63,8 @@ pub fn look_up(url: &str, options: &mut ConnectOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// A discovery controller.
-type Controller = (NvmeTransport, HostPort);
+/// Where a discovery controller is.
+pub type Controller = (NvmeTransport, HostPort);
 
 /// The other addresses of a namespace.
 fn nvme_urls(
@@ -108,28 +108,19 @@ fn iscsi_urls(
         .collect())
 }
 
-/// The URLs of all paths to a subsystem, in the order in which discovery controllers tell them:
-/// from the one at `address`, and from those to which it refers. Waits for them, at most for the
-/// connect timeout each; referrals that do not answer are passed over.
+/// The URLs of all paths to a subsystem, in the order in which discovery controllers tell them.
 ///
 /// # Errors
-/// That the first discovery controller could not be asked, or that none knows the subsystem.
+/// Those of [`subsystems`], or that no discovery controller knows the subsystem.
 fn nvme_paths(
     at: Controller,
     subsystem: &Nqn,
     options: &ConnectOptions,
 ) -> Result<Vec<NvmeUrl>, Error> {
     let address = at.1.clone();
-    let (mut asked, mut paths) = (vec![at], Vec::new());
-    let mut next = 0;
-    while let Some((transport, address)) = asked.get(next).cloned() {
-        match nvme::discover(transport, &address, options) {
-            Ok(log) => take_entries(&log.entries, subsystem, &mut paths, &mut asked),
-            Err(e) if next == 0 => return Err(e),
-            Err(e) => tracing::warn!("a referral is passed over: {e}"),
-        }
-        next += 1;
-    }
+    let mut paths = subsystems(at, options)?;
+    paths.retain(|path| path.subsystem.as_ref() == Some(subsystem));
+    paths.truncate(DISCOVERED_PATHS_MAX);
     if paths.is_empty() {
         let text = format!(
             "{address}: no address of the subsystem {} is known there; `weft discover {address}` lists them",
@@ -140,13 +131,28 @@ fn nvme_paths(
     Ok(paths)
 }
 
-/// What a log says of paths to a subsystem, and of other logs; nothing comes twice.
-fn take_entries(
-    entries: &[DiscoveryEntry],
-    subsystem: &Nqn,
-    paths: &mut Vec<NvmeUrl>,
-    asked: &mut Vec<Controller>,
-) {
+/// The URLs of all NVM subsystems, one for each of their addresses, in the order in which discovery
+/// controllers tell them: the one at `at`, and those to which it refers. Waits for them, at most for
+/// the connect timeout each; referrals that do not answer are passed over.
+///
+/// # Errors
+/// That the first discovery controller could not be asked.
+pub fn subsystems(at: Controller, options: &ConnectOptions) -> Result<Vec<NvmeUrl>, Error> {
+    let (mut asked, mut paths) = (vec![at], Vec::new());
+    let mut next = 0;
+    while let Some((transport, address)) = asked.get(next).cloned() {
+        match nvme::discover(transport, &address, options) {
+            Ok(log) => take_entries(&log.entries, &mut paths, &mut asked),
+            Err(e) if next == 0 => return Err(e),
+            Err(e) => tracing::warn!("a referral is passed over: {e}"),
+        }
+        next += 1;
+    }
+    Ok(paths)
+}
+
+/// What a log says of subsystems and of other logs; nothing comes twice.
+fn take_entries(entries: &[DiscoveryEntry], paths: &mut Vec<NvmeUrl>, asked: &mut Vec<Controller>) {
     for entry in entries {
         let Some(transport) = NvmeTransport::of(entry.trtype) else { continue };
         let Ok(port) = entry.trsvcid.text().trim().parse() else { continue };
@@ -157,11 +163,10 @@ fn take_entries(
                 asked.push(controller);
             }
         } else if entry.subtype == SubsystemType::NVME
-            && entry.subnqn.nqn().as_ref() == Ok(subsystem)
+            && let Ok(nqn) = entry.subnqn.nqn()
         {
-            let path =
-                NvmeUrl { transport, address, subsystem: Some(subsystem.clone()), nsid: None };
-            if !paths.contains(&path) && paths.len() < DISCOVERED_PATHS_MAX {
+            let path = NvmeUrl { transport, address, subsystem: Some(nqn), nsid: None };
+            if !paths.contains(&path) && paths.len() < DISCOVERED_URLS_MAX {
                 paths.push(path);
             }
         }
@@ -227,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_of_the_subsystem_is_a_path_once() {
+    fn each_address_of_a_subsystem_is_told_once() {
         let entries = [
             entry(SubsystemType::CURRENT_DISCOVERY, Nqn::DISCOVERY, "10.0.0.1", "8009"),
             entry(SubsystemType::NVME, NQN, "10.0.0.1", "4420"),
@@ -246,11 +251,15 @@ mod tests {
             Vec::new(),
             vec![(NvmeTransport::Tcp, HostPort { host: "10.0.0.1".into(), port: 8009 })],
         );
-        take_entries(&entries, &Nqn::new(NQN).unwrap(), &mut paths, &mut asked);
+        take_entries(&entries, &mut paths, &mut asked);
         let urls: Vec<_> = paths.iter().map(ToString::to_string).collect();
-        let expected =
-            ["nvme+tcp://10.0.0.1:4420", "nvme+tcp://[fd00::2]:4421", "nvme+rdma://10.0.0.5:4420"];
-        assert_eq!(urls, expected.map(|at| format!("{at}/{NQN}")));
+        let expected = [
+            ("nvme+tcp://10.0.0.1:4420", NQN),
+            ("nvme+tcp://[fd00::2]:4421", NQN),
+            ("nvme+tcp://10.0.0.3:4420", "nqn.2026-01.example.weft:other"),
+            ("nvme+rdma://10.0.0.5:4420", NQN),
+        ];
+        assert_eq!(urls, expected.map(|(at, nqn)| format!("{at}/{nqn}")));
         assert_eq!(
             asked[1..],
             [(NvmeTransport::Tcp, HostPort { host: "10.0.0.9".into(), port: 8009 })]
@@ -258,7 +267,7 @@ mod tests {
         for nth in 0..100 {
             let other =
                 entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, &format!("10.0.1.{nth}"), "8009");
-            take_entries(&[other], &Nqn::new(NQN).unwrap(), &mut paths, &mut asked);
+            take_entries(&[other], &mut paths, &mut asked);
         }
         assert_eq!(asked.len(), 1 + REFERRALS_MAX, "referrals end");
     }

@@ -1,0 +1,81 @@
+//! How `weft connect` and `weft connect-all` attach a device.
+
+use crate::daemon_args::LastingArgs;
+use crate::exit::Failure;
+use crate::exit_on_loss::LossArgs;
+use clap::{Args, ValueEnum};
+use weft_block::ErrorKind;
+use weft_server::attach::plan::{Protocol, System};
+use weft_server::attach::run;
+
+/// Options of both commands.
+#[derive(Args, Debug)]
+pub struct AttachArgs {
+    /// Protocol between weft and this system [default: iscsi if the system has an iSCSI initiator,
+    /// otherwise nbd]
+    #[arg(long = "as", value_enum)]
+    protocol: Option<As>,
+    /// Serve the device on the loopback, but do not attach it
+    #[arg(long)]
+    pub serve_only: bool,
+    /// Other hosts write to the data, too: if the target restarts and has lost unflushed data,
+    /// nothing is written again [default: if another host is registered with the NVMe namespace]
+    #[arg(long, conflicts_with = "only_writer")]
+    pub shared: bool,
+    #[command(flatten)]
+    pub lasting: LastingArgs,
+    #[command(flatten)]
+    pub loss: LossArgs,
+}
+
+/// `--as`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum As {
+    /// The iSCSI initiator of the system: open-iscsi on Linux, Microsoft's on Windows.
+    Iscsi,
+    /// nbd-client and the kernel's nbd on Linux; another NBD client elsewhere.
+    Nbd,
+    /// The ublk driver of Linux (6.5 and newer), without another program.
+    Ublk,
+}
+
+impl AttachArgs {
+    /// The protocol: `--as`, or one with which this system can attach devices.
+    pub fn protocol(&self) -> Result<Protocol, Failure> {
+        match self.protocol {
+            Some(As::Iscsi) => Ok(Protocol::Iscsi),
+            Some(As::Nbd) => Ok(Protocol::Nbd),
+            Some(As::Ublk) => Ok(Protocol::Ublk),
+            None => Protocol::of(System::here(), self.serve_only, run::is_installed).ok_or_else(|| {
+                let text =
+                    "this system has neither iscsiadm (open-iscsi) nor nbd-client; install one of them, or use --serve-only";
+                Failure::of(ErrorKind::NotFound, text)
+            }),
+        }
+    }
+
+    /// Rejects early what this system cannot attach.
+    pub fn check_system(&self, protocol: Protocol) -> Result<(), Failure> {
+        let why = match (self.serve_only, protocol, System::here()) {
+            (true, Protocol::Ublk, _) => {
+                "a disk by ublk is attached as soon as it is served; leave out --serve-only"
+            }
+            (_, Protocol::Ublk, System::Windows | System::Other) => {
+                "ublk is a driver of Linux; use --as iscsi or --as nbd"
+            }
+            (true, ..) | (_, _, System::Linux) | (_, Protocol::Iscsi, System::Windows) => {
+                return Ok(());
+            }
+            (_, Protocol::Nbd, System::Windows) => {
+                "Windows has no NBD client; use --as iscsi, or use --serve-only with another client"
+            }
+            (_, Protocol::Iscsi, System::Other) => {
+                "weft knows no iSCSI initiator on this system; use --serve-only with another initiator"
+            }
+            (_, Protocol::Nbd, System::Other) => {
+                "weft knows no NBD client on this system; use --serve-only with another client"
+            }
+        };
+        Err(Failure::of(ErrorKind::Unsupported, why))
+    }
+}

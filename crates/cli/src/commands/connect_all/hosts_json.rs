@@ -1,0 +1,172 @@
+//! nvme-cli's JSON format of hosts, their subsystems and the ports of these
+//! (`nvme connect-all --config`), read as lines with options.
+
+use super::given::Given;
+use super::line::{Line, text_of};
+use crate::exit::Failure;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+use weft_block::{Error, ErrorKind};
+use weft_endpoint::identity::state_dir;
+use weft_proto::nvme::types::Nqn;
+use weft_server::secret::create_private;
+
+/// The file: an object, or as older versions write it the list alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum File {
+    Object { hosts: Vec<Host> },
+    List(Vec<Host>),
+}
+
+#[derive(Deserialize)]
+struct Host {
+    hostnqn: Option<String>,
+    hostid: Option<String>,
+    dhchap_key: Option<String>,
+    #[serde(default)]
+    subsystems: Vec<Subsystem>,
+}
+
+#[derive(Deserialize)]
+struct Subsystem {
+    nqn: Option<String>,
+    dhchap_key: Option<String>,
+    #[serde(default)]
+    ports: Vec<Port>,
+}
+
+#[derive(Deserialize)]
+struct Port {
+    transport: String,
+    traddr: Option<String>,
+    trsvcid: Option<Value>,
+    dhchap_key: Option<String>,
+    dhchap_ctrl_key: Option<String>,
+    #[serde(default)]
+    discovery: bool,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+/// Parameters with a value, and their options.
+const VALUES: [(&str, &str); 8] = [
+    ("nr_io_queues", "nr-io-queues"),
+    ("queue_size", "queue-size"),
+    ("keep_alive_tmo", "keep-alive-tmo"),
+    ("reconnect_delay", "reconnect-delay"),
+    ("ctrl_loss_tmo", "ctrl-loss-tmo"),
+    ("fast_io_fail_tmo", "fast_io_fail_tmo"),
+    ("keyring", "keyring"),
+    ("tls_key_identity", "tls-key-identity"),
+];
+
+/// Those that are switches.
+const SWITCHES: [(&str, &str); 4] = [
+    ("hdr_digest", "hdr-digest"),
+    ("data_digest", "data-digest"),
+    ("tls", "tls"),
+    ("concat", "concat"),
+];
+
+/// Those that say nothing about a connection of weft's.
+const SILENT: [&str; 6] = [
+    "persistent",
+    "duplicate_connect",
+    "disable_sqflow",
+    "nr_write_queues",
+    "nr_poll_queues",
+    "application",
+];
+
+/// The lines of a file.
+pub fn lines(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
+    let text = text_of(path)?;
+    let file: File = serde_json::from_str(&text).map_err(|_| {
+        let why = match serde_json::from_str::<Value>(&text) {
+            Err(e) => e.to_string(),
+            Ok(_) => "it has no list \"hosts\" of hosts with \"subsystems\" with \"ports\"".into(),
+        };
+        let text = format!("{} is not in nvme-cli's JSON format: {why}", path.display());
+        Failure::of(ErrorKind::Usage, text)
+    })?;
+    let (File::Object { hosts } | File::List(hosts)) = file;
+    let mut all = Vec::new();
+    for host in &hosts {
+        for subsystem in &host.subsystems {
+            for port in &subsystem.ports {
+                let at = port.traddr.as_deref().unwrap_or_default();
+                if !matches!(port.transport.as_str(), "tcp" | "rdma") {
+                    let (path, transport) = (path.display(), &port.transport);
+                    tracing::warn!(
+                        "{path}: a port by {transport} is passed over; weft has TCP and RDMA"
+                    );
+                    continue;
+                }
+                let origin = format!("{}: {at}", path.display());
+                all.push(Line::parse(&words(host, subsystem, port, &origin)?, origin, others)?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The words of a port.
+fn words(
+    host: &Host,
+    subsystem: &Subsystem,
+    port: &Port,
+    origin: &str,
+) -> Result<Vec<String>, Failure> {
+    let mut words = vec![format!("--transport={}", port.transport)];
+    let mut give = |option: &str, value: Option<&str>| {
+        words.extend(value.map(|value| format!("--{option}={value}")));
+    };
+    let number = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let nqn = subsystem.nqn.as_deref().filter(|nqn| !port.discovery && *nqn != Nqn::DISCOVERY);
+    give("traddr", port.traddr.as_deref());
+    give("trsvcid", port.trsvcid.as_ref().map(number).as_deref());
+    give("nqn", nqn);
+    give("hostnqn", host.hostnqn.as_deref());
+    give("hostid", host.hostid.as_deref());
+    let own =
+        port.dhchap_key.as_ref().or(subsystem.dhchap_key.as_ref()).or(host.dhchap_key.as_ref());
+    for (option, key) in
+        [("dhchap-secret-file", own), ("dhchap-ctrl-secret-file", port.dhchap_ctrl_key.as_ref())]
+    {
+        let file = key.map(|key| kept(key.as_str())).transpose()?;
+        give(option, file.as_ref().map(|file| file.display().to_string()).as_deref());
+    }
+    let mut switches = Vec::new();
+    for (name, value) in &port.others {
+        if let Some((_, option)) = VALUES.iter().find(|(known, _)| known == name) {
+            give(option, Some(&number(value)));
+        } else if let Some((_, option)) = SWITCHES.iter().find(|(known, _)| known == name) {
+            switches.extend((value == &Value::Bool(true)).then(|| format!("--{option}")));
+        } else if !SILENT.contains(&name.as_str()) {
+            tracing::warn!("{origin}: weft has no {name}");
+        }
+    }
+    words.extend(switches);
+    Ok(words)
+}
+
+/// The file in which a key is kept that stands in a configuration: connections name keys by files.
+fn kept(key: &str) -> Result<PathBuf, Error> {
+    let directory = state_dir().ok_or_else(|| {
+        let text =
+            "there is no place for keys of a configuration: set WEFT_STATE_DIR to a directory";
+        Error::new(ErrorKind::NotFound, text)
+    })?;
+    let directory = directory.join("keys");
+    std::fs::create_dir_all(&directory)
+        .map_err(|e| Error::io(format!("cannot make {}: {e}", directory.display()), e))?;
+    let name = Uuid::new_v5(&Uuid::NAMESPACE_OID, key.as_bytes()).simple().to_string();
+    let file = directory.join(format!("{name}.dhchap"));
+    if !file.exists() {
+        create_private(&file, key)?;
+    }
+    Ok(file)
+}

@@ -1,0 +1,132 @@
+//! A discovery controller or a subsystem with its options, as a line of nvme-cli's discovery.conf
+//! has them.
+
+use super::given::Given;
+use crate::connection::{Address, ConnectArgs};
+use crate::exit::Failure;
+use crate::limits::CONTROLLERS_FILE_BYTES_MAX;
+use clap::{Args, Command, FromArgMatches};
+use std::io::Read;
+use std::path::Path;
+use weft_block::ErrorKind;
+use weft_endpoint::url::NvmeUrl;
+use weft_proto::nvme::types::Nqn;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Line {
+    /// What is to be said of it.
+    pub origin: String,
+    pub address: Address,
+    pub connect: ConnectArgs,
+    /// The options in it, and of the command.
+    pub given: Given,
+}
+
+/// Options of nvme-cli that are about the kernel's host, or about what is printed.
+#[derive(Args, Debug)]
+struct Foreign {
+    #[arg(short = 'w', long)]
+    host_traddr: Option<String>,
+    #[arg(short = 'f', long)]
+    host_iface: Option<String>,
+    #[arg(short = 'W', long)]
+    nr_write_queues: Option<String>,
+    #[arg(short = 'P', long)]
+    nr_poll_queues: Option<String>,
+    #[arg(short = 'T', long)]
+    tos: Option<String>,
+    #[arg(short = 'p', long, num_args = 0..=1, default_missing_value = "true")]
+    persistent: Option<String>,
+    #[arg(short = 'D', long)]
+    duplicate_connect: bool,
+    #[arg(short = 'd', long)]
+    disable_sqflow: bool,
+    #[arg(long)]
+    quiet: bool,
+    #[arg(short = 'm', long)]
+    matching: bool,
+}
+
+impl Foreign {
+    /// Those that would change how a connection is made.
+    fn ignored(&self) -> Vec<&'static str> {
+        let all = [
+            (self.host_traddr.is_some(), "--host-traddr"),
+            (self.host_iface.is_some(), "--host-iface"),
+            (self.tos.is_some(), "--tos"),
+            (self.matching, "--matching"),
+        ];
+        all.into_iter().filter_map(|(given, name)| given.then_some(name)).collect()
+    }
+}
+
+impl Line {
+    /// That of a command.
+    pub fn of(address: &Address, connect: &Given) -> Result<Self, Failure> {
+        let origin = address.discovery_url()?.to_string();
+        let words: Vec<String> = connect.words().map(str::to_owned).collect();
+        Ok(Self { address: address.clone(), ..Self::parse(&words, origin, connect)? })
+    }
+
+    /// Reads the words of a line; `others` stand for options that are not among them.
+    pub fn parse(words: &[String], origin: String, others: &Given) -> Result<Self, Failure> {
+        let command = Command::new("weft").no_binary_name(true).disable_help_flag(true);
+        let command =
+            Foreign::augment_args(ConnectArgs::augment_args(Address::augment_args(command)));
+        let wrong = |e: clap::Error| {
+            let said = e.to_string();
+            let first = said.lines().next().unwrap_or_default();
+            let text = format!("{origin}: {}", first.trim_start_matches("error: "));
+            Failure::of(ErrorKind::Usage, text)
+        };
+        let matches = command.clone().try_get_matches_from(words).map_err(wrong)?;
+        let foreign = Foreign::from_arg_matches(&matches).map_err(wrong)?.ignored();
+        if !foreign.is_empty() {
+            tracing::warn!("{origin}: weft has no {}", foreign.join(", "));
+        }
+        let given = Given::of::<ConnectArgs>(&matches).or(others);
+        let all = given.words().map(str::to_owned);
+        let of_address = Given::of::<Address>(&matches);
+        let all: Vec<String> = of_address.words().map(str::to_owned).chain(all).collect();
+        let matches = command.try_get_matches_from(all).map_err(wrong)?;
+        let address = Address::from_arg_matches(&matches).map_err(wrong)?;
+        let connect = ConnectArgs::from_arg_matches(&matches).map_err(wrong)?;
+        Ok(Self { address, connect, given, origin })
+    }
+
+    /// The subsystem that it names, if it is not a discovery controller.
+    pub fn subsystem(&self) -> Result<Option<NvmeUrl>, Failure> {
+        let url = self.address.url()?;
+        let is_other = |nqn: &Nqn| nqn.as_str() != Nqn::DISCOVERY;
+        Ok(url.subsystem.as_ref().is_some_and(is_other).then_some(url))
+    }
+}
+
+/// The text of a file, as long as it may be.
+pub fn text_of(path: &Path) -> Result<String, Failure> {
+    let cannot = |e: std::io::Error| {
+        weft_block::Error::io(format!("cannot read {}: {e}", path.display()), e)
+    };
+    let (mut text, most) = (String::new(), CONTROLLERS_FILE_BYTES_MAX);
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    file.take(most + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > most {
+        let text = format!("{} is longer than {most} bytes", path.display());
+        return Err(Failure::of(ErrorKind::Usage, text));
+    }
+    Ok(text)
+}
+
+/// The lines of a file in the format of discovery.conf.
+pub fn of_file(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
+    let text = text_of(path)?;
+    let lines = text.lines().map(str::trim).enumerate();
+    lines
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(n, line)| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            Line::parse(&words, format!("{}:{}", path.display(), n + 1), others)
+        })
+        .collect()
+}
