@@ -24,6 +24,8 @@ pub(super) struct Head {
     pub(super) instructions: bool,
     pub(super) timeout_s: Option<u64>,
     pub(super) net: bool,
+    /// The guest has a disk by vhost-user.
+    pub(super) disk: bool,
     /// It runs only when it is asked for, and with `cargo xtask long`.
     pub(super) long: bool,
 }
@@ -64,6 +66,7 @@ impl Head {
             "clock" if value == "instructions" => self.instructions = true,
             "timeout" => self.timeout_s = Some(number(key, value)?),
             "net" => self.net = value == "1",
+            "disk" if value == "vhost-user" => self.disk = true,
             "long" => self.long = true,
             _ => bail!("unknown key `{key}`"),
         }
@@ -82,7 +85,7 @@ mod tests {
     #[test]
     fn reads_a_head_up_to_the_first_other_line() {
         let head = Head::parse(
-            "#!/bin/sh\n# What it shows,\n# and how.\n# lab: modules=a,b pkgs=fio timeout=60\n# lab: modules=c net=1\n# lab: long\n\n# lab: mem=9\n",
+            "#!/bin/sh\n# What it shows,\n# and how.\n# lab: modules=a,b pkgs=fio timeout=60\n# lab: modules=c net=1 disk=vhost-user\n# lab: long\n\n# lab: mem=9\n",
         );
         let expected = Head {
             about: "What it shows, and how.".into(),
@@ -90,6 +93,7 @@ mod tests {
             packages: vec!["fio".into()],
             timeout_s: Some(60),
             net: true,
+            disk: true,
             long: true,
             ..Head::default()
         };

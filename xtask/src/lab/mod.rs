@@ -7,6 +7,7 @@
 //! manual.
 
 mod cache;
+mod disk;
 mod files;
 mod guest;
 mod head;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use super::{
@@ -111,12 +111,20 @@ pub(super) struct Plan {
     /// The clock advances by 1 ns with each instruction of the only CPU.
     pub(super) instructions: bool,
     pub(super) net: bool,
+    /// The guest has a disk by vhost-user.
+    pub(super) disk: bool,
     pub(super) forward: Option<(u16, u16)>,
     pub(super) share: Option<PathBuf>,
     pub(super) console: Option<PathBuf>,
 }
 
 impl Plan {
+    /// The program among the files.
+    pub(super) fn weft(&self) -> Result<&Path> {
+        let weft = self.files.iter().find(|(name, _)| name == WEFT);
+        weft.map(|(_, path)| path.as_path()).context("the head lacks files=weft")
+    }
+
     /// Merges the heads of scripts and the options; builds `weft` if one of them asks for it. The
     /// scripts get the same arguments.
     pub(super) fn new(scripts: &[PathBuf], options: &Options, args: &[String]) -> Result<Self> {
@@ -169,6 +177,7 @@ impl Plan {
             smp: if instructions { 1 } else { smp.unwrap_or(DEFAULT_SMP) },
             instructions,
             net,
+            disk: heads.iter().any(|head| head.disk),
             forward: options.forward,
             share: options.share.clone(),
             console: options.console.clone(),
@@ -180,8 +189,8 @@ impl Plan {
 pub(super) fn grouped(scripts: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>> {
     let mut groups: BTreeMap<_, Vec<PathBuf>> = BTreeMap::new();
     for script in scripts {
-        let Head { smp, instructions, net, kernel, .. } = Head::read(script)?;
-        groups.entry((kernel, smp, instructions, net)).or_default().push(script.clone());
+        let Head { smp, instructions, net, disk, kernel, .. } = Head::read(script)?;
+        groups.entry((kernel, smp, instructions, net, disk)).or_default().push(script.clone());
     }
     Ok(groups.into_values().collect())
 }

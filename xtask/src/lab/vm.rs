@@ -18,6 +18,7 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::{
+    disk::Disk,
     guest::Guest,
     output::{Mark, Splitter},
     plan::{Case, Plan},
@@ -87,6 +88,8 @@ pub(super) struct Machine {
     splitter: Splitter,
     console: Option<JoinHandle<Vec<u8>>>,
     console_file: Option<PathBuf>,
+    /// Ends after the machine.
+    _disk: Option<Disk>,
 }
 
 impl Machine {
@@ -106,7 +109,8 @@ impl Machine {
     }
 
     fn start(plan: &Plan, guest: &Guest) -> Result<Self> {
-        let mut command = qemu(plan, guest)?;
+        let disk = if plan.disk { Some(Disk::start(plan.weft()?)?) } else { None };
+        let mut command = qemu(plan, guest, disk.as_ref())?;
         command
             .args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"])
             .args(["-chardev", "stdio,id=port,signal=off", "-device", "virtio-serial-pci"])
@@ -134,6 +138,7 @@ impl Machine {
             splitter: Splitter::default(),
             console: Some(console),
             console_file,
+            _disk: disk,
         })
     }
 
@@ -234,14 +239,16 @@ fn forward(mut from: impl Read, to: &Sender<Vec<u8>>) {
 
 /// An interactive shell on this terminal.
 pub(super) fn shell(plan: &Plan, guest: &Guest) -> Result<ExitCode> {
-    let status: ExitStatus =
-        qemu(plan, guest)?.args(["-serial", "mon:stdio"]).status().context("cannot start qemu")?;
+    let status: ExitStatus = qemu(plan, guest, None)?
+        .args(["-serial", "mon:stdio"])
+        .status()
+        .context("cannot start qemu")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::from(125) })
 }
 
 /// Everything but where the serial line and the output go. qemu dies with the thread that starts
 /// it.
-fn qemu(plan: &Plan, guest: &Guest) -> Result<Command> {
+fn qemu(plan: &Plan, guest: &Guest, disk: Option<&Disk>) -> Result<Command> {
     // The image has no name of its own; this one works as long as this process lives.
     let image = format!("/proc/{}/fd/{}", std::process::id(), guest.image.as_raw_fd());
     // While it unpacks, the kernel holds the image twice.
@@ -266,6 +273,7 @@ fn qemu(plan: &Plan, guest: &Guest) -> Result<Command> {
         command.args(["-netdev", &format!("user,id=net0{}", forward.unwrap_or_default())]);
         command.args(["-device", "virtio-net-pci,netdev=net0,romfile="]);
     }
+    command.args(disk.into_iter().flat_map(|disk| disk.arguments(mem_mib)));
     if let Some(share) = &plan.share {
         command.args(["-virtfs", &shared(share)?]);
     }
