@@ -46,5 +46,6 @@ mod study_fio;
 mod support;
 mod tls;
 mod unread;
+mod vhost_user;
 #[path = "../../endpoint/tests/common/wire.rs"]
 mod wire;
