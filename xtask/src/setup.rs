@@ -13,6 +13,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("taskset", "util-linux"),
     ("strace", "strace"),
     ("systemd-analyze", "systemd"),
+    ("shellcheck", "shellcheck"),
+    ("xmllint", "libxml2-utils"),
     ("valgrind", "valgrind"),
     ("fio", "fio"),
     ("nbdkit", "nbdkit"),

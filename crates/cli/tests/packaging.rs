@@ -10,8 +10,18 @@ const UNIT: &str = "weft-gateway@.service";
 
 const CONNECTIONS: &str = "weft-connections.service";
 
+const SERVER: &str = "weft.service";
+
+const OPENRC: &str = "weft-connections.openrc";
+
+const LAUNCHD: &str = "org.weft.server.plist";
+
+fn place(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
+}
+
 fn read(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name);
+    let path = place(name);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
@@ -45,9 +55,12 @@ fn weft_knows_the_options() {
     let dir = Scratch::new("packaging-options");
     let known = options(&run(weft(dir.path(), &["serve", "--help"])).out);
     assert!(lines(&read(CONNECTIONS)).contains(&"ExecStart=/usr/bin/weft daemon $OPTIONS".into()));
-    let (unit, image) = (lines(&read(UNIT)), lines(&read("Containerfile")));
-    let starts =
-        unit.iter().filter(|line| line.starts_with("ExecStart=") || line.contains("LISTEN="));
+    let (unit, server, image) =
+        (lines(&read(UNIT)), lines(&read(SERVER)), lines(&read("Containerfile")));
+    let starts = unit
+        .iter()
+        .chain(&server)
+        .filter(|line| line.starts_with("ExecStart=") || line.contains("LISTEN="));
     let enters = image.iter().filter(|line| line.starts_with("ENTRYPOINT"));
     let used: BTreeSet<String> = starts.chain(enters).flat_map(|line| options(line)).collect();
     assert!(used.contains("--group") && used.contains("--control"), "{used:?}");
@@ -67,6 +80,25 @@ fn systemd_takes_the_units() {
     // disks is root.
     systemd_takes(UNIT, "weft-gateway@hall.service", 20);
     systemd_takes(CONNECTIONS, CONNECTIONS, 50);
+    systemd_takes(SERVER, SERVER, 25);
+}
+
+#[test]
+fn other_service_managers_have_files_without_mistakes() {
+    let lint = |program: &str, args: &[&str], name: &str| {
+        if has(program) {
+            let ran = Command::new(program).args(args).arg(place(name)).output().unwrap();
+            assert!(ran.status.success(), "{name}: {}", String::from_utf8_lossy(&ran.stdout));
+        }
+    };
+    // OpenRC reads its variables, and knows its functions.
+    lint("shellcheck", &["--shell=sh", "--exclude=SC2034"], OPENRC);
+    lint("xmllint", &["--noout", "--nonet"], LAUNCHD);
+    assert!(read(OPENRC).contains("command_args=\"daemon ${OPTIONS:-}\""));
+    let launchd = read(LAUNCHD);
+    let words: Vec<&str> =
+        ["serve", "--config"].into_iter().filter(|word| launchd.contains(word)).collect();
+    assert_eq!(words.len(), 2);
 }
 
 fn systemd_takes(unit: &str, instance: &str, exposed: u32) {
