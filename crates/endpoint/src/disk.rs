@@ -51,7 +51,7 @@ struct Request {
 type Reply = mpsc::Sender<Result<Vec<u8>, Error>>;
 
 impl Disk {
-    /// Opens any URL that [`crate::open`] accepts.
+    /// Opens any URL that [`crate::open()`] accepts.
     pub fn open(url: &str, options: &ConnectOptions) -> Result<Self, Error> {
         Self::on(crate::open(url, options)?)
     }

@@ -226,7 +226,7 @@ structure! {
         1802 fcatt: u8,
         /// Maximum SGL Data Block Descriptors that a capsule may hold; 0 means no limit.
         1803 msdbd: u8,
-        /// Optional Fabrics Commands Support ([`Self::OFCS_DISCONNECT`]).
+        /// Optional Fabrics Commands Support: bit 0, the Disconnect command.
         1804 ofcs: u16,
         /// Discovery Controller Type.
         1806 dctype: u8,

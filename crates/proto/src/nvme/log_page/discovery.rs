@@ -74,7 +74,7 @@ structure! {
         6 cntlid: Cntlid,
         /// Admin Max SQ Size: entries of the admin queue, at least 32.
         8 asqsz: u16,
-        /// Entry Flags ([`Self::EFLAGS_DUPLICATE`] and others).
+        /// Entry Flags: bit 0, duplicate returned information, and others.
         10 eflags: u16,
         /// Transport Service Identifier: the port number in decimal, for TCP.
         32 trsvcid: Ascii<32>,
