@@ -1,13 +1,12 @@
 //! A disk of the guest by vhost-user, whose source is a target over NVMe/TCP: two programs of weft
-//! on this machine. The one that has the socket is killed and started again all the time.
+//! on this machine. Cases have the one killed that has the socket, and started again.
 
 use std::{
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::mpsc::{self, RecvTimeoutError, Sender},
-    thread::{self, JoinHandle},
+    thread,
     time::Duration,
 };
 
@@ -17,20 +16,19 @@ use tempfile::TempDir;
 /// Bytes of the disk, as weft is told them.
 const SIZE: &str = "512MiB";
 
-/// How long the program lives from when it serves, and how long it is away.
-const ALIVE: Duration = Duration::from_secs(4);
-
-/// See above.
+/// How long it is away after it was killed.
 const AWAY: Duration = Duration::from_millis(300);
 
 /// See the module. It ends with this value.
 pub(super) struct Disk {
+    weft: PathBuf,
     socket: PathBuf,
-    /// Dropped, the disk stays away.
-    stop: Option<Sender<()>>,
-    killer: Option<JoinHandle<Result<()>>>,
+    /// The options of the program that has the socket.
+    options: Vec<String>,
+    /// None while it is away.
+    serving: Option<Program>,
     _target: Program,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// A program of weft, which ends with this value.
@@ -49,30 +47,33 @@ impl Disk {
         )?;
         let socket = directory.path().join("disk.sock");
         let listen = format!("vhost-user:{}?mode=600", socket.display());
-        let args = [
-            "serve".into(),
-            format!("{url}/1"),
-            "--listen".into(),
-            listen,
-            "--reconnect-delay=1".into(),
-        ];
-        let (weft, serve) = (weft.to_owned(), move |weft: &Path| {
-            let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            Program::start(weft, &state, &args)
-        });
-        let (first, _) = serve(&weft)?;
-        let (stop, stopped) = mpsc::channel();
-        let killer = thread::spawn(move || {
-            let mut serving = first;
-            while stopped.recv_timeout(ALIVE) == Err(RecvTimeoutError::Timeout) {
-                drop(serving);
-                thread::sleep(AWAY);
-                serving = serve(&weft)?.0;
-            }
-            Ok(())
-        });
-        let (stop, killer) = (Some(stop), Some(killer));
-        Ok(Self { socket, stop, killer, _target: target, _directory: directory })
+        let source = format!("{url}/1");
+        let options = ["serve", &source, "--listen", &listen, "--reconnect-delay=1"];
+        let options = options.map(str::to_owned).to_vec();
+        let mut disk = Self {
+            weft: weft.to_owned(),
+            socket,
+            options,
+            serving: None,
+            _target: target,
+            directory,
+        };
+        disk.serve()?;
+        Ok(disk)
+    }
+
+    fn serve(&mut self) -> Result<()> {
+        let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
+        let state = self.directory.path().join("state");
+        self.serving = Some(Program::start(&self.weft, &state, &options)?.0);
+        Ok(())
+    }
+
+    /// Kills the program that has the socket, and starts it again.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        drop(self.serving.take());
+        thread::sleep(AWAY);
+        self.serve()
     }
 
     /// What qemu is told of it, in a guest with so much memory.
@@ -94,15 +95,6 @@ impl Disk {
         ]
         .map(str::to_owned)
         .to_vec()
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(Ok(Err(error))) = self.killer.take().map(JoinHandle::join) {
-            eprintln!("lab: the disk by vhost-user does not come back: {error:#}");
-        }
     }
 }
 

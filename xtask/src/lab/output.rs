@@ -2,12 +2,14 @@
 
 /// What the guest's init writes behind a case's output: a mark, a number, a space, another number,
 /// a newline.
-const MARKS: [(&[u8], Kind); 2] = [(b"\0lab-ready:", Kind::Ready), (b"\0lab-end:", Kind::End)];
+const MARKS: [(&[u8], Kind); 3] =
+    [(b"\0lab-ready:", Kind::Ready), (b"\0lab-end:", Kind::End), (b"\0lab-kill:", Kind::Kill)];
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Ready,
     End,
+    Kill,
 }
 
 /// What a mark says.
@@ -22,6 +24,8 @@ pub(super) enum Mark {
         /// It left something in the kernel that another case might meet.
         changed: bool,
     },
+    /// A case wants the program killed that serves the guest's disk, and started again.
+    Kill,
 }
 
 /// Takes the port's bytes as they come and separates the output from the marks.
@@ -54,6 +58,7 @@ impl Splitter {
         let (number, other) = std::str::from_utf8(&text[..end]).ok()?.split_once(' ')?;
         let mark = match kind {
             Kind::Ready => Mark::Ready(number == "0"),
+            Kind::Kill => Mark::Kill,
             Kind::End => Mark::End { status: number.parse().ok()?, changed: other != "0" },
         };
         let used = self.held.len() - text.len() + end + 1;
@@ -71,7 +76,7 @@ mod tests {
     use super::*;
 
     const STREAM: &[u8] =
-        b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
+        b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-kill:1 0\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
 
     #[test]
     fn finds_the_marks_at_every_cut() {
@@ -91,7 +96,12 @@ mod tests {
             let end = |status, changed| Mark::End { status, changed };
             assert_eq!(
                 marks,
-                [(0, Mark::Ready(true)), (16, end(77, false)), (20, end(1, true))],
+                [
+                    (0, Mark::Ready(true)),
+                    (16, Mark::Kill),
+                    (16, end(77, false)),
+                    (20, end(1, true))
+                ],
                 "at {cut}"
             );
         }

@@ -89,7 +89,7 @@ pub(super) struct Machine {
     console: Option<JoinHandle<Vec<u8>>>,
     console_file: Option<PathBuf>,
     /// Ends after the machine.
-    _disk: Option<Disk>,
+    disk: Option<Disk>,
 }
 
 impl Machine {
@@ -138,7 +138,7 @@ impl Machine {
             splitter: Splitter::default(),
             console: Some(console),
             console_file,
-            _disk: disk,
+            disk,
         })
     }
 
@@ -159,13 +159,19 @@ impl Machine {
     pub(super) fn run(&mut self, case: &Case, sink: &mut dyn Write) -> Result<(Outcome, bool)> {
         // A machine that has died is found out by its output's end.
         let _ = writeln!(self.input, "{}", case.name).and_then(|()| self.input.flush());
-        Ok(match self.until_mark(case.timeout, sink)? {
+        let until = Instant::now() + case.timeout;
+        let mut ended = self.until_mark(case.timeout, sink)?;
+        while matches!(ended, Ok(Mark::Kill)) {
+            self.disk.as_mut().context("the guest has no disk to kill")?.kill()?;
+            ended = self.until_mark(until.saturating_duration_since(Instant::now()), sink)?;
+        }
+        Ok(match ended {
             Ok(Mark::End { status, changed }) => {
                 let outcome = Outcome::Exited(status);
                 let as_before = matches!(status, 0 | sh::SKIPPED) && !changed;
                 (outcome, as_before)
             }
-            Ok(Mark::Ready(_)) => bail!("the guest booted again"),
+            Ok(Mark::Ready(_) | Mark::Kill) => bail!("the guest booted again"),
             Err(End::TimeUp) => (Outcome::TimedOut(case.timeout, tail(&self.end())), false),
             Err(End::Died) => (Outcome::Died(tail(&self.end())), false),
         })
