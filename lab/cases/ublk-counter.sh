@@ -9,7 +9,7 @@ truncate -s 32M /tmp/data
 url=nvme+tcp://$ADDR:$PORT/$NQN/1
 disk_start() {
     : >/tmp/disk.log
-    /lab/weft serve $url --nqn $NQN-disk --listen ublk:1 >/tmp/disk.log 2>&1 &
+    /lab/weft serve $url --nqn $NQN-disk --listen ublk:1 --keep-alive-tmo=1 --quiesce-time=1s >/tmp/disk.log 2>&1 &
     disk_pid=$!
     wait_for 60 grep -q '^listening on /dev/ublkb1$' /tmp/disk.log || { cat /tmp/disk.log; fail "no disk"; }
 }
