@@ -11,8 +11,8 @@ use weft_server::attach::run;
 /// Options of both commands.
 #[derive(Args, Debug)]
 pub struct AttachArgs {
-    /// Protocol between weft and this system [default: iscsi if the system has an iSCSI initiator,
-    /// otherwise nbd]
+    /// Protocol between weft and this system [default: ublk if its driver is loaded, iscsi if the
+    /// system has an iSCSI initiator, otherwise nbd]
     #[arg(long = "as", value_enum)]
     protocol: Option<As>,
     /// Serve the device on the loopback, but do not attach it
@@ -46,11 +46,14 @@ impl AttachArgs {
             Some(As::Iscsi) => Ok(Protocol::Iscsi),
             Some(As::Nbd) => Ok(Protocol::Nbd),
             Some(As::Ublk) => Ok(Protocol::Ublk),
-            None => Protocol::of(System::here(), self.serve_only, run::is_installed).ok_or_else(|| {
-                let text =
-                    "this system has neither iscsiadm (open-iscsi) nor nbd-client; install one of them, or use --serve-only";
-                Failure::of(ErrorKind::NotFound, text)
-            }),
+            None => {
+                let installed = run::is_installed;
+                Protocol::of(System::here(), self.serve_only, run::has_ublk(), installed).ok_or_else(|| {
+                    let text =
+                        "this system has neither the ublk driver (modprobe ublk_drv, Linux 6.5 and newer) nor iscsiadm (open-iscsi) nor nbd-client; load or install one of them, or use --serve-only";
+                    Failure::of(ErrorKind::NotFound, text)
+                })
+            }
         }
     }
 

@@ -31,16 +31,19 @@ impl fmt::Display for Protocol {
 }
 
 impl Protocol {
-    /// The default protocol of a system; none if it has no program for any.
+    /// The default protocol of a system; none if it has no program for any. The ublk driver comes
+    /// first: its disks survive the end of their process.
     pub fn of(
         system: System,
         serve_only: bool,
+        has_ublk: bool,
         is_installed: impl Fn(&str) -> bool,
     ) -> Option<Self> {
         match system {
             System::Windows => Some(Self::Iscsi),
             // A Unix socket needs no secret.
             _ if serve_only => Some(Self::Nbd),
+            System::Linux if has_ublk => Some(Self::Ublk),
             System::Linux if is_installed("iscsiadm") => Some(Self::Iscsi),
             System::Linux if is_installed("nbd-client") => Some(Self::Nbd),
             System::Linux => None,
@@ -286,8 +289,11 @@ mod tests {
     #[test]
     fn without_a_protocol_what_is_installed_is_used() {
         let of = |system, serve_only, programs: &'static [&str]| {
-            Protocol::of(system, serve_only, |it| programs.contains(&it))
+            Protocol::of(system, serve_only, false, |it| programs.contains(&it))
         };
+        let with_ublk = |system, serve_only| Protocol::of(system, serve_only, true, |_| true);
+        assert_eq!(with_ublk(System::Linux, false), Some(Protocol::Ublk));
+        assert_eq!(with_ublk(System::Linux, true), Some(Protocol::Nbd));
         assert_eq!(of(System::Linux, false, &["iscsiadm", "nbd-client"]), Some(Protocol::Iscsi));
         assert_eq!(of(System::Linux, false, &["nbd-client"]), Some(Protocol::Nbd));
         assert_eq!(of(System::Linux, false, &[]), None);

@@ -60,6 +60,12 @@ pub fn is_installed(program: &str) -> bool {
         .any(|directory| directory.join(program).is_file())
 }
 
+/// Whether this process may make disks by the ublk driver, which is loaded.
+pub fn has_ublk() -> bool {
+    let control = std::fs::OpenOptions::new().read(true).write(true).open("/dev/ublk-control");
+    control.is_ok()
+}
+
 /// Loads a module of Linux, if that can be; its driver may also be built in, or there already.
 pub fn load(module: &str) {
     let _ = programs::system("modprobe").arg(module).stdin(Stdio::null()).output();
