@@ -38,13 +38,14 @@ mod takeover_args;
 mod visible_sources;
 
 use args::{Cli, Command};
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 use weft_endpoint::Control;
 use weft_server::secret::{conceal, when_held};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     if let Err(failure) = log::start(&cli.log) {
         return exit::end(failure.report());
     }
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
         Command::Top(args) => commands::top::run(&args),
         Command::Control(args) => commands::control::run(&args),
         Command::Connect(args) => commands::connect::run(&args, &control),
-        Command::ConnectAll(args) => commands::connect_all::run(&args, &control),
+        Command::ConnectAll(args) => commands::connect_all::run(&args, &matches, &control),
         Command::Disconnect(args) => commands::disconnect::run(&args),
         Command::Daemon(args) => commands::daemon::run(&args),
         Command::List(args) => commands::list::run(&args),

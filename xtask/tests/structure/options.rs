@@ -12,7 +12,7 @@ use crate::{
 const CONNECTIONS: &str = "docs/serve.md";
 
 /// The pages whose tables have the options of a command; all subcommands of it have the same ones.
-const PAGES: [(&str, &[&str]); 30] = [
+const PAGES: [(&str, &[&str]); 31] = [
     ("serve", &["docs/serve.md"]),
     ("apply", &["docs/control.md"]),
     ("namespace", &["docs/control.md"]),
@@ -24,6 +24,7 @@ const PAGES: [(&str, &[&str]); 30] = [
     ("top", &["docs/control.md"]),
     ("config", &["docs/configuration.md"]),
     ("connect", &["docs/attach/linux.md", CONNECTIONS]),
+    ("connect-all", &["docs/attach/persistent.md", "docs/attach/linux.md", CONNECTIONS]),
     ("disconnect", &["docs/attach/linux.md"]),
     ("list", &["docs/attach/linux.md"]),
     ("list-subsys", &["docs/attach/linux.md"]),

@@ -8,12 +8,11 @@ mod parallel;
 mod subsystem;
 
 use super::connect::name_of;
-use crate::args::Cli;
 use crate::attach_args::AttachArgs;
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use crate::mdns;
-use clap::{Args, CommandFactory};
+use clap::{ArgMatches, Args};
 use given::Given;
 use line::Line;
 use std::path::{Path, PathBuf};
@@ -72,14 +71,13 @@ pub struct ConnectAllArgs {
     connect: ConnectArgs,
 }
 
-/// Connects what is told.
-pub fn run(args: &ConnectAllArgs, control: &Control) -> Result<(), Failure> {
+/// Connects what is told. `matches` are those of the whole command line.
+pub fn run(args: &ConnectAllArgs, matches: &ArgMatches, control: &Control) -> Result<(), Failure> {
     if !args.print {
         args.attach.check_system(args.attach.protocol()?)?;
     }
     // Checked before anybody is asked.
     args.connect.options(1, control)?;
-    let matches = Cli::command().get_matches();
     let (_, own) = matches.subcommand().expect("this is one");
     let (attach, connect) = (Given::of::<AttachArgs>(own), Given::of::<ConnectArgs>(own));
     let lines = args.lines(&connect)?;
