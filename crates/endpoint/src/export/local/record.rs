@@ -91,17 +91,13 @@ pub(crate) fn inherited(
     }
     let flushed = Disk::on(Arc::clone(device))
         .and_then(|disk| disk.flush_within(Duration::from_secs(INHERITED_FLUSH_S)));
-    let epoch = record.as_ref().and_then(|record| record.epoch);
     if flushed.is_ok() && record.is_some_and(|record| record.has_kept(&**device)) {
         return None;
     }
     tracing::warn!(
         "{name}: its source may have lost what was written and not flushed; the next flush of each queue fails"
     );
-    let now = Record::of(label, &**device);
-    // If this process ends before all queues have told, the next one has to wait for its writes.
-    Record { epoch, ..now.clone() }.keep(place);
-    Some(now)
+    Some(Record::of(label, &**device))
 }
 
 /// The start counter of a device: its own, or that at the end of its path if it has one path. What
