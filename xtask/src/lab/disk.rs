@@ -48,8 +48,7 @@ impl Disk {
         let socket = directory.path().join("disk.sock");
         let listen = format!("vhost-user:{}?mode=600", socket.display());
         let source = format!("{url}/1");
-        let options =
-            ["serve", &source, "--listen", &listen, "--keep-alive-tmo=1", "--quiesce-time=1s"];
+        let options = ["serve", &source, "--listen", &listen, "--reconnect-delay=1"];
         let options = options.map(str::to_owned).to_vec();
         let mut disk = Self {
             weft: weft.to_owned(),

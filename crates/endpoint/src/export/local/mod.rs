@@ -5,13 +5,10 @@
 //!   changes come out.
 //! * `exchange`: data of callers that is in memory of others.
 //! * `session`: the server's end, with everything that a server does.
-//! * `record`: what is kept for the process that takes a disk over.
 //! * `reserving`: reservations, for those who speak of them as block devices do.
 
 pub(super) mod exchange;
 pub(super) mod hosts;
 pub(super) mod queue;
-#[cfg(target_os = "linux")]
-pub(super) mod record;
 mod reserving;
 mod session;

@@ -1,8 +1,7 @@
 //! One disk of the kernel: what is done to it while it is there, and its end. That waits for the
 //! kernel, so it is done on a thread of its own, one thing after the other.
 
-use super::place;
-use crate::export::local::record::Record;
+use super::record::{self, Record};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -160,9 +159,7 @@ impl Disk {
                 }
             }
             Job::Remove => {}
-            Job::Told => {
-                self.lost.iter().for_each(|record| record.keep(&place::of_disk(self.info.device)))
-            }
+            Job::Told => self.lost.iter().for_each(|record| record.keep(self.info.device)),
             Job::End(tell) => tell(self.end()),
         }
         true
@@ -245,7 +242,7 @@ impl Disk {
             std::thread::sleep(Duration::from_millis(DRAIN_STEP_MS));
         }
         stopped.map_err(failed)?;
-        Record::forget(&place::of_disk(self.info.device));
+        record::forget(self.info.device);
         if self.running.load(Ordering::Acquire) > 0 {
             // It goes when this process has ended.
             return Ok(());

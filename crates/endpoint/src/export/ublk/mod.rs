@@ -4,13 +4,13 @@
 //! * `start`: how one begins, and how one is taken over whose process has ended.
 //! * `disk`: what is done to it while it is there, and its end.
 //! * `server`: the driver of one of its queues.
-//! * `place`: where is kept what the process has to know that takes it over.
+//! * `record`: what is kept for the process that takes it over.
 //!
 //! To the inventory, this system is a host like any other, under the name that it has as a host of
 //! NVMe.
 
 mod disk;
-mod place;
+mod record;
 mod server;
 mod start;
 mod url;

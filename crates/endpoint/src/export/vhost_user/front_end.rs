@@ -6,7 +6,6 @@ use super::dispatch::{Answer, Failure};
 use super::gate::{Gate, Pass};
 use super::guest::{Guest, Requests};
 use super::incoming::{Incoming, Message, Nothing};
-use super::kept::Kept;
 use super::vring::Vring;
 use crate::export::local::exchange::Exchange;
 use crate::export::local::hosts::{LocalHosts, Opened};
@@ -20,7 +19,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{BlockQueue, Change, Completion, Error, Op, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
@@ -78,7 +77,7 @@ impl FrontEnd {
         on: &Handle,
         socket: MessageSocket,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),
-        (gate, kept, name): (Gate, Arc<OnceLock<Kept>>, Arc<str>),
+        (gate, name): (Gate, Arc<str>),
     ) -> Result<DriverId, Error> {
         on.try_spawn(|id| {
             let view = opened.view(&hosts.inventory.now()).ok_or_else(|| {
@@ -109,7 +108,7 @@ impl FrontEnd {
                 incoming: Incoming::new(),
                 outgoing: (Vec::new(), None),
                 stopping: None,
-                device: Device::new(guest, view, kept),
+                device: Device::new(guest, view),
                 queue,
                 hosts: Arc::clone(hosts),
                 opened: Arc::clone(opened),
@@ -130,7 +129,7 @@ impl FrontEnd {
             return true;
         }
         if on.now() >= self.until {
-            self.end("another front end, or what a killed process has left, takes too long");
+            self.end("another front end is connected, and the disk serves one at a time");
         } else {
             let next = on.now() + Duration::from_millis(VHOST_USER_TURN_WAIT_MS);
             self.timer.arm(on, self.id, next);
@@ -343,9 +342,5 @@ impl Drop for FrontEnd {
     /// The loop ends, or it has ended.
     fn drop(&mut self) {
         self.ops.drain(..).for_each(Op::give_up);
-        if self.queue.in_flight() > 0 {
-            // The next process has to wait for what a device still has.
-            core::mem::forget(Arc::clone(&self.device.kept));
-        }
     }
 }

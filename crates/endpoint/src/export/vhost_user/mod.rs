@@ -5,7 +5,6 @@
 //!   in pieces), `dispatch` (what each message does) and `gate` (one at a time).
 //! * `device`: the device as the guest sees it, on `vring` (a queue) and `work` (requests).
 //! * `guest`: the guest's memory, and the requests in it.
-//! * `kept`: what the next process has to know if this one is killed.
 //!
 //! Data is copied once, between the guest's memory and memory that goes to the device. A connection
 //! lives on one loop with all its queues. To the inventory, this system is a host like any other,
@@ -17,7 +16,6 @@ mod front_end;
 mod gate;
 mod guest;
 mod incoming;
-mod kept;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -33,9 +31,8 @@ use crate::loops::ask;
 use crate::tls::TlsFiles;
 use front_end::FrontEnd;
 use gate::Gate;
-use kept::Kept;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use url::VhostUserUrl;
 use weft_block::{Error, ErrorKind};
 use weft_io::guest::messages::{MessageListener, MessageSocket};
@@ -91,19 +88,13 @@ fn accepted(
     homes: &Homes,
     hosts: &Arc<LocalHosts>,
     (url, host): (&VhostUserUrl, &HostIdentity),
-    (gate, kept): (&Gate, &Arc<OnceLock<Kept>>),
+    gate: &Gate,
 ) {
     let (hosts, gate, url, host) = (Arc::clone(hosts), gate.clone(), url.clone(), host.clone());
-    let kept = Arc::clone(kept);
     homes.next().post(move |on| {
         let name: Arc<str> = format!("vhost-user:{}", url.path.display()).into();
         let started = find(&hosts, &url, &host).and_then(|opened| {
-            FrontEnd::start(
-                on,
-                socket,
-                (&hosts, &Arc::new(opened)),
-                (gate, kept, Arc::clone(&name)),
-            )
+            FrontEnd::start(on, socket, (&hosts, &Arc::new(opened)), (gate, Arc::clone(&name)))
         });
         if let Err(e) = started {
             let now = on.now().since_epoch();
@@ -113,12 +104,7 @@ fn accepted(
 }
 
 impl VhostUser {
-    fn open(
-        &self,
-        on: &Handle,
-        (url, host): (VhostUserUrl, HostIdentity),
-        (gate, kept): (Gate, Arc<OnceLock<Kept>>),
-    ) -> Result<Open, Error> {
+    fn open(&self, on: &Handle, url: VhostUserUrl, host: HostIdentity) -> Result<Open, Error> {
         let name = url.path.display().to_string();
         let cannot = |e: std::io::Error| {
             let hint = match e.kind() {
@@ -131,9 +117,9 @@ impl VhostUser {
             Error::io(format!("cannot listen at {name}: {e}{hint}"), e)
         };
         let listener = MessageListener::listen(&url.path, url.mode).map_err(cannot)?;
-        let (homes, hosts) = (self.homes.clone(), Arc::clone(&self.hosts));
+        let (homes, hosts, gate) = (self.homes.clone(), Arc::clone(&self.hosts), Gate::default());
         Open::on(on, listener, &name.clone(), move |_, socket| {
-            accepted(socket, &homes, &hosts, (&url, &host), (&gate, &kept));
+            accepted(socket, &homes, &hosts, (&url, &host), &gate);
         })
     }
 }
@@ -165,24 +151,13 @@ impl ListeningExport for VhostUser {
     fn listen(&self, text: &str) -> Result<(), Error> {
         let (url, host) = (VhostUserUrl::parse(text)?, HostIdentity::of_this_host()?);
         // What cannot be served now is said now.
-        let opened = find(&self.hosts, &url, &host)?;
-        let view = opened.view(&self.hosts.inventory.now()).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "the namespace is not there any more")
-        })?;
-        let is_left = Kept::is_left(&url.path);
-        // Front ends wait until nothing of a process before this one is written any more.
-        let (gate, kept) = (Gate::default(), Arc::default());
-        let pass = gate.enter();
-        let path = url.path.clone();
+        find(&self.hosts, &url, &host)?;
         let this = Self {
             hosts: Arc::clone(&self.hosts),
             homes: self.homes.clone(),
             listeners: Listeners::default(),
         };
-        let of_socket = (gate, Arc::clone(&kept));
-        let open = ask(self.homes.first(), move |on| this.open(on, (url, host), of_socket))??;
-        kept.get_or_init(|| Kept::begin(&path, &view, is_left));
-        drop(pass);
+        let open = ask(self.homes.first(), move |on| this.open(on, url, host))??;
         self.listeners.add(text, text.to_owned(), open);
         Ok(())
     }
