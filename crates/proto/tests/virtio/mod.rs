@@ -1,9 +1,11 @@
 //! Rings and requests of virtio, with a driver of our own at the other side.
 
 mod driver_model;
+mod plain_memory;
 
-use core::cell::{Cell, RefCell};
+use core::cell::Cell;
 use driver_model::{DriverMemory, DriverModel, Part};
+use plain_memory::PlainMemory;
 use weft_proto::virtio::block::{self, BlockConfig, BlockRequest, BlockStatus};
 use weft_proto::virtio::chain::{Chain, Piece, part};
 use weft_proto::virtio::ring::{Ring, RingConfig};
@@ -11,14 +13,14 @@ use weft_proto::virtio::{Fault, Outside, SharedMemory};
 
 /// Memory of a guest, which may end in the middle of what is written to it.
 pub struct Bytes {
-    pub bytes: RefCell<Vec<u8>>,
+    memory: PlainMemory,
     /// Writes after which the process ends.
     pub left: Cell<usize>,
 }
 
 impl Bytes {
     pub fn new(len: usize) -> Self {
-        Self { bytes: RefCell::new(vec![0; len]), left: Cell::new(usize::MAX) }
+        Self { memory: PlainMemory::new(len), left: Cell::new(usize::MAX) }
     }
 
     fn spend(&self) -> Result<(), Outside> {
@@ -31,7 +33,7 @@ impl Bytes {
 impl DriverMemory for Bytes {
     fn put(&self, at: u64, from: &[u8]) {
         let at = at as usize;
-        self.bytes.borrow_mut()[at..at + from.len()].copy_from_slice(from);
+        self.memory.0.borrow_mut()[at..at + from.len()].copy_from_slice(from);
     }
 
     fn get(&self, at: u64, into: &mut [u8]) {
@@ -41,28 +43,21 @@ impl DriverMemory for Bytes {
 
 impl SharedMemory for Bytes {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Outside> {
-        let (bytes, at) = (self.bytes.borrow(), usize::try_from(at).map_err(|_| Outside)?);
-        let end = at.checked_add(into.len()).ok_or(Outside)?;
-        into.copy_from_slice(bytes.get(at..end).ok_or(Outside)?);
-        Ok(())
+        self.memory.read(at, into)
     }
 
     fn write(&self, at: u64, from: &[u8]) -> Result<(), Outside> {
         self.spend()?;
-        let (mut bytes, at) = (self.bytes.borrow_mut(), usize::try_from(at).map_err(|_| Outside)?);
-        let end = at.checked_add(from.len()).ok_or(Outside)?;
-        bytes.get_mut(at..end).ok_or(Outside)?.copy_from_slice(from);
-        Ok(())
+        self.memory.write(at, from)
     }
 
     fn load(&self, at: u64) -> Result<u16, Outside> {
-        let mut bytes = [0; 2];
-        self.read(at, &mut bytes)?;
-        if at.is_multiple_of(2) { Ok(u16::from_le_bytes(bytes)) } else { Err(Outside) }
+        self.memory.load(at)
     }
 
     fn store(&self, at: u64, value: u16) -> Result<(), Outside> {
-        if at.is_multiple_of(2) { self.write(at, &value.to_le_bytes()) } else { Err(Outside) }
+        self.spend()?;
+        self.memory.store(at, value)
     }
 }
 
@@ -357,9 +352,9 @@ fn the_status_is_the_last_byte_and_lengths_are_true() {
     let writable = vec![Piece { at: 100, len: 512 }, Piece { at: 700, len: 1 }];
     let chain = chain_of(Vec::new(), writable);
     assert_eq!(block::finish(&memory, &chain, BlockStatus::Ok, 512), Some(513));
-    assert_eq!(memory.bytes.borrow()[700], 0);
+    assert_eq!(memory.memory.0.borrow()[700], 0);
     assert_eq!(block::finish(&memory, &chain, BlockStatus::Unsupported, 0), Some(1));
-    assert_eq!(memory.bytes.borrow()[700], 2);
+    assert_eq!(memory.memory.0.borrow()[700], 2);
     let outside = chain_of(Vec::new(), vec![Piece { at: 4096, len: 1 }]);
     assert_eq!(block::finish(&memory, &outside, BlockStatus::Ok, 0), None);
 }
