@@ -121,6 +121,17 @@ impl LocalHosts {
         hosts
     }
 
+    /// The names of a namespace of which some may be left out: then it is the first one, of the first
+    /// subsystem that has one.
+    pub(crate) fn chosen(&self, nqn: Option<&Nqn>, nsid: Option<Nsid>) -> Option<(Nqn, Nsid)> {
+        let now = self.inventory.now();
+        let first = || now.subsystems().iter().find(|it| it.namespaces().next().is_some());
+        let nqn = nqn.cloned().or_else(|| Some(first()?.nqn.clone()))?;
+        let first = || Some(now.subsystem(&nqn)?.namespaces().next()?.nsid);
+        let nsid = nsid.or_else(first)?;
+        Some((nqn, nsid))
+    }
+
     /// A namespace that a host may open.
     ///
     /// # Errors

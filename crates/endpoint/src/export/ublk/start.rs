@@ -71,15 +71,8 @@ impl Start<'_> {
     }
 
     fn find(&self, asked: &UblkUrl) -> Result<Opened, Error> {
-        let now = self.hosts.inventory.now();
         let none = || Error::new(ErrorKind::NotFound, "there is no namespace to make a disk of");
-        let first = || now.subsystems().iter().find(|it| it.namespaces().next().is_some());
-        let nqn = match &asked.nqn {
-            Some(nqn) => nqn.clone(),
-            None => first().ok_or_else(none)?.nqn.clone(),
-        };
-        let first = || Some(now.subsystem(&nqn)?.namespaces().next()?.nsid);
-        let nsid = asked.nsid.or_else(first).ok_or_else(none)?;
+        let (nqn, nsid) = self.hosts.chosen(asked.nqn.as_ref(), asked.nsid).ok_or_else(none)?;
         self.hosts.find(HostIdentity::of_this_host()?, &nqn, nsid)
     }
 

@@ -67,19 +67,12 @@ pub(super) fn start(
 
 /// The namespace that a URL asks for.
 fn find(hosts: &LocalHosts, url: &VhostUserUrl, host: &HostIdentity) -> Result<Opened, Error> {
-    let now = hosts.inventory.now();
-    let subsystem = match &url.nqn {
-        Some(nqn) => now.subsystem(nqn),
-        None => now.subsystems().first(),
-    };
     let missing = || {
         let text = format!("{}: nothing is served that this socket could have", url.path.display());
         Error::new(ErrorKind::NotFound, text)
     };
-    let subsystem = subsystem.ok_or_else(missing)?;
-    let first = || subsystem.namespaces().next().map(|namespace| namespace.nsid);
-    let nsid = url.nsid.or_else(first).ok_or_else(missing)?;
-    hosts.find(host.clone(), &subsystem.nqn, nsid)
+    let (nqn, nsid) = hosts.chosen(url.nqn.as_ref(), url.nsid).ok_or_else(missing)?;
+    hosts.find(host.clone(), &nqn, nsid)
 }
 
 /// Serves a connection on the loop whose turn it is.
