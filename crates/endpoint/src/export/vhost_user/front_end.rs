@@ -14,7 +14,7 @@ use crate::limits::{
     LOCAL_COMMANDS_MAX, VHOST_USER_MESSAGES_PER_TURN, VHOST_USER_POLL_US, VHOST_USER_TURN_WAIT_MS,
     VHOST_USER_WAIT_S,
 };
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -90,7 +90,7 @@ impl FrontEnd {
             let guest = Rc::new(Guest {
                 memory: RefCell::new(GuestMemory::default()),
                 requests: RefCell::new(Requests::new(LOCAL_COMMANDS_MAX as u16)),
-                operation_bytes: Cell::new(operation_bytes),
+                operation_bytes,
             });
             let exchange = Rc::clone(&guest) as Rc<dyn Exchange>;
             let queue = LocalQueue::open_for(hosts, opened, on, id, Some(exchange))?;

@@ -2,7 +2,7 @@
 //! driver of a front end and the server's end of its queue both need.
 
 use crate::export::local::exchange::Exchange;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use weft_io::Segment;
 use weft_io::guest::mapping::Mapping;
 use weft_io::guest::memory::GuestMemory;
@@ -82,7 +82,7 @@ pub(super) struct Guest {
     pub memory: RefCell<GuestMemory>,
     pub requests: RefCell<Requests>,
     /// Bytes of an operation, except the last one of a request.
-    pub operation_bytes: Cell<u64>,
+    pub operation_bytes: u64,
 }
 
 /// Requests by their slots. Free ones keep the memory of their chains.
@@ -160,7 +160,7 @@ impl Guest {
         let requests = self.requests.borrow();
         let Some(request) = requests.slots.get(usize::from(slot_of(user))) else { return false };
         let memory = self.memory.borrow();
-        let mut skip = (user >> 16).saturating_mul(self.operation_bytes.get());
+        let mut skip = (user >> 16).saturating_mul(self.operation_bytes);
         for (n, len) in lens.enumerate() {
             if !each(&OfGuest(&memory), &request.chain, skip, n) {
                 return false;

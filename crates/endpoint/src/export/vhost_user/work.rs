@@ -150,7 +150,7 @@ impl Device {
         }
         let (lba, blocks) = self.blocks(sector, bytes / unit)?;
         let block_bytes = u64::from(self.view.geometry.block_bytes);
-        let part_blocks = (self.guest.operation_bytes.get() / block_bytes).max(1);
+        let part_blocks = (self.guest.operation_bytes / block_bytes).max(1);
         let mut left = u64::from(blocks);
         for part in 0.. {
             let now = left.min(part_blocks);
