@@ -327,8 +327,7 @@ impl ConnectArgs {
 
 /// Parses a namespace ID from the command line.
 pub fn parse_nsid(text: &str) -> Result<Nsid, String> {
-    let parsed = text.parse().ok().filter(|&n: &u32| n != 0 && n != Nsid::ALL.0);
-    parsed.map(Nsid).ok_or_else(|| {
+    Nsid::parse(text).ok_or_else(|| {
         "a namespace ID is a number from 1; give the NQN of the subsystem with --nqn".to_owned()
     })
 }

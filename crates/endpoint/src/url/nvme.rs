@@ -127,13 +127,12 @@ impl NvmeUrl {
         let address = HostPort::parse(authority, default_port).map_err(|e| usage(e.to_string()))?;
         let (name, nsid) = match path.rsplit_once('/') {
             Some((name, digits)) => {
-                let nsid = digits.parse().ok().filter(|&n| n != 0 && n != Nsid::ALL.0);
-                (
-                    name,
-                    Some(Nsid(nsid.ok_or_else(|| {
-                        usage(format!("\"{digits}\" is not a namespace ID (1, 2, …); a / in a name is written %2F"))
-                    })?)),
-                )
+                let nsid = Nsid::parse(digits).ok_or_else(|| {
+                    usage(format!(
+                        "\"{digits}\" is not a namespace ID (1, 2, …); a / in a name is written %2F"
+                    ))
+                });
+                (name, Some(nsid?))
             }
             None => (path, None),
         };

@@ -43,6 +43,11 @@ number!(
 impl Nsid {
     /// "All namespaces".
     pub const ALL: Self = Self(0xffff_ffff);
+
+    /// That of a namespace, in decimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self).filter(|nsid| ![Self(0), Self::ALL].contains(nsid))
+    }
 }
 
 impl Cntlid {

@@ -37,8 +37,7 @@ impl UblkUrl {
             }
         };
         let nsid = nsid.map(|digits| {
-            let nsid = digits.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
-            nsid.map(Nsid).ok_or_else(|| bad("its namespace has no such identifier"))
+            Nsid::parse(digits).ok_or_else(|| bad("its namespace has no such identifier"))
         });
         let nqn = query.map(|query| {
             let name = query.strip_prefix("nqn=").ok_or_else(|| bad("it has an unknown option"))?;

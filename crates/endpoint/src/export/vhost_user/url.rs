@@ -36,8 +36,8 @@ impl VhostUserUrl {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match name {
                 "nsid" => {
-                    let nsid = value.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
-                    url.nsid = Some(Nsid(nsid.ok_or_else(|| bad("nsid= is no identifier"))?));
+                    let nsid = Nsid::parse(value);
+                    url.nsid = Some(nsid.ok_or_else(|| bad("nsid= is no identifier"))?);
                 }
                 "nqn" => {
                     let wrong = |e| bad(&format!("its NQN is wrong: {e}"));
