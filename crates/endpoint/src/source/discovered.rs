@@ -118,9 +118,7 @@ fn nvme_paths(
     options: &ConnectOptions,
 ) -> Result<Vec<NvmeUrl>, Error> {
     let address = at.1.clone();
-    let mut paths = subsystems(at, options)?;
-    paths.retain(|path| path.subsystem.as_ref() == Some(subsystem));
-    paths.truncate(DISCOVERED_PATHS_MAX);
+    let paths = told(at, &|nqn| nqn == subsystem, DISCOVERED_PATHS_MAX, options)?;
     if paths.is_empty() {
         let text = format!(
             "{address}: no address of the subsystem {} is known there; `weft discover {address}` lists them",
@@ -138,11 +136,21 @@ fn nvme_paths(
 /// # Errors
 /// That the first discovery controller could not be asked.
 pub fn subsystems(at: Controller, options: &ConnectOptions) -> Result<Vec<NvmeUrl>, Error> {
+    told(at, &|_| true, DISCOVERED_URLS_MAX, options)
+}
+
+/// Those of wanted subsystems, and at most so many.
+fn told(
+    at: Controller,
+    wanted: &dyn Fn(&Nqn) -> bool,
+    most: usize,
+    options: &ConnectOptions,
+) -> Result<Vec<NvmeUrl>, Error> {
     let (mut asked, mut paths) = (vec![at], Vec::new());
     let mut next = 0;
     while let Some((transport, address)) = asked.get(next).cloned() {
         match nvme::discover(transport, &address, options) {
-            Ok(log) => take_entries(&log.entries, &mut paths, &mut asked),
+            Ok(log) => take_entries(&log.entries, (wanted, most), &mut paths, &mut asked),
             Err(e) if next == 0 => return Err(e),
             Err(e) => tracing::warn!("a referral is passed over: {e}"),
         }
@@ -152,7 +160,12 @@ pub fn subsystems(at: Controller, options: &ConnectOptions) -> Result<Vec<NvmeUr
 }
 
 /// What a log says of subsystems and of other logs; nothing comes twice.
-fn take_entries(entries: &[DiscoveryEntry], paths: &mut Vec<NvmeUrl>, asked: &mut Vec<Controller>) {
+fn take_entries(
+    entries: &[DiscoveryEntry],
+    (wanted, most): (&dyn Fn(&Nqn) -> bool, usize),
+    paths: &mut Vec<NvmeUrl>,
+    asked: &mut Vec<Controller>,
+) {
     for entry in entries {
         let Some(transport) = NvmeTransport::of(entry.trtype) else { continue };
         let Ok(port) = entry.trsvcid.text().trim().parse() else { continue };
@@ -164,9 +177,10 @@ fn take_entries(entries: &[DiscoveryEntry], paths: &mut Vec<NvmeUrl>, asked: &mu
             }
         } else if entry.subtype == SubsystemType::NVME
             && let Ok(nqn) = entry.subnqn.nqn()
+            && wanted(&nqn)
         {
             let path = NvmeUrl { transport, address, subsystem: Some(nqn), nsid: None };
-            if !paths.contains(&path) && paths.len() < DISCOVERED_URLS_MAX {
+            if !paths.contains(&path) && paths.len() < most {
                 paths.push(path);
             }
         }
@@ -251,7 +265,11 @@ mod tests {
             Vec::new(),
             vec![(NvmeTransport::Tcp, HostPort { host: "10.0.0.1".into(), port: 8009 })],
         );
-        take_entries(&entries, &mut paths, &mut asked);
+        take_entries(&entries, (&|_| true, DISCOVERED_URLS_MAX), &mut paths, &mut asked);
+        let mut of_one = Vec::new();
+        let wanted = |nqn: &Nqn| nqn.as_str() == NQN;
+        take_entries(&entries, (&wanted, 2), &mut of_one, &mut asked);
+        assert_eq!(of_one, paths[..2], "of one subsystem, and no more than asked for");
         let urls: Vec<_> = paths.iter().map(ToString::to_string).collect();
         let expected = [
             ("nvme+tcp://10.0.0.1:4420", NQN),
@@ -267,7 +285,7 @@ mod tests {
         for nth in 0..100 {
             let other =
                 entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, &format!("10.0.1.{nth}"), "8009");
-            take_entries(&[other], &mut paths, &mut asked);
+            take_entries(&[other], (&|_| true, DISCOVERED_URLS_MAX), &mut paths, &mut asked);
         }
         assert_eq!(asked.len(), 1 + REFERRALS_MAX, "referrals end");
     }
