@@ -18,6 +18,15 @@ pub fn this_program() -> std::io::Result<Command> {
     Ok(Command::new(std::env::current_exe()?))
 }
 
+/// What a command of weft says of its failure: its last message, and not its log; clap's is the
+/// first line.
+pub fn sentence(said: &str) -> Option<&str> {
+    let own = said.lines().rev().find_map(|line| line.strip_prefix("weft: "));
+    let parsed = said.lines().find_map(|line| line.strip_prefix("error: "));
+    let any = said.lines().rev().find(|line| !line.trim().is_empty());
+    own.or(parsed).or(any)
+}
+
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {
@@ -71,5 +80,17 @@ mod tests {
         }
         found.retain(|name| name != "tests.rs");
         assert_eq!(found, ["programs.rs"]);
+    }
+
+    #[test]
+    fn a_failure_is_one_sentence() {
+        for (said, sentence_of) in [
+            ("2026 WARN x\nweft: no answer\n", "no answer"),
+            ("error: unexpected argument\n\nUsage: weft\n", "unexpected argument"),
+            ("killed\n\n", "killed"),
+        ] {
+            assert_eq!(sentence(said), Some(sentence_of));
+        }
+        assert_eq!(sentence(""), None);
     }
 }

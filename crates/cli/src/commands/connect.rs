@@ -17,7 +17,7 @@ use weft_server::attach::plan::{CHAP_USER, Line, Protocol, Served, System};
 use weft_server::attach::run;
 use weft_server::attach::server::{DiskServer, Plan, end, served_by, wait_for_end};
 use weft_server::connections::record::check_name;
-use weft_server::programs::this_program;
+use weft_server::programs::{sentence, this_program};
 
 /// Options of `weft connect`.
 #[derive(Args, Debug)]
@@ -234,9 +234,8 @@ fn failure_of(child: &mut Child, log: &std::path::Path) -> Failure {
         child.wait().ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok());
     let said = std::fs::read_to_string(log).unwrap_or_default();
     let _ = std::fs::remove_file(log);
-    let sentence = said.lines().rev().find_map(|line| line.strip_prefix("weft: "));
-    let sentence = sentence.or(said.lines().last()).unwrap_or("the server ended without a message");
-    Failure::new(status.filter(|&code| code != 0).unwrap_or(1), sentence)
+    let why = sentence(&said).unwrap_or("the server ended without a message");
+    Failure::new(status.filter(|&code| code != 0).unwrap_or(1), why)
 }
 
 /// Attaches what a server serves to the system, and records the name of the device.

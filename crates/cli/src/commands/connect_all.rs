@@ -17,7 +17,7 @@ use given::Given;
 use line::Line;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use subsystem::{How, Subsystem, group};
+use subsystem::{How, Subsystem, connected, group};
 use weft_block::{ErrorKind, units};
 use weft_endpoint::Control;
 use weft_endpoint::source::discovered::subsystems;
@@ -94,10 +94,12 @@ pub fn run(args: &ConnectAllArgs, matches: &ArgMatches, control: &Control) -> Re
         let text = "no subsystem is told that this host may use; `weft discover` lists what is";
         return Err(Failure::of(ErrorKind::NotFound, text));
     }
-    let connected = parallel::each(&found, |subsystem: &Subsystem<'_>| {
-        subsystem.connect(&How { args: &args.attach, given: &attach, print: args.print }, control)
-    });
-    for failure in connected.into_iter().flatten() {
+    let how = match args.print {
+        true => How::Printed(&attach),
+        false => How::Attached(&attach, connected(&args.attach)?),
+    };
+    let failed = parallel::each(&found, |of: &Subsystem<'_>| of.connect(&how, control));
+    for failure in failed.into_iter().flatten() {
         report(failure, &mut first);
     }
     first.map_or(Ok(()), |status| Err(Failure::new(status, "not all was connected; see above")))

@@ -5,6 +5,7 @@ use crate::attach::entries::{Entry, Runtime};
 use crate::attach::plan::System;
 use crate::attach::run::run_all;
 use crate::attach::server::served_by;
+use crate::programs::sentence;
 use crate::programs::this_program;
 use std::collections::HashMap;
 use std::path::Path;
@@ -64,16 +65,9 @@ impl OwnCommands {
             return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
         }
         let kind = output.status.code().map_or(ErrorKind::Io, self.kind);
-        Err(Error::new(kind, sentence(&String::from_utf8_lossy(&output.stderr))))
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(Error::new(kind, sentence(&said).unwrap_or("it ended without a message")))
     }
-}
-
-/// What a command says of its failure: its last message, and not its log; clap's is the first line.
-fn sentence(said: &str) -> String {
-    let own = said.lines().rev().find_map(|line| line.strip_prefix("weft: "));
-    let parsed = said.lines().find_map(|line| line.strip_prefix("error: "));
-    let any = said.lines().rev().find(|line| !line.trim().is_empty());
-    own.or(parsed).or(any).unwrap_or("it ended without a message").to_owned()
 }
 
 impl Attacher for OwnCommands {
@@ -113,23 +107,6 @@ impl Attacher for OwnCommands {
         let Some(entry) = known.filter(|entry| entry.protocol == "iscsi") else { return };
         if let Err(e) = run_all(&served_by(&self.runtime, &entry).detach(System::here())) {
             tracing::warn!("\"{name}\": {e}");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::sentence;
-
-    #[test]
-    fn a_failure_is_one_sentence() {
-        for (said, sentence_of) in [
-            ("2026 WARN x\nweft: no answer\n", "no answer"),
-            ("error: unexpected argument\n\nUsage: weft\n", "unexpected argument"),
-            ("killed\n\n", "killed"),
-            ("", "it ended without a message"),
-        ] {
-            assert_eq!(sentence(said), sentence_of);
         }
     }
 }

@@ -16,7 +16,7 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_server::attach::entries::Runtime;
 use weft_server::attach::plan::Line as Shown;
 use weft_server::connections::supervision::State;
-use weft_server::programs::this_program;
+use weft_server::programs::{sentence, this_program};
 
 /// See the module.
 pub struct Subsystem<'a> {
@@ -28,12 +28,12 @@ pub struct Subsystem<'a> {
 }
 
 /// How namespaces are attached.
-pub struct How<'a> {
-    pub args: &'a AttachArgs,
-    /// Those of them that were given.
-    pub given: &'a Given,
-    /// The commands are only printed.
-    pub print: bool,
+pub enum How<'a> {
+    /// With these options, unless they are among the connections, by name and URL, that were there
+    /// before.
+    Attached(&'a Given, Vec<(String, String)>),
+    /// The commands that would do so are printed.
+    Printed(&'a Given),
 }
 
 /// Subsystems, each with all addresses that were told of it.
@@ -86,11 +86,14 @@ impl Subsystem<'_> {
             .collect();
         let mut words = vec!["connect".to_owned(), urls[0].clone()];
         words.extend(urls[1..].iter().map(|url| format!("--path={url}")));
-        words.extend(how.given.words().chain(self.line.given.words()).map(str::to_owned));
-        if how.print {
+        let (How::Attached(given, _) | How::Printed(given)) = how;
+        words.extend(given.words().chain(self.line.given.words()).map(str::to_owned));
+        let How::Attached(_, before) = how else {
             return say(&format!("weft {}\n", Shown(words)));
-        }
-        if let Some(name) = how.connected(&urls)? {
+        };
+        let own = name_of(&urls[0]);
+        let is_one = |of: &str| urls.iter().any(|url| means(of, url));
+        if let Some((name, _)) = before.iter().find(|(name, url)| *name == own || is_one(url)) {
             return say(&format!("{} is connected already, as {name}\n", urls[0]));
         }
         let mut command = this_program()?;
@@ -99,19 +102,14 @@ impl Subsystem<'_> {
     }
 }
 
-impl How<'_> {
-    /// The name of the connection of one of the URLs, if there is one.
-    fn connected(&self, urls: &[String]) -> Result<Option<String>, Failure> {
-        let runtime = Runtime::open()?;
-        let held = DaemonArgs::held(&mut self.args.lasting.client(&runtime)?)?;
-        let held = held.into_iter().filter(|held| held.state != State::Ended);
-        let of_daemon = held.map(|held| (held.name, held.url));
-        let entries = runtime.list()?.into_iter().map(|entry| (entry.name, entry.url));
-        let is_one = |of: &str| urls.iter().any(|url| means(of, url));
-        let mut all = of_daemon.chain(entries);
-        let own = name_of(&urls[0]);
-        Ok(all.find(|(name, url)| *name == own || is_one(url)).map(|(name, _)| name))
-    }
+/// The connections that there are, by name and URL.
+pub fn connected(args: &AttachArgs) -> Result<Vec<(String, String)>, Failure> {
+    let runtime = Runtime::open()?;
+    let held = DaemonArgs::held(&mut args.lasting.client(&runtime)?)?;
+    let held = held.into_iter().filter(|held| held.state != State::Ended);
+    let of_daemon = held.map(|held| (held.name, held.url));
+    let entries = runtime.list()?.into_iter().map(|entry| (entry.name, entry.url));
+    Ok(of_daemon.chain(entries).collect())
 }
 
 fn say(text: &str) -> Result<(), Failure> {
@@ -126,7 +124,6 @@ fn tell(ran: &Output, url: &str) -> Result<(), Failure> {
         eprint!("{said}");
         return Ok(());
     }
-    let why = said.lines().rev().find_map(|line| line.strip_prefix("weft: "));
-    let why = why.or(said.lines().last()).unwrap_or("it ended without a message");
+    let why = sentence(&said).unwrap_or("it ended without a message");
     Err(Failure::of(kind_of(ran.status.code().unwrap_or(1)), why.to_owned()).about(url))
 }
