@@ -43,6 +43,8 @@ pub struct Ring {
     again: VecDeque<u16>,
     /// Of a packed chain that is read.
     descriptors: Vec<(Piece, u16)>,
+    /// The driver notifies of the next chain.
+    is_listening: bool,
 }
 
 /// Alignment of the records of queues.
@@ -87,6 +89,7 @@ impl Ring {
             in_flight: 0,
             again: VecDeque::new(),
             descriptors: Vec::with_capacity(size.into()),
+            is_listening: false,
         };
         ring.layout = match is_packed {
             true => ring.open_packed(memory, config, record)?,
@@ -217,6 +220,30 @@ impl Ring {
             }
         }
         self.count(chain).map(|()| true)
+    }
+
+    /// Takes the next chain, like [`Ring::take`]; without one, the driver notifies of the next.
+    ///
+    /// # Errors
+    /// Those of [`Ring::take`].
+    pub fn take_or_listen(
+        &mut self,
+        memory: &dyn SharedMemory,
+        records: Option<&dyn SharedMemory>,
+        chain: &mut Chain,
+    ) -> Result<bool, Fault> {
+        let mut is_one = self.take(memory, records, chain)?;
+        if !is_one && !self.is_listening {
+            self.listen(memory, true)?;
+            self.is_listening = true;
+            // One may have come before the driver saw that.
+            is_one = self.take(memory, records, chain)?;
+        }
+        // What was asked for was a notification of this one; of the next, it is to be asked again.
+        if is_one && core::mem::take(&mut self.is_listening) {
+            self.listen(memory, false)?;
+        }
+        Ok(is_one)
     }
 
     /// A chain is in flight.

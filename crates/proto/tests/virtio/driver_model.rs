@@ -166,6 +166,23 @@ impl<M: DriverMemory> DriverModel<M> {
         Some((name, len))
     }
 
+    /// Whether the device is notified of the chain that is added next.
+    #[allow(dead_code, reason = "monitors always notify")]
+    pub fn is_asked(&self) -> bool {
+        let Parts { device, .. } = self.config.parts;
+        match (self.config.is_packed, self.config.events) {
+            (false, false) => self.memory.get16(device) & 1 == 0,
+            (false, true) => {
+                self.memory.get16(device + 4 + 8 * u64::from(self.config.size)) == self.available
+            }
+            (true, false) => self.memory.get16(device + 2) == 0,
+            (true, true) => {
+                let next = self.next.0 | u16::from(self.next.1) << 15;
+                (self.memory.get16(device), self.memory.get16(device + 2)) == (next, 2)
+            }
+        }
+    }
+
     /// Wants to be notified of the next used chain, or of none.
     pub fn listen(&self, wanted: bool) {
         let Parts { driver, .. } = self.config.parts;

@@ -28,8 +28,6 @@ pub(super) struct Vring {
     ring: Option<Ring>,
     /// The driver has broken a rule: nothing is done until the queue is set up again.
     is_broken: bool,
-    /// The driver notifies of the next chain.
-    is_listening: bool,
 }
 
 /// The memory of queues, and the record of this one with its place.
@@ -76,7 +74,6 @@ impl Vring {
         let record = shared.record.map(|(record, at)| (OfRecord(record), at));
         let record = record.as_ref().map(|(record, at)| (record as &dyn SharedMemory, *at));
         self.ring = Some(Ring::open(&OfGuest(shared.memory), &config, record)?);
-        self.is_listening = false;
         Ok(())
     }
 
@@ -86,23 +83,9 @@ impl Vring {
         let memory = OfGuest(shared.memory);
         let record = shared.record.map(|(record, _)| OfRecord(record));
         let record = record.as_ref().map(|record| record as &dyn SharedMemory);
-        if ring.take(&memory, record, chain)? {
-            if core::mem::take(&mut self.is_listening) {
-                ring.listen(&memory, false)?;
-            }
-            self.in_flight += 1;
-            return Ok(true);
-        }
-        if !self.is_listening {
-            ring.listen(&memory, true)?;
-            self.is_listening = true;
-            // One may have come before the driver saw that.
-            if ring.take(&memory, record, chain)? {
-                self.in_flight += 1;
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let is_one = ring.take_or_listen(&memory, record, chain)?;
+        self.in_flight += u32::from(is_one);
+        Ok(is_one)
     }
 
     /// Gives a chain back.
