@@ -256,6 +256,26 @@ fn a_killed_server_leaves_nothing_that_matters() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn one_that_stays_keeps_no_other_from_ending() {
+    let dir = Dir::new("stays");
+    for name in ["first", "second"] {
+        dir.done(&["connect", "ram:16MiB", "--as", "nbd", "--serve-only", "--name", name]);
+    }
+    // Its record is made to name what is mounted everywhere.
+    let record = dir.path().join("run/first.json");
+    let text = std::fs::read_to_string(&record).unwrap();
+    let mounted = text.replace("\"device\": \"\"", "\"device\": \"proc\"");
+    assert_ne!(mounted, text);
+    std::fs::write(&record, mounted).unwrap();
+    let ran = dir.weft(&["disconnect", "--all"]);
+    assert_eq!(ran.code(), Some(5), "{ran:?}");
+    assert!(ran.message().contains("proc is mounted at /proc"), "{ran:?}");
+    let left = dir.list();
+    assert_eq!(left.iter().map(|it| it["Name"].clone()).collect::<Vec<_>>(), ["first"]);
+}
+
+#[test]
 fn what_cannot_be_opened_is_said_as_by_any_other_command() {
     let dir = Dir::new("unopened");
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -75,7 +75,9 @@ pub fn run(args: &DisconnectArgs) -> Result<(), Failure> {
         (None, Some(daemon)) => ask(daemon, known, args),
         (None, None) => Ok(()),
     };
-    chosen.into_iter().try_for_each(end)
+    // One that stays, such as a mounted disk, keeps no other from ending.
+    let ended: Vec<_> = chosen.into_iter().map(end).collect();
+    ended.into_iter().collect()
 }
 
 /// All connections, each once: those that a daemon holds are its matter.
