@@ -38,6 +38,14 @@ wait_for() {
         usleep 50000
     done
 }
+# power_off: with init=systemd; the host boots the machine again, and the case begins anew
+power_off() {
+    note "power off"
+    cut -d' ' -f1 /proc/uptime >/run/lab-off
+    # `systemctl poweroff` would ask logind first
+    systemctl --no-block start poweroff.target
+    sleep 600
+}
 # kernel_log: the kernel's log without a warning that is none of ours: the kernel ends an iSCSI session on a work queue meant for freeing memory, and
 # waits there for one that is not.
 kernel_log() {

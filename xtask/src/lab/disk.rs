@@ -3,15 +3,15 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     thread,
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use tempfile::TempDir;
+
+use super::program::Program;
 
 /// Bytes of the disk, as weft is told them.
 const SIZE: &str = "512MiB";
@@ -30,9 +30,6 @@ pub(super) struct Disk {
     _target: Program,
     directory: TempDir,
 }
-
-/// A program of weft, which ends with this value.
-struct Program(Child);
 
 impl Disk {
     /// Starts both programs.
@@ -95,34 +92,5 @@ impl Disk {
         ]
         .map(str::to_owned)
         .to_vec()
-    }
-}
-
-impl Program {
-    /// Starts a program, and waits until it serves; with where.
-    fn start(weft: &Path, state: &Path, args: &[&str]) -> Result<(Self, String)> {
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL"]).arg(weft).args(args).env("WEFT_STATE_DIR", state);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().context("cannot start weft")?;
-        let out = child.stdout.take().context("weft has no output")?;
-        let program = Self(child);
-        let mut lines = BufReader::new(out).lines();
-        let listening = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| line.strip_prefix("listening on ").map(str::to_owned));
-        ensure!(listening.is_some(), "weft {} does not serve", args.join(" "));
-        // It has more to say than the pipe may hold.
-        thread::spawn(move || lines.for_each(drop));
-        Ok((program, listening.unwrap_or_default()))
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Both fail only when it has ended already.
-        self.0.kill().ok();
-        self.0.wait().ok();
     }
 }

@@ -71,10 +71,11 @@ const NOT_TAKEN: &[&str] = &[
     "usr/share/bug",
     "usr/share/bash-completion",
     "usr/share/zsh",
-    "usr/lib/systemd",
-    "lib/systemd",
     "etc/init.d",
+    "lib/udev/hwdb.d",
 ];
+/// Parts that only systemd reads.
+const OF_SYSTEMD: &[&str] = &["usr/lib/systemd", "lib/systemd"];
 
 /// A guest that is ready to boot.
 #[derive(Debug)]
@@ -92,6 +93,9 @@ pub(super) fn build(cache: &Cache, plan: &Plan) -> Result<Guest> {
     add_modules(&mut image, &kernel, plan)?;
     let programs = add_files(&mut image, plan)?;
     add_packages(&mut image, cache, plan, programs)?;
+    if plan.systemd {
+        image.tree("lab/systemd", &sh::root().join("lab/systemd"), &|_| true)?;
+    }
     image.text("lab/conf", configuration(plan));
     let mut out = BufWriter::new(tempfile::tempfile()?);
     let image_bytes = image.write(&mut out)?;
@@ -164,7 +168,9 @@ fn add_packages(
 ) -> Result<()> {
     let mut libraries = Libraries::default();
     for package in packages::fetch(cache, &plan.packages)? {
-        let wanted = |path: &str| !NOT_TAKEN.contains(&path);
+        let wanted = |path: &str| {
+            !NOT_TAKEN.contains(&path) && (plan.systemd || !OF_SYSTEMD.contains(&path))
+        };
         programs.extend(image.tree("", &package.files, &wanted)?);
         libraries.add(&package.files)?;
         libraries.add(&package.libraries)?;
@@ -179,6 +185,7 @@ fn configuration(plan: &Plan) -> String {
         text += &format!("export {key}={}\n", quoted(value));
     }
     text += &format!("lab_modules={}\n", quoted(&plan.modules.join(" ")));
+    text += &format!("lab_systemd={}\n", u8::from(plan.systemd));
     text +=
         &format!("lab_net={}\nlab_share={}\n", u8::from(plan.net), u8::from(plan.share.is_some()));
     text

@@ -26,6 +26,8 @@ pub(super) struct Head {
     pub(super) net: bool,
     /// The guest has a disk by vhost-user.
     pub(super) disk: bool,
+    /// The case runs below systemd.
+    pub(super) systemd: bool,
     /// It runs only when it is asked for, and with `cargo xtask long`.
     pub(super) long: bool,
 }
@@ -67,6 +69,7 @@ impl Head {
             "timeout" => self.timeout_s = Some(number(key, value)?),
             "net" => self.net = value == "1",
             "disk" if value == "vhost-user" => self.disk = true,
+            "init" if value == "systemd" => self.systemd = true,
             "long" => self.long = true,
             _ => bail!("unknown key `{key}`"),
         }
@@ -85,7 +88,7 @@ mod tests {
     #[test]
     fn reads_a_head_up_to_the_first_other_line() {
         let head = Head::parse(
-            "#!/bin/sh\n# What it shows,\n# and how.\n# lab: modules=a,b pkgs=fio timeout=60\n# lab: modules=c net=1 disk=vhost-user\n# lab: long\n\n# lab: mem=9\n",
+            "#!/bin/sh\n# What it shows,\n# and how.\n# lab: modules=a,b pkgs=fio timeout=60\n# lab: modules=c net=1 disk=vhost-user\n# lab: long init=systemd\n\n# lab: mem=9\n",
         );
         let expected = Head {
             about: "What it shows, and how.".into(),
@@ -94,6 +97,7 @@ mod tests {
             timeout_s: Some(60),
             net: true,
             disk: true,
+            systemd: true,
             long: true,
             ..Head::default()
         };

@@ -18,8 +18,10 @@ mod libraries;
 mod output;
 mod packages;
 mod plan;
+mod program;
 mod replay;
 mod suite;
+mod system;
 mod vm;
 
 use std::{

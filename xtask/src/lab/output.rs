@@ -2,14 +2,19 @@
 
 /// What the guest's init writes behind a case's output: a mark, a number, a space, another number,
 /// a newline.
-const MARKS: [(&[u8], Kind); 3] =
-    [(b"\0lab-ready:", Kind::Ready), (b"\0lab-end:", Kind::End), (b"\0lab-kill:", Kind::Kill)];
+const MARKS: [(&[u8], Kind); 4] = [
+    (b"\0lab-ready:", Kind::Ready),
+    (b"\0lab-end:", Kind::End),
+    (b"\0lab-kill:", Kind::Kill),
+    (b"\0lab-off:", Kind::Off),
+];
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Ready,
     End,
     Kill,
+    Off,
 }
 
 /// What a mark says.
@@ -26,6 +31,8 @@ pub(super) enum Mark {
     },
     /// A case wants the program killed that serves the guest's disk, and started again.
     Kill,
+    /// The guest goes off next, and is to be booted again; or something kept it from that in order.
+    Off(bool),
 }
 
 /// Takes the port's bytes as they come and separates the output from the marks.
@@ -59,6 +66,7 @@ impl Splitter {
         let mark = match kind {
             Kind::Ready => Mark::Ready(number == "0"),
             Kind::Kill => Mark::Kill,
+            Kind::Off => Mark::Off(number == "0"),
             Kind::End => Mark::End { status: number.parse().ok()?, changed: other != "0" },
         };
         let used = self.held.len() - text.len() + end + 1;
@@ -76,7 +84,7 @@ mod tests {
     use super::*;
 
     const STREAM: &[u8] =
-        b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-kill:1 0\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
+        b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-kill:1 0\n\0lab-off:0 0\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
 
     #[test]
     fn finds_the_marks_at_every_cut() {
@@ -99,6 +107,7 @@ mod tests {
                 [
                     (0, Mark::Ready(true)),
                     (16, Mark::Kill),
+                    (16, Mark::Off(true)),
                     (16, end(77, false)),
                     (20, end(1, true))
                 ],

@@ -113,6 +113,8 @@ pub(super) struct Plan {
     pub(super) net: bool,
     /// The guest has a disk by vhost-user.
     pub(super) disk: bool,
+    /// The cases run below systemd.
+    pub(super) systemd: bool,
     pub(super) forward: Option<(u16, u16)>,
     pub(super) share: Option<PathBuf>,
     pub(super) console: Option<PathBuf>,
@@ -148,6 +150,8 @@ impl Plan {
         let smp = options.smp.or(heads.iter().filter_map(|head| head.smp).max());
         let mut modules = options.modules.clone();
         modules.extend(net.then(|| "virtio_net".to_owned()));
+        let systemd = heads.iter().any(|head| head.systemd);
+        modules.extend(systemd.then(|| "virtio_blk".to_owned()));
         if options.share.is_some() {
             modules.extend(["9p".to_owned(), "9pnet_virtio".to_owned()]);
         }
@@ -178,6 +182,7 @@ impl Plan {
             instructions,
             net,
             disk: heads.iter().any(|head| head.disk),
+            systemd,
             forward: options.forward,
             share: options.share.clone(),
             console: options.console.clone(),
@@ -189,8 +194,9 @@ impl Plan {
 pub(super) fn grouped(scripts: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>> {
     let mut groups: BTreeMap<_, Vec<PathBuf>> = BTreeMap::new();
     for script in scripts {
-        let Head { smp, instructions, net, disk, kernel, .. } = Head::read(script)?;
-        groups.entry((kernel, smp, instructions, net, disk)).or_default().push(script.clone());
+        let Head { smp, instructions, net, disk, systemd, kernel, .. } = Head::read(script)?;
+        let hardware = (kernel, smp, instructions, net, disk, systemd);
+        groups.entry(hardware).or_default().push(script.clone());
     }
     Ok(groups.into_values().collect())
 }

@@ -22,11 +22,15 @@ use super::{
     guest::Guest,
     output::{Mark, Splitter},
     plan::{Case, Plan},
+    system::System,
 };
 use crate::sh;
 
 /// How long a machine may take until it can run a case.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
+
+/// The status of a case whose machine did not go off in order.
+const OUT_OF_ORDER: u8 = 1;
 
 /// Lines of the console that explain a virtual machine that ended by itself.
 const CONSOLE_TAIL_LINES: usize = 60;
@@ -78,18 +82,19 @@ impl Outcome {
     }
 }
 
-/// A running machine: it runs one case after the other. It ends with this value, and with the
-/// thread that started it.
+/// A machine that runs one case after the other. It ends with this value, and with the thread that
+/// started it.
 pub(super) struct Machine {
-    child: Child,
-    input: ChildStdin,
-    /// What comes over the port; it ends when the machine does.
-    output: Receiver<Vec<u8>>,
+    /// Starts qemu, each time that the machine is switched on.
+    qemu: Command,
+    power: Power,
     splitter: Splitter,
-    console: Option<JoinHandle<Vec<u8>>>,
+    /// What it wrote to its console until it was off the last time.
+    said: String,
     console_file: Option<PathBuf>,
-    /// Ends after the machine.
+    /// They end after the machine.
     disk: Option<Disk>,
+    _system: Option<System>,
 }
 
 impl Machine {
@@ -109,36 +114,23 @@ impl Machine {
     }
 
     fn start(plan: &Plan, guest: &Guest) -> Result<Self> {
-        let disk = if plan.disk { Some(Disk::start(plan.weft()?)?) } else { None };
-        let mut command = qemu(plan, guest, disk.as_ref())?;
-        command
-            .args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"])
+        let disk = plan.disk.then(|| Disk::start(plan.weft()?)).transpose()?;
+        let system = plan.systemd.then(|| System::start(plan.weft()?)).transpose()?;
+        let mut qemu = qemu(plan, guest, disk.as_ref(), system.as_ref())?;
+        qemu.args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"])
             .args(["-chardev", "stdio,id=port,signal=off", "-device", "virtio-serial-pci"])
             .args(["-device", "virtserialport,chardev=port,nr=1"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = command.spawn().context("cannot start qemu")?;
-        let input = child.stdin.take().context("qemu has no input")?;
-        let from = child.stdout.take().context("qemu has no output")?;
-        let mut errors = child.stderr.take().context("qemu has no console")?;
-        let (give, output) = mpsc::channel();
-        thread::spawn(move || forward(from, &give));
-        let console = thread::spawn(move || {
-            let mut text = Vec::new();
-            // What was read before an error is all that there is to tell.
-            let _ = errors.read_to_end(&mut text);
-            text
-        });
-        let console_file = plan.console.clone();
         Ok(Self {
-            child,
-            input,
-            output,
+            power: Power::on(&mut qemu)?,
+            qemu,
             splitter: Splitter::default(),
-            console: Some(console),
-            console_file,
+            said: String::new(),
+            console_file: plan.console.clone(),
             disk,
+            _system: system,
         })
     }
 
@@ -150,19 +142,28 @@ impl Machine {
             Ok(_) => {
                 bail!("the guest cannot be prepared: {}", String::from_utf8_lossy(&said).trim())
             }
-            Err(_) => Ok(Err(tail(&self.end()))),
+            Err(_) => Ok(Err(tail(self.end()))),
         }
     }
 
     /// Runs a case and writes to `sink` what it writes, as it comes. Says how it ended, and whether
     /// the machine can run another one.
     pub(super) fn run(&mut self, case: &Case, sink: &mut dyn Write) -> Result<(Outcome, bool)> {
-        // A machine that has died is found out by its output's end.
-        let _ = writeln!(self.input, "{}", case.name).and_then(|()| self.input.flush());
+        self.name(case);
         let until = Instant::now() + case.timeout;
         let mut ended = self.until_mark(case.timeout, sink)?;
-        while matches!(ended, Ok(Mark::Kill)) {
-            self.disk.as_mut().context("the guest has no disk to kill")?.kill()?;
+        loop {
+            match ended {
+                Ok(Mark::Kill) => self.disk.as_mut().context("there is no disk to kill")?.kill()?,
+                Ok(Mark::Off(true)) => {
+                    if let Err(end) = self.boot_again(until, sink)? {
+                        ended = Err(end);
+                        break;
+                    }
+                    self.name(case);
+                }
+                _ => break,
+            }
             ended = self.until_mark(until.saturating_duration_since(Instant::now()), sink)?;
         }
         Ok(match ended {
@@ -171,10 +172,34 @@ impl Machine {
                 let as_before = matches!(status, 0 | sh::SKIPPED) && !changed;
                 (outcome, as_before)
             }
+            Ok(Mark::Off(_)) => (Outcome::Exited(OUT_OF_ORDER), false),
             Ok(Mark::Ready(_) | Mark::Kill) => bail!("the guest booted again"),
-            Err(End::TimeUp) => (Outcome::TimedOut(case.timeout, tail(&self.end())), false),
-            Err(End::Died) => (Outcome::Died(tail(&self.end())), false),
+            Err(End::TimeUp) => (Outcome::TimedOut(case.timeout, tail(self.end())), false),
+            Err(End::Died) => (Outcome::Died(tail(self.end())), false),
         })
+    }
+
+    /// Tells the guest which case to run. A machine that has died is found out by its output's end.
+    fn name(&mut self, case: &Case) {
+        let input = &mut self.power.input;
+        let _ = writeln!(input, "{}", case.name).and_then(|()| input.flush());
+    }
+
+    /// Waits until the machine is off, switches it on, and waits until it can go on with its case.
+    fn boot_again(&mut self, until: Instant, sink: &mut dyn Write) -> Result<Result<(), End>> {
+        let left = || until.saturating_duration_since(Instant::now());
+        match self.until_mark(left(), sink)? {
+            Err(End::Died) => {}
+            Err(End::TimeUp) => return Ok(Err(End::TimeUp)),
+            Ok(mark) => bail!("the guest goes off, and yet says {mark:?}"),
+        }
+        self.said += &self.power.off();
+        self.power = Power::on(&mut self.qemu)?;
+        match self.until_mark(left(), sink)? {
+            Ok(Mark::Ready(true)) => Ok(Ok(())),
+            Ok(mark) => bail!("the guest boots again, and says {mark:?}"),
+            Err(end) => Ok(Err(end)),
+        }
     }
 
     /// Passes output on until a mark comes.
@@ -188,8 +213,8 @@ impl Machine {
             if let Some(mark) = mark {
                 return Ok(Ok(mark));
             }
-            bytes = match self.output.recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
+            let left = until.saturating_duration_since(Instant::now());
+            bytes = match self.power.output.recv_timeout(left) {
                 Ok(bytes) => bytes,
                 Err(ended) => {
                     sink.write_all(&self.splitter.rest())?;
@@ -204,24 +229,62 @@ impl Machine {
     }
 
     /// Ends the machine; gives what it wrote to its console.
-    fn end(&mut self) -> String {
-        // Both fail only when it has ended already.
-        self.child.kill().ok();
-        self.child.wait().ok();
-        let console =
-            self.console.take().and_then(|console| console.join().ok()).unwrap_or_default();
+    fn end(&mut self) -> &str {
+        self.said += &self.power.off();
         if let Some(path) = self.console_file.take()
-            && let Err(error) = fs::write(&path, &console)
+            && let Err(error) = fs::write(&path, &self.said)
         {
             eprintln!("lab: cannot write {}: {error}", path.display());
         }
-        String::from_utf8_lossy(&console).into_owned()
+        &self.said
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// A machine that is on: the process of qemu.
+struct Power {
+    child: Child,
+    input: ChildStdin,
+    /// What comes over the port; it ends when the machine does.
+    output: Receiver<Vec<u8>>,
+    console: Option<JoinHandle<Vec<u8>>>,
+}
+
+impl Power {
+    fn on(qemu: &mut Command) -> Result<Self> {
+        let mut child = qemu.spawn().context("cannot start qemu")?;
+        let input = child.stdin.take().context("qemu has no input")?;
+        let from = child.stdout.take().context("qemu has no output")?;
+        let mut errors = child.stderr.take().context("qemu has no console")?;
+        let (give, output) = mpsc::channel();
+        thread::spawn(move || forward(from, &give));
+        let console = thread::spawn(move || {
+            let mut text = Vec::new();
+            // What was read before an error is all that there is to tell.
+            let _ = errors.read_to_end(&mut text);
+            text
+        });
+        Ok(Self { child, input, output, console: Some(console) })
+    }
+
+    /// Ends it; gives what it wrote to its console.
+    fn off(&mut self) -> String {
+        // Both fail only when it has ended already.
+        self.child.kill().ok();
+        self.child.wait().ok();
+        let console = self.console.take().and_then(|console| console.join().ok());
+        String::from_utf8_lossy(&console.unwrap_or_default()).into_owned()
+    }
+}
+
+impl Drop for Power {
+    fn drop(&mut self) {
+        self.off();
     }
 }
 
@@ -245,7 +308,7 @@ fn forward(mut from: impl Read, to: &Sender<Vec<u8>>) {
 
 /// An interactive shell on this terminal.
 pub(super) fn shell(plan: &Plan, guest: &Guest) -> Result<ExitCode> {
-    let status: ExitStatus = qemu(plan, guest, None)?
+    let status: ExitStatus = qemu(plan, guest, None, None)?
         .args(["-serial", "mon:stdio"])
         .status()
         .context("cannot start qemu")?;
@@ -254,7 +317,12 @@ pub(super) fn shell(plan: &Plan, guest: &Guest) -> Result<ExitCode> {
 
 /// Everything but where the serial line and the output go. qemu dies with the thread that starts
 /// it.
-fn qemu(plan: &Plan, guest: &Guest, disk: Option<&Disk>) -> Result<Command> {
+fn qemu(
+    plan: &Plan,
+    guest: &Guest,
+    disk: Option<&Disk>,
+    system: Option<&System>,
+) -> Result<Command> {
     // The image has no name of its own; this one works as long as this process lives.
     let image = format!("/proc/{}/fd/{}", std::process::id(), guest.image.as_raw_fd());
     // While it unpacks, the kernel holds the image twice.
@@ -271,8 +339,10 @@ fn qemu(plan: &Plan, guest: &Guest, disk: Option<&Disk>) -> Result<Command> {
         command.args(["-icount", "shift=0,sleep=off"]);
     }
     command.args(["-smp", &plan.smp.to_string(), "-m", &mem_mib.to_string()]);
+    let parameters = system.map(System::parameter).unwrap_or_default();
+    let parameters = format!("{KERNEL_PARAMETERS} {parameters}");
     command.arg("-kernel").arg(&guest.kernel);
-    command.args(["-initrd", &image, "-append", KERNEL_PARAMETERS, "-device", "virtio-rng-pci"]);
+    command.args(["-initrd", &image, "-append", &parameters, "-device", "virtio-rng-pci"]);
     if plan.net {
         let forward =
             plan.forward.map(|(here, there)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{there}"));
@@ -280,6 +350,7 @@ fn qemu(plan: &Plan, guest: &Guest, disk: Option<&Disk>) -> Result<Command> {
         command.args(["-device", "virtio-net-pci,netdev=net0,romfile="]);
     }
     command.args(disk.into_iter().flat_map(|disk| disk.arguments(mem_mib)));
+    command.args(system.into_iter().flat_map(System::arguments));
     if let Some(share) = &plan.share {
         command.args(["-virtfs", &shared(share)?]);
     }
