@@ -10,6 +10,7 @@
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
 //! * [`region`]: memory that several loops read and write concurrently.
 //! * `guest`: memory of virtual machines that another process shares (Linux).
+//! * `event_log`: the event log of Windows.
 //! * [`random`]: the system's random numbers; [`secret_file`]: files that nobody else may read.
 //! * [`counters`]: counts that do not depend on load: system calls, wake-ups, bytes.
 //!
@@ -22,6 +23,8 @@ pub mod counters;
 pub mod cpu;
 pub mod cpu_usage;
 pub mod disk;
+#[cfg(windows)]
+pub mod event_log;
 pub mod event_loop;
 #[cfg(target_os = "linux")]
 pub mod guest;

@@ -122,3 +122,7 @@ pub const TLS_SEND_BYTES: usize = 256 << 10;
 /// Pieces of memory of virtual machines that a process has mapped. A further one is refused, and
 /// with it its monitor.
 pub const GUEST_MAPPINGS_MAX: usize = 1024;
+
+/// Longest text of an event in the log of Windows, UTF-16 units; the rest is cut off. Windows takes
+/// 31,839.
+pub const EVENT_UNITS_MAX: usize = 31_000;

@@ -79,3 +79,18 @@ pub const RESTORE_DELAY_MAX_S: u64 = 30;
 
 /// Connections that a daemon makes at a time; further ones wait their turn.
 pub const RESTORES_MAX: usize = 64;
+
+/// Milliseconds after which Windows starts a service again that has failed: for the first failure,
+/// the second, and each further one.
+pub const SERVICE_RESTARTS_MS: [u64; 3] = [1_000, 5_000, 60_000];
+
+/// Seconds without a failure after which Windows counts a service's failures anew.
+pub const SERVICE_FAILURES_FORGOTTEN_S: u64 = 86_400;
+
+/// Seconds that a service has to end in order when Windows shuts down: it lets commands finish, and
+/// flushes all sources.
+pub const SERVICE_SHUTDOWN_S: u64 = 60;
+
+/// Seconds for which a service that starts or ends may say nothing, before `weft service` gives up
+/// waiting for it.
+pub const SERVICE_SILENCE_S: u64 = 30;

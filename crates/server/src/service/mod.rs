@@ -3,7 +3,9 @@
 //! * [`notify`]: tells systemd of the start, the end, and that the process is alive.
 //! * [`activation`]: sockets that systemd has opened.
 //! * [`takeover`]: a new process takes over the sockets of an old one.
+//! * [`windows`]: the same for the service manager of Windows.
 
 pub mod activation;
 pub mod notify;
 pub mod takeover;
+pub mod windows;

@@ -1,5 +1,5 @@
-//! Tells systemd about the process (sd_notify(3)), if it has asked for that. On other systems
-//! nothing happens.
+//! Tells systemd about the process (sd_notify(3)), if it has asked for that, or the service manager
+//! of Windows. On other systems nothing happens.
 
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
@@ -109,9 +109,13 @@ mod system {
     use std::sync::mpsc::Sender;
     use std::time::Duration;
 
-    pub fn ready(_: bool) {}
+    pub fn ready(_: bool) {
+        super::super::windows::ready();
+    }
 
-    pub fn stopping() {}
+    pub fn stopping() {
+        super::super::windows::stopping();
+    }
 
     pub fn watch(_: impl Fn(Duration) -> bool + Send + 'static) -> Option<Sender<()>> {
         None
