@@ -25,6 +25,7 @@ use crate::commands::list::ListArgs;
 use crate::commands::mirror::MirrorArgs;
 use crate::commands::namespace::NamespaceArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::service::ServiceArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::study::StudyArgs;
 use crate::commands::top::TopArgs;
@@ -47,6 +48,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve block devices over the network
     Serve(Box<ServeArgs>),
+    /// Install and control a server as a service of Windows
+    Service(ServiceArgs),
     /// Make a running server serve what a configuration asks for
     Apply(ApplyArgs),
     /// Add, remove and resize namespaces of a running server

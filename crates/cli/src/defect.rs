@@ -4,7 +4,9 @@
 //! go on, so the process would seem to be well, and nobody would start it again. Hosts connect
 //! again to a new process, so the process ends.
 
+use crate::exit::tell;
 use std::thread;
+use weft_server::service::windows::is_service;
 
 /// The exit status, as Rust has it where the main thread panics.
 pub const STATUS: i32 = 101;
@@ -16,7 +18,11 @@ const OF_ONE_CLIENT: [&str; 2] = ["weft-client", "weft-scrape"];
 pub fn watch() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        report(info);
+        match is_service() {
+            // Nobody reads its standard error.
+            true => tell(&info.to_string()),
+            false => report(info),
+        }
         if thread::current().name().is_some_and(is_needed) {
             std::process::exit(STATUS);
         }

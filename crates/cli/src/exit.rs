@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use weft_block::ErrorKind;
 use weft_proto::printable::Line;
+use weft_server::service::windows::{self, message::Message};
 
 /// The reason for an unsuccessful exit.
 #[derive(Debug)]
@@ -76,7 +77,7 @@ impl Failure {
     /// Prints the message and returns the exit status.
     pub fn report(&self) -> u8 {
         if self.status != Self::READ_ENOUGH {
-            tell(&format!("weft: {self}"));
+            say(Message::Failed, &format!("weft: {self}"));
         }
         self.status
     }
@@ -166,11 +167,19 @@ pub fn at_once(failure: &Failure) -> ! {
     std::process::exit(status)
 }
 
-/// Prints a line on standard error, if anybody reads that. `eprintln!` panics where nobody does.
+/// Prints a line on standard error, if anybody reads that. `eprintln!` panics where nobody does. A
+/// service of Windows has the event log instead.
 pub fn tell(line: &str) {
+    say(Message::Warning, line);
+}
+
+fn say(message: Message, line: &str) {
     // What a peer has said may be in it.
     let shown: Vec<String> = line.split('\n').map(|line| Line(line).to_string()).collect();
-    let _ = writeln!(std::io::stderr(), "{}", shown.join("\n"));
+    match windows::is_service() {
+        true => windows::write(message, &shown.join("\n")),
+        false => _ = writeln!(std::io::stderr(), "{}", shown.join("\n")),
+    }
 }
 
 /// The outcome of printing: whoever reads it may have read enough.

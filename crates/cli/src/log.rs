@@ -1,11 +1,14 @@
-//! The log on standard error, as text or as JSON.
+//! The log on standard error, as text or as JSON, or in the event log of Windows for a service.
 
 use crate::exit::Failure;
 use clap::{ArgAction, Args, ValueEnum};
+use std::ffi::OsString;
 use std::io::Write;
-use tracing::Level;
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
 use weft_block::ErrorKind;
 use weft_proto::printable::Line;
+use weft_server::service::windows::{self, message::Message};
 
 /// Log options.
 #[derive(Args, Debug)]
@@ -30,15 +33,15 @@ impl LogArgs {
         self.verbose > 0
     }
 
+    /// The words of a command line that say the same.
+    pub fn words(&self) -> Vec<OsString> {
+        let level = self.log_level.or(counted(self.verbose));
+        level.map_or_else(Vec::new, |level| vec![format!("--log-level={level}").into()])
+    }
+
     fn level(&self) -> Result<Level, Failure> {
-        let counted = match self.verbose {
-            0 => None,
-            1 => Some(Level::INFO),
-            2 => Some(Level::DEBUG),
-            _ => Some(Level::TRACE),
-        };
         let variable = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
-        match (self.log_level.or(counted), variable) {
+        match (self.log_level.or(counted(self.verbose)), variable) {
             (Some(level), _) => Ok(level),
             (None, None) => Ok(Level::WARN),
             (None, Some(text)) => text.parse().map_err(|_| {
@@ -46,6 +49,16 @@ impl LogArgs {
                 Failure::of(ErrorKind::Usage, sentence)
             }),
         }
+    }
+}
+
+/// The level that a number of `-v` means.
+fn counted(verbose: u8) -> Option<Level> {
+    match verbose {
+        0 => None,
+        1 => Some(Level::INFO),
+        2 => Some(Level::DEBUG),
+        _ => Some(Level::TRACE),
     }
 }
 
@@ -64,11 +77,14 @@ enum Format {
 pub fn start(args: &LogArgs) -> Result<(), Failure> {
     // Where standard error is closed there is no place for the subscriber's own complaint either:
     // it would panic.
-    let log = tracing_subscriber::fmt()
-        .with_max_level(args.level()?)
-        .with_writer(|| Lines(std::io::stderr()))
-        .log_internal_errors(false);
+    let log = tracing_subscriber::fmt().with_max_level(args.level()?).log_internal_errors(false);
     let log = log.with_target(false);
+    if windows::is_service() {
+        // An event has a time and a level of its own.
+        log.with_ansi(false).without_time().with_level(false).with_writer(OfService).init();
+        return Ok(());
+    }
+    let log = log.with_writer(|| Lines(std::io::stderr()));
     match args.log_format {
         Format::Text => log.with_ansi(false).init(),
         Format::Json => log.json().flatten_event(true).init(),
@@ -94,6 +110,47 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
+/// Makes writers to the event log of Windows.
+struct OfService;
+
+/// Writes one event.
+struct EventOf(Message);
+
+impl MakeWriter<'_> for OfService {
+    type Writer = EventOf;
+
+    fn make_writer(&self) -> EventOf {
+        EventOf(Message::Information)
+    }
+
+    fn make_writer_for(&self, about: &Metadata<'_>) -> EventOf {
+        EventOf(message(*about.level()))
+    }
+}
+
+/// The message as which a line of a level is written.
+fn message(level: Level) -> Message {
+    match level {
+        Level::ERROR => Message::Error,
+        Level::WARN => Message::Warning,
+        _ => Message::Information,
+    }
+}
+
+impl Write for EventOf {
+    /// The subscriber writes an event at once.
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        windows::write(self.0, &Line(line).to_string());
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +173,18 @@ mod tests {
         assert!(
             said.ends_with('\n') && said.trim_end().chars().all(|c| !c.is_control()),
             "{said:?}"
+        );
+    }
+
+    #[test]
+    fn a_service_inherits_the_level() {
+        let args = |log_level, verbose| LogArgs { log_format: Format::Text, log_level, verbose };
+        assert!(args(None, 0).words().is_empty());
+        assert_eq!(args(None, 2).words(), ["--log-level=DEBUG"]);
+        assert_eq!(args(Some(Level::ERROR), 0).words(), ["--log-level=ERROR"]);
+        assert_eq!(
+            [Level::ERROR, Level::WARN, Level::TRACE].map(message),
+            [Message::Error, Message::Warning, Message::Information]
         );
     }
 

@@ -18,6 +18,7 @@ mod exit;
 mod exit_on_loss;
 mod group_args;
 mod held_table;
+mod hosted;
 mod iscsi_args;
 mod limits;
 mod log;
@@ -38,7 +39,7 @@ mod takeover_args;
 mod visible_sources;
 
 use args::{Cli, Command};
-use clap::{CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 use weft_endpoint::Control;
 use weft_server::secret::{conceal, when_held};
@@ -46,8 +47,21 @@ use weft_server::secret::{conceal, when_held};
 fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let hosted = match &cli.command {
+        Command::Service(args) => args.hosted(),
+        _ => None,
+    };
+    let status = match hosted {
+        Some((name, words)) => hosted::Hosted { name, words }.run(execute),
+        None => execute(cli, &matches),
+    };
+    exit::end(status)
+}
+
+/// Does what a command line asks for; the exit status.
+fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
     if let Err(failure) = log::start(&cli.log) {
-        return exit::end(failure.report());
+        return failure.report();
     }
     when_held(conceal);
     defect::watch();
@@ -55,6 +69,7 @@ fn main() -> ExitCode {
     let control = Control::new();
     let result = match cli.command {
         Command::Serve(args) => commands::serve::run(*args, &control),
+        Command::Service(args) => commands::service::run(&args, &cli.log),
         Command::Apply(args) => commands::apply::run(&args),
         Command::Namespace(args) => commands::namespace::run(args),
         Command::Host(args) => commands::host::run(args),
@@ -65,7 +80,7 @@ fn main() -> ExitCode {
         Command::Top(args) => commands::top::run(&args),
         Command::Control(args) => commands::control::run(&args),
         Command::Connect(args) => commands::connect::run(&args, &control),
-        Command::ConnectAll(args) => commands::connect_all::run(&args, &matches, &control),
+        Command::ConnectAll(args) => commands::connect_all::run(&args, matches, &control),
         Command::Disconnect(args) => commands::disconnect::run(&args),
         Command::Daemon(args) => commands::daemon::run(&args),
         Command::List(args) => commands::list::run(&args),
@@ -93,5 +108,5 @@ fn main() -> ExitCode {
         Err(failure) => failure.report(),
     };
     control.finish();
-    exit::end(status)
+    status
 }

@@ -3,6 +3,8 @@
 
 use crate::exit::{Failure, tell};
 use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(unix))]
+use weft_server::service::windows;
 
 /// Calls `first` at the first signal. At the second one the process ends, without waiting for
 /// anything: operations under way may be lost. With `hang_up`, SIGHUP calls that instead.
@@ -42,11 +44,16 @@ fn catch(
     std::thread::Builder::new().name("weft-signals".into()).spawn(listen).map(drop)
 }
 
-/// Systems without SIGHUP.
+/// Systems without SIGHUP. A service of Windows has no console, so that no Ctrl-C comes: its manager
+/// asks instead.
 #[cfg(not(unix))]
 fn catch(
     end: impl Fn() + Send + 'static,
-    _: Option<impl Fn() + Send + 'static>,
+    hang_up: Option<impl Fn() + Send + 'static>,
 ) -> Result<(), ctrlc::Error> {
+    if windows::is_service() {
+        windows::on_controls(end, hang_up);
+        return Ok(());
+    }
     ctrlc::set_handler(end)
 }

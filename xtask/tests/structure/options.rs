@@ -12,8 +12,9 @@ use crate::{
 const CONNECTIONS: &str = "docs/serve.md";
 
 /// The pages whose tables have the options of a command; all subcommands of it have the same ones.
-const PAGES: [(&str, &[&str]); 31] = [
+const PAGES: [(&str, &[&str]); 32] = [
     ("serve", &["docs/serve.md"]),
+    ("service", &["docs/windows.md"]),
     ("apply", &["docs/control.md"]),
     ("namespace", &["docs/control.md"]),
     ("host", &["docs/control.md"]),

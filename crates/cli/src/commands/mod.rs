@@ -27,6 +27,7 @@ pub mod list_subsys;
 pub mod mirror;
 pub mod namespace;
 pub mod serve;
+pub mod service;
 pub mod status;
 pub mod study;
 pub mod top;
