@@ -18,6 +18,7 @@ mod long;
 mod machine;
 mod method;
 mod mutants;
+mod package;
 mod planted;
 mod race;
 mod setup;
@@ -77,6 +78,12 @@ enum Chore {
     Method(method::MethodArgs),
     /// Change one line at a time, and see whether the tests notice
     Mutants(mutants::MutantsArgs),
+    /// Make a package that users download
+    Package {
+        /// Subcommand
+        #[command(subcommand)]
+        task: package::Task,
+    },
     /// Measure weft, the bare TCP ceiling of this machine and the installed peers
     Race(Box<race::RaceArgs>),
     /// Run a test program and report the time of each test; cargo calls this
@@ -115,6 +122,7 @@ fn main() -> ExitCode {
         Chore::Long(args) => long::run(&args),
         Chore::Method(args) => method::run(&args),
         Chore::Mutants(args) => mutants::run(&args),
+        Chore::Package { task } => package::run(&task),
         Chore::Race(args) => race::run(&args),
         Chore::RunTest { program, args } => test::run_program(&program, &args),
         Chore::Sim(args) => sim::run(&args),

@@ -4,7 +4,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     time::Instant,
 };
 
@@ -13,10 +13,11 @@ use serde_json::Value;
 
 use super::{
     cache::Cache,
-    gateway, managed,
+    gateway, managed, packaged,
     server::Server,
-    toolchain::{TARGET, cargo, target_dir},
-    wine,
+    service,
+    toolchain::{built, cargo},
+    verified, wine,
 };
 use crate::{sh, times};
 
@@ -26,9 +27,6 @@ const TESTED: [&str; 2] = ["io", "block"];
 /// Their tests of what is the same on every system, and takes long under Wine: filters and stripes
 /// above a device, and the mirror's engine.
 const ELSEWHERE: [&str; 3] = ["--skip=a_filter", "--skip=a_stripe", "--skip=mirror::engine"];
-
-/// How many operations each direction of the interoperation performs.
-const OPERATIONS: u64 = 10_000;
 
 /// The two builds of the program.
 struct Programs<'a> {
@@ -68,6 +66,12 @@ pub fn run(cache: &Cache) -> Result<()> {
     trial("linux_host_on_windows_target", &|| talk(programs.windows(), programs.linux()));
     trial("a_running_windows_target_is_managed", &|| {
         managed::run(&|| programs.windows(), scratch.path())
+    });
+    trial("a_server_is_a_service", &|| {
+        service::run(&|| programs.windows(), &|| programs.linux(), cache, scratch.path())
+    });
+    trial("a_package_is_signed_and_complete", &|| {
+        packaged::run(cache, &programs.windows, scratch.path())
     });
     trial("linux_target_through_windows_gateway", &|| {
         gateway::run(programs.windows(), scratch.path())
@@ -127,11 +131,7 @@ fn step(cache: &Cache, subcommand: &str, selected: &[String]) -> Result<Command>
 fn build<'a>(cache: &'a Cache, selected: &[String]) -> Result<Programs<'a>> {
     sh::run(step(cache, "build", selected)?.args(["--bin", "weft"]))?;
     sh::run(sh::cargo("build").args(["--release", "-p", "weft"]))?;
-    Ok(Programs {
-        cache,
-        windows: target_dir().join(TARGET).join("debug/weft.exe"),
-        linux: sh::target_dir().join("release/weft"),
-    })
+    Ok(Programs { cache, windows: built("debug"), linux: sh::target_dir().join("release/weft") })
 }
 
 impl Programs<'_> {
@@ -156,35 +156,9 @@ fn study(programs: &Programs<'_>, scratch: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes at random to a served RAM disk and reads everything back, with both digests.
-fn talk(target: Command, mut host: Command) -> Result<()> {
+/// Writes to a served RAM disk and reads everything back.
+fn talk(target: Command, host: Command) -> Result<()> {
     let server = Server::serve(target, "ram:64MiB", &["nvme+tcp://127.0.0.1:0"])?;
-    let url = server.url("nvme+tcp://")?;
-    let output = host
-        .args(["bench", &url, "--rw=randwrite", "--bs=4k", "--iodepth=8"])
-        .arg(format!("--number_ios={OPERATIONS}"))
-        .args(["--verify=crc32c", "--hdr-digest", "--data-digest", "--output-format=json"])
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start the host")?;
-    ensure!(output.status.success(), "the host ended with {}", output.status);
-    check_report(&output.stdout)?;
+    verified::io(host, &server.url("nvme+tcp://")?)?;
     server.stop()
-}
-
-/// All operations were written, read back and found right.
-fn check_report(report: &[u8]) -> Result<()> {
-    let report: Value = serde_json::from_slice(report).context("the report is no JSON")?;
-    let job = &report["jobs"][0];
-    for (what, count) in
-        [("write", &job["write"]["total_ios"]), ("read", &job["read"]["total_ios"])]
-    {
-        ensure!(
-            count.as_u64() == Some(OPERATIONS),
-            "{what} operations: {count} instead of {OPERATIONS}"
-        );
-    }
-    ensure!(job["error"].as_i64() == Some(0), "the job ended with error {}", job["error"]);
-    Ok(())
 }

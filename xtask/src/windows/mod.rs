@@ -2,30 +2,27 @@
 //!
 //! Wine is for correctness only: its times say nothing about Windows.
 
-mod cache;
+pub mod cache;
 mod gateway;
 mod interop;
 mod managed;
+mod packaged;
 mod server;
-mod toolchain;
+mod service;
+pub mod setup;
+pub mod toolchain;
+mod verified;
 mod wine;
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use cache::Cache;
 use clap::Subcommand;
-use toolchain::{TARGET, cargo};
+use setup::prepare;
+use toolchain::cargo;
 
-use crate::{
-    debian,
-    sh::{self, Missing},
-    times,
-};
+use crate::{sh, times};
 
 /// The chores of the Windows build.
 #[derive(Subcommand)]
@@ -66,21 +63,21 @@ pub struct CargoArgs {
 pub fn run(task: &Task) -> Result<ExitCode> {
     let cache = Cache::open()?;
     match task {
-        Task::Setup => setup(&cache).map(|()| ExitCode::SUCCESS),
+        Task::Setup => prepare(&cache).map(|()| ExitCode::SUCCESS),
         Task::Build(cargo) => run_cargo(&cache, "build", &cargo.args),
         Task::Check(cargo) => run_cargo(&cache, "check", &cargo.args),
         Task::Clippy(cargo) => run_cargo(&cache, "clippy", &cargo.args),
         Task::BuildTests => {
-            setup(&cache)?;
+            prepare(&cache)?;
             interop::build_tests(&cache).map(|()| ExitCode::SUCCESS)
         }
         Task::Test(cargo) if cargo.args.is_empty() => {
-            setup(&cache)?;
+            prepare(&cache)?;
             interop::run(&cache).map(|()| ExitCode::SUCCESS)
         }
         Task::Test(cargo) => run_cargo(&cache, "test", &cargo.args),
         Task::Run { exe, args } => {
-            setup(&cache)?;
+            prepare(&cache)?;
             let mut program = wine::program(&cache, exe);
             times::timed(exe, program.args(args));
             sh::replace(&mut program)
@@ -89,23 +86,8 @@ pub fn run(task: &Task) -> Result<ExitCode> {
     }
 }
 
-/// Prepares what is missing of the toolchain and of Wine.
-fn setup(cache: &Cache) -> Result<()> {
-    if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
-        return Err(
-            Missing("the Windows build is prepared on Debian 12 for amd64 only".into()).into()
-        );
-    }
-    cache.once("toolchain", || toolchain::unpack(cache))?;
-    if !Path::new(wine::WINE).exists() || !sh::have("x86_64-w64-mingw32-gcc") {
-        debian::install(&["gcc-mingw-w64-x86-64", "wine64"])?;
-    }
-    cache.once(&format!("std-{TARGET}"), || toolchain::build_std(cache))?;
-    cache.once("prefix", || wine::create_prefix(cache))
-}
-
 /// Sets up and becomes a cargo command.
 fn run_cargo(cache: &Cache, subcommand: &str, args: &[OsString]) -> Result<ExitCode> {
-    setup(cache)?;
+    prepare(cache)?;
     sh::replace(cargo(cache, subcommand)?.args(args))
 }

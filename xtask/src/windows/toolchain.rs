@@ -146,3 +146,8 @@ pub fn cargo(cache: &Cache, subcommand: &str) -> Result<Command> {
 pub fn target_dir() -> PathBuf {
     sh::target_dir().join("windows")
 }
+
+/// The program that a profile builds for Windows.
+pub fn built(profile: &str) -> PathBuf {
+    target_dir().join(TARGET).join(profile).join("weft.exe")
+}
