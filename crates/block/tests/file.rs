@@ -51,6 +51,16 @@ fn a_file_is_created_sparse_and_keeps_its_data_and_name() {
     assert_eq!(named.identity().uuid.unwrap().to_string(), "6ba7b810-9dad-11d1-80b4-00c04fd430c8");
 }
 
+/// Such a drive is on no machine: if it were not refused by its name, there is nothing to open.
+#[cfg(windows)]
+#[test]
+fn drives_and_volumes_are_refused() {
+    for url in [r"\\.\PhysicalDrive4711", r"file:\\.\PhysicalDrive4711,size=1MiB"] {
+        assert_eq!(refused(url), Refusal::NoDisks);
+        assert_eq!(refused(&format!("readonly:{url}")), Refusal::NoDisks);
+    }
+}
+
 #[test]
 fn what_cannot_be_opened_is_refused_with_a_way_out() {
     let scratch = Scratch::new();

@@ -145,6 +145,9 @@ fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
 }
 
 fn open_or_create(url: &str, wanted: &Wanted, shared: bool) -> Result<(File, PathKind), Error> {
+    if system::is_device_name(&wanted.path) {
+        return Err(Error::refused(url, Refusal::NoDisks));
+    }
     let metadata = match std::fs::metadata(&wanted.path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Ok((create(url, wanted)?, PathKind::Created));

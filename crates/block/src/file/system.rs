@@ -40,6 +40,28 @@ pub(super) fn is_block_device(_: &std::fs::Metadata) -> bool {
     false
 }
 
+/// Whether the path names a drive, a volume or another device, and no file on one: `\\.\PhysicalDrive1`,
+/// `\\.\E:`, `\\?\Volume{…}`. Opening it could already do harm, so that the name decides.
+#[cfg(windows)]
+pub(super) fn is_device_name(path: &Path) -> bool {
+    use std::path::{Component, Prefix};
+    let mut parts = path.components();
+    let Some(Component::Prefix(prefix)) = parts.next() else { return false };
+    match prefix.kind() {
+        Prefix::DeviceNS(_) => true,
+        Prefix::Verbatim(_) | Prefix::VerbatimDisk(_) => {
+            !parts.any(|part| matches!(part, Component::Normal(_)))
+        }
+        _ => false,
+    }
+}
+
+/// Devices have no names of their own elsewhere: they are files of another kind.
+#[cfg(not(windows))]
+pub(super) fn is_device_name(_: &Path) -> bool {
+    false
+}
+
 /// The major and minor number of the device that a device file stands for.
 #[cfg(target_os = "linux")]
 pub(super) fn device_number(metadata: &std::fs::Metadata) -> Option<(u32, u32)> {
@@ -128,4 +150,34 @@ fn reads_direct(file: &File, offset: u64, len: usize, align: usize) -> bool {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn go_direct(_: &File, _: u32, _: u64) -> Option<Direct> {
     None
+}
+
+#[cfg(windows)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_and_volumes_are_told_by_name() {
+        for device in [
+            r"\\.\PhysicalDrive1",
+            r"//./physicaldrive1",
+            r"\\.\E:",
+            r"\\?\E:",
+            r"\\?\E:\",
+            r"\\?\PhysicalDrive1",
+            r"\\?\Volume{b75e2c83-0000-0000-0000-602f00000000}\",
+        ] {
+            assert!(is_device_name(Path::new(device)), "{device}");
+        }
+        for file in [
+            r"E:\disk.img",
+            r"\\?\E:\disk.img",
+            r"\\server\share\disk.img",
+            r"\\?\Volume{b75e2c83-0000-0000-0000-602f00000000}\disk.img",
+            "disk.img",
+        ] {
+            assert!(!is_device_name(Path::new(file)), "{file}");
+        }
+    }
 }
