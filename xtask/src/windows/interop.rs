@@ -50,9 +50,37 @@ pub fn run(cache: &Cache) -> Result<()> {
     let mut tests = step(cache, "test", &selected)?;
     let tests =
         tests.args(["--lib", "--no-fail-fast", "--", "--show-output"]).args(ELSEWHERE).status()?;
+    let trials = try_all(&programs, &[]);
+    ensure!(tests.success(), "the crates' own tests failed under Wine");
+    trials
+}
+
+/// Builds both programs, and tries what has one of these words in its name.
+pub fn run_trials(cache: &Cache, words: &[String]) -> Result<()> {
+    let programs = build(cache, &["--package=weft".to_owned()])?;
+    wine::keep_server(cache)?;
+    try_all(&programs, words)
+}
+
+/// Tries what has one of these words in its name; without words everything.
+fn try_all(programs: &Programs<'_>, words: &[String]) -> Result<()> {
     let scratch = tempfile::tempdir()?;
+    let (scratch, cache) = (scratch.path(), programs.cache);
+    let (windows, linux) = (|| programs.windows(), || programs.linux());
+    let trials: [(&str, &dyn Fn() -> Result<()>); 7] = [
+        ("study_under_wine", &|| study(programs, scratch)),
+        ("windows_host_on_linux_target", &|| talk(linux(), windows())),
+        ("linux_host_on_windows_target", &|| talk(windows(), linux())),
+        ("a_running_windows_target_is_managed", &|| managed::run(&windows, scratch)),
+        ("a_server_is_a_service", &|| service::run(&windows, &linux, cache, scratch)),
+        ("a_package_is_signed_and_complete", &|| packaged::run(cache, &programs.windows, scratch)),
+        ("linux_target_through_windows_gateway", &|| gateway::run(windows(), scratch)),
+    ];
     let (mut passed, mut failed) = (0, 0);
-    let mut trial = |name: &str, run: &dyn Fn() -> Result<()>| {
+    for (name, run) in trials {
+        if !words.is_empty() && !words.iter().any(|word| name.contains(word)) {
+            continue;
+        }
         let start = Instant::now();
         let (counter, word) = match run() {
             Ok(()) => (&mut passed, "ok".to_owned()),
@@ -60,26 +88,11 @@ pub fn run(cache: &Cache) -> Result<()> {
         };
         *counter += 1;
         println!("{}", times::line(name, &word, start.elapsed()));
-    };
-    trial("study_under_wine", &|| study(&programs, scratch.path()));
-    trial("windows_host_on_linux_target", &|| talk(programs.linux(), programs.windows()));
-    trial("linux_host_on_windows_target", &|| talk(programs.windows(), programs.linux()));
-    trial("a_running_windows_target_is_managed", &|| {
-        managed::run(&|| programs.windows(), scratch.path())
-    });
-    trial("a_server_is_a_service", &|| {
-        service::run(&|| programs.windows(), &|| programs.linux(), cache, scratch.path())
-    });
-    trial("a_package_is_signed_and_complete", &|| {
-        packaged::run(cache, &programs.windows, scratch.path())
-    });
-    trial("linux_target_through_windows_gateway", &|| {
-        gateway::run(programs.windows(), scratch.path())
-    });
+    }
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     println!("test result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
-    ensure!(tests.success(), "the crates' own tests failed under Wine");
     ensure!(failed == 0, "{failed} of {} trials failed", passed + failed);
+    ensure!(passed > 0, "no trial has {} in its name", words.join(" or "));
     Ok(())
 }
 

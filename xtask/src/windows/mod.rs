@@ -37,6 +37,12 @@ pub enum Task {
     Clippy(CargoArgs),
     /// With arguments `cargo test` under Wine; without, all that weft promises for Windows
     Test(CargoArgs),
+    /// Of all that weft promises for Windows, what has one of these words in its name
+    Trials {
+        /// Words, as in `service` or `package`
+        #[arg(required = true)]
+        words: Vec<String>,
+    },
     /// Build what `test` runs without arguments
     BuildTests,
     /// Run a Windows program under Wine
@@ -74,6 +80,10 @@ pub fn run(task: &Task) -> Result<ExitCode> {
         Task::Test(cargo) if cargo.args.is_empty() => {
             prepare(&cache)?;
             interop::run(&cache).map(|()| ExitCode::SUCCESS)
+        }
+        Task::Trials { words } => {
+            prepare(&cache)?;
+            interop::run_trials(&cache, words).map(|()| ExitCode::SUCCESS)
         }
         Task::Test(cargo) => run_cargo(&cache, "test", &cargo.args),
         Task::Run { exe, args } => {
