@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{cache::Cache, verified, wine};
+use super::{cache::Cache, server::Server, verified, wine};
 
 /// What is served, and its size.
 const NQN: &str = "nqn.2026-01.com.example:service";
@@ -52,6 +52,9 @@ pub(super) fn run(
     fs::create_dir_all(&directory)?;
     let url = format!("nvme+tcp://127.0.0.1:{port}/{NQN}");
     let service = Service { name: format!("weft-trial-{}", std::process::id()), weft };
+    // Wine ends its services soon after the last program that is none, and none of the commands
+    // below stays.
+    let awake = Server::serve(weft(), "ram:1MiB", &["nvme+tcp://127.0.0.1:0"])?;
     service.installs(&directory, port)?;
     service.is_told_from_others()?;
 
@@ -77,7 +80,7 @@ pub(super) fn run(
     service.does("remove")?;
     service.fails(&["status"], NOT_FOUND, "there is no service")?;
     ensure!(!answers(port), "the port is open after the service was removed");
-    Ok(())
+    awake.stop()
 }
 
 impl Service<'_> {
