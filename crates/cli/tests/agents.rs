@@ -226,7 +226,8 @@ fn a_machine_that_dies_in_a_run_is_missed_in_words() {
     let mut four = Four::start(dir);
     let before = processor_time(&four.agents[2]);
     let child = four.study(dir, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    until("the run of the third agent", || processor_time(&four.agents[2]) > before + 20);
+    // On a busy machine it gets little of a processor before the last run ends.
+    until("the run of the third agent", || processor_time(&four.agents[2]) > before + 6);
     four.agents[2].kill();
     let output = child.wait_with_output().unwrap();
     let [out, err] =
