@@ -1,7 +1,7 @@
 //! A disk by vhost-user, driven by libblkio's driver: verified requests over queues of both kinds.
 #![cfg(target_os = "linux")]
 
-use crate::support::{Scratch, Server};
+use crate::support::{Scratch, Server, weft};
 use memmap2::MmapMut;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
@@ -193,4 +193,43 @@ fn libblkios_driver_reads_what_it_has_written() {
             assert!(buffer == expected, "{unit}");
         }
     }
+}
+
+#[test]
+fn after_a_kill_the_target_stops_what_it_may_still_execute() {
+    let dir = Scratch::new("vhost-user-killed");
+    let target = Server::start(dir.path(), &["ram:8MiB"]);
+    let path = dir.path().join("disk.sock").display().to_string();
+    let (source, listen) = (format!("{}/1", target.url()), format!("vhost-user:{path}"));
+    let log = dir.path().join("log");
+    let start = || {
+        // What it says of a host of NVMe/TCP tells that it serves.
+        let args = ["serve", &source, "--listen", "nvme+tcp://127.0.0.1:0", "--listen", &listen];
+        let mut command = weft(dir.path(), &args);
+        command.env("WEFT_LOG", "info").stderr(File::create(&log).unwrap());
+        Server::spawn(command)
+    };
+    let killed = start();
+    assert!(!std::fs::read_to_string(&log).unwrap().contains("waiting for writes"));
+    let mut guest = Guest::connect(&path, false, 1);
+    fill(&mut guest.memory[..UNIT], 5);
+    guest.queues[0].write(0, &guest.memory[..UNIT], 0).unwrap();
+    guest.one();
+    drop((guest, killed));
+    let server = start();
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(text.contains("waiting for writes"), "{text}");
+    assert!(text.contains("they were stopped"), "{text}");
+    let mut guest = Guest::connect(&path, false, 1);
+    guest.queues[0].flush(0).unwrap();
+    guest.one();
+    guest.queues[0].read(0, &mut guest.memory[..UNIT], 0).unwrap();
+    guest.one();
+    let mut expected = vec![0; UNIT];
+    fill(&mut expected, 5);
+    assert!(guest.memory[..UNIT] == expected);
+    drop(guest);
+    assert!(server.terminate().success());
+    let record = dir.path().join("disk.sock.disk");
+    assert!(!record.exists(), "what ended in order leaves nothing");
 }

@@ -8,11 +8,12 @@
 //! loop, with reproducible names and identities.
 
 use crate::identity::Identities;
+use crate::late::{LateWriterList, LateWriters};
 use crate::limits::{CONTROL_POOL_BYTES, FINISH_S};
 use crate::loops::ask;
 use crate::names::Names;
 use crate::source::iscsi::isids::Isids;
-use crate::source::unsettled::Registry;
+use crate::unsettled::Registry;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,7 +40,7 @@ struct SharedControl {
     over: Condvar,
     names: Names,
     identities: Identities,
-    unsettled: Registry,
+    late_writers: LateWriters,
     isids: Isids,
 }
 
@@ -91,7 +92,7 @@ impl Control {
             over: Condvar::new(),
             names,
             identities,
-            unsettled: Registry::default(),
+            late_writers: LateWriters::default(),
             isids: Isids::default(),
         }))))
     }
@@ -171,7 +172,17 @@ impl Control {
 
     /// What is over and not settled.
     pub(crate) fn unsettled(&self) -> &Registry {
-        &self.shared().unsettled
+        &self.shared().late_writers.unsettled
+    }
+
+    /// Those at the peers that may write.
+    pub(crate) fn late_list(&self) -> &LateWriterList {
+        &self.shared().late_writers.list
+    }
+
+    /// Who may execute writes of its sources after the end of this process.
+    pub fn late_writers(&self) -> LateWriters {
+        self.shared().late_writers.clone()
     }
 
     /// A task for which [`Control::finish`] waits, until it is dropped.

@@ -12,6 +12,7 @@
 //! * [`reservations`]: the reservations of the namespaces, for hosts of all protocols.
 //! * [`statistics`]: what exports have done, by namespace, host and connection.
 //! * [`report`]: the state of a serving process, as `weft status` tells it.
+//! * [`late`]: what the next process has to know of writes of this one.
 //! * [`loops`]: event loops on threads; [`identity`]: permanent names; [`mod@url`]: URLs.
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ pub mod export;
 pub mod identity;
 pub mod inventory;
 mod iscsi_remarks;
+pub mod late;
 pub mod limits;
 mod lock;
 pub mod loops;
@@ -41,6 +43,7 @@ pub mod source;
 pub mod statistics;
 mod status;
 mod tls;
+mod unsettled;
 pub mod url;
 
 pub use control::Control;

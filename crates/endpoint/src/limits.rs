@@ -285,6 +285,10 @@ pub const UBLK_TURNS: usize = 4;
 /// one before has ended. Then it gives up.
 pub const UBLK_OPEN_S: u64 = 10;
 
+/// Seconds for the flush by which a process makes durable what one before it has written to such a
+/// disk, or to one of a virtual machine. Then that counts as lost.
+pub const INHERITED_FLUSH_S: u64 = 10;
+
 /// Seconds that the end of a disk waits for its queues. Then the disk goes with the process.
 pub const UBLK_CLOSE_S: u64 = 5;
 

@@ -45,8 +45,12 @@ fn start(listen: &str) -> (Arc<LiveInventory>, Served<Exports>) {
     let inventory = LiveInventory::new(builder.build().unwrap());
     let name = Some(Name::new("iqn.2026-01.example.weft:named").unwrap());
     let iscsi = Settings { name, ..Settings::default() };
-    let config =
-        ExportConfig { inventory: Arc::clone(&inventory), iscsi, tls: TlsFiles::default() };
+    let config = ExportConfig {
+        inventory: Arc::clone(&inventory),
+        iscsi,
+        tls: TlsFiles::default(),
+        late_writers: Default::default(),
+    };
     let start = |loops: &[RemoteLoop]| export::start(&config, &[listen.to_owned()], loops).unwrap();
     let served = Served::start(&served::loops(1), start);
     (inventory, served)

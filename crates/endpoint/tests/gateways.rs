@@ -56,8 +56,12 @@ impl Gateway {
         builder.add_namespace(&nqn(), Nsid(1), NamespaceConfig::new(device)).unwrap();
         let inventory = LiveInventory::new(builder.build().unwrap());
         let iscsi = Settings { name: Some(Name::new(IQN).unwrap()), ..Settings::default() };
-        let config =
-            ExportConfig { inventory: Arc::clone(&inventory), iscsi, tls: TlsFiles::default() };
+        let config = ExportConfig {
+            inventory: Arc::clone(&inventory),
+            iscsi,
+            tls: TlsFiles::default(),
+            late_writers: Default::default(),
+        };
         let listen = ["nvme+tcp", "iscsi", "iscsi", "nvme+tcp"]
             .map(|scheme| format!("{scheme}://127.0.0.1:0"));
         let served = Served::start(&served::loops(1), |loops| {

@@ -58,8 +58,12 @@ impl Changing {
         builder.add_namespace(&nqn(), Nsid(1), first).unwrap();
         let inventory = LiveInventory::new(builder.build().unwrap());
         let iscsi = Settings { name: Some(Name::new(IQN).unwrap()), ..Settings::default() };
-        let config =
-            ExportConfig { inventory: Arc::clone(&inventory), iscsi, tls: TlsFiles::default() };
+        let config = ExportConfig {
+            inventory: Arc::clone(&inventory),
+            iscsi,
+            tls: TlsFiles::default(),
+            late_writers: Default::default(),
+        };
         let start =
             |loops: &[RemoteLoop]| export::start(&config, &[listen.to_owned()], loops).unwrap();
         Self { inventory, served: Served::start(&served::loops(2), start) }

@@ -27,6 +27,7 @@ fn serve(sources: &[&str], settings: Settings) -> Served<Exports> {
         inventory: LiveInventory::of_devices(subsystem, served::devices(sources)).unwrap(),
         iscsi: Settings { name: Some(Name::new(IQN).unwrap()), ..settings },
         tls: TlsFiles::default(),
+        late_writers: Default::default(),
     };
     Served::start(&served::loops(2), |loops| {
         export::start(&config, &["iscsi://127.0.0.1:0".to_owned()], loops).unwrap()

@@ -31,7 +31,12 @@ fn serve() -> Served<Exports> {
         name: Some(Name::new("iqn.2026-01.example.weft:listeners").unwrap()),
         ..Settings::default()
     };
-    let config = ExportConfig { inventory, iscsi, tls: TlsFiles::default() };
+    let config = ExportConfig {
+        inventory,
+        iscsi,
+        tls: TlsFiles::default(),
+        late_writers: Default::default(),
+    };
     let start = |loops: &[RemoteLoop]| export::start(&config, &[FIRST.to_owned()], loops).unwrap();
     Served::start(&served::loops(2), start)
 }

@@ -18,8 +18,12 @@ fn serve(source: &str) -> Served<Exports> {
     let device = served::devices(&[source]).remove(0);
     builder.add_namespace(&nqn, Nsid(1), NamespaceConfig::named(device, "1")).unwrap();
     let inventory = LiveInventory::new(builder.build().unwrap());
-    let config =
-        ExportConfig { inventory, iscsi: iscsi::Settings::default(), tls: TlsFiles::default() };
+    let config = ExportConfig {
+        inventory,
+        iscsi: iscsi::Settings::default(),
+        tls: TlsFiles::default(),
+        late_writers: Default::default(),
+    };
     Served::start(&served::loops(2), |loops| {
         export::start(&config, &["nbd://127.0.0.1:0".to_owned()], loops).unwrap()
     })

@@ -8,6 +8,7 @@ use super::hosts::ConnectedHost;
 use super::iscsi;
 use crate::disk::Disk;
 use crate::inventory::LiveInventory;
+use crate::late::LateWriters;
 use crate::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
 use crate::tls::TlsFiles;
 use std::sync::Arc;
@@ -24,6 +25,9 @@ pub struct ExportConfig {
     pub iscsi: iscsi::Settings,
     /// Certificates, for listen addresses with TLS.
     pub tls: TlsFiles,
+    /// Of the control by which the sources were opened ([`crate::Control::late_writers`]), for
+    /// disks that another process takes over.
+    pub late_writers: LateWriters,
 }
 
 /// A running export. To stop it, call [`Export::drain`], wait, call [`Export::close`] and wait

@@ -17,7 +17,6 @@ mod options;
 pub(crate) mod queue;
 pub(crate) mod rbd;
 pub(crate) mod settle;
-pub(crate) mod unsettled;
 
 pub use authentication::HostSecrets;
 pub use options::ConnectOptions;

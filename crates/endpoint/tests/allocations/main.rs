@@ -58,6 +58,7 @@ fn serve(listen: &[&str], device: Arc<dyn BlockDevice>, on: &[RemoteLoop]) -> Ex
         .unwrap(),
         iscsi: Settings { name: Some(name), ..Settings::default() },
         tls: TlsFiles::default(),
+        late_writers: Default::default(),
     };
     export::start(&config, &listen.iter().map(|&listen| listen.to_owned()).collect::<Vec<_>>(), on)
         .unwrap()

@@ -59,8 +59,12 @@ impl Concatenating {
         .unwrap();
         inventory.authentications().set(&subsystem(), Some(demanded()));
         let tls = TlsFiles { concat: true, ..TlsFiles::default() };
-        let config =
-            ExportConfig { inventory: Arc::clone(&inventory), iscsi: Settings::default(), tls };
+        let config = ExportConfig {
+            inventory: Arc::clone(&inventory),
+            iscsi: Settings::default(),
+            tls,
+            late_writers: Default::default(),
+        };
         let start = |loops: &[RemoteLoop]| {
             export::start(&config, &["nvme+tcp://127.0.0.1:0".to_owned()], loops).unwrap()
         };

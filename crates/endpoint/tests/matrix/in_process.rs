@@ -179,6 +179,7 @@ fn it_ends_with_the_exports_that_it_was_added_to() {
         inventory: Arc::clone(&inventory),
         iscsi: Default::default(),
         tls: Default::default(),
+        late_writers: Default::default(),
     };
     let listen = ["nbd://127.0.0.1:0".to_owned()];
     let start = |loops: &[weft_io::RemoteLoop]| export::start(&config, &listen, loops).unwrap();

@@ -54,6 +54,7 @@ impl Served {
             inventory: LiveInventory::of_devices(subsystem, devices).unwrap(),
             iscsi: Default::default(),
             tls: TlsFiles::default(),
+            late_writers: Default::default(),
         };
         let listen = protocol.listen.replace("{}", &path.to_string_lossy());
         let start = |loops: &[RemoteLoop]| {

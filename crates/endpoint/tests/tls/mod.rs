@@ -56,7 +56,12 @@ fn is_skipped() -> bool {
 fn serve(tls: TlsFiles) -> Served<Exports> {
     let ram = weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap();
     let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![ram]).unwrap();
-    let config = ExportConfig { inventory, iscsi: Settings::default(), tls };
+    let config = ExportConfig {
+        inventory,
+        iscsi: Settings::default(),
+        tls,
+        late_writers: Default::default(),
+    };
     let start = |loops: &[RemoteLoop]| {
         export::start(&config, &["nvme+tcp://127.0.0.1:0".to_owned()], loops).unwrap()
     };

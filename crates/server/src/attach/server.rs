@@ -147,6 +147,7 @@ impl DiskServer {
             .map_err(Error::from)?,
             iscsi,
             tls: TlsFiles::default(),
+            late_writers: options.control.late_writers(),
         };
         let exports = plan.serve(&runtime, &config, &loops)?;
         entry.served = exports.urls().first().cloned().unwrap_or_default();

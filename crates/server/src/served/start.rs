@@ -45,6 +45,7 @@ impl Served {
             inventory: Arc::clone(&inventory),
             iscsi: desired.iscsi.clone(),
             tls: desired.tls.clone(),
+            late_writers: opener.options.control.late_writers(),
         };
         let exports = Arc::new(export::start(&config, &desired.listen, loops)?);
         Ok(Arc::new(Self {

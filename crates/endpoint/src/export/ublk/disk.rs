@@ -1,7 +1,7 @@
 //! One disk of the kernel: what is done to it while it is there, and its end. That waits for the
 //! kernel, so it is done on a thread of its own, one thing after the other.
 
-use super::record::{self, Record};
+use crate::export::local::kept::Kept;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,11 +20,7 @@ pub(super) struct Disk {
     control: Arc<Control>,
     info: Info,
     block_bytes: u32,
-    /// What the process before has written may be lost: the first flush of each queue fails, and
-    /// when all have, this is kept.
-    lost: Option<Record>,
-    /// Queues whose flush has not failed yet.
-    owed: AtomicUsize,
+    kept: Kept,
     leaving: Arc<AtomicBool>,
     /// Queues that are served.
     running: AtomicUsize,
@@ -51,8 +47,6 @@ pub(super) enum Job {
     },
     /// Its data is gone for good.
     Remove,
-    /// All its queues have told of what was lost.
-    Told,
     /// It is not to be served any more. How that ended is told.
     End(Box<dyn FnOnce(Result<(), Error>) + Send>),
 }
@@ -63,15 +57,14 @@ impl Disk {
         control: &Arc<Control>,
         info: Info,
         (block_bytes, sectors): (u32, u64),
-        lost: Option<Record>,
+        kept: Kept,
     ) -> Arc<Self> {
         Arc::new(Self {
             url: url.to_owned(),
             control: Arc::clone(control),
             info,
             block_bytes,
-            lost,
-            owed: AtomicUsize::new(info.queues.into()),
+            kept,
             leaving: Arc::default(),
             running: AtomicUsize::new(0),
             state: Mutex::new(DiskState { sectors, ..DiskState::default() }),
@@ -91,16 +84,9 @@ impl Disk {
         self.block_bytes
     }
 
-    /// Whether the first flush of each queue fails.
-    pub fn fails_flush(&self) -> bool {
-        self.lost.is_some()
-    }
-
-    /// That of a queue has failed.
-    pub fn flush_failed(self: &Arc<Self>) {
-        if self.owed.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.work_on(Job::Told);
-        }
+    /// Whether this flush of a queue fails, because of what a process before this one may have lost.
+    pub fn fails_flush(&self, queue: u16) -> bool {
+        self.kept.fails_flush(queue, 0..self.info.queues)
     }
 
     /// Set when it is left to another process.
@@ -159,7 +145,6 @@ impl Disk {
                 }
             }
             Job::Remove => {}
-            Job::Told => self.lost.iter().for_each(|record| record.keep(self.info.device)),
             Job::End(tell) => tell(self.end()),
         }
         true
@@ -242,7 +227,7 @@ impl Disk {
             std::thread::sleep(Duration::from_millis(DRAIN_STEP_MS));
         }
         stopped.map_err(failed)?;
-        record::forget(self.info.device);
+        self.kept.forget();
         if self.running.load(Ordering::Acquire) > 0 {
             // It goes when this process has ended.
             return Ok(());

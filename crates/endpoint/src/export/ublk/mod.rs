@@ -4,13 +4,13 @@
 //! * `start`: how one begins, and how one is taken over whose process has ended.
 //! * `disk`: what is done to it while it is there, and its end.
 //! * `server`: the driver of one of its queues.
-//! * `record`: what is kept for the process that takes it over.
+//! * `place`: where is kept what the process has to know that takes it over.
 //!
 //! To the inventory, this system is a host like any other, under the name that it has as a host of
 //! NVMe.
 
 mod disk;
-mod record;
+mod place;
 mod server;
 mod start;
 mod url;
@@ -18,6 +18,7 @@ mod url;
 use super::hosts::{ConnectedHost, HostProtocol};
 use super::local::hosts::LocalHosts;
 use super::running::{Export, ExportConfig, ListeningExport};
+use crate::late::LateWriters;
 use crate::lock::lock;
 use crate::tls::TlsFiles;
 use disk::{Disk, Job};
@@ -32,6 +33,7 @@ use weft_io::RemoteLoop;
 struct Ublk {
     hosts: Arc<LocalHosts>,
     loops: Vec<RemoteLoop>,
+    late_writers: LateWriters,
     disks: Mutex<Vec<Arc<Disk>>>,
     ends: Arc<Ends>,
 }
@@ -60,7 +62,8 @@ pub(super) fn start(
 ) -> Result<Box<dyn ListeningExport>, Error> {
     let hosts = LocalHosts::start(HostProtocol::Ublk, &config.inventory);
     let (disks, ends) = (Mutex::default(), Arc::default());
-    Ok(Box::new(Ublk { hosts, loops: loops.to_vec(), disks, ends }))
+    let late_writers = config.late_writers.clone();
+    Ok(Box::new(Ublk { hosts, loops: loops.to_vec(), late_writers, disks, ends }))
 }
 
 impl Ublk {
@@ -120,7 +123,8 @@ impl Export for Ublk {
 impl ListeningExport for Ublk {
     fn listen(&self, url: &str) -> Result<(), Error> {
         let control = start::control()?;
-        let start = Start { control: &control, hosts: &self.hosts, loops: &self.loops };
+        let (hosts, loops, late_writers) = (&self.hosts, &self.loops, &self.late_writers);
+        let start = Start { control: &control, hosts, loops, late_writers };
         let disk = start.disk(url)?;
         lock(&self.disks).push(disk);
         Ok(())

@@ -38,8 +38,8 @@ pub(super) struct Server {
     taken: Vec<Taken>,
     /// Numbers by which no request comes any more.
     over: usize,
-    /// The next flush fails: what was written before may be lost.
-    fails_flush: bool,
+    /// Of the queue.
+    number: u16,
     /// The disk is left to another process: nothing more is begun, and no failure is said.
     is_leaving: Arc<AtomicBool>,
 }
@@ -70,7 +70,7 @@ impl Server {
                 done: Vec::with_capacity(depth),
                 taken: Vec::with_capacity(depth),
                 over: 0,
-                fails_flush: disk.fails_flush(),
+                number,
                 is_leaving: disk.leaving(),
             })
         })
@@ -91,8 +91,7 @@ impl Server {
         let kind = match request.kind {
             RequestKind::Read => OpKind::Read,
             RequestKind::Write { fua } => OpKind::Write { fua },
-            RequestKind::Flush if core::mem::take(&mut self.fails_flush) => {
-                self.disk.flush_failed();
+            RequestKind::Flush if self.disk.fails_flush(self.number) => {
                 return self.answer(tag, -EIO);
             }
             RequestKind::Flush => OpKind::Flush,

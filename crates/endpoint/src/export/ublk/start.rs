@@ -1,19 +1,21 @@
 //! How a disk begins: a new one of the kernel, or one whose process has ended.
 
 use super::disk::Disk;
-use super::record::Record;
+use super::place;
 use super::server::Server;
 use super::url::UblkUrl;
 use crate::export::local::hosts::{LocalHosts, Opened, View};
+use crate::export::local::kept::KeptDisk;
+use crate::export::local::record::label;
 use crate::identity::HostIdentity;
+use crate::late::LateWriters;
 use crate::limits::{POOL_PARTS, TRANSFER_BYTES_MAX, UBLK_OPEN_S, UBLK_QUEUES_MAX};
 use crate::loops::ask;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uuid::Uuid;
-use weft_block::{BlockDevice, Error, ErrorKind};
+use weft_block::{Error, ErrorKind};
 use weft_io::RemoteLoop;
 use weft_io::ublk::{Attributes, Control, DEPTH, Device, Info, Parameters, State, flag};
 
@@ -31,6 +33,7 @@ pub(super) struct Start<'a> {
     pub control: &'a Arc<Control>,
     pub hosts: &'a Arc<LocalHosts>,
     pub loops: &'a [RemoteLoop],
+    pub late_writers: &'a LateWriters,
 }
 
 /// The driver's control device.
@@ -143,7 +146,8 @@ impl Start<'_> {
         })?;
         let parameters = parameters(view, made.request_bytes);
         let size = (parameters.block_bytes, parameters.sectors);
-        let disk = Disk::new(url, self.control, made, size, None);
+        let kept = self.to_keep(&made, view).begin();
+        let disk = Disk::new(url, self.control, made, size, kept);
         let started = self
             .control
             .set_parameters(&made, &parameters)
@@ -154,7 +158,6 @@ impl Start<'_> {
             let _ = disk.remove_after(|| ());
             return Err(e);
         }
-        Record::of(label, &*view.namespace.device).keep(made.device);
         Ok(disk)
     }
 
@@ -174,18 +177,24 @@ impl Start<'_> {
             );
             return Err(Error::new(ErrorKind::InUse, text));
         }
-        let lost = inherited(info, &view.namespace.device);
-        let kept = lost.is_none();
-        let disk = Disk::new(url, self.control, *info, (block_bytes, sectors), lost);
+        let kept = self.to_keep(info, view).take_over();
+        let disk = Disk::new(url, self.control, *info, (block_bytes, sectors), kept);
         self.patiently(|| self.control.begin_recovery(info)).map_err(fails)?;
         self.serve(&disk, opened)
             .and_then(|()| self.control.end_recovery(info).map_err(fails))
             .inspect_err(|_| disk.abandon())?;
-        if kept {
-            Record::of(info.label, &*view.namespace.device).keep(info.device);
-        }
         disk.work_on(super::disk::Job::Resize { blocks: view.geometry.blocks });
         Ok(disk)
+    }
+
+    fn to_keep<'a>(&'a self, info: &Info, view: &'a View) -> KeptDisk<'a> {
+        KeptDisk {
+            name: format!("/dev/ublkb{}", info.device),
+            place: place::of_disk(info.device),
+            label: info.label,
+            device: &view.namespace.device,
+            late_writers: self.late_writers,
+        }
     }
 
     /// Serves all queues of a disk, over the loops in turn.
@@ -229,48 +238,6 @@ impl Start<'_> {
         let most = most.min(u32::try_from(pool).unwrap_or(u32::MAX));
         Ok(1 << most.max(4096).ilog2())
     }
-}
-
-/// Waits until nothing of the process before is written any more, and makes durable what it has
-/// written: a later start of the source could lose that, and this process could not write it again.
-/// If it may be lost already: what is to be kept of the disk when all its queues have told so.
-fn inherited(info: &Info, device: &Arc<dyn BlockDevice>) -> Option<Record> {
-    let record = Record::read(info.device, info.label);
-    let late = record.as_ref().map(Record::late_writes).or(device.late_writes_bound());
-    let late = late.unwrap_or_default();
-    if !late.is_zero() {
-        tracing::info!("waiting {late:?} for writes of the process that had ublk{}", info.device);
-        std::thread::sleep(late);
-    }
-    if !device.features().volatile_cache {
-        return None;
-    }
-    let flushed = crate::disk::Disk::on(Arc::clone(device))
-        .and_then(|disk| disk.flush_within(Duration::from_secs(UBLK_OPEN_S)));
-    if flushed.is_ok() && record.is_some_and(|record| record.has_kept(&**device)) {
-        return None;
-    }
-    tracing::warn!(
-        "/dev/ublkb{}: its source may have lost what was written and not flushed; the next flush of each queue fails",
-        info.device
-    );
-    Some(Record::of(info.label, &**device))
-}
-
-/// What tells the data of a disk from that of others in the kernel's notes. A device that says no
-/// UUID of its data has that of its namespace, which another device of a later process may have,
-/// too.
-fn label(view: &View) -> u64 {
-    let namespace = &view.namespace;
-    let mut words = match namespace.device.identity().uuid {
-        Some(_) => String::new(),
-        None => namespace.given().url().to_owned(),
-    };
-    // The blocks of a RAM disk end with the process.
-    if namespace.given().url().split([':', ',']).any(|word| word == "ram") {
-        words.push_str(&Uuid::new_v4().to_string());
-    }
-    Uuid::new_v5(&namespace.uuid, words.as_bytes()).as_u64_pair().0 | 1
 }
 
 fn is_passing(e: &io::Error) -> bool {

@@ -1,10 +1,12 @@
 //! The device as the guest is to see it: features, configuration, queues, and what is in flight.
 
 use super::guest::Guest;
+use super::kept::KeptOfSocket;
 use super::vring::{Shared, Vring};
 use crate::export::local::hosts::View;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use weft_io::guest::mapping::Mapping;
 use weft_io::guest::memory::GuestMemory;
 use weft_io::guest::messages::SideChannel;
@@ -40,10 +42,12 @@ pub(super) struct Device {
     pub is_news: bool,
     /// Made for the front end, which gives it back.
     pub record_file: Option<OwnedFd>,
+    /// Of the socket.
+    pub kept: Option<Arc<KeptOfSocket>>,
 }
 
 impl Device {
-    pub fn new(guest: Rc<Guest>, view: View) -> Self {
+    pub fn new(guest: Rc<Guest>, view: View, kept: Option<Arc<KeptOfSocket>>) -> Self {
         let (features, writes) = (view.features, view.features.write);
         let offered = FeatureBits::VERSION_1
             .with(FeatureBits::INDIRECT_DESC)
@@ -72,6 +76,7 @@ impl Device {
             channel: None,
             is_news: false,
             record_file: None,
+            kept,
             view,
         }
     }
@@ -101,6 +106,13 @@ impl Device {
     pub fn writes_through(&self) -> bool {
         self.view.features.volatile_cache
             && !(self.writeback && self.features.has(FeatureBits::BLK_FLUSH))
+    }
+
+    /// Whether this flush of a queue fails, because of what a process before this one may have lost.
+    pub fn fails_flush(&self, queue: u16) -> bool {
+        let running = (0..).zip(&self.vrings).filter(|(_, vring)| vring.is_running());
+        let running = running.map(|(index, _)| index);
+        self.kept.as_ref().is_some_and(|kept| kept.fails_flush(queue, running))
     }
 
     /// A queue, and the memory for it.

@@ -6,6 +6,7 @@ use super::dispatch::{Answer, Failure};
 use super::gate::{Gate, Pass};
 use super::guest::{Guest, Requests};
 use super::incoming::{Incoming, Message, Nothing};
+use super::kept::KeptOfSocket;
 use super::vring::Vring;
 use crate::export::local::exchange::Exchange;
 use crate::export::local::hosts::{LocalHosts, Opened};
@@ -77,7 +78,7 @@ impl FrontEnd {
         on: &Handle,
         socket: MessageSocket,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),
-        (gate, name): (Gate, Arc<str>),
+        (gate, kept, name): (Gate, Option<Arc<KeptOfSocket>>, Arc<str>),
     ) -> Result<DriverId, Error> {
         on.try_spawn(|id| {
             let view = opened.view(&hosts.inventory.now()).ok_or_else(|| {
@@ -108,7 +109,7 @@ impl FrontEnd {
                 incoming: Incoming::new(),
                 outgoing: (Vec::new(), None),
                 stopping: None,
-                device: Device::new(guest, view),
+                device: Device::new(guest, view, kept),
                 queue,
                 hosts: Arc::clone(hosts),
                 opened: Arc::clone(opened),
@@ -342,5 +343,9 @@ impl Drop for FrontEnd {
     /// The loop ends, or it has ended.
     fn drop(&mut self) {
         self.ops.drain(..).for_each(Op::give_up);
+        if self.queue.in_flight() > 0 {
+            // The next process has to wait for what a device still has.
+            core::mem::forget(self.device.kept.clone());
+        }
     }
 }

@@ -5,6 +5,7 @@
 //!   in pieces), `dispatch` (what each message does) and `gate` (one at a time).
 //! * `device`: the device as the guest sees it, on `vring` (a queue) and `work` (requests).
 //! * `guest`: the guest's memory, and the requests in it.
+//! * `kept`: what the next process has to know if this one is killed.
 //!
 //! Data is copied once, between the guest's memory and memory that goes to the device. A connection
 //! lives on one loop with all its queues. To the inventory, this system is a host like any other,
@@ -16,6 +17,7 @@ mod front_end;
 mod gate;
 mod guest;
 mod incoming;
+mod kept;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -27,10 +29,12 @@ use super::listen::{Homes, Listeners, Open};
 use super::local::hosts::{LocalHosts, Opened};
 use super::running::{Export, ExportConfig, ListeningExport};
 use crate::identity::HostIdentity;
+use crate::late::LateWriters;
 use crate::loops::ask;
 use crate::tls::TlsFiles;
 use front_end::FrontEnd;
 use gate::Gate;
+use kept::KeptOfSocket;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use url::VhostUserUrl;
@@ -42,6 +46,7 @@ use weft_io::{Handle, RemoteLoop};
 struct VhostUser {
     hosts: Arc<LocalHosts>,
     homes: Homes,
+    late_writers: LateWriters,
     /// With the URLs.
     listeners: Listeners<String>,
 }
@@ -62,7 +67,9 @@ pub(super) fn start(
     loops: &[RemoteLoop],
 ) -> Result<Box<dyn ListeningExport>, Error> {
     let hosts = LocalHosts::start(HostProtocol::VhostUser, &config.inventory);
-    Ok(Box::new(VhostUser { hosts, homes: Homes::new(loops)?, listeners: Listeners::default() }))
+    let (homes, listeners) = (Homes::new(loops)?, Listeners::default());
+    let late_writers = config.late_writers.clone();
+    Ok(Box::new(VhostUser { hosts, homes, late_writers, listeners }))
 }
 
 /// The namespace that a URL asks for.
@@ -81,13 +88,19 @@ fn accepted(
     homes: &Homes,
     hosts: &Arc<LocalHosts>,
     (url, host): (&VhostUserUrl, &HostIdentity),
-    gate: &Gate,
+    (gate, kept): (&Gate, &Option<Arc<KeptOfSocket>>),
 ) {
     let (hosts, gate, url, host) = (Arc::clone(hosts), gate.clone(), url.clone(), host.clone());
+    let kept = kept.clone();
     homes.next().post(move |on| {
         let name: Arc<str> = format!("vhost-user:{}", url.path.display()).into();
         let started = find(&hosts, &url, &host).and_then(|opened| {
-            FrontEnd::start(on, socket, (&hosts, &Arc::new(opened)), (gate, Arc::clone(&name)))
+            FrontEnd::start(
+                on,
+                socket,
+                (&hosts, &Arc::new(opened)),
+                (gate, kept, Arc::clone(&name)),
+            )
         });
         if let Err(e) = started {
             let now = on.now().since_epoch();
@@ -97,7 +110,12 @@ fn accepted(
 }
 
 impl VhostUser {
-    fn open(&self, on: &Handle, url: VhostUserUrl, host: HostIdentity) -> Result<Open, Error> {
+    fn open(
+        &self,
+        on: &Handle,
+        (url, host): (VhostUserUrl, HostIdentity),
+        kept: Option<Arc<KeptOfSocket>>,
+    ) -> Result<Open, Error> {
         let name = url.path.display().to_string();
         let cannot = |e: std::io::Error| {
             let hint = match e.kind() {
@@ -110,9 +128,10 @@ impl VhostUser {
             Error::io(format!("cannot listen at {name}: {e}{hint}"), e)
         };
         let listener = MessageListener::listen(&url.path, url.mode).map_err(cannot)?;
-        let (homes, hosts, gate) = (self.homes.clone(), Arc::clone(&self.hosts), Gate::default());
+        let (homes, hosts) = (self.homes.clone(), Arc::clone(&self.hosts));
+        let gate = Gate::default();
         Open::on(on, listener, &name.clone(), move |_, socket| {
-            accepted(socket, &homes, &hosts, (&url, &host), &gate);
+            accepted(socket, &homes, &hosts, (&url, &host), (&gate, &kept));
         })
     }
 }
@@ -144,13 +163,22 @@ impl ListeningExport for VhostUser {
     fn listen(&self, text: &str) -> Result<(), Error> {
         let (url, host) = (VhostUserUrl::parse(text)?, HostIdentity::of_this_host()?);
         // What cannot be served now is said now.
-        find(&self.hosts, &url, &host)?;
+        let opened = find(&self.hosts, &url, &host)?;
+        let view = opened.view(&self.hosts.inventory.now()).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "the namespace is not there any more")
+        })?;
+        // A front end stands still while it is connected and not answered, so what a process before
+        // this one has left is waited for before that.
+        let kept = KeptOfSocket::begin(&url.path, &view, &self.late_writers).map(Arc::new);
         let this = Self {
             hosts: Arc::clone(&self.hosts),
             homes: self.homes.clone(),
+            late_writers: self.late_writers.clone(),
             listeners: Listeners::default(),
         };
-        let open = ask(self.homes.first(), move |on| this.open(on, url, host))??;
+        let of_socket = kept.clone();
+        let open = ask(self.homes.first(), move |on| this.open(on, (url, host), of_socket))??;
+        kept.iter().for_each(|kept| kept.serve());
         self.listeners.add(text, text.to_owned(), open);
         Ok(())
     }

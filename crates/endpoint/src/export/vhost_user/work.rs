@@ -86,7 +86,7 @@ impl Device {
     /// Adds the operations of a request. Bytes that the driver gets, and how it ends if not well.
     fn plan(&self, slot: u16, ops: &mut VecDeque<Op>) -> (u64, Result<(), BlockStatus>) {
         let mut requests = self.guest.requests.borrow_mut();
-        let Some(Pending { chain, .. }) = requests.at(slot) else { return (0, Ok(())) };
+        let Some(Pending { chain, ring, .. }) = requests.at(slot) else { return (0, Ok(())) };
         let memory = self.guest.memory.borrow();
         let memory = OfGuest(&memory);
         match BlockRequest::parse(&memory, chain) {
@@ -99,6 +99,7 @@ impl Device {
                 let kind = OpKind::Write { fua: self.writes_through() };
                 (0, self.add_parts(slot, kind, sector, bytes, ops))
             }
+            Some(BlockRequest::Flush) if self.fails_flush(*ring) => (0, Err(BlockStatus::IoError)),
             Some(BlockRequest::Flush) => {
                 ops.push_back(Op::bare(OpKind::Flush, 0, 0, name(slot, 0)));
                 (0, Ok(()))

@@ -1,7 +1,7 @@
 //! The names of the sessions of one device, and the end of a session whose place another may take.
 
 use crate::control::Control;
-use crate::source::unsettled::{Pair, Unsettled};
+use crate::unsettled::{Pair, Unsettled};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use uuid::Uuid;

@@ -23,7 +23,7 @@ use weft_proto::nvme::types::{Cid, Nsid, Qid};
 use crate::source::ConnectOptions;
 use crate::source::queue::Gate;
 use crate::source::settle::nvme_bound;
-use crate::source::unsettled::Unsettled;
+use crate::unsettled::Unsettled;
 
 /// An I/O connection whose Connect has succeeded.
 pub(crate) struct IoConnection<L> {

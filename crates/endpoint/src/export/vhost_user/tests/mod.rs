@@ -43,6 +43,7 @@ impl Served {
             inventory: Arc::clone(&inventory),
             iscsi: iscsi::Settings::default(),
             tls: Default::default(),
+            late_writers: Default::default(),
         };
         let export = super::start(&config, loops.remotes()).unwrap();
         let path = std::env::temp_dir().join(format!("weft-{name}-{}.sock", std::process::id()));
@@ -201,4 +202,44 @@ fn what_cannot_be_served_is_said_at_once() {
     let error = served.export.listen("vhost-user:/no/such/place/a.sock").unwrap_err().to_string();
     assert!(error.contains("create its directory"), "{error}");
     served.stop();
+}
+
+#[test]
+fn what_a_killed_process_may_have_lost_each_queue_tells_once() {
+    let disk = std::env::temp_dir().join(format!("weft-lost-{}.img", std::process::id()));
+    std::fs::File::create(&disk).unwrap().set_len(1 << 20).unwrap();
+    let source = format!("file:{}", disk.display());
+    let served = Served::start("lost", &source);
+    let kept = PathBuf::from(format!("{}.disk", served.path.display()));
+    let text = std::fs::read_to_string(&kept).unwrap();
+    served.stop();
+    assert!(!kept.exists(), "what ended in order has left nothing");
+    let statuses = |served: &Served| {
+        let mut guest = Monitor::connect(&served.path, false, false);
+        guest.set_up(None);
+        [(); 3].map(|()| guest.run(FLUSH, 0, &[], 0).1)
+    };
+    // Killed, and the machine has started since: another start counter.
+    let mut other: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(other["epoch"].is_u64(), "{text}");
+    other["epoch"] = 1.into();
+    std::fs::write(&kept, other.to_string()).unwrap();
+    let served = Served::start("lost", &source);
+    let now = std::fs::read_to_string(&kept).unwrap();
+    let now: serde_json::Value = serde_json::from_str(&now).unwrap();
+    assert_eq!(now, other, "not told yet");
+    assert_eq!(statuses(&served), [1, 0, 0]);
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), text);
+    served.stop();
+    // Killed, and nothing else.
+    std::fs::write(&kept, &text).unwrap();
+    let served = Served::start("lost", &source);
+    assert_eq!(statuses(&served), [0, 0, 0]);
+    served.stop();
+    // Killed by an older process, or with another disk: nothing is known.
+    std::fs::write(&kept, "{}").unwrap();
+    let served = Served::start("lost", &source);
+    assert_eq!(statuses(&served), [1, 0, 0]);
+    served.stop();
+    std::fs::remove_file(disk).unwrap();
 }

@@ -6,7 +6,7 @@ use crate::source::iscsi::session_names::{SessionEnd, pair};
 use crate::source::iscsi::step::Running;
 use crate::source::queue::{Commands, Gate};
 use crate::source::settle::{Lost, iscsi_bound};
-use crate::source::unsettled::Unsettled;
+use crate::unsettled::Unsettled;
 use std::sync::Arc;
 use weft_block::{Change, Completion, Op, Presence};
 use weft_io::{DriverId, Handle, Time};

@@ -111,6 +111,8 @@ struct Admin<L: Link> {
     expected: bool,
     /// Its name among those that can reset others.
     registered: Option<u64>,
+    /// Its name among those that may execute writes after the end of this process.
+    late: Option<u64>,
     over: bool,
     _task: Task,
 }
@@ -153,6 +155,7 @@ impl<L: Link> Admin<L> {
                 reason: None,
                 expected: false,
                 registered: None,
+                late: None,
                 over: false,
                 _task,
             })
@@ -253,6 +256,7 @@ impl<L: Link> Admin<L> {
             HostAction::OpenQueue { qid, entries } => self.open_queue(on, qid, entries),
             HostAction::Ready => {
                 self.learn();
+                self.may_write(on);
                 self.offer_resets();
                 self.establish(Ok(Established::Ready));
             }
@@ -315,7 +319,9 @@ impl<L: Link> Admin<L> {
         }
         let text = error.to_string();
         let bound = if confirmed { Duration::ZERO } else { self.settle_bound() };
-        self.association.end(Ended { why: text.clone(), settled_at: on.now() + bound });
+        let settled_at = on.now() + bound;
+        self.association.end(Ended { why: text.clone(), settled_at });
+        self.writes_end(settled_at);
         self.withdraw_resets();
         if !confirmed && self.then.is_none() {
             self.register_unsettled(on);

@@ -4,11 +4,12 @@
 use super::super::association::{Association, ToAdmin};
 use super::super::transport::Link;
 use super::Admin;
-use crate::source::unsettled::{Pair, Unsettled};
+use crate::late::LateWriter;
+use crate::unsettled::{Pair, Unsettled};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use weft_block::AccessState;
-use weft_io::Handle;
+use weft_io::{Handle, Time};
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::host::HostConfig;
 use weft_proto::nvme::log_page::AnaState;
@@ -73,6 +74,21 @@ impl<L: Link> Admin<L> {
             };
             let registry = self.association.options.control.unsettled();
             self.registered = Some(registry.join(pair(&self.target.host), Box::new(ask)));
+        }
+    }
+
+    /// From now on the controller may execute writes of this process after the end of that.
+    pub(super) fn may_write(&mut self, on: &Handle) {
+        let (pair, control) = (pair(&self.target.host), &self.association.options.control);
+        let instance = self.control.controller().identify.instance();
+        let writer = LateWriter::new(pair, instance, self.association.settle_bound());
+        self.late = Some(control.late_list().began(writer, on.now()));
+    }
+
+    /// From `settled_at` on it cannot any more.
+    pub(super) fn writes_end(&mut self, settled_at: Time) {
+        if let Some(id) = self.late.take() {
+            self.association.options.control.late_list().ended(id, settled_at);
         }
     }
 

@@ -66,12 +66,17 @@ impl Registry {
     ) {
         let mut inner = self.lock();
         inner.forget_settled(now);
-        if inner.over.len() == UNSETTLED_MAX {
-            // It settles by time.
-            inner.over.remove(0);
-        }
-        inner.over.push(Over { pair, instance, what, asked: None, refused: Vec::new() });
-        inner.ask();
+        inner.add(Over { pair, instance, what, asked: None, refused: Vec::new() });
+    }
+
+    /// A process before this one has left an association.
+    pub(crate) fn inherited(
+        &self,
+        pair: Pair,
+        instance: Option<CrossControllerReset>,
+        what: Weak<dyn Unsettled>,
+    ) {
+        self.lock().add(Over { pair, instance, what, asked: None, refused: Vec::new() });
     }
 
     /// An association can have others with the same peer reset, by `ask`. Gives a name for
@@ -129,6 +134,15 @@ impl Registry {
 }
 
 impl RegistryState {
+    fn add(&mut self, over: Over) {
+        if self.over.len() == UNSETTLED_MAX {
+            // It settles by time.
+            self.over.remove(0);
+        }
+        self.over.push(over);
+        self.ask();
+    }
+
     /// Forgets what time has settled, and what nobody waits for.
     fn forget_settled(&mut self, now: Time) {
         let waits = |what: Arc<dyn Unsettled>| what.settled_at().is_none_or(|at| at > now);

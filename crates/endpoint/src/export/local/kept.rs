@@ -1,0 +1,135 @@
+//! The taking over of a disk whose process was killed, and the record that is kept for the next
+//! such process while this one serves.
+
+use super::record::{Record, epoch_of, forget};
+use crate::disk::Disk;
+use crate::late::{LateWriters, Watch};
+use crate::limits::INHERITED_FLUSH_S;
+use crate::lock::lock;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use weft_block::Device;
+
+/// Which disk.
+pub(crate) struct KeptDisk<'a> {
+    /// For messages.
+    pub name: String,
+    /// Where its record is.
+    pub place: PathBuf,
+    /// See [`super::record::label`].
+    pub label: u64,
+    pub device: &'a Device,
+    pub late_writers: &'a LateWriters,
+}
+
+/// The record of a disk that is served. It stays when this is dropped.
+pub(crate) struct Kept {
+    place: PathBuf,
+    state: Arc<Mutex<KeptState>>,
+    _watch: Watch,
+}
+
+struct KeptState {
+    record: Record,
+    lost: Option<Lost>,
+    /// Nothing is kept any more.
+    is_forgotten: bool,
+}
+
+/// What was written and not flushed may be lost, and not all queues have told so.
+struct Lost {
+    /// The start counter to be kept when they have.
+    epoch: Option<u64>,
+    /// Queues that have.
+    told: Vec<u16>,
+}
+
+impl KeptDisk<'_> {
+    /// Keeps the record of a disk that no process had before.
+    pub fn begin(self) -> Kept {
+        let record = Record::of(self.label, &**self.device);
+        self.keep(record, None)
+    }
+
+    /// Waits until nothing of the process before is written any more, and makes durable what it has
+    /// written: a later start of the source could lose that, and this process could not write it
+    /// again. Then keeps the record of this process.
+    pub fn take_over(self) -> Kept {
+        let before = Record::read(&self.place, self.label);
+        self.wait(before.as_ref());
+        let now = Record::of(self.label, &**self.device);
+        if !self.device.features().volatile_cache {
+            return self.keep(now, None);
+        }
+        let flushed = Disk::on(Arc::clone(self.device))
+            .and_then(|disk| disk.flush_within(Duration::from_secs(INHERITED_FLUSH_S)));
+        let has_kept = before.as_ref().is_some_and(|record| record.has_kept(&**self.device));
+        if flushed.is_ok() && has_kept {
+            return self.keep(now, None);
+        }
+        tracing::warn!(
+            "{}: its source may have lost what was written and not flushed; the next flush of each queue fails",
+            self.name
+        );
+        // If this process ends before all queues have told, the next one has to tell them.
+        let epoch = before.and_then(|record| record.epoch);
+        let lost = Lost { epoch: epoch_of(&**self.device), told: Vec::new() };
+        self.keep(Record { epoch, ..now }, Some(lost))
+    }
+
+    fn wait(&self, before: Option<&Record>) {
+        let bound = before.map(Record::bound).or(self.device.late_writes_bound());
+        let bound = bound.filter(|bound| !bound.is_zero());
+        let Some(bound) = bound else { return };
+        tracing::info!(
+            "{}: waiting for writes of the process before, {bound:?} at most",
+            self.name
+        );
+        let late_writers = before.map(|record| &record.late_writers[..]).unwrap_or_default();
+        match late_writers {
+            [] => std::thread::sleep(bound),
+            some if self.late_writers.stop(some).wait(bound) => {
+                tracing::info!("{}: they were stopped", self.name);
+            }
+            _ => {}
+        }
+    }
+
+    fn keep(self, record: Record, lost: Option<Lost>) -> Kept {
+        let state = Arc::new(Mutex::new(KeptState { record, lost, is_forgotten: false }));
+        let (of_watch, place) = (Arc::clone(&state), self.place.clone());
+        let watch = self.late_writers.watch(Box::new(move |all| {
+            let KeptState { record, is_forgotten, .. } = &mut *lock(&of_watch);
+            if !*is_forgotten {
+                record.late_writers = all.to_vec();
+                record.keep(&place);
+            }
+        }));
+        Kept { place: self.place, state, _watch: watch }
+    }
+}
+
+impl Kept {
+    /// Whether this flush of a queue has to fail: the first one of each of the queues that run.
+    pub fn fails_flush(&self, queue: u16, mut running: impl Iterator<Item = u16>) -> bool {
+        let state = &mut *lock(&self.state);
+        let Some(lost) = state.lost.as_mut() else { return false };
+        let is_first = !lost.told.contains(&queue);
+        if is_first {
+            lost.told.push(queue);
+        }
+        if running.all(|queue| lost.told.contains(&queue)) {
+            state.record.epoch = lost.epoch;
+            state.record.keep(&self.place);
+            state.lost = None;
+        }
+        is_first
+    }
+
+    /// The disk has ended in order: nothing is kept of it.
+    pub fn forget(&self) {
+        lock(&self.state).is_forgotten = true;
+        forget(&self.place);
+    }
+}

@@ -1,0 +1,118 @@
+//! What a disk's process keeps in a file for the one that takes the disk over after a kill. Before
+//! that one serves the disk, nothing of this one may be written any more, and what may be lost has
+//! to be told.
+
+use super::hosts::View;
+use crate::late::LateWriter;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, io};
+use uuid::Uuid;
+use weft_block::BlockDevice;
+
+/// The record of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// What tells its data from that of others: see [`label`].
+    pub label: u64,
+    /// The device's start counter.
+    pub epoch: Option<u64>,
+    /// Milliseconds for which writes of this process may be executed after it has ended.
+    pub late_writes_ms: u64,
+    /// Who may execute them.
+    #[serde(default)]
+    pub late_writers: Vec<LateWriter>,
+}
+
+impl Record {
+    /// That of a disk with this label, of this device.
+    pub fn of(label: u64, device: &dyn BlockDevice) -> Self {
+        let bound = device.late_writes_bound().unwrap_or_default();
+        let late_writes_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
+        Self { label, epoch: epoch_of(device), late_writes_ms, late_writers: Vec::new() }
+    }
+
+    /// Whether the device certainly has what that process wrote and did not flush.
+    pub fn has_kept(&self, device: &dyn BlockDevice) -> bool {
+        let is_same = self.epoch.is_some() && self.epoch == epoch_of(device);
+        is_same || !device.features().volatile_cache
+    }
+
+    /// How long writes of that process may be executed.
+    pub fn bound(&self) -> Duration {
+        let bounds = self.late_writers.iter().map(LateWriter::bound);
+        bounds.max().unwrap_or_default().max(Duration::from_millis(self.late_writes_ms))
+    }
+
+    /// Keeps it. Where that cannot be, nothing is kept: a process that takes the disk over takes all
+    /// for lost, and waits as long as it would have to be waited for.
+    pub fn keep(&self, place: &Path) {
+        if let Err(e) = self.write(place) {
+            forget(place);
+            let place = place.display();
+            tracing::warn!(
+                "cannot keep in {place} what a process that takes the disk over would have to know: {e}"
+            );
+        }
+    }
+
+    fn write(&self, place: &Path) -> io::Result<()> {
+        let mut fresh = place.as_os_str().to_owned();
+        fresh.push(".new");
+        fs::write(&fresh, serde_json::to_vec(self)?)?;
+        fs::rename(fresh, place)
+    }
+
+    /// That of a disk with this label; `None`: there is none that can be read.
+    pub fn read(place: &Path, label: u64) -> Option<Self> {
+        let record: Self = serde_json::from_slice(&fs::read(place).ok()?).ok()?;
+        Some(record).filter(|record| record.label == label)
+    }
+}
+
+/// Forgets that of a disk that is gone.
+pub(super) fn forget(place: &Path) {
+    // If it stays, its label tells that it is none of another disk.
+    let _ = fs::remove_file(place);
+}
+
+/// The start counter of a device: its own, or that at the end of its path if it has one path. What
+/// several say is no counter of one start.
+pub(super) fn epoch_of(device: &dyn BlockDevice) -> Option<u64> {
+    let of_path = || match &device.paths()[..] {
+        [path] => path.epoch,
+        _ => None,
+    };
+    device.cache_epoch().or_else(of_path)
+}
+
+/// What tells the data of a disk from that of others. A device that says no UUID of its data has
+/// that of its namespace, which another device of a later process may have, too.
+pub(crate) fn label(view: &View) -> u64 {
+    let namespace = &view.namespace;
+    let mut words = match namespace.device.identity().uuid {
+        Some(_) => String::new(),
+        None => namespace.given().url().to_owned(),
+    };
+    // The blocks of a RAM disk end with the process.
+    if namespace.given().url().split([':', ',']).any(|word| word == "ram") {
+        words.push_str(&Uuid::new_v4().to_string());
+    }
+    Uuid::new_v5(&namespace.uuid, words.as_bytes()).as_u64_pair().0 | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_block::OpenOptions;
+
+    #[test]
+    fn another_start_counter_matters_only_where_there_is_a_cache() {
+        let device = weft_block::open("ram:1MiB", &OpenOptions::default()).unwrap();
+        let record = Record::of(7, &*device);
+        assert!(record.has_kept(&*device));
+        let other = weft_block::open("ram:1MiB", &OpenOptions::default()).unwrap();
+        assert_eq!(record.has_kept(&*other), !other.features().volatile_cache);
+    }
+}

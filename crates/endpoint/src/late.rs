@@ -1,0 +1,251 @@
+//! Who at the peers may still execute writes of this process after its end, for the process that
+//! comes after it: that one has them stopped, or waits as long as they may take.
+
+use crate::lock::lock;
+use crate::unsettled::{Pair, Registry, Unsettled};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use weft_io::Time;
+use weft_proto::nvme::cross_reset::CrossControllerReset;
+use weft_proto::nvme::types::Cntlid;
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateWriter {
+    pair: Pair,
+    /// What names it to other controllers, if it can be reset by them.
+    instance: Option<Instance>,
+    /// Milliseconds that it may go on.
+    bound_ms: u64,
+}
+
+/// See [`CrossControllerReset`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Instance {
+    icid: u16,
+    ciu: u8,
+    cirn: u64,
+}
+
+impl LateWriter {
+    pub(crate) fn new(pair: Pair, instance: Option<CrossControllerReset>, bound: Duration) -> Self {
+        let instance = instance.map(|of| Instance { icid: of.icid.0, ciu: of.ciu, cirn: of.cirn });
+        let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
+        Self { pair, instance, bound_ms }
+    }
+
+    /// How long it may go on.
+    pub fn bound(&self) -> Duration {
+        Duration::from_millis(self.bound_ms)
+    }
+
+    fn instance(&self) -> Option<CrossControllerReset> {
+        let Instance { icid, ciu, cirn } = self.instance?;
+        Some(CrossControllerReset { icid: Cntlid(icid), ciu, cirn })
+    }
+}
+
+/// Gets all of them whenever that changes, before the new one has anything to write.
+pub type Watcher = Box<dyn Fn(&[LateWriter]) + Send>;
+
+/// Those of this process.
+#[derive(Default)]
+pub(crate) struct LateWriterList(Mutex<ListState>);
+
+#[derive(Default)]
+struct ListState {
+    all: Vec<Known>,
+    watchers: Vec<(u64, Watcher)>,
+    next: u64,
+}
+
+struct Known {
+    id: u64,
+    writer: LateWriter,
+    /// From then on it executes nothing any more; `None`: it is in use.
+    until: Option<Time>,
+}
+
+impl ListState {
+    fn id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn add(&mut self, writer: LateWriter) -> u64 {
+        let id = self.id();
+        self.all.push(Known { id, writer, until: None });
+        self.tell();
+        id
+    }
+
+    fn tell(&self) {
+        let all: Vec<LateWriter> = self.all.iter().map(|known| known.writer.clone()).collect();
+        self.watchers.iter().for_each(|(_, watcher)| watcher(&all));
+    }
+}
+
+impl LateWriterList {
+    /// Something is about to be sent to one. Gives a name for [`Self::ended`].
+    pub fn began(&self, writer: LateWriter, now: Time) -> u64 {
+        let state = &mut *lock(&self.0);
+        state.all.retain(|known| known.until.is_none_or(|until| until > now));
+        state.add(writer)
+    }
+
+    /// Something is about to be sent to a peer which cannot be told to stop, so that it is known by
+    /// its name alone, and for good.
+    pub fn began_unstoppable(&self, name: String, bound: Duration) {
+        let state = &mut *lock(&self.0);
+        state.all.retain(|known| known.writer.pair != name);
+        state.add(LateWriter::new(name, None, bound));
+    }
+
+    /// Nothing is sent to it any more, and from `until` on it executes nothing.
+    pub fn ended(&self, id: u64, until: Time) {
+        let known = &mut lock(&self.0).all;
+        known.iter_mut().filter(|known| known.id == id).for_each(|known| known.until = Some(until));
+    }
+}
+
+/// The late writers of all sources that share a control, for disks that outlive this process.
+#[derive(Clone, Default)]
+pub struct LateWriters {
+    pub(crate) list: Arc<LateWriterList>,
+    pub(crate) unsettled: Arc<Registry>,
+}
+
+/// Is told of changes until it is dropped.
+pub struct Watch(Arc<LateWriterList>, u64);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let state = &mut *lock(&self.0.0);
+        state.watchers.retain(|(id, _)| *id != self.1);
+    }
+}
+
+impl LateWriters {
+    /// Gets all of them now, and whenever that changes.
+    pub fn watch(&self, watcher: Watcher) -> Watch {
+        let state = &mut *lock(&self.list.0);
+        let id = state.id();
+        state.watchers.push((id, watcher));
+        state.tell();
+        Watch(Arc::clone(&self.list), id)
+    }
+
+    /// Has those of a process that has ended stopped, by sources of this one at the same peers.
+    pub fn stop(&self, of_before: &[LateWriter]) -> Stopping {
+        let shared = Arc::new(Shared::default());
+        let one = |writer: &LateWriter| {
+            let waiting: Arc<dyn Unsettled> = Arc::new(Waiting(Arc::clone(&shared)));
+            *lock(&shared.left) += 1;
+            let instance = writer.instance();
+            // What this process uses itself must not be reset.
+            let is_own = lock(&self.list.0).all.iter().any(|known| known.writer == *writer);
+            if instance.is_some() && !is_own {
+                self.unsettled.inherited(writer.pair.clone(), instance, Arc::downgrade(&waiting));
+            }
+            waiting
+        };
+        Stopping { _waiting: of_before.iter().map(one).collect(), shared: Arc::clone(&shared) }
+    }
+}
+
+/// Those of a process that has ended, which are being stopped.
+pub struct Stopping {
+    _waiting: Vec<Arc<dyn Unsettled>>,
+    shared: Arc<Shared>,
+}
+
+impl Stopping {
+    /// Waits at most so long, whether all have stopped.
+    pub fn wait(&self, most: Duration) -> bool {
+        let left = lock(&self.shared.left);
+        let waited = self.shared.news.wait_timeout_while(left, most, |left| *left > 0);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    left: Mutex<usize>,
+    news: Condvar,
+}
+
+struct Waiting(Arc<Shared>);
+
+impl Unsettled for Waiting {
+    fn settle(&self, _: Time) {
+        // Each is settled once: the registry forgets it then.
+        *lock(&self.0.left) -= 1;
+        self.0.news.notify_all();
+    }
+
+    fn settled_at(&self) -> Option<Time> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn writer(cirn: u64) -> LateWriter {
+        let instance = CrossControllerReset { icid: Cntlid(1), ciu: 2, cirn };
+        LateWriter::new("a".into(), Some(instance), S)
+    }
+
+    fn unnamed(bound: Duration) -> LateWriter {
+        LateWriter::new("b".into(), None, bound)
+    }
+
+    #[test]
+    fn watchers_have_all_that_may_still_execute_something() {
+        let late = LateWriters::default();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let first = late.list.began(writer(1), Time::ZERO);
+        let of_watch = Arc::clone(&seen);
+        let watch = late.watch(Box::new(move |all| *lock(&of_watch) = all.to_vec()));
+        assert_eq!(*lock(&seen), [writer(1)]);
+        late.list.ended(first, Time::ZERO + S);
+        late.list.began(writer(2), Time::ZERO);
+        assert_eq!(*lock(&seen), [writer(1), writer(2)], "the first one may go on");
+        late.list.began_unstoppable("b".into(), S);
+        late.list.began_unstoppable("b".into(), 2 * S);
+        late.list.began(writer(3), Time::ZERO + S);
+        assert_eq!(*lock(&seen), [writer(2), unnamed(2 * S), writer(3)]);
+        drop(watch);
+        late.list.began(writer(4), Time::ZERO);
+        assert_eq!(lock(&seen).len(), 3, "nobody is told any more");
+    }
+
+    #[test]
+    fn those_of_before_have_stopped_when_the_peer_says_so_of_each() {
+        let late = LateWriters::default();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let of_ask = Arc::clone(&asked);
+        let ask = Box::new(move |lost| lock(&of_ask).push(lost));
+        let id = late.unsettled.join("a".into(), ask);
+        let stopping = late.stop(&[writer(1), writer(2)]);
+        let all = lock(&asked).clone();
+        assert_eq!(all.len(), 2);
+        assert!(late.unsettled.answered(id, all[0], true, Time::ZERO));
+        assert!(!stopping.wait(Duration::ZERO), "one of them is left");
+        assert!(late.unsettled.answered(id, all[1], true, Time::ZERO));
+        assert!(stopping.wait(Duration::MAX));
+    }
+
+    #[test]
+    fn what_cannot_be_named_and_what_is_in_use_here_is_not_stopped() {
+        let late = LateWriters::default();
+        late.unsettled.join("a".into(), Box::new(|_| panic!("nobody is to be asked")));
+        late.list.began(writer(1), Time::ZERO);
+        let stopping = late.stop(&[writer(1), unnamed(S)]);
+        assert!(!stopping.wait(Duration::ZERO));
+    }
+}
