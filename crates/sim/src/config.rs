@@ -187,15 +187,18 @@ impl Config {
     /// How long an operation of an initiator may take when nothing goes wrong any more: the worst
     /// cases of `docs/reconnect.md` with the options of this run.
     pub fn patience(&self) -> Duration {
-        match self.behind_gateway {
-            None => self.worst(self.protocol, self.quiesce, self.targets),
-            // What waits in the gateway goes on when that does; its hosts may have lost their
-            // connections over it, and notice it only then.
-            Some(behind) => {
-                self.worst(behind, self.quiesce, self.targets)
-                    + self.worst(self.protocol, self.initiators_quiesce(), 1)
+        // The next process waits for late writes of the one before.
+        let processes = if self.scene == Scene::TakenOver { 2 } else { 1 };
+        processes
+            * match self.behind_gateway {
+                None => self.worst(self.protocol, self.quiesce, self.targets),
+                // What waits in the gateway goes on when that does; its hosts may have lost their
+                // connections over it, and notice it only then.
+                Some(behind) => {
+                    self.worst(behind, self.quiesce, self.targets)
+                        + self.worst(self.protocol, self.initiators_quiesce(), 1)
+                }
             }
-        }
     }
 
     /// The same between one pair of hosts: each of the paths may turn out to be lost in its turn.

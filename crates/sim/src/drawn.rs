@@ -91,6 +91,7 @@ impl Scene {
             Self::Mirror => shape_mirror(config, rng),
             Self::Group => shape_group(config, rng),
             Self::Stops => shape_stops(config, rng),
+            Self::TakenOver => shape_taken_over(config, rng),
         }
         config.locked = config.targets == 1 && rng.one_in(2);
         config.think = config.trouble * 2 * config.slots / config.operations;
@@ -108,6 +109,15 @@ fn shape_late_writes(config: &mut Config, rng: &mut Rng) {
     config.unflushed_bytes = None;
     config.keep_alive_ms = 1000;
     config.reconnect_delay = Duration::from_millis(100);
+}
+
+/// As with late writes. What a process has not flushed, the next one cannot write again, so there is
+/// no cache.
+fn shape_taken_over(config: &mut Config, rng: &mut Rng) {
+    shape_late_writes(config, rng);
+    let protocols = [Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi, Protocol::Nbd];
+    (config.protocol, config.volatile) = (*rng.pick(&protocols), false);
+    config.reconnects = rng.one_in(2);
 }
 
 /// Both processes have the same subsystem, and controllers of their own.

@@ -41,6 +41,8 @@ pub enum Fault {
     Pause(u64, Duration),
     /// A process that serves is killed, and starts again later.
     Kill(u64, Duration),
+    /// The process of an initiator is killed, and starts again later.
+    KillInitiator(u64, Duration),
     /// What serves the store loses its power together with the store, and starts again later.
     PowerFailure(Duration),
     /// The store takes longer, holds operations back, fails them, for a while.
@@ -78,7 +80,7 @@ pub struct Faults {
 impl Faults {
     /// The faults that a seed has.
     pub fn drawn(config: &Config, rng: &mut Rng) -> Self {
-        if config.scene == Scene::LateWrites {
+        if matches!(config.scene, Scene::LateWrites | Scene::TakenOver) {
             return Self::late_writes(config, rng);
         }
         let hold = config.quiesce / 4;
@@ -122,10 +124,10 @@ impl Faults {
             let (which, away) = (rng.bits(), Duration::from_millis(rng.magnitude(500)));
             planned.push((
                 at,
-                if rng.one_in(3) {
-                    Fault::Kill(which, away)
-                } else {
-                    Fault::Cut(Cut::Reset, which)
+                match (config.scene, rng.below(3)) {
+                    (Scene::TakenOver, 0 | 1) => Fault::KillInitiator(which, away),
+                    (_, 0) => Fault::Kill(which, away),
+                    _ => Fault::Cut(Cut::Reset, which),
                 },
             ));
             at += Duration::from_millis(rng.within(300, 2500));

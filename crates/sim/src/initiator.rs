@@ -4,6 +4,7 @@
 use crate::config::Config;
 use crate::journal::Journal;
 use crate::oracle::Oracle;
+use crate::scene::Scene;
 use crate::workload::{self, Plan, Shared, Workload};
 use core::cell::RefCell;
 use core::task::{Context, Poll, Waker};
@@ -11,8 +12,10 @@ use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 use weft_block::{Device, Opening};
 use weft_endpoint::identity::Identities;
+use weft_endpoint::late::{LateWriter, Stopping, Watch};
 use weft_endpoint::{ConnectOptions, Control, Names};
 use weft_io::sim::{HostId, LoopId, Rng, World};
 use weft_io::{LoopConfig, Time};
@@ -27,10 +30,33 @@ pub fn address(n: usize) -> IpAddr {
 
 /// What it does at present.
 enum State {
+    /// No process runs.
+    Down,
     Waiting(Time),
     Opening(Pin<Box<Opening>>),
+    /// What a process before has left is stopped, or waited for.
+    TakingOver(Device, Stopping, Time),
     Open(Device),
     Closed,
+}
+
+/// What a process keeps for the next one, as a disk of this system does.
+#[derive(Default)]
+struct KeptForNext {
+    late_writers: Vec<LateWriter>,
+    /// How long writes of the device may be executed that it had last.
+    bound: Duration,
+}
+
+/// Loops of a process: that of its control, and those for I/O.
+fn loops(world: &mut World, host: HostId, queues: usize) -> (LoopId, Vec<LoopId>) {
+    let config = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
+    let control = world.add_loop(host, &config);
+    (control, (0..queues).map(|_| world.add_loop(host, &config)).collect())
+}
+
+fn control(world: &World, on: LoopId, identities: &Identities) -> Control {
+    Control::on(world.handle(on).remote(), Names::Table([].into()), identities.clone())
 }
 
 /// A host with workloads.
@@ -43,6 +69,9 @@ pub struct Initiator {
     pub identities: Identities,
     control_loop: LoopId,
     io_loops: Vec<LoopId>,
+    kept: Arc<Mutex<KeptForNext>>,
+    /// Keeps that.
+    watch: Option<Watch>,
     /// By I/O loop.
     pub workloads: Vec<Shared>,
     urls: Vec<String>,
@@ -66,16 +95,9 @@ impl Initiator {
     ) -> Self {
         let name = format!("initiator-{n}");
         let host = world.host(&address(n).to_string());
-        let loop_config = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
-        let control_loop = world.add_loop(host, &loop_config);
-        let io_loops: Vec<_> =
-            (0..config.queues).map(|_| world.add_loop(host, &loop_config)).collect();
+        let (control_loop, io_loops) = loops(world, host, config.queues);
         let identities = Identities::seeded(rng.bits());
-        let control = Control::on(
-            world.handle(control_loop).remote(),
-            Names::Table([].into()),
-            identities.clone(),
-        );
+        let control = control(world, control_loop, &identities);
         let (per_queue, overlap) = (config.blocks_per_queue() * config.units(), config.overlap);
         let own = per_queue * config.queues as u32;
         let first = u64::from(own) * n as u64;
@@ -90,6 +112,7 @@ impl Initiator {
                 flushes: if overlap { (0, config.blocks() * config.units()) } else { (first, own) },
                 is_cached: config.volatile,
                 think: config.think,
+                is_taken_over: config.scene == Scene::TakenOver,
                 may_fail: true,
             };
             Workload::new(plan, config.operations, rng.fork(), oracle, journal)
@@ -101,6 +124,8 @@ impl Initiator {
             identities,
             control_loop,
             io_loops,
+            kept: Arc::default(),
+            watch: None,
             urls: Vec::new(),
             options: ConnectOptions { control, ..options },
             state: State::Waiting(Time::ZERO),
@@ -121,12 +146,19 @@ impl Initiator {
             State::Opening(opening) => {
                 match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                     Poll::Pending => {}
-                    Poll::Ready(Ok(device)) => self.run(world, device, journal),
+                    Poll::Ready(Ok(device)) => self.take_over(world, device, journal),
                     Poll::Ready(Err(e)) => {
                         journal.tell(&self.name, format_args!("cannot open: {e}"));
                         self.wait(world);
                     }
                 }
+            }
+            State::TakingOver(device, stopping, until)
+                if stopping.wait(Duration::ZERO) || *until <= world.now() =>
+            {
+                let device = Arc::clone(device);
+                journal.tell(&self.name, format_args!("takes over"));
+                self.run(world, device, journal);
             }
             State::Open(device) => {
                 let idle = self.workloads.iter().all(|it| !it.borrow().running);
@@ -158,12 +190,25 @@ impl Initiator {
         self.state = State::Opening(Box::pin(opening));
     }
 
+    /// Goes on with a device, when nothing of a process before this one is executed any more.
+    fn take_over(&mut self, world: &World, device: Device, journal: &Journal) {
+        if self.watch.is_some() {
+            return self.run(world, device, journal);
+        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let stopping = self.options.control.late_writers().stop(&kept.late_writers);
+        let bounds = kept.late_writers.iter().map(LateWriter::bound);
+        let until = world.now() + bounds.max().unwrap_or_default().max(kept.bound);
+        self.state = State::TakingOver(device, stopping, until);
+    }
+
     /// Starts the workloads on a device.
     fn run(&mut self, world: &World, device: Device, journal: &Journal) {
         self.opened += 1;
+        self.keep(&device);
         journal.tell(&self.name, format_args!("has {}", device.url()));
         for (id, workload) in self.io_loops.iter().zip(&self.workloads) {
-            if workload.borrow().left == 0 {
+            if workload.borrow().is_over() {
                 continue;
             }
             if let Err(e) = workload::start(&world.handle(*id), device.as_ref(), workload) {
@@ -172,6 +217,38 @@ impl Initiator {
             }
         }
         self.state = State::Open(device);
+    }
+
+    /// Keeps what the next process has to know.
+    fn keep(&mut self, device: &Device) {
+        let kept = Arc::clone(&self.kept);
+        let bound = device.late_writes_bound().unwrap_or_default();
+        kept.lock().unwrap_or_else(PoisonError::into_inner).bound = bound;
+        let watcher = Box::new(move |all: &[LateWriter]| {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).late_writers = all.to_vec();
+        });
+        self.watch = Some(self.options.control.late_writers().watch(watcher));
+    }
+
+    /// Its process ends at once; whether there was one.
+    pub fn kill(&mut self, world: &mut World, journal: &Journal) -> bool {
+        if matches!(self.state, State::Down | State::Closed) {
+            return false;
+        }
+        journal.tell(&self.name, format_args!("is killed"));
+        // What it keeps, it has kept.
+        self.watch = None;
+        self.state = State::Down;
+        world.kill(self.host);
+        self.workloads.iter().for_each(|it| it.borrow_mut().left_to_next());
+        true
+    }
+
+    /// A process starts, and takes over.
+    pub fn start(&mut self, world: &mut World) {
+        (self.control_loop, self.io_loops) = loops(world, self.host, self.io_loops.len());
+        self.options.control = control(world, self.control_loop, &self.identities);
+        self.state = State::Waiting(world.now());
     }
 
     /// Whether all workloads are done.

@@ -33,6 +33,9 @@ pub enum Scene {
     /// The same with hosts that do not wait before they send lost writes again. What they may lose
     /// is known (`group/late_writes.rs`).
     Stops,
+    /// Initiators are killed; the next process does again what was under way, as with a disk of
+    /// Linux or of a virtual machine.
+    TakenOver,
 }
 
 /// Of ten seeds, so many have no scene.
@@ -50,7 +53,7 @@ const SCENES: [Scene; 10] = [
 ];
 
 /// How they are called.
-const NAMES: [(&str, Scene); 10] = [
+const NAMES: [(&str, Scene); 11] = [
     ("any", Scene::Any),
     ("late-writes", Scene::LateWrites),
     ("shared", Scene::Shared),
@@ -61,6 +64,7 @@ const NAMES: [(&str, Scene); 10] = [
     ("mirror", Scene::Mirror),
     ("group", Scene::Group),
     ("stops", Scene::Stops),
+    ("taken-over", Scene::TakenOver),
 ];
 
 impl fmt::Display for Scene {
@@ -92,6 +96,7 @@ impl Scene {
         let own = if Rng::new(seed ^ 0x6d69_7272_6f72).one_in(12) { Self::Mirror } else { own };
         let own = if Rng::new(seed ^ 0x6772_6f75_7073).one_in(12) { Self::Group } else { own };
         let own = if Rng::new(seed ^ 0x77_7269_7465_7273).one_in(12) { Self::Writers } else { own };
+        let own = if Rng::new(seed ^ 0x74_616b_656e).one_in(16) { Self::TakenOver } else { own };
         let stops = own == Self::Group && Rng::new(seed ^ 0x73_746f_7073).one_in(4);
         let own = if stops { Self::Stops } else { own };
         (wanted.unwrap_or(own), rng)

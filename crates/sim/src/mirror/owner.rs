@@ -129,6 +129,7 @@ impl Owner {
                 flushes: (0, all),
                 is_cached: config.volatile,
                 think: config.think,
+                is_taken_over: false,
                 may_fail: true,
             };
             Workload::new(plan, config.operations, rng.fork(), oracle, journal)

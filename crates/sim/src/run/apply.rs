@@ -17,6 +17,7 @@ use weft_io::sim::{Cut, CutAt, HostId, PortAnswer, Side};
 pub(super) enum End {
     Partition(HostId, HostId),
     Start(usize),
+    StartInitiator(usize),
     Store,
     Deaf(SocketAddr),
     Exhausted(HostId),
@@ -75,6 +76,7 @@ impl Run {
             End::Store => self.store.behave(Behaviour::SOUND),
             End::Deaf(at) => self.world.set_answer(at, PortAnswer::Usual),
             End::Access(n) => self.set_access(n, AccessState::Optimized),
+            End::StartInitiator(n) => self.initiators[n].start(&mut self.world),
             End::Exhausted(host) => self.world.set_exhausted(host, false),
             End::Start(n) if n < self.targets.len() && self.store.keeps_out(self.world.now()) => {
                 self.later(LOCK_RETRY, End::Start(n))
@@ -107,6 +109,12 @@ impl Run {
             }
             Fault::Pause(which, span) => self.pause(which, span),
             Fault::Kill(which, span) => self.kill(which, span),
+            Fault::KillInitiator(which, span) => {
+                let n = which as usize % self.initiators.len();
+                if self.initiators[n].kill(&mut self.world, &self.journal) {
+                    self.later(span, End::StartInitiator(n));
+                }
+            }
             Fault::PowerFailure(span) => self.power_failure(span),
             Fault::Store(_, span) => self.disturb_store(span),
             Fault::Deaf(which, refuses, span) => {
@@ -205,7 +213,7 @@ impl Run {
 
     fn disturb_store(&mut self, span: Duration) {
         let rng = &mut self.rng;
-        if self.config.scene == Scene::LateWrites {
+        if matches!(self.config.scene, Scene::LateWrites | Scene::TakenOver) {
             let behaviour = Behaviour {
                 hold_one_in: 2,
                 hold: self.faults.hold,

@@ -1,6 +1,6 @@
 //! Runs a workload on a device.
 
-use super::{Shared, UnderWay, Workload};
+use super::{OpCopy, Shared, UnderWay, Workload};
 use crate::oracle::{Replay, Ticket};
 use crate::stamp::UNIT_BYTES;
 use core::time::Duration;
@@ -98,12 +98,28 @@ impl Workload {
                 self.end(Time::ZERO, &op, &outcome);
                 op.give_up();
             }
+            for user in core::mem::take(&mut self.again) {
+                let Some(OpCopy { kind, lba, blocks, .. }) = &self.under_way[&user].copy else {
+                    continue;
+                };
+                let op = Op::new(*kind, *lba, *blocks, user, Segments::new());
+                let gone = weft_block::Status::new(StatusKind::Gone);
+                self.end(Time::ZERO, &op, &Outcome::settled(gone));
+                op.give_up();
+            }
         }
     }
 
     /// Makes the operations that are due.
     fn fill_up(&mut self, on: &Handle, driver: DriverId, ops: &mut VecDeque<Op>) {
         let mut next: Option<Time> = None;
+        while let Some(&user) = self.again.front().filter(|_| !self.lost) {
+            let Some(op) = self.make_again(on, user) else {
+                return on.wake_at(driver, on.now() + RETRY);
+            };
+            self.again.pop_front();
+            ops.push_back(op);
+        }
         for slot in 0..self.plan.slots {
             let index = slot as usize;
             if self.left == 0
@@ -151,13 +167,33 @@ impl Workload {
         let mark = self.reservations.as_ref().map_or(0, |(known, _)| known.borrow().mark());
         let written =
             op.kind.is_write().then(|| (op.lba * u64::from(self.units), op.blocks * self.units));
-        self.under_way.insert(op.user, UnderWay { slot: Some(slot), ticket, written, mark });
+        let copy = self.plan.is_taken_over.then(|| OpCopy {
+            is_left: false,
+            kind: op.kind,
+            lba: op.lba,
+            blocks: op.blocks,
+            data: op.data.iter().flat_map(|segment| segment.iter().copied()).collect(),
+        });
+        self.under_way.insert(op.user, UnderWay { slot: Some(slot), ticket, written, mark, copy });
         self.busy[slot as usize] = true;
         self.left -= 1;
         if let Some(next) = &mut self.sweep {
             *next += 1;
         }
         Some(op)
+    }
+
+    /// An operation that a process before this one has left; `None`: there is no memory for it.
+    fn make_again(&self, on: &Handle, user: u64) -> Option<Op> {
+        let OpCopy { kind, lba, blocks, data, .. } = self.under_way[&user].copy.as_ref()?;
+        let mut segments = Segments::new();
+        if !data.is_empty() {
+            let mut buf = on.pool().take(data.len())?;
+            buf.copy_from_slice(data);
+            segments.push(buf.into());
+        }
+        self.journal.note(on.now(), &self.plan.name, format_args!("submits {user} again"));
+        Some(Op::new(*kind, *lba, *blocks, user, segments))
     }
 
     fn draw(&mut self) -> (OpKind, u32, u32) {
@@ -215,11 +251,19 @@ impl Workload {
 
     /// An operation has ended.
     fn end(&mut self, at: Time, op: &Op, outcome: &Outcome) {
-        let Some(UnderWay { slot, ticket, mark, .. }) = self.under_way.remove(&op.user) else {
+        let Some(UnderWay { slot, ticket, mark, copy, .. }) = self.under_way.remove(&op.user)
+        else {
             return self.journal.violation(format!(
                 "{}: operation {} was completed twice",
                 self.plan.name, op.user
             ));
+        };
+        let outcome = match outcome {
+            // What was not sent again may have been executed before.
+            Outcome::NotSent(status) if copy.is_some_and(|copy| copy.is_left) => {
+                &Outcome::settled(*status)
+            }
+            outcome => outcome,
         };
         self.journal.note(at, &self.plan.name, format_args!("ends {}: {outcome:?}", op.user));
         self.ended += 1;

@@ -16,7 +16,7 @@ use crate::reserving::model::Who;
 use core::cell::RefCell;
 use core::time::Duration;
 use std::rc::Rc;
-use weft_block::{Outcome, Status, StatusKind};
+use weft_block::{OpKind, Outcome, Status, StatusKind};
 use weft_io::Time;
 use weft_io::sim::Rng;
 
@@ -41,6 +41,8 @@ pub struct Plan {
     pub is_cached: bool,
     /// Longest pause of a slot.
     pub think: Duration,
+    /// What is under way outlives the process.
+    pub is_taken_over: bool,
     /// Whether an operation may fail: the disk makes errors, or the device does not wait for a path
     /// to come back.
     pub may_fail: bool,
@@ -55,6 +57,18 @@ pub(crate) struct UnderWay {
     written: Option<(u64, u32)>,
     /// When it began, for those who reserve.
     mark: usize,
+    /// What is done again if the process ends.
+    copy: Option<OpCopy>,
+}
+
+/// An operation as it was made.
+pub(crate) struct OpCopy {
+    /// A process before this one has sent it.
+    is_left: bool,
+    kind: OpKind,
+    lba: u64,
+    blocks: u32,
+    data: Vec<u8>,
 }
 
 /// A workload, across the devices on which it runs.
@@ -93,6 +107,8 @@ pub struct Workload {
     looked: std::collections::BTreeMap<u64, Vec<u8>>,
     /// By the operation's identifier.
     under_way: std::collections::BTreeMap<u64, UnderWay>,
+    /// Of them, those that were left by another process, and are to be done again.
+    again: std::collections::VecDeque<u64>,
     next_user: u64,
 }
 
@@ -126,6 +142,7 @@ impl Workload {
             compares: false,
             looked: std::collections::BTreeMap::new(),
             under_way: std::collections::BTreeMap::new(),
+            again: std::collections::VecDeque::new(),
             next_user: 0,
         }))
     }
@@ -143,6 +160,13 @@ impl Workload {
     /// Whether a write is under way.
     pub fn is_writing(&self) -> bool {
         self.under_way.values().any(|it| it.written.is_some())
+    }
+
+    /// The process ended; the next one does again what was under way.
+    pub fn left_to_next(&mut self) {
+        self.again = self.under_way.keys().copied().collect();
+        self.under_way.values_mut().flat_map(|it| &mut it.copy).for_each(|it| it.is_left = true);
+        (self.running, self.lost) = (false, false);
     }
 
     /// Reads everything once.
