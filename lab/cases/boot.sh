@@ -49,6 +49,8 @@ install() {
 
 connect_disk() {
     weft connect nvme+tcp://10.0.2.2:"$LAB_PORT"/$NQN --as ublk --persist >/tmp/said 2>&1 || { cat /tmp/said; gives_up weft-connections "weft connect"; }
+    # udev sees what is written to a disk when it is done with the disk itself
+    udevadm settle
     mkfs.ext4 -q -U $uuid /dev/ublkb0
     wait_for 30 test -b /dev/disk/by-uuid/$uuid || { udevadm info /dev/ublkb0; fail "the disk has no name by its UUID"; }
     echo "UUID=$uuid /data ext4 _netdev 0 2" >>/etc/fstab
