@@ -6,6 +6,7 @@ use crate::unsettled::{Pair, Registry, Unsettled};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use weft_block::BlockDevice;
 use weft_io::Time;
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::types::Cntlid;
@@ -31,19 +32,41 @@ struct Instance {
 impl LateWriter {
     pub(crate) fn new(pair: Pair, instance: Option<CrossControllerReset>, bound: Duration) -> Self {
         let instance = instance.map(|of| Instance { icid: of.icid.0, ciu: of.ciu, cirn: of.cirn });
-        let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
-        Self { pair, instance, bound_ms }
-    }
-
-    /// How long it may go on.
-    pub fn bound(&self) -> Duration {
-        Duration::from_millis(self.bound_ms)
+        Self { pair, instance, bound_ms: millis(bound) }
     }
 
     fn instance(&self) -> Option<CrossControllerReset> {
         let Instance { icid, ciu, cirn } = self.instance?;
         Some(CrossControllerReset { icid: Cntlid(icid), ciu, cirn })
     }
+}
+
+/// What a process keeps for the next one of its late writes to a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateWrites {
+    /// Milliseconds for which they may be executed, by what the device says of itself.
+    late_writes_ms: u64,
+    /// Who may execute them.
+    #[serde(default)]
+    pub late_writers: Vec<LateWriter>,
+}
+
+impl LateWrites {
+    /// Those to this device, while it is not known who executes them.
+    pub fn of(device: &dyn BlockDevice) -> Self {
+        let late_writes_ms = millis(device.late_writes_bound().unwrap_or_default());
+        Self { late_writes_ms, late_writers: Vec::new() }
+    }
+
+    /// How long they may be executed.
+    pub fn bound(&self) -> Duration {
+        let bounds = self.late_writers.iter().map(|writer| writer.bound_ms);
+        Duration::from_millis(bounds.max().unwrap_or_default().max(self.late_writes_ms))
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Gets all of them whenever that changes, before the new one has anything to write.
@@ -136,21 +159,24 @@ impl LateWriters {
         Watch(Arc::clone(&self.list), id)
     }
 
-    /// Has those of a process that has ended stopped, by sources of this one at the same peers.
-    pub fn stop(&self, of_before: &[LateWriter]) -> Stopping {
+    /// Has late writes of a process that has ended stopped, by sources of this one at the same peers.
+    pub fn stop(&self, before: &LateWrites) -> Stopping {
         let shared = Arc::new(Shared::default());
+        let is_unknown = before.late_writers.is_empty() && !before.bound().is_zero();
+        *lock(&shared.left) = before.late_writers.len() + usize::from(is_unknown);
         let one = |writer: &LateWriter| {
             let waiting: Arc<dyn Unsettled> = Arc::new(Waiting(Arc::clone(&shared)));
-            *lock(&shared.left) += 1;
             let instance = writer.instance();
             // What this process uses itself must not be reset.
             let is_own = lock(&self.list.0).all.iter().any(|known| known.writer == *writer);
             if instance.is_some() && !is_own {
-                self.unsettled.inherited(writer.pair.clone(), instance, Arc::downgrade(&waiting));
+                let what = Arc::downgrade(&waiting);
+                self.unsettled.inherited(writer.pair.clone(), instance, what);
             }
             waiting
         };
-        Stopping { _waiting: of_before.iter().map(one).collect(), shared: Arc::clone(&shared) }
+        let _waiting = before.late_writers.iter().map(one).collect();
+        Stopping { _waiting, shared: Arc::clone(&shared) }
     }
 }
 
@@ -200,6 +226,10 @@ mod tests {
         LateWriter::new("a".into(), Some(instance), S)
     }
 
+    fn left(late_writers: &[LateWriter]) -> LateWrites {
+        LateWrites { late_writes_ms: 0, late_writers: late_writers.to_vec() }
+    }
+
     fn unnamed(bound: Duration) -> LateWriter {
         LateWriter::new("b".into(), None, bound)
     }
@@ -231,7 +261,7 @@ mod tests {
         let of_ask = Arc::clone(&asked);
         let ask = Box::new(move |lost| lock(&of_ask).push(lost));
         let id = late.unsettled.join("a".into(), ask);
-        let stopping = late.stop(&[writer(1), writer(2)]);
+        let stopping = late.stop(&left(&[writer(1), writer(2)]));
         let all = lock(&asked).clone();
         assert_eq!(all.len(), 2);
         assert!(late.unsettled.answered(id, all[0], true, Time::ZERO));
@@ -245,7 +275,17 @@ mod tests {
         let late = LateWriters::default();
         late.unsettled.join("a".into(), Box::new(|_| panic!("nobody is to be asked")));
         late.list.began(writer(1), Time::ZERO);
-        let stopping = late.stop(&[writer(1), unnamed(S)]);
+        let stopping = late.stop(&left(&[writer(1), unnamed(S)]));
         assert!(!stopping.wait(Duration::ZERO));
+    }
+
+    #[test]
+    fn where_nobody_is_known_time_has_to_pass() {
+        let late = LateWriters::default();
+        let unknown = LateWrites { late_writes_ms: 5, late_writers: Vec::new() };
+        assert_eq!(unknown.bound(), Duration::from_millis(5));
+        assert!(!late.stop(&unknown).wait(Duration::ZERO));
+        assert!(late.stop(&LateWrites::default()).wait(Duration::ZERO), "nothing is left");
+        assert_eq!(left(&[writer(1), unnamed(2 * S)]).bound(), 2 * S);
     }
 }

@@ -10,9 +10,10 @@ use crate::store::Store;
 use crate::wanted::{Transport, Wanted};
 use crate::workload::{Shared, Workload};
 use core::time::Duration;
-use weft_endpoint::ConnectOptions;
-use weft_io::Time;
-use weft_io::sim::{NetConfig, Rng, World};
+use weft_endpoint::identity::Identities;
+use weft_endpoint::{ConnectOptions, Control, Names};
+use weft_io::sim::{HostId, LoopId, NetConfig, Rng, World};
+use weft_io::{LoopConfig, Time};
 
 /// How often whoever is outside of the loops is looked after.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
@@ -148,4 +149,15 @@ pub(crate) fn network(rng: &mut Rng) -> NetConfig {
         net.chunking = weft_io::sim::Chunking::AtMost(bytes.max(64));
     }
     net
+}
+
+/// Loops of a process on a host.
+pub fn loops(world: &mut World, host: HostId, count: usize) -> Vec<LoopId> {
+    let config = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
+    (0..count).map(|_| world.add_loop(host, &config)).collect()
+}
+
+/// The control of a process, on a loop of it.
+pub fn control(world: &World, on: LoopId, identities: Identities) -> Control {
+    Control::on(world.handle(on).remote(), Names::Table([].into()), identities)
 }

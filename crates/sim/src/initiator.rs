@@ -2,6 +2,7 @@
 //! another one when the device is lost.
 
 use crate::config::Config;
+use crate::every_run::{control, loops};
 use crate::journal::Journal;
 use crate::oracle::Oracle;
 use crate::scene::Scene;
@@ -14,11 +15,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_block::{Device, Opening};
+use weft_endpoint::ConnectOptions;
 use weft_endpoint::identity::Identities;
-use weft_endpoint::late::{LateWriter, Stopping, Watch};
-use weft_endpoint::{ConnectOptions, Control, Names};
+use weft_endpoint::late::{LateWriter, LateWrites, Stopping, Watch};
+use weft_io::Time;
 use weft_io::sim::{HostId, LoopId, Rng, World};
-use weft_io::{LoopConfig, Time};
 
 /// Longest pause before a device is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
@@ -40,25 +41,6 @@ enum State {
     Closed,
 }
 
-/// What a process keeps for the next one, as a disk of this system does.
-#[derive(Default)]
-struct KeptForNext {
-    late_writers: Vec<LateWriter>,
-    /// How long writes of the device may be executed that it had last.
-    bound: Duration,
-}
-
-/// Loops of a process: that of its control, and those for I/O.
-fn loops(world: &mut World, host: HostId, queues: usize) -> (LoopId, Vec<LoopId>) {
-    let config = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
-    let control = world.add_loop(host, &config);
-    (control, (0..queues).map(|_| world.add_loop(host, &config)).collect())
-}
-
-fn control(world: &World, on: LoopId, identities: &Identities) -> Control {
-    Control::on(world.handle(on).remote(), Names::Table([].into()), identities.clone())
-}
-
 /// A host with workloads.
 pub struct Initiator {
     /// For the journal.
@@ -69,7 +51,8 @@ pub struct Initiator {
     pub identities: Identities,
     control_loop: LoopId,
     io_loops: Vec<LoopId>,
-    kept: Arc<Mutex<KeptForNext>>,
+    /// What its process keeps for the next one, as a disk of this system does.
+    kept: Arc<Mutex<LateWrites>>,
     /// Keeps that.
     watch: Option<Watch>,
     /// By I/O loop.
@@ -95,9 +78,10 @@ impl Initiator {
     ) -> Self {
         let name = format!("initiator-{n}");
         let host = world.host(&address(n).to_string());
-        let (control_loop, io_loops) = loops(world, host, config.queues);
+        let mut io_loops = loops(world, host, 1 + config.queues);
+        let control_loop = io_loops.remove(0);
         let identities = Identities::seeded(rng.bits());
-        let control = control(world, control_loop, &identities);
+        let control = control(world, control_loop, identities.clone());
         let (per_queue, overlap) = (config.blocks_per_queue() * config.units(), config.overlap);
         let own = per_queue * config.queues as u32;
         let first = u64::from(own) * n as u64;
@@ -196,9 +180,8 @@ impl Initiator {
             return self.run(world, device, journal);
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let stopping = self.options.control.late_writers().stop(&kept.late_writers);
-        let bounds = kept.late_writers.iter().map(LateWriter::bound);
-        let until = world.now() + bounds.max().unwrap_or_default().max(kept.bound);
+        let stopping = self.options.control.late_writers().stop(&kept);
+        let until = world.now() + kept.bound();
         self.state = State::TakingOver(device, stopping, until);
     }
 
@@ -222,8 +205,7 @@ impl Initiator {
     /// Keeps what the next process has to know.
     fn keep(&mut self, device: &Device) {
         let kept = Arc::clone(&self.kept);
-        let bound = device.late_writes_bound().unwrap_or_default();
-        kept.lock().unwrap_or_else(PoisonError::into_inner).bound = bound;
+        *kept.lock().unwrap_or_else(PoisonError::into_inner) = LateWrites::of(device.as_ref());
         let watcher = Box::new(move |all: &[LateWriter]| {
             kept.lock().unwrap_or_else(PoisonError::into_inner).late_writers = all.to_vec();
         });
@@ -246,8 +228,9 @@ impl Initiator {
 
     /// A process starts, and takes over.
     pub fn start(&mut self, world: &mut World) {
-        (self.control_loop, self.io_loops) = loops(world, self.host, self.io_loops.len());
-        self.options.control = control(world, self.control_loop, &self.identities);
+        self.io_loops = loops(world, self.host, 1 + self.io_loops.len());
+        self.control_loop = self.io_loops.remove(0);
+        self.options.control = control(world, self.control_loop, self.identities.clone());
         self.state = State::Waiting(world.now());
     }
 

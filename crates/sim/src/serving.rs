@@ -2,6 +2,7 @@
 //! opened itself.
 
 use crate::config::{Config, Protocol};
+use crate::every_run::control;
 use crate::journal::Journal;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -17,7 +18,7 @@ use weft_endpoint::inventory::{
     Sharing, SubsystemConfig,
 };
 use weft_endpoint::reservations::ReservationTable;
-use weft_endpoint::{ConnectOptions, Control, Names};
+use weft_endpoint::{ConnectOptions, Control};
 use weft_io::sim::{HostId, LoopId, World};
 use weft_io::{Handle, LoopConfig, RemoteLoop, Time};
 use weft_proto::iscsi::text::Name;
@@ -181,9 +182,7 @@ impl Server {
         } else {
             let on = world
                 .add_loop(self.host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
-            let identities = Identities::seeded(self.seed);
-            self.control =
-                Some(Control::on(world.handle(on).remote(), Names::Table([].into()), identities));
+            self.control = Some(control(world, on, Identities::seeded(self.seed)));
             self.loops.push(on);
             self.open(journal);
         }

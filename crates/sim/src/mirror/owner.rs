@@ -2,6 +2,7 @@
 //! who must not get it.
 
 use crate::config::Config;
+use crate::every_run::{control, loops};
 use crate::journal::Journal;
 use crate::oracle::Oracle;
 use crate::store::Store;
@@ -15,9 +16,9 @@ use std::sync::Arc;
 use weft_block::mirror::{LegSource, MirrorUrl};
 use weft_block::path::{PathState, PathStatus};
 use weft_block::{Device, Opening, Presence};
+use weft_endpoint::ConnectOptions;
 use weft_endpoint::identity::Identities;
 use weft_endpoint::mirror::{Opener, begin_as};
-use weft_endpoint::{ConnectOptions, Control, Names};
 use weft_io::sim::{HostId, LoopId, Rng, World};
 use weft_io::{LoopConfig, Time};
 
@@ -44,11 +45,7 @@ impl What {
     fn open(&self, world: &World, on: LoopId, host: &str, force: bool, seed: u64) -> Opening {
         let force = if force { "force=on," } else { "" };
         let url = format!("mirror:{force}{}", self.legs.join(","));
-        let control = Control::on(
-            world.handle(on).remote(),
-            Names::Table([].into()),
-            Identities::seeded(seed),
-        );
+        let control = control(world, on, Identities::seeded(seed));
         let options = ConnectOptions { control, ..self.options.clone() };
         let state = self.state.clone().map(|store| LegSource {
             url: "state".into(),
@@ -155,8 +152,7 @@ impl Owner {
 
     /// Starts the process.
     pub fn start(&mut self, world: &mut World, journal: &Journal) {
-        let config = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
-        self.loops = (0..=self.io_loops).map(|_| world.add_loop(self.host, &config)).collect();
+        self.loops = loops(world, self.host, 1 + self.io_loops);
         journal.tell("owner", format_args!("starts"));
         self.doing = Doing::Waiting(world.now());
     }

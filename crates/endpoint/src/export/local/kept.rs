@@ -1,9 +1,9 @@
 //! The taking over of a disk whose process was killed, and the record that is kept for the next
 //! such process while this one serves.
 
-use super::record::{Record, epoch_of, forget};
+use super::record::{Record, forget};
 use crate::disk::Disk;
-use crate::late::{LateWriters, Watch};
+use crate::late::{LateWriters, LateWrites, Watch};
 use crate::limits::INHERITED_FLUSH_S;
 use crate::lock::lock;
 use std::path::PathBuf;
@@ -58,41 +58,39 @@ impl KeptDisk<'_> {
     pub fn take_over(self) -> Kept {
         let before = Record::read(&self.place, self.label);
         self.wait(before.as_ref());
-        let now = Record::of(self.label, &**self.device);
+        let mut record = Record::of(self.label, &**self.device);
         if !self.device.features().volatile_cache {
-            return self.keep(now, None);
+            return self.keep(record, None);
         }
         let flushed = Disk::on(Arc::clone(self.device))
             .and_then(|disk| disk.flush_within(Duration::from_secs(INHERITED_FLUSH_S)));
-        let has_kept = before.as_ref().is_some_and(|record| record.has_kept(&**self.device));
+        let has_kept = before.as_ref().is_some_and(|before| before.has_kept(&**self.device));
         if flushed.is_ok() && has_kept {
-            return self.keep(now, None);
+            return self.keep(record, None);
         }
         tracing::warn!(
             "{}: its source may have lost what was written and not flushed; the next flush of each queue fails",
             self.name
         );
         // If this process ends before all queues have told, the next one has to tell them.
-        let epoch = before.and_then(|record| record.epoch);
-        let lost = Lost { epoch: epoch_of(&**self.device), told: Vec::new() };
-        self.keep(Record { epoch, ..now }, Some(lost))
+        let lost = Lost { epoch: record.epoch, told: Vec::new() };
+        record.epoch = before.and_then(|before| before.epoch);
+        self.keep(record, Some(lost))
     }
 
     fn wait(&self, before: Option<&Record>) {
-        let bound = before.map(Record::bound).or(self.device.late_writes_bound());
-        let bound = bound.filter(|bound| !bound.is_zero());
-        let Some(bound) = bound else { return };
+        let of_device = || LateWrites::of(&**self.device);
+        let left = before.map_or_else(of_device, |record| record.late.clone());
+        let bound = left.bound();
+        if bound.is_zero() {
+            return;
+        }
         tracing::info!(
             "{}: waiting for writes of the process before, {bound:?} at most",
             self.name
         );
-        let late_writers = before.map(|record| &record.late_writers[..]).unwrap_or_default();
-        match late_writers {
-            [] => std::thread::sleep(bound),
-            some if self.late_writers.stop(some).wait(bound) => {
-                tracing::info!("{}: they were stopped", self.name);
-            }
-            _ => {}
+        if self.late_writers.stop(&left).wait(bound) {
+            tracing::info!("{}: they were stopped", self.name);
         }
     }
 
@@ -102,7 +100,7 @@ impl KeptDisk<'_> {
         let watch = self.late_writers.watch(Box::new(move |all| {
             let KeptState { record, is_forgotten, .. } = &mut *lock(&of_watch);
             if !*is_forgotten {
-                record.late_writers = all.to_vec();
+                record.late.late_writers = all.to_vec();
                 record.keep(&place);
             }
         }));

@@ -3,10 +3,9 @@
 //! to be told.
 
 use super::hosts::View;
-use crate::late::LateWriter;
+use crate::late::LateWrites;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use std::time::Duration;
 use std::{fs, io};
 use uuid::Uuid;
 use weft_block::BlockDevice;
@@ -15,34 +14,24 @@ use weft_block::BlockDevice;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     /// What tells its data from that of others: see [`label`].
-    pub label: u64,
+    label: u64,
     /// The device's start counter.
     pub epoch: Option<u64>,
-    /// Milliseconds for which writes of this process may be executed after it has ended.
-    pub late_writes_ms: u64,
-    /// Who may execute them.
-    #[serde(default)]
-    pub late_writers: Vec<LateWriter>,
+    /// What targets may still execute for this process after its end.
+    #[serde(flatten)]
+    pub late: LateWrites,
 }
 
 impl Record {
     /// That of a disk with this label, of this device.
     pub fn of(label: u64, device: &dyn BlockDevice) -> Self {
-        let bound = device.late_writes_bound().unwrap_or_default();
-        let late_writes_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
-        Self { label, epoch: epoch_of(device), late_writes_ms, late_writers: Vec::new() }
+        Self { label, epoch: epoch_of(device), late: LateWrites::of(device) }
     }
 
     /// Whether the device certainly has what that process wrote and did not flush.
     pub fn has_kept(&self, device: &dyn BlockDevice) -> bool {
         let is_same = self.epoch.is_some() && self.epoch == epoch_of(device);
         is_same || !device.features().volatile_cache
-    }
-
-    /// How long writes of that process may be executed.
-    pub fn bound(&self) -> Duration {
-        let bounds = self.late_writers.iter().map(LateWriter::bound);
-        bounds.max().unwrap_or_default().max(Duration::from_millis(self.late_writes_ms))
     }
 
     /// Keeps it. Where that cannot be, nothing is kept: a process that takes the disk over takes all
@@ -79,7 +68,7 @@ pub(super) fn forget(place: &Path) {
 
 /// The start counter of a device: its own, or that at the end of its path if it has one path. What
 /// several say is no counter of one start.
-pub(super) fn epoch_of(device: &dyn BlockDevice) -> Option<u64> {
+fn epoch_of(device: &dyn BlockDevice) -> Option<u64> {
     let of_path = || match &device.paths()[..] {
         [path] => path.epoch,
         _ => None,
