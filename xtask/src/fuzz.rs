@@ -109,8 +109,7 @@ fn smoke(seconds: u32) -> Result<ExitCode> {
         }
     };
     thread::scope(|scope| {
-        (0..thread::available_parallelism().map_or(1, usize::from))
-            .for_each(|_| drop(scope.spawn(work)));
+        (0..sh::cores()).for_each(|_| drop(scope.spawn(work)));
     });
     let findings = findings.into_inner()?;
     findings.iter().for_each(|finding| println!("\n{finding:#}"));

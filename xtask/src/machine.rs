@@ -33,7 +33,7 @@ pub fn in_words() -> String {
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
         .map_or("unknown processor", |(_, name)| name);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = sh::cores();
     let virtual_machine = if info.contains(" hypervisor") { ", a virtual machine" } else { "" };
     let pages = read("/sys/kernel/mm/transparent_hugepage/enabled");
     let pages = pages.split(['[', ']']).nth(1).unwrap_or("unknown").to_owned();

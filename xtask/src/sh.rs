@@ -65,9 +65,9 @@ pub fn chore(args: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// How many threads run at a time here, as an argument.
-pub fn cores() -> String {
-    std::thread::available_parallelism().map_or(1, usize::from).to_string()
+/// How many threads run at a time here.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Runs a program and fails if the program fails.

@@ -136,7 +136,7 @@ fn simulator() -> Result<Step> {
             "--count",
             count,
             "--jobs",
-            &sh::cores(),
+            &sh::cores().to_string(),
         ],
     )
 }

@@ -74,7 +74,7 @@ fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> Resu
         named => named.iter().map(|case| find(case.clone())).collect::<Result<_>>()?,
     };
     let options = &built(&cases, options)?;
-    let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let jobs = jobs.unwrap_or_else(sh::cores);
     let mut count = Count::default();
     for group in plan::grouped(&cases)? {
         let plan = Plan::new(&group, options, &[])?;

@@ -62,8 +62,14 @@ fn of_test(name: &str, about: &str, [package, program, test]: [&str; 3]) -> Proo
 /// Seeds of the simulator that nobody has run before.
 fn of_fresh_seeds() -> Result<Proof> {
     let about = "The simulator (`docs/contributing/simulator.md`) runs seeds that the time chooses, over all scenes that seeds choose by themselves, and names those that fail.";
-    let command =
-        sh::chore(&["sim", "--keep-going", "--count", FRESH_SEEDS, "--jobs", &sh::cores()])?;
+    let command = sh::chore(&[
+        "sim",
+        "--keep-going",
+        "--count",
+        FRESH_SEEDS,
+        "--jobs",
+        &sh::cores().to_string(),
+    ])?;
     Ok(Proof { name: "sim".into(), about: about.into(), command })
 }
 

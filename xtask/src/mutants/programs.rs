@@ -20,10 +20,6 @@ const LEFT_OUT: [&str; 2] = ["weft-ceph", "xtask"];
 /// Tests at a time: most of them wait for something most of the time.
 const TESTS_PER_CORE: usize = 3;
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 /// A test program.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -42,7 +38,7 @@ impl Program {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.directory).env("CARGO_MANIFEST_DIR", &self.directory);
         command.env("WEFT_MUTANT", mutant.to_string()).env("RUST_BACKTRACE", "0");
-        command.env("RUST_TEST_THREADS", (TESTS_PER_CORE * cores()).to_string());
+        command.env("RUST_TEST_THREADS", (TESTS_PER_CORE * sh::cores()).to_string());
         command
     }
 

@@ -16,11 +16,10 @@ pub const SUMS: &str = "SHA256SUMS";
 
 /// Writes the sums of all files of a directory into [`SUMS`], as `sha256sum --check` reads them.
 pub fn write_sums(directory: &Path) -> Result<()> {
-    let mut names = names(directory)?;
-    names.retain(|name| name != SUMS);
+    let names = names(directory)?.into_iter().filter(|name| name != SUMS);
     let mut command = Command::new("sha256sum");
     // In text mode, so that the lines are the same on every system.
-    let sums = sh::output(command.current_dir(directory).arg("--").args(&names))?;
+    let sums = sh::output(command.current_dir(directory).arg("--").args(names))?;
     fs::write(directory.join(SUMS), sums)?;
     Ok(())
 }
@@ -54,7 +53,7 @@ fn split(directory: &Path) -> Result<(PathBuf, String)> {
     Ok((directory.parent().unwrap_or(Path::new(".")).to_path_buf(), name.to_owned()))
 }
 
-/// The names of the files in a directory, in order.
+/// The names of the files in a directory, in order, and their sums last.
 fn names(directory: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -63,11 +62,7 @@ fn names(directory: &Path) -> Result<Vec<String>> {
         let name = entry.file_name().into_string();
         names.push(name.map_err(|name| anyhow::anyhow!("{name:?} is not UTF-8"))?);
     }
-    names.retain(|name| name != SUMS);
-    names.sort();
-    if directory.join(SUMS).exists() {
-        names.push(SUMS.to_owned());
-    }
+    names.sort_by_key(|name| (name == SUMS, name.clone()));
     Ok(names)
 }
 
