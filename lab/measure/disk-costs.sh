@@ -35,22 +35,17 @@ traced() { # on or off
     echo "${mark}hist:keys=common_pid,id:vals=ret if ret > 0" >$trace/events/raw_syscalls/sys_exit/trigger
     echo "${mark}hist:keys=common_pid:vals=len" >$trace/events/kprobes/received/trigger
 }
-# summed EVENT VALUE [IDS]: the sum of a value over weft's threads, of these system calls
-summed() {
-    local threads=' '
-    [ -z "$pid" ] || threads=" $(ls /proc/"$pid"/task | tr '\n' ' ')"
-    sed -n 's/[{}:,]/ /g; / hitcount /p' $trace/events/"$1"/hist | awk -v value="$2" -v threads="$threads" -v ids="${3:-}" '
-        { of = ""; id = ""; for (n = 1; n < NF; n++) { if ($n == "common_pid") of = $(n + 1); if ($n == "id") id = $(n + 1); if ($n == value) got = $(n + 1) } }
-        index(threads, " " of " ") && (ids == "" || index(ids, " " id " ")) { sum += got }
-        END { printf "%.0f", sum }'
+# threads PID...: their numbers, each between spaces
+threads() {
+    local of
+    printf ' '
+    for of in "$@"; do ls "/proc/$of/task" | tr '\n' ' '; done
 }
-# received_by_kernel: bytes that sockets gave to others than weft's threads and the target's
-received_by_kernel() {
-    local mine
-    mine=" $(ls /proc/$target_pid/task | tr '\n' ' ')$([ -z "$pid" ] || ls /proc/"$pid"/task | tr '\n' ' ')"
-    sed -n 's/[{}:,]/ /g; / hitcount /p' $trace/events/kprobes/received/hist | awk -v mine="$mine" '
-        { for (n = 1; n < NF; n++) { if ($n == "common_pid") of = $(n + 1); if ($n == "len") got = $(n + 1) } }
-        !index(mine, " " of " ") { sum += got }
+# summed EVENT VALUE of|but THREADS [IDS]: the sum of a value over these threads, or over all others, of these system calls
+summed() {
+    sed -n 's/[{}:,]/ /g; / hitcount /p' $trace/events/"$1"/hist | awk -v value="$2" -v which="$3" -v threads="$4" -v ids="${5:-}" '
+        { of = ""; id = ""; for (n = 1; n < NF; n++) { if ($n == "common_pid") of = $(n + 1); if ($n == "id") id = $(n + 1); if ($n == value) got = $(n + 1) } }
+        (index(threads, " " of " ") > 0) != (which == "but") && (ids == "" || index(ids, " " id " ")) { sum += got }
         END { printf "%.0f", sum }'
 }
 row() { # kind rw block depth
@@ -64,7 +59,9 @@ row() { # kind rw block depth
     traced on
     job "$2" "$3" "$4"
     data=$(($(bytes "$3") * operations))
-    echo "$1|$2|$3|$4|$before $between $after $(summed raw_syscalls/sys_enter hitcount) $(summed raw_syscalls/sys_exit ret "$MOVING") $(received_by_kernel) $data" >>/tmp/rows
+    # What sockets gave to others than weft's programs, the kernel has received.
+    echo "$1|$2|$3|$4|$before $between $after $(summed raw_syscalls/sys_enter hitcount of "$(threads $pid)")" \
+        "$(summed raw_syscalls/sys_exit ret of "$(threads $pid)" "$MOVING") $(summed kprobes/received len but "$(threads $target_pid $pid)") $data" >>/tmp/rows
     traced off
     tail -n 1 /tmp/rows
 }
