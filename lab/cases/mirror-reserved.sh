@@ -11,6 +11,8 @@ patience="--keep-alive-tmo 1 --quiesce-time 0s"
 
 # owner N URL: serves a mirror, at port 4430 + N; sets pid
 owner() {
+    # what an earlier one said would pass for this one
+    : >/tmp/owner$1
     /lab/weft serve "$2" $patience --listen nvme+tcp://$ADDR:443$1 --nqn nqn.2026-11.example.weft:owner$1 >/tmp/owner$1 2>&1 &
     pid=$!
     wait_for 60 grep -q '^listening' /tmp/owner$1 || { cat /tmp/owner$1; fail "the owner $1 does not open the mirror"; }

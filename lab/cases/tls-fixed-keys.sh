@@ -17,6 +17,7 @@ hex=$(echo "${key%:}" | base64 -d | head -c 32 | od -An -v -tx1 | tr -d ' \n')
 between=4430
 # between ROLE PORT: OpenSSL in front of this port; each connection has new keys after 4 MiB
 between() {
+    : >/tmp/between.log
     /lab/tls-renewing "$1" $between "$2" "${line% *}" "$hex" 4194304 2>/tmp/between.log &
     renewing=$!
     wait_for 10 grep -q ready /tmp/between.log || { cat /tmp/between.log; fail "nothing in between"; }
