@@ -1,10 +1,11 @@
 #!/bin/sh
 # No deadlock of memory: a file system on a disk that `weft connect` serves to its own machine takes dirty pages of twice the memory, while the target
 # dies and comes back. The server's protection is in force: its pages are locked, the OOM killer leaves it alone, it is a part of the way to a disk.
-# Here memory is first used up but for some; `-- all` uses the whole machine.
-# lab: long files=weft,../iscsi.sh modules=iscsi_tcp,sd_mod,nbd,zram,ext4 pkgs=open-iscsi,nbd-client,fio,e2fsprogs,mount,jq timeout=1900
+# Here memory is first used up but for some; `-- all` uses the whole machine. The disk by ublk is one that weft daemon holds.
+# lab: long files=weft,../iscsi.sh,../daemon.sh modules=iscsi_tcp,sd_mod,nbd,ublk_drv,zram,ext4 pkgs=open-iscsi,nbd-client,fio,e2fsprogs,mount,jq timeout=1900
 . /lab/lib.sh
 . /lab/iscsi.sh
+. /lab/daemon.sh
 [ "$TARGET" != kernel ] || skip "both ends are weft's"
 AVAILABLE_MIB=${AVAILABLE_MIB:-160}
 
@@ -32,9 +33,9 @@ protected() {
 
 # eat: memory that nobody gets back, until so much is left
 mkdir /tmp/eaten
-mount -t tmpfs -o size=100% eaten /tmp/eaten
 eat() {
     local n=0 more
+    mount -t tmpfs -o size=100% eaten /tmp/eaten
     while more=$(($(mib MemAvailable) - $1)) && [ $more -gt 4 ]; do
         n=$((n + 1))
         fallocate -l ${more}m /tmp/eaten/$n
@@ -73,13 +74,21 @@ written_back() {
     umount /mnt
     e2fsck -fn "$disk" >/tmp/fsck.out 2>&1 || { cat /tmp/fsck.out; fail "the file system is not clean"; }
     /lab/weft disconnect disk || fail "weft disconnect"
+    [ -z "${3:-}" ] || umount /tmp/eaten
+}
+# of_daemon COMMAND...: while a daemon holds what is connected
+of_daemon() {
+    daemon_start
+    "$@"
+    kill "$(cat /tmp/daemon.pid)"
 }
 
 if [ "${1:-}" = all ]; then
     for protocol in nbd iscsi; do written_back $protocol $(($(mib MemTotal) * 2)); done
+    of_daemon written_back ublk $(($(mib MemTotal) * 2))
 else
     written_back nbd $((AVAILABLE_MIB * 2)) "$AVAILABLE_MIB"
-    umount /tmp/eaten
+    of_daemon written_back ublk $((AVAILABLE_MIB * 2)) "$AVAILABLE_MIB"
 fi
 
 target_stop

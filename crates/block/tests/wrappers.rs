@@ -1,6 +1,7 @@
 //! What every device over others passes on, on virtual time: that a rate holds operations back, and
 //! that operations are overdue. And devices of several go on without a member that hangs.
 
+use crate::scratch::Scratch;
 use core::cell::RefCell;
 use core::future::Future;
 use core::pin::pin;
@@ -245,6 +246,25 @@ fn every_device_over_others_tells_of_overdue_operations() {
         user.on.wake(user.id);
         stage.world.run_for(Duration::from_secs(1));
         assert_eq!(user.seen.borrow().overdue, 0, "{name}");
+    }
+}
+
+/// The memory of an overdue operation stays with a disk, unless it is one of several that make a
+/// device.
+#[test]
+fn a_disk_of_several_gives_memory_back_when_it_hangs() {
+    let file = Scratch::new();
+    std::fs::write(&file.0, vec![0; 1 << 20]).unwrap();
+    let url = format!("error:rate=1,kind=hang,for=60s,ops=read,{}", file.url("block=512"));
+    for in_composite in [false, true] {
+        let options = OpenOptions::default().time_limit(LIMIT).in_composite(in_composite);
+        let mut stage = Stage::new();
+        let user = stage.user(&open(&url, &options).unwrap(), 1);
+        stage.put(&user, OpKind::Read, 0);
+        stage.world.run_for(LIMIT + Duration::from_secs(1));
+        let seen = user.seen.borrow();
+        assert_eq!((seen.done.len(), seen.overdue), (1, 1));
+        assert_eq!(!seen.done[0].op.data.is_empty(), in_composite);
     }
 }
 

@@ -21,7 +21,7 @@ pub struct DaemonArgs {
     daemon: Option<PathBuf>,
     /// Ask no daemon
     #[arg(long, hide = true)]
-    by_daemon: bool,
+    pub by_daemon: bool,
 }
 
 /// Whether a connection lasts.
@@ -31,7 +31,7 @@ pub struct LastingArgs {
     #[arg(long, help_heading = "Daemon")]
     persist: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    pub daemon: DaemonArgs,
 }
 
 impl DaemonArgs {

@@ -12,7 +12,8 @@
 //! * [`reservations`]: the reservations of the namespaces, for hosts of all protocols.
 //! * [`statistics`]: what exports have done, by namespace, host and connection.
 //! * [`report`]: the state of a serving process, as `weft status` tells it.
-//! * [`late`]: what the next process has to know of writes of this one.
+//! * [`late`]: what the next process has to know of writes of this one; [`kept`]: how it takes a
+//!   disk over.
 //! * [`loops`]: event loops on threads; [`identity`]: permanent names; [`mod@url`]: URLs.
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod export;
 pub mod identity;
 pub mod inventory;
 mod iscsi_remarks;
+pub mod kept;
 pub mod late;
 pub mod limits;
 mod lock;

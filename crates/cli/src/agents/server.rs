@@ -176,11 +176,31 @@ impl Desk {
     /// Logs a refusal, but not each of many: anybody can cause them.
     fn log(&self, peer: SocketAddr, why: &str) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.is_none_or(|at| at.elapsed() > Duration::from_secs(AGENT_LOG_S)) {
-            *logged = Some(Instant::now());
+        let now = Instant::now();
+        if is_logged(*logged, now) {
+            *logged = Some(now);
             tracing::warn!(
                 "a connection of {peer} was refused: {why}; others within {AGENT_LOG_S} s are not logged"
             );
         }
+    }
+}
+
+/// Whether a refusal is logged, when the last one that was is of this time.
+fn is_logged(last: Option<Instant>, now: Instant) -> bool {
+    last.is_none_or(|last| now.duration_since(last) > Duration::from_secs(AGENT_LOG_S))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_refusal_within_a_time_is_logged() {
+        let first = Instant::now();
+        let after = |seconds| first + Duration::from_secs(seconds);
+        assert!(is_logged(None, first));
+        assert!(!is_logged(Some(first), first) && !is_logged(Some(first), after(AGENT_LOG_S)));
+        assert!(is_logged(Some(first), after(AGENT_LOG_S + 1)));
     }
 }

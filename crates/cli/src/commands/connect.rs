@@ -89,7 +89,13 @@ impl ConnectCommand {
             }
             None => name_of(&url),
         };
-        Ok(Plan { name, url, protocol: self.attach.protocol()?, port: self.port })
+        Ok(Plan {
+            name,
+            url,
+            protocol: self.attach.protocol()?,
+            port: self.port,
+            by_daemon: self.attach.lasting.daemon.by_daemon,
+        })
     }
 
     /// How the source is opened. A disk of this system has no other writer, unless the user says so
@@ -118,6 +124,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
             port,
             secret: place("secret"),
             target_secret: place("target-secret"),
+            by_daemon: plan.by_daemon,
         },
         Protocol::Nbd => {
             Served::Nbd { socket: place("sock"), device: "/dev/nbd0".into(), block_bytes: None }
@@ -125,7 +132,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
         Protocol::Ublk => Served::Ublk,
     };
     let listen = match &served {
-        Served::Iscsi { iqn, port, secret, target_secret } => {
+        Served::Iscsi { iqn, port, secret, target_secret, .. } => {
             let [secret, own] =
                 [secret, target_secret].map(|file| Line(vec![file.display().to_string()]));
             let initiator = format!("--login-user {CHAP_USER} --login-secret-file {secret}");
@@ -197,7 +204,7 @@ fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Resul
 fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
     let runtime = Runtime::open()?;
     // Report an existing connection before anything is started.
-    drop(runtime.hold(&plan.name)?);
+    runtime.check_free(&plan.name)?;
     let log = runtime.log(&plan.name);
     let mut child = start_server(&log)?;
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
@@ -241,7 +248,8 @@ fn failure_of(child: &mut Child, log: &std::path::Path) -> Failure {
 /// Attaches what a server serves to the system, and records the name of the device.
 fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry, Failure> {
     let system = System::here();
-    if serve_only {
+    // An attached one continues the disk of a server that was killed.
+    if serve_only || entry.attached {
         return Ok(entry);
     }
     if entry.protocol == "nbd" {

@@ -92,7 +92,15 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     if !held.is_empty() {
         writeln!(out)?;
     }
-    Ok(held_table::print(&mut out, &held)?)
+    held_table::print(&mut out, &held)?;
+    // The daemon's come back by themselves.
+    let is_own = |entry: &&Entry| held.iter().all(|it| it.name != entry.name);
+    for Entry { name, pid, device, url, .. } in runtime.left()?.iter().filter(is_own) {
+        tracing::warn!(
+            "process {pid} of \"{name}\" was killed, and {device} waits for the next one: `weft connect {url} --as iscsi --name {name}` continues it, `weft disconnect {name}` ends it"
+        );
+    }
+    Ok(())
 }
 
 /// The namespace of an NVMe URL.

@@ -230,7 +230,7 @@ impl<E: StreamEngine> StreamPump<E> {
     }
 
     fn hold_back(&mut self, bytes: &[u8]) {
-        self.carry.clear();
+        debug_assert!(self.carry.is_empty(), "these bytes come from there");
         self.carry.extend_from_slice(bytes);
         self.state = ConnectionState::Paused;
     }

@@ -114,5 +114,10 @@ mod tests {
         assert_eq!(time_unit(912, 514_948).0, "nsec");
         assert_eq!(time_unit(5_000, 17_368_000).0, "usec");
         assert_eq!(time_unit(5_000_000, 173_680_000).0, "msec");
+        // The longest values of five digits.
+        assert_eq!(time_unit(2_001, 99_999).0, "nsec");
+        assert_eq!(time_unit(2_001, 100_000).0, "usec");
+        assert_eq!(time_unit(2_000_001, 99_999_999).0, "usec");
+        assert_eq!(time_unit(2_000_001, 100_000_000).0, "msec");
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::event_loop::DriverId;
 use crate::event_loop::{Activity, Driver, Loop, LoopConfig};
+use crate::limits::DISK_OPS_PER_FILE;
 use crate::segment::Segments;
 use core::time::Duration;
 use std::fs::File;
@@ -164,6 +165,7 @@ fn many_in_flight(mode: DiskMode) {
         while let Err(back) = rig.disk.as_mut().unwrap().submit(op) {
             op = back;
             refused += 1;
+            assert_eq!(rig.disk.as_ref().unwrap().in_flight(), DISK_OPS_PER_FILE);
             let _ = rig.event_loop.turn(true).unwrap();
             rig.disk.as_mut().unwrap().reap(&mut done);
         }

@@ -4,7 +4,8 @@
 //! The directory is `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`, `/run/weft` for root,
 //! `%LOCALAPPDATA%\weft\run`, or one with the user's name in the directory for temporary files. The
 //! server of a connection locks the file `NAME.lock` while it lives, however it ends. If the lock
-//! is free, the server is dead and its record is removed.
+//! is free, the server is dead and its record is removed, unless the system's initiator waits for
+//! another server: see [`Runtime::left`].
 
 use crate::private_files::{lock_file, make_private, private};
 use serde::{Deserialize, Serialize};
@@ -51,13 +52,25 @@ pub struct Entry {
     /// Whether the source is lost.
     #[serde(default)]
     pub lost: bool,
+    /// Whether a daemon holds it.
+    #[serde(default)]
+    pub by_daemon: bool,
 }
 
 /// The lock of a server.
 pub struct Held {
     runtime: Runtime,
     name: String,
+    /// What a killed server has left is that of this one by now.
+    is_serving: bool,
     _lock: File,
+}
+
+impl Entry {
+    /// Whether the disk outlives its server, because the system's initiator connects again.
+    pub fn outlives_server(&self) -> bool {
+        self.attached && self.protocol == "iscsi"
+    }
 }
 
 /// The runtime directory.
@@ -68,6 +81,18 @@ impl Held {
     /// The directory that it is in.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    /// What a server before this one has left; see [`Runtime::left`].
+    pub fn left(&self) -> Option<Entry> {
+        read(&self.runtime.file(&self.name, "json")).filter(Entry::outlives_server)
+    }
+
+    /// Writes the record of this server. With the lock, all files of the connection go.
+    pub fn serve(&mut self, entry: &Entry) -> io::Result<()> {
+        self.runtime.write(entry)?;
+        self.is_serving = true;
+        Ok(())
     }
 }
 
@@ -139,14 +164,26 @@ impl Runtime {
     /// # Errors
     /// [`ErrorKind::InUse`] if the connection has a server.
     pub fn hold(&self, name: &str) -> Result<Held, Error> {
+        let lock = self.lock(name)?;
+        let _ = fs::remove_file(self.stop(name));
+        let (runtime, name) = (self.clone(), name.to_owned());
+        Ok(Held { runtime, name, is_serving: false, _lock: lock })
+    }
+
+    /// Whether a connection of this name can be made now.
+    ///
+    /// # Errors
+    /// Those of [`Self::hold`].
+    pub fn check_free(&self, name: &str) -> Result<(), Error> {
+        self.lock(name).map(drop)
+    }
+
+    fn lock(&self, name: &str) -> Result<File, Error> {
         let path = self.file(name, "lock");
         let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
         let lock = lock_file(&path).map_err(failed)?;
         match lock.try_lock() {
-            Ok(()) => {
-                let _ = fs::remove_file(self.stop(name));
-                Ok(Held { runtime: self.clone(), name: name.to_owned(), _lock: lock })
-            }
+            Ok(()) => Ok(lock),
             Err(TryLockError::WouldBlock) => {
                 let text = format!(
                     "\"{name}\" is already connected; `weft list` shows it, `weft disconnect {name}` ends it"
@@ -165,24 +202,41 @@ impl Runtime {
         matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
     }
 
-    /// All connections with a live server, by name. Removes the records of dead servers.
+    /// All connections with a live server, by name. Removes the records of dead servers, unless
+    /// they are [left](Self::left).
     pub fn list(&self) -> io::Result<Vec<Entry>> {
-        let mut entries = Vec::new();
+        Ok(self.read_all()?.0)
+    }
+
+    /// The connections whose server was killed while the system's initiator had a disk of it: the
+    /// initiator connects again, and a server with the same name continues the disk.
+    pub fn left(&self) -> io::Result<Vec<Entry>> {
+        Ok(self.read_all()?.1)
+    }
+
+    /// Those with a live server, and those that are left.
+    fn read_all(&self) -> io::Result<(Vec<Entry>, Vec<Entry>)> {
+        let (mut entries, mut left) = (Vec::new(), Vec::new());
         for file in fs::read_dir(&self.0)? {
             let path = file?.path();
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
             if path.extension().is_none_or(|kind| kind != "json") || name.is_empty() {
                 continue;
             }
-            if !self.is_held(name) {
-                self.forget(name);
-                let _ = fs::remove_file(self.log(name));
-            } else if let Some(entry) = read(&path) {
-                entries.push(entry);
+            let (entry, is_alive) = (read(&path), self.is_held(name));
+            match entry {
+                Some(entry) if is_alive => entries.push(entry),
+                Some(entry) if entry.outlives_server() => left.push(entry),
+                None if is_alive => {}
+                _ => {
+                    self.forget(name);
+                    let _ = fs::remove_file(self.log(name));
+                }
             }
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
+        left.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok((entries, left))
     }
 
     /// The connection with this name, if its server is alive.
@@ -197,10 +251,27 @@ impl Runtime {
         fs::rename(&fresh, self.file(&entry.name, "json"))
     }
 
+    /// What tells a server how the one before it has ended, in the form of [`weft_endpoint`].
+    pub fn kept(&self, name: &str) -> PathBuf {
+        self.file(name, "disk")
+    }
+
+    /// Forgets what a killed server has [left](Self::left).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InUse`] if another one has it by now.
+    pub fn forget_left(&self, name: &str) -> Result<(), Error> {
+        let lock = self.lock(name)?;
+        self.forget(name);
+        let _ = fs::remove_file(self.log(name));
+        drop(lock);
+        Ok(())
+    }
+
     /// Removes the files of a server, except its log, which may say why it ended, and its lock
     /// file: another server may be taking the lock.
     fn forget(&self, name: &str) {
-        for kind in ["json", "sock", "secret", "target-secret", "stop", "new"] {
+        for kind in ["json", "sock", "secret", "target-secret", "disk", "stop", "new"] {
             let _ = fs::remove_file(self.file(name, kind));
         }
     }
@@ -208,7 +279,10 @@ impl Runtime {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.runtime.forget(&self.name);
+        // What was left stays for the next attempt.
+        if self.is_serving || self.left().is_none() {
+            self.runtime.forget(&self.name);
+        }
     }
 }
 
@@ -268,7 +342,41 @@ mod tests {
             device: String::new(),
             attached: false,
             lost: false,
+            by_daemon: false,
         }
+    }
+
+    /// The system's initiator connects again to where the killed server was.
+    #[test]
+    fn what_outlives_its_server_is_kept_for_the_next_one() {
+        let path = env::temp_dir().join(format!("weft-left-{}", std::process::id()));
+        make_private(&path).unwrap();
+        let runtime = Runtime(path.clone());
+        let disk = Entry { protocol: "iscsi".into(), attached: true, ..entry("a") };
+        runtime.write(&disk).unwrap();
+        fs::write(runtime.secret("a"), "secret").unwrap();
+        assert!(runtime.list().unwrap().is_empty());
+        assert_eq!(runtime.left().unwrap()[0].name, "a");
+        let free = |runtime: &Runtime| runtime.check_free("a").is_ok();
+        // One that fails to start leaves it for the next one.
+        let held = runtime.hold("a").unwrap();
+        assert!(held.left().is_some() && !free(&runtime) && runtime.forget_left("a").is_err());
+        drop(held);
+        // See below.
+        while !free(&runtime) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let mut held = runtime.hold("a").unwrap();
+        held.serve(&disk).unwrap();
+        assert!(runtime.secret("a").exists() && runtime.left().unwrap().is_empty());
+        drop(held);
+        assert!(!runtime.secret("a").exists(), "it has ended in order");
+        runtime.write(&disk).unwrap();
+        while runtime.forget_left("a").is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(runtime.left().unwrap().is_empty());
+        fs::remove_dir_all(path).unwrap();
     }
 
     #[test]

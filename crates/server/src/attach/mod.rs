@@ -6,9 +6,11 @@
 //!   servers are removed.
 //! * [`run`]: runs the commands, and finds the name of the disk in the system.
 //! * [`server`]: the server of a connection, in the background or in the foreground.
+//! * `takeover`: what it continues of a server that was killed.
 
 pub mod entries;
 pub mod memory;
 pub mod plan;
 pub mod run;
 pub mod server;
+mod takeover;

@@ -1,5 +1,6 @@
 //! The commands that attach a server on the loopback to the system, and detach it.
 
+use super::run::COMMAND_S;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -140,6 +141,9 @@ exit 1"#;
 /// reserve `/etc` for administrators.
 const NODES: [&str; 2] = ["/etc/iscsi/nodes", "/var/lib/iscsi/nodes"];
 
+/// The setting of open-iscsi for how long a disk waits for its session to come back, in seconds.
+const REPLACEMENT: &str = "node.session.timeo.replacement_timeout";
+
 /// What to attach.
 pub enum Served {
     /// Logical unit 0, for initiators that log in with CHAP as [`CHAP_USER`].
@@ -152,6 +156,8 @@ pub enum Served {
         secret: PathBuf,
         /// File with the CHAP secret of the target.
         target_secret: PathBuf,
+        /// A daemon starts another server when this one is killed.
+        by_daemon: bool,
     },
     /// The export with the name `1`.
     Nbd {
@@ -171,20 +177,27 @@ impl Served {
     /// contain no secret.
     pub fn attach(&self, system: System) -> Vec<Line> {
         match (self, system) {
-            (Self::Iscsi { iqn, port, secret, target_secret }, System::Linux) => {
+            (Self::Iscsi { iqn, port, secret, target_secret, by_daemon }, System::Linux) => {
                 let (portal, record) =
                     (format!("127.0.0.1:{port}"), format!("{iqn}/127.0.0.1,{port}"));
                 let (secret, own) =
                     (secret.display().to_string(), target_secret.display().to_string());
                 let node = ["iscsiadm", "-m", "node", "-T", iqn, "-p", &portal];
-                vec![
+                let mut lines = vec![
                     Line::new(&[&node[..], &["-o", "new"]].concat()),
                     Line::new(
                         &[&["sh", "-c", NODE_SECRET, "sh", &secret, &own, &record], &NODES[..]]
                             .concat(),
                     ),
                     Line::new(&[&node[..], &["--login"]].concat()),
-                ]
+                ];
+                if *by_daemon {
+                    // By default the disk fails after 120 s without a server.
+                    let wait = format!("{COMMAND_S}");
+                    let update = ["-o", "update", "-n", REPLACEMENT, "-v", &wait];
+                    lines.insert(2, Line::new(&[&node[..], &update].concat()));
+                }
+                lines
             }
             (Self::Iscsi { iqn, port, secret, .. }, System::Windows) => {
                 let portal =
@@ -283,6 +296,7 @@ mod tests {
             port,
             secret: secret.into(),
             target_secret: format!("{secret}-of-target").into(),
+            by_daemon: false,
         }
     }
 
@@ -317,6 +331,17 @@ mod tests {
             [format!("{node} --logout"), format!("{node} -o delete")]
         );
         assert!(served.attach(System::Other).is_empty());
+    }
+
+    #[test]
+    fn open_iscsi_waits_for_the_next_server_of_a_daemon() {
+        let mut served = iscsi(3260, "/run/weft/a.secret");
+        if let Served::Iscsi { by_daemon, .. } = &mut served {
+            *by_daemon = true;
+        }
+        let attach = lines(&served.attach(System::Linux));
+        assert_eq!(attach.len(), 4);
+        assert!(attach[2].ends_with("replacement_timeout -v 604800"), "{}", attach[2]);
     }
 
     /// The secret gets from its file into the node record, and stands in no command.

@@ -4,6 +4,7 @@
 use super::entries::{Entry, Held, Runtime, create};
 use super::plan::{CHAP_USER, Protocol, Served, UBLK_MODULE};
 use super::run;
+use super::takeover::Serving;
 use crate::sources::{LOOK, lost};
 use std::io::Write;
 use std::path::Path;
@@ -15,6 +16,7 @@ use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::subsystem_nqn;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::kept::KeptDevice;
 use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::source::discovered;
 use weft_endpoint::url::UBLK;
@@ -36,6 +38,8 @@ pub struct Plan {
     pub protocol: Protocol,
     /// Loopback port, or 0 for a free one.
     pub port: u16,
+    /// A daemon holds the connection.
+    pub by_daemon: bool,
 }
 
 impl Plan {
@@ -45,27 +49,29 @@ impl Plan {
     }
 
     /// The URL to listen on.
-    pub fn listen(&self, runtime: &Runtime) -> String {
+    fn listen(&self, runtime: &Runtime, port: u16) -> String {
         match self.protocol {
-            Protocol::Iscsi => format!("iscsi://127.0.0.1:{}", self.port),
+            Protocol::Iscsi => format!("iscsi://127.0.0.1:{port}"),
             Protocol::Nbd if cfg!(unix) => {
                 format!("nbd+unix:///?socket={}", runtime.socket(&self.name).display())
             }
-            Protocol::Nbd => format!("nbd://127.0.0.1:{}", self.port),
+            Protocol::Nbd => format!("nbd://127.0.0.1:{port}"),
             Protocol::Ublk => UBLK.to_owned(),
         }
     }
 
-    /// The settings of the iSCSI target: who logs in there knows the secret of the connection.
-    fn iscsi(&self, runtime: &Runtime) -> Result<Settings, Error> {
+    /// The settings of the iSCSI target: who logs in there knows the secret of the connection. An
+    /// initiator that `continues` from the server before logs in with those that it has.
+    fn iscsi(&self, runtime: &Runtime, continues: bool) -> Result<Settings, Error> {
         let name =
             Name::new(&self.iqn()).map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
         let mut settings =
             Settings { name: Some(name), random_secrets: true, ..Settings::default() };
         if self.protocol == Protocol::Iscsi {
-            let credentials = new_credentials(&runtime.secret(&self.name))?;
+            let secret = if continues { old_credentials } else { new_credentials };
+            let credentials = secret(&runtime.secret(&self.name))?;
             settings.chap = vec![ChapUser { credentials, initiators: Vec::new() }];
-            settings.chap_target = Some(new_credentials(&runtime.target_secret(&self.name))?);
+            settings.chap_target = Some(secret(&runtime.target_secret(&self.name))?);
         }
         Ok(settings)
     }
@@ -89,6 +95,7 @@ impl Plan {
             device: String::new(),
             attached: false,
             lost: false,
+            by_daemon: self.by_daemon,
         }
     }
 
@@ -96,6 +103,7 @@ impl Plan {
     fn serve(
         &self,
         runtime: &Runtime,
+        port: u16,
         config: &ExportConfig,
         loops: &Loops,
     ) -> Result<Exports, Error> {
@@ -107,7 +115,7 @@ impl Plan {
         if self.protocol == Protocol::Ublk {
             run::load(UBLK_MODULE);
         }
-        let exports = export::start(config, &[self.listen(runtime)], loops.remotes())?;
+        let exports = export::start(config, &[self.listen(runtime, port)], loops.remotes())?;
         #[cfg(unix)]
         if self.protocol == Protocol::Nbd {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -124,21 +132,29 @@ pub struct DiskServer {
     held: Held,
     entry: Entry,
     inventory: Arc<LiveInventory>,
+    kept: Option<Arc<KeptDevice>>,
 }
 
 impl DiskServer {
     /// Starts the server.
     pub fn start(plan: &Plan, options: &ConnectOptions) -> Result<Self, Error> {
         let runtime = Runtime::open()?;
-        let held = runtime.hold(&plan.name)?;
+        let mut held = runtime.hold(&plan.name)?;
         let loops = Loops::start(&LoopsConfig::default())?;
         let mut options = options.clone();
         discovered::look_up(&plan.url, &mut options)?;
         let device = weft_endpoint::open(&plan.url, &options)?;
-        let iscsi = plan.iscsi(&runtime)?;
+        let late_writers = options.control.late_writers();
+        let serving = Serving::begin(plan, device, &held, &late_writers)?;
+        let Serving { device, kept, continues } = serving;
+        let iscsi = plan.iscsi(&runtime, continues.is_some())?;
         let chap_user =
             iscsi.chap.first().map(|user| user.credentials.name.clone()).unwrap_or_default();
         let mut entry = Entry { chap_user, ..plan.entry(&*device) };
+        let port = continues.as_ref().map_or(plan.port, |entry| entry.port);
+        if let Some(before) = continues {
+            (entry.device, entry.attached) = (before.device, before.attached);
+        }
         let config = ExportConfig {
             inventory: LiveInventory::of_devices(
                 SubsystemConfig::new(subsystem_nqn()?),
@@ -147,16 +163,16 @@ impl DiskServer {
             .map_err(Error::from)?,
             iscsi,
             tls: TlsFiles::default(),
-            late_writers: options.control.late_writers(),
+            late_writers,
         };
-        let exports = plan.serve(&runtime, &config, &loops)?;
+        let exports = plan.serve(&runtime, port, &config, &loops)?;
         entry.served = exports.urls().first().cloned().unwrap_or_default();
         if !entry.chap_user.is_empty() {
             entry.served = entry.served.replacen("://", &format!("://{}@", entry.chap_user), 1);
         }
         entry.port = port_of(&entry.served);
-        runtime.write(&entry).map_err(plain)?;
-        Ok(Self { exports, loops, held, entry, inventory: config.inventory })
+        held.serve(&entry).map_err(plain)?;
+        Ok(Self { exports, loops, held, entry, inventory: config.inventory, kept })
     }
 
     /// Its record.
@@ -168,6 +184,9 @@ impl DiskServer {
     pub fn stop(self) -> Result<(), Error> {
         self.exports.stop()?;
         self.loops.stop()?;
+        if let Some(kept) = &self.kept {
+            kept.forget();
+        }
         drop(self.held);
         Ok(())
     }
@@ -179,6 +198,12 @@ fn new_credentials(path: &Path) -> Result<Credentials, Error> {
     let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
     create(path).and_then(|mut file| file.write_all(secret.as_bytes())).map_err(failed)?;
     Ok(Credentials { name: CHAP_USER.to_owned(), secret: secret.as_str().into() })
+}
+
+/// The one that is in this file since an earlier server.
+fn old_credentials(path: &Path) -> Result<Credentials, Error> {
+    let secret = crate::secret::from_file(path)?;
+    Ok(Credentials { name: CHAP_USER.to_owned(), secret: secret.as_slice().into() })
 }
 
 /// The port of a URL, if it has one.
@@ -195,7 +220,8 @@ pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
     } else if entry.protocol == "iscsi" {
         let (secret, target_secret) =
             (runtime.secret(&entry.name), runtime.target_secret(&entry.name));
-        Served::Iscsi { iqn: entry.iqn.clone(), port: entry.port, secret, target_secret }
+        let (iqn, port, by_daemon) = (entry.iqn.clone(), entry.port, entry.by_daemon);
+        Served::Iscsi { iqn, port, secret, target_secret, by_daemon }
     } else {
         Served::Nbd {
             socket: runtime.socket(&entry.name),

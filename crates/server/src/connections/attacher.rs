@@ -25,8 +25,12 @@ pub trait Attacher: Send + Sync {
     /// The connection with this name, if its process is alive.
     fn find(&self, name: &str) -> Option<Entry>;
 
-    /// The process of a connection has gone by itself: whatever of the system still tries to use it
-    /// is to stop.
+    /// Whether the process of a connection was killed, and the system waits for the next one, which
+    /// continues its disk.
+    fn is_left(&self, name: &str) -> bool;
+
+    /// The process of a connection has gone by itself. If no other process can continue its disk,
+    /// whatever of the system still tries to use it is to stop.
     fn clear(&self, name: &str);
 }
 
@@ -100,9 +104,17 @@ impl Attacher for OwnCommands {
         Some(entry)
     }
 
+    fn is_left(&self, name: &str) -> bool {
+        let left = self.runtime.left().unwrap_or_default();
+        left.iter().any(|entry| entry.name == name)
+    }
+
     /// The iSCSI initiator would try to connect again for ever. A device of nbd is free by itself,
     /// and may have another server by now.
     fn clear(&self, name: &str) {
+        if self.is_left(name) {
+            return;
+        }
         let known = self.known().remove(name);
         let Some(entry) = known.filter(|entry| entry.protocol == "iscsi") else { return };
         if let Err(e) = run_all(&served_by(&self.runtime, &entry).detach(System::here())) {

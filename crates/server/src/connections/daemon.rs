@@ -200,11 +200,11 @@ impl Shared {
 
     fn disconnect(&self, order: &Disconnect) -> Result<(), Fault> {
         let Disconnect { name, forget, force } = order;
-        if self.begin_to_end(name)?
+        if (self.begin_to_end(name)? || self.attacher.is_left(name))
             && let Err(e) = self.attacher.disconnect(name, *force)
         {
             // Its process may have ended by itself.
-            if self.attacher.find(name).is_some() {
+            if self.attacher.find(name).is_some() || self.attacher.is_left(name) {
                 self.lock().supervision.stays(name, &e);
                 return Err(e.into());
             }

@@ -5,15 +5,10 @@
 //!   changes come out.
 //! * `exchange`: data of callers that is in memory of others.
 //! * `session`: the server's end, with everything that a server does.
-//! * `kept`: the taking over of a disk after a kill; `record`: the file that tells how.
 //! * `reserving`: reservations, for those who speak of them as block devices do.
 
 pub(super) mod exchange;
 pub(super) mod hosts;
-#[cfg(target_os = "linux")]
-pub(super) mod kept;
 pub(super) mod queue;
-#[cfg(target_os = "linux")]
-pub(super) mod record;
 mod reserving;
 mod session;

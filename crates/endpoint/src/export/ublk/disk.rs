@@ -1,7 +1,7 @@
 //! One disk of the kernel: what is done to it while it is there, and its end. That waits for the
 //! kernel, so it is done on a thread of its own, one thing after the other.
 
-use crate::export::local::kept::Kept;
+use crate::kept::Kept;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -5,9 +5,9 @@ use super::place;
 use super::server::Server;
 use super::url::UblkUrl;
 use crate::export::local::hosts::{LocalHosts, Opened, View};
-use crate::export::local::kept::KeptDisk;
-use crate::export::local::record::label;
 use crate::identity::HostIdentity;
+use crate::kept::KeptDisk;
+use crate::kept::label;
 use crate::late::LateWriters;
 use crate::limits::{POOL_PARTS, TRANSFER_BYTES_MAX, UBLK_OPEN_S, UBLK_QUEUES_MAX};
 use crate::loops::ask;
@@ -59,7 +59,7 @@ impl Start<'_> {
         let opened = Arc::new(self.find(&asked)?);
         let gone = || Error::new(ErrorKind::NotFound, "the namespace has just been removed");
         let view = opened.view(&self.hosts.inventory.now()).ok_or_else(gone)?;
-        let label = label(&view);
+        let label = label(&view.namespace);
         let block_bytes = view.geometry.block_bytes;
         if block_bytes > BLOCK_BYTES_MAX {
             let text = format!(

@@ -2,8 +2,8 @@
 //! was killed.
 
 use crate::export::local::hosts::View;
-use crate::export::local::kept::{Kept, KeptDisk};
-use crate::export::local::record::label;
+use crate::kept::label;
+use crate::kept::{Kept, KeptDisk};
 use crate::late::LateWriters;
 use std::ops::Deref;
 use std::os::unix::net::UnixStream;
@@ -32,7 +32,7 @@ impl KeptOfSocket {
         // A process that has ended in order leaves neither.
         let is_left = place.exists() || socket.exists();
         let name = format!("vhost-user:{}", socket.display());
-        let (label, device) = (label(view), &view.namespace.device);
+        let (label, device) = (label(&view.namespace), &view.namespace.device);
         let disk = KeptDisk { name, place, label, device, late_writers };
         let kept = if is_left { disk.take_over() } else { disk.begin() };
         Some(Self { kept, is_served: AtomicBool::new(false) })

@@ -70,3 +70,27 @@ fn holder(of: &Registrant<'_>) -> ReservationHolder {
     let host = Uuid::new_v5(&Uuid::NAMESPACE_OID, of.initiator).into_bytes();
     ReservationHolder { host, key: of.key, holds: of.holds }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_block::OpKind;
+    use weft_block::limits::RESERVATION_REPORT_BYTES;
+    use weft_io::{Pool, Segments};
+
+    #[test]
+    fn a_report_goes_into_memory_in_pieces() {
+        let pool = Pool::new(1 << 20);
+        let pieces = [8, 2 * RESERVATION_REPORT_BYTES];
+        let data: Segments = pieces.map(|len| pool.take(len).unwrap().into()).into_iter().collect();
+        let mut op = Op::new(OpKind::Read, 0, 1, 0, data);
+        // Generation 3, and nobody is registered.
+        assert!(fill(&mut op, &[0, 0, 0, 3, 0, 0, 0, 0]));
+        let (kind, registrants) = (None, Vec::new());
+        let report = ReservationReport { generation: 3, kind, registrants, is_cut: false }.encode();
+        assert!(report.len() > 8, "it needs both pieces");
+        let filled = [&op.data[0][..], &op.data[1][..report.len() - 8]].concat();
+        op.give_up();
+        assert_eq!(filled, report);
+    }
+}

@@ -7,6 +7,7 @@ use crate::export::iscsi;
 use crate::inventory::{InventoryBuilder, LiveInventory, SubsystemConfig};
 use crate::loops::{Loops, LoopsConfig};
 use monitor::{Monitor, wait};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weft_block::OpenOptions;
@@ -116,6 +117,30 @@ fn one_front_end_at_a_time_and_the_next_takes_up_what_was_in_flight() {
 }
 
 #[test]
+fn a_guest_gets_the_answers_of_a_disk_that_is_removed_and_is_closed_then() {
+    let served = Served::start("removed", "delay:write=2s,ram:1MiB");
+    let mut guest = Monitor::connect(&served.path, false, false);
+    guest.set_up(None);
+    let slow = guest.begin(WRITE, 16, &[7; 512], 0);
+    // The device has both when it has done the second one.
+    assert_eq!(guest.run(READ, 0, &[], 512).1, 0);
+    let remove =
+        |builder: &mut InventoryBuilder| builder.remove_namespace(&nqn(), Nsid(1)).map(drop);
+    served.inventory.change(remove).unwrap();
+    assert_eq!(guest.end(), (slow, 0));
+    assert!(guest.is_closed());
+    served.stop();
+}
+
+#[test]
+fn a_server_that_drains_takes_no_other_front_end() {
+    let served = Served::start("drains", "ram:1MiB");
+    served.export.drain();
+    wait(|| UnixStream::connect(&served.path).err());
+    served.stop();
+}
+
+#[test]
 fn a_change_of_size_is_told() {
     let served = Served::start("resize", "ram:1MiB");
     let mut guest = Monitor::connect(&served.path, false, false);
@@ -124,7 +149,7 @@ fn a_change_of_size_is_told() {
     let ask = [&ask[..], &[0; 60]].concat();
     let (config, _) = guest.ask(code::GET_CONFIG, &ask, None);
     assert_eq!(BlockConfig::capacity_of(&config[12..]), 2048);
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     use std::io::Read;
     use std::os::fd::AsFd;

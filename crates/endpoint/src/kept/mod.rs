@@ -1,12 +1,22 @@
 //! The taking over of a disk whose process was killed, and the record that is kept for the next
 //! such process while this one serves.
+//!
+//! * `record`: the file.
+//! * `device`: a disk that the system's initiator uses, and goes on using after such an end.
 
-use super::record::{Record, forget};
+mod device;
+mod record;
+
+pub use device::KeptDevice;
+pub(crate) use record::label;
+
+use self::record::{Record, forget};
 use crate::disk::Disk;
 use crate::late::{LateWriters, LateWrites, Watch};
 use crate::limits::INHERITED_FLUSH_S;
 use crate::lock::lock;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_block::Device;
@@ -17,7 +27,7 @@ pub(crate) struct KeptDisk<'a> {
     pub name: String,
     /// Where its record is.
     pub place: PathBuf,
-    /// See [`super::record::label`].
+    /// See [`label`].
     pub label: u64,
     pub device: &'a Device,
     pub late_writers: &'a LateWriters,
@@ -27,6 +37,8 @@ pub(crate) struct KeptDisk<'a> {
 pub(crate) struct Kept {
     place: PathBuf,
     state: Arc<Mutex<KeptState>>,
+    /// Whether some queue may have to be told of a loss.
+    has_lost: AtomicBool,
     _watch: Watch,
 }
 
@@ -95,6 +107,7 @@ impl KeptDisk<'_> {
     }
 
     fn keep(self, record: Record, lost: Option<Lost>) -> Kept {
+        let has_lost = AtomicBool::new(lost.is_some());
         let state = Arc::new(Mutex::new(KeptState { record, lost, is_forgotten: false }));
         let (of_watch, place) = (Arc::clone(&state), self.place.clone());
         let watch = self.late_writers.watch(Box::new(move |all| {
@@ -104,11 +117,17 @@ impl KeptDisk<'_> {
                 record.keep(&place);
             }
         }));
-        Kept { place: self.place, state, _watch: watch }
+        Kept { place: self.place, state, has_lost, _watch: watch }
     }
 }
 
 impl Kept {
+    /// Whether some flush may have to fail.
+    #[inline]
+    pub fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed)
+    }
+
     /// Whether this flush of a queue has to fail: the first one of each of the queues that run.
     pub fn fails_flush(&self, queue: u16, mut running: impl Iterator<Item = u16>) -> bool {
         let state = &mut *lock(&self.state);
@@ -121,6 +140,7 @@ impl Kept {
             state.record.epoch = lost.epoch;
             state.record.keep(&self.place);
             state.lost = None;
+            self.has_lost.store(false, Ordering::Relaxed);
         }
         is_first
     }

@@ -2,7 +2,7 @@
 //! that one serves the disk, nothing of this one may be written any more, and what may be lost has
 //! to be told.
 
-use super::hosts::View;
+use crate::inventory::Namespace;
 use crate::late::LateWrites;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -78,17 +78,21 @@ fn epoch_of(device: &dyn BlockDevice) -> Option<u64> {
 
 /// What tells the data of a disk from that of others. A device that says no UUID of its data has
 /// that of its namespace, which another device of a later process may have, too.
-pub(crate) fn label(view: &View) -> u64 {
-    let namespace = &view.namespace;
-    let mut words = match namespace.device.identity().uuid {
+pub(crate) fn label(namespace: &Namespace) -> u64 {
+    label_of(namespace.uuid, &**namespace.given())
+}
+
+/// That of a device which gets this UUID if it has none.
+pub(super) fn label_of(uuid: Uuid, device: &dyn BlockDevice) -> u64 {
+    let mut words = match device.identity().uuid {
         Some(_) => String::new(),
-        None => namespace.given().url().to_owned(),
+        None => device.url().to_owned(),
     };
     // The blocks of a RAM disk end with the process.
-    if namespace.given().url().split([':', ',']).any(|word| word == "ram") {
+    if device.url().split([':', ',']).any(|word| word == "ram") {
         words.push_str(&Uuid::new_v4().to_string());
     }
-    Uuid::new_v5(&namespace.uuid, words.as_bytes()).as_u64_pair().0 | 1
+    Uuid::new_v5(&uuid, words.as_bytes()).as_u64_pair().0 | 1
 }
 
 #[cfg(test)]

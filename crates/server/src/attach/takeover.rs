@@ -1,0 +1,57 @@
+//! The taking over of a disk whose server was killed: by iSCSI, the system's initiator keeps it, and
+//! connects again to the port at which it was served.
+
+use super::entries::{Entry, Held};
+use super::plan::{Protocol, System};
+use super::run;
+use super::server::{Plan, served_by};
+use std::sync::Arc;
+use weft_block::{Device, Error};
+use weft_endpoint::identity::{namespace_uuid, subsystem_nqn};
+use weft_endpoint::kept::KeptDevice;
+use weft_endpoint::late::LateWriters;
+
+/// The device to be served, and the disk of a killed server that it continues.
+pub(super) struct Serving {
+    pub device: Device,
+    pub kept: Option<Arc<KeptDevice>>,
+    pub continues: Option<Entry>,
+}
+
+impl Serving {
+    /// Continues the disk that a killed server has left, or begins one.
+    pub fn begin(
+        plan: &Plan,
+        device: Device,
+        held: &Held,
+        late: &LateWriters,
+    ) -> Result<Self, Error> {
+        if plan.protocol != Protocol::Iscsi {
+            return Ok(Self { device, kept: None, continues: None });
+        }
+        let (runtime, name) = (held.runtime(), &plan.name);
+        let uuid = namespace_uuid(&subsystem_nqn()?, 1);
+        let place = runtime.kept(name);
+        let is_same = |entry: &Entry| {
+            entry.protocol == plan.protocol.to_string()
+                && (plan.port == 0 || plan.port == entry.port)
+                && KeptDevice::is_of(&place, &*device, uuid)
+        };
+        let left = held.left();
+        let continues = left.clone().filter(is_same);
+        if let (Some(other), None) = (left, &continues) {
+            tracing::warn!(
+                "\"{name}\": {} was a disk of other data, and ends",
+                or_unknown(&other.device)
+            );
+            run::run_all(&served_by(runtime, &other).detach(System::here()))?;
+        }
+        let disk = (format!("\"{name}\""), place);
+        let kept = KeptDevice::begin(device, uuid, disk, late, continues.is_some());
+        Ok(Self { device: Arc::clone(&kept) as Device, kept: Some(kept), continues })
+    }
+}
+
+fn or_unknown(device: &str) -> &str {
+    if device.is_empty() { "its device" } else { device }
+}
