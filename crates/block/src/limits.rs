@@ -39,6 +39,17 @@ pub const FILE_QUEUE_OPS: usize = 512;
 /// Milliseconds after which the queues of a disk look whether it has another size, or is gone.
 pub const DISK_LOOK_MS: u64 = 2000;
 
+/// Alignment of memory that drives of Windows read into and write from: as large as the blocks of
+/// any of them.
+pub const DRIVE_MEMORY_ALIGN: usize = 4096;
+
+/// How often a drive or volume of Windows is tried to be locked: services that look at every new
+/// volume have it open for moments.
+pub const VOLUME_LOCK_TRIES: u32 = 10;
+
+/// Milliseconds between two such tries.
+pub const VOLUME_LOCK_PAUSE_MS: u64 = 100;
+
 /// Locks of one file that separate overlapping operations: 4 KiB units at this distance share a
 /// lock.
 pub const FILE_LOCK_STRIPES: usize = 16_384;

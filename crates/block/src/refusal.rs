@@ -149,7 +149,7 @@ pub enum Refusal {
     },
     /// The system refuses to write to the disk.
     #[error(
-        "the disk is read-only; put readonly: in front of the source, or allow writing (`blockdev --setrw`)"
+        "the disk is read-only; put readonly: in front of the source, or allow writing (`blockdev --setrw`, Windows: `Set-Disk -IsReadOnly 0`)"
     )]
     ReadOnlyDisk,
     /// The disk cannot transfer blocks as short as these.
@@ -159,8 +159,21 @@ pub enum Refusal {
         disk_bytes: u32,
     },
     /// Disks cannot be opened on this system.
-    #[error("weft opens disks on Linux only; on this system use a file")]
+    #[error("weft opens disks on Linux and Windows only; on this system use a file")]
     NoDisks,
+    /// A device of Windows of another kind.
+    #[error(
+        "this device is neither a drive nor a volume; use for example \\\\.\\PhysicalDrive1, E: or a file"
+    )]
+    NeitherDriveNorVolume,
+    /// A drive or volume that the running Windows needs.
+    #[error(
+        "{volume} is on it, a volume of the running system; use another one, or put readonly: in front of the source"
+    )]
+    RunningSystem {
+        /// Where the volume is mounted, or its name.
+        volume: String,
+    },
     /// A RAM disk is to be served by several processes.
     #[error("no other process can serve the same RAM disk; share a file or a disk")]
     NotShared,
@@ -185,9 +198,11 @@ impl Refusal {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoSuchFile => ErrorKind::NotFound,
-            Self::InUse { .. } | Self::Busy { .. } => ErrorKind::InUse,
+            Self::InUse { .. } | Self::Busy { .. } | Self::RunningSystem { .. } => ErrorKind::InUse,
             Self::ReadOnlyDisk => ErrorKind::PermissionDenied,
-            Self::NotDirect { .. } | Self::NoDisks => ErrorKind::Unsupported,
+            Self::NotDirect { .. } | Self::NoDisks | Self::NeitherDriveNorVolume => {
+                ErrorKind::Unsupported
+            }
             Self::NoMemory { .. } => ErrorKind::NoResources,
             _ => ErrorKind::Usage,
         }

@@ -193,10 +193,10 @@ impl From<&std::io::Error> for Status {
 /// Whether the system says that the device below is not there any more.
 fn is_device_gone(error: &std::io::Error) -> bool {
     // ENXIO, ENODEV, ENOMEDIUM; ERROR_DEV_NOT_EXIST, ERROR_DEVICE_NOT_CONNECTED,
-    // ERROR_DEVICE_REMOVED.
+    // ERROR_DEVICE_REMOVED, ERROR_NO_SUCH_DEVICE.
     const GONE: &[i32] = match () {
         () if cfg!(target_os = "linux") => &[6, 19, 123],
-        () if cfg!(windows) => &[55, 1167, 1617],
+        () if cfg!(windows) => &[55, 1167, 1617, 433],
         () => &[6, 19],
     };
     error.raw_os_error().is_some_and(|code| GONE.contains(&code))

@@ -51,13 +51,27 @@ fn a_file_is_created_sparse_and_keeps_its_data_and_name() {
     assert_eq!(named.identity().uuid.unwrap().to_string(), "6ba7b810-9dad-11d1-80b4-00c04fd430c8");
 }
 
-/// Such a drive is on no machine: if it were not refused by its name, there is nothing to open.
+/// Such a drive is on no machine: there is nothing to open, and nothing is made.
 #[cfg(windows)]
 #[test]
-fn drives_and_volumes_are_refused() {
+fn a_drive_that_is_not_there_is_not_found_and_other_devices_are_refused() {
     for url in [r"\\.\PhysicalDrive4711", r"file:\\.\PhysicalDrive4711,size=1MiB"] {
-        assert_eq!(refused(url), Refusal::NoDisks);
-        assert_eq!(refused(&format!("readonly:{url}")), Refusal::NoDisks);
+        refused_by_the_system(url, ErrorKind::NotFound, "Get-Disk");
+        refused_by_the_system(&format!("readonly:{url}"), ErrorKind::NotFound, "Get-Disk");
+    }
+    for url in [r"\\.\COM4711", r"file:\\.\pipe\weft-4711,size=1MiB"] {
+        assert_eq!(refused(url), Refusal::NeitherDriveNorVolume);
+        assert_eq!(refused(&format!("readonly:{url}")), Refusal::NeitherDriveNorVolume);
+    }
+}
+
+/// Its options are refused before it is opened.
+#[cfg(windows)]
+#[test]
+fn a_drive_of_windows_is_neither_shared_nor_cached() {
+    for option in ["lock=off", "direct=off"] {
+        let url = format!(r"\\.\PhysicalDrive4711,{option}");
+        assert!(matches!(refused(&url), Refusal::Contradiction { .. }), "{url}");
     }
 }
 

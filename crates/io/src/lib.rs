@@ -7,6 +7,7 @@
 //! * `ublk`: disks of Linux that this process serves.
 //! * [`rdma`]: queue pairs, which move messages and memory.
 //! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.
+//! * [`drives`]: drives and volumes of Windows.
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
 //! * [`region`]: memory that several loops read and write concurrently.
 //! * `guest`: memory of virtual machines that another process shares (Linux).
@@ -23,6 +24,7 @@ pub mod counters;
 pub mod cpu;
 pub mod cpu_usage;
 pub mod disk;
+pub mod drives;
 #[cfg(windows)]
 pub mod event_log;
 pub mod event_loop;
@@ -30,6 +32,8 @@ pub mod event_loop;
 pub mod guest;
 pub mod limits;
 pub mod listening;
+#[cfg(windows)]
+mod overlapped;
 pub mod random;
 pub mod rdma;
 pub mod region;

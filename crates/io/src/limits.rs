@@ -126,3 +126,6 @@ pub const GUEST_MAPPINGS_MAX: usize = 1024;
 /// Longest text of an event in the log of Windows, UTF-16 units; the rest is cut off. Windows takes
 /// 31,839.
 pub const EVENT_UNITS_MAX: usize = 31_000;
+
+/// Parts of drives on which one volume of Windows lies; a volume with more is refused.
+pub const VOLUME_EXTENTS_MAX: usize = 256;

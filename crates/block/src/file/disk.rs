@@ -1,39 +1,52 @@
 //! What the system tells of a disk or partition: sizes, limits and identity, from `/sys/dev/block`
-//! (Linux; documented in the kernel's `Documentation/ABI/stable/sysfs-block`).
+//! (Linux; documented in the kernel's `Documentation/ABI/stable/sysfs-block`), or by the calls of
+//! Windows.
 
+use super::drive;
+use super::facts::Facts;
 use super::system;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io;
 use std::path::PathBuf;
 
 /// A disk or partition that exists in the system.
-pub(super) struct Disk {
+pub(super) enum Disk {
+    /// One of Linux.
+    Sysfs(Sysfs),
+    /// A drive or volume of Windows.
+    Drive {
+        /// The volumes on the drive: open, hence locked.
+        _volumes: Vec<File>,
+    },
+}
+
+/// A disk or partition of Linux.
+pub(super) struct Sysfs {
     /// Its directory.
     place: PathBuf,
     /// A number that no other disk had since the system was started.
     sequence: Option<String>,
 }
 
-/// What does not change while it is open.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Facts {
-    /// Bytes of the shortest possible transfer.
-    pub(super) logical_bytes: Option<u32>,
-    /// Bytes of what the disk writes at once without reading it before.
-    pub(super) physical_bytes: Option<u32>,
-    /// Whether discards do something.
-    pub(super) discards: bool,
-    /// Whether the disk itself has a volatile cache.
-    pub(super) volatile_cache: bool,
-    /// Whether the system refuses to write to it.
-    pub(super) read_only: bool,
-    /// A name that the disk, or the mapping, has on every machine, with the number of the
-    /// partition.
-    pub(super) name: Option<String>,
-    pub(super) serial: Option<String>,
-    pub(super) model: Option<String>,
+impl Disk {
+    /// Whether it has been removed from the system.
+    pub(super) fn is_gone(&self, file: &File) -> bool {
+        match self {
+            Self::Sysfs(disk) => disk.is_gone(),
+            Self::Drive { .. } => drive::is_gone(file),
+        }
+    }
+
+    /// Its size, bytes.
+    pub(super) fn bytes(&self, file: &File) -> io::Result<u64> {
+        match self {
+            Self::Sysfs(_) => system::end(file),
+            Self::Drive { .. } => drive::bytes(file),
+        }
+    }
 }
 
-impl Disk {
+impl Sysfs {
     /// The disk of a device file.
     pub(super) fn of(metadata: &Metadata) -> Option<Self> {
         let (major, minor) = system::device_number(metadata)?;
@@ -42,8 +55,7 @@ impl Disk {
         Some(Self { sequence, ..disk })
     }
 
-    /// Whether it has been removed from the system.
-    pub(super) fn is_gone(&self) -> bool {
+    fn is_gone(&self) -> bool {
         !self.place.exists() || self.whole("diskseq") != self.sequence
     }
 
@@ -78,6 +90,7 @@ impl Disk {
                 .is_none_or(|kind| kind != "write through"),
             read_only: self.read("ro").is_some_and(|flag| flag == "1"),
             name: self.name(),
+            unbuffered: false,
             serial: self.whole("device/serial"),
             model: self.whole("device/model"),
         }

@@ -10,9 +10,9 @@
 //! opened exclusively (`O_EXCL`), so that it is refused if it, or a partition of it, is mounted or
 //! used in another way, and cannot be mounted meanwhile. `readonly:` opens it nevertheless.
 //!
-//! A disk (on Linux only) has the block size, physical block size, cache and discards that the
-//! system tells of it (`/sys/dev/block`); `block=4096` is possible on one of 512 bytes, but not the
-//! reverse. Every [`DISK_LOOK_MS`](crate::limits::DISK_LOOK_MS), and after an error, its queues
+//! A disk (on Linux and Windows) has the block size, physical block size, cache and discards that
+//! the system tells of it (`/sys/dev/block`; by calls of Windows); `block=4096` is possible on one
+//! of 512 bytes, but not the reverse. Every [`DISK_LOOK_MS`](crate::limits::DISK_LOOK_MS), and after an error, its queues
 //! look whether it has another size, or is gone.
 //!
 //! Writes are durable after a flush (`fdatasync`) or with FUA (`RWF_DSYNC`). Discards punch holes.
@@ -34,8 +34,10 @@
 
 mod created;
 mod disk;
+mod drive;
 mod durability;
 mod execution;
+mod facts;
 mod holders;
 mod open;
 mod queue;
@@ -45,6 +47,11 @@ mod shared;
 mod system;
 
 pub use created::CreatedFiles;
+
+/// Whether a path names a device of Windows, and no file; never on other systems.
+pub fn is_windows_device(path: &str) -> bool {
+    cfg!(windows) && drive::name::read(path) != drive::name::Name::File
+}
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
 use crate::error::Error;

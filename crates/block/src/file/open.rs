@@ -1,16 +1,18 @@
 //! Opens a file or disk: creates, locks and measures it, or refuses with a reason.
 
 use super::created::CreatedFiles;
-use super::disk::{Disk, Facts};
+use super::disk::{Disk, Sysfs};
+use super::drive;
+use super::facts::Facts;
 use super::holders;
 use super::system::{self, Direct};
 use crate::error::Error;
-use crate::limits::BLOCK_BYTES_DEFAULT;
+use crate::limits::{BLOCK_BYTES_DEFAULT, DRIVE_MEMORY_ALIGN};
 use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::units::format_size;
 use std::fs::{File, TryLockError};
-use std::io::{self, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
@@ -64,11 +66,17 @@ pub(super) fn open(
     created: Option<&CreatedFiles>,
 ) -> Result<Opened, Error> {
     let wanted = parse(url, rest, read_only)?;
+    let check = || may_be_device(url, &wanted, shared);
+    if let Some(opened) = drive::open(url, &wanted.path, wanted.read_only, check)? {
+        let disk = Disk::Drive { _volumes: opened.volumes };
+        return inspect(url, &wanted, opened.file, Some((disk, opened.facts)));
+    }
     let (file, kind) = open_or_create(url, &wanted, shared)?;
     if wanted.lock {
         lock(url, &file, wanted.read_only || shared)?;
     }
-    let opened = inspect(url, &wanted, file, kind);
+    let disk = (kind == PathKind::Disk).then(|| disk(url, &file)).transpose();
+    let opened = disk.and_then(|disk| inspect(url, &wanted, file, disk));
     match (&opened, created) {
         _ if kind != PathKind::Created => {}
         (Ok(_), Some(created)) => created.add(&wanted.path),
@@ -79,10 +87,17 @@ pub(super) fn open(
 }
 
 /// Measures a file or disk that is open.
-fn inspect(url: &str, wanted: &Wanted, file: File, kind: PathKind) -> Result<Opened, Error> {
-    let bytes =
-        measure(&file).map_err(|e| Error::io(format!("{url}: cannot read its size: {e}"), e))?;
-    let disk = if kind == PathKind::Disk { Some(disk(url, &file)?) } else { None };
+fn inspect(
+    url: &str,
+    wanted: &Wanted,
+    file: File,
+    disk: Option<(Disk, Facts)>,
+) -> Result<Opened, Error> {
+    let bytes = match &disk {
+        Some((disk, _)) => disk.bytes(&file),
+        None => system::end(&file),
+    };
+    let bytes = bytes.map_err(|e| Error::io(format!("{url}: cannot read its size: {e}"), e))?;
     let facts = disk.as_ref().map(|(_, facts)| facts);
     if !wanted.read_only && facts.is_some_and(|facts| facts.read_only) {
         return Err(Error::refused(url, Refusal::ReadOnlyDisk));
@@ -95,6 +110,9 @@ fn inspect(url: &str, wanted: &Wanted, file: File, kind: PathKind) -> Result<Ope
     let blocks = blocks(url, wanted, bytes, block_bytes)?;
     let direct = match wanted.direct {
         Some(false) => None,
+        _ if facts.is_some_and(|facts| facts.unbuffered) => {
+            Some(Direct { memory_align: DRIVE_MEMORY_ALIGN })
+        }
         _ => system::go_direct(&file, block_bytes, bytes),
     };
     if wanted.direct == Some(true) && direct.is_none() {
@@ -110,9 +128,21 @@ fn inspect(url: &str, wanted: &Wanted, file: File, kind: PathKind) -> Result<Ope
 fn disk(url: &str, file: &File) -> Result<(Disk, Facts), Error> {
     let metadata =
         file.metadata().map_err(|e| Error::io(format!("{url}: cannot be looked at: {e}"), e))?;
-    let disk = Disk::of(&metadata).ok_or_else(|| Error::refused(url, Refusal::NoDisks))?;
+    let disk = Sysfs::of(&metadata).ok_or_else(|| Error::refused(url, Refusal::NoDisks))?;
     let facts = disk.facts();
-    Ok((disk, facts))
+    Ok((Disk::Sysfs(disk), facts))
+}
+
+/// Refuses options that drives and volumes of Windows do not have.
+fn may_be_device(url: &str, wanted: &Wanted, shared: bool) -> Result<(), Error> {
+    let why = if wanted.direct == Some(false) {
+        "I/O on a drive or volume bypasses the cache of Windows; omit direct=off"
+    } else if !wanted.read_only && (shared || !wanted.lock) {
+        "one process has a drive or volume of Windows for itself; omit --shared and lock=off"
+    } else {
+        return Ok(());
+    };
+    Err(Error::refused(url, Refusal::Contradiction { why }))
 }
 
 fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
@@ -145,9 +175,6 @@ fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
 }
 
 fn open_or_create(url: &str, wanted: &Wanted, shared: bool) -> Result<(File, PathKind), Error> {
-    if system::is_device_name(&wanted.path) {
-        return Err(Error::refused(url, Refusal::NoDisks));
-    }
     let metadata = match std::fs::metadata(&wanted.path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Ok((create(url, wanted)?, PathKind::Created));
@@ -248,11 +275,6 @@ fn lock(url: &str, file: &File, shared: bool) -> Result<(), Error> {
             Ok(())
         }
     }
-}
-
-/// Size of a file or disk in bytes.
-pub(super) fn measure(mut file: &File) -> io::Result<u64> {
-    file.seek(SeekFrom::End(0))
 }
 
 fn blocks(url: &str, wanted: &Wanted, bytes: u64, block_bytes: u32) -> Result<u64, Error> {

@@ -2,7 +2,6 @@
 
 use super::disk::Disk;
 use super::durability::Durability;
-use super::open::measure;
 use super::room::Room;
 use super::system::Direct;
 use crate::device::{Features, Geometry, Identity};
@@ -42,14 +41,14 @@ impl SharedFile {
     /// Looks whether a disk has another size, or is gone, and wakes the owners of all queues if so.
     pub(super) fn look(&self) {
         let Some(disk) = &self.disk else { return };
-        if disk.is_gone() {
+        if disk.is_gone(&self.file) {
             if !self.gone.swap(true, Ordering::AcqRel) {
                 tracing::error!("{}: the disk is gone", self.url);
                 self.owners.wake_all();
             }
             return;
         }
-        let Ok(bytes) = measure(&self.file) else { return };
+        let Ok(bytes) = disk.bytes(&self.file) else { return };
         let blocks = bytes / u64::from(self.geometry.block_bytes);
         let before = self.blocks.swap(blocks, Ordering::Relaxed);
         if before != blocks {

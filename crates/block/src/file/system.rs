@@ -2,7 +2,7 @@
 //! bypassing the page cache.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
 /// Requirements on memory for I/O that bypasses the page cache.
@@ -40,26 +40,9 @@ pub(super) fn is_block_device(_: &std::fs::Metadata) -> bool {
     false
 }
 
-/// Whether the path names a drive, a volume or another device, and no file on one: `\\.\PhysicalDrive1`,
-/// `\\.\E:`, `\\?\Volume{…}`. Opening it could already do harm, so that the name decides.
-#[cfg(windows)]
-pub(super) fn is_device_name(path: &Path) -> bool {
-    use std::path::{Component, Prefix};
-    let mut parts = path.components();
-    let Some(Component::Prefix(prefix)) = parts.next() else { return false };
-    match prefix.kind() {
-        Prefix::DeviceNS(_) => true,
-        Prefix::Verbatim(_) | Prefix::VerbatimDisk(_) => {
-            !parts.any(|part| matches!(part, Component::Normal(_)))
-        }
-        _ => false,
-    }
-}
-
-/// Devices have no names of their own elsewhere: they are files of another kind.
-#[cfg(not(windows))]
-pub(super) fn is_device_name(_: &Path) -> bool {
-    false
+/// The end of a file, or of a disk that can be opened like one, in bytes.
+pub(super) fn end(mut file: &File) -> io::Result<u64> {
+    file.seek(SeekFrom::End(0))
 }
 
 /// The major and minor number of the device that a device file stands for.
@@ -150,34 +133,4 @@ fn reads_direct(file: &File, offset: u64, len: usize, align: usize) -> bool {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn go_direct(_: &File, _: u32, _: u64) -> Option<Direct> {
     None
-}
-
-#[cfg(windows)]
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn drives_and_volumes_are_told_by_name() {
-        for device in [
-            r"\\.\PhysicalDrive1",
-            r"//./physicaldrive1",
-            r"\\.\E:",
-            r"\\?\E:",
-            r"\\?\E:\",
-            r"\\?\PhysicalDrive1",
-            r"\\?\Volume{b75e2c83-0000-0000-0000-602f00000000}\",
-        ] {
-            assert!(is_device_name(Path::new(device)), "{device}");
-        }
-        for file in [
-            r"E:\disk.img",
-            r"\\?\E:\disk.img",
-            r"\\server\share\disk.img",
-            r"\\?\Volume{b75e2c83-0000-0000-0000-602f00000000}\disk.img",
-            "disk.img",
-        ] {
-            assert!(!is_device_name(Path::new(file)), "{file}");
-        }
-    }
 }

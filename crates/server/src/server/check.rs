@@ -7,6 +7,7 @@ use crate::management::place;
 use crate::served::Opener;
 use std::net::SocketAddr;
 use std::path::Path;
+use weft_block::file::is_windows_device;
 use weft_block::mirror::MirrorUrl;
 use weft_block::{Error, Refusal, grammar};
 use weft_endpoint::export::listen_address;
@@ -44,7 +45,9 @@ fn check_file(source: &str) -> Result<(), Error> {
     }
     for source in grammar::sources(source) {
         let is_made = grammar::options(source.url).1.iter().any(|(name, _)| *name == "size");
-        let Some(path) = grammar::path(source.url).filter(|_| !is_made) else { continue };
+        // Drives and volumes are looked for when they are opened.
+        let path = grammar::path(source.url).filter(|path| !is_made && !is_windows_device(path));
+        let Some(path) = path else { continue };
         if std::fs::metadata(Path::new(path))
             .is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
         {

@@ -1,6 +1,7 @@
 //! Converts `--filename` and `--direct` to the URL of a device.
 
 use std::path::Path;
+use weft_block::file::is_windows_device;
 use weft_block::grammar;
 
 /// The URL for fio's `filename`, which is a URL or the path of a file. fio writes `\\:` for a colon
@@ -13,7 +14,9 @@ pub fn of_filename(name: &str, size: Option<u64>) -> String {
     }
     let path = if grammar::is_path(&name) { name } else { format!("./{name}") };
     match size {
-        Some(size) if !Path::new(&path).exists() => format!("{path},size={size}"),
+        Some(size) if !is_windows_device(&path) && !Path::new(&path).exists() => {
+            format!("{path},size={size}")
+        }
         _ => path,
     }
 }

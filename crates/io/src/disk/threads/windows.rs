@@ -1,14 +1,12 @@
 //! Calls of Windows.
 
+use crate::overlapped::{self, control};
 use crate::segment::Segments;
 use std::fs::File;
 use std::io;
-use std::os::windows::fs::FileExt;
-use std::os::windows::io::AsRawHandle;
 use windows_sys::Win32::Foundation::{
     ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED,
 };
-use windows_sys::Win32::System::IO::DeviceIoControl;
 use windows_sys::Win32::System::Ioctl::{
     FILE_ZERO_DATA_INFORMATION, FSCTL_SET_SPARSE, FSCTL_SET_ZERO_DATA,
 };
@@ -22,7 +20,7 @@ pub(super) const DISCARD_TRIAL_BYTES: u64 = 0;
 /// # Errors
 /// What the system says; a file system without sparse files refuses.
 pub fn make_sparse(file: &File) -> io::Result<()> {
-    control::<()>(file, FSCTL_SET_SPARSE, &[])
+    control::<()>(file, FSCTL_SET_SPARSE, &[], &mut []).map(drop)
 }
 
 /// Reads into the data behind its first `skip` bytes: the rest of one piece.
@@ -30,7 +28,7 @@ pub(super) fn read(file: &File, data: &mut Segments, skip: u64, offset: u64) -> 
     let mut skip = skip as usize;
     for segment in data.iter_mut() {
         if skip < segment.len() {
-            return file.seek_read(&mut segment[skip..], offset);
+            return overlapped::read(file, &mut segment[skip..], offset);
         }
         skip -= segment.len();
     }
@@ -48,7 +46,7 @@ pub(super) fn write(
     let mut skip = skip as usize;
     for (index, segment) in data.iter().enumerate() {
         if skip < segment.len() {
-            let n = file.seek_write(&segment[skip..], offset)?;
+            let n = overlapped::write(file, &segment[skip..], offset)?;
             let last = index + 1 == data.len() && skip + n == segment.len();
             if dsync && last {
                 file.sync_data()?;
@@ -62,50 +60,26 @@ pub(super) fn write(
 
 /// Writes one piece.
 pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
-    file.seek_write(bytes, offset)
+    overlapped::write(file, bytes, offset)
 }
 
 /// Frees the range, if the file is sparse.
 pub(super) fn discard(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    zero(file, offset, len, true)
-}
-
-/// Zeroes the range without writing it.
-pub(super) fn zero(file: &File, offset: u64, len: u64, _: bool) -> io::Result<()> {
     // `DiskOp::foregone` sees to it that both fit.
     let range = FILE_ZERO_DATA_INFORMATION {
         FileOffset: offset as i64,
         BeyondFinalZero: (offset + len) as i64,
     };
-    control(file, FSCTL_SET_ZERO_DATA, core::slice::from_ref(&range))
+    let done = control(file, FSCTL_SET_ZERO_DATA, core::slice::from_ref(&range), &mut []);
+    let unknown = [ERROR_NOT_SUPPORTED, ERROR_INVALID_FUNCTION, ERROR_CALL_NOT_IMPLEMENTED];
+    done.map(drop).map_err(|error| match error.raw_os_error() {
+        Some(code) if unknown.contains(&(code as u32)) => io::ErrorKind::Unsupported.into(),
+        _ => error,
+    })
 }
 
-/// A control code with an input and no output.
-fn control<T>(file: &File, code: u32, input: &[T]) -> io::Result<()> {
-    let mut returned = 0;
-    let (pointer, bytes) = (input.as_ptr().cast(), size_of_val(input) as u32);
-    let (no_output, no_overlap) = (core::ptr::null_mut(), core::ptr::null_mut());
-    // SAFETY: the handle is open, the input is readable for its size, there is no output, and the
-    // call is synchronous.
-    let ok = unsafe {
-        DeviceIoControl(
-            file.as_raw_handle(),
-            code,
-            pointer,
-            bytes,
-            no_output,
-            0,
-            &mut returned,
-            no_overlap,
-        )
-    };
-    if ok != 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    let unknown = [ERROR_NOT_SUPPORTED, ERROR_INVALID_FUNCTION, ERROR_CALL_NOT_IMPLEMENTED];
-    match error.raw_os_error() {
-        Some(code) if unknown.contains(&(code as u32)) => Err(io::ErrorKind::Unsupported.into()),
-        _ => Err(error),
-    }
+/// Zeroes the range without writing it. Drives and volumes refuse that with many codes. Whatever
+/// the reason is, zeroes are written instead, and fail if they must.
+pub(super) fn zero(file: &File, offset: u64, len: u64, _: bool) -> io::Result<()> {
+    discard(file, offset, len).map_err(|_| io::ErrorKind::Unsupported.into())
 }
