@@ -13,9 +13,9 @@ use uuid::Uuid;
 use weft_endpoint::url::{ISCSI_PORT, UBLK};
 use weft_endpoint::{ConnectOptions, Control};
 use weft_server::attach::entries::{Entry, Runtime, create};
-use weft_server::attach::plan::{CHAP_USER, Line, Protocol, Served, System};
+use weft_server::attach::plan::{CHAP_USER, COMMAND_S, Line, Protocol, Served, System};
 use weft_server::attach::run;
-use weft_server::attach::server::{DiskServer, Plan, end, served_by, wait_for_end};
+use weft_server::attach::server::{DiskServer, Plan, end, wait_for_end};
 use weft_server::connections::record::check_name;
 use weft_server::programs::{sentence, this_program};
 
@@ -160,11 +160,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
         )?;
     }
     if plan.protocol == Protocol::Iscsi && System::here() == System::Linux {
-        writeln!(
-            out,
-            "echo {} >/sys/block/sdX/device/timeout # sdX: the new disk",
-            run::COMMAND_S
-        )?;
+        writeln!(out, "echo {} >/sys/block/sdX/device/timeout # sdX: the new disk", COMMAND_S)?;
     }
     for line in served.detach(System::here()) {
         writeln!(out, "# to detach: {line}")?;
@@ -258,13 +254,13 @@ fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry
     if entry.protocol == "ublk" {
         entry.device.clone_from(&entry.served);
     }
-    run::run_all(&served_by(runtime, &entry).attach(system))?;
+    run::run_all(&runtime.served(&entry).attach(system))?;
     if entry.protocol == "iscsi" {
         entry.device = run::iscsi_disk(&entry.iqn, system);
         if system == System::Linux
             && let Some(file) = run::wait_for_commands(&entry.device)
         {
-            let (device, limit) = (&entry.device, run::COMMAND_S);
+            let (device, limit) = (&entry.device, COMMAND_S);
             let _ = writeln!(
                 std::io::stdout(),
                 "{device}: the system now waits up to {limit} s for a command ({file})"
@@ -281,7 +277,7 @@ pub fn detach(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
     if !entry.attached {
         return Ok(());
     }
-    Ok(run::run_all(&served_by(runtime, entry).detach(System::here()))?)
+    Ok(run::run_all(&runtime.served(entry).detach(System::here()))?)
 }
 
 fn announce(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {

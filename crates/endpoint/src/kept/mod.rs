@@ -8,6 +8,7 @@ mod device;
 mod record;
 
 pub use device::KeptDevice;
+#[cfg(target_os = "linux")]
 pub(crate) use record::label;
 
 use self::record::{Record, forget};

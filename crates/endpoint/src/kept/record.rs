@@ -2,6 +2,7 @@
 //! that one serves the disk, nothing of this one may be written any more, and what may be lost has
 //! to be told.
 
+#[cfg(target_os = "linux")]
 use crate::inventory::Namespace;
 use crate::late::LateWrites;
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,7 @@ fn epoch_of(device: &dyn BlockDevice) -> Option<u64> {
 
 /// What tells the data of a disk from that of others. A device that says no UUID of its data has
 /// that of its namespace, which another device of a later process may have, too.
+#[cfg(target_os = "linux")]
 pub(crate) fn label(namespace: &Namespace) -> u64 {
     label_of(namespace.uuid, &**namespace.given())
 }

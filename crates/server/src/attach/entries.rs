@@ -7,6 +7,7 @@
 //! is free, the server is dead and its record is removed, unless the system's initiator waits for
 //! another server: see [`Runtime::left`].
 
+use super::plan::Served;
 use crate::private_files::{lock_file, make_private, private};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
@@ -83,6 +84,11 @@ impl Held {
         &self.runtime
     }
 
+    /// The name of the connection.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What a server before this one has left; see [`Runtime::left`].
     pub fn left(&self) -> Option<Entry> {
         read(&self.runtime.file(&self.name, "json")).filter(Entry::outlives_server)
@@ -137,6 +143,26 @@ impl Runtime {
     /// iSCSI.
     pub fn target_secret(&self, name: &str) -> PathBuf {
         self.file(name, "target-secret")
+    }
+
+    /// What a connection serves, as input for the commands that attach it.
+    pub fn served(&self, entry: &Entry) -> Served {
+        let Entry { name, port, iqn, by_daemon, .. } = entry;
+        match entry.protocol.as_str() {
+            "ublk" => Served::Ublk,
+            "iscsi" => Served::Iscsi {
+                iqn: iqn.clone(),
+                port: *port,
+                secret: self.secret(name),
+                target_secret: self.target_secret(name),
+                by_daemon: *by_daemon,
+            },
+            _ => Served::Nbd {
+                socket: self.socket(name),
+                device: entry.device.clone(),
+                block_bytes: Some(entry.block_bytes),
+            },
+        }
     }
 
     /// The log file of a connection's server.

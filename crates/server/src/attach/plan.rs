@@ -1,6 +1,5 @@
 //! The commands that attach a server on the loopback to the system, and detach it.
 
-use super::run::COMMAND_S;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -9,6 +8,9 @@ pub const CHAP_USER: &str = "weft";
 
 /// The module of the ublk driver.
 pub const UBLK_MODULE: &str = "ublk_drv";
+
+/// Seconds that Linux waits for a command to an attached SCSI disk.
+pub const COMMAND_S: u32 = 604_800;
 
 /// The protocol between weft and the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Runs the system's programs, and finds the name of a disk in the system.
 
-use super::plan::{Line, System};
+use super::plan::{COMMAND_S, Line, System};
 use crate::programs;
 use std::path::Path;
 use std::process::Stdio;
@@ -9,9 +9,6 @@ use weft_block::{Error, ErrorKind};
 
 /// Time limit for an attached disk to appear.
 const APPEARS: Duration = Duration::from_secs(30);
-
-/// Seconds that Linux waits for a command to an attached SCSI disk.
-pub const COMMAND_S: u32 = 604_800;
 
 /// Runs commands one after the other. Their output is shown only if one fails.
 pub fn run_all(lines: &[Line]) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 //! when told to.
 
 use super::entries::{Entry, Held, Runtime, create};
-use super::plan::{CHAP_USER, Protocol, Served, UBLK_MODULE};
+use super::plan::{CHAP_USER, Protocol, UBLK_MODULE};
 use super::run;
 use super::takeover::Serving;
 use crate::sources::{LOOK, lost};
@@ -145,7 +145,7 @@ impl DiskServer {
         discovered::look_up(&plan.url, &mut options)?;
         let device = weft_endpoint::open(&plan.url, &options)?;
         let late_writers = options.control.late_writers();
-        let serving = Serving::begin(plan, device, &held, &late_writers)?;
+        let serving = Serving::begin((plan.protocol, plan.port), device, &held, &late_writers)?;
         let Serving { device, kept, continues } = serving;
         let iscsi = plan.iscsi(&runtime, continues.is_some())?;
         let chap_user =
@@ -211,24 +211,6 @@ fn port_of(url: &str) -> u16 {
     let authority =
         url.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
     authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
-}
-
-/// What an entry serves, as input for the commands that attach it.
-pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
-    if entry.protocol == "ublk" {
-        Served::Ublk
-    } else if entry.protocol == "iscsi" {
-        let (secret, target_secret) =
-            (runtime.secret(&entry.name), runtime.target_secret(&entry.name));
-        let (iqn, port, by_daemon) = (entry.iqn.clone(), entry.port, entry.by_daemon);
-        Served::Iscsi { iqn, port, secret, target_secret, by_daemon }
-    } else {
-        Served::Nbd {
-            socket: runtime.socket(&entry.name),
-            device: entry.device.clone(),
-            block_bytes: Some(entry.block_bytes),
-        }
-    }
 }
 
 /// Waits for a signal or, on systems without signals, for the file that replaces it. Records the

@@ -4,7 +4,6 @@
 use super::entries::{Entry, Held};
 use super::plan::{Protocol, System};
 use super::run;
-use super::server::{Plan, served_by};
 use std::sync::Arc;
 use weft_block::{Device, Error};
 use weft_endpoint::identity::{namespace_uuid, subsystem_nqn};
@@ -21,20 +20,20 @@ pub(super) struct Serving {
 impl Serving {
     /// Continues the disk that a killed server has left, or begins one.
     pub fn begin(
-        plan: &Plan,
+        (protocol, port): (Protocol, u16),
         device: Device,
         held: &Held,
         late: &LateWriters,
     ) -> Result<Self, Error> {
-        if plan.protocol != Protocol::Iscsi {
+        if protocol != Protocol::Iscsi {
             return Ok(Self { device, kept: None, continues: None });
         }
-        let (runtime, name) = (held.runtime(), &plan.name);
+        let (runtime, name) = (held.runtime(), held.name());
         let uuid = namespace_uuid(&subsystem_nqn()?, 1);
         let place = runtime.kept(name);
         let is_same = |entry: &Entry| {
-            entry.protocol == plan.protocol.to_string()
-                && (plan.port == 0 || plan.port == entry.port)
+            entry.protocol == protocol.to_string()
+                && (port == 0 || port == entry.port)
                 && KeptDevice::is_of(&place, &*device, uuid)
         };
         let left = held.left();
@@ -44,7 +43,7 @@ impl Serving {
                 "\"{name}\": {} was a disk of other data, and ends",
                 or_unknown(&other.device)
             );
-            run::run_all(&served_by(runtime, &other).detach(System::here()))?;
+            run::run_all(&runtime.served(&other).detach(System::here()))?;
         }
         let disk = (format!("\"{name}\""), place);
         let kept = KeptDevice::begin(device, uuid, disk, late, continues.is_some());

@@ -4,7 +4,6 @@ use super::record::Connection;
 use crate::attach::entries::{Entry, Runtime};
 use crate::attach::plan::System;
 use crate::attach::run::run_all;
-use crate::attach::server::served_by;
 use crate::programs::sentence;
 use crate::programs::this_program;
 use std::collections::HashMap;
@@ -117,7 +116,7 @@ impl Attacher for OwnCommands {
         }
         let known = self.known().remove(name);
         let Some(entry) = known.filter(|entry| entry.protocol == "iscsi") else { return };
-        if let Err(e) = run_all(&served_by(&self.runtime, &entry).detach(System::here())) {
+        if let Err(e) = run_all(&self.runtime.served(&entry).detach(System::here())) {
             tracing::warn!("\"{name}\": {e}");
         }
     }

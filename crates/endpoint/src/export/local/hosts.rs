@@ -123,6 +123,7 @@ impl LocalHosts {
 
     /// The names of a namespace of which some may be left out: then it is the first one, of the first
     /// subsystem that has one.
+    #[cfg(target_os = "linux")]
     pub(crate) fn chosen(&self, nqn: Option<&Nqn>, nsid: Option<Nsid>) -> Option<(Nqn, Nsid)> {
         let now = self.inventory.now();
         let first = || now.subsystems().iter().find(|it| it.namespaces().next().is_some());
