@@ -6,6 +6,8 @@
 . /lab/iscsi.sh
 rmmod scsi_debug
 modprobe scsi_debug dev_size_mb=48 lbpu=1 lbprz=0 physblk_exp=3 delay=0 max_luns=1
+# an earlier case of this machine may have loaded it without a disk
+rmmod null_blk 2>/dev/null || :
 modprobe null_blk nr_devices=1 gb=1 bs=4096 memory_backed=1
 scsi() { ls -d /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*/block/*; }
 wait_for 10 scsi || fail "scsi_debug has no disk"
