@@ -52,8 +52,6 @@ struct Known {
     device: String,
     /// What is connected; not if it is the daemon's matter.
     own: Option<Entry>,
-    /// Its server was killed, and its disk is there yet.
-    is_left: bool,
     recorded: bool,
 }
 
@@ -64,7 +62,8 @@ pub fn run(args: &DisconnectArgs) -> Result<(), Failure> {
     if args.forget && daemon.is_none() {
         return Err(no_daemon("--forget").into());
     }
-    let known = all(runtime.list()?, runtime.left()?, DaemonArgs::held(&mut daemon)?);
+    let entries = [runtime.list()?, runtime.left()?].concat();
+    let known = all(entries, DaemonArgs::held(&mut daemon)?);
     let chosen = match &args.what {
         Some(what) => vec![named(what, &known)?],
         None => known.iter().filter(|known| args.means(known)).collect(),
@@ -73,7 +72,7 @@ pub fn run(args: &DisconnectArgs) -> Result<(), Failure> {
         return Err(unknown(what));
     }
     let end = |known: &Known| match (&known.own, &mut daemon) {
-        (Some(entry), _) => disconnect(&runtime, entry, args.force, known.is_left),
+        (Some(entry), _) => disconnect(&runtime, entry, args.force),
         (None, Some(daemon)) => ask(daemon, known, args),
         (None, None) => Ok(()),
     };
@@ -83,16 +82,13 @@ pub fn run(args: &DisconnectArgs) -> Result<(), Failure> {
 }
 
 /// All connections, each once: those that a daemon holds are its matter.
-fn all(entries: Vec<Entry>, left: Vec<Entry>, held: Vec<Shown>) -> Vec<Known> {
-    let is_own = |(entry, _): &(Entry, bool)| held.iter().all(|it| it.name != entry.name);
-    let entries = entries.into_iter().map(|entry| (entry, false));
-    let entries = entries.chain(left.into_iter().map(|entry| (entry, true)));
-    let own = entries.filter(is_own).map(|(entry, is_left)| Known {
+fn all(entries: Vec<Entry>, held: Vec<Shown>) -> Vec<Known> {
+    let is_own = |entry: &Entry| held.iter().all(|it| it.name != entry.name);
+    let own = entries.into_iter().filter(is_own).map(|entry| Known {
         name: entry.name.clone(),
         url: entry.url.clone(),
         device: entry.device.clone(),
         own: Some(entry),
-        is_left,
         recorded: false,
     });
     let own: Vec<Known> = own.collect();
@@ -101,7 +97,6 @@ fn all(entries: Vec<Entry>, left: Vec<Entry>, held: Vec<Shown>) -> Vec<Known> {
         device: it.entry.as_ref().map(|entry| entry.device.clone()).unwrap_or_default(),
         url: it.entry.map_or(it.url, |entry| entry.url),
         own: None,
-        is_left: false,
         recorded: it.recorded,
     });
     own.into_iter().chain(held).collect()
@@ -162,7 +157,7 @@ fn named<'a>(what: &str, all: &'a [Known]) -> Result<&'a Known, Failure> {
     }
 }
 
-fn disconnect(runtime: &Runtime, entry: &Entry, force: bool, is_left: bool) -> Result<(), Failure> {
+fn disconnect(runtime: &Runtime, entry: &Entry, force: bool) -> Result<(), Failure> {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     if let Some(place) = mounted_at(&mounts, &entry.device).filter(|_| !force) {
         let text = format!(
@@ -175,7 +170,7 @@ fn disconnect(runtime: &Runtime, entry: &Entry, force: bool, is_left: bool) -> R
         Err(e) if force => tracing::warn!("{e}"),
         other => other?,
     }
-    if is_left {
+    if !runtime.is_held(&entry.name) {
         return Ok(runtime.forget_left(&entry.name)?);
     }
     Ok(end(runtime, entry)?)

@@ -25,9 +25,6 @@ impl Serving {
         held: &Held,
         late: &LateWriters,
     ) -> Result<Self, Error> {
-        if protocol != Protocol::Iscsi {
-            return Ok(Self { device, kept: None, continues: None });
-        }
         let (runtime, name) = (held.runtime(), held.name());
         let uuid = namespace_uuid(&subsystem_nqn()?, 1);
         let place = runtime.kept(name);
@@ -39,18 +36,17 @@ impl Serving {
         let left = held.left();
         let continues = left.clone().filter(is_same);
         if let (Some(other), None) = (left, &continues) {
+            let device = &other.device;
             tracing::warn!(
-                "\"{name}\": {} was a disk of other data, and ends",
-                or_unknown(&other.device)
+                "\"{name}\": {device} is another disk, whose server was killed; it ends"
             );
             run::run_all(&runtime.served(&other).detach(System::here()))?;
+        }
+        if protocol != Protocol::Iscsi {
+            return Ok(Self { device, kept: None, continues: None });
         }
         let disk = (format!("\"{name}\""), place);
         let kept = KeptDevice::begin(device, uuid, disk, late, continues.is_some());
         Ok(Self { device: Arc::clone(&kept) as Device, kept: Some(kept), continues })
     }
-}
-
-fn or_unknown(device: &str) -> &str {
-    if device.is_empty() { "its device" } else { device }
 }
