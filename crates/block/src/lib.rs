@@ -28,6 +28,7 @@ mod interlock;
 pub mod limit;
 pub mod limits;
 pub mod losses;
+mod meant;
 pub mod mirror;
 pub mod null;
 pub mod op;
@@ -58,6 +59,7 @@ pub use device::{
     Presence,
 };
 pub use error::{Error, ErrorKind};
+pub use meant::meant;
 pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};
 pub use path::AccessState;

@@ -17,6 +17,12 @@ pub enum Refusal {
         /// The scheme, without its colon.
         scheme: String,
     },
+    /// A scheme that is like a known one, or a known one without its two slashes.
+    #[error("this is no URL of a source; did you mean {meant}?")]
+    LikeAnotherScheme {
+        /// What was probably meant.
+        meant: String,
+    },
     /// There is no scheme, and the text does not begin like a path.
     #[error("this is neither a URL nor a path; for a file in this directory use ./{text}")]
     NeitherUrlNorPath {

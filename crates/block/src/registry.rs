@@ -33,6 +33,7 @@ use crate::file::{CreatedFiles, FileDevice};
 use crate::grammar::{self, LISTS, is_path, scheme};
 use crate::limit::LimitDevice;
 use crate::limits::FILTER_DEPTH;
+use crate::meant::meant;
 use crate::null::Null;
 use crate::opening::Opening;
 use crate::ram::Ram;
@@ -208,9 +209,10 @@ pub fn check(url: &str) -> Result<(), Error> {
 }
 
 fn unknown(url: &str) -> Error {
-    let refusal = match scheme(url) {
-        (Some(scheme), _) => Refusal::UnknownScheme { scheme: scheme.into() },
-        (None, _) => Refusal::NeitherUrlNorPath { text: url.into() },
+    let refusal = match (meant(url), scheme(url)) {
+        (Some(meant), _) => Refusal::LikeAnotherScheme { meant },
+        (None, (Some(scheme), _)) => Refusal::UnknownScheme { scheme: scheme.into() },
+        (None, (None, _)) => Refusal::NeitherUrlNorPath { text: url.into() },
     };
     // In front of an @ there may be a password.
     let shown = match url.split_once("://") {
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!(refusal("tape:0"), Refusal::UnknownScheme { scheme: "tape".into() });
         let said =
             open("nvme://me:hidden@h/disk", &OpenOptions::default()).err().unwrap().to_string();
-        assert!(said.starts_with("nvme://…: there is no source type nvme:"), "{said}");
+        assert_eq!(said, "nvme://…: this is no URL of a source; did you mean nvme+tcp://…?");
         assert_eq!(refusal("disk.img"), Refusal::NeitherUrlNorPath { text: "disk.img".into() });
         assert_eq!(refusal("ram:1000"), Refusal::NotWholeBlocks { bytes: 1000, block_bytes: 512 });
         assert_eq!(refusal("ram:0"), Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });

@@ -5,10 +5,11 @@ use crate::exit::Failure;
 use crate::iscsi_args::IscsiArgs;
 use crate::path_args::PathArgs;
 use clap::{Args, ValueEnum};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
-use weft_block::{ErrorKind, units};
+use weft_block::{ErrorKind, meant, units};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::source::HostSecrets;
 use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NvmeTransport, NvmeUrl};
@@ -76,23 +77,32 @@ impl Address {
         self.parse(NvmeUrl::parse_discovery, NvmeTransport::discovery_port)
     }
 
+    /// Where a discovery subsystem may be, in the order in which they are to be asked. Without a
+    /// port in the address it is at the port of discovery, or at that of subsystems, where it is
+    /// with weft and others that have no other one.
+    pub fn discovery_urls(&self) -> Result<Vec<NvmeUrl>, Failure> {
+        let (first, other) = (self.discovery_url()?, self.url()?);
+        Ok(if first == other { vec![first] } else { vec![first, other] })
+    }
+
     fn parse(
         &self,
         parse: impl FnOnce(&str) -> Result<NvmeUrl, weft_block::Error>,
         default_port: impl FnOnce(NvmeTransport) -> u16,
     ) -> Result<NvmeUrl, Failure> {
+        let transport = match self.transport {
+            Transport::Tcp => NvmeTransport::Tcp,
+            Transport::Rdma => NvmeTransport::Rdma,
+        };
         if let Some(url) = &self.url {
-            return Ok(parse(url)?);
+            check_no_device(url)?;
+            return Ok(parse(&with_scheme(url, transport))?);
         }
         let Some(host) = &self.traddr else {
             return Err(Failure::of(
                 ErrorKind::Usage,
                 "the address is missing: give nvme+tcp://HOST[:PORT]/NQN, or -a ADDR -s PORT and the NQN",
             ));
-        };
-        let transport = match self.transport {
-            Transport::Tcp => NvmeTransport::Tcp,
-            Transport::Rdma => NvmeTransport::Rdma,
         };
         let subsystem = self.nqn.as_deref().map(parse_nqn).transpose()?;
         let address = HostPort {
@@ -101,6 +111,25 @@ impl Address {
         };
         Ok(NvmeUrl { transport, address, subsystem, nsid: None })
     }
+}
+
+/// A URL, to which `HOST[:PORT]` and what may follow it are made by a scheme.
+fn with_scheme(url: &str, transport: NvmeTransport) -> Cow<'_, str> {
+    match url.contains("://") || url.starts_with(['/', '.']) || meant(url).is_some() {
+        true => url.into(),
+        false => format!("{}{url}", transport.scheme()).into(),
+    }
+}
+
+/// Devices of this system are not what these commands are about.
+fn check_no_device(url: &str) -> Result<(), Failure> {
+    if !url.starts_with("/dev/") {
+        return Ok(());
+    }
+    let text = format!(
+        "weft inspects targets over the network: give nvme+tcp://HOST[:PORT]/NQN; nvme-cli inspects {url}, a device of this system"
+    );
+    Err(Failure::of(ErrorKind::Usage, text))
 }
 
 /// Connection options, with nvme-cli's names.

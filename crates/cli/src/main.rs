@@ -14,6 +14,7 @@ mod daemon_args;
 mod defect;
 mod descriptors;
 mod dhchap_args;
+mod discovery_ports;
 mod exit;
 mod exit_on_loss;
 mod group_args;

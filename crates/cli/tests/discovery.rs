@@ -47,6 +47,49 @@ fn the_discovery_log_refers_to_other_controllers() {
     assert!(ran.code() == Some(2) && ran.err.contains("not an IP address"), "{ran:?}");
 }
 
+/// Without a port, the port of discovery is asked, and then that of subsystems, where `weft serve`
+/// is; an address needs no scheme.
+#[cfg(target_os = "linux")]
+#[test]
+fn discovery_asks_at_both_ports_and_says_which_answered() {
+    let dir = Scratch::new("both-ports");
+    // All of 127/8 is this machine, so no other test or program has this address.
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let host = format!("127.201.{high}.{}", low.max(1));
+    let at = format!("{host}:4420");
+    let nothing = run(weft(dir.path(), &["discover", &host]));
+    assert_eq!(nothing.code(), Some(5), "{nothing:?}");
+    assert!(nothing.err.contains(&format!("nothing answers at {at}")), "{nothing:?}");
+    let _server = Server::start(dir.path(), &["null:1MiB", "--nqn", NQN, "--listen", &at]);
+    let found = run(weft(dir.path(), &["discover", &host]));
+    assert!(found.code() == Some(0) && found.out.contains(NQN), "{found:?}");
+    let said = format!("nothing answers at {host}:8009; this is the answer of {at}");
+    assert!(found.err.contains(&said), "{found:?}");
+    // Given as it is, nothing is to be said of it.
+    for address in [at.clone(), format!("nvme+tcp://{at}")] {
+        let found = run(weft(dir.path(), &["discover", &address]));
+        assert!(found.code() == Some(0) && found.out.contains(NQN), "{found:?}");
+        assert_eq!(found.err, "");
+    }
+    let inspected = run(weft(dir.path(), &["id-ctrl", &format!("{at}/{NQN}")]));
+    assert_eq!(inspected.code(), Some(0), "{inspected:?}");
+}
+
+#[test]
+fn what_is_no_address_is_told_from_what_was_meant() {
+    let dir = Scratch::new("meant");
+    for (args, said) in [
+        (["discover", "nvme://h"], "did you mean nvme+tcp://h?"),
+        (["discover", "nvme+tcp:/h"], "did you mean nvme+tcp://h?"),
+        (["bench", "nvme-tcp://h/nqn.x"], "did you mean nvme+tcp://h/nqn.x?"),
+        (["id-ctrl", "/dev/nvme0"], "weft inspects targets over the network"),
+    ] {
+        let ran = run(weft(dir.path(), &args));
+        assert!(ran.code() == Some(2) && ran.err.contains(said), "{ran:?}");
+        assert_eq!(ran.err.trim_end().lines().count(), 1, "{ran:?}");
+    }
+}
+
 /// Whether this machine lets programs use multicast: it may have no network at all.
 fn has_multicast() -> bool {
     let works = || {

@@ -10,6 +10,7 @@ mod subsystem;
 use super::connect::name_of;
 use crate::attach_args::AttachArgs;
 use crate::connection::{Address, ConnectArgs};
+use crate::discovery_ports::first_answer;
 use crate::exit::Failure;
 use crate::mdns;
 use clap::{ArgMatches, Args};
@@ -116,9 +117,9 @@ fn ask(line: &Line, control: &Control) -> Result<Vec<NvmeUrl>, Failure> {
     match line.subsystem()? {
         Some(url) => Ok(vec![url]),
         None => {
-            let url = line.address.discovery_url()?;
             let options = line.connect.options(1, control)?;
-            Ok(subsystems((url.transport, url.address), &options)?)
+            let ask = |url: &NvmeUrl| subsystems((url.transport, url.address.clone()), &options);
+            first_answer(&line.address.discovery_urls()?, ask)
         }
     }
 }

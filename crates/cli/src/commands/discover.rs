@@ -2,6 +2,7 @@
 
 use super::list::Listing;
 use crate::connection::{Address, ConnectArgs};
+use crate::discovery_ports::first_answer;
 use crate::exit::Failure;
 use crate::mdns::{self, Found};
 use crate::nvme_json;
@@ -21,11 +22,13 @@ use weft_proto::printable::Printable;
 
 /// Options of `weft discover`.
 #[derive(Args, Debug)]
-#[command(mut_arg("url", |url| url.help("nvme+tcp://HOST[:PORT], nvme+rdma://HOST[:PORT], or iscsi://[USER@]HOST[:PORT]")))]
+#[command(mut_arg("url", |url| url.help("HOST[:PORT], nvme+tcp://HOST[:PORT], nvme+rdma://HOST[:PORT], or iscsi://[USER@]HOST[:PORT]")))]
 #[command(after_help = "\
 Examples:
   weft discover
       every discovery controller that is announced in the local network by mDNS
+  weft discover 192.0.2.10
+      the subsystems there, asked at port 8009, and at 4420 if nothing answers there
   weft discover nvme+tcp://127.0.0.1:4420
   weft discover -t tcp -a 192.0.2.10 -s 8009 -o json
   weft discover nvme+rdma://192.0.2.10
@@ -53,12 +56,13 @@ pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     if args.address.is_missing() {
         return everywhere(args, control);
     }
-    let url = args.address.discovery_url()?;
-    if let Some(nqn) = url.subsystem.as_ref().filter(|nqn| nqn.as_str() != Nqn::DISCOVERY) {
+    let urls = args.address.discovery_urls()?;
+    if let Some(nqn) = urls[0].subsystem.as_ref().filter(|nqn| nqn.as_str() != Nqn::DISCOVERY) {
         let text = format!("discovery needs only an address: remove \"{nqn}\"");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
-    let log = discover(url.transport, &url.address, &args.connect.options(1, control)?)?;
+    let options = args.connect.options(1, control)?;
+    let log = first_answer(&urls, |url| discover(url.transport, &url.address, &options))?;
     if args.output_format == Listing::Json {
         return Ok(nvme_json::print_json(&nvme_json::discovery(&log))?);
     }

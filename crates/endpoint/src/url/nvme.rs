@@ -5,7 +5,7 @@ use super::HostPort;
 use super::percent::{Encoded, decode};
 use super::secret::{NO_USER, holds_user, without_secret};
 use std::fmt;
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, meant};
 use weft_proto::nvme::log_page::TransportType;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
@@ -118,7 +118,10 @@ impl NvmeUrl {
                 format!("\"{shown}\" is not {scheme}HOST[:PORT]/NQN[/NSID]: {why}"),
             )
         };
-        let rest = url.strip_prefix(scheme).ok_or_else(|| usage("wrong scheme".into()))?;
+        let rest = url.strip_prefix(scheme).ok_or_else(|| {
+            let meant = meant(url).map(|meant| format!("did you mean {meant}?"));
+            usage(meant.unwrap_or_else(|| "wrong scheme".into()))
+        })?;
         if holds_user(rest) {
             return Err(usage(NO_USER.into()));
         }

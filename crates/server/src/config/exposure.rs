@@ -1,7 +1,8 @@
 //! Which addresses of a server others can use although they have proved nothing.
 
 use super::Desired;
-use super::check::listen_place;
+use std::net::IpAddr;
+use weft_endpoint::url::HostPort;
 
 /// The URLs to listen at that others than this machine may reach, and where hosts need not prove
 /// who they are.
@@ -13,14 +14,13 @@ pub fn open_addresses(desired: &Desired) -> Vec<&str> {
 /// Whether others than this machine may reach a URL to listen at.
 fn is_far(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
-    let host = rest
-        .split(['/', '?'])
-        .next()
-        .unwrap_or_default()
-        .rsplit_once(':')
-        .map_or(rest, |(host, _)| host);
-    let is_name = scheme != "nbd+unix" && host != "localhost";
-    listen_place(url).map_or(is_name, |at| !at.ip().is_loopback())
+    if scheme == "nbd+unix" {
+        return false;
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let Ok(HostPort { host, .. }) = HostPort::parse(authority, 0) else { return true };
+    let is_near = |ip: IpAddr| ip.to_canonical().is_loopback();
+    host != "localhost" && !host.parse().is_ok_and(is_near)
 }
 
 /// Whether hosts have to prove there who they are.
@@ -109,5 +109,13 @@ mod tests {
                 && !is_far("nvme+tcp://127.0.0.2:4420")
                 && is_far("nvme+tcp://[::]:4420")
         );
+        for url in
+            ["nvme+tcp://127.0.0.1", "iscsi://[::1]", "nbd://localhost", "nbd://127.0.0.1/disk"]
+        {
+            assert!(!is_far(url), "{url}");
+        }
+        for url in ["nvme+tcp://0.0.0.0", "iscsi://[::]", "nbd://192.0.2.1", "nvme+rdma://h"] {
+            assert!(is_far(url), "{url}");
+        }
     }
 }
