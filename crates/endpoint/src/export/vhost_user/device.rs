@@ -2,6 +2,7 @@
 
 use super::guest::Guest;
 use super::kept::KeptOfSocket;
+use super::last_flush::LastFlush;
 use super::vring::{Shared, Vring};
 use crate::export::local::hosts::View;
 use std::os::fd::OwnedFd;
@@ -44,6 +45,7 @@ pub(super) struct Device {
     pub record_file: Option<OwnedFd>,
     /// Of the socket.
     pub kept: Option<Arc<KeptOfSocket>>,
+    pub last_flush: LastFlush,
 }
 
 impl Device {
@@ -77,6 +79,7 @@ impl Device {
             is_news: false,
             record_file: None,
             kept,
+            last_flush: LastFlush::default(),
             view,
         }
     }

@@ -156,7 +156,8 @@ impl FrontEnd {
             let gone = Outcome::NotSent(Status::new(StatusKind::Gone));
             self.ops.drain(..).map(|op| op.done(gone)).for_each(drop);
             let names: Vec<u64> = self.device.guest.requests.borrow().names();
-            names.into_iter().for_each(|name| self.queue.cancel(name));
+            let names = names.into_iter().chain(self.device.last_flush.under_way());
+            names.for_each(|name| self.queue.cancel(name));
         }
     }
 
@@ -206,14 +207,27 @@ impl FrontEnd {
         self.outgoing = (reply.encode(code), self.device.record_file.take());
     }
 
+    /// Whether all is durable that was written, or can be. If not, a flush is submitted next.
+    fn is_flushed(&mut self, on: &Handle) -> bool {
+        if self.phase != Phase::Serving || !self.device.view.features.volatile_cache {
+            return true;
+        }
+        let Some(flush) = self.device.last_flush.take() else {
+            return self.device.last_flush.under_way().is_none();
+        };
+        self.ops.push_back(flush);
+        on.wake(self.id);
+        false
+    }
+
     /// Answers what waited until no request was under way.
-    fn settle(&mut self) {
+    fn settle(&mut self, on: &Handle) {
         let Some(stopping) = self.stopping else { return };
         let at_rest = |of: &Vring| of.in_flight == 0;
         match stopping {
             Stopping::Queue(index) => {
                 let vring = self.device.vrings.get(usize::from(index));
-                if vring.is_some_and(at_rest) {
+                if vring.is_some_and(at_rest) && self.is_flushed(on) {
                     let base = self.device.stop(index);
                     let reply = Reply::Base { index: index.into(), base };
                     self.reply(code::GET_VRING_BASE, &reply);
@@ -221,7 +235,7 @@ impl FrontEnd {
                 }
             }
             Stopping::All { acknowledges, code } => {
-                if self.device.vrings.iter().all(at_rest) {
+                if self.device.vrings.iter().all(at_rest) && self.is_flushed(on) {
                     for index in 0..self.device.vrings.len() as u16 {
                         self.device.stop(index);
                         self.device.vrings[usize::from(index)].is_enabled = false;
@@ -286,7 +300,7 @@ impl FrontEnd {
         }
         self.device.notify_all();
         self.device.tell();
-        self.settle();
+        self.settle(on);
         if self.phase == Phase::Draining && self.device.guest.requests.borrow().in_use() == 0 {
             self.end("");
         }

@@ -194,11 +194,15 @@ impl Device {
 
     /// An operation has ended.
     pub fn completed(&mut self, Completion { op, outcome }: Completion) {
+        self.last_flush.saw(op.kind, outcome);
         self.ended(op.user, outcome);
     }
 
     /// An operation will not be done by this process.
     pub fn ended(&mut self, user: u64, outcome: Outcome) {
+        if self.last_flush.ended(user, outcome) {
+            return;
+        }
         let slot = slot_of(user);
         let mut requests = self.guest.requests.borrow_mut();
         let Some(pending) = requests.at(slot) else { return };

@@ -10,7 +10,7 @@ use monitor::{Monitor, wait};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weft_block::OpenOptions;
+use weft_block::{Device, OpKind, OpenOptions};
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::vhost_user::{code, protocol_feature};
 use weft_proto::virtio::block::BlockConfig;
@@ -25,6 +25,7 @@ const WRITE_ZEROES: u32 = 13;
 /// A server with one disk.
 struct Served {
     loops: Loops,
+    disk: Device,
     inventory: Arc<LiveInventory>,
     export: Box<dyn ListeningExport>,
     path: PathBuf,
@@ -38,7 +39,7 @@ impl Served {
     fn start(name: &str, source: &str) -> Self {
         let disk = weft_block::open(source, &OpenOptions::default()).unwrap();
         let subsystem = SubsystemConfig::new(nqn());
-        let inventory = LiveInventory::of_devices(subsystem, vec![disk]).unwrap();
+        let inventory = LiveInventory::of_devices(subsystem, vec![Arc::clone(&disk)]).unwrap();
         let loops = Loops::start(&LoopsConfig { threads: Some(1), ..Default::default() }).unwrap();
         let config = ExportConfig {
             inventory: Arc::clone(&inventory),
@@ -49,7 +50,7 @@ impl Served {
         let export = super::start(&config, loops.remotes()).unwrap();
         let path = std::env::temp_dir().join(format!("weft-{name}-{}.sock", std::process::id()));
         export.listen(&format!("vhost-user:{}?mode=600", path.display())).unwrap();
-        Self { loops, inventory, export, path }
+        Self { disk, loops, inventory, export, path }
     }
 
     fn stop(self) {
@@ -107,13 +108,42 @@ fn one_front_end_at_a_time_and_the_next_takes_up_what_was_in_flight() {
         assert_eq!(ended, names);
         assert_eq!(guest.run(READ, 17, &[], 512), (vec![7; 512], 0));
         // The queue is stopped and goes on.
-        let (base, _) = guest.ask(code::GET_VRING_BASE, &[0; 8], None);
-        let base = u32::from_le_bytes(base[4..].try_into().unwrap());
-        guest.socket = Monitor::connect(&served.path, is_packed, indirect).socket;
-        guest.set_up(Some(base));
+        let base = stopped(&guest);
+        guest.go_on(&served.path, base);
         assert_eq!(guest.run(READ, 16, &[], 512), (vec![7; 512], 0));
     }
     served.stop();
+}
+
+/// Stops a queue. Where it goes on.
+fn stopped(guest: &Monitor) -> u32 {
+    let (base, _) = guest.ask(code::GET_VRING_BASE, &[0; 8], None);
+    u32::from_le_bytes(base[4..].try_into().unwrap())
+}
+
+#[test]
+fn what_was_written_is_durable_before_a_queue_stops() {
+    let image = std::env::temp_dir().join(format!("weft-stops-{}.img", std::process::id()));
+    std::fs::File::create(&image).unwrap().set_len(1 << 20).unwrap();
+    let served = Served::start("stops", &format!("stats:file:{}", image.display()));
+    let flushes = || served.disk.counted()[0].1.of(OpKind::Flush).operations;
+    let mut guest = Monitor::connect(&served.path, true, true);
+    guest.set_up(None);
+    let before = flushes();
+    assert_eq!(guest.run(READ, 0, &[], 512).1, 0);
+    let base = stopped(&guest);
+    assert_eq!(flushes(), before, "nothing was written");
+    guest.go_on(&served.path, base);
+    assert_eq!(guest.run(WRITE, 0, &[1; 512], 0).1, 0);
+    assert_eq!(flushes(), before, "the driver has not asked for it");
+    let base = stopped(&guest);
+    assert_eq!(flushes(), before + 1);
+    guest.go_on(&served.path, base);
+    stopped(&guest);
+    assert_eq!(flushes(), before + 1, "nothing was written since");
+    drop(guest);
+    served.stop();
+    std::fs::remove_file(image).unwrap();
 }
 
 #[test]

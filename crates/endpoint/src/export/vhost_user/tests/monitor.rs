@@ -178,6 +178,12 @@ impl Monitor {
         self.set_up(None);
     }
 
+    /// Connects again, with a queue that was stopped there.
+    pub fn go_on(&mut self, path: &Path, base: u32) {
+        self.socket = MessageSocket::connect(path).unwrap();
+        self.set_up(Some(base));
+    }
+
     /// Adds a request with data of the guest. Its name.
     pub fn begin(&mut self, kind: u32, sector: u64, sent: &[u8], filled: u32) -> u16 {
         self.count += 1;

@@ -1,0 +1,57 @@
+//! The flush before a queue stops. Another device goes on with the queue then, as after a live
+//! migration, and does not know what the source has not made durable of this one's writes: were
+//! the source to lose that, the other device could not tell the driver.
+
+use crate::limits::LOCAL_COMMANDS_MAX;
+use weft_block::{Op, OpKind, Outcome};
+
+/// Its name: no request has this slot.
+const NAME: u64 = u16::MAX as u64;
+const _: () = assert!((LOCAL_COMMANDS_MAX as u64) < NAME);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct LastFlush {
+    /// Something was written since the last one was submitted.
+    is_owed: bool,
+    is_under_way: bool,
+}
+
+impl LastFlush {
+    /// An operation of a request has ended.
+    pub fn saw(&mut self, kind: OpKind, outcome: Outcome) {
+        use OpKind::{Discard, Write, WriteZeroes};
+        let is_cached =
+            matches!(kind, Write { fua: false } | WriteZeroes { fua: false, .. } | Discard);
+        self.is_owed |= is_cached && outcome.is_success();
+    }
+
+    /// The operation, if it is to be submitted.
+    pub fn take(&mut self) -> Option<Op> {
+        let is_due = self.is_owed && !self.is_under_way;
+        is_due.then(|| {
+            (self.is_owed, self.is_under_way) = (false, true);
+            Op::bare(OpKind::Flush, 0, 0, NAME)
+        })
+    }
+
+    /// Whether an operation was this one, which has ended then.
+    pub fn ended(&mut self, user: u64, outcome: Outcome) -> bool {
+        if user != NAME {
+            return false;
+        }
+        self.is_under_way = false;
+        if !outcome.is_success() {
+            let why = outcome.status().kind;
+            tracing::warn!(
+                "the flush before a queue stops has failed, so data that was written may be lost: {why:?}"
+            );
+        }
+        true
+    }
+
+    /// The name of the operation that is under way.
+    pub fn under_way(&self) -> Option<u64> {
+        self.is_under_way.then_some(NAME)
+    }
+}
