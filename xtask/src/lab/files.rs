@@ -30,6 +30,11 @@ pub(super) fn in_dir(dir: &Path, file: &str) -> PathBuf {
     if is_ours { PathBuf::from(file) } else { dir.join(file) }
 }
 
+/// A path in a list of qemu's options, where a comma separates them unless it is doubled.
+pub(super) fn option(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
 /// A file's name in the guest and where it is here.
 pub(super) fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathBuf)> {
     if file == Path::new(WEFT) {

@@ -15,6 +15,7 @@ mod host;
 mod image;
 mod kernel;
 mod libraries;
+mod migration;
 mod output;
 mod packages;
 mod plan;

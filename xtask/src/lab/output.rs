@@ -2,10 +2,11 @@
 
 /// What the guest's init writes behind a case's output: a mark, a number, a space, another number,
 /// a newline.
-const MARKS: [(&[u8], Kind); 4] = [
+const MARKS: [(&[u8], Kind); 5] = [
     (b"\0lab-ready:", Kind::Ready),
     (b"\0lab-end:", Kind::End),
     (b"\0lab-kill:", Kind::Kill),
+    (b"\0lab-move:", Kind::Move),
     (b"\0lab-off:", Kind::Off),
 ];
 
@@ -14,6 +15,7 @@ enum Kind {
     Ready,
     End,
     Kill,
+    Move,
     Off,
 }
 
@@ -31,6 +33,8 @@ pub(super) enum Mark {
     },
     /// A case wants the program killed that serves the guest's disk, and started again.
     Kill,
+    /// A case wants the guest moved to another qemu while it runs.
+    Move,
     /// The guest goes off next, and is to be booted again; or something kept it from that in order.
     Off(bool),
 }
@@ -66,6 +70,7 @@ impl Splitter {
         let mark = match kind {
             Kind::Ready => Mark::Ready(number == "0"),
             Kind::Kill => Mark::Kill,
+            Kind::Move => Mark::Move,
             Kind::Off => Mark::Off(number == "0"),
             Kind::End => Mark::End { status: number.parse().ok()?, changed: other != "0" },
         };
@@ -84,7 +89,7 @@ mod tests {
     use super::*;
 
     const STREAM: &[u8] =
-        b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-kill:1 0\n\0lab-off:0 0\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
+        b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-kill:1 0\n\0lab-move:1 0\n\0lab-off:0 0\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
 
     #[test]
     fn finds_the_marks_at_every_cut() {
@@ -107,6 +112,7 @@ mod tests {
                 [
                     (0, Mark::Ready(true)),
                     (16, Mark::Kill),
+                    (16, Mark::Move),
                     (16, Mark::Off(true)),
                     (16, end(77, false)),
                     (20, end(1, true))

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use tempfile::{NamedTempFile, TempDir};
 
-use super::program::Program;
+use super::{files::option, program::Program};
 
 /// Bytes of the disk, which is sparse; `lab/systemd/start` makes the root file system on it.
 const DISK_BYTES: u64 = 1 << 30;
@@ -38,8 +38,7 @@ impl System {
 
     /// What qemu is told of the disk. It need not survive a loss of power of this machine.
     pub(super) fn arguments(&self) -> Vec<String> {
-        // A comma separates qemu's options unless it is doubled.
-        let path = self.disk.path().display().to_string().replace(',', ",,");
+        let path = option(self.disk.path());
         ["-drive".into(), format!("file={path},format=raw,if=virtio,cache=unsafe")].to_vec()
     }
 

@@ -19,7 +19,9 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::{
     disk::Disk,
+    files::option,
     guest::Guest,
+    migration,
     output::{Mark, Splitter},
     plan::{Case, Plan},
     system::System,
@@ -84,9 +86,13 @@ impl Outcome {
 
 /// A machine that runs one case after the other. It ends with this value, and with the thread that
 /// started it.
-pub(super) struct Machine {
+pub(super) struct Machine<'a> {
+    plan: &'a Plan,
+    guest: &'a Guest,
     /// Starts qemu, each time that the machine is switched on.
     qemu: Command,
+    /// How often the guest has moved to another qemu.
+    moves: usize,
     power: Power,
     splitter: Splitter,
     /// What it wrote to its console until it was off the last time.
@@ -97,10 +103,10 @@ pub(super) struct Machine {
     _system: Option<System>,
 }
 
-impl Machine {
+impl<'a> Machine<'a> {
     /// Boots a machine and waits until it can run a case. One that dies before that has tested
     /// nothing, so it gets a second chance.
-    pub(super) fn boot(plan: &Plan, guest: &Guest) -> Result<Self> {
+    pub(super) fn boot(plan: &'a Plan, guest: &'a Guest) -> Result<Self> {
         let console = match Self::start(plan, guest)?.until_ready()? {
             Ok(machine) => return Ok(machine),
             Err(console) => console,
@@ -113,19 +119,17 @@ impl Machine {
             .map_err(|console| anyhow!("the virtual machine does not boot:\n{console}"))
     }
 
-    fn start(plan: &Plan, guest: &Guest) -> Result<Self> {
+    fn start(plan: &'a Plan, guest: &'a Guest) -> Result<Self> {
         let disk = plan.disk.then(|| Disk::start(plan.weft()?)).transpose()?;
         let system = plan.systemd.then(|| System::start(plan.weft()?)).transpose()?;
-        let mut qemu = qemu(plan, guest, disk.as_ref(), system.as_ref())?;
-        qemu.args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"])
-            .args(["-chardev", "stdio,id=port,signal=off", "-device", "virtio-serial-pci"])
-            .args(["-device", "virtserialport,chardev=port,nr=1"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let mut qemu = with_ports(qemu(plan, guest, disk.as_ref(), system.as_ref())?);
+        qemu.args(disk.iter().flat_map(|disk| migration::arguments_of_monitor(&monitor(disk, 0))));
         Ok(Self {
+            plan,
+            guest,
             power: Power::on(&mut qemu)?,
             qemu,
+            moves: 0,
             splitter: Splitter::default(),
             said: String::new(),
             console_file: plan.console.clone(),
@@ -155,6 +159,7 @@ impl Machine {
         loop {
             match ended {
                 Ok(Mark::Kill) => self.disk.as_mut().context("there is no disk to kill")?.kill()?,
+                Ok(Mark::Move) => self.migrate()?,
                 Ok(Mark::Off(true)) => {
                     if let Err(end) = self.boot_again(until, sink)? {
                         ended = Err(end);
@@ -173,7 +178,7 @@ impl Machine {
                 (outcome, as_before)
             }
             Ok(Mark::Off(_)) => (Outcome::Exited(OUT_OF_ORDER), false),
-            Ok(Mark::Ready(_) | Mark::Kill) => bail!("the guest booted again"),
+            Ok(Mark::Ready(_) | Mark::Kill | Mark::Move) => bail!("the guest booted again"),
             Err(End::TimeUp) => (Outcome::TimedOut(case.timeout, tail(self.end())), false),
             Err(End::Died) => (Outcome::Died(tail(self.end())), false),
         })
@@ -202,10 +207,35 @@ impl Machine {
         }
     }
 
+    /// Has the running guest go on in another qemu, whose disk another program serves, and tells
+    /// the case.
+    fn migrate(&mut self) -> Result<()> {
+        let disk = self.disk.as_mut().context("there is no disk to move with")?;
+        let before = disk.serve_elsewhere(self.moves + 1)?;
+        let from = monitor(disk, self.moves);
+        self.moves += 1;
+        let door = disk.directory().join(format!("{}.door", self.moves));
+        let mut qemu = with_ports(qemu(self.plan, self.guest, Some(disk), None)?);
+        qemu.args(migration::arguments_of_monitor(&monitor(disk, self.moves)))
+            .args(migration::arguments_of_arrival(&door));
+        let mut arrival = Power::on(&mut qemu)?;
+        let sent = migration::send(&from, &door);
+        if sent.is_err() {
+            eprintln!("lab: the other qemu said: {}", arrival.off());
+        }
+        sent?;
+        self.said += &self.power.off();
+        drop(before);
+        arrival.before = self.power.output.iter().flatten().collect();
+        self.power = arrival;
+        let input = &mut self.power.input;
+        writeln!(input, "moved").and_then(|()| input.flush()).context("the guest is gone")
+    }
+
     /// Passes output on until a mark comes.
     fn until_mark(&mut self, limit: Duration, sink: &mut dyn Write) -> Result<Result<Mark, End>> {
         let until = Instant::now() + limit;
-        let mut bytes = Vec::new();
+        let mut bytes = std::mem::take(&mut self.power.before);
         loop {
             let (output, mark) = self.splitter.push(&bytes);
             sink.write_all(&output)?;
@@ -240,7 +270,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for Machine<'_> {
     fn drop(&mut self) {
         self.end();
     }
@@ -252,6 +282,8 @@ struct Power {
     input: ChildStdin,
     /// What comes over the port; it ends when the machine does.
     output: Receiver<Vec<u8>>,
+    /// What came over the port of the machine that the guest has moved from, and was not read yet.
+    before: Vec<u8>,
     console: Option<JoinHandle<Vec<u8>>>,
 }
 
@@ -269,7 +301,7 @@ impl Power {
             let _ = errors.read_to_end(&mut text);
             text
         });
-        Ok(Self { child, input, output, console: Some(console) })
+        Ok(Self { child, input, output, before: Vec::new(), console: Some(console) })
     }
 
     /// Ends it; gives what it wrote to its console.
@@ -313,6 +345,22 @@ pub(super) fn shell(plan: &Plan, guest: &Guest) -> Result<ExitCode> {
         .status()
         .context("cannot start qemu")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::from(125) })
+}
+
+/// The monitor of the qemu to which the guest of a disk has moved the `nth` time.
+fn monitor(disk: &Disk, nth: usize) -> PathBuf {
+    disk.directory().join(format!("{nth}.monitor"))
+}
+
+/// Adds where the serial line and the output port go: to and from here.
+fn with_ports(mut qemu: Command) -> Command {
+    qemu.args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"])
+        .args(["-chardev", "stdio,id=port,signal=off", "-device", "virtio-serial-pci"])
+        .args(["-device", "virtserialport,chardev=port,nr=1"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    qemu
 }
 
 /// Everything but where the serial line and the output go. qemu dies with the thread that starts
@@ -360,8 +408,7 @@ fn qemu(
 fn shared(dir: &Path) -> Result<String> {
     fs::create_dir_all(dir)?;
     let dir = dir.canonicalize()?;
-    // a comma separates qemu's options unless it is doubled
-    let path = dir.to_string_lossy().replace(',', ",,");
+    let path = option(&dir);
     Ok(format!("local,path={path},mount_tag=share,security_model=none"))
 }
 
