@@ -187,7 +187,10 @@ fn the_suite_of_protocols_runs() {
     let lanes = ["local", "iscsi", "nvme+tcp", "hypervisor", "two-paths", "round-robin"];
     assert_eq!(
         (names(&data["lanes"], "name"), skipped(&data)),
-        (lanes.into(), vec!["fc-scsi", "fc-nvme", "guest-disk"])
+        (
+            lanes.into(),
+            vec!["fc-scsi", "fc-nvme", "guest-disk", "guest-vhost-user", "guest-nvme-tcp"]
+        )
     );
     assert_eq!(data["rows"].as_array().unwrap().len(), 72, "{}", data["notes"]);
     let url = |at: usize| data["lanes"][at]["url"].as_str().unwrap();

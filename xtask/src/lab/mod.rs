@@ -7,6 +7,7 @@
 //! manual.
 
 mod cache;
+mod counts;
 mod disk;
 mod files;
 mod guest;
@@ -16,6 +17,7 @@ mod image;
 mod kernel;
 mod libraries;
 mod migration;
+mod monitor;
 mod output;
 mod packages;
 mod plan;

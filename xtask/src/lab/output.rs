@@ -2,11 +2,12 @@
 
 /// What the guest's init writes behind a case's output: a mark, a number, a space, another number,
 /// a newline.
-const MARKS: [(&[u8], Kind); 5] = [
+const MARKS: [(&[u8], Kind); 6] = [
     (b"\0lab-ready:", Kind::Ready),
     (b"\0lab-end:", Kind::End),
     (b"\0lab-kill:", Kind::Kill),
     (b"\0lab-move:", Kind::Move),
+    (b"\0lab-count:", Kind::Count),
     (b"\0lab-off:", Kind::Off),
 ];
 
@@ -16,6 +17,7 @@ enum Kind {
     End,
     Kill,
     Move,
+    Count,
     Off,
 }
 
@@ -35,6 +37,12 @@ pub(super) enum Mark {
     Kill,
     /// A case wants the guest moved to another qemu while it runs.
     Move,
+    /// A case waits for a line with what was done outside; and wants system calls counted until it
+    /// asks again, or not.
+    Count {
+        /// Whether they are to be counted.
+        calls: bool,
+    },
     /// The guest goes off next, and is to be booted again; or something kept it from that in order.
     Off(bool),
 }
@@ -71,6 +79,7 @@ impl Splitter {
             Kind::Ready => Mark::Ready(number == "0"),
             Kind::Kill => Mark::Kill,
             Kind::Move => Mark::Move,
+            Kind::Count => Mark::Count { calls: number != "0" },
             Kind::Off => Mark::Off(number == "0"),
             Kind::End => Mark::End { status: number.parse().ok()?, changed: other != "0" },
         };
@@ -89,7 +98,7 @@ mod tests {
     use super::*;
 
     const STREAM: &[u8] =
-        b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-kill:1 0\n\0lab-move:1 0\n\0lab-off:0 0\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
+        b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-kill:1 0\n\0lab-move:1 0\n\0lab-count:1 0\n\0lab-off:0 0\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
 
     #[test]
     fn finds_the_marks_at_every_cut() {
@@ -113,6 +122,7 @@ mod tests {
                     (0, Mark::Ready(true)),
                     (16, Mark::Kill),
                     (16, Mark::Move),
+                    (16, Mark::Count { calls: true }),
                     (16, Mark::Off(true)),
                     (16, end(77, false)),
                     (20, end(1, true))

@@ -91,8 +91,6 @@ pub(super) struct Machine<'a> {
     guest: &'a Guest,
     /// Starts qemu, each time that the machine is switched on.
     qemu: Command,
-    /// How often the guest has moved to another qemu.
-    moves: usize,
     power: Power,
     splitter: Splitter,
     /// What it wrote to its console until it was off the last time.
@@ -123,13 +121,11 @@ impl<'a> Machine<'a> {
         let disk = plan.disk.then(|| Disk::start(plan.weft()?)).transpose()?;
         let system = plan.systemd.then(|| System::start(plan.weft()?)).transpose()?;
         let mut qemu = with_ports(qemu(plan, guest, disk.as_ref(), system.as_ref())?);
-        qemu.args(disk.iter().flat_map(|disk| migration::arguments_of_monitor(&monitor(disk, 0))));
         Ok(Self {
             plan,
             guest,
             power: Power::on(&mut qemu)?,
             qemu,
-            moves: 0,
             splitter: Splitter::default(),
             said: String::new(),
             console_file: plan.console.clone(),
@@ -153,7 +149,7 @@ impl<'a> Machine<'a> {
     /// Runs a case and writes to `sink` what it writes, as it comes. Says how it ended, and whether
     /// the machine can run another one.
     pub(super) fn run(&mut self, case: &Case, sink: &mut dyn Write) -> Result<(Outcome, bool)> {
-        self.name(case);
+        self.tell(&case.name);
         let until = Instant::now() + case.timeout;
         let mut ended = self.until_mark(case.timeout, sink)?;
         loop {
@@ -165,7 +161,12 @@ impl<'a> Machine<'a> {
                         ended = Err(end);
                         break;
                     }
-                    self.name(case);
+                    self.tell(&case.name);
+                }
+                Ok(Mark::Count { calls }) => {
+                    let disk = self.disk.as_mut().context("nothing outside can be counted")?;
+                    let counts = disk.counts(calls)?;
+                    self.tell(&counts);
                 }
                 _ => break,
             }
@@ -178,16 +179,19 @@ impl<'a> Machine<'a> {
                 (outcome, as_before)
             }
             Ok(Mark::Off(_)) => (Outcome::Exited(OUT_OF_ORDER), false),
-            Ok(Mark::Ready(_) | Mark::Kill | Mark::Move) => bail!("the guest booted again"),
+            Ok(Mark::Ready(_) | Mark::Kill | Mark::Move | Mark::Count { .. }) => {
+                bail!("the guest booted again")
+            }
             Err(End::TimeUp) => (Outcome::TimedOut(case.timeout, tail(self.end())), false),
             Err(End::Died) => (Outcome::Died(tail(self.end())), false),
         })
     }
 
-    /// Tells the guest which case to run. A machine that has died is found out by its output's end.
-    fn name(&mut self, case: &Case) {
+    /// Tells the guest which case to run, or a case what it has asked for. A machine that has died
+    /// is found out by its output's end.
+    fn tell(&mut self, line: &str) {
         let input = &mut self.power.input;
-        let _ = writeln!(input, "{}", case.name).and_then(|()| input.flush());
+        let _ = writeln!(input, "{line}").and_then(|()| input.flush());
     }
 
     /// Waits until the machine is off, switches it on, and waits until it can go on with its case.
@@ -211,13 +215,11 @@ impl<'a> Machine<'a> {
     /// the case.
     fn migrate(&mut self) -> Result<()> {
         let disk = self.disk.as_mut().context("there is no disk to move with")?;
-        let before = disk.serve_elsewhere(self.moves + 1)?;
-        let from = monitor(disk, self.moves);
-        self.moves += 1;
-        let door = disk.directory().join(format!("{}.door", self.moves));
+        let from = disk.monitor();
+        let before = disk.serve_elsewhere()?;
+        let door = disk.door();
         let mut qemu = with_ports(qemu(self.plan, self.guest, Some(disk), None)?);
-        qemu.args(migration::arguments_of_monitor(&monitor(disk, self.moves)))
-            .args(migration::arguments_of_arrival(&door));
+        qemu.args(migration::arguments_of_arrival(&door));
         let mut arrival = Power::on(&mut qemu)?;
         let sent = migration::send(&from, &door);
         if sent.is_err() {
@@ -228,8 +230,8 @@ impl<'a> Machine<'a> {
         drop(before);
         arrival.before = self.power.output.iter().flatten().collect();
         self.power = arrival;
-        let input = &mut self.power.input;
-        writeln!(input, "moved").and_then(|()| input.flush()).context("the guest is gone")
+        self.tell("moved");
+        Ok(())
     }
 
     /// Passes output on until a mark comes.
@@ -347,11 +349,6 @@ pub(super) fn shell(plan: &Plan, guest: &Guest) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::from(125) })
 }
 
-/// The monitor of the qemu to which the guest of a disk has moved the `nth` time.
-fn monitor(disk: &Disk, nth: usize) -> PathBuf {
-    disk.directory().join(format!("{nth}.monitor"))
-}
-
 /// Adds where the serial line and the output port go: to and from here.
 fn with_ports(mut qemu: Command) -> Command {
     qemu.args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"])
@@ -383,11 +380,14 @@ fn qemu(
         _ => command.args(["-accel", EMULATION, "-cpu", "max"]),
     };
     if plan.instructions {
-        // While all wait, time jumps to the next timer.
-        command.args(["-icount", "shift=0,sleep=off"]);
+        // While all wait, time jumps to the next timer; not where they wait for programs of this
+        // machine, as timers of the network would be over before an answer.
+        let sleep = if plan.disk { "on" } else { "off" };
+        command.args(["-icount", &format!("shift=0,sleep={sleep}")]);
     }
     command.args(["-smp", &plan.smp.to_string(), "-m", &mem_mib.to_string()]);
-    let parameters = system.map(System::parameter).unwrap_or_default();
+    let port = disk.map(Disk::parameter).or(system.map(System::parameter));
+    let parameters = port.unwrap_or_default();
     let parameters = format!("{KERNEL_PARAMETERS} {parameters}");
     command.arg("-kernel").arg(&guest.kernel);
     command.args(["-initrd", &image, "-append", &parameters, "-device", "virtio-rng-pci"]);
