@@ -29,6 +29,7 @@ use crate::commands::service::ServiceArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::study::StudyArgs;
 use crate::commands::top::TopArgs;
+use crate::commands::ublk_owner::UblkOwnerArgs;
 use crate::exit;
 use crate::log::LogArgs;
 use clap::{Parser, Subcommand};
@@ -106,6 +107,9 @@ pub enum Command {
     /// Connect idle hosts, to measure their cost
     #[command(hide = true)]
     Hosts(HostsArgs),
+    /// Print user and group of a disk by ublk, for the rules of udev
+    #[command(hide = true)]
+    UblkOwner(UblkOwnerArgs),
     /// Make a pre-shared key for TLS, as nvme-cli does
     GenTlsKey(GenTlsKeyArgs),
     /// Check a pre-shared key for TLS, and show its identity

@@ -101,6 +101,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::GenTlsKey(args) => commands::gen_tls_key::run(&args),
         Command::CheckTlsKey(args) => commands::check_tls_key::run(&args),
         Command::Limits(args) => commands::limits::run(&args),
+        Command::UblkOwner(args) => commands::ublk_owner::run(&args),
         Command::Completions(args) => commands::completions::completions(&args, Cli::command()),
         Command::Man(args) => commands::completions::man(&args, Cli::command()),
     };

@@ -31,3 +31,4 @@ pub mod service;
 pub mod status;
 pub mod study;
 pub mod top;
+pub mod ublk_owner;

@@ -33,3 +33,5 @@ mod vhost_user;
 pub use hosts::{ConnectedHost, HostProtocol};
 pub use running::{Export, ExportConfig, ListeningExport, stop_all};
 pub use serving::{Exports, check_listen, listen_address, start};
+#[cfg(target_os = "linux")]
+pub use ublk::owner as ublk_owner;

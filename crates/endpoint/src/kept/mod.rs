@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weft_block::Device;
+use weft_block::{Device, Error};
 
 /// Which disk.
 pub(crate) struct KeptDisk<'a> {
@@ -75,8 +75,7 @@ impl KeptDisk<'_> {
         if !self.device.features().volatile_cache {
             return self.keep(record, None);
         }
-        let flushed = Disk::on(Arc::clone(self.device))
-            .and_then(|disk| disk.flush_within(Duration::from_secs(INHERITED_FLUSH_S)));
+        let flushed = self.flush();
         let has_kept = before.as_ref().is_some_and(|before| before.has_kept(&**self.device));
         if flushed.is_ok() && has_kept {
             return self.keep(record, None);
@@ -89,6 +88,24 @@ impl KeptDisk<'_> {
         let lost = Lost { epoch: record.epoch, told: Vec::new() };
         record.epoch = before.and_then(|before| before.epoch);
         self.keep(record, Some(lost))
+    }
+
+    /// Before a disk is made anew of the data of one that has ended with its process: waits until
+    /// nothing of that process is written any more, and makes durable what it has written, as this
+    /// one reads it. No flush has to fail: who wrote to the disk before has seen its end.
+    #[cfg(target_os = "linux")]
+    pub fn settle(&self) {
+        self.wait(Record::read(&self.place, self.label).as_ref());
+        if self.device.features().volatile_cache
+            && let Err(e) = self.flush()
+        {
+            tracing::warn!("{}: what was written before is not flushed: {e}", self.name);
+        }
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        let disk = Disk::on(Arc::clone(self.device))?;
+        disk.flush_within(Duration::from_secs(INHERITED_FLUSH_S))
     }
 
     fn wait(&self, before: Option<&Record>) {

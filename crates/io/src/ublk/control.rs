@@ -1,7 +1,8 @@
 //! `/dev/ublk-control`: devices come and go. Each call waits until the driver has answered, so none
 //! is for a loop.
 
-use super::encoding::{INFO_BYTES, Info, PARAMETER_BYTES, Parameters, command, control, flag};
+use super::device::path_of;
+use super::encoding::{INFO_BYTES, Info, PARAMETER_BYTES, Parameters, command, control};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -48,11 +49,9 @@ impl Control {
     }
 
     fn ask(&self, command: Command<'_>) -> io::Result<()> {
-        let path = path_of(command.device);
-        let path = if command.has_path { path.as_bytes() } else { &[] };
-        let mut buffer = [path, &*command.payload].concat();
+        let (mut buffer, path_len) = command.buffer();
         let place = (buffer.as_mut_ptr() as u64, buffer.len() as u16);
-        let bytes = control(command.device, place, command.data, path.len() as u16);
+        let bytes = control(command.device, place, command.data, path_len as u16);
         let fd = types::Fd(self.file.as_raw_fd());
         let entry = opcode::UringCmd80::new(fd, command.number).cmd(bytes).build();
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +70,7 @@ impl Control {
                 break entry.result();
             }
         };
-        command.payload.copy_from_slice(&buffer[path.len()..]);
+        command.payload.copy_from_slice(&buffer[path_len..]);
         if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
     }
 
@@ -145,12 +144,67 @@ impl<'a> Command<'a> {
 
     /// A command for a device that is there.
     fn of(number: u32, info: &Info, payload: &'a mut [u8]) -> Self {
-        let has_path = info.flags & flag::UNPRIVILEGED_DEV != 0;
-        Self { has_path, ..Self::new(number, info.device, payload) }
+        Self { has_path: info.is_of_user(), ..Self::new(number, info.device, payload) }
+    }
+
+    /// What the driver is given: in front of the payload the path with a zero, if it is wanted, of
+    /// which the length is told, too.
+    fn buffer(&self) -> (Vec<u8>, usize) {
+        let path = format!("{}\0", path_of(self.device));
+        let path = if self.has_path { path.as_bytes() } else { &[] };
+        ([path, &*self.payload].concat(), path.len())
     }
 }
 
-/// The path of a device for its server, as the driver wants it.
-fn path_of(device: u32) -> String {
-    format!("/dev/ublkc{device}\0")
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ublk::{State, flag};
+
+    fn info(flags: u64) -> Info {
+        Info {
+            device: 12,
+            queues: 1,
+            depth: 8,
+            state: State::Dead,
+            request_bytes: 4096,
+            flags,
+            process: 1,
+            label: 0,
+            owner: (1000, 1000),
+        }
+    }
+
+    #[test]
+    fn a_command_for_a_device_of_a_user_names_its_path_in_front() {
+        let mut payload = [7; 4];
+        let of_user = info(flag::UNPRIVILEGED_DEV);
+        let command = Command::of(command::SET_PARAMS, &of_user, &mut payload);
+        let (buffer, path_len) = command.buffer();
+        assert_eq!(buffer, b"/dev/ublkc12\0\x07\x07\x07\x07");
+        assert_eq!(path_len, 13);
+        let bytes = control(12, (0x1234, buffer.len() as u16), 0, path_len as u16);
+        assert_eq!(bytes[6..8], 17u16.to_ne_bytes(), "the length of both");
+        assert_eq!(bytes[8..16], 0x1234u64.to_ne_bytes());
+        assert_eq!(bytes[24..26], 13u16.to_ne_bytes(), "the length of the path");
+    }
+
+    #[test]
+    fn a_bare_command_for_a_device_of_a_user_has_its_path_alone() {
+        let of_user = info(flag::UNPRIVILEGED_DEV);
+        let (buffer, path_len) = Command::of(command::START_DEV, &of_user, &mut []).buffer();
+        assert_eq!((buffer.as_slice(), path_len), (&b"/dev/ublkc12\0"[..], 13));
+    }
+
+    #[test]
+    fn other_commands_have_no_path() {
+        let mut payload = [7; 4];
+        let (of_root, of_user) = (info(flag::USER_COPY), info(flag::UNPRIVILEGED_DEV));
+        let (buffer, path_len) = Command::of(command::SET_PARAMS, &of_root, &mut payload).buffer();
+        assert_eq!((buffer.as_slice(), path_len), (&[7; 4][..], 0));
+        // The device is not there yet.
+        let mut bytes = of_user.encode();
+        let (buffer, path_len) = Command::new(command::ADD_DEV, 12, &mut bytes).buffer();
+        assert_eq!((buffer.len(), path_len), (INFO_BYTES, 0));
+    }
 }

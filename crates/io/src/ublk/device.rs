@@ -2,6 +2,7 @@
 
 use super::encoding::{DEPTH_MAX, DESCRIPTOR_BYTES, Info, data_offset, flag};
 use super::memory::Mapping;
+use rustix::fs::Access;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -15,8 +16,7 @@ pub struct Device {
 impl Device {
     /// Opens it. One process at a time can.
     pub fn open(info: &Info) -> io::Result<Self> {
-        let path = format!("/dev/ublkc{}", info.device);
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let file = OpenOptions::new().read(true).write(true).open(path_of(info.device))?;
         Ok(Self { file, info: *info })
     }
 
@@ -61,7 +61,19 @@ pub fn open_alone(device: u32) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path)
 }
 
-/// Whether this process may make devices that are not those of a user.
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+/// Whether this process may read and write a disk: the system may give it to a user only some time
+/// after it has appeared.
+pub fn is_usable(device: u32) -> bool {
+    let path = format!("/dev/ublkb{device}");
+    rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK).is_ok()
+}
+
+/// The user of this process.
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Where a device is, for its server.
+pub(super) fn path_of(device: u32) -> String {
+    format!("/dev/ublkc{device}")
 }

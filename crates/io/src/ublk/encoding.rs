@@ -137,6 +137,8 @@ pub struct Info {
     pub process: i32,
     /// What its first server kept there for later ones; the driver does not look at it.
     pub label: u64,
+    /// User and group of the process that made it: the driver says this itself.
+    pub owner: (u32, u32),
 }
 
 impl Info {
@@ -149,6 +151,8 @@ impl Info {
         bytes[16..20].copy_from_slice(&self.process.to_ne_bytes());
         bytes[24..32].copy_from_slice(&self.flags.to_ne_bytes());
         bytes[32..40].copy_from_slice(&self.label.to_ne_bytes());
+        bytes[40..44].copy_from_slice(&self.owner.0.to_ne_bytes());
+        bytes[44..48].copy_from_slice(&self.owner.1.to_ne_bytes());
         bytes
     }
 
@@ -169,7 +173,13 @@ impl Info {
             process: i32::from_ne_bytes(part(bytes, 16)),
             flags: u64::from_ne_bytes(part(bytes, 24)),
             label: u64::from_ne_bytes(part(bytes, 32)),
+            owner: (u32::from_ne_bytes(part(bytes, 40)), u32::from_ne_bytes(part(bytes, 44))),
         }
+    }
+
+    /// Whether it is one of a user who is not root: it ends with the process that serves it.
+    pub fn is_of_user(&self) -> bool {
+        self.flags & flag::UNPRIVILEGED_DEV != 0
     }
 }
 
@@ -316,6 +326,7 @@ mod tests {
             flags: flag::USER_COPY | flag::USER_RECOVERY,
             process: 4711,
             label: u64::MAX - 1,
+            owner: (1000, 100),
         };
         assert_eq!(Info::decode(&info.encode()), info);
         let mut bytes = info.encode();

@@ -17,7 +17,7 @@ mod memory;
 mod queue;
 
 pub use control::Control;
-pub use device::{Device, is_root, open_alone};
+pub use device::{Device, is_usable, open_alone, user};
 pub use encoding::{Attributes, Info, Parameters, Request, RequestKind, State, flag};
 pub use queue::{Queue, Taken};
 

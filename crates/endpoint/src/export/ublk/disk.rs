@@ -1,6 +1,7 @@
 //! One disk of the kernel: what is done to it while it is there, and its end. That waits for the
 //! kernel, so it is done on a thread of its own, one thing after the other.
 
+use super::users;
 use crate::kept::Kept;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -175,9 +176,10 @@ impl Disk {
         }
         let file = match open_alone(self.info.device) {
             Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => return Err(self.leave()),
             // Nobody can have open what is not to be found.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return self.remove(),
+            Err(_) if self.info.is_of_user() => return Err(self.take_away()),
+            Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => return Err(self.leave()),
             Err(e) => {
                 self.leave();
                 let text = format!("cannot end {}, which stays: {e}", self.path());
@@ -200,16 +202,34 @@ impl Disk {
     /// Leaves it to another process; says why.
     fn leave(&self) -> Error {
         self.abandon();
-        let (path, number) = (self.path(), self.info.device);
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let used = match place_of(&mounts, &path) {
-            Some(place) => format!("mounted at {place}"),
-            None => "in use".to_owned(),
-        };
+        let (path, number, used) = (self.path(), self.info.device, self.used());
         let text = format!(
             "{path} is {used}, so it stays, and its I/O waits until weft serves it again (--listen ublk:{number}); to have it removed, unmount it before weft ends"
         );
         Error::new(ErrorKind::InUse, text)
+    }
+
+    /// Ends one that is in use: the kernel keeps no disk of a user for another process.
+    fn take_away(&self) -> Error {
+        let (path, used) = (self.path(), self.used());
+        // What the system has not written yet, as far as a user can see to that.
+        let _ = std::fs::File::open(&path).and_then(|file| file.sync_all());
+        if let Err(e) = self.remove() {
+            tracing::warn!("{e}");
+        }
+        let text = format!(
+            "{path} was {used}, and has ended all the same, as the kernel keeps no disk of a user without its process: what was not written to it yet is lost"
+        );
+        Error::new(ErrorKind::InUse, text)
+    }
+
+    /// By what it is used.
+    fn used(&self) -> String {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        match place_of(&mounts, &self.path()) {
+            Some(place) => format!("mounted at {place}"),
+            None => "in use".to_owned(),
+        }
     }
 
     fn remove(&self) -> Result<(), Error> {
@@ -231,6 +251,10 @@ impl Disk {
         if self.running.load(Ordering::Acquire) > 0 {
             // It goes when this process has ended.
             return Ok(());
+        }
+        if self.info.is_of_user() {
+            // Of one that is in use, what is left goes with that.
+            return users::delete(&self.info).unwrap_or(Ok(())).map_err(failed);
         }
         self.control.delete(&self.info).map_err(failed)
     }

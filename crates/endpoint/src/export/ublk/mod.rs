@@ -4,6 +4,7 @@
 //! * `start`: how one begins, and how one is taken over whose process has ended.
 //! * `disk`: what is done to it while it is there, and its end.
 //! * `server`: the driver of one of its queues.
+//! * `users`: disks of users who are not root.
 //! * `place`: where is kept what the process has to know that takes it over.
 //!
 //! To the inventory, this system is a host like any other, under the name that it has as a host of
@@ -14,6 +15,9 @@ mod place;
 mod server;
 mod start;
 mod url;
+mod users;
+
+pub use users::owner;
 
 use super::hosts::{ConnectedHost, HostProtocol};
 use super::local::hosts::LocalHosts;

@@ -4,6 +4,7 @@ use super::disk::Disk;
 use super::place;
 use super::server::Server;
 use super::url::UblkUrl;
+use super::users::{self, is_alive};
 use crate::export::local::hosts::{LocalHosts, Opened, View};
 use crate::identity::HostIdentity;
 use crate::kept::KeptDisk;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_block::{Error, ErrorKind};
 use weft_io::RemoteLoop;
-use weft_io::ublk::{Attributes, Control, DEPTH, Device, Info, Parameters, State, flag};
+use weft_io::ublk::{Attributes, Control, DEPTH, Device, Info, Parameters, State};
 
 /// The longest discard and write of zeroes, sectors: 1 GiB.
 const RANGE_SECTORS: u32 = 1 << 21;
@@ -46,7 +47,7 @@ pub(super) fn control() -> Result<Arc<Control>, Error> {
         ),
         io::ErrorKind::PermissionDenied => Error::new(
             ErrorKind::PermissionDenied,
-            "no permission for /dev/ublk-control: run weft as root, or let a udev rule give that device to this user",
+            "no permission for /dev/ublk-control: run weft as root, or install packaging/61-weft-users.rules of weft in /etc/udev/rules.d, by which users make disks",
         ),
         _ => Error::io(format!("cannot use the ublk driver of this system: {e}"), e),
     })
@@ -68,6 +69,13 @@ impl Start<'_> {
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         match self.left_behind(asked.number, label)? {
+            Some(info) if users::is_remnant(&info) => {
+                if info.label == label {
+                    self.to_keep(&info, &view).settle();
+                }
+                users::remove(&info)?;
+                self.make(url, &opened, &view, (Some(info.device), label))
+            }
             Some(info) => self.take_over(url, &opened, &view, &info),
             None => self.make(url, &opened, &view, (asked.number, label)),
         }
@@ -86,15 +94,23 @@ impl Start<'_> {
             let mut waiting = known.filter(|info| info.label == label && !is_alive(info.process));
             return waiting.next().map(|info| self.quiesced(&info)).transpose();
         };
-        let Ok(info) = self.control.info(number) else { return Ok(None) };
+        let info = match self.control.info(number) {
+            Ok(info) => info,
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(users::not_ours(number));
+            }
+            Err(_) => return Ok(None),
+        };
         let in_use = |why: String| {
             let text = format!("/dev/ublkb{number} {why}; choose another number, or ublk: for any");
             Error::new(ErrorKind::InUse, text)
         };
-        if info.state == State::Live && is_alive(info.process) {
+        // One that has not started yet is dead to the driver, too.
+        if matches!(info.state, State::Live | State::Dead) && is_alive(info.process) {
             return Err(in_use(format!("is served by process {}", info.process)));
         }
-        if info.label != label {
+        // What is left of a disk of a user has no data.
+        if info.label != label && !info.is_of_user() {
             return Err(in_use("is there, and has other data".to_owned()));
         }
         self.quiesced(&info).map(Some)
@@ -107,6 +123,7 @@ impl Start<'_> {
             let now = self.control.info(info.device).map_err(|e| failed("look at", info, e))?;
             match now.state {
                 State::Quiesced | State::FailIo => return Ok(now),
+                State::Dead if users::is_remnant(&now) => return Ok(now),
                 State::Live if Instant::now() < until => std::thread::sleep(PAUSE),
                 state => {
                     let text = format!(
@@ -133,27 +150,24 @@ impl Start<'_> {
             depth: DEPTH,
             state: State::Dead,
             request_bytes,
-            flags: flags(self.control.features()),
+            flags: 0,
             process: std::process::id() as i32,
             label,
+            owner: (0, 0),
         };
-        let made = self.control.add(&wanted).map_err(|e| match e.kind() {
-            io::ErrorKind::PermissionDenied => Error::new(
-                ErrorKind::PermissionDenied,
-                "no permission to make a disk: run weft as root, or on a system whose ublk driver allows disks of users",
-            ),
-            _ => Error::io(format!("the ublk driver makes no disk for {url}: {e}"), e),
-        })?;
+        let made = users::add(self.control, &wanted)?;
         let parameters = parameters(view, made.request_bytes);
         let size = (parameters.block_bytes, parameters.sectors);
         let kept = self.to_keep(&made, view).begin();
         let disk = Disk::new(url, self.control, made, size, kept);
-        let started = self
-            .control
-            .set_parameters(&made, &parameters)
-            .map_err(|e| failed("describe", &made, e))
-            .and_then(|()| self.serve(&disk, opened))
-            .and_then(|()| self.control.start(&made).map_err(|e| failed("start", &made, e)));
+        // Before anything else, as only who may open a device of a user may give it commands.
+        let started = self.open(&made).and_then(|device| {
+            let described = self.control.set_parameters(&made, &parameters);
+            described.map_err(|e| failed("describe", &made, e))?;
+            self.serve(&disk, device, opened)?;
+            self.control.start(&made).map_err(|e| failed("start", &made, e))?;
+            users::wait_for_udev(&made)
+        });
         if let Err(e) = started {
             let _ = disk.remove_after(|| ());
             return Err(e);
@@ -180,7 +194,8 @@ impl Start<'_> {
         let kept = self.to_keep(info, view).take_over();
         let disk = Disk::new(url, self.control, *info, (block_bytes, sectors), kept);
         self.patiently(|| self.control.begin_recovery(info)).map_err(fails)?;
-        self.serve(&disk, opened)
+        self.open(info)
+            .and_then(|device| self.serve(&disk, device, opened))
             .and_then(|()| self.control.end_recovery(info).map_err(fails))
             .inspect_err(|_| disk.abandon())?;
         disk.work_on(super::disk::Job::Resize { blocks: view.geometry.blocks });
@@ -197,12 +212,19 @@ impl Start<'_> {
         }
     }
 
+    fn open(&self, info: &Info) -> Result<Arc<Device>, Error> {
+        let opened = self.patiently(|| Device::open(info)).map(Arc::new);
+        opened.map_err(|e| users::not_given(info, e))
+    }
+
     /// Serves all queues of a disk, over the loops in turn.
-    fn serve(&self, disk: &Arc<Disk>, opened: &Arc<Opened>) -> Result<(), Error> {
+    fn serve(
+        &self,
+        disk: &Arc<Disk>,
+        device: Arc<Device>,
+        opened: &Arc<Opened>,
+    ) -> Result<(), Error> {
         let info = *disk.info();
-        let device =
-            self.patiently(|| Device::open(&info)).map_err(|e| failed("serve", &info, e))?;
-        let device = Arc::new(device);
         for number in 0..info.queues {
             let on = &self.loops[usize::from(number) % self.loops.len()];
             let names = (Arc::clone(disk), Arc::clone(self.hosts), Arc::clone(opened));
@@ -251,15 +273,6 @@ fn failed(what: &str, info: &Info, e: io::Error) -> Error {
     Error::io(format!("cannot {what} /dev/ublkb{}: {e}", info.device), e)
 }
 
-/// What a disk is made with, of what the driver can do.
-fn flags(features: u64) -> u64 {
-    let is_root = weft_io::ublk::is_root();
-    let copies = if is_root { flag::USER_COPY } else { 0 };
-    let recovery = flag::USER_RECOVERY | flag::USER_RECOVERY_REISSUE;
-    let own = if is_root { 0 } else { flag::UNPRIVILEGED_DEV };
-    (recovery | copies | flag::CMD_IOCTL_ENCODE | flag::UPDATE_SIZE) & features | own
-}
-
 fn parameters(view: &View, request_bytes: u32) -> Parameters {
     let (geometry, features) = (view.geometry, view.features);
     let block_bytes = geometry.block_bytes;
@@ -288,8 +301,4 @@ fn present() -> Vec<u32> {
     let mut numbers: Vec<u32> = names.filter_map(number).collect();
     numbers.sort_unstable();
     numbers
-}
-
-fn is_alive(process: i32) -> bool {
-    process > 0 && Path::new("/proc").join(process.to_string()).exists()
 }
