@@ -40,7 +40,7 @@ const CONSOLE_TAIL_LINES: usize = 60;
 /// Kernel parameters. A panic or an oops ends the machine; what only costs time under emulation
 /// is off; grace periods of RCU are short, as mounting and module loading wait for many.
 const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 oops=panic quiet loglevel=4 \
-    mitigations=off audit=0 apparmor=0 nokaslr rcupdate.rcu_expedited=1";
+    mitigations=off audit=0 apparmor=0 nokaslr init_on_alloc=0 rcupdate.rcu_expedited=1";
 
 /// One thread emulates all processors of a machine. The kernel patches its own code while it runs
 /// (static keys, with an `int3` in the place meanwhile); with a thread for each processor one may
