@@ -58,7 +58,7 @@ fn discovery_asks_at_both_ports_and_says_which_answered() {
     let host = format!("127.201.{high}.{}", low.max(1));
     let at = format!("{host}:4420");
     let nothing = run(weft(dir.path(), &["discover", &host]));
-    assert_eq!(nothing.code(), Some(5), "{nothing:?}");
+    assert_eq!(nothing.code(), Some(7), "{nothing:?}");
     assert!(nothing.err.contains(&format!("nothing answers at {at}")), "{nothing:?}");
     let _server = Server::start(dir.path(), &["null:1MiB", "--nqn", NQN, "--listen", &at]);
     let found = run(weft(dir.path(), &["discover", &host]));
