@@ -43,7 +43,7 @@ impl Control {
         Ok(this)
     }
 
-    /// Bits of what the driver can do (see [`flag`]).
+    /// Bits of what the driver can do (see [`super::flag`]).
     pub fn features(&self) -> u64 {
         self.features
     }
