@@ -77,12 +77,13 @@ impl Address {
         self.parse(NvmeUrl::parse_discovery, NvmeTransport::discovery_port)
     }
 
-    /// Where a discovery subsystem may be, in the order in which they are to be asked. Without a
-    /// port in the address it is at the port of discovery, or at that of subsystems, where it is
-    /// with weft and others that have no other one.
-    pub fn discovery_urls(&self) -> Result<Vec<NvmeUrl>, Failure> {
+    /// Where a discovery subsystem is to be asked for, and where else it may be: without a port in
+    /// the address at the port of discovery, and else at that of subsystems, where it is with weft
+    /// and others that have no other one.
+    pub fn discovery_urls(&self) -> Result<(NvmeUrl, Option<NvmeUrl>), Failure> {
         let (first, other) = (self.discovery_url()?, self.url()?);
-        Ok(if first == other { vec![first] } else { vec![first, other] })
+        let other = (other != first).then_some(other);
+        Ok((first, other))
     }
 
     fn parse(

@@ -4,35 +4,27 @@ use crate::exit::{Failure, tell};
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::url::NvmeUrl;
 
-/// The first answer, of which something is said if it is not of the port of discovery.
+/// The answer at the first address or, where nothing answers, at the other one, which is said then.
 pub fn first_answer<T>(
-    urls: &[NvmeUrl],
+    (first, other): &(NvmeUrl, Option<NvmeUrl>),
     ask: impl Fn(&NvmeUrl) -> Result<T, Error>,
 ) -> Result<T, Failure> {
-    let mut failed: Vec<(&NvmeUrl, Error)> = Vec::new();
-    for url in urls {
-        match ask(url) {
-            Ok(answer) => {
-                if let Some((silent, _)) = failed.first() {
-                    tell(&format!(
-                        "nothing answers at {}; this is the answer of {}",
-                        silent.address, url.address
-                    ));
-                }
-                return Ok(answer);
-            }
-            Err(error) if is_silence(&error) && failed.len() + 1 < urls.len() => {
-                failed.push((url, error));
-            }
-            Err(error) if is_silence(&error) && !failed.is_empty() => {
-                let (first, other) = (&failed[0], &url.address);
-                let text = format!("{}; and nothing answers at {other}", first.1);
-                return Err(Failure::of(error.kind(), text));
-            }
-            Err(error) => return Err(error.into()),
+    let (silence, other) = match (ask(first), other) {
+        (Err(error), Some(other)) if is_silence(&error) => (error, other),
+        (answer, _) => return Ok(answer?),
+    };
+    let (first, at) = (&first.address, &other.address);
+    match ask(other) {
+        Ok(answer) => {
+            tell(&format!("nothing answers at {first}; this is the answer of {at}"));
+            Ok(answer)
         }
+        Err(error) if is_silence(&error) => {
+            let text = format!("{silence}; and nothing answers at {at}");
+            Err(Failure::of(error.kind(), text))
+        }
+        Err(error) => Err(error.into()),
     }
-    Err(Failure::of(ErrorKind::Usage, "the address is missing"))
 }
 
 /// Whether there was no answer, and not a bad one.

@@ -386,9 +386,8 @@ fn qemu(
         command.args(["-icount", &format!("shift=0,sleep={sleep}")]);
     }
     command.args(["-smp", &plan.smp.to_string(), "-m", &mem_mib.to_string()]);
-    let port = disk.map(Disk::parameter).or(system.map(System::parameter));
-    let parameters = port.unwrap_or_default();
-    let parameters = format!("{KERNEL_PARAMETERS} {parameters}");
+    let port = disk.map(Disk::parameter).or(system.map(System::parameter)).unwrap_or_default();
+    let parameters = format!("{KERNEL_PARAMETERS} {port}");
     command.arg("-kernel").arg(&guest.kernel);
     command.args(["-initrd", &image, "-append", &parameters, "-device", "virtio-rng-pci"]);
     if plan.net {

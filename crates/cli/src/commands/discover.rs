@@ -57,7 +57,7 @@ pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
         return everywhere(args, control);
     }
     let urls = args.address.discovery_urls()?;
-    if let Some(nqn) = urls[0].subsystem.as_ref().filter(|nqn| nqn.as_str() != Nqn::DISCOVERY) {
+    if let Some(nqn) = urls.0.subsystem.as_ref().filter(|nqn| nqn.as_str() != Nqn::DISCOVERY) {
         let text = format!("discovery needs only an address: remove \"{nqn}\"");
         return Err(Failure::of(ErrorKind::Usage, text));
     }

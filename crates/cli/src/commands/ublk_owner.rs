@@ -13,11 +13,9 @@ pub struct UblkOwnerArgs {
 /// Prints user and group of the disk of a user.
 #[cfg(target_os = "linux")]
 pub fn run(args: &UblkOwnerArgs) -> Result<(), Failure> {
+    use std::io::Write;
     let (user, group) = weft_endpoint::export::ublk_owner(args.number)?;
-    crate::exit::printed(std::io::Write::write_fmt(
-        &mut std::io::stdout().lock(),
-        format_args!("{user} {group}\n"),
-    ))
+    crate::exit::printed(writeln!(std::io::stdout().lock(), "{user} {group}"))
 }
 
 /// Other systems have no such disks.

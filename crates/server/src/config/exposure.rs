@@ -19,8 +19,12 @@ fn is_far(url: &str) -> bool {
     }
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let Ok(HostPort { host, .. }) = HostPort::parse(authority, 0) else { return true };
-    let is_near = |ip: IpAddr| ip.to_canonical().is_loopback();
-    host != "localhost" && !host.parse().is_ok_and(is_near)
+    host != "localhost" && !host.parse().is_ok_and(is_loopback)
+}
+
+/// Whether an address is of this machine alone.
+pub fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
 }
 
 /// Whether hosts have to prove there who they are.

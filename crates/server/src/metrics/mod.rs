@@ -12,9 +12,10 @@ mod source_metrics;
 
 pub use http::MetricsServer;
 
+use crate::config::exposure::is_loopback;
 use crate::management::running::Running;
 use crate::secret;
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
@@ -75,8 +76,4 @@ impl MetricsConfig {
         }
         Ok(Some(address))
     }
-}
-
-fn is_loopback(ip: IpAddr) -> bool {
-    ip.to_canonical().is_loopback()
 }
