@@ -81,7 +81,7 @@ by_the_socket() {
     systemctl enable weft.service >/dev/null 2>&1
     systemctl enable --now weft.socket >/dev/null 2>&1 || gives_up weft.socket "weft.socket"
     expect "weft.service without a host" "$(property weft.service ActiveState)" inactive
-    weft id-ns nvme+tcp://127.0.0.1:4420/$nqn/1 >/tmp/said 2>&1 || { cat /tmp/said; gives_up weft.service "no answer at the socket"; }
+    weft id-ns --connect-timeout 60s nvme+tcp://127.0.0.1:4420/$nqn/1 >/tmp/said 2>&1 || { cat /tmp/said; gives_up weft.service "no answer at the socket"; }
     expect "weft.service with a host" "$(property weft.service ActiveState)" active
     note "socket"
 }

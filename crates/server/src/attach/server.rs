@@ -244,8 +244,9 @@ fn plain(e: std::io::Error) -> Error {
     Error::io(e.to_string(), e)
 }
 
-/// Tells the server of a connection to end, and waits until it has.
+/// Tells the server of a connection to end, and waits until it has, and its process is gone.
 pub fn end(runtime: &Runtime, entry: &Entry) -> Result<(), Error> {
+    let process = Process::of(entry);
     tell_to_end(runtime, entry)?;
     let until = Instant::now() + ENDS;
     while runtime.is_held(&entry.name) {
@@ -260,8 +261,44 @@ pub fn end(runtime: &Runtime, entry: &Entry) -> Result<(), Error> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+    // A service manager would report one that still returns its memory as left behind.
+    process.wait_until(until);
     let _ = std::fs::remove_file(runtime.log(&entry.name));
     Ok(())
+}
+
+/// A process that holds a connection, not one that has its number later.
+#[cfg(target_os = "linux")]
+struct Process(Option<std::os::fd::OwnedFd>);
+
+#[cfg(target_os = "linux")]
+impl Process {
+    fn of(entry: &Entry) -> Self {
+        use rustix::process::{Pid, PidfdFlags, pidfd_open};
+        let pid = i32::try_from(entry.pid).ok().and_then(Pid::from_raw);
+        Self(pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()))
+    }
+
+    /// Returns when the process is gone, and at this time at the latest.
+    fn wait_until(self, until: Instant) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let Some(process) = self.0 else { return };
+        let left = Timespec::try_from(until.saturating_duration_since(Instant::now()));
+        let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], left.ok().as_ref());
+    }
+}
+
+/// Elsewhere the lock tells as much as is needed.
+#[cfg(not(target_os = "linux"))]
+struct Process;
+
+#[cfg(not(target_os = "linux"))]
+impl Process {
+    fn of(_: &Entry) -> Self {
+        Self
+    }
+
+    fn wait_until(self, _: Instant) {}
 }
 
 /// The lock is held, so the process is the one that wrote the record.
