@@ -31,12 +31,13 @@ use crate::commands::study::StudyArgs;
 use crate::commands::top::TopArgs;
 use crate::commands::ublk_owner::UblkOwnerArgs;
 use crate::exit;
+use crate::help::HelpArgs;
 use crate::log::LogArgs;
 use clap::{Parser, Subcommand};
 
 /// NVMe over Fabrics from user space: serve, use and measure block storage over the network
 #[derive(Parser, Debug)]
-#[command(version, after_help = exit::TABLE, arg_required_else_help = true)]
+#[command(version, after_help = exit::TABLE, arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Cli {
     #[command(flatten)]
     pub log: LogArgs,
@@ -69,7 +70,7 @@ pub enum Command {
     Top(TopArgs),
     /// Send one request to the control socket of a running server
     Control(ControlArgs),
-    /// Attach any source to this system as a disk, through its iSCSI initiator or nbd-client
+    /// Attach any source to this system as a disk
     Connect(Box<ConnectCommand>),
     /// Attach all namespaces that discovery controllers tell
     ConnectAll(Box<ConnectAllArgs>),
@@ -97,7 +98,7 @@ pub enum Command {
     Mirror(Box<MirrorArgs>),
     /// Run a workload on a device, with fio's options
     Bench(Box<BenchArgs>),
-    /// Measure the cost of a fabric on this machine: the local device and NVMe/TCP, in one report
+    /// Measure what a fabric costs on this machine, in one report
     Study(Box<StudyArgs>),
     /// Let studies of other machines put load on devices from this one
     Agent(Box<AgentArgs>),
@@ -120,6 +121,8 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Write manual pages for man(1)
     Man(ManArgs),
+    /// Explain a command with all its options, or a topic
+    Help(HelpArgs),
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::dhchap_args::DhchapArgs;
 use crate::exit::Failure;
+use crate::help::headings::CONNECTION;
 use crate::iscsi_args::IscsiArgs;
 use crate::path_args::PathArgs;
 use clap::{Args, ValueEnum};
@@ -138,37 +139,37 @@ fn check_no_device(url: &str) -> Result<(), Failure> {
 pub struct ConnectArgs {
     /// Host NQN [default: that of the system (/etc/nvme/hostnqn), otherwise generated once and
     /// kept]
-    #[arg(short = 'q', long, help_heading = "Connection")]
+    #[arg(short = 'q', long, help_heading = CONNECTION)]
     hostnqn: Option<String>,
     /// Host identifier (UUID)
-    #[arg(short = 'I', long, help_heading = "Connection")]
+    #[arg(short = 'I', long, help_heading = CONNECTION)]
     hostid: Option<String>,
     /// Enable header digests (CRC32C)
-    #[arg(short = 'g', long, help_heading = "Connection")]
+    #[arg(short = 'g', long, help_heading = CONNECTION)]
     hdr_digest: bool,
     /// Enable data digests (CRC32C)
-    #[arg(short = 'G', long, help_heading = "Connection")]
+    #[arg(short = 'G', long, help_heading = CONNECTION)]
     data_digest: bool,
     /// Number of I/O queues [default: one per job, or one per event loop of a server]
-    #[arg(short = 'i', long, help_heading = "Connection")]
+    #[arg(short = 'i', long, help_heading = CONNECTION)]
     nr_io_queues: Option<u16>,
     /// Entries of each I/O queue
-    #[arg(short = 'Q', long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(2..=1024), help_heading = "Connection")]
+    #[arg(short = 'Q', long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(2..=1024), help_heading = CONNECTION)]
     queue_size: u16,
     /// Keep alive timeout in seconds; 0 disables it, which NVMe allows only with --failover=fast or
     /// --ctrl-loss-tmo=0
-    #[arg(short = 'k', long, default_value_t = 5, help_heading = "Connection")]
+    #[arg(short = 'k', long, default_value_t = 5, help_heading = CONNECTION)]
     keep_alive_tmo: u32,
     /// Time limit for connecting
-    #[arg(long, default_value = "5s", value_parser = units::parse_duration, help_heading = "Connection")]
+    #[arg(long, default_value = "5s", value_parser = units::parse_duration, help_heading = CONNECTION)]
     connect_timeout: Duration,
     /// NVMe/TCP with TLS 1.3 and a pre-shared key, and not without; for a server, of the
     /// connections that it accepts
-    #[arg(long, help_heading = "Connection")]
+    #[arg(long, help_heading = CONNECTION)]
     tls: bool,
     /// Pre-shared keys for --tls, one a line, in a file that others cannot read; weft gen-tls-key
     /// makes keys [default: those of --keyring]
-    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "Connection")]
+    #[arg(long, value_name = "FILE", requires = "tls", help_heading = CONNECTION)]
     tls_key_file: Option<PathBuf>,
     /// Keyring of Linux with the TLS PSKs [default: .nvme]
     #[arg(
@@ -176,11 +177,11 @@ pub struct ConnectArgs {
         value_name = "NAME",
         requires = "tls",
         conflicts_with = "tls_key_file",
-        help_heading = "Connection"
+        help_heading = CONNECTION
     )]
     keyring: Option<String>,
     /// Have OpenSSL encrypt in user space even where the kernel can
-    #[arg(long, help_heading = "Connection")]
+    #[arg(long, help_heading = CONNECTION)]
     no_kernel_tls: bool,
     /// The same as --tls-key-file, by nvme-cli's name, or the serial number of a TLS PSK in the
     /// keyring, as 0x2fa1b3c4; a key itself is refused, because every user of the machine could
@@ -191,7 +192,7 @@ pub struct ConnectArgs {
         value_name = "@FILE|SERIAL",
         requires = "tls",
         conflicts_with = "tls_key_file",
-        help_heading = "Connection"
+        help_heading = CONNECTION
     )]
     tls_key: Option<String>,
     /// Identity of the TLS PSK that is in the file of --tls-key, or otherwise in the keyring
@@ -200,32 +201,32 @@ pub struct ConnectArgs {
         value_name = "IDENTITY",
         requires = "tls",
         conflicts_with = "tls_key_file",
-        help_heading = "Connection"
+        help_heading = CONNECTION
     )]
     tls_key_identity: Option<String>,
     /// NVMe/TCP with TLS 1.3 and keys that come of DH-HMAC-CHAP (secure channel concatenation), and
     /// not without; needs the secret of this host, and for a server those of its hosts
-    #[arg(long, conflicts_with_all = ["tls", "tls_key_file"], help_heading = "Connection")]
+    #[arg(long, conflicts_with_all = ["tls", "tls_key_file"], help_heading = CONNECTION)]
     concat: bool,
     /// Certificate for nbds://, in PEM format
-    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
     tls_cert_file: Option<PathBuf>,
     /// Private key of --tls-cert-file
-    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
     tls_cert_key_file: Option<PathBuf>,
     /// Trusted CA certificates; with them a server requires client certificates
-    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
     tls_ca_file: Option<PathBuf>,
     /// Time limit for an I/O command; weft then aborts it
-    #[arg(long, default_value = "30s", value_parser = units::parse_duration, help_heading = "Connection")]
+    #[arg(long, default_value = "30s", value_parser = units::parse_duration, help_heading = CONNECTION)]
     io_timeout: Duration,
     /// Time that a lost target has to finish its outstanding writes, if it does not report one;
     /// weft answers them after that
-    #[arg(long, default_value = "10s", value_parser = units::parse_duration, help_heading = "Connection")]
+    #[arg(long, default_value = "10s", value_parser = units::parse_duration, help_heading = CONNECTION)]
     quiesce_time: Duration,
     /// NVMe over RDMA: give the target one key for the memory of all commands, instead of one for
     /// each command
-    #[arg(long, help_heading = "Connection")]
+    #[arg(long, help_heading = CONNECTION)]
     rdma_shared_key: bool,
     #[command(flatten)]
     dhchap: DhchapArgs,

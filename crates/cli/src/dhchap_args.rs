@@ -2,6 +2,7 @@
 //! what is accepted. Secrets themselves are never arguments.
 
 use crate::exit::Failure;
+use crate::help::headings::AUTHENTICATION;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
@@ -20,32 +21,31 @@ const CTRL_SECRET: &str = "WEFT_DHCHAP_CTRL_SECRET";
 
 /// Secrets of both ends.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "NVMe authentication (DH-HMAC-CHAP)")]
 pub struct DhchapArgs {
     /// File with the secret of this host; for weft serve: [HOSTNQN=]FILE with that of a host, or of
     /// all others, which then have to authenticate, and may be repeated [env: WEFT_DHCHAP_SECRET
     /// holds the secret itself]
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = AUTHENTICATION, long, value_name = "FILE")]
     dhchap_secret_file: Vec<PathBuf>,
     /// File with the secret of the controllers, which then have to prove who they are; for weft
     /// serve: by which it does so [env: WEFT_DHCHAP_CTRL_SECRET holds the secret itself]
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = AUTHENTICATION, long, value_name = "FILE")]
     dhchap_ctrl_secret_file: Option<PathBuf>,
     /// The same as --dhchap-secret-file, by nvme-cli's name; a secret itself is refused, because
     /// every user of the machine could read it
-    #[arg(short = 'S', long, value_name = "@FILE")]
+    #[arg(help_heading = AUTHENTICATION, short = 'S', long, value_name = "@FILE")]
     dhchap_secret: Option<String>,
     /// The same as --dhchap-ctrl-secret-file, likewise
-    #[arg(short = 'C', long, value_name = "@FILE")]
+    #[arg(help_heading = AUTHENTICATION, short = 'C', long, value_name = "@FILE")]
     dhchap_ctrl_secret: Option<String>,
     /// Hash functions that are accepted, the preferred one first: sha256, sha384, sha512 [default:
     /// all]
-    #[arg(long, value_name = "HASH,…", value_delimiter = ',', value_parser = parse_hash)]
+    #[arg(help_heading = AUTHENTICATION, long, value_name = "HASH,…", value_delimiter = ',', value_parser = parse_hash)]
     dhchap_hash: Vec<Hash>,
     /// Diffie-Hellman groups that are accepted, the preferred one first: ffdhe2048, ffdhe3072,
     /// ffdhe4096, ffdhe6144, ffdhe8192, null [default: all; for weft serve ffdhe2048, ffdhe3072 and
     /// ffdhe4096]
-    #[arg(long, value_name = "GROUP,…", value_delimiter = ',', value_parser = parse_group)]
+    #[arg(help_heading = AUTHENTICATION, long, value_name = "GROUP,…", value_delimiter = ',', value_parser = parse_group)]
     dhchap_dhgroup: Vec<Group>,
 }
 

@@ -1,6 +1,7 @@
 //! `--cluster`, `--group`, `--gateway`.
 
 use crate::exit::Failure;
+use crate::help::headings::GROUP;
 use clap::Args;
 use std::sync::Arc;
 use weft_block::{ErrorKind, grammar};
@@ -11,11 +12,11 @@ use weft_server::group::objects::CephPool;
 
 /// Options of `weft serve` for a gateway of a group.
 #[derive(Args, Debug, Default)]
-#[command(next_help_heading = "Several gateways in front of one Ceph cluster")]
 pub struct GroupArgs {
     /// Ceph cluster that holds what the group of gateways shares: its configuration file, the user,
     /// and the pool in which the objects of the group are
     #[arg(
+        help_heading = GROUP,
         long,
         value_name = "CONF[,id=USER][,keyring=FILE][,pool=POOL][,namespace=NAME]",
         requires = "group"
@@ -23,14 +24,14 @@ pub struct GroupArgs {
     cluster: Option<String>,
     /// Name of the group of gateways, which serve the same subsystems; weft apply, weft namespace
     /// and weft host at any of them change what all serve
-    #[arg(long, value_name = "NAME", requires = "cluster", conflicts_with_all = OF_GROUP)]
+    #[arg(help_heading = GROUP, long, value_name = "NAME", requires = "cluster", conflicts_with_all = OF_GROUP)]
     group: Option<String>,
     /// Name of this gateway, the same after each start [default: the name of this machine]
-    #[arg(long, value_name = "NAME", requires = "group")]
+    #[arg(help_heading = GROUP, long, value_name = "NAME", requires = "group")]
     gateway: Option<String>,
     /// Address at which hosts reach this gateway, where --listen names all addresses of the
     /// machine; may be repeated [default: the one of the way to the cluster]
-    #[arg(long, value_name = "ADDR", requires = "group")]
+    #[arg(help_heading = GROUP, long, value_name = "ADDR", requires = "group")]
     advertise: Vec<std::net::IpAddr>,
 }
 

@@ -2,6 +2,7 @@
 //! themselves are never arguments.
 
 use crate::exit::Failure;
+use crate::help::headings::ISCSI;
 use clap::Args;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
@@ -11,28 +12,27 @@ use weft_server::secret::{from_file, held};
 
 /// Names and secrets; missing ones are taken from libiscsi's environment variables.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Connection to iSCSI targets")]
 pub struct IscsiArgs {
     /// iSCSI initiator name [default: that of the system (/etc/iscsi/initiatorname.iscsi),
     /// otherwise generated once and kept]
-    #[arg(long)]
+    #[arg(help_heading = ISCSI, long)]
     initiator_name: Option<String>,
     /// CHAP user name, if the URL has none [env: LIBISCSI_CHAP_USERNAME]
-    #[arg(long)]
+    #[arg(help_heading = ISCSI, long)]
     chap_user: Option<String>,
     /// File with the CHAP secret, of at least 12 bytes [env: LIBISCSI_CHAP_PASSWORD holds the
     /// secret itself]
-    #[arg(long)]
+    #[arg(help_heading = ISCSI, long)]
     chap_secret_file: Option<PathBuf>,
     /// Mutual CHAP: name of the target [default: any] [env: LIBISCSI_CHAP_TARGET_USERNAME]
-    #[arg(long)]
+    #[arg(help_heading = ISCSI, long)]
     target_chap_user: Option<String>,
     /// Mutual CHAP: file with the secret of the target [env: LIBISCSI_CHAP_TARGET_PASSWORD holds
     /// the secret itself]
-    #[arg(long)]
+    #[arg(help_heading = ISCSI, long)]
     target_chap_secret_file: Option<PathBuf>,
     /// Refused: every user of the machine could read it
-    #[arg(long, hide = true, aliases = ["chap-password", "target-chap-secret", "target-chap-password"])]
+    #[arg(help_heading = ISCSI, long, hide = true, aliases = ["chap-password", "target-chap-secret", "target-chap-password"])]
     chap_secret: Option<String>,
 }
 

@@ -1,6 +1,7 @@
 //! The log on standard error, as text or as JSON, or in the event log of Windows for a service.
 
 use crate::exit::Failure;
+use crate::help::headings::LOG;
 use clap::{ArgAction, Args, ValueEnum};
 use std::ffi::OsString;
 use std::io::Write;
@@ -14,13 +15,13 @@ use weft_server::service::windows::{self, message::Message};
 #[derive(Args, Debug)]
 pub struct LogArgs {
     /// Format of the log on standard error
-    #[arg(long, global = true, value_enum, default_value_t = Format::Text, help_heading = "Log")]
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text, help_heading = LOG)]
     log_format: Format,
     /// Log level: error, warn, info, debug or trace [default: warn] [env: WEFT_LOG]
-    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Log")]
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = LOG)]
     log_level: Option<Level>,
     /// Log more: -v info, -vv debug, -vvv trace
-    #[arg(short = 'v', long, global = true, action = ArgAction::Count, conflicts_with = "log_level", help_heading = "Log")]
+    #[arg(short = 'v', long, global = true, action = ArgAction::Count, conflicts_with = "log_level", help_heading = LOG)]
     verbose: u8,
 }
 

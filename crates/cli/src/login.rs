@@ -1,6 +1,7 @@
 //! Options of an iSCSI target: its name and access control.
 
 use crate::exit::Failure;
+use crate::help::headings::ISCSI_TARGET;
 use crate::visible_sources::VisibleSources;
 use clap::Args;
 use std::path::PathBuf;
@@ -19,32 +20,31 @@ const TARGET_SECRET: &str = "WEFT_LOGIN_TARGET_SECRET";
 
 /// iSCSI options of `weft serve`.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "iSCSI target")]
 pub struct LoginArgs {
     /// Name of the iSCSI target [default: generated once and kept]
-    #[arg(long)]
+    #[arg(help_heading = ISCSI_TARGET, long)]
     iqn: Option<String>,
     /// iSCSI initiator that may log in, optionally with the LUNs that it sees; may be repeated
     /// [default: any initiator]
-    #[arg(long, value_name = "IQN[=LUN,…]")]
+    #[arg(help_heading = ISCSI_TARGET, long, value_name = "IQN[=LUN,…]")]
     allow_initiator: Vec<String>,
     /// CHAP user name of iSCSI initiators; may be repeated [default: no authentication]
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = ISCSI_TARGET, long, value_name = "NAME")]
     login_user: Vec<String>,
     /// File with the CHAP secret of the corresponding --login-user [default: the environment
     /// variable WEFT_LOGIN_SECRET]
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = ISCSI_TARGET, long, value_name = "FILE")]
     login_secret_file: Vec<PathBuf>,
     /// Initiator names of the corresponding --login-user, as IQN[,IQN…] [default: the first names
     /// that it logs in with, up to 64]
-    #[arg(long, value_name = "IQNS")]
+    #[arg(help_heading = ISCSI_TARGET, long, value_name = "IQNS")]
     login_initiator: Vec<String>,
     /// Mutual CHAP: user name of the target
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = ISCSI_TARGET, long, value_name = "NAME")]
     login_target_user: Option<String>,
     /// Mutual CHAP: file with the secret of the target [default: the environment variable
     /// WEFT_LOGIN_TARGET_SECRET]
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = ISCSI_TARGET, long, value_name = "FILE")]
     login_target_secret_file: Option<PathBuf>,
 }
 

@@ -19,6 +19,7 @@ mod exit;
 mod exit_on_loss;
 mod group_args;
 mod held_table;
+mod help;
 mod hosted;
 mod iscsi_args;
 mod limits;
@@ -46,7 +47,7 @@ use weft_endpoint::Control;
 use weft_server::secret::{conceal, when_held};
 
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
+    let matches = help::arranged(Cli::command()).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     let hosted = match &cli.command {
         Command::Service(args) => args.hosted(),
@@ -103,6 +104,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::Limits(args) => commands::limits::run(&args),
         Command::UblkOwner(args) => commands::ublk_owner::run(&args),
         Command::Completions(args) => commands::completions::completions(&args, Cli::command()),
+        Command::Help(args) => help::run(&args, Cli::command()),
         Command::Man(args) => commands::completions::man(&args, Cli::command()),
     };
     let status = match result {

@@ -1,6 +1,7 @@
 //! Options of reconnect and multipath, with nvme-cli's names where it has one.
 
 use crate::exit::Failure;
+use crate::help::headings::PATHS;
 use clap::{Args, ValueEnum};
 use std::time::Duration;
 use weft_block::{ErrorKind, units};
@@ -10,40 +11,39 @@ use weft_endpoint::paths::{Failover, IoPolicy};
 
 /// Options of the paths to a device.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Reconnect and multipath")]
 pub struct PathArgs {
     /// URL of a further path to the same data; "discover": all that the target's discovery service
     /// tells; may be repeated
-    #[arg(long, value_name = "URL|discover[=HOST[:PORT]]")]
+    #[arg(help_heading = PATHS, long, value_name = "URL|discover[=HOST[:PORT]]")]
     path: Vec<String>,
     /// Seconds after which a lost path is given up; -1 never, 0 does not reconnect
-    #[arg(short = 'l', long, value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
+    #[arg(help_heading = PATHS, short = 'l', long, value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     ctrl_loss_tmo: i64,
     /// Maximum seconds between attempts to reconnect; the first pauses are shorter
-    #[arg(short = 'c', long, value_name = "SECONDS", default_value_t = RECONNECT_DELAY_S, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(help_heading = PATHS, short = 'c', long, value_name = "SECONDS", default_value_t = RECONNECT_DELAY_S, value_parser = clap::value_parser!(u64).range(1..=3600))]
     reconnect_delay: u64,
     /// Seconds without a usable path after which I/O fails instead of waiting; -1 never
-    #[arg(long = "fast_io_fail_tmo", alias = "fast-io-fail-tmo", value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
+    #[arg(help_heading = PATHS, long = "fast_io_fail_tmo", alias = "fast-io-fail-tmo", value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     fast_io_fail_tmo: i64,
     /// The path that I/O takes: the first that works, each in turn, the one with the fewest
     /// operations, or the fastest
-    #[arg(long, value_enum, default_value_t = Policy::Numa)]
+    #[arg(help_heading = PATHS, long, value_enum, default_value_t = Policy::Numa)]
     iopolicy: Policy,
     /// When to repeat a write whose connection was lost. fast: at once; the old controller may
     /// still execute the lost write and overwrite newer data
-    #[arg(long, value_enum, default_value_t = Repeat::Safe)]
+    #[arg(help_heading = PATHS, long, value_enum, default_value_t = Repeat::Safe)]
     failover: Repeat,
     /// Maximum size of the writes that are kept until a flush, to repeat them if the target
     /// restarts
-    #[arg(long, value_name = "SIZE", default_value_t = format!("{}MiB", UNFLUSHED_BYTES >> 20))]
+    #[arg(help_heading = PATHS, long, value_name = "SIZE", default_value_t = format!("{}MiB", UNFLUSHED_BYTES >> 20))]
     unflushed: String,
     /// Nobody else writes to the data: write unflushed data again if the target restarts and has
     /// lost it, instead of only looking for it
-    #[arg(long)]
+    #[arg(help_heading = PATHS, long)]
     only_writer: bool,
     /// Reserve the namespace (Write Exclusive) while it is open, so that nobody else writes to it;
     /// fails if another host has reserved it
-    #[arg(long, conflicts_with = "only_writer")]
+    #[arg(help_heading = PATHS, long, conflicts_with = "only_writer")]
     reserve: bool,
 }
 

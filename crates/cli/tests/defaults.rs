@@ -61,7 +61,7 @@ fn the_defaults_are_those_of_the_documentation() {
     }
     assert!(documented.len() >= 9, "{documented:?}");
     for command in COMMANDS {
-        let help = run(weft(dir.path(), &[command, "--help"])).out;
+        let help = run(weft(dir.path(), &["help", command])).out;
         for (option, default) in &documented {
             let told = helped(&help, option);
             // Where the table names none, it depends on what uses the device.

@@ -53,7 +53,7 @@ fn has(program: &str) -> bool {
 #[test]
 fn weft_knows_the_options() {
     let dir = Scratch::new("packaging-options");
-    let known = options(&run(weft(dir.path(), &["serve", "--help"])).out);
+    let known = options(&run(weft(dir.path(), &["help", "serve"])).out);
     assert!(lines(&read(CONNECTIONS)).contains(&"ExecStart=/usr/bin/weft daemon $OPTIONS".into()));
     let (unit, server, image) =
         (lines(&read(UNIT)), lines(&read(SERVER)), lines(&read("Containerfile")));

@@ -126,17 +126,17 @@ impl Helps {
         if let Some(known) = self.texts.get(&key) {
             return known.clone();
         }
-        let path = if program == "weft" {
-            weft().clone()
+        // `weft COMMAND --help` leaves to topics what several commands have.
+        let mut command = if program == "weft" {
+            let mut command = Command::new(weft());
+            command.arg("help").args(subcommand);
+            command
         } else {
-            PathBuf::from(env!("CARGO_BIN_EXE_xtask"))
+            let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+            command.args(subcommand).arg("--help");
+            command
         };
-        let output = Command::new(path)
-            .args(subcommand)
-            .arg("--help")
-            .stdin(Stdio::null())
-            .output()
-            .expect("the program runs");
+        let output = command.stdin(Stdio::null()).output().expect("the program runs");
         let text =
             output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned());
         self.texts.insert(key, text.clone());

@@ -121,15 +121,12 @@ fn first_cells(page: &str) -> Vec<String> {
 
 /// The subcommands that a help text lists.
 fn subcommands(help: &str) -> Vec<String> {
-    let listed = help
-        .lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty());
+    let listed = help.lines().take_while(|line| *line != "Options:");
     let names =
         listed.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
     names
-        .filter_map(|line| line.split(' ').next())
+        .filter_map(|line| line.split_once("  "))
+        .map(|(name, _)| name)
         .filter(|name| *name != "help")
         .map(str::to_owned)
         .collect()

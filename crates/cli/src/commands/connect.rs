@@ -25,7 +25,7 @@ use weft_server::programs::{sentence, this_program};
 #[command(after_help = "\
 Examples:
   weft connect -t tcp -a 192.0.2.10 -s 4420 -n nqn.2014-08.org.example:disk
-      attach the first namespace, through open-iscsi or nbd-client, whichever is installed
+      attach the first namespace as a disk
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as iscsi
       attach it through the iSCSI initiator of this system
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as ublk

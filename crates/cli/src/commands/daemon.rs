@@ -18,8 +18,6 @@ use weft_server::service::notify;
 /// Options of `weft daemon`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The disks stay when the daemon ends: each has a process of its own.
-
 Examples:
   weft daemon
       restore what was connected with --persist, and hold it
@@ -28,7 +26,9 @@ Examples:
   weft disconnect /dev/sdb --forget
       disconnect now, and do not connect again
   weft daemon --socket /run/weft/connections.daemon --allow-user ann
-      let the user ann command the daemon, too")]
+      let the user ann command the daemon, too
+
+The disks stay when the daemon ends: each has a process of its own.")]
 pub struct DaemonCommand {
     /// Socket at which the daemon answers [default: connections.daemon in the directory of records]
     #[arg(long, value_name = "PATH")]

@@ -3,6 +3,7 @@
 use super::job::JobArgs;
 use super::taken::Taken;
 use crate::exit::{Failure, tell};
+use crate::help::headings::OTHER_TOOLS;
 use clap::{Args, CommandFactory, Parser};
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
@@ -11,17 +12,16 @@ use weft_formats::import::{self, ImportError, Imported, ImportedJob};
 
 /// Options that name a workload of another tool.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Workloads of other tools")]
 #[group(multiple = false)]
 pub struct ImportArgs {
     /// Run the jobs of a fio job file
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = OTHER_TOOLS, long, value_name = "FILE")]
     fio: Option<PathBuf>,
     /// Run what a DISKSPD command line asks for, as in "-b4K -r -w30 -t10 -o4 -d60 PATH"
-    #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
+    #[arg(help_heading = OTHER_TOOLS, long, value_name = "LINE", allow_hyphen_values = true)]
     diskspd: Option<String>,
     /// Run the runs of a vdbench parameter file
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = OTHER_TOOLS, long, value_name = "FILE")]
     vdbench: Option<PathBuf>,
 }
 

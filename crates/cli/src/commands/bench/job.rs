@@ -2,6 +2,7 @@
 
 use super::super::serve::DiskIo;
 use crate::exit::Failure;
+use crate::help::headings::WORKLOAD;
 use clap::{ArgAction, Args};
 use std::time::Duration;
 use weft_bench::workload::{BlockSplit, Size, duration, rates};
@@ -10,106 +11,105 @@ use weft_block::{ErrorKind, units};
 
 /// The workload of the jobs; names and meanings are fio's.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Workload")]
 pub struct JobArgs {
     /// Name of the job
-    #[arg(long, default_value = "weft")]
+    #[arg(help_heading = WORKLOAD, long, default_value = "weft")]
     name: String,
     /// read, write, randread, randwrite, rw, randrw, trim, randtrim
-    #[arg(long, visible_alias = "readwrite", default_value = "read")]
+    #[arg(help_heading = WORKLOAD, long, visible_alias = "readwrite", default_value = "read")]
     rw: Rw,
     /// Bytes per operation; with commas, for reads, writes and trims
-    #[arg(long, visible_alias = "blocksize", default_value = "4k")]
+    #[arg(help_heading = WORKLOAD, long, visible_alias = "blocksize", default_value = "4k")]
     bs: String,
     /// Operation sizes with their percentages, as in 4k/70:64k/30
-    #[arg(long, conflicts_with = "bs")]
+    #[arg(help_heading = WORKLOAD, long, conflicts_with = "bs")]
     bssplit: Option<BlockSplit>,
     /// Operations that each job keeps in flight
-    #[arg(long, default_value_t = 1)]
+    #[arg(help_heading = WORKLOAD, long, default_value_t = 1)]
     iodepth: u32,
     /// Number of jobs, each with its own queue
-    #[arg(long, default_value_t = 1)]
+    #[arg(help_heading = WORKLOAD, long, default_value_t = 1)]
     numjobs: u32,
     /// Number of event loops (threads) that the jobs share [default: 1]
-    #[arg(long, default_value_t = 1)]
+    #[arg(help_heading = WORKLOAD, long, default_value_t = 1)]
     threads: u32,
     /// Duration. Without --size, jobs repeat the region until it is over
-    #[arg(long, value_parser = duration)]
+    #[arg(help_heading = WORKLOAD, long, value_parser = duration)]
     runtime: Option<Duration>,
     /// Repeat the region until --runtime is over; 0: at most once
-    #[arg(long = "time_based", alias = "time-based", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
+    #[arg(help_heading = WORKLOAD, long = "time_based", alias = "time-based", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
     time_based: Option<bool>,
     /// Time to run before measuring
-    #[arg(long = "ramp_time", alias = "ramp-time", default_value = "0s", value_parser = duration)]
+    #[arg(help_heading = WORKLOAD, long = "ramp_time", alias = "ramp-time", default_value = "0s", value_parser = duration)]
     ramp_time: Duration,
     /// Percentage of reads in mixed patterns
-    #[arg(long, default_value_t = 50, overrides_with = "rwmixwrite", value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(help_heading = WORKLOAD, long, default_value_t = 50, overrides_with = "rwmixwrite", value_parser = clap::value_parser!(u8).range(0..=100))]
     rwmixread: u8,
     /// Percentage of writes in mixed patterns; if both are given, the last one applies
-    #[arg(long, overrides_with = "rwmixread", value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(help_heading = WORKLOAD, long, overrides_with = "rwmixread", value_parser = clap::value_parser!(u8).range(0..=100))]
     rwmixwrite: Option<u8>,
     /// Start of the region
-    #[arg(long, default_value = "0", value_parser = units::parse_size)]
+    #[arg(help_heading = WORKLOAD, long, default_value = "0", value_parser = units::parse_size)]
     offset: u64,
     /// Distance between the starts of the regions of successive jobs
-    #[arg(long = "offset_increment", alias = "offset-increment", default_value = "0", value_parser = units::parse_size)]
+    #[arg(help_heading = WORKLOAD, long = "offset_increment", alias = "offset-increment", default_value = "0", value_parser = units::parse_size)]
     offset_increment: u64,
     /// Size of the region, in bytes or as a percentage of the device [default: the whole device]
-    #[arg(long)]
+    #[arg(help_heading = WORKLOAD, long)]
     size: Option<Size>,
     /// Number of operations after which a job ends
-    #[arg(long = "number_ios", alias = "number-ios")]
+    #[arg(help_heading = WORKLOAD, long = "number_ios", alias = "number-ios")]
     number_ios: Option<u64>,
     /// Verify the data: crc32c
-    #[arg(long, default_value = "none")]
+    #[arg(help_heading = WORKLOAD, long, default_value = "none")]
     verify: Verify,
     /// Read back and verify what was written [default: 1]
-    #[arg(long = "do_verify", alias = "do-verify", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
+    #[arg(help_heading = WORKLOAD, long = "do_verify", alias = "do-verify", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
     do_verify: u8,
     /// End at the first bad block
-    #[arg(long = "verify_fatal", alias = "verify-fatal", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
+    #[arg(help_heading = WORKLOAD, long = "verify_fatal", alias = "verify-fatal", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
     verify_fatal: u8,
     /// Seed of the random order
-    #[arg(long)]
+    #[arg(help_heading = WORKLOAD, long)]
     randseed: Option<u64>,
     /// Use the same random order in each run; 0: a different one each time
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "1", default_missing_value = "1", value_parser = switch)]
+    #[arg(help_heading = WORKLOAD, long, num_args = 0..=1, require_equals = true, default_value = "1", default_missing_value = "1", value_parser = switch)]
     randrepeat: bool,
     /// Choose each random block independently, instead of visiting each block once
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1", value_parser = switch)]
+    #[arg(help_heading = WORKLOAD, long, num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1", value_parser = switch)]
     norandommap: bool,
     /// Operations per second that each job starts; latency counts from the time an operation was
     /// due
-    #[arg(long = "rate_iops", alias = "rate-iops")]
+    #[arg(help_heading = WORKLOAD, long = "rate_iops", alias = "rate-iops")]
     rate_iops: Option<u32>,
     /// Bytes per second that each job starts, for reads, writes and trims, as in 10m or 10m,5m
-    #[arg(long, value_parser = rates)]
+    #[arg(help_heading = WORKLOAD, long, value_parser = rates)]
     rate: Option<[Option<u64>; 3]>,
     /// With --rate_iops: time before an operation is due at which its job stops sleeping. 0 saves
     /// CPU time, but starts operations late by the time that the system takes to wake a thread;
     /// 100us starts them on time
-    #[arg(long = "rate_spin", alias = "rate-spin", default_value = "0", value_parser = duration)]
+    #[arg(help_heading = WORKLOAD, long = "rate_spin", alias = "rate-spin", default_value = "0", value_parser = duration)]
     rate_spin: Duration,
     /// Cores for the event loops, assigned in turn, as in 0,2-3
-    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = weft_server::values::cores::parse)]
+    #[arg(help_heading = WORKLOAD, long = "cpus_allowed", alias = "cpus-allowed", value_parser = weft_server::values::cores::parse)]
     cpus_allowed: Option<::std::vec::Vec<usize>>,
     /// Count failed operations and continue
-    #[arg(long = "continue_on_error", alias = "continue-on-error", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "io", value_parser = on_error)]
+    #[arg(help_heading = WORKLOAD, long = "continue_on_error", alias = "continue-on-error", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "io", value_parser = on_error)]
     continue_on_error: bool,
     /// Report the sum of all jobs; the default for text output of more than 4 jobs
-    #[arg(long = "group_reporting", alias = "group-reporting", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
+    #[arg(help_heading = WORKLOAD, long = "group_reporting", alias = "group-reporting", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
     group_reporting: Option<bool>,
     /// Bypass the page cache for files, or use it [default: bypass it if the file system can]
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
+    #[arg(help_heading = WORKLOAD, long, num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
     direct: Option<bool>,
     /// The opposite of --direct
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch, conflicts_with = "direct")]
+    #[arg(help_heading = WORKLOAD, long, num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch, conflicts_with = "direct")]
     buffered: Option<bool>,
     /// Never sleep
-    #[arg(long, action = ArgAction::SetTrue)]
+    #[arg(help_heading = WORKLOAD, long, action = ArgAction::SetTrue)]
     poll: bool,
     /// I/O method for files
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = WORKLOAD, long, value_enum, default_value_t)]
     disk_io: DiskIo,
 }
 

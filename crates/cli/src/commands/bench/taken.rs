@@ -2,6 +2,7 @@
 //! options are listed once.
 
 use crate::exit::tell;
+use crate::help::headings::IGNORED;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 /// The options, and why weft ignores them.
@@ -70,10 +71,7 @@ impl Args for Taken {
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("");
-            form.action(ArgAction::Set)
-                .help(why)
-                .help_heading("Accepted for compatibility with fio, and ignored")
-                .hide_short_help(true)
+            form.action(ArgAction::Set).help(why).help_heading(IGNORED).hide_short_help(true)
         };
         command.args(NAMES.map(arg))
     }

@@ -3,6 +3,7 @@
 
 use crate::dhchap_args::DhchapArgs;
 use crate::exit::Failure;
+use crate::help::headings::LET_IN;
 use clap::Args;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
@@ -16,24 +17,23 @@ use weft_server::secret::again;
 
 /// Options of `weft serve` about who is let in.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Who is let in")]
 pub struct SecurityArgs {
     /// Hosts have to authenticate for discovery, too
-    #[arg(long)]
+    #[arg(help_heading = LET_IN, long)]
     dhchap_discovery: bool,
     /// File with the secret with which this server authenticates to the NVMe targets that are its
     /// sources
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = LET_IN, long, value_name = "FILE")]
     source_dhchap_secret_file: Option<PathBuf>,
     /// File with the secret by which these have to prove who they are
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = LET_IN, long, value_name = "FILE")]
     source_dhchap_ctrl_secret_file: Option<PathBuf>,
     /// Connect to sources of NVMe/TCP with TLS and keys that come of that (secure channel
     /// concatenation); --concat is about the hosts of this server
-    #[arg(long, conflicts_with = "source_tls_key_file")]
+    #[arg(help_heading = LET_IN, long, conflicts_with = "source_tls_key_file")]
     source_concat: bool,
     /// Do not warn of addresses at which hosts need not prove who they are
-    #[arg(long)]
+    #[arg(help_heading = LET_IN, long)]
     insecure: bool,
 }
 
