@@ -40,15 +40,19 @@ enum As {
 }
 
 impl AttachArgs {
-    /// The protocol: `--as`, or one with which this system can attach devices.
-    pub fn protocol(&self) -> Result<Protocol, Failure> {
+    /// The protocol: `--as`, or one with which this system can attach devices. Commands that are
+    /// only printed may be for another system.
+    pub fn protocol(&self, is_printed: bool) -> Result<Protocol, Failure> {
         match self.protocol {
             Some(As::Iscsi) => Ok(Protocol::Iscsi),
             Some(As::Nbd) => Ok(Protocol::Nbd),
             Some(As::Ublk) => Ok(Protocol::Ublk),
             None => {
                 let installed = run::is_installed;
-                Protocol::of(System::here(), self.serve_only, run::has_ublk(), installed).ok_or_else(|| {
+                let here =
+                    Protocol::of(System::here(), self.serve_only, run::has_ublk(), installed);
+                // It needs no other program.
+                here.or(is_printed.then_some(Protocol::Ublk)).ok_or_else(|| {
                     let text =
                         "this system has neither the ublk driver (modprobe ublk_drv, Linux 6.5 and newer) nor iscsiadm (open-iscsi) nor nbd-client; load or install one of them, or use --serve-only";
                     Failure::of(ErrorKind::NotFound, text)

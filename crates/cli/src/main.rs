@@ -17,6 +17,7 @@ mod dhchap_args;
 mod discovery_ports;
 mod exit;
 mod exit_on_loss;
+mod figures;
 mod group_args;
 mod held_table;
 mod help;
@@ -29,6 +30,7 @@ mod mdns;
 mod metrics_args;
 mod nvme_bits;
 mod nvme_json;
+mod nvme_verbs;
 mod path_args;
 mod progress;
 mod scsi_args;
@@ -47,7 +49,13 @@ use weft_endpoint::Control;
 use weft_server::secret::{conceal, when_held};
 
 fn main() -> ExitCode {
-    let matches = help::arranged(Cli::command()).get_matches();
+    let matches = match help::arranged(Cli::command()).try_get_matches() {
+        Ok(matches) => matches,
+        Err(e) => match nvme_verbs::explain(&e) {
+            Some(failure) => return exit::end(failure.report()),
+            None => e.exit(),
+        },
+    };
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     let hosted = match &cli.command {
         Command::Service(args) => args.hosted(),
@@ -77,7 +85,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::Host(args) => commands::host::run(args),
         Command::Ana(args) => commands::ana::run(args),
         Command::Gateway(args) => commands::gateway::run(args),
-        Command::Config(args) => commands::config::run(&args),
+        Command::Config(args) => commands::config::run(&args, &control),
         Command::Status(args) => commands::status::run(&args),
         Command::Top(args) => commands::top::run(&args),
         Command::Control(args) => commands::control::run(&args),

@@ -1,94 +1,170 @@
-//! Tables and figures for people.
+//! Tables for people.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use weft_proto::printable::Line;
 
-/// Prints rows below their head, in columns of equal width. The first two columns are names; the
-/// rest are figures. What a server says is shown safely.
-pub fn print(out: &mut impl Write, head: &[&str], rows: Vec<Vec<String>>) -> std::io::Result<()> {
-    let head: Vec<String> = head.iter().map(|&title| title.to_owned()).collect();
-    let safe = |row: Vec<String>| row.iter().map(|cell| Line(cell).to_string()).collect();
-    let all: Vec<Vec<String>> = std::iter::once(head).chain(rows.into_iter().map(safe)).collect();
-    let columns = all.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |at: usize| {
-        all.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    for row in &all {
-        let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, width))| match at {
-            0 | 1 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+/// Columns between two cells.
+const GAP: usize = 2;
+
+/// A name is not made shorter than this.
+const NAME: usize = 16;
+
+/// Rows below a head, in columns of equal width. What a server says is shown safely.
+pub struct Table<'a> {
+    /// Titles of the columns.
+    pub head: &'a [&'a str],
+    /// The cells.
+    pub rows: Vec<Vec<String>>,
+    /// So many columns are names, and may be shortened; the rest are figures.
+    pub names: usize,
+    /// Titles of the columns that go first where there is no room for all, some of them together.
+    pub spare: &'a [&'a [&'a str]],
+    /// With a rule below the head, as nvme-cli has it.
+    pub is_ruled: bool,
+}
+
+impl Table<'_> {
+    /// Prints it within so many columns, or whole: names are shortened, and what is spare goes.
+    /// Whether all columns are there.
+    pub fn print(self, out: &mut impl Write, room: Option<usize>) -> std::io::Result<bool> {
+        let safe = |row: Vec<String>| row.iter().map(|cell| Line(cell).to_string()).collect();
+        let head: Vec<String> = self.head.iter().map(|&title| title.to_owned()).collect();
+        let mut rows: Vec<Vec<String>> =
+            std::iter::once(head).chain(self.rows.into_iter().map(safe)).collect();
+        let mut spare = self.spare.iter();
+        let mut widths = widths(&rows);
+        let mut is_whole = true;
+        let (mut names, gap) = (self.names, if self.is_ruled { 1 } else { GAP });
+        while room.is_some_and(|room| least(&widths, names, gap) > room) {
+            let Some(titles) = spare.next() else { break };
+            for title in *titles {
+                let Some(at) = rows[0].iter().position(|of| of == title) else { continue };
+                rows.iter_mut().filter(|row| at < row.len()).for_each(|row| _ = row.remove(at));
+                widths.remove(at);
+                names -= usize::from(at < names);
+                is_whole = false;
+            }
+        }
+        if let Some(room) = room {
+            shorten(&mut widths, names, gap, room);
+        }
+        if self.is_ruled {
+            rows.insert(1, widths.iter().map(|&width| "-".repeat(width)).collect());
+        }
+        for row in &rows {
+            let cells = row.iter().zip(&widths).enumerate();
+            let cells = cells.map(|(at, (cell, &width))| match at < names {
+                true => format!("{:<width$}", middle(cell, width)),
+                false => format!("{cell:>width$}"),
+            });
+            writeln!(out, "{}", cells.collect::<Vec<_>>().join(&" ".repeat(gap)).trim_end())?;
+        }
+        Ok(is_whole)
     }
-    Ok(())
+}
+
+/// A table whose first two columns are names.
+pub fn named<'a>(head: &'a [&'a str], rows: Vec<Vec<String>>) -> Table<'a> {
+    Table { head, rows, names: 2, spare: &[], is_ruled: false }
+}
+
+fn widths(rows: &[Vec<String>]) -> Vec<usize> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| {
+        rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max()
+    };
+    (0..columns).map(|at| width(at).unwrap_or(0)).collect()
+}
+
+/// Columns that a table has, and that it needs where its names are short.
+fn total(widths: &[usize], gap: usize) -> usize {
+    widths.iter().sum::<usize>() + gap * widths.len().saturating_sub(1)
+}
+
+fn least(widths: &[usize], names: usize, gap: usize) -> usize {
+    let names = widths.iter().take(names).map(|&width| width.saturating_sub(NAME));
+    total(widths, gap) - names.sum::<usize>()
+}
+
+/// Takes what is too much from the widest name.
+fn shorten(widths: &mut [usize], names: usize, gap: usize, room: usize) {
+    let mut excess = total(widths, gap).saturating_sub(room);
+    while excess > 0 {
+        let names = widths.iter_mut().take(names);
+        let Some(widest) = names.max_by_key(|width| **width).filter(|width| **width > NAME) else {
+            break;
+        };
+        *widest -= 1;
+        excess -= 1;
+    }
+}
+
+/// A name without its middle: names of one kind begin alike, and differ at their ends.
+fn middle(text: &str, width: usize) -> String {
+    let all: Vec<char> = text.chars().collect();
+    if all.len() <= width {
+        return text.to_owned();
+    }
+    let first = width.saturating_sub(1) / 3;
+    let last = width.saturating_sub(1) - first;
+    let parts = [&all[..first], &['…'], &all[all.len() - last..]];
+    parts.into_iter().flatten().collect()
+}
+
+/// The columns that a table may take on standard output: as many as the terminal has, or any
+/// number.
+pub fn room(is_wide: bool) -> Option<usize> {
+    if is_wide {
+        return None;
+    }
+    said().or_else(|| std::io::stdout().is_terminal().then(terminal_width).flatten())
 }
 
 /// Width of the terminal in columns, if known.
 pub fn terminal_width() -> Option<usize> {
+    said().or_else(|| terminal_size::terminal_size().map(|(width, _)| width.0.into()))
+}
+
+/// What the environment says of it.
+fn said() -> Option<usize> {
     std::env::var("COLUMNS").ok()?.parse().ok()
-}
-
-/// A number, with its thousands set apart.
-pub fn count(n: f64) -> String {
-    let digits = format!("{n:.0}");
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A number of bytes, in powers of 1000.
-pub fn bytes(n: f64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let mut n = n;
-    for unit in &units[..units.len() - 1] {
-        if n < 1000.0 {
-            return if *unit == "B" { format!("{n:.0} B") } else { format!("{n:.1} {unit}") };
-        }
-        n /= 1000.0;
-    }
-    format!("{n:.1} PB")
-}
-
-/// A duration in nanoseconds, in a unit that suits it. 0 is a dash.
-pub fn duration(ns: u64) -> String {
-    let of = |unit: f64| ns as f64 / unit;
-    match ns {
-        0 => "-".to_owned(),
-        1..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} µs", of(1e3)),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", of(1e6)),
-        1_000_000_000..60_000_000_000 => format!("{:.1} s", of(1e9)),
-        _ => {
-            let minutes = ns / 60_000_000_000;
-            format!("{}:{:02} h", minutes / 60, minutes % 60)
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn figures_are_short() {
-        let counts: Vec<String> = [0.0, 999.0, 1000.4, 1_234_567.0].map(count).into();
-        assert_eq!(counts, ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([0.0, 4096.0, 2.5e9].map(bytes), ["0 B", "4.1 kB", "2.5 GB"]);
-        let times = [0, 512, 1024, 2_500_000, 3_000_000_000, 3_720_000_000_000].map(duration);
-        assert_eq!(times, ["-", "512 ns", "1.0 µs", "2.5 ms", "3.0 s", "1:02 h"]);
+    fn printed(table: Table<'_>, room: Option<usize>) -> (String, bool) {
+        let mut out = Vec::new();
+        let is_whole = table.print(&mut out, room).unwrap();
+        (String::from_utf8(out).unwrap(), is_whole)
     }
 
     #[test]
     fn columns_are_aligned() {
-        let mut out = Vec::new();
-        print(&mut out, &["A", "", "N"], vec![vec!["x".into(), "long".into(), "100".into()]])
-            .unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "A          N\nx  long  100\n");
+        let of = || named(&["A", "", "N"], vec![vec!["x".into(), "long".into(), "100".into()]]);
+        assert_eq!(printed(of(), None).0, "A          N\nx  long  100\n");
+        let ruled = Table { is_ruled: true, names: 3, ..of() };
+        assert_eq!(printed(ruled, None).0, "A      N\n- ---- ---\nx long 100\n");
+    }
+
+    #[test]
+    fn tables_fit_a_terminal() {
+        let host = "nqn.2014-08.org.nvmexpress:uuid:0c1c6a3a-5a53-4a1f-9d0f-5a6e2a5d7c11";
+        let row = [host, "1", "5", "7 µs", "9 µs"].map(str::to_owned);
+        let head = ["Host", "Connections", "Reads", "p50", "p99"];
+        let of = |spare| Table { spare, ..named(&head, vec![row.to_vec()]) };
+        let (text, is_whole) = printed(of(&[&["p99"]]), Some(60));
+        assert!(is_whole && text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(
+            text.contains("nqn.") && text.contains("5a6e2a5d7c11 ") && text.contains('…'),
+            "{text}"
+        );
+        let (text, is_whole) = printed(of(&[&["p99"], &["Reads"]]), Some(44));
+        assert!(!is_whole && !text.contains("p99") && text.contains("Reads"), "{text}");
+        let (text, is_whole) = printed(of(&[&["p99"]]), None);
+        assert!(is_whole && text.contains(host), "{text}");
+        // Too narrow for anything: all that is not spare is there.
+        assert!(printed(of(&[&["p99"]]), Some(1)).0.contains("p50"));
     }
 }

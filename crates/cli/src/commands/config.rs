@@ -1,13 +1,15 @@
 //! `weft config`: checks configurations, and makes them.
 
+mod check;
+
 use crate::exit::{Failure, tell};
 use crate::source_options::CommandLineOptions;
 use clap::{Args, Subcommand};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use weft_block::ErrorKind;
+use std::path::PathBuf;
+use weft_endpoint::Control;
 use weft_server::config::example::{EXAMPLE, schema};
-use weft_server::config::{group, import, read, text_of};
+use weft_server::config::{import, text_of};
 
 /// Options of `weft config`.
 #[derive(Args, Debug)]
@@ -32,13 +34,18 @@ enum ConfigCommand {
     #[command(after_help = "\
 Example:
   weft config check weft.toml
-      all its mistakes, with their lines; nothing is opened but the files with secrets and certificates")]
+      all its mistakes, with their lines; nothing is opened but the files with secrets and certificates
+  weft config check weft.toml --open
+      and whether the sources can be opened")]
     Check {
         /// The file
         file: PathBuf,
         /// It is the configuration of a group of gateways, for weft apply
         #[arg(long)]
         group: bool,
+        /// Open each source for reading, too, and close it again; nothing is written or created
+        #[arg(long, conflicts_with = "group")]
+        open: bool,
     },
     /// Print a configuration with comments
     #[command(after_help = "\
@@ -70,10 +77,13 @@ Example:
 }
 
 /// Runs the subcommand.
-pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
+pub fn run(args: &ConfigArgs, control: &Control) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match &args.command {
-        ConfigCommand::Check { file, group } => return check(file, *group),
+        ConfigCommand::Check { file, group: true, .. } => return check::group(file),
+        ConfigCommand::Check { file, open, .. } => {
+            return check::server(file, open.then_some(control));
+        }
         ConfigCommand::Example => out.write_all(EXAMPLE.as_bytes())?,
         ConfigCommand::Schema => writeln!(out, "{:#}", schema(&CommandLineOptions))?,
         ConfigCommand::Import { file, group } => {
@@ -84,31 +94,4 @@ pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Prints every mistake of a file.
-fn check(file: &Path, is_group: bool) -> Result<(), Failure> {
-    let text = text_of(file)?;
-    let name = file.display().to_string();
-    let checked = match is_group {
-        true => group::read(&text, &name).map(drop),
-        false => {
-            let directory = file.parent().unwrap_or(Path::new(""));
-            read(&text, &name, (directory, &CommandLineOptions)).map(drop)
-        }
-    };
-    let Err(faults) = checked else {
-        writeln!(std::io::stdout().lock(), "{}: no mistakes", file.display())?;
-        return Ok(());
-    };
-    match faults.lines() {
-        [one] => Err(Failure::of(ErrorKind::Usage, one)),
-        many => {
-            many.iter().for_each(|line| tell(line));
-            Err(Failure::of(
-                ErrorKind::Usage,
-                format!("{} has {} mistakes", file.display(), many.len()),
-            ))
-        }
-    }
 }

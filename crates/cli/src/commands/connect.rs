@@ -92,7 +92,7 @@ impl ConnectCommand {
         Ok(Plan {
             name,
             url,
-            protocol: self.attach.protocol()?,
+            protocol: self.attach.protocol(self.print)?,
             port: self.port,
             by_daemon: self.attach.lasting.daemon.by_daemon,
         })

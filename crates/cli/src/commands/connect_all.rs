@@ -75,7 +75,7 @@ pub struct ConnectAllArgs {
 /// Connects what is told. `matches` are those of the whole command line.
 pub fn run(args: &ConnectAllArgs, matches: &ArgMatches, control: &Control) -> Result<(), Failure> {
     if !args.print {
-        args.attach.check_system(args.attach.protocol()?)?;
+        args.attach.check_system(args.attach.protocol(false)?)?;
     }
     // Checked before anybody is asked.
     args.connect.options(1, control)?;

@@ -2,9 +2,12 @@
 
 use crate::exit::{Failure, printed};
 use crate::server_args::ServerArgs;
-use crate::table;
+use crate::table::{named, room};
 use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io::Write;
+use weft_block::{Error, ErrorKind};
 use weft_server::group::verbs::{Forget, ShownGroup};
 use weft_server::management::methods::NoParams;
 
@@ -52,13 +55,30 @@ Example:
 pub fn run(args: GatewayArgs) -> Result<(), Failure> {
     match args.command {
         GatewayCommand::List { json, server } => {
-            let group: ShownGroup = server.connect()?.ask("gateway.list", NoParams {})?;
+            let group: ShownGroup = ask(&server, "gateway.list", NoParams {})?;
             printed(if json { print_json(&group) } else { print(&group) })
         }
         GatewayCommand::Forget { gateway, server } => {
-            Ok(server.connect()?.ask::<()>("gateway.forget", Forget { gateway })?)
+            ask(&server, "gateway.forget", Forget { gateway })
         }
     }
+}
+
+/// Servers that are no gateways of a group do not have these methods.
+fn ask<T: DeserializeOwned>(
+    server: &ServerArgs,
+    method: &str,
+    params: impl Serialize,
+) -> Result<T, Failure> {
+    let explain = |e: Error| match e.kind() {
+        ErrorKind::Unsupported => {
+            let text =
+                "this server belongs to no group: `weft serve --group` makes gateways of one";
+            Failure::of(ErrorKind::Unsupported, text)
+        }
+        _ => e.into(),
+    };
+    server.connect()?.ask(method, params).map_err(explain)
 }
 
 fn print_json(group: &ShownGroup) -> std::io::Result<()> {
@@ -96,7 +116,7 @@ fn print(group: &ShownGroup) -> std::io::Result<()> {
             gateway.listeners.join(" "),
         ]
     };
-    table::print(&mut out, &head, group.gateways.iter().map(row).collect())
+    named(&head, group.gateways.iter().map(row).collect()).print(&mut out, room(false)).map(|_| ())
 }
 
 /// Numbers in ascending order, as in `1-8,25`.

@@ -3,6 +3,7 @@
 use crate::daemon_args::DaemonArgs;
 use crate::exit::Failure;
 use crate::held_table;
+use crate::table::{Table, room};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;
@@ -32,6 +33,9 @@ pub struct ListArgs {
     /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output_format: Listing,
+    /// All columns, and names in full, however wide the terminal is
+    #[arg(long)]
+    wide: bool,
     #[command(flatten)]
     daemon: DaemonArgs,
 }
@@ -77,18 +81,11 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         "FW Rev",
         "Name",
         "Attached",
-    ]
-    .map(str::to_owned);
-    let rows: Vec<[String; 10]> = entries.iter().map(row).collect();
-    let width = |column: usize| {
-        rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0)
-    };
-    let widths: [usize; 10] = std::array::from_fn(width);
-    let rule = widths.map(|width| "-".repeat(width));
-    for row in [&head, &rule].into_iter().chain(&rows) {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join(" ").trim_end())?;
-    }
+    ];
+    let rows = entries.iter().map(row).collect();
+    let spare: &[&[&str]] = &[&["Generic", "FW Rev"], &["Model"], &["SN"], &["Namespace"]];
+    let table = Table { head: &head, rows, names: head.len(), spare, is_ruled: true };
+    table.print(&mut out, room(args.wide))?;
     if !held.is_empty() {
         writeln!(out)?;
     }
@@ -112,8 +109,8 @@ fn or_dash(text: &str) -> String {
     if text.is_empty() { "-".into() } else { Printable(text).to_string() }
 }
 
-fn row(entry: &Entry) -> [String; 10] {
-    [
+fn row(entry: &Entry) -> Vec<String> {
+    vec![
         or_dash(&entry.device),
         "-".into(),
         or_dash(&entry.serial),

@@ -5,10 +5,12 @@ use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use std::io::Write;
+use std::path::Path;
 use uuid::Uuid;
+use weft_block::file::is_windows_device;
 use weft_block::mirror::admin::{self, Holding, Label};
 use weft_block::units::format_size;
-use weft_block::{Device, Error, ErrorKind};
+use weft_block::{Device, Error, ErrorKind, grammar};
 use weft_endpoint::url::without_secret;
 use weft_endpoint::{ConnectOptions, Control, Disk, PathOptions, overwrite};
 
@@ -159,6 +161,19 @@ impl Leg {
     }
 }
 
+/// Opens legs that were made before: a file that is not there is not to be created now.
+fn open_made(args: &LegsArgs, control: &Control) -> Result<Vec<Leg>, Failure> {
+    let is_missing = |path: &str| !is_windows_device(path) && !Path::new(path).exists();
+    let missing = |url: &&String| grammar::path(url).is_some_and(is_missing);
+    if let Some(url) = args.urls.iter().find(missing) {
+        let text = format!(
+            "{url}: there is no such file; name the legs of a mirror, as `weft mirror create` made them"
+        );
+        return Err(Failure::of(ErrorKind::NotFound, text));
+    }
+    open_all(&args.urls, &args.connect, control)
+}
+
 fn open_all(
     urls: &[String],
     connect: &ConnectArgs,
@@ -264,7 +279,7 @@ fn connect_local(control: &Control) -> ConnectOptions {
 
 fn status(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    for leg in open_all(&args.urls, &args.connect, control)? {
+    for leg in open_made(args, control)? {
         let Some(label) = leg.label()? else {
             writeln!(out, "{}: no label of a mirror", leg.url)?;
             continue;
@@ -349,7 +364,7 @@ fn compare(
 }
 
 fn scrub(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
-    let legs = open_all(&args.urls, &args.connect, control)?;
+    let legs = open_made(args, control)?;
     let compared = comparable(&legs)?;
     let (leg, data_bytes) = (compared[0].0, compared[0].1.data_bytes);
     let block = u64::from(leg.block_bytes());

@@ -2,8 +2,9 @@
 
 use super::status;
 use crate::exit::Failure;
+use crate::figures::{age, bytes, count, duration, percentile, several};
 use crate::server_args::ServerArgs;
-use crate::table::{self, bytes, count, duration};
+use crate::table::{Table, named, room};
 use clap::Args;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -27,6 +28,9 @@ pub struct TopArgs {
     /// Number of tables [default: no limit]
     #[arg(long)]
     count: Option<u64>,
+    /// All columns, and names in full, however wide the terminal is
+    #[arg(long)]
+    wide: bool,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -41,7 +45,7 @@ pub fn run(args: &TopArgs) -> Result<(), Failure> {
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         std::thread::sleep(args.interval);
         let now = status::ask(&mut client)?;
-        write!(out, "{clear}{}", shown(&before, &now)?)?;
+        write!(out, "{clear}{}", shown(&before, &now, room(args.wide))?)?;
         out.flush()?;
         before = now;
     }
@@ -49,7 +53,7 @@ pub fn run(args: &TopArgs) -> Result<(), Failure> {
 }
 
 /// The table of what was done between two reports.
-fn shown(before: &Report, now: &Report) -> std::io::Result<String> {
+fn shown(before: &Report, now: &Report, room: Option<usize>) -> std::io::Result<String> {
     // Of another process everything is since its start.
     let empty = Report::default();
     let (before, seconds) = match now.seconds_since(before) {
@@ -61,27 +65,18 @@ fn shown(before: &Report, now: &Report) -> std::io::Result<String> {
     let busy = now.loops_cpu_ns().saturating_sub(before.loops_cpu_ns()) as f64 / 1e7 / seconds;
     let _ = writeln!(
         text,
-        "weft {}, process {}, up {}, {} connections; loops {busy:.0} % of a core, {cpu} per command",
+        "weft {}, process {}, up {}, {}; loops {busy:.0} % of a core, {cpu} per command",
         now.version,
         now.pid,
-        duration(now.uptime_ns),
-        now.open_connections
+        age(now.uptime_ns),
+        several(now.open_connections as u64, "connection")
     );
     let head = [
-        "",
-        "Name",
-        "IOPS",
-        "Read/s",
-        "Written/s",
-        "Errors/s",
-        "Depth",
-        "p50",
-        "p99",
-        "p99.9",
-        "State",
+        "Of", "Name", "IOPS", "Read/s", "Write/s", "Err/s", "Depth", "p50", "p99", "p99.9", "State",
     ];
     let mut table = Vec::new();
-    table::print(&mut table, &head, rows(before, now, seconds))?;
+    let spare: &[&[&str]] = &[&["p99.9"], &["State"], &["Depth"], &["p50"]];
+    Table { spare, ..named(&head, rows(before, now, seconds)) }.print(&mut table, room)?;
     text.push_str(&String::from_utf8_lossy(&table));
     Ok(text)
 }
@@ -113,7 +108,7 @@ fn rows(before: &Report, now: &Report, seconds: f64) -> Vec<Vec<String>> {
     for host in &now.hosts {
         let earlier =
             before.hosts.iter().find(|was| was.name == host.name).map_or(&none, |was| &was.counts);
-        let state = format!("{} connections", host.connections);
+        let state = several(host.connections as u64, "connection");
         rows.push(row("host", &host.name, earlier, &host.counts, seconds, &state));
     }
     for connection in &now.connections {
@@ -180,7 +175,7 @@ fn row(
         rates.in_flight.to_string(),
     ]
     .into_iter()
-    .chain([rates.p50_ns, rates.p99_ns, rates.p999_ns].map(duration))
+    .chain([rates.p50_ns, rates.p99_ns, rates.p999_ns].map(percentile))
     .chain([state.to_owned()])
     .collect()
 }
@@ -201,13 +196,13 @@ mod tests {
         let mut now = before.clone();
         now.uptime_ns = 3_000_000_000;
         (now.hosts[0].counts.read.operations, now.hosts[0].counts.read.bytes) = (4000, 16_384_000);
-        let text = shown(&before, &now).unwrap();
+        let text = shown(&before, &now, None).unwrap();
         let host = text.lines().last().unwrap();
-        for part in ["host", "2,000", "8.2 MB", "1 connections"] {
+        for part in ["host", "2,000", "8.2 MB", "1 connection"] {
             assert!(host.contains(part), "{part} is not in {host}");
         }
         // After a restart nothing is older than the process.
         before.pid = 8;
-        assert!(shown(&before, &now).unwrap().contains("1,333"));
+        assert!(shown(&before, &now, None).unwrap().contains("1,333"));
     }
 }

@@ -12,6 +12,9 @@ const STEP_BITS: u32 = 3;
 /// Shorter times share the first bucket: 1.024 µs.
 const FIRST_BITS: u32 = 10;
 
+/// What a percentile is where the times are too short to be told apart, nanoseconds.
+pub const SHORTEST_NS: u64 = 1 << FIRST_BITS;
+
 /// Times from here on share the last bucket: 69 s.
 const LAST_BITS: u32 = 36;
 

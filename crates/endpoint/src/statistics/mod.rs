@@ -11,7 +11,7 @@ mod histogram;
 mod meter;
 
 pub use cell::{Counts, Kind, KindCounts};
-pub use histogram::{BUCKETS, Histogram};
+pub use histogram::{BUCKETS, Histogram, SHORTEST_NS};
 pub use meter::Meter;
 
 use crate::limits::HOSTS_COUNTED_MAX;

@@ -127,7 +127,8 @@ impl NvmeUrl {
         }
         let default_port = default_port(transport);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let address = HostPort::parse(authority, default_port).map_err(|e| usage(e.to_string()))?;
+        // Its sentence says all; the form of what follows would lead astray where only an address is given.
+        let address = HostPort::parse(authority, default_port)?;
         let (name, nsid) = match path.rsplit_once('/') {
             Some((name, digits)) => {
                 let nsid = Nsid::parse(digits).ok_or_else(|| {

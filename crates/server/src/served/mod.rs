@@ -132,7 +132,7 @@ impl Served {
         match applied {
             Ok(changed) => {
                 let (file, count) = (file.display(), changed.changes.len());
-                tracing::warn!(
+                tracing::info!(
                     "{file} was applied: {count} changes, generation {}",
                     changed.generation
                 );

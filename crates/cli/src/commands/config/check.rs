@@ -1,0 +1,100 @@
+//! `weft config check`: the mistakes of a configuration, and whether its sources are there.
+
+use crate::exit::{Failure, tell};
+use crate::source_options::CommandLineOptions;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+use weft_block::units::format_size;
+use weft_block::{Error, ErrorKind, Refusal, grammar};
+use weft_endpoint::url::without_secret;
+use weft_endpoint::{ConnectOptions, Control, PathOptions};
+use weft_server::config::{self, Desired, SourceOptions, read, text_of};
+
+/// Checks the configuration of a group of gateways.
+pub fn group(file: &Path) -> Result<(), Failure> {
+    let (text, name) = (text_of(file)?, file.display().to_string());
+    config::group::read(&text, &name).map_err(|faults| said(&name, faults.lines()))?;
+    Ok(writeln!(std::io::stdout().lock(), "{name}: no mistakes; its images were not opened")?)
+}
+
+/// Checks the configuration of a server, and opens its sources if there is something to open them
+/// with.
+pub fn server(file: &Path, control: Option<&Control>) -> Result<(), Failure> {
+    let (text, name) = (text_of(file)?, file.display().to_string());
+    let directory = file.parent().unwrap_or(Path::new(""));
+    let desired = read(&text, &name, (directory, &CommandLineOptions))
+        .map_err(|faults| said(&name, faults.lines()))?;
+    let sources = sources(&desired)?;
+    let mut out = std::io::stdout().lock();
+    let Some(control) = control else {
+        let unseen = match sources.len() {
+            0 => "",
+            1 => "; its source was not opened, --open does that",
+            _ => "; its sources were not opened, --open does that",
+        };
+        return Ok(writeln!(out, "{name}: no mistakes{unseen}")?);
+    };
+    let options = CommandLineOptions.options(&desired.connect, 1, control)?;
+    let options = ConnectOptions { paths: PathOptions::once(), ..options };
+    let mut first = None;
+    for source in &sources {
+        match look_at(source, &options) {
+            Ok(found) => writeln!(out, "{}: {found}", without_secret(source))?,
+            Err(e) => {
+                tell(&format!("{e}"));
+                first.get_or_insert(e.kind());
+            }
+        }
+    }
+    match first {
+        None => Ok(writeln!(out, "{name}: no mistakes")?),
+        Some(kind) => Err(Failure::of(kind, format!("{name} has sources that cannot be opened"))),
+    }
+}
+
+/// Mistakes, each told, and the failure that they are.
+fn said(name: &str, lines: &[String]) -> Failure {
+    if let [one] = lines {
+        return Failure::of(ErrorKind::Usage, one);
+    }
+    lines.iter().for_each(|line| tell(line));
+    Failure::of(ErrorKind::Usage, format!("{name} has {} mistakes", lines.len()))
+}
+
+/// What is opened for the namespaces: files, disks and remote devices, each once.
+fn sources(desired: &Desired) -> Result<BTreeSet<String>, Error> {
+    let mut all = BTreeSet::new();
+    for (_, namespace) in desired.namespaces() {
+        weft_endpoint::check(&namespace.source)?;
+        all.extend(grammar::sources(&namespace.source).into_iter().map(|of| of.url.to_owned()));
+    }
+    Ok(all)
+}
+
+/// What a source is, or would be.
+fn look_at(source: &str, options: &ConnectOptions) -> Result<String, Error> {
+    let size = grammar::options(source).1.iter().find(|(name, _)| *name == "size").cloned();
+    let path = grammar::path(source).filter(|path| !Path::new(path).exists());
+    if let (Some(path), Some((_, size))) = (path, size) {
+        let above = Path::new(path).parent().filter(|above| !above.as_os_str().is_empty());
+        if above.is_some_and(|above| !above.is_dir()) {
+            let text = format!("{source}: there is no directory for it; create that first");
+            return Err(Error::new(ErrorKind::NotFound, text));
+        }
+        return Ok(format!("is not there yet, and will be created with {size}"));
+    }
+    if path.is_some() {
+        return Err(Error::refused(source, Refusal::NoSuchFile));
+    }
+    match weft_endpoint::open(&format!("readonly:{source}"), options) {
+        Ok(device) => {
+            let geometry = device.geometry();
+            let size = format_size(geometry.bytes());
+            Ok(format!("{size} in blocks of {} bytes", geometry.block_bytes))
+        }
+        // A server that runs with this configuration has it.
+        Err(e) if e.kind() == ErrorKind::InUse => Ok(format!("in use: {e}")),
+        Err(e) => Err(e),
+    }
+}
