@@ -41,7 +41,7 @@ const NEAREST: [(&str, &[&str]); 9] = [
     ),
     ("bench", &["io-mgmt-recv", "io-mgmt-send", "perf", "device-self-test"]),
     ("discover", &["dim", "show-topology"]),
-    ("connect --hostnqn", &["gen-hostnqn", "show-hostnqn", "config", "tls-key"]),
+    ("connect --hostnqn", &["gen-hostnqn", "show-hostnqn"]),
 ];
 
 /// The error of a command line whose command exists in nvme-cli only.

@@ -19,14 +19,13 @@ use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, RemoteLoop, Segmen
 /// ```no_run
 /// use weft_endpoint::{ConnectOptions, Disk};
 ///
-/// fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     let url = "nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk";
-///     let disk = Disk::open(url, &ConnectOptions::default())?;
-///     let mut block = vec![0; disk.geometry().block_bytes as usize];
-///     disk.read(0, &mut block)?;
-///     println!("{:02x?}", &block[..16]);
-///     Ok(())
-/// }
+/// # fn read() -> Result<(), weft_block::Error> {
+/// let url = "nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk";
+/// let disk = Disk::open(url, &ConnectOptions::default())?;
+/// let mut block = vec![0; disk.geometry().block_bytes as usize];
+/// disk.read(0, &mut block)?;
+/// # Ok(())
+/// # }
 /// ```
 pub struct Disk {
     device: Arc<dyn BlockDevice>,
@@ -48,7 +47,10 @@ struct Request {
     reply: Reply,
 }
 
-type Reply = mpsc::Sender<Result<Vec<u8>, Error>>;
+type Reply = mpsc::Sender<Result<Vec<u8>, Failed>>;
+
+/// An operation that failed: how, and in words.
+type Failed = (StatusKind, Error);
 
 impl Disk {
     /// Opens any URL that [`crate::open()`] accepts.
@@ -108,10 +110,72 @@ impl Disk {
         self.run(OpKind::Flush, 0, 0, Vec::new()).map(drop)
     }
 
+    /// Tells the device that these blocks are no longer needed: they read as zeroes or as before. A
+    /// device that cannot free space does nothing.
+    pub fn discard(&self, lba: u64, blocks: u64) -> Result<(), Error> {
+        self.each(OpKind::Discard, lba, blocks)
+    }
+
+    /// Makes these blocks read as zeroes; with `deallocate` the device may free their space.
+    /// Durable after [`Disk::flush`].
+    pub fn write_zeroes(&self, lba: u64, blocks: u64, deallocate: bool) -> Result<(), Error> {
+        self.each(OpKind::WriteZeroes { deallocate, fua: false }, lba, blocks)
+    }
+
+    /// Writes `data` from `lba` if the blocks there hold `expected`, which has the same length:
+    /// atomically, so that no other host's write comes between. Whether it was written. Durable
+    /// after [`Disk::flush`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the device cannot compare; [`ErrorKind::Usage`] for more
+    /// blocks than [`weft_block::Atomicity::compare_and_write_blocks`] of its geometry.
+    pub fn compare_and_write(&self, lba: u64, expected: &[u8], data: &[u8]) -> Result<bool, Error> {
+        self.check(lba, data.len())?;
+        let (_, block) = self.step();
+        let (blocks, most) =
+            (data.len() / block, self.geometry().atomic.compare_and_write_blocks as usize);
+        if blocks > most || expected.len() != data.len() {
+            let text = format!(
+                "{} bytes cannot replace {} in one step: give as many of each, of at most {most} blocks of {block} bytes",
+                data.len(),
+                expected.len()
+            );
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        if !self.device.features().compare {
+            let text = format!("{} cannot compare", self.device.url());
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        let (kind, both) = (OpKind::CompareAndWrite { fua: false }, [expected, data].concat());
+        let answer = self.start(kind, lba, blocks as u32, both).recv();
+        match answer.unwrap_or_else(|_| Err(ended())) {
+            Ok(_) => Ok(true),
+            Err((StatusKind::CompareFailed, _)) => Ok(false),
+            Err((_, error)) => Err(error),
+        }
+    }
+
+    /// An operation without data on so many blocks.
+    fn each(&self, kind: OpKind, lba: u64, blocks: u64) -> Result<(), Error> {
+        let geometry = self.geometry();
+        if lba.checked_add(blocks).is_none_or(|end| end > geometry.blocks) {
+            let text =
+                format!("{blocks} blocks at block {lba}: the disk has {} blocks", geometry.blocks);
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        let (mut at, end) = (lba, lba + blocks);
+        while at < end {
+            let now = (end - at).min(u32::MAX.into());
+            self.run(kind, at, now as u32, Vec::new())?;
+            at += now;
+        }
+        Ok(())
+    }
+
     /// Like [`Disk::flush`], with a time limit.
     pub fn flush_within(&self, limit: Duration) -> Result<(), Error> {
         match self.start(OpKind::Flush, 0, 0, Vec::new()).recv_timeout(limit) {
-            Ok(result) => result.map(drop),
+            Ok(result) => result.map(drop).map_err(|(_, error)| error),
             Err(_) => {
                 let text =
                     format!("{}: not flushed within {} s", self.device.url(), limit.as_secs_f32());
@@ -142,10 +206,8 @@ impl Disk {
     }
 
     fn run(&self, kind: OpKind, lba: u64, blocks: u32, data: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let answer = self.start(kind, lba, blocks, data);
-        answer
-            .recv()
-            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "the disk's loop has ended")))
+        let answer = self.start(kind, lba, blocks, data).recv();
+        answer.unwrap_or_else(|_| Err(ended())).map_err(|(_, error)| error)
     }
 
     fn start(
@@ -154,7 +216,7 @@ impl Disk {
         lba: u64,
         blocks: u32,
         data: Vec<u8>,
-    ) -> mpsc::Receiver<Result<Vec<u8>, Error>> {
+    ) -> mpsc::Receiver<Result<Vec<u8>, Failed>> {
         let (reply, answer) = mpsc::channel();
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(Request {
             kind,
@@ -180,6 +242,10 @@ impl Drop for Disk {
             let _ = thread.join();
         }
     }
+}
+
+fn ended() -> Failed {
+    (StatusKind::Gone, Error::new(ErrorKind::Io, "the disk's loop has ended"))
 }
 
 /// The driver that owns the queue and executes requests.
@@ -246,8 +312,11 @@ impl Requests {
         let result = if outcome.is_success() {
             Ok(op.data.first().map_or_else(Vec::new, |segment| segment.to_vec()))
         } else {
-            let kind =
-                if status.kind == StatusKind::Gone { ErrorKind::Refused } else { ErrorKind::Io };
+            let kind = match status.kind {
+                StatusKind::Gone => ErrorKind::Refused,
+                StatusKind::Unsupported => ErrorKind::Unsupported,
+                _ => ErrorKind::Io,
+            };
             let text = match op.kind {
                 OpKind::Flush => format!("the flush failed: {:?}", status.kind),
                 _ => format!(
@@ -255,7 +324,7 @@ impl Requests {
                     op.kind, op.blocks, op.lba, status.kind
                 ),
             };
-            Err(Error::new(kind, text))
+            Err((status.kind, Error::new(kind, text)))
         };
         // The caller may have stopped waiting.
         let _ = reply.send(result);

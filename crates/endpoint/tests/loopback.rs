@@ -3,7 +3,7 @@
 use crate::served::{self, Served};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use weft_block::BlockDevice;
+use weft_block::{BlockDevice, ErrorKind};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::nvme::{Target, TargetConfig};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
@@ -152,5 +152,33 @@ fn the_only_queue_is_there_again_when_a_disk_is_dropped() {
     for round in 0..100 {
         let disk = Disk::on(Arc::clone(&device)).unwrap_or_else(|e| panic!("round {round}: {e}"));
         disk.read(0, &mut [0; 512]).unwrap();
+    }
+}
+
+#[test]
+fn blocks_are_zeroed_discarded_and_replaced_only_where_they_are_as_expected() {
+    let served = serve(&["ram:1MiB"], 1);
+    for source in ["ram:1MiB", &url(&served)] {
+        let disk = Disk::open(source, &ConnectOptions::default()).unwrap();
+        let read = |lba| {
+            let mut block = [1; 512];
+            disk.read(lba, &mut block).unwrap();
+            block
+        };
+        disk.write(0, &[7; 2048]).unwrap();
+        disk.write_zeroes(1, 2, true).unwrap();
+        assert_eq!([0, 1, 2, 3].map(|lba| read(lba)[0]), [7, 0, 0, 7], "{source}");
+        assert!(!disk.compare_and_write(0, &[6; 512], &[8; 512]).unwrap());
+        assert!(disk.compare_and_write(0, &[7; 512], &[8; 512]).unwrap());
+        assert_eq!(read(0), [8; 512], "{source}");
+        disk.discard(0, 2048).unwrap();
+        disk.flush().unwrap();
+        assert_eq!(
+            [disk.discard(2047, 2), disk.write_zeroes(u64::MAX, 2, false)]
+                .map(|end| end.map_err(|e| e.kind())),
+            [Err(ErrorKind::Usage); 2]
+        );
+        let unequal = disk.compare_and_write(0, &[0; 512], &[0; 1024]).unwrap_err();
+        assert_eq!(unequal.kind(), ErrorKind::Usage);
     }
 }
